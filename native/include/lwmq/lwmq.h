@@ -1,0 +1,518 @@
+/* lwmq.h - the C interface of lwmq: messages between processes, and streams of Arrow record batches.
+ *
+ * Two halves, usable apart:
+ *   channels   a conversation with one peer; messages of frames, posted and received whole
+ *   streams    named, typed, partitioned logs of record batches, read where the writer laid them
+ *
+ * Conventions, for every call below unless it says otherwise
+ *   Handles are opaque. A handle is used by one thread at a time; different handles by different threads.
+ *   What may wait has a `timeout_ms`: 0 never waits, LWMQ_FOREVER has no limit. A signal handled by the
+ *   waiting thread ends the wait with LWMQ_E_INTERRUPTED; nothing is lost, call again.
+ *   Outputs come last, begin with `out_` and are written on LWMQ_OK alone.
+ *   Structures that may grow begin with `size`, set by the caller to sizeof; fields past it take their
+ *   default, and a zero in a field means its default too.
+ *   Ownership: `takes` (the callee's from now on, also on failure unless said), `lends` (must come back),
+ *   `keeps` (holds a reference of its own).
+ *   Strings are UTF-8 and end with NUL. After a failure lwmq_last_error() of the same thread says where,
+ *   with which numbers, and what to do. In a forked child every call answers LWMQ_E_CLOSED.
+ */
+#ifndef LWMQ_LWMQ_H
+#define LWMQ_LWMQ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(default)
+
+/* The lines between the two marks are also the declarations that cffi reads. */
+/* cdef: begin */
+
+/* ---- Outcome --------------------------------------------------------------------------------- */
+
+typedef enum lwmq_status {
+  LWMQ_OK = 0,
+  /* Answers: nothing is wrong, there is no text. */
+  LWMQ_E_TIMED_OUT = 1,   /* the time is over; the call may be repeated */
+  LWMQ_E_EMPTY = 2,       /* nothing there, and the call was not to wait */
+  LWMQ_E_FULL = 3,        /* no room, and the call was not to wait */
+  LWMQ_E_END = 4,         /* the stream has ended; every batch of it was handed out */
+  LWMQ_E_INTERRUPTED = 5, /* a signal arrived while waiting */
+  /* Failures: lwmq_last_error() has the text. */
+  LWMQ_E_INVALID = 10,      /* an argument that no caller should pass */
+  LWMQ_E_ADDRESS = 11,      /* malformed address, unknown scheme, address in use */
+  LWMQ_E_CLOSED = 12,       /* closed by us or by the peer, in order; or forked */
+  LWMQ_E_PEER_LOST = 13,    /* the peer died or vanished */
+  LWMQ_E_STALLED = 14,      /* the peer lives and does not answer */
+  LWMQ_E_TOO_BIG = 15,      /* larger than a buffer or a window can hold */
+  LWMQ_E_SCHEMA = 16,       /* the schema of this producer is not the stream's */
+  LWMQ_E_ABORTED = 17,      /* the producer gave up after some of its batches were visible */
+  LWMQ_E_DATA_LOSS = 18,    /* the batches asked for were released, or are of an older generation */
+  LWMQ_E_CORRUPT = 19,      /* bytes from the peer that cannot be right */
+  LWMQ_E_VERSION = 20,      /* the peer speaks another version of the protocol */
+  LWMQ_E_NO_MEMORY = 21,    /* our budget, the cgroup or the machine has no room */
+  LWMQ_E_DENIED = 22,       /* the peer is another user */
+  LWMQ_E_UNSUPPORTED = 23,  /* this provider or kernel cannot do that */
+  LWMQ_E_SYSTEM = 24        /* the kernel refused; the text has the call and errno */
+} lwmq_status;
+
+/* Text of the last failure on this thread; valid until the next call on it. Never NULL. */
+const char *lwmq_last_error(void);
+/* Name of a status, such as "LWMQ_E_TIMED_OUT". Static. */
+const char *lwmq_status_name(int32_t status);
+/* "major.minor.patch" of the library. Static. */
+const char *lwmq_version(void);
+/* Version of the wire and shared-memory formats: peers must agree. */
+uint32_t lwmq_protocol_version(void);
+
+/* ---- Who and where we are --------------------------------------------------------------------- */
+
+typedef struct lwmq_identity {
+  uint64_t size;
+  char host[256];     /* host name */
+  char boot_id[40];   /* of the kernel that runs */
+  uint64_t netns;     /* inode of the network namespace; abstract socket names live per namespace */
+  uint8_t instance[16]; /* random, made anew for each process that loads the library */
+  uint32_t pid;
+  uint32_t uid;
+} lwmq_identity;
+
+lwmq_status lwmq_identify(lwmq_identity *out_identity);
+
+/* Names of the registered providers, one per call; NULL after the last. Static. */
+const char *lwmq_provider_name(uint32_t index);
+
+/* Limits of what an address allows, before it is opened. Never waits. */
+typedef struct lwmq_limits {
+  uint64_t size;
+  uint64_t buffer_bytes_max;
+  uint64_t buffers_max; /* both directions together */
+  uint64_t inline_bytes_max; /* largest frame that a message holds without an allocation */
+  uint32_t frames_max;
+  uint32_t capabilities; /* LWMQ_CAN_* */
+} lwmq_limits;
+
+enum {
+  LWMQ_CAN_SEND = 1,
+  LWMQ_CAN_RECEIVE = 2,
+  LWMQ_CAN_MULTICAST = 4,
+  LWMQ_CAN_SHARE_WINDOW = 8, /* memory reaches the peer without a copy */
+  LWMQ_IS_RELIABLE = 16,
+  LWMQ_IS_ORDERED = 32
+};
+
+lwmq_status lwmq_query_limits(const char *address, lwmq_limits *out_limits);
+
+/* Counters of this process since it loaded the library. */
+typedef struct lwmq_statistics {
+  uint64_t size;
+  uint64_t window_bytes;         /* memory now held in windows of our own */
+  uint64_t mapped_bytes;         /* windows of peers now mapped here */
+  uint64_t batches_written, batches_read;
+  uint64_t bytes_written, bytes_read;
+  uint64_t bytes_copied;         /* payload bytes that the library copied on the read side */
+  uint64_t batches_copied;       /* because a reader held more than half of a writer's window */
+  uint64_t peers_lost;
+} lwmq_statistics;
+
+lwmq_status lwmq_query_statistics(lwmq_statistics *out_statistics);
+
+/* The largest amount of window memory this process may hold; 0 restores the default (half of what the
+   machine and our cgroups have free when first asked). */
+lwmq_status lwmq_set_window_memory(uint64_t bytes_max);
+
+/* ---- Common constants -------------------------------------------------------------------------- */
+
+enum { LWMQ_NO_WAIT = 0 };
+#define LWMQ_FOREVER 4294967295
+
+typedef enum lwmq_role {
+  LWMQ_ROLE_AUTO = 0,   /* connects if somebody listens, binds otherwise */
+  LWMQ_ROLE_SERVER = 1, /* binds; LWMQ_E_ADDRESS if somebody else has */
+  LWMQ_ROLE_CLIENT = 2  /* connects, and goes on trying in the background */
+} lwmq_role;
+
+/* ---- Messages ---------------------------------------------------------------------------------- */
+
+typedef struct lwmq_message lwmq_message;
+
+/* What the library tells the owner of an external frame: LWMQ_FRAME_ACQUIRE once when the frame is appended,
+   LWMQ_FRAME_RELEASE once when the last message that shows it is gone. On any thread, under no lock. */
+enum { LWMQ_FRAME_ACQUIRE = 0, LWMQ_FRAME_RELEASE = 1 };
+typedef void (*lwmq_frame_callback)(void *context, int32_t event);
+
+/* Makes an empty message. `frames_hint` reserves room. lwmq_message_destroy gives it back. */
+lwmq_status lwmq_message_create(uint32_t frames_hint, lwmq_message **out_message);
+/* Appends a copy of `bytes` bytes at `data`; small ones lie in the message itself. */
+lwmq_status lwmq_message_append(lwmq_message *message, const void *data, uint64_t bytes);
+/* Appends memory that outlives everything. No copy. */
+lwmq_status lwmq_message_append_static(lwmq_message *message, const void *data, uint64_t bytes);
+/* Appends memory of the caller's without a copy. On failure neither call-back is made. */
+lwmq_status lwmq_message_append_external(lwmq_message *message, const void *data, uint64_t bytes,
+                                         lwmq_frame_callback callback, void *context);
+/* A second handle on the same frames, with a lifetime of its own. */
+lwmq_status lwmq_message_reference(lwmq_message *message, lwmq_message **out_message);
+uint32_t lwmq_message_frame_count(const lwmq_message *message);
+/* Lends frame `index`; valid until the message is destroyed. LWMQ_E_INVALID past the last. */
+lwmq_status lwmq_message_frame(const lwmq_message *message, uint32_t index, const void **out_data,
+                               uint64_t *out_bytes);
+/* Takes the message. NULL is allowed. */
+void lwmq_message_destroy(lwmq_message *message);
+
+/* ---- Channels ---------------------------------------------------------------------------------- */
+
+typedef struct lwmq_channel lwmq_channel;
+typedef struct lwmq_send_queue lwmq_send_queue;
+
+typedef struct lwmq_channel_options {
+  uint64_t size;
+  uint64_t buffer_bytes;    /* of each transport buffer; the largest message; default 64 KiB */
+  uint32_t buffers_send;    /* default 8 */
+  uint32_t buffers_receive; /* default 8 */
+  uint32_t retry_ms;        /* between attempts to connect; default 100 */
+  uint32_t raw;             /* 1: direct buffer access instead of messages */
+} lwmq_channel_options;
+
+/* Makes a channel on one transport at `address`. Nothing happens before lwmq_channel_open. */
+lwmq_status lwmq_channel_create(const char *address, const lwmq_channel_options *options,
+                                lwmq_channel **out_channel);
+
+enum { LWMQ_QUEUE_MONO_UNBOUNDED = 0 };
+
+typedef struct lwmq_send_queue_options {
+  uint64_t size;
+  uint32_t kind;     /* LWMQ_QUEUE_* */
+  uint32_t priority; /* LWMQ_PRIORITY_*; default NORMAL */
+} lwmq_send_queue_options;
+
+enum {
+  LWMQ_PRIORITY_TIME_CRITICAL = 1,
+  LWMQ_PRIORITY_HIGHEST = 2,
+  LWMQ_PRIORITY_ABOVE_NORMAL = 3,
+  LWMQ_PRIORITY_NORMAL = 4,
+  LWMQ_PRIORITY_BELOW_NORMAL = 5,
+  LWMQ_PRIORITY_LOWEST = 6,
+  LWMQ_PRIORITY_IDLE = 7
+};
+
+/* Adds a queue, before or after open. It lives as long as the channel. */
+lwmq_status lwmq_channel_add_send_queue(lwmq_channel *channel, const lwmq_send_queue_options *options,
+                                        lwmq_send_queue **out_queue);
+/* Binds or begins to connect; does not wait for the peer. */
+lwmq_status lwmq_channel_open(lwmq_channel *channel, int32_t role);
+/* Waits until a peer is there. */
+lwmq_status lwmq_channel_wait_connected(lwmq_channel *channel, uint32_t timeout_ms);
+/* Posts `*message`. One thread per queue at a time; never waits (the queue is unbounded).
+   LWMQ_OK: takes the message and sets *message to NULL. Otherwise it is still the caller's. */
+lwmq_status lwmq_send_queue_post(lwmq_send_queue *queue, lwmq_message **message);
+/* Posts one frame of `bytes` bytes, copied; the short way for small messages. */
+lwmq_status lwmq_send_queue_post_bytes(lwmq_send_queue *queue, const void *data, uint64_t bytes);
+/* Receives the next message; lwmq_message_destroy gives it back. After the loss of the peer, what was
+   committed comes first, then LWMQ_E_PEER_LOST once; a new peer may follow. */
+lwmq_status lwmq_channel_receive(lwmq_channel *channel, uint32_t timeout_ms, lwmq_message **out_message);
+/* Waits until everything posted so far was shipped. */
+lwmq_status lwmq_channel_flush(lwmq_channel *channel, uint32_t timeout_ms);
+
+typedef struct lwmq_channel_statistics {
+  uint64_t size;
+  uint32_t connected; /* 0 or 1 */
+  uint32_t is_server;
+  uint64_t messages_posted, messages_shipped, messages_received;
+  uint64_t messages_lost;      /* shipped and not seen read when the peer was lost */
+  uint64_t buffers_shipped;
+  uint64_t shipped_full, shipped_idle; /* why a buffer was closed: no room, or queues empty */
+  uint64_t bytes_shipped, bytes_received;
+  uint64_t peers_lost;
+  uint32_t buffers_free; /* send buffers that can be had at once */
+} lwmq_channel_statistics;
+
+lwmq_status lwmq_channel_query(const lwmq_channel *channel, lwmq_channel_statistics *out_statistics);
+
+/* Closes: waits at most linger_ms until what was posted has been read by the peer. Afterwards every call but
+   destroy answers LWMQ_E_CLOSED. LWMQ_E_TIMED_OUT: closed, and the text has the number of messages dropped. */
+lwmq_status lwmq_channel_close(lwmq_channel *channel, uint32_t linger_ms);
+/* Takes the channel and its queues. Never waits. Messages received live on. */
+void lwmq_channel_destroy(lwmq_channel *channel);
+
+/* Direct buffer access, on a channel made with raw = 1: get, fill, send; receive, dispose.
+   Buffers travel in the order sent. */
+typedef struct lwmq_buffer {
+  void *data;
+  uint64_t bytes;     /* room when obtained; set to what is used before send; what arrived on receive */
+  uint64_t token[4];  /* the library's */
+} lwmq_buffer;
+
+lwmq_status lwmq_raw_get_buffer(lwmq_channel *channel, uint32_t timeout_ms, lwmq_buffer *out_buffer);
+/* Takes the buffer. Never waits. */
+lwmq_status lwmq_raw_send_buffer(lwmq_channel *channel, lwmq_buffer *buffer);
+/* Gives a buffer back unsent. */
+lwmq_status lwmq_raw_abandon_buffer(lwmq_channel *channel, lwmq_buffer *buffer);
+lwmq_status lwmq_raw_receive_buffer(lwmq_channel *channel, uint32_t timeout_ms, lwmq_buffer *out_buffer);
+/* Takes a received buffer; in any order, from any thread. */
+lwmq_status lwmq_raw_dispose_buffer(lwmq_channel *channel, lwmq_buffer *buffer);
+
+/* ---- Streams ------------------------------------------------------------------------------------ */
+
+/* A stream is a name (its address), an Arrow schema and partitions; a partition is a log of record batches
+   with sequence numbers from 0. An endpoint serves one stream at one address. The library does not read
+   Arrow: a schema is the bytes of an Arrow IPC stream that holds only its schema message, a batch is a
+   block of bytes: the encapsulated IPC message of one record batch, or a whole small IPC stream (flag). */
+
+#define LWMQ_SEQ_EARLIEST 18446744073709551615ULL /* lowest retained and not acknowledged */
+#define LWMQ_SEQ_LATEST 18446744073709551614ULL   /* the next one to be written */
+#define LWMQ_SEQ_END 18446744073709551613ULL      /* as an end: until the stream ends */
+
+typedef enum lwmq_retain {
+  LWMQ_RETAIN_UNTIL_ACKED = 0, /* until `readers` distinct reader names have acknowledged it */
+  LWMQ_RETAIN_ALL = 1,         /* until the endpoint closes */
+  LWMQ_RETAIN_NONE = 2         /* until the readers present have passed it; writers wait for the first */
+} lwmq_retain;
+
+typedef enum lwmq_delivery {
+  LWMQ_DELIVERY_LIVE = 0, /* batches are visible when published */
+  LWMQ_DELIVERY_TASK = 1, /* when the writer has committed */
+  LWMQ_DELIVERY_JOB = 2   /* when the job has committed */
+} lwmq_delivery;
+
+/* An endpoint of its own, for a process that wants to keep a stream alive apart from its writers and
+   readers. lwmq_writer_open and lwmq_reader_open make one by themselves where role says so. */
+typedef struct lwmq_endpoint lwmq_endpoint;
+lwmq_status lwmq_endpoint_open(const char *address, lwmq_endpoint **out_endpoint);
+/* Waits at most linger_ms until nothing is unread and everybody has left; then closes in any case.
+   LWMQ_E_TIMED_OUT: closed, the text says how many batches were not read. */
+lwmq_status lwmq_endpoint_close(lwmq_endpoint *endpoint, uint32_t linger_ms);
+
+typedef struct lwmq_partition_state {
+  uint64_t first_seq;   /* lowest retained */
+  uint64_t unacked_seq; /* lowest not acknowledged: where EARLIEST begins */
+  uint64_t next_seq;    /* of the next batch to be written */
+  uint64_t rows, bytes; /* from unacked_seq to next_seq */
+} lwmq_partition_state;
+
+enum {
+  LWMQ_STREAM_UNDECLARED = 0, /* nobody has brought a schema yet */
+  LWMQ_STREAM_OPEN = 1,       /* producers are open, or expected */
+  LWMQ_STREAM_ENDED = 2       /* the last open producer has ended */
+};
+
+typedef struct lwmq_stream_state {
+  uint64_t size;
+  uint8_t generation[16]; /* of the endpoint; offsets are void in another one */
+  uint32_t state;         /* LWMQ_STREAM_* */
+  uint32_t retain;        /* lwmq_retain */
+  uint32_t readers;       /* acknowledgements that a batch needs */
+  uint32_t partition_count;
+  uint32_t producers_open, readers_open;
+  const void *schema; /* lent; NULL while undeclared */
+  uint64_t schema_bytes;
+  const lwmq_partition_state *partitions; /* lent; partition_count of them */
+  lwmq_identity endpoint;                 /* where it runs */
+} lwmq_stream_state;
+
+/* Asks the endpoint at `address` for the state of its stream; waits until there is an endpoint and, when
+   `wait_declared` is 1, until the stream has a schema. Is no reader and consumes nothing.
+   LWMQ_E_TIMED_OUT has a text here: what was waited for. lwmq_stream_state_destroy gives it back. */
+lwmq_status lwmq_stream_describe(const char *address, uint32_t wait_declared, uint32_t timeout_ms,
+                                 lwmq_stream_state **out_state);
+void lwmq_stream_state_destroy(lwmq_stream_state *state);
+
+/* -- Writing -- */
+
+typedef struct lwmq_writer lwmq_writer;
+
+typedef struct lwmq_writer_options {
+  uint64_t size;
+  int32_t role;           /* lwmq_role */
+  uint32_t partitions;    /* when this writer is the first to declare the stream; default 1 */
+  uint32_t retain;        /* likewise; lwmq_retain */
+  uint32_t readers;       /* likewise; default 1 */
+  uint32_t delivery;      /* lwmq_delivery */
+  uint32_t timeout_ms;    /* for the endpoint to appear and answer; default 30,000 */
+  uint64_t buffer_bytes;  /* the largest block by intent; default 4 MiB. Larger ones pass while they fit the window */
+  uint64_t window_bytes;  /* memory for batches that are not yet released; default 64 MiB */
+  uint64_t staging_bytes; /* beyond the window, for batches not yet committed; default 1 GiB */
+  const char *job;        /* the job or query this writer is a task of; NULL: it is a producer by itself */
+  uint32_t task;          /* with job: partition of the job; appended to stream partition task mod partitions */
+  uint32_t job_tasks;     /* with job: 0, or: the job ends by itself when that many tasks have committed */
+  uint64_t attempt;       /* with job: distinguishes the attempts of a task */
+  uint64_t epoch;         /* with job: of a streaming query */
+} lwmq_writer_options;
+
+/* Opens a writer. Waits for the endpoint at most options->timeout_ms. The first producer declares the stream;
+   for every other one, lwmq_writer_schema returns what was declared and the caller compares.
+   With `job`, LWMQ_DELIVERY_LIVE batches of attempts that do not commit stay visible. */
+lwmq_status lwmq_writer_open(const char *address, const void *schema, uint64_t schema_bytes,
+                             const lwmq_writer_options *options, lwmq_writer **out_writer);
+/* Lends the declared schema and the number of partitions; valid until close. */
+lwmq_status lwmq_writer_schema(const lwmq_writer *writer, const void **out_schema, uint64_t *out_bytes,
+                               uint32_t *out_partitions);
+
+typedef struct lwmq_block {
+  uint8_t *data;     /* 64-byte aligned, in the writer's own window; write to it as you like */
+  uint64_t bytes;    /* at least what was asked for */
+  uint64_t token[2]; /* the library's */
+} lwmq_block;
+
+/* Lends a block; it goes back through publish or discard. Waits for room: until readers have released enough.
+   LWMQ_E_TOO_BIG: more than the window can ever hold. LWMQ_E_TIMED_OUT has a text here: who holds the room. */
+lwmq_status lwmq_writer_allocate(lwmq_writer *writer, uint64_t bytes, uint32_t timeout_ms,
+                                 lwmq_block *out_block);
+/* Takes the block: its first `bytes` bytes are the next batch of `partition` (ignored with a job). */
+lwmq_status lwmq_writer_publish(lwmq_writer *writer, lwmq_block *block, uint32_t partition, uint64_t bytes,
+                                uint64_t rows, uint32_t flags);
+void lwmq_writer_discard(lwmq_writer *writer, lwmq_block *block);
+
+enum {
+  LWMQ_BATCH_IPC_MESSAGE = 0, /* the block is one encapsulated record batch message */
+  LWMQ_BATCH_IPC_STREAM = 1   /* the block is a whole IPC stream: schema, dictionaries, one record batch */
+};
+
+typedef struct lwmq_commit_result {
+  uint64_t size;
+  uint32_t won;          /* 1: these batches count; 0: another attempt had committed, ours were dropped */
+  uint32_t partition;    /* of the stream */
+  uint64_t attempt;      /* of the winner */
+  uint64_t start_seq, end_seq; /* of the winner; equal with delivery = job until the job commits */
+  uint64_t batches, rows, bytes;
+  uint8_t instance[16];  /* of the winner's process */
+} lwmq_commit_result;
+
+/* With a job: commits what this writer published. The first attempt of (job, epoch, task) wins. */
+lwmq_status lwmq_writer_commit(lwmq_writer *writer, uint32_t timeout_ms, lwmq_commit_result *out_result);
+/* Gives up: staged batches are dropped; a producer by itself ends its stream with LWMQ_E_ABORTED for readers,
+   after what was visible. `reason` reaches them. Closes the conversation; destroy still follows. */
+lwmq_status lwmq_writer_abort(lwmq_writer *writer, const char *reason);
+/* Ends this producer. Waits at most linger_ms until everything it wrote was consumed.
+   LWMQ_E_TIMED_OUT: not yet; the text says how many batches wait for whom; call again, or destroy to give up.
+   After LWMQ_OK every call but destroy answers LWMQ_E_CLOSED. */
+lwmq_status lwmq_writer_close(lwmq_writer *writer, uint32_t linger_ms);
+/* Takes the writer. Never waits. Not closed: ends as an abort. Batches that were visible stay readable for as
+   long as the endpoint lives. */
+void lwmq_writer_destroy(lwmq_writer *writer);
+
+typedef struct lwmq_writer_statistics {
+  uint64_t size;
+  uint64_t batches, rows, bytes;
+  uint64_t wait_ns;       /* spent waiting for room */
+  uint64_t window_bytes;  /* held by segments now */
+  uint64_t unread_batches; /* published and not yet released by the endpoint */
+} lwmq_writer_statistics;
+lwmq_status lwmq_writer_query(const lwmq_writer *writer, lwmq_writer_statistics *out_statistics);
+
+/* -- A job: many writers that count as one producer -- */
+
+typedef struct lwmq_job lwmq_job;
+
+typedef struct lwmq_task_commit {
+  uint32_t task;
+  uint32_t partition;
+  uint64_t attempt;
+  uint64_t batches;
+} lwmq_task_commit;
+
+/* Opens a producer named options->job whose tasks are writers with the same `job`; uses of the options:
+   role, partitions, retain, readers, delivery, timeout_ms, job, epoch. Loss of this handle's process aborts the job. */
+lwmq_status lwmq_job_open(const char *address, const void *schema, uint64_t schema_bytes,
+                          const lwmq_writer_options *options, lwmq_job **out_job);
+lwmq_status lwmq_job_schema(const lwmq_job *job, const void **out_schema, uint64_t *out_bytes,
+                            uint32_t *out_partitions);
+/* Commits epoch `epoch`. The endpoint checks that it holds every commit listed; LWMQ_E_DATA_LOSS names the first
+   that it lacks. Repeating a commit changes nothing. */
+lwmq_status lwmq_job_commit(lwmq_job *job, uint64_t epoch, const lwmq_task_commit *tasks, uint32_t task_count,
+                            uint32_t timeout_ms);
+/* Drops what is staged. Readers hear of it only if something of the job was visible. */
+lwmq_status lwmq_job_abort(lwmq_job *job, const char *reason, uint32_t timeout_ms);
+/* Ends the producer (commits nothing). Does not wait for readers. Takes the job. */
+lwmq_status lwmq_job_close(lwmq_job *job);
+
+/* -- Reading -- */
+
+typedef struct lwmq_reader lwmq_reader;
+typedef struct lwmq_batch lwmq_batch;
+
+typedef struct lwmq_range {
+  uint32_t partition;
+  uint32_t reserved;
+  uint64_t start; /* sequence number, or LWMQ_SEQ_EARLIEST, LWMQ_SEQ_LATEST */
+  uint64_t end;   /* one past the last, or LWMQ_SEQ_END */
+} lwmq_range;
+
+typedef enum lwmq_acknowledge {
+  LWMQ_ACK_CONSUMED = 0, /* a batch is acknowledged when the reader has moved past it */
+  LWMQ_ACK_SETTLED = 1   /* when lwmq_stream_settle says so for this reader's name */
+} lwmq_acknowledge;
+
+typedef struct lwmq_reader_options {
+  uint64_t size;
+  int32_t role;
+  uint32_t acknowledge;  /* lwmq_acknowledge */
+  uint32_t follow;       /* 1: go on after the end of the stream, with its next producer */
+  uint32_t writers;      /* the stream has not ended before that many producers have come; default 1 */
+  uint32_t timeout_ms;   /* for the endpoint to appear and answer; default 30,000 */
+  uint32_t credit;       /* batches handed over ahead of their use; default 8 */
+  const char *name;      /* counts once per batch; NULL: a name of its own */
+  const uint8_t *generation; /* 16 bytes; LWMQ_E_DATA_LOSS if the endpoint's is another. NULL: any */
+  const lwmq_range *ranges;  /* NULL: every partition, EARLIEST to END */
+  uint32_t range_count;
+} lwmq_reader_options;
+
+lwmq_status lwmq_reader_open(const char *address, const lwmq_reader_options *options,
+                             lwmq_reader **out_reader);
+/* Lends the schema; waits until a producer has declared it. Valid until close. */
+lwmq_status lwmq_reader_schema(lwmq_reader *reader, uint32_t timeout_ms, const void **out_schema,
+                               uint64_t *out_bytes);
+/* Lends the next batch in the order of arrival over the reader's partitions; what it lent before is consumed by this
+   call (leased until released). LWMQ_E_END, LWMQ_E_ABORTED, LWMQ_E_DATA_LOSS come after everything that was visible.
+   LWMQ_E_PEER_LOST: the endpoint died and what it had handed over was returned before. */
+lwmq_status lwmq_reader_next(lwmq_reader *reader, uint32_t timeout_ms, lwmq_batch **out_batch);
+/* Marks what next lent last as consumed, without asking for more. Never waits. */
+lwmq_status lwmq_reader_consume(lwmq_reader *reader);
+
+typedef struct lwmq_batch_info {
+  uint64_t size;
+  const uint8_t *data; /* in the writer's window, read-only, 64-byte aligned; or a private copy */
+  uint64_t bytes, rows;
+  uint64_t seq;
+  uint64_t timestamp_ns; /* when it was published, CLOCK_REALTIME */
+  uint32_t partition;
+  uint32_t flags;        /* LWMQ_BATCH_* */
+  uint32_t copied;       /* 1: a private copy, because this reader held half of the window */
+  uint32_t writer_pid;
+  const uint8_t *window_data; /* the mapped segment that holds the batch, for proofs of identity */
+  uint64_t window_bytes;
+} lwmq_batch_info;
+
+lwmq_status lwmq_batch_query(const lwmq_batch *batch, lwmq_batch_info *out_info);
+/* Ends the lease. From any thread, also after the reader was closed; never waits. */
+void lwmq_batch_release(lwmq_batch *batch);
+
+typedef struct lwmq_reader_statistics {
+  uint64_t size;
+  uint64_t batches, rows, bytes;
+  uint64_t bytes_copied, batches_copied;
+  uint64_t wait_ns;
+  uint64_t leased_batches, leased_bytes;
+  uint8_t generation[16];
+} lwmq_reader_statistics;
+lwmq_status lwmq_reader_query(const lwmq_reader *reader, lwmq_reader_statistics *out_statistics);
+
+/* Ends the reader; batches not yet consumed stay for others. A reader that bound the address stays, at most
+   linger_ms, until its writers have ended or moved. Takes the reader. Batches live on. */
+lwmq_status lwmq_reader_close(lwmq_reader *reader, uint32_t linger_ms);
+
+/* For readers with LWMQ_ACK_SETTLED: everything consumed under `name` is acknowledged (acknowledge = 1) or
+   forgotten, so that it will be read again (0). */
+lwmq_status lwmq_stream_settle(const char *address, const char *name, uint32_t acknowledge,
+                               uint32_t timeout_ms);
+
+/* cdef: end */
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+#endif

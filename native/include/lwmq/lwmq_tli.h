@@ -1,0 +1,181 @@
+/* lwmq_tli.h - the transport layer interface: what a provider of a scheme implements.
+ *
+ * A provider moves buffers of bytes between two processes and, where the hardware can, lends windows of memory.
+ * It knows nothing of messages, queues or Arrow. A provider is one object file:
+ *
+ *     static const lwmq_tli_provider kProvider = { sizeof(lwmq_tli_provider), LWMQ_TLI_VERSION, "mine", ... };
+ *     LWMQ_TLI_REGISTER(kProvider);
+ *
+ * One direction of a transport, and its verbs:
+ *
+ *     sender     acquire ─▶ write at buffer.next ─▶ show ─▶ (write ─▶ show ...) ─▶ ship
+ *     receiver   land ─▶ read the extent ─▶ release
+ *
+ *   A *buffer* is a piece of the sender's memory with room for `buffer_bytes`. What one show makes visible is an
+ *   *extent*: it arrives whole or not at all, in the order shown within a buffer. Buffers arrive in the order of
+ *   their first show; shipping closes one. The receiver gives every landed extent back by release, in any order,
+ *   from any thread; a buffer is free again when it was shipped and all its extents were released.
+ *
+ * Threads: one thread sends (acquire, show, ship, abandon, wait for room) and one receives (land, wait for
+ *   extents) on a transport at a time; the two may be different. release, state and window calls: any thread.
+ * Ownership: takes, lends, keeps as in lwmq.h.
+ * Loss: when the peer dies, land first returns what was shown, then LWMQ_E_PEER_LOST; after an orderly close of
+ *   the peer LWMQ_E_CLOSED in its place. acquire and show fail with the same status at once.
+ */
+#ifndef LWMQ_LWMQ_TLI_H
+#define LWMQ_LWMQ_TLI_H
+
+#include "lwmq/lwmq.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LWMQ_TLI_VERSION 1u
+
+typedef struct lwmq_tli_listener lwmq_tli_listener;
+typedef struct lwmq_tli_transport lwmq_tli_transport;
+typedef struct lwmq_tli_window lwmq_tli_window;
+
+typedef struct lwmq_tli_options {
+  uint64_t size;
+  uint64_t buffer_bytes;    /* of our send buffers */
+  uint32_t buffers_send;    /* how many we make; the peer says how many it makes */
+  uint32_t buffers_receive; /* how many of the peer's we are ready to map at most; 0: any allowed number */
+  uint32_t purpose;         /* what runs above, compared with the peer's: LWMQ_TLI_FOR_*; LWMQ_E_VERSION if different */
+} lwmq_tli_options;
+
+enum { LWMQ_TLI_FOR_MESSAGES = 1, LWMQ_TLI_FOR_RAW = 2, LWMQ_TLI_FOR_STREAM = 3 };
+
+typedef struct lwmq_tli_peer {
+  uint8_t instance[16];
+  uint32_t pid, uid;
+  uint64_t buffer_bytes; /* of the peer's send buffers: its largest extent */
+  uint32_t buffers;
+} lwmq_tli_peer;
+
+/* A send buffer in the hands of the sender. The provider updates `next` and `room` at each show. */
+typedef struct lwmq_tli_buffer {
+  uint8_t *next;     /* where the next extent goes; 64-byte aligned at first, 8-byte aligned later */
+  uint64_t room;     /* the largest next extent; 0: full */
+  uint64_t token[2]; /* the provider's */
+} lwmq_tli_buffer;
+
+typedef struct lwmq_tli_extent {
+  const uint8_t *data; /* the peer may be hostile: copy what you follow before you check it */
+  uint64_t bytes;
+  uint32_t kind;       /* what the sender said at show: 0 .. LWMQ_TLI_KIND_MAX */
+  uint32_t last;       /* hint: nothing more was visible when this landed */
+  uint64_t token[2];   /* the provider's */
+} lwmq_tli_extent;
+
+#define LWMQ_TLI_KIND_MAX 63u
+
+enum { LWMQ_TLI_WAIT_EXTENT = 1, LWMQ_TLI_WAIT_ROOM = 2 };
+
+enum {
+  LWMQ_TLI_CONNECTED = 0,
+  LWMQ_TLI_CLOSED = 1, /* the peer closed in order */
+  LWMQ_TLI_LOST = 2    /* the peer died, vanished or broke the protocol */
+};
+
+/* Memory that a peer can reach. Made by its owner, who alone writes it; peers map it read-only. */
+typedef struct lwmq_tli_window_info {
+  uint8_t id[16];     /* random; never used again */
+  uint8_t *base;      /* owner: writable; others: writing there is a fault */
+  uint64_t bytes;
+  uint32_t owned;     /* 1: made by this process */
+  uint32_t owner_pid;
+  uint8_t owner[16];  /* instance of the process that made it */
+} lwmq_tli_window_info;
+
+typedef struct lwmq_tli_provider {
+  uint32_t size;    /* sizeof(lwmq_tli_provider) */
+  uint32_t version; /* LWMQ_TLI_VERSION */
+  const char *name; /* for listings; not used to match addresses */
+
+  /* 1 if `address` is this provider's scheme, whether well-formed or not. Never waits. */
+  int32_t (*claim)(const char *address);
+  /* Checks the address and says what it allows. LWMQ_E_ADDRESS with a text. Never waits. */
+  lwmq_status (*limits)(const char *address, lwmq_limits *out_limits);
+
+  /* Binds. LWMQ_E_ADDRESS: somebody else serves it. Never waits. */
+  lwmq_status (*listen)(const char *address, const lwmq_tli_options *options, lwmq_tli_listener **out_listener);
+  /* The next peer that has connected and passed the handshake. LWMQ_E_EMPTY: none now. Never waits; a peer that
+     is slow or wrong in its handshake is dropped without holding up others. */
+  lwmq_status (*accept)(lwmq_tli_listener *listener, lwmq_tli_transport **out_transport);
+  /* A descriptor that polls readable when accept has something to do, or when an accepted and armed transport
+     has something (see arm). Lent. Level-triggered; accept and disarm drain it. */
+  int32_t (*listener_fd)(lwmq_tli_listener *listener);
+  /* Takes the listener; its transports live on. The address can be served again at once. Never waits. */
+  void (*listener_close)(lwmq_tli_listener *listener);
+
+  /* One attempt to connect. LWMQ_E_EMPTY: nobody listens now (try again later). Waits at most timeout_ms for the handshake. */
+  lwmq_status (*connect)(const char *address, const lwmq_tli_options *options, uint32_t timeout_ms,
+                         lwmq_tli_transport **out_transport);
+
+  void (*peer)(lwmq_tli_transport *transport, lwmq_tli_peer *out_peer);
+  /* LWMQ_TLI_*; never waits. Loss is noticed within 100 ms. */
+  int32_t (*state)(lwmq_tli_transport *transport);
+
+  /* Lends a free send buffer. LWMQ_E_FULL: none. Never waits. */
+  lwmq_status (*acquire)(lwmq_tli_transport *transport, lwmq_tli_buffer *out_buffer);
+  /* Makes the `bytes` bytes at buffer->next visible as one extent of `kind`. Never waits. */
+  lwmq_status (*show)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer, uint64_t bytes, uint32_t kind);
+  /* Takes the buffer, also on failure: nothing more will be shown in it. Never waits. */
+  lwmq_status (*ship)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer);
+  /* Takes a buffer of which nothing was shown. */
+  void (*abandon)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer);
+  /* How many send buffers acquire would lend now; collects what the peer has released. */
+  uint32_t (*free_buffers)(lwmq_tli_transport *transport);
+  /* Extents shown and not yet released by the peer: what is lost if it dies now. */
+  uint64_t (*unread_extents)(lwmq_tli_transport *transport);
+
+  /* Lends the next extent. LWMQ_E_EMPTY: none now. LWMQ_E_CORRUPT: the peer broke the protocol. Never waits. */
+  lwmq_status (*land)(lwmq_tli_transport *transport, lwmq_tli_extent *out_extent);
+  /* Takes a landed extent. Any thread. Never waits. */
+  void (*release)(lwmq_tli_transport *transport, lwmq_tli_extent *extent);
+
+  /* Waits until land (LWMQ_TLI_WAIT_EXTENT) or acquire (LWMQ_TLI_WAIT_ROOM) may succeed, the state changed, or the
+     time is over. Spins for a while, then sleeps without any wake-up. May return early with LWMQ_OK. */
+  lwmq_status (*wait)(lwmq_tli_transport *transport, uint32_t what, uint32_t timeout_ms);
+  /* For accepted transports: asks that listener_fd becomes readable at the next extent, room or change of state.
+     1: something is there already, look again; 0: armed. */
+  int32_t (*arm)(lwmq_tli_transport *transport);
+  void (*disarm)(lwmq_tli_transport *transport);
+
+  /* Takes the transport: tells the peer that this is the end in order. What was shown stays readable for the peer;
+     landed extents that were not released stay mapped until they are. Never waits. */
+  void (*close)(lwmq_tli_transport *transport);
+
+  /* -- Windows; NULL together where the provider cannot share memory (no LWMQ_CAN_SHARE_WINDOW) -- */
+
+  /* Makes a window of our own, zeroed, not yet touched. LWMQ_E_NO_MEMORY with the numbers of the limit it met. */
+  lwmq_status (*window_create)(uint64_t bytes, lwmq_tli_window **out_window);
+  /* Shows a window to the peer: our own, or one that was shown to us by its owner. Exporting twice is harmless. */
+  lwmq_status (*window_export)(lwmq_tli_transport *transport, lwmq_tli_window *window);
+  /* The window with this id, shown to us over `transport`, mapped; keeps it. Waits for it to arrive. */
+  lwmq_status (*window_find)(lwmq_tli_transport *transport, const uint8_t id[16], uint32_t timeout_ms,
+                             lwmq_tli_window **out_window);
+  void (*window_info)(const lwmq_tli_window *window, lwmq_tli_window_info *out_info);
+  /* 1 while the process that made it lives. Never waits; a plain load where nothing changed. */
+  int32_t (*window_owner_alive)(const lwmq_tli_window *window);
+  void (*window_keep)(lwmq_tli_window *window);
+  /* The last release unmaps. Any thread. */
+  void (*window_release)(lwmq_tli_window *window);
+
+  /* Runs on the service thread of the process, from the first use of the provider until `stop` is set and service_wake was
+     called: witnesses deaths, and whatever else must go on while the application is busy. NULL: nothing to do. */
+  void (*service)(const volatile uint32_t *stop);
+  void (*service_wake)(void);
+} lwmq_tli_provider;
+
+/* Registers a provider at link time: an entry of ELF section `lwmq_tli`, found through the linker's own bounds. */
+#define LWMQ_TLI_REGISTER(provider)                                                           \
+  __attribute__((section("lwmq_tli"), used, retain)) static const lwmq_tli_provider *const    \
+      lwmq_tli_entry_##provider = &(provider)
+
+#ifdef __cplusplus
+}
+#endif
+#endif
