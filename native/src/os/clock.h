@@ -1,0 +1,17 @@
+// The two clocks: one for waiting and measuring, one for stamps that other machines read.
+#ifndef LWMQ_OS_CLOCK_H
+#define LWMQ_OS_CLOCK_H
+
+#include <cstdint>
+
+namespace lwmq::os {
+
+// CLOCK_MONOTONIC in nanoseconds: for deadlines and durations.
+[[nodiscard]] std::int64_t now_ns() noexcept;
+
+// CLOCK_REALTIME in nanoseconds since 1970: for stamps, never for waiting.
+[[nodiscard]] std::uint64_t realtime_ns() noexcept;
+
+}  // namespace lwmq::os
+
+#endif

@@ -1,0 +1,25 @@
+// Who this process is, and whether it is still the process that began to use the library.
+#ifndef LWMQ_OS_IDENTITY_H
+#define LWMQ_OS_IDENTITY_H
+
+#include <cstddef>
+
+#include "lwmq/lwmq.h"
+
+namespace lwmq::os {
+
+// Host, boot, network namespace, process. `instance` is random and another one in a forked child.
+// Never fails: what the kernel does not tell is empty or 0.
+[[nodiscard]] const lwmq_identity& identity() noexcept;
+
+// True in the child of a fork whose parent had begun to use the library: threads and mappings are the
+// parent's, every call answers LWMQ_E_CLOSED. To ask is to use: the first call binds the library to this
+// process, so a child of a process that had only loaded it is free to begin by itself.
+[[nodiscard]] bool forked() noexcept;
+
+// Fills `data` with random bytes of the kernel's. Waits only before the first seeding after boot.
+void random_bytes(void* data, std::size_t bytes) noexcept;
+
+}  // namespace lwmq::os
+
+#endif
