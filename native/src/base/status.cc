@@ -1,0 +1,74 @@
+#include "base/status.h"
+
+#include <cstdio>
+#include <cstring>
+
+namespace lwmq {
+namespace {
+
+constexpr std::size_t kTextBytes = 1024;
+thread_local char t_text[kTextBytes] = "";
+
+}  // namespace
+
+Status fail(Status status, const char* format, ...) noexcept {
+  va_list arguments;
+  va_start(arguments, format);
+  char text[kTextBytes];  // an argument may be the old text itself
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  std::memcpy(t_text, text, sizeof text);
+  return status;
+}
+
+Status fail_errno(Status status, int error_number, const char* format, ...) noexcept {
+  va_list arguments;
+  va_start(arguments, format);
+  char text[kTextBytes];
+  const int used = std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  if (used >= 0 && static_cast<std::size_t>(used) < sizeof text) {
+    char meaning[128];
+    std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used), ": %s (errno %d)",
+                  strerror_r(error_number, meaning, sizeof meaning), error_number);
+  }
+  std::memcpy(t_text, text, sizeof text);
+  return status;
+}
+
+void add_context(const char* prefix) noexcept {
+  char text[kTextBytes];
+  std::snprintf(text, sizeof text, "%s: %.*s", prefix, static_cast<int>(kTextBytes / 2), t_text);
+  std::memcpy(t_text, text, sizeof text);
+}
+
+const char* last_error() noexcept { return t_text; }
+
+const char* status_name(std::int32_t status) noexcept {
+  switch (status) {
+    case LWMQ_OK: return "LWMQ_OK";
+    case LWMQ_E_TIMED_OUT: return "LWMQ_E_TIMED_OUT";
+    case LWMQ_E_EMPTY: return "LWMQ_E_EMPTY";
+    case LWMQ_E_FULL: return "LWMQ_E_FULL";
+    case LWMQ_E_END: return "LWMQ_E_END";
+    case LWMQ_E_INTERRUPTED: return "LWMQ_E_INTERRUPTED";
+    case LWMQ_E_INVALID: return "LWMQ_E_INVALID";
+    case LWMQ_E_ADDRESS: return "LWMQ_E_ADDRESS";
+    case LWMQ_E_CLOSED: return "LWMQ_E_CLOSED";
+    case LWMQ_E_PEER_LOST: return "LWMQ_E_PEER_LOST";
+    case LWMQ_E_STALLED: return "LWMQ_E_STALLED";
+    case LWMQ_E_TOO_BIG: return "LWMQ_E_TOO_BIG";
+    case LWMQ_E_SCHEMA: return "LWMQ_E_SCHEMA";
+    case LWMQ_E_ABORTED: return "LWMQ_E_ABORTED";
+    case LWMQ_E_DATA_LOSS: return "LWMQ_E_DATA_LOSS";
+    case LWMQ_E_CORRUPT: return "LWMQ_E_CORRUPT";
+    case LWMQ_E_VERSION: return "LWMQ_E_VERSION";
+    case LWMQ_E_NO_MEMORY: return "LWMQ_E_NO_MEMORY";
+    case LWMQ_E_DENIED: return "LWMQ_E_DENIED";
+    case LWMQ_E_UNSUPPORTED: return "LWMQ_E_UNSUPPORTED";
+    case LWMQ_E_SYSTEM: return "LWMQ_E_SYSTEM";
+    default: return "LWMQ_E_UNKNOWN";
+  }
+}
+
+}  // namespace lwmq

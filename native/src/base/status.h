@@ -1,0 +1,32 @@
+// Outcomes. A Status says what happened; the text of the last failure, per thread, says where and with which
+// numbers. Full, empty, timed out, interrupted and end are answers: they set no text.
+//
+//   if (bytes > room) return fail(LWMQ_E_TOO_BIG, "message of %" PRIu64 " bytes does not fit ...", bytes);
+#pragma once
+
+#include <cinttypes>
+#include <cstdarg>
+#include <cstdint>
+
+#include "lwmq/lwmq.h"
+
+namespace lwmq {
+
+using Status = lwmq_status;
+
+// Sets the text of this thread and returns `status`: one expression for an early return.
+[[gnu::format(printf, 2, 3)]] Status fail(Status status, const char* format, ...) noexcept;
+
+// As fail, with ": " and the meaning of `error_number` behind the text.
+[[gnu::format(printf, 3, 4)]] Status fail_errno(Status status, int error_number, const char* format,
+                                                ...) noexcept;
+
+// Puts `prefix` in front of the text that a lower floor has set, which knows less about where.
+void add_context(const char* prefix) noexcept;
+
+const char* last_error() noexcept;
+const char* status_name(std::int32_t status) noexcept;
+
+inline bool is_failure(Status status) noexcept { return status >= LWMQ_E_INVALID; }
+
+}  // namespace lwmq

@@ -1,0 +1,310 @@
+#include "tli/record_lane.h"
+
+#include <new>
+
+#include "base/checked.h"
+#include "os/membarrier.h"
+
+namespace lwmq::tli {
+namespace {
+
+constexpr std::uint64_t kFirstWord = 56;           // so that the first extent lies on a cache line
+constexpr std::uint64_t kWordBytes = 8;
+constexpr std::uint64_t kLargeExtent = 1024;       // behind one, the next extent gets a line of its own
+constexpr std::uint32_t kKindEnd = 255;
+constexpr std::uint64_t kLengthMask = (std::uint64_t{1} << 40) - 1;
+
+// A ticket names one sleep: number << 1 | waits at a descriptor. Never 0.
+constexpr std::uint32_t kAtDescriptor = 1;
+
+constexpr std::uint64_t make_word(std::uint64_t length, std::uint32_t kind, std::uint32_t lap) noexcept {
+  return length | std::uint64_t{kind} << 40 | std::uint64_t{lap} << 48;
+}
+
+// Where the word behind an extent lies that begins at `position` + 8.
+constexpr std::uint64_t next_word(std::uint64_t position, std::uint64_t length) noexcept {
+  const std::uint64_t end = position + kWordBytes + align_up(length, kWordBytes);
+  return length < kLargeExtent ? end : align_up(end + kWordBytes, kCacheLine) - kWordBytes;
+}
+static_assert(next_word(kFirstWord, 56) == 120);
+static_assert((next_word(kFirstWord, 1024) + kWordBytes) % kCacheLine == 0);
+
+std::atomic<std::uint64_t>& word_at(std::uint8_t* base, std::uint64_t offset) noexcept {
+  return *reinterpret_cast<std::atomic<std::uint64_t>*>(base + offset);
+}
+
+const std::atomic<std::uint64_t>& word_at(const std::uint8_t* base, std::uint64_t offset) noexcept {
+  return *reinterpret_cast<const std::atomic<std::uint64_t>*>(base + offset);
+}
+
+// Between our store and our load of the sleeper's word. Without it the load could come first, see an awake peer,
+// and the store be seen by nobody: the lost wake-up. The sleeper's heavy barrier stands in for ours.
+void light_barrier() noexcept {
+  static const bool heavy_exists = os::membarrier_available();
+  if (heavy_exists) {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  } else {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+}
+
+}  // namespace
+
+SideLayout SideLayout::of(std::uint32_t buffers, std::uint64_t buffer_bytes) noexcept {
+  SideLayout layout;
+  layout.order_slots = 1;
+  while (layout.order_slots < buffers) layout.order_slots *= 2;
+  layout.data_offset = align_up(kOrderOffset + layout.order_slots * sizeof(std::uint64_t), 4096);
+  layout.stride = kCacheLine + align_up(buffer_bytes, kCacheLine);
+  layout.bytes = align_up(layout.data_offset + buffers * layout.stride, 4096);
+  return layout;
+}
+
+// ---- Waking ---------------------------------------------------------------------------------------
+
+void Waker::ring_if(const std::atomic<std::uint32_t>& waiting, std::atomic<std::uint32_t>& answered) noexcept {
+  light_barrier();  // sync: sleeper
+  const std::uint32_t ticket = waiting.load(std::memory_order_relaxed);  // the peer's
+  if (ticket == 0) [[likely]] return;
+  // Two of our threads may ring for one ticket: a wake too many is harmless.
+  if (answered.exchange(ticket, std::memory_order_relaxed) == ticket) return;
+  auto& doorbell = sides_.own_header().doorbell;
+  doorbell.fetch_add(1, std::memory_order_release);  // sync: doorbell
+  if ((ticket & kAtDescriptor) != 0) {
+    if (sides_.poke != nullptr) sides_.poke(sides_.poke_context);
+  } else {
+    os::futex_wake_all(doorbell);
+  }
+}
+
+void Waker::ring() noexcept {
+  auto& doorbell = sides_.own_header().doorbell;
+  doorbell.fetch_add(1, std::memory_order_release);  // sync: doorbell
+  os::futex_wake_all(doorbell);
+  if (sides_.poke != nullptr) sides_.poke(sides_.poke_context);
+}
+
+void announce_waiting(std::atomic<std::uint32_t>& waiting, bool at_descriptor) noexcept {
+  static std::atomic<std::uint32_t> tickets{0};
+  std::uint32_t number = tickets.fetch_add(1, std::memory_order_relaxed) & 0x7fffffffu;
+  if (number == 0) number = 1;
+  waiting.store(number << 1 | (at_descriptor ? kAtDescriptor : 0u) | 0u, std::memory_order_relaxed);
+  os::heavy_barrier();  // sync: sleeper
+}
+
+// ---- Sending --------------------------------------------------------------------------------------
+
+bool LaneSender::init(const Sides& sides, Waker* waker, std::uint32_t buffers, std::uint64_t buffer_bytes) noexcept {
+  sides_ = sides;
+  waker_ = waker;
+  buffers_ = buffers;
+  layout_ = SideLayout::of(buffers, buffer_bytes);
+  slots_.reset(new (std::nothrow) Slot[buffers]);
+  free_.reset(new (std::nothrow) std::uint32_t[buffers]);
+  shipped_.reset(new (std::nothrow) std::uint32_t[buffers]);
+  if (!slots_ || !free_ || !shipped_) return false;
+  for (std::uint32_t i = 0; i < buffers; ++i) free_[i] = buffers - 1 - i;
+  free_count_ = buffers;
+  return true;
+}
+
+Status LaneSender::acquire(lwmq_tli_buffer* out_buffer) noexcept {
+  if (free_count_ == 0 && !collect()) return LWMQ_E_FULL;
+  const std::uint32_t index = free_[--free_count_];
+  Slot& slot = slots_[index];
+  ++slot.lap;
+  slot.opened = false;
+  slot.extents = 0;
+  word_at(buffer_at(index), kFirstWord).store(0, std::memory_order_relaxed);  // seen no later than buffer-open
+  out_buffer->token[0] = index;
+  set_next(out_buffer, index, kFirstWord);
+  return LWMQ_OK;
+}
+
+void LaneSender::set_next(lwmq_tli_buffer* buffer, std::uint32_t index, std::uint64_t position) const noexcept {
+  buffer->token[1] = position;
+  const std::uint64_t payload = position + kWordBytes;
+  buffer->next = buffer_at(index) + payload;
+  buffer->room = payload < layout_.stride ? layout_.stride - payload : 0;
+}
+
+Status LaneSender::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept {
+  if (bytes > buffer->room || kind > LWMQ_TLI_KIND_MAX) {
+    return fail(LWMQ_E_TOO_BIG, "extent of %" PRIu64 " bytes, kind %u: the buffer has room for %" PRIu64, bytes, kind,
+                buffer->room);
+  }
+  const auto index = static_cast<std::uint32_t>(buffer->token[0]);
+  const std::uint64_t position = buffer->token[1];
+  const std::uint64_t next = next_word(position, bytes);
+  std::uint8_t* base = buffer_at(index);
+  if (next + kWordBytes <= layout_.stride) word_at(base, next).store(0, std::memory_order_relaxed);
+  Slot& slot = slots_[index];
+  word_at(base, position).store(make_word(bytes, kind + 1, slot.lap), std::memory_order_release);  // sync: extent-shown
+  ++slot.extents;
+  unread_.store(unread_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // our own
+  if (!slot.opened) open(index);
+  set_next(buffer, index, next);
+  waker_->extent_shown();
+  return LWMQ_OK;
+}
+
+void LaneSender::open(std::uint32_t index) noexcept {
+  Slot& slot = slots_[index];
+  slot.opened = true;
+  const std::uint64_t number = next_order_++;
+  auto& entry = word_at(sides_.own, SideLayout::kOrderOffset + (number & (layout_.order_slots - 1)) * 8);
+  entry.store((number + 1) << 32 | std::uint64_t{slot.lap} << 16 | (index + 1),
+              std::memory_order_release);  // sync: buffer-open
+}
+
+void LaneSender::ship(lwmq_tli_buffer* buffer) noexcept {
+  const auto index = static_cast<std::uint32_t>(buffer->token[0]);
+  const std::uint64_t position = buffer->token[1];
+  Slot& slot = slots_[index];
+  if (position + kWordBytes <= layout_.stride) {
+    word_at(buffer_at(index), position)
+        .store(make_word(0, kKindEnd, slot.lap), std::memory_order_release);  // sync: extent-shown
+  }
+  if (!slot.opened) open(index);  // an empty buffer: the peer opens and releases it
+  shipped_[shipped_count_++] = index;
+  buffer->room = 0;
+  waker_->extent_shown();
+}
+
+void LaneSender::abandon(lwmq_tli_buffer* buffer) noexcept {
+  free_[free_count_++] = static_cast<std::uint32_t>(buffer->token[0]);
+  buffer->room = 0;
+}
+
+bool LaneSender::collect() noexcept {
+  const auto* released =
+      reinterpret_cast<const std::atomic<std::uint32_t>*>(sides_.peer + SideLayout::kReleasedOffset);
+  std::uint64_t read = 0;
+  for (std::uint32_t i = 0; i < shipped_count_;) {
+    const std::uint32_t index = shipped_[i];
+    if (released[index].load(std::memory_order_acquire) == slots_[index].lap) {  // sync: buffer-free
+      read += slots_[index].extents;
+      free_[free_count_++] = index;
+      shipped_[i] = shipped_[--shipped_count_];
+    } else {
+      ++i;
+    }
+  }
+  if (read > 0) unread_.store(unread_.load(std::memory_order_relaxed) - read, std::memory_order_relaxed);  // our own
+  return free_count_ > 0;
+}
+
+std::uint32_t LaneSender::free_buffers() noexcept {
+  collect();
+  return free_count_;
+}
+
+std::uint64_t LaneSender::unread_extents() const noexcept { return unread_.load(std::memory_order_relaxed); }
+
+// ---- Receiving ------------------------------------------------------------------------------------
+
+bool LaneReceiver::init(const Sides& sides, Waker* waker, std::uint32_t peer_buffers,
+                        std::uint64_t peer_buffer_bytes) noexcept {
+  sides_ = sides;
+  waker_ = waker;
+  buffers_ = peer_buffers;
+  layout_ = SideLayout::of(peer_buffers, peer_buffer_bytes);
+  leases_.reset(new (std::nothrow) std::atomic<std::uint32_t>[peer_buffers]());
+  return leases_ != nullptr;
+}
+
+const std::atomic<std::uint64_t>& LaneReceiver::order_at(std::uint64_t number) const noexcept {
+  return word_at(sides_.peer, SideLayout::kOrderOffset + (number & (layout_.order_slots - 1)) * 8);
+}
+
+// The word that we wait for in the buffer that we are in; null behind its end.
+const std::atomic<std::uint64_t>* LaneReceiver::word() const noexcept {
+  if (position_ + kWordBytes > layout_.stride) return nullptr;
+  return &word_at(sides_.peer, layout_.data_offset + index_ * layout_.stride + position_);
+}
+
+bool LaneReceiver::has_extent() const noexcept {
+  if (in_buffer_) {
+    const auto* at = word();
+    if (at == nullptr) return false;
+    return at->load(std::memory_order_relaxed) != 0;  // a glance: land decides
+  }
+  return order_at(next_order_).load(std::memory_order_relaxed) >> 32 == ((next_order_ + 1) & 0xffffffffu);
+}
+
+Status LaneReceiver::open_next() noexcept {
+  const std::uint64_t entry = order_at(next_order_).load(std::memory_order_acquire);  // sync: buffer-open
+  if (entry >> 32 != ((next_order_ + 1) & 0xffffffffu)) return LWMQ_E_EMPTY;
+  const auto index = static_cast<std::uint32_t>(entry & 0xffff) - 1;
+  if (index >= buffers_ || leases_[index].load(std::memory_order_relaxed) != 0) {
+    return fail(LWMQ_E_CORRUPT, "the peer opened buffer %u of %u, which %s", index, buffers_,
+                index >= buffers_ ? "does not exist" : "is still in our hands");
+  }
+  ++next_order_;
+  index_ = index;
+  lap_ = static_cast<std::uint32_t>(entry >> 16 & 0xffff);
+  position_ = kFirstWord;
+  in_buffer_ = true;
+  leases_[index].store(1, std::memory_order_relaxed);  // ours until leave_buffer: no release can free it before
+  return LWMQ_OK;
+}
+
+Status LaneReceiver::land(lwmq_tli_extent* out_extent) noexcept {
+  for (;;) {
+    if (!in_buffer_) {
+      const Status status = open_next();
+      if (status != LWMQ_OK) return status;
+    }
+    const auto* at = word();
+    const std::uint64_t seen = at->load(std::memory_order_acquire);  // sync: extent-shown
+    if (seen == 0) return LWMQ_E_EMPTY;
+    const std::uint64_t length = seen & kLengthMask;
+    const auto kind = static_cast<std::uint32_t>(seen >> 40 & 0xff);
+    const std::uint64_t payload = position_ + kWordBytes;
+    if (seen >> 48 != lap_ || kind == 0 || (kind > LWMQ_TLI_KIND_MAX + 1 && kind != kKindEnd) ||
+        !fits(payload, length, layout_.stride)) {
+      return fail(LWMQ_E_CORRUPT,
+                  "the peer shows an extent of %" PRIu64 " bytes, kind %u, lap %" PRIu64 " at %" PRIu64
+                  " of a buffer of %" PRIu64 " in lap %u",
+                  length, kind, seen >> 48, position_, layout_.stride, lap_);
+    }
+    if (kind == kKindEnd) {
+      leave_buffer();
+      continue;
+    }
+    out_extent->data = sides_.peer + layout_.data_offset + index_ * layout_.stride + payload;
+    out_extent->bytes = length;
+    out_extent->kind = kind - 1;
+    out_extent->token[0] = index_;
+    out_extent->token[1] = lap_;
+    leases_[index_].fetch_add(1, std::memory_order_relaxed);  // orders nothing: release carries the order
+    position_ = next_word(position_, length);
+    const auto* next = word();
+    if (next == nullptr) {
+      leave_buffer();
+      out_extent->last = 0;
+    } else {
+      out_extent->last = next->load(std::memory_order_relaxed) == 0;  // a hint, may be stale
+    }
+    return LWMQ_OK;
+  }
+}
+
+void LaneReceiver::leave_buffer() noexcept {
+  in_buffer_ = false;
+  drop(index_, lap_);
+}
+
+void LaneReceiver::release(const lwmq_tli_extent& extent) noexcept {
+  drop(static_cast<std::uint32_t>(extent.token[0]), static_cast<std::uint32_t>(extent.token[1]));
+}
+
+void LaneReceiver::drop(std::uint32_t index, std::uint32_t lap) noexcept {
+  // Acquire-release: the last of several threads to drop speaks for the reads of all.
+  if (leases_[index].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  auto* released = reinterpret_cast<std::atomic<std::uint32_t>*>(sides_.own + SideLayout::kReleasedOffset);
+  released[index].store(lap, std::memory_order_release);  // sync: buffer-free
+  waker_->buffer_freed();
+}
+
+}  // namespace lwmq::tli

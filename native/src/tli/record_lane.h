@@ -1,0 +1,206 @@
+// One direction of a transport over memory: buffers of the sender, filled with records, read where they lie.
+//
+// Each side of a transport owns one *side*: a piece of memory that it alone writes and that the peer reads. A side
+// carries what its owner sends (order ring, buffers) and what its owner says about the peer's buffers (released):
+//
+//    0         512                16,640              data
+//   +---------+------------------+-------------------+-----------+-----------+--
+//   | header  | released[4000]   | order[2^k]        | buffer 0  | buffer 1  | ...
+//   +---------+------------------+-------------------+-----------+-----------+--
+//
+//   buffer     +--- 56 ---+ word | extent ... | word | extent ... | end word |
+//              the first extent lies on a cache line; the next one behind it, 8-byte aligned, and on a line of its
+//              own again behind an extent of 1 KiB and more (FLOORS.md, finding 7)
+//   word       length:40 | kind:8 | lap:16, zero while nothing is there
+//   order[k]   number k+1:32 | lap:16 | buffer+1:16
+//
+// The two sides meet at five points:
+//
+//   extent-shown   sender zeroes the next word, then stores this word (release) -> receiver loads it (acquire)
+//                  the bytes are there when the word is; what follows is never an old word
+//   buffer-open    sender stores order[k] (release) -> receiver loads it (acquire)
+//                  the first word of the buffer is zeroed or written before the buffer can be found
+//   buffer-free    receiver stores released[i] = lap (release) -> sender loads it (acquire)
+//                  the receiver is done with the bytes before they are written again
+//   sleeper        the side that will sleep stores `waiting`, pays a heavy barrier and looks again; the other stores
+//                  its word, then loads `waiting`. One of the two sees the other. The fast side pays a compiler
+//                  barrier alone where the kernel has membarrier, a full fence where it has not.
+//   doorbell       the waker adds to its own doorbell, then wakes; the sleeper sleeps on the value that it saw before
+//                  it looked again, so that a ring in between ends the sleep at once
+//
+// If the owner dies between any two of its stores, the peer sees an extent or does not: a word is stored whole. The
+// peer's bytes are never trusted: indices, laps and lengths are checked here, once, from a private copy.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "base/cache_line.h"
+#include "base/limits.h"
+#include "base/status.h"
+#include "lwmq/lwmq_tli.h"
+#include "os/futex.h"
+
+namespace lwmq::tli {
+
+struct SideHeader {
+  alignas(kCacheLine) std::atomic<std::uint32_t> doorbell;        // rung by the owner's threads to wake the peer
+  alignas(kCacheLine) std::atomic<std::uint32_t> waiting_extent;  // ticket of the owner's receiving thread, 0: awake
+  std::atomic<std::uint32_t> waiting_room;                        // ticket of the owner's sending thread
+  alignas(kCacheLine) std::atomic<std::uint32_t> closed;          // 1: the owner has closed in order
+};
+static_assert(sizeof(SideHeader) <= 512);
+
+// Where things lie in a side.
+struct SideLayout {
+  std::uint64_t order_slots = 0;   // power of two, at least `buffers`
+  std::uint64_t data_offset = 0;
+  std::uint64_t stride = 0;        // from one buffer to the next
+  std::uint64_t bytes = 0;         // of the whole side
+
+  static constexpr std::uint64_t kReleasedOffset = 512;
+  static constexpr std::uint64_t kOrderOffset = 16640;
+
+  // `buffers` at most kBuffersMax, `buffer_bytes` at most kBufferBytesMax: the caller has checked.
+  static SideLayout of(std::uint32_t buffers, std::uint64_t buffer_bytes) noexcept;
+};
+
+// Pokes a peer whose thread waits at a pollable descriptor and not at a futex.
+using Poke = void (*)(void* context);
+
+// What both ends of a lane know of the two sides.
+struct Sides {
+  std::uint8_t* own = nullptr;         // we write
+  const std::uint8_t* peer = nullptr;  // we read
+  Poke poke = nullptr;                 // wakes the peer at its descriptor; may be null
+  void* poke_context = nullptr;
+
+  [[nodiscard]] SideHeader& own_header() const noexcept { return *reinterpret_cast<SideHeader*>(own); }
+  [[nodiscard]] const SideHeader& peer_header() const noexcept {
+    return *reinterpret_cast<const SideHeader*>(peer);
+  }
+};
+
+// Tells a peer that waits for extents, or for room, that there is something. A load where it is awake.
+class Waker {
+ public:
+  void init(const Sides& sides) noexcept { sides_ = sides; }
+  void extent_shown() noexcept { ring_if(sides_.peer_header().waiting_extent, extent_ticket_); }
+  void buffer_freed() noexcept { ring_if(sides_.peer_header().waiting_room, room_ticket_); }
+  // Wakes the peer whatever it waits for: our state has changed.
+  void ring() noexcept;
+
+ private:
+  void ring_if(const std::atomic<std::uint32_t>& waiting, std::atomic<std::uint32_t>& answered) noexcept;
+
+  Sides sides_;
+  std::atomic<std::uint32_t> extent_ticket_{0};  // the last ticket that we rang for: one system call for one sleep
+  std::atomic<std::uint32_t> room_ticket_{0};
+};
+
+// The sending end. One thread at a time; unread_extents from any.
+class LaneSender {
+ public:
+  // `sides` outlive this. False when memory is short.
+  [[nodiscard]] bool init(const Sides& sides, Waker* waker, std::uint32_t buffers, std::uint64_t buffer_bytes) noexcept;
+
+  Status acquire(lwmq_tli_buffer* out_buffer) noexcept;
+  Status show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
+  void ship(lwmq_tli_buffer* buffer) noexcept;
+  void abandon(lwmq_tli_buffer* buffer) noexcept;
+  // Takes back what the peer has released, and counts.
+  std::uint32_t free_buffers() noexcept;
+  // True when acquire would lend one. Cheap: looks at the oldest first.
+  bool has_room() noexcept { return free_count_ > 0 || collect(); }
+  [[nodiscard]] std::uint64_t unread_extents() const noexcept;
+
+ private:
+  struct Slot {
+    std::uint16_t lap = 0;
+    bool opened = false;              // its order entry was stored
+    std::uint32_t extents = 0;        // shown in this lap
+  };
+
+  bool collect() noexcept;
+  void open(std::uint32_t index) noexcept;
+  void set_next(lwmq_tli_buffer* buffer, std::uint32_t index, std::uint64_t position) const noexcept;
+  [[nodiscard]] std::uint8_t* buffer_at(std::uint32_t index) const noexcept {
+    return sides_.own + layout_.data_offset + index * layout_.stride;
+  }
+
+  Sides sides_;
+  Waker* waker_ = nullptr;
+  SideLayout layout_;
+  std::uint32_t buffers_ = 0;
+  std::uint64_t next_order_ = 0;
+  std::unique_ptr<Slot[]> slots_;
+  std::unique_ptr<std::uint32_t[]> free_;      // a stack: the buffer freed last is warm in the cache
+  std::uint32_t free_count_ = 0;
+  std::unique_ptr<std::uint32_t[]> shipped_;   // unordered; shipped and not seen released
+  std::uint32_t shipped_count_ = 0;
+  std::atomic<std::uint64_t> unread_{0};
+};
+
+// The receiving end. land: one thread at a time; release: any thread.
+class LaneReceiver {
+ public:
+  [[nodiscard]] bool init(const Sides& sides, Waker* waker, std::uint32_t peer_buffers,
+                          std::uint64_t peer_buffer_bytes) noexcept;
+
+  // LWMQ_OK, LWMQ_E_EMPTY or LWMQ_E_CORRUPT with a text.
+  Status land(lwmq_tli_extent* out_extent) noexcept;
+  void release(const lwmq_tli_extent& extent) noexcept;
+  // True when land would not answer LWMQ_E_EMPTY. The landing thread only.
+  [[nodiscard]] bool has_extent() const noexcept;
+
+ private:
+  [[nodiscard]] const std::atomic<std::uint64_t>& order_at(std::uint64_t number) const noexcept;
+  [[nodiscard]] const std::atomic<std::uint64_t>* word() const noexcept;
+  Status open_next() noexcept;
+  void leave_buffer() noexcept;
+  void drop(std::uint32_t index, std::uint32_t lap) noexcept;
+
+  Sides sides_;
+  Waker* waker_ = nullptr;
+  SideLayout layout_;
+  std::uint32_t buffers_ = 0;
+  std::uint64_t next_order_ = 0;
+  bool in_buffer_ = false;
+  std::uint32_t index_ = 0;      // of the buffer that we are in
+  std::uint32_t lap_ = 0;
+  std::uint64_t position_ = 0;   // of the next word in it
+  std::unique_ptr<std::atomic<std::uint32_t>[]> leases_;  // landed and not released, plus one while we are in it
+};
+
+// Sleeps until the peer rings for `waiting` (one of our own header's words) or one of `others` changes.
+// `ready` is asked again after the barrier; a true answer ends the wait. timeout_ns < 0: no limit.
+template <typename Ready>
+os::WaitResult sleep_until_rung(const Sides& sides, std::atomic<std::uint32_t>& waiting,
+                                const os::FutexWord* others, std::size_t others_count, std::int64_t timeout_ns,
+                                Ready&& ready) noexcept;
+
+// Marks the calling side as waiting at its descriptor (for pollers); clear_waiting ends it.
+void announce_waiting(std::atomic<std::uint32_t>& waiting, bool at_descriptor) noexcept;
+inline void clear_waiting(std::atomic<std::uint32_t>& waiting) noexcept {
+  waiting.store(0, std::memory_order_relaxed);  // late news cost the waker one system call, no more
+}
+
+inline constexpr std::size_t kOtherWordsMax = 4;
+
+template <typename Ready>
+os::WaitResult sleep_until_rung(const Sides& sides, std::atomic<std::uint32_t>& waiting,
+                                const os::FutexWord* others, std::size_t others_count, std::int64_t timeout_ns,
+                                Ready&& ready) noexcept {
+  announce_waiting(waiting, false);  // sync: sleeper (with the heavy barrier inside)
+  os::FutexWord words[1 + kOtherWordsMax];
+  const auto& doorbell = sides.peer_header().doorbell;
+  words[0] = {&doorbell, doorbell.load(std::memory_order_acquire)};  // sync: doorbell
+  for (std::size_t i = 0; i < others_count; ++i) words[1 + i] = others[i];
+  os::WaitResult result = os::WaitResult::kChanged;
+  if (!ready()) result = os::futex_wait_any(words, 1 + others_count, timeout_ns);
+  clear_waiting(waiting);
+  return result;
+}
+
+}  // namespace lwmq::tli
