@@ -1,0 +1,33 @@
+# What every target starts from. RelWithDebInfo keeps assertions: it is the build we develop and test with.
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Release or RelWithDebInfo" FORCE)
+endif()
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g")
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
+set(CMAKE_C_FLAGS_RELEASE "-O3 -DNDEBUG")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+find_package(Threads REQUIRED)
+
+# Include roots and flags of the core. Tests take the include roots alone: GoogleTest wants exceptions.
+add_library(lwmq_headers INTERFACE)
+target_include_directories(lwmq_headers INTERFACE "${CMAKE_CURRENT_SOURCE_DIR}/include"
+                                                  "${CMAKE_CURRENT_SOURCE_DIR}/src")
+target_compile_definitions(lwmq_headers INTERFACE _GNU_SOURCE LWMQ_VERSION="${PROJECT_VERSION}")
+target_link_libraries(lwmq_headers INTERFACE Threads::Threads)
+
+add_library(lwmq_core_flags INTERFACE)
+target_compile_options(lwmq_core_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti> -fno-strict-aliasing -fno-omit-frame-pointer)
+target_link_libraries(lwmq_core_flags INTERFACE lwmq_headers)

@@ -1,0 +1,14 @@
+# liblwmq.so: hidden symbols, a version script, its own libstdc++ inside, never unloaded (its service thread and
+# thread-local data outlive a dlclose).
+add_library(lwmq SHARED)
+lwmq_link_floors(lwmq)
+if(NOT LWMQ_FLOOR_TARGETS)
+  message(FATAL_ERROR "no sources under ${CMAKE_CURRENT_SOURCE_DIR}/src")
+endif()
+set_target_properties(lwmq PROPERTIES LINKER_LANGUAGE CXX LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/lwmq.map")
+target_include_directories(lwmq INTERFACE "${CMAKE_CURRENT_SOURCE_DIR}/include")
+target_link_options(lwmq PRIVATE
+  -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/lwmq.map -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now
+  -static-libstdc++ -static-libgcc
+  $<$<NOT:$<BOOL:${LWMQ_SANITIZE}>>:-Wl,--no-undefined>)
+install(TARGETS lwmq LIBRARY DESTINATION lwmq_spark/_lib)

@@ -1,0 +1,41 @@
+# One executable per tests/native/**/*_test.cc, each registered with ctest, all under the target `native_tests`.
+# A test links every floor, unless a line `// links: base os tli` in it names the floors it may have.
+# Other .cc files of the same folder are helpers that all tests of the folder share.
+option(LWMQ_TESTS "build the native tests" ON)
+find_package(GTest QUIET)
+if(NOT LWMQ_TESTS OR DEFINED SKBUILD)
+  return()
+endif()
+if(NOT GTest_FOUND)
+  message(STATUS "lwmq: GoogleTest not found, native tests are not built")
+  return()
+endif()
+
+enable_testing()
+add_custom_target(native_tests)
+set(LWMQ_TEST_REPORTS "${CMAKE_CURRENT_BINARY_DIR}/reports")
+set(_tests_root "${LWMQ_ROOT}/tests/native")
+file(GLOB_RECURSE _tests CONFIGURE_DEPENDS "${_tests_root}/*_test.cc")
+
+foreach(test IN LISTS _tests)
+  cmake_path(RELATIVE_PATH test BASE_DIRECTORY "${_tests_root}" OUTPUT_VARIABLE _relative)
+  string(REGEX REPLACE "\\.cc$" "" _name "${_relative}")
+  string(REPLACE "/" "." _name "${_name}")
+  cmake_path(GET test PARENT_PATH _folder)
+  file(GLOB _helpers CONFIGURE_DEPENDS "${_folder}/*.cc")
+  list(FILTER _helpers EXCLUDE REGEX "_test\\.cc$")
+  file(STRINGS "${test}" _links REGEX "^// links: " LIMIT_COUNT 1)
+  string(REGEX REPLACE "^// links: *" "" _links "${_links}")
+  string(REPLACE " " ";" _links "${_links}")
+
+  add_executable(${_name} "${test}" ${_helpers})
+  lwmq_link_floors(${_name} ${_links})
+  target_include_directories(${_name} PRIVATE "${_tests_root}" "${LWMQ_ROOT}/tests")
+  target_compile_definitions(${_name} PRIVATE LWMQ_SOURCE_ROOT="${LWMQ_ROOT}")
+  target_link_libraries(${_name} PRIVATE GTest::gtest_main lwmq_warnings ${CMAKE_DL_LIBS})
+  set_target_properties(${_name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/tests"
+                                            EXCLUDE_FROM_ALL ON)
+  add_dependencies(native_tests ${_name})
+  add_test(NAME ${_name} COMMAND ${_name} --gtest_brief=1 "--gtest_output=xml:${LWMQ_TEST_REPORTS}/${_name}.xml")
+  set_tests_properties(${_name} PROPERTIES TIMEOUT 120)
+endforeach()
