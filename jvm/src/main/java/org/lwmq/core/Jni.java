@@ -1,0 +1,158 @@
+package org.lwmq.core;
+
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+
+/**
+ * Every native method of the jar, on one page; the other side is {@code native/src/jni/lwmq_jni.cc}.
+ *
+ * <p>Each is one call of {@code lwmq.h}: it returns its result, or throws {@link LwmqException} with status and text
+ * that it fetched in the same call. Only {@link #readerNext} returns a status, because waiting in vain and the end
+ * of a stream are answers there. Text is UTF-8 in a byte array that ends with NUL. Numbers that belong together
+ * come back in a {@code long[]}, whose places are the constants below. A handle is used by one thread at a time.
+ */
+final class Jni {
+  static {
+    NativeLibrary.load();
+  }
+
+  private Jni() {}
+
+  static byte[] utf8(String text) {
+    return text == null ? null : (text + '\0').getBytes(StandardCharsets.UTF_8);
+  }
+
+  // ---- process ----------------------------------------------------------------------------------
+
+  static native String version();
+
+  static native int protocolVersion();
+
+  /** Fills {@code texts} with host, boot id, instance; returns {network namespace, pid, uid}. */
+  static native long[] identify(byte[][] texts);
+
+  static native void setWindowMemory(long bytesMax);
+
+  /** {window bytes, mapped bytes, batches written, read, bytes written, read, copied, batches copied, peers lost}. */
+  static native long[] statistics();
+
+  /** A view of native memory; valid as long as that memory is. */
+  static native ByteBuffer wrap(long address, long bytes);
+
+  /** A private copy of native memory: what is checked must not change afterwards. */
+  static native void copyOut(long address, byte[] target, int bytes);
+
+  // ---- stream -----------------------------------------------------------------------------------
+
+  static final int STATE_STATE = 0;
+  static final int STATE_RETAIN = 1;
+  static final int STATE_READERS = 2;
+  static final int STATE_PRODUCERS_OPEN = 3;
+  static final int STATE_READERS_OPEN = 4;
+  static final int STATE_NETNS = 5;
+  static final int STATE_PID = 6;
+  static final int STATE_UID = 7;
+  static final int STATE_PARTITIONS = 8; // five numbers each: first, unacked, next, rows, bytes
+
+  /** Fills {@code bytes} with generation, schema (or null), host, boot id, instance. */
+  static native long[] streamDescribe(byte[] address, boolean waitDeclared, int timeoutMs, byte[][] bytes);
+
+  static native void streamSettle(byte[] address, byte[] name, boolean acknowledge, int timeoutMs);
+
+  static native long endpointOpen(byte[] address);
+
+  /** Takes the endpoint, also when it throws TIMED_OUT. */
+  static native void endpointClose(long endpoint, int lingerMs);
+
+  // ---- writer -----------------------------------------------------------------------------------
+
+  static native long writerOpen(
+      byte[] address, byte[] schema, int role, int partitions, int retain, int readers, int delivery,
+      int timeoutMs, long bufferBytes, long windowBytes, long stagingBytes,
+      byte[] job, int task, int jobTasks, long attempt, long epoch);
+
+  /** The declared schema; {@code partitions[0]} becomes the number of partitions. */
+  static native byte[] writerSchema(long writer, int[] partitions);
+
+  static final int BLOCK_DATA = 0;
+  static final int BLOCK_BYTES = 1;
+  static final int BLOCK_LONGS = 4; // and two of the library's
+
+  static native void writerAllocate(long writer, long bytes, int timeoutMs, long[] block);
+
+  static native void writerPublish(long writer, long[] block, int partition, long bytes, long rows, int flags);
+
+  static native void writerDiscard(long writer, long[] block);
+
+  static final int COMMIT_WON = 0;
+  static final int COMMIT_PARTITION = 1;
+  static final int COMMIT_ATTEMPT = 2;
+  static final int COMMIT_START = 3;
+  static final int COMMIT_END = 4;
+  static final int COMMIT_BATCHES = 5;
+  static final int COMMIT_ROWS = 6;
+  static final int COMMIT_BYTES = 7;
+
+  static native long[] writerCommit(long writer, int timeoutMs);
+
+  static native void writerAbort(long writer, byte[] reason);
+
+  static native void writerClose(long writer, int lingerMs);
+
+  static native void writerDestroy(long writer);
+
+  /** {batches, rows, bytes, wait ns, window bytes, unread batches}. */
+  static native long[] writerQuery(long writer);
+
+  // ---- job --------------------------------------------------------------------------------------
+
+  static native long jobOpen(
+      byte[] address, byte[] schema, int role, int partitions, int retain, int readers, int delivery,
+      int timeoutMs, byte[] job, long epoch);
+
+  static native byte[] jobSchema(long job, int[] partitions);
+
+  /** {@code tasks}: task, partition, attempt, batches of each commit, one after the other. */
+  static native void jobCommit(long job, long epoch, long[] tasks, int timeoutMs);
+
+  static native void jobAbort(long job, byte[] reason, int timeoutMs);
+
+  /** Takes the job. */
+  static native void jobClose(long job);
+
+  // ---- reader -----------------------------------------------------------------------------------
+
+  /** {@code ranges}: partition, start, end of each, one after the other; null for everything. */
+  static native long readerOpen(
+      byte[] address, int role, int acknowledge, boolean follow, int writers, int timeoutMs, int credit,
+      byte[] name, byte[] generation, long[] ranges);
+
+  static native byte[] readerSchema(long reader, int timeoutMs);
+
+  static final int BATCH_HANDLE = 0;
+  static final int BATCH_DATA = 1;
+  static final int BATCH_BYTES = 2;
+  static final int BATCH_ROWS = 3;
+  static final int BATCH_SEQ = 4;
+  static final int BATCH_TIMESTAMP_NS = 5;
+  static final int BATCH_PARTITION = 6;
+  static final int BATCH_FLAGS = 7;
+  static final int BATCH_COPIED = 8;
+  static final int BATCH_WRITER_PID = 9;
+  static final int BATCH_WINDOW_DATA = 10;
+  static final int BATCH_WINDOW_BYTES = 11;
+  static final int BATCH_LONGS = 12;
+
+  /** A status: OK (then {@code batch} is filled), TIMED_OUT, EMPTY, END or INTERRUPTED. */
+  static native int readerNext(long reader, int timeoutMs, long[] batch);
+
+  static native void readerConsume(long reader);
+
+  static native void batchRelease(long batch);
+
+  /** {batches, rows, bytes, bytes copied, batches copied, wait ns, leased batches, leased bytes}. */
+  static native long[] readerQuery(long reader);
+
+  /** Takes the reader. */
+  static native void readerClose(long reader, int lingerMs);
+}

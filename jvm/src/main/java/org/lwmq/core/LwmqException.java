@@ -1,0 +1,34 @@
+package org.lwmq.core;
+
+import java.nio.charset.StandardCharsets;
+
+/**
+ * What a native call answered, if not OK; the text says where, with which numbers, and what to do.
+ *
+ * <p>Never leaves a Spark task as it is (a driver whose jar was added late could not read it back): the source
+ * turns it into an exception of Spark's own.
+ */
+public final class LwmqException extends RuntimeException {
+  private static final long serialVersionUID = 1L;
+
+  private final Status status;
+
+  public LwmqException(Status status, String text) {
+    super(text);
+    this.status = status;
+  }
+
+  /** Called from the native side, which has UTF-8. */
+  LwmqException(int status, byte[] text) {
+    this(Status.of(status), new String(text, StandardCharsets.UTF_8));
+  }
+
+  public Status status() {
+    return status;
+  }
+
+  /** The text with its error class in front: what Spark is to carry. */
+  public String classified() {
+    return status.errorClass() + ": " + getMessage();
+  }
+}

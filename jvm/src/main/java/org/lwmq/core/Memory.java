@@ -1,0 +1,37 @@
+package org.lwmq.core;
+
+import java.nio.ByteBuffer;
+
+/** Views and private copies of native memory. The caller vouches for the addresses: a wrong one ends the JVM. */
+public final class Memory {
+  private Memory() {}
+
+  /** A direct buffer over memory that outlives every use of the buffer; little-endian is for the caller to set. */
+  public static ByteBuffer wrap(long address, long bytes) {
+    return Jni.wrap(address, bytes);
+  }
+
+  /** Copies {@code bytes} bytes: what is to be checked must not change between check and use. */
+  public static byte[] copy(long address, int bytes) {
+    byte[] copy = new byte[bytes];
+    Jni.copyOut(address, copy, bytes);
+    return copy;
+  }
+
+  /** The largest amount of window memory that this process may hold; 0 restores the default. */
+  public static void limitWindows(long bytesMax) {
+    Jni.setWindowMemory(bytesMax);
+  }
+
+  /**
+   * Counters of this process since it loaded the library, in the order of {@code lwmq_statistics}.
+   */
+  public record Statistics(
+      long windowBytes, long mappedBytes, long batchesWritten, long batchesRead, long bytesWritten, long bytesRead,
+      long bytesCopied, long batchesCopied, long peersLost) {}
+
+  public static Statistics statistics() {
+    long[] n = Jni.statistics();
+    return new Statistics(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]);
+  }
+}

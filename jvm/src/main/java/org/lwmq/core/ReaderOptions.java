@@ -1,0 +1,18 @@
+package org.lwmq.core;
+
+import java.util.List;
+
+/**
+ * Options of a reader; zero and null mean the default of {@code lwmq_reader_options}.
+ *
+ * @param settled batches are acknowledged by {@link StreamState#settle} instead of by being consumed
+ * @param follow go on after the end of the stream, with its next producer
+ * @param writers the stream has not ended before that many producers have come
+ * @param credit batches handed over ahead of their use
+ * @param name counts once per batch; null: a name of its own
+ * @param generation 32 hex digits; DATA_LOSS if the endpoint's is another. Null: any
+ * @param ranges null: every partition, from the earliest to the end
+ */
+public record ReaderOptions(
+    Role role, boolean settled, boolean follow, int writers, int credit, String name, String generation,
+    List<Range> ranges) {}

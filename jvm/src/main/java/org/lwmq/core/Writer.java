@@ -1,0 +1,141 @@
+package org.lwmq.core;
+
+/**
+ * Puts record batches into a stream, each laid once into a block of the writer's window. One thread at a time.
+ *
+ * <p>As a task of a job: allocate and publish, then {@link #commit} or {@link #abort}, then close. Closed without
+ * either, it counts as aborted.
+ */
+public final class Writer implements AutoCloseable {
+  /** Flag of a block that is one encapsulated record batch message. */
+  public static final int IPC_MESSAGE = 0;
+
+  /** Flag of a block that is a whole IPC stream: schema, dictionaries, one record batch. */
+  public static final int IPC_STREAM = 1;
+
+  private final String address;
+  private final Handle handle;
+  private final byte[] schema;
+  private final int partitions;
+
+  private Writer(String address, long writer) {
+    this.address = address;
+    this.handle = new Handle(this, writer, "writer of " + address, w -> Jni.writerDestroy(w));
+    int[] count = new int[1];
+    this.schema = Jni.writerSchema(writer, count);
+    this.partitions = count[0];
+  }
+
+  /**
+   * Opens a writer on the stream at {@code address}; waits for the endpoint. The first producer declares
+   * {@code schema} (an IPC stream that holds only its schema message); every other one compares with
+   * {@link #schema}.
+   */
+  public static Writer open(String address, byte[] schema, WriterOptions options, Deadline deadline) {
+    byte[] name = Jni.utf8(address);
+    byte[] job = Jni.utf8(options.job());
+    return deadline.await(
+        "opening a writer of " + address,
+        slice -> new Writer(
+            address,
+            Jni.writerOpen(
+                name, schema, options.role().ordinal(), options.partitions(), options.retain().ordinal(),
+                options.readers(), options.delivery().ordinal(), Math.max(1, slice),
+                options.bufferBytes(), options.windowBytes(), options.stagingBytes(),
+                job, options.task(), options.jobTasks(), options.attempt(), options.epoch())));
+  }
+
+  /** The declared schema. */
+  public byte[] schema() {
+    return schema.clone();
+  }
+
+  /** Number of partitions of the stream. */
+  public int partitions() {
+    return partitions;
+  }
+
+  /**
+   * Lends a block of at least {@code bytes}; waits for room, until readers have released enough. TOO_BIG: more than
+   * the window can ever hold. TIMED_OUT says who holds the room.
+   */
+  public Block allocate(long bytes, Deadline deadline) {
+    long writer = handle.get();
+    Block block = new Block();
+    deadline.await(
+        "waiting for room in the window of " + address,
+        slice -> {
+          Jni.writerAllocate(writer, bytes, slice, block.fields);
+          return null;
+        });
+    return block;
+  }
+
+  /**
+   * Takes {@code block}: its first {@code bytes} are the next batch, of {@code rows} rows.
+   *
+   * @param partition of the stream; ignored for a task of a job
+   * @param flags {@link #IPC_MESSAGE} or {@link #IPC_STREAM}
+   */
+  public void publish(Block block, int partition, long bytes, long rows, int flags) {
+    long writer = handle.get();
+    try {
+      Jni.writerPublish(writer, block.fields, partition, bytes, rows, flags);
+    } finally {
+      block.fields[Jni.BLOCK_DATA] = 0;
+    }
+  }
+
+  /** Takes {@code block} back unused. */
+  public void discard(Block block) {
+    if (block.fields[Jni.BLOCK_DATA] != 0) {
+      Jni.writerDiscard(handle.get(), block.fields);
+      block.fields[Jni.BLOCK_DATA] = 0;
+    }
+  }
+
+  /** As a task: commits what was published. The first attempt of (job, epoch, task) wins. */
+  public CommitResult commit(Deadline deadline) {
+    long writer = handle.get();
+    long[] result = deadline.await("committing to " + address, slice -> Jni.writerCommit(writer, slice));
+    return new CommitResult(
+        result[Jni.COMMIT_WON] != 0, (int) result[Jni.COMMIT_PARTITION], result[Jni.COMMIT_ATTEMPT],
+        result[Jni.COMMIT_START], result[Jni.COMMIT_END], result[Jni.COMMIT_BATCHES], result[Jni.COMMIT_ROWS],
+        result[Jni.COMMIT_BYTES]);
+  }
+
+  /** Gives up: staged batches are dropped; {@code reason} reaches the readers who saw something. */
+  public void abort(String reason) {
+    Jni.writerAbort(handle.get(), Jni.utf8(reason));
+  }
+
+  /** Batches, rows and bytes published, nanoseconds waited for room, bytes held by segments, batches unread. */
+  public record Statistics(
+      long batches, long rows, long bytes, long waitNs, long windowBytes, long unreadBatches) {}
+
+  public Statistics statistics() {
+    long[] n = Jni.writerQuery(handle.get());
+    return new Statistics(n[0], n[1], n[2], n[3], n[4], n[5]);
+  }
+
+  /**
+   * Ends this producer in order; waits until what it wrote was consumed (a committed task does not wait).
+   * TIMED_OUT says how many batches wait for whom; then call again, or {@link #close} to give up.
+   */
+  public void finish(Deadline deadline) {
+    long writer = handle.get();
+    deadline.await(
+        "waiting for the readers of " + address,
+        slice -> {
+          Jni.writerClose(writer, slice);
+          return null;
+        });
+    handle.close();
+  }
+
+  /** Gives the writer back; never waits. One that was neither committed nor finished counts as aborted. */
+  @Override
+  public void close() {
+    handle.close();
+  }
+}

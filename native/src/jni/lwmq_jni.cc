@@ -1,0 +1,492 @@
+// The native half of org.lwmq.core.Jni: one function per method, each one call of lwmq.h.
+//
+// Status and text cross together: a call that fails throws LwmqException(status, text) before it returns, so that no
+// other call on the thread can replace the text. Only readerNext returns a status, because there waiting in vain and
+// the end are answers. Arrays are copied in and out; nothing of the Java heap is held while a call waits, so a
+// collection never waits for a peer. Text comes as UTF-8 with its NUL.
+#include <jni.h>
+
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <new>
+
+#include "lwmq/lwmq.h"
+
+namespace {
+
+// A copy of a Java byte array, or nothing for null. Allocation is nothrow: ok() says whether it worked.
+class Bytes {
+ public:
+  Bytes(JNIEnv* env, jbyteArray array) {
+    if (array == nullptr) return;
+    size_ = static_cast<std::size_t>(env->GetArrayLength(array));
+    data_.reset(new (std::nothrow) jbyte[size_ + 1]);
+    if (!data_) {
+      ok_ = false;
+      return;
+    }
+    env->GetByteArrayRegion(array, 0, static_cast<jsize>(size_), data_.get());
+    data_[size_] = 0;
+  }
+
+  [[nodiscard]] bool ok() const { return ok_; }
+  [[nodiscard]] const char* text() const { return reinterpret_cast<const char*>(data_.get()); }
+  [[nodiscard]] const std::uint8_t* data() const {
+    return reinterpret_cast<const std::uint8_t*>(data_.get());
+  }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+ private:
+  std::unique_ptr<jbyte[]> data_;
+  std::size_t size_ = 0;
+  bool ok_ = true;
+};
+
+// The same for longs.
+class Longs {
+ public:
+  Longs(JNIEnv* env, jlongArray array) {
+    if (array == nullptr) return;
+    size_ = static_cast<std::size_t>(env->GetArrayLength(array));
+    data_.reset(new (std::nothrow) jlong[size_ + 1]);
+    if (!data_) {
+      ok_ = false;
+      return;
+    }
+    env->GetLongArrayRegion(array, 0, static_cast<jsize>(size_), data_.get());
+  }
+
+  [[nodiscard]] bool ok() const { return ok_; }
+  [[nodiscard]] bool empty() const { return size_ == 0; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  jlong operator[](std::size_t i) const { return data_[i]; }
+
+ private:
+  std::unique_ptr<jlong[]> data_;
+  std::size_t size_ = 0;
+  bool ok_ = true;
+};
+
+jbyteArray new_bytes(JNIEnv* env, const void* data, std::uint64_t size) {
+  if (size > INT32_MAX) size = INT32_MAX;
+  jbyteArray array = env->NewByteArray(static_cast<jsize>(size));
+  if (array != nullptr) {
+    env->SetByteArrayRegion(array, 0, static_cast<jsize>(size), static_cast<const jbyte*>(data));
+  }
+  return array;
+}
+
+jlongArray new_longs(JNIEnv* env, const jlong* data, std::size_t count) {
+  jlongArray array = env->NewLongArray(static_cast<jsize>(count));
+  if (array != nullptr) env->SetLongArrayRegion(array, 0, static_cast<jsize>(count), data);
+  return array;
+}
+
+// Throws LwmqException(status, text). Where the exception itself cannot be made, the JVM's own is pending instead.
+void throw_text(JNIEnv* env, std::int32_t status, const char* text) {
+  jclass type = env->FindClass("org/lwmq/core/LwmqException");
+  if (type == nullptr) return;
+  jmethodID make = env->GetMethodID(type, "<init>", "(I[B)V");
+  if (make == nullptr) return;
+  jbyteArray bytes = new_bytes(env, text, std::strlen(text));
+  if (bytes == nullptr) return;
+  auto exception = static_cast<jthrowable>(env->NewObject(type, make, static_cast<jint>(status), bytes));
+  if (exception != nullptr) env->Throw(exception);
+}
+
+// True when `status` is OK; otherwise an exception is pending.
+bool check(JNIEnv* env, lwmq_status status) {
+  if (status == LWMQ_OK) return true;
+  const char* text = lwmq_last_error();
+  throw_text(env, status, *text != '\0' ? text : lwmq_status_name(status));
+  return false;
+}
+
+bool check_memory(JNIEnv* env, bool ok) {
+  if (!ok) throw_text(env, LWMQ_E_NO_MEMORY, "no memory for the arguments of a native call");
+  return ok;
+}
+
+template <typename T>
+T* handle(jlong address) {
+  return reinterpret_cast<T*>(address);  // NOLINT(performance-no-int-to-ptr): that is what a Java handle is
+}
+
+template <typename T>
+jlong address_of(const T* pointer) {
+  return reinterpret_cast<jlong>(pointer);
+}
+
+template <typename T>
+T sized() {
+  T value{};
+  value.size = sizeof(T);
+  return value;
+}
+
+// A block crosses as {data, bytes, token, token}.
+constexpr jsize kBlockLongs = 4;
+
+lwmq_block block_of(JNIEnv* env, jlongArray array) {
+  jlong fields[kBlockLongs] = {};
+  env->GetLongArrayRegion(array, 0, kBlockLongs, fields);
+  lwmq_block block{};
+  block.data = handle<std::uint8_t>(fields[0]);
+  block.bytes = static_cast<std::uint64_t>(fields[1]);
+  block.token[0] = static_cast<std::uint64_t>(fields[2]);
+  block.token[1] = static_cast<std::uint64_t>(fields[3]);
+  return block;
+}
+
+}  // namespace
+
+#define JNI_METHOD(type, name) extern "C" JNIEXPORT type JNICALL Java_org_lwmq_core_Jni_##name
+
+JNI_METHOD(jstring, version)(JNIEnv* env, jclass) { return env->NewStringUTF(lwmq_version()); }
+
+JNI_METHOD(jint, protocolVersion)(JNIEnv*, jclass) { return static_cast<jint>(lwmq_protocol_version()); }
+
+JNI_METHOD(jlongArray, identify)(JNIEnv* env, jclass, jobjectArray texts) {
+  auto identity = sized<lwmq_identity>();
+  if (!check(env, lwmq_identify(&identity))) return nullptr;
+  env->SetObjectArrayElement(texts, 0, new_bytes(env, identity.host, std::strlen(identity.host)));
+  env->SetObjectArrayElement(texts, 1, new_bytes(env, identity.boot_id, std::strlen(identity.boot_id)));
+  env->SetObjectArrayElement(texts, 2, new_bytes(env, identity.instance, sizeof identity.instance));
+  const jlong numbers[] = {static_cast<jlong>(identity.netns), identity.pid, identity.uid};
+  return new_longs(env, numbers, std::size(numbers));
+}
+
+JNI_METHOD(void, setWindowMemory)(JNIEnv* env, jclass, jlong bytes_max) {
+  check(env, lwmq_set_window_memory(static_cast<std::uint64_t>(bytes_max)));
+}
+
+JNI_METHOD(jlongArray, statistics)(JNIEnv* env, jclass) {
+  auto s = sized<lwmq_statistics>();
+  if (!check(env, lwmq_query_statistics(&s))) return nullptr;
+  const std::uint64_t numbers[] = {s.window_bytes,  s.mapped_bytes,   s.batches_written,
+                                   s.batches_read,  s.bytes_written,  s.bytes_read,
+                                   s.bytes_copied,  s.batches_copied, s.peers_lost};
+  return new_longs(env, reinterpret_cast<const jlong*>(numbers), std::size(numbers));
+}
+
+JNI_METHOD(jobject, wrap)(JNIEnv* env, jclass, jlong address, jlong bytes) {
+  return env->NewDirectByteBuffer(handle<void>(address), bytes);
+}
+
+JNI_METHOD(void, copyOut)(JNIEnv* env, jclass, jlong address, jbyteArray target, jint bytes) {
+  env->SetByteArrayRegion(target, 0, bytes, handle<const jbyte>(address));
+}
+
+// ---- stream ------------------------------------------------------------------------------------
+
+JNI_METHOD(jlongArray, streamDescribe)
+(JNIEnv* env, jclass, jbyteArray address, jboolean wait_declared, jint timeout_ms, jobjectArray bytes) {
+  const Bytes name(env, address);
+  if (!check_memory(env, name.ok())) return nullptr;
+  lwmq_stream_state* state = nullptr;
+  if (!check(env, lwmq_stream_describe(name.text(), wait_declared != 0, static_cast<std::uint32_t>(timeout_ms),
+                                       &state))) {
+    return nullptr;
+  }
+  constexpr std::size_t kHead = 8;
+  constexpr std::size_t kEach = 5;
+  const std::size_t count = kHead + kEach * state->partition_count;
+  std::unique_ptr<jlong[]> numbers(new (std::nothrow) jlong[count]);
+  jlongArray result = nullptr;
+  if (check_memory(env, numbers != nullptr)) {
+    const lwmq_identity& endpoint = state->endpoint;
+    const jlong head[kHead] = {state->state,          state->retain,
+                               state->readers,        state->producers_open,
+                               state->readers_open,   static_cast<jlong>(endpoint.netns),
+                               endpoint.pid,          endpoint.uid};
+    std::memcpy(numbers.get(), head, sizeof head);
+    for (std::uint32_t i = 0; i < state->partition_count; i++) {
+      const lwmq_partition_state& p = state->partitions[i];
+      jlong* at = numbers.get() + kHead + kEach * i;
+      at[0] = static_cast<jlong>(p.first_seq);
+      at[1] = static_cast<jlong>(p.unacked_seq);
+      at[2] = static_cast<jlong>(p.next_seq);
+      at[3] = static_cast<jlong>(p.rows);
+      at[4] = static_cast<jlong>(p.bytes);
+    }
+    env->SetObjectArrayElement(bytes, 0, new_bytes(env, state->generation, sizeof state->generation));
+    if (state->schema != nullptr) {
+      env->SetObjectArrayElement(bytes, 1, new_bytes(env, state->schema, state->schema_bytes));
+    }
+    env->SetObjectArrayElement(bytes, 2, new_bytes(env, endpoint.host, std::strlen(endpoint.host)));
+    env->SetObjectArrayElement(bytes, 3, new_bytes(env, endpoint.boot_id, std::strlen(endpoint.boot_id)));
+    env->SetObjectArrayElement(bytes, 4, new_bytes(env, endpoint.instance, sizeof endpoint.instance));
+    result = new_longs(env, numbers.get(), count);
+  }
+  lwmq_stream_state_destroy(state);
+  return result;
+}
+
+JNI_METHOD(void, streamSettle)
+(JNIEnv* env, jclass, jbyteArray address, jbyteArray name, jboolean acknowledge, jint timeout_ms) {
+  const Bytes uri(env, address);
+  const Bytes reader(env, name);
+  if (!check_memory(env, uri.ok() && reader.ok())) return;
+  check(env, lwmq_stream_settle(uri.text(), reader.text(), acknowledge != 0, static_cast<std::uint32_t>(timeout_ms)));
+}
+
+JNI_METHOD(jlong, endpointOpen)(JNIEnv* env, jclass, jbyteArray address) {
+  const Bytes uri(env, address);
+  if (!check_memory(env, uri.ok())) return 0;
+  lwmq_endpoint* endpoint = nullptr;
+  if (!check(env, lwmq_endpoint_open(uri.text(), &endpoint))) return 0;
+  return address_of(endpoint);
+}
+
+JNI_METHOD(void, endpointClose)(JNIEnv* env, jclass, jlong endpoint, jint linger_ms) {
+  check(env, lwmq_endpoint_close(handle<lwmq_endpoint>(endpoint), static_cast<std::uint32_t>(linger_ms)));
+}
+
+// ---- writer ------------------------------------------------------------------------------------
+
+JNI_METHOD(jlong, writerOpen)
+(JNIEnv* env, jclass, jbyteArray address, jbyteArray schema, jint role, jint partitions, jint retain, jint readers,
+ jint delivery, jint timeout_ms, jlong buffer_bytes, jlong window_bytes, jlong staging_bytes, jbyteArray job,
+ jint task, jint job_tasks, jlong attempt, jlong epoch) {
+  const Bytes uri(env, address);
+  const Bytes arrow(env, schema);
+  const Bytes job_name(env, job);
+  if (!check_memory(env, uri.ok() && arrow.ok() && job_name.ok())) return 0;
+  auto options = sized<lwmq_writer_options>();
+  options.role = role;
+  options.partitions = static_cast<std::uint32_t>(partitions);
+  options.retain = static_cast<std::uint32_t>(retain);
+  options.readers = static_cast<std::uint32_t>(readers);
+  options.delivery = static_cast<std::uint32_t>(delivery);
+  options.timeout_ms = static_cast<std::uint32_t>(timeout_ms);
+  options.buffer_bytes = static_cast<std::uint64_t>(buffer_bytes);
+  options.window_bytes = static_cast<std::uint64_t>(window_bytes);
+  options.staging_bytes = static_cast<std::uint64_t>(staging_bytes);
+  options.job = job_name.text();
+  options.task = static_cast<std::uint32_t>(task);
+  options.job_tasks = static_cast<std::uint32_t>(job_tasks);
+  options.attempt = static_cast<std::uint64_t>(attempt);
+  options.epoch = static_cast<std::uint64_t>(epoch);
+  lwmq_writer* writer = nullptr;
+  if (!check(env, lwmq_writer_open(uri.text(), arrow.data(), arrow.size(), &options, &writer))) return 0;
+  return address_of(writer);
+}
+
+JNI_METHOD(jbyteArray, writerSchema)(JNIEnv* env, jclass, jlong writer, jintArray out_partitions) {
+  const void* schema = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint32_t partitions = 0;
+  if (!check(env, lwmq_writer_schema(handle<lwmq_writer>(writer), &schema, &bytes, &partitions))) return nullptr;
+  const jint count = static_cast<jint>(partitions);
+  env->SetIntArrayRegion(out_partitions, 0, 1, &count);
+  return new_bytes(env, schema, bytes);
+}
+
+JNI_METHOD(void, writerAllocate)
+(JNIEnv* env, jclass, jlong writer, jlong bytes, jint timeout_ms, jlongArray out_block) {
+  lwmq_block block{};
+  if (!check(env, lwmq_writer_allocate(handle<lwmq_writer>(writer), static_cast<std::uint64_t>(bytes),
+                                       static_cast<std::uint32_t>(timeout_ms), &block))) {
+    return;
+  }
+  const jlong fields[kBlockLongs] = {address_of(block.data), static_cast<jlong>(block.bytes),
+                                     static_cast<jlong>(block.token[0]), static_cast<jlong>(block.token[1])};
+  env->SetLongArrayRegion(out_block, 0, kBlockLongs, fields);
+}
+
+JNI_METHOD(void, writerPublish)
+(JNIEnv* env, jclass, jlong writer, jlongArray block_fields, jint partition, jlong bytes, jlong rows, jint flags) {
+  lwmq_block block = block_of(env, block_fields);
+  check(env, lwmq_writer_publish(handle<lwmq_writer>(writer), &block, static_cast<std::uint32_t>(partition),
+                                 static_cast<std::uint64_t>(bytes), static_cast<std::uint64_t>(rows),
+                                 static_cast<std::uint32_t>(flags)));
+}
+
+JNI_METHOD(void, writerDiscard)(JNIEnv* env, jclass, jlong writer, jlongArray block_fields) {
+  lwmq_block block = block_of(env, block_fields);
+  lwmq_writer_discard(handle<lwmq_writer>(writer), &block);
+}
+
+JNI_METHOD(jlongArray, writerCommit)(JNIEnv* env, jclass, jlong writer, jint timeout_ms) {
+  auto r = sized<lwmq_commit_result>();
+  if (!check(env, lwmq_writer_commit(handle<lwmq_writer>(writer), static_cast<std::uint32_t>(timeout_ms), &r))) {
+    return nullptr;
+  }
+  const std::uint64_t numbers[] = {r.won,     r.partition, r.attempt, r.start_seq,
+                                   r.end_seq, r.batches,   r.rows,    r.bytes};
+  return new_longs(env, reinterpret_cast<const jlong*>(numbers), std::size(numbers));
+}
+
+JNI_METHOD(void, writerAbort)(JNIEnv* env, jclass, jlong writer, jbyteArray reason) {
+  const Bytes text(env, reason);
+  if (!check_memory(env, text.ok())) return;
+  check(env, lwmq_writer_abort(handle<lwmq_writer>(writer), text.text()));
+}
+
+JNI_METHOD(void, writerClose)(JNIEnv* env, jclass, jlong writer, jint linger_ms) {
+  check(env, lwmq_writer_close(handle<lwmq_writer>(writer), static_cast<std::uint32_t>(linger_ms)));
+}
+
+JNI_METHOD(void, writerDestroy)(JNIEnv*, jclass, jlong writer) {
+  lwmq_writer_destroy(handle<lwmq_writer>(writer));
+}
+
+JNI_METHOD(jlongArray, writerQuery)(JNIEnv* env, jclass, jlong writer) {
+  auto s = sized<lwmq_writer_statistics>();
+  if (!check(env, lwmq_writer_query(handle<lwmq_writer>(writer), &s))) return nullptr;
+  const std::uint64_t numbers[] = {s.batches, s.rows, s.bytes, s.wait_ns, s.window_bytes, s.unread_batches};
+  return new_longs(env, reinterpret_cast<const jlong*>(numbers), std::size(numbers));
+}
+
+// ---- job ---------------------------------------------------------------------------------------
+
+JNI_METHOD(jlong, jobOpen)
+(JNIEnv* env, jclass, jbyteArray address, jbyteArray schema, jint role, jint partitions, jint retain, jint readers,
+ jint delivery, jint timeout_ms, jbyteArray job, jlong epoch) {
+  const Bytes uri(env, address);
+  const Bytes arrow(env, schema);
+  const Bytes job_name(env, job);
+  if (!check_memory(env, uri.ok() && arrow.ok() && job_name.ok())) return 0;
+  auto options = sized<lwmq_writer_options>();
+  options.role = role;
+  options.partitions = static_cast<std::uint32_t>(partitions);
+  options.retain = static_cast<std::uint32_t>(retain);
+  options.readers = static_cast<std::uint32_t>(readers);
+  options.delivery = static_cast<std::uint32_t>(delivery);
+  options.timeout_ms = static_cast<std::uint32_t>(timeout_ms);
+  options.job = job_name.text();
+  options.epoch = static_cast<std::uint64_t>(epoch);
+  lwmq_job* result = nullptr;
+  if (!check(env, lwmq_job_open(uri.text(), arrow.data(), arrow.size(), &options, &result))) return 0;
+  return address_of(result);
+}
+
+JNI_METHOD(jbyteArray, jobSchema)(JNIEnv* env, jclass, jlong job, jintArray out_partitions) {
+  const void* schema = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint32_t partitions = 0;
+  if (!check(env, lwmq_job_schema(handle<lwmq_job>(job), &schema, &bytes, &partitions))) return nullptr;
+  const jint count = static_cast<jint>(partitions);
+  env->SetIntArrayRegion(out_partitions, 0, 1, &count);
+  return new_bytes(env, schema, bytes);
+}
+
+JNI_METHOD(void, jobCommit)(JNIEnv* env, jclass, jlong job, jlong epoch, jlongArray tasks, jint timeout_ms) {
+  constexpr std::size_t kEach = 4;
+  const Longs flat(env, tasks);
+  if (!check_memory(env, flat.ok())) return;
+  const std::size_t count = flat.size() / kEach;
+  std::unique_ptr<lwmq_task_commit[]> list(new (std::nothrow) lwmq_task_commit[count + 1]);
+  if (!check_memory(env, list != nullptr)) return;
+  for (std::size_t i = 0; i < count; i++) {
+    list[i].task = static_cast<std::uint32_t>(flat[kEach * i]);
+    list[i].partition = static_cast<std::uint32_t>(flat[kEach * i + 1]);
+    list[i].attempt = static_cast<std::uint64_t>(flat[kEach * i + 2]);
+    list[i].batches = static_cast<std::uint64_t>(flat[kEach * i + 3]);
+  }
+  check(env, lwmq_job_commit(handle<lwmq_job>(job), static_cast<std::uint64_t>(epoch), list.get(),
+                             static_cast<std::uint32_t>(count), static_cast<std::uint32_t>(timeout_ms)));
+}
+
+JNI_METHOD(void, jobAbort)(JNIEnv* env, jclass, jlong job, jbyteArray reason, jint timeout_ms) {
+  const Bytes text(env, reason);
+  if (!check_memory(env, text.ok())) return;
+  check(env, lwmq_job_abort(handle<lwmq_job>(job), text.text(), static_cast<std::uint32_t>(timeout_ms)));
+}
+
+JNI_METHOD(void, jobClose)(JNIEnv* env, jclass, jlong job) { check(env, lwmq_job_close(handle<lwmq_job>(job))); }
+
+// ---- reader ------------------------------------------------------------------------------------
+
+JNI_METHOD(jlong, readerOpen)
+(JNIEnv* env, jclass, jbyteArray address, jint role, jint acknowledge, jboolean follow, jint writers,
+ jint timeout_ms, jint credit, jbyteArray name, jbyteArray generation, jlongArray ranges) {
+  constexpr std::size_t kEach = 3;
+  const Bytes uri(env, address);
+  const Bytes reader_name(env, name);
+  const Bytes of_generation(env, generation);
+  const Longs flat(env, ranges);
+  if (!check_memory(env, uri.ok() && reader_name.ok() && of_generation.ok() && flat.ok())) return 0;
+  const std::size_t count = flat.size() / kEach;
+  std::unique_ptr<lwmq_range[]> list(new (std::nothrow) lwmq_range[count + 1]);
+  if (!check_memory(env, list != nullptr)) return 0;
+  for (std::size_t i = 0; i < count; i++) {
+    list[i].partition = static_cast<std::uint32_t>(flat[kEach * i]);
+    list[i].reserved = 0;
+    list[i].start = static_cast<std::uint64_t>(flat[kEach * i + 1]);
+    list[i].end = static_cast<std::uint64_t>(flat[kEach * i + 2]);
+  }
+  auto options = sized<lwmq_reader_options>();
+  options.role = role;
+  options.acknowledge = static_cast<std::uint32_t>(acknowledge);
+  options.follow = follow != 0;
+  options.writers = static_cast<std::uint32_t>(writers);
+  options.timeout_ms = static_cast<std::uint32_t>(timeout_ms);
+  options.credit = static_cast<std::uint32_t>(credit);
+  options.name = reader_name.text();
+  options.generation = of_generation.data();
+  options.ranges = ranges != nullptr ? list.get() : nullptr;
+  options.range_count = static_cast<std::uint32_t>(count);
+  lwmq_reader* reader = nullptr;
+  if (!check(env, lwmq_reader_open(uri.text(), &options, &reader))) return 0;
+  return address_of(reader);
+}
+
+JNI_METHOD(jbyteArray, readerSchema)(JNIEnv* env, jclass, jlong reader, jint timeout_ms) {
+  const void* schema = nullptr;
+  std::uint64_t bytes = 0;
+  if (!check(env, lwmq_reader_schema(handle<lwmq_reader>(reader), static_cast<std::uint32_t>(timeout_ms), &schema,
+                                     &bytes))) {
+    return nullptr;
+  }
+  return new_bytes(env, schema, bytes);
+}
+
+JNI_METHOD(jint, readerNext)(JNIEnv* env, jclass, jlong reader, jint timeout_ms, jlongArray out_batch) {
+  lwmq_batch* batch = nullptr;
+  const lwmq_status status =
+      lwmq_reader_next(handle<lwmq_reader>(reader), static_cast<std::uint32_t>(timeout_ms), &batch);
+  const bool is_answer = status == LWMQ_E_TIMED_OUT || status == LWMQ_E_EMPTY || status == LWMQ_E_END ||
+                         status == LWMQ_E_INTERRUPTED;
+  if (is_answer || !check(env, status)) return status;
+  auto info = sized<lwmq_batch_info>();
+  const lwmq_status queried = lwmq_batch_query(batch, &info);
+  if (!check(env, queried)) {
+    lwmq_batch_release(batch);
+    return queried;
+  }
+  const jlong fields[] = {address_of(batch),
+                          address_of(info.data),
+                          static_cast<jlong>(info.bytes),
+                          static_cast<jlong>(info.rows),
+                          static_cast<jlong>(info.seq),
+                          static_cast<jlong>(info.timestamp_ns),
+                          info.partition,
+                          info.flags,
+                          info.copied,
+                          info.writer_pid,
+                          address_of(info.window_data),
+                          static_cast<jlong>(info.window_bytes)};
+  env->SetLongArrayRegion(out_batch, 0, std::size(fields), fields);
+  return LWMQ_OK;
+}
+
+JNI_METHOD(void, readerConsume)(JNIEnv* env, jclass, jlong reader) {
+  check(env, lwmq_reader_consume(handle<lwmq_reader>(reader)));
+}
+
+JNI_METHOD(void, batchRelease)(JNIEnv*, jclass, jlong batch) { lwmq_batch_release(handle<lwmq_batch>(batch)); }
+
+JNI_METHOD(jlongArray, readerQuery)(JNIEnv* env, jclass, jlong reader) {
+  auto s = sized<lwmq_reader_statistics>();
+  if (!check(env, lwmq_reader_query(handle<lwmq_reader>(reader), &s))) return nullptr;
+  const std::uint64_t numbers[] = {s.batches,        s.rows,    s.bytes,          s.bytes_copied,
+                                   s.batches_copied, s.wait_ns, s.leased_batches, s.leased_bytes};
+  return new_longs(env, reinterpret_cast<const jlong*>(numbers), std::size(numbers));
+}
+
+JNI_METHOD(void, readerClose)(JNIEnv* env, jclass, jlong reader, jint linger_ms) {
+  check(env, lwmq_reader_close(handle<lwmq_reader>(reader), static_cast<std::uint32_t>(linger_ms)));
+}
