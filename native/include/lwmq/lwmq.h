@@ -295,7 +295,8 @@ typedef struct lwmq_partition_state {
 enum {
   LWMQ_STREAM_UNDECLARED = 0, /* nobody has brought a schema yet */
   LWMQ_STREAM_OPEN = 1,       /* producers are open, or expected */
-  LWMQ_STREAM_ENDED = 2       /* the last open producer has ended */
+  LWMQ_STREAM_ENDED = 2,      /* the last open producer has ended; there is something to read, if only the end */
+  LWMQ_STREAM_CONSUMED = 3    /* ended, and acknowledged to its end: only a new producer brings more */
 };
 
 typedef struct lwmq_stream_state {

@@ -22,7 +22,7 @@ inline constexpr std::uint32_t kAddressBytesMax = 512;
 inline constexpr std::uint32_t kFramesMax = 65535;
 
 // Streams.
-inline constexpr std::uint32_t kPartitionsMax = 65536;
+inline constexpr std::uint32_t kPartitionsMax = 16384;
 inline constexpr std::uint64_t kSchemaBytesMax = 768 * kKiB;     // travels in one control message
 inline constexpr std::uint32_t kWindowSlotsMax = 65536;          // batches of one writer not yet released
 inline constexpr std::uint32_t kReaderCreditMax = 4096;

@@ -41,11 +41,7 @@ const std::atomic<std::uint64_t>& word_at(const std::uint8_t* base, std::uint64_
 // and the store be seen by nobody: the lost wake-up. The sleeper's heavy barrier stands in for ours.
 void light_barrier() noexcept {
   static const bool heavy_exists = os::membarrier_available();
-  if (heavy_exists) {
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-  } else {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-  }
+  os::light_barrier(heavy_exists);
 }
 
 }  // namespace

@@ -1,0 +1,49 @@
+// loop://name - both ends in one process. The reference for the conformance suite: everything that the table promises,
+// over plain memory, with the record lane and nothing else.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "lwmq/lwmq_tli.h"
+#include "tli/record_lane.h"
+
+namespace lwmq::loop {
+
+// The memory of both sides; gone with the last end that shows it.
+struct Pair {
+  std::unique_ptr<std::uint8_t, void (*)(void*)> side[2]{{nullptr, nullptr}, {nullptr, nullptr}};
+};
+
+}  // namespace lwmq::loop
+
+struct lwmq_tli_listener {
+  std::string address;
+  lwmq_tli_options options{};
+  int event_fd = -1;  // readable: look at pending and at the armed transports. Kept by the ends that poke it.
+  std::shared_ptr<int> event_owner;
+  std::mutex mutex;
+  std::deque<lwmq_tli_transport*> pending;  // connected and not yet accepted
+};
+
+struct lwmq_tli_transport {
+  std::shared_ptr<lwmq::loop::Pair> pair;
+  lwmq::tli::Sides sides;
+  lwmq::tli::Waker waker;
+  lwmq::tli::LaneSender sender;
+  lwmq::tli::LaneReceiver receiver;
+  lwmq_tli_options options{};       // ours
+  lwmq_tli_options peer_options{};  // the other end's
+  std::shared_ptr<int> own_event;   // of the listener that accepted us
+  std::shared_ptr<int> peer_event;  // of the listener that accepted the other end: we poke it
+  std::atomic<std::uint32_t> references{1};  // the handle, and one for each landed extent
+};
+
+struct lwmq_tli_window {
+  lwmq_tli_window_info info{};
+  std::atomic<std::uint32_t> references{1};
+};

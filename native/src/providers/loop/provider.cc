@@ -1,0 +1,370 @@
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <new>
+
+#include "base/checked.h"
+#include "os/clock.h"
+#include "os/identity.h"
+#include "providers/loop/loop.h"
+#include "stats/process_counters.h"
+#include "tli/spin.h"
+
+namespace lwmq::loop {
+namespace {
+
+constexpr char kScheme[] = "loop://";
+constexpr std::uint32_t kNameMax = 119;
+
+// Who serves which name, and which windows there are. Never destroyed: threads may outlive main.
+struct World {
+  std::mutex mutex;
+  std::map<std::string, lwmq_tli_listener*> listeners;
+  std::map<std::string, lwmq_tli_window*> windows;  // by the 16 bytes of the id
+};
+
+World& world() noexcept {
+  static auto* instance = new World;
+  return *instance;
+}
+
+// ---- Address and limits -----------------------------------------------------------------------------
+
+std::int32_t claim(const char* address) { return std::strncmp(address, kScheme, sizeof kScheme - 1) == 0; }
+
+Status check(const char* address, const lwmq_tli_options* options) noexcept {
+  const std::size_t bytes = std::strlen(address) - (sizeof kScheme - 1);
+  if (bytes == 0 || bytes > kNameMax) {
+    return fail(LWMQ_E_ADDRESS, "%s: a name of 1 to %u bytes stands behind loop://, not %zu", address, kNameMax, bytes);
+  }
+  if (options == nullptr) return LWMQ_OK;
+  if (options->buffers_send == 0 || options->buffers_send > kBuffersMax) {
+    return fail(LWMQ_E_INVALID, "%s: %u send buffers; 1 to %u are possible", address, options->buffers_send, kBuffersMax);
+  }
+  if (options->buffer_bytes < kBufferBytesMin || options->buffer_bytes > kBufferBytesMax) {
+    return fail(LWMQ_E_INVALID, "%s: buffers of %" PRIu64 " bytes; %" PRIu64 " to %" PRIu64 " are possible", address,
+                options->buffer_bytes, kBufferBytesMin, kBufferBytesMax);
+  }
+  return LWMQ_OK;
+}
+
+lwmq_status limits(const char* address, lwmq_limits* out_limits) {
+  const Status status = check(address, nullptr);
+  if (status != LWMQ_OK) return status;
+  out_limits->buffer_bytes_max = kBufferBytesMax;
+  out_limits->buffers_max = kBuffersMax;
+  out_limits->capabilities =
+      LWMQ_CAN_SEND | LWMQ_CAN_RECEIVE | LWMQ_CAN_SHARE_WINDOW | LWMQ_IS_RELIABLE | LWMQ_IS_ORDERED;
+  return LWMQ_OK;
+}
+
+// ---- Meeting ----------------------------------------------------------------------------------------
+
+std::shared_ptr<int> make_event() {
+  return {new int(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), [](const int* fd) {
+            ::close(*fd);
+            delete fd;
+          }};
+}
+
+void poke(void* event) {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(*static_cast<int*>(event), &one, sizeof one);  // full: already readable
+}
+
+lwmq_status listen(const char* address, const lwmq_tli_options* options, lwmq_tli_listener** out_listener) {
+  const Status status = check(address, options);
+  if (status != LWMQ_OK) return status;
+  const std::lock_guard lock(world().mutex);
+  auto& slot = world().listeners[address];
+  if (slot != nullptr) return fail(LWMQ_E_ADDRESS, "%s is served already in this process", address);
+  slot = new lwmq_tli_listener;
+  slot->address = address;
+  slot->options = *options;
+  slot->event_owner = make_event();
+  slot->event_fd = *slot->event_owner;
+  *out_listener = slot;
+  return LWMQ_OK;
+}
+
+lwmq_status accept(lwmq_tli_listener* listener, lwmq_tli_transport** out_transport) {
+  const std::lock_guard lock(listener->mutex);
+  if (listener->pending.empty()) return LWMQ_E_EMPTY;
+  *out_transport = listener->pending.front();
+  listener->pending.pop_front();
+  return LWMQ_OK;
+}
+
+std::int32_t listener_fd(lwmq_tli_listener* listener) { return listener->event_fd; }
+
+std::unique_ptr<std::uint8_t, void (*)(void*)> make_side(std::uint32_t buffers, std::uint64_t buffer_bytes) {
+  const std::uint64_t bytes = tli::SideLayout::of(buffers, buffer_bytes).bytes;
+  // calloc gives large areas as untouched zero pages: only what is used is paid for.
+  void* raw = std::calloc(1, bytes + kCacheLine);
+  if (raw == nullptr) return {nullptr, std::free};
+  return {static_cast<std::uint8_t*>(raw), std::free};
+}
+
+std::uint8_t* aligned(const std::unique_ptr<std::uint8_t, void (*)(void*)>& side) noexcept {
+  return reinterpret_cast<std::uint8_t*>(align_up(reinterpret_cast<std::uintptr_t>(side.get()), kCacheLine));
+}
+
+void close(lwmq_tli_transport* transport);
+
+lwmq_status connect(const char* address, const lwmq_tli_options* options, std::uint32_t /*timeout_ms*/,
+                    lwmq_tli_transport** out_transport) {
+  const Status status = check(address, options);
+  if (status != LWMQ_OK) return status;
+  const std::lock_guard lock(world().mutex);
+  const auto found = world().listeners.find(address);
+  if (found == world().listeners.end()) return LWMQ_E_EMPTY;
+  lwmq_tli_listener* listener = found->second;
+  if (listener->options.purpose != options->purpose) {
+    return fail(LWMQ_E_VERSION, "%s: the listener is for purpose %u, this end for %u", address, listener->options.purpose,
+                options->purpose);
+  }
+  auto pair = std::make_shared<Pair>();
+  pair->side[0] = make_side(options->buffers_send, options->buffer_bytes);
+  pair->side[1] = make_side(listener->options.buffers_send, listener->options.buffer_bytes);
+  if (!pair->side[0] || !pair->side[1]) return fail(LWMQ_E_NO_MEMORY, "%s: no memory for the buffers", address);
+  std::unique_ptr<lwmq_tli_transport> ends[2];
+  const lwmq_tli_options* of[2] = {options, &listener->options};
+  for (int i = 0; i < 2; ++i) {
+    ends[i] = std::make_unique<lwmq_tli_transport>();
+    auto* end = ends[i].get();
+    end->pair = pair;
+    end->options = *of[i];
+    end->peer_options = *of[1 - i];
+    end->sides.own = aligned(pair->side[i]);
+    end->sides.peer = aligned(pair->side[1 - i]);
+    if (i == 0) {
+      end->peer_event = listener->event_owner;
+      end->sides.poke = poke;
+      end->sides.poke_context = end->peer_event.get();
+    } else {
+      end->own_event = listener->event_owner;
+    }
+    end->waker.init(end->sides);
+    if (!end->sender.init(end->sides, &end->waker, of[i]->buffers_send, of[i]->buffer_bytes) ||
+        !end->receiver.init(end->sides, &end->waker, of[1 - i]->buffers_send, of[1 - i]->buffer_bytes)) {
+      return fail(LWMQ_E_NO_MEMORY, "%s: no memory for the transport", address);
+    }
+  }
+  {
+    const std::lock_guard pending_lock(listener->mutex);
+    listener->pending.push_back(ends[1].release());
+  }
+  poke(listener->event_owner.get());
+  *out_transport = ends[0].release();
+  return LWMQ_OK;
+}
+
+void listener_close(lwmq_tli_listener* listener) {
+  {
+    const std::lock_guard lock(world().mutex);
+    world().listeners.erase(listener->address);
+  }
+  for (auto* transport : listener->pending) close(transport);
+  delete listener;
+}
+
+void peer(lwmq_tli_transport* transport, lwmq_tli_peer* out_peer) {
+  const lwmq_identity& self = os::identity();
+  std::memcpy(out_peer->instance, self.instance, sizeof self.instance);
+  out_peer->pid = self.pid;
+  out_peer->uid = self.uid;
+  out_peer->buffer_bytes = transport->peer_options.buffer_bytes;
+  out_peer->buffers = transport->peer_options.buffers_send;
+}
+
+std::int32_t state(lwmq_tli_transport* transport) {
+  return transport->sides.peer_header().closed.load(std::memory_order_acquire) != 0  // sync: closed
+             ? LWMQ_TLI_CLOSED
+             : LWMQ_TLI_CONNECTED;
+}
+
+void drop_reference(lwmq_tli_transport* transport) {
+  if (transport->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete transport;
+}
+
+void close(lwmq_tli_transport* transport) {
+  transport->sides.own_header().closed.store(1, std::memory_order_release);  // sync: closed
+  transport->waker.ring();
+  drop_reference(transport);
+}
+
+// ---- Buffers ----------------------------------------------------------------------------------------
+
+Status closed_text() noexcept { return fail(LWMQ_E_CLOSED, "the other end of this loop transport has closed"); }
+
+lwmq_status acquire(lwmq_tli_transport* transport, lwmq_tli_buffer* out_buffer) {
+  if (state(transport) != LWMQ_TLI_CONNECTED) return closed_text();
+  return transport->sender.acquire(out_buffer);
+}
+
+lwmq_status show(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) {
+  return transport->sender.show(buffer, bytes, kind);
+}
+
+lwmq_status ship(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) {
+  transport->sender.ship(buffer);
+  return LWMQ_OK;
+}
+
+void abandon(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) { transport->sender.abandon(buffer); }
+
+std::uint32_t free_buffers(lwmq_tli_transport* transport) { return transport->sender.free_buffers(); }
+
+std::uint64_t unread_extents(lwmq_tli_transport* transport) { return transport->sender.unread_extents(); }
+
+lwmq_status land(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) {
+  // The state first: what the peer showed before it closed is then seen by land.
+  const bool open = state(transport) == LWMQ_TLI_CONNECTED;
+  const Status status = transport->receiver.land(out_extent);
+  if (status == LWMQ_OK) transport->references.fetch_add(1, std::memory_order_relaxed);
+  return status == LWMQ_E_EMPTY && !open ? closed_text() : status;
+}
+
+void release(lwmq_tli_transport* transport, lwmq_tli_extent* extent) {
+  transport->receiver.release(*extent);
+  drop_reference(transport);
+}
+
+// ---- Waiting ----------------------------------------------------------------------------------------
+
+bool is_ready(lwmq_tli_transport* transport, std::uint32_t what) noexcept {
+  return ((what & LWMQ_TLI_WAIT_EXTENT) != 0 && transport->receiver.has_extent()) ||
+         ((what & LWMQ_TLI_WAIT_ROOM) != 0 && transport->sender.has_room()) ||
+         state(transport) != LWMQ_TLI_CONNECTED;
+}
+
+lwmq_status wait(lwmq_tli_transport* transport, std::uint32_t what, std::uint32_t timeout_ms) {
+  const auto ready = [&] { return is_ready(transport, what); };
+  if (ready()) return LWMQ_OK;
+  if (timeout_ms == 0) return LWMQ_E_TIMED_OUT;
+  if (tli::spin_until(ready)) return LWMQ_OK;
+  auto& header = transport->sides.own_header();
+  auto& waiting = (what & LWMQ_TLI_WAIT_EXTENT) != 0 ? header.waiting_extent : header.waiting_room;
+  const std::int64_t timeout_ns = timeout_ms == LWMQ_FOREVER ? -1 : std::int64_t{timeout_ms} * 1'000'000;
+  const bool both = what == (LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_ROOM);
+  if (both) tli::announce_waiting(header.waiting_room, false);
+  const auto result = tli::sleep_until_rung(transport->sides, waiting, nullptr, 0, timeout_ns, ready);
+  if (both) tli::clear_waiting(header.waiting_room);
+  if (result == os::WaitResult::kInterrupted) return LWMQ_E_INTERRUPTED;
+  return result == os::WaitResult::kTimedOut ? LWMQ_E_TIMED_OUT : LWMQ_OK;
+}
+
+std::int32_t arm(lwmq_tli_transport* transport) {
+  auto& header = transport->sides.own_header();
+  tli::announce_waiting(header.waiting_extent, true);
+  tli::announce_waiting(header.waiting_room, true);
+  return is_ready(transport, LWMQ_TLI_WAIT_EXTENT) ? 1 : 0;
+}
+
+void disarm(lwmq_tli_transport* transport) {
+  auto& header = transport->sides.own_header();
+  tli::clear_waiting(header.waiting_extent);
+  tli::clear_waiting(header.waiting_room);
+  if (transport->own_event) {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto read = ::read(*transport->own_event, &count, sizeof count);  // empty: nothing to drain
+  }
+}
+
+// ---- Windows ----------------------------------------------------------------------------------------
+
+std::string key_of(const std::uint8_t id[16]) { return {reinterpret_cast<const char*>(id), 16}; }
+
+lwmq_status window_create(std::uint64_t bytes, lwmq_tli_window** out_window) {
+  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) return fail_errno(LWMQ_E_NO_MEMORY, errno, "a window of %" PRIu64 " bytes", bytes);
+  auto* window = new lwmq_tli_window;
+  auto& info = window->info;
+  os::random_bytes(info.id, sizeof info.id);
+  info.base = static_cast<std::uint8_t*>(base);
+  info.bytes = bytes;
+  info.owned = 1;
+  info.owner_pid = os::identity().pid;
+  std::memcpy(info.owner, os::identity().instance, sizeof info.owner);
+  stats::add(stats::process().window_bytes, bytes);
+  const std::lock_guard lock(world().mutex);
+  world().windows[key_of(info.id)] = window;
+  *out_window = window;
+  return LWMQ_OK;
+}
+
+lwmq_status window_export(lwmq_tli_transport* /*transport*/, lwmq_tli_window* /*window*/) { return LWMQ_OK; }
+
+lwmq_status window_find(lwmq_tli_transport* /*transport*/, const std::uint8_t id[16], std::uint32_t /*timeout_ms*/,
+                        lwmq_tli_window** out_window) {
+  const std::lock_guard lock(world().mutex);
+  const auto found = world().windows.find(key_of(id));
+  if (found == world().windows.end()) return fail(LWMQ_E_CORRUPT, "the peer names a window that does not exist");
+  found->second->references.fetch_add(1, std::memory_order_relaxed);
+  *out_window = found->second;
+  return LWMQ_OK;
+}
+
+void window_info(const lwmq_tli_window* window, lwmq_tli_window_info* out_info) { *out_info = window->info; }
+
+std::int32_t window_owner_alive(const lwmq_tli_window* /*window*/) { return 1; }
+
+void window_keep(lwmq_tli_window* window) { window->references.fetch_add(1, std::memory_order_relaxed); }
+
+void window_release(lwmq_tli_window* window) {
+  {
+    // Under the lock, so that window_find cannot revive what is going.
+    const std::lock_guard lock(world().mutex);
+    if (window->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    world().windows.erase(key_of(window->info.id));
+  }
+  ::munmap(window->info.base, window->info.bytes);
+  stats::subtract(stats::process().window_bytes, window->info.bytes);
+  delete window;
+}
+
+constexpr lwmq_tli_provider kLoopProvider = {
+    .size = sizeof(lwmq_tli_provider),
+    .version = LWMQ_TLI_VERSION,
+    .name = "loop",
+    .claim = claim,
+    .limits = limits,
+    .listen = listen,
+    .accept = accept,
+    .listener_fd = listener_fd,
+    .listener_close = listener_close,
+    .connect = connect,
+    .peer = peer,
+    .state = state,
+    .acquire = acquire,
+    .show = show,
+    .ship = ship,
+    .abandon = abandon,
+    .free_buffers = free_buffers,
+    .unread_extents = unread_extents,
+    .land = land,
+    .release = release,
+    .wait = wait,
+    .arm = arm,
+    .disarm = disarm,
+    .close = close,
+    .window_create = window_create,
+    .window_export = window_export,
+    .window_find = window_find,
+    .window_info = window_info,
+    .window_owner_alive = window_owner_alive,
+    .window_keep = window_keep,
+    .window_release = window_release,
+    .service = nullptr,
+    .service_wake = nullptr,
+};
+
+}  // namespace
+}  // namespace lwmq::loop
+
+using lwmq::loop::kLoopProvider;
+LWMQ_TLI_REGISTER(kLoopProvider);
