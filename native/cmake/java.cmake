@@ -19,8 +19,7 @@ if(_jni_sources AND LWMQ_JNI_INCLUDE)
   target_compile_options(lwmq_jni PRIVATE -fno-exceptions -fno-rtti)
   target_link_libraries(lwmq_jni PRIVATE lwmq lwmq_warnings)
   target_link_options(lwmq_jni PRIVATE -static-libstdc++ -static-libgcc
-    -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/lwmq_jni.map
-    $<$<NOT:$<BOOL:${LWMQ_SANITIZE}>>:-Wl,--no-undefined>)
+    -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/lwmq_jni.map)
   set_target_properties(lwmq_jni PROPERTIES BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN"
                                             LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/lwmq_jni.map")
   install(TARGETS lwmq_jni LIBRARY DESTINATION lwmq_spark/_lib)
@@ -77,12 +76,16 @@ add_custom_command(
   COMMENT "javac: jvm/src/main/java"
   VERBATIM)
 
+set(_copy_resources "")
+if(_java_resources)
+  set(_copy_resources COMMAND "${CMAKE_COMMAND}" -E copy_directory "${LWMQ_ROOT}/jvm/src/main/resources" "${_stage}")
+endif()
 add_custom_command(
   OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/lwmq-spark.jar"
   COMMAND "${CMAKE_COMMAND}" -E rm -rf "${_stage}"
   COMMAND "${CMAKE_COMMAND}" -E make_directory "${_stage}/org/lwmq/native/${_platform}"
   COMMAND "${CMAKE_COMMAND}" -E copy_directory "${_classes}" "${_stage}"
-  COMMAND "${CMAKE_COMMAND}" -E copy_directory "${LWMQ_ROOT}/jvm/src/main/resources" "${_stage}"
+  ${_copy_resources}
   COMMAND "${CMAKE_COMMAND}" -E copy "$<TARGET_FILE:lwmq>" "$<TARGET_FILE:lwmq_jni>"
           "${_stage}/org/lwmq/native/${_platform}/"
   COMMAND "${CMAKE_STRIP}" --strip-debug "${_stage}/org/lwmq/native/${_platform}/liblwmq.so"

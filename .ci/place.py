@@ -1,0 +1,48 @@
+"""Places what CMake built into lwmq_spark/ and makes the checkout importable from .venv, with `lwmq` as a command
+there: what pip's editable mode would do, without a second build.
+
+    python .ci/place.py build/dev/placed
+
+Files are renamed into place: a process that has the old library mapped keeps it, instead of dying of SIGBUS.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import shutil
+import stat
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def place(built: Path) -> None:
+    """Copies every file below `built` to the same place below the checkout, where it is new."""
+    for source in sorted(path for path in built.rglob("*") if path.is_file()):
+        target = ROOT / source.relative_to(built)
+        if target.is_file() and not target.is_symlink() and filecmp.cmp(source, target, shallow=False):
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        new = target.with_name(f".{target.name}.new")
+        shutil.copy2(source, new)
+        new.replace(target)
+        print(f"placed {target.relative_to(ROOT)}")
+
+
+def make_importable() -> None:
+    """A .pth file and a command in the environment that runs this."""
+    pth = Path(sysconfig.get_path("purelib")) / "lwmq_spark_checkout.pth"
+    pth.write_text(f"{ROOT}\n", encoding="utf-8")
+    command = Path(sysconfig.get_path("scripts")) / "lwmq"
+    command.write_text(
+        f"#!{sys.executable}\nimport sys\n\nfrom lwmq_spark.cli import main\n\nsys.exit(main())\n",
+        encoding="utf-8",
+    )
+    command.chmod(command.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+
+
+if __name__ == "__main__":
+    place(Path(sys.argv[1]))
+    make_importable()

@@ -1,0 +1,81 @@
+# make demo and make test do all the set-up themselves, on a bare Debian or Ubuntu machine with git, make and
+# Python 3.11 or later. Second runs skip what is done. `make help` lists the targets.
+#
+#   PYTHON=python3.12   the interpreter that .venv is made from
+#   PYTEST="..."        arguments for pytest, such as PYTEST="-k window tests/python"
+#   LWMQ_SLOW=1         runs the tests marked slow, too
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+VENV := .venv/bin
+BUILD := build/dev
+export PYTHON
+# Nothing of the caller's may change what is tested.
+unexport SPARK_HOME PYTHONPATH
+
+.PHONY: help demo test dev lint format tidy native-test sanitize bench notebooks wheel clean setup-demo setup-test build
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
+
+demo: setup-demo build  ## streams 336,776 flights through Spark and back, live, and draws the result
+	@$(VENV)/lwmq demo
+
+test: setup-test build  ## everything: lint, native, Java, Python, Spark, notebooks; the last line is pytest's
+	@status=0; \
+	$(MAKE) lint || { status=1; echo "lint: failed, see above"; }; \
+	cmake --build $(BUILD) --target native_tests || exit 1; \
+	$(VENV)/python -m pytest --junitxml=build/reports/pytest.xml --durations=10 $(PYTEST) || status=1; \
+	exit $$status
+
+dev: setup-test build  ## builds what changed and places it into lwmq_spark/, importable from .venv
+
+setup-demo:
+	@.ci/setup system
+	@.ci/setup venv demo
+
+setup-test:
+	@.ci/setup system
+	@.ci/setup venv demo test lint
+
+build:
+	@mkdir -p build; [ -e $(BUILD)/build.ninja ] || { echo "== configuring $(BUILD)"; \
+	  cmake -S native --preset dev -DPython3_EXECUTABLE=$(CURDIR)/$(VENV)/python >$(BUILD).log 2>&1 \
+	  || { cat $(BUILD).log; rm -f $(BUILD)/build.ninja; exit 1; }; }
+	@cmake --build $(BUILD)
+	@rm -rf $(BUILD)/placed && cmake --install $(BUILD) --prefix $(BUILD)/placed >/dev/null
+	@$(VENV)/python .ci/place.py $(BUILD)/placed
+
+lint:  ## ruff, mypy, clang-format; quick
+	@$(VENV)/ruff check --quiet lwmq_spark tests .ci
+	@$(VENV)/mypy --no-error-summary
+	@git ls-files '*.cc' '*.h' '*.c' | xargs clang-format --dry-run -Werror
+	@echo "lint: clean"
+
+format:  ## rewrites the native sources as .clang-format says
+	@git ls-files '*.cc' '*.h' '*.c' | xargs clang-format -i
+
+TIDY_BASE ?= HEAD~1
+tidy: build  ## clang-tidy on the native sources that changed since TIDY_BASE
+	@files=$$(git diff --name-only --diff-filter=d $(TIDY_BASE) -- 'native/src/*.cc'); \
+	[ -z "$$files" ] || clang-tidy --quiet -p $(BUILD) $$files
+
+native-test: setup-test build  ## the native tests alone, by ctest
+	@cmake --build $(BUILD) --target native_tests
+	@cd $(BUILD) && ctest --output-on-failure -j2
+
+sanitize: setup-test  ## the native tests with ASan + UBSan, then with TSan
+	@for preset in asan tsan; do \
+	  (cd native && cmake --preset $$preset >/dev/null && cmake --build --preset $$preset && ctest --preset $$preset) \
+	  || exit 1; \
+	done
+
+bench: setup-test build  ## figures, each beside its floor and its rivals; JSON in build/bench/
+	@$(VENV)/python -m tests.bench $(BENCH)
+
+wheel: setup-test  ## dist/*.whl, as pip install . builds it
+	@$(VENV)/python -m pip wheel -q --no-deps --no-build-isolation --disable-pip-version-check -w dist .
+
+clean:  ## removes what was built (not .venv)
+	rm -rf build dist lwmq_spark/_lib lwmq_spark/_jars lwmq_spark/_native*.so spark-warehouse metastore_db derby.log
