@@ -45,7 +45,7 @@ final class BatchLayout {
   final long[] values;
 
   private final double[] perElement; // bytes of a value (BYTES), elements of a list (LIST): expected
-  private final long[] atLeast; // elements under a LIST, bytes of a BYTES: what one value was seen to need
+  private final long[] atLeast; // bytes of a BYTES, elements below a LIST: what one value was seen to need
   private int rows;
   private long bytes;
 
@@ -132,7 +132,7 @@ final class BatchLayout {
     }
   }
 
-  /** Makes room for a value that did not fit an empty batch: {@code need} elements, or bytes of a BYTES node. */
+  /** Makes room for a row that did not fit an empty batch: bytes of a BYTES node, elements below a LIST node. */
   void enlarge(int k, long need) {
     BatchNode node = nodes.get(k);
     if (need > Integer.MAX_VALUE - ALIGNMENT) {
@@ -171,12 +171,12 @@ final class BatchLayout {
 
   private void size(BatchNode node, long elements) {
     int k = node.index;
-    capacity[k] = bounded(Math.max(elements, node.followsParent() ? 0 : atLeast[k]));
+    capacity[k] = bounded(elements);
     if (node.kind == BatchNode.Kind.BYTES) {
       room[k] = bounded(Math.max((long) Math.ceil(capacity[k] * perElement[k]), atLeast[k]));
     }
     long below = node.kind == BatchNode.Kind.LIST
-        ? (long) Math.ceil(capacity[k] * perElement[k]) + 1
+        ? Math.max((long) Math.ceil(capacity[k] * perElement[k]) + 1, atLeast[k])
         : capacity[k];
     for (BatchNode child : node.children) {
       size(child, below);

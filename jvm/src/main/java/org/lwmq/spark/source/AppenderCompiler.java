@@ -1,0 +1,52 @@
+package org.lwmq.spark.source;
+
+import java.lang.ref.SoftReference;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.codehaus.commons.compiler.CompileException;
+import org.codehaus.janino.SimpleCompiler;
+
+/**
+ * Compiles row appenders with the janino that Spark ships, and remembers the newest of them.
+ *
+ * <p>What is remembered is code alone, keyed by its own source text, and soft: compiling takes longer than writing a
+ * small task's rows. It lives with this class's loader, as the generated classes do; Spark's own cache of generated
+ * classes would hand one session's class to another session that has loaded our jar a second time. Thread-safe.
+ */
+final class AppenderCompiler {
+  private static final int CLASSES_MAX = 64;
+
+  private static final Map<String, SoftReference<Class<?>>> COMPILED = new LinkedHashMap<>(16, 0.75f, true) {
+    @Override
+    protected boolean removeEldestEntry(Map.Entry<String, SoftReference<Class<?>>> eldest) {
+      return size() > CLASSES_MAX;
+    }
+  };
+
+  private AppenderCompiler() {}
+
+  /** A new appender for {@code nodes}. */
+  static RowAppender create(List<BatchNode> nodes) {
+    try {
+      return (RowAppender) compiled(AppenderSource.of(nodes)).getDeclaredConstructor().newInstance();
+    } catch (ReflectiveOperationException | CompileException e) {
+      throw new IllegalStateException("no row appender for " + nodes, e);
+    }
+  }
+
+  private static Class<?> compiled(String source) throws CompileException, ClassNotFoundException {
+    synchronized (COMPILED) {
+      SoftReference<Class<?>> known = COMPILED.get(source);
+      Class<?> type = known == null ? null : known.get();
+      if (type == null) {
+        SimpleCompiler compiler = new SimpleCompiler();
+        compiler.setParentClassLoader(RowAppender.class.getClassLoader());
+        compiler.cook(source);
+        type = compiler.getClassLoader().loadClass(AppenderSource.CLASS_NAME);
+        COMPILED.put(source, new SoftReference<>(type));
+      }
+      return type;
+    }
+  }
+}

@@ -1,0 +1,153 @@
+package org.lwmq.spark.source;
+
+import java.util.Iterator;
+import java.util.List;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.unsafe.Platform;
+
+/**
+ * Stores rows into a batch that is laid out in native memory, straight from Spark's row and without a copy on the way.
+ *
+ * <p>The subclass is generated for one schema ({@link AppenderSource}) and keeps addresses and counters in fields of
+ * its own, so that a row costs loads and stores only. {@link #bind} points it at a planned {@link BatchLayout};
+ * from then on each row is either stored whole or refused, and then nothing of it counts. Every store is bounded by the
+ * capacities of the layout: a store outside the block would end the JVM.
+ *
+ * <p>Public because generated classes live in a loader of their own. One thread.
+ */
+public abstract class RowAppender {
+  /** A value up to here is copied word by word, which is quicker than a call. */
+  private static final int WORDS_MAX = 64;
+
+  /** Elements stored, by node; true after {@link #save}. */
+  protected final int[] count;
+  /** Bytes stored, by node; likewise. */
+  protected final long[] used;
+  /** Rows stored since bind. */
+  protected int rows;
+  /** Rows that fit. */
+  protected int rowsMax;
+  /** After a refusal: the node that had no room, or -1 when it was the number of rows. */
+  protected int fullNode;
+  /** What {@link #fullNode} needs: bytes, or elements below it. */
+  protected long fullNeed;
+
+  protected RowAppender(int nodes) {
+    count = new int[nodes];
+    used = new long[nodes];
+  }
+
+  /** Stores one row, or refuses it. */
+  public abstract boolean append(InternalRow row);
+
+  /** Stores rows until one is refused, which is returned, or until there are no more: null. */
+  public abstract InternalRow appendAll(Iterator<InternalRow> rowsToCome);
+
+  /** Takes the addresses over into the subclass's fields, and begins at row 0. */
+  protected abstract void load(int[] capacity, long[] room, long[] validity, long[] offsets, long[] values);
+
+  /** Brings {@link #count} and {@link #used} up to date. */
+  protected abstract void save();
+
+  final void bind(BatchLayout layout) {
+    rows = 0;
+    rowsMax = layout.rows();
+    load(layout.capacity, layout.room, layout.validity, layout.offsets, layout.values);
+  }
+
+  final int rows() {
+    return rows;
+  }
+
+  final int fullNode() {
+    return fullNode;
+  }
+
+  final long fullNeed() {
+    return fullNeed;
+  }
+
+  /** Elements and bytes of every node so far. */
+  final int[] counts(List<BatchNode> nodes) {
+    save();
+    for (BatchNode node : nodes) {
+      if (node.parent == null) {
+        count[node.index] = rows;
+      } else if (node.followsParent()) {
+        count[node.index] = count[node.parent.index];
+      }
+    }
+    return count;
+  }
+
+  final long[] used() {
+    return used;
+  }
+
+  protected final boolean refuse(int node, long need) {
+    fullNode = node;
+    fullNeed = need;
+    return false;
+  }
+
+  protected static void setNull(long validity, int at) {
+    long address = validity + (at >> 3);
+    Platform.putByte(null, address, (byte) (Platform.getByte(null, address) & ~(1 << (at & 7))));
+  }
+
+  protected static void setBit(long bits, int at) {
+    long address = bits + (at >> 3);
+    Platform.putByte(null, address, (byte) (Platform.getByte(null, address) | (1 << (at & 7))));
+  }
+
+  /** Copies a value of an UnsafeRow, which pads its values to words with zeros; so does the layout. */
+  protected static void copyWords(Object base, long from, long to, int bytes) {
+    if (bytes <= WORDS_MAX) {
+      for (int i = 0; i < bytes; i += 8) {
+        Platform.putLong(null, to + i, Platform.getLong(base, from + i));
+      }
+    } else {
+      Platform.copyMemory(base, from, null, to, bytes);
+    }
+  }
+
+  /** Stores a decimal of at most 18 digits. */
+  protected static void putDecimal(long address, long unscaled) {
+    Platform.putLong(null, address, unscaled);
+    Platform.putLong(null, address + 8, unscaled >> 63);
+  }
+
+  /** Stores a decimal of any precision. */
+  protected static void putDecimal(long address, Decimal value) {
+    byte[] bytes = value.toJavaBigDecimal().unscaledValue().toByteArray();
+    putDecimal(address, bytes, Platform.BYTE_ARRAY_OFFSET, bytes.length);
+  }
+
+  /** Stores the two's complement number of {@code bytes} bytes, highest first, that Spark keeps for wide decimals. */
+  protected static void putDecimal(long address, Object base, long from, int bytes) {
+    long low = 0;
+    long high = Platform.getByte(base, from) < 0 ? -1 : 0;
+    long sign = high;
+    for (int i = 0; i < bytes; i++) {
+      long digit = Platform.getByte(base, from + bytes - 1 - i) & 0xffL;
+      if (i < 8) {
+        low |= digit << (8 * i);
+      } else {
+        int shift = 8 * (i - 8);
+        high = (high & ~(0xffL << shift)) | (digit << shift);
+      }
+    }
+    if (bytes < 8) {
+      low |= sign << (8 * bytes);
+    }
+    Platform.putLong(null, address, low);
+    Platform.putLong(null, address + 8, high);
+  }
+
+  protected static void putInterval(long address, int months, int days, long micros) {
+    Platform.putInt(null, address, months);
+    Platform.putInt(null, address + 4, days);
+    Platform.putLong(null, address + 8, Math.multiplyExact(micros, 1000L));
+  }
+}
