@@ -1,5 +1,5 @@
-"""Places what CMake built into lwmq_spark/ and makes the checkout importable from .venv, with `lwmq` as a command
-there: what pip's editable mode would do, without a second build.
+"""Places what CMake built into lwmq_spark/ and makes the checkout importable from .venv, with `lwmq` as a
+command there: what pip's editable mode would do, without a second build.
 
     python .ci/place.py build/dev/placed
 
@@ -35,12 +35,29 @@ def make_importable() -> None:
     """A .pth file and a command in the environment that runs this."""
     pth = Path(sysconfig.get_path("purelib")) / "lwmq_spark_checkout.pth"
     pth.write_text(f"{ROOT}\n", encoding="utf-8")
+    _describe(Path(sysconfig.get_path("purelib")))
     command = Path(sysconfig.get_path("scripts")) / "lwmq"
     command.write_text(
         f"#!{sys.executable}\nimport sys\n\nfrom lwmq_spark.cli import main\n\nsys.exit(main())\n",
         encoding="utf-8",
     )
     command.chmod(command.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+
+
+def _describe(packages: Path) -> None:
+    """Enough of a distribution for importlib.metadata and pip to know the version, and to remove it again."""
+    version = (ROOT / "native" / "VERSION").read_text(encoding="utf-8").strip()
+    for old in packages.glob("lwmq_spark-*.dist-info"):
+        shutil.rmtree(old)
+    folder = packages / f"lwmq_spark-{version}.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: lwmq-spark\nVersion: {version}\n", encoding="utf-8"
+    )
+    (folder / "INSTALLER").write_text("make\n", encoding="utf-8")
+    names = [f"{folder.name}/{name}" for name in ("METADATA", "INSTALLER", "RECORD")]
+    record = "".join(f"{name},,\n" for name in ["lwmq_spark_checkout.pth", *names])
+    (folder / "RECORD").write_text(record, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ place where the interface is written down. CMake compiles the result and links i
 
 Beside lwmq.h the module has one small thing of its own: the way back for external frames. The library calls
 `lwmq_frame_callback` on whatever thread lets go of a frame last, possibly without the GIL and while the
-interpreter shuts down, so the call-back must not be Python. `lwmq_python_frame_event` only notes the context in
-a list and makes a descriptor readable; a thread that Python owns reads it and calls
+interpreter shuts down, so the call-back must not be Python. `lwmq_python_frame_event` only notes the context
+in a list and makes a descriptor readable; a thread that Python owns reads it and calls
 `lwmq_python_take_released` until that answers NULL.
 """
 
@@ -26,7 +26,7 @@ END = "/* cdef: end */"
 EXTRA_CDEF = """
 /* Makes the descriptor (an eventfd) at the first call; -1 and errno on failure. */
 int lwmq_python_release_fd(void);
-/* For lwmq_message_append_external: notes `context` when the frame is released. Any thread, without the GIL. */
+/* For lwmq_message_append_external: notes `context` when the frame is released. Any thread, no GIL. */
 void lwmq_python_frame_event(void *context, int32_t event);
 /* The next noted context, newest first; NULL when there is none. */
 void *lwmq_python_take_released(void);

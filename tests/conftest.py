@@ -1,8 +1,8 @@
 """What every test has: slow tests only on request, and nothing left behind at the end of the session.
 
 The session is made the reaper of its orphans, so that at its end every process that a test started, however
-indirectly, is either gone or a child of ours. A child, a shared-memory file or a socket `lwmq/...` of ours that is
-still there fails the session with a line `LEFT BEHIND: ...`.
+indirectly, is either gone or a child of ours. A child, a shared-memory file or a socket `lwmq/...` of ours
+that is still there fails the session with a line `LEFT BEHIND: ...`.
 """
 
 from __future__ import annotations
@@ -141,6 +141,6 @@ def _sockets_of(pids: list[int]) -> set[str]:
         with contextlib.suppress(OSError):
             for link in Path(f"/proc/{pid}/fd").iterdir():
                 with contextlib.suppress(OSError):
-                    if match := re.fullmatch(r"socket:\[(\d+)\]", os.readlink(link)):
+                    if match := re.fullmatch(r"socket:\[(\d+)\]", str(link.readlink())):
                         held.update({names[match[1]]} if match[1] in names else set())
     return held

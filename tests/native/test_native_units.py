@@ -1,4 +1,4 @@
-"""Runs the native tests (GoogleTest executables under build/dev/tests) as tests of this suite, one per executable.
+"""Runs the native tests (GoogleTest executables under build/dev/tests) as tests of this suite, one each.
 
 Their XML reports go to build/dev/reports, where tests/rows.py finds them.
 """

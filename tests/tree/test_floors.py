@@ -133,7 +133,8 @@ JAVA_MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
     "arrow": {"core"},
     "spark.conf": {"core"},
-    "spark.source": {"core", "arrow", "spark.conf"},
+    "spark.vector": {"core", "arrow"},
+    "spark.source": {"core", "arrow", "spark.conf", "spark.vector"},
     "spark.shuffle": {"core", "arrow", "spark.conf"},
 }
 
