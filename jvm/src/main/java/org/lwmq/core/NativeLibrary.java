@@ -22,8 +22,8 @@ public final class NativeLibrary {
   public static final String PROPERTY = "org.lwmq.library.path";
   public static final String ENVIRONMENT = "LWMQ_LIBRARY_PATH";
 
-  /** Where the libraries lie in the jar, one folder per {@code os.arch}. */
-  static final String RESOURCES = "/org/lwmq/native/";
+  /** Where the libraries lie in the jar, one folder per platform. */
+  private static final String RESOURCES = "/org/lwmq/native/linux-";
 
   private static final String CORE = "liblwmq.so";
   private static final String SHIM = "liblwmq_jni.so";
@@ -65,7 +65,8 @@ public final class NativeLibrary {
   }
 
   private static void extract(String name, Path folder) throws IOException {
-    String resource = RESOURCES + System.getProperty("os.arch") + "/" + name;
+    String arch = System.getProperty("os.arch").equals("amd64") ? "x86_64" : System.getProperty("os.arch");
+    String resource = RESOURCES + arch + "/" + name;
     try (InputStream in = NativeLibrary.class.getResourceAsStream(resource)) {
       if (in == null) {
         throw new UnsatisfiedLinkError("lwmq: " + resource + " is not in the jar, and neither -D" + PROPERTY + " nor "

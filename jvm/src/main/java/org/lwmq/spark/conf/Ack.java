@@ -1,0 +1,11 @@
+package org.lwmq.spark.conf;
+
+/** When what a read has consumed counts as acknowledged. */
+public enum Ack {
+  /** When the execution that read it has succeeded; a failed one acknowledges nothing. */
+  QUERY,
+  /** When the task that read it has ended. */
+  TASK,
+  /** When the task has moved on to the next batch. */
+  BATCH
+}

@@ -1,0 +1,43 @@
+package org.lwmq.spark.conf;
+
+/**
+ * Names of the options of {@code format("lwmq")}, and nothing else; what they mean is said by {@link LwmqReadConf}
+ * and {@link LwmqWriteConf}. Sizes are written as {@code 4MiB}, durations as {@code 30s}.
+ */
+public final class LwmqOptions {
+  /** Short name of the format, and the part after {@code spark.datasource.} of session-wide defaults. */
+  public static final String FORMAT = "lwmq";
+
+  /** Prefix of the defaults that come from a file of {@code conf/}; they yield to everything else. */
+  public static final String FILE_PREFIX = "spark.lwmq.defaults.";
+
+  /** The address; {@code load(path)} and {@code save(path)} give it as {@link #PATH}. */
+  public static final String URI = "uri";
+
+  public static final String PATH = "path";
+
+  // both directions
+  public static final String TIMEOUT = "timeout";
+  public static final String TRUST = "trust";
+
+  // reading
+  public static final String STARTING_OFFSETS = "startingOffsets";
+  public static final String ENDING_OFFSETS = "endingOffsets";
+  public static final String MAX_ROWS_PER_TRIGGER = "maxRowsPerTrigger";
+  public static final String MAX_BYTES_PER_TRIGGER = "maxBytesPerTrigger";
+  public static final String FAIL_ON_DATA_LOSS = "failOnDataLoss";
+  public static final String ACK = "ack";
+  public static final String WRITERS = "writers";
+
+  // writing
+  public static final String BUFFER_BYTES = "bufferBytes";
+  public static final String BUFFERS = "buffers";
+  public static final String STAGING_BYTES = "stagingBytes";
+  public static final String DELIVERY = "delivery";
+  public static final String PARTITIONS = "partitions";
+  public static final String RETAIN = "retain";
+  public static final String READERS = "readers";
+  public static final String COLUMNAR_WRITE = "columnarWrite";
+
+  private LwmqOptions() {}
+}

@@ -1,0 +1,46 @@
+package org.lwmq.spark.conf;
+
+import java.io.Serializable;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.lwmq.core.LwmqException;
+import org.lwmq.core.Status;
+
+/**
+ * What a read was asked for. Made once in the driver, sent to the tasks. Precedence: the option, Spark's SQL conf
+ * ({@code spark.datasource.lwmq.*}), {@code conf/}.
+ *
+ * @param uri address of the stream
+ * @param timeoutMs how long planning waits for the stream and its schema; default 30 s
+ * @param startingOffsets {@code earliest} (the lowest unacknowledged), {@code latest}, or JSON per partition
+ * @param endingOffsets {@code end} (of the stream), {@code latest} (pinned when planned), or JSON per partition
+ * @param maxRowsPerTrigger soft limit of a micro-batch; 0: none
+ * @param maxBytesPerTrigger likewise
+ * @param verify whether Arrow bodies are copied and checked even where peers are trusted
+ * @param failOnDataLoss whether batches that are gone are an error, not a warning
+ * @param ack when what was consumed counts as acknowledged
+ * @param writers the stream has not ended before that many producers have come
+ */
+public record LwmqReadConf(
+    String uri, int timeoutMs, String startingOffsets, String endingOffsets, long maxRowsPerTrigger,
+    long maxBytesPerTrigger, boolean verify, boolean failOnDataLoss, Ack ack, int writers)
+    implements Serializable {
+
+  public static LwmqReadConf of(CaseInsensitiveStringMap options) {
+    OptionReader reader = new OptionReader(options);
+    String trust = reader.text(LwmqOptions.TRUST, "user");
+    if (!trust.equals("user") && !trust.equals("verify")) {
+      throw new LwmqException(Status.INVALID, "option trust is '" + trust + "', but should be user or verify");
+    }
+    return new LwmqReadConf(
+        reader.uri(),
+        (int) Math.min(Integer.MAX_VALUE, reader.milliseconds(LwmqOptions.TIMEOUT, 30_000)),
+        reader.text(LwmqOptions.STARTING_OFFSETS, "earliest"),
+        reader.text(LwmqOptions.ENDING_OFFSETS, "end"),
+        reader.count(LwmqOptions.MAX_ROWS_PER_TRIGGER, 0, 0),
+        reader.bytes(LwmqOptions.MAX_BYTES_PER_TRIGGER, 0),
+        trust.equals("verify"),
+        reader.flag(LwmqOptions.FAIL_ON_DATA_LOSS, true),
+        reader.oneOf(LwmqOptions.ACK, Ack.QUERY, Ack.class),
+        reader.count(LwmqOptions.WRITERS, 1, 1));
+  }
+}

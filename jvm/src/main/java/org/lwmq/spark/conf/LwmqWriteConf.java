@@ -1,0 +1,46 @@
+package org.lwmq.spark.conf;
+
+import java.io.Serializable;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.lwmq.core.Delivery;
+import org.lwmq.core.Retain;
+
+/**
+ * What a write was asked for. Made once in the driver, sent to the tasks. Precedence: the option, Spark's SQL conf
+ * ({@code spark.datasource.lwmq.*}), {@code conf/}. Zero means the library's default.
+ *
+ * @param uri address of the stream
+ * @param timeoutMs for the endpoint to appear and answer; default 30 s
+ * @param bufferBytes the largest batch by intent; default 4 MiB
+ * @param windowBytes {@code bufferBytes} times {@code buffers}; default 64 MiB
+ * @param stagingBytes beyond the window, for batches not yet committed; default 1 GiB
+ * @param delivery when rows become visible; default TASK
+ * @param partitions of the stream, where this job is the first to declare it; 0: 1
+ * @param retain likewise
+ * @param readers likewise
+ * @param columnarWrite whether to take whole column batches from the plan where it has them
+ */
+public record LwmqWriteConf(
+    String uri, int timeoutMs, long bufferBytes, long windowBytes, long stagingBytes, Delivery delivery,
+    int partitions, Retain retain, int readers, boolean columnarWrite)
+    implements Serializable {
+
+  private static final long BUFFER_BYTES = 4L << 20;
+
+  public static LwmqWriteConf of(CaseInsensitiveStringMap options) {
+    OptionReader reader = new OptionReader(options);
+    long bufferBytes = reader.bytes(LwmqOptions.BUFFER_BYTES, 0);
+    int buffers = reader.count(LwmqOptions.BUFFERS, 0, 0);
+    return new LwmqWriteConf(
+        reader.uri(),
+        (int) Math.min(Integer.MAX_VALUE, reader.milliseconds(LwmqOptions.TIMEOUT, 30_000)),
+        bufferBytes,
+        buffers == 0 ? 0 : buffers * (bufferBytes == 0 ? BUFFER_BYTES : bufferBytes),
+        reader.bytes(LwmqOptions.STAGING_BYTES, 0),
+        reader.oneOf(LwmqOptions.DELIVERY, Delivery.TASK, Delivery.class),
+        reader.count(LwmqOptions.PARTITIONS, 0, 0),
+        reader.oneOf(LwmqOptions.RETAIN, Retain.UNTIL_ACKED, Retain.class),
+        reader.count(LwmqOptions.READERS, 0, 0),
+        reader.flag(LwmqOptions.COLUMNAR_WRITE, false));
+  }
+}

@@ -1,0 +1,143 @@
+package org.lwmq.spark.conf;
+
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.lwmq.core.LwmqException;
+import org.lwmq.core.Status;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Looks options up, and turns their text into numbers. Driver only.
+ *
+ * <p>Precedence: the option of the read or write; then Spark's SQL conf, {@code spark.datasource.lwmq.*} (Spark itself
+ * puts those among the options where there is none of that name); then {@code spark.lwmq.defaults.*}, by which
+ * {@code lwmq_spark.session()} passes on the {@code [spark]} table of {@code conf/lwmq.toml}. A text that cannot be
+ * read is an error that names the option.
+ */
+final class OptionReader {
+  private static final Pattern AMOUNT = Pattern.compile("\\s*([0-9]+(?:\\.[0-9]+)?)\\s*([a-zA-Z]*)\\s*");
+
+  private final CaseInsensitiveStringMap options;
+  private final Map<String, String> file = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
+
+  OptionReader(CaseInsensitiveStringMap options) {
+    this.options = options;
+    if (SparkSession.getActiveSession().isDefined()) {
+      CollectionConverters.asJava(SparkSession.active().conf().getAll())
+          .forEach(
+              (key, value) -> {
+                if (key.startsWith(LwmqOptions.FILE_PREFIX)) {
+                  file.put(key.substring(LwmqOptions.FILE_PREFIX.length()), value);
+                }
+              });
+    }
+  }
+
+  /** The address, from the option {@code uri} or the path; ADDRESS when there is neither. */
+  String uri() {
+    String uri = options.getOrDefault(LwmqOptions.URI, options.get(LwmqOptions.PATH));
+    if (uri == null || uri.isBlank()) {
+      throw new LwmqException(
+          Status.ADDRESS, "no address: say .load(\"ipc://name\") or .option(\"uri\", \"ipc://name\")");
+    }
+    if (!uri.contains("://")) {
+      throw new LwmqException(Status.ADDRESS, "'" + uri + "' is no address: it begins with a scheme, as in ipc://name");
+    }
+    return uri;
+  }
+
+  String text(String name, String byDefault) {
+    String value = options.containsKey(name) ? options.get(name) : file.get(name);
+    return value == null || value.isBlank() ? byDefault : value.trim();
+  }
+
+  boolean flag(String name, boolean byDefault) {
+    String value = text(name, Boolean.toString(byDefault)).toLowerCase(Locale.ROOT);
+    switch (value) {
+      case "true":
+        return true;
+      case "false":
+        return false;
+      default:
+        throw bad(name, value, "true or false");
+    }
+  }
+
+  /** A whole number of at least {@code least}. */
+  int count(String name, int byDefault, int least) {
+    String value = text(name, Integer.toString(byDefault));
+    try {
+      int number = Integer.parseInt(value);
+      if (number >= least) {
+        return number;
+      }
+    } catch (NumberFormatException e) {
+      throw bad(name, value, "a whole number");
+    }
+    throw bad(name, value, "a whole number of at least " + least);
+  }
+
+  /** One of the names of {@code type}, in any case. */
+  <E extends Enum<E>> E oneOf(String name, E byDefault, Class<E> type) {
+    String value = text(name, byDefault.name());
+    for (E constant : type.getEnumConstants()) {
+      if (constant.name().equalsIgnoreCase(value)) {
+        return constant;
+      }
+    }
+    StringBuilder names = new StringBuilder();
+    for (E constant : type.getEnumConstants()) {
+      names.append(names.length() == 0 ? "" : ", ").append(constant.name().toLowerCase(Locale.ROOT));
+    }
+    throw bad(name, value, "one of " + names);
+  }
+
+  /** Bytes: {@code 4194304}, {@code 4MiB}, {@code 4m}, {@code 4MB}; every letter means a power of 1024. */
+  long bytes(String name, long byDefault) {
+    String value = text(name, null);
+    if (value == null) {
+      return byDefault;
+    }
+    Matcher amount = AMOUNT.matcher(value);
+    if (amount.matches()) {
+      int power = "bkmgt".indexOf(amount.group(2).isEmpty() ? 'b' : Character.toLowerCase(amount.group(2).charAt(0)));
+      boolean plausible = amount.group(2).toLowerCase(Locale.ROOT).matches("|b|[kmgt](i?b)?");
+      if (power >= 0 && plausible) {
+        return (long) (Double.parseDouble(amount.group(1)) * Math.pow(1024, power));
+      }
+    }
+    throw bad(name, value, "a size such as 4MiB");
+  }
+
+  /** Milliseconds: {@code 30s}, {@code 500ms}, {@code 2min}; a bare number means seconds. */
+  long milliseconds(String name, long byDefault) {
+    String value = text(name, null);
+    if (value == null) {
+      return byDefault;
+    }
+    Matcher amount = AMOUNT.matcher(value);
+    if (amount.matches()) {
+      double factor =
+          switch (amount.group(2).toLowerCase(Locale.ROOT)) {
+            case "ms" -> 1;
+            case "", "s", "sec" -> 1000;
+            case "m", "min" -> 60_000;
+            case "h" -> 3_600_000;
+            default -> -1;
+          };
+      if (factor > 0) {
+        return (long) (Double.parseDouble(amount.group(1)) * factor);
+      }
+    }
+    throw bad(name, value, "a duration such as 30s");
+  }
+
+  private static LwmqException bad(String name, String value, String wanted) {
+    return new LwmqException(Status.INVALID, "option " + name + " is '" + value + "', but should be " + wanted);
+  }
+}
