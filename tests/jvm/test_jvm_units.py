@@ -1,6 +1,6 @@
 """Compiles the Java tests (JUnit 5, from Debian's junit5 package) against the built jar and pyspark's jars,
-and runs them in one JVM, one test of this suite per class. Reports go to build/reports/jvm, where tests/rows.py
-finds them.
+and runs them in one JVM, one test of this suite per class. Reports go to build/reports/jvm, where
+tests/rows.py finds them.
 """
 
 from __future__ import annotations
