@@ -1,6 +1,5 @@
 // The two clocks: one for waiting and measuring, one for stamps that other machines read.
-#ifndef LWMQ_OS_CLOCK_H
-#define LWMQ_OS_CLOCK_H
+#pragma once
 
 #include <cstdint>
 
@@ -13,5 +12,3 @@ namespace lwmq::os {
 [[nodiscard]] std::uint64_t realtime_ns() noexcept;
 
 }  // namespace lwmq::os
-
-#endif

@@ -2,8 +2,7 @@
 //
 // std::atomic::wait sleeps on a private futex and never wakes another process, hence our own. A waiter may
 // have the word mapped read-only. Every wait may end early; the caller looks again.
-#ifndef LWMQ_OS_FUTEX_H
-#define LWMQ_OS_FUTEX_H
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -12,8 +11,8 @@
 namespace lwmq::os {
 
 enum class WaitResult {
-  kWoken,       // somebody woke us, or the kernel let us look again
-  kChanged,     // a word was not as expected: did not sleep
+  kWoken,    // somebody woke us, or the kernel let us look again
+  kChanged,  // a word was not as expected: did not sleep
   kTimedOut,
   kInterrupted  // a signal was handled (without SA_RESTART, as Python installs its handlers)
 };
@@ -39,5 +38,3 @@ WaitResult futex_wait_any(const FutexWord* words, std::size_t count, std::int64_
 void futex_wake_all(const std::atomic<std::uint32_t>& word) noexcept;
 
 }  // namespace lwmq::os
-
-#endif

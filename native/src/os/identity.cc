@@ -33,7 +33,7 @@ void read_boot_id(char (&out)[40]) noexcept {
 void become_this_process() noexcept {
   random_bytes(self.instance, sizeof(self.instance));
   self.pid = static_cast<std::uint32_t>(getpid());
-  self.uid = static_cast<std::uint32_t>(getuid());
+  self.uid = static_cast<std::uint32_t>(geteuid());  // what SO_PEERCRED shows of us
 }
 
 // Runs in the child of every fork: system calls and plain stores only.

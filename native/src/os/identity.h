@@ -1,6 +1,5 @@
 // Who this process is, and whether it is still the process that began to use the library.
-#ifndef LWMQ_OS_IDENTITY_H
-#define LWMQ_OS_IDENTITY_H
+#pragma once
 
 #include <cstddef>
 
@@ -21,5 +20,3 @@ namespace lwmq::os {
 void random_bytes(void* data, std::size_t bytes) noexcept;
 
 }  // namespace lwmq::os
-
-#endif

@@ -7,8 +7,7 @@
 //
 // It works only where *both* processes could register: the poster to be reached, the sleeper to issue. Peers
 // therefore tell each other membarrier_available(), and unless both are, the poster uses a full fence.
-#ifndef LWMQ_OS_MEMBARRIER_H
-#define LWMQ_OS_MEMBARRIER_H
+#pragma once
 
 #include <atomic>
 
@@ -30,5 +29,3 @@ inline void light_barrier(bool both_registered) noexcept {
 }
 
 }  // namespace lwmq::os
-
-#endif

@@ -1,0 +1,20 @@
+// A pollable doorbell.
+#pragma once
+
+#include "base/status.h"
+#include "os/unique_fd.h"
+
+namespace lwmq::os {
+
+Status create_event_fd(UniqueFd* out_fd) noexcept;
+
+// Makes it readable. Any thread, any process that holds it; never waits. A full counter is readable already.
+void ring_event_fd(int fd) noexcept;
+
+// Makes it unreadable until the next ring.
+void drain_event_fd(int fd) noexcept;
+
+// Whether `fd` could be one: a peer's may be anything, and a write to it must not do harm.
+[[nodiscard]] bool is_event_fd(int fd) noexcept;
+
+}  // namespace lwmq::os
