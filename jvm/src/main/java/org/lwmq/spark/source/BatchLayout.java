@@ -76,7 +76,7 @@ final class BatchLayout {
 
   /** Where the body begins: room for the IPC metadata of this schema in front of it. */
   long bodyOffset() {
-    return align(IpcMessage.metadataBytesMax(nodes));
+    return IpcMessage.bodyOffset(nodes.size(), IpcMessage.bufferCountOf(nodes));
   }
 
   /** Plans a batch of about {@code target} bytes; more, if a single row needs more. */

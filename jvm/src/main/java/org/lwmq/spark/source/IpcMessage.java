@@ -36,16 +36,20 @@ final class IpcMessage {
   private int nodeCount;
   private int bufferCount;
 
-  IpcMessage(List<BatchNode> nodes) {
-    nodeLengths = new long[nodes.size()];
-    nodeNulls = new long[nodes.size()];
-    bufferOffsets = new long[bufferCountOf(nodes)];
-    bufferLengths = new long[bufferOffsets.length];
+  IpcMessage(int nodes, int buffers) {
+    nodeLengths = new long[nodes];
+    nodeNulls = new long[nodes];
+    bufferOffsets = new long[buffers];
+    bufferLengths = new long[buffers];
   }
 
-  /** An upper limit of what {@link #write} needs in front of the body. */
-  static long metadataBytesMax(List<BatchNode> nodes) {
-    return PREFIX_BYTES + TABLES_BYTES + (long) ENTRY_BYTES * (nodes.size() + bufferCountOf(nodes));
+  IpcMessage(List<BatchNode> nodes) {
+    this(nodes.size(), bufferCountOf(nodes));
+  }
+
+  /** Where the body begins: room for the metadata in front of it, 64-byte aligned. */
+  static long bodyOffset(int nodes, int buffers) {
+    return BatchLayout.align(PREFIX_BYTES + TABLES_BYTES + (long) ENTRY_BYTES * (nodes + buffers));
   }
 
   /** Buffers that Arrow wants to see, validity always counted. */

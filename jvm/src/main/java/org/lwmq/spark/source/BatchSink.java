@@ -1,0 +1,21 @@
+package org.lwmq.spark.source;
+
+/**
+ * Where finished batches go, one block at a time: in a task the window of its writer ({@link WriterSink}).
+ *
+ * <p>A block is 64-byte aligned native memory. It is lent by {@link #allocate} and goes back through {@link #publish}
+ * or {@link #discard} before the next is asked for. One thread.
+ */
+interface BatchSink {
+  /** Lends a block of at least {@code bytes} and returns its address. May wait for room. */
+  long allocate(long bytes);
+
+  /** Bytes of the block that is lent now. */
+  long available();
+
+  /** Takes the block: its first {@code bytes} are a batch of {@code rows} rows. */
+  void publish(long bytes, long rows);
+
+  /** Takes the block back unused; nothing happens where none is lent. */
+  void discard();
+}

@@ -1,0 +1,175 @@
+package org.lwmq.spark.source;
+
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.channels.Channels;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.arrow.vector.ipc.ReadChannel;
+import org.apache.arrow.vector.ipc.WriteChannel;
+import org.apache.arrow.vector.ipc.message.MessageSerializer;
+import org.apache.arrow.vector.types.TimeUnit;
+import org.apache.arrow.vector.types.pojo.ArrowType;
+import org.apache.arrow.vector.types.pojo.Field;
+import org.apache.arrow.vector.types.pojo.FieldType;
+import org.apache.arrow.vector.types.pojo.Schema;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.TimeType;
+import org.apache.spark.sql.util.ArrowUtils;
+import org.lwmq.core.LwmqException;
+import org.lwmq.core.Status;
+
+/**
+ * The Arrow schema that a DataFrame's stream is declared with, and what may be appended to a stream that somebody
+ * else has declared. Driver side.
+ *
+ * <p>Spark's own schema goes along as JSON under {@link #SPARK_SCHEMA}: Arrow has no words for char, varchar or a
+ * collation. Fields are declared nullable whatever the query promises, as with Spark's own files: the next job that
+ * appends may have nulls where this one has none.
+ */
+final class StreamSchema {
+  /** Key of the schema's metadata that holds Spark's schema as JSON. */
+  static final String SPARK_SCHEMA = "spark.schema";
+
+  /** Instants have no zone of their own; this is the name they travel under. */
+  private static final String ZONE = "UTC";
+
+  private StreamSchema() {}
+
+  /** What a DataFrame of schema {@code schema} declares its stream as. */
+  static Schema declared(StructType schema) {
+    return new Schema(arrow(schema.asNullable()).getFields(), Map.of(SPARK_SCHEMA, schema.json()));
+  }
+
+  /** The same fields in Arrow's terms, nullability kept. SCHEMA names a field that Arrow has no type for. */
+  static Schema arrow(StructType schema) {
+    ArrowUtils.failDuplicatedFieldNames(schema);
+    List<Field> fields = new ArrayList<>();
+    for (StructField field : schema.fields()) {
+      fields.add(field(field.name(), field.dataType(), field.nullable()));
+    }
+    return new Schema(fields);
+  }
+
+  /** An Arrow IPC stream that holds only the schema message. */
+  static byte[] bytes(Schema schema) {
+    ByteArrayOutputStream out = new ByteArrayOutputStream();
+    try {
+      MessageSerializer.serialize(new WriteChannel(Channels.newChannel(out)), schema);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    return out.toByteArray();
+  }
+
+  static Schema of(byte[] bytes) {
+    try {
+      return MessageSerializer.deserializeSchema(new ReadChannel(Channels.newChannel(new ByteArrayInputStream(bytes))));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  /**
+   * SCHEMA, naming the field and both types, unless batches of {@code ours} may be appended to a stream declared
+   * as {@code declared}. Nullability is no reason to refuse: only a null that really comes is.
+   */
+  static void check(String uri, Schema declared, StructType ours) {
+    List<Field> theirs = declared.getFields();
+    List<Field> fields = arrow(ours).getFields();
+    for (int i = 0; i < Math.max(theirs.size(), fields.size()); i++) {
+      if (i >= theirs.size()) {
+        throw refused(uri, "it has no field " + ours.apply(i).name() + " " + ours.apply(i).dataType().sql());
+      }
+      if (i >= fields.size()) {
+        throw refused(uri, "the DataFrame has no field " + theirs.get(i).getName() + " " + type(theirs.get(i)));
+      }
+      if (!theirs.get(i).getName().equals(fields.get(i).getName())) {
+        throw refused(uri, "field " + i + " is " + theirs.get(i).getName() + " " + type(theirs.get(i))
+            + " there and " + fields.get(i).getName() + " " + ours.apply(i).dataType().sql() + " in the DataFrame");
+      }
+      if (!same(theirs.get(i), fields.get(i), true)) {
+        throw refused(uri, "field " + theirs.get(i).getName() + " is " + type(theirs.get(i)) + " there and "
+            + type(fields.get(i)) + " (" + ours.apply(i).dataType().sql() + ") in the DataFrame");
+      }
+    }
+  }
+
+  private static LwmqException refused(String uri, String why) {
+    return new LwmqException(Status.SCHEMA, "this DataFrame does not fit the stream at " + uri + ": " + why);
+  }
+
+  /** Whether two fields have one layout and one meaning. Elements of lists and maps may be called anything. */
+  private static boolean same(Field theirs, Field ours, boolean named) {
+    if (named && !theirs.getName().equals(ours.getName())) {
+      return false;
+    }
+    boolean instants = theirs.getType() instanceof ArrowType.Timestamp a && ours.getType() instanceof ArrowType.Timestamp b
+        && a.getUnit() == b.getUnit() && a.getTimezone() != null && b.getTimezone() != null;
+    boolean maps = theirs.getType() instanceof ArrowType.Map && ours.getType() instanceof ArrowType.Map;
+    if (theirs.getDictionary() != null || !(instants || maps || theirs.getType().equals(ours.getType()))) {
+      return false;
+    }
+    List<Field> a = theirs.getChildren();
+    List<Field> b = ours.getChildren();
+    boolean children = a.size() == b.size();
+    boolean inList = maps || ours.getType() instanceof ArrowType.List;
+    for (int i = 0; children && i < a.size(); i++) {
+      children = maps ? sameEntries(a.get(i), b.get(i)) : same(a.get(i), b.get(i), !inList);
+    }
+    return children;
+  }
+
+  private static boolean sameEntries(Field theirs, Field ours) {
+    return theirs.getChildren().size() == 2
+        && same(theirs.getChildren().get(0), ours.getChildren().get(0), false)
+        && same(theirs.getChildren().get(1), ours.getChildren().get(1), false);
+  }
+
+  private static String type(Field field) {
+    String dictionary = field.getDictionary() == null ? "" : "dictionary of ";
+    return dictionary + field.getType() + (field.getChildren().isEmpty() ? "" : field.getChildren().toString());
+  }
+
+  private static Field field(String name, DataType declared, boolean nullable) {
+    DataType type = BatchNode.stored(declared);
+    if (type instanceof ArrayType array) {
+      Field element = field("element", array.elementType(), array.containsNull());
+      return new Field(name, new FieldType(nullable, ArrowType.List.INSTANCE, null), List.of(element));
+    }
+    if (type instanceof MapType map) {
+      Field key = field("key", map.keyType(), false);
+      Field value = field("value", map.valueType(), map.valueContainsNull());
+      Field entries = new Field("entries", new FieldType(false, ArrowType.Struct.INSTANCE, null), List.of(key, value));
+      return new Field(name, new FieldType(nullable, new ArrowType.Map(false), null), List.of(entries));
+    }
+    if (type instanceof StructType struct) {
+      List<Field> fields = new ArrayList<>();
+      for (StructField child : struct.fields()) {
+        fields.add(field(child.name(), child.dataType(), child.nullable()));
+      }
+      return new Field(name, new FieldType(nullable, ArrowType.Struct.INSTANCE, null), fields);
+    }
+    if (type instanceof TimeType) { // Spark's own mapping has it in one direction only
+      return new Field(name, new FieldType(nullable, new ArrowType.Time(TimeUnit.NANOSECOND, 64), null), null);
+    }
+    return spark(name, type, nullable);
+  }
+
+  private static Field spark(String name, DataType type, boolean nullable) {
+    try {
+      return ArrowUtils.toArrowField(name, type, nullable, ZONE, false, Metadata.empty(), false);
+    } catch (RuntimeException e) {
+      throw new LwmqException(
+          Status.SCHEMA, "field " + name + " of type " + type.sql() + " has no counterpart in Arrow: " + e.getMessage());
+    }
+  }
+}
