@@ -20,7 +20,7 @@ if(_jni_sources AND LWMQ_JNI_INCLUDE)
   target_link_libraries(lwmq_jni PRIVATE lwmq lwmq_warnings)
   target_link_options(lwmq_jni PRIVATE -static-libstdc++ -static-libgcc
     -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/lwmq_jni.map)
-  set_target_properties(lwmq_jni PROPERTIES BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN"
+  set_target_properties(lwmq_jni PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN"
                                             LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/lwmq_jni.map")
   install(TARGETS lwmq_jni LIBRARY DESTINATION lwmq_spark/_lib)
 elseif(NOT LWMQ_JNI_INCLUDE)

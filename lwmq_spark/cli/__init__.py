@@ -1,0 +1,53 @@
+"""`lwmq`: one module per verb. Each prints for people, or with --json one JSON object per line for programs.
+
+Exit codes: 0 done · 1 failed · 2 wrong usage · 3 timed out · 4 data or a peer was lost · 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from lwmq_spark.cli import demo, doctor, info, perf, recv, send, tail
+from lwmq_spark.cli._output import exit_code_of, report_failure
+from lwmq_spark.errors import LwmqError
+
+app = typer.Typer(
+    name="lwmq",
+    help="Arrow batches and messages between live processes and Spark, through shared memory.",
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 timed out, 4 data or a peer lost, 130 interrupted.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+for verb in (info, doctor, demo, send, recv, tail, perf):
+    app.command(verb.__name__.rpartition(".")[2], epilog=None)(verb.run)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one command; returns the exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        result = app(args=arguments, prog_name="lwmq", standalone_mode=False)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. Python would complain again when it flushes stdout at exit.
+        sys.stdout = None  # type: ignore[assignment]
+        return 0
+    except (LwmqError, OSError) as failure:
+        report_failure(failure, as_json="--json" in arguments)
+        return exit_code_of(failure)
+    except typer.Abort:
+        return 130
+    except typer.Exit as done:
+        return done.exit_code
+    except Exception as failure:
+        # What typer raises for wrong usage knows how to show itself and which code it stands for.
+        if hasattr(failure, "show") and hasattr(failure, "exit_code"):
+            failure.show()
+            return int(failure.exit_code)
+        raise
+    return result if isinstance(result, int) else 0

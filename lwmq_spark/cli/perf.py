@@ -1,0 +1,163 @@
+"""`lwmq perf`: what one address does on this machine, from Python: latency, message rate, Arrow throughput.
+
+The other side is a process of its own (`--peer`), started by us unless told otherwise. tests/bench/ has the
+figures beside physical limits and rivals; this verb is for asking whether *here* is as fast as it should be.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from lwmq_spark.cli._output import JsonOption, console, emit, human
+
+_PATIENCE_S = 30.0
+_STOP = b"stop"
+
+
+def run(
+    address: Annotated[str, typer.Argument(help="Such as ipc://perf; nobody else may use it meanwhile.")],
+    message_bytes: Annotated[int, typer.Option(min=8, help="Of each message.")] = 64,
+    batch_bytes: Annotated[int, typer.Option(min=4096, help="Of each Arrow batch.")] = 1 << 20,
+    seconds: Annotated[float, typer.Option(min=0.05, help="Of each measurement.")] = 1.0,
+    peer: Annotated[
+        bool, typer.Option("--peer", help="Be the other side, started by hand elsewhere.")
+    ] = False,
+    alone: Annotated[bool, typer.Option("--alone", help="Start no peer: one is started by hand.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Measure one-way latency, message rate and Arrow throughput at ADDRESS between two processes.
+
+    \b
+    Examples:
+      lwmq perf ipc://perf
+      lwmq perf ipc://perf --message-bytes 1024 --batch-bytes 16777216 --json
+      lwmq perf ipc:///shared/perf --peer      (in one container; --alone in the other)
+    """
+    if peer:
+        _be_peer(address)
+        return
+    with _peer_process(address, started=not alone):
+        figures = {**_messages(address, message_bytes, seconds), **_batches(address, batch_bytes, seconds)}
+    if json:
+        emit(address=address, **figures)
+        return
+    table = Table(title=f"{address}, two Python processes", header_style="bold")
+    for title in ("what", "figure"):
+        table.add_column(title)
+    table.add_row(f"one-way latency of {message_bytes} B, p50", f"{figures['latency_p50_us']:.2f} µs")
+    table.add_row("p99", f"{figures['latency_p99_us']:.2f} µs")
+    table.add_row("p99.9", f"{figures['latency_p999_us']:.2f} µs")
+    table.add_row(f"messages of {message_bytes} B", human(figures["messages_per_second"], "/s"))
+    table.add_row(
+        f"Arrow batches of {human(batch_bytes, 'B')}", human(figures["batch_bytes_per_second"], "B/s")
+    )
+    console.print(table)
+
+
+@contextmanager
+def _peer_process(address: str, *, started: bool) -> Iterator[None]:
+    if not started:
+        yield
+        return
+    peer = subprocess.Popen([sys.executable, "-m", "lwmq_spark.cli", "perf", address, "--peer"])
+    try:
+        yield
+        peer.wait(_PATIENCE_S)
+    finally:
+        if peer.poll() is None:
+            peer.kill()
+            peer.wait()
+
+
+def _messages(address: str, size: int, seconds: float) -> dict[str, float]:
+    """Ping-pong for the latency, then as many as go one way for the rate."""
+    from lwmq_spark import Channel
+
+    payload = bytes(size)
+    with Channel(address) as channel:
+        channel.wait_connected(_PATIENCE_S)
+        queue = channel.send_queue()
+        round_trips: list[int] = []
+        warm_until = time.perf_counter() + 0.3 * seconds
+        end = warm_until + seconds
+        while (now := time.perf_counter()) < end:
+            before = time.perf_counter_ns()
+            queue.post(payload)
+            channel.receive(_PATIENCE_S)
+            if now > warm_until:
+                round_trips.append(time.perf_counter_ns() - before)
+        # From here on the peer counts and does not answer; its answer to `stop` is the number it saw.
+        queue.post(b"count")
+        posted, begun = 0, time.perf_counter()
+        while time.perf_counter() < begun + seconds:
+            for _ in range(256):
+                queue.post(payload)
+            posted += 256
+            channel.flush(_PATIENCE_S)
+        queue.post(_STOP)
+        seen = int(bytes(channel.receive(_PATIENCE_S)[0]))
+        taken = time.perf_counter() - begun
+    round_trips.sort()
+
+    def one_way(share: float) -> float:
+        return round_trips[min(int(len(round_trips) * share), len(round_trips) - 1)] / 2000
+
+    return {
+        "latency_p50_us": one_way(0.5),
+        "latency_p99_us": one_way(0.99),
+        "latency_p999_us": one_way(0.999),
+        "round_trips": len(round_trips),
+        "messages_per_second": seen / taken,
+        "messages_lost": posted - seen,
+    }
+
+
+def _batches(address: str, size: int, seconds: float) -> dict[str, float]:
+    """Batches of one column of 64-bit integers, from this process to the peer, until it has read the last."""
+    import pyarrow as pa
+
+    import lwmq_spark as lwmq
+
+    batch = pa.record_batch({"n": pa.array(range(size // 8), pa.int64())})
+    with lwmq.open_writer(_stream_of(address), batch.schema, timeout=_PATIENCE_S) as writer:
+        writer.write(batch)
+        written, begun = 0, time.perf_counter()
+        while time.perf_counter() < begun + seconds:
+            writer.write(batch)
+            written += 1
+        writer.close()
+        taken = time.perf_counter() - begun
+    return {"batches": written, "batch_bytes_per_second": written * batch.nbytes / taken}
+
+
+def _be_peer(address: str) -> None:
+    """Echoes messages, counts them, then reads batches and sums their first column."""
+    import pyarrow.compute as pc
+
+    import lwmq_spark as lwmq
+
+    with lwmq.Channel(address) as channel:
+        queue = channel.send_queue()
+        while (payload := bytes(channel.receive(_PATIENCE_S)[0])) != b"count":
+            queue.post(payload)
+        seen = 0
+        while bytes(channel.receive(_PATIENCE_S)[0]) != _STOP:
+            seen += 1
+        queue.post(str(seen).encode())
+        channel.flush(_PATIENCE_S)
+    with lwmq.open_reader(_stream_of(address), timeout=_PATIENCE_S) as reader:
+        for batch in reader:
+            pc.sum(batch.column(0))
+
+
+def _stream_of(address: str) -> Any:
+    """A stream has an address of its own beside the channel's."""
+    return f"{address}-stream"

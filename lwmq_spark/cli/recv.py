@@ -1,0 +1,60 @@
+"""`lwmq recv`: a stream into a file of Arrow IPC, Parquet or CSV."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lwmq_spark.cli._files import FORMATS, Sink, format_of
+from lwmq_spark.cli._output import JsonOption, TimeoutOption, emit, metered, problems
+
+
+def run(
+    address: Annotated[str, typer.Argument(help="Where from, such as ipc://delays.")],
+    file: Annotated[str, typer.Argument(help="The file to write; - is an Arrow IPC stream on stdout.")],
+    format: Annotated[
+        str | None, typer.Option(help=f"{', '.join(FORMATS)}; default by the file's name.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="Stop after that many rows.")] = None,
+    follow: Annotated[bool, typer.Option(help="Go on after the end, with the next producer.")] = False,
+    timeout: TimeoutOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Read the stream at ADDRESS into FILE, until it ends.
+
+    What was read is acknowledged: a stream that keeps batches until one reader has them lets them go. With
+    --json the figures go to stdout, or to stderr where the data goes to stdout.
+
+    \b
+    Examples:
+      lwmq recv ipc://delays delays.parquet
+      lwmq recv ipc://delays - | python consume.py
+      lwmq recv ipc://delays first.csv --rows 1000 --timeout 10
+    """
+    import lwmq_spark as lwmq
+
+    try:
+        chosen = format_of(file, format)
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem)) from None
+    with (
+        lwmq.open_reader(address, follow=follow, timeout=timeout) as reader,
+        Sink(file, chosen, reader.schema) as sink,
+        metered("received", quiet=json) as meter,
+    ):
+        for batch in reader:
+            left = batch.num_rows if rows is None else rows - meter.rows
+            if left < batch.num_rows:
+                batch = batch.slice(0, left)
+            sink.write(batch)
+            meter.add(batch.num_rows, batch.nbytes)
+            if rows is not None and meter.rows >= rows:
+                break
+        speed, figures = meter.speed(), meter.figures()
+    if not json:
+        problems.print(f"received {figures['rows']:,} rows in {figures['batches']:,} batches: {speed}")
+    elif file == "-":
+        problems.print_json(data={"address": address, **figures}, indent=None)
+    else:
+        emit(address=address, file=file, **figures)
