@@ -133,6 +133,11 @@ public final class Writer implements AutoCloseable {
     handle.close();
   }
 
+  /** False once it was closed or finished. */
+  public boolean isOpen() {
+    return handle.isOpen();
+  }
+
   /** Gives the writer back; never waits. One that was neither committed nor finished counts as aborted. */
   @Override
   public void close() {

@@ -97,7 +97,7 @@ final class OptionReader {
     throw bad(name, value, "one of " + names);
   }
 
-  /** Bytes: {@code 4194304}, {@code 4MiB}, {@code 4m}, {@code 4MB}; every letter means a power of 1024. */
+  /** Bytes: {@code 4194304}, {@code 4MiB}, {@code 4m} (powers of 1024), {@code 4MB} (a power of 1000). */
   long bytes(String name, long byDefault) {
     String value = text(name, null);
     if (value == null) {
@@ -105,10 +105,11 @@ final class OptionReader {
     }
     Matcher amount = AMOUNT.matcher(value);
     if (amount.matches()) {
-      int power = "bkmgt".indexOf(amount.group(2).isEmpty() ? 'b' : Character.toLowerCase(amount.group(2).charAt(0)));
-      boolean plausible = amount.group(2).toLowerCase(Locale.ROOT).matches("|b|[kmgt](i?b)?");
-      if (power >= 0 && plausible) {
-        return (long) (Double.parseDouble(amount.group(1)) * Math.pow(1024, power));
+      String unit = amount.group(2).toLowerCase(Locale.ROOT);
+      if (unit.matches("|b|[kmgt](i?b)?")) {
+        int power = unit.isEmpty() ? 0 : "bkmgt".indexOf(unit.charAt(0));
+        int base = unit.matches("[kmgt]b") ? 1000 : 1024;
+        return (long) (Double.parseDouble(amount.group(1)) * Math.pow(base, power));
       }
     }
     throw bad(name, value, "a size such as 4MiB");

@@ -1,0 +1,59 @@
+package org.lwmq.arrow;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.arrow.flatbuf.KeyValue;
+import org.apache.arrow.flatbuf.Message;
+import org.apache.arrow.flatbuf.MessageHeader;
+import org.apache.arrow.vector.types.pojo.Field;
+import org.apache.arrow.vector.types.pojo.Schema;
+import org.lwmq.core.LwmqException;
+import org.lwmq.core.Status;
+
+/** Reads schemas out of Arrow IPC messages. What cannot be right is CORRUPT, what Arrow Java cannot say is SCHEMA. */
+public final class ArrowSchemas {
+  private static final int CONTINUATION = -1;
+
+  private ArrowSchemas() {}
+
+  /** The schema of an IPC stream that holds only its schema message. */
+  public static Schema parse(byte[] stream) {
+    ByteBuffer bytes = ByteBuffer.wrap(stream).order(ByteOrder.LITTLE_ENDIAN);
+    if (bytes.remaining() < 8 || bytes.getInt(0) != CONTINUATION || bytes.getInt(4) > stream.length - 8) {
+      throw new LwmqException(Status.CORRUPT, "a schema of " + stream.length + " bytes is no Arrow IPC message");
+    }
+    bytes.position(8).limit(8 + bytes.getInt(4));
+    return of(IpcBlock.message(bytes.slice().order(ByteOrder.LITTLE_ENDIAN)));
+  }
+
+  /** The schema in a schema message. */
+  static Schema of(Message message) {
+    org.apache.arrow.flatbuf.Schema schema = new org.apache.arrow.flatbuf.Schema();
+    if (message.headerType() != MessageHeader.Schema || message.header(schema) == null) {
+      throw new LwmqException(Status.CORRUPT, "a schema was expected, but the Arrow message is of another kind");
+    }
+    List<Field> fields = new ArrayList<>();
+    for (int i = 0; i < schema.fieldsLength(); i++) {
+      fields.add(field(schema.fields(i)));
+    }
+    Map<String, String> metadata = new LinkedHashMap<>();
+    for (int i = 0; i < schema.customMetadataLength(); i++) {
+      KeyValue entry = schema.customMetadata(i);
+      metadata.put(entry.key(), entry.value());
+    }
+    return new Schema(fields, metadata);
+  }
+
+  private static Field field(org.apache.arrow.flatbuf.Field field) {
+    try {
+      return Field.convertField(field);
+    } catch (IllegalArgumentException | UnsupportedOperationException e) { // decimals of 32 and 64 bits
+      throw new LwmqException(
+          Status.SCHEMA, "field " + field.name() + " has a type that Arrow Java cannot read: " + e.getMessage());
+    }
+  }
+}

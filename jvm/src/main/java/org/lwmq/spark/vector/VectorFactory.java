@@ -1,0 +1,217 @@
+package org.lwmq.spark.vector;
+
+import org.apache.arrow.vector.types.TimeUnit;
+import org.apache.arrow.vector.types.pojo.ArrowType;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.VariantType;
+import org.lwmq.arrow.ArrowColumn;
+
+/** Makes Spark's vectors over Arrow columns: which encoding each type has, and which buffer is which. */
+public final class VectorFactory {
+  /** What a vector is made from; see the fields of the same names there. */
+  static final class Parts {
+    int encoding = WindowColumnVector.PLAIN;
+    String name = "";
+    int length;
+    long validity;
+    long values;
+    long second;
+    long secondSize;
+    long factor;
+    WindowColumnVector[] children;
+    WindowColumnVector target;
+    Object constant;
+    long[] viewBuffers;
+    long[] viewSizes;
+    int indexBits;
+    boolean indexSigned;
+  }
+
+  private VectorFactory() {}
+
+  /** A vector over {@code column}, of which Spark wants {@code type}: of structs perhaps only some fields. */
+  public static WindowColumnVector over(ArrowColumn column, DataType type) {
+    Parts parts = new Parts();
+    parts.name = column.field.getName();
+    parts.length = column.length;
+    parts.validity = column.validity;
+    if (column.buffers.length > 0) {
+      parts.values = column.buffers[0];
+    }
+    if (column.dictionary != null) {
+      ArrowType.Int index = column.field.getDictionary().getIndexType();
+      parts.encoding = WindowColumnVector.DICTIONARY;
+      parts.indexBits = index.getBitWidth();
+      parts.indexSigned = index.getIsSigned();
+      parts.target = over(column.dictionary, type);
+    } else {
+      encode(column, SparkTypes.stored(type), parts);
+    }
+    return new WindowColumnVector(type, parts);
+  }
+
+  /** A vector with {@code value} (a Number or a UTF8String) in every row. */
+  public static WindowColumnVector constant(DataType type, Object value, int rows) {
+    Parts parts = new Parts();
+    parts.encoding = value == null ? WindowColumnVector.NOTHING : WindowColumnVector.CONSTANT;
+    parts.constant = value;
+    parts.length = rows;
+    return new WindowColumnVector(type, parts);
+  }
+
+  private static void encode(ArrowColumn column, DataType type, Parts parts) {
+    ArrowType arrow = column.field.getType();
+    switch (arrow.getTypeID()) {
+      case Null -> parts.encoding = WindowColumnVector.NOTHING;
+      case Int -> parts.encoding = integer((ArrowType.Int) arrow);
+      case FloatingPoint ->
+          parts.encoding =
+              switch (((ArrowType.FloatingPoint) arrow).getPrecision()) {
+                case HALF -> WindowColumnVector.HALF;
+                case SINGLE, DOUBLE -> WindowColumnVector.PLAIN;
+              };
+      case Decimal ->
+          parts.encoding =
+              ((ArrowType.Decimal) arrow).getBitWidth() == 128
+                  ? WindowColumnVector.DECIMAL128
+                  : WindowColumnVector.DECIMAL256;
+      case Date ->
+          parts.encoding =
+              switch (((ArrowType.Date) arrow).getUnit()) {
+                case DAY -> WindowColumnVector.PLAIN;
+                case MILLISECOND -> WindowColumnVector.DAYS_OF_MILLIS;
+              };
+      case Timestamp -> toMicros(((ArrowType.Timestamp) arrow).getUnit(), parts);
+      case Duration -> toMicros(((ArrowType.Duration) arrow).getUnit(), parts);
+      case Time -> toNanosOfDay((ArrowType.Time) arrow, parts);
+      case Interval ->
+          parts.encoding =
+              switch (((ArrowType.Interval) arrow).getUnit()) {
+                case YEAR_MONTH -> WindowColumnVector.PLAIN;
+                case DAY_TIME -> WindowColumnVector.DAY_TIME;
+                case MONTH_DAY_NANO -> WindowColumnVector.MONTH_DAY_NANO;
+              };
+      case Utf8, Binary -> bytes(column, WindowColumnVector.BYTES32, parts);
+      case LargeUtf8, LargeBinary -> bytes(column, WindowColumnVector.BYTES64, parts);
+      case FixedSizeBinary -> {
+        parts.encoding = WindowColumnVector.BYTES_FIXED;
+        parts.factor = ((ArrowType.FixedSizeBinary) arrow).getByteWidth();
+      }
+      case Utf8View, BinaryView -> views(column, parts);
+      case List -> list(column, WindowColumnVector.LIST32, type, parts);
+      case LargeList -> list(column, WindowColumnVector.LIST64, type, parts);
+      case ListView -> list(column, WindowColumnVector.LIST_VIEW32, type, parts);
+      case LargeListView -> list(column, WindowColumnVector.LIST_VIEW64, type, parts);
+      case FixedSizeList -> {
+        list(column, WindowColumnVector.LIST_FIXED, type, parts);
+        parts.factor = ((ArrowType.FixedSizeList) arrow).getListSize();
+      }
+      case Map -> map(column, (MapType) type, parts);
+      case Struct -> parts.children = type instanceof VariantType ? variant(column) : struct(column, (StructType) type);
+      case RunEndEncoded -> runs(column, type, parts);
+      default -> {} // plain: booleans
+    }
+  }
+
+  private static int integer(ArrowType.Int type) {
+    if (type.getIsSigned()) {
+      return WindowColumnVector.PLAIN;
+    }
+    return switch (type.getBitWidth()) {
+      case 8 -> WindowColumnVector.UINT8;
+      case 16 -> WindowColumnVector.UINT16;
+      case 32 -> WindowColumnVector.UINT32;
+      default -> WindowColumnVector.UINT64;
+    };
+  }
+
+  private static void toMicros(TimeUnit unit, Parts parts) {
+    switch (unit) {
+      case SECOND, MILLISECOND -> {
+        parts.encoding = WindowColumnVector.SCALED64;
+        parts.factor = unit == TimeUnit.SECOND ? 1_000_000 : 1000;
+      }
+      case MICROSECOND -> parts.encoding = WindowColumnVector.PLAIN;
+      case NANOSECOND -> parts.encoding = WindowColumnVector.NANOS;
+    }
+  }
+
+  /** Spark's TIME counts nanoseconds, whatever its precision. */
+  private static void toNanosOfDay(ArrowType.Time type, Parts parts) {
+    parts.encoding = type.getBitWidth() == 32 ? WindowColumnVector.SCALED32 : WindowColumnVector.SCALED64;
+    switch (type.getUnit()) {
+      case SECOND -> parts.factor = 1_000_000_000;
+      case MILLISECOND -> parts.factor = 1_000_000;
+      case MICROSECOND -> parts.factor = 1000;
+      case NANOSECOND -> parts.encoding = WindowColumnVector.PLAIN;
+    }
+  }
+
+  private static void bytes(ArrowColumn column, int encoding, Parts parts) {
+    parts.encoding = encoding;
+    parts.second = column.buffers[1];
+    parts.secondSize = column.sizes[1];
+  }
+
+  private static void views(ArrowColumn column, Parts parts) {
+    parts.encoding = WindowColumnVector.BYTES_VIEW;
+    int count = column.buffers.length - 1;
+    parts.viewBuffers = new long[count];
+    parts.viewSizes = new long[count];
+    System.arraycopy(column.buffers, 1, parts.viewBuffers, 0, count);
+    System.arraycopy(column.sizes, 1, parts.viewSizes, 0, count);
+  }
+
+  private static void list(ArrowColumn column, int encoding, DataType type, Parts parts) {
+    parts.encoding = encoding;
+    parts.second = column.buffers.length > 1 ? column.buffers[1] : 0;
+    parts.secondSize = column.children[0].length;
+    parts.children = new WindowColumnVector[] {over(column.children[0], ((ArrayType) type).elementType())};
+  }
+
+  private static void map(ArrowColumn column, MapType type, Parts parts) {
+    ArrowColumn entries = column.children[0];
+    parts.encoding = WindowColumnVector.LIST32;
+    parts.secondSize = entries.length;
+    parts.children =
+        new WindowColumnVector[] {
+          over(entries.children[0], type.keyType()), over(entries.children[1], type.valueType())
+        };
+  }
+
+  private static WindowColumnVector[] struct(ArrowColumn column, StructType type) {
+    WindowColumnVector[] children = new WindowColumnVector[type.size()];
+    for (int i = 0; i < children.length; i++) {
+      children[i] = over(child(column, type.apply(i).name()), type.apply(i).dataType());
+    }
+    return children;
+  }
+
+  /** Spark looks for a variant's value first, and for its metadata second. */
+  private static WindowColumnVector[] variant(ArrowColumn column) {
+    return new WindowColumnVector[] {
+      over(child(column, "value"), DataTypes.BinaryType), over(child(column, "metadata"), DataTypes.BinaryType)
+    };
+  }
+
+  private static ArrowColumn child(ArrowColumn column, String name) {
+    for (ArrowColumn child : column.children) {
+      if (child.field.getName().equals(name)) {
+        return child;
+      }
+    }
+    throw new IllegalStateException("field " + column.field.getName() + " has no field " + name);
+  }
+
+  private static void runs(ArrowColumn column, DataType type, Parts parts) {
+    ArrowColumn ends = column.children[0];
+    parts.encoding = WindowColumnVector.RUNS;
+    parts.values = ends.buffers[0];
+    parts.indexBits = ((ArrowType.Int) ends.field.getType()).getBitWidth();
+    parts.target = over(column.children[1], type);
+  }
+}
