@@ -21,6 +21,7 @@ final class ArrowRowBatches implements RowSink {
   private final ArrowBatches batches;
   private final long batchBytes;
   private int rows;
+  private boolean closed;
 
   ArrowRowBatches(BatchSink sink, StructType schema, NullRules nullRules, long batchBytes) {
     this.allocator = ArrowUtils.rootAllocator().newChildAllocator("lwmq-write", 0, Long.MAX_VALUE);
@@ -56,7 +57,10 @@ final class ArrowRowBatches implements RowSink {
 
   @Override
   public void close() {
-    root.close();
-    allocator.close();
+    if (!closed) {
+      closed = true;
+      root.close();
+      allocator.close();
+    }
   }
 }

@@ -103,6 +103,11 @@ final class StreamSchema {
     }
   }
 
+  /** Whether a vector of {@code theirs} can be copied into a batch of {@code ours} as it lies. */
+  static boolean sameLayout(Field theirs, Field ours) {
+    return same(theirs, ours, false);
+  }
+
   private static LwmqException refused(String uri, String why) {
     return new LwmqException(Status.SCHEMA, "this DataFrame does not fit the stream at " + uri + ": " + why);
   }

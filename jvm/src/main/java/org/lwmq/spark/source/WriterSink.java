@@ -20,6 +20,7 @@ final class WriterSink implements BatchSink {
   private final Writer writer;
   private final BooleanSupplier cancelled;
   private Block block;
+  private long batches;
 
   WriterSink(Writer writer, BooleanSupplier cancelled) {
     this.writer = writer;
@@ -50,6 +51,12 @@ final class WriterSink implements BatchSink {
     Block full = block;
     block = null;
     writer.publish(full, 0, bytes, rows, Writer.IPC_MESSAGE);
+    batches++;
+  }
+
+  /** Batches published so far. */
+  long batches() {
+    return batches;
   }
 
   @Override

@@ -1,0 +1,46 @@
+package org.lwmq.spark.source;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+
+/**
+ * Spark's two-phase commit over a {@link WriteJob}. Driver.
+ *
+ * <p>Spark's commit coordinator spares most second attempts their work; it is the endpoint that decides, because a
+ * task whose executor died just after its commit runs again whatever the coordinator knows.
+ */
+final class LwmqBatchWrite implements BatchWrite {
+  private final WriteJob job;
+
+  LwmqBatchWrite(WriteJob job) {
+    this.job = job;
+  }
+
+  @Override
+  public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
+    return job.open();
+  }
+
+  @Override
+  public boolean useCommitCoordinator() {
+    return true;
+  }
+
+  @Override
+  public void commit(WriterCommitMessage[] messages) {
+    List<TaskResult> results = new ArrayList<>();
+    for (WriterCommitMessage message : messages) {
+      results.add(TaskResult.of(message));
+    }
+    job.commit(results);
+  }
+
+  @Override
+  public void abort(WriterCommitMessage[] messages) {
+    job.abort("the Spark job that wrote it has failed");
+  }
+}

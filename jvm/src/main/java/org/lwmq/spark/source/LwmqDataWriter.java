@@ -1,0 +1,171 @@
+package org.lwmq.spark.source;
+
+import java.util.Iterator;
+import java.util.List;
+import java.util.function.BooleanSupplier;
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.lwmq.core.CommitResult;
+import org.lwmq.core.Deadline;
+import org.lwmq.core.LwmqException;
+import org.lwmq.core.Writer;
+import org.lwmq.spark.conf.LwmqWriteConf;
+
+/**
+ * One attempt of one task of a write. Executor; the task's thread.
+ *
+ * <p>Rows become batches in the window of the task's own writer; they count when the endpoint says so at
+ * {@link #commit}. An attempt that comes second succeeds as well, and reports the winner's numbers.
+ */
+final class LwmqDataWriter implements DataWriter<InternalRow> {
+  private static final long BATCH_BYTES = 4L << 20;
+  private static final CustomTaskMetric[] NOTHING_NEW = {};
+
+  private final Writer writer;
+  private final LwmqWriteConf conf;
+  private final int task;
+  private final BooleanSupplier cancelled;
+  private final RowSink rows;
+  private final ColumnBatches columns;
+  private final WriterSink sink;
+  private long reportedBatches = -1;
+  private boolean finished;
+
+  /** Takes {@code writer}. {@code context} may be null outside a task. */
+  LwmqDataWriter(
+      Writer writer, TaskContext context, StructType schema, NullRules nullRules, LwmqWriteConf conf, int task) {
+    this.writer = writer;
+    this.conf = conf;
+    this.task = task;
+    this.cancelled = () -> context != null && context.isInterrupted();
+    long batchBytes = conf.bufferBytes() == 0 ? BATCH_BYTES : conf.bufferBytes();
+    this.sink = new WriterSink(writer, cancelled);
+    if (BatchNode.supports(schema)) {
+      List<BatchNode> nodes = BatchNode.of(schema);
+      this.rows = new RowBatches(sink, nodes, nullRules, batchBytes);
+      this.columns = new ColumnBatches(sink, schema, nodes, nullRules, batchBytes, rows);
+    } else {
+      this.rows = new ArrowRowBatches(sink, schema, nullRules, batchBytes);
+      this.columns = null;
+    }
+  }
+
+  @Override
+  public void write(InternalRow row) {
+    try {
+      if (row instanceof BatchCarrier carrier) {
+        writeColumns(carrier.batch());
+      } else {
+        rows.write(row);
+      }
+    } catch (LwmqException e) {
+      throw Failures.spark(e);
+    }
+  }
+
+  @Override
+  public void writeAll(Iterator<InternalRow> input) {
+    while (input.hasNext()) {
+      InternalRow row = input.next();
+      write(row);
+      if (!(row instanceof BatchCarrier)) {
+        writeRows(input); // all of them are, if one is
+      }
+    }
+    flush(); // before Spark asks for metrics the last time
+  }
+
+  /** Writes a batch in column form. The batch stays the caller's. */
+  void writeColumns(ColumnarBatch batch) {
+    try {
+      if (columns != null) {
+        columns.write(batch);
+      } else {
+        rows.writeAll(batch.rowIterator());
+      }
+    } catch (LwmqException e) {
+      throw Failures.spark(e);
+    }
+  }
+
+  @Override
+  public WriterCommitMessage commit() {
+    return finish().toMessage();
+  }
+
+  /** Commits. Afterwards only close is left. */
+  TaskResult finish() {
+    try {
+      rows.flush();
+      Deadline deadline = Deadline.after(conf.timeoutMs()).cancelledBy(cancelled);
+      CommitResult result = writer.commit(deadline);
+      writer.finish(deadline);
+      finished = true;
+      return TaskResult.of(task, result);
+    } catch (LwmqException e) {
+      throw Failures.spark(e);
+    }
+  }
+
+  @Override
+  public void abort() {
+    abort("an attempt of task " + task + " has failed");
+  }
+
+  void abort(String reason) {
+    rows.close();
+    if (finished) {
+      return;
+    }
+    finished = true;
+    try {
+      writer.abort(reason);
+    } catch (LwmqException e) {
+      throw Failures.spark(e);
+    }
+  }
+
+  @Override
+  public void close() {
+    rows.close();
+    writer.close();
+  }
+
+  /** Nothing while there is nothing new: Spark asks once in a hundred rows, and looks at every answer. */
+  @Override
+  public CustomTaskMetric[] currentMetricsValues() {
+    if (finished || sink.batches() == reportedBatches) {
+      return NOTHING_NEW;
+    }
+    reportedBatches = sink.batches();
+    Writer.Statistics now = writer.statistics();
+    long copied = rows.bytesCopied() + (columns == null ? 0 : columns.bytesCopied());
+    return new CustomTaskMetric[] {
+        WriteMetrics.value(WriteMetrics.ROWS, now.rows()),
+        WriteMetrics.value(WriteMetrics.BATCHES, now.batches()),
+        WriteMetrics.value(WriteMetrics.BYTES, now.bytes()),
+        WriteMetrics.value(WriteMetrics.BYTES_COPIED, copied),
+        WriteMetrics.value(WriteMetrics.WAIT_MS, now.waitNs() / 1_000_000)};
+  }
+
+  private void flush() {
+    try {
+      rows.flush();
+    } catch (LwmqException e) {
+      throw Failures.spark(e);
+    }
+  }
+
+  private void writeRows(Iterator<InternalRow> input) {
+    try {
+      rows.writeAll(input);
+    } catch (LwmqException e) {
+      throw Failures.spark(e);
+    }
+  }
+}

@@ -1,0 +1,100 @@
+package org.lwmq.spark.source;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
+import org.apache.arrow.vector.types.pojo.Schema;
+import org.apache.spark.sql.types.StructType;
+import org.lwmq.core.Deadline;
+import org.lwmq.core.Endpoints;
+import org.lwmq.core.Job;
+import org.lwmq.core.LwmqException;
+import org.lwmq.core.TaskCommit;
+import org.lwmq.core.WriterOptions;
+import org.lwmq.spark.conf.LwmqWriteConf;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The driver's side of a write: one producer of the stream, whose tasks' commits are decided by the endpoint and
+ * whose own commit ends it. Both ways of writing (Spark's protocol, and our own for {@link LwmqV1Write}) come here.
+ *
+ * <p>{@link #open}, then {@link #commit}; {@link #abort} after any failure. The loss of this process is an abort.
+ * One thread.
+ */
+final class WriteJob {
+  private static final Logger LOG = LoggerFactory.getLogger(WriteJob.class);
+
+  private final StructType schema;
+  private final LwmqWriteConf conf;
+  private final String id;
+  private Job job;
+
+  /** {@code queryId} tells people which query it was; the job's name is never used twice. */
+  WriteJob(StructType schema, LwmqWriteConf conf, String queryId) {
+    this.schema = schema;
+    this.conf = conf;
+    this.id = "spark/" + queryId + "/" + UUID.randomUUID();
+  }
+
+  /**
+   * Declares the stream, or compares with what was declared; binds the address where nobody serves it.
+   *
+   * @return what the tasks need
+   */
+  LwmqDataWriterFactory open() {
+    try {
+      byte[] bytes = StreamSchema.bytes(StreamSchema.declared(schema));
+      Endpoints.ensureServed(conf.uri());
+      WriterOptions options = WriterOptions.client()
+          .withStream(conf.partitions(), conf.retain(), conf.readers())
+          .withDelivery(conf.delivery())
+          .withJob(id, 0);
+      job = Job.open(conf.uri(), bytes, options, Deadline.after(conf.timeoutMs()));
+      Schema declared = StreamSchema.of(job.schema());
+      StreamSchema.check(conf.uri(), declared, schema);
+      return new LwmqDataWriterFactory(schema, bytes, NullRules.of(declared), conf, id);
+    } catch (LwmqException e) {
+      abort(e.getMessage());
+      throw Failures.spark(e);
+    }
+  }
+
+  /** Commits what {@code results} list and ends the producer; DATA_LOSS names a commit that the endpoint lacks. */
+  void commit(List<TaskResult> results) {
+    List<TaskCommit> tasks = new ArrayList<>();
+    long rows = 0;
+    long batches = 0;
+    for (TaskResult result : results) {
+      tasks.add(result.toTaskCommit());
+      rows += result.rows();
+      batches += result.batches();
+    }
+    try {
+      job.commit(0, tasks, Deadline.after(conf.timeoutMs()));
+    } catch (LwmqException e) {
+      throw Failures.spark(e);
+    }
+    close();
+    LOG.info("wrote {} rows in {} batches of {} tasks to {}", rows, batches, tasks.size(), conf.uri());
+  }
+
+  /** Drops what is staged and ends the producer. Says nothing where the job never opened. */
+  void abort(String reason) {
+    if (job == null) {
+      return;
+    }
+    try {
+      job.abort(reason, conf.timeoutMs());
+    } catch (LwmqException e) { // the first failure is the one that the user is told
+      LOG.warn("aborting the job on {}: {}", conf.uri(), e.getMessage());
+    }
+    close();
+  }
+
+  private void close() {
+    Job open = job;
+    job = null;
+    open.close();
+  }
+}
