@@ -1,0 +1,101 @@
+"""lwmq_spark: Arrow record batches and messages between live processes and Spark, through shared memory.
+
+The public names, and nothing else. Importing this module loads neither the native library nor pyarrow nor
+pyspark: each name brings what it needs when it is first used.
+
+    Spark      session, configure, attach, publish, subscribe, error_of
+    Arrow      open_writer, open_reader
+    Messages   Channel, SendQueue, Message, Frame, Priority
+    Errors     LwmqError and its tree (see `lwmq_spark.errors`)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from lwmq_spark.errors import (
+    AbortedError,
+    AddressError,
+    ClosedError,
+    CorruptError,
+    DataLossError,
+    LwmqError,
+    MessageTooBigError,
+    PeerLostError,
+    SchemaError,
+    TimeoutError,
+    VersionError,
+    error_of,
+)
+
+if TYPE_CHECKING:
+    from lwmq_spark.arrow import StreamReader, StreamWriter, open_reader, open_writer
+    from lwmq_spark.channel import Channel, Priority, SendQueue
+    from lwmq_spark.message import Frame, Message
+    from lwmq_spark.spark import attach, configure, publish, session, subscribe
+
+__version__: str
+
+__all__ = [
+    "AbortedError",
+    "AddressError",
+    "Channel",
+    "ClosedError",
+    "CorruptError",
+    "DataLossError",
+    "Frame",
+    "LwmqError",
+    "Message",
+    "MessageTooBigError",
+    "PeerLostError",
+    "Priority",
+    "SchemaError",
+    "SendQueue",
+    "StreamReader",
+    "StreamWriter",
+    "TimeoutError",
+    "VersionError",
+    "attach",
+    "configure",
+    "error_of",
+    "open_reader",
+    "open_writer",
+    "publish",
+    "session",
+    "subscribe",
+]
+
+_LAZY = {
+    "Channel": "lwmq_spark.channel",
+    "Priority": "lwmq_spark.channel",
+    "SendQueue": "lwmq_spark.channel",
+    "Frame": "lwmq_spark.message",
+    "Message": "lwmq_spark.message",
+    "StreamReader": "lwmq_spark.arrow",
+    "StreamWriter": "lwmq_spark.arrow",
+    "open_reader": "lwmq_spark.arrow",
+    "open_writer": "lwmq_spark.arrow",
+    "attach": "lwmq_spark.spark",
+    "configure": "lwmq_spark.spark",
+    "publish": "lwmq_spark.spark",
+    "session": "lwmq_spark.spark",
+    "subscribe": "lwmq_spark.spark",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        value = getattr(importlib.import_module(_LAZY[name]), name)
+    elif name == "__version__":
+        from importlib.metadata import version
+
+        value = version("lwmq_spark")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

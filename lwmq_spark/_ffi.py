@@ -1,0 +1,328 @@
+"""The one module that touches the native library.
+
+    check    where a status becomes an exception
+    Turn     one thread at a time, in the order they came
+    Handle   a native handle: closed once, destroyed once, refused in a forked child
+    wait     a native call that may wait, in slices, so that Ctrl-C and close() from another thread are heard
+    Waiter   the same for asyncio: a thread of one's own that waits
+
+The GIL is released in every native call. A wait is cut into slices of `SLICE_S`: a signal that arrives
+between Python's look at its signals and the sleep in the library would otherwise be heard only after the
+whole wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from lwmq_spark import errors
+
+try:
+    from lwmq_spark._native import ffi, lib
+except ImportError as exc:
+    raise ImportError(
+        f"the native part of lwmq_spark is missing or does not load ({exc}): "
+        "install the wheel with `pip install .`, or run `make dev` in a checkout"
+    ) from exc
+
+__all__ = ["SLICE_S", "Handle", "Turn", "Waiter", "check", "ffi", "lib", "raise_status", "text_of", "wait"]
+
+SLICE_S = 0.2  # how long close() from another thread, or a signal that came too early, may go unheard
+
+_CLASS_OF: dict[int, type[errors.LwmqError]] = {
+    lib.LWMQ_E_TIMED_OUT: errors.TimeoutError,
+    lib.LWMQ_E_ADDRESS: errors.AddressError,
+    lib.LWMQ_E_CLOSED: errors.ClosedError,
+    lib.LWMQ_E_PEER_LOST: errors.PeerLostError,
+    lib.LWMQ_E_STALLED: errors.PeerLostError,
+    lib.LWMQ_E_TOO_BIG: errors.MessageTooBigError,
+    lib.LWMQ_E_SCHEMA: errors.SchemaError,
+    lib.LWMQ_E_ABORTED: errors.AbortedError,
+    lib.LWMQ_E_DATA_LOSS: errors.DataLossError,
+    lib.LWMQ_E_CORRUPT: errors.CorruptError,
+    lib.LWMQ_E_VERSION: errors.VersionError,
+}
+
+
+def text_of() -> str:
+    """The library's text of the last failure on this thread."""
+    return str(ffi.string(lib.lwmq_last_error()).decode("utf-8", "replace"))
+
+
+def raise_status(status: int, text: str | None = None) -> None:
+    """Raise the exception of `status`, with the library's text or the one given."""
+    text = text or text_of() or ffi.string(lib.lwmq_status_name(status)).decode()
+    raise _CLASS_OF.get(status, errors.LwmqError)(text, status=status)
+
+
+def check(status: int) -> None:
+    """Raise what `status` stands for; return on LWMQ_OK."""
+    if status != lib.LWMQ_OK:
+        raise_status(status)
+
+
+class Turn:
+    """A lock that threads pass in the order they came: one that waits in slices lets the others in."""
+
+    __slots__ = ("_entry", "_use")
+
+    def __init__(self) -> None:
+        self._entry = threading.Lock()
+        self._use = threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._entry:
+            self._use.acquire()
+
+    def __exit__(self, *exc: object) -> None:
+        self._use.release()
+
+
+_forks = 0  # how many forks lie between the process that loaded us and this one
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
+
+class Handle:
+    """A native handle and whoever destroys it. `what` names it in errors: `writer of ipc://flights`.
+
+    `pointer` is for calls made inside `with handle.turn:` after `check_open()`. It is destroyed by
+    `destroy()`, or when the last reference goes; both are safe from any thread.
+    """
+
+    __slots__ = ("__weakref__", "_destroy", "_forks", "_pid", "closing", "pointer", "turn", "what")
+
+    def __init__(self, pointer: Any, destroy: Callable[[Any], object], what: str) -> None:
+        self.pointer: Any = pointer
+        self._destroy = destroy
+        self.what = what
+        self.turn = Turn()
+        self.closing = False
+        self._forks = _forks
+        self._pid = os.getpid()
+
+    @property
+    def closed(self) -> bool:
+        return self.closing or self.pointer is None
+
+    def check_open(self) -> None:
+        """ClosedError when closed, and in a forked child, where no lock may be taken either."""
+        if self._forks != _forks:
+            raise errors.ClosedError(
+                f"forked: the {self.what} belongs to process {self._pid}; "
+                "start workers with the multiprocessing method 'spawn' and open it there",
+                status=lib.LWMQ_E_CLOSED,
+            )
+        if self.closing or self.pointer is None:
+            raise errors.ClosedError(f"the {self.what} is closed", status=lib.LWMQ_E_CLOSED)
+
+    def begin_close(self) -> bool:
+        """Turn everybody away from now on. False: somebody else has closed it, or we are a forked child."""
+        if self._forks != _forks or self.closing or self.pointer is None:
+            return False
+        self.closing = True
+        return True
+
+    def destroy(self) -> None:
+        """Give the handle back. The second call does nothing."""
+        pointer, self.pointer = self.pointer, None
+        self.closing = True
+        if pointer is not None and self._forks == _forks:
+            self._destroy(pointer)
+
+    def forget(self) -> None:
+        """For calls that take the handle themselves."""
+        self.pointer = None
+        self.closing = True
+
+    def __del__(self) -> None:
+        if getattr(self, "pointer", None) is not None:
+            self.destroy()
+
+
+def milliseconds(seconds: float | None) -> int:
+    """For `timeout_ms` of the library: rounded up, None is no limit."""
+    if seconds is None or seconds >= lib.LWMQ_FOREVER / 1000:
+        return int(lib.LWMQ_FOREVER)
+    return max(0, math.ceil(seconds * 1000))
+
+
+def wait(
+    handle: Handle,
+    call: Callable[[int], int],
+    timeout: float | None,
+    *,
+    turn: Turn | None = None,
+    notice: Callable[[str], None] | None = None,
+    notice_after_s: float = 5.0,
+) -> int:
+    """Make `call(timeout_ms)` until it answers something else than "not yet", or `timeout` seconds are over.
+
+    Gives up the handle's turn between slices, so that other threads get in, and raises ClosedError when one
+    of them closes it. Python's signal handlers run between slices: KeyboardInterrupt comes out of here.
+    `notice` is called once, with the library's text, when `notice_after_s` have passed in vain.
+    Returns the last status; LWMQ_E_TIMED_OUT when the time is over.
+    """
+    turn = handle.turn if turn is None else turn
+    started, left = time.monotonic(), timeout
+    while True:
+        slice_ms = milliseconds(SLICE_S if left is None else min(left, SLICE_S))
+        handle.check_open()
+        with turn:
+            handle.check_open()
+            status = call(slice_ms)
+        if status not in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_INTERRUPTED):
+            return status
+        waited = time.monotonic() - started
+        if timeout is not None:
+            left = timeout - waited
+            if left <= 0:
+                return int(lib.LWMQ_E_TIMED_OUT)
+        if notice is not None and waited >= notice_after_s:
+            notice(text_of())
+            notice = None
+
+
+T = TypeVar("T")
+
+
+class Waiter:
+    """Runs calls that wait on a daemon thread of its own, one after the other, for asyncio.
+
+    A call whose awaiting task was cancelled goes on; with `resume` its result is not lost but is what the
+    next `run(..., resume=True)` gets. The thread starts with the first call, sleeps while there is none, and
+    ends with the object.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Any] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._pending: asyncio.Future[Any] | None = None
+
+    async def run(self, call: Callable[[], T], *, resume: bool = False) -> T:
+        """Await `call()` made on the thread. One task at a time when `resume`."""
+        pending = self._pending if resume else None
+        if pending is None or pending.get_loop() is not asyncio.get_running_loop():
+            pending = self._submit(call)
+            if resume:
+                self._pending = pending
+        result = await asyncio.shield(pending)
+        if resume:
+            self._pending = None
+        return result  # type: ignore[no-any-return]
+
+    def _submit(self, call: Callable[[], T]) -> asyncio.Future[T]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        if self._thread is None:
+            self._thread = threading.Thread(target=_serve, args=(self._calls,), name=self._name, daemon=True)
+            self._thread.start()
+
+        def deliver(result: T | None, exc: BaseException | None) -> None:
+            def settle() -> None:
+                if not future.cancelled():
+                    if exc is None:
+                        future.set_result(result)  # type: ignore[arg-type]
+                    else:
+                        future.set_exception(exc)
+
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody is there to tell
+                loop.call_soon_threadsafe(settle)
+
+        self._calls.put((call, deliver))
+        return future
+
+    def __del__(self) -> None:
+        if self._thread is not None:
+            self._calls.put(None)
+
+
+def _serve(calls: queue.SimpleQueue[tuple[Callable[[], Any], Any] | None]) -> None:
+    """The thread of a Waiter; knows only the queue, so that it does not keep the Waiter alive."""
+    while (item := calls.get()) is not None:
+        call, deliver = item
+        try:
+            result, failure = call(), None
+        except BaseException as exc:
+            result, failure = None, exc
+        deliver(result, failure)
+        del item, call, deliver, result, failure
+
+
+# ---- What the library knows of itself ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who and where this process is, as peers see it."""
+
+    host: str
+    boot_id: str
+    netns: int
+    instance: str
+    pid: int
+    uid: int
+
+
+def identity_from(raw: Any) -> Identity:
+    """An `lwmq_identity` as values of Python."""
+    return Identity(
+        host=ffi.string(raw.host).decode(),
+        boot_id=ffi.string(raw.boot_id).decode(),
+        netns=int(raw.netns),
+        instance=bytes(ffi.buffer(raw.instance)).hex(),
+        pid=int(raw.pid),
+        uid=int(raw.uid),
+    )
+
+
+def sized(name: str) -> Any:
+    """A zeroed structure of the library whose `size` says how large we know it to be."""
+    raw = ffi.new(f"{name} *")
+    raw.size = ffi.sizeof(name)
+    return raw
+
+
+def fields_of(raw: Any) -> dict[str, int]:
+    """The numbers of a structure by name, but `size`."""
+    kinds = ffi.typeof(raw[0]).fields
+    return {
+        name: int(getattr(raw, name))
+        for name, kind in kinds
+        if name != "size" and kind.type.kind == "primitive"
+    }
+
+
+def identity() -> Identity:
+    """Who and where this process is."""
+    raw = sized("lwmq_identity")
+    check(lib.lwmq_identify(raw))
+    return identity_from(raw)
+
+
+def library_version() -> str:
+    """`major.minor.patch` of the native library."""
+    return str(ffi.string(lib.lwmq_version()).decode())
+
+
+def statistics() -> dict[str, int]:
+    """Counters of this process since the library was loaded; names and units as in lwmq_statistics."""
+    raw = sized("lwmq_statistics")
+    check(lib.lwmq_query_statistics(raw))
+    return fields_of(raw)

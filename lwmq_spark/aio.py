@@ -1,0 +1,73 @@
+"""The awaitable face of channels, readers and writers.
+
+    async for batch in lwmq_spark.open_reader("ipc://flights"): ...
+    async for message in channel: ...
+    message = await aio.receive(channel, timeout=1.0)
+    await aio.write(writer, batch)
+
+What waits does so on a thread of the object's own, asleep in the library: no polling, and the event loop
+stays free. A cancelled `await` does not lose what arrives: the next one gets it. One task at a time per
+object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, Protocol, TypeVar
+
+from lwmq_spark import errors
+from lwmq_spark._ffi import Waiter
+from lwmq_spark.message import Message
+
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
+
+
+class _Receiving(Protocol):
+    async def receive_async(self) -> Message: ...
+
+
+class _Reading(Protocol[T_co]):
+    async def read_async(self) -> T_co | None: ...
+
+
+class _Writing(Protocol):
+    @property
+    def waiter(self) -> Waiter: ...
+    def write(self, data: Any, partition: int | None = None) -> Any: ...
+
+
+class _Closing(Protocol):
+    @property
+    def waiter(self) -> Waiter: ...
+    def close(self) -> None: ...
+
+
+async def receive(channel: _Receiving, timeout: float | None = None) -> Message:
+    """The next message of `channel`. TimeoutError after `timeout` seconds; the message is not lost."""
+    return await _within(channel.receive_async(), timeout, "message")
+
+
+async def read(reader: _Reading[T], timeout: float | None = None) -> T | None:
+    """The next batch of `reader`; None at the end of the stream. TimeoutError; the batch is not lost."""
+    return await _within(reader.read_async(), timeout, "batch")
+
+
+async def write(writer: _Writing, data: Any, partition: int | None = None) -> None:
+    """`writer.write(data, partition)`; the event loop goes on while that waits for room."""
+    await writer.waiter.run(lambda: writer.write(data, partition))
+
+
+async def close(closable: _Closing) -> None:
+    """`close()` of a reader, writer or channel; the event loop goes on while that lingers."""
+    await closable.waiter.run(closable.close)
+
+
+async def _within(awaitable: Awaitable[T], timeout: float | None, what: str) -> T:
+    try:
+        return await asyncio.wait_for(awaitable, timeout)
+    except TimeoutError as exc:
+        if isinstance(exc, errors.LwmqError):
+            raise
+        raise errors.TimeoutError(f"no {what} within {timeout} s") from None

@@ -1,0 +1,30 @@
+"""Arrow streams: record batches between processes, read where they were written.
+
+`open_writer` and `open_reader` are all that most programs need. `Endpoint` keeps a stream alive apart from
+both, `describe` asks for its state, `tensor` hands a column to NumPy, torch or JAX.
+"""
+
+from lwmq_spark.arrow.build import BatchBuilder
+from lwmq_spark.arrow.endpoint import Endpoint, PartitionState, StreamState, describe
+from lwmq_spark.arrow.lease import BatchInfo
+from lwmq_spark.arrow.reader import ReaderStatistics, StreamReader, open_reader
+from lwmq_spark.arrow.tensors import Tensor, tensor
+from lwmq_spark.arrow.writer import CommitResult, StreamWriter, WriterStatistics, open_writer
+
+__all__ = [
+    "BatchBuilder",
+    "BatchInfo",
+    "CommitResult",
+    "Endpoint",
+    "PartitionState",
+    "ReaderStatistics",
+    "StreamReader",
+    "StreamState",
+    "StreamWriter",
+    "Tensor",
+    "WriterStatistics",
+    "describe",
+    "open_reader",
+    "open_writer",
+    "tensor",
+]

@@ -1,0 +1,166 @@
+"""The endpoint of a stream: asking one for its state, and keeping one of one's own.
+
+Writers and readers make an endpoint by themselves where their role says so; `Endpoint` is for a process that
+wants a stream to outlive both.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from lwmq_spark import errors
+from lwmq_spark._ffi import (
+    SLICE_S,
+    Handle,
+    Identity,
+    check,
+    ffi,
+    identity_from,
+    lib,
+    milliseconds,
+    raise_status,
+    text_of,
+)
+from lwmq_spark.arrow.types import read_schema
+from lwmq_spark.options import RETAINS, parse_address, parse_duration, resolve
+
+_STATES = {0: "undeclared", 1: "open", 2: "ended"}
+_RETAINS = {number: name for name, number in RETAINS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """Sequence numbers of a partition; `rows` and `bytes` are those from `unacked_seq` to `next_seq`."""
+
+    first_seq: int
+    unacked_seq: int
+    next_seq: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """A stream as its endpoint sees it. `state` is `undeclared`, `open` or `ended`; `schema` is None while
+    undeclared.
+
+    Sequence numbers are void under another `generation`.
+    """
+
+    address: str
+    state: str
+    generation: str
+    retain: str
+    readers: int
+    producers_open: int
+    readers_open: int
+    schema: pa.Schema | None
+    partitions: tuple[PartitionState, ...]
+    endpoint: Identity
+
+
+def describe(address: str, timeout: float | str | None = None, *, wait_declared: bool = True) -> StreamState:
+    """The state of the stream at `address`; waits until there is one and, with `wait_declared`, has a schema.
+
+    Is no reader and consumes nothing. TimeoutError says what was waited for; None is no limit.
+    """
+    parsed = parse_address(address)
+    limit = resolve(parsed, "stream", "timeout", timeout, None)
+    out = ffi.new("lwmq_stream_state **")
+    started = time.monotonic()
+    while True:
+        left = (
+            SLICE_S * 5 if limit is None else min(max(0.0, limit - (time.monotonic() - started)), SLICE_S * 5)
+        )
+        status = lib.lwmq_stream_describe(parsed.text.encode(), wait_declared, milliseconds(left), out)
+        if status == lib.LWMQ_OK:
+            break
+        if status not in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_INTERRUPTED):
+            raise_status(status)
+        if limit is not None and time.monotonic() - started >= limit:
+            raise errors.TimeoutError(
+                text_of() or f"no stream at {parsed.text} within {limit} s", status=status
+            )
+    raw = ffi.gc(out[0], lib.lwmq_stream_state_destroy)
+    schema = None if raw.schema == ffi.NULL else read_schema(bytes(ffi.buffer(raw.schema, raw.schema_bytes)))
+    return StreamState(
+        address=parsed.text,
+        state=_STATES.get(raw.state, str(raw.state)),
+        generation=bytes(ffi.buffer(raw.generation)).hex(),
+        retain=_RETAINS.get(raw.retain, str(raw.retain)),
+        readers=int(raw.readers),
+        producers_open=int(raw.producers_open),
+        readers_open=int(raw.readers_open),
+        schema=schema,
+        partitions=tuple(_partition(raw.partitions[index]) for index in range(raw.partition_count)),
+        endpoint=identity_from(raw.endpoint),
+    )
+
+
+def _partition(raw: Any) -> PartitionState:
+    return PartitionState(
+        first_seq=int(raw.first_seq),
+        unacked_seq=int(raw.unacked_seq),
+        next_seq=int(raw.next_seq),
+        rows=int(raw.rows),
+        bytes=int(raw.bytes),
+    )
+
+
+class Endpoint:
+    """Serves the stream at an address, apart from its writers and readers. `with` closes it."""
+
+    def __init__(self, address: str, linger: float | str | None = None) -> None:
+        """Binds `address`.
+
+        linger: seconds that `close` waits until nothing is unread (default 5). AddressError: in use.
+        """
+        parsed = parse_address(address)
+        self._address = parsed.text
+        self._linger: float | None = resolve(parsed, "stream", "linger", linger, 5.0)
+        out = ffi.new("lwmq_endpoint **")
+        check(lib.lwmq_endpoint_open(self._address.encode(), out))
+        self._handle = Handle(
+            out[0], lambda endpoint: lib.lwmq_endpoint_close(endpoint, 0), f"endpoint of {self._address}"
+        )
+
+    @property
+    def address(self) -> str:
+        """Without its options."""
+        return self._address
+
+    @property
+    def closed(self) -> bool:
+        return self._handle.closed
+
+    def close(self, linger: float | str | None = None) -> None:
+        """Wait at most `linger` seconds until nothing is unread and everybody has left; then close in any
+        case.
+
+        TimeoutError has the number of batches that were not read. Twice is once.
+        """
+        if not self._handle.begin_close():
+            return
+        seconds = self._linger if linger is None else parse_duration(linger)
+        with self._handle.turn:
+            endpoint = self._handle.pointer
+            self._handle.forget()
+            status = lib.lwmq_endpoint_close(endpoint, milliseconds(seconds))
+        if status != lib.LWMQ_E_INTERRUPTED:
+            check(status)
+
+    def __enter__(self) -> Endpoint:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close() if kind is None else self.close(linger=0)
+
+    def __repr__(self) -> str:
+        return f"<Endpoint {self._address} {'closed' if self.closed else 'open'}>"

@@ -1,0 +1,372 @@
+"""Reading a stream: record batches where their writer laid them.
+
+    with lwmq_spark.open_reader("ipc://flights") as reader:
+        for batch in reader:
+            ...
+
+A batch is *leased* while anything refers to its memory, and *consumed* when the reader has moved past it: by
+the next batch, by the end, or by a close in order. Leaving `with` by an exception leaves the last batch to
+others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from lwmq_spark import errors
+from lwmq_spark._ffi import (
+    Handle,
+    Waiter,
+    check,
+    ffi,
+    fields_of,
+    lib,
+    milliseconds,
+    raise_status,
+    sized,
+    text_of,
+    wait,
+)
+from lwmq_spark.arrow.lease import BatchInfo, Lease, batch_over, info_from
+from lwmq_spark.arrow.types import read_schema
+from lwmq_spark.options import ROLES, Role, parse_address, parse_duration, resolve
+
+_log = logging.getLogger("lwmq_spark")
+
+LINGER_S = 5.0  # of close(): how long a reader that bound the address serves those who still write
+
+Start = Literal["earliest", "latest"] | int
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderStatistics:
+    """Counters of one reader. `bytes_copied` were copied because it held half of a writer's window; `wait_ns`
+    is the time spent waiting for batches; leased are those that something still refers to."""
+
+    batches: int
+    rows: int
+    bytes: int
+    bytes_copied: int
+    batches_copied: int
+    wait_ns: int
+    leased_batches: int
+    leased_bytes: int
+    generation: str
+
+
+def open_reader(
+    address: str,
+    follow: bool | None = None,
+    timeout: float | str | None = None,
+    *,
+    name: str | None = None,
+    writers: int | None = None,
+    partitions: list[int] | None = None,
+    start: Start | Mapping[int, Start] | None = None,
+    role: Role | None = None,
+    credit: int | None = None,
+    linger: float | str | None = None,
+) -> StreamReader:
+    """Open a reader of the stream at `address`. Start order does not matter.
+
+    follow: go on after the end of the stream, with its next producer (default False).
+    timeout: seconds that the opening and each batch may take; None is no limit.
+    name: acknowledgements count once per name and batch; default is a name of its own.
+    writers: the stream has not ended before that many producers have come (default 1).
+    partitions: only these; default all.
+    start: `earliest` (lowest retained and not acknowledged, the default), `latest`, a sequence number, or one
+        of them per partition; partitions that are not named are then not read.
+    role: `auto` connects if somebody listens and binds otherwise; `server` binds; `client` goes on trying.
+    credit: batches handed over ahead of their use (default 8).
+    linger: seconds that `close` goes on serving writers, where this reader bound the address (default 5).
+    Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
+    AddressError, TimeoutError, DataLossError (a start that was released), VersionError.
+    """
+    return StreamReader(
+        address,
+        follow=follow,
+        timeout=timeout,
+        name=name,
+        writers=writers,
+        partitions=partitions,
+        start=start,
+        role=role,
+        credit=credit,
+        linger=linger,
+    )
+
+
+class StreamReader:
+    """A stream as an iterator of `pyarrow.RecordBatch`; made by `open_reader`. One thread at a time.
+
+    Batches are read-only and lie in the writer's window. They stay valid for as long as they are referred to,
+    also after the reader is closed; a reader whose leases pass half of a window gets private copies, counted
+    in `statistics`.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        follow: bool | None = None,
+        timeout: float | str | None = None,
+        name: str | None = None,
+        writers: int | None = None,
+        partitions: list[int] | None = None,
+        start: Start | Mapping[int, Start] | None = None,
+        role: Role | None = None,
+        credit: int | None = None,
+        linger: float | str | None = None,
+    ) -> None:
+        parsed = parse_address(address)
+
+        def setting(key: str, argument: Any, default: Any) -> Any:
+            return resolve(parsed, "stream", key, argument, default)
+
+        self._address = parsed.text
+        self._timeout: float | None = setting("timeout", timeout, None)
+        self._linger: float | None = setting("linger", linger, LINGER_S)
+        self._follow: bool = setting("follow", follow, False)
+        self._name: str | None = setting("name", name, None)
+        self._role: str = setting("role", role, "auto")
+        self._schema: pa.Schema | None = None
+        self._ended = False
+        self._batches = 0
+        self._info = sized("lwmq_batch_info")
+        self._out = ffi.new("lwmq_batch **")
+        self.waiter = Waiter(f"lwmq reader {self._address}")
+
+        options = sized("lwmq_reader_options")
+        options.role = ROLES[self._role]
+        options.follow = self._follow
+        options.writers = setting("writers", writers, 0)
+        options.credit = setting("credit", credit, 0)
+        options.timeout_ms = max(1, milliseconds(self._timeout))
+        encoded = None if self._name is None else ffi.new("char[]", self._name.encode())
+        ranges = _ranges(partitions, start)
+        if encoded is not None:
+            options.name = encoded
+        if ranges is not None:
+            options.ranges, options.range_count = ranges, len(ranges)
+        out = ffi.new("lwmq_reader **")
+        status = lib.LWMQ_E_INTERRUPTED
+        while status == lib.LWMQ_E_INTERRUPTED:
+            status = lib.lwmq_reader_open(self._address.encode(), options, out)
+        if status == lib.LWMQ_E_TIMED_OUT:
+            raise_status(status, text_of() or f"nobody served {self._address} within {self._timeout} s")
+        check(status)
+        self._handle = Handle(
+            out[0], lambda reader: lib.lwmq_reader_close(reader, 0), f"reader of {self._address}"
+        )
+
+    # ---- Batches
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The stream's schema; waits until a producer has declared it, at most `timeout`."""
+        if self._schema is None:
+            data, size = ffi.new("const void **"), ffi.new("uint64_t *")
+            status = wait(
+                self._handle,
+                lambda ms: lib.lwmq_reader_schema(self._handle.pointer, ms, data, size),
+                self._timeout,
+            )
+            if status == lib.LWMQ_E_TIMED_OUT:
+                raise errors.TimeoutError(
+                    f"no producer declared the stream {self._address} within {self._timeout} s", status=status
+                )
+            if status == lib.LWMQ_E_END:
+                raise errors.ClosedError(f"the stream {self._address} ended before anybody declared it")
+            check(status)
+            self._schema = read_schema(bytes(ffi.buffer(data[0], size[0])))
+        return self._schema
+
+    def read_next_batch(self, timeout: float | None = None) -> pa.RecordBatch:
+        """The next batch, in the order of arrival over the partitions; the one before is consumed by that.
+
+        timeout: seconds, instead of the reader's; `float("inf")` is no limit. TimeoutError says what was
+        waited for. StopIteration at the end. AbortedError, DataLossError and PeerLostError come after
+        everything that was visible.
+        """
+        batch = self._next(timeout)
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    def _next(self, timeout: float | None = None) -> pa.RecordBatch | None:
+        """The next batch; None at the end."""
+        if self._ended:
+            return None
+        limit = self._timeout if timeout is None else parse_duration(timeout)
+        out = self._out
+        handle = self._handle
+        status = wait(handle, lambda ms: lib.lwmq_reader_next(handle.pointer, ms, out), limit)
+        if status == lib.LWMQ_OK:
+            lease = Lease(out[0])
+            check(lib.lwmq_batch_query(out[0], self._info))
+            self._batches += 1
+            return batch_over(self._info, lease, self._schema or self.schema)
+        if status == lib.LWMQ_E_END:
+            self._ended = True
+            return None
+        if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
+            raise errors.TimeoutError(
+                f"no batch within {limit} s on {self._address}, after {self._batches} batches", status=status
+            )
+        raise_status(status)
+        raise AssertionError  # not reached
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        batch = self._next()
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    async def read_async(self) -> pa.RecordBatch | None:
+        """Await the next batch.
+
+        None at the end. One task at a time; when it is cancelled, the next call gets the batch.
+        """
+        batch: pa.RecordBatch | None = await self.waiter.run(self._next, resume=True)
+        return batch
+
+    async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
+        """As `for`, in asyncio: the event loop stays free while this waits."""
+        while (batch := await self.read_async()) is not None:
+            yield batch
+            del batch  # the lease is held no longer than the caller does
+
+    def read_all(self) -> pa.Table:
+        """Everything up to the end of the stream, as one table over the windows (past half of one, over
+        copies).
+
+        With `follow` it returns only when an error ends the stream.
+        """
+        batches = list(self)
+        return pa.Table.from_batches(batches, schema=self.schema)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """For pyarrow, polars, DuckDB, pandas: the rest of the stream, batch by batch as it is asked for."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.schema.__arrow_c_schema__()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rest of the stream as a `pyarrow.RecordBatchReader`."""
+        return pa.RecordBatchReader.from_batches(self.schema, self)
+
+    # ---- State
+
+    @property
+    def last(self) -> BatchInfo | None:
+        """Where the batch that was returned last came from; None before the first."""
+        return info_from(self._info) if self._batches else None
+
+    @property
+    def statistics(self) -> ReaderStatistics:
+        """Counters of this reader. ClosedError after close."""
+        raw = sized("lwmq_reader_statistics")
+        self._handle.check_open()
+        with self._handle.turn:
+            self._handle.check_open()
+            check(lib.lwmq_reader_query(self._handle.pointer, raw))
+        return ReaderStatistics(**fields_of(raw), generation=bytes(ffi.buffer(raw.generation)).hex())
+
+    @property
+    def address(self) -> str:
+        """Without its options."""
+        return self._address
+
+    @property
+    def closed(self) -> bool:
+        return self._handle.closed
+
+    def consume(self) -> None:
+        """Count the batch that was returned last as consumed, without asking for another. Never waits."""
+        self._handle.check_open()
+        with self._handle.turn:
+            self._handle.check_open()
+            check(lib.lwmq_reader_consume(self._handle.pointer))
+
+    def close(self, linger: float | None = None, *, consume: bool = True) -> None:
+        """Close. The batch that was returned last counts as consumed, unless `consume` is False; batches live
+        on.
+
+        A reader that bound the address goes on serving writers for at most `linger` seconds. Twice is once.
+        """
+        if not self._handle.begin_close():
+            return
+        seconds = self._linger if linger is None else parse_duration(linger)
+        with self._handle.turn:
+            reader = self._handle.pointer
+            self._handle.forget()
+            if consume and self._batches:
+                lib.lwmq_reader_consume(reader)
+            status = lib.lwmq_reader_close(reader, milliseconds(seconds))
+        if status not in (lib.LWMQ_OK, lib.LWMQ_E_INTERRUPTED):
+            _log.warning("reader of %s: %s", self._address, text_of())
+
+    def __enter__(self) -> StreamReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.close(linger=0, consume=False)
+
+    def __repr__(self) -> str:
+        if self.closed:
+            state = "closed"
+        elif self._ended:
+            state = "at the end"
+        else:
+            state = "open, following" if self._follow else "open"
+        name = f" as {self._name!r}" if self._name else ""
+        return f"<StreamReader {self._address}{name} {state}, {self._batches} batches read>"
+
+
+def _ranges(partitions: list[int] | None, start: Start | Mapping[int, Start] | None) -> Any:
+    """The `lwmq_range` array for what was asked; None for everything from the earliest."""
+    if isinstance(start, Mapping):
+        if partitions is not None and set(partitions) != set(start):
+            raise ValueError(f"partitions {sorted(partitions)} and start {sorted(start)} name different ones")
+        wanted = dict(start)
+    elif partitions is not None:
+        wanted = dict.fromkeys(partitions, "earliest" if start is None else start)
+    elif start is None or start == "earliest":
+        return None
+    else:
+        raise ValueError(
+            f"start={start!r} needs partitions=[...], or a start per partition: {{0: {start!r}}}"
+        )
+    if not wanted:
+        raise ValueError("no partition to read: partitions is empty")
+    ranges = ffi.new("lwmq_range[]", len(wanted))
+    for entry, (partition, first) in zip(ranges, wanted.items(), strict=True):
+        entry.partition = partition
+        entry.start = _seq(first)
+        entry.end = lib.LWMQ_SEQ_END
+    return ranges
+
+
+def _seq(start: Start) -> int:
+    if start == "earliest":
+        return int(lib.LWMQ_SEQ_EARLIEST)
+    if start == "latest":
+        return int(lib.LWMQ_SEQ_LATEST)
+    if isinstance(start, int) and not isinstance(start, bool) and 0 <= start < int(lib.LWMQ_SEQ_END):
+        return start
+    raise ValueError(f"start {start!r} is neither 'earliest', 'latest' nor a sequence number")

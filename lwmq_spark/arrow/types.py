@@ -1,0 +1,177 @@
+"""What may be written: schemas compared field by field, and anything of Arrow's turned into batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from lwmq_spark.errors import SchemaError
+
+
+def read_schema(data: bytes) -> pa.Schema:
+    """The schema of an Arrow IPC stream that holds only its schema message."""
+    return pa.ipc.read_schema(pa.py_buffer(data))
+
+
+def write_schema(schema: pa.Schema) -> bytes:
+    """The bytes that `read_schema` reads."""
+    return bytes(schema.serialize())
+
+
+def as_schema(schema: Any) -> pa.Schema:
+    """A pyarrow.Schema, or anything with __arrow_c_schema__."""
+    if isinstance(schema, pa.Schema):
+        return schema
+    if hasattr(schema, "__arrow_c_schema__"):
+        return pa.schema(schema)
+    raise TypeError(f"a schema is a pyarrow.Schema or has __arrow_c_schema__, not {type(schema).__name__}")
+
+
+def compare(ours: pa.Schema, stream: pa.Schema, where: str) -> None:
+    """SchemaError names the first field of `ours` that is not the stream's, and both types.
+
+    Names, order and types count. Metadata does not; nullability is checked on the values, when they are
+    written.
+    """
+    if ours.equals(stream):
+        return
+    for index, (mine, theirs) in enumerate(zip(ours, stream, strict=False)):
+        if mine.name != theirs.name:
+            raise SchemaError(f"field {index} is {mine.name!r}, but {theirs.name!r} in the stream {where}")
+        if not same_type(mine.type, theirs.type):
+            raise SchemaError(f"field {mine.name!r} is {mine.type}, but {theirs.type} in the stream {where}")
+    if len(ours) != len(stream):
+        longer, whose = (
+            (ours, "no field of") if len(ours) > len(stream) else (stream, "missing, but a field of")
+        )
+        name = longer.field(min(len(ours), len(stream))).name
+        raise SchemaError(
+            f"field {name!r} is {whose} the stream {where}: {len(ours)} fields against {len(stream)}"
+        )
+
+
+def same_type(mine: pa.DataType, theirs: pa.DataType) -> bool:
+    """Equal but for the nullability, metadata and unimportant names of inner fields."""
+    if mine.equals(theirs):
+        return True
+    if isinstance(mine, pa.BaseExtensionType) and isinstance(theirs, pa.BaseExtensionType):
+        return mine.extension_name == theirs.extension_name and same_type(
+            mine.storage_type, theirs.storage_type
+        )
+    if mine.id != theirs.id or not mine.num_fields or mine.num_fields != theirs.num_fields:
+        return False
+    for name in ("list_size", "keys_sorted", "mode", "type_codes"):
+        if getattr(mine, name, None) != getattr(theirs, name, None):
+            return False
+    named = pa.types.is_struct(mine) or pa.types.is_union(mine)
+    pairs = [(mine.field(i), theirs.field(i)) for i in range(mine.num_fields)]
+    return all((not named or a.name == b.name) and same_type(a.type, b.type) for a, b in pairs)
+
+
+def batches_of(data: Any, schema: pa.Schema, where: str) -> Iterator[pa.RecordBatch]:
+    """`data` as batches of `schema`, without a copy where the types are equal.
+
+    RecordBatch, Table, RecordBatchReader and a list of batches must have the stream's types. What other
+    libraries bring by __arrow_c_stream__ or __arrow_c_array__ may spell text, binary and lists in another
+    width (polars has string views); that is converted. TypeError: nothing of Arrow's.
+    """
+    if isinstance(data, pa.RecordBatch):
+        yield conform(data, schema, where)
+    elif isinstance(data, pa.Table):
+        compare(data.schema, schema, where)
+        for batch in data.to_batches():
+            yield conform(batch, schema, where)
+    elif isinstance(data, pa.RecordBatchReader):
+        compare(data.schema, schema, where)
+        for batch in data:
+            yield conform(batch, schema, where)
+    elif isinstance(data, (list, tuple)):
+        for item in data:
+            yield from batches_of(item, schema, where)
+    elif hasattr(data, "__arrow_c_stream__"):
+        reader = pa.RecordBatchReader.from_stream(data)
+        for batch in reader:
+            yield conform(_widen(_unindexed(batch, schema), schema), schema, where)
+    elif hasattr(data, "__arrow_c_array__"):
+        yield conform(_widen(pa.record_batch(data), schema), schema, where)
+    else:
+        raise TypeError(
+            "write() takes a RecordBatch, a Table or an object with __arrow_c_stream__ or "
+            f"__arrow_c_array__, not {type(data).__name__}"
+        )
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema, where: str) -> pa.RecordBatch:
+    """`batch` under exactly the stream's schema.
+
+    SchemaError: other types, or nulls where the stream has none.
+    """
+    if batch.schema.equals(schema):
+        return batch
+    compare(batch.schema, schema, where)
+    arrays = []
+    for column, field in zip(batch.columns, schema, strict=True):
+        if not field.nullable and column.null_count:
+            raise SchemaError(
+                f"field {field.name!r} has {column.null_count} nulls, "
+                f"but is not nullable in the stream {where}"
+            )
+        arrays.append(column if column.type.equals(field.type) else _retyped(column, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The same buffers under a type that differs in names and nullability of inner fields alone."""
+    if isinstance(kind, pa.BaseExtensionType):
+        storage = array.storage if isinstance(array, pa.ExtensionArray) else array
+        return pa.ExtensionArray.from_storage(kind, _retyped(storage, kind.storage_type))
+    return array if array.type.equals(kind) else array.cast(kind)
+
+
+_WIDTHS = (
+    {pa.string(), pa.large_string(), pa.string_view()},
+    {pa.binary(), pa.large_binary(), pa.binary_view()},
+)
+
+
+def _widen(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Casts columns that spell the stream's type in another width; leaves all others as they are."""
+    if batch.schema.names != schema.names:
+        return batch
+    arrays = [
+        column.cast(field.type) if _only_width(column.type, field.type) else column
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    if all(new is old for new, old in zip(arrays, batch.columns, strict=True)):
+        return batch
+    return pa.RecordBatch.from_arrays(arrays, names=schema.names)
+
+
+def _only_width(mine: pa.DataType, theirs: pa.DataType) -> bool:
+    """Whether the types differ, and only in how offsets are stored, or in being dictionary-encoded."""
+    if mine.equals(theirs):
+        return False
+    if any(mine in family and theirs in family for family in _WIDTHS):
+        return True
+    if pa.types.is_dictionary(mine) and not pa.types.is_dictionary(theirs):
+        return mine.value_type.equals(theirs) or _only_width(mine.value_type, theirs)
+    lists = (pa.types.is_list, pa.types.is_large_list)
+    if any(is_list(mine) for is_list in lists) and any(is_list(theirs) for is_list in lists):
+        return same_type(mine.value_type, theirs.value_type) or _only_width(
+            mine.value_type, theirs.value_type
+        )
+    return False
+
+
+def _unindexed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Without the index column that pandas adds at the end, unless the stream has one."""
+    names = batch.schema.names
+    if (
+        len(names) == len(schema) + 1
+        and names[-1].startswith("__index_level_")
+        and names[-1] not in schema.names
+    ):
+        return batch.select(list(range(len(schema))))
+    return batch

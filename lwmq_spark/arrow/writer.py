@@ -1,0 +1,522 @@
+"""Writing a stream: batches go into the window once, and readers read them there.
+
+    with lwmq_spark.open_writer("ipc://flights", schema) as writer:
+        writer.write(batch)
+
+Leaving `with` in order closes: that waits until everything was consumed. Leaving it by an exception aborts:
+readers get an AbortedError with its text after what was visible.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from lwmq_spark import errors
+from lwmq_spark._ffi import (
+    Handle,
+    Waiter,
+    check,
+    ffi,
+    fields_of,
+    lib,
+    milliseconds,
+    raise_status,
+    sized,
+    text_of,
+    wait,
+)
+from lwmq_spark.arrow.build import BatchBuilder, Blueprint
+from lwmq_spark.arrow.layout import Encoded, Encoder, has_view
+from lwmq_spark.arrow.types import as_schema, batches_of, compare, read_schema, write_schema
+from lwmq_spark.options import (
+    DELIVERIES,
+    RETAINS,
+    ROLES,
+    Delivery,
+    Retain,
+    Role,
+    parse_address,
+    parse_duration,
+    resolve,
+)
+
+_log = logging.getLogger("lwmq_spark")
+
+BUFFER_BYTES = 4 << 20
+WINDOW_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class WriterStatistics:
+    """Counters of one writer. `wait_ns`: spent waiting for room; `unread_batches`: not yet released."""
+
+    batches: int
+    rows: int
+    bytes: int
+    wait_ns: int
+    window_bytes: int
+    unread_batches: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """Whose batches count for a task of a job:
+
+    ours (`won`), or those of an attempt that had committed before.
+    """
+
+    won: bool
+    partition: int
+    attempt: int
+    start_seq: int
+    end_seq: int
+    batches: int
+    rows: int
+    bytes: int
+    instance: str
+
+
+def open_writer(
+    address: str,
+    schema: Any,
+    partitions: int | None = None,
+    retain: Retain | None = None,
+    linger: float | str | None = None,
+    *,
+    readers: int | None = None,
+    role: Role | None = None,
+    buffer_bytes: int | str | None = None,
+    window_bytes: int | str | None = None,
+    staging_bytes: int | str | None = None,
+    timeout: float | str | None = None,
+    delivery: Delivery | None = None,
+    job: str | None = None,
+    task: int = 0,
+    job_tasks: int = 0,
+    attempt: int = 0,
+    epoch: int = 0,
+) -> StreamWriter:
+    """Open a writer of the stream at `address`. Start order does not matter.
+
+    schema: a pyarrow.Schema, or anything with __arrow_c_schema__. The first producer declares the stream; a
+        later one must bring the same names and types.
+    partitions, retain, readers: of the stream, where this writer is the first to declare it. Defaults: 1;
+        `until_acked` by `readers` (1) reader names, or `all` until the endpoint closes, or `none`: until the
+        readers present have passed it.
+    linger: seconds that `close` waits until everything was consumed; None is no limit.
+    role: `auto` connects if somebody listens and binds otherwise; `server` binds; `client` goes on trying.
+    buffer_bytes: of one block; larger batches are split by rows (default 4 MiB).
+    window_bytes: memory for batches that are not yet released (default 64 MiB, or the address's buffers times
+        buffer_bytes); `write` waits when it is full.
+    staging_bytes: beyond the window, for batches that are not yet committed (default 1 GiB).
+    timeout: seconds that the opening and each wait for room may take; None is no limit.
+    delivery: when batches become visible: `live`, at once (the default); `task`, with `commit()`; `job`.
+    job, task, attempt, epoch: this writer is attempt `attempt` of task `task` of a job, whose writers count
+        as one producer; its batches go to partition task mod partitions. With job_tasks the job ends when
+        that many tasks have committed.
+    Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
+    AddressError, SchemaError (naming the field and both types), TimeoutError, VersionError.
+    """
+    return StreamWriter(
+        address,
+        schema,
+        partitions=partitions,
+        retain=retain,
+        linger=linger,
+        readers=readers,
+        role=role,
+        buffer_bytes=buffer_bytes,
+        window_bytes=window_bytes,
+        staging_bytes=staging_bytes,
+        timeout=timeout,
+        delivery=delivery,
+        job=job,
+        task=task,
+        job_tasks=job_tasks,
+        attempt=attempt,
+        epoch=epoch,
+    )
+
+
+class StreamWriter:
+    """A producer of a stream; made by `open_writer`, whose arguments it takes. Threads take turns."""
+
+    def __init__(
+        self,
+        address: str,
+        schema: Any,
+        *,
+        partitions: int | None = None,
+        retain: Retain | None = None,
+        linger: float | str | None = None,
+        readers: int | None = None,
+        role: Role | None = None,
+        buffer_bytes: int | str | None = None,
+        window_bytes: int | str | None = None,
+        staging_bytes: int | str | None = None,
+        timeout: float | str | None = None,
+        delivery: Delivery | None = None,
+        job: str | None = None,
+        task: int = 0,
+        job_tasks: int = 0,
+        attempt: int = 0,
+        epoch: int = 0,
+    ) -> None:
+        parsed = parse_address(address)
+
+        def setting(key: str, argument: Any, default: Any) -> Any:
+            return resolve(parsed, "stream", key, argument, default)
+
+        self._address = parsed.text
+        self._timeout: float | None = setting("timeout", timeout, None)
+        self._linger: float | None = setting("linger", linger, None)
+        self._role: str = setting("role", role, "auto")
+        self._buffer_bytes: int = setting("buffer_bytes", buffer_bytes, BUFFER_BYTES)
+        buffers = setting("buffers", None, None)
+        by_buffers = None if buffers is None else buffers * self._buffer_bytes
+        window = window_bytes if window_bytes is not None or "window_bytes" in parsed.options else by_buffers
+        self._window_bytes: int = setting("window_bytes", window, max(WINDOW_BYTES, 2 * self._buffer_bytes))
+        self._job = job
+        self._written = 0
+        self._next_partition = 0
+        self._committed = False
+        self._aborted = False
+        self._blueprint: Blueprint | None = None
+        self.waiter = Waiter(f"lwmq writer {self._address}")
+        declared = as_schema(schema)
+        Encoder(declared)  # what pyarrow cannot write fails here, before anybody hears of the stream
+
+        options = sized("lwmq_writer_options")
+        options.role = ROLES[self._role]
+        options.partitions = setting("partitions", partitions, 0)
+        options.retain = RETAINS[setting("retain", retain, "until_acked")]
+        options.readers = setting("readers", readers, 0)
+        options.delivery = DELIVERIES[setting("delivery", delivery, "live")]
+        options.timeout_ms = max(1, milliseconds(self._timeout))
+        options.buffer_bytes = self._buffer_bytes
+        options.window_bytes = self._window_bytes
+        options.staging_bytes = setting("staging_bytes", staging_bytes, 0)
+        job_name = None if job is None else ffi.new("char[]", job.encode())
+        if job_name is not None:
+            options.job = job_name
+            options.task, options.job_tasks, options.attempt, options.epoch = task, job_tasks, attempt, epoch
+        bytes_ = write_schema(declared)
+        out = ffi.new("lwmq_writer **")
+        status = lib.LWMQ_E_INTERRUPTED
+        while status == lib.LWMQ_E_INTERRUPTED:
+            status = lib.lwmq_writer_open(
+                self._address.encode(), ffi.from_buffer(bytes_), len(bytes_), options, out
+            )
+        if status == lib.LWMQ_E_TIMED_OUT:
+            raise_status(status, text_of() or f"nobody served {self._address} within {self._timeout} s")
+        check(status)
+        self._handle = Handle(out[0], lib.lwmq_writer_destroy, f"writer of {self._address}")
+        self._schema, self._partitions = self._declared()
+        try:
+            compare(declared, self._schema, self._address)
+            self._encoder = Encoder(self._schema)
+        except errors.SchemaError as exc:
+            self.abort(str(exc)) if job is not None else self._leave()
+            raise
+        self._compact = any(has_view(field.type) for field in self._schema)
+
+    def _declared(self) -> tuple[pa.Schema, int]:
+        """The schema and the partitions that the stream was declared with."""
+        data, size, partitions = ffi.new("const void **"), ffi.new("uint64_t *"), ffi.new("uint32_t *")
+        check(lib.lwmq_writer_schema(self._handle.pointer, data, size, partitions))
+        return read_schema(bytes(ffi.buffer(data[0], size[0]))), int(partitions[0])
+
+    def _leave(self) -> None:
+        """Leave a stream that we wrote nothing to, as a producer that has ended."""
+        lib.lwmq_writer_close(self._handle.pointer, 0)
+        self._handle.destroy()
+
+    # ---- Batches
+
+    def write(self, data: Any, partition: int | None = None) -> int:
+        """Write a RecordBatch, a Table, or anything with __arrow_c_stream__ or __arrow_c_array__. Returns the
+        rows.
+
+        partition: default 0, or, of several, one after the other, batch by batch; ignored with a job.
+        Waits for room, at most `timeout` per block: for readers to release enough. What does not fit
+        `buffer_bytes` is split by rows. The bytes are copied once, into the window.
+        SchemaError names the field and both types; MessageTooBigError: one row is larger than the window;
+        TimeoutError says who holds the room; ClosedError, PeerLostError. What was written before stays
+        written.
+        """
+        self._handle.check_open()
+        rows = 0
+        for batch in batches_of(data, self._schema, self._address):
+            self._write_batch(batch, self._choose(partition))
+            rows += batch.num_rows
+        return rows
+
+    def _choose(self, partition: int | None) -> int:
+        if partition is None:
+            chosen = self._next_partition
+            self._next_partition = (chosen + 1) % self._partitions
+            return chosen
+        if not 0 <= partition < self._partitions:
+            raise ValueError(f"partition {partition} of a stream with {self._partitions}: {self._address}")
+        return partition
+
+    def _write_batch(self, batch: pa.RecordBatch, partition: int) -> None:
+        encoded = self._encoder.encode(batch)
+        if encoded.bytes <= self._buffer_bytes:
+            self._publish(encoded, partition)
+            return
+        if self._compact:
+            batch = _compacted(batch)
+            encoded = self._encoder.encode(batch)
+        self._write_pieces(batch, encoded, partition)
+
+    def _write_pieces(self, batch: pa.RecordBatch, encoded: Encoded, partition: int) -> None:
+        """Publish `batch` in pieces of at most `buffer_bytes`, or of one row."""
+        if encoded.bytes <= self._buffer_bytes or (
+            batch.num_rows <= 1 and encoded.bytes <= self._window_bytes
+        ):
+            self._publish(encoded, partition)
+            return
+        if batch.num_rows <= 1:
+            raise errors.MessageTooBigError(
+                f"one row of {encoded.bytes} bytes does not fit the window of {self._window_bytes} bytes "
+                f"({self._address}): open the writer with a larger window_bytes"
+            )
+        pieces = min(batch.num_rows, -(-encoded.bytes // self._buffer_bytes))
+        step = -(-batch.num_rows // pieces)
+        for start in range(0, batch.num_rows, step):
+            piece = batch.slice(start, step)
+            if self._compact:
+                piece = _compacted(piece)
+            self._write_pieces(piece, self._encoder.encode(piece), partition)
+
+    def _publish(self, encoded: Encoded, partition: int) -> None:
+        block = self._allocate(encoded.bytes)
+        try:
+            encoded.place(int(ffi.cast("uintptr_t", block.data)))
+        except BaseException:
+            self._discard(block)
+            raise
+        flags = lib.LWMQ_BATCH_IPC_STREAM if encoded.is_stream else lib.LWMQ_BATCH_IPC_MESSAGE
+        self._hand_over(block, partition, encoded.bytes, encoded.rows, flags)
+
+    def allocate(
+        self, rows: int, partition: int | None = None, *, nulls: Collection[str] = ()
+    ) -> BatchBuilder:
+        """Lends a batch of `rows` rows to be filled in the window itself; `commit()` publishes it without a
+        copy.
+
+        nulls: columns that get a bitmap of validity. Waits for room as `write` does.
+        SchemaError names a field whose width is not fixed; MessageTooBigError: larger than the window can
+        hold.
+        """
+        if rows < 0:
+            raise ValueError(f"allocate of {rows} rows")
+        if self._blueprint is None:
+            self._blueprint = Blueprint(self._schema)
+        for name in nulls:
+            if name not in self._blueprint.names:
+                raise KeyError(f"no column {name!r}; there are {', '.join(self._blueprint.names)}")
+            if not self._schema.field(name).nullable:
+                raise errors.SchemaError(f"field {name!r} is not nullable in the stream {self._address}")
+        chosen = self._choose(partition)
+        end = self._blueprint.offsets(rows, nulls)[1]
+        if end > self._window_bytes:
+            raise errors.MessageTooBigError(
+                f"{rows} rows of {end} bytes do not fit the window of {self._window_bytes} bytes "
+                f"({self._address})"
+            )
+        block = self._allocate(end)
+        handle = self._handle  # kept by the memory: the window stays while NumPy arrays over it live
+        pointer = ffi.gc(ffi.cast("char *", block.data), lambda _: handle)
+        return BatchBuilder(
+            self._blueprint,
+            rows,
+            nulls,
+            memoryview(ffi.buffer(pointer, end)).cast("B"),
+            lambda size, count: self._hand_over(block, chosen, size, count, lib.LWMQ_BATCH_IPC_MESSAGE),
+            lambda: self._discard(block),
+        )
+
+    def _allocate(self, size: int) -> Any:
+        block = ffi.new("lwmq_block *")
+        handle = self._handle
+        status = wait(
+            handle,
+            lambda ms: lib.lwmq_writer_allocate(handle.pointer, size, ms, block),
+            self._timeout,
+            notice=lambda text: _log.info("write to %s waits for room: %s", self._address, text),
+        )
+        if status == lib.LWMQ_OK:
+            return block
+        if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):
+            why = text_of()
+            raise errors.TimeoutError(
+                f"no room for {size} bytes within {self._timeout} s on {self._address}"
+                + (f": {why}" if why else ""),
+                status=status,
+            )
+        raise_status(status)
+        raise AssertionError  # not reached
+
+    def _hand_over(self, block: Any, partition: int, size: int, rows: int, flags: int) -> None:
+        handle = self._handle
+        handle.check_open()
+        with handle.turn:
+            handle.check_open()
+            check(lib.lwmq_writer_publish(handle.pointer, block, partition, size, rows, flags))
+        self._written += 1
+
+    def _discard(self, block: Any) -> None:
+        handle = self._handle
+        if handle.closed:
+            return  # the window went with the writer
+        with handle.turn:
+            if not handle.closed:
+                lib.lwmq_writer_discard(handle.pointer, block)
+
+    # ---- The end
+
+    def commit(self, timeout: float | None = None) -> CommitResult:
+        """With a job or delivery `task`:
+
+        commit what was written; the first attempt of (job, epoch, task) wins.
+        """
+        raw = sized("lwmq_commit_result")
+        handle = self._handle
+        limit = self._timeout if timeout is None else timeout
+        status = wait(handle, lambda ms: lib.lwmq_writer_commit(handle.pointer, ms, raw), limit)
+        if status == lib.LWMQ_E_TIMED_OUT:
+            raise errors.TimeoutError(
+                f"the endpoint of {self._address} did not answer the commit within {limit} s"
+            )
+        check(status)
+        self._committed = True
+        fields = fields_of(raw)
+        won = bool(fields.pop("won"))
+        return CommitResult(won=won, **fields, instance=bytes(ffi.buffer(raw.instance)).hex())
+
+    def abort(self, reason: str = "") -> None:
+        """Give up: what is not committed is dropped, and readers get AbortedError with `reason`.
+
+        Never waits.
+        """
+        if not self._handle.begin_close():
+            return
+        with self._handle.turn:
+            try:
+                check(
+                    lib.lwmq_writer_abort(
+                        self._handle.pointer, reason.encode("utf-8", "replace").replace(b"\0", b" ")
+                    )
+                )
+                self._aborted = True
+            finally:
+                self._handle.destroy()
+
+    def close(self, linger: float | str | None = None) -> None:
+        """End this producer; waits until everything it wrote was consumed, at most `linger` seconds.
+
+        TimeoutError has the number of batches that were not consumed; they stay readable for as long as the
+        endpoint lives. After 5 s of waiting, the logger `lwmq_spark` says what for. A task of a job does not
+        wait. Twice is once.
+        """
+        handle = self._handle
+        if handle.closed:
+            return
+        limit = self._linger if linger is None else parse_duration(linger)
+        started = time.monotonic()
+        status = wait(
+            handle,
+            lambda ms: lib.lwmq_writer_close(handle.pointer, ms),
+            limit,
+            notice=lambda text: _log.warning("close of %s waits: %s", self._address, text),
+        )
+        text = text_of() if status != lib.LWMQ_OK else ""
+        if not handle.begin_close():
+            return
+        with handle.turn:
+            handle.destroy()
+        if status == lib.LWMQ_E_TIMED_OUT:
+            waited = time.monotonic() - started
+            raise errors.TimeoutError(
+                f"{text or 'not everything was consumed'} (close of {self._address} waited {waited:.1f} s)",
+                status=status,
+            )
+        if status != lib.LWMQ_OK:
+            raise_status(status, text)
+
+    def __enter__(self) -> StreamWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            try:
+                self.abort(f"{kind.__name__}: {exc}")
+            except errors.LwmqError as trouble:
+                _log.warning("abort of %s: %s", self._address, trouble)
+            return
+        if self._job is not None and not self._committed and not self._handle.closed:
+            self.commit()
+        self.close()
+
+    # ---- State
+
+    @property
+    def schema(self) -> pa.Schema:
+        """As the stream was declared."""
+        return self._schema
+
+    @property
+    def partitions(self) -> int:
+        """As the stream was declared."""
+        return self._partitions
+
+    @property
+    def address(self) -> str:
+        """Without its options."""
+        return self._address
+
+    @property
+    def closed(self) -> bool:
+        return self._handle.closed
+
+    @property
+    def statistics(self) -> WriterStatistics:
+        """Counters of this writer. ClosedError after close."""
+        raw = sized("lwmq_writer_statistics")
+        self._handle.check_open()
+        with self._handle.turn:
+            self._handle.check_open()
+            check(lib.lwmq_writer_query(self._handle.pointer, raw))
+        return WriterStatistics(**fields_of(raw))
+
+    def __repr__(self) -> str:
+        state = "aborted" if self._aborted else "closed" if self.closed else "open"
+        job = f", task of job {self._job!r}" if self._job else ""
+        return (
+            f"<StreamWriter {self._address} {state}, {self._partitions} partitions, "
+            f"{len(self._schema)} fields, {self._written} batches written{job}>"
+        )
+
+
+def _compacted(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """`batch` with the bytes of its text and binary views limited to what the views show."""
+    widths: dict[pa.DataType, pa.DataType] = {
+        pa.string_view(): pa.large_string(),
+        pa.binary_view(): pa.large_binary(),
+    }
+    arrays = [
+        column.cast(widths[column.type]).cast(column.type) if column.type in widths else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)

@@ -1,0 +1,524 @@
+"""Channels: a conversation with one peer, in messages or in raw buffers.
+
+    with lwmq_spark.Channel("ipc://orders") as channel:
+        orders = channel.send_queue()
+        orders.post(b"buy 100")
+        answer = channel.receive(timeout=1.0)
+
+A channel may be used by several threads. Each send queue and the receiving side serve one thread at a time,
+in the order they come; sides do not wait for each other. `post` never waits: the queue is unbounded.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal
+
+from lwmq_spark import errors
+from lwmq_spark._ffi import (
+    Handle,
+    Turn,
+    Waiter,
+    check,
+    ffi,
+    fields_of,
+    lib,
+    milliseconds,
+    raise_status,
+    sized,
+    wait,
+)
+from lwmq_spark.message import Message, frames_of
+from lwmq_spark.options import ROLES, Role, parse_address, parse_duration, resolve
+
+LINGER_S = 5.0  # of close(), where neither argument nor address nor conf says otherwise
+
+
+class Priority(enum.IntEnum):
+    """Of a send queue, never of a message: which queue is collected from first."""
+
+    TIME_CRITICAL = 1
+    HIGHEST = 2
+    ABOVE_NORMAL = 3
+    NORMAL = 4
+    BELOW_NORMAL = 5
+    LOWEST = 6
+    IDLE = 7
+
+
+KINDS: dict[str, int] = {"mono_unbounded": lib.LWMQ_QUEUE_MONO_UNBOUNDED}
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelStatistics:
+    """Counters since the channel was made. `messages_lost`: shipped and not seen read when a peer was lost.
+
+    `shipped_full` and `shipped_idle` say why buffers were closed: no room left, or nothing left to put in.
+    """
+
+    connected: bool
+    is_server: bool
+    messages_posted: int
+    messages_shipped: int
+    messages_received: int
+    messages_lost: int
+    buffers_shipped: int
+    shipped_full: int
+    shipped_idle: int
+    bytes_shipped: int
+    bytes_received: int
+    peers_lost: int
+    buffers_free: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an address allows. `buffers_max` counts both directions together."""
+
+    buffer_bytes_max: int
+    buffers_max: int
+    inline_bytes_max: int
+    frames_max: int
+    can_send: bool
+    can_receive: bool
+    can_multicast: bool
+    can_share_window: bool
+    is_reliable: bool
+    is_ordered: bool
+
+
+def limits(address: str) -> Limits:
+    """What `address` allows, before it is opened. Never waits. AddressError: no provider takes it."""
+    raw = sized("lwmq_limits")
+    check(lib.lwmq_query_limits(parse_address(address).text.encode(), raw))
+    flags = int(raw.capabilities)
+    return Limits(
+        buffer_bytes_max=int(raw.buffer_bytes_max),
+        buffers_max=int(raw.buffers_max),
+        inline_bytes_max=int(raw.inline_bytes_max),
+        frames_max=int(raw.frames_max),
+        can_send=bool(flags & lib.LWMQ_CAN_SEND),
+        can_receive=bool(flags & lib.LWMQ_CAN_RECEIVE),
+        can_multicast=bool(flags & lib.LWMQ_CAN_MULTICAST),
+        can_share_window=bool(flags & lib.LWMQ_CAN_SHARE_WINDOW),
+        is_reliable=bool(flags & lib.LWMQ_IS_RELIABLE),
+        is_ordered=bool(flags & lib.LWMQ_IS_ORDERED),
+    )
+
+
+def providers() -> list[str]:
+    """Names of the providers that are registered in this process."""
+    names: list[str] = []
+    while (name := lib.lwmq_provider_name(len(names))) != ffi.NULL:
+        names.append(ffi.string(name).decode())
+    return names
+
+
+class Channel:
+    """A conversation with one peer. Opened when made; `with` closes it."""
+
+    def __init__(
+        self,
+        address: str,
+        role: Role | None = None,
+        *,
+        buffer_bytes: int | str | None = None,
+        buffers: int | tuple[int, int] | None = None,
+        retry: float | str | None = None,
+        raw: bool | None = None,
+        linger: float | None = None,
+    ) -> None:
+        """Binds `address` or begins to connect; does not wait for the peer.
+
+        role: `auto` connects if somebody listens and binds otherwise; `server` binds; `client` goes on
+        trying.
+        buffer_bytes: of each transport buffer (default 64 KiB), and so the largest message.
+        buffers: per direction (default 8), or (send, receive).
+        retry: seconds between attempts to connect (default 0.1).
+        raw: buffers by `get_buffer` and `receive_buffer` instead of messages.
+        linger: seconds that `close` waits until the peer has read what was posted (default 5).
+        Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
+        AddressError: malformed, no such scheme, or bound by somebody else.
+        """
+        parsed = parse_address(address)
+
+        def setting(key: str, argument: Any, default: Any) -> Any:
+            return resolve(parsed, "channel", key, argument, default)
+
+        self._address = parsed.text
+        self._role: str = setting("role", role, "auto")
+        self._linger: float | None = setting("linger", linger, LINGER_S)
+        self._raw: bool = setting("raw", raw, False)
+        options = sized("lwmq_channel_options")
+        options.buffer_bytes = setting("buffer_bytes", buffer_bytes, 0)
+        if isinstance(buffers, tuple):
+            options.buffers_send, options.buffers_receive = buffers
+        else:
+            options.buffers_send = options.buffers_receive = setting("buffers", buffers, 0)
+        options.retry_ms = milliseconds(setting("retry", retry, 0.0))
+        options.raw = self._raw
+
+        out = ffi.new("lwmq_channel **")
+        check(lib.lwmq_channel_create(self._address.encode(), options, out))
+        # Buffers of a raw channel lie in its window: each view of one holds this pointer, and the last
+        # destroys.
+        pointer = ffi.gc(out[0], lib.lwmq_channel_destroy)
+        self._handle = Handle(pointer, lambda _: None, f"channel on {self._address}")
+        del pointer
+        self._receiving = Turn()
+        self._shipping = Turn()  # raw sends
+        self._queues: list[SendQueue] = []
+        self.waiter = Waiter(f"lwmq {self._address}")
+        check(lib.lwmq_channel_open(self._handle.pointer, ROLES[self._role]))
+
+    # ---- Messages
+
+    def send_queue(
+        self,
+        kind: Literal["mono_unbounded"] = "mono_unbounded",
+        priority: Priority = Priority.NORMAL,
+    ) -> SendQueue:
+        """Add a send queue; it lives as long as the channel. ValueError: no such kind or priority."""
+        if kind not in KINDS:
+            raise ValueError(f"kind {kind!r} is none of {', '.join(KINDS)}")
+        options = sized("lwmq_send_queue_options")
+        options.kind, options.priority = KINDS[kind], Priority(priority)
+        self._handle.check_open()
+        out = ffi.new("lwmq_send_queue **")
+        with self._handle.turn:
+            self._handle.check_open()
+            check(lib.lwmq_channel_add_send_queue(self._handle.pointer, options, out))
+            queue = SendQueue(self, out[0], kind, Priority(priority))
+            self._queues.append(queue)
+        return queue
+
+    def receive(self, timeout: float | None = None) -> Message:
+        """The next message; waits at most `timeout` seconds, None without limit.
+
+        After the loss of the peer, what was committed comes first, then PeerLostError once; a new peer may
+        follow. TimeoutError, ClosedError (closed by us or by the peer, in order), CorruptError, VersionError.
+        """
+        out = ffi.new("lwmq_message **")
+        status = wait(
+            self._handle,
+            lambda ms: lib.lwmq_channel_receive(self._handle.pointer, ms, out),
+            timeout,
+            turn=self._receiving,
+        )
+        if status == lib.LWMQ_OK:
+            return Message.adopt(out[0])
+        if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
+            raise errors.TimeoutError(f"no message within {timeout} s on {self._address}", status=status)
+        raise_status(status)
+        raise AssertionError  # not reached
+
+    def try_receive(self) -> Message | None:
+        """The next message if one is there. Never waits."""
+        try:
+            return self.receive(0)
+        except errors.TimeoutError:
+            return None
+
+    def __iter__(self) -> Iterator[Message]:
+        """Messages as they come, until the channel is closed in order."""
+        while True:
+            try:
+                message = self.receive()
+            except errors.ClosedError:
+                return
+            yield message
+            del message  # held no longer than the caller does
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        """As `for`, in asyncio; one task at a time. A message is not lost when the task is cancelled."""
+        while True:
+            try:
+                message = await self.receive_async()
+            except errors.ClosedError:
+                return
+            yield message
+            del message
+
+    async def receive_async(self) -> Message:
+        """Await the next message.
+
+        One task at a time; when that one is cancelled, the next call gets the message.
+        """
+        return await self.waiter.run(self.receive, resume=True)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until everything posted so far was shipped. TimeoutError when that takes longer."""
+        status = wait(
+            self._handle,
+            lambda ms: lib.lwmq_channel_flush(self._handle.pointer, ms),
+            timeout,
+            turn=self._shipping,
+        )
+        if status == lib.LWMQ_E_TIMED_OUT:
+            raise errors.TimeoutError(f"not everything was shipped within {timeout} s on {self._address}")
+        check(status)
+
+    def wait_connected(self, timeout: float | None = None) -> None:
+        """Wait until a peer is there. TimeoutError when nobody comes."""
+        status = wait(
+            self._handle,
+            lambda ms: lib.lwmq_channel_wait_connected(self._handle.pointer, ms),
+            timeout,
+        )
+        if status == lib.LWMQ_E_TIMED_OUT:
+            raise errors.TimeoutError(f"no peer came to {self._address} within {timeout} s", status=status)
+        check(status)
+
+    # ---- Raw buffers
+
+    def get_buffer(self, timeout: float | None = None) -> SendBuffer:
+        """Lends a free send buffer of a raw channel.
+
+        Waits only while none is free. TimeoutError when none gets free.
+        """
+        raw = ffi.new("lwmq_buffer *")
+        status = wait(
+            self._handle,
+            lambda ms: lib.lwmq_raw_get_buffer(self._handle.pointer, ms, raw),
+            timeout,
+            turn=self._shipping,
+        )
+        if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):
+            raise errors.TimeoutError(f"no send buffer got free within {timeout} s on {self._address}")
+        check(status)
+        return SendBuffer(self, raw)
+
+    def receive_buffer(self, timeout: float | None = None) -> ReceiveBuffer:
+        """Lends the next buffer of a raw channel.
+
+        Waits at most `timeout` seconds. TimeoutError when none comes.
+        """
+        raw = ffi.new("lwmq_buffer *")
+        status = wait(
+            self._handle,
+            lambda ms: lib.lwmq_raw_receive_buffer(self._handle.pointer, ms, raw),
+            timeout,
+            turn=self._receiving,
+        )
+        if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
+            raise errors.TimeoutError(f"no buffer came within {timeout} s on {self._address}")
+        check(status)
+        return ReceiveBuffer(self, raw)
+
+    # ---- State
+
+    @property
+    def address(self) -> str:
+        """Without its options."""
+        return self._address
+
+    @property
+    def role(self) -> str:
+        """As asked for; `statistics().is_server` says what `auto` became."""
+        return self._role
+
+    @property
+    def closed(self) -> bool:
+        return self._handle.closed
+
+    def statistics(self) -> ChannelStatistics:
+        """Counters of this channel. ClosedError after close."""
+        self._handle.check_open()
+        raw = sized("lwmq_channel_statistics")
+        with self._handle.turn:
+            self._handle.check_open()
+            check(lib.lwmq_channel_query(self._handle.pointer, raw))
+        fields = fields_of(raw)
+        return ChannelStatistics(
+            connected=bool(fields.pop("connected")), is_server=bool(fields.pop("is_server")), **fields
+        )
+
+    def close(self, linger: float | None = None) -> None:
+        """Wait at most `linger` seconds until the peer has read what was posted, then close. Twice is once.
+
+        TimeoutError has the number of messages that were dropped. Messages received live on.
+        """
+        if not self._handle.begin_close():
+            return
+        seconds = self._linger if linger is None else parse_duration(linger)
+        with ExitStack() as sides:
+            for turn in (
+                self._handle.turn,
+                self._receiving,
+                self._shipping,
+                *(q._turn for q in self._queues),
+            ):
+                sides.enter_context(turn)
+            try:
+                status = lib.lwmq_channel_close(self._handle.pointer, milliseconds(seconds))
+                while status == lib.LWMQ_E_INTERRUPTED:
+                    status = lib.lwmq_channel_close(self._handle.pointer, milliseconds(seconds))
+                if status == lib.LWMQ_E_TIMED_OUT:
+                    raise_status(status)
+                if status != lib.LWMQ_E_CLOSED:  # the peer may have closed first
+                    check(status)
+            finally:
+                self._handle.destroy()
+
+    def __enter__(self) -> Channel:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+            return
+        with suppress(errors.LwmqError):  # what was dropped is nothing beside the exception that is under way
+            self.close(linger=0)
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return f"<Channel {self._address} closed>"
+        state = self.statistics()
+        side = "server" if state.is_server else "client"
+        peer = "connected" if state.connected else "waiting for a peer"
+        kind = "raw " if self._raw else ""
+        return (
+            f"<Channel {self._address} {kind}{side}, {peer}, "
+            f"{state.messages_posted} posted, {state.messages_received} received>"
+        )
+
+
+class SendQueue:
+    """Where the application posts. Made by `Channel.send_queue`; lives as long as the channel."""
+
+    def __init__(self, channel: Channel, pointer: Any, kind: str, priority: Priority) -> None:
+        self._channel = channel
+        self._pointer = pointer
+        self._turn = Turn()
+        self.kind = kind
+        self.priority = priority
+
+    def post(self, frames: Any) -> None:
+        """Post one message: bytes or a buffer for one frame, a list of them for several, or a `Message`.
+
+        Never waits. Small frames are copied; of frames over 64 KiB the owner is kept until they were shipped.
+        MessageTooBigError: it does not fit a transport buffer; nothing was sent. ClosedError.
+        TypeError: a str.
+        """
+        handle = self._channel._handle
+        handle.check_open()
+        if type(frames) is bytes:
+            with self._turn:
+                handle.check_open()
+                status = lib.lwmq_send_queue_post_bytes(self._pointer, ffi.from_buffer(frames), len(frames))
+            check(status)
+            return
+        message = frames if isinstance(frames, Message) else Message(frames_of(frames, "post"))
+        reference = message.reference()
+        with self._turn:
+            try:
+                handle.check_open()
+                status = lib.lwmq_send_queue_post(self._pointer, reference)
+                if status != lib.LWMQ_OK:
+                    raise_status(status)
+            finally:
+                lib.lwmq_message_destroy(reference[0])  # NULL when it was taken
+
+    def __repr__(self) -> str:
+        return f"<SendQueue {self.kind} {self.priority.name} of {self._channel.address}>"
+
+
+class _RawBuffer:
+    """What send and receive buffers share: the native buffer, and views that hold the channel's window."""
+
+    def __init__(self, channel: Channel, raw: Any) -> None:
+        self._channel = channel
+        self._window = channel._handle.pointer
+        self._raw: Any = raw
+        self._data: memoryview | None = None
+
+    def _view(self, writable: bool) -> memoryview:
+        if self._raw is None:
+            raise errors.ClosedError(f"the buffer of {self._channel.address} was given back")
+        if self._data is None:
+            window = self._window
+            pointer = ffi.gc(ffi.cast("char *", self._raw.data), lambda _: window)
+            view = memoryview(ffi.buffer(pointer, self._raw.bytes))
+            self._data = view.cast("B") if writable else view.cast("B").toreadonly()
+        return self._data
+
+    def _take(self) -> Any:
+        """The native buffer, for the call that gives it back."""
+        if self._raw is None:
+            raise errors.ClosedError(f"the buffer of {self._channel.address} was given back already")
+        raw, self._raw, self._data = self._raw, None, None
+        return raw
+
+    def __len__(self) -> int:
+        return 0 if self._raw is None else int(self._raw.bytes)
+
+    def __repr__(self) -> str:
+        state = "given back" if self._raw is None else f"{len(self)} bytes"
+        return f"<{type(self).__name__} of {self._channel.address}, {state}>"
+
+
+class SendBuffer(_RawBuffer):
+    """A free buffer: fill `data`, then `send(used)`. Leaving `with` without sending gives it back unsent."""
+
+    @property
+    def data(self) -> memoryview:
+        """Writable; in the window itself. Not to be written to after `send`."""
+        return self._view(writable=True)
+
+    def send(self, used_bytes: int | None = None) -> None:
+        """Send its first `used_bytes` bytes, all by default. Never waits. ValueError: more than there are."""
+        if used_bytes is not None and not 0 <= used_bytes <= len(self):
+            raise ValueError(f"cannot send {used_bytes} bytes of a buffer of {len(self)}")
+        handle = self._channel._handle
+        handle.check_open()
+        with self._channel._shipping:
+            handle.check_open()
+            raw = self._take()
+            if used_bytes is not None:
+                raw.bytes = used_bytes
+            check(lib.lwmq_raw_send_buffer(handle.pointer, raw))
+
+    def abandon(self) -> None:
+        """Give the buffer back unsent."""
+        handle = self._channel._handle
+        if self._raw is None or handle.closed:
+            return
+        with self._channel._shipping:
+            if not handle.closed:
+                check(lib.lwmq_raw_abandon_buffer(handle.pointer, self._take()))
+
+    def __enter__(self) -> SendBuffer:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.abandon()
+
+
+class ReceiveBuffer(_RawBuffer):
+    """A buffer of the peer's: read `data`, then `dispose()`, in any order among buffers. `with` disposes."""
+
+    @property
+    def data(self) -> memoryview:
+        """Read-only, in the peer's window. Its bytes change after `dispose`."""
+        return self._view(writable=False)
+
+    def dispose(self) -> None:
+        """Give the buffer back to the peer. From any thread; twice is once."""
+        handle = self._channel._handle
+        if self._raw is None or handle.closed:
+            return
+        with handle.turn:
+            if not handle.closed:
+                check(lib.lwmq_raw_dispose_buffer(handle.pointer, self._take()))
+
+    def __enter__(self) -> ReceiveBuffer:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.dispose()

@@ -1,0 +1,217 @@
+"""The exception tree, and the way back to it from the text of a Spark exception.
+
+Every failure of the library is an `LwmqError`. The text says where, with which numbers, and what to do; the
+class says what kind, so that a program can tell a peer that died from a schema that does not fit:
+
+    LwmqError
+      AddressError         malformed, unknown scheme, in use
+      TimeoutError         also the builtin one: nothing was lost, the call may be repeated
+      ClosedError          closed by us or by the peer, in order; or used in a forked child
+      PeerLostError        the peer died, vanished or does not answer
+      MessageTooBigError   larger than a buffer or a window can hold
+      SchemaError          a field that is not the stream's, or that Arrow IPC cannot carry
+      AbortedError         the producer gave up after some of its batches were visible
+      DataLossError        what was asked for is no longer there
+      CorruptError         bytes from the peer that cannot be right
+      VersionError         the peer speaks another version of the protocol
+
+None of these classes crosses a Spark task result. What Spark shows is its own exception with a token such as
+`LWMQ_DATA_LOSS` in front of our text, and `error_of` turns that back.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Iterator
+from typing import ClassVar
+
+
+class LwmqError(Exception):
+    """Any failure of the library.
+
+    `token` is how Spark exceptions name the class; `status` is the C status, or 0.
+    """
+
+    token: ClassVar[str] = "LWMQ_ERROR"
+
+    def __init__(self, text: str = "", *, status: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class AddressError(LwmqError):
+    """An address that is malformed, whose scheme nobody serves, or that somebody else has bound."""
+
+    token = "LWMQ_ADDRESS"
+
+
+class TimeoutError(LwmqError, builtins.TimeoutError):
+    """The time is over. Nothing was lost; the call may be repeated."""
+
+    token = "LWMQ_TIMEOUT"
+
+
+class ClosedError(LwmqError):
+    """Closed by us or by the peer, in order; or used in a forked child."""
+
+    token = "LWMQ_CLOSED"
+
+
+class PeerLostError(LwmqError):
+    """The peer died, vanished, or lives and does not answer."""
+
+    token = "LWMQ_PEER_LOST"
+
+
+class MessageTooBigError(LwmqError):
+    """A message larger than a buffer, or a row larger than a window."""
+
+    token = "LWMQ_MESSAGE_TOO_BIG"
+
+
+class SchemaError(LwmqError):
+    """A field that is not what the stream declares, or that Arrow IPC cannot carry.
+
+    Names the field and the types.
+    """
+
+    token = "LWMQ_SCHEMA"
+
+
+class AbortedError(LwmqError):
+    """The producer gave up after some of its batches were visible. Comes after them."""
+
+    token = "LWMQ_ABORTED"
+
+
+class DataLossError(LwmqError):
+    """The batches asked for were released, or belong to an older generation of the stream."""
+
+    token = "LWMQ_DATA_LOSS"
+
+
+class CorruptError(LwmqError):
+    """Bytes from the peer that cannot be right."""
+
+    token = "LWMQ_CORRUPT"
+
+
+class VersionError(LwmqError):
+    """The peer speaks another version of the protocol."""
+
+    token = "LWMQ_VERSION"
+
+
+TREE: tuple[type[LwmqError], ...] = (
+    AddressError,
+    TimeoutError,
+    ClosedError,
+    PeerLostError,
+    MessageTooBigError,
+    SchemaError,
+    AbortedError,
+    DataLossError,
+    CorruptError,
+    VersionError,
+)
+
+# What follows `LWMQ_` or `LWMQ_E_` in a text. Besides the tokens of the tree, the names of C statuses,
+# because
+# an exception of the JVM may carry either.
+_CLASS_OF: dict[str, type[LwmqError]] = {
+    **{cls.token.removeprefix("LWMQ_"): cls for cls in TREE},
+    "TIMED_OUT": TimeoutError,
+    "TOO_BIG": MessageTooBigError,
+    "STALLED": PeerLostError,
+    "ERROR": LwmqError,
+    "INVALID": LwmqError,
+    "NO_MEMORY": LwmqError,
+    "DENIED": LwmqError,
+    "UNSUPPORTED": LwmqError,
+    "SYSTEM": LwmqError,
+}
+_TOKEN = re.compile(
+    r"\bLWMQ_(?:E_)?(?P<kind>"
+    + "|".join(sorted(_CLASS_OF, key=len, reverse=True))
+    + r")\b\]?[: ]*(?P<text>[^\n]*)"
+)
+# A Python worker's traceback, as Spark shows it: the class by name instead of the token.
+_TRACEBACK = re.compile(
+    r"\blwmq_spark\.errors\.(?P<kind>LwmqError|"
+    + "|".join(c.__name__ for c in TREE)
+    + r")(?:: (?P<text>[^\n]*))?"
+)
+
+
+def error_of(exc: BaseException | str) -> LwmqError | None:
+    """The `LwmqError` behind an exception of Spark, or None.
+
+    Takes what classic Spark (py4j), Spark Connect and Python workers raise, with their causes, or a text. The
+    result has `exc` as its `__cause__`; an `LwmqError` comes back as it is.
+    """
+    if isinstance(exc, str):
+        return _parse(exc)
+    for link in _causes(exc):
+        if isinstance(link, LwmqError):
+            return link
+        for text in _texts(link):
+            found = _parse(text)
+            if found is not None:
+                found.__cause__ = exc
+                return found
+    return None
+
+
+def _parse(text: str) -> LwmqError | None:
+    token, trace = _TOKEN.search(text), _TRACEBACK.search(text)
+    if token is not None and (trace is None or token.start() < trace.start()):
+        return _CLASS_OF[token["kind"]](token["text"].strip())
+    if trace is not None:
+        classes: dict[str, type[LwmqError]] = {"LwmqError": LwmqError, **{c.__name__: c for c in TREE}}
+        return classes[trace["kind"]]((trace["text"] or "").strip())
+    return None
+
+
+def _causes(exc: BaseException) -> Iterator[BaseException]:
+    """`exc`, then what it was raised from, each once."""
+    seen: set[int] = set()
+    link: BaseException | None = exc
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        yield link
+        link = link.__cause__ or link.__context__
+
+
+def _texts(exc: BaseException) -> Iterator[str]:
+    """Everywhere that Spark's exceptions keep text: the message, then the JVM's stack with its causes."""
+    yield str(exc)
+    for name in ("getMessage", "getStackTrace"):
+        method = getattr(exc, name, None)
+        if callable(method):
+            try:
+                value = method()
+            except Exception:  # a gateway that is gone must not hide the exception we were asked about
+                continue
+            if isinstance(value, str):
+                yield value
+            elif isinstance(value, (list, tuple)):
+                yield "\n".join(map(str, value))
+    for name in ("_desc", "_message", "_stackTrace", "_stacktrace", "java_exception"):
+        value = getattr(exc, name, None)
+        if isinstance(value, str):
+            yield value
+        elif name == "java_exception" and value is not None:
+            yield from _java_texts(value)
+
+
+def _java_texts(throwable: object) -> Iterator[str]:
+    """`toString()` of a py4j throwable and of its causes, at most 20 deep."""
+    for _ in range(20):
+        if throwable is None:
+            return
+        try:
+            yield str(throwable.toString())  # type: ignore[attr-defined]
+            throwable = throwable.getCause()  # type: ignore[attr-defined]
+        except Exception:  # not a throwable, or the gateway is gone
+            return

@@ -1,0 +1,186 @@
+"""Messages: one or more frames, sent whole or not at all.
+
+A `Message` is built once and may be posted any number of times, to any channels; posting adds a reference,
+not a copy. A frame is a read-only `memoryview` that keeps its message alive: a frame may outlive the
+`Message` object and the channel that it came from.
+
+Frames up to `COPY_BYTES_MAX` are copied into the message. Larger ones stay where they are, and the object
+that owns them is kept until the last message that shows them is gone; who changes such a buffer meanwhile
+changes the message.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+from lwmq_spark._ffi import check, ffi, lib
+
+COPY_BYTES_MAX = 64 * 1024
+
+Frame: TypeAlias = memoryview
+"""One piece of a message: a read-only memoryview that keeps its message alive."""
+
+
+class Message:
+    """Frames that travel together. `Message([b"head", view])` builds one; `Channel.receive` returns one.
+
+    Behaves as a sequence of frames: `len(m)`, `m[0]`, `for frame in m`. Safe to share between threads.
+    """
+
+    __slots__ = ("__weakref__", "_handle")
+
+    def __init__(self, frames: Any = ()) -> None:
+        """`frames`: bytes or any contiguous buffer for one frame, or an iterable of such.
+
+        TypeError for a str.
+        """
+        parts = frames_of(frames, "Message")
+        out = ffi.new("lwmq_message **")
+        check(lib.lwmq_message_create(len(parts), out))
+        self._handle = ffi.gc(out[0], lib.lwmq_message_destroy)
+        for part in parts:
+            _append(self._handle, part)
+
+    @classmethod
+    def adopt(cls, pointer: Any) -> Message:
+        """Takes a native message."""
+        message = cls.__new__(cls)
+        message._handle = ffi.gc(pointer, lib.lwmq_message_destroy)
+        return message
+
+    def reference(self) -> Any:
+        """A second native handle on the same frames, for who takes one (lwmq_send_queue_post)."""
+        out = ffi.new("lwmq_message **")
+        check(lib.lwmq_message_reference(self._handle, out))
+        return out
+
+    def __len__(self) -> int:
+        return int(lib.lwmq_message_frame_count(self._handle))
+
+    def __getitem__(self, index: int) -> Frame:
+        count = len(self)
+        if not -count <= index < count:
+            raise IndexError(f"frame {index} of a message of {count}")
+        data, size = ffi.new("const void **"), ffi.new("uint64_t *")
+        check(lib.lwmq_message_frame(self._handle, index % count, data, size))
+        if size[0] == 0:
+            return memoryview(b"")
+        handle = self._handle
+        # The view holds this pointer, and the pointer's destructor holds the message.
+        pointer = ffi.gc(ffi.cast("char *", data[0]), lambda _: handle)
+        return memoryview(ffi.buffer(pointer, size[0])).toreadonly()
+
+    def __iter__(self) -> Iterator[Frame]:
+        return (self[index] for index in range(len(self)))
+
+    @property
+    def frames(self) -> list[Frame]:
+        """All frames, in order."""
+        return list(self)
+
+    def tobytes(self) -> bytes:
+        """A copy of all frames, one after the other."""
+        return b"".join(self)
+
+    def __bytes__(self) -> bytes:
+        return self.tobytes()
+
+    def __eq__(self, other: object) -> bool:
+        return self.frames == other.frames if isinstance(other, Message) else NotImplemented
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        frames = self.frames
+        return f"<Message of {len(frames)} frames, {sum(frame.nbytes for frame in frames)} bytes>"
+
+
+def frames_of(frames: Any, who: str) -> list[memoryview]:
+    """One buffer or an iterable of buffers as flat views. TypeError says what was meant."""
+    if isinstance(frames, str):
+        raise TypeError(f"{who}() takes bytes, not str: did you mean .encode()?")
+    try:
+        return [_flat(memoryview(frames), who)]
+    except TypeError:
+        if not isinstance(frames, Iterable):
+            raise TypeError(
+                f"{who}() takes bytes, a buffer or a list of them, not {type(frames).__name__}"
+            ) from None
+    views = []
+    for frame in frames:
+        if isinstance(frame, str):
+            raise TypeError(f"{who}() takes bytes, not str: did you mean .encode()?")
+        try:
+            views.append(_flat(memoryview(frame), who))
+        except TypeError:
+            raise TypeError(f"{who}() takes frames of bytes or buffers, not {type(frame).__name__}") from None
+    return views
+
+
+def _flat(view: memoryview, who: str) -> memoryview:
+    if not view.c_contiguous:
+        raise ValueError(f"{who}() takes contiguous buffers: copy this one first (shape {view.shape})")
+    return view.cast("B") if view.nbytes else memoryview(b"")
+
+
+def _append(handle: Any, frame: memoryview) -> None:
+    data = ffi.from_buffer("char[]", frame)
+    if frame.nbytes <= COPY_BYTES_MAX:
+        check(lib.lwmq_message_append(handle, data, frame.nbytes))
+        return
+    context = _owners.keep(data)
+    status = lib.lwmq_message_append_external(
+        handle, data, frame.nbytes, lib.lwmq_python_frame_event, context
+    )
+    if status != lib.LWMQ_OK:
+        _owners.drop(context)
+    check(status)
+
+
+class _Owners:
+    """The buffers that messages show without a copy, by the context that the library knows them under.
+
+    The library tells a release on whatever thread makes it; the C part of `_native` notes it and wakes the
+    thread here, which is Python's own.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[int, Any] = {}
+        self._next = 1
+        self._fd = -1
+
+    def keep(self, owner: Any) -> Any:
+        """Keeps `owner` until the library releases the context that is returned."""
+        with self._lock:
+            if self._fd < 0:
+                self._fd = lib.lwmq_python_release_fd()
+                if self._fd < 0:
+                    raise OSError("no descriptor for the release of external frames")
+                threading.Thread(target=self._serve, name="lwmq-frames", daemon=True).start()
+            number, self._next = self._next, self._next + 1
+            self._kept[number] = owner
+        return ffi.cast("void *", number)
+
+    def drop(self, context: Any) -> None:
+        """Forgets a context that the library did not take."""
+        with self._lock:
+            owner = self._kept.pop(int(ffi.cast("uintptr_t", context)), None)
+        del owner  # outside the lock: what it destroys may post messages of its own
+
+    @property
+    def kept_count(self) -> int:
+        """How many buffers are kept now."""
+        return len(self._kept)
+
+    def _serve(self) -> None:
+        while True:
+            os.read(self._fd, 8)
+            while (context := lib.lwmq_python_take_released()) != ffi.NULL:
+                self.drop(context)
+
+
+_owners = _Owners()

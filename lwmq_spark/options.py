@@ -1,0 +1,254 @@
+"""Addresses with options, and where a setting comes from.
+
+    ipc://flights?buffer_bytes=4MiB&buffers=16&timeout=5s
+
+What stands before `?` belongs to the provider of the scheme, which alone parses it. What follows is ours:
+`key=value` pairs. The same address may be given to writers, readers and channels; each takes the keys that
+concern it, and a key that nobody knows is an `AddressError`.
+
+A setting is looked for in this order, the first that has it wins:
+
+    1. the argument of the call
+    2. the option of the address
+    3. the environment: LWMQ_ and the key in capitals, such as LWMQ_BUFFER_BYTES=8MiB
+    4. the conf file: [stream] or [channel] of $LWMQ_CONF, else of ~/.config/lwmq/lwmq.toml
+    5. the default
+
+Sizes are written 512, 64KiB, 4MiB, 1GiB (powers of 1024) or 64KB, 4MB, 1GB (powers of 1000); durations 100ms,
+5s, 2m, 1h or a number of seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from lwmq_spark.errors import AddressError, LwmqError
+
+Role = Literal["auto", "server", "client"]
+Retain = Literal["until_acked", "all", "none"]
+Delivery = Literal["live", "task", "job"]
+
+# The numbers are those of lwmq.h (LWMQ_ROLE_*, LWMQ_RETAIN_*, LWMQ_DELIVERY_*).
+ROLES: dict[str, int] = {"auto": 0, "server": 1, "client": 2}
+RETAINS: dict[str, int] = {"until_acked": 0, "all": 1, "none": 2}
+DELIVERIES: dict[str, int] = {"live": 0, "task": 1, "job": 2}
+
+_SIZE_UNITS = {
+    "": 1,
+    "b": 1,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+    "tib": 1 << 40,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+}
+_TIME_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+
+
+def parse_size(value: object) -> int:
+    """Bytes of `4MiB`, `64KB`, `512` or an int. ValueError says what is allowed."""
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError(f"{value!r} is not a size: an int of bytes, or a text such as '4MiB'")
+    if isinstance(value, int):
+        number, unit = str(value), ""
+        if value < 0:
+            raise ValueError(f"{value} is not a size: it is negative")
+    else:
+        match = _NUMBER.fullmatch(value)
+        if match is None or match[2].lower() not in _SIZE_UNITS:
+            raise ValueError(f"{value!r} is not a size: write 512, 64KiB, 4MiB, 1GiB, 64KB, 4MB or 1GB")
+        number, unit = match[1], match[2].lower()
+    scaled = float(number) * _SIZE_UNITS[unit] if "." in number else int(number) * _SIZE_UNITS[unit]
+    if scaled != int(scaled):
+        raise ValueError(f"{value!r} is not a whole number of bytes")
+    return int(scaled)
+
+
+def parse_duration(value: object) -> float | None:
+    """Seconds of `100ms`, `5s`, `2m`, `1h` or a number; None and `forever` are no limit."""
+    if value is None or value == "forever":
+        return None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if not value >= 0:
+            raise ValueError(f"{value!r} is not a duration: it is negative")
+        return None if value == float("inf") else float(value)
+    match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
+    if match is None or match[2].lower() not in _TIME_UNITS:
+        raise ValueError(
+            f"{value!r} is not a duration: write 100ms, 5s, 2m, 1h, a number of seconds or 'forever'"
+        )
+    return float(match[1]) * _TIME_UNITS[match[2].lower()]
+
+
+def parse_count(value: object) -> int:
+    """A whole number from 0."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    if isinstance(value, str) and value.strip().isdecimal():
+        return int(value)
+    raise ValueError(f"{value!r} is not a count: a whole number from 0")
+
+
+def parse_flag(value: object) -> bool:
+    """true or false."""
+    if isinstance(value, bool):
+        return value
+    text = str(value).lower()
+    if text in ("true", "1", "yes"):
+        return True
+    if text in ("false", "0", "no"):
+        return False
+    raise ValueError(f"{value!r} is neither true nor false")
+
+
+def parse_name(value: object) -> str:
+    """A text that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{value!r} is not a name")
+    return value
+
+
+def _one_of(names: Mapping[str, int]) -> Callable[[object], str]:
+    def parse(value: object) -> str:
+        if isinstance(value, str) and value in names:
+            return value
+        raise ValueError(f"{value!r} is none of {', '.join(names)}")
+
+    return parse
+
+
+SETTINGS: dict[str, Callable[[object], Any]] = {
+    "buffer_bytes": parse_size,
+    "buffers": parse_count,
+    "window_bytes": parse_size,
+    "staging_bytes": parse_size,
+    "timeout": parse_duration,
+    "linger": parse_duration,
+    "retry": parse_duration,
+    "role": _one_of(ROLES),
+    "retain": _one_of(RETAINS),
+    "delivery": _one_of(DELIVERIES),
+    "partitions": parse_count,
+    "readers": parse_count,
+    "writers": parse_count,
+    "credit": parse_count,
+    "follow": parse_flag,
+    "raw": parse_flag,
+    "name": parse_name,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An address apart from its options. `text` is what the provider gets."""
+
+    text: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def parse_address(address: str) -> Address:
+    """Split an address from its options and read those. AddressError names the key and what is allowed."""
+    if not isinstance(address, str):
+        raise TypeError(f"an address is a str such as 'ipc://flights', not {type(address).__name__}")
+    text, mark, query = address.partition("?")
+    scheme, colon, _ = text.partition("://")
+    if not colon or not scheme:
+        hint = f": did you mean 'ipc://{text}'?" if text and ":" not in text else ""
+        raise AddressError(f"address {address!r} has no scheme{hint}")
+    if mark and not query:
+        raise AddressError(f"address {address!r} ends in '?' and names no option")
+    options: dict[str, Any] = {}
+    for pair in query.split("&") if query else ():
+        key, equals, value = pair.partition("=")
+        if key not in SETTINGS:
+            raise AddressError(f"option {key!r} of {address!r} is unknown; allowed are {', '.join(SETTINGS)}")
+        if not equals:
+            raise AddressError(f"option {key!r} of {address!r} has no value: write {key}=...")
+        if key in options:
+            raise AddressError(f"option {key!r} of {address!r} is given twice")
+        try:
+            options[key] = SETTINGS[key](value)
+        except ValueError as exc:
+            raise AddressError(f"option {key!r} of {address!r}: {exc}") from None
+    return Address(text, options)
+
+
+def resolve(
+    address: Address, section: Literal["stream", "channel"], key: str, argument: Any, default: Any
+) -> Any:
+    """The value of `key` by the order of precedence at the head of this file. An `argument` of None was not
+    given.
+
+    ValueError: the argument is none. LwmqError: what the environment or the conf file says is none.
+    """
+    parse = SETTINGS[key]
+    if argument is not None:
+        try:
+            return parse(argument)
+        except ValueError as exc:
+            raise ValueError(f"{key}: {exc}") from None
+    if key in address.options:
+        return address.options[key]
+    variable = f"LWMQ_{key.upper()}"
+    if variable in os.environ:
+        try:
+            return parse(os.environ[variable])
+        except ValueError as exc:
+            raise LwmqError(f"environment variable {variable}: {exc}") from None
+    path = conf_path()
+    if path is not None:
+        table = load_conf(path, path.stat().st_mtime_ns).get(section, {})
+        if key in table:
+            return table[key]
+    return default
+
+
+def conf_path() -> Path | None:
+    """The conf file in force:
+
+    $LWMQ_CONF (a file, or a folder with lwmq.toml), else ~/.config/lwmq/lwmq.toml.
+    """
+    named = os.environ.get("LWMQ_CONF")
+    if named:
+        path = Path(named)
+        path = path / "lwmq.toml" if path.is_dir() else path
+        if not path.is_file():
+            raise LwmqError(f"LWMQ_CONF={named}: there is no such file")
+        return path
+    base = os.environ.get("XDG_CONFIG_HOME")
+    path = (Path(base) if base else Path.home() / ".config") / "lwmq" / "lwmq.toml"
+    return path if path.is_file() else None
+
+
+@lru_cache(maxsize=4)
+def load_conf(path: Path, changed_ns: int) -> dict[str, dict[str, Any]]:
+    """The [stream] and [channel] tables of a conf file, read and checked; other tables belong to others.
+
+    `changed_ns` is the file's time, so that a changed file is read again.
+    """
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as exc:
+        raise LwmqError(f"{path}: {exc}") from None
+    checked: dict[str, dict[str, Any]] = {}
+    for section in ("stream", "channel"):
+        checked[section] = {}
+        for key, value in tables.get(section, {}).items():
+            if key not in SETTINGS:
+                raise LwmqError(f"{path}: [{section}] {key} is unknown; allowed are {', '.join(SETTINGS)}")
+            try:
+                checked[section][key] = SETTINGS[key](value)
+            except ValueError as exc:
+                raise LwmqError(f"{path}: [{section}] {key}: {exc}") from None
+    return checked
