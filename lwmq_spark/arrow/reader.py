@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from lwmq_spark import errors
 from lwmq_spark._ffi import (
+    SLICE_S,
     Handle,
     Waiter,
     check,
@@ -33,6 +34,7 @@ from lwmq_spark._ffi import (
     text_of,
     wait,
 )
+from lwmq_spark.arrow.endpoint import describe
 from lwmq_spark.arrow.lease import BatchInfo, Lease, batch_over, info_from
 from lwmq_spark.arrow.types import read_schema
 from lwmq_spark.options import ROLES, Role, parse_address, parse_duration, resolve
@@ -149,6 +151,8 @@ class StreamReader:
         options.credit = setting("credit", credit, 0)
         options.timeout_ms = max(1, milliseconds(self._timeout))
         encoded = None if self._name is None else ffi.new("char[]", self._name.encode())
+        if partitions is None and not isinstance(start, Mapping):
+            partitions = _partitions_of(self._address, start)
         ranges = _ranges(partitions, start)
         if encoded is not None:
             options.name = encoded
@@ -346,12 +350,8 @@ def _ranges(partitions: list[int] | None, start: Start | Mapping[int, Start] | N
         wanted = dict(start)
     elif partitions is not None:
         wanted = dict.fromkeys(partitions, "earliest" if start is None else start)
-    elif start is None or start == "earliest":
-        return None
     else:
-        raise ValueError(
-            f"start={start!r} needs partitions=[...], or a start per partition: {{0: {start!r}}}"
-        )
+        return None
     if not wanted:
         raise ValueError("no partition to read: partitions is empty")
     ranges = ffi.new("lwmq_range[]", len(wanted))
@@ -360,6 +360,23 @@ def _ranges(partitions: list[int] | None, start: Start | Mapping[int, Start] | N
         entry.start = _seq(first)
         entry.end = lib.LWMQ_SEQ_END
     return ranges
+
+
+def _partitions_of(address: str, start: Start | None) -> list[int] | None:
+    """The partitions that `start` is meant for; None for all, from the earliest.
+
+    A stream that is not there yet has its latest where it begins.
+    """
+    if start is None or start == "earliest":
+        return None
+    if start != "latest":
+        raise ValueError(
+            f"start={start!r} needs partitions=[...], or a start per partition: {{0: {start!r}}}"
+        )
+    try:
+        return list(range(len(describe(address, timeout=SLICE_S).partitions)))
+    except errors.TimeoutError:
+        return None
 
 
 def _seq(start: Start) -> int:
