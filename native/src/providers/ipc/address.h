@@ -1,0 +1,34 @@
+// ipc://name[:port] and ipc:///directory/file: what they mean as a socket.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+#include "lwmq/lwmq_tli.h"
+#include "os/unique_fd.h"
+
+namespace lwmq::ipc {
+
+struct Address {
+  std::string text;    // as given: for error texts
+  std::string name;    // name[:port], what two sides compare; empty for a socket file
+  std::string socket;  // begins with '/': a file; else a name in the abstract space, lwmq/<uid>/<hash>
+};
+
+bool is_ours(const char* address) noexcept;
+
+// LWMQ_E_ADDRESS with the numbers that are wrong.
+Status parse(const char* address, Address* out_address);
+
+// Checks what a caller asks for, alone and without its peer.
+Status check_options(const Address& address, const lwmq_tli_options* options) noexcept;
+
+// Binds and listens. LWMQ_E_ADDRESS: somebody else serves it. A socket file that nobody listens behind is
+// replaced. Waits only for the kernel to clear away an owner that is dead already.
+Status bind_address(const Address& address, os::UniqueFd* out_fd);
+
+// Removes the socket file if it is still ours; call it while the listener is open. Abstract names need
+// nothing.
+void unbind_address(const Address& address) noexcept;
+
+}  // namespace lwmq::ipc

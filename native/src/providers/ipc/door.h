@@ -1,0 +1,41 @@
+// What a listener and the transports it has accepted share: one epoll descriptor behind which everything lies
+// that may make a poller look. It outlives the listener as long as one of the transports does.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "base/status.h"
+#include "os/unique_fd.h"
+
+namespace lwmq::ipc {
+
+class Transport;
+
+class Door {
+ public:
+  static Status create(std::shared_ptr<Door>* out_door);
+
+  [[nodiscard]] int fd() const noexcept { return epoll_.get(); }
+
+  // A socket whose readability is for accept: the listening one, and those that shake hands.
+  Status add_socket(int fd) noexcept;
+  void remove_socket(int fd) noexcept;
+
+  // A transport's doorbell, and its life line's hang-up.
+  Status add_transport(Transport* transport) noexcept;
+  void remove_transport(Transport* transport) noexcept;
+
+  // Tells the transports whose life line has been hung up. Never waits.
+  void look_at_life_lines() noexcept;
+
+ private:
+  os::UniqueFd epoll_;
+  std::mutex mutex_;
+  std::uint64_t next_key_ = 1;                  // under the mutex
+  std::map<std::uint64_t, Transport*> by_key_;  // under the mutex; life lines that still may hang up
+};
+
+}  // namespace lwmq::ipc

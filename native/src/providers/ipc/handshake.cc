@@ -1,0 +1,167 @@
+#include "providers/ipc/handshake.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "os/event_fd.h"
+#include "os/identity.h"
+
+namespace lwmq::ipc {
+namespace {
+
+constexpr std::size_t kClientFds = 2;    // page, side
+constexpr std::size_t kListenerFds = 3;  // page, side, doorbell
+
+const char* purpose_name(std::uint32_t purpose) noexcept {
+  switch (purpose) {
+    case LWMQ_TLI_FOR_MESSAGES:
+      return "messages";
+    case LWMQ_TLI_FOR_RAW:
+      return "raw buffers";
+    case LWMQ_TLI_FOR_STREAM:
+      return "a stream";
+    default:
+      return "something unknown";
+  }
+}
+
+Status check_refusal(const Refusal& refusal, const Address& address) noexcept {
+  char text[sizeof refusal.text];
+  std::memcpy(text, refusal.text, sizeof text);
+  text[sizeof text - 1] = '\0';
+  // Only what a refusal may mean: a hostile listener must not make us believe in an end or a success.
+  const Status status = refusal.status >= LWMQ_E_INVALID && refusal.status <= LWMQ_E_SYSTEM
+                            ? static_cast<Status>(refusal.status)
+                            : LWMQ_E_CORRUPT;
+  return fail(status, "%s: the listener refused: %s", address.text.c_str(), text);
+}
+
+Status check_counts(const Hello& hello, const Address& address, const lwmq_tli_options& options) noexcept {
+  const char* text = address.text.c_str();
+  if (hello.buffers == 0 || hello.buffers > kBuffersMax || hello.buffer_bytes < kBufferBytesMin ||
+      hello.buffer_bytes > kBufferBytesMax) {
+    return fail(LWMQ_E_CORRUPT, "%s: the peer has %u buffers of %" PRIu64 " bytes", text, hello.buffers,
+                hello.buffer_bytes);
+  }
+  if (hello.side_bytes != tli::SideLayout::of(hello.buffers, hello.buffer_bytes).bytes) {
+    return fail(LWMQ_E_CORRUPT, "%s: %" PRIu64 " bytes for %u buffers of %" PRIu64, text, hello.side_bytes,
+                hello.buffers, hello.buffer_bytes);
+  }
+  if (hello.buffers + options.buffers_send > kBuffersMax) {
+    return fail(LWMQ_E_INVALID,
+                "%s: %u buffers of one side and %u of the other are %u; a transport has at most %u", text,
+                options.buffers_send, hello.buffers, hello.buffers + options.buffers_send, kBuffersMax);
+  }
+  if (options.buffers_receive != 0 && hello.buffers > options.buffers_receive) {
+    return fail(LWMQ_E_INVALID, "%s: one side sends with %u buffers, the other is ready for %u", text,
+                hello.buffers, options.buffers_receive);
+  }
+  if (hello.buffers_receive != 0 && options.buffers_send > hello.buffers_receive) {
+    return fail(LWMQ_E_INVALID, "%s: one side sends with %u buffers, the other is ready for %u", text,
+                options.buffers_send, hello.buffers_receive);
+  }
+  return LWMQ_OK;
+}
+
+}  // namespace
+
+Status make_offer(const lwmq_tli_options& options, Offer* out_offer) noexcept {
+  const std::uint64_t bytes = tli::SideLayout::of(options.buffers_send, options.buffer_bytes).bytes;
+  out_offer->death_word = next_death_word();
+  return os::create_segment("lwmq-side", bytes, &out_offer->side);
+}
+
+Status send_hello(int socket, const Address& address, const lwmq_tli_options& options, const Offer& offer,
+                  int own_event) noexcept {
+  Hello hello{};
+  hello.head = {kMagic, kProtocolVersion, kHello};
+  hello.purpose = options.purpose;
+  hello.buffer_bytes = options.buffer_bytes;
+  hello.side_bytes = offer.side.memory.bytes();
+  hello.buffers = options.buffers_send;
+  hello.buffers_receive = options.buffers_receive;
+  std::memcpy(hello.instance, os::identity().instance, sizeof hello.instance);
+  hello.pid = os::identity().pid;
+  hello.death_word = offer.death_word;
+  hello.name_bytes = static_cast<std::uint32_t>(address.name.size());
+  std::memcpy(hello.name, address.name.data(), std::min(address.name.size(), sizeof hello.name));
+  const int fds[] = {own_page_fd(), offer.side.fd.get(), own_event};
+  return os::send_message(socket, &hello, sizeof hello, fds, own_event < 0 ? kClientFds : kListenerFds);
+}
+
+void send_refusal(int socket, Status why) noexcept {
+  Refusal refusal{};
+  refusal.head = {kMagic, kProtocolVersion, kRefusal};
+  refusal.status = why;
+  std::strncpy(refusal.text, last_error(), sizeof refusal.text - 1);
+  os::send_message(socket, &refusal, sizeof refusal, nullptr, 0);  // a client that has left needs no reason
+}
+
+Status check_hello(const AnyMessage& message, const os::Received& received, const Address& address,
+                   const lwmq_tli_options& options, bool from_listener) noexcept {
+  const char* text = address.text.c_str();
+  if (received.bytes < sizeof(Head) || message.head.magic != kMagic) {
+    return fail(LWMQ_E_CORRUPT, "%s: a hello of %zu bytes that begins with %#x", text, received.bytes,
+                message.head.magic);
+  }
+  if (message.head.version != kProtocolVersion) {
+    return fail(LWMQ_E_VERSION, "%s: the %s speaks version %u of the protocol, the %s %u", text,
+                from_listener ? "listener" : "client", message.head.version,
+                from_listener ? "client" : "listener", kProtocolVersion);
+  }
+  if (from_listener && message.head.kind == kRefusal && received.bytes == sizeof(Refusal)) {
+    return check_refusal(message.refusal, address);
+  }
+  const Hello& hello = message.hello;
+  const std::size_t fds = from_listener ? kListenerFds : kClientFds;
+  if (hello.head.kind != kHello || received.bytes != sizeof hello || received.fd_count != fds ||
+      hello.name_bytes > sizeof hello.name || hello.death_word >= kDeathWords) {
+    return fail(LWMQ_E_CORRUPT, "%s: a hello of kind %u, %zu bytes, %zu descriptors, name of %u bytes", text,
+                hello.head.kind, received.bytes, received.fd_count, hello.name_bytes);
+  }
+  if (std::string_view(hello.name, hello.name_bytes) != address.name) {
+    return fail(LWMQ_E_ADDRESS, "%s: the other side is at ipc://%.*s: two names with one hash", text,
+                static_cast<int>(hello.name_bytes), hello.name);
+  }
+  if (hello.purpose != options.purpose) {
+    return fail(LWMQ_E_VERSION, "%s: the %s is there for %s (%u), the %s for %s (%u)", text,
+                from_listener ? "listener" : "client", purpose_name(hello.purpose), hello.purpose,
+                from_listener ? "client" : "listener", purpose_name(options.purpose), options.purpose);
+  }
+  return check_counts(hello, address, options);
+}
+
+Status accept_hello(const Hello& hello, os::Received* received, const os::PeerCredentials& credentials,
+                    const Address& address, const lwmq_tli_options& options, TransportParts* out_parts) {
+  TransportParts& parts = *out_parts;
+  parts.address = address.text;
+  parts.options = options;
+  std::memcpy(parts.peer.instance, hello.instance, sizeof parts.peer.instance);
+  parts.peer.pid = credentials.pid != 0 ? credentials.pid : hello.pid;
+  parts.peer.uid = credentials.uid;
+  parts.peer.buffer_bytes = hello.buffer_bytes;
+  parts.peer.buffers = hello.buffers;
+  parts.death_word = hello.death_word;
+  if (const Status status = meet_process(std::move(received->fds[0]), hello.instance, &parts.process);
+      status != LWMQ_OK) {
+    return status;
+  }
+  if (!os::is_held(parts.process->death_word(hello.death_word))) {
+    return fail(LWMQ_E_PEER_LOST, "%s: process %u died during the handshake", address.text.c_str(),
+                parts.peer.pid);
+  }
+  if (const Status status = os::map_foreign_segment(received->fds[1].get(), hello.side_bytes,
+                                                    os::Populate::kNo, &parts.peer_side);
+      status != LWMQ_OK) {
+    return status;
+  }
+  if (received->fd_count == kListenerFds) {
+    if (!os::is_event_fd(received->fds[2].get())) {
+      return fail(LWMQ_E_CORRUPT, "%s: the listener's doorbell is no eventfd", address.text.c_str());
+    }
+    parts.peer_event = std::move(received->fds[2]);
+  }
+  return LWMQ_OK;
+}
+
+}  // namespace lwmq::ipc

@@ -1,0 +1,147 @@
+// The socket of a transport after its handshake: window notices in, window notices out, and its hang-up.
+#include <algorithm>
+#include <cstring>
+
+#include "os/clock.h"
+#include "os/identity.h"
+#include "providers/ipc/transport.h"
+
+namespace lwmq::ipc {
+namespace {
+
+constexpr int kPollSliceMs = 20;  // between two looks at the peer's death word while we wait for its socket
+
+std::string key_of(const std::uint8_t id[16]) { return {reinterpret_cast<const char*>(id), 16}; }
+
+int slice_ms(std::int64_t deadline) noexcept {
+  const std::int64_t left_ms = (deadline - os::now_ns()) / 1'000'000;
+  return static_cast<int>(std::clamp<std::int64_t>(left_ms, 1, kPollSliceMs));
+}
+
+}  // namespace
+
+// ---- In
+// -----------------------------------------------------------------------------------------------------
+
+Status Transport::take_notice(const AnyMessage& message, os::Received* received) {
+  const WindowNotice& notice = message.window;
+  if (received->bytes != sizeof notice || notice.head.magic != kMagic || notice.head.kind != kWindowNotice ||
+      received->fd_count != 2 || notice.bytes == 0) {
+    return fail(LWMQ_E_CORRUPT, "a control message of %zu bytes, kind %u, with %zu descriptors",
+                received->bytes, notice.head.kind, received->fd_count);
+  }
+  const std::string key = key_of(notice.id);
+  Window* mapped = nullptr;
+  if (found_.contains(key) && find_mapped_window(notice.id, &mapped) == LWMQ_OK) {
+    mapped->release();  // shown twice, and whoever found it still has it
+    return LWMQ_OK;
+  }
+  ShownWindow shown;
+  shown.notice = notice;
+  if (const Status status = meet_process(std::move(received->fds[1]), notice.owner, &shown.owner);
+      status != LWMQ_OK) {
+    return status;
+  }
+  shown.fd = std::move(received->fds[0]);
+  if (const Status status = os::check_foreign_segment(shown.fd.get(), notice.bytes); status != LWMQ_OK)
+    return status;
+  shown_.insert_or_assign(key, std::move(shown));
+  return LWMQ_OK;
+}
+
+// Takes what has arrived, as much as we are ready to hold. Under line_mutex_.
+void Transport::read_life_line(std::unique_lock<std::mutex>& /*lock*/) {
+  while (parts_.life_line && shown_.size() < kWindowsUnfoundMax) {
+    AnyMessage message{};
+    os::Received received;
+    Status status = os::receive_message(life_line(), &message, sizeof message, &received);
+    if (status == LWMQ_E_EMPTY) return;
+    if (status == LWMQ_OK) status = take_notice(message, &received);
+    if (status == LWMQ_OK) continue;
+    if (status != LWMQ_E_PEER_LOST) {
+      broken_.store(true, std::memory_order_relaxed);
+      end(LWMQ_TLI_LOST);
+    }
+    hung_up_.store(true, std::memory_order_release);
+    return;
+  }
+}
+
+// Keeps the peer's exports flowing and notices its hang-up, at the price of one system call per sleep.
+void Transport::glance_at_life_line() noexcept {
+  std::unique_lock lock(line_mutex_, std::try_to_lock);
+  if (lock.owns_lock() && !hung_up_.load(std::memory_order_relaxed)) read_life_line(lock);
+}
+
+Status Transport::find_window(const std::uint8_t id[16], std::uint32_t timeout_ms, Window** out_window) {
+  const std::int64_t deadline =
+      timeout_ms == LWMQ_FOREVER ? INT64_MAX : os::now_ns() + std::int64_t{timeout_ms} * 1'000'000;
+  const std::string key = key_of(id);
+  for (;;) {
+    if (os::forked()) return over();
+    const bool connected = state() == LWMQ_TLI_CONNECTED;  // before the look
+    {
+      std::unique_lock lock(line_mutex_);
+      read_life_line(lock);
+      const auto arrived = shown_.find(key);
+      const bool was_shown = arrived != shown_.end();
+      ShownWindow shown;
+      if (was_shown) {
+        shown = std::move(arrived->second);
+        shown_.erase(arrived);
+      }
+      const Status status =
+          was_shown ? map_window(std::move(shown), out_window) : find_mapped_window(id, out_window);
+      if (status == LWMQ_OK) {
+        found_[key] = ++found_number_;
+        if (found_.size() > kFoundRememberedMax) {
+          std::erase_if(found_, [&](const auto& entry) {
+            return entry.second + kFoundRememberedMax / 2 < found_number_;
+          });
+        }
+        return LWMQ_OK;
+      }
+      if (status != LWMQ_E_EMPTY) return status;
+      if (shown_.size() >= kWindowsUnfoundMax) {
+        return fail(LWMQ_E_CORRUPT, "%s: the peer has shown %zu windows that nobody looked for, not this one",
+                    parts_.address.c_str(), shown_.size());
+      }
+    }
+    if (!connected) return over();
+    if (os::now_ns() >= deadline) return LWMQ_E_TIMED_OUT;
+    const Status status = os::poll_socket(life_line(), false, slice_ms(deadline));
+    if (status == LWMQ_E_INTERRUPTED) return status;
+  }
+}
+
+// ---- Out
+// ----------------------------------------------------------------------------------------------------
+
+Status Transport::export_window(Window* window) {
+  if (os::forked()) return over();
+  const lwmq_tli_window_info& info = window->info();
+  WindowNotice notice{};
+  notice.head = {kMagic, kProtocolVersion, kWindowNotice};
+  notice.owner_pid = info.owner_pid;
+  notice.bytes = info.bytes;
+  std::memcpy(notice.id, info.id, sizeof notice.id);
+  std::memcpy(notice.owner, info.owner, sizeof notice.owner);
+  const int fds[] = {window->fd(), window->owner_page_fd()};
+  const std::int64_t deadline = os::now_ns() + kExportStallNs;
+  for (;;) {
+    if (state() != LWMQ_TLI_CONNECTED) return over();
+    const Status status = os::send_message(life_line(), &notice, sizeof notice, fds, 2);
+    if (status == LWMQ_E_PEER_LOST) {
+      hung_up_.store(true, std::memory_order_release);
+      continue;  // state says how it ended
+    }
+    if (status != LWMQ_E_FULL) return status;
+    if (os::now_ns() >= deadline) {
+      return fail(LWMQ_E_STALLED, "%s: process %u has not read its life line for %" PRId64 " ms",
+                  parts_.address.c_str(), parts_.peer.pid, kExportStallNs / 1'000'000);
+    }
+    if (os::poll_socket(life_line(), true, kPollSliceMs) == LWMQ_E_INTERRUPTED) return LWMQ_E_INTERRUPTED;
+  }
+}
+
+}  // namespace lwmq::ipc

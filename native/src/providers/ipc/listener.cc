@@ -1,0 +1,164 @@
+#include "providers/ipc/listener.h"
+
+#include <algorithm>
+#include <new>
+#include <vector>
+
+#include "os/clock.h"
+#include "os/event_fd.h"
+#include "os/identity.h"
+#include "providers/ipc/handshake.h"
+
+namespace lwmq::ipc {
+namespace {
+
+// The listeners of this process. Never destroyed: threads may outlive main.
+struct Local {
+  std::mutex mutex;
+  std::vector<std::pair<std::string, Listener*>> listeners;
+};
+
+Local& local() noexcept {
+  static auto* instance = new Local;
+  return *instance;
+}
+
+}  // namespace
+
+Status Listener::open(const char* address, const lwmq_tli_options* options, Listener** out_listener) {
+  Address parsed;
+  if (const Status status = parse(address, &parsed); status != LWMQ_OK) return status;
+  if (const Status status = check_options(parsed, options); status != LWMQ_OK) return status;
+  if (const Status status = wait_until_held(); status != LWMQ_OK) return status;
+  auto* listener = new (std::nothrow) Listener(std::move(parsed), *options);
+  if (listener == nullptr) return fail(LWMQ_E_NO_MEMORY, "%s: no memory for a listener", address);
+  Status status = bind_address(listener->address_, &listener->socket_);
+  if (status == LWMQ_OK) status = Door::create(&listener->door_);
+  if (status == LWMQ_OK) status = listener->door_->add_socket(listener->socket_.get());
+  if (status != LWMQ_OK) {
+    delete listener;
+    return status;
+  }
+  const std::lock_guard lock(local().mutex);
+  local().listeners.emplace_back(listener->address_.socket, listener);
+  *out_listener = listener;
+  return LWMQ_OK;
+}
+
+Status Listener::accept(Transport** out_transport) {
+  if (os::forked())
+    return fail(LWMQ_E_CLOSED, "%s: forked: the listener is the parent's", address_.text.c_str());
+  drive();
+  const std::lock_guard lock(mutex_);
+  if (ready_.empty()) return LWMQ_E_EMPTY;
+  *out_transport = ready_.front();
+  ready_.pop_front();
+  return LWMQ_OK;
+}
+
+void Listener::drive() {
+  door_->look_at_life_lines();
+  const std::lock_guard lock(mutex_);
+  let_in();
+  std::erase_if(pending_, [this](Pending& pending) { return advance(&pending); });
+}
+
+// Takes those who have connected to the socket.
+void Listener::let_in() {
+  for (;;) {
+    Pending pending;
+    if (os::accept_unix(socket_.get(), &pending.socket) != LWMQ_OK) return;
+    Status status = os::peer_credentials(pending.socket.get(), &pending.credentials);
+    if (status == LWMQ_OK && !pending.credentials.same_user) {
+      status = fail(LWMQ_E_DENIED, "the client runs as user %u, the listener as user %u",
+                    pending.credentials.uid, os::identity().uid);
+    }
+    if (status == LWMQ_OK) status = door_->add_socket(pending.socket.get());
+    if (status != LWMQ_OK) {
+      send_refusal(pending.socket.get(), status);
+      continue;
+    }
+    pending.deadline_ns = os::now_ns() + kHandshakeNs;
+    if (pending_.size() == kPendingHandshakesMax) pending_.pop_front();
+    pending_.push_back(std::move(pending));
+  }
+}
+
+// True when this handshake is over, one way or the other.
+bool Listener::advance(Pending* pending) {
+  AnyMessage message{};
+  os::Received received;
+  Status status = os::receive_message(pending->socket.get(), &message, sizeof message, &received);
+  if (status == LWMQ_E_EMPTY) return os::now_ns() > pending->deadline_ns;
+  if (status == LWMQ_E_PEER_LOST) return true;
+  if (status == LWMQ_OK) status = check_hello(message, received, address_, options_, false);
+  Transport* transport = nullptr;
+  if (status == LWMQ_OK) status = answer(pending, message, &received, &transport);
+  if (status == LWMQ_OK) {
+    ready_.push_back(transport);
+  } else if (pending->socket) {
+    send_refusal(pending->socket.get(), status);
+  }
+  return true;
+}
+
+// The hello goes out when all else is in place: a client that has it may begin. Until then the socket stays
+// with `pending`, for a refusal.
+Status Listener::answer(Pending* pending, const AnyMessage& message, os::Received* received,
+                        Transport** out_transport) {
+  TransportParts parts;
+  Offer offer;
+  if (const Status status =
+          accept_hello(message.hello, received, pending->credentials, address_, options_, &parts);
+      status != LWMQ_OK) {
+    return status;
+  }
+  if (const Status status = make_offer(options_, &offer); status != LWMQ_OK) return status;
+  if (const Status status = os::create_event_fd(&parts.own_event); status != LWMQ_OK) return status;
+  if (const Status status =
+          send_hello(pending->socket.get(), address_, options_, offer, parts.own_event.get());
+      status != LWMQ_OK) {
+    return status;
+  }
+  door_->remove_socket(pending->socket.get());
+  parts.life_line = std::move(pending->socket);
+  parts.own_side = std::move(offer.side);
+  Transport* transport = nullptr;
+  if (const Status status = Transport::create(std::move(parts), &transport); status != LWMQ_OK) return status;
+  if (const Status status = transport->stand_behind(door_); status != LWMQ_OK) {
+    transport->close();
+    return status;
+  }
+  *out_transport = transport;
+  return LWMQ_OK;
+}
+
+void Listener::close() {
+  if (os::forked()) return;
+  {
+    const std::lock_guard lock(local().mutex);
+    std::erase_if(local().listeners, [this](const auto& entry) { return entry.second == this; });
+  }
+  unbind_address(address_);
+  std::deque<Transport*> ready;
+  {
+    const std::lock_guard lock(mutex_);
+    socket_.reset();
+    pending_.clear();
+    ready.swap(ready_);
+  }
+  for (Transport* transport : ready) transport->close();
+  delete this;
+}
+
+bool Listener::drive_local(const std::string& socket_name) {
+  const std::lock_guard lock(local().mutex);
+  for (const auto& [name, listener] : local().listeners) {
+    if (name != socket_name) continue;
+    listener->drive();
+    return true;
+  }
+  return false;
+}
+
+}  // namespace lwmq::ipc

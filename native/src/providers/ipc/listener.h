@@ -1,0 +1,60 @@
+// The serving end of an address. Handshakes are state machines: accept gives each of them a glance and goes
+// on, so that a client that is slow, silent or wrong holds up nobody.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "base/status.h"
+#include "lwmq/lwmq_tli.h"
+#include "providers/ipc/address.h"
+#include "providers/ipc/door.h"
+#include "providers/ipc/transport.h"
+
+namespace lwmq::ipc {
+
+class Listener {
+ public:
+  static Status open(const char* address, const lwmq_tli_options* options, Listener** out_listener);
+  Status accept(Transport** out_transport);
+  [[nodiscard]] int fd() const noexcept { return door_->fd(); }
+  // Takes the listener; its transports live on.
+  void close();
+
+  // One glance at everything that is under way. Any thread.
+  void drive();
+
+  // Drives the listener at `socket_name` if it is one of this process: a client that waits for a listener on
+  // its own thread would wait for ever. False: it is not ours.
+  static bool drive_local(const std::string& socket_name);
+
+ private:
+  struct Pending {
+    os::UniqueFd socket;
+    os::PeerCredentials credentials;
+    std::int64_t deadline_ns;
+  };
+
+  Listener(Address address, const lwmq_tli_options& options)
+      : address_(std::move(address)), options_(options) {}
+  ~Listener() = default;
+
+  void let_in();
+  bool advance(Pending* pending);
+  Status answer(Pending* pending, const AnyMessage& hello, os::Received* received, Transport** out_transport);
+
+  const Address address_;
+  const lwmq_tli_options options_;
+  std::shared_ptr<Door> door_;
+  std::mutex mutex_;  // guards what follows
+  os::UniqueFd socket_;
+  std::deque<Pending> pending_;   // connected, hello not yet said; oldest first
+  std::deque<Transport*> ready_;  // through the handshake, not yet accepted
+};
+
+// One attempt to connect; see lwmq_tli.h.
+Status connect(const char* address, const lwmq_tli_options* options, std::uint32_t timeout_ms,
+               Transport** out_transport);
+
+}  // namespace lwmq::ipc

@@ -1,0 +1,230 @@
+#include "providers/ipc/transport.h"
+
+#include <algorithm>
+#include <new>
+
+#include "os/clock.h"
+#include "os/event_fd.h"
+#include "os/identity.h"
+#include "os/membarrier.h"
+
+namespace lwmq::ipc {
+namespace {
+
+// Where our kernel lets us not issue membarrier (a filter) while the peer relies on it, its news may pass us
+// by between our look and our sleep: then we do not sleep longer than this.
+constexpr std::int64_t kUnsafeSleepNs = 10'000'000;
+constexpr std::int64_t kShortSleepNs = 60'000;
+constexpr std::uint32_t kGlancesMin = tli::kSpinGlances / 32;
+
+void poke_event(void* context) { os::ring_event_fd(static_cast<os::UniqueFd*>(context)->get()); }
+
+Status forked_text() noexcept {
+  return fail(LWMQ_E_CLOSED, "forked: this transport is the parent process's");
+}
+
+}  // namespace
+
+Status Transport::create(TransportParts parts, Transport** out_transport) {
+  auto* transport = new (std::nothrow) Transport(std::move(parts));
+  if (transport == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a transport");
+  auto& our = transport->parts_;
+  auto& sides = transport->sides_;
+  sides.own = our.own_side.memory.data();
+  sides.peer = our.peer_side.data();
+  if (our.peer_event) {
+    sides.poke = poke_event;
+    sides.poke_context = &our.peer_event;
+  }
+  transport->waker_.init(sides);
+  if (!transport->sender_.init(sides, &transport->waker_, our.options.buffers_send,
+                               our.options.buffer_bytes) ||
+      !transport->receiver_.init(sides, &transport->waker_, our.peer.buffers, our.peer.buffer_bytes)) {
+    delete transport;
+    return fail(LWMQ_E_NO_MEMORY, "no memory for a transport");
+  }
+  our.own_side.fd.reset();  // the peer has its own
+  *out_transport = transport;
+  return LWMQ_OK;
+}
+
+Status Transport::stand_behind(std::shared_ptr<Door> door) {
+  if (const Status status = door->add_transport(this); status != LWMQ_OK) return status;
+  door_ = std::move(door);
+  watch_death(&death(), parts_.process, own_event());
+  return LWMQ_OK;
+}
+
+// ---- State ------------------------------------------------------------------------------------------------
+
+void Transport::end(std::int32_t state) noexcept {
+  std::int32_t connected = LWMQ_TLI_CONNECTED;
+  end_.compare_exchange_strong(connected, state, std::memory_order_release, std::memory_order_relaxed);
+}
+
+std::int32_t Transport::state() noexcept {
+  if (os::forked()) return LWMQ_TLI_LOST;
+  const std::int32_t known = end_.load(std::memory_order_acquire);
+  if (known != LWMQ_TLI_CONNECTED) return known;
+  const auto& closed = sides_.peer_header().closed;
+  if (closed.load(std::memory_order_acquire) != 0) {  // sync: closed
+    end(LWMQ_TLI_CLOSED);
+  } else if (!os::is_held(death()) || hung_up_.load(std::memory_order_acquire)) {
+    // Closed and gone at once: the order of our two looks must not turn an orderly end into a loss.
+    end(closed.load(std::memory_order_acquire) != 0 ? LWMQ_TLI_CLOSED : LWMQ_TLI_LOST);
+  }
+  return end_.load(std::memory_order_relaxed);  // ours, just now or by another of our threads
+}
+
+Status Transport::over() noexcept {
+  if (os::forked()) return forked_text();
+  if (end_.load(std::memory_order_relaxed) == LWMQ_TLI_CLOSED) {
+    return fail(LWMQ_E_CLOSED, "%s: the peer (process %u) has closed", parts_.address.c_str(),
+                parts_.peer.pid);
+  }
+  return fail(LWMQ_E_PEER_LOST, "%s: the peer (process %u) %s", parts_.address.c_str(), parts_.peer.pid,
+              broken_.load(std::memory_order_relaxed) ? "broke the protocol" : "died or vanished");
+}
+
+void Transport::hung_up() noexcept {
+  hung_up_.store(true, std::memory_order_release);
+  if (own_event() >= 0) os::ring_event_fd(own_event());
+}
+
+// ---- Buffers ----------------------------------------------------------------------------------------------
+
+Status Transport::acquire(lwmq_tli_buffer* out_buffer) noexcept {
+  if (state() != LWMQ_TLI_CONNECTED) return over();
+  const Status status = sender_.acquire(out_buffer);
+  wants_room_ = status == LWMQ_E_FULL;
+  return status;
+}
+
+Status Transport::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept {
+  if (state() != LWMQ_TLI_CONNECTED) return over();
+  return sender_.show(buffer, bytes, kind);
+}
+
+Status Transport::ship(lwmq_tli_buffer* buffer) noexcept {
+  if (os::forked()) return forked_text();
+  sender_.ship(buffer);
+  return LWMQ_OK;
+}
+
+Status Transport::land(lwmq_tli_extent* out_extent) noexcept {
+  const bool connected = state() == LWMQ_TLI_CONNECTED;  // before the look
+  if (os::forked() || broken_.load(std::memory_order_relaxed)) return over();
+  const Status status = receiver_.land(out_extent);
+  if (status == LWMQ_OK) {
+    ++landed_;
+    return LWMQ_OK;
+  }
+  if (status == LWMQ_E_EMPTY) return connected ? LWMQ_E_EMPTY : over();
+  broken_.store(true, std::memory_order_relaxed);
+  end(LWMQ_TLI_LOST);
+  add_context(parts_.address.c_str());
+  return status;
+}
+
+void Transport::release(lwmq_tli_extent* extent) noexcept {
+  if (os::forked()) return;
+  receiver_.release(*extent);
+  drop_balance(1);
+}
+
+void Transport::drop_balance(std::int64_t by) noexcept {
+  // Before close the balance is 0 or below, and nobody meets 0 from above.
+  if (balance_.fetch_sub(by, std::memory_order_acq_rel) == by && by > 0) delete this;
+}
+
+void Transport::close() noexcept {
+  if (os::forked()) return;  // the memory is the parent's; ours is lost with the process
+  sides_.own_header().closed.store(1, std::memory_order_release);  // sync: closed
+  waker_.ring();
+  if (door_ != nullptr) {
+    unwatch_death(own_event());
+    door_->remove_transport(this);
+    door_.reset();
+  }
+  {
+    const std::lock_guard lock(line_mutex_);
+    parts_.life_line.reset();
+    shown_.clear();
+  }
+  const auto landed = static_cast<std::int64_t>(landed_);
+  if (balance_.fetch_add(landed, std::memory_order_acq_rel) + landed == 0) delete this;
+}
+
+// ---- Waiting ----------------------------------------------------------------------------------------------
+
+bool Transport::is_ready(std::uint32_t what) noexcept {
+  return ((what & LWMQ_TLI_WAIT_EXTENT) != 0 && receiver_.has_extent()) ||
+         ((what & LWMQ_TLI_WAIT_ROOM) != 0 && sender_.has_room()) || state() != LWMQ_TLI_CONNECTED;
+}
+
+Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept {
+  if (is_ready(what)) return LWMQ_OK;
+  if (timeout_ms == 0) return LWMQ_E_TIMED_OUT;
+  // Spinning pays while the peer answers within the time of a wake-up; where it does not, less and less of
+  // it.
+  std::uint32_t& glances = glances_[(what & LWMQ_TLI_WAIT_EXTENT) != 0 ? 0 : 1];
+  if (tli::spin_until([&] { return is_ready(what); }, glances)) {
+    glances = std::min(tli::kSpinGlances, glances * 2);
+    return LWMQ_OK;
+  }
+  const std::int64_t begin = os::now_ns();
+  const std::int64_t deadline =
+      timeout_ms == LWMQ_FOREVER ? INT64_MAX : begin + std::int64_t{timeout_ms} * 1'000'000;
+  for (;;) {
+    const std::int64_t left = deadline == INT64_MAX ? -1 : std::max<std::int64_t>(deadline - os::now_ns(), 0);
+    const Status status = sleep(what, left);
+    if (status == LWMQ_E_INTERRUPTED) return status;
+    const bool ready = is_ready(what);
+    if (ready || left == 0) {
+      glances = os::now_ns() - begin < kShortSleepNs ? tli::kSpinGlances : std::max(kGlancesMin, glances / 2);
+      return ready ? LWMQ_OK : LWMQ_E_TIMED_OUT;
+    }
+  }
+}
+
+Status Transport::sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept {
+  glance_at_life_line();
+  const std::uint32_t alive = death().load(std::memory_order_acquire);
+  if (!os::is_held(death())) return LWMQ_OK;
+  const bool peer_relies = (parts_.process->page().flags & kPageHasMembarrier) != 0;
+  if (peer_relies && !os::membarrier_available() && (timeout_ns < 0 || timeout_ns > kUnsafeSleepNs)) {
+    timeout_ns = kUnsafeSleepNs;
+  }
+  auto& header = sides_.own_header();
+  const bool both = what == (LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_ROOM);
+  if (both) tli::announce_waiting(header.waiting_room, false);
+  auto& waiting = (what & LWMQ_TLI_WAIT_EXTENT) != 0 ? header.waiting_extent : header.waiting_room;
+  const os::FutexWord others[] = {{&death(), alive}};
+  const os::WaitResult result =
+      tli::sleep_until_rung(sides_, waiting, others, 1, timeout_ns, [&] { return is_ready(what); });
+  if (both) tli::clear_waiting(header.waiting_room);
+  // The kernel wakes one sleeper of a death word, and it may be us: pass it on to our other threads.
+  if (!os::is_held(death())) os::futex_wake_all(death());
+  return result == os::WaitResult::kInterrupted ? LWMQ_E_INTERRUPTED : LWMQ_OK;
+}
+
+std::int32_t Transport::arm() noexcept {
+  if (os::forked()) return 1;
+  os::drain_event_fd(own_event());
+  glance_at_life_line();
+  auto& header = sides_.own_header();
+  tli::announce_waiting(header.waiting_room, true);
+  tli::announce_waiting(header.waiting_extent, true);
+  // Room counts where somebody has asked for it in vain: else it is nearly always there.
+  return is_ready(LWMQ_TLI_WAIT_EXTENT) || (wants_room_ && sender_.has_room()) ? 1 : 0;
+}
+
+void Transport::disarm() noexcept {
+  if (os::forked()) return;
+  auto& header = sides_.own_header();
+  tli::clear_waiting(header.waiting_extent);
+  tli::clear_waiting(header.waiting_room);
+  os::drain_event_fd(own_event());
+}
+
+}  // namespace lwmq::ipc

@@ -1,0 +1,118 @@
+// One conversation with one peer: two sides of shared memory, a life line, and the peer's death word.
+//
+// The data never touches the life line. It carries window notices, and its hang-up is the second witness of
+// the peer's end; the first is the death word. Sync names of the lanes: tli/record_lane.h. One more point is
+// ours:
+//
+//   closed   the closing side stores `closed` in its header (release), rings, closes its life line
+//            -> the other side loads it (acquire): everything that was shown before is seen by the next land
+//
+// State is asked for *before* a look for extents and believed only if that look found none: what a peer
+// showed before it closed or died is always landed first.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/status.h"
+#include "lwmq/lwmq_tli.h"
+#include "os/segment.h"
+#include "os/unix_socket.h"
+#include "providers/ipc/door.h"
+#include "providers/ipc/process.h"
+#include "providers/ipc/window.h"
+#include "tli/record_lane.h"
+#include "tli/spin.h"
+
+namespace lwmq::ipc {
+
+// What the handshake has brought together.
+struct TransportParts {
+  std::string address;
+  lwmq_tli_options options{};
+  lwmq_tli_peer peer{};
+  os::Segment own_side;
+  os::Mapping peer_side;
+  std::shared_ptr<PeerProcess> process;
+  std::uint32_t death_word = 0;  // of the peer's page
+  os::UniqueFd life_line;
+  os::UniqueFd own_event;   // accepted transports: what arm makes readable
+  os::UniqueFd peer_event;  // connected ones: the other end's
+};
+
+class Transport {
+ public:
+  // Puts the parts to work. LWMQ_E_NO_MEMORY.
+  static Status create(TransportParts parts, Transport** out_transport);
+
+  // For accepted transports: behind which door their doorbell lies.
+  Status stand_behind(std::shared_ptr<Door> door);
+
+  // The rest is the provider table; see lwmq_tli.h for each contract.
+  void peer(lwmq_tli_peer* out_peer) const noexcept { *out_peer = parts_.peer; }
+  std::int32_t state() noexcept;
+  Status acquire(lwmq_tli_buffer* out_buffer) noexcept;
+  Status show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
+  Status ship(lwmq_tli_buffer* buffer) noexcept;
+  void abandon(lwmq_tli_buffer* buffer) noexcept { sender_.abandon(buffer); }
+  std::uint32_t free_buffers() noexcept { return sender_.free_buffers(); }
+  std::uint64_t unread_extents() const noexcept { return sender_.unread_extents(); }
+  Status land(lwmq_tli_extent* out_extent) noexcept;
+  void release(lwmq_tli_extent* extent) noexcept;
+  Status wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept;
+  std::int32_t arm() noexcept;
+  void disarm() noexcept;
+  void close() noexcept;
+  Status export_window(Window* window);
+  Status find_window(const std::uint8_t id[16], std::uint32_t timeout_ms, Window** out_window);
+
+  // For the door.
+  [[nodiscard]] int own_event() const noexcept { return parts_.own_event.get(); }
+  [[nodiscard]] int life_line() const noexcept { return parts_.life_line.get(); }
+  void hung_up() noexcept;
+
+ private:
+  explicit Transport(TransportParts parts) noexcept : parts_(std::move(parts)) {}
+  ~Transport() = default;
+
+  Status over() noexcept;
+  bool is_ready(std::uint32_t what) noexcept;
+  Status sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept;
+  void end(std::int32_t state) noexcept;
+  void read_life_line(std::unique_lock<std::mutex>& lock);
+  void glance_at_life_line() noexcept;
+  Status take_notice(const AnyMessage& message, os::Received* received);
+  void drop_balance(std::int64_t by) noexcept;
+
+  [[nodiscard]] const std::atomic<std::uint32_t>& death() const noexcept {
+    return parts_.process->death_word(parts_.death_word);
+  }
+
+  TransportParts parts_;
+  std::shared_ptr<Door> door_;
+  tli::Sides sides_;
+  tli::Waker waker_;
+  tli::LaneSender sender_;
+  tli::LaneReceiver receiver_;
+  std::atomic<std::int32_t> end_{LWMQ_TLI_CONNECTED};  // never back; by whoever notices first
+  std::atomic<bool> broken_{false};                    // the peer broke the protocol: believe nothing more
+  std::atomic<bool> hung_up_{false};                   // by whoever reads the life line
+  bool wants_room_ = false;                            // the sending thread's: its last acquire found none
+  std::uint32_t glances_[2] = {tli::kSpinGlances,
+                               tli::kSpinGlances};  // of the receiving, of the sending thread
+
+  // Extents landed and not released keep us: released_ counts down with each release, and close adds what was
+  // landed.
+  std::uint64_t landed_ = 0;              // the landing thread's; read by close
+  std::atomic<std::int64_t> balance_{0};  // any thread; whoever brings it to 0 after close destroys
+  std::mutex line_mutex_;
+  std::map<std::string, ShownWindow> shown_;    // under line_mutex_: arrived, not looked for yet
+  std::map<std::string, std::uint64_t> found_;  // under line_mutex_: looked for already; value: when
+  std::uint64_t found_number_ = 0;              // under line_mutex_
+};
+
+}  // namespace lwmq::ipc

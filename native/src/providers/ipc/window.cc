@@ -1,0 +1,158 @@
+#include "providers/ipc/window.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+#include <string>
+
+#include "os/identity.h"
+#include "os/memory_budget.h"
+#include "stats/process_counters.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
+namespace lwmq::ipc {
+namespace {
+
+// Never destroyed: threads may outlive main.
+struct Table {
+  std::mutex mutex;
+  std::map<std::string, Window*>
+      by_id;  // under the mutex; entries whose last reference is gone are on their way out
+};
+
+Table& table() noexcept {
+  static auto* instance = new Table;
+  return *instance;
+}
+
+std::string key_of(const std::uint8_t id[16]) { return {reinterpret_cast<const char*>(id), 16}; }
+
+// Faults in what the owner has written so far. Not more: a page that nobody has touched would be made by the
+// look, and at our expense.
+void populate(int fd, const os::Mapping& memory) noexcept {
+  if (memory.bytes() > kPopulateBytesMax) return;
+  constexpr int kPiecesMax = 64;
+  off_t at = 0;
+  for (int i = 0; i < kPiecesMax; ++i) {
+    const off_t begin = lseek(fd, at, SEEK_DATA);
+    if (begin < 0) return;
+    off_t end = lseek(fd, begin, SEEK_HOLE);
+    if (end < 0 || static_cast<std::uint64_t>(end) > memory.bytes()) end = static_cast<off_t>(memory.bytes());
+    if (end <= begin) return;
+    madvise(memory.data() + begin, static_cast<std::size_t>(end - begin), MADV_POPULATE_READ);
+    at = end;
+  }
+}
+
+}  // namespace
+
+bool Window::owner_alive() const noexcept {
+  if (os::forked()) return false;
+  return owner_ == nullptr || owner_->alive();
+}
+
+bool Window::try_keep() noexcept {
+  std::uint32_t seen = references_.load(std::memory_order_relaxed);
+  while (seen != 0) {
+    if (references_.compare_exchange_weak(seen, seen + 1, std::memory_order_acquire)) return true;
+  }
+  return false;
+}
+
+void Window::release() noexcept {
+  if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  {
+    const std::lock_guard lock(table().mutex);
+    const auto found = table().by_id.find(key_of(info_.id));
+    if (found != table().by_id.end() && found->second == this) table().by_id.erase(found);
+  }
+  if (info_.owned != 0) {
+    os::give_back_window_memory(info_.bytes);
+    stats::subtract(stats::process().window_bytes, info_.bytes);
+  } else {
+    stats::subtract(stats::process().mapped_bytes, info_.bytes);
+  }
+  delete this;
+}
+
+Status create_window(std::uint64_t bytes, Window** out_window) {
+  if (bytes == 0 || bytes > kBufferBytesMax) {
+    return fail(LWMQ_E_INVALID, "a window of %" PRIu64 " bytes; possible are 1 to %" PRIu64, bytes,
+                kBufferBytesMax);
+  }
+  if (const Status status = wait_until_held(); status != LWMQ_OK) return status;
+  if (const Status status = os::reserve_window_memory(bytes); status != LWMQ_OK) return status;
+  os::Segment segment;
+  if (const Status status = os::create_segment("lwmq-window", bytes, &segment); status != LWMQ_OK) {
+    os::give_back_window_memory(bytes);
+    return status;
+  }
+  lwmq_tli_window_info info{};
+  os::random_bytes(info.id, sizeof info.id);
+  info.base = segment.memory.data();
+  info.bytes = bytes;
+  info.owned = 1;
+  info.owner_pid = os::identity().pid;
+  std::memcpy(info.owner, os::identity().instance, sizeof info.owner);
+  auto* window = new (std::nothrow) Window(info, std::move(segment.fd), std::move(segment.memory), nullptr);
+  if (window == nullptr) {
+    os::give_back_window_memory(bytes);
+    return fail(LWMQ_E_NO_MEMORY, "no memory for a window's handle");
+  }
+  stats::add(stats::process().window_bytes, bytes);
+  const std::lock_guard lock(table().mutex);
+  table().by_id[key_of(info.id)] = window;
+  *out_window = window;
+  return LWMQ_OK;
+}
+
+Status find_mapped_window(const std::uint8_t id[16], Window** out_window) {
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().by_id.find(key_of(id));
+  if (found == table().by_id.end() || !found->second->try_keep()) return LWMQ_E_EMPTY;
+  *out_window = found->second;
+  return LWMQ_OK;
+}
+
+Status map_window(ShownWindow shown, Window** out_window) {
+  const WindowNotice& notice = shown.notice;
+  if (find_mapped_window(notice.id, out_window) == LWMQ_OK) return LWMQ_OK;
+  os::Mapping memory;
+  if (const Status status = os::map_foreign_segment(shown.fd.get(), notice.bytes, os::Populate::kNo, &memory);
+      status != LWMQ_OK) {
+    return status;
+  }
+  populate(shown.fd.get(), memory);
+  lwmq_tli_window_info info{};
+  std::memcpy(info.id, notice.id, sizeof info.id);
+  std::memcpy(info.owner, notice.owner, sizeof info.owner);
+  info.base = memory.data();
+  info.bytes = notice.bytes;
+  info.owner_pid = notice.owner_pid;
+  auto* window =
+      new (std::nothrow) Window(info, std::move(shown.fd), std::move(memory), std::move(shown.owner));
+  if (window == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a window's handle");
+  stats::add(stats::process().mapped_bytes, info.bytes);
+  Window* existing = nullptr;
+  {
+    const std::lock_guard lock(table().mutex);
+    Window*& slot = table().by_id[key_of(info.id)];
+    if (slot != nullptr && slot->try_keep()) {
+      existing = slot;  // another thread was faster
+    } else {
+      slot = window;
+    }
+  }
+  if (existing != nullptr) window->release();
+  *out_window = existing != nullptr ? existing : window;
+  return LWMQ_OK;
+}
+
+}  // namespace lwmq::ipc
