@@ -1,0 +1,72 @@
+// The C face of what belongs to no half: outcomes, identity, limits, statistics.
+#include "lwmq/lwmq.h"
+
+#include "abi/options.h"
+#include "base/limits.h"
+#include "base/status.h"
+#include "os/identity.h"
+#include "os/memory_budget.h"
+#include "stats/process_counters.h"
+#include "tli/registry.h"
+
+using lwmq::fail;
+
+extern "C" {
+
+const char* lwmq_last_error(void) { return lwmq::last_error(); }
+
+const char* lwmq_status_name(int32_t status) { return lwmq::status_name(status); }
+
+const char* lwmq_version(void) { return lwmq::kLibraryVersion; }
+
+uint32_t lwmq_protocol_version(void) { return lwmq::kProtocolVersion; }
+
+lwmq_status lwmq_identify(lwmq_identity* out_identity) {
+  if (out_identity == nullptr) return fail(LWMQ_E_INVALID, "lwmq_identify: out_identity is NULL");
+  lwmq::abi::write_output(lwmq::os::identity(), out_identity);
+  return LWMQ_OK;
+}
+
+const char* lwmq_provider_name(uint32_t index) {
+  const lwmq_tli_provider* provider = lwmq::tli::provider_at(index);
+  return provider == nullptr ? nullptr : provider->name;
+}
+
+lwmq_status lwmq_query_limits(const char* address, lwmq_limits* out_limits) {
+  if (address == nullptr || out_limits == nullptr) return fail(LWMQ_E_INVALID, "lwmq_query_limits: an argument is NULL");
+  const lwmq_tli_provider* provider = nullptr;
+  lwmq_status status = lwmq::tli::find(address, &provider);
+  if (status != LWMQ_OK) return status;
+  lwmq_limits limits{};
+  status = provider->limits(lwmq::tli::without_options(address).c_str(), &limits);
+  if (status != LWMQ_OK) return status;
+  limits.frames_max = lwmq::kFramesMax;
+  limits.inline_bytes_max = lwmq::kInlineBytesMax;
+  lwmq::abi::write_output(limits, out_limits);
+  return LWMQ_OK;
+}
+
+lwmq_status lwmq_query_statistics(lwmq_statistics* out_statistics) {
+  if (out_statistics == nullptr) return fail(LWMQ_E_INVALID, "lwmq_query_statistics: out_statistics is NULL");
+  const auto& counters = lwmq::stats::process();
+  const auto read = [](const std::atomic<std::uint64_t>& counter) { return counter.load(std::memory_order_relaxed); };
+  lwmq_statistics statistics{};
+  statistics.window_bytes = read(counters.window_bytes);
+  statistics.mapped_bytes = read(counters.mapped_bytes);
+  statistics.batches_written = read(counters.batches_written);
+  statistics.batches_read = read(counters.batches_read);
+  statistics.bytes_written = read(counters.bytes_written);
+  statistics.bytes_read = read(counters.bytes_read);
+  statistics.bytes_copied = read(counters.bytes_copied);
+  statistics.batches_copied = read(counters.batches_copied);
+  statistics.peers_lost = read(counters.peers_lost);
+  lwmq::abi::write_output(statistics, out_statistics);
+  return LWMQ_OK;
+}
+
+lwmq_status lwmq_set_window_memory(uint64_t bytes_max) {
+  lwmq::os::set_window_memory(bytes_max);
+  return LWMQ_OK;
+}
+
+}  // extern "C"

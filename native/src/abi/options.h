@@ -1,0 +1,34 @@
+// Structures of the caller that may be of another size than ours: fields that he does not know take their default, and so
+// does a zero.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+namespace lwmq::abi {
+
+// A copy of what the caller gave, zero where he gave less.
+template <typename Options>
+Options read_options(const Options* given) noexcept {
+  Options options{};
+  if (given != nullptr) std::memcpy(&options, given, std::min<std::uint64_t>(given->size, sizeof(Options)));
+  options.size = sizeof(Options);
+  return options;
+}
+
+// Writes what fits into the caller's structure and leaves its size as it was.
+template <typename Output>
+void write_output(const Output& value, Output* out) noexcept {
+  const std::uint64_t size = std::min<std::uint64_t>(out->size, sizeof(Output));
+  if (size <= sizeof(std::uint64_t)) return;
+  std::memcpy(reinterpret_cast<std::uint8_t*>(out) + sizeof(std::uint64_t),
+              reinterpret_cast<const std::uint8_t*>(&value) + sizeof(std::uint64_t), size - sizeof(std::uint64_t));
+}
+
+template <typename T>
+void set_default(T& field, T value) noexcept {
+  if (field == T{}) field = value;
+}
+
+}  // namespace lwmq::abi

@@ -1,0 +1,165 @@
+#include "stream/client.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "channel/service.h"
+#include "os/futex.h"
+#include "os/identity.h"
+#include "tli/registry.h"
+
+namespace lwmq::stream {
+namespace {
+
+constexpr std::uint32_t kRetryMs = 100;
+constexpr std::uint32_t kStallMs = 5000;
+
+// The endpoints of this process. Never destroyed: threads may outlive main.
+struct Hosted {
+  std::mutex mutex;
+  std::map<std::string, std::weak_ptr<Endpoint>> by_address;
+};
+
+Hosted& hosted() noexcept {
+  static auto* instance = new Hosted;
+  return *instance;
+}
+
+std::shared_ptr<Endpoint> find_hosted(const std::string& address) {
+  const std::lock_guard lock(hosted().mutex);
+  const auto found = hosted().by_address.find(address);
+  return found == hosted().by_address.end() ? nullptr : found->second.lock();
+}
+
+// Sleeps `ms` milliseconds; a signal ends it early.
+Status nap(std::uint32_t ms) noexcept {
+  static const std::atomic<std::uint32_t> nothing{0};
+  const auto result = os::futex_wait(nothing, 0, std::int64_t{ms} * 1'000'000);
+  return result == os::WaitResult::kInterrupted ? LWMQ_E_INTERRUPTED : LWMQ_OK;
+}
+
+Status host_at(const lwmq_tli_provider* provider, const std::string& address, std::shared_ptr<Endpoint>* out_endpoint) {
+  const std::lock_guard lock(hosted().mutex);
+  const Status status = Endpoint::start(provider, address, out_endpoint);
+  if (status == LWMQ_OK) hosted().by_address[address] = *out_endpoint;
+  return status;
+}
+
+Status connect_once(Reach& reach, const Deadline& deadline) {
+  const lwmq_tli_options options = control_options();
+  lwmq_tli_transport* transport = nullptr;
+  const Status status =
+      reach.provider->connect(reach.address.c_str(), &options, deadline.left_ms(kStallMs), &transport);
+  if (status != LWMQ_OK) return status;
+  reach.link = std::make_unique<Link>(reach.provider, transport);
+  lwmq_tli_peer peer{};
+  reach.provider->peer(transport, &peer);
+  if (std::memcmp(peer.instance, os::identity().instance, sizeof peer.instance) == 0) {
+    reach.endpoint = find_hosted(reach.address);
+  }
+  return LWMQ_OK;
+}
+
+}  // namespace
+
+std::uint32_t Deadline::left_ms(std::uint32_t limit_ms) const noexcept {
+  if (at_ns_ < 0) return limit_ms;
+  const std::int64_t left = std::max<std::int64_t>(0, at_ns_ - os::now_ns());
+  return static_cast<std::uint32_t>(std::min<std::int64_t>((left + 999'999) / 1'000'000, limit_ms));
+}
+
+Status reach(const char* address, std::int32_t role, const Deadline& deadline, Reach* out_reach) {
+  Reach made;
+  Status status = tli::find(address, &made.provider);
+  if (status != LWMQ_OK) return status;
+  made.address = tli::without_options(address);
+  if (made.provider->window_create == nullptr) {
+    return fail(LWMQ_E_UNSUPPORTED, "%s: streams need a transport that shares windows; %s does not", address,
+                made.provider->name);
+  }
+  channel::start_services();
+  if (role == LWMQ_ROLE_SERVER) {
+    std::shared_ptr<Endpoint> endpoint;
+    status = host_at(made.provider, made.address, &endpoint);
+    if (status != LWMQ_OK) return status;
+    made.endpoint = std::move(endpoint);
+  }
+  for (;;) {
+    status = connect_once(made, deadline);
+    if (status == LWMQ_OK) {
+      *out_reach = std::move(made);
+      return LWMQ_OK;
+    }
+    if (status != LWMQ_E_EMPTY && status != LWMQ_E_TIMED_OUT) return status;
+    if (status == LWMQ_E_EMPTY && role == LWMQ_ROLE_AUTO) {
+      std::shared_ptr<Endpoint> endpoint;
+      status = host_at(made.provider, made.address, &endpoint);
+      if (status == LWMQ_OK) {
+        made.endpoint = std::move(endpoint);
+        continue;
+      }
+      if (status != LWMQ_E_ADDRESS) return status;
+      // Somebody else was faster: connect to him. A malformed address was refused by connect before.
+    }
+    if (deadline.over()) {
+      return fail(LWMQ_E_TIMED_OUT, "%s: nobody serves this address; start a writer, a reader or an endpoint there",
+                  made.address.c_str());
+    }
+    status = nap(deadline.left_ms(kRetryMs));
+    if (status != LWMQ_OK) return status;
+  }
+}
+
+Status host(const char* address, std::shared_ptr<Endpoint>* out_endpoint) {
+  const lwmq_tli_provider* provider = nullptr;
+  const Status status = tli::find(address, &provider);
+  if (status != LWMQ_OK) return status;
+  return host_at(provider, tli::without_options(address), out_endpoint);
+}
+
+Status part(Reach* reach, const Deadline& deadline) {
+  reach->link.reset();
+  const std::shared_ptr<Endpoint> endpoint = std::move(reach->endpoint);
+  if (!endpoint || endpoint.use_count() > 1) return LWMQ_OK;  // others of this process still use it
+  return endpoint->drain(deadline.left_ms());
+}
+
+Status await_answer(Link& link, wire::StreamKind expected, const Deadline& deadline, std::string* out_bytes) {
+  for (;;) {
+    wire::StreamKind kind{};
+    const Status status = link.receive(&kind, out_bytes);
+    if (status == LWMQ_OK) {
+      if (kind == expected) return LWMQ_OK;
+      if (kind != wire::StreamKind::kFailed) continue;
+      wire::Text letter;
+      if (!wire::decode(*out_bytes, &letter)) return fail(LWMQ_E_CORRUPT, "the endpoint's answer is malformed");
+      return fail(static_cast<Status>(letter.status), "%s", letter.text.c_str());
+    }
+    if (status != LWMQ_E_EMPTY) return status;
+    if (deadline.over()) return LWMQ_E_TIMED_OUT;
+    const Status waited = link.wait(deadline.left_ms());
+    if (waited == LWMQ_E_INTERRUPTED) return waited;
+    link.flush();
+  }
+}
+
+Status push_backlog(Link& link, const std::string& address) {
+  const Deadline patience(kStallMs);
+  while (!link.flush()) {
+    if (patience.over()) {
+      return fail(LWMQ_E_STALLED, "%s: the endpoint lives and has read nothing for %u ms", address.c_str(), kStallMs);
+    }
+    const Status status = link.provider()->wait(link.transport(), LWMQ_TLI_WAIT_ROOM, patience.left_ms());
+    if (status == LWMQ_E_INTERRUPTED) continue;  // the message must not be lost; the next wait tells the caller
+    if (link.provider()->state(link.transport()) != LWMQ_TLI_CONNECTED) {
+      return fail(LWMQ_E_PEER_LOST, "%s: the endpoint has gone", address.c_str());
+    }
+  }
+  return LWMQ_OK;
+}
+
+}  // namespace lwmq::stream

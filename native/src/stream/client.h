@@ -1,0 +1,53 @@
+// How a writer, a reader, a job or a question reaches the endpoint of its address.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "os/clock.h"
+#include "stream/endpoint.h"
+#include "stream/link.h"
+
+namespace lwmq::stream {
+
+// A point in time that several waits share.
+class Deadline {
+ public:
+  explicit Deadline(std::uint32_t timeout_ms) noexcept
+      : at_ns_(timeout_ms == LWMQ_FOREVER ? -1 : os::now_ns() + std::int64_t{timeout_ms} * 1'000'000) {}
+  [[nodiscard]] bool over() const noexcept { return at_ns_ >= 0 && os::now_ns() >= at_ns_; }
+  // Milliseconds left, rounded up; at most `limit_ms`.
+  [[nodiscard]] std::uint32_t left_ms(std::uint32_t limit_ms = LWMQ_FOREVER) const noexcept;
+
+ private:
+  std::int64_t at_ns_;
+};
+
+// A conversation with an endpoint, and the endpoint itself where this process serves it: whoever reaches an endpoint of
+// his own process keeps it alive.
+struct Reach {
+  const lwmq_tli_provider* provider = nullptr;
+  std::string address;  // without options
+  std::unique_ptr<Link> link;
+  std::shared_ptr<Endpoint> endpoint;
+};
+
+// Connects, or binds and connects, as `role` says; tries again while nobody listens. LWMQ_E_TIMED_OUT with a text.
+Status reach(const char* address, std::int32_t role, const Deadline& deadline, Reach* out_reach);
+
+// Binds an endpoint in this process, to be found by reach. LWMQ_E_ADDRESS: somebody serves the address.
+Status host(const char* address, std::shared_ptr<Endpoint>* out_endpoint);
+
+// Gives up what reach gave. The last user of an endpoint of this process waits until it has nothing unread, at most
+// until the deadline: LWMQ_E_TIMED_OUT with a text; it is stopped in any case.
+Status part(Reach* reach, const Deadline& deadline);
+
+// Waits for the answer of kind `expected`, passing over Window, Lease and Room. kFailed becomes its status and text.
+Status await_answer(Link& link, wire::StreamKind expected, const Deadline& deadline, std::string* out_bytes);
+
+// Sends what stayed behind; the endpoint reads all the time, so that a long wait means that it is stalled.
+Status push_backlog(Link& link, const std::string& address);
+
+}  // namespace lwmq::stream

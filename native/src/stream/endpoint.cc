@@ -1,0 +1,310 @@
+// The endpoint's thread: accepting, dispatching, sleeping. endpoint_write.cc has producers, endpoint_read.cc readers.
+#include "stream/endpoint.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <utility>
+
+#include "channel/service.h"
+#include "os/identity.h"
+#include "stats/process_counters.h"
+#include "stream/conversation.h"
+#include "tli/spin.h"
+
+namespace lwmq::stream {
+namespace {
+
+// Rounds without news before the thread sleeps. Short: on two cores it takes time from its own clients.
+constexpr std::uint32_t kIdleRounds = 200;
+constexpr std::uint32_t kMessagesPerRound = 256;  // of one client, so that none keeps the others waiting
+
+}  // namespace
+
+Pool::~Pool() {
+  for (auto* window : windows) provider->window_release(window);
+  if (ledger_window != nullptr) provider->window_release(ledger_window);
+}
+
+Status Endpoint::start(const lwmq_tli_provider* provider, const std::string& address,
+                       std::shared_ptr<Endpoint>* out_endpoint) {
+  if (provider->window_create == nullptr) {
+    return fail(LWMQ_E_UNSUPPORTED, "%s: streams need a transport that shares windows; %s does not", address.c_str(),
+                provider->name);
+  }
+  channel::start_services();
+  const lwmq_tli_options options = control_options();
+  lwmq_tli_listener* listener = nullptr;
+  const Status status = provider->listen(address.c_str(), &options, &listener);
+  if (status != LWMQ_OK) return status;
+  const int stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (stop_fd < 0) {
+    const int error = errno;
+    provider->listener_close(listener);
+    return fail_errno(LWMQ_E_SYSTEM, error, "%s: eventfd", address.c_str());
+  }
+  std::shared_ptr<Endpoint> endpoint(new Endpoint(provider, address, listener, stop_fd));
+  // Signals belong to the application's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  endpoint->thread_ = std::thread([raw = endpoint.get()] { raw->serve(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_setname_np(endpoint->thread_.native_handle(), "lwmq-endpoint");
+  *out_endpoint = std::move(endpoint);
+  return LWMQ_OK;
+}
+
+Endpoint::Endpoint(const lwmq_tli_provider* provider, std::string address, lwmq_tli_listener* listener, int stop_fd)
+    : provider_(provider), address_(std::move(address)), listener_(listener), stop_fd_(stop_fd) {
+  generation_.resize(16);
+  os::random_bytes(generation_.data(), generation_.size());
+}
+
+Endpoint::~Endpoint() {
+  stop();
+  ::close(stop_fd_);
+}
+
+void Endpoint::stop() {
+  if (!thread_.joinable()) return;
+  if (os::forked()) {  // the thread stayed with the parent
+    thread_.detach();
+    return;
+  }
+  stopping_.store(true, std::memory_order_relaxed);  // ordered by the write to the descriptor
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(stop_fd_, &one, sizeof one);
+  thread_.join();
+}
+
+Status Endpoint::drain(std::uint32_t timeout_ms) {
+  std::unique_lock lock(idle_mutex_);
+  const auto done = [this] { return idle_; };
+  if (timeout_ms == LWMQ_FOREVER) {
+    idle_changed_.wait(lock, done);
+  } else if (!idle_changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), done)) {
+    return fail(LWMQ_E_TIMED_OUT, "%s: %s", address_.c_str(), busy_with_.c_str());
+  }
+  return LWMQ_OK;
+}
+
+// ---- The thread -------------------------------------------------------------------------------------
+
+void Endpoint::serve() {
+  std::uint32_t idle_rounds = 1;  // so that the first news are noted
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    if (poll_once()) {
+      if (idle_rounds != 0) note_busy();
+      idle_rounds = 0;
+    } else if (++idle_rounds < kIdleRounds) {
+      tli::pause();
+    } else {
+      note_idle_state();
+      sleep();
+      idle_rounds = 1;
+    }
+  }
+  conversations_.clear();  // closes every link in order
+  provider_->listener_close(listener_);
+}
+
+bool Endpoint::poll_once() {
+  bool busy = false;
+  for (;;) {
+    lwmq_tli_transport* transport = nullptr;
+    if (provider_->accept(listener_, &transport) != LWMQ_OK) break;
+    busy = true;
+    auto conversation = std::make_unique<Conversation>(provider_, transport);
+    provider_->peer(transport, &conversation->peer);
+    conversations_.push_back(std::move(conversation));
+  }
+  // By index: handling a message may not add conversations, but keeps references to them.
+  for (std::size_t i = 0; i < conversations_.size(); ++i) busy |= serve_conversation(*conversations_[i]);
+  if (busy) forget_dead();
+  return busy;
+}
+
+bool Endpoint::serve_conversation(Conversation& c) {
+  if (c.over) return true;
+  bool busy = false;
+  if (c.link.has_backlog()) busy = c.link.flush();
+  std::string bytes;
+  for (std::uint32_t i = 0; i < kMessagesPerRound; ++i) {
+    wire::StreamKind kind{};
+    Status status = c.link.receive(&kind, &bytes);
+    if (status == LWMQ_E_EMPTY) return busy;
+    busy = true;
+    if (status == LWMQ_OK) status = handle(c, kind, bytes);
+    if (status != LWMQ_OK) {
+      leave(c, status);
+      return true;
+    }
+  }
+  return busy;
+}
+
+// Where clients came or went in this round, what they held is given up.
+void Endpoint::forget_dead() {
+  const auto dead = [](const std::unique_ptr<Conversation>& c) { return c->over; };
+  if (std::none_of(conversations_.begin(), conversations_.end(), dead)) return;
+  std::erase_if(conversations_, dead);
+  sweep();
+  advance_all();
+  report_drained();
+}
+
+void Endpoint::sleep() {
+  bool news = false;
+  for (auto& c : conversations_) news |= provider_->arm(c->link.transport()) != 0;
+  if (!news) {
+    pollfd descriptors[2] = {{provider_->listener_fd(listener_), POLLIN, 0}, {stop_fd_, POLLIN, 0}};
+    ::poll(descriptors, 2, -1);  // whatever ends it, the next round looks at everything
+  }
+  for (auto& c : conversations_) provider_->disarm(c->link.transport());
+}
+
+// Something has come in: what drain() was told last is old.
+void Endpoint::note_busy() {
+  const std::lock_guard lock(idle_mutex_);
+  idle_ = false;
+  busy_with_ = "messages are being handled";
+}
+
+// Tells drain() how things stand.
+void Endpoint::note_idle_state() {
+  std::uint64_t unread = 0;
+  for (auto& log : logs_) {
+    log.for_each([&](std::uint64_t, const Entry& entry) {
+      unread += entry.consumed == 0 ? 1 : 0;
+      return true;
+    });
+  }
+  std::uint32_t readers = 0;
+  bool unsent = false;
+  for (const auto& c : conversations_) {
+    if (c->reader && !c->reader->done && c->reader->options.follow == 0) ++readers;
+    unsent = unsent || c->link.has_backlog();
+  }
+  const bool idle = unread == 0 && producers_open_ == 0 && readers == 0 && !end_unread_ && !unsent;
+  const std::lock_guard lock(idle_mutex_);
+  idle_ = idle;
+  if (!idle) {
+    busy_with_ = std::to_string(unread) + " batches unread, " + std::to_string(producers_open_) +
+                 " producers open, " + std::to_string(readers) + " readers not at the end";
+    if (end_unread_) busy_with_ += ", the end of the stream not yet seen by a reader";
+  }
+  idle_changed_.notify_all();
+}
+
+// ---- Messages ---------------------------------------------------------------------------------------
+
+Status Endpoint::handle(Conversation& c, wire::StreamKind kind, const std::string& bytes) {
+  using wire::StreamKind;
+  switch (kind) {
+    case StreamKind::kOpenWriter: return open_writer(c, bytes);
+    case StreamKind::kOpenJob: return open_job(c, bytes);
+    case StreamKind::kOpenReader: return open_reader(c, bytes);
+    case StreamKind::kWindow: return add_window(c, bytes);
+    case StreamKind::kPublish: return publish(c, bytes);
+    case StreamKind::kConsumed: return consumed(c, bytes);
+    case StreamKind::kLease: return lease(c, bytes);
+    case StreamKind::kWantRoom: return want_room(c, bytes);
+    case StreamKind::kCloseWriter: return close_writer(c);
+    case StreamKind::kAbortWriter: return abort_writer(c, bytes);
+    case StreamKind::kCommitTask: return commit_task(c);
+    case StreamKind::kCommitJob: return commit_job(c, bytes);
+    case StreamKind::kAbortJob: {
+      wire::Text letter;
+      if (!wire::decode(bytes, &letter)) break;
+      return close_job(c, true, letter.text);
+    }
+    case StreamKind::kCloseJob: return close_job(c, false, {});
+    case StreamKind::kCloseReader: return LWMQ_E_CLOSED;
+    case StreamKind::kDescribe: {
+      wire::Describe letter;
+      if (!wire::decode(bytes, &letter)) break;
+      c.wants_description = letter.wait_declared != 0 && !declared_;
+      return c.wants_description ? LWMQ_OK : c.link.send_letter(StreamKind::kState, state());
+    }
+    case StreamKind::kSettle: return settle(c, bytes);
+    default: break;
+  }
+  return fail(LWMQ_E_CORRUPT, "message of kind %u and %zu bytes is not one that a client sends",
+              static_cast<unsigned>(kind), bytes.size());
+}
+
+// The client has gone, in order or not, or broke the protocol.
+void Endpoint::leave(Conversation& c, Status why) {
+  c.over = true;
+  const std::string who = "process " + std::to_string(c.peer.pid);
+  if (why == LWMQ_E_PEER_LOST) stats::add(stats::process().peers_lost, 1);
+  if (c.writer) {
+    drop_staged(c.writer->staged);
+    if (c.writer->job.empty() && c.writer->producer->open) {
+      abort_producer(c.writer->producer, who + " left without ending its stream");
+    }
+  }
+  if (c.job && c.job->job->producer->open) {
+    close_job(c, true, who + ", the driver of job " + c.job->id + ", left before the job's end");
+  }
+  if (c.pool) c.pool->conversation = nullptr;
+  if (c.reader) {
+    for (const auto& [partition, seq] : c.reader->handed) {
+      if (Entry* entry = logs_[partition].find(seq)) --entry->pins;
+    }
+    c.reader.reset();
+  }
+}
+
+wire::State Endpoint::state() const {
+  wire::State s;
+  const lwmq_identity& self = os::identity();
+  s.retain = retain_;
+  s.readers = readers_needed_;
+  s.producers_open = producers_open_;
+  s.netns = self.netns;
+  s.pid = self.pid;
+  s.uid = self.uid;
+  s.generation = generation_;
+  s.schema = schema_;
+  s.host = self.host;
+  s.boot_id = self.boot_id;
+  s.instance.assign(reinterpret_cast<const char*>(self.instance), sizeof self.instance);
+  for (const auto& c : conversations_) s.readers_open += c->reader ? 1 : 0;
+  const std::uint32_t acks = retain_ == LWMQ_RETAIN_ALL ? UINT32_MAX : readers_needed_;
+  bool unread = end_unread_ || retain_ == LWMQ_RETAIN_ALL;
+  for (auto& log : const_cast<Endpoint*>(this)->logs_) {
+    wire::PartitionField field;
+    field.first_seq = log.first_seq();
+    field.unacked_seq = log.lowest_unacked(std::nullopt, acks);
+    field.next_seq = log.next_seq();
+    log.for_each([&](std::uint64_t seq, const Entry& entry) {
+      if (seq >= field.unacked_seq) field.rows += entry.block.rows, field.bytes += entry.block.bytes;
+      return true;
+    });
+    unread = unread || field.unacked_seq < field.next_seq;
+    s.partitions.push_back(field);
+  }
+  s.state = !declared_ ? LWMQ_STREAM_UNDECLARED
+            : !has_ended(1) ? LWMQ_STREAM_OPEN
+            : unread ? LWMQ_STREAM_ENDED
+                     : LWMQ_STREAM_CONSUMED;
+  return s;
+}
+
+// The stream has just been declared.
+void Endpoint::answer_describes() {
+  for (auto& c : conversations_) {
+    if (!c->wants_description) continue;
+    c->wants_description = false;
+    c->link.send_letter(wire::StreamKind::kState, state());
+  }
+}
+
+}  // namespace lwmq::stream

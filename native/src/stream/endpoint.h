@@ -1,0 +1,193 @@
+// An endpoint serves one stream at one address: it holds the log, arbitrates commits, and introduces readers to writers.
+//
+// Batches do not pass through it. A writer publishes where a batch lies in its window; the endpoint numbers it and tells
+// the readers, which map the window and read there. Three parties decide together when a block is written again:
+//
+//   ledger       the endpoint's page for one writer conversation (a *pool* of windows): ledger[slot] = lap once the log
+//                has dropped the batch. It drops only what no reader still has to move past.
+//   lease page   a reader's page for one pool: page[slot] = lap while the application holds the batch. Written before
+//                the reader says that it has moved past, so before the endpoint can drop.
+//   writer       reuses a block when the ledger shows its lap and no living reader's page does.
+//
+// So the loss of the endpoint ends no lease: a ledger that nobody writes any more frees nothing.
+//
+// All state belongs to the endpoint's own thread. Other threads ask it to stop, and wait.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/status.h"
+#include "lwmq/lwmq_tli.h"
+#include "stream/link.h"
+#include "stream/log.h"
+
+namespace lwmq::stream {
+
+struct Conversation;
+
+// A page of one 32-bit lap for each slot of a pool.
+using LapPage = std::atomic<std::uint32_t>*;
+inline constexpr std::uint64_t kLapPageBytes = std::uint64_t{kWindowSlotsMax} * 4;
+
+// The windows of one writer conversation. Lives as long as a batch of it is in the log.
+struct Pool {
+  std::uint64_t number = 0;
+  const lwmq_tli_provider* provider = nullptr;
+  Conversation* conversation = nullptr;  // null when the writer's side has gone
+  std::vector<lwmq_tli_window*> windows; // kept
+  std::vector<wire::Window> announcements;
+  lwmq_tli_window* ledger_window = nullptr;
+  LapPage ledger = nullptr;
+  std::uint64_t window_bytes = 0;
+  bool wants_room = false;
+
+  ~Pool();
+};
+
+struct Producer {
+  std::string name;         // of its job, or where its process is
+  bool open = true;
+  bool end_counted = false; // its end counts for `writers`
+  std::uint64_t visible = 0;     // batches that readers could see
+  std::uint64_t unconsumed = 0;  // of these, not yet read by as many readers as the stream asks for
+};
+
+// One attempt of a task that has committed.
+struct Winner {
+  std::uint64_t attempt = 0;
+  wire::TaskResult result{};
+  std::vector<Entry> staged;  // delivery = job: waits for the job
+};
+
+struct Job {
+  std::shared_ptr<Producer> producer;
+  std::uint32_t delivery = 0;
+  std::uint32_t tasks_expected = 0;  // 0: a driver says when it is over
+  bool over = false;
+  std::map<std::pair<std::uint64_t, std::uint32_t>, Winner> winners;  // by epoch and task
+};
+
+class Endpoint {
+ public:
+  // Binds `address` (without options) and starts serving. LWMQ_E_ADDRESS: somebody else does.
+  static Status start(const lwmq_tli_provider* provider, const std::string& address,
+                      std::shared_ptr<Endpoint>* out_endpoint);
+  ~Endpoint();
+
+  // Waits at most timeout_ms until every producer has ended and everything that can be read was read.
+  // LWMQ_E_TIMED_OUT with a text: what is still there.
+  Status drain(std::uint32_t timeout_ms);
+  // Ends service at once; conversations see an orderly close. Joins the thread.
+  void stop();
+
+  [[nodiscard]] const std::string& address() const noexcept { return address_; }
+
+ private:
+  Endpoint(const lwmq_tli_provider* provider, std::string address, lwmq_tli_listener* listener, int stop_fd);
+
+  // -- The thread
+  void serve();
+  bool poll_once();
+  bool serve_conversation(Conversation& conversation);
+  void sleep();
+  void forget_dead();
+  void note_idle_state();
+  void note_busy();
+
+  // -- Messages
+  Status handle(Conversation& c, wire::StreamKind kind, const std::string& bytes);
+  Status open_writer(Conversation& c, const std::string& bytes);
+  Status open_job(Conversation& c, const std::string& bytes);
+  Status open_reader(Conversation& c, const std::string& bytes);
+  Status add_window(Conversation& c, const std::string& bytes);
+  Status publish(Conversation& c, const std::string& bytes);
+  Status consumed(Conversation& c, const std::string& bytes);
+  Status lease(Conversation& c, const std::string& bytes);
+  Status want_room(Conversation& c, const std::string& bytes);
+  Status close_writer(Conversation& c);
+  Status abort_writer(Conversation& c, const std::string& bytes);
+  Status commit_task(Conversation& c);
+  Status commit_job(Conversation& c, const std::string& bytes);
+  Status close_job(Conversation& c, bool aborted, const std::string& reason);
+  Status settle(Conversation& c, const std::string& bytes);
+  void leave(Conversation& c, Status why);
+
+  // -- The stream
+  Status declare(const wire::OpenProducer& letter);
+  Status refuse(Conversation& c, Status status, const char* text);
+  wire::Opened opened() const;
+  std::shared_ptr<Job> find_job(const std::string& id) const;
+  void append(Entry entry, std::uint32_t partition, std::uint64_t* out_seq);
+  void drop_block(const Entry& entry);
+  void drop_staged(std::vector<Entry>& staged);
+  void end_producer(const std::shared_ptr<Producer>& producer);
+  void abort_producer(const std::shared_ptr<Producer>& producer, const std::string& reason);
+  void finish_job(const std::string& id, Job& job);
+
+  // -- Readers
+  void advance_all();
+  void advance(Conversation& c);
+  bool hand_out(Conversation& c, std::uint32_t partition, std::uint64_t seq, Entry& entry);
+  void finish_if_done(Conversation& c);
+  void fail_reader(Conversation& c, Status status, const std::string& text);
+  void declare_to(Conversation& c);
+  void acknowledge(std::uint32_t partition, std::uint64_t seq, std::uint32_t name);
+  [[nodiscard]] bool is_needed(std::uint32_t partition, std::uint64_t seq) const;
+  [[nodiscard]] bool is_satisfied(const Entry& entry) const;
+  void release_if_free(std::uint32_t partition, std::uint64_t seq);
+  void remove(std::uint32_t partition, std::uint64_t seq, bool evicted);
+  void sweep();
+  void count_consumed(Entry& entry);
+  void report_drained();
+  [[nodiscard]] bool has_ended(std::uint32_t writers) const;
+  [[nodiscard]] std::uint32_t name_number(const std::string& name);
+  [[nodiscard]] wire::State state() const;
+  void answer_describes();
+
+  const lwmq_tli_provider* provider_;
+  const std::string address_;
+  lwmq_tli_listener* listener_;
+  const int stop_fd_;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+
+  std::vector<std::unique_ptr<Conversation>> conversations_;
+
+  // The stream
+  std::string generation_;  // 16 random bytes
+  bool declared_ = false;
+  std::string schema_;
+  std::uint32_t retain_ = 0;
+  std::uint32_t readers_needed_ = 1;
+  std::vector<PartitionLog> logs_;
+  std::uint64_t arrivals_ = 0;
+  std::uint32_t producers_open_ = 0;
+  std::uint32_t producers_ended_ = 0;
+  bool end_unread_ = false;  // the stream has ended and no reader has been told so
+  struct Abort {
+    std::uint64_t arrival;
+    std::string reason;
+  };
+  std::vector<Abort> aborts_;
+  std::map<std::string, std::shared_ptr<Job>> jobs_;
+  std::vector<std::string> finished_jobs_;  // oldest first
+  std::map<std::string, std::uint32_t> names_;
+  std::map<std::uint32_t, std::vector<std::pair<std::uint32_t, std::uint64_t>>> unsettled_;  // name -> consumed
+  std::uint64_t next_pool_ = 1;
+
+  // What other threads may know: written by the thread, under the lock.
+  mutable std::mutex idle_mutex_;
+  std::condition_variable idle_changed_;
+  bool idle_ = true;
+  std::string busy_with_;
+};
+
+}  // namespace lwmq::stream

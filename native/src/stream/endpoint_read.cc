@@ -1,0 +1,314 @@
+// The endpoint towards readers: handing out, acknowledging, releasing.
+#include <algorithm>
+#include <cstring>
+
+#include "stream/conversation.h"
+#include "stream/endpoint.h"
+
+namespace lwmq::stream {
+
+// ---- Opening ----------------------------------------------------------------------------------------
+
+std::uint32_t Endpoint::name_number(const std::string& name) {
+  return names_.emplace(name, static_cast<std::uint32_t>(names_.size())).first->second;
+}
+
+Status Endpoint::open_reader(Conversation& c, const std::string& bytes) {
+  auto session = std::make_unique<ReaderSession>();
+  if (!wire::decode(bytes, &session->options) || c.reader || c.writer || c.job || session->options.name.empty()) {
+    return fail(LWMQ_E_CORRUPT, "OpenReader is malformed");
+  }
+  wire::OpenReader& options = session->options;
+  options.credit = std::clamp<std::uint32_t>(options.credit, 1, kReaderCreditMax);
+  options.writers = std::max<std::uint32_t>(options.writers, 1);
+  if (!options.generation.empty() && options.generation != generation_) {
+    return refuse(c, LWMQ_E_DATA_LOSS, "the stream is of another generation than the offsets: its endpoint was started anew, "
+                                       "and what the old one held is gone");
+  }
+  session->name = name_number(options.name);
+  session->joined_before_end = !has_ended(options.writers);
+  session->aborts_seen = aborts_.size();  // of those that lie wholly before it; declare_to looks again
+  c.reader = std::move(session);
+  const Status status = c.link.send_letter(wire::StreamKind::kOpened, opened());
+  if (declared_) declare_to(c);
+  return status;
+}
+
+// The schema is known: tell the reader, and turn what it asked for into numbers.
+void Endpoint::declare_to(Conversation& c) {
+  ReaderSession& reader = *c.reader;
+  reader.declared = true;
+  wire::Text letter;
+  letter.text = schema_;
+  c.link.send_letter(wire::StreamKind::kDeclared, letter);
+  std::vector<wire::RangeField> asked = reader.options.ranges;
+  if (asked.empty()) {
+    for (std::uint32_t p = 0; p < logs_.size(); ++p) asked.push_back({p, LWMQ_SEQ_EARLIEST, LWMQ_SEQ_END});
+  }
+  const std::uint32_t acks = retain_ == LWMQ_RETAIN_ALL ? UINT32_MAX : readers_needed_;
+  std::uint64_t oldest = arrivals_;
+  for (const auto& range : asked) {
+    const std::string where = "partition " + std::to_string(range.partition);
+    if (range.partition >= logs_.size()) {
+      return fail_reader(c, LWMQ_E_INVALID, where + " was asked for; the stream has " + std::to_string(logs_.size()));
+    }
+    PartitionLog& log = logs_[range.partition];
+    std::uint64_t start = range.start;
+    if (start == LWMQ_SEQ_EARLIEST) start = log.lowest_unacked(reader.name, acks);
+    if (start == LWMQ_SEQ_LATEST) start = log.next_seq();
+    const std::uint64_t end = range.end == LWMQ_SEQ_LATEST ? log.next_seq() : range.end;
+    if (start > log.next_seq() || (end != LWMQ_SEQ_END && end > log.next_seq())) {
+      return fail_reader(c, LWMQ_E_INVALID, where + ": numbers " + std::to_string(start) + " to " + std::to_string(end) +
+                                                " were asked for; the next one to be written is " + std::to_string(log.next_seq()));
+    }
+    if (end != LWMQ_SEQ_END && start > end) {
+      return fail_reader(c, LWMQ_E_INVALID, where + ": the range ends at " + std::to_string(end) + ", before its start at " +
+                                                std::to_string(start));
+    }
+    if (start < log.first_seq() && (end == LWMQ_SEQ_END || start < end)) {
+      return fail_reader(c, LWMQ_E_DATA_LOSS,
+                         where + ": batch " + std::to_string(start) + " was asked for, the oldest kept is " +
+                             std::to_string(log.first_seq()) +
+                             "; acknowledged or consumed batches were released to make room. Ways out: retain=\"all\", a larger "
+                             "window (buffer_bytes, buffers), or .cache() where one DataFrame is evaluated twice");
+    }
+    reader.ranges.push_back({range.partition, start, end});
+    if (const Entry* entry = log.find(log.next_present(start))) oldest = std::min(oldest, entry->arrival);
+  }
+  // Aborts of producers whose batches this reader will still see are news to it.
+  reader.aborts_seen = static_cast<std::size_t>(
+      std::count_if(aborts_.begin(), aborts_.end(), [&](const Abort& abort) { return abort.arrival <= oldest; }));
+  advance(c);
+}
+
+// ---- Handing out ------------------------------------------------------------------------------------
+
+void Endpoint::advance_all() {
+  for (auto& c : conversations_) {
+    if (c->reader && !c->over) advance(*c);
+  }
+}
+
+// Hands out, in order of arrival over the reader's partitions, what its credit allows.
+void Endpoint::advance(Conversation& c) {
+  ReaderSession& reader = *c.reader;
+  while (reader.declared && !reader.done && reader.handed.size() < reader.options.credit) {
+    ReaderRange* best = nullptr;
+    Entry* best_entry = nullptr;
+    for (auto& range : reader.ranges) {
+      PartitionLog& log = logs_[range.partition];
+      const std::uint64_t end = std::min(range.end, log.next_seq());
+      if (range.cursor >= end) continue;
+      const std::uint64_t next = log.next_present(range.cursor);
+      if (log.lost_between(range.cursor, std::min(next, end))) {
+        return fail_reader(c, LWMQ_E_DATA_LOSS,
+                           "partition " + std::to_string(range.partition) + ": batch " + std::to_string(range.cursor) +
+                               " was consumed by an attempt before this one and released to make room. Ways out: "
+                               "retain=\"all\", a larger window (buffer_bytes, buffers)");
+      }
+      range.cursor = std::min(next, end);
+      Entry* entry = range.cursor < end ? log.find(range.cursor) : nullptr;
+      if (entry != nullptr && (best == nullptr || entry->arrival < best_entry->arrival)) {
+        best = &range;
+        best_entry = entry;
+      }
+    }
+    // An abort is told after what came before it and before what came after.
+    if (reader.aborts_seen < aborts_.size() &&
+        (best == nullptr || best_entry->arrival >= aborts_[reader.aborts_seen].arrival)) {
+      const Abort& abort = aborts_[reader.aborts_seen++];
+      return fail_reader(c, LWMQ_E_ABORTED, abort.reason);
+    }
+    if (best == nullptr) return finish_if_done(c);
+    if (!hand_out(c, best->partition, best->cursor, *best_entry)) return;
+    ++best->cursor;
+    reader.handed_any = true;
+  }
+}
+
+bool Endpoint::hand_out(Conversation& c, std::uint32_t partition, std::uint64_t seq, Entry& entry) {
+  ReaderSession& reader = *c.reader;
+  Pool& pool = *entry.pool;
+  std::size_t& told = reader.windows_told[pool.number];
+  for (; told < pool.windows.size(); ++told) {
+    if (provider_->window_export(c.link.transport(), pool.windows[told]) != LWMQ_OK) return false;
+    wire::Window record = pool.announcements[told];
+    record.window_bytes = pool.window_bytes;
+    if (c.link.send_record(wire::StreamKind::kWindow, record) != LWMQ_OK) return false;
+  }
+  wire::Batch record{};
+  record.seq = seq;
+  record.pool = pool.number;
+  record.block = entry.block;
+  if (c.link.send_record(wire::StreamKind::kBatch, record) != LWMQ_OK) return false;
+  ++entry.pins;
+  reader.handed.emplace_back(partition, seq);
+  return true;
+}
+
+bool Endpoint::has_ended(std::uint32_t writers) const {
+  return declared_ && producers_open_ == 0 && producers_ended_ >= std::max<std::uint32_t>(writers, 1);
+}
+
+// Everything there is was handed out: is that the end?
+void Endpoint::finish_if_done(Conversation& c) {
+  ReaderSession& reader = *c.reader;
+  bool to_the_end = false;  // some range waits for the stream's end
+  for (const auto& range : reader.ranges) {
+    if (range.end == LWMQ_SEQ_END) {
+      to_the_end = true;
+    } else if (range.cursor < range.end) {
+      return;
+    }
+  }
+  if (to_the_end) {
+    if (!has_ended(reader.options.writers)) return;
+    // The end of a stream that others have read is no news for who comes later: it waits for the next producer.
+    const bool its_end = end_unread_ || reader.handed_any || reader.joined_before_end || retain_ == LWMQ_RETAIN_ALL;
+    if (!its_end) return;
+    end_unread_ = false;
+    if (reader.options.follow != 0) {
+      reader.joined_before_end = true;
+      return report_drained();
+    }
+  }
+  reader.done = true;
+  c.link.send(wire::StreamKind::kEnd, nullptr, 0);
+  report_drained();
+}
+
+void Endpoint::fail_reader(Conversation& c, Status status, const std::string& text) {
+  wire::Text letter;
+  letter.status = status;
+  letter.text = (address_ + ": " + text).substr(0, kReasonBytesMax);
+  c.link.send_letter(wire::StreamKind::kFailed, letter);
+  // A reader that follows goes on after an abort, with the next producer.
+  if (status != LWMQ_E_ABORTED || c.reader->options.follow == 0) c.reader->done = true;
+}
+
+// A reader has made its page of leases for a pool: its writer must look there before it writes again.
+Status Endpoint::lease(Conversation& c, const std::string& bytes) {
+  wire::Lease record;
+  if (!read_record(bytes, &record) || !c.reader) return fail(LWMQ_E_CORRUPT, "Lease is malformed");
+  for (auto& other : conversations_) {
+    if (!other->pool || other->pool->number != record.pool || other->over) continue;
+    lwmq_tli_window* page = nullptr;
+    Status status = c.link.find_window(record.id, &page);
+    if (status != LWMQ_OK) return status;
+    lwmq_tli_window_info info;
+    provider_->window_info(page, &info);
+    if (info.bytes != kLapPageBytes) {
+      provider_->window_release(page);
+      return fail(LWMQ_E_CORRUPT, "a lease page of %" PRIu64 " bytes; %" PRIu64 " were expected", info.bytes, kLapPageBytes);
+    }
+    // A writer that is gone needs no introduction: what happens to its end is not this reader's fault.
+    if (provider_->window_export(other->link.transport(), page) == LWMQ_OK) {
+      other->link.send_record(wire::StreamKind::kLease, record);
+    }
+    provider_->window_release(page);
+    return LWMQ_OK;
+  }
+  return LWMQ_OK;
+}
+
+// ---- Moving past ------------------------------------------------------------------------------------
+
+Status Endpoint::consumed(Conversation& c, const std::string& bytes) {
+  wire::Consumed record;
+  if (!read_record(bytes, &record) || !c.reader || c.reader->handed.empty() ||
+      c.reader->handed.front() != std::make_pair(record.partition, record.seq)) {
+    return fail(LWMQ_E_CORRUPT, "Consumed names a batch that is not the oldest in this reader's hands");
+  }
+  ReaderSession& reader = *c.reader;
+  reader.handed.pop_front();
+  if (Entry* entry = logs_[record.partition].find(record.seq)) {
+    --entry->pins;
+    count_consumed(*entry);
+    if (reader.options.acknowledge == LWMQ_ACK_CONSUMED) {
+      acknowledge(record.partition, record.seq, reader.name);
+    } else {
+      unsettled_[reader.name].emplace_back(record.partition, record.seq);
+    }
+    release_if_free(record.partition, record.seq);
+  }
+  advance(c);
+  return LWMQ_OK;
+}
+
+void Endpoint::count_consumed(Entry& entry) {
+  if (++entry.consumed != readers_needed_) return;
+  if (--entry.producer->unconsumed == 0) report_drained();
+}
+
+void Endpoint::acknowledge(std::uint32_t partition, std::uint64_t seq, std::uint32_t name) {
+  Entry* entry = logs_[partition].find(seq);
+  if (entry == nullptr) return;
+  auto& names = entry->acked_by;
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+}
+
+Status Endpoint::settle(Conversation& c, const std::string& bytes) {
+  wire::Settle letter;
+  if (!wire::decode(bytes, &letter)) return fail(LWMQ_E_CORRUPT, "Settle is malformed");
+  const auto number = names_.find(letter.name);
+  if (number != names_.end()) {
+    const auto found = unsettled_.find(number->second);
+    if (found != unsettled_.end()) {
+      const auto batches = std::move(found->second);
+      unsettled_.erase(found);
+      if (letter.acknowledge != 0) {
+        for (const auto& [partition, seq] : batches) acknowledge(partition, seq, number->second);
+        for (const auto& [partition, seq] : batches) release_if_free(partition, seq);
+      }
+    }
+  }
+  return c.link.send(wire::StreamKind::kSettled, nullptr, 0);
+}
+
+// ---- Releasing --------------------------------------------------------------------------------------
+
+bool Endpoint::is_satisfied(const Entry& entry) const {
+  switch (retain_) {
+    case LWMQ_RETAIN_UNTIL_ACKED: return entry.acked_by.size() >= readers_needed_;
+    case LWMQ_RETAIN_NONE: return entry.consumed >= readers_needed_;
+    default: return false;
+  }
+}
+
+// Some open reader has still to be handed this batch.
+bool Endpoint::is_needed(std::uint32_t partition, std::uint64_t seq) const {
+  for (const auto& c : conversations_) {
+    if (!c->reader || c->over || c->reader->done) continue;
+    for (const auto& range : c->reader->ranges) {
+      if (range.partition == partition && range.cursor <= seq && seq < range.end) return true;
+    }
+  }
+  return false;
+}
+
+void Endpoint::release_if_free(std::uint32_t partition, std::uint64_t seq) {
+  const Entry* entry = logs_[partition].find(seq);
+  if (entry == nullptr || entry->pins > 0 || !is_satisfied(*entry) || is_needed(partition, seq)) return;
+  remove(partition, seq, false);
+}
+
+void Endpoint::remove(std::uint32_t partition, std::uint64_t seq, bool evicted) {
+  Entry* entry = logs_[partition].find(seq);
+  if (entry->consumed < readers_needed_ && entry->producer->unconsumed > 0) --entry->producer->unconsumed;
+  drop_block(*entry);
+  logs_[partition].remove(seq, evicted);
+}
+
+// A reader has gone: what only it held up goes now.
+void Endpoint::sweep() {
+  for (std::uint32_t p = 0; p < logs_.size(); ++p) {
+    std::vector<std::uint64_t> free;
+    logs_[p].for_each([&](std::uint64_t seq, const Entry& entry) {
+      if (entry.pins == 0 && is_satisfied(entry) && !is_needed(p, seq)) free.push_back(seq);
+      return true;
+    });
+    for (const std::uint64_t seq : free) remove(p, seq, false);
+  }
+}
+
+}  // namespace lwmq::stream

@@ -1,0 +1,89 @@
+#include "stream/link.h"
+
+#include <cstring>
+
+namespace lwmq::stream {
+namespace {
+
+// A buffer goes on its way when that much was shown in it, long before it is full: both ends then live in a few pages
+// that stay in the cache, and the peer can release it early.
+constexpr std::uint64_t kShipAfterBytes = 16 * kKiB;
+constexpr std::uint32_t kWindowArrivalMs = 1000;  // it was exported before the message that names it
+
+}  // namespace
+
+lwmq_tli_options control_options() noexcept {
+  lwmq_tli_options options{};
+  options.size = sizeof options;
+  options.buffer_bytes = kControlBufferBytes;
+  options.buffers_send = kControlBuffers;
+  options.purpose = LWMQ_TLI_FOR_STREAM;
+  return options;
+}
+
+Link::~Link() { provider_->close(transport_); }
+
+Status Link::send(wire::StreamKind kind, const void* data, std::uint64_t bytes) {
+  if (bytes > kControlBufferBytes) {
+    return fail(LWMQ_E_TOO_BIG, "a control message of %" PRIu64 " bytes; %" PRIu64 " are possible", bytes,
+                kControlBufferBytes);
+  }
+  if (backlog_.empty() || flush()) {
+    const Status status = try_send(kind, data, bytes);
+    if (status != LWMQ_E_FULL) return status;
+  }
+  backlog_.emplace_back(kind, std::string(static_cast<const char*>(data), bytes));
+  return LWMQ_OK;
+}
+
+Status Link::try_send(wire::StreamKind kind, const void* data, std::uint64_t bytes) {
+  if (has_open_ && open_.room < bytes) {
+    has_open_ = false;
+    const Status status = provider_->ship(transport_, &open_);
+    if (status != LWMQ_OK) return status;
+  }
+  if (!has_open_) {
+    const Status status = provider_->acquire(transport_, &open_);
+    if (status != LWMQ_OK) return status;
+    has_open_ = true;
+    shown_in_open_ = 0;
+  }
+  std::memcpy(open_.next, data, bytes);
+  const Status status = provider_->show(transport_, &open_, bytes, static_cast<std::uint32_t>(kind));
+  if (status != LWMQ_OK) return status;
+  shown_in_open_ += bytes;
+  if (shown_in_open_ < kShipAfterBytes) return LWMQ_OK;
+  has_open_ = false;
+  return provider_->ship(transport_, &open_);
+}
+
+bool Link::flush() {
+  while (!backlog_.empty()) {
+    const auto& [kind, bytes] = backlog_.front();
+    if (try_send(kind, bytes.data(), bytes.size()) != LWMQ_OK) return false;
+    backlog_.pop_front();
+  }
+  return true;
+}
+
+Status Link::receive(wire::StreamKind* out_kind, std::string* out_bytes) {
+  lwmq_tli_extent extent;
+  const Status status = provider_->land(transport_, &extent);
+  if (status != LWMQ_OK) return status;
+  out_bytes->assign(reinterpret_cast<const char*>(extent.data), extent.bytes);
+  *out_kind = static_cast<wire::StreamKind>(extent.kind);
+  provider_->release(transport_, &extent);
+  return LWMQ_OK;
+}
+
+Status Link::wait(std::uint32_t timeout_ms) {
+  const std::uint32_t room = has_backlog() ? std::uint32_t{LWMQ_TLI_WAIT_ROOM} : 0u;
+  return provider_->wait(transport_, LWMQ_TLI_WAIT_EXTENT | room, timeout_ms);
+}
+
+Status Link::find_window(const std::uint8_t id[16], lwmq_tli_window** out_window) const {
+  const Status status = provider_->window_find(transport_, id, kWindowArrivalMs, out_window);
+  return status == LWMQ_E_TIMED_OUT ? fail(LWMQ_E_CORRUPT, "the peer names a window that it has not shown") : status;
+}
+
+}  // namespace lwmq::stream

@@ -1,0 +1,74 @@
+#include "stream/question.h"
+
+#include <cstring>
+#include <utility>
+
+#include "stream/client.h"
+
+namespace lwmq::stream {
+
+Status describe(const char* address, bool wait_declared, std::uint32_t timeout_ms, std::unique_ptr<Description>* out) {
+  const Deadline deadline(timeout_ms);
+  Reach made;
+  Status status = reach(address, LWMQ_ROLE_CLIENT, deadline, &made);
+  if (status != LWMQ_OK) return status;
+  wire::Describe letter;
+  letter.wait_declared = wait_declared ? 1 : 0;
+  status = made.link->send_letter(wire::StreamKind::kDescribe, letter);
+  std::string bytes;
+  if (status == LWMQ_OK) status = await_answer(*made.link, wire::StreamKind::kState, deadline, &bytes);
+  if (status == LWMQ_E_TIMED_OUT) {
+    return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema in %u ms", made.address.c_str(), timeout_ms);
+  }
+  if (status != LWMQ_OK) return status;
+  wire::State answer;
+  if (!wire::decode(bytes, &answer) || answer.generation.size() != 16 || answer.instance.size() != 16) {
+    return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer is malformed", made.address.c_str());
+  }
+  auto description = std::make_unique<Description>();
+  description->schema = std::move(answer.schema);
+  for (const auto& p : answer.partitions) {
+    description->partitions.push_back({p.first_seq, p.unacked_seq, p.next_seq, p.rows, p.bytes});
+  }
+  lwmq_stream_state& state = description->state;
+  state.size = sizeof state;
+  std::memcpy(state.generation, answer.generation.data(), sizeof state.generation);
+  state.state = answer.state;
+  state.retain = answer.retain;
+  state.readers = answer.readers;
+  state.partition_count = static_cast<std::uint32_t>(description->partitions.size());
+  state.producers_open = answer.producers_open;
+  state.readers_open = answer.readers_open;
+  state.schema = description->schema.empty() ? nullptr : description->schema.data();
+  state.schema_bytes = description->schema.size();
+  state.partitions = description->partitions.data();
+  lwmq_identity& where = state.endpoint;
+  where.size = sizeof where;
+  std::snprintf(where.host, sizeof where.host, "%s", answer.host.c_str());
+  std::snprintf(where.boot_id, sizeof where.boot_id, "%s", answer.boot_id.c_str());
+  where.netns = answer.netns;
+  where.pid = answer.pid;
+  where.uid = answer.uid;
+  std::memcpy(where.instance, answer.instance.data(), sizeof where.instance);
+  *out = std::move(description);
+  return LWMQ_OK;
+}
+
+Status settle(const char* address, const char* name, bool acknowledge, std::uint32_t timeout_ms) {
+  const Deadline deadline(timeout_ms);
+  Reach made;
+  Status status = reach(address, LWMQ_ROLE_CLIENT, deadline, &made);
+  if (status != LWMQ_OK) return status;
+  wire::Settle letter;
+  letter.acknowledge = acknowledge ? 1 : 0;
+  letter.name = name;
+  status = made.link->send_letter(wire::StreamKind::kSettle, letter);
+  std::string bytes;
+  if (status == LWMQ_OK) status = await_answer(*made.link, wire::StreamKind::kSettled, deadline, &bytes);
+  if (status == LWMQ_E_TIMED_OUT) {
+    return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered in %u ms", made.address.c_str(), timeout_ms);
+  }
+  return status;
+}
+
+}  // namespace lwmq::stream

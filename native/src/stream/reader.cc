@@ -1,0 +1,306 @@
+#include "stream/reader.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "base/cache_line.h"
+#include "base/checked.h"
+#include "os/identity.h"
+#include "stats/process_counters.h"
+#include "stream/window_pool.h"
+
+namespace lwmq::stream {
+namespace {
+
+std::string own_name() {
+  std::uint8_t random[8];
+  os::random_bytes(random, sizeof random);
+  char name[64];
+  int used = std::snprintf(name, sizeof name, "reader-%u-", os::identity().pid);
+  for (const std::uint8_t byte : random) used += std::snprintf(name + used, sizeof name - static_cast<std::size_t>(used), "%02x", byte);
+  return name;
+}
+
+Status finish(lwmq_reader& reader, Status status, std::string text) {
+  reader.final_status = status;
+  reader.final_text = std::move(text);
+  return LWMQ_OK;
+}
+
+Status add_window(lwmq_reader& reader, const std::string& bytes) {
+  wire::Window record;
+  if (!read_record(bytes, &record)) return fail(LWMQ_E_CORRUPT, "%s: Window is malformed", reader.address.c_str());
+  Link& link = *reader.reach.link;
+  auto& view = reader.views[record.pool];
+  if (!view) {
+    auto made = std::make_shared<PoolView>();
+    made->provider = reader.reach.provider;
+    made->pid = record.pid;
+    Status status = made->provider->window_create(kLapPageBytes, &made->lease_window);
+    if (status != LWMQ_OK) return status;
+    lwmq_tli_window_info info;
+    made->provider->window_info(made->lease_window, &info);
+    made->page = reinterpret_cast<LapPage>(info.base);
+    status = made->provider->window_export(link.transport(), made->lease_window);
+    if (status != LWMQ_OK) return status;
+    wire::Lease lease{};
+    lease.pool = record.pool;
+    std::memcpy(lease.id, info.id, sizeof lease.id);
+    status = link.send_record(wire::StreamKind::kLease, lease);
+    if (status != LWMQ_OK) return status;
+    view = std::move(made);
+  }
+  view->window_bytes = record.window_bytes;
+  if (record.index != view->windows.size()) {
+    return fail(LWMQ_E_CORRUPT, "%s: window %u was announced, %zu was expected", reader.address.c_str(), record.index,
+                view->windows.size());
+  }
+  lwmq_tli_window* window = nullptr;
+  const Status status = link.find_window(record.id, &window);
+  if (status != LWMQ_OK) return status;
+  view->windows.push_back(window);
+  view->provider->window_info(window, &view->infos.emplace_back());
+  return LWMQ_OK;
+}
+
+Status add_batch(lwmq_reader& reader, const std::string& bytes) {
+  Pending pending;
+  if (!read_record(bytes, &pending.batch)) return fail(LWMQ_E_CORRUPT, "%s: Batch is malformed", reader.address.c_str());
+  const wire::Publish& block = pending.batch.block;
+  const auto found = reader.views.find(pending.batch.pool);
+  if (found == reader.views.end() || block.window >= found->second->infos.size() || block.slot >= kFinishedSlot ||
+      block.lap == 0 || block.offset % kCacheLine != 0 ||
+      !fits(block.offset, block.bytes, found->second->infos[block.window].bytes)) {
+    return fail(LWMQ_E_CORRUPT, "%s: batch %" PRIu64 " of partition %u lies outside of what its writer has shown",
+                reader.address.c_str(), pending.batch.seq, block.partition);
+  }
+  pending.view = found->second;
+  reader.pending.push_back(std::move(pending));
+  return LWMQ_OK;
+}
+
+Status handle(lwmq_reader& reader, wire::StreamKind kind, const std::string& bytes) {
+  wire::Text letter;
+  switch (kind) {
+    case wire::StreamKind::kWindow: return add_window(reader, bytes);
+    case wire::StreamKind::kBatch: return add_batch(reader, bytes);
+    case wire::StreamKind::kDeclared:
+      if (!wire::decode(bytes, &letter)) break;
+      reader.schema = std::move(letter.text);
+      reader.declared = true;
+      return LWMQ_OK;
+    case wire::StreamKind::kEnd: return finish(reader, LWMQ_E_END, {});
+    case wire::StreamKind::kFailed:
+      if (!wire::decode(bytes, &letter)) break;
+      return finish(reader, static_cast<Status>(letter.status), std::move(letter.text));
+    default: break;
+  }
+  return fail(LWMQ_E_CORRUPT, "%s: the endpoint sent a message of kind %u and %zu bytes to a reader",
+              reader.address.c_str(), static_cast<unsigned>(kind), bytes.size());
+}
+
+// Takes in what has come. A conversation that is over becomes the final status, behind what was handed over.
+void pump(lwmq_reader& reader) {
+  std::string bytes;
+  while (reader.final_status == LWMQ_OK) {
+    wire::StreamKind kind{};
+    Status status = reader.reach.link->receive(&kind, &bytes);
+    if (status == LWMQ_E_EMPTY) return;
+    if (status == LWMQ_OK) status = handle(reader, kind, bytes);
+    if (status == LWMQ_E_CLOSED || status == LWMQ_E_PEER_LOST) {
+      finish(reader, LWMQ_E_PEER_LOST, reader.address + ": the endpoint has gone; what it had handed over was returned");
+    } else if (status != LWMQ_OK) {
+      finish(reader, status, last_error());
+    }
+  }
+}
+
+// Waits until `done` answers true. LWMQ_E_TIMED_OUT without a text.
+template <typename Done>
+Status wait_for(lwmq_reader& reader, const Deadline& deadline, Done&& done) {
+  pump(reader);
+  if (done()) return LWMQ_OK;
+  const std::int64_t began = os::now_ns();
+  Status status = LWMQ_OK;
+  while (!done()) {
+    if (deadline.over()) {
+      status = LWMQ_E_TIMED_OUT;
+      break;
+    }
+    status = reader.reach.link->wait(deadline.left_ms());
+    if (status == LWMQ_E_INTERRUPTED) break;
+    status = LWMQ_OK;
+    reader.reach.link->flush();
+    pump(reader);
+  }
+  reader.statistics.wait_ns += static_cast<std::uint64_t>(os::now_ns() - began);
+  return status;
+}
+
+// Says again what ended the reader. A reader that follows goes on after an abort.
+Status say_final(lwmq_reader& reader) {
+  const Status status = reader.final_status;
+  if (status == LWMQ_E_ABORTED && reader.follows) reader.final_status = LWMQ_OK;
+  return status == LWMQ_E_END ? status : fail(status, "%s", reader.final_text.c_str());
+}
+
+// A reader that holds more than half of a writer's window would stop it: what follows is copied.
+Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
+  const wire::Publish& block = pending.batch.block;
+  PoolView& view = *pending.view;
+  const lwmq_tli_window_info& window = view.infos[block.window];
+  auto batch = std::make_unique<lwmq_batch>();
+  batch->slot = block.slot;
+  auto& info = batch->info;
+  info.size = sizeof info;
+  info.data = window.base + block.offset;
+  info.bytes = block.bytes;
+  info.rows = block.rows;
+  info.seq = pending.batch.seq;
+  info.timestamp_ns = block.timestamp_ns;
+  info.partition = block.partition;
+  info.flags = block.flags;
+  info.writer_pid = view.pid;
+  info.window_data = window.base;
+  info.window_bytes = window.bytes;
+  auto& counted = reader.statistics;
+  if (view.leased_bytes.load(std::memory_order_relaxed) + block.bytes > view.window_bytes / 2 &&
+      view.leased_batches.load(std::memory_order_relaxed) > 0) {
+    const std::uint64_t bytes = align_up(std::max<std::uint64_t>(block.bytes, 1), kCacheLine);
+    batch->copy = {static_cast<std::uint8_t*>(std::aligned_alloc(kCacheLine, bytes)), std::free};
+    if (!batch->copy) {
+      return fail(LWMQ_E_NO_MEMORY, "%s: no memory for a private copy of %" PRIu64 " bytes", reader.address.c_str(), bytes);
+    }
+    std::memcpy(batch->copy.get(), info.data, block.bytes);
+    info.data = batch->copy.get();
+    info.copied = 1;
+    info.window_data = nullptr;
+    info.window_bytes = 0;
+    counted.bytes_copied += block.bytes;
+    ++counted.batches_copied;
+    stats::add(stats::process().bytes_copied, block.bytes);
+    stats::add(stats::process().batches_copied, 1);
+  } else {
+    view.page[block.slot].store(block.lap, std::memory_order_release);  // sync: block-leased
+    view.leased_bytes.fetch_add(block.bytes, std::memory_order_relaxed);
+    view.leased_batches.fetch_add(1, std::memory_order_relaxed);
+    batch->view = std::move(pending.view);
+  }
+  ++counted.batches, counted.rows += block.rows, counted.bytes += block.bytes;
+  stats::add(stats::process().batches_read, 1);
+  stats::add(stats::process().bytes_read, block.bytes);
+  reader.has_current = true;
+  reader.current = {};
+  reader.current.partition = block.partition;
+  reader.current.seq = info.seq;
+  *out_batch = batch.release();
+  return LWMQ_OK;
+}
+
+}  // namespace
+
+PoolView::~PoolView() {
+  if (page != nullptr) page[kFinishedSlot].store(1, std::memory_order_release);  // sync: block-leased
+  for (auto* window : windows) provider->window_release(window);
+  if (lease_window != nullptr) provider->window_release(lease_window);
+}
+
+Status open_reader(const char* address, const lwmq_reader_options& options, std::unique_ptr<lwmq_reader>* out_reader) {
+  if (options.name != nullptr && (options.name[0] == '\0' || std::strlen(options.name) > kNameBytesMax)) {
+    return fail(LWMQ_E_INVALID, "%s: the name of a reader has 1 to %u bytes", address, kNameBytesMax);
+  }
+  if (options.range_count > kRangesMax || (options.range_count > 0 && options.ranges == nullptr)) {
+    return fail(LWMQ_E_INVALID, "%s: %u ranges; up to %u are possible", address, options.range_count, kRangesMax);
+  }
+  const Deadline deadline(options.timeout_ms);
+  auto reader = std::make_unique<lwmq_reader>();
+  reader->follows = options.follow != 0;
+  Status status = reach(address, options.role, deadline, &reader->reach);
+  if (status != LWMQ_OK) return status;
+  reader->address = reader->reach.address;
+  wire::OpenReader letter;
+  letter.acknowledge = options.acknowledge;
+  letter.follow = options.follow;
+  letter.writers = options.writers;
+  letter.credit = options.credit;
+  letter.name = options.name != nullptr ? options.name : own_name();
+  if (options.generation != nullptr) letter.generation.assign(reinterpret_cast<const char*>(options.generation), 16);
+  for (std::uint32_t i = 0; i < options.range_count; ++i) {
+    letter.ranges.push_back({options.ranges[i].partition, options.ranges[i].start, options.ranges[i].end});
+  }
+  Link& link = *reader->reach.link;
+  status = link.send_letter(wire::StreamKind::kOpenReader, letter);
+  std::string bytes;
+  if (status == LWMQ_OK) status = await_answer(link, wire::StreamKind::kOpened, deadline, &bytes);
+  if (status == LWMQ_E_TIMED_OUT) return fail(LWMQ_E_STALLED, "%s: the endpoint lives and does not answer", address);
+  if (status != LWMQ_OK) return status;
+  wire::Opened answer;
+  if (!wire::decode(bytes, &answer)) return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer is malformed", address);
+  if (answer.status != LWMQ_OK) return fail(static_cast<Status>(answer.status), "%s", answer.text.c_str());
+  reader->generation = std::move(answer.generation);
+  if (reader->generation.size() == 16) std::memcpy(reader->statistics.generation, reader->generation.data(), 16);
+  *out_reader = std::move(reader);
+  return LWMQ_OK;
+}
+
+Status await_schema(lwmq_reader& reader, std::uint32_t timeout_ms) {
+  if (!reader.reach.link) return fail(LWMQ_E_CLOSED, "%s: this reader is closed", reader.address.c_str());
+  const Status status = wait_for(reader, Deadline(timeout_ms),
+                                 [&] { return reader.declared || reader.final_status != LWMQ_OK; });
+  if (status == LWMQ_E_TIMED_OUT) {
+    return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema in %u ms", reader.address.c_str(), timeout_ms);
+  }
+  if (status != LWMQ_OK) return status;
+  return reader.declared ? LWMQ_OK : say_final(reader);
+}
+
+Status next(lwmq_reader& reader, std::uint32_t timeout_ms, lwmq_batch** out_batch) {
+  if (!reader.reach.link) return fail(LWMQ_E_CLOSED, "%s: this reader is closed", reader.address.c_str());
+  Status status = consume(reader);
+  if (status != LWMQ_OK && status != LWMQ_E_PEER_LOST && status != LWMQ_E_CLOSED) return status;
+  if (reader.pending.empty()) {
+    status = wait_for(reader, Deadline(timeout_ms),
+                      [&] { return !reader.pending.empty() || reader.final_status != LWMQ_OK; });
+    if (status == LWMQ_E_TIMED_OUT) {
+      return fail(LWMQ_E_TIMED_OUT, "%s: %s in %u ms", reader.address.c_str(),
+                  reader.declared ? "no batch has come, and the stream has not ended," : "no writer has come",
+                  timeout_ms);
+    }
+    if (status != LWMQ_OK) return status;
+  }
+  if (reader.pending.empty()) return say_final(reader);
+  Pending pending = std::move(reader.pending.front());
+  reader.pending.pop_front();
+  return lend(reader, std::move(pending), out_batch);
+}
+
+Status consume(lwmq_reader& reader) {
+  if (!reader.has_current) return LWMQ_OK;
+  reader.has_current = false;
+  if (reader.final_status != LWMQ_OK && reader.final_status != LWMQ_E_END && reader.final_status != LWMQ_E_ABORTED) {
+    return LWMQ_OK;  // nobody is left to tell
+  }
+  Link& link = *reader.reach.link;
+  const Status status = link.send_record(wire::StreamKind::kConsumed, reader.current);
+  return status == LWMQ_OK && link.has_backlog() ? push_backlog(link, reader.address) : status;
+}
+
+void release(lwmq_batch* batch) {
+  if (batch->view) {
+    PoolView& view = *batch->view;
+    view.leased_bytes.fetch_sub(batch->info.bytes, std::memory_order_relaxed);
+    view.leased_batches.fetch_sub(1, std::memory_order_relaxed);
+    view.page[batch->slot].store(0, std::memory_order_release);  // sync: block-leased
+  }
+  delete batch;
+}
+
+Status close(lwmq_reader& reader, std::uint32_t linger_ms) {
+  if (!reader.reach.link) return LWMQ_OK;
+  reader.views.clear();
+  reader.pending.clear();
+  return part(&reader.reach, Deadline(linger_ms));
+}
+
+}  // namespace lwmq::stream

@@ -1,0 +1,73 @@
+// Reading a stream: batches where their writers laid them, leased until the application lets go.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "lwmq/lwmq.h"
+#include "stream/client.h"
+
+namespace lwmq::stream {
+
+// One writer's windows as a reader sees them, and the page on which it leases their blocks. Shared by the reader and the
+// batches it has lent: the last of them unmaps.
+struct PoolView {
+  const lwmq_tli_provider* provider = nullptr;
+  std::vector<lwmq_tli_window*> windows;
+  std::vector<lwmq_tli_window_info> infos;
+  lwmq_tli_window* lease_window = nullptr;
+  LapPage page = nullptr;  // we write, the writer reads
+  std::uint64_t window_bytes = 0;
+  std::uint32_t pid = 0;
+  std::atomic<std::uint64_t> leased_bytes{0};
+  std::atomic<std::uint64_t> leased_batches{0};
+
+  ~PoolView();
+};
+
+struct Pending {
+  std::shared_ptr<PoolView> view;
+  wire::Batch batch{};
+};
+
+}  // namespace lwmq::stream
+
+struct lwmq_batch {
+  std::shared_ptr<lwmq::stream::PoolView> view;
+  lwmq_batch_info info{};
+  std::uint32_t slot = 0;
+  std::unique_ptr<std::uint8_t, void (*)(void*)> copy{nullptr, nullptr};
+};
+
+struct lwmq_reader {
+  lwmq::stream::Reach reach;
+  std::string address;
+  std::string generation;
+  std::string schema;
+  bool declared = false;
+  bool follows = false;
+  std::map<std::uint64_t, std::shared_ptr<lwmq::stream::PoolView>> views;  // by the endpoint's number of the pool
+  std::deque<lwmq::stream::Pending> pending;  // handed over and not yet lent
+  bool has_current = false;                   // lent and not yet moved past
+  lwmq::wire::Consumed current{};
+  lwmq_status final_status = LWMQ_OK;         // LWMQ_E_END or a failure, after what is pending
+  std::string final_text;
+  lwmq_reader_statistics statistics{};
+};
+
+namespace lwmq::stream {
+
+Status open_reader(const char* address, const lwmq_reader_options& options, std::unique_ptr<lwmq_reader>* out_reader);
+Status await_schema(lwmq_reader& reader, std::uint32_t timeout_ms);
+Status next(lwmq_reader& reader, std::uint32_t timeout_ms, lwmq_batch** out_batch);
+Status consume(lwmq_reader& reader);
+void release(lwmq_batch* batch);
+Status close(lwmq_reader& reader, std::uint32_t linger_ms);
+
+}  // namespace lwmq::stream

@@ -1,0 +1,266 @@
+#include "stream/window_pool.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/cache_line.h"
+#include "base/checked.h"
+
+namespace lwmq::stream {
+namespace {
+
+constexpr std::uint64_t kSmallestBlock = kKiB;
+constexpr std::uint32_t kClassesPerDoubling = 8;
+constexpr std::uint64_t kSegmentBytes = 16 * kMiB;  // unless the pool is smaller or the block larger
+constexpr std::size_t kGlance = 16;                 // in-flight blocks looked at before memory is taken
+
+// Class c is (8 + c % 8) << (c / 8 + 7) bytes: 1 KiB, 1.125 KiB ... 2 KiB ...
+constexpr std::uint64_t class_bytes(std::uint32_t size_class) noexcept {
+  return std::uint64_t{kClassesPerDoubling + size_class % kClassesPerDoubling} << (size_class / kClassesPerDoubling + 7);
+}
+static_assert(class_bytes(0) == kSmallestBlock && class_bytes(8) == 2 * kSmallestBlock);
+static_assert(class_bytes(1) % kCacheLine == 0);
+
+constexpr std::uint32_t class_of(std::uint64_t bytes) noexcept {
+  if (bytes <= kSmallestBlock) return 0;
+  const auto doubling = static_cast<std::uint32_t>(std::bit_width(bytes - 1) - 11);  // of the power of two below
+  std::uint32_t size_class = doubling * kClassesPerDoubling;
+  while (class_bytes(size_class) < bytes) ++size_class;
+  return size_class;
+}
+static_assert(class_of(1024) == 0 && class_of(1025) == 1 && class_of(2048) == 8 && class_of(2049) == 9);
+static_assert(class_bytes(class_of(4 * kMiB)) == 4 * kMiB && class_bytes(class_of(kGiB + 1)) <= kGiB + kGiB / 8);
+
+}  // namespace
+
+WindowPool::~WindowPool() {
+  for (auto& segment : segments_) {
+    if (segment.window != nullptr) provider_->window_release(segment.window);
+  }
+  for (auto& page : lease_pages_) provider_->window_release(page.window);
+  if (ledger_window_ != nullptr) provider_->window_release(ledger_window_);
+}
+
+void WindowPool::set_ledger(lwmq_tli_window* window) noexcept {
+  if (ledger_window_ != nullptr) provider_->window_release(ledger_window_);
+  ledger_window_ = window;
+  lwmq_tli_window_info info;
+  provider_->window_info(window, &info);
+  ledger_ = reinterpret_cast<LapPage>(info.base);
+}
+
+void WindowPool::add_lease_page(lwmq_tli_window* window) {
+  lwmq_tli_window_info info;
+  provider_->window_info(window, &info);
+  lease_pages_.push_back({window, reinterpret_cast<LapPage>(info.base)});
+}
+
+// ---- Lending ----------------------------------------------------------------------------------------
+
+Status WindowPool::allocate(std::uint64_t bytes, std::uint64_t limit_bytes, lwmq_block* out_block,
+                            std::int64_t* out_new_window) {
+  *out_new_window = -1;
+  if (bytes > limit_bytes) {
+    return fail(LWMQ_E_TOO_BIG, "a block of %" PRIu64 " bytes does not fit a window of %" PRIu64
+                " (buffer_bytes x buffers); enlarge it, or write smaller batches", bytes, limit_bytes);
+  }
+  const std::uint32_t size_class = class_of(bytes);
+  if (free_.size() <= size_class + 2 * kClassesPerDoubling) free_.resize(size_class + 2 * kClassesPerDoubling + 1);
+  reclaim(kGlance);
+  if (take_free(size_class, out_block) || cut(size_class, out_block)) return LWMQ_OK;
+  if (reclaim(in_flight_.size()) && take_free(size_class, out_block)) return LWMQ_OK;
+  // A block of up to four times the size is better than new memory.
+  for (std::uint32_t c = size_class + 1; c <= size_class + 2 * kClassesPerDoubling; ++c) {
+    if (take_free(c, out_block)) return LWMQ_OK;
+  }
+  if (recut() && cut(size_class, out_block)) return LWMQ_OK;
+  const Status status = grow(class_bytes(size_class), limit_bytes, out_new_window);
+  if (status != LWMQ_OK) return status;
+  if (cut(size_class, out_block)) return LWMQ_OK;
+  return fail(LWMQ_E_NO_MEMORY, "no slot is free: %u batches of this writer are unread", kFinishedSlot);
+}
+
+bool WindowPool::take_free(std::uint32_t size_class, lwmq_block* out_block) {
+  auto& stack = free_[size_class];
+  if (stack.empty()) return false;
+  lend(stack.back(), out_block);
+  stack.pop_back();
+  return true;
+}
+
+bool WindowPool::cut(std::uint32_t size_class, lwmq_block* out_block) {
+  const std::uint64_t bytes = class_bytes(size_class);
+  for (std::uint32_t i = 0; i < segments_.size(); ++i) {
+    Segment& segment = segments_[i];
+    if (segment.window == nullptr || segment.bytes - segment.cut < bytes) continue;
+    std::uint32_t slot = 0;
+    if (!unused_slots_.empty()) {
+      slot = unused_slots_.back();
+      unused_slots_.pop_back();
+    } else if (slots_.size() < kFinishedSlot) {
+      slot = static_cast<std::uint32_t>(slots_.size());
+      slots_.emplace_back();
+    } else {
+      return false;
+    }
+    Slot& made = slots_[slot];
+    made.segment = i;
+    made.size_class = size_class;
+    made.offset = segment.cut;
+    segment.cut += bytes;
+    lend(slot, out_block);
+    return true;
+  }
+  return false;
+}
+
+void WindowPool::lend(std::uint32_t index, lwmq_block* out_block) {
+  Slot& slot = slots_[index];
+  Segment& segment = segments_[slot.segment];
+  slot.lent = true;
+  if (++slot.lap == 0) slot.lap = 1;  // 0 means: not leased
+  ++segment.live;
+  out_block->data = segment.base + slot.offset;
+  out_block->bytes = class_bytes(slot.size_class);
+  out_block->token[0] = index;
+  out_block->token[1] = slot.lap;
+}
+
+// Windows whose blocks are all free are cut anew.
+bool WindowPool::recut() {
+  bool any = false;
+  for (std::uint32_t i = 0; i < segments_.size(); ++i) {
+    Segment& segment = segments_[i];
+    if (segment.window == nullptr || segment.live != 0 || segment.cut == 0) continue;
+    segment.cut = 0;
+    any = true;
+  }
+  if (!any) return false;
+  for (auto& stack : free_) {
+    std::erase_if(stack, [&](std::uint32_t slot) {
+      const bool cut_anew = segments_[slots_[slot].segment].cut == 0;
+      if (cut_anew) unused_slots_.push_back(slot);
+      return cut_anew;
+    });
+  }
+  return true;
+}
+
+Status WindowPool::grow(std::uint64_t bytes, std::uint64_t limit_bytes, std::int64_t* out_new_window) {
+  const std::uint64_t limit = limit_bytes + limit_bytes / kClassesPerDoubling;  // what rounding up to a class may add
+  std::uint64_t size = align_up(std::max(bytes, std::min(kSegmentBytes, limit_bytes / 4)), 4096);
+  // Empty windows that are too small for this block make way for one that is not.
+  for (auto& segment : segments_) {
+    if (window_bytes_ + size <= limit) break;
+    if (segment.window == nullptr || segment.live != 0 || segment.cut != 0) continue;
+    provider_->window_release(segment.window);
+    window_bytes_ -= segment.bytes;
+    segment = Segment{};
+  }
+  if (window_bytes_ + size > limit) size = align_up(bytes, 4096);
+  if (window_bytes_ + size > align_up(limit, 4096)) return LWMQ_E_FULL;
+  Segment segment;
+  const Status status = provider_->window_create(size, &segment.window);
+  if (status != LWMQ_OK) return status;
+  lwmq_tli_window_info info;
+  provider_->window_info(segment.window, &info);
+  segment.base = info.base;
+  segment.bytes = info.bytes;
+  window_bytes_ += info.bytes;
+  *out_new_window = static_cast<std::int64_t>(segments_.size());
+  segments_.push_back(segment);
+  return LWMQ_OK;
+}
+
+// ---- Publishing and taking back -----------------------------------------------------------------------
+
+bool WindowPool::owns(const lwmq_block& block) const noexcept {
+  return block.token[0] < slots_.size() && slots_[block.token[0]].lent && slots_[block.token[0]].lap == block.token[1];
+}
+
+bool WindowPool::publish(const lwmq_block& block, wire::Publish* out_record) {
+  if (!owns(block)) return false;
+  const auto index = static_cast<std::uint32_t>(block.token[0]);
+  Slot& slot = slots_[index];
+  slot.lent = false;
+  out_record->window = slot.segment;
+  out_record->slot = index;
+  out_record->lap = slot.lap;
+  out_record->offset = slot.offset;
+  in_flight_.push_back(index);
+  return true;
+}
+
+bool WindowPool::discard(const lwmq_block& block) {
+  if (!owns(block)) return false;
+  const auto index = static_cast<std::uint32_t>(block.token[0]);
+  slots_[index].lent = false;
+  --segments_[slots_[index].segment].live;
+  free_[slots_[index].size_class].push_back(index);
+  return true;
+}
+
+const WindowPool::LeasePage* WindowPool::lease_of(std::uint32_t index) {
+  const std::uint32_t lap = slots_[index].lap;
+  for (std::size_t i = 0; i < lease_pages_.size();) {
+    LeasePage& page = lease_pages_[i];
+    const bool finished = page.page[kFinishedSlot].load(std::memory_order_acquire) != 0;
+    if (finished || provider_->window_owner_alive(page.window) == 0) {
+      provider_->window_release(page.window);
+      page = lease_pages_.back();
+      lease_pages_.pop_back();
+      continue;
+    }
+    if (page.page[index].load(std::memory_order_acquire) == lap) return &page;  // sync: block-leased
+    ++i;
+  }
+  return nullptr;
+}
+
+// Looks at the oldest `look_at` blocks in flight. True when one came back.
+//
+// In three steps, in this order: what has the endpoint dropped; which readers have come (the news of a reader's page was
+// sent before the drop); what do their pages say. Asking for news first could miss a page that came with the drop.
+bool WindowPool::reclaim(std::size_t look_at) {
+  look_at = std::min(look_at, in_flight_.size());
+  bool any_dropped = false;
+  for (std::size_t i = 0; i < look_at; ++i) {
+    Slot& slot = slots_[in_flight_[i]];
+    slot.dropped = ledger_[in_flight_[i]].load(std::memory_order_acquire) == slot.lap;  // sync: block-dropped
+    any_dropped = any_dropped || slot.dropped;
+  }
+  if (!any_dropped) return false;
+  news_(news_context_);
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < look_at; ++i) {
+    const std::uint32_t index = in_flight_[i];
+    if (slots_[index].dropped && lease_of(index) == nullptr) {
+      --segments_[slots_[index].segment].live;
+      free_[slots_[index].size_class].push_back(index);
+    } else {
+      in_flight_[kept++] = index;
+    }
+  }
+  in_flight_.erase(in_flight_.begin() + static_cast<std::ptrdiff_t>(kept),
+                   in_flight_.begin() + static_cast<std::ptrdiff_t>(look_at));
+  return kept < look_at;
+}
+
+WindowPool::Holders WindowPool::holders() {
+  Holders holders;
+  for (const std::uint32_t index : in_flight_) {
+    if (ledger_[index].load(std::memory_order_acquire) != slots_[index].lap) {
+      ++holders.unread;
+      continue;
+    }
+    if (const LeasePage* page = lease_of(index)) {
+      ++holders.leased;
+      lwmq_tli_window_info info;
+      provider_->window_info(page->window, &info);
+      holders.leased_by = info.owner_pid;
+    }
+  }
+  return holders;
+}
+
+}  // namespace lwmq::stream

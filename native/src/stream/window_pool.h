@@ -1,0 +1,104 @@
+// The writer's memory: windows, cut into blocks, used again when the endpoint has dropped them and nobody leases them.
+//
+// Blocks are of 8 sizes per doubling (at most an eighth is lost). What was freed last is used first: it is still in the
+// cache (FLOORS.md, findings 5 and 6), and memory that was never touched costs ten copies. A window whose blocks are all
+// free may be cut anew for other sizes, or given back.
+//
+//   block-dropped   endpoint stores ledger[slot] = lap (release) -> we load it (acquire)
+//                   the readers' leases of this lap were on their pages before
+//   block-leased    reader stores page[slot] = lap, later 0 (release) -> we load it (acquire)
+//                   the reader is done with the bytes before they are written again
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "lwmq/lwmq.h"
+#include "lwmq/lwmq_tli.h"
+#include "stream/endpoint.h"
+
+namespace lwmq::stream {
+
+// The last slot of a lease page says that its reader has let go of everything.
+inline constexpr std::uint32_t kFinishedSlot = kWindowSlotsMax - 1;
+
+class WindowPool {
+ public:
+  // Asks the conversation with the endpoint for lease pages that have come (see reclaim).
+  using News = void (*)(void* context);
+
+  WindowPool(const lwmq_tli_provider* provider, News news, void* news_context) noexcept
+      : provider_(provider), news_(news), news_context_(news_context) {}
+  ~WindowPool();
+  WindowPool(const WindowPool&) = delete;
+  WindowPool& operator=(const WindowPool&) = delete;
+
+  // Takes a reference that the caller has kept.
+  void set_ledger(lwmq_tli_window* window) noexcept;
+  void add_lease_page(lwmq_tli_window* window);
+
+  // A block of at least `bytes` bytes, within `limit_bytes` of windows. LWMQ_E_FULL: not now. LWMQ_E_TOO_BIG: never.
+  // *out_new_window: the index of a window that was made for it and must be announced first, or -1.
+  Status allocate(std::uint64_t bytes, std::uint64_t limit_bytes, lwmq_block* out_block, std::int64_t* out_new_window);
+  // The block is the endpoint's: fills in where it lies. False when the block is not one that we lent.
+  bool publish(const lwmq_block& block, wire::Publish* out_record);
+  // Gives a lent block back.
+  bool discard(const lwmq_block& block);
+
+  [[nodiscard]] lwmq_tli_window* window(std::size_t index) const noexcept { return segments_[index].window; }
+  [[nodiscard]] std::uint64_t window_bytes() const noexcept { return window_bytes_; }
+  [[nodiscard]] std::uint64_t in_flight() const noexcept { return in_flight_.size(); }
+  // What stands in the way, for the text of a time-out.
+  struct Holders {
+    std::uint64_t unread = 0;   // batches that the endpoint has not dropped
+    std::uint64_t leased = 0;   // dropped, and still leased
+    std::uint32_t leased_by = 0; // process of one of their readers
+  };
+  Holders holders();
+
+ private:
+  struct Segment {
+    lwmq_tli_window* window = nullptr;  // null: given back; its index is not used again
+    std::uint8_t* base = nullptr;
+    std::uint64_t bytes = 0;
+    std::uint64_t cut = 0;   // blocks were cut from below here
+    std::uint32_t live = 0;  // blocks lent or in flight
+  };
+  struct Slot {
+    std::uint32_t segment = 0, size_class = 0, lap = 0;
+    bool lent = false;
+    bool dropped = false;  // by the endpoint, as reclaim has just seen
+    std::uint64_t offset = 0;
+  };
+  struct LeasePage {
+    lwmq_tli_window* window = nullptr;
+    LapPage page = nullptr;
+  };
+
+  bool take_free(std::uint32_t size_class, lwmq_block* out_block);
+  bool cut(std::uint32_t size_class, lwmq_block* out_block);
+  void lend(std::uint32_t slot, lwmq_block* out_block);
+  bool recut();
+  Status grow(std::uint64_t bytes, std::uint64_t limit_bytes, std::int64_t* out_new_window);
+  bool reclaim(std::size_t look_at);
+  [[nodiscard]] const LeasePage* lease_of(std::uint32_t slot);
+  bool owns(const lwmq_block& block) const noexcept;
+
+  const lwmq_tli_provider* provider_;
+  const News news_;
+  void* const news_context_;
+  lwmq_tli_window* ledger_window_ = nullptr;
+  LapPage ledger_ = nullptr;  // the endpoint writes it
+  std::vector<LeasePage> lease_pages_;
+  std::vector<Segment> segments_;
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> unused_slots_;
+  std::vector<std::vector<std::uint32_t>> free_;  // by size class, stacks of slots
+  std::deque<std::uint32_t> in_flight_;           // oldest first
+  std::uint64_t window_bytes_ = 0;
+};
+
+}  // namespace lwmq::stream

@@ -1,0 +1,466 @@
+#include "stream/writer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <list>
+#include <mutex>
+#include <utility>
+
+#include "os/clock.h"
+#include "stats/process_counters.h"
+
+namespace lwmq::stream {
+namespace {
+
+constexpr std::uint32_t kAnswerMs = 30'000;   // for an endpoint that lives
+constexpr std::uint32_t kLeaseLookMs = 5;     // while only leases hold the room: nobody rings for these
+constexpr std::int64_t kShelfNs = 30'000'000'000;
+constexpr std::size_t kShelfLines = 16;
+
+// Lines that no writer uses now. Never destroyed: threads may outlive main.
+struct Shelf {
+  std::mutex mutex;
+  std::list<std::unique_ptr<Line>> lines;  // the one used last is in front
+};
+
+Shelf& shelf() noexcept {
+  static auto* instance = new Shelf;
+  return *instance;
+}
+
+Status closed(const lwmq_writer& writer) noexcept {
+  return fail(LWMQ_E_CLOSED, "%s: this writer is closed", writer.address.c_str());
+}
+
+wire::OpenProducer letter_of(const void* schema, std::uint64_t schema_bytes, const lwmq_writer_options& options) {
+  wire::OpenProducer letter;
+  letter.partitions = options.partitions;
+  letter.retain = options.retain;
+  letter.readers = options.readers;
+  letter.delivery = options.delivery;
+  letter.task = options.task;
+  letter.job_tasks = options.job_tasks;
+  letter.attempt = options.attempt;
+  letter.epoch = options.epoch;
+  letter.window_bytes = options.window_bytes;
+  if (options.job != nullptr) letter.job = options.job;
+  letter.schema.assign(static_cast<const char*>(schema), schema_bytes);
+  return letter;
+}
+
+Status check(const char* address, std::uint64_t schema_bytes, const lwmq_writer_options& options) noexcept {
+  if (schema_bytes == 0 || schema_bytes > kSchemaBytesMax) {
+    return fail(LWMQ_E_SCHEMA, "%s: a schema of %" PRIu64 " bytes; 1 to %" PRIu64 " are possible", address, schema_bytes,
+                kSchemaBytesMax);
+  }
+  if (options.job != nullptr && (options.job[0] == '\0' || std::strlen(options.job) > kNameBytesMax)) {
+    return fail(LWMQ_E_INVALID, "%s: the name of a job has 1 to %u bytes", address, kNameBytesMax);
+  }
+  if (options.partitions == 0 || options.partitions > kPartitionsMax) {
+    return fail(LWMQ_E_INVALID, "%s: %u partitions; 1 to %u are possible", address, options.partitions, kPartitionsMax);
+  }
+  return LWMQ_OK;
+}
+
+// Sends the request and reads Opened; a refusal becomes its status and text.
+Status open_with(Link& link, wire::StreamKind kind, const wire::OpenProducer& letter, const Deadline& deadline,
+                 wire::Opened* out_answer) {
+  Status status = link.send_letter(kind, letter);
+  if (status != LWMQ_OK) return status;
+  std::string bytes;
+  status = await_answer(link, wire::StreamKind::kOpened, deadline, &bytes);
+  if (status == LWMQ_E_TIMED_OUT) return fail(LWMQ_E_STALLED, "the endpoint lives and does not answer");
+  if (status != LWMQ_OK) return status;
+  if (!wire::decode(bytes, out_answer)) return fail(LWMQ_E_CORRUPT, "the endpoint's answer is malformed");
+  if (out_answer->status != LWMQ_OK) {
+    return fail(static_cast<Status>(out_answer->status), "%s", out_answer->text.c_str());
+  }
+  return LWMQ_OK;
+}
+
+}  // namespace
+
+// ---- Lines ------------------------------------------------------------------------------------------
+
+Line::Line(Reach made) noexcept
+    : reach(std::move(made)), pool(reach.provider, [](void* line) { static_cast<Line*>(line)->pump(); }, this) {}
+
+Line::~Line() = default;
+
+bool Line::is_connected() const noexcept {
+  return reach.provider->state(reach.link->transport()) == LWMQ_TLI_CONNECTED;
+}
+
+Status Line::take(const char* address, std::int32_t role, const Deadline& deadline, std::unique_ptr<Line>* out_line) {
+  if (role != LWMQ_ROLE_SERVER) {
+    std::list<std::unique_ptr<Line>> old;  // closed after the lock is given back
+    const std::string wanted(address, std::strcspn(address, "?"));
+    const std::lock_guard lock(shelf().mutex);
+    auto& lines = shelf().lines;
+    for (auto at = lines.begin(); at != lines.end();) {
+      const auto here = at++;
+      if (!(*here)->is_connected() || os::now_ns() - (*here)->shelved_ns > kShelfNs) {
+        old.splice(old.end(), lines, here);
+      } else if ((*here)->reach.address == wanted) {
+        *out_line = std::move(*here);
+        lines.erase(here);
+        return LWMQ_OK;
+      }
+    }
+  }
+  Reach made;
+  const Status status = stream::reach(address, role, deadline, &made);
+  if (status == LWMQ_OK) *out_line = std::make_unique<Line>(std::move(made));
+  return status;
+}
+
+Status Line::give_back(std::unique_ptr<Line> line, const Deadline& deadline) {
+  // A line to an endpoint of this process would keep that endpoint alive.
+  if (line->reach.endpoint || !line->is_connected()) return part(&line->reach, deadline);
+  line->room_asked = false;
+  line->drained_known = false;
+  line->shelved_ns = os::now_ns();
+  std::unique_ptr<Line> oldest;
+  const std::lock_guard lock(shelf().mutex);
+  shelf().lines.push_front(std::move(line));
+  if (shelf().lines.size() > kShelfLines) {
+    oldest = std::move(shelf().lines.back());
+    shelf().lines.pop_back();
+  }
+  return LWMQ_OK;
+}
+
+Status Line::pump() {
+  std::string bytes;
+  for (;;) {
+    wire::StreamKind kind{};
+    Status status = reach.link->receive(&kind, &bytes);
+    if (status == LWMQ_E_EMPTY) return LWMQ_OK;
+    if (status == LWMQ_OK) status = handle(kind, bytes);
+    if (status != LWMQ_OK) return status;
+  }
+}
+
+Status Line::handle(wire::StreamKind kind, const std::string& bytes) {
+  switch (kind) {
+    case wire::StreamKind::kLease: {
+      wire::Lease record;
+      lwmq_tli_window* window = nullptr;
+      if (!read_record(bytes, &record)) break;
+      const Status status = reach.link->find_window(record.id, &window);
+      if (status != LWMQ_OK) return status;
+      lwmq_tli_window_info info;
+      reach.provider->window_info(window, &info);
+      if (info.bytes != kLapPageBytes) {
+        reach.provider->window_release(window);
+        break;
+      }
+      pool.add_lease_page(window);
+      return LWMQ_OK;
+    }
+    case wire::StreamKind::kRoom: room_asked = false; return LWMQ_OK;
+    case wire::StreamKind::kDrained:
+      if (!read_record(bytes, &drained)) break;
+      drained_known = true;
+      return LWMQ_OK;
+    default: break;
+  }
+  return fail(LWMQ_E_CORRUPT, "%s: the endpoint sent a message of kind %u and %zu bytes to a writer",
+              reach.address.c_str(), static_cast<unsigned>(kind), bytes.size());
+}
+
+// ---- Writers ----------------------------------------------------------------------------------------
+
+Status open_writer(const char* address, const void* schema, std::uint64_t schema_bytes,
+                   const lwmq_writer_options& options, std::unique_ptr<lwmq_writer>* out_writer) {
+  Status status = check(address, schema_bytes, options);
+  if (status != LWMQ_OK) return status;
+  const Deadline deadline(options.timeout_ms);
+  auto writer = std::make_unique<lwmq_writer>();
+  status = Line::take(address, options.role, deadline, &writer->line);
+  if (status != LWMQ_OK) return status;
+  wire::Opened answer;
+  status = open_with(*writer->line->reach.link, wire::StreamKind::kOpenWriter, letter_of(schema, schema_bytes, options),
+                     deadline, &answer);
+  if (status != LWMQ_OK) return status;
+  lwmq_tli_window* ledger = nullptr;
+  if (answer.ledger.size() != 16) return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer has no ledger", address);
+  status = writer->line->reach.link->find_window(reinterpret_cast<const std::uint8_t*>(answer.ledger.data()), &ledger);
+  if (status != LWMQ_OK) return status;
+  writer->line->pool.set_ledger(ledger);
+  writer->address = writer->line->reach.address;
+  writer->schema = std::move(answer.schema);
+  writer->partitions = answer.partitions;
+  writer->has_job = options.job != nullptr;
+  writer->delivery = writer->has_job ? options.delivery : static_cast<std::uint32_t>(LWMQ_DELIVERY_LIVE);
+  writer->window_bytes = options.window_bytes;
+  writer->staging_bytes = options.staging_bytes;
+  *out_writer = std::move(writer);
+  return LWMQ_OK;
+}
+
+namespace {
+
+Status no_room(lwmq_writer& writer) {
+  const auto holders = writer.line->pool.holders();
+  return fail(LWMQ_E_TIMED_OUT,
+              "%s: the window of %" PRIu64 " bytes is full: %" PRIu64 " batches not yet read or acknowledged, %" PRIu64
+              " read and still held%s%s; a reader must go on, or buffers must be enlarged",
+              writer.address.c_str(), writer.window_bytes, holders.unread, holders.leased,
+              holders.leased > 0 ? " by process " : "",
+              holders.leased > 0 ? std::to_string(holders.leased_by).c_str() : "");
+}
+
+// Staged batches wait for nobody but this writer's own commit: waiting for their room would be for ever.
+Status staging_full(lwmq_writer& writer, std::uint64_t bytes) {
+  return fail(LWMQ_E_NO_MEMORY,
+              "%s: %" PRIu64 " bytes staged by this task and %" PRIu64 " more needed; staging_bytes is %" PRIu64
+              " beside a window of %" PRIu64 ". Ways out: delivery=live, more partitions, larger stagingBytes",
+              writer.address.c_str(), writer.staged_bytes, bytes, writer.staging_bytes, writer.window_bytes);
+}
+
+}  // namespace
+
+Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_ms, lwmq_block* out_block) {
+  if (!writer.line || writer.closing) return closed(writer);
+  Line& line = *writer.line;
+  Link& link = *line.reach.link;
+  const Deadline deadline(timeout_ms);
+  const bool staged = writer.has_job && writer.delivery != LWMQ_DELIVERY_LIVE;
+  // Its own staged bytes do not count against a writer; of a job that commits as a whole, nobody's do.
+  std::uint64_t limit = writer.window_bytes;
+  if (staged) limit += writer.delivery == LWMQ_DELIVERY_JOB ? writer.staging_bytes
+                                                            : std::min(writer.staged_bytes, writer.staging_bytes);
+  if (staged && writer.staged_bytes + bytes > writer.window_bytes + writer.staging_bytes) {
+    return staging_full(writer, bytes);
+  }
+  std::int64_t wait_began = 0;
+  Status status = LWMQ_OK;
+  for (;;) {
+    std::int64_t new_window = -1;
+    status = line.pool.allocate(bytes, limit, out_block, &new_window);
+    if (status == LWMQ_OK && new_window >= 0) {
+      lwmq_tli_window* window = line.pool.window(static_cast<std::size_t>(new_window));
+      lwmq_tli_window_info info;
+      line.reach.provider->window_info(window, &info);
+      wire::Window record{};
+      record.index = static_cast<std::uint32_t>(new_window);
+      record.window_bytes = writer.window_bytes;
+      std::memcpy(record.id, info.id, sizeof record.id);
+      status = line.reach.provider->window_export(link.transport(), window);
+      if (status == LWMQ_OK) status = link.send_record(wire::StreamKind::kWindow, record);
+    }
+    if (status != LWMQ_E_FULL) break;
+    if (writer.delivery == LWMQ_DELIVERY_JOB && staged) {
+      status = staging_full(writer, bytes);
+      break;
+    }
+    if (wait_began == 0) wait_began = os::now_ns();
+    if (deadline.over()) {
+      status = no_room(writer);
+      break;
+    }
+    if (!line.room_asked) {
+      line.room_asked = true;
+      link.send_record(wire::StreamKind::kWantRoom, wire::WantRoom{bytes});
+    }
+    const bool only_leases = line.pool.holders().leased > 0;
+    status = link.wait(deadline.left_ms(only_leases ? kLeaseLookMs : LWMQ_FOREVER));
+    if (status == LWMQ_E_INTERRUPTED) break;
+    link.flush();
+    status = line.pump();
+    if (status != LWMQ_OK) break;
+  }
+  if (wait_began != 0) {
+    writer.statistics.wait_ns += static_cast<std::uint64_t>(os::now_ns() - wait_began);
+  }
+  return status;
+}
+
+Status publish(lwmq_writer& writer, lwmq_block* block, std::uint32_t partition, std::uint64_t bytes, std::uint64_t rows,
+               std::uint32_t flags) {
+  if (!writer.line || writer.closing) return closed(writer);
+  Line& line = *writer.line;
+  if (bytes > block->bytes || (!writer.has_job && partition >= writer.partitions)) {
+    discard(writer, block);
+    return fail(LWMQ_E_INVALID, "%s: a batch of %" PRIu64 " bytes in a block of %" PRIu64 ", for partition %u of %u",
+                writer.address.c_str(), bytes, block->bytes, partition, writer.partitions);
+  }
+  wire::Publish record{};
+  if (!line.pool.publish(*block, &record)) {
+    return fail(LWMQ_E_INVALID, "%s: this block was not lent by this writer, or has gone back", writer.address.c_str());
+  }
+  const std::uint64_t block_bytes = block->bytes;
+  *block = lwmq_block{};
+  record.partition = partition;
+  record.bytes = bytes;
+  record.rows = rows;
+  record.flags = flags;
+  record.timestamp_ns = os::realtime_ns();
+  Link& link = *line.reach.link;
+  Status status = link.send_record(wire::StreamKind::kPublish, record);
+  if (status == LWMQ_OK && link.has_backlog()) status = push_backlog(link, writer.address);
+  if (status != LWMQ_OK) return status;
+  if (writer.has_job && !writer.committed) writer.staged_bytes += block_bytes;
+  auto& counted = writer.statistics;
+  ++counted.batches, counted.rows += rows, counted.bytes += bytes;
+  stats::add(stats::process().batches_written, 1);
+  stats::add(stats::process().bytes_written, bytes);
+  return LWMQ_OK;
+}
+
+void discard(lwmq_writer& writer, lwmq_block* block) {
+  if (writer.line) writer.line->pool.discard(*block);
+  *block = lwmq_block{};
+}
+
+Status commit(lwmq_writer& writer, std::uint32_t timeout_ms, lwmq_commit_result* out_result) {
+  if (!writer.line || writer.closing) return closed(writer);
+  if (!writer.has_job) return fail(LWMQ_E_INVALID, "%s: only a writer of a job commits", writer.address.c_str());
+  Link& link = *writer.line->reach.link;
+  Status status = writer.line->pump();
+  if (status == LWMQ_OK) status = link.send(wire::StreamKind::kCommitTask, nullptr, 0);
+  std::string bytes;
+  // The answer may come behind news of leases, which must not be passed over: handle them, then look for it.
+  const Deadline deadline(timeout_ms);
+  while (status == LWMQ_OK) {
+    wire::StreamKind kind{};
+    status = link.receive(&kind, &bytes);
+    if (status == LWMQ_OK && kind == wire::StreamKind::kTaskCommitted) break;
+    if (status == LWMQ_OK) {
+      status = writer.line->handle(kind, bytes);
+    } else if (status == LWMQ_E_EMPTY) {
+      if (deadline.over()) {
+        return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered the commit", writer.address.c_str());
+      }
+      status = link.wait(deadline.left_ms());
+      if (status == LWMQ_E_TIMED_OUT) status = LWMQ_OK;
+      link.flush();
+    }
+  }
+  if (status != LWMQ_OK) return status;
+  wire::TaskResult result;
+  if (!read_record(bytes, &result)) {
+    return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer to a commit is malformed", writer.address.c_str());
+  }
+  writer.committed = true;
+  writer.staged_bytes = 0;
+  out_result->won = result.won;
+  out_result->partition = result.partition;
+  out_result->attempt = result.attempt;
+  out_result->start_seq = result.start_seq;
+  out_result->end_seq = result.end_seq;
+  out_result->batches = result.batches;
+  out_result->rows = result.rows;
+  out_result->bytes = result.bytes;
+  std::memcpy(out_result->instance, result.instance, sizeof out_result->instance);
+  return LWMQ_OK;
+}
+
+Status abort(lwmq_writer& writer, const char* reason) {
+  if (!writer.line) return closed(writer);
+  wire::Text letter;
+  letter.status = LWMQ_E_ABORTED;
+  letter.text = std::string(reason == nullptr ? "the writer gave up" : reason).substr(0, kReasonBytesMax);
+  const auto line = std::move(writer.line);
+  const Status status = line->reach.link->send_letter(wire::StreamKind::kAbortWriter, letter);
+  push_backlog(*line->reach.link, writer.address);
+  if (line->reach.endpoint && line->reach.endpoint.use_count() == 1) {
+    // Ours alone: readers still have to hear of it.
+    return part(&line->reach, Deadline(1000)) == LWMQ_E_TIMED_OUT ? LWMQ_OK : status;
+  }
+  return status;
+}
+
+Status close(lwmq_writer& writer, std::uint32_t linger_ms) {
+  if (!writer.line) return closed(writer);
+  Line& line = *writer.line;
+  Link& link = *line.reach.link;
+  const Deadline deadline(linger_ms);
+  Status status = line.pump();
+  if (status == LWMQ_OK && !writer.closing) {
+    line.drained_known = false;
+    status = link.send(wire::StreamKind::kCloseWriter, nullptr, 0);
+    if (status == LWMQ_OK) status = push_backlog(link, writer.address);
+    writer.closing = status == LWMQ_OK;
+  }
+  while (status == LWMQ_OK && (!line.drained_known || line.drained.unconsumed != 0)) {
+    // An endpoint that lives answers at once; its first answer says how much is left.
+    const std::uint32_t left = line.drained_known ? deadline.left_ms() : kAnswerMs;
+    if (line.drained_known && deadline.over()) {
+      return fail(LWMQ_E_TIMED_OUT, "%s: %" PRIu64 " of %" PRIu64 " batches are not consumed; %u readers are there",
+                  writer.address.c_str(), std::min(line.drained.unconsumed, writer.statistics.batches + 1),
+                  writer.statistics.batches, line.drained.readers);
+    }
+    status = link.wait(left);
+    if (status == LWMQ_E_TIMED_OUT) status = LWMQ_OK;
+    if (status == LWMQ_OK) status = line.pump();
+  }
+  if (status == LWMQ_E_INTERRUPTED) return status;
+  auto taken = std::move(writer.line);
+  return status == LWMQ_OK ? Line::give_back(std::move(taken), deadline) : status;
+}
+
+// ---- Jobs -------------------------------------------------------------------------------------------
+
+Status open_job(const char* address, const void* schema, std::uint64_t schema_bytes, const lwmq_writer_options& options,
+                std::unique_ptr<lwmq_job>* out_job) {
+  Status status = check(address, schema_bytes, options);
+  if (status != LWMQ_OK) return status;
+  if (options.job == nullptr) return fail(LWMQ_E_INVALID, "%s: a job needs a name", address);
+  const Deadline deadline(options.timeout_ms);
+  auto job = std::make_unique<lwmq_job>();
+  status = reach(address, options.role, deadline, &job->reach);
+  if (status != LWMQ_OK) return status;
+  wire::Opened answer;
+  status = open_with(*job->reach.link, wire::StreamKind::kOpenJob, letter_of(schema, schema_bytes, options), deadline,
+                     &answer);
+  if (status != LWMQ_OK) return status;
+  job->schema = std::move(answer.schema);
+  job->partitions = answer.partitions;
+  *out_job = std::move(job);
+  return LWMQ_OK;
+}
+
+namespace {
+
+// Sends, and reads the JobCommitted that answers.
+Status ask_job(lwmq_job& job, wire::StreamKind kind, const std::string& request, std::uint32_t timeout_ms) {
+  if (!job.reach.link) return fail(LWMQ_E_CLOSED, "%s: this job is over", job.reach.address.c_str());
+  Status status = job.reach.link->send(kind, request.data(), request.size());
+  std::string bytes;
+  if (status == LWMQ_OK) {
+    status = await_answer(*job.reach.link, wire::StreamKind::kJobCommitted, Deadline(timeout_ms), &bytes);
+  }
+  if (status == LWMQ_E_TIMED_OUT) {
+    return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered in %u ms", job.reach.address.c_str(), timeout_ms);
+  }
+  if (status != LWMQ_OK) return status;
+  wire::Text answer;
+  if (!wire::decode(bytes, &answer)) return fail(LWMQ_E_CORRUPT, "the endpoint's answer to a job is malformed");
+  return answer.status == LWMQ_OK ? LWMQ_OK : fail(static_cast<Status>(answer.status), "%s", answer.text.c_str());
+}
+
+}  // namespace
+
+Status commit_job(lwmq_job& job, std::uint64_t epoch, const lwmq_task_commit* tasks, std::uint32_t task_count,
+                  std::uint32_t timeout_ms) {
+  wire::CommitJob letter;
+  letter.epoch = epoch;
+  for (std::uint32_t i = 0; i < task_count; ++i) {
+    letter.tasks.push_back({tasks[i].task, tasks[i].partition, tasks[i].attempt, tasks[i].batches});
+  }
+  return ask_job(job, wire::StreamKind::kCommitJob, wire::encode(letter), timeout_ms);
+}
+
+Status end_job(lwmq_job& job, bool aborted, const char* reason, std::uint32_t timeout_ms) {
+  wire::Text letter;
+  letter.status = LWMQ_E_ABORTED;
+  if (reason != nullptr) letter.text = std::string(reason).substr(0, kReasonBytesMax);
+  const auto kind = aborted ? wire::StreamKind::kAbortJob : wire::StreamKind::kCloseJob;
+  const Status status = ask_job(job, kind, aborted ? wire::encode(letter) : std::string(), timeout_ms);
+  if (status != LWMQ_E_INTERRUPTED) job.reach.link.reset();
+  return status;
+}
+
+}  // namespace lwmq::stream

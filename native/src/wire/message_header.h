@@ -1,0 +1,38 @@
+// How a message lies in an extent. Little-endian.
+//
+// One frame is nothing but its bytes, in an extent of kind kOneFrame: the extent's length is the frame's. Any other
+// number of frames (none included) has headers, in an extent of kind kFrames:
+//
+//    0                               8               12              16
+//   +-------------------------------+---------------+---------------+
+//   | message_bytes                 | frame_count   | flags         |
+//   +-------------------------------+---------------+---------------+
+//   | frame_bytes, then that many bytes, pad to 8 ... repeated      |
+//   +---------------------------------------------------------------+
+//
+// message_bytes counts from here to the end of the last pad and is the extent's length: a message that arrives with
+// another one is refused. Pads are zero when written and not looked at when read. Flags are 0 in version 1; a reader
+// refuses flags that it does not know.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lwmq::wire {
+
+// What an extent holds, on transports for messages. 0 stays free: it is what raw channels use.
+enum class ExtentKind : std::uint32_t { kRaw = 0, kOneFrame = 1, kFrames = 2 };
+
+struct MessageHeader {
+  std::uint64_t message_bytes;
+  std::uint32_t frame_count;
+  std::uint32_t flags;
+};
+static_assert(sizeof(MessageHeader) == 16);
+static_assert(offsetof(MessageHeader, frame_count) == 8);
+static_assert(offsetof(MessageHeader, flags) == 12);
+
+inline constexpr std::uint64_t kFrameHeaderBytes = 8;  // frame_bytes
+inline constexpr std::uint64_t kFrameAlignment = 8;
+
+}  // namespace lwmq::wire
