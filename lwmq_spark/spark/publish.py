@@ -1,0 +1,235 @@
+"""Streams inside `mapInArrow`: Python workers of Spark that write and read record batches themselves.
+
+    ready = df.mapInArrow(lwmq.publish("ipc://features", partitions=8), lwmq.PUBLISH_SCHEMA)
+    ready.collect()
+
+    spark.range(0, 8, 1, 8).mapInArrow(lwmq.subscribe("ipc://features"), "id long, x double")
+
+`publish` draws an id when it is called: by that id all tasks of the DataFrame are one producer, and the first
+attempt of a task that commits counts. Evaluating the DataFrame again, a retried task or a speculative one
+delivers nothing twice. The producer ends when `partitions` tasks have committed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import threading
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from lwmq_spark import errors
+from lwmq_spark.arrow import Endpoint, StreamWriter, describe, open_reader, open_writer
+from lwmq_spark.options import parse_address
+
+PUBLISH_SCHEMA = "partition int, rows bigint, batches bigint, bytes bigint, won boolean"
+"""What `publish` yields, one row per task: the stream's partition, what counts there, and whether this attempt is
+the one that counts."""
+
+_ROW = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("rows", pa.int64()),
+        ("batches", pa.int64()),
+        ("bytes", pa.int64()),
+        ("won", pa.bool_()),
+    ]
+)
+DECLARE_S = 30.0  # how long a task without rows waits for somebody to declare the stream
+_LOOK_S = 0.2  # how long a look at an address may take before it counts as unserved
+_kept: dict[str, Endpoint] = {}
+_keeping = threading.Lock()
+
+
+def publish(
+    uri: str,
+    partitions: int,
+    *,
+    schema: pa.Schema | None = None,
+    stream_partitions: int | None = None,
+    **options: Any,
+) -> Publisher:
+    """A function for `df.mapInArrow(function, lwmq.PUBLISH_SCHEMA)` that writes the DataFrame to a stream.
+
+    partitions: how many the DataFrame has (`df.rdd.getNumPartitions()`, or what `repartition` was asked for);
+        the producer ends when as many tasks have committed.
+    schema: of the batches; needed where a partition of the DataFrame may be empty and nobody else declares
+        the stream.
+    stream_partitions: of the stream, where this producer declares it (default: partitions).
+    options: as of `open_writer`: retain, readers, delivery (`task` by default), buffer_bytes, window_bytes,
+        staging_bytes, timeout (no limit by default: a writer waits for its readers).
+    Called in the driver: where nobody serves `uri`, this process does until it ends. One call is one producer:
+    call it again for another one.
+    """
+    if partitions < 1:
+        raise ValueError(f"partitions is {partitions}: a DataFrame that is published has at least one")
+    _ensure_served(uri)
+    return Publisher(
+        uri,
+        f"publish/{uuid.uuid4()}",
+        partitions,
+        schema,
+        {
+            "delivery": "task",
+            **options,
+            "partitions": partitions if stream_partitions is None else stream_partitions,
+        },
+    )
+
+
+class Publisher:
+    """What `publish` returns: runs in Python workers, once per attempt of a task."""
+
+    schema = PUBLISH_SCHEMA
+
+    def __init__(
+        self, uri: str, job: str, partitions: int, schema: pa.Schema | None, options: dict[str, Any]
+    ) -> None:
+        self._uri = uri
+        self._job = job
+        self._partitions = partitions
+        self._schema = schema
+        self._options = options
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write every batch, commit, and yield the one row of PUBLISH_SCHEMA."""
+        task, attempt = _task()
+        if task >= self._partitions:
+            raise ValueError(
+                f"publish({self._uri!r}, partitions={self._partitions}) met partition {task}: "
+                "give it the number of partitions that the DataFrame has"
+            )
+        first = next(batches, None)
+        writer = self._open(self._schema_of(first), task, attempt)
+        with writer:  # left by an exception, it aborts, and nothing of this attempt was visible
+            if first is not None:
+                writer.write(first)
+            for batch in batches:
+                writer.write(batch)
+            result = writer.commit()
+        yield pa.RecordBatch.from_pylist(
+            [
+                {
+                    "partition": result.partition,
+                    "rows": result.rows,
+                    "batches": result.batches,
+                    "bytes": result.bytes,
+                    "won": result.won,
+                }
+            ],
+            schema=_ROW,
+        )
+
+    def _schema_of(self, first: pa.RecordBatch | None) -> pa.Schema:
+        if self._schema is not None:
+            return self._schema
+        if first is not None:
+            return first.schema
+        try:  # an empty partition knows no schema: another task, or another producer, has to bring it
+            declared = describe(self._uri, self._options.get("timeout", DECLARE_S)).schema
+        except errors.TimeoutError as exc:
+            raise errors.SchemaError(
+                f"an empty partition does not know the schema of {self._uri}, and nobody has declared it: "
+                "call publish(..., schema=...)"
+            ) from exc
+        assert declared is not None  # describe waits until it is
+        return declared
+
+    def _open(self, schema: pa.Schema, task: int, attempt: int) -> StreamWriter:
+        return open_writer(
+            self._uri,
+            schema,
+            role="client",
+            job=self._job,
+            task=task,
+            attempt=attempt,
+            job_tasks=self._partitions,
+            **self._options,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Publisher of {self._partitions} partitions to {self._uri}, {self._job}>"
+
+
+def subscribe(uri: str, *, timeout: float | str | None = 30.0, **options: Any) -> Subscriber:
+    """A function for `mapInArrow` that yields the batches of the stream at `uri`, in Python workers.
+
+    The rows of the DataFrame say which partitions of the stream a task reads, by number, in their first
+    column: `spark.range(0, n, 1, n)` gives each of n partitions a task of its own. A task ends with the
+    stream: while it is still written, have as many slots as tasks.
+
+    timeout: seconds that the stream may take to appear, and each batch to come; None is no limit.
+    options: as of `open_reader`: writers, credit.
+    Called in the driver, where the positions to begin at are fixed: what is unacknowledged now. A retried
+    task begins there again; if that was released meanwhile it ends with DataLossError, never with fewer rows.
+    """
+    starts: dict[int, int] = {}
+    if _is_served(uri):
+        state = describe(uri, _LOOK_S, wait_declared=False)
+        starts = {number: partition.unacked_seq for number, partition in enumerate(state.partitions)}
+    return Subscriber(uri, f"subscribe/{uuid.uuid4()}", starts, {"timeout": timeout, **options})
+
+
+class Subscriber:
+    """What `subscribe` returns: runs in Python workers, once per attempt of a task."""
+
+    def __init__(self, uri: str, name: str, starts: dict[int, int], options: dict[str, Any]) -> None:
+        self._uri = uri
+        self._name = name
+        self._starts = starts
+        self._options = options
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield what the partitions hold that the input names, in the order of arrival."""
+        numbers = sorted({int(number) for batch in batches for number in batch.column(0).to_pylist()})
+        if not numbers:
+            return
+        start = {number: self._starts.get(number, 0) for number in numbers}
+        with open_reader(self._uri, role="client", name=self._name, start=start, **self._options) as reader:
+            yield from reader
+
+    def __repr__(self) -> str:
+        return f"<Subscriber to {self._uri}, {self._name}>"
+
+
+def _task() -> tuple[int, int]:
+    """Partition and attempt of the task that runs here; the attempt's number is unique in the application."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("what publish() returns runs in a Spark task: hand it to df.mapInArrow")
+    return context.partitionId(), context.taskAttemptId()
+
+
+def _is_served(uri: str) -> bool:
+    try:
+        describe(uri, _LOOK_S, wait_declared=False)
+    except (errors.TimeoutError, errors.PeerLostError):
+        return False
+    return True
+
+
+def _ensure_served(uri: str) -> None:
+    """Bind `uri` in this process where nobody serves it, until the process ends: its readers may come late."""
+    address = parse_address(uri).text
+    with _keeping:
+        if address in _kept or _is_served(uri):
+            return
+        try:
+            _kept[address] = Endpoint(uri, linger=0)
+        except errors.AddressError:  # somebody else has bound it in between
+            if not _is_served(uri):
+                raise
+
+
+@atexit.register
+def _close_kept() -> None:
+    with _keeping:
+        for endpoint in _kept.values():
+            with contextlib.suppress(errors.LwmqError):  # unread batches: nobody came for them
+                endpoint.close()
+        _kept.clear()
