@@ -26,8 +26,8 @@ from lwmq_spark.arrow import Endpoint, StreamWriter, describe, open_reader, open
 from lwmq_spark.options import parse_address
 
 PUBLISH_SCHEMA = "partition int, rows bigint, batches bigint, bytes bigint, won boolean"
-"""What `publish` yields, one row per task: the stream's partition, what counts there, and whether this attempt is
-the one that counts."""
+"""What `publish` yields, one row per task: the stream's partition, what counts there, and whether this
+attempt is the one that counts."""
 
 _ROW = pa.schema(
     [
@@ -61,8 +61,8 @@ def publish(
     stream_partitions: of the stream, where this producer declares it (default: partitions).
     options: as of `open_writer`: retain, readers, delivery (`task` by default), buffer_bytes, window_bytes,
         staging_bytes, timeout (no limit by default: a writer waits for its readers).
-    Called in the driver: where nobody serves `uri`, this process does until it ends. One call is one producer:
-    call it again for another one.
+    Called in the driver: where nobody serves `uri`, this process does until it ends. One call is one
+    producer: call it again for another one.
     """
     if partitions < 1:
         raise ValueError(f"partitions is {partitions}: a DataFrame that is published has at least one")
@@ -214,7 +214,7 @@ def _is_served(uri: str) -> bool:
 
 
 def _ensure_served(uri: str) -> None:
-    """Bind `uri` in this process where nobody serves it, until the process ends: its readers may come late."""
+    """Bind `uri` in this process where nobody serves it, until the process ends: readers may be late."""
     address = parse_address(uri).text
     with _keeping:
         if address in _kept or _is_served(uri):
