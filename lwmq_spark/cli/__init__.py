@@ -16,7 +16,7 @@ from lwmq_spark.errors import LwmqError
 app = typer.Typer(
     name="lwmq",
     help="Arrow batches and messages between live processes and Spark, through shared memory.",
-    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 timed out, 4 data or a peer lost, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 timed out, 4 data or peer lost, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

