@@ -1,0 +1,165 @@
+"""Addresses with options, and the order in which settings are looked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lwmq_spark as lwmq
+from lwmq_spark.options import (
+    SETTINGS,
+    Address,
+    parse_address,
+    parse_count,
+    parse_duration,
+    parse_flag,
+    parse_size,
+    resolve,
+)
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for key in SETTINGS:
+        monkeypatch.delenv(f"LWMQ_{key.upper()}", raising=False)
+    monkeypatch.delenv("LWMQ_CONF", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+def test_an_address_is_apart_from_its_options() -> None:
+    found = parse_address("ipc://flights:7?buffer_bytes=4MiB&buffers=16&timeout=5s")
+    assert found == Address("ipc://flights:7", {"buffer_bytes": 4 << 20, "buffers": 16, "timeout": 5.0})
+
+
+@pytest.mark.row("L13")
+def test_what_follows_the_scheme_is_left_to_the_provider() -> None:
+    for text in ("ipc:///tmp/a b#c", "pgm://eth0;239.1.1.1:5555", "vsock://2:77", "x+y://%%% "):
+        assert parse_address(text).text == text
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("ipc://a?bufers=3", "'bufers' of 'ipc://a?bufers=3' is unknown; allowed are buffer_bytes, buffers, "),
+        ("ipc://a?buffers", "has no value"),
+        ("ipc://a?buffers=3&buffers=4", "twice"),
+        ("ipc://a?buffer_bytes=4XB", "'4XB' is not a size: write 512, 64KiB"),
+        ("ipc://a?timeout=5q", "'5q' is not a duration"),
+        ("ipc://a?retain=some", "'some' is none of until_acked, all, none"),
+        ("ipc://a?", "ends in '?'"),
+        ("flights", "has no scheme: did you mean 'ipc://flights'?"),
+        ("://x", "has no scheme"),
+    ],
+)
+def test_a_wrong_address_is_an_address_error_that_names_the_key(address: str, says: str) -> None:
+    with pytest.raises(lwmq.AddressError) as caught:
+        parse_address(address)
+    assert says in str(caught.value)
+
+
+def test_an_address_that_is_no_text_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="an address is a str such as"):
+        parse_address(b"ipc://flights")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("512", 512), ("64KiB", 65536), ("4MiB", 4 << 20), ("1GiB", 1 << 30), ("64KB", 64000), ("1.5 MiB", 3 << 19), (7, 7)],
+)
+def test_sizes(text: object, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "MiB", "-3", "4 MiBs", "0.3B", -1, True, 2.5, None])
+def test_refuses_what_is_no_size(text: object) -> None:
+    with pytest.raises(ValueError, match="size|whole number of bytes"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("100ms", 0.1), ("5s", 5.0), ("2m", 120.0), ("1h", 3600.0), ("3", 3.0), (0.25, 0.25), ("forever", None)],
+)
+def test_durations(text: object, seconds: float | None) -> None:
+    assert parse_duration(text) == seconds
+    assert parse_duration(float("inf")) is None
+
+
+@pytest.mark.parametrize("text", ["", "ms", "-1s", -1, True, float("nan"), [1]])
+def test_refuses_what_is_no_duration(text: object) -> None:
+    with pytest.raises(ValueError, match="duration"):
+        parse_duration(text)
+
+
+@given(st.integers(0, 1 << 40))
+def test_a_number_of_bytes_is_itself_in_every_spelling(size: int) -> None:
+    assert parse_size(size) == parse_size(str(size)) == parse_size(f"{size}B") == size
+    assert parse_size(f"{size}KiB") == size << 10
+
+
+def test_counts_and_flags() -> None:
+    assert parse_count("16") == 16
+    assert parse_flag("true") is True
+    assert parse_flag("0") is False
+    for wrong in ("x", "-1", 1.5, True):
+        with pytest.raises(ValueError, match="count"):
+            parse_count(wrong)
+    with pytest.raises(ValueError, match="neither true nor false"):
+        parse_flag("maybe")
+
+
+@pytest.mark.row("P25")
+def test_argument_wins_over_address_over_environment_over_conf_file_over_default(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def found(address: str, argument: object = None) -> object:
+        return resolve(parse_address(address), "stream", "buffer_bytes", argument, 1)
+
+    assert found("ipc://a") == 1
+    conf = tmp_path / "config" / "lwmq" / "lwmq.toml"
+    conf.parent.mkdir(parents=True)
+    conf.write_text('[stream]\nbuffer_bytes = "2KiB"\n[channel]\nbuffer_bytes = 9\n')
+    assert found("ipc://a") == 2048
+    named = tmp_path / "lwmq.toml"
+    named.write_text("[stream]\nbuffer_bytes = 3\n")
+    monkeypatch.setenv("LWMQ_CONF", str(named))
+    assert found("ipc://a") == 3
+    monkeypatch.setenv("LWMQ_CONF", str(tmp_path))
+    assert found("ipc://a") == 3
+    monkeypatch.setenv("LWMQ_BUFFER_BYTES", "4")
+    assert found("ipc://a") == 4
+    assert found("ipc://a?buffer_bytes=5") == 5
+    assert found("ipc://a?buffer_bytes=5", "6KiB") == 6144
+
+
+def test_a_wrong_setting_says_where_it_stands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    address = parse_address("ipc://a")
+    with pytest.raises(ValueError, match="timeout: 'soon' is not a duration"):
+        resolve(address, "stream", "timeout", "soon", None)
+    monkeypatch.setenv("LWMQ_TIMEOUT", "soon")
+    with pytest.raises(lwmq.LwmqError, match="environment variable LWMQ_TIMEOUT"):
+        resolve(address, "stream", "timeout", None, None)
+    monkeypatch.delenv("LWMQ_TIMEOUT")
+    conf = tmp_path / "lwmq.toml"
+    monkeypatch.setenv("LWMQ_CONF", str(conf))
+    with pytest.raises(lwmq.LwmqError, match="no such file"):
+        resolve(address, "stream", "timeout", None, None)
+    conf.write_text("[stream]\ntimeuot = 3\n")
+    with pytest.raises(lwmq.LwmqError, match=r"lwmq.toml: \[stream\] timeuot is unknown; allowed are"):
+        resolve(address, "stream", "timeout", None, None)
+    conf.write_text("[stream]\nbuffer_bytes = 'many'\n")
+    with pytest.raises(lwmq.LwmqError, match=r"\[stream\] buffer_bytes: 'many' is not a size"):
+        resolve(address, "stream", "timeout", None, None)
+    conf.write_text("[stream\n")
+    with pytest.raises(lwmq.LwmqError, match="lwmq.toml"):
+        resolve(address, "stream", "timeout", None, None)
+
+
+def test_the_conf_file_of_the_project_can_be_read() -> None:
+    from lwmq_spark.options import load_conf
+
+    path = Path(__file__).resolve().parents[2] / "conf" / "lwmq.toml"
+    assert set(load_conf(path, 0)) == {"stream", "channel"}
