@@ -1,6 +1,7 @@
 package org.lwmq.spark.source;
 
 import org.apache.spark.SparkException;
+import org.apache.spark.TaskContext;
 import org.lwmq.core.LwmqException;
 import org.lwmq.core.Status;
 
@@ -21,6 +22,15 @@ final class Failures {
   /** A failure that Spark's glue itself has found. */
   static RuntimeException spark(Status status, String text) {
     return spark(status, text, null);
+  }
+
+  /** As {@link #spark(LwmqException)}, but a task that was killed ends as Spark wants killed tasks to end. */
+  static RuntimeException inTask(LwmqException failure) {
+    TaskContext context = TaskContext.get();
+    if (context != null && failure.status() == Status.INTERRUPTED) {
+      context.killTaskIfInterrupted();
+    }
+    return spark(failure);
   }
 
   private static RuntimeException spark(Status status, String text, StackTraceElement[] stack) {

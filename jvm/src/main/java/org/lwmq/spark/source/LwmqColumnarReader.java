@@ -1,0 +1,153 @@
+package org.lwmq.spark.source;
+
+import java.util.Arrays;
+import java.util.List;
+import org.apache.arrow.vector.types.pojo.Field;
+import org.apache.arrow.vector.types.pojo.Schema;
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.util.TaskCompletionListener;
+import org.lwmq.arrow.ArrowColumn;
+import org.lwmq.arrow.ArrowSchemas;
+import org.lwmq.arrow.IpcBlock;
+import org.lwmq.core.Batch;
+import org.lwmq.core.LwmqException;
+import org.lwmq.core.Status;
+import org.lwmq.spark.vector.VectorFactory;
+
+/**
+ * Shows Spark the batches of a stream where they lie in the producer's window. Executor, one task thread.
+ *
+ * <p>A batch stays leased until Spark asks for the next one, or its task ends, whichever way. It is consumed when the
+ * next one is asked for; the last one, when the task has ended well.
+ */
+final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
+  private final LwmqReaderFactory read;
+  private final Schema schema;
+  /** For each column that Spark wants, its place among the stream's fields; -1 for a metadata column. */
+  private final int[] places;
+  /** The places that are fields, in the order of the columns. */
+  private final int[] wanted;
+  private final StreamTask task;
+
+  private Batch lease;
+  private long copy;
+  private ColumnarBatch current;
+  private long rows;
+  private long bytes;
+  private long batches;
+  private long bytesInPlace;
+
+  LwmqColumnarReader(LwmqReaderFactory read, LwmqInputPartition partition) {
+    this.read = read;
+    this.schema = ArrowSchemas.parse(read.schemaBytes());
+    this.places = places(schema.getFields(), read.columns());
+    this.wanted = Arrays.stream(places).filter(place -> place >= 0).toArray();
+    this.task = new StreamTask(read, partition, TaskContext.get());
+    if (TaskContext.get() != null) {
+      TaskCompletionListener atEnd = context -> close();
+      TaskContext.get().addTaskCompletionListener(atEnd);
+    }
+  }
+
+  @Override
+  public boolean next() {
+    try {
+      current = null;
+      release();
+      if (read.limit() >= 0 && rows >= read.limit()) {
+        return false;
+      }
+      lease = task.next();
+      if (lease != null) {
+        current = show();
+      }
+      return lease != null;
+    } catch (LwmqException e) {
+      throw Failures.inTask(e);
+    }
+  }
+
+  @Override
+  public ColumnarBatch get() {
+    return current;
+  }
+
+  @Override
+  public CustomTaskMetric[] currentMetricsValues() {
+    return ReadMetrics.values(rows, bytes, batches, bytesInPlace, task.waitNs());
+  }
+
+  @Override
+  public void close() {
+    current = null;
+    release();
+    task.close();
+  }
+
+  /** Spark's view of the leased batch. */
+  private ColumnarBatch show() {
+    long address = lease.address();
+    boolean inPlace = !lease.isCopy();
+    if (read.conf().verify()) {
+      address = copy(lease);
+      inPlace = false;
+    }
+    IpcBlock.Columns columns = IpcBlock.read(address, lease.bytes(), lease.isStream(), schema, wanted);
+    ColumnVector[] vectors = new ColumnVector[places.length];
+    int next = 0;
+    for (int i = 0; i < vectors.length; i++) {
+      if (places[i] < 0) {
+        LwmqMetadata metadata = LwmqMetadata.of(read.columns().apply(i).name());
+        vectors[i] = metadata.vector(read.conf().uri(), lease, columns.rows());
+      } else {
+        ArrowColumn column = columns.columns()[next++];
+        vectors[i] = VectorFactory.over(column, read.columns().apply(i).dataType());
+        bytes += column.bytes();
+        bytesInPlace += inPlace ? column.bytes() : 0;
+      }
+    }
+    rows += columns.rows();
+    batches++;
+    return new ColumnarBatch(vectors, columns.rows());
+  }
+
+  /** A private copy of a batch: what its writer does to it afterwards changes nothing. */
+  private long copy(Batch batch) {
+    copy = Platform.allocateMemory(Math.max(1, batch.bytes()));
+    Platform.copyMemory(null, batch.address(), null, copy, batch.bytes());
+    batch.close();
+    return copy;
+  }
+
+  private void release() {
+    if (lease != null) {
+      lease.close();
+      lease = null;
+    }
+    if (copy != 0) {
+      Platform.freeMemory(copy);
+      copy = 0;
+    }
+  }
+
+  private static int[] places(List<Field> fields, StructType columns) {
+    int[] places = new int[columns.size()];
+    for (int i = 0; i < places.length; i++) {
+      String name = columns.apply(i).name();
+      places[i] = -1;
+      for (int j = 0; j < fields.size() && places[i] < 0; j++) {
+        places[i] = fields.get(j).getName().equals(name) ? j : -1;
+      }
+      if (places[i] < 0 && LwmqMetadata.of(name) == null) {
+        throw new LwmqException(Status.SCHEMA, "the stream has no field " + name);
+      }
+    }
+    return places;
+  }
+}

@@ -1,0 +1,130 @@
+package org.lwmq.spark.source;
+
+import java.util.List;
+import org.apache.spark.TaskContext;
+import org.lwmq.core.Batch;
+import org.lwmq.core.Deadline;
+import org.lwmq.core.Identity;
+import org.lwmq.core.LwmqException;
+import org.lwmq.core.Range;
+import org.lwmq.core.Reader;
+import org.lwmq.core.ReaderOptions;
+import org.lwmq.core.Role;
+import org.lwmq.core.Status;
+import org.lwmq.core.StreamState;
+import org.lwmq.spark.conf.Ack;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A task's conversation with the endpoint: opens the reader under the name that the driver will settle, waits so that
+ * a killed task stops, and says at the end what was consumed. Executor, one task thread.
+ */
+final class StreamTask implements AutoCloseable {
+  private static final Logger LOG = LoggerFactory.getLogger(StreamTask.class);
+  private static final int SETTLE_MS = 5000;
+
+  private final LwmqReaderFactory read;
+  private final TaskContext context; // null in tests
+  private final String name;
+  private final Deadline deadline;
+  private Reader reader;
+  private boolean isPending; // whether what was lent last is not consumed yet
+  private long batches;
+  private long waitNs;
+
+  StreamTask(LwmqReaderFactory read, LwmqInputPartition partition, TaskContext context) {
+    this.read = read;
+    this.context = context;
+    this.name = ReaderNames.of(read.applicationId(), context, read.conf().ack());
+    this.deadline = context == null ? Deadline.never() : Deadline.never().cancelledBy(context::isInterrupted);
+    checkReachable(read.conf().uri(), partition.endpoint());
+    this.reader = open(partition.generation(), partition.ranges());
+  }
+
+  /** The next batch, which the caller closes; null at the end. What came before is consumed by this call. */
+  Batch next() {
+    try {
+      Batch batch = reader.next(deadline);
+      isPending = batch != null;
+      batches += isPending ? 1 : 0;
+      return batch;
+    } catch (LwmqException e) {
+      if (e.status() == Status.DATA_LOSS && !read.conf().failOnDataLoss()) {
+        LOG.warn("lwmq: {} ends early, as failOnDataLoss=false asks: {}", read.conf().uri(), e.getMessage());
+        isPending = false;
+        return null;
+      }
+      throw e;
+    }
+  }
+
+  /** Time spent waiting for batches. */
+  long waitNs() {
+    if (reader != null) {
+      waitNs = reader.statistics().waitNs();
+    }
+    return waitNs;
+  }
+
+  /** Consumes the last batch if the task ended well. Twice is allowed. */
+  @Override
+  public void close() {
+    if (reader == null) {
+      return;
+    }
+    waitNs();
+    boolean endedWell = context == null || (!context.isFailed() && !context.isInterrupted());
+    try {
+      if (isPending && endedWell) {
+        reader.consume();
+      }
+    } catch (LwmqException e) { // the endpoint went: what was read is right, and nobody is left to tell
+      LOG.info("lwmq: the last batch of {} was not reported as consumed: {}", read.conf().uri(), e.getMessage());
+    }
+    reader.close();
+    reader = null;
+    if (read.conf().ack() == Ack.TASK && endedWell) {
+      StreamState.settle(read.conf().uri(), name, true, SETTLE_MS);
+    }
+  }
+
+  private Reader open(String generation, List<Range> ranges) {
+    boolean settled = read.conf().ack() != Ack.BATCH;
+    Deadline opening = Deadline.after(read.conf().timeoutMs());
+    if (context != null) {
+      opening = opening.cancelledBy(context::isInterrupted);
+    }
+    try {
+      return Reader.open(read.conf().uri(), options(settled, generation, ranges), opening);
+    } catch (LwmqException e) {
+      if (e.status() != Status.DATA_LOSS || read.conf().failOnDataLoss()) {
+        throw e;
+      }
+      LOG.warn("lwmq: {}; reading what is left, as failOnDataLoss=false asks", e.getMessage());
+      List<Range> left = ranges.stream().map(r -> new Range(r.partition(), Range.EARLIEST, r.end())).toList();
+      return Reader.open(read.conf().uri(), options(settled, null, left), opening);
+    }
+  }
+
+  private ReaderOptions options(boolean settled, String generation, List<Range> ranges) {
+    return new ReaderOptions(Role.CLIENT, settled, false, read.conf().writers(), 0, name, generation, ranges);
+  }
+
+  /** Memory does not cross hosts: a task that was put elsewhere fails at once, instead of waiting in vain. */
+  private static void checkReachable(String uri, Identity endpoint) {
+    Identity here = Identity.here();
+    if (!here.bootId().equals(endpoint.bootId())) {
+      throw new LwmqException(
+          Status.ADDRESS, "the window of " + uri + " is on host " + endpoint.host() + ", this task runs on "
+              + here.host() + ": an address of shared memory reaches one host only");
+    }
+    boolean isFile = uri.contains(":///"); // a socket file crosses network namespaces
+    if (here.netns() != endpoint.netns() && !isFile) {
+      throw new LwmqException(
+          Status.ADDRESS, uri + " is served in network namespace " + endpoint.netns() + " of host " + endpoint.host()
+              + ", this task runs in " + here.netns() + " on " + here.host()
+              + ": share the namespace, or use ipc:///dir/name in a folder that both see");
+    }
+  }
+}
