@@ -1,0 +1,334 @@
+// links: base os stats tli providers
+// ipc between the two ends of a conversation: addresses, meeting, buffers, waiting. Death and windows have
+// files of their own; what every provider must do is in tests/native/conformance.
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <thread>
+
+#include "child.h"
+#include "ipc_fixture.h"
+
+namespace lwmq::testing {
+namespace {
+
+std::string refusal_of(const std::string& address, const lwmq_tli_options& o = options()) {
+  lwmq_tli_listener* listener = nullptr;
+  const Status status = ipc().listen(address.c_str(), &o, &listener);
+  if (status == LWMQ_OK) ipc().listener_close(listener);
+  return std::string(status_name(status)) + " " + last_error();
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(IpcAddress, MayHave119CharactersHoweverManyBytesTheyTake) {
+  std::string name;
+  for (int i = 0; i < 119; ++i) name += "\xc3\xa4";
+  lwmq_tli_listener* listener = listen("ipc://" + name);
+  ASSERT_NE(listener, nullptr);
+  ipc().listener_close(listener);
+  EXPECT_TRUE(contains(refusal_of("ipc://" + name + "x"), "120 characters, possible are 1 to 119"));
+}
+
+TEST(IpcAddress, SaysWhatIsWrongWithNumbers) {
+  EXPECT_TRUE(contains(refusal_of("ipc://"), "LWMQ_E_ADDRESS ipc://: the name has 0 characters"));
+  EXPECT_TRUE(contains(refusal_of("ipc://a:0"), "the port is '0', possible are 1 to 65535"));
+  EXPECT_TRUE(contains(refusal_of("ipc://a:65536"), "the port is '65536'"));
+  EXPECT_TRUE(contains(refusal_of("ipc://a:x"), "the port is 'x'"));
+  EXPECT_TRUE(contains(refusal_of("ipc://a:1:2"), "the port is '1:2'"));
+  EXPECT_TRUE(contains(refusal_of("ipc://a?b=1"), "options stand here"));
+  EXPECT_TRUE(contains(refusal_of("ipc:///tmp/a:1"), "a socket file has no port"));
+  EXPECT_TRUE(contains(refusal_of("ipc:///" + std::string(107, 'a')),
+                       "the path has 108 bytes, a socket file may have 107"));
+}
+
+TEST(IpcAddress, PortsSeparateUnrelatedChannels) {
+  const std::string base = fresh_address();
+  lwmq_tli_listener* plain = listen(base);
+  lwmq_tli_listener* one = listen(base + ":1");
+  lwmq_tli_listener* two = listen(base + ":2");
+  EXPECT_TRUE(contains(refusal_of(base + ":01"), "LWMQ_E_ADDRESS"));  // the same port, written otherwise
+  for (auto* listener : {plain, one, two}) ipc().listener_close(listener);
+}
+
+TEST(IpcAddress, IsRefusedWhileServedAndFreeAtOnceAfterwards) {
+  const std::string address = fresh_address();
+  lwmq_tli_listener* listener = listen(address);
+  EXPECT_TRUE(contains(refusal_of(address), "is served already, by process " + std::to_string(getpid())));
+  ipc().listener_close(listener);
+  listener = listen(address);
+  ipc().listener_close(listener);
+}
+
+TEST(IpcAddress, SocketFileOfADeadOwnerIsReplacedAndOneOfALiveOwnerIsNot) {
+  char directory[] = "/tmp/lwmq-test-XXXXXX";
+  ASSERT_NE(mkdtemp(directory), nullptr);
+  const std::string path = std::string(directory) + "/stream";
+  {
+    // What a killed owner leaves behind: a bound file, nobody listening.
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    sockaddr_un at{};
+    at.sun_family = AF_UNIX;
+    std::strcpy(at.sun_path, path.c_str());
+    ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
+    close(fd);
+  }
+  lwmq_tli_listener* listener = listen("ipc://" + path);
+  ASSERT_NE(listener, nullptr);
+  EXPECT_TRUE(contains(refusal_of("ipc://" + path), "LWMQ_E_ADDRESS"));
+  lwmq_tli_transport* client = connect("ipc://" + path);
+  ASSERT_NE(client, nullptr);
+  ipc().close(client);
+  ipc().listener_close(listener);
+  struct stat status {};
+  EXPECT_NE(stat(path.c_str(), &status), 0) << "the file goes with its owner";
+  rmdir(directory);
+}
+
+// rows: L21
+TEST(IpcBuffers, FourThousandInBothDirectionsTogetherInAnySplit) {
+  Pair pair(options(256, 3500), options(256, 500));
+  lwmq_tli_peer peer{};
+  ipc().peer(pair.client, &peer);
+  EXPECT_EQ(peer.buffers, 3500U);
+  EXPECT_EQ(ipc().free_buffers(pair.server), 3500U);
+  for (int i = 0; i < 3500; ++i) ASSERT_EQ(send(pair.server, std::to_string(i)), LWMQ_OK);
+  std::string got;
+  for (int i = 0; i < 3500; ++i) {
+    ASSERT_EQ(receive(pair.client, &got), LWMQ_OK);
+    ASSERT_EQ(got, std::to_string(i));
+  }
+
+  lwmq_tli_transport* transport = nullptr;
+  const lwmq_tli_options one_more = options(256, 501);
+  EXPECT_EQ(ipc().connect(pair.address.c_str(), &one_more, 5000, &transport), LWMQ_E_INVALID);
+  EXPECT_TRUE(contains(last_error(), "are 4001; a transport has at most 4000")) << last_error();
+  EXPECT_TRUE(
+      contains(refusal_of(fresh_address(), options(256, 4001)), "4001 send buffers; possible are 1 to 3999"));
+}
+
+// rows: L22
+TEST(IpcBuffers, OfFourGigabytesAreAccepted) {
+  Pair pair(options(), options(std::uint64_t{4} << 30, 1));
+  lwmq_tli_buffer buffer{};
+  ASSERT_EQ(ipc().acquire(pair.client, &buffer), LWMQ_OK) << last_error();
+  EXPECT_GE(buffer.room, std::uint64_t{4} << 30);
+  buffer.next[buffer.room - 1] = 42;
+  const std::uint64_t bytes = buffer.room;
+  ASSERT_EQ(ipc().show(pair.client, &buffer, bytes, 0), LWMQ_OK);
+  ipc().ship(pair.client, &buffer);
+  lwmq_tli_extent extent{};
+  ASSERT_EQ(ipc().land(pair.server, &extent), LWMQ_OK);
+  EXPECT_EQ(extent.bytes, bytes);
+  EXPECT_EQ(extent.data[bytes - 1], 42);
+  ipc().release(pair.server, &extent);
+}
+
+TEST(IpcMeeting, EitherSideMayStartFirst) {
+  const std::string address = fresh_address();
+  lwmq_tli_transport* client = nullptr;
+  const lwmq_tli_options o = options();
+  EXPECT_EQ(ipc().connect(address.c_str(), &o, 1000, &client), LWMQ_E_EMPTY);
+  lwmq_tli_listener* listener = listen(address);
+  client = connect(address);
+  lwmq_tli_transport* server = accept(listener);
+  ASSERT_EQ(send(client, "hello"), LWMQ_OK);
+  std::string got;
+  ASSERT_EQ(receive(server, &got), LWMQ_OK);
+  EXPECT_EQ(got, "hello");
+  ipc().close(client);
+  ipc().close(server);
+  ipc().listener_close(listener);
+}
+
+TEST(IpcMeeting, TransportsOutliveTheirListener) {
+  Pair pair;
+  ipc().listener_close(pair.listener);
+  pair.listener = nullptr;
+  std::string got;
+  ASSERT_EQ(send(pair.server, "still here"), LWMQ_OK);
+  ASSERT_EQ(receive(pair.client, &got), LWMQ_OK);
+  EXPECT_EQ(got, "still here");
+}
+
+TEST(IpcMeeting, DifferentPurposesAreToldApart) {
+  const std::string address = fresh_address();
+  lwmq_tli_listener* listener = listen(address);
+  lwmq_tli_options other = options();
+  other.purpose = LWMQ_TLI_FOR_STREAM;
+  lwmq_tli_transport* client = nullptr;
+  EXPECT_EQ(ipc().connect(address.c_str(), &other, 5000, &client), LWMQ_E_VERSION);
+  EXPECT_TRUE(contains(last_error(), "a stream")) << last_error();
+  EXPECT_TRUE(contains(last_error(), "raw buffers")) << last_error();
+  ipc().listener_close(listener);
+}
+
+TEST(IpcMeeting, AClientWaitsNoLongerThanAsked) {
+  const std::string address = fresh_address();
+  Child server("ListensAndNeverAccepts", address);
+  ASSERT_EQ(server.line(), "listening");
+  lwmq_tli_transport* client = nullptr;
+  const lwmq_tli_options o = options();
+  const std::int64_t begin = os::now_ns();
+  EXPECT_EQ(ipc().connect(address.c_str(), &o, 100, &client), LWMQ_E_TIMED_OUT);
+  const std::int64_t took = os::now_ns() - begin;
+  EXPECT_GE(took, kSecond / 10);
+  EXPECT_LT(took, 2 * kSecond);
+}
+
+LWMQ_CHILD_ROLE(ListensAndNeverAccepts) {
+  listen(Child::argument());
+  Child::report("listening");
+  Child::hear();
+}
+
+// rows: L34
+TEST(IpcEnd, WhatWasShownIsLandedBeforeTheOrderlyEndIsTold) {
+  Pair pair;
+  ASSERT_EQ(send(pair.server, "one"), LWMQ_OK);
+  ASSERT_EQ(send(pair.server, "two"), LWMQ_OK);
+  ipc().close(pair.server);
+  pair.server = nullptr;
+  std::string got;
+  EXPECT_EQ(receive(pair.client, &got), LWMQ_OK);
+  EXPECT_EQ(receive(pair.client, &got), LWMQ_OK);
+  EXPECT_EQ(got, "two");
+  EXPECT_EQ(receive(pair.client, &got), LWMQ_E_CLOSED);
+  EXPECT_EQ(ipc().state(pair.client), LWMQ_TLI_CLOSED);
+  EXPECT_EQ(send(pair.client, "late"), LWMQ_E_CLOSED);
+}
+
+TEST(IpcEnd, LandedExtentsStayReadableAfterBothEndsClosed) {
+  Pair pair;
+  ASSERT_EQ(send(pair.server, "kept"), LWMQ_OK);
+  lwmq_tli_extent extent{};
+  ASSERT_EQ(until_there([&] { return ipc().land(pair.client, &extent); }), LWMQ_OK);
+  lwmq_tli_transport* client = pair.client;
+  ipc().close(pair.server);
+  ipc().close(pair.client);
+  pair.server = pair.client = nullptr;
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(extent.data), extent.bytes), "kept");
+  ipc().release(client, &extent);
+}
+
+TEST(IpcWaiting, SleepsUntilAnExtentComes) {
+  Pair pair;
+  std::thread sender([&] {
+    usleep(50'000);
+    send(pair.client, "wake up");
+  });
+  const std::int64_t begin = os::now_ns();
+  EXPECT_EQ(ipc().wait(pair.server, LWMQ_TLI_WAIT_EXTENT, 10'000), LWMQ_OK);
+  EXPECT_GE(os::now_ns() - begin, 40'000'000);
+  EXPECT_LT(os::now_ns() - begin, 5 * kSecond);
+  sender.join();
+}
+
+TEST(IpcWaiting, SleepsUntilThereIsRoom) {
+  Pair pair(options(), options(256, 1));
+  ASSERT_EQ(send(pair.client, "fills it"), LWMQ_OK);
+  lwmq_tli_buffer buffer{};
+  EXPECT_EQ(ipc().acquire(pair.client, &buffer), LWMQ_E_FULL);
+  EXPECT_EQ(ipc().wait(pair.client, LWMQ_TLI_WAIT_ROOM, 10), LWMQ_E_TIMED_OUT);
+  std::thread receiver([&] {
+    usleep(50'000);
+    std::string got;
+    lwmq_tli_extent extent{};
+    EXPECT_EQ(receive(pair.server, &got), LWMQ_OK);
+    EXPECT_EQ(ipc().land(pair.server, &extent), LWMQ_E_EMPTY);  // sees that the buffer was shipped
+  });
+  EXPECT_EQ(ipc().wait(pair.client, LWMQ_TLI_WAIT_ROOM, 10'000), LWMQ_OK);
+  EXPECT_EQ(ipc().acquire(pair.client, &buffer), LWMQ_OK);
+  receiver.join();
+}
+
+TEST(IpcWaiting, NoWakeUpIsLostInManyTurns) {
+  constexpr int kTurns = 20'000;
+  Pair pair(options(256, 2), options(256, 2));
+  std::thread echo([&] {
+    std::string got;
+    for (int i = 0; i < kTurns; ++i) {
+      if (receive(pair.server, &got) != LWMQ_OK || send(pair.server, got) != LWMQ_OK) return;
+    }
+  });
+  std::string got;
+  for (int i = 0; i < kTurns; ++i) {
+    ASSERT_EQ(send(pair.client, std::to_string(i)), LWMQ_OK);
+    ASSERT_EQ(receive(pair.client, &got), LWMQ_OK);
+    ASSERT_EQ(got, std::to_string(i));
+    if (i % 1000 == 0) usleep(100);  // let the other end fall asleep now and then
+  }
+  echo.join();
+}
+
+TEST(IpcListenerFd, IsReadableWhenAClientComesAndWhenAnArmedTransportHasSomething) {
+  const std::string address = fresh_address();
+  lwmq_tli_listener* listener = listen(address);
+  const int fd = ipc().listener_fd(listener);
+  EXPECT_FALSE(is_readable(fd, 0));
+  std::thread connecting([&] {
+    lwmq_tli_transport* client = connect(address);
+    usleep(20'000);
+    send(client, "ding");
+    usleep(50'000);
+    ipc().close(client);
+  });
+  EXPECT_TRUE(is_readable(fd, 5000));
+  lwmq_tli_transport* server = accept(listener);
+  ASSERT_EQ(ipc().arm(server), 0);
+  EXPECT_TRUE(is_readable(fd, 5000));
+  ipc().disarm(server);
+  std::string got;
+  ASSERT_EQ(receive(server, &got), LWMQ_OK);
+  lwmq_tli_extent extent{};
+  while (ipc().land(server, &extent) == LWMQ_E_EMPTY) {
+    if (ipc().arm(server) == 0) {
+      ASSERT_TRUE(is_readable(fd, 5000));
+    }
+    ipc().disarm(server);
+  }
+  EXPECT_EQ(ipc().state(server), LWMQ_TLI_CLOSED);
+  ipc().disarm(server);
+  connecting.join();
+  ipc().close(server);
+  EXPECT_EQ(ipc().accept(listener, &server), LWMQ_E_EMPTY);
+  EXPECT_FALSE(is_readable(fd, 0));
+  ipc().listener_close(listener);
+}
+
+TEST(IpcFork, EveryCallInAForkedChildAnswersClosed) {
+  Pair pair;
+  lwmq_tli_window* window = nullptr;
+  ASSERT_EQ(ipc().window_create(4096, &window), LWMQ_OK);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    lwmq_tli_buffer buffer{};
+    lwmq_tli_extent extent{};
+    lwmq_tli_transport* transport = nullptr;
+    lwmq_tli_listener* listener = nullptr;
+    const lwmq_tli_options o = options();
+    bool good = ipc().acquire(pair.client, &buffer) == LWMQ_E_CLOSED;
+    good = good && ipc().land(pair.client, &extent) == LWMQ_E_CLOSED;
+    good = good && contains(last_error(), "forked");
+    good = good && ipc().connect(pair.address.c_str(), &o, 0, &transport) == LWMQ_E_CLOSED;
+    good = good && ipc().listen("ipc://x", &o, &listener) == LWMQ_E_CLOSED;
+    good = good && ipc().accept(pair.listener, &transport) == LWMQ_E_CLOSED;
+    good = good && ipc().window_owner_alive(window) == 0;
+    good = good && ipc().window_export(pair.client, window) == LWMQ_E_CLOSED;
+    ipc().close(pair.client);
+    _exit(good ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+  std::string got;
+  ASSERT_EQ(send(pair.client, "parent goes on"), LWMQ_OK);
+  EXPECT_EQ(receive(pair.server, &got), LWMQ_OK);
+  ipc().window_release(window);
+}
+
+}  // namespace
+}  // namespace lwmq::testing
