@@ -2,6 +2,7 @@ package org.lwmq.spark.source;
 
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.CalendarIntervalType;
@@ -21,19 +22,21 @@ import org.apache.spark.sql.types.VariantType;
  * {@code ck} (how many fit), and a mark {@code mk} of hk or nk at the beginning of the row. Methods:
  *
  * <pre>
- *   append(row)     marks, then all columns; a refusal puts the marks back
- *   fastJ(row, at)  a group of columns from an UnsafeRow, whose memory is read directly
- *   slowJ(row, at)  the same columns from any other row
- *   pk(g, i, at)    node k: value i of g becomes element `at`; false when there is no room
- *   zk(at)          node k: element `at` becomes null, or nothing where the parent is null
+ *   append(row)                  marks, then all columns; a refusal puts the marks back
+ *   fastJ(row, base, start, at)  a group of columns from an UnsafeRow, whose memory is read directly
+ *   slowJ(row, at)               the same columns from any other row
+ *   pk(g, i, at)                 node k: value i of g becomes element `at`; false when there is no room
+ *   zk(at)                       node k: element `at` becomes null, or nothing where the parent is null
  * </pre>
  *
- * Columns come in groups because HotSpot leaves methods of more than 8,000 bytes to the interpreter.
+ * Columns come in groups because HotSpot leaves methods of more than 8,000 bytes to the interpreter; a group without
+ * a null in this row is stored without looking again. The row's memory is a {@code byte[]} to the generated code:
+ * of an object of unknown kind HotSpot would forget, at each access, what it knows of fields.
  */
 final class AppenderSource {
   static final String CLASS_NAME = "LwmqGeneratedRowAppender";
 
-  private static final int COLUMNS_PER_METHOD = 16;
+  private static final int COLUMNS_PER_METHOD = 16; // divides the 64 of a word of UnsafeRow's null bits
   private static final int MARKS_PER_METHOD = 256;
 
   private final List<BatchNode> nodes;
@@ -148,28 +151,32 @@ final class AppenderSource {
 
   private void append() {
     List<BatchNode> columns = nodes.stream().filter(BatchNode::isTop).toList();
+    int nullBytes = UnsafeRow.calculateBitSetWidthInBytes(columns.size());
     StringBuilder fast = new StringBuilder("true");
     StringBuilder slow = new StringBuilder("true");
     for (int first = 0, j = 0; first < columns.size(); first += COLUMNS_PER_METHOD, j++) {
       int end = Math.min(columns.size(), first + COLUMNS_PER_METHOD);
-      fast.append(" && fast").append(j).append("((UnsafeRow) row, at)");
+      fast.append(" && fast").append(j).append("(row, base, start, at)");
       slow.append(" && slow").append(j).append("(row, at)");
-      line("private boolean fast" + j + "(UnsafeRow row, int at) {");
-      line("Object base = row.getBaseObject(); long start = row.getBaseOffset();");
-      for (int i = first; i < end; i++) {
-        fastColumn(columns.get(i), i);
-      }
-      line("return true; }");
+      fastGroup(columns, first, end, j, nullBytes);
       line("private boolean slow" + j + "(InternalRow row, int at) {");
       for (int i = first; i < end; i++) {
         line("if (!p" + columns.get(i).index + "(row, " + i + ", at)) return false;");
       }
       line("return true; }");
     }
+    line("private boolean fast(UnsafeRow row, byte[] base, long start, int at) { return " + fast + "; }");
+    line("private boolean slow(InternalRow row, int at) { return " + slow + "; }");
     line("public boolean append(InternalRow row) {");
     line("int at = rows; if (at >= rowsMax) return refuse(-1, at);");
     line("mark();");
-    line("if (row instanceof UnsafeRow ? (" + fast + ") : (" + slow + ")) { rows = at + 1; return true; }");
+    line("boolean stored;");
+    line("if (row instanceof UnsafeRow) {");
+    line("UnsafeRow unsafe = (UnsafeRow) row; Object base = unsafe.getBaseObject();");
+    line("stored = base instanceof byte[] ? fast(unsafe, (byte[]) base, unsafe.getBaseOffset(), at)");
+    line(" : fast(unsafe, copyOf(unsafe), Platform.BYTE_ARRAY_OFFSET, at);");
+    line("} else { stored = slow(row, at); }");
+    line("if (stored) { rows = at + 1; return true; }");
     line("restore(); return false; }");
     line("public InternalRow appendAll(java.util.Iterator rowsToCome) {");
     line("while (rowsToCome.hasNext()) {");
@@ -177,26 +184,64 @@ final class AppenderSource {
     line("return null; }");
   }
 
-  /** Column {@code i} of an UnsafeRow: what lies there as bytes is taken as bytes. */
-  private void fastColumn(BatchNode node, int i) {
+  /** Columns {@code first} to {@code end} of an UnsafeRow: what lies there as bytes is taken as bytes. */
+  private void fastGroup(List<BatchNode> columns, int first, int end, int j, int nullBytes) {
+    long mask = 0;
+    for (int i = first; i < end; i++) {
+      mask |= columns.get(i).nullable ? 1L << (i & 63) : 0;
+    }
+    line("private boolean fast" + j + "(UnsafeRow row, byte[] base, long start, int at) {");
+    line("long f = start + " + nullBytes + "L; long safe = Platform.BYTE_ARRAY_OFFSET + base.length - "
+        + RowAppender.WORDS_AT_ONCE + "L;");
+    if (mask != 0) {
+      line("long nulls = Platform.getLong(base, start + " + 8 * (first >> 6) + "L) & " + mask + "L;");
+      line("if (nulls != 0L) return nulls" + j + "(row, base, start, f, safe, nulls, at);");
+    }
+    for (int i = first; i < end; i++) {
+      fastColumn(columns.get(i), i, false);
+    }
+    line("return true; }");
+    if (mask != 0) {
+      line("private boolean nulls" + j
+          + "(UnsafeRow row, byte[] base, long start, long f, long safe, long nulls, int at) {");
+      for (int i = first; i < end; i++) {
+        fastColumn(columns.get(i), i, columns.get(i).nullable);
+      }
+      line("return true; }");
+    }
+  }
+
+  private void fastColumn(BatchNode node, int i, boolean nullable) {
     int k = node.index;
+    String word = "Platform.getLong(base, f + " + 8L * i + "L)";
     String store;
     if (node.kind == BatchNode.Kind.BYTES) {
-      store = "long w = row.getLong(@); int s = (int) w; if (h# + s > r#) return refuse(#, h# + s);"
-          + " copyWords(base, start + (w >> 32), d# + h#, s); h# += s;"
-          + " Platform.putInt(null, o# + 4L * at + 4, (int) h#);";
+      store = "long w = " + word + "; int s = (int) w; long h = h#; if (h + s > r#) return refuse(#, h + s);"
+          + " copyWords(base, start + (w >> 32), d# + h, s, safe); h# = h + s;"
+          + " Platform.putInt(null, o# + 4L * at + 4, (int) (h + s));";
     } else if (node.type instanceof DecimalType decimal) {
       store = decimal.precision() <= 18
-          ? "putDecimal(d# + 16L * at, row.getLong(@));"
-          : "long w = row.getLong(@); putDecimal(d# + 16L * at, base, start + (w >> 32), (int) w);";
-    } else if (node.kind == BatchNode.Kind.FIXED || node.kind == BatchNode.Kind.BITS) {
-      store = store(node, "row");
+          ? "putDecimal(d# + 16L * at, " + word + ");"
+          : "long w = " + word + "; putDecimal(d# + 16L * at, base, start + (w >> 32), (int) w);";
+    } else if (node.kind == BatchNode.Kind.BITS) {
+      store = "orBit(d#, at, Platform.getByte(base, f + " + 8L * i + "L));";
+    } else if (node.kind == BatchNode.Kind.FIXED && node.width <= Long.BYTES) {
+      String java = switch (node.width) {
+        case 1 -> "Byte";
+        case 2 -> "Short";
+        case 4 -> "Int";
+        default -> "Long";
+      };
+      store = "Platform.put" + java + "(null, d# + " + node.width + "L * at, Platform.get" + java + "(base, f + "
+          + 8L * i + "L));";
     } else {
       line("if (!p" + k + "(row, " + i + ", at)) return false;");
       return;
     }
-    String code = node.nullable ? "if (row.isNullAt(@)) z#(at); else { " + store + " }" : "{ " + store + " }";
-    line(fill(code, k).replace("@", Integer.toString(i)));
+    String code = nullable
+        ? "if ((nulls & " + (1L << (i & 63)) + "L) != 0L) z#(at); else { " + store + " }"
+        : "{ " + store + " }";
+    line(fill(code, k));
   }
 
   private void put(BatchNode node) {
@@ -213,7 +258,7 @@ final class AppenderSource {
   private String store(BatchNode node, String g) {
     return switch (node.kind) {
       case NULL -> "";
-      case BITS -> "if (" + g + ".getBoolean(@)) setBit(d#, at);";
+      case BITS -> "orBit(d#, at, " + g + ".getBoolean(@) ? (byte) 1 : (byte) 0);";
       case FIXED -> storeFixed(node, g);
       case BYTES -> node.type instanceof BinaryType
           ? "byte[] b = " + g + ".getBinary(@); " + storeBytes("b", "Platform.BYTE_ARRAY_OFFSET", "b.length")

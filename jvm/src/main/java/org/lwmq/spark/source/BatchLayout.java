@@ -27,8 +27,8 @@ final class BatchLayout {
   static final int ROWS_MAX = 65_536;
 
   private static final long ALIGNMENT = 64;
-  /** Values are copied in words of eight bytes: the last one may reach past the value. */
-  private static final long OVERRUN = 8;
+  /** Short values are copied with what stands behind them, so there is room behind the last one. */
+  private static final long OVERRUN = RowAppender.WORDS_AT_ONCE;
   private static final double STRING_BYTES_GUESS = 24;
   private static final double LIST_ELEMENTS_GUESS = 4;
   private static final double HEADROOM = 1.125;

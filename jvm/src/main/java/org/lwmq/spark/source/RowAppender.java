@@ -3,6 +3,7 @@ package org.lwmq.spark.source;
 import java.util.Iterator;
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.unsafe.Platform;
 
@@ -17,6 +18,8 @@ import org.apache.spark.unsafe.Platform;
  * <p>Public because generated classes live in a loader of their own. One thread.
  */
 public abstract class RowAppender {
+  /** So many bytes are copied for any shorter value, if the source has them: a loop would be mispredicted. */
+  static final int WORDS_AT_ONCE = 32;
   /** A value up to here is copied word by word, which is quicker than a call. */
   private static final int WORDS_MAX = 64;
 
@@ -32,6 +35,8 @@ public abstract class RowAppender {
   protected int fullNode;
   /** What {@link #fullNode} needs: bytes, or elements below it. */
   protected long fullNeed;
+
+  private byte[] scratch = new byte[0];
 
   protected RowAppender(int nodes) {
     count = new int[nodes];
@@ -96,20 +101,41 @@ public abstract class RowAppender {
     Platform.putByte(null, address, (byte) (Platform.getByte(null, address) & ~(1 << (at & 7))));
   }
 
-  protected static void setBit(long bits, int at) {
+  /** Sets a bit that is 0 to {@code bit}. */
+  protected static void orBit(long bits, int at, byte bit) {
     long address = bits + (at >> 3);
-    Platform.putByte(null, address, (byte) (Platform.getByte(null, address) | (1 << (at & 7))));
+    Platform.putByte(null, address, (byte) (Platform.getByte(null, address) | (bit << (at & 7))));
   }
 
-  /** Copies a value of an UnsafeRow, which pads its values to words with zeros; so does the layout. */
-  protected static void copyWords(Object base, long from, long to, int bytes) {
-    if (bytes <= WORDS_MAX) {
+  /**
+   * Copies a value of an UnsafeRow, which pads its values to words; the layout leaves {@link #WORDS_AT_ONCE} behind
+   * the last value.
+   *
+   * @param safe the last place of {@code base} from which so many bytes can be read
+   */
+  protected static void copyWords(byte[] base, long from, long to, int bytes, long safe) {
+    if (bytes <= WORDS_AT_ONCE && from <= safe) {
+      Platform.putLong(null, to, Platform.getLong(base, from));
+      Platform.putLong(null, to + 8, Platform.getLong(base, from + 8));
+      Platform.putLong(null, to + 16, Platform.getLong(base, from + 16));
+      Platform.putLong(null, to + 24, Platform.getLong(base, from + 24));
+    } else if (bytes <= WORDS_MAX) {
       for (int i = 0; i < bytes; i += 8) {
         Platform.putLong(null, to + i, Platform.getLong(base, from + i));
       }
     } else {
       Platform.copyMemory(base, from, null, to, bytes);
     }
+  }
+
+  /** The bytes of a row that lies in a page of Spark's or outside the heap. Valid until the next call. */
+  protected final byte[] copyOf(UnsafeRow row) {
+    int bytes = row.getSizeInBytes();
+    if (scratch.length < bytes + WORDS_AT_ONCE) {
+      scratch = new byte[2 * bytes + WORDS_AT_ONCE];
+    }
+    Platform.copyMemory(row.getBaseObject(), row.getBaseOffset(), scratch, Platform.BYTE_ARRAY_OFFSET, bytes);
+    return scratch;
   }
 
   /** Stores a decimal of at most 18 digits. */

@@ -1,0 +1,58 @@
+package org.lwmq.spark.source;
+
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.SupportsTruncate;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.internal.StaticSQLConf;
+import org.lwmq.core.LwmqException;
+import org.lwmq.core.Status;
+import org.lwmq.spark.conf.LwmqOptions;
+import org.lwmq.spark.conf.LwmqWriteConf;
+
+/**
+ * Decides how a DataFrame is written: in rows, unless the plan's columns were asked for and no extension of the session
+ * sees to that. Driver.
+ */
+final class LwmqWriteBuilder implements SupportsTruncate {
+  private final LwmqTable table;
+  private final LogicalWriteInfo info;
+  private boolean truncate;
+
+  LwmqWriteBuilder(LwmqTable table, LogicalWriteInfo info) {
+    this.table = table;
+    this.info = info;
+  }
+
+  /** Meant for complete output mode alone: there is nothing in a stream that a batch could overwrite. */
+  @Override
+  public WriteBuilder truncate() {
+    truncate = true;
+    return this;
+  }
+
+  @Override
+  public Write build() {
+    if (truncate) {
+      throw Failures.spark(Status.UNSUPPORTED,
+          table.name() + " cannot be overwritten, a stream is only appended to: say .mode(\"append\")");
+    }
+    try {
+      LwmqWriteConf conf = LwmqWriteConf.of(info.options());
+      if (conf.columnarWrite() && !isExtended()) {
+        return new LwmqV1Write(info.schema(), conf, info.queryId());
+      }
+      boolean refused = "false".equalsIgnoreCase(info.options().get(LwmqOptions.COLUMNAR_WRITE));
+      return new LwmqWrite(info.schema(), conf, info.queryId(), !refused);
+    } catch (LwmqException e) {
+      throw Failures.spark(e);
+    }
+  }
+
+  /** Whether the session has {@link LwmqExtensions}, which keep columns within Spark's own write. */
+  private static boolean isExtended() {
+    String extensions = SparkSession.active().conf().get(StaticSQLConf.SPARK_SESSION_EXTENSIONS().key(), "");
+    return extensions.contains(LwmqExtensions.class.getName());
+  }
+}
