@@ -53,9 +53,10 @@ def rate(amount: float, seconds: float) -> float:
 
 def human(number: float, unit: str = "") -> str:
     """Three digits and a prefix: 1.23 M rows/s, 4.56 GB/s."""
+    gap = "" if unit.startswith("B") else " "
     for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(number) >= factor:
-            return f"{number / factor:.3g} {prefix}{unit}"
+            return f"{number / factor:.3g} {prefix}{gap}{unit}".rstrip()
     return f"{number:.3g} {unit}".rstrip()
 
 

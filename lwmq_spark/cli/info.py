@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -29,8 +30,6 @@ def run(
     figures: dict[str, Any] = library()
     if address is not None:
         figures["address"] = address
-        from dataclasses import asdict
-
         from lwmq_spark.channel import limits
 
         figures["limits"] = asdict(limits(address))
@@ -67,41 +66,19 @@ def library() -> dict[str, Any]:
 
 def stream_state(address: str, timeout: float) -> dict[str, Any]:
     """The stream at `address`: schema, partitions, who is there. Consumes nothing."""
-    import pyarrow as pa
+    from lwmq_spark.arrow.endpoint import describe
 
-    from lwmq_spark._ffi import check, ffi, lib
-    from lwmq_spark.options import parse_address
-
-    out = ffi.new("lwmq_stream_state **")
-    check(lib.lwmq_stream_describe(parse_address(address).text.encode(), 0, round(timeout * 1000), out))
-    state = out[0]
-    try:
-        schema = None
-        if state.schema != ffi.NULL:
-            schema = pa.ipc.read_schema(pa.py_buffer(bytes(ffi.buffer(state.schema, state.schema_bytes))))
-        names = {
-            lib.LWMQ_STREAM_UNDECLARED: "undeclared",
-            lib.LWMQ_STREAM_OPEN: "open",
-            lib.LWMQ_STREAM_ENDED: "ended",
-        }
-        return {
-            "state": names.get(state.state, str(state.state)),
-            "generation": bytes(ffi.buffer(state.generation)).hex(),
-            "producers_open": state.producers_open,
-            "readers_open": state.readers_open,
-            "endpoint_pid": state.endpoint.pid,
-            "partitions": [
-                _partition(ffi, state.partitions[number]) for number in range(state.partition_count)
-            ],
-            "schema": {field.name: str(field.type) for field in schema} if schema is not None else None,
-        }
-    finally:
-        lib.lwmq_stream_state_destroy(state)
-
-
-def _partition(ffi: Any, partition: Any) -> dict[str, int]:
-    """Every number that the library tells of a partition, under its own name."""
-    return {name: int(getattr(partition, name)) for name, _ in ffi.typeof(partition).fields if name != "size"}
+    state = describe(address, timeout, wait_declared=False)
+    return {
+        "state": state.state,
+        "generation": state.generation,
+        "retain": state.retain,
+        "producers_open": state.producers_open,
+        "readers_open": state.readers_open,
+        "endpoint_pid": state.endpoint.pid,
+        "partitions": [asdict(partition) for partition in state.partitions],
+        "schema": {field.name: str(field.type) for field in state.schema} if state.schema else None,
+    }
 
 
 def _lines(figures: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:

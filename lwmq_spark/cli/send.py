@@ -8,6 +8,7 @@ import typer
 
 from lwmq_spark.cli._files import FORMATS, Source, format_of
 from lwmq_spark.cli._output import JsonOption, TimeoutOption, console, emit, metered
+from lwmq_spark.options import Retain
 
 
 def run(
@@ -20,7 +21,7 @@ def run(
     ] = None,
     batch_rows: Annotated[int, typer.Option(min=1, help="The most rows of a batch.")] = 65_536,
     partitions: Annotated[int, typer.Option(min=1, help="Of the stream; batches go round.")] = 1,
-    retain: Annotated[str, typer.Option(help="until_acked, all or none.")] = "until_acked",
+    retain: Annotated[Retain, typer.Option(help="When a batch may go.")] = "until_acked",
     linger: Annotated[
         float | None,
         typer.Option(metavar="SECONDS", help="How long to wait until all was read; default for ever."),

@@ -5,6 +5,6 @@
     make bench BENCH="--rounds 5"
 
 The hypervisor of a virtual machine may move its cores, which changes everything by a factor of four and more.
-So a bare cache-line ping-pong runs before and after each measurement; figures are kept only where both agree on
-the state of the machine (smt, near, far), and are compared only within one state.
+So a bare cache-line ping-pong runs before and after each measurement; figures are kept only where both agree
+on the state of the machine (smt, near, far), and are compared only within one state.
 """
