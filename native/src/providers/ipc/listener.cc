@@ -35,6 +35,8 @@ Status Listener::open(const char* address, const lwmq_tli_options* options, List
   Status status = bind_address(listener->address_, &listener->socket_);
   if (status == LWMQ_OK) status = Door::create(&listener->door_);
   if (status == LWMQ_OK) status = listener->door_->add_socket(listener->socket_.get());
+  if (status == LWMQ_OK) status = os::create_event_fd(&listener->ready_event_);
+  if (status == LWMQ_OK) status = listener->door_->add_socket(listener->ready_event_.get());
   if (status != LWMQ_OK) {
     delete listener;
     return status;
@@ -51,6 +53,7 @@ Status Listener::accept(Transport** out_transport) {
   drive();
   const std::lock_guard lock(mutex_);
   if (ready_.empty()) return LWMQ_E_EMPTY;
+  if (ready_.size() == 1) os::drain_event_fd(ready_event_.get());
   *out_transport = ready_.front();
   ready_.pop_front();
   return LWMQ_OK;
@@ -156,6 +159,8 @@ bool Listener::drive_local(const std::string& socket_name) {
   for (const auto& [name, listener] : local().listeners) {
     if (name != socket_name) continue;
     listener->drive();
+    const std::lock_guard ready_lock(listener->mutex_);
+    if (!listener->ready_.empty()) os::ring_event_fd(listener->ready_event_.get());
     return true;
   }
   return false;

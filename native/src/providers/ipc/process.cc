@@ -11,6 +11,7 @@
 #include "os/event_fd.h"
 #include "os/identity.h"
 #include "os/membarrier.h"
+#include "tli/record_lane.h"
 
 namespace lwmq::ipc {
 namespace {
@@ -50,6 +51,9 @@ Status ensure_page() noexcept {
       status != LWMQ_OK) {
     return status;
   }
+  // The first two tickets of a process are one number, and a waker answers a number once: spend the first here.
+  std::atomic<std::uint32_t> nobody{0};
+  tli::announce_waiting(nobody, false);
   auto* page = new (segment.memory.data()) ProcessPage{};
   page->magic = kMagic;
   page->version = kProtocolVersion;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,7 +17,11 @@ namespace lwmq::loop {
 
 // The memory of both sides; gone with the last end that shows it.
 struct Pair {
+  ~Pair();
+
   std::unique_ptr<std::uint8_t, void (*)(void*)> side[2]{{nullptr, nullptr}, {nullptr, nullptr}};
+  std::mutex mutex;
+  std::map<std::string, lwmq_tli_window*> shown;  // exported and not yet found: kept here on its way
 };
 
 }  // namespace lwmq::loop
@@ -31,7 +36,7 @@ struct lwmq_tli_listener {
 };
 
 struct lwmq_tli_transport {
-  std::shared_ptr<lwmq::loop::Pair> pair;
+  std::shared_ptr<lwmq::loop::Pair> pair;  // both ends
   lwmq::tli::Sides sides;
   lwmq::tli::Waker waker;
   lwmq::tli::LaneSender sender;

@@ -297,14 +297,28 @@ lwmq_status window_create(std::uint64_t bytes, lwmq_tli_window** out_window) {
   return LWMQ_OK;
 }
 
-lwmq_status window_export(lwmq_tli_transport* /*transport*/, lwmq_tli_window* /*window*/) { return LWMQ_OK; }
+void window_keep(lwmq_tli_window* window) { window->references.fetch_add(1, std::memory_order_relaxed); }
 
-lwmq_status window_find(lwmq_tli_transport* /*transport*/, const std::uint8_t id[16], std::uint32_t /*timeout_ms*/,
+lwmq_status window_export(lwmq_tli_transport* transport, lwmq_tli_window* window) {
+  const std::lock_guard lock(transport->pair->mutex);
+  if (transport->pair->shown.emplace(key_of(window->info.id), window).second) window_keep(window);
+  return LWMQ_OK;
+}
+
+lwmq_status window_find(lwmq_tli_transport* transport, const std::uint8_t id[16], std::uint32_t /*timeout_ms*/,
                         lwmq_tli_window** out_window) {
+  {
+    const std::lock_guard lock(transport->pair->mutex);
+    const auto shown = transport->pair->shown.extract(key_of(id));
+    if (!shown.empty()) {
+      *out_window = shown.mapped();  // with the reference that it travelled with
+      return LWMQ_OK;
+    }
+  }
   const std::lock_guard lock(world().mutex);
   const auto found = world().windows.find(key_of(id));
-  if (found == world().windows.end()) return fail(LWMQ_E_CORRUPT, "the peer names a window that does not exist");
-  found->second->references.fetch_add(1, std::memory_order_relaxed);
+  if (found == world().windows.end()) return fail(LWMQ_E_CORRUPT, "the peer names a window that it has not shown");
+  window_keep(found->second);
   *out_window = found->second;
   return LWMQ_OK;
 }
@@ -312,8 +326,6 @@ lwmq_status window_find(lwmq_tli_transport* /*transport*/, const std::uint8_t id
 void window_info(const lwmq_tli_window* window, lwmq_tli_window_info* out_info) { *out_info = window->info; }
 
 std::int32_t window_owner_alive(const lwmq_tli_window* /*window*/) { return 1; }
-
-void window_keep(lwmq_tli_window* window) { window->references.fetch_add(1, std::memory_order_relaxed); }
 
 void window_release(lwmq_tli_window* window) {
   {
@@ -326,6 +338,14 @@ void window_release(lwmq_tli_window* window) {
   stats::subtract(stats::process().window_bytes, window->info.bytes);
   delete window;
 }
+
+}  // namespace
+
+Pair::~Pair() {
+  for (const auto& [id, window] : shown) window_release(window);
+}
+
+namespace {
 
 constexpr lwmq_tli_provider kLoopProvider = {
     .size = sizeof(lwmq_tli_provider),

@@ -1,0 +1,302 @@
+// Streams through lwmq.h, both ends in this process: what a writer, a reader and a job see of each other.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lwmq/lwmq.h"
+
+namespace {
+
+constexpr char kSchema[] = "schema bytes: the library does not read them";
+
+class Stream : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    static std::atomic<int> number{0};
+    address_ = std::string(GetParam()) + "://stream-test-" + std::to_string(getpid()) + "-" + std::to_string(number++);
+  }
+
+  lwmq_writer* open_writer(lwmq_writer_options options = {}) {
+    options.size = sizeof options;
+    lwmq_writer* writer = nullptr;
+    const lwmq_status status = lwmq_writer_open(address_.c_str(), kSchema, sizeof kSchema, &options, &writer);
+    EXPECT_EQ(status, LWMQ_OK) << lwmq_last_error();
+    return writer;
+  }
+
+  lwmq_reader* open_reader(lwmq_reader_options options = {}) {
+    options.size = sizeof options;
+    lwmq_reader* reader = nullptr;
+    const lwmq_status status = lwmq_reader_open(address_.c_str(), &options, &reader);
+    EXPECT_EQ(status, LWMQ_OK) << lwmq_last_error();
+    return reader;
+  }
+
+  static lwmq_status write(lwmq_writer* writer, std::uint64_t number, std::uint32_t partition = 0,
+                           std::uint64_t bytes = 1000, std::uint32_t timeout_ms = 5000) {
+    lwmq_block block;
+    lwmq_status status = lwmq_writer_allocate(writer, bytes, timeout_ms, &block);
+    if (status != LWMQ_OK) return status;
+    std::memset(block.data, 0, bytes);
+    std::memcpy(block.data, &number, sizeof number);
+    std::memcpy(block.data + bytes - sizeof number, &number, sizeof number);
+    return lwmq_writer_publish(writer, &block, partition, bytes, 1, LWMQ_BATCH_IPC_MESSAGE);
+  }
+
+  struct Read {
+    lwmq_status status = LWMQ_OK;
+    std::vector<std::uint64_t> numbers;
+  };
+
+  // Reads to the end; checks that each batch is whole.
+  static Read read_all(lwmq_reader* reader, std::uint32_t timeout_ms = 5000) {
+    Read result;
+    for (;;) {
+      lwmq_batch* batch = nullptr;
+      result.status = lwmq_reader_next(reader, timeout_ms, &batch);
+      if (result.status != LWMQ_OK) return result;
+      lwmq_batch_info info{};
+      info.size = sizeof info;
+      lwmq_batch_query(batch, &info);
+      std::uint64_t first = 0, last = 1;
+      std::memcpy(&first, info.data, sizeof first);
+      std::memcpy(&last, info.data + info.bytes - sizeof last, sizeof last);
+      EXPECT_EQ(first, last);
+      result.numbers.push_back(first);
+      lwmq_batch_release(batch);
+    }
+  }
+
+  static std::vector<std::uint64_t> iota(std::uint64_t count) {
+    std::vector<std::uint64_t> numbers(count);
+    for (std::uint64_t i = 0; i < count; ++i) numbers[i] = i;
+    return numbers;
+  }
+
+  std::string address_;
+};
+
+TEST_P(Stream, DeliversEveryBatchInOrderAndEnds) {
+  lwmq_writer* writer = open_writer();
+  std::thread reading([&] {
+    lwmq_reader* reader = open_reader();
+    const Read read = read_all(reader);
+    EXPECT_EQ(read.status, LWMQ_E_END) << lwmq_last_error();
+    EXPECT_EQ(read.numbers, iota(1000));
+    lwmq_reader_close(reader, 1000);
+  });
+  for (std::uint64_t i = 0; i < 1000; ++i) ASSERT_EQ(write(writer, i), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(lwmq_writer_close(writer, 5000), LWMQ_OK) << lwmq_last_error();
+  reading.join();
+  lwmq_writer_destroy(writer);
+}
+
+TEST_P(Stream, StartOrderDoesNotMatter) {
+  std::thread reading([&] {
+    lwmq_reader* reader = open_reader();
+    const Read read = read_all(reader);
+    EXPECT_EQ(read.status, LWMQ_E_END) << lwmq_last_error();
+    EXPECT_EQ(read.numbers, iota(10));
+    EXPECT_EQ(lwmq_reader_close(reader, 2000), LWMQ_OK) << lwmq_last_error();
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  lwmq_writer* writer = open_writer();
+  for (std::uint64_t i = 0; i < 10; ++i) ASSERT_EQ(write(writer, i), LWMQ_OK);
+  EXPECT_EQ(lwmq_writer_close(writer, 5000), LWMQ_OK) << lwmq_last_error();
+  lwmq_writer_destroy(writer);
+  reading.join();
+}
+
+TEST_P(Stream, AStreamTenTimesItsWindowPasses) {
+  lwmq_writer_options options{};
+  options.window_bytes = 1 << 20;
+  lwmq_writer* writer = open_writer(options);
+  std::thread reading([&] {
+    lwmq_reader* reader = open_reader();
+    EXPECT_EQ(read_all(reader).numbers, iota(100));
+    lwmq_reader_close(reader, 1000);
+  });
+  for (std::uint64_t i = 0; i < 100; ++i) ASSERT_EQ(write(writer, i, 0, 100'000), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(lwmq_writer_close(writer, 5000), LWMQ_OK) << lwmq_last_error();
+  lwmq_writer_query(writer, nullptr);
+  reading.join();
+  lwmq_writer_destroy(writer);
+}
+
+TEST_P(Stream, AWriterWaitsForRoomAndSaysWhoHoldsIt) {
+  lwmq_writer_options options{};
+  options.window_bytes = 1 << 20;
+  lwmq_writer* writer = open_writer(options);
+  lwmq_status status = LWMQ_OK;
+  for (std::uint64_t i = 0; i < 100 && status == LWMQ_OK; ++i) status = write(writer, i, 0, 100'000, 50);
+  EXPECT_EQ(status, LWMQ_E_TIMED_OUT);
+  EXPECT_NE(std::string(lwmq_last_error()).find("batches not yet read"), std::string::npos) << lwmq_last_error();
+  lwmq_block block;
+  EXPECT_EQ(lwmq_writer_allocate(writer, 2 << 20, 0, &block), LWMQ_E_TOO_BIG);
+  lwmq_writer_destroy(writer);
+}
+
+TEST_P(Stream, LeasedBatchesAreNeverRewritten) {
+  lwmq_writer_options options{};
+  options.window_bytes = 1 << 20;
+  lwmq_writer* writer = open_writer(options);
+  lwmq_reader* reader = open_reader();
+  std::thread writing([&] {
+    for (std::uint64_t i = 0; i < 60; ++i) ASSERT_EQ(write(writer, i, 0, 100'000), LWMQ_OK) << lwmq_last_error();
+    EXPECT_EQ(lwmq_writer_close(writer, 5000), LWMQ_OK) << lwmq_last_error();
+  });
+  std::vector<lwmq_batch*> held;
+  lwmq_batch* batch = nullptr;
+  lwmq_status status = LWMQ_OK;
+  while ((status = lwmq_reader_next(reader, 5000, &batch)) == LWMQ_OK) held.push_back(batch);
+  EXPECT_EQ(status, LWMQ_E_END) << lwmq_last_error();
+  writing.join();
+  ASSERT_EQ(held.size(), 60u);
+  std::uint64_t copied = 0;
+  for (std::uint64_t i = 0; i < held.size(); ++i) {
+    lwmq_batch_info info{};
+    info.size = sizeof info;
+    lwmq_batch_query(held[i], &info);
+    std::uint64_t number = 0;
+    std::memcpy(&number, info.data, sizeof number);
+    EXPECT_EQ(number, i);
+    copied += info.copied;
+    lwmq_batch_release(held[i]);
+  }
+  EXPECT_GT(copied, 40u);
+  EXPECT_LT(copied, 60u);
+  lwmq_reader_close(reader, 1000);
+  lwmq_writer_destroy(writer);
+}
+
+TEST_P(Stream, ReadersOfTheSameStreamShareOneWindow) {
+  lwmq_writer_options options{};
+  options.readers = 2;
+  lwmq_writer* writer = open_writer(options);
+  lwmq_reader* readers[2] = {open_reader(), open_reader()};
+  ASSERT_EQ(write(writer, 7), LWMQ_OK);
+  const std::uint8_t* data[2];
+  lwmq_batch* batches[2];
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(lwmq_reader_next(readers[i], 5000, &batches[i]), LWMQ_OK) << lwmq_last_error();
+    lwmq_batch_info info{};
+    info.size = sizeof info;
+    lwmq_batch_query(batches[i], &info);
+    data[i] = info.data;
+    EXPECT_EQ(info.copied, 0u);
+  }
+  EXPECT_EQ(data[0], data[1]);
+  for (int i = 0; i < 2; ++i) {
+    lwmq_batch_release(batches[i]);
+    lwmq_reader_consume(readers[i]);
+  }
+  std::thread ending([&] { EXPECT_EQ(lwmq_writer_close(writer, 5000), LWMQ_OK) << lwmq_last_error(); });
+  for (auto* reader : readers) {
+    EXPECT_EQ(read_all(reader).status, LWMQ_E_END);
+    lwmq_reader_close(reader, 1000);
+  }
+  ending.join();
+  lwmq_writer_destroy(writer);
+}
+
+TEST_P(Stream, AnAbortComesAfterWhatWasVisible) {
+  lwmq_reader* reader = open_reader();
+  lwmq_writer* writer = open_writer();
+  for (std::uint64_t i = 0; i < 3; ++i) ASSERT_EQ(write(writer, i), LWMQ_OK);
+  EXPECT_EQ(lwmq_writer_abort(writer, "the feed broke"), LWMQ_OK) << lwmq_last_error();
+  lwmq_writer_destroy(writer);
+  const Read read = read_all(reader);
+  EXPECT_EQ(read.numbers, iota(3));
+  EXPECT_EQ(read.status, LWMQ_E_ABORTED);
+  EXPECT_NE(std::string(lwmq_last_error()).find("the feed broke"), std::string::npos) << lwmq_last_error();
+  lwmq_reader_close(reader, 1000);
+}
+
+TEST_P(Stream, TheFirstCommitOfATaskWins) {
+  lwmq_endpoint* endpoint = nullptr;
+  ASSERT_EQ(lwmq_endpoint_open(address_.c_str(), &endpoint), LWMQ_OK) << lwmq_last_error();
+  lwmq_writer_options options{};
+  options.size = sizeof options;
+  options.role = LWMQ_ROLE_CLIENT;
+  options.job = "job-1";
+  options.delivery = LWMQ_DELIVERY_TASK;
+  lwmq_job* job = nullptr;
+  ASSERT_EQ(lwmq_job_open(address_.c_str(), kSchema, sizeof kSchema, &options, &job), LWMQ_OK) << lwmq_last_error();
+  lwmq_task_commit commits[1] = {};
+  for (std::uint64_t attempt = 1; attempt <= 2; ++attempt) {
+    options.attempt = attempt;
+    lwmq_writer* writer = open_writer(options);
+    ASSERT_EQ(write(writer, 0), LWMQ_OK);
+    ASSERT_EQ(write(writer, 1), LWMQ_OK);
+    lwmq_commit_result result{};
+    result.size = sizeof result;
+    ASSERT_EQ(lwmq_writer_commit(writer, 5000, &result), LWMQ_OK) << lwmq_last_error();
+    EXPECT_EQ(result.won, attempt == 1 ? 1u : 0u);
+    EXPECT_EQ(result.attempt, 1u);
+    EXPECT_EQ(result.batches, 2u);
+    commits[0] = {0, result.partition, result.attempt, result.batches};
+    EXPECT_EQ(lwmq_writer_close(writer, 1000), LWMQ_OK) << lwmq_last_error();
+    lwmq_writer_destroy(writer);
+  }
+  EXPECT_EQ(lwmq_job_commit(job, 0, commits, 1, 5000), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(lwmq_job_commit(job, 0, commits, 1, 5000), LWMQ_OK) << lwmq_last_error();
+  commits[0].attempt = 9;
+  EXPECT_EQ(lwmq_job_commit(job, 0, commits, 1, 5000), LWMQ_E_DATA_LOSS);
+  EXPECT_EQ(lwmq_job_close(job), LWMQ_OK) << lwmq_last_error();
+  lwmq_reader* reader = open_reader();
+  const Read read = read_all(reader);
+  EXPECT_EQ(read.numbers, iota(2));
+  EXPECT_EQ(read.status, LWMQ_E_END);
+  lwmq_reader_close(reader, 1000);
+  lwmq_endpoint_close(endpoint, 1000);
+}
+
+TEST_P(Stream, ASettledReadIsAcknowledgedOrReadAgain) {
+  lwmq_endpoint* endpoint = nullptr;
+  ASSERT_EQ(lwmq_endpoint_open(address_.c_str(), &endpoint), LWMQ_OK);
+  lwmq_writer* writer = open_writer();
+  for (std::uint64_t i = 0; i < 5; ++i) ASSERT_EQ(write(writer, i), LWMQ_OK);
+  EXPECT_EQ(lwmq_writer_close(writer, 50), LWMQ_E_TIMED_OUT);
+  for (int round = 0; round < 2; ++round) {
+    lwmq_reader_options options{};
+    options.acknowledge = LWMQ_ACK_SETTLED;
+    options.name = "query";
+    lwmq_reader* reader = open_reader(options);
+    EXPECT_EQ(read_all(reader).numbers, iota(5));
+    lwmq_reader_close(reader, 1000);
+    EXPECT_EQ(lwmq_stream_settle(address_.c_str(), "query", round == 1, 5000), LWMQ_OK) << lwmq_last_error();
+  }
+  EXPECT_EQ(lwmq_writer_close(writer, 1000), LWMQ_OK) << lwmq_last_error();
+  lwmq_writer_destroy(writer);
+  lwmq_stream_state* state = nullptr;
+  ASSERT_EQ(lwmq_stream_describe(address_.c_str(), 1, 1000, &state), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(state->state, static_cast<std::uint32_t>(LWMQ_STREAM_CONSUMED));
+  EXPECT_EQ(state->partitions[0].unacked_seq, 5u);
+  EXPECT_EQ(state->schema_bytes, sizeof kSchema);
+  lwmq_stream_state_destroy(state);
+  lwmq_endpoint_close(endpoint, 1000);
+}
+
+TEST_P(Stream, AQuestionWaitsForTheSchemaAndSaysWhatItWaitedFor) {
+  lwmq_stream_state* state = nullptr;
+  EXPECT_EQ(lwmq_stream_describe(address_.c_str(), 1, 150, &state), LWMQ_E_TIMED_OUT);
+  EXPECT_NE(std::string(lwmq_last_error()).find("nobody serves"), std::string::npos);
+  lwmq_endpoint* endpoint = nullptr;
+  ASSERT_EQ(lwmq_endpoint_open(address_.c_str(), &endpoint), LWMQ_OK);
+  EXPECT_EQ(lwmq_stream_describe(address_.c_str(), 1, 150, &state), LWMQ_E_TIMED_OUT);
+  EXPECT_NE(std::string(lwmq_last_error()).find("schema"), std::string::npos);
+  ASSERT_EQ(lwmq_stream_describe(address_.c_str(), 0, 150, &state), LWMQ_OK);
+  EXPECT_EQ(state->state, static_cast<std::uint32_t>(LWMQ_STREAM_UNDECLARED));
+  lwmq_stream_state_destroy(state);
+  EXPECT_EQ(lwmq_endpoint_close(endpoint, 0), LWMQ_OK) << lwmq_last_error();
+}
+
+INSTANTIATE_TEST_SUITE_P(Loop, Stream, testing::Values("loop"));
+INSTANTIATE_TEST_SUITE_P(Ipc, Stream, testing::Values("ipc"));
+
+}  // namespace
