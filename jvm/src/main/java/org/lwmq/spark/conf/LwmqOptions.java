@@ -32,6 +32,7 @@ public final class LwmqOptions {
   // writing
   public static final String BUFFER_BYTES = "bufferBytes";
   public static final String BUFFERS = "buffers";
+  public static final String WINDOW_BYTES = "windowBytes";
   public static final String STAGING_BYTES = "stagingBytes";
   public static final String DELIVERY = "delivery";
   public static final String PARTITIONS = "partitions";

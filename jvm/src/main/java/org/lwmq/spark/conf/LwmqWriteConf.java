@@ -12,7 +12,7 @@ import org.lwmq.core.Retain;
  * @param uri address of the stream
  * @param timeoutMs for the endpoint to appear and answer; default 30 s
  * @param bufferBytes the largest batch by intent; default 4 MiB
- * @param windowBytes {@code bufferBytes} times {@code buffers}; default 64 MiB
+ * @param windowBytes where not said, {@code bufferBytes} times {@code buffers}; default 64 MiB
  * @param stagingBytes beyond the window, for batches not yet committed; default 1 GiB
  * @param delivery when rows become visible; default TASK
  * @param partitions of the stream, where this job is the first to declare it; 0: 1
@@ -31,11 +31,12 @@ public record LwmqWriteConf(
     OptionReader reader = new OptionReader(options);
     long bufferBytes = reader.bytes(LwmqOptions.BUFFER_BYTES, 0);
     int buffers = reader.count(LwmqOptions.BUFFERS, 0, 0);
+    long ofBuffers = buffers * (bufferBytes == 0 ? BUFFER_BYTES : bufferBytes);
     return new LwmqWriteConf(
         reader.uri(),
         (int) Math.min(Integer.MAX_VALUE, reader.milliseconds(LwmqOptions.TIMEOUT, 30_000)),
         bufferBytes,
-        buffers == 0 ? 0 : buffers * (bufferBytes == 0 ? BUFFER_BYTES : bufferBytes),
+        reader.bytes(LwmqOptions.WINDOW_BYTES, ofBuffers),
         reader.bytes(LwmqOptions.STAGING_BYTES, 0),
         reader.oneOf(LwmqOptions.DELIVERY, Delivery.TASK, Delivery.class),
         reader.count(LwmqOptions.PARTITIONS, 0, 0),

@@ -2,6 +2,7 @@ package org.lwmq.spark.conf;
 
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -15,18 +16,30 @@ import scala.jdk.javaapi.CollectionConverters;
  * Looks options up, and turns their text into numbers. Driver only.
  *
  * <p>Precedence: the option of the read or write; then Spark's SQL conf, {@code spark.datasource.lwmq.*} (Spark itself
- * puts those among the options where there is none of that name); then {@code spark.lwmq.defaults.*}, by which
- * {@code lwmq_spark.session()} passes on the {@code [spark]} table of {@code conf/lwmq.toml}. A text that cannot be
- * read is an error that names the option.
+ * puts those among the options where there is none of that name); then the address's own, as in
+ * {@code ipc://name?buffer_bytes=8MiB}; then {@code spark.lwmq.defaults.*}, by which {@code lwmq_spark.session()} passes on
+ * the {@code [spark]} table of {@code conf/lwmq.toml}. A text that cannot be read is an error that names the option.
  */
 final class OptionReader {
   private static final Pattern AMOUNT = Pattern.compile("\\s*([0-9]+(?:\\.[0-9]+)?)\\s*([a-zA-Z]*)\\s*");
 
+  /** What an address may say beside what an option of Spark says: it concerns others that use the same address. */
+  private static final Set<String> OF_OTHERS = Set.of("role", "linger", "retry", "credit", "follow", "raw", "name");
+
+  private static final Set<String> OF_SPARK =
+      Set.of(
+          LwmqOptions.TIMEOUT, LwmqOptions.BUFFER_BYTES, LwmqOptions.BUFFERS, LwmqOptions.WINDOW_BYTES,
+          LwmqOptions.STAGING_BYTES, LwmqOptions.DELIVERY, LwmqOptions.PARTITIONS, LwmqOptions.RETAIN,
+          LwmqOptions.READERS, LwmqOptions.WRITERS);
+
   private final CaseInsensitiveStringMap options;
+  private final String uri;
+  private final Map<String, String> address = new TreeMap<>();
   private final Map<String, String> file = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
 
   OptionReader(CaseInsensitiveStringMap options) {
     this.options = options;
+    this.uri = split(options.getOrDefault(LwmqOptions.URI, options.get(LwmqOptions.PATH)));
     if (SparkSession.getActiveSession().isDefined()) {
       CollectionConverters.asJava(SparkSession.active().conf().getAll())
           .forEach(
@@ -38,21 +51,13 @@ final class OptionReader {
     }
   }
 
-  /** The address, from the option {@code uri} or the path; ADDRESS when there is neither. */
+  /** The address, without its own options: what the provider gets. */
   String uri() {
-    String uri = options.getOrDefault(LwmqOptions.URI, options.get(LwmqOptions.PATH));
-    if (uri == null || uri.isBlank()) {
-      throw new LwmqException(
-          Status.ADDRESS, "no address: say .load(\"ipc://name\") or .option(\"uri\", \"ipc://name\")");
-    }
-    if (!uri.contains("://")) {
-      throw new LwmqException(Status.ADDRESS, "'" + uri + "' is no address: it begins with a scheme, as in ipc://name");
-    }
     return uri;
   }
 
   String text(String name, String byDefault) {
-    String value = options.containsKey(name) ? options.get(name) : file.get(name);
+    String value = options.getOrDefault(name, address.getOrDefault(name, file.get(name)));
     return value == null || value.isBlank() ? byDefault : value.trim();
   }
 
@@ -136,6 +141,40 @@ final class OptionReader {
       }
     }
     throw bad(name, value, "a duration such as 30s");
+  }
+
+  /** Takes the address apart; ADDRESS when there is none, or when it has an option that nobody knows. */
+  private String split(String whole) {
+    if (whole == null || whole.isBlank()) {
+      throw new LwmqException(
+          Status.ADDRESS, "no address: say .load(\"ipc://name\") or .option(\"uri\", \"ipc://name\")");
+    }
+    if (!whole.contains("://")) {
+      throw new LwmqException(
+          Status.ADDRESS, "'" + whole + "' is no address: it begins with a scheme, as in ipc://name");
+    }
+    int mark = whole.indexOf('?');
+    if (mark < 0) {
+      return whole;
+    }
+    for (String pair : whole.substring(mark + 1).split("&")) {
+      int equals = pair.indexOf('=');
+      String key = camelCase(equals < 0 ? pair : pair.substring(0, equals));
+      if (equals < 0 || !(OF_SPARK.contains(key) || OF_OTHERS.contains(key))) {
+        throw new LwmqException(Status.ADDRESS, "option '" + pair + "' of address '" + whole + "' is unknown");
+      }
+      address.put(key, pair.substring(equals + 1));
+    }
+    return whole.substring(0, mark);
+  }
+
+  /** Addresses are written as in Python, options as in Spark. */
+  private static String camelCase(String snake) {
+    StringBuilder camel = new StringBuilder();
+    for (String word : snake.split("_")) {
+      camel.append(camel.length() == 0 || word.isEmpty() ? word : Character.toUpperCase(word.charAt(0)) + word.substring(1));
+    }
+    return camel.toString();
   }
 
   private static LwmqException bad(String name, String value, String wanted) {

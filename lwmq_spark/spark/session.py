@@ -1,0 +1,197 @@
+"""Sessions in which `format("lwmq")` works.
+
+    spark = lwmq.session("app")                         # builds one, or gets the one that runs
+    builder = lwmq.configure(SparkSession.builder)      # for people who build their own
+    lwmq.attach(spark)                                  # one that already runs, classic or Connect
+
+`configure` adds to what the user has set and never replaces it. What a session that already runs cannot
+take is said in one line.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lwmq_spark.errors import LwmqError, VersionError
+from lwmq_spark.options import conf_path
+from lwmq_spark.spark import versions
+from lwmq_spark.spark.jars import JAR_NAME, appended, jar
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FORMAT = "lwmq"
+EXTENSIONS = "org.lwmq.spark.source.LwmqExtensions"
+_ATTACHED = "spark.lwmq.attached"
+_FILE_DEFAULTS = "spark.lwmq.defaults."
+# At Spark's own default of 64 MiB it asks for the size of every row that goes to a Python worker, at a third
+# of the speed; the number of rows per batch is bounded anyway.
+_PYTHON_BATCH_BYTES = ("spark.sql.execution.arrow.maxBytesPerBatch", "2147483647b")
+
+
+def session(app: str = "lwmq", master: str = "local[2]", **conf: Any) -> SparkSession:
+    """A session with everything in place: built, or the one that runs already, attached.
+
+    conf: Spark's settings, `**{"spark.sql.shuffle.partitions": 4}`. Of these, one that runs already takes
+    what can still be set.
+    VersionError, before Java starts, when Spark, Java or the jar do not fit.
+    """
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is None and not _is_remote({}):
+        from pyspark import SparkContext
+
+        builder = SparkSession.builder
+        if SparkContext._active_spark_context is None:
+            builder = builder.appName(app).master(master)
+            return configure(
+                builder.config(map={key: _text(value) for key, value in conf.items()})
+            ).getOrCreate()
+        running = builder.getOrCreate()
+    if running is None:
+        running = SparkSession.builder.getOrCreate()
+    attach(running)
+    refused = [key for key, value in conf.items() if not _set(running, key, _text(value))]
+    if refused:
+        _say(f"a session already runs and cannot take {', '.join(refused)}: stop it first")
+    return running
+
+
+def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
+    """`builder` with our jar, our extension and tuned defaults added to what is set there. Returns it.
+
+    What the user has set, in the builder, in spark-defaults.conf or in PYSPARK_SUBMIT_ARGS, stays: lists are
+    appended to, single values kept. LwmqError for a builder of a remote session, VersionError when Spark,
+    Java or the jar do not fit.
+    """
+    options: dict[str, Any] = builder._options  # type: ignore[attr-defined]
+    if _is_remote(options):
+        raise LwmqError(
+            "configure() cannot add a jar to a remote session: build it first, then call lwmq.attach(spark)"
+        )
+    theirs = {**_defaults_file(), **_submit_arguments(), **options}
+    versions.check(theirs.get("spark.jars"))
+    builder.config("spark.jars", appended(theirs.get("spark.jars"), str(jar())))
+    builder.config("spark.sql.extensions", appended(theirs.get("spark.sql.extensions"), EXTENSIONS))
+    for key, value in {_PYTHON_BATCH_BYTES[0]: _PYTHON_BATCH_BYTES[1], **_file_defaults()}.items():
+        if key not in theirs:
+            builder.config(key, value)
+    if "spark.pyspark.python" not in theirs:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers are to find what this process finds
+    return builder
+
+
+def attach(spark: SparkSession) -> SparkSession:
+    """Makes `format("lwmq")` work in a session that already runs, classic or Connect. Returns it.
+
+    Calling it again does nothing. What only a new session can take is said in one line. VersionError when its
+    Spark is not ours.
+    """
+    problem = versions.spark_problem(spark.version) or versions.jar_problem()
+    if problem is not None:
+        raise VersionError(problem)
+    if spark.conf.get(_ATTACHED, None) is not None:
+        return spark
+    if _is_connect(spark):
+        spark.addArtifacts(str(jar()))
+    elif JAR_NAME not in spark.sparkContext.getConf().get("spark.jars", ""):
+        path = str(jar()).replace("'", "\\'")
+        spark.sql(f"ADD JAR '{path}'")
+    if _get(spark, _PYTHON_BATCH_BYTES[0]) in ("67108864", "67108864b", "64MB", "64m"):
+        _set(spark, *_PYTHON_BATCH_BYTES)
+    for key, value in _file_defaults().items():
+        if _get(spark, key) is None:
+            _set(spark, key, value)
+    spark.conf.set(_ATTACHED, str(jar()))
+    if EXTENSIONS not in (_get(spark, "spark.sql.extensions") or ""):
+        _say(
+            "attached to a running session, which cannot take an extension now: columnar plans are written "
+            "row by row; lwmq.session() or lwmq.configure() start one that can"
+        )
+    return spark
+
+
+def _is_remote(options: dict[str, Any]) -> bool:
+    environment = {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"}
+    return "spark.remote" in options or not environment.isdisjoint(os.environ)
+
+
+def _is_connect(spark: SparkSession) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def _get(spark: SparkSession, key: str) -> str | None:
+    try:
+        return spark.conf.get(key, None)
+    except Exception:  # a key that this session does not know, said differently by classic and Connect
+        return None
+
+
+def _set(spark: SparkSession, key: str, value: str) -> bool:
+    """False where the session cannot take it any more."""
+    if _get(spark, key) == value:
+        return True
+    if not key.startswith(("spark.sql.", "spark.lwmq.", "spark.datasource.")):
+        return False  # Spark takes such a setting silently, and ignores it
+    try:
+        spark.conf.set(key, value)
+    except Exception:  # static settings, said differently by classic and Connect
+        return False
+    return True
+
+
+def _file_defaults() -> dict[str, str]:
+    """The [spark] table of the conf file, as settings that everything else overrides."""
+    path = conf_path()
+    if path is None:
+        return {}
+    import tomllib
+
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8")).get("spark", {})
+    except (OSError, ValueError) as exc:
+        raise LwmqError(f"{path}: {exc}") from None
+    return {_FILE_DEFAULTS + key: _text(value) for key, value in table.items()}
+
+
+def _defaults_file() -> dict[str, str]:
+    """What spark-defaults.conf says: a builder's setting would replace it, so it has to be known."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (str(Path(home) / "conf") if home else None)
+    path = Path(folder) / "spark-defaults.conf" if folder else None
+    if path is None or not path.is_file():
+        return {}
+    found = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        match = re.match(r"\s*([^#\s=:]+)\s*[=:\s]\s*(.*?)\s*$", line)
+        if match:
+            found[match[1]] = match[2]
+    return found
+
+
+def _submit_arguments() -> dict[str, str]:
+    """What PYSPARK_SUBMIT_ARGS says, likewise."""
+    words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    found = {}
+    for option, value in itertools.pairwise(words):
+        if option == "--jars":
+            found["spark.jars"] = value
+        elif option in ("--conf", "-c") and "=" in value:
+            key, _, text = value.partition("=")
+            found[key] = text
+    return found
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _say(sentence: str) -> None:
+    print(f"lwmq: {sentence}", file=sys.stderr)
