@@ -1,0 +1,113 @@
+package org.lwmq.spark.source;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.arrow.memory.BufferAllocator;
+import org.apache.arrow.memory.RootAllocator;
+import org.apache.arrow.vector.FieldVector;
+import org.apache.arrow.vector.VectorSchemaRoot;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.execution.RowToColumnConverter;
+import org.apache.spark.sql.execution.arrow.ArrowWriter;
+import org.apache.spark.sql.execution.vectorized.OffHeapColumnVector;
+import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
+import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ArrowColumnVector;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.junit.jupiter.api.Test;
+
+/** Column batches of Spark's go in, and come out through Arrow Java. */
+class ColumnBatchesTest {
+  private static final long SEED = 20_261_121;
+  private static final StructType FLAT = StructType.fromDDL(
+      "b boolean, y tinyint, s smallint, i int, l bigint, f float, d double, d9 decimal(9,2), d18 decimal(18,4),"
+          + " d38 decimal(38,18), t string, bin binary, day date, ts timestamp, ntz timestamp_ntz,"
+          + " ym interval year to month, ds interval day to second, i2 int not null, t2 string not null");
+  private static final StructType NESTED =
+      StructType.fromDDL("i int, a array<string>, st struct<x:bigint,t:string>, m map<string,int>");
+
+  @Test
+  void columnsOnTheHeapKeepTheirValues() {
+    flat(OnHeapColumnVector.allocateColumns(2000, FLAT), 4 << 20, 1);
+  }
+
+  @Test
+  void columnsOffTheHeapKeepTheirValues() {
+    flat(OffHeapColumnVector.allocateColumns(2000, FLAT), 4 << 20, 1);
+  }
+
+  @Test
+  void aBatchLargerThanABlockIsCutByRows() {
+    flat(OnHeapColumnVector.allocateColumns(2000, FLAT), 100 << 10, 5);
+  }
+
+  @Test
+  void arrowVectorsAreCopiedAsTheyLie() {
+    for (StructType schema : new StructType[] {FLAT, NESTED}) {
+      List<InternalRow> rows = RandomRows.rows(SEED, schema, 2000);
+      for (long batchBytes : new long[] {4 << 20, 64 << 10}) {
+        MemorySink sink = new MemorySink();
+        try (BufferAllocator allocator = new RootAllocator();
+            VectorSchemaRoot root = VectorSchemaRoot.create(StreamSchema.arrow(schema), allocator)) {
+          ArrowWriter writer = ArrowWriter.create(root);
+          rows.forEach(writer::write);
+          writer.finish();
+          List<ColumnVector> columns = new ArrayList<>();
+          for (FieldVector vector : root.getFieldVectors()) {
+            columns.add(new ArrowColumnVector(vector));
+          }
+          write(sink, schema, new ColumnarBatch(columns.toArray(new ColumnVector[0]), rows.size()), batchBytes);
+        }
+        assertTrue(batchBytes > 1 << 20 ? sink.batches.size() == 1 : sink.batches.size() > 1);
+        RandomRows.assertHas(sink, schema, rows);
+      }
+    }
+  }
+
+  @Test
+  void nestedColumnsThatAreNotArrowGoRowByRow() {
+    List<InternalRow> rows = RandomRows.rows(SEED, NESTED, 500);
+    WritableColumnVector[] vectors = OnHeapColumnVector.allocateColumns(500, NESTED);
+    MemorySink sink = new MemorySink();
+    write(sink, NESTED, batch(vectors, NESTED, rows), 4 << 20);
+    RandomRows.assertHas(sink, NESTED, rows);
+  }
+
+  @Test
+  void aBatchWithoutRowsIsNotPublished() {
+    MemorySink sink = new MemorySink();
+    write(sink, FLAT, new ColumnarBatch(OnHeapColumnVector.allocateColumns(1, FLAT), 0), 4 << 20);
+    assertEquals(0, sink.batches.size());
+  }
+
+  private static void flat(WritableColumnVector[] vectors, long batchBytes, int batchesAtLeast) {
+    List<InternalRow> rows = RandomRows.rows(SEED, FLAT, 2000);
+    MemorySink sink = new MemorySink();
+    try (ColumnarBatch batch = batch(vectors, FLAT, rows)) {
+      write(sink, FLAT, batch, batchBytes);
+    }
+    assertTrue(sink.batches.size() >= batchesAtLeast, sink.batches.size() + " batches");
+    RandomRows.assertHas(sink, FLAT, rows);
+  }
+
+  private static ColumnarBatch batch(WritableColumnVector[] vectors, StructType schema, List<InternalRow> rows) {
+    RowToColumnConverter converter = new RowToColumnConverter(schema);
+    rows.forEach(row -> converter.convert(row, vectors));
+    return new ColumnarBatch(vectors, rows.size());
+  }
+
+  private static void write(MemorySink sink, StructType schema, ColumnarBatch batch, long batchBytes) {
+    NullRules rules = NullRules.of(StreamSchema.arrow(schema));
+    List<BatchNode> nodes = BatchNode.of(schema);
+    try (RowBatches rows = new RowBatches(sink, nodes, rules, batchBytes)) {
+      new ColumnBatches(sink, schema, nodes, rules, batchBytes, rows).write(batch);
+      rows.flush();
+    }
+    assertEquals(batch.numRows(), sink.rows);
+  }
+}
