@@ -293,7 +293,7 @@ TEST_P(Stream, AQuestionWaitsForTheSchemaAndSaysWhatItWaitedFor) {
   ASSERT_EQ(lwmq_stream_describe(address_.c_str(), 0, 150, &state), LWMQ_OK);
   EXPECT_EQ(state->state, static_cast<std::uint32_t>(LWMQ_STREAM_UNDECLARED));
   lwmq_stream_state_destroy(state);
-  EXPECT_EQ(lwmq_endpoint_close(endpoint, 0), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(lwmq_endpoint_close(endpoint, 1000), LWMQ_OK) << lwmq_last_error();
 }
 
 INSTANTIATE_TEST_SUITE_P(Loop, Stream, testing::Values("loop"));
