@@ -1,0 +1,194 @@
+"""`lwmq` as people and programs call it: a process of its own per verb."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+import pytest
+
+import lwmq_spark as lwmq
+
+VERBS = ["info", "doctor", "demo", "send", "recv", "tail", "perf"]
+PATIENCE_S = 60
+
+pytestmark = pytest.mark.row("P34")
+
+
+def start(*arguments: object, **options: object) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "lwmq_spark.cli", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def finish(process: subprocess.Popen[bytes], code: int = 0, data: bytes | None = None) -> str:
+    output, problems = process.communicate(data, timeout=PATIENCE_S)
+    assert process.returncode == code, problems.decode()
+    return output.decode() if code == 0 else output.decode() + problems.decode()
+
+
+def call(*arguments: object, code: int = 0) -> str:
+    return finish(start(*arguments), code)
+
+
+@pytest.fixture
+def address() -> str:
+    return f"ipc://cli-{uuid.uuid4()}"
+
+
+@pytest.fixture
+def table() -> pa.Table:
+    return pa.table({"n": list(range(1000)), "name": [f"row {i}" for i in range(1000)]})
+
+
+@pytest.fixture
+def writer(address: str, table: pa.Table) -> Iterator[lwmq.StreamWriter]:
+    writer = lwmq.open_writer(address, table.schema)
+    writer.write(table)
+    yield writer
+    writer.close(linger=0 if sys.exc_info()[0] else 20)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_every_verb_has_examples(verb: str) -> None:
+    text = call(verb, "--help")
+    assert "Examples:" in text
+    assert f"lwmq {verb}" in text
+    assert "--json" in text
+
+
+def test_help_lists_every_verb_and_the_exit_codes() -> None:
+    text = call("--help")
+    assert all(verb in text for verb in VERBS)
+    assert "Exit codes" in text
+
+
+def test_an_unknown_verb_is_wrong_usage() -> None:
+    assert "No such command" in call("dance", code=2)
+
+
+def test_info_names_versions_and_providers() -> None:
+    figures = json.loads(call("info", "--json"))
+    assert {"ipc", "loop"} <= set(figures["providers"])
+    assert figures["version"] == figures["library"]
+    assert figures["protocol"] >= 1
+
+
+def test_info_of_an_address_tells_its_limits() -> None:
+    limits = json.loads(call("info", "ipc://x", "--json"))["limits"]
+    assert limits["buffers_max"] == 4000
+    assert limits["can_share_window"] is True
+
+
+def test_info_of_a_malformed_address_fails_in_one_line() -> None:
+    problem = call("info", "ipc://" + "x" * 500, code=1)
+    assert "AddressError" in problem
+    assert "Traceback" not in problem
+    assert json.loads(call("info", "flights", "--json", code=1))["error"] == "AddressError"
+
+
+def test_info_of_a_stream_consumes_nothing(address: str, writer: lwmq.StreamWriter, table: pa.Table) -> None:
+    stream = json.loads(call("info", address, "--stream", "--json"))["stream"]
+    assert stream["state"] == "open"
+    assert stream["schema"] == {"n": "int64", "name": "string"}
+    assert stream["partitions"][0]["rows"] == 1000
+    with lwmq.open_reader(address) as reader:
+        assert reader.read_next_batch(timeout=10).num_rows == 1000
+
+
+def test_info_of_a_stream_that_nobody_serves_times_out(address: str) -> None:
+    assert "TimeoutError" in call("info", address, "--stream", "--timeout", "0.2", code=3)
+
+
+def test_doctor_finds_this_installation_in_order() -> None:
+    findings = [json.loads(line) for line in call("doctor", "--json").splitlines()]
+    assert {finding["what"] for finding in findings} >= {"native library", "shared memory", "java", "jar"}
+    assert [finding for finding in findings if finding["state"] == "fail"] == []
+
+
+@pytest.mark.parametrize("suffix", ["arrow", "arrows", "parquet", "csv"])
+def test_a_file_sent_is_the_file_received(suffix: str, address: str, table: pa.Table, tmp_path: Path) -> None:
+    sent, received = tmp_path / f"sent.{suffix}", tmp_path / f"received.{suffix}"
+    _write(sent, table)
+    receiving = start("recv", address, received, "--timeout", 20, "--json")
+    figures = json.loads(call("send", address, sent, "--batch-rows", 300, "--json"))
+    assert figures["rows"] == 1000
+    assert figures["batches"] >= 4
+    assert json.loads(finish(receiving))["rows"] == 1000
+    assert _read(received).equals(table)
+
+
+def test_a_stream_on_stdin_comes_out_on_stdout(address: str, table: pa.Table) -> None:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as ipc:
+        ipc.write_table(table)
+    receiving = start("recv", address, "-", "--timeout", 20)
+    finish(start("send", address, "-", stdin=subprocess.PIPE), data=sink.getvalue())
+    output, _ = receiving.communicate(timeout=PATIENCE_S)
+    assert pa.ipc.open_stream(output).read_all().equals(table)
+
+
+def test_recv_stops_after_the_rows_asked_for(address: str, writer: lwmq.StreamWriter, tmp_path: Path) -> None:
+    call("recv", address, tmp_path / "first.parquet", "--rows", 10, "--timeout", 20)
+    assert pq.read_table(tmp_path / "first.parquet").column("n").to_pylist() == list(range(10))
+
+
+def test_recv_gives_up_where_nobody_writes(address: str, tmp_path: Path) -> None:
+    assert "TimeoutError" in call("recv", address, tmp_path / "x.arrow", "--timeout", "0.3", code=3)
+
+
+def test_a_format_that_cannot_be_told_is_wrong_usage(address: str, tmp_path: Path) -> None:
+    assert "--format" in call("send", address, tmp_path / "data.bin", code=2)
+
+
+def test_tail_prints_rows_of_the_columns_asked_for(address: str, writer: lwmq.StreamWriter) -> None:
+    rows = [
+        json.loads(line) for line in call("tail", address, "-n", 3, "--columns", "n", "--json").splitlines()
+    ]
+    assert rows == [{"n": 0}, {"n": 1}, {"n": 2}]
+
+
+def test_tail_of_an_unknown_column_names_those_there_are(address: str, table: pa.Table) -> None:
+    with lwmq.open_writer(address, table.schema, retain="all", linger=0.1) as writer:
+        writer.write(table)
+        problem = call("tail", address, "--columns", "height", code=2)
+        with lwmq.open_reader(address) as reader:
+            reader.read_next_batch(timeout=10)
+    assert "n, name" in problem
+
+
+def test_perf_measures_latency_rate_and_throughput(address: str) -> None:
+    figures = json.loads(call("perf", address, "--seconds", "0.1", "--json"))
+    assert 0 < figures["latency_p50_us"] <= figures["latency_p99_us"] <= figures["latency_p999_us"]
+    assert figures["messages_lost"] == 0
+    assert figures["messages_per_second"] > 1000
+    assert figures["batch_bytes_per_second"] > 1e7
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+    elif path.suffix == ".csv":
+        csv.write_csv(table, path)
+    else:
+        make = pa.ipc.new_file if path.suffix == ".arrow" else pa.ipc.new_stream
+        with make(str(path), table.schema) as ipc:
+            ipc.write_table(table)
+
+
+def _read(path: Path) -> pa.Table:
+    if path.suffix == ".parquet":
+        return pq.read_table(path)
+    if path.suffix == ".csv":
+        return csv.read_csv(path)
+    with pa.memory_map(str(path)) as source:
+        return (
+            pa.ipc.open_file(source) if path.suffix == ".arrow" else pa.ipc.open_stream(source)
+        ).read_all()
