@@ -1,0 +1,89 @@
+// A message: frames that travel together, whole or not at all.
+//
+// The handle is one block of three cache lines. Small frames lie in it; large ones belong to counted owners
+// that several handles can share. Whoever looks at a frame does not see the difference.
+//
+//      0        8                16                      64                              192
+//     +--------+----------------+-----------------------+-------------------------------+
+//     | next   | counts         | frame 0, frame 1,     | bytes of inline frames        |
+//     |        |                | or where the list is  |                               |
+//     +--------+----------------+-----------------------+-------------------------------+
+//
+// A handle is used by one thread at a time; two handles that share frames by any two threads.
+#pragma once
+
+#include <cstdint>
+
+#include "base/cache_line.h"
+#include "base/limits.h"
+#include "base/status.h"
+#include "message/block_pool.h"
+#include "message/owner.h"
+
+namespace lwmq {
+
+// One piece of a message: where its bytes are, and who keeps them there.
+//   inline    in the handle            owner == null
+//   copied    in a block of its own    owner counts it
+//   static    outlives everything      owner == null
+//   external  of the application's     owner makes the call-backs
+//   leased    in a peer's window       owner releases it (channel/lease.h)
+struct Frame {
+  const std::uint8_t* data;
+  std::uint64_t bytes;
+  message::Owner* owner;
+};
+
+class Message {
+ public:
+  // All inline frames of a message together.
+  static constexpr std::uint32_t kInlineBytes = 2 * kCacheLine;
+  static constexpr std::uint32_t kSmallFrames = 2;
+
+  // Null when memory is short; `frames_hint` reserves room.
+  [[nodiscard]] static Message* create(std::uint32_t frames_hint = 0) noexcept;
+  // Takes the message: drops its owners. RELEASE call-backs may run in here.
+  static void destroy(Message* message) noexcept;
+
+  // A further frame. Copies; inline where it fits.
+  Status append(const void* data, std::uint64_t bytes) noexcept;
+  // Keeps nothing: the bytes outlive everything.
+  Status append_static(const void* data, std::uint64_t bytes) noexcept;
+  // Calls back with ACQUIRE now and RELEASE when the last handle is gone; on failure neither.
+  Status append_external(const void* data, std::uint64_t bytes, lwmq_frame_callback callback,
+                         void* context) noexcept;
+  // Takes one reference of `owner`, on LWMQ_OK alone.
+  Status append_owned(const void* data, std::uint64_t bytes, message::Owner* owner) noexcept;
+
+  // A second handle on the same frames. Null when memory is short.
+  [[nodiscard]] Message* reference() const noexcept;
+
+  [[nodiscard]] std::uint32_t frame_count() const noexcept { return frame_count_; }
+  [[nodiscard]] const Frame* frames() const noexcept {
+    return frame_capacity_ == kSmallFrames ? small_frames_ : large_frames_;
+  }
+  // Whether destroy may have more to do than to recycle the handle: call-backs, memory, a peer's buffer.
+  [[nodiscard]] bool has_owners() const noexcept { return has_owners_; }
+
+  Message* next = nullptr;  // for whoever holds the message, to chain several
+
+ private:
+  Message() noexcept {}  // the inline bytes stay as they are
+  Frame* own_frames() noexcept { return frame_capacity_ == kSmallFrames ? small_frames_ : large_frames_; }
+  Status add(const void* data, std::uint64_t bytes, message::Owner* owner) noexcept;
+  bool reserve(std::uint32_t capacity) noexcept;
+
+  std::uint16_t frame_count_ = 0;
+  std::uint16_t frame_capacity_ = kSmallFrames;
+  std::uint16_t inline_used_ = 0;
+  bool has_owners_ = false;
+  union {
+    Frame small_frames_[kSmallFrames];
+    Frame* large_frames_;  // where frame_capacity_ > kSmallFrames
+  };
+  std::uint8_t inline_bytes_[kInlineBytes];
+};
+static_assert(sizeof(Message) == message::kBlockBytes);
+static_assert(kFramesMax <= UINT16_MAX);
+
+}  // namespace lwmq
