@@ -1,7 +1,7 @@
 // How a message lies in an extent. Little-endian.
 //
-// One frame is nothing but its bytes, in an extent of kind kOneFrame: the extent's length is the frame's. Any other
-// number of frames (none included) has headers, in an extent of kind kFrames:
+// One frame is nothing but its bytes, in an extent of kind kOneFrame: the extent's length is the frame's. Any
+// other number of frames (none included) has headers, in an extent of kind kFrames:
 //
 //    0                               8               12              16
 //   +-------------------------------+---------------+---------------+
@@ -10,9 +10,9 @@
 //   | frame_bytes, then that many bytes, pad to 8 ... repeated      |
 //   +---------------------------------------------------------------+
 //
-// message_bytes counts from here to the end of the last pad and is the extent's length: a message that arrives with
-// another one is refused. Pads are zero when written and not looked at when read. Flags are 0 in version 1; a reader
-// refuses flags that it does not know.
+// message_bytes counts from here to the end of the last pad and is the extent's length: a message that
+// arrives with another one is refused. Pads are zero when written and not looked at when read. Flags are 0 in
+// version 1; a reader refuses flags that it does not know.
 #pragma once
 
 #include <cstddef>
