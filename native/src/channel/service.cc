@@ -38,7 +38,8 @@ bool start(const lwmq_tli_provider* provider) noexcept {
   char name[16];
   std::snprintf(name, sizeof name, "lwmq-%.10s", provider->name);
   pthread_t thread{};
-  if (os::start_thread(name, run_service, const_cast<lwmq_tli_provider*>(provider), &thread) != LWMQ_OK) return false;
+  if (os::start_thread(name, run_service, const_cast<lwmq_tli_provider*>(provider), &thread) != LWMQ_OK)
+    return false;
   pthread_detach(thread);
   return true;
 }

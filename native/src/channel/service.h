@@ -1,11 +1,12 @@
-// The service threads of the providers: one for each provider that has a `service`, started once in a process.
+// The service threads of the providers: one for each provider that has a `service`, started once in a
+// process.
 #pragma once
 
 namespace lwmq::channel {
 
 // Starts them; later calls, and calls in a forked child, do nothing. Any thread. Does not wait for them.
-// The threads live as long as the process: they witness deaths for every transport of their provider. A thread that
-// cannot be started is tried again by the next call.
+// The threads live as long as the process: they witness deaths for every transport of their provider. A
+// thread that cannot be started is tried again by the next call.
 void start_services() noexcept;
 
 }  // namespace lwmq::channel

@@ -1,0 +1,196 @@
+// lwmq.h: messages, channels and direct buffers. Checks what C callers may get wrong, and nothing else.
+#include <algorithm>
+#include <cstring>
+
+#include "base/status.h"
+#include "channel/channel.h"
+#include "lwmq/lwmq.h"
+#include "message/message.h"
+#include "os/identity.h"
+
+using lwmq::fail;
+using lwmq::Message;
+using lwmq::channel::Channel;
+using lwmq::channel::ChannelQueue;
+
+namespace {
+
+// The handles of the interface are our objects under another name.
+Message* in(lwmq_message* handle) noexcept { return reinterpret_cast<Message*>(handle); }
+const Message* in(const lwmq_message* handle) noexcept { return reinterpret_cast<const Message*>(handle); }
+Channel* in(lwmq_channel* handle) noexcept { return reinterpret_cast<Channel*>(handle); }
+ChannelQueue* in(lwmq_send_queue* handle) noexcept { return reinterpret_cast<ChannelQueue*>(handle); }
+lwmq_message* out(Message* message) noexcept { return reinterpret_cast<lwmq_message*>(message); }
+
+lwmq_status null_argument(const char* function) noexcept {
+  return fail(LWMQ_E_INVALID, "%s: an argument is NULL that must not be", function);
+}
+
+}  // namespace
+
+#define LWMQ_REQUIRE(condition)  \
+  if (!(condition)) [[unlikely]] \
+  return null_argument(__func__)
+
+extern "C" {
+
+// ---- Messages -----------------------------------------------------------------------------------------
+
+lwmq_status lwmq_message_create(uint32_t frames_hint, lwmq_message** out_message) {
+  LWMQ_REQUIRE(out_message != nullptr);
+  Message* message = Message::create(frames_hint);
+  if (message == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a message");
+  *out_message = out(message);
+  return LWMQ_OK;
+}
+
+lwmq_status lwmq_message_append(lwmq_message* message, const void* data, uint64_t bytes) {
+  LWMQ_REQUIRE(message != nullptr && (data != nullptr || bytes == 0));
+  return in(message)->append(data, bytes);
+}
+
+lwmq_status lwmq_message_append_static(lwmq_message* message, const void* data, uint64_t bytes) {
+  LWMQ_REQUIRE(message != nullptr && (data != nullptr || bytes == 0));
+  return in(message)->append_static(data, bytes);
+}
+
+lwmq_status lwmq_message_append_external(lwmq_message* message, const void* data, uint64_t bytes,
+                                         lwmq_frame_callback callback, void* context) {
+  LWMQ_REQUIRE(message != nullptr && (data != nullptr || bytes == 0) && callback != nullptr);
+  return in(message)->append_external(data, bytes, callback, context);
+}
+
+lwmq_status lwmq_message_reference(lwmq_message* message, lwmq_message** out_message) {
+  LWMQ_REQUIRE(message != nullptr && out_message != nullptr);
+  Message* reference = in(message)->reference();
+  if (reference == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a message");
+  *out_message = out(reference);
+  return LWMQ_OK;
+}
+
+uint32_t lwmq_message_frame_count(const lwmq_message* message) {
+  return message == nullptr ? 0 : in(message)->frame_count();
+}
+
+lwmq_status lwmq_message_frame(const lwmq_message* message, uint32_t index, const void** out_data,
+                               uint64_t* out_bytes) {
+  LWMQ_REQUIRE(message != nullptr && out_data != nullptr && out_bytes != nullptr);
+  if (index >= in(message)->frame_count()) {
+    return fail(LWMQ_E_INVALID, "frame %u of a message of %u", index, in(message)->frame_count());
+  }
+  const lwmq::Frame& frame = in(message)->frames()[index];
+  *out_data = frame.data;
+  *out_bytes = frame.bytes;
+  return LWMQ_OK;
+}
+
+void lwmq_message_destroy(lwmq_message* message) {
+  if (message != nullptr) Message::destroy(in(message));
+}
+
+// ---- Channels -----------------------------------------------------------------------------------------
+
+lwmq_status lwmq_channel_create(const char* address, const lwmq_channel_options* options,
+                                lwmq_channel** out_channel) {
+  LWMQ_REQUIRE(address != nullptr && out_channel != nullptr);
+  Channel* channel = nullptr;
+  const lwmq_status status = Channel::create(address, options, &channel);
+  if (status == LWMQ_OK) *out_channel = reinterpret_cast<lwmq_channel*>(channel);
+  return status;
+}
+
+lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_queue_options* options,
+                                        lwmq_send_queue** out_queue) {
+  LWMQ_REQUIRE(channel != nullptr && out_queue != nullptr);
+  lwmq_send_queue_options known{};
+  if (options != nullptr) std::memcpy(&known, options, std::min<uint64_t>(options->size, sizeof known));
+  ChannelQueue* queue = nullptr;
+  const lwmq_status status = in(channel)->add_send_queue(known.kind, known.priority, &queue);
+  if (status == LWMQ_OK) *out_queue = reinterpret_cast<lwmq_send_queue*>(queue);
+  return status;
+}
+
+lwmq_status lwmq_channel_open(lwmq_channel* channel, int32_t role) {
+  LWMQ_REQUIRE(channel != nullptr);
+  return in(channel)->open(role);
+}
+
+lwmq_status lwmq_channel_wait_connected(lwmq_channel* channel, uint32_t timeout_ms) {
+  LWMQ_REQUIRE(channel != nullptr);
+  return in(channel)->wait_connected(timeout_ms);
+}
+
+lwmq_status lwmq_send_queue_post(lwmq_send_queue* queue, lwmq_message** message) {
+  LWMQ_REQUIRE(queue != nullptr && message != nullptr && *message != nullptr);
+  const lwmq_status status = in(queue)->channel->post(in(queue), in(*message));
+  if (status == LWMQ_OK) *message = nullptr;
+  return status;
+}
+
+lwmq_status lwmq_send_queue_post_bytes(lwmq_send_queue* queue, const void* data, uint64_t bytes) {
+  LWMQ_REQUIRE(queue != nullptr && (data != nullptr || bytes == 0));
+  return in(queue)->channel->post_bytes(in(queue), data, bytes);
+}
+
+lwmq_status lwmq_channel_receive(lwmq_channel* channel, uint32_t timeout_ms, lwmq_message** out_message) {
+  LWMQ_REQUIRE(channel != nullptr && out_message != nullptr);
+  Message* message = nullptr;
+  const lwmq_status status = in(channel)->receive(timeout_ms, &message);
+  if (status == LWMQ_OK) *out_message = out(message);
+  return status;
+}
+
+lwmq_status lwmq_channel_flush(lwmq_channel* channel, uint32_t timeout_ms) {
+  LWMQ_REQUIRE(channel != nullptr);
+  return in(channel)->flush(timeout_ms);
+}
+
+lwmq_status lwmq_channel_query(const lwmq_channel* channel, lwmq_channel_statistics* out_statistics) {
+  LWMQ_REQUIRE(channel != nullptr && out_statistics != nullptr && out_statistics->size >= sizeof(uint64_t));
+  if (lwmq::os::forked()) return fail(LWMQ_E_CLOSED, "forked: this channel belongs to the parent process");
+  // To ask whether the peer is there takes the pump for a moment: a change that the caller cannot see.
+  auto* asked = in(const_cast<lwmq_channel*>(channel));
+  lwmq_channel_statistics known{};
+  asked->query(&known);
+  known.size = std::min<uint64_t>(out_statistics->size, sizeof known);
+  std::memcpy(out_statistics, &known, known.size);
+  return LWMQ_OK;
+}
+
+lwmq_status lwmq_channel_close(lwmq_channel* channel, uint32_t linger_ms) {
+  LWMQ_REQUIRE(channel != nullptr);
+  return in(channel)->close(linger_ms);
+}
+
+void lwmq_channel_destroy(lwmq_channel* channel) {
+  if (channel != nullptr) Channel::destroy(in(channel));
+}
+
+// ---- Direct buffers -----------------------------------------------------------------------------------
+
+lwmq_status lwmq_raw_get_buffer(lwmq_channel* channel, uint32_t timeout_ms, lwmq_buffer* out_buffer) {
+  LWMQ_REQUIRE(channel != nullptr && out_buffer != nullptr);
+  return in(channel)->raw_get(timeout_ms, out_buffer);
+}
+
+lwmq_status lwmq_raw_send_buffer(lwmq_channel* channel, lwmq_buffer* buffer) {
+  LWMQ_REQUIRE(channel != nullptr && buffer != nullptr);
+  return in(channel)->raw_send(buffer);
+}
+
+lwmq_status lwmq_raw_abandon_buffer(lwmq_channel* channel, lwmq_buffer* buffer) {
+  LWMQ_REQUIRE(channel != nullptr && buffer != nullptr);
+  return in(channel)->raw_abandon(buffer);
+}
+
+lwmq_status lwmq_raw_receive_buffer(lwmq_channel* channel, uint32_t timeout_ms, lwmq_buffer* out_buffer) {
+  LWMQ_REQUIRE(channel != nullptr && out_buffer != nullptr);
+  return in(channel)->raw_receive(timeout_ms, out_buffer);
+}
+
+lwmq_status lwmq_raw_dispose_buffer(lwmq_channel* channel, lwmq_buffer* buffer) {
+  LWMQ_REQUIRE(channel != nullptr && buffer != nullptr);
+  return in(channel)->raw_dispose(buffer);
+}
+
+}  // extern "C"

@@ -1,0 +1,198 @@
+// A conversation with one peer at a time: messages posted to any number of queues arrive whole and in order.
+//
+// Who posts, pumps: a thread that posts to an idle channel encodes straight into the transport's buffer.
+// While another thread does that, or no buffer is free, a post is an enqueue. Who receives, lands. What must
+// go on while the application does neither (connect, accept, ship what waited for room, retire a lost peer)
+// is done by the service thread, which sleeps otherwise.
+//
+// Two halves, each owned by one thread at a time (see ownership.h); who needs both takes landing_ first:
+//
+//   pump_      sender_, the consuming ends of the queues
+//   landing_   receiver_
+//   both       the transport itself: it is attached and retired with both in hand
+//
+// Meetings beside these:
+//
+//   left-behind  a poster that finds the pump taken pushes its message, then (full fence) looks whether the
+//   pump is free;
+//                the holder releases the pump, then (full fence) looks whether a queue has messages. One sees
+//                the other.
+//   activity     a sender or receiver opens a buffer or lands, then (light barrier) loads active_; the
+//   service thread
+//                clears active_, then (heavy barrier) looks whether there is something open or new
+//   change       who changes what others wait for adds to changes_ (release), then wakes; a waiter loads it
+//   (acquire)
+//                before it looks and sleeps on that value
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/cache_line.h"
+#include "base/status.h"
+#include "channel/ownership.h"
+#include "channel/receiver.h"
+#include "channel/sender.h"
+#include "channel/service_thread.h"
+#include "lwmq/lwmq.h"
+#include "lwmq/lwmq_tli.h"
+#include "scheduler/scheduler.h"
+
+namespace lwmq::channel {
+
+class Channel;
+
+// A send queue and the channel that it belongs to.
+class ChannelQueue : public SendQueue {
+ public:
+  ChannelQueue(Channel* owner, std::uint32_t kind, std::uint32_t priority) noexcept
+      : SendQueue(kind, priority), channel(owner) {}
+  Channel* const channel;
+};
+
+class Channel {
+ public:
+  // `options` may be null. LWMQ_E_ADDRESS, LWMQ_E_INVALID with the numbers.
+  static Status create(const char* address, const lwmq_channel_options* options, Channel** out_channel);
+  // Takes the channel; closes it without linger if that was not done.
+  static void destroy(Channel* channel);
+
+  Status add_send_queue(std::uint32_t kind, std::uint32_t priority, ChannelQueue** out_queue);
+  Status open(std::int32_t role);
+  Status wait_connected(std::uint32_t timeout_ms);
+
+  // The queue's own thread. post takes the message on LWMQ_OK alone.
+  Status post(ChannelQueue* queue, Message* message) noexcept;
+  Status post_bytes(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept;
+  Status flush(std::uint32_t timeout_ms);
+
+  Status receive(std::uint32_t timeout_ms, Message** out_message);
+
+  Status raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer);
+  Status raw_send(lwmq_buffer* buffer);
+  Status raw_abandon(lwmq_buffer* buffer);
+  Status raw_receive(std::uint32_t timeout_ms, lwmq_buffer* out_buffer);
+  Status raw_dispose(lwmq_buffer* buffer);
+
+  void query(lwmq_channel_statistics* out_statistics);
+  Status close(std::uint32_t linger_ms);
+
+ private:
+  enum class Phase : std::uint32_t { kCreated, kOpen, kClosing, kClosed };
+
+  // The two faces that the service threads see.
+  struct Attend final : Served {
+    explicit Attend(Channel* owner) noexcept : channel(owner) {}
+    std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override {
+      return channel->attend(now_ns, alone);
+    }
+    Channel* channel;
+  };
+  struct Connect final : Served {
+    explicit Connect(Channel* owner) noexcept : channel(owner) {}
+    std::int64_t serve(std::int64_t now_ns, bool) noexcept override { return channel->connect(now_ns); }
+    Channel* channel;
+  };
+
+  // A transport that has lost its peer while the application still held raw send buffers of it.
+  struct Retired {
+    lwmq_tli_transport* transport;
+    std::uint32_t lent;
+  };
+
+  Channel(const char* address, const lwmq_tli_provider* provider) noexcept;
+  ~Channel();
+
+  // channel.cc
+  Status check_open(bool raw) const noexcept;
+  Status refuse_phase() const noexcept;
+  Status too_big(std::uint64_t encoded_bytes, std::uint64_t payload_bytes) const noexcept;
+  Status enqueue(ChannelQueue* queue, Message* message) noexcept;
+  void kick() noexcept;
+  void pump_and_release() noexcept;
+  void release_pump() noexcept;
+  void release_and_look() noexcept;
+  void take_pump() noexcept;
+  void note_activity() noexcept;
+  void note_peer_gone() noexcept;
+
+  // channel_receive.cc
+  Status receive_landed(std::uint32_t timeout_ms, Landed* out_landed);
+  Status wait_for_change(std::uint32_t seen, std::int64_t deadline) noexcept;
+
+  // channel_service.cc
+  std::int64_t attend(std::int64_t now_ns, bool alone) noexcept;
+  std::int64_t connect(std::int64_t now_ns) noexcept;
+  std::int64_t ship_waiting(std::int64_t now_ns, bool alone) noexcept;
+  std::int64_t tidy(std::int64_t now_ns) noexcept;
+  Status listen() noexcept;
+  bool accept() noexcept;
+  void attach(lwmq_tli_transport* transport) noexcept;
+  bool retire() noexcept;
+  void changed() noexcept;
+  void set_connect_failure(Status status) noexcept;
+  [[nodiscard]] Status connect_failure();
+  void set_broken(Status status) noexcept;
+  void report_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost) noexcept;
+
+  // channel_close.cc
+  enum class Drained { kYes, kNo, kUnknown };
+  Drained drain(bool also_read) noexcept;
+  Status wait_drained(std::int64_t deadline, bool also_read) noexcept;
+
+  // channel_raw.cc
+  Status check_token(const lwmq_buffer* buffer, std::uint64_t kind) const noexcept;
+  bool take_back(lwmq_tli_transport* transport) noexcept;
+
+  // Fixed after create.
+  const std::string address_;
+  const lwmq_tli_provider* const provider_;
+  lwmq_tli_options tli_options_{};
+  std::uint32_t retry_ms_ = 0;
+  bool raw_ = false;
+  const bool membarrier_;
+
+  std::atomic<Phase> phase_{Phase::kCreated};  // written by open and close
+  std::int32_t role_ = LWMQ_ROLE_AUTO;
+  std::vector<std::unique_ptr<ChannelQueue>> queues_;
+
+  alignas(kCacheLine) Ownership pump_;
+  scheduler::Scheduler scheduler_;
+  Sender sender_;
+  std::uint32_t raw_lent_ = 0;  // raw send buffers in the application's hands, of the present transport
+  std::atomic<std::uint32_t> free_buffers_seen_{0};
+  std::vector<Retired> retired_;  // transports that live on for such buffers
+
+  alignas(kCacheLine) Ownership landing_;
+  Receiver receiver_;
+
+  alignas(kCacheLine) std::atomic<std::uint32_t> changes_{0};  // futex
+  std::atomic<lwmq_tli_transport*> attached_{nullptr};         // written with both halves in hand
+  std::atomic<bool> active_{false};     // the service thread ticks for us; see `activity`
+  std::atomic<bool> peer_gone_{false};  // the service thread shall retire the transport
+  std::atomic<std::uint64_t> messages_lost_{0};
+  std::atomic<std::uint64_t> peers_lost_{0};
+
+  // The service threads' own.
+  Attend attend_{this};
+  Connect connect_{this};
+  bool attending_ = false;  // added to the service threads
+  std::atomic<lwmq_tli_listener*> listener_{nullptr};
+  std::atomic<bool> is_server_{false};
+  std::uint32_t quiet_looks_ = 0;
+  std::uint64_t sent_seen_ = 0;
+  std::uint64_t received_seen_ = 0;
+  std::uint32_t room_wait_ms_ = 1;
+
+  std::mutex failure_mutex_;
+  Status failure_ = LWMQ_OK;  // of the last attempt to connect or to listen
+  std::string failure_text_;
+  Status broken_ = LWMQ_OK;  // the peer broke the protocol; guarded by failure_mutex_
+  std::string broken_text_;
+};
+
+}  // namespace lwmq::channel

@@ -1,0 +1,120 @@
+// Flush, linger and close.
+#include <algorithm>
+
+#include "channel/channel.h"
+#include "channel/deadline.h"
+#include "os/futex.h"
+#include "os/identity.h"
+
+namespace lwmq::channel {
+
+namespace {
+
+// What the peer has read cannot be waited for: we look, at first often, then seldom.
+constexpr std::int64_t kFirstPauseNs = 20'000;
+constexpr std::int64_t kLongestPauseNs = 5 * kMillisecond;
+
+}  // namespace
+
+// One step: ships what can be shipped now, and says whether all of it is out (and read by the peer).
+Channel::Drained Channel::drain(bool also_read) noexcept {
+  if (!pump_.try_take()) return Drained::kUnknown;  // somebody ships
+  Drained drained = Drained::kNo;
+  {
+    Completions completions;
+    const bool empty =
+        sender_.pump(scheduler_, UINT64_MAX / 2, completions) == Sent::kAll || scheduler_.front() == nullptr;
+    if (empty) {
+      sender_.ship_idle();
+      lwmq_tli_transport* transport = sender_.transport();
+      if (!also_read || transport == nullptr) {
+        drained = Drained::kYes;
+      } else {
+        provider_->free_buffers(transport);  // collects what the peer has released
+        const bool over = provider_->state(transport) != LWMQ_TLI_CONNECTED;
+        drained = over || provider_->unread_extents(transport) == 0 ? Drained::kYes : Drained::kNo;
+      }
+    }
+    release_and_look();
+  }
+  return drained;
+}
+
+// LWMQ_OK, LWMQ_E_TIMED_OUT, LWMQ_E_INTERRUPTED.
+Status Channel::wait_drained(std::int64_t deadline, bool also_read) noexcept {
+  std::int64_t pause_ns = kFirstPauseNs;
+  for (;;) {
+    const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
+    if (drain(also_read) == Drained::kYes) return LWMQ_OK;
+    const std::int64_t left = deadline == kNoDeadline ? kLongestPauseNs : deadline - os::now_ns();
+    if (left <= 0) return LWMQ_E_TIMED_OUT;
+    if (os::futex_wait(changes_, seen, std::min(pause_ns, left)) == os::WaitResult::kInterrupted) {
+      return LWMQ_E_INTERRUPTED;
+    }
+    pause_ns = std::min(pause_ns * 2, kLongestPauseNs);
+  }
+}
+
+Status Channel::flush(std::uint32_t timeout_ms) {
+  const Status status = check_open(raw_);
+  return status != LWMQ_OK ? status : wait_drained(deadline_of(timeout_ms), false);
+}
+
+Status Channel::close(std::uint32_t linger_ms) {
+  if (os::forked()) return refuse_phase();
+  const Phase before = phase_.load();
+  if (before == Phase::kClosed) return refuse_phase();
+  if (before == Phase::kOpen) {
+    phase_.store(Phase::kClosing);  // posts and receives are refused from here on
+    changed();
+    if (wait_drained(deadline_of(linger_ms), true) == LWMQ_E_INTERRUPTED) {
+      phase_.store(Phase::kOpen);
+      return LWMQ_E_INTERRUPTED;
+    }
+  }
+  if (attending_) {
+    ServiceThread::connecting().remove(&connect_);
+    ServiceThread::attending().remove(&attend_);
+    attending_ = false;
+  }
+  landing_.take();  // a thread of the application that still waits in receive leaves within a slice
+  take_pump();
+  phase_.store(Phase::kClosed);
+  std::uint64_t unread = 0;
+  if (lwmq_tli_transport* transport = sender_.transport(); transport != nullptr) {
+    sender_.ship_idle();
+    provider_->free_buffers(transport);
+    unread = provider_->unread_extents(transport);
+    sender_.detach();
+    receiver_.detach();
+    attached_.store(nullptr, std::memory_order_release);
+    provider_->close(transport);
+  }
+  for (const Retired& retired : retired_) provider_->close(retired.transport);
+  retired_.clear();
+  receiver_.clear();
+  if (lwmq_tli_listener* listener = listener_.exchange(nullptr); listener != nullptr) {
+    ServiceThread::attending().unwatch(provider_->listener_fd(listener));
+    provider_->listener_close(listener);
+  }
+  std::uint64_t dropped = 0;
+  {
+    Completions completions;
+    while (scheduler_.front() != nullptr) {
+      completions.add(scheduler_.take());
+      ++dropped;
+    }
+    pump_.release();
+    landing_.release();
+  }
+  changed();
+  messages_lost_.fetch_add(unread + dropped, std::memory_order_relaxed);
+  if (unread + dropped == 0) return LWMQ_OK;
+  return fail(LWMQ_E_TIMED_OUT,
+              "closed after a linger of %u ms; %" PRIu64
+              " messages were dropped before they were shipped, and %" PRIu64
+              " were shipped and not seen read (%s)",
+              linger_ms, dropped, unread, address_.c_str());
+}
+
+}  // namespace lwmq::channel

@@ -1,0 +1,167 @@
+// Direct access to transport buffers: get, fill, send; receive, dispose. No messages, no queues.
+//
+// What a lwmq_buffer's token holds:
+//   [0] [1]  the transport's own
+//   [2]      which transport
+//   [3]      kSendBuffer or kReceivedBuffer; 0 when the buffer is not the application's
+#include <algorithm>
+
+#include "channel/channel.h"
+#include "channel/deadline.h"
+#include "os/identity.h"
+
+namespace lwmq::channel {
+
+namespace {
+
+constexpr std::uint64_t kSendBuffer = 0x73656e642d627566;
+constexpr std::uint64_t kReceivedBuffer = 0x726563762d627566;
+constexpr std::uint32_t kWaitSliceMs = 50;  // with the pump in hand: others who want it wait for us
+
+lwmq_tli_transport* transport_of(const lwmq_buffer* buffer) noexcept {
+  return reinterpret_cast<lwmq_tli_transport*>(static_cast<std::uintptr_t>(buffer->token[2]));
+}
+
+void set_token(lwmq_buffer* buffer, const std::uint64_t (&token)[2], lwmq_tli_transport* transport,
+               std::uint64_t kind) noexcept {
+  buffer->token[0] = token[0];
+  buffer->token[1] = token[1];
+  buffer->token[2] = reinterpret_cast<std::uintptr_t>(transport);
+  buffer->token[3] = kind;
+}
+
+}  // namespace
+
+Status Channel::check_token(const lwmq_buffer* buffer, std::uint64_t kind) const noexcept {
+  if (buffer->token[3] == kind) return LWMQ_OK;
+  return fail(LWMQ_E_INVALID, "this buffer is not one that was %s (%s)",
+              kind == kSendBuffer ? "obtained and not yet sent" : "received and not yet disposed of",
+              address_.c_str());
+}
+
+Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
+  const std::int64_t deadline = timeout_ms == 0 ? 0 : deadline_of(timeout_ms);
+  for (;;) {
+    Status status = check_open(true);
+    if (status != LWMQ_OK) return status;
+    const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
+    pump_.take();
+    lwmq_tli_transport* transport = sender_.transport();
+    lwmq_tli_buffer buffer{};
+    status = transport == nullptr ? LWMQ_E_EMPTY : provider_->acquire(transport, &buffer);
+    if (status == LWMQ_OK) {
+      ++raw_lent_;
+      pump_.release();
+      out_buffer->data = buffer.next;
+      out_buffer->bytes = std::min(buffer.room, tli_options_.buffer_bytes);
+      set_token(out_buffer, buffer.token, transport, kSendBuffer);
+      return LWMQ_OK;
+    }
+    const std::uint32_t left = timeout_ms == 0 ? 0 : ms_left(deadline);
+    if (status == LWMQ_E_FULL && left > 0) {
+      status = provider_->wait(transport, LWMQ_TLI_WAIT_ROOM, std::min(left, kWaitSliceMs));
+      pump_.release();
+      if (status == LWMQ_E_INTERRUPTED) return status;
+      continue;
+    }
+    pump_.release();
+    if (status != LWMQ_E_FULL && status != LWMQ_E_EMPTY) note_peer_gone();
+    if (left == 0) return timeout_ms == 0 ? LWMQ_E_FULL : LWMQ_E_TIMED_OUT;
+    status = connect_failure();
+    if (status == LWMQ_OK) status = wait_for_change(seen, deadline);
+    if (status != LWMQ_OK) return status;
+  }
+}
+
+// With the pump in hand: one lent buffer less. False: its transport has lost its peer meanwhile.
+bool Channel::take_back(lwmq_tli_transport* transport) noexcept {
+  if (transport == sender_.transport()) {
+    --raw_lent_;
+    return true;
+  }
+  const auto at = std::find_if(retired_.begin(), retired_.end(), [transport](const Retired& retired) {
+    return retired.transport == transport;
+  });
+  if (at != retired_.end() && --at->lent == 0) {
+    provider_->close(transport);
+    retired_.erase(at);
+  }
+  return false;
+}
+
+Status Channel::raw_send(lwmq_buffer* buffer) {
+  Status status = check_open(true);
+  if (status == LWMQ_OK) status = check_token(buffer, kSendBuffer);
+  if (status != LWMQ_OK) return status;
+  if (buffer->bytes > tli_options_.buffer_bytes) {
+    return fail(LWMQ_E_TOO_BIG, "%" PRIu64 " bytes do not fit a buffer of %" PRIu64 " (%s)", buffer->bytes,
+                tli_options_.buffer_bytes, address_.c_str());
+  }
+  lwmq_tli_transport* transport = transport_of(buffer);
+  buffer->token[3] = 0;
+  pump_.take();
+  if (take_back(transport)) {
+    lwmq_tli_buffer tli_buffer{};
+    tli_buffer.next = static_cast<std::uint8_t*>(buffer->data);
+    tli_buffer.room = tli_options_.buffer_bytes;
+    tli_buffer.token[0] = buffer->token[0];
+    tli_buffer.token[1] = buffer->token[1];
+    status = provider_->show(transport, &tli_buffer, buffer->bytes, 0);
+    if (status == LWMQ_OK) sender_.count_raw(buffer->bytes);
+    const Status shipped = provider_->ship(transport, &tli_buffer);
+    if (status == LWMQ_OK) status = shipped;
+  } else {
+    messages_lost_.fetch_add(1, std::memory_order_relaxed);
+    status = fail(LWMQ_E_PEER_LOST, "the peer that this buffer was for has gone (%s)", address_.c_str());
+  }
+  pump_.release();
+  note_activity();
+  return status;
+}
+
+Status Channel::raw_abandon(lwmq_buffer* buffer) {
+  Status status = check_open(true);
+  if (status == LWMQ_OK) status = check_token(buffer, kSendBuffer);
+  if (status != LWMQ_OK) return status;
+  lwmq_tli_transport* transport = transport_of(buffer);
+  buffer->token[3] = 0;
+  pump_.take();
+  if (take_back(transport)) {
+    lwmq_tli_buffer tli_buffer{};
+    tli_buffer.token[0] = buffer->token[0];
+    tli_buffer.token[1] = buffer->token[1];
+    provider_->abandon(transport, &tli_buffer);
+  }
+  pump_.release();
+  return LWMQ_OK;
+}
+
+Status Channel::raw_receive(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
+  Status status = check_open(true);
+  if (status != LWMQ_OK) return status;
+  Landed landed;
+  status = receive_landed(timeout_ms, &landed);
+  if (status != LWMQ_OK) return status;
+  out_buffer->data = const_cast<std::uint8_t*>(landed.extent.data);
+  out_buffer->bytes = landed.extent.bytes;
+  set_token(out_buffer, landed.extent.token, landed.transport, kReceivedBuffer);
+  return LWMQ_OK;
+}
+
+// Also after the channel was closed: what was received lives on.
+Status Channel::raw_dispose(lwmq_buffer* buffer) {
+  if (os::forked() || phase_.load() == Phase::kCreated || !raw_) return check_open(true);
+  const Status status = check_token(buffer, kReceivedBuffer);
+  if (status != LWMQ_OK) return status;
+  Landed landed;
+  landed.transport = transport_of(buffer);
+  landed.extent.data = static_cast<const std::uint8_t*>(buffer->data);
+  landed.extent.bytes = buffer->bytes;
+  landed.extent.token[0] = buffer->token[0];
+  landed.extent.token[1] = buffer->token[1];
+  buffer->token[3] = 0;
+  receiver_.release(landed);
+  return LWMQ_OK;
+}
+
+}  // namespace lwmq::channel

@@ -1,0 +1,144 @@
+// Receiving, and waiting for what others change.
+#include <algorithm>
+
+#include "channel/channel.h"
+#include "channel/deadline.h"
+#include "os/clock.h"
+#include "os/futex.h"
+#include "os/identity.h"
+#include "tli/spin.h"
+
+namespace lwmq::channel {
+
+namespace {
+
+// A thread that waits in the transport cannot be woken by a close from another thread of ours: it looks that
+// often.
+constexpr std::uint32_t kWaitSliceMs = 250;
+
+bool is_peer_over(Status status) noexcept {
+  return status != LWMQ_OK && status != LWMQ_E_EMPTY && status != LWMQ_E_INTERRUPTED &&
+         status != LWMQ_E_TIMED_OUT;
+}
+
+}  // namespace
+
+// Sleeps until something changes for this channel; LWMQ_OK: look again.
+Status Channel::wait_for_change(std::uint32_t seen, std::int64_t deadline) noexcept {
+  const std::uint32_t left = ms_left(deadline);
+  if (left == 0) return LWMQ_E_TIMED_OUT;
+  const std::int64_t timeout_ns = left == LWMQ_FOREVER ? -1 : left * kMillisecond;
+  const auto result = os::futex_wait(changes_, seen, timeout_ns);
+  return result == os::WaitResult::kInterrupted ? LWMQ_E_INTERRUPTED : LWMQ_OK;
+}
+
+// The next extent of the conversation, with its waits. What is said of the peer comes once, through the
+// receive queue, from the service thread when it has retired the transport.
+Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed) {
+  std::int64_t deadline = 0;  // computed when we first wait: the clock costs as much as a small message
+  for (;;) {
+    const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
+    landing_.take();
+    bool reported = false;
+    Status status = receiver_.next(out_landed, &reported);
+    if (status == LWMQ_OK) [[likely]] {
+      landing_.release();
+      note_activity();
+      return LWMQ_OK;
+    }
+    lwmq_tli_transport* transport = receiver_.transport();
+    if (reported || phase_.load() != Phase::kOpen) {
+      landing_.release();
+      return reported ? status : refuse_phase();
+    }
+    if (timeout_ms != 0 && deadline == 0) deadline = deadline_of(timeout_ms);
+    const std::uint32_t left = timeout_ms == 0 ? 0 : ms_left(deadline);
+    if (status == LWMQ_E_EMPTY && transport != nullptr && left > 0) {
+      status = provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, kWaitSliceMs));
+      landing_.release();
+      if (status == LWMQ_E_INTERRUPTED) return status;
+      continue;
+    }
+    landing_.release();
+    if (is_peer_over(status)) {
+      if (status == LWMQ_E_CORRUPT) set_broken(status);
+      note_peer_gone();
+    } else if (transport == nullptr) {
+      status = connect_failure();
+      if (status != LWMQ_OK) return status;
+    }
+    if (left == 0) return timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
+    status = wait_for_change(seen, deadline);
+    if (status != LWMQ_OK) return status;
+  }
+}
+
+Status Channel::receive(std::uint32_t timeout_ms, Message** out_message) {
+  Status status = check_open(false);
+  if (status != LWMQ_OK) return status;
+  for (;;) {
+    Landed landed;
+    status = receive_landed(timeout_ms, &landed);
+    if (status != LWMQ_OK) return status;
+    status = receiver_.decode(landed, out_message);
+    if (status != LWMQ_E_CORRUPT) [[likely]]
+      return status;
+    // Nothing that this peer says can be believed any more. Its conversation ends here; the report comes in
+    // order.
+    landing_.take();
+    const bool present = receiver_.transport() == landed.transport;
+    landing_.release();
+    if (!present) return status;
+    set_broken(status);
+    note_peer_gone();
+  }
+}
+
+Status Channel::wait_connected(std::uint32_t timeout_ms) {
+  const std::int64_t deadline = deadline_of(timeout_ms);
+  for (;;) {
+    if (phase_.load() != Phase::kOpen || os::forked()) return refuse_phase();
+    const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
+    lwmq_channel_statistics now{};
+    now.size = sizeof now;
+    query(&now);  // also notices a peer that is gone
+    if (now.connected != 0) return LWMQ_OK;
+    Status status = connect_failure();
+    if (status != LWMQ_OK) return status;
+    status = wait_for_change(seen, deadline);
+    if (status != LWMQ_OK) return status;
+  }
+}
+
+void Channel::query(lwmq_channel_statistics* out_statistics) {
+  lwmq_tli_transport* transport = nullptr;
+  std::uint32_t connected = 0;
+  if (tli::spin_until([this] { return pump_.try_take(); })) {
+    transport = sender_.transport();
+    if (transport != nullptr) {
+      connected =
+          provider_->state(transport) == LWMQ_TLI_CONNECTED && !peer_gone_.load(std::memory_order_relaxed);
+      free_buffers_seen_.store(provider_->free_buffers(transport), std::memory_order_relaxed);
+      if (connected == 0) note_peer_gone();
+    }
+    release_and_look();
+  } else {
+    // The service thread ships: there is a peer, and no buffer was free when we last looked.
+    connected = attached_.load(std::memory_order_relaxed) != nullptr ? 1 : 0;
+  }
+  out_statistics->connected = connected;
+  out_statistics->is_server = is_server_.load(std::memory_order_relaxed) ? 1 : 0;
+  out_statistics->messages_posted = raw_ ? sender_.messages() : scheduler_.posted();
+  out_statistics->messages_shipped = sender_.messages();
+  out_statistics->messages_received = receiver_.messages();
+  out_statistics->messages_lost = messages_lost_.load(std::memory_order_relaxed);
+  out_statistics->shipped_full = sender_.shipped_full();
+  out_statistics->shipped_idle = sender_.shipped_idle();
+  out_statistics->buffers_shipped = out_statistics->shipped_full + out_statistics->shipped_idle;
+  out_statistics->bytes_shipped = sender_.bytes();
+  out_statistics->bytes_received = receiver_.bytes();
+  out_statistics->peers_lost = peers_lost_.load(std::memory_order_relaxed);
+  out_statistics->buffers_free = connected != 0 ? free_buffers_seen_.load(std::memory_order_relaxed) : 0;
+}
+
+}  // namespace lwmq::channel

@@ -1,0 +1,295 @@
+// What the service threads do for a channel: connect, accept, attach, ship what waited, tidy up, retire a
+// lost peer.
+#include <algorithm>
+#include <cstdio>
+
+#include "channel/channel.h"
+#include "channel/deadline.h"
+#include "os/clock.h"
+#include "os/futex.h"
+#include "os/identity.h"
+#include "os/membarrier.h"
+#include "stats/process_counters.h"
+
+namespace lwmq::channel {
+
+namespace {
+
+constexpr std::uint32_t kHandshakeMs = 200;
+// An activity that is over is noticed after one tick; a receiver that may have missed the end of a buffer
+// looks again after 5, 10, 20 ... ms, so that a peer whose thread was not running in between is still seen to
+// have shipped.
+constexpr std::int64_t kTick = 5 * kMillisecond;
+constexpr std::uint32_t kQuietLooks = 6;
+constexpr std::uint32_t kRoomWaitMaxMs = 16;
+constexpr std::uint64_t kShipBytes = std::uint64_t{1} << 20;  // between two looks at other channels
+constexpr std::uint32_t kAcceptAttempts = 16;
+
+// Failures that the next attempt will meet again, unless somebody does something about it.
+bool is_lasting(Status status) noexcept {
+  switch (status) {
+    case LWMQ_E_INVALID:
+    case LWMQ_E_ADDRESS:
+    case LWMQ_E_TOO_BIG:
+    case LWMQ_E_VERSION:
+    case LWMQ_E_NO_MEMORY:
+    case LWMQ_E_DENIED:
+    case LWMQ_E_UNSUPPORTED:
+    case LWMQ_E_SYSTEM:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+void Channel::changed() noexcept {
+  changes_.fetch_add(1, std::memory_order_release);  // sync: change
+  os::futex_wake_all(changes_);
+}
+
+// ---- Failures that other threads report -------------------------------------------------------------
+
+void Channel::set_connect_failure(Status status) noexcept {
+  {
+    const std::lock_guard lock(failure_mutex_);
+    const bool same = failure_ == status;
+    failure_ = is_lasting(status) ? status : LWMQ_OK;
+    failure_text_ = failure_ != LWMQ_OK ? last_error() : "";
+    if (same) return;
+  }
+  changed();
+}
+
+Status Channel::connect_failure() {
+  const std::lock_guard lock(failure_mutex_);
+  return failure_ == LWMQ_OK ? LWMQ_OK : fail(failure_, "%s", failure_text_.c_str());
+}
+
+void Channel::set_broken(Status status) noexcept {
+  const std::lock_guard lock(failure_mutex_);
+  if (broken_ != LWMQ_OK) return;  // the first one counts
+  broken_ = status;
+  broken_text_ = last_error();
+}
+
+// ---- Meeting ----------------------------------------------------------------------------------------
+
+Status Channel::listen() noexcept {
+  lwmq_tli_listener* listener = nullptr;
+  Status status = provider_->listen(address_.c_str(), &tli_options_, &listener);
+  if (status != LWMQ_OK) return status;
+  status = ServiceThread::attending().watch(&attend_, provider_->listener_fd(listener));
+  if (status != LWMQ_OK) {
+    provider_->listener_close(listener);
+    return status;
+  }
+  is_server_.store(true, std::memory_order_relaxed);
+  listener_.store(listener, std::memory_order_release);
+  return LWMQ_OK;
+}
+
+// On the connecting thread; once on the application's, in open.
+std::int64_t Channel::connect(std::int64_t now_ns) noexcept {
+  if (attached_.load(std::memory_order_acquire) != nullptr ||
+      listener_.load(std::memory_order_acquire) != nullptr)
+    return kNever;
+  const std::int64_t again = now_ns + retry_ms_ * kMillisecond;
+  lwmq_tli_transport* transport = nullptr;
+  Status status = provider_->connect(address_.c_str(), &tli_options_, kHandshakeMs, &transport);
+  if (status == LWMQ_OK) {
+    attach(transport);
+    return kNever;
+  }
+  if (status == LWMQ_E_EMPTY && role_ == LWMQ_ROLE_AUTO) {
+    status = listen();
+    if (status == LWMQ_OK) {
+      set_connect_failure(LWMQ_OK);
+      ServiceThread::attending().request(&attend_);
+      return kNever;
+    }
+    if (status == LWMQ_E_ADDRESS) return now_ns + kMillisecond;  // somebody was quicker: connect to him
+  }
+  set_connect_failure(status);
+  return again;
+}
+
+// Takes the next peer, if one waits. On the attending thread.
+bool Channel::accept() noexcept {
+  for (std::uint32_t i = 0; i < kAcceptAttempts; ++i) {
+    lwmq_tli_transport* transport = nullptr;
+    const Status status = provider_->accept(listener_.load(std::memory_order_relaxed), &transport);
+    if (status == LWMQ_E_EMPTY) break;
+    if (status != LWMQ_OK) continue;  // a peer that went wrong in its handshake: the next one
+    attach(transport);
+    return true;
+  }
+  return false;
+}
+
+void Channel::attach(lwmq_tli_transport* transport) noexcept {
+  landing_.take();
+  take_pump();
+  sender_.attach(provider_, transport);
+  receiver_.attach(transport);
+  peer_gone_.store(false, std::memory_order_relaxed);
+  free_buffers_seen_.store(provider_->free_buffers(transport), std::memory_order_relaxed);
+  attached_.store(transport, std::memory_order_release);
+  {
+    const std::lock_guard lock(failure_mutex_);
+    failure_ = LWMQ_OK;
+    broken_ = LWMQ_OK;
+  }
+  landing_.release();
+  pump_and_release();  // what was queued while nobody was there
+  changed();
+}
+
+// ---- Attending --------------------------------------------------------------------------------------
+
+std::int64_t Channel::attend(std::int64_t now_ns, bool alone) noexcept {
+  // Only this thread takes a transport away, so that the one we see here stays.
+  if (lwmq_tli_transport* transport = attached_.load(std::memory_order_acquire); transport != nullptr) {
+    const bool gone =
+        peer_gone_.load(std::memory_order_acquire) || provider_->state(transport) != LWMQ_TLI_CONNECTED;
+    if (gone && !retire()) return now_ns + kMillisecond;
+  }
+  if (attached_.load(std::memory_order_acquire) == nullptr) {
+    if (listener_.load(std::memory_order_acquire) == nullptr) {
+      ServiceThread::connecting().request(&connect_);
+      return kNever;
+    }
+    if (!accept()) return kNever;  // the listener's descriptor calls us
+    // It may have come and gone while we had another peer. What it shipped counts: we hear it to its end.
+    if (provider_->state(attached_.load(std::memory_order_relaxed)) != LWMQ_TLI_CONNECTED) return now_ns;
+  }
+  return std::min(ship_waiting(now_ns, alone), tidy(now_ns));
+}
+
+// Ships what a poster handed over. Between two calls the pump stays handed, so that posts are enqueues alone.
+std::int64_t Channel::ship_waiting(std::int64_t now_ns, bool alone) noexcept {
+  if (!pump_.adopt()) return kNever;
+  Completions completions;
+  Sent sent = sender_.pump(scheduler_, kShipBytes, completions);
+  if (sent == Sent::kNoRoom && alone) {
+    provider_->wait(sender_.transport(), LWMQ_TLI_WAIT_ROOM, room_wait_ms_);
+    const std::uint64_t before = sender_.messages();
+    sent = sender_.pump(scheduler_, kShipBytes, completions);
+    room_wait_ms_ = sender_.messages() != before ? 1 : std::min(room_wait_ms_ * 2, kRoomWaitMaxMs);
+  }
+  switch (sent) {
+    case Sent::kSome:
+      pump_.hand_over();
+      return now_ns;
+    case Sent::kNoRoom:
+      pump_.hand_over();
+      return alone ? now_ns : now_ns + kMillisecond;
+    case Sent::kAll:
+      pump_and_release();  // looks again after the release
+      changed();           // for those who flush
+      return kNever;
+    case Sent::kPeerGone:
+      pump_.release();
+      note_peer_gone();
+      return kNever;
+    case Sent::kNoPeer:
+      pump_.release();
+      return kNever;
+  }
+  return kNever;
+}
+
+// Ships a buffer that stays open while nothing is posted, and looks for the end of the peer's last buffer
+// while nothing is received: so that what was read is also seen to have been read.
+std::int64_t Channel::tidy(std::int64_t now_ns) noexcept {
+  if (!active_.load(std::memory_order_relaxed)) return kNever;
+  const std::uint64_t sent = sender_.messages();
+  const std::uint64_t received = receiver_.messages();
+  const bool quiet = sent == sent_seen_ && received == received_seen_;
+  if (sent == sent_seen_ && sender_.has_open_buffer() && pump_.try_take()) {
+    sender_.ship_idle();
+    release_and_look();
+  }
+  if (received == received_seen_ && landing_.try_take()) {
+    receiver_.look();
+    landing_.release();
+  }
+  quiet_looks_ = quiet ? quiet_looks_ + 1 : 0;
+  sent_seen_ = sent;
+  received_seen_ = received;
+  if (quiet_looks_ < kQuietLooks || sender_.has_open_buffer()) {
+    return now_ns + (kTick << std::min(quiet_looks_, kQuietLooks));
+  }
+  quiet_looks_ = 0;
+  active_.store(false, std::memory_order_relaxed);
+  os::heavy_barrier();  // sync: activity
+  if (sender_.messages() == sent_seen_ && receiver_.messages() == received_seen_) return kNever;
+  active_.store(true, std::memory_order_relaxed);
+  return now_ns + kTick;
+}
+
+// Ends the conversation with a peer that is gone: what it committed goes into the receive queue, then the
+// report; what we shipped and did not see read is counted as lost. False: the application is receiving just
+// now; try again.
+bool Channel::retire() noexcept {
+  if (!landing_.try_take()) return false;
+  take_pump();
+  lwmq_tli_transport* transport = sender_.transport();
+  Status status = LWMQ_OK;
+  {
+    const std::lock_guard lock(failure_mutex_);
+    status = broken_;
+    if (status != LWMQ_OK) fail(status, "%s", broken_text_.c_str());
+  }
+  if (status == LWMQ_OK) status = receiver_.drain();
+  if (status == LWMQ_E_EMPTY) {
+    if (provider_->state(transport) == LWMQ_TLI_CONNECTED) {  // a false alarm
+      peer_gone_.store(false, std::memory_order_relaxed);
+      release_and_look();
+      landing_.release();
+      return true;
+    }
+    status = provider_->state(transport) == LWMQ_TLI_CLOSED ? LWMQ_E_CLOSED : LWMQ_E_PEER_LOST;
+  }
+  provider_->free_buffers(transport);  // collects what the peer has released to the last
+  const std::uint64_t lost = provider_->unread_extents(transport);
+  messages_lost_.fetch_add(lost, std::memory_order_relaxed);
+  if (status != LWMQ_E_CLOSED) {
+    peers_lost_.fetch_add(1, std::memory_order_relaxed);
+    stats::add(stats::process().peers_lost, 1);
+  }
+  report_end_of_peer(status, transport, lost);
+  sender_.detach();
+  receiver_.detach();
+  attached_.store(nullptr, std::memory_order_release);
+  peer_gone_.store(false, std::memory_order_relaxed);
+  if (raw_lent_ == 0) {
+    provider_->close(transport);
+  } else {
+    retired_.push_back(
+        {transport, raw_lent_});  // the application writes into its buffers: the last one back closes it
+    raw_lent_ = 0;
+  }
+  pump_.release();
+  landing_.release();
+  changed();
+  return true;
+}
+
+void Channel::report_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost) noexcept {
+  lwmq_tli_peer peer{};
+  provider_->peer(transport, &peer);
+  const char* what = status == LWMQ_E_CLOSED    ? "has closed"
+                     : status == LWMQ_E_CORRUPT ? "was dropped"
+                                                : "was lost";
+  char text[512];
+  std::snprintf(
+      text, sizeof text,
+      "the peer, process %u, %s; of what was shipped to it %llu messages were not seen read%s%s (%s)",
+      peer.pid, what, static_cast<unsigned long long>(lost), status == LWMQ_E_CORRUPT ? ": " : "",
+      status == LWMQ_E_CORRUPT ? last_error() : "", address_.c_str());
+  receiver_.report(status, text);
+}
+
+}  // namespace lwmq::channel

@@ -1,0 +1,81 @@
+// The receiving half of a channel: land -> decode -> deliver.
+//
+// Usually the thread that receives lands and decodes itself. What the service thread lands (to see the end of
+// a buffer while the application does not look, or to drain a transport that has lost its peer) waits in the
+// receive queue as the extent that it is. Everything here is for the holder of the channel's landing side,
+// but the counters.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <string>
+
+#include "base/status.h"
+#include "lwmq/lwmq_tli.h"
+#include "message/message.h"
+
+namespace lwmq::channel {
+
+// From here on a message lies where it arrived, and its extent goes back when the message is destroyed;
+// below, a copy costs less than the peer's buffer is worth.
+inline constexpr std::uint64_t kViewBytes = 4096;
+
+// An extent and the transport that wants it back. Transports keep what they need for that beyond their close.
+struct Landed {
+  lwmq_tli_transport* transport = nullptr;
+  lwmq_tli_extent extent{};
+};
+
+class Receiver {
+ public:
+  explicit Receiver(const lwmq_tli_provider* provider) noexcept : provider_(provider) {}
+  Receiver(const Receiver&) = delete;
+  Receiver& operator=(const Receiver&) = delete;
+  // Gives back what nobody received.
+  ~Receiver() { clear(); }
+
+  void attach(lwmq_tli_transport* transport) noexcept { transport_ = transport; }
+  void detach() noexcept { transport_ = nullptr; }
+  [[nodiscard]] lwmq_tli_transport* transport() const noexcept { return transport_; }
+
+  // The next extent: from the receive queue, else landed now. LWMQ_E_EMPTY; what the service thread reported,
+  // with its text, once (*out_reported); or what land says of the peer.
+  Status next(Landed* out_landed, bool* out_reported);
+  // Message of an extent, which goes back at once or with the message. LWMQ_E_CORRUPT, LWMQ_E_NO_MEMORY: it
+  // is back.
+  Status decode(Landed& landed, Message** out_message) noexcept;
+  void release(Landed& landed) noexcept { provider_->release(landed.transport, &landed.extent); }
+
+  // The service thread's. Lands one extent into the receive queue if nothing waits there.
+  void look();
+  // Lands all that is left into the receive queue; returns what land says at the end.
+  Status drain();
+  // Puts an outcome behind what is in the receive queue.
+  void report(Status status, const char* text);
+
+  // Drops what waits in the receive queue.
+  void clear() noexcept;
+
+  // Any thread: hints.
+  [[nodiscard]] std::uint64_t messages() const noexcept { return messages_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  // One entry of the receive queue: an extent, or an outcome.
+  struct Arrival {
+    Landed landed;
+    Status status = LWMQ_OK;
+    std::string text;
+  };
+
+  Status land(Landed* out_landed) noexcept;
+
+  const lwmq_tli_provider* provider_;
+  lwmq_tli_transport* transport_ = nullptr;
+  std::deque<Arrival> queue_;
+  std::atomic<std::uint64_t> messages_{0};  // written by the holder
+  std::atomic<std::uint64_t> bytes_{0};
+};
+
+}  // namespace lwmq::channel

@@ -1,0 +1,85 @@
+#include "channel/sender.h"
+
+#include <cstring>
+
+namespace lwmq::channel {
+
+void Sender::attach(const lwmq_tli_provider* provider, lwmq_tli_transport* transport) noexcept {
+  provider_ = provider;
+  transport_ = transport;
+  open_.store(false, std::memory_order_relaxed);
+}
+
+// Opens a buffer with room for an extent of `bytes` where the open one has none.
+Sent Sender::make_room(std::uint64_t bytes) noexcept {
+  if (transport_ == nullptr) return Sent::kNoPeer;
+  if (has_open_buffer()) {
+    if (buffer_.room >= bytes && buffer_.room > 0) [[likely]]
+      return Sent::kAll;
+    open_.store(false, std::memory_order_relaxed);
+    add(shipped_full_, 1);
+    if (provider_->ship(transport_, &buffer_) != LWMQ_OK) return Sent::kPeerGone;
+  }
+  const Status status = provider_->acquire(transport_, &buffer_);
+  if (status == LWMQ_E_FULL) return Sent::kNoRoom;
+  if (status != LWMQ_OK) return Sent::kPeerGone;
+  open_.store(true, std::memory_order_relaxed);
+  return Sent::kAll;
+}
+
+Sent Sender::show(std::uint64_t bytes, wire::ExtentKind kind) noexcept {
+  if (provider_->show(transport_, &buffer_, bytes, static_cast<std::uint32_t>(kind)) != LWMQ_OK) {
+    return Sent::kPeerGone;
+  }
+  add(messages_, 1);
+  add(bytes_, bytes);
+  return Sent::kAll;
+}
+
+Sent Sender::put(const void* data, std::uint64_t bytes) noexcept {
+  const Sent room = make_room(bytes);
+  if (room != Sent::kAll) return room;
+  if (bytes > 0) std::memcpy(buffer_.next, data, bytes);
+  return show(bytes, wire::ExtentKind::kOneFrame);
+}
+
+Sent Sender::put(const Message& message) noexcept {
+  const codec::Encoding encoding = codec::measure(message);
+  const Sent room = make_room(encoding.bytes);
+  if (room != Sent::kAll) return room;
+  codec::encode(message, buffer_.next);
+  return show(encoding.bytes, encoding.kind);
+}
+
+Sent Sender::pump(scheduler::Scheduler& scheduler, std::uint64_t bytes_max,
+                  Completions& completions) noexcept {
+  if (transport_ == nullptr) return Sent::kNoPeer;
+  const std::uint64_t end = bytes() + bytes_max;
+  while (Message* message = scheduler.front()) {
+    if (bytes() >= end) return Sent::kSome;
+    const Sent sent = put(*message);
+    if (sent != Sent::kAll) return sent;
+    scheduler.take();
+    if (message->has_owners()) {
+      completions.add(message);
+    } else {
+      Message::destroy(message);
+    }
+  }
+  return Sent::kAll;
+}
+
+void Sender::ship_idle() noexcept {
+  if (transport_ == nullptr || !has_open_buffer()) return;
+  open_.store(false, std::memory_order_relaxed);
+  add(shipped_idle_, 1);
+  provider_->ship(transport_, &buffer_);  // a failure shows at the next acquire
+}
+
+void Sender::count_raw(std::uint64_t bytes) noexcept {
+  add(messages_, 1);
+  add(bytes_, bytes);
+  add(shipped_full_, 1);
+}
+
+}  // namespace lwmq::channel

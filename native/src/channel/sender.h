@@ -1,0 +1,103 @@
+// The sending half of a channel: collect -> encode -> ship.
+//
+// Everything here is for the holder of the channel's pump, but the counters, which it writes and statistics
+// read. A transport buffer stays open while messages keep coming: each message is visible to the peer as soon
+// as it is encoded, and the buffer is shipped when the next message finds no room in it, or when the queues
+// stay empty.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/status.h"
+#include "codec/encoder.h"
+#include "lwmq/lwmq_tli.h"
+#include "scheduler/scheduler.h"
+
+namespace lwmq::channel {
+
+// Why the sender stopped.
+enum class Sent {
+  kAll,      // nothing is left
+  kSome,     // the limit was reached
+  kNoRoom,   // no buffer is free: the peer has to release one
+  kNoPeer,   // nobody is connected
+  kPeerGone  // the transport refuses: the peer closed or was lost
+};
+
+// Messages that were shipped and have owners: destroyed when no lock is held, because call-backs may run
+// then.
+class Completions {
+ public:
+  Completions() noexcept = default;
+  Completions(const Completions&) = delete;
+  Completions& operator=(const Completions&) = delete;
+  ~Completions() {
+    while (first_ != nullptr) {
+      Message* message = first_;
+      first_ = message->next;
+      Message::destroy(message);
+    }
+  }
+  void add(Message* message) noexcept {
+    message->next = first_;
+    first_ = message;
+  }
+
+ private:
+  Message* first_ = nullptr;
+};
+
+class Sender {
+ public:
+  void attach(const lwmq_tli_provider* provider, lwmq_tli_transport* transport) noexcept;
+  // Forgets the transport and the open buffer.
+  void detach() noexcept {
+    transport_ = nullptr;
+    open_.store(false, std::memory_order_relaxed);
+  }
+
+  // One frame, straight from the application's memory. kAll: it is out.
+  Sent put(const void* data, std::uint64_t bytes) noexcept;
+  // One message, which stays the caller's.
+  Sent put(const Message& message) noexcept;
+  // What the queues hold, until `bytes_max` bytes are out.
+  Sent pump(scheduler::Scheduler& scheduler, std::uint64_t bytes_max, Completions& completions) noexcept;
+  // Ships the buffer that is open, if one is: the queues stayed empty.
+  void ship_idle() noexcept;
+
+  [[nodiscard]] lwmq_tli_transport* transport() const noexcept { return transport_; }
+
+  // Any thread; hints.
+  [[nodiscard]] bool has_open_buffer() const noexcept { return open_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t messages() const noexcept { return read(messages_); }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return read(bytes_); }
+  [[nodiscard]] std::uint64_t shipped_full() const noexcept { return read(shipped_full_); }
+  [[nodiscard]] std::uint64_t shipped_idle() const noexcept { return read(shipped_idle_); }
+  // Raw buffers do not go through put.
+  void count_raw(std::uint64_t bytes) noexcept;
+
+ private:
+  using Counter = std::atomic<std::uint64_t>;
+  static std::uint64_t read(const Counter& counter) noexcept {
+    return counter.load(std::memory_order_relaxed);
+  }
+  // The holder of the pump is the only writer: no read-modify-write.
+  static void add(Counter& counter, std::uint64_t amount) noexcept {
+    counter.store(read(counter) + amount, std::memory_order_relaxed);
+  }
+
+  Sent make_room(std::uint64_t bytes) noexcept;
+  Sent show(std::uint64_t bytes, wire::ExtentKind kind) noexcept;
+
+  const lwmq_tli_provider* provider_ = nullptr;
+  lwmq_tli_transport* transport_ = nullptr;
+  lwmq_tli_buffer buffer_{};       // valid while open_
+  std::atomic<bool> open_{false};  // written by the holder of the pump
+  Counter messages_{0};
+  Counter bytes_{0};
+  Counter shipped_full_{0};
+  Counter shipped_idle_{0};
+};
+
+}  // namespace lwmq::channel

@@ -1,0 +1,166 @@
+#include "channel/service_thread.h"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "os/clock.h"
+#include "os/event_fd.h"
+#include "os/thread.h"
+
+namespace lwmq::channel {
+namespace {
+
+constexpr std::uint64_t kBell = 0;  // the id that no Served has
+
+}  // namespace
+
+// Never destroyed: they run until the process ends.
+ServiceThread& ServiceThread::attending() noexcept {
+  static auto* instance = new ServiceThread("lwmq-channels");
+  return *instance;
+}
+
+ServiceThread& ServiceThread::connecting() noexcept {
+  static auto* instance = new ServiceThread("lwmq-connect");
+  return *instance;
+}
+
+Status ServiceThread::start() noexcept {
+  if (started_) return LWMQ_OK;
+  epoll_ = os::UniqueFd(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_) return fail_errno(LWMQ_E_SYSTEM, errno, "epoll_create1");
+  Status status = os::create_event_fd(&bell_);
+  if (status != LWMQ_OK) return status;
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = kBell;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, bell_.get(), &event) != 0) {
+    return fail_errno(LWMQ_E_SYSTEM, errno, "epoll_ctl");
+  }
+  pthread_t thread{};
+  status = os::start_thread(
+      name_, [](void* self) { static_cast<ServiceThread*>(self)->run(); }, this, &thread);
+  if (status != LWMQ_OK) return status;
+  pthread_detach(thread);
+  started_ = true;
+  return LWMQ_OK;
+}
+
+Status ServiceThread::add(Served* served) noexcept {
+  const std::lock_guard lock(mutex_);
+  const Status status = start();
+  if (status != LWMQ_OK) return status;
+  served->id_ = next_id_++;
+  served_[served->id_] = served;
+  return LWMQ_OK;
+}
+
+Status ServiceThread::watch(Served* served, int fd) noexcept {
+  epoll_event event{};
+  // Edges: a connection that waits while the channel has its peer must not wake us for ever.
+  event.events = EPOLLIN | EPOLLET;
+  event.data.u64 = served->id_;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
+    return fail_errno(LWMQ_E_SYSTEM, errno, "epoll_ctl");
+  return LWMQ_OK;
+}
+
+void ServiceThread::unwatch(int fd) noexcept { epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
+
+void ServiceThread::remove(Served* served) noexcept {
+  std::unique_lock lock(mutex_);
+  served_.erase(served->id_);
+  std::erase(requests_, served);
+  std::erase_if(active_, [served](const Active& active) { return active.served == served; });
+  idle_.wait(lock, [&] { return serving_ != served; });
+  std::erase(requests_, served);  // what it asked for itself while it was served
+  std::erase_if(active_, [served](const Active& active) { return active.served == served; });
+}
+
+void ServiceThread::request(Served* served) noexcept {
+  if (served->requested_.exchange(true, std::memory_order_acq_rel)) return;
+  const std::lock_guard lock(mutex_);
+  if (!served_.contains(served->id_)) return;  // removed, or not added yet
+  requests_.push_back(served);
+  os::ring_event_fd(bell_.get());
+}
+
+void ServiceThread::activate(Served* served) noexcept {
+  for (Active& active : active_) {
+    if (active.served == served) {
+      active.deadline = 0;
+      return;
+    }
+  }
+  active_.push_back({served, 0});
+}
+
+// Serves everyone whose time has come; returns the next time. With the mutex held, but while serving.
+std::int64_t ServiceThread::serve_due() noexcept {
+  for (Served* served : requests_) {
+    served->requested_.store(false,
+                             std::memory_order_release);  // before it is served: a later request counts again
+    activate(served);
+  }
+  requests_.clear();
+  const std::int64_t now = os::now_ns();
+  for (std::size_t i = 0; i < active_.size();) {
+    if (active_[i].deadline > now) {
+      ++i;
+      continue;
+    }
+    Served* served = active_[i].served;
+    const bool alone = active_.size() == 1;
+    serving_ = served;
+    mutex_.unlock();
+    const std::int64_t next = served->serve(now, alone);
+    mutex_.lock();
+    serving_ = nullptr;
+    idle_.notify_all();
+    // The list may have become shorter; we are still in it unless we were removed.
+    const auto at = std::find_if(active_.begin(), active_.end(),
+                                 [served](const Active& active) { return active.served == served; });
+    if (at == active_.end()) continue;
+    i = static_cast<std::size_t>(at - active_.begin());
+    if (next == kNever) {
+      active_.erase(at);
+    } else {
+      at->deadline = std::max(next, now + 1);
+      ++i;
+    }
+  }
+  std::int64_t earliest = requests_.empty() ? kNever : 0;
+  for (const Active& active : active_) earliest = std::min(earliest, active.deadline);
+  return earliest;
+}
+
+// With the mutex held, but while asleep.
+void ServiceThread::sleep_until(std::int64_t deadline) noexcept {
+  int timeout_ms = -1;
+  if (deadline != kNever) {
+    constexpr std::int64_t kMillisecond = 1'000'000;
+    const std::int64_t left = std::clamp<std::int64_t>(deadline - os::now_ns(), 0, 3'600'000 * kMillisecond);
+    timeout_ms = static_cast<int>((left + kMillisecond - 1) / kMillisecond);
+  }
+  epoll_event events[64];
+  mutex_.unlock();
+  const int count = epoll_wait(epoll_.get(), events, 64, timeout_ms);
+  mutex_.lock();
+  for (int i = 0; i < count; ++i) {
+    if (events[i].data.u64 == kBell) {
+      os::drain_event_fd(bell_.get());
+    } else if (const auto found = served_.find(events[i].data.u64); found != served_.end()) {
+      activate(found->second);
+    }
+  }
+}
+
+void ServiceThread::run() noexcept {
+  mutex_.lock();
+  for (;;) sleep_until(serve_due());
+}
+
+}  // namespace lwmq::channel

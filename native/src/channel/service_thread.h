@@ -1,0 +1,80 @@
+// A thread that does for many channels what must go on while their applications do something else.
+//
+// There are two in a process, each started when the first channel needs it: one attends (accepts, ships what
+// waits for room, retires lost peers), the other connects, because an attempt may wait for a handshake that
+// the first has to answer. Both sleep without any wake-up while no channel has asked for something.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "base/status.h"
+#include "os/unique_fd.h"
+
+namespace lwmq::channel {
+
+inline constexpr std::int64_t kNever = INT64_MAX;
+
+// Something that a service thread calls.
+class Served {
+ public:
+  // Does what there is to do. Returns when it wants to be called again (os::now_ns), or kNever: only when
+  // asked. `alone`: nobody else waits for the thread, so a short wait in here holds up no one.
+  virtual std::int64_t serve(std::int64_t now_ns, bool alone) noexcept = 0;
+
+ protected:
+  ~Served() = default;
+
+ private:
+  friend class ServiceThread;
+  std::uint64_t id_ = 0;                // written by add
+  std::atomic<bool> requested_{false};  // set by request, cleared by the thread before it serves
+};
+
+class ServiceThread {
+ public:
+  static ServiceThread& attending() noexcept;
+  static ServiceThread& connecting() noexcept;
+
+  // Starts the thread if it does not run yet. LWMQ_E_SYSTEM.
+  Status add(Served* served) noexcept;
+  // Also calls `served` whenever `fd` becomes readable; until unwatch, which must come before the fd is
+  // closed.
+  Status watch(Served* served, int fd) noexcept;
+  void unwatch(int fd) noexcept;
+  // Afterwards the thread calls `served` no more. Waits while it is in there; not from the thread itself.
+  void remove(Served* served) noexcept;
+  // Calls `served` soon. Any thread; one system call when it was not asked already.
+  void request(Served* served) noexcept;
+
+ private:
+  struct Active {
+    Served* served;
+    std::int64_t deadline;
+  };
+
+  explicit ServiceThread(const char* name) noexcept : name_(name) {}
+  Status start() noexcept;
+  void run() noexcept;
+  std::int64_t serve_due() noexcept;
+  void activate(Served* served) noexcept;
+  void sleep_until(std::int64_t deadline) noexcept;
+
+  const char* name_;
+  std::mutex mutex_;  // guards everything below
+  std::condition_variable idle_;
+  bool started_ = false;
+  os::UniqueFd epoll_;
+  os::UniqueFd bell_;
+  std::uint64_t next_id_ = 1;
+  std::map<std::uint64_t, Served*> served_;
+  std::vector<Served*> requests_;
+  std::vector<Active> active_;
+  Served* serving_ = nullptr;
+};
+
+}  // namespace lwmq::channel
