@@ -22,12 +22,10 @@ inline constexpr std::int64_t kNever = INT64_MAX;
 // Something that a service thread calls.
 class Served {
  public:
+  virtual ~Served() = default;
   // Does what there is to do. Returns when it wants to be called again (os::now_ns), or kNever: only when
   // asked. `alone`: nobody else waits for the thread, so a short wait in here holds up no one.
   virtual std::int64_t serve(std::int64_t now_ns, bool alone) noexcept = 0;
-
- protected:
-  ~Served() = default;
 
  private:
   friend class ServiceThread;
