@@ -4,5 +4,5 @@ option(LWMQ_WERROR "treat warnings as errors" ON)
 add_library(lwmq_warnings INTERFACE)
 target_compile_options(lwmq_warnings INTERFACE
   -Wall -Wextra -Wshadow -Wcast-align -Wundef -Wvla -Wformat=2 -Wimplicit-fallthrough -Wpointer-arith
-  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual -Wextra-semi>
+  $<$<COMPILE_LANGUAGE:CXX>: -Woverloaded-virtual -Wextra-semi>
   $<$<BOOL:${LWMQ_WERROR}>:-Werror>)
