@@ -51,8 +51,8 @@ class Listener {
   os::UniqueFd socket_;
   std::deque<Pending> pending_;   // connected, hello not yet said; oldest first
   std::deque<Transport*> ready_;  // through the handshake, not yet accepted
-  os::UniqueFd ready_event_;      // readable while a client of this process has put something there: its own look at
-                                  // the door has taken the news from whoever polls it
+  os::UniqueFd ready_event_;  // readable while a client of this process has put something there: its own look
+                              // at the door has taken the news from whoever polls it
 };
 
 // One attempt to connect; see lwmq_tli.h.

@@ -112,14 +112,18 @@ Status Transport::ship(lwmq_tli_buffer* buffer) noexcept {
 }
 
 Status Transport::land(lwmq_tli_extent* out_extent) noexcept {
-  const bool connected = state() == LWMQ_TLI_CONNECTED;  // before the look
   if (os::forked() || broken_.load(std::memory_order_relaxed)) return over();
-  const Status status = receiver_.land(out_extent);
+  Status status = receiver_.land(out_extent);
+  if (status == LWMQ_E_EMPTY) {
+    if (state() == LWMQ_TLI_CONNECTED) return LWMQ_E_EMPTY;
+    status =
+        receiver_.land(out_extent);  // behind the look at the state: what came before the end is seen now
+    if (status == LWMQ_E_EMPTY) return over();
+  }
   if (status == LWMQ_OK) {
     ++landed_;
     return LWMQ_OK;
   }
-  if (status == LWMQ_E_EMPTY) return connected ? LWMQ_E_EMPTY : over();
   broken_.store(true, std::memory_order_relaxed);
   end(LWMQ_TLI_LOST);
   add_context(parts_.address.c_str());
