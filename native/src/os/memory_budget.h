@@ -1,9 +1,10 @@
 // How much memory we may still take: asked before every segment, because shared memory that does not fit ends
 // in the OOM killer, not in an error.
 //
-// Two limits. The *room* is what the machine has available and what each cgroup above us still allows, less
-// what our own segments may yet touch. The *budget* is what this process may hold in windows
-// (lwmq_set_window_memory).
+// Two limits. The *room* is what the machine has available now and what each cgroup above us still allows.
+// The *budget* is what this process may hold in windows (lwmq_set_window_memory), touched or not: memory that
+// a window has not touched yet is missing in the room, so it is the budget that keeps many windows together
+// within bounds.
 #pragma once
 
 #include <cstdint>

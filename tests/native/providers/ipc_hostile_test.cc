@@ -45,6 +45,11 @@ class RawClient {
   }
   void say_hello(int side_fd = -1) { send(&hello_, sizeof hello_, side_fd); }
 
+  void show_window(const ipc::WindowNotice& notice, int fd) {
+    const int fds[] = {fd, ipc::own_page_fd()};
+    EXPECT_EQ(os::send_message(socket_.get(), &notice, sizeof notice, fds, 2), LWMQ_OK) << last_error();
+  }
+
   // The listener's answer: its refusal as "STATUS text", "hello", or "closed".
   std::string answer(lwmq_tli_listener* listener) {
     lwmq_tli_transport* transport = nullptr;
@@ -216,6 +221,22 @@ TEST_F(IpcHostile, ControlMessageOfNonsenseEndsTheConversation) {
   const std::uint8_t id[16] = {};
   EXPECT_EQ(ipc().window_find(client.accepted(), id, 5000, &window), LWMQ_E_PEER_LOST);
   EXPECT_EQ(ipc().state(client.accepted()), LWMQ_TLI_LOST);
+  ipc().close(client.accepted());
+}
+
+TEST_F(IpcHostile, UnsealedWindowEndsTheConversation) {
+  RawClient client(address_);
+  client.say_hello();
+  ASSERT_EQ(client.answer(listener_), "hello");
+  const os::UniqueFd fd(memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(fd.get(), 4096), 0);
+  ipc::WindowNotice notice{};
+  notice.head = {ipc::kMagic, kProtocolVersion, ipc::kWindowNotice};
+  notice.bytes = 4096;
+  std::memcpy(notice.owner, os::identity().instance, sizeof notice.owner);
+  client.show_window(notice, fd.get());
+  lwmq_tli_window* window = nullptr;
+  EXPECT_EQ(ipc().window_find(client.accepted(), notice.id, 5000, &window), LWMQ_E_PEER_LOST);
   ipc().close(client.accepted());
 }
 

@@ -1,8 +1,12 @@
 // links: base os stats tli providers
 // ipc between the two ends of a conversation: addresses, meeting, buffers, waiting. Death and windows have
 // files of their own; what every provider must do is in tests/native/conformance.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 #include <thread>
@@ -262,6 +266,79 @@ TEST(IpcWaiting, NoWakeUpIsLostInManyTurns) {
     if (i % 1000 == 0) usleep(100);  // let the other end fall asleep now and then
   }
   echo.join();
+}
+
+// From here on every system call but write and exit kills the process.
+void forbid_system_calls() {
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 2, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog program{static_cast<unsigned short>(std::size(code)), code};
+  ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+  ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+constexpr int kAwakeTurns = 20'000;
+
+void send_awake(lwmq_tli_transport* transport, int number) {
+  lwmq_tli_buffer buffer{};
+  while (ipc().acquire(transport, &buffer) == LWMQ_E_FULL) {
+  }
+  std::memcpy(buffer.next, &number, sizeof number);
+  ASSERT_EQ(ipc().show(transport, &buffer, sizeof number, 0), LWMQ_OK);
+  ipc().ship(transport, &buffer);
+}
+
+int receive_awake(lwmq_tli_transport* transport) {
+  lwmq_tli_extent extent{};
+  Status status = LWMQ_OK;
+  while ((status = ipc().land(transport, &extent)) == LWMQ_E_EMPTY) {
+  }
+  if (status != LWMQ_OK) return -1;
+  int number = 0;
+  std::memcpy(&number, extent.data, sizeof number);
+  ipc().release(transport, &extent);
+  return number;
+}
+
+LWMQ_CHILD_ROLE(EchoesWithoutSystemCalls) {
+  lwmq_tli_listener* listener = listen(Child::argument());
+  Child::report("listening");
+  lwmq_tli_transport* transport = accept(listener);
+  send_awake(transport, receive_awake(transport));  // what is set up at first use
+  forbid_system_calls();
+  for (int i = 0; i < kAwakeTurns; ++i) send_awake(transport, receive_awake(transport));
+  Child::report("done");
+  while (receive_awake(transport) >= 0) {
+  }
+}
+
+LWMQ_CHILD_ROLE(AsksWithoutSystemCalls) {
+  lwmq_tli_transport* transport = connect(Child::argument());
+  send_awake(transport, 1);
+  ASSERT_EQ(receive_awake(transport), 1);
+  forbid_system_calls();
+  for (int i = 0; i < kAwakeTurns; ++i) {
+    send_awake(transport, i);
+    ASSERT_EQ(receive_awake(transport), i);
+  }
+  Child::report("done");
+  for (;;) {
+  }
+}
+
+// rows: L02
+TEST(IpcWaiting, NoSystemCallIsMadeWhileBothSidesAreAwake) {
+  const std::string address = fresh_address();
+  Child echo("EchoesWithoutSystemCalls", address);
+  ASSERT_EQ(echo.line(), "listening");
+  Child asker("AsksWithoutSystemCalls", address);
+  EXPECT_EQ(asker.line(), "done");
+  EXPECT_EQ(echo.line(), "done");
 }
 
 TEST(IpcListenerFd, IsReadableWhenAClientComesAndWhenAnArmedTransportHasSomething) {

@@ -3,6 +3,7 @@
 // since.
 #include <csetjmp>
 #include <csignal>
+#include <thread>
 
 #include "child.h"
 #include "ipc_fixture.h"
@@ -121,6 +122,24 @@ TEST(IpcWindow, ThatNobodyShowedIsWaitedForAndThenNotFound) {
   lwmq_tli_window* window = nullptr;
   EXPECT_EQ(ipc().window_find(pair.server, reinterpret_cast<const std::uint8_t*>(id.data()), 30, &window),
             LWMQ_E_TIMED_OUT);
+}
+
+TEST(IpcWindow, HundredsShownAheadWaitInTheSocketUntilTheyAreLookedFor) {
+  constexpr int kWindows = 300;
+  Pair pair;
+  std::vector<lwmq_tli_window*> windows;
+  for (int i = 0; i < kWindows; ++i) windows.push_back(create_window(4096));
+  std::thread exporter([&] {
+    for (auto* window : windows) EXPECT_EQ(ipc().window_export(pair.client, window), LWMQ_OK) << last_error();
+  });
+  for (auto* window : windows) {
+    lwmq_tli_window* found = nullptr;
+    ASSERT_EQ(find(pair.server, id_of(window), &found), LWMQ_OK) << last_error();
+    EXPECT_EQ(found, window);
+    ipc().window_release(found);
+  }
+  exporter.join();
+  for (auto* window : windows) ipc().window_release(window);
 }
 
 TEST(IpcWindow, CountsAgainstTheBudgetOfTheProcess) {

@@ -7,8 +7,8 @@
 //   closed   the closing side stores `closed` in its header (release), rings, closes its life line
 //            -> the other side loads it (acquire): everything that was shown before is seen by the next land
 //
-// State is asked for *before* a look for extents and believed only if that look found none: what a peer
-// showed before it closed or died is always landed first.
+// An end is believed only if a look for extents *behind* the look at the state finds none: what a peer showed
+// before it closed or died is always landed first.
 #pragma once
 
 #include <atomic>

@@ -67,6 +67,8 @@ bool Window::try_keep() noexcept {
 }
 
 void Window::release() noexcept {
+  if (os::forked())
+    return;  // a copy of the parent's handle; the table's lock may be held by a thread that is not here
   if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   {
     const std::lock_guard lock(table().mutex);
