@@ -1,0 +1,42 @@
+// The providers that the conformance suites run over: one line each, at the end.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <ostream>
+#include <string>
+
+namespace lwmq::conformance {
+
+struct Subject {
+  const char* name;
+  // The address of a place that no other test uses, in this process or another.
+  std::string (*fresh_address)();
+  // One that the provider claims and must refuse.
+  const char* malformed;
+};
+
+inline void PrintTo(const Subject& subject, std::ostream* out) { *out << subject.name; }
+
+inline std::string fresh_name() {
+  static std::atomic<unsigned> count{0};
+  return "conformance-" + std::to_string(getpid()) + "-" + std::to_string(count++);
+}
+
+inline std::string name_of(const testing::TestParamInfo<Subject>& info) { return info.param.name; }
+
+inline const Subject kLoop{"loop", [] { return "loop://" + fresh_name(); }, "loop://"};
+inline const Subject kIpc{"ipc", [] { return "ipc://" + fresh_name(); }, "ipc://"};
+inline const Subject kStubDatagram{"stub_datagram", [] { return "stub://" + fresh_name(); }, "stub://"};
+
+}  // namespace lwmq::conformance
+
+#define LWMQ_OVER_ALL_PROVIDERS(Suite)                                                     \
+  INSTANTIATE_TEST_SUITE_P(Loop, Suite, testing::Values(lwmq::conformance::kLoop),         \
+                           lwmq::conformance::name_of);                                    \
+  INSTANTIATE_TEST_SUITE_P(Ipc, Suite, testing::Values(lwmq::conformance::kIpc),           \
+                           lwmq::conformance::name_of);                                    \
+  INSTANTIATE_TEST_SUITE_P(Stub, Suite, testing::Values(lwmq::conformance::kStubDatagram), \
+                           lwmq::conformance::name_of)

@@ -1,0 +1,139 @@
+// Two ends of one transport, met in one process: what most tests of a provider begin with.
+// The provider's service runs (run_service) before its first use.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/status.h"
+#include "lwmq/lwmq_tli.h"
+#include "tli/registry.h"
+
+namespace lwmq::conformance {
+
+inline const lwmq_tli_provider& provider_of(const std::string& address) {
+  const lwmq_tli_provider* provider = nullptr;
+  if (tli::find(address.c_str(), &provider) != LWMQ_OK) {
+    ADD_FAILURE() << last_error();
+    std::abort();
+  }
+  return *provider;
+}
+
+// Deaths and the like are witnessed on a thread that somebody above the provider runs. It never ends.
+inline void run_service(const lwmq_tli_provider& provider) {
+  static std::vector<const lwmq_tli_provider*> running;
+  if (provider.service == nullptr) return;
+  for (const auto* known : running) {
+    if (known == &provider) return;
+  }
+  running.push_back(&provider);
+  std::thread([&provider] {
+    static const volatile std::uint32_t kNeverStop = 0;
+    provider.service(&kNeverStop);
+  }).detach();
+}
+
+inline lwmq_tli_options options_of(std::uint32_t buffers, std::uint64_t buffer_bytes,
+                                   std::uint32_t purpose = LWMQ_TLI_FOR_RAW) {
+  lwmq_tli_options options{};
+  options.size = sizeof options;
+  options.buffers_send = buffers;
+  options.buffer_bytes = buffer_bytes;
+  options.purpose = purpose;
+  return options;
+}
+
+// Waits for a condition, with a limit.
+template <typename Condition>
+bool eventually(Condition&& condition, std::chrono::milliseconds limit = std::chrono::seconds(10)) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return true;
+}
+
+// `listener` has accepted `served`, which `client` has connected to.
+struct Pair {
+  const lwmq_tli_provider& tli;
+  std::string address;
+  lwmq_tli_listener* listener = nullptr;
+  lwmq_tli_transport* served = nullptr;
+  lwmq_tli_transport* client = nullptr;
+
+  Pair(const std::string& at, const lwmq_tli_options& options) : tli(provider_of(at)), address(at) {
+    EXPECT_EQ(tli.listen(address.c_str(), &options, &listener), LWMQ_OK) << last_error();
+    meet(options, &served, &client);
+  }
+  Pair(const std::string& at, std::uint32_t buffers, std::uint64_t buffer_bytes)
+      : Pair(at, options_of(buffers, buffer_bytes)) {}
+  Pair(const Pair&) = delete;
+  Pair& operator=(const Pair&) = delete;
+  ~Pair() {
+    close(&client);
+    close(&served);
+    if (listener != nullptr) tli.listener_close(listener);
+  }
+
+  // A handshake may need both sides at once.
+  void meet(const lwmq_tli_options& options, lwmq_tli_transport** out_served,
+            lwmq_tli_transport** out_client) {
+    Status connected = LWMQ_E_EMPTY;
+    std::string text;
+    std::thread connecting([&] {
+      connected = tli.connect(address.c_str(), &options, 5000, out_client);
+      text = last_error();
+    });
+    EXPECT_TRUE(eventually([&] { return tli.accept(listener, out_served) == LWMQ_OK; }));
+    connecting.join();
+    EXPECT_EQ(connected, LWMQ_OK) << text;
+  }
+
+  void close(lwmq_tli_transport** transport) const {
+    if (*transport != nullptr) tli.close(*transport);
+    *transport = nullptr;
+  }
+
+  // The next extent, waited for.
+  Status land(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) const {
+    for (int i = 0; i < 100; ++i) {
+      const Status status = tli.land(transport, out_extent);
+      if (status != LWMQ_E_EMPTY) return status;
+      tli.wait(transport, LWMQ_TLI_WAIT_EXTENT, 100);
+    }
+    return LWMQ_E_TIMED_OUT;
+  }
+
+  // Lands, copies and releases; "" with a failure where nothing came.
+  std::string land_text(lwmq_tli_transport* transport) const {
+    lwmq_tli_extent extent{};
+    const Status status = land(transport, &extent);
+    if (status != LWMQ_OK) return std::string("<") + status_name(status) + ">";
+    std::string text(reinterpret_cast<const char*>(extent.data), extent.bytes);
+    tli.release(transport, &extent);
+    return text;
+  }
+
+  // One buffer with one extent.
+  Status send(lwmq_tli_transport* transport, const std::string& text, std::uint32_t kind = 0) const {
+    lwmq_tli_buffer buffer{};
+    const Status status = tli.acquire(transport, &buffer);
+    return status != LWMQ_OK ? status : fill(transport, &buffer, text, kind);
+  }
+  Status fill(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer, const std::string& text,
+              std::uint32_t kind = 0) const {
+    std::memcpy(buffer->next, text.data(), text.size());
+    const Status status = tli.show(transport, buffer, text.size(), kind);
+    const Status shipped = tli.ship(transport, buffer);
+    return status != LWMQ_OK ? status : shipped;
+  }
+};
+
+}  // namespace lwmq::conformance

@@ -1,0 +1,503 @@
+// links: base os stats queue tli providers
+//
+// What the table of lwmq_tli.h promises, over every provider. Nothing of the queueing layer is linked here:
+// neither messages nor channels.
+#include <poll.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "base/limits.h"
+#include "conformance/providers.h"
+#include "conformance/transport_pair.h"
+
+namespace lwmq::conformance {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Transport : public testing::TestWithParam<Subject> {
+ protected:
+  void SetUp() override { run_service(provider_of(address_)); }
+
+  std::string address_ = GetParam().fresh_address();
+
+  static lwmq_limits limits_of(const std::string& address) {
+    lwmq_limits limits{};
+    limits.size = sizeof limits;
+    EXPECT_EQ(provider_of(address).limits(address.c_str(), &limits), LWMQ_OK) << last_error();
+    return limits;
+  }
+};
+
+// ---- Addresses and limits
+
+// rows: L12 L13
+TEST_P(Transport, IsClaimedByItsProviderAlone) {
+  int claims = 0;
+  for (std::uint32_t i = 0; const auto* provider = tli::provider_at(i); ++i)
+    claims += provider->claim(address_.c_str());
+  EXPECT_EQ(claims, 1);
+}
+
+// rows: L13
+TEST_P(Transport, RefusesAMalformedAddressWithATextOfTheProviders) {
+  lwmq_limits limits{};
+  limits.size = sizeof limits;
+  EXPECT_EQ(provider_of(address_).limits(GetParam().malformed, &limits), LWMQ_E_ADDRESS);
+  EXPECT_NE(std::string(last_error()).find(GetParam().malformed), std::string::npos) << last_error();
+}
+
+// rows: L13
+TEST_P(Transport, TakesAnyBytesBehindTheSchemeWithoutHarm) {
+  const std::string scheme = address_.substr(0, address_.find("://") + 3);
+  std::mt19937 random(20260);  // the seed of what follows
+  for (int i = 0; i < 2000; ++i) {
+    std::string address = scheme;
+    const std::size_t length = random() % 200;
+    for (std::size_t k = 0; k < length; ++k) address += static_cast<char>(1 + random() % 255);
+    lwmq_limits limits{};
+    limits.size = sizeof limits;
+    const Status status = provider_of(address_).limits(address.c_str(), &limits);
+    EXPECT_TRUE(status == LWMQ_OK || status == LWMQ_E_ADDRESS) << address;
+  }
+}
+
+// rows: L11 S11
+TEST_P(Transport, SaysTruthfullyWhatItCanDo) {
+  const lwmq_limits limits = limits_of(address_);
+  constexpr std::uint32_t kBoth = LWMQ_CAN_SEND | LWMQ_CAN_RECEIVE;
+  EXPECT_EQ(limits.capabilities & kBoth, kBoth);
+  const auto& tli = provider_of(address_);
+  EXPECT_EQ((limits.capabilities & LWMQ_CAN_SHARE_WINDOW) != 0, tli.window_create != nullptr);
+  EXPECT_GE(limits.buffers_max, 2u);
+  EXPECT_GE(limits.buffer_bytes_max, kBufferBytesMin);
+}
+
+// rows: L11
+TEST_P(Transport, RefusesMoreThanItsLimits) {
+  const lwmq_limits limits = limits_of(address_);
+  const auto& tli = provider_of(address_);
+  lwmq_tli_listener* listener = nullptr;
+  auto options = options_of(static_cast<std::uint32_t>(limits.buffers_max) + 1, 512);
+  EXPECT_EQ(tli.listen(address_.c_str(), &options, &listener), LWMQ_E_INVALID);
+  options = options_of(2, limits.buffer_bytes_max + 1);
+  EXPECT_EQ(tli.listen(address_.c_str(), &options, &listener), LWMQ_E_INVALID);
+  EXPECT_NE(std::string(last_error()).find(std::to_string(limits.buffer_bytes_max)), std::string::npos)
+      << last_error();
+}
+
+// ---- Meeting
+
+TEST_P(Transport, FindsNobodyWhereNobodyListens) {
+  const auto options = options_of(2, 512);
+  lwmq_tli_transport* transport = nullptr;
+  EXPECT_EQ(provider_of(address_).connect(address_.c_str(), &options, 100, &transport), LWMQ_E_EMPTY);
+}
+
+TEST_P(Transport, IsServedByOneListenerAtATime) {
+  const auto& tli = provider_of(address_);
+  const auto options = options_of(2, 512);
+  lwmq_tli_listener* first = nullptr;
+  lwmq_tli_listener* second = nullptr;
+  ASSERT_EQ(tli.listen(address_.c_str(), &options, &first), LWMQ_OK) << last_error();
+  EXPECT_EQ(tli.listen(address_.c_str(), &options, &second), LWMQ_E_ADDRESS);
+  tli.listener_close(first);
+  ASSERT_EQ(tli.listen(address_.c_str(), &options, &second), LWMQ_OK) << last_error();
+  tli.listener_close(second);
+}
+
+TEST_P(Transport, SaysWhoThePeerIs) {
+  const Pair pair(address_, 3, 512);
+  lwmq_tli_peer peer{};
+  pair.tli.peer(pair.client, &peer);
+  EXPECT_EQ(peer.pid, static_cast<std::uint32_t>(getpid()));
+  EXPECT_EQ(peer.buffers, 3u);
+  EXPECT_EQ(peer.buffer_bytes, 512u);
+}
+
+// rows: S13
+TEST_P(Transport, RefusesAPeerThatIsThereForSomethingElse) {
+  const auto& tli = provider_of(address_);
+  const auto messages = options_of(2, 512, LWMQ_TLI_FOR_MESSAGES);
+  const auto raw = options_of(2, 512, LWMQ_TLI_FOR_RAW);
+  lwmq_tli_listener* listener = nullptr;
+  ASSERT_EQ(tli.listen(address_.c_str(), &messages, &listener), LWMQ_OK) << last_error();
+  Status connected = LWMQ_OK;
+  std::atomic<bool> over{false};
+  std::thread connecting([&] {
+    lwmq_tli_transport* transport = nullptr;
+    connected = tli.connect(address_.c_str(), &raw, 2000, &transport);
+    over = true;
+  });
+  EXPECT_TRUE(eventually([&] {
+    lwmq_tli_transport* transport = nullptr;
+    EXPECT_NE(tli.accept(listener, &transport), LWMQ_OK);
+    return over.load();
+  }));
+  connecting.join();
+  EXPECT_EQ(connected, LWMQ_E_VERSION);
+  tli.listener_close(listener);
+}
+
+TEST_P(Transport, MakesTheListenersDescriptorReadableWhenSomebodyCame) {
+  const auto& tli = provider_of(address_);
+  const auto options = options_of(2, 512);
+  lwmq_tli_listener* listener = nullptr;
+  ASSERT_EQ(tli.listen(address_.c_str(), &options, &listener), LWMQ_OK) << last_error();
+  lwmq_tli_transport* served = nullptr;
+  lwmq_tli_transport* client = nullptr;
+  std::thread connecting([&] { tli.connect(address_.c_str(), &options, 5000, &client); });
+  pollfd descriptor{tli.listener_fd(listener), POLLIN, 0};
+  const auto end = std::chrono::steady_clock::now() + 10s;
+  while (served == nullptr && std::chrono::steady_clock::now() < end) {
+    ASSERT_EQ(poll(&descriptor, 1, 5000), 1);
+    tli.accept(listener, &served);
+  }
+  connecting.join();
+  ASSERT_NE(served, nullptr);
+  ASSERT_NE(client, nullptr);
+  EXPECT_EQ(tli.state(client), LWMQ_TLI_CONNECTED);
+  tli.close(client);
+  tli.close(served);
+  tli.listener_close(listener);
+}
+
+// ---- Moving bytes
+
+TEST_P(Transport, BringsExtentsWholeAndInOrderWithTheirKinds) {
+  const Pair pair(address_, 4, 512);
+  lwmq_tli_buffer buffer{};
+  ASSERT_EQ(pair.tli.acquire(pair.client, &buffer), LWMQ_OK);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.next) % 64, 0u);
+  const std::string texts[] = {"a", "", "three", std::string(100, 'x')};
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    std::memcpy(buffer.next, texts[i].data(), texts[i].size());
+    ASSERT_EQ(pair.tli.show(pair.client, &buffer, texts[i].size(), i * 21), LWMQ_OK);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.next) % 8, 0u);
+    lwmq_tli_extent extent{};
+    ASSERT_EQ(pair.land(pair.served, &extent), LWMQ_OK);
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(extent.data), extent.bytes), texts[i]);
+    EXPECT_EQ(extent.kind, i * 21);
+    pair.tli.release(pair.served, &extent);
+  }
+  EXPECT_EQ(pair.tli.ship(pair.client, &buffer), LWMQ_OK);
+  lwmq_tli_extent extent{};
+  EXPECT_EQ(pair.tli.land(pair.served, &extent), LWMQ_E_EMPTY);
+}
+
+TEST_P(Transport, HoldsAnExtentOfExactlyABufferAndNotOneByteMore) {
+  const Pair pair(address_, 2, 1024);
+  lwmq_tli_buffer buffer{};
+  ASSERT_EQ(pair.tli.acquire(pair.client, &buffer), LWMQ_OK);
+  ASSERT_GE(buffer.room, 1024u);
+  EXPECT_EQ(pair.tli.show(pair.client, &buffer, buffer.room + 1, 0), LWMQ_E_TOO_BIG);
+  ASSERT_EQ(pair.fill(pair.client, &buffer, std::string(1024, 'q')), LWMQ_OK);
+  EXPECT_EQ(pair.land_text(pair.served), std::string(1024, 'q'));
+}
+
+TEST_P(Transport, RefusesAKindThatDoesNotExist) {
+  const Pair pair(address_, 2, 512);
+  lwmq_tli_buffer buffer{};
+  ASSERT_EQ(pair.tli.acquire(pair.client, &buffer), LWMQ_OK);
+  EXPECT_EQ(pair.tli.show(pair.client, &buffer, 1, LWMQ_TLI_KIND_MAX + 1), LWMQ_E_TOO_BIG);
+  pair.tli.abandon(pair.client, &buffer);
+}
+
+// rows: L29
+TEST_P(Transport, ClubsManyExtentsInOneBuffer) {
+  const Pair pair(address_, 1, 1024);
+  lwmq_tli_buffer buffer{};
+  ASSERT_EQ(pair.tli.acquire(pair.client, &buffer), LWMQ_OK);
+  int shown = 0;
+  while (buffer.room >= 8) {
+    std::memcpy(buffer.next, &shown, sizeof shown);
+    ASSERT_EQ(pair.tli.show(pair.client, &buffer, sizeof shown, 0), LWMQ_OK);
+    ++shown;
+  }
+  EXPECT_GE(shown, 32);
+  ASSERT_EQ(pair.tli.ship(pair.client, &buffer), LWMQ_OK);
+  for (int i = 0; i < shown; ++i) {
+    const std::string text = pair.land_text(pair.served);
+    ASSERT_EQ(text.size(), sizeof i);
+    EXPECT_EQ(std::memcmp(text.data(), &i, sizeof i), 0);
+  }
+}
+
+// rows: L16 L18 L19
+TEST_P(Transport, LendsAsManyBuffersAsWereAskedForWithoutWaiting) {
+  const Pair pair(address_, 5, 512);
+  lwmq_tli_buffer buffers[6] = {};
+  EXPECT_EQ(pair.tli.free_buffers(pair.client), 5u);
+  for (int i = 0; i < 5; ++i) ASSERT_EQ(pair.tli.acquire(pair.client, &buffers[i]), LWMQ_OK);
+  EXPECT_EQ(pair.tli.acquire(pair.client, &buffers[5]), LWMQ_E_FULL);
+  EXPECT_EQ(pair.tli.free_buffers(pair.client), 0u);
+  for (int i = 0; i < 5; ++i) pair.tli.abandon(pair.client, &buffers[i]);
+  EXPECT_EQ(pair.tli.free_buffers(pair.client), 5u);
+}
+
+// rows: L16
+TEST_P(Transport, FreesABufferWhenAllItsExtentsWereReleasedInAnyOrder) {
+  const Pair pair(address_, 2, 512);
+  lwmq_tli_buffer buffer{};
+  ASSERT_EQ(pair.tli.acquire(pair.client, &buffer), LWMQ_OK);
+  for (int i = 0; i < 3; ++i) {
+    buffer.next[0] = static_cast<std::uint8_t>(i);
+    ASSERT_EQ(pair.tli.show(pair.client, &buffer, 1, 0), LWMQ_OK);
+  }
+  ASSERT_EQ(pair.tli.ship(pair.client, &buffer), LWMQ_OK);
+  lwmq_tli_extent extents[3] = {};
+  for (auto& extent : extents) ASSERT_EQ(pair.land(pair.served, &extent), LWMQ_OK);
+  lwmq_tli_extent none{};
+  EXPECT_EQ(pair.tli.land(pair.served, &none), LWMQ_E_EMPTY);
+  EXPECT_EQ(pair.tli.unread_extents(pair.client), 3u);
+  for (const int i : {2, 0}) pair.tli.release(pair.served, &extents[i]);
+  EXPECT_EQ(pair.tli.free_buffers(pair.client), 1u);
+  EXPECT_EQ(extents[1].data[0], 1) << "an extent stays as it is until it is released";
+  std::thread([&] { pair.tli.release(pair.served, &extents[1]); }).join();
+  EXPECT_TRUE(eventually([&] { return pair.tli.free_buffers(pair.client) == 2; }));
+  EXPECT_EQ(pair.tli.unread_extents(pair.client), 0u);
+}
+
+TEST_P(Transport, GoesOnForManyTimesItsBuffers) {
+  const Pair pair(address_, 3, 512);
+  std::thread sending([&] {
+    for (int i = 0; i < 3000; ++i) {
+      while (pair.send(pair.client, std::to_string(i)) == LWMQ_E_FULL) {
+        pair.tli.wait(pair.client, LWMQ_TLI_WAIT_ROOM, 1000);
+      }
+    }
+  });
+  for (int i = 0; i < 3000; ++i) ASSERT_EQ(pair.land_text(pair.served), std::to_string(i));
+  sending.join();
+}
+
+// rows: L20
+TEST_P(Transport, Holds512BuffersInBothDirectionsInOrder) {
+  const Pair pair(address_, 512, 512);
+  for (int i = 0; i < 512; ++i) {
+    ASSERT_EQ(pair.send(pair.client, "there " + std::to_string(i)), LWMQ_OK) << i;
+    ASSERT_EQ(pair.send(pair.served, "back " + std::to_string(i)), LWMQ_OK) << i;
+  }
+  EXPECT_EQ(pair.send(pair.client, "one too many"), LWMQ_E_FULL);
+  for (int i = 0; i < 512; ++i) {
+    EXPECT_EQ(pair.land_text(pair.served), "there " + std::to_string(i));
+    EXPECT_EQ(pair.land_text(pair.client), "back " + std::to_string(i));
+  }
+  lwmq_tli_extent none{};
+  EXPECT_EQ(pair.tli.land(pair.served, &none),
+            LWMQ_E_EMPTY);  // a receiver sees the end of a buffer when it looks again
+  EXPECT_TRUE(eventually([&] { return pair.tli.free_buffers(pair.client) == 512; }));
+}
+
+// rows: L26 L27
+TEST_P(Transport, StandsAloneBesideOthersToTheSamePeer) {
+  if ((limits_of(address_).capabilities & LWMQ_CAN_MULTICAST) != 0)
+    GTEST_SKIP() << "a second peer joins the group";
+  Pair first(address_, 2, 512);
+  lwmq_tli_transport* served = nullptr;
+  lwmq_tli_transport* client = nullptr;
+  first.meet(options_of(2, 512), &served, &client);
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(first.send(first.client, "stopped"), LWMQ_OK);
+  ASSERT_EQ(first.send(first.client, "stopped"), LWMQ_E_FULL);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(first.send(client, std::to_string(i)), LWMQ_OK);
+    ASSERT_EQ(first.land_text(served), std::to_string(i));
+    ASSERT_TRUE(eventually([&] { return first.tli.free_buffers(client) > 0; }));
+  }
+  first.close(&client);
+  first.close(&served);
+  EXPECT_EQ(first.land_text(first.served), "stopped");
+}
+
+// ---- Waiting
+
+// rows: L17
+TEST_P(Transport, WaitsNoLongerThanAsked) {
+  const Pair pair(address_, 1, 512);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(pair.tli.wait(pair.served, LWMQ_TLI_WAIT_EXTENT, 50), LWMQ_E_TIMED_OUT);
+  const auto took = std::chrono::steady_clock::now() - begin;
+  EXPECT_GE(took, 45ms);
+  EXPECT_LT(took, 2s);
+  EXPECT_EQ(pair.tli.wait(pair.served, LWMQ_TLI_WAIT_EXTENT, 0), LWMQ_E_TIMED_OUT);
+  EXPECT_EQ(pair.tli.wait(pair.client, LWMQ_TLI_WAIT_ROOM, 0), LWMQ_OK) << "there is room";
+}
+
+TEST_P(Transport, WakesWhoWaitsForAnExtent) {
+  const Pair pair(address_, 2, 512);
+  std::string got;
+  std::thread receiving([&] { got = pair.land_text(pair.served); });
+  std::this_thread::sleep_for(20ms);  // it sleeps by now, most times: both cases must work
+  ASSERT_EQ(pair.send(pair.client, "wake up"), LWMQ_OK);
+  receiving.join();
+  EXPECT_EQ(got, "wake up");
+}
+
+TEST_P(Transport, WakesWhoWaitsForRoom) {
+  const Pair pair(address_, 1, 512);
+  ASSERT_EQ(pair.send(pair.client, "first"), LWMQ_OK);
+  Status second = LWMQ_E_FULL;
+  std::thread sending([&] {
+    for (int i = 0; i < 50 && second == LWMQ_E_FULL; ++i) {
+      pair.tli.wait(pair.client, LWMQ_TLI_WAIT_ROOM, 1000);
+      second = pair.send(pair.client, "second");
+    }
+  });
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(pair.land_text(pair.served), "first");
+  EXPECT_EQ(pair.land_text(pair.served), "second");
+  sending.join();
+  EXPECT_EQ(second, LWMQ_OK);
+}
+
+TEST_P(Transport, WakesWhoWaitsWhenThePeerCloses) {
+  Pair pair(address_, 1, 512);
+  std::string got;
+  std::thread receiving([&] { got = pair.land_text(pair.served); });
+  std::this_thread::sleep_for(20ms);
+  pair.close(&pair.client);
+  receiving.join();
+  EXPECT_EQ(got, "<LWMQ_E_CLOSED>");
+}
+
+TEST_P(Transport, RingsTheListenersDescriptorForAnArmedTransport) {
+  const Pair pair(address_, 2, 512);
+  lwmq_tli_transport* none = nullptr;
+  EXPECT_EQ(pair.tli.accept(pair.listener, &none), LWMQ_E_EMPTY);  // drains what the meeting has left
+  ASSERT_EQ(pair.tli.arm(pair.served), 0);
+  ASSERT_EQ(pair.send(pair.client, "news"), LWMQ_OK);
+  pollfd descriptor{pair.tli.listener_fd(pair.listener), POLLIN, 0};
+  EXPECT_EQ(poll(&descriptor, 1, 5000), 1);
+  pair.tli.disarm(pair.served);
+  EXPECT_EQ(pair.land_text(pair.served), "news");
+  ASSERT_EQ(pair.send(pair.client, "more"), LWMQ_OK);
+  EXPECT_TRUE(eventually([&] { return pair.tli.wait(pair.served, LWMQ_TLI_WAIT_EXTENT, 100) == LWMQ_OK; }));
+  EXPECT_EQ(pair.tli.arm(pair.served), 1) << "something is there already";
+  pair.tli.disarm(pair.served);
+}
+
+// ---- Ends
+
+TEST_P(Transport, DeliversWhatWasShownBeforeAnOrderlyClose) {
+  Pair pair(address_, 4, 512);
+  ASSERT_EQ(pair.send(pair.client, "last"), LWMQ_OK);
+  ASSERT_EQ(pair.send(pair.client, "words"), LWMQ_OK);
+  pair.close(&pair.client);
+  EXPECT_EQ(pair.land_text(pair.served), "last");
+  EXPECT_EQ(pair.land_text(pair.served), "words");
+  EXPECT_EQ(pair.land_text(pair.served), "<LWMQ_E_CLOSED>");
+  EXPECT_EQ(pair.tli.state(pair.served), LWMQ_TLI_CLOSED);
+  lwmq_tli_buffer buffer{};
+  EXPECT_EQ(pair.tli.acquire(pair.served, &buffer), LWMQ_E_CLOSED);
+}
+
+TEST_P(Transport, KeepsWhatWasLandedReadableAfterBothEndsHaveClosed) {
+  Pair pair(address_, 2, 512);
+  ASSERT_EQ(pair.send(pair.client, "still here"), LWMQ_OK);
+  lwmq_tli_extent extent{};
+  lwmq_tli_transport* served = pair.served;
+  ASSERT_EQ(pair.land(served, &extent), LWMQ_OK);
+  pair.close(&pair.client);
+  pair.close(&pair.served);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(extent.data), extent.bytes), "still here");
+  pair.tli.release(served, &extent);
+}
+
+TEST_P(Transport, CountsWhatThePeerHasNotReadWhenItCloses) {
+  Pair pair(address_, 4, 512);
+  for (const char* text : {"read", "not", "read any more"}) ASSERT_EQ(pair.send(pair.client, text), LWMQ_OK);
+  EXPECT_EQ(pair.land_text(pair.served), "read");
+  lwmq_tli_extent extent{};
+  ASSERT_EQ(pair.land(pair.served, &extent), LWMQ_OK);  // leaves the first buffer for good
+  EXPECT_TRUE(eventually([&] {
+    pair.tli.free_buffers(pair.client);
+    return pair.tli.unread_extents(pair.client) == 2;
+  }));
+  lwmq_tli_transport* served = pair.served;
+  pair.close(&pair.served);
+  EXPECT_TRUE(eventually([&] { return pair.tli.state(pair.client) == LWMQ_TLI_CLOSED; }));
+  EXPECT_EQ(pair.tli.unread_extents(pair.client), 2u);
+  pair.tli.release(served, &extent);
+}
+
+// ---- Windows
+
+// rows: L01
+TEST_P(Transport, ShowsAWindowToThePeerWithoutACopy) {
+  const Pair pair(address_, 2, 512);
+  if (pair.tli.window_create == nullptr) GTEST_SKIP() << "this provider has no windows";
+  lwmq_tli_window* window = nullptr;
+  ASSERT_EQ(pair.tli.window_create(1 << 20, &window), LWMQ_OK) << last_error();
+  lwmq_tli_window_info info{};
+  pair.tli.window_info(window, &info);
+  EXPECT_EQ(info.owned, 1u);
+  EXPECT_GE(info.bytes, std::uint64_t{1} << 20);
+  ASSERT_EQ(pair.tli.window_export(pair.client, window), LWMQ_OK) << last_error();
+  lwmq_tli_window* seen = nullptr;
+  ASSERT_EQ(pair.tli.window_find(pair.served, info.id, 5000, &seen), LWMQ_OK) << last_error();
+  lwmq_tli_window_info seen_info{};
+  pair.tli.window_info(seen, &seen_info);
+  std::memcpy(info.base + 4096, "written after it was shown", 27);
+  EXPECT_STREQ(reinterpret_cast<const char*>(seen_info.base + 4096), "written after it was shown");
+  EXPECT_EQ(pair.tli.window_owner_alive(seen), 1);
+  pair.tli.window_release(seen);
+  pair.tli.window_release(window);
+}
+
+TEST_P(Transport, MovesABufferOfManyMegabytesWhereItsLimitAllows) {
+  constexpr std::uint64_t kBytes = 48 << 20;
+  if (limits_of(address_).buffer_bytes_max < kBytes) GTEST_SKIP() << "the largest unit is smaller";
+  const Pair pair(address_, 1, kBytes);
+  lwmq_tli_buffer buffer{};
+  ASSERT_EQ(pair.tli.acquire(pair.client, &buffer), LWMQ_OK);
+  for (std::uint64_t i = 0; i < kBytes; i += 4096) buffer.next[i] = static_cast<std::uint8_t>(i / 4096);
+  ASSERT_EQ(pair.tli.show(pair.client, &buffer, kBytes, 3), LWMQ_OK);
+  ASSERT_EQ(pair.tli.ship(pair.client, &buffer), LWMQ_OK);
+  lwmq_tli_extent extent{};
+  ASSERT_EQ(pair.land(pair.served, &extent), LWMQ_OK);
+  ASSERT_EQ(extent.bytes, kBytes);
+  for (std::uint64_t i = 0; i < kBytes; i += 4096) {
+    ASSERT_EQ(extent.data[i], static_cast<std::uint8_t>(i / 4096)) << i;
+  }
+  pair.tli.release(pair.served, &extent);
+}
+
+LWMQ_OVER_ALL_PROVIDERS(Transport);
+
+// ---- The registry
+
+// rows: L07 L08 L09
+TEST(Registry, ListsEveryProviderThatIsLinkedAndTheOneThatThisTestAdds) {
+  std::set<std::string> names;
+  for (std::uint32_t i = 0; const auto* provider = tli::provider_at(i); ++i) names.insert(provider->name);
+  for (const char* name : {"loop", "ipc", "stub"}) EXPECT_TRUE(names.contains(name)) << name;
+}
+
+// rows: L12
+TEST(Registry, NamesWhatThereIsWhenNobodyClaimsAScheme) {
+  const lwmq_tli_provider* provider = nullptr;
+  EXPECT_EQ(tli::find("carrier-pigeon://coop", &provider), LWMQ_E_ADDRESS);
+  const std::string text = last_error();
+  for (const char* name : {"carrier-pigeon://coop", "loop", "stub"}) {
+    EXPECT_NE(text.find(name), std::string::npos) << text;
+  }
+}
+
+// rows: L11
+TEST(StubDatagram, ReachesEveryMemberOfTheGroupWithOneSend) {  // it has no service to run
+  Pair pair(kStubDatagram.fresh_address(), 4, 512);
+  const auto options = options_of(4, 512);
+  lwmq_tli_transport* second = nullptr;
+  ASSERT_EQ(pair.tli.connect(pair.address.c_str(), &options, 100, &second), LWMQ_OK);
+  ASSERT_EQ(pair.send(pair.served, "to all"), LWMQ_OK);
+  EXPECT_EQ(pair.land_text(pair.client), "to all");
+  EXPECT_EQ(pair.tli.unread_extents(pair.served), 1u);
+  EXPECT_EQ(pair.land_text(second), "to all");
+  EXPECT_EQ(pair.tli.unread_extents(pair.served), 0u);
+  pair.close(&second);
+}
+
+}  // namespace
+}  // namespace lwmq::conformance
