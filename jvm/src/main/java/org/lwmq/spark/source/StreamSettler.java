@@ -5,8 +5,16 @@ import java.util.Set;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.IntStream;
+import org.lwmq.core.Batch;
+import org.lwmq.core.Deadline;
 import org.lwmq.core.Endpoints;
 import org.lwmq.core.LwmqException;
+import org.lwmq.core.Range;
+import org.lwmq.core.Reader;
+import org.lwmq.core.ReaderOptions;
+import org.lwmq.core.Role;
+import org.lwmq.core.Status;
 import org.lwmq.core.StreamState;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -19,6 +27,7 @@ import org.slf4j.LoggerFactory;
 final class StreamSettler implements LwmqSettlement.Settler {
   private static final Logger LOG = LoggerFactory.getLogger(StreamSettler.class);
   private static final int SETTLE_MS = 2000;
+  private static final int END_MS = 50;
   private static final int IDLE_S = 10;
   private static final int CLOSE_S = 5;
 
@@ -54,11 +63,38 @@ final class StreamSettler implements LwmqSettlement.Settler {
     Endpoints.closeAll();
   }
 
+  /**
+   * Reads the end of a stream of which everything else was read. Tasks of a finished stream ask for certain batches and
+   * never come to its end, but a producer that closes waits until somebody has.
+   */
+  private static void hearEnd(String uri, String name) {
+    StreamState state = StreamState.look(uri, SETTLE_MS);
+    boolean isRead = state.partitions().stream().allMatch(p -> p.unackedSeq() == p.nextSeq());
+    if (state.state() != StreamState.State.ENDED || !isRead) {
+      return;
+    }
+    List<Range> onlyTheEnd =
+        IntStream.range(0, state.partitions().size()).mapToObj(i -> new Range(i, Range.LATEST, Range.END)).toList();
+    ReaderOptions options =
+        new ReaderOptions(Role.CLIENT, true, false, 0, 0, name, state.generation(), onlyTheEnd);
+    try (Reader reader = Reader.open(uri, options, Deadline.after(SETTLE_MS));
+        Batch none = reader.next(Deadline.after(END_MS))) {
+      LOG.debug("lwmq: heard the end of {}: {}", uri, none == null);
+    } catch (LwmqException e) {
+      if (e.status() != Status.TIMED_OUT) { // somebody else has heard it before
+        throw e;
+      }
+    }
+  }
+
   private static void settle(String uri, String reader, boolean succeeded) {
     try {
       StreamState.settle(uri, reader, succeeded, SETTLE_MS);
+      if (succeeded) {
+        hearEnd(uri, reader);
+      }
     } catch (LwmqException e) {
-      LOG.info("lwmq: {} was not told that {} has ended: {}", uri, reader, e.getMessage());
+      LOG.warn("lwmq: {} was not told that {} has ended: {}", uri, reader, e.getMessage());
     }
   }
 }
