@@ -1,0 +1,269 @@
+"""DataFrames written to streams: what arrives, when it is visible, and what is refused."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import lwmq_spark as lwmq
+from lwmq_spark.arrow import Endpoint
+from tests.spark.streams import Consumer, Gate, fail_first, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def kept(ipc: str) -> Iterator[str]:
+    """An address that is served apart from those who write and read there."""
+    with Endpoint(ipc, linger=0):
+        yield ipc
+
+
+@pytest.mark.row("P14")
+def test_a_consumer_gets_rows_while_the_job_still_runs(spark: SparkSession, ipc: str, tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
+    consumer = Consumer(ipc)
+    frame = spark.range(0, 400, 1, 4).mapInArrow(gate.hold(3), "id long")
+    job = threading.Thread(target=write, args=(frame, ipc))
+    job.start()
+    consumer.wait_for_rows(300)  # those of the tasks that have ended
+    assert job.is_alive()
+    gate.open()
+    job.join(60)
+    assert consumer.column("id") == list(range(400))
+
+
+def test_a_consumer_may_come_after_the_job(spark: SparkSession, ipc: str) -> None:
+    write(spark.range(0, 1000, 1, 3), ipc)
+    assert Consumer(ipc).column("id") == list(range(1000))
+
+
+@pytest.mark.row("P14")
+@pytest.mark.parametrize("delivery", ["task", "job"])
+def test_rows_of_failed_attempts_are_never_visible(spark: SparkSession, ipc: str, delivery: str) -> None:
+    consumer = Consumer(ipc)
+    # 600 kB per task: batches were published before the attempt fails
+    frame = spark.range(0, 4000, 1, 4).selectExpr("id", "repeat('x', 600) text")
+    frame = frame.mapInArrow(fail_first(2), "id long, text string")
+    write(frame, ipc, delivery=delivery)
+    assert consumer.column("id") == list(range(4000))
+
+
+@pytest.mark.row("P14")
+def test_with_delivery_job_nothing_is_visible_before_the_job_commits(
+    spark: SparkSession, kept: str, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path)
+    consumer = Consumer(kept)
+    other = Consumer(kept, name="other")
+    frame = spark.range(0, 400, 1, 4).mapInArrow(gate.hold(3), "id long")
+    job = threading.Thread(target=write, args=(frame, kept), kwargs={"delivery": "job", "readers": "2"})
+    job.start()
+    with pytest.raises(lwmq.TimeoutError), lwmq.open_reader(kept, timeout=1.5, name="hasty") as reader:
+        next(reader)
+    assert (consumer.rows, other.rows) == (0, 0)
+    gate.open()
+    job.join(60)
+    assert consumer.column("id") == list(range(400))
+    assert other.column("id") == list(range(400))
+
+
+def test_with_delivery_live_rows_are_visible_while_their_task_runs(
+    spark: SparkSession, ipc: str, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path)
+    consumer = Consumer(ipc)
+    frame = spark.range(0, 20_000, 1, 1).selectExpr("id", "repeat('x', 100) text")
+    frame = frame.mapInArrow(gate.hold(0), "id long, text string")
+    job = threading.Thread(target=write, args=(frame, ipc), kwargs={"delivery": "live"})
+    job.start()
+    consumer.wait_for_rows(1000)
+    assert job.is_alive()
+    gate.open()
+    job.join(60)
+    assert consumer.column("id") == list(range(20_000))
+
+
+def test_a_job_that_failed_unseen_is_nothing_to_the_reader(spark: SparkSession, kept: str) -> None:
+    consumer = Consumer(kept)
+    frame = spark.range(0, 100, 1, 2).mapInArrow(fail_first(99), "id long")
+    with pytest.raises(Exception, match="told to fail"):
+        write(frame, kept, delivery="job")
+    write(spark.range(1000, 1010, 1, 2), kept, delivery="job")
+    assert consumer.column("id") == list(range(1000, 1010))
+
+
+def test_a_job_that_failed_after_rows_were_visible_is_an_error_behind_them(
+    spark: SparkSession, kept: str, tmp_path: Path
+) -> None:
+    consumer = Consumer(kept)
+
+    def fail_last(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        yield from batches
+        if TaskContext.get().partitionId() == 3:
+            raise RuntimeError("the last one was told to fail")
+
+    with pytest.raises(Exception, match="told to fail"):
+        write(spark.range(0, 400, 1, 4).mapInArrow(fail_last, "id long"), kept)
+    with pytest.raises(lwmq.AbortedError):
+        consumer.table()
+    assert consumer.rows % 100 == 0  # tasks that had committed, whole
+
+
+@pytest.mark.row("P31")
+def test_every_type_of_spark_comes_back_as_it_went_out(spark: SparkSession, kept: str) -> None:
+    frame = spark.sql(
+        """
+        select i % 2 = 0 boolean, cast(i as tinyint) tinyint, cast(i as smallint) smallint, cast(i as int) int,
+          i bigint, cast(i / 3 as float) float, i / 3 double, cast(i as decimal(9, 2)) d9,
+          cast(i * 1.5 as decimal(18, 4)) d18, cast(i as decimal(38, 18)) * -1 d38,
+          repeat('wört ', cast(i % 20 as int)) string, cast(cast(i as string) as binary) binary,
+          cast('abc' as char(5)) ch, cast('abc' as varchar(5)) vc,
+          date_add(date'1969-12-30', cast(i as int)) date, timestamp_micros(i * 1234567) ts,
+          cast(timestamp_micros(i * 1234567) as timestamp_ntz) ntz, time'01:02:03.456' time,
+          make_dt_interval(0, 0, 0, cast(i as decimal(18, 6))) ds, make_ym_interval(0, cast(i as int)) ym,
+          cast(null as void) nothing, if(i % 3 = 0, null, i) maybe,
+          array(i, null, i + 1) a, array(array('x', null), null, array()) aa,
+          map('k', i, 'l', null) m, named_struct('x', i, 'y', named_struct('z', cast(i as string))) st,
+          array(map(i, array(named_struct('p', true)))) deep, parse_json('{"a": [1, "x"]}') v
+        from (select id i from range(0, 500, 1, 3))
+        """
+    )
+    write(frame, kept)
+    back = spark.read.format("lwmq").load(kept)
+    assert back.schema == frame.schema
+
+    def shown(data: Any) -> list[Any]:
+        columns = [
+            f"cast({field.name} as string) {field.name}" if field.name in ("v", "ym") else field.name
+            for field in data.schema
+        ]
+        return data.selectExpr(*columns).orderBy("bigint").collect()
+
+    assert shown(back) == shown(frame)
+
+
+def test_values_arrive_outside_spark_as_arrow_has_them(spark: SparkSession, ipc: str) -> None:
+    consumer = Consumer(ipc)
+    write(spark.sql("select 1 i, 'text' s, cast(-1.25 as decimal(9, 2)) d, array(1, null) a, null n"), ipc)
+    table = consumer.table()
+    assert table.to_pylist() == [{"i": 1, "s": "text", "d": Decimal("-1.25"), "a": [1, None], "n": None}]
+    assert [field.nullable for field in table.schema] == [True] * 5
+
+
+def test_an_empty_dataframe_gives_an_empty_stream_with_its_schema(spark: SparkSession, ipc: str) -> None:
+    consumer = Consumer(ipc)
+    write(spark.range(10).where("id > 99").selectExpr("id", "cast(id as string) text"), ipc)
+    table = consumer.table()
+    assert table.num_rows == 0
+    assert table.schema.names == ["id", "text"]
+
+
+@pytest.mark.parametrize("mode", ["overwrite", "ignore", "errorifexists"])
+def test_a_save_mode_other_than_append_is_refused_with_append_named(
+    spark: SparkSession, ipc: str, mode: str
+) -> None:
+    with pytest.raises(Exception, match="(?i)append"):
+        spark.range(3).write.format("lwmq").mode(mode).save(ipc)
+
+
+def test_a_dataframe_that_does_not_fit_is_refused_with_the_field_and_both_types(
+    spark: SparkSession, kept: str
+) -> None:
+    write(spark.range(5), kept)
+    with pytest.raises(
+        Exception, match=r"LWMQ_SCHEMA.*field id is Int\(64, true\) there and Utf8 \(STRING\)"
+    ):
+        write(spark.range(5).selectExpr("cast(id as string) id"), kept)
+    with pytest.raises(Exception, match=r"LWMQ_SCHEMA.*it has no field more BIGINT"):
+        write(spark.range(5).selectExpr("id", "id more"), kept)
+    with pytest.raises(Exception, match=r"LWMQ_SCHEMA.*the DataFrame has no field id|field 0 is id"):
+        write(spark.range(5).selectExpr("id other"), kept)
+
+
+def test_a_null_is_refused_where_the_stream_takes_none(spark: SparkSession, kept: str) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    with lwmq.open_writer(kept, schema, role="client", linger=30):
+        write(spark.range(0, 5, 1, 1).selectExpr("if(id < 9, id, null) id"), kept)
+        with pytest.raises(Exception, match=r"LWMQ_SCHEMA.*1 nulls in id"):
+            write(spark.range(0, 5, 1, 1).selectExpr("if(id < 4, id, null) id"), kept)
+        consumer = Consumer(kept)
+    assert consumer.rows >= 5
+
+
+def test_task_i_appends_to_partition_i_mod_p(spark: SparkSession, kept: str) -> None:
+    write(spark.range(0, 70, 1, 7), kept, partitions="3")
+    for partition in range(3):
+        expected = [row for task in range(partition, 7, 3) for row in range(10 * task, 10 * task + 10)]
+        assert Consumer(kept, partitions=[partition], name="same").column("id") == expected
+
+
+def test_a_job_many_times_larger_than_its_window_waits_for_its_reader(spark: SparkSession, ipc: str) -> None:
+    consumer = Consumer(ipc)
+    frame = spark.range(0, 400_000, 1, 2).selectExpr("id", "repeat('x', 100) text")
+    write(frame, ipc, delivery="live", bufferBytes="256KiB", buffers="4")  # 43 MB through 1 MiB
+    table = consumer.table()
+    assert sorted(table["id"].to_pylist()) == list(range(400_000))
+    assert max(batch.nbytes for batch in table.to_batches()) <= 256 << 10
+
+
+def test_a_row_larger_than_a_buffer_gets_a_larger_one(spark: SparkSession, ipc: str) -> None:
+    consumer = Consumer(ipc)
+    write(spark.sql("select id, repeat('x', 3000000) t from range(0, 4, 1, 1)"), ipc, bufferBytes="1MiB")
+    assert [len(text) for text in consumer.table()["t"].to_pylist()] == [3_000_000] * 4
+
+
+@pytest.mark.row("P13")
+def test_the_sql_tab_shows_rows_batches_bytes_copies_and_waiting(spark: SparkSession, ipc: str) -> None:
+    consumer = Consumer(ipc)
+    write(spark.range(0, 100_000, 1, 2), ipc, columnarWrite="false")
+    consumer.table()
+    shown = _metrics_of_last_write(spark)
+    assert shown["rows written to the stream"] == "100,000"
+    assert int(shown["record batches written"]) >= 2
+    assert int(shown["bytes written"].replace(",", "")) >= 800_000
+    assert {"bytes copied while writing", "time waited for readers (ms)"} <= shown.keys()
+
+
+def test_a_columnar_plan_is_written_in_columns(spark: SparkSession, kept: str, ipc: str) -> None:
+    source = f"{kept}-source"
+    with Endpoint(source, linger=0):
+        rows = spark.range(0, 50_000, 1, 4).selectExpr("id", "id * 0.5D half", "concat('t', id) text")
+        write(rows, source)
+        write(rows, source, delivery="job")
+        frame = spark.read.format("lwmq").load(source)
+        write(frame, kept, retain="all")
+        assert "ColumnBatches" in _plan_of_last_write(spark)
+        write(frame, kept, columnarWrite="false")
+        assert "ColumnBatches" not in _plan_of_last_write(spark)
+
+
+def _last_execution(spark: SparkSession) -> Any:
+    store = spark._jsparkSession.sharedState().statusStore()
+    executions = store.executionsList()
+    return store, executions.apply(executions.size() - 1)
+
+
+def _plan_of_last_write(spark: SparkSession) -> str:
+    return str(_last_execution(spark)[1].physicalPlanDescription())
+
+
+def _metrics_of_last_write(spark: SparkSession) -> dict[str, str]:
+    store, execution = _last_execution(spark)
+    values = store.executionMetrics(execution.executionId())
+    found = {}
+    for i in range(execution.metrics().size()):
+        metric = execution.metrics().apply(i)
+        value = values.get(metric.accumulatorId())
+        if value.isDefined():
+            found[metric.name()] = value.get()
+    return found
