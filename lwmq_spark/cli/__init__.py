@@ -11,7 +11,7 @@ import typer
 
 from lwmq_spark.cli import demo, doctor, info, perf, recv, send, tail
 from lwmq_spark.cli._output import exit_code_of, report_failure
-from lwmq_spark.errors import LwmqError
+from lwmq_spark.errors import LwmqError, error_of
 
 app = typer.Typer(
     name="lwmq",
@@ -49,5 +49,9 @@ def main(arguments: list[str] | None = None) -> int:
         if hasattr(failure, "show") and hasattr(failure, "exit_code"):
             failure.show()
             return int(failure.exit_code)
-        raise
+        ours = error_of(failure)  # inside one of Spark's
+        if ours is None:
+            raise
+        report_failure(ours, as_json="--json" in arguments)
+        return exit_code_of(ours)
     return result if isinstance(result, int) else 0

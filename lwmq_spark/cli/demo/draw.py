@@ -7,13 +7,17 @@ from typing import Any
 
 from lwmq_spark.cli._output import console
 
+_STEPS = (0, 10, 20, 40)  # minutes from which the next shade is meant
+_SHADES = " ░▒▓█"
+_COLOURS = ("green", "green", "yellow", "dark_orange", "red")
+
 
 def draw(delays: Any, plot: Path, *, quiet: bool) -> None:
     """Draws the delays per carrier and hour; only the PNG when `quiet`."""
     _heat_map(delays, plot)
     if not quiet:
         console.print(_table(delays))
-        _bars(delays)
+        console.print(_cells(delays))
 
 
 def _table(delays: Any) -> Any:
@@ -36,17 +40,34 @@ def _mean(rows: Any) -> float:
     return float((known["departure_delay"] * known["flights"]).sum() / flights) if flights else 0.0
 
 
-def _bars(delays: Any) -> None:
-    import plotext
+def _cells(delays: Any) -> Any:
+    """The plot for a terminal: a cell per airline and hour, the darker the later."""
+    from rich.table import Table
+    from rich.text import Text
 
-    by_hour = [(int(hour), _mean(rows)) for hour, rows in delays.groupby("hour")]
-    plotext.simple_bar(
-        [f"{hour:02d}:00" for hour, _ in by_hour],
-        [round(mean, 1) for _, mean in by_hour],
-        width=min(console.width, 78),
-        title="mean departure delay by hour (minutes)",
-    )
-    plotext.show()
+    hours = sorted(delays["hour"].unique())
+    table = Table(title="mean departure delay by hour", box=None, padding=0, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    for hour in hours:
+        table.add_column(f"{int(hour):02d}", width=2)
+    for airline, rows in sorted(delays.groupby("airline"), key=lambda pair: -_mean(pair[1])):
+        known = {
+            row.hour: row.departure_delay
+            for row in rows.itertuples()
+            if row.departure_delay == row.departure_delay
+        }
+        cells = [Text(_SHADES[0] * 2) if hour not in known else _shade(known[hour]) for hour in hours]
+        table.add_row(f"{airline} ", *cells)
+    legend = "  ".join(f"{shade * 2} from {low} min" for low, shade in zip(_STEPS, _SHADES[1:], strict=True))
+    table.caption = legend
+    return table
+
+
+def _shade(minutes: float) -> Any:
+    from rich.text import Text
+
+    step = sum(minutes >= low for low in _STEPS)
+    return Text(_SHADES[step] * 2, style=_COLOURS[step])
 
 
 def _heat_map(delays: Any, plot: Path) -> None:

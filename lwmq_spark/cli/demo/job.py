@@ -9,12 +9,16 @@ from lwmq_spark.cli.demo import data
 KEYS = ["origin", "year", "month", "day", "hour"]
 
 
-def delays(spark: Any, flights: Any) -> Any:
+def dimensions(spark: Any) -> tuple[Any, Any]:
+    """Airlines and weather as DataFrames, made once."""
+    airlines = spark.createDataFrame(data.airlines().to_pandas()).withColumnRenamed("name", "airline")
+    return airlines, spark.createDataFrame(data.weather().to_pandas())
+
+
+def delays(flights: Any, airlines: Any, weather: Any) -> Any:
     """The Spark job: joins airlines and weather, then aggregates."""
     from pyspark.sql import functions as F
 
-    airlines = spark.createDataFrame(data.airlines().to_pandas()).withColumnRenamed("name", "airline")
-    weather = spark.createDataFrame(data.weather().to_pandas())
     return (
         flights.join(F.broadcast(airlines), "carrier")
         .join(F.broadcast(weather), KEYS)

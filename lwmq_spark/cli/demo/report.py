@@ -22,7 +22,7 @@ def show(figures: dict[str, Any]) -> None:
         gigabytes_per_second = rate(leg["bytes"], leg["seconds"]) / 1e9
         console.print(
             f"[bold]{title}[/bold]  {leg['rows']:,} rows, {human(leg['bytes'], 'B')} "
-            f"in {leg['seconds']:.3f} s: {rows_per_second}, {gigabytes_per_second:.4f} GB/s; "
+            f"in {leg['seconds']:.3f} s: {rows_per_second}, {gigabytes_per_second:.3g} GB/s; "
             f"payload bytes copied by the reader: {leg['bytes_copied']}"
         )
     read = figures["read"]
