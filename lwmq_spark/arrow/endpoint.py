@@ -7,6 +7,7 @@ wants a stream to outlive both.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -160,7 +161,11 @@ class Endpoint:
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close() if kind is None else self.close(linger=0)
+        if kind is None:
+            self.close()
+            return
+        with suppress(errors.LwmqError):  # what was not read is nothing beside the exception under way
+            self.close(linger=0)
 
     def __repr__(self) -> str:
         return f"<Endpoint {self._address} {'closed' if self.closed else 'open'}>"

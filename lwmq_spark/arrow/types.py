@@ -153,6 +153,8 @@ def _only_width(mine: pa.DataType, theirs: pa.DataType) -> bool:
     """Whether the types differ, and only in how offsets are stored, or in being dictionary-encoded."""
     if mine.equals(theirs):
         return False
+    if pa.types.is_null(mine):
+        return True  # pandas knows no type where all values are missing
     if any(mine in family and theirs in family for family in _WIDTHS):
         return True
     if pa.types.is_dictionary(mine) and not pa.types.is_dictionary(theirs):
