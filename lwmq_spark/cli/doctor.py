@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -106,20 +107,24 @@ def _memory() -> Finding:
 
 
 def _transfer() -> Finding:
-    """A batch through shared memory, from a writer to a reader of this process."""
+    """A table through shared memory, from a writer to a reader of this process."""
     import pyarrow as pa
 
     import lwmq_spark as lwmq
 
     address = f"ipc://lwmq-doctor-{os.getpid()}"
-    batch = pa.record_batch({"n": pa.array(range(1000), pa.int64())})
-    with lwmq.open_writer(address, batch.schema, linger=5.0) as writer:
-        writer.write(batch)
+    table = pa.table({"n": pa.array(range(1000), pa.int64())})
+
+    def read() -> bool:
         with lwmq.open_reader(address, timeout=5.0) as reader:
-            received = next(iter(reader))
-            same = received.equals(batch)
-            del received
-    if not same:
+            return bool(reader.read_all().equals(table))
+
+    with ThreadPoolExecutor(1) as reading:
+        with lwmq.open_writer(address, table.schema, linger=5.0) as writer:
+            same = reading.submit(read)
+            writer.write(table)
+        arrived = same.result()
+    if not arrived:
         return Finding(
             "shared memory", "fail", "a batch did not come back as it went", "report this as a bug"
         )
