@@ -40,7 +40,7 @@ def compare(ours: pa.Schema, stream: pa.Schema, where: str) -> None:
     for index, (mine, theirs) in enumerate(zip(ours, stream, strict=False)):
         if mine.name != theirs.name:
             raise SchemaError(f"field {index} is {mine.name!r}, but {theirs.name!r} in the stream {where}")
-        if not same_type(mine.type, theirs.type):
+        if not _same_field(mine, theirs):
             raise SchemaError(f"field {mine.name!r} is {mine.type}, but {theirs.type} in the stream {where}")
     if len(ours) != len(stream):
         longer, whose = (
@@ -67,7 +67,17 @@ def same_type(mine: pa.DataType, theirs: pa.DataType) -> bool:
             return False
     named = pa.types.is_struct(mine) or pa.types.is_union(mine)
     pairs = [(mine.field(i), theirs.field(i)) for i in range(mine.num_fields)]
-    return all((not named or a.name == b.name) and same_type(a.type, b.type) for a, b in pairs)
+    return all((not named or a.name == b.name) and _same_field(a, b) for a, b in pairs)
+
+
+def _same_field(mine: pa.Field, theirs: pa.Field) -> bool:
+    """Equal types, also where one side is an extension type that is not registered and came back as its
+    storage.
+    """
+    if isinstance(mine.type, pa.BaseExtensionType) and not isinstance(theirs.type, pa.BaseExtensionType):
+        named = (theirs.metadata or {}).get(b"ARROW:extension:name", b"").decode()
+        return named == mine.type.extension_name and same_type(mine.type.storage_type, theirs.type)
+    return same_type(mine.type, theirs.type)
 
 
 def batches_of(data: Any, schema: pa.Schema, where: str) -> Iterator[pa.RecordBatch]:
@@ -127,6 +137,8 @@ def _retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if isinstance(kind, pa.BaseExtensionType):
         storage = array.storage if isinstance(array, pa.ExtensionArray) else array
         return pa.ExtensionArray.from_storage(kind, _retyped(storage, kind.storage_type))
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
     return array if array.type.equals(kind) else array.cast(kind)
 
 

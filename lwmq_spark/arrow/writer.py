@@ -406,18 +406,17 @@ class StreamWriter:
     def abort(self, reason: str = "") -> None:
         """Give up: what is not committed is dropped, and readers get AbortedError with `reason`.
 
-        Never waits.
+        Never waits. Towards an endpoint that is gone there is nothing left to give up; twice is once.
         """
         if not self._handle.begin_close():
             return
+        text = reason.encode("utf-8", "replace").replace(b"\0", b" ")
         with self._handle.turn:
             try:
-                check(
-                    lib.lwmq_writer_abort(
-                        self._handle.pointer, reason.encode("utf-8", "replace").replace(b"\0", b" ")
-                    )
-                )
+                status = lib.lwmq_writer_abort(self._handle.pointer, text)
                 self._aborted = True
+                if status not in (lib.LWMQ_E_PEER_LOST, lib.LWMQ_E_CLOSED):
+                    check(status)
             finally:
                 self._handle.destroy()
 
@@ -511,12 +510,11 @@ class StreamWriter:
 
 def _compacted(batch: pa.RecordBatch) -> pa.RecordBatch:
     """`batch` with the bytes of its text and binary views limited to what the views show."""
-    widths: dict[pa.DataType, pa.DataType] = {
-        pa.string_view(): pa.large_string(),
-        pa.binary_view(): pa.large_binary(),
-    }
-    arrays = [
-        column.cast(widths[column.type]).cast(column.type) if column.type in widths else column
-        for column in batch.columns
-    ]
+    arrays = []
+    for column in batch.columns:
+        if pa.types.is_string_view(column.type):
+            column = column.cast(pa.large_string()).cast(column.type)
+        elif pa.types.is_binary_view(column.type):
+            column = column.cast(pa.large_binary()).cast(column.type)
+        arrays.append(column)
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)

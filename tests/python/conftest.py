@@ -30,7 +30,7 @@ def address(request: pytest.FixtureRequest) -> str:
 
 
 class Child:
-    """A Python process that runs a piece of code. `line()` reads what it prints, `tell()` writes to its input."""
+    """A Python process that runs a piece of code: `line()` reads what it prints, `tell()` writes to it."""
 
     def __init__(self, code: str, *arguments: str) -> None:
         prelude = "import sys, os, signal, time\nimport lwmq_spark as lwmq\n"

@@ -32,7 +32,7 @@ def test_every_error_is_an_lwmq_error_and_a_timeout_also_the_builtin_one() -> No
 def test_error_of_finds_each_class_by_its_token(cls: type[lwmq.LwmqError]) -> None:
     snake = "".join("_" + c if c.isupper() else c.upper() for c in cls.__name__.removesuffix("Error"))
     assert cls.token == "LWMQ" + snake
-    text = f"Job aborted due to stage failure: org.apache.spark.SparkException: {cls.token}: 7 of ipc://x\n\tat a.B"
+    text = f"Job aborted due to stage failure: SparkException: {cls.token}: 7 of ipc://x\n\tat a.B"
     found = lwmq.error_of(RuntimeError(text))
     assert type(found) is cls
     assert str(found) == "7 of ipc://x"
@@ -73,7 +73,7 @@ def test_error_of_reads_captured_exceptions_causes_and_java_throwables() -> None
 
 
 def test_error_of_reads_the_traceback_of_a_python_worker() -> None:
-    text = 'PythonException: Traceback\n  File "x.py"\nlwmq_spark.errors.SchemaError: field \'a\' is int32\n'
+    text = "PythonException: Traceback\n  File \"x.py\"\nlwmq_spark.errors.SchemaError: field 'a' is int32\n"
     found = lwmq.error_of(RuntimeError(text))
     assert type(found) is lwmq.SchemaError
     assert str(found) == "field 'a' is int32"

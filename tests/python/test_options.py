@@ -43,7 +43,10 @@ def test_what_follows_the_scheme_is_left_to_the_provider() -> None:
 @pytest.mark.parametrize(
     ("address", "says"),
     [
-        ("ipc://a?bufers=3", "'bufers' of 'ipc://a?bufers=3' is unknown; allowed are buffer_bytes, buffers, "),
+        (
+            "ipc://a?bufers=3",
+            "'bufers' of 'ipc://a?bufers=3' is unknown; allowed are buffer_bytes, buffers, ",
+        ),
         ("ipc://a?buffers", "has no value"),
         ("ipc://a?buffers=3&buffers=4", "twice"),
         ("ipc://a?buffer_bytes=4XB", "'4XB' is not a size: write 512, 64KiB"),
@@ -67,7 +70,15 @@ def test_an_address_that_is_no_text_is_a_type_error() -> None:
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("512", 512), ("64KiB", 65536), ("4MiB", 4 << 20), ("1GiB", 1 << 30), ("64KB", 64000), ("1.5 MiB", 3 << 19), (7, 7)],
+    [
+        ("512", 512),
+        ("64KiB", 65536),
+        ("4MiB", 4 << 20),
+        ("1GiB", 1 << 30),
+        ("64KB", 64000),
+        ("1.5 MiB", 3 << 19),
+        (7, 7),
+    ],
 )
 def test_sizes(text: object, size: int) -> None:
     assert parse_size(text) == size
@@ -75,7 +86,7 @@ def test_sizes(text: object, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "MiB", "-3", "4 MiBs", "0.3B", -1, True, 2.5, None])
 def test_refuses_what_is_no_size(text: object) -> None:
-    with pytest.raises(ValueError, match="size|whole number of bytes"):
+    with pytest.raises(ValueError, match=r"size|whole number of bytes"):
         parse_size(text)
 
 
@@ -154,7 +165,7 @@ def test_a_wrong_setting_says_where_it_stands(monkeypatch: pytest.MonkeyPatch, t
     with pytest.raises(lwmq.LwmqError, match=r"\[stream\] buffer_bytes: 'many' is not a size"):
         resolve(address, "stream", "timeout", None, None)
     conf.write_text("[stream\n")
-    with pytest.raises(lwmq.LwmqError, match="lwmq.toml"):
+    with pytest.raises(lwmq.LwmqError, match=r"lwmq\.toml"):
         resolve(address, "stream", "timeout", None, None)
 
 

@@ -143,7 +143,7 @@ def test_nulls_in_a_field_that_has_none_are_a_schema_error(address: str) -> None
     reading = Reading(address)
     with lwmq.open_writer(address, schema) as writer:
         writer.write(pa.record_batch({"n": [1, 2]}))
-        with pytest.raises(lwmq.SchemaError, match="'n' has 1 nulls, but is not nullable"):
+        with pytest.raises(lwmq.SchemaError, match=r"'n' has 1 nulls, but is not nullable"):
             writer.write(pa.record_batch({"n": [1, None]}))
     assert sum(batch.num_rows for batch in reading.join().batches) == 2
 
@@ -179,7 +179,9 @@ def test_a_row_larger_than_a_buffer_passes_and_one_larger_than_the_window_is_an_
     reading = Reading(address)
     with lwmq.open_writer(address, schema, buffer_bytes=4096, window_bytes="1MiB") as writer:
         writer.write(pa.record_batch({"s": ["x" * 100_000]}))
-        with pytest.raises(lwmq.MessageTooBigError, match=r"one row of 2000\d\d\d bytes .* window of 1048576 bytes"):
+        with pytest.raises(
+            lwmq.MessageTooBigError, match=r"one row of 2000\d\d\d bytes .* window of 1048576 bytes"
+        ):
             writer.write(pa.record_batch({"s": ["y" * 2_000_000]}))
         writer.write(pa.record_batch({"s": ["z"]}))
     reading.join()
@@ -319,10 +321,12 @@ def test_an_exception_inside_with_aborts_the_stream_after_what_was_visible(addre
 
 def test_a_task_delivery_shows_nothing_before_its_commit(address: str) -> None:
     with Endpoint(address):
-        writer = lwmq.open_writer(address, SCHEMA, job="query-1", task=1, attempt=7, job_tasks=1, delivery="task")
+        writer = lwmq.open_writer(
+            address, SCHEMA, job="query-1", task=1, attempt=7, job_tasks=1, delivery="task"
+        )
         writer.write(batch_of(0))
         with lwmq.open_reader(address, timeout=20) as reader:
-            with pytest.raises(lwmq.TimeoutError, match="no batch within 0.1 s"):
+            with pytest.raises(lwmq.TimeoutError, match=r"no batch within 0\.1 s"):
                 reader.read_next_batch(timeout=0.1)
             result = writer.commit()
             assert (result.won, result.attempt, result.batches, result.rows) == (True, 7, 1, 3)
@@ -385,9 +389,10 @@ def test_a_wait_without_a_batch_is_a_timeout_that_says_for_what(address: str) ->
 
 
 def test_a_schema_that_nobody_declares_is_a_timeout(address: str) -> None:
-    with lwmq.open_reader(address, timeout=0.1) as reader:
-        with pytest.raises(lwmq.TimeoutError, match="no producer declared the stream"):
-            _ = reader.schema
+    reader = lwmq.open_reader(address, timeout=0.1)
+    with pytest.raises(lwmq.TimeoutError, match="no producer declared the stream"):
+        _ = reader.schema
+    reader.close(linger=0)
 
 
 @pytest.mark.row("L17")
