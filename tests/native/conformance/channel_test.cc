@@ -1,0 +1,437 @@
+// What a channel promises, over every provider: the same program, only the address differs.
+#include <atomic>
+#include <map>
+#include <random>
+
+#include "conformance/channel_fixture.h"
+#include "conformance/providers.h"
+
+namespace lwmq::conformance {
+namespace {
+
+using namespace std::chrono_literals;
+
+class ChannelOver : public ::testing::TestWithParam<Subject> {
+ protected:
+  std::string address_ = GetParam().fresh_address();
+};
+
+// ---- Messages
+
+// rows: M01 M02 M11
+TEST_P(ChannelOver, BringsMessagesBothWays) {
+  const Meeting meeting(address_);
+  EXPECT_EQ(meeting.client.post("buy 100"), LWMQ_OK);
+  EXPECT_EQ(meeting.server.receive_text(), "buy 100");
+  EXPECT_EQ(meeting.server.post("done"), LWMQ_OK);
+  EXPECT_EQ(meeting.client.receive_text(), "done");
+}
+
+// rows: M01 L40
+TEST_P(ChannelOver, BringsAllFramesOfAMessageTogether) {
+  const Meeting meeting(address_);
+  const std::vector<Frames> messages = {{"head", "body"},
+                                        {},
+                                        {""},
+                                        {"", ""},
+                                        {"a", "b", "c", "d", "e"},
+                                        {std::string(300, 'x'), std::string(301, 'y')}};
+  for (const auto& frames : messages) ASSERT_EQ(meeting.client.post(frames), LWMQ_OK);
+  for (const auto& frames : messages) EXPECT_EQ(meeting.server.receive(), frames);
+}
+
+TEST_P(ChannelOver, KeepsTheOrderOfAQueueUnderLoad) {
+  const Meeting meeting(address_);
+  constexpr int kMessages = 20000;
+  std::thread posting([&] {
+    for (int i = 0; i < kMessages; ++i) ASSERT_EQ(meeting.client.post(std::to_string(i)), LWMQ_OK);
+  });
+  for (int i = 0; i < kMessages; ++i) ASSERT_EQ(meeting.server.receive_text(), std::to_string(i));
+  posting.join();
+  EXPECT_EQ(meeting.client.statistics().messages_posted, static_cast<std::uint64_t>(kMessages));
+  EXPECT_EQ(meeting.server.statistics().messages_received, static_cast<std::uint64_t>(kMessages));
+}
+
+// rows: L42
+TEST_P(ChannelOver, TakesMessagesOfManyQueuesFromManyThreads) {
+  const Meeting meeting(address_);
+  constexpr int kQueues = 5;
+  constexpr int kEach = 2000;
+  std::vector<std::thread> posting;
+  for (int q = 0; q < kQueues; ++q) {
+    lwmq_send_queue_options options{};
+    options.size = sizeof options;
+    options.priority = static_cast<std::uint32_t>(LWMQ_PRIORITY_HIGHEST + q % 3);
+    lwmq_send_queue* queue = nullptr;
+    ASSERT_EQ(lwmq_channel_add_send_queue(meeting.client.channel, &options, &queue), LWMQ_OK);
+    posting.emplace_back([queue, q] {
+      for (int i = 0; i < kEach; ++i) {
+        const std::string text = std::to_string(q) + ":" + std::to_string(i);
+        ASSERT_EQ(lwmq_send_queue_post_bytes(queue, text.data(), text.size()), LWMQ_OK);
+      }
+    });
+  }
+  std::map<char, int> next;
+  for (int i = 0; i < kQueues * kEach; ++i) {
+    const std::string text = meeting.server.receive_text();
+    ASSERT_EQ(text.substr(2), std::to_string(next[text[0]]++)) << text;
+  }
+  for (auto& thread : posting) thread.join();
+}
+
+// rows: L53
+TEST_P(ChannelOver, RejectsAMessageThatDoesNotFitABufferAndLeavesItToTheCaller) {
+  const Meeting meeting(address_);
+  EXPECT_EQ(meeting.client.post(std::string(1023, 'a')), LWMQ_OK);
+  EXPECT_EQ(meeting.client.post(std::string(1024, 'b')), LWMQ_OK);
+  EXPECT_EQ(meeting.client.post(std::string(1025, 'c')), LWMQ_E_TOO_BIG);
+  lwmq_message* message = make_message({std::string(1025, 'd')});
+  EXPECT_EQ(lwmq_send_queue_post(meeting.client.queue, &message), LWMQ_E_TOO_BIG);
+  const std::string text = lwmq_last_error();
+  EXPECT_NE(text.find("message of 1025 bytes does not fit a buffer of 1024"), std::string::npos) << text;
+  EXPECT_NE(text.find(address_), std::string::npos) << text;
+  ASSERT_NE(message, nullptr);
+  EXPECT_EQ(frames_of(message), Frames{std::string(1025, 'd')}) << "it is still ours, and whole";
+  lwmq_message_destroy(message);
+  // Two frames have headers: 16 for the message, 8 for each frame.
+  EXPECT_EQ(meeting.client.post(Frames{std::string(496, 'e'), std::string(496, 'f')}), LWMQ_OK);
+  EXPECT_EQ(meeting.client.post(Frames{std::string(496, 'e'), std::string(497, 'f')}), LWMQ_E_TOO_BIG);
+  EXPECT_EQ(meeting.client.post("after all that"), LWMQ_OK);
+  for (const char first : {'a', 'b'}) EXPECT_EQ(meeting.server.receive_text()[0], first);
+  EXPECT_EQ(meeting.server.receive().size(), 2u);
+  EXPECT_EQ(meeting.server.receive_text(), "after all that") << "nothing of what was rejected was sent";
+}
+
+// rows: L55 S06
+TEST_P(ChannelOver, TakesMessagesThatWereMadeBeforeItAndShownElsewhere) {
+  lwmq_message* message = make_message({"kept", std::string(600, 'k')});
+  const Meeting first(address_);
+  const Meeting second(GetParam().fresh_address());
+  for (const Meeting* meeting : {&first, &second, &first}) {
+    lwmq_message* reference = nullptr;
+    ASSERT_EQ(lwmq_message_reference(message, &reference), LWMQ_OK);
+    ASSERT_EQ(lwmq_send_queue_post(meeting->client.queue, &reference), LWMQ_OK);
+  }
+  lwmq_message_destroy(message);
+  for (const Meeting* meeting : {&first, &second, &first}) {
+    EXPECT_EQ(meeting->server.receive(), (Frames{"kept", std::string(600, 'k')}));
+  }
+}
+
+TEST_P(ChannelOver, PassesAReceivedMessageOn) {
+  const Meeting first(address_);
+  const Meeting second(GetParam().fresh_address());
+  ASSERT_EQ(first.client.post(Frames{"through", "two channels"}), LWMQ_OK);
+  lwmq_message* message = nullptr;
+  ASSERT_EQ(lwmq_channel_receive(first.server.channel, kLimitMs, &message), LWMQ_OK);
+  ASSERT_EQ(lwmq_send_queue_post(second.client.queue, &message), LWMQ_OK);
+  EXPECT_EQ(second.server.receive(), (Frames{"through", "two channels"}));
+}
+
+// Large messages are views into the peer's buffer: it comes back when the message goes, whoever goes first.
+TEST_P(ChannelOver, KeepsALargeMessageReadableAfterBothChannelsAreGone) {
+  constexpr std::uint64_t kBytes = 100000;
+  lwmq_limits limits{};
+  limits.size = sizeof limits;
+  ASSERT_EQ(lwmq_query_limits(address_.c_str(), &limits), LWMQ_OK);
+  if (limits.buffer_bytes_max < kBytes) GTEST_SKIP() << "the largest unit is smaller";
+  lwmq_message* message = nullptr;
+  {
+    const Meeting meeting(address_, channel_options(kBytes, 2));
+    for (int i = 0; i < 10; ++i) {
+      ASSERT_EQ(meeting.client.post(std::string(kBytes, static_cast<char>('a' + i))), LWMQ_OK);
+      ASSERT_EQ(meeting.server.receive_text(), std::string(kBytes, static_cast<char>('a' + i)));
+    }
+    ASSERT_EQ(meeting.client.post(std::string(kBytes, 'z')), LWMQ_OK);
+    ASSERT_EQ(lwmq_channel_receive(meeting.server.channel, kLimitMs, &message), LWMQ_OK);
+  }
+  EXPECT_EQ(frames_of(message), Frames{std::string(kBytes, 'z')});
+  std::thread([message] { lwmq_message_destroy(message); }).join();
+}
+
+// ---- Clubbing and shipping
+
+// rows: L29 L31
+TEST_P(ChannelOver, ClubsMessagesUnderLoadAndCountsWhyBuffersWereShipped) {
+  const Meeting meeting(address_, channel_options(1024, 2));
+  constexpr int kMessages = 1000;
+  for (int i = 0; i < kMessages; ++i) ASSERT_EQ(meeting.client.post(std::to_string(i)), LWMQ_OK);
+  for (int i = 0; i < kMessages; ++i) ASSERT_EQ(meeting.server.receive_text(), std::to_string(i));
+  EXPECT_TRUE(eventually_true([&] { return meeting.client.statistics().shipped_idle > 0; }))
+      << "the last buffer is shipped when the queues stay empty";
+  const auto statistics = meeting.client.statistics();
+  EXPECT_EQ(statistics.messages_shipped, static_cast<std::uint64_t>(kMessages));
+  EXPECT_GT(statistics.shipped_full, 0u);
+  EXPECT_EQ(statistics.buffers_shipped, statistics.shipped_full + statistics.shipped_idle);
+  EXPECT_LT(statistics.buffers_shipped, static_cast<std::uint64_t>(kMessages) / 10) << "many in a buffer";
+}
+
+// rows: L30 L31
+TEST_P(ChannelOver, LetsALoneMessageLeaveAtOnce) {
+  const Meeting meeting(address_);
+  ASSERT_EQ(meeting.client.post("alone"), LWMQ_OK);
+  EXPECT_EQ(meeting.server.receive_text(), "alone");
+  EXPECT_EQ(meeting.client.statistics().shipped_full, 0u) << "nothing had to fill the buffer first";
+}
+
+TEST_P(ChannelOver, DoesNotLoseWhatWasPostedWhileNoBufferWasFree) {
+  const Meeting meeting(address_, channel_options(256, 2));
+  constexpr int kMessages = 500;
+  for (int i = 0; i < kMessages; ++i)
+    ASSERT_EQ(meeting.client.post(std::string(200, 'x') + std::to_string(i)), LWMQ_OK);
+  EXPECT_LT(meeting.client.statistics().messages_shipped, static_cast<std::uint64_t>(kMessages));
+  // The application of the sender does nothing any more: the service thread ships the rest.
+  for (int i = 0; i < kMessages; ++i) {
+    ASSERT_EQ(meeting.server.receive_text(), std::string(200, 'x') + std::to_string(i));
+  }
+}
+
+// rows: S04
+TEST_P(ChannelOver, FlushesOrSaysThatThereWasNoTime) {
+  const Meeting meeting(address_, channel_options(256, 2));
+  EXPECT_EQ(lwmq_channel_flush(meeting.client.channel, 0), LWMQ_OK) << "nothing to flush";
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(meeting.client.post(std::string(200, 'x')), LWMQ_OK);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(lwmq_channel_flush(meeting.client.channel, 50), LWMQ_E_TIMED_OUT);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 45ms);
+  std::thread receiving([&] {
+    for (int i = 0; i < 20; ++i) meeting.server.receive();
+  });
+  EXPECT_EQ(lwmq_channel_flush(meeting.client.channel, kLimitMs), LWMQ_OK);
+  receiving.join();
+  EXPECT_EQ(meeting.client.statistics().messages_shipped, 20u);
+}
+
+// ---- Roles and order of start
+
+// rows: S08
+TEST_P(ChannelOver, LetsTheServerStartFirst) {
+  const End server(address_, LWMQ_ROLE_SERVER);
+  ASSERT_EQ(server.post("early"), LWMQ_OK);
+  const End client(address_, LWMQ_ROLE_CLIENT);
+  EXPECT_EQ(client.receive_text(), "early");
+}
+
+// rows: S08
+TEST_P(ChannelOver, LetsTheClientStartFirst) {
+  const End client(address_, LWMQ_ROLE_CLIENT);
+  ASSERT_EQ(client.post("early"), LWMQ_OK);
+  EXPECT_EQ(client.wait_connected(30), LWMQ_E_TIMED_OUT);
+  const End server(address_, LWMQ_ROLE_SERVER);
+  EXPECT_EQ(server.receive_text(), "early");
+}
+
+// rows: S08
+TEST_P(ChannelOver, LetsTwoAutomaticEndsFindTheirRoles) {
+  const End first(address_, LWMQ_ROLE_AUTO);
+  const End second(address_, LWMQ_ROLE_AUTO);
+  ASSERT_EQ(second.post("hello"), LWMQ_OK);
+  EXPECT_EQ(first.receive_text(), "hello");
+  EXPECT_EQ(first.statistics().is_server, 1u);
+  EXPECT_EQ(second.statistics().is_server, 0u);
+}
+
+TEST_P(ChannelOver, RefusesASecondServer) {
+  const End server(address_, LWMQ_ROLE_SERVER);
+  End second;
+  second.create(address_, channel_options(1024, 8));
+  EXPECT_EQ(lwmq_channel_open(second.channel, LWMQ_ROLE_SERVER), LWMQ_E_ADDRESS);
+  EXPECT_NE(std::string(lwmq_last_error()).find(address_), std::string::npos) << lwmq_last_error();
+}
+
+// rows: S08
+TEST_P(ChannelOver, GoesOnWithANewClientWhereTheOldOneHasClosed) {
+  Meeting meeting(address_);
+  ASSERT_EQ(meeting.client.post("from the first"), LWMQ_OK);
+  EXPECT_EQ(meeting.client.close(0), LWMQ_E_TIMED_OUT) << "not read yet";
+  EXPECT_EQ(meeting.server.receive_text(), "from the first") << "what was shipped is read all the same";
+  EXPECT_EQ(meeting.server.receive_text(), "<LWMQ_E_CLOSED>") << "once";
+  const End second(address_, LWMQ_ROLE_CLIENT);
+  ASSERT_EQ(second.post("from the second"), LWMQ_OK);
+  EXPECT_EQ(meeting.server.receive_text(), "from the second");
+  ASSERT_EQ(meeting.server.post("answer"), LWMQ_OK);
+  EXPECT_EQ(second.receive_text(), "answer");
+}
+
+// rows: S08
+TEST_P(ChannelOver, GoesOnWithANewServerWhereTheOldOneHasClosed) {
+  Meeting meeting(address_);
+  meeting.server.destroy();
+  EXPECT_EQ(meeting.client.receive_text(), "<LWMQ_E_CLOSED>");
+  ASSERT_EQ(meeting.client.post("queued for the next"), LWMQ_OK);
+  const End server(address_, LWMQ_ROLE_SERVER);
+  EXPECT_EQ(server.receive_text(), "queued for the next");
+}
+
+// A client that only posts never asks: it hears of the new server by itself.
+TEST_P(ChannelOver, ReconnectsAClientThatOnlyPosts) {
+  Meeting meeting(address_);
+  meeting.server.destroy();
+  const End server(address_, LWMQ_ROLE_SERVER);
+  std::atomic<bool> over{false};
+  std::thread posting([&] {
+    for (int i = 0; !over; ++i) {
+      ASSERT_EQ(meeting.client.post(std::to_string(i)), LWMQ_OK);
+      std::this_thread::sleep_for(1ms);
+    }
+  });
+  EXPECT_NE(server.receive_text(), "<LWMQ_E_TIMED_OUT>");
+  over = true;
+  posting.join();
+}
+
+TEST_P(ChannelOver, HandsWhatWasOnlyQueuedToTheNextPeerAndCountsTheRestAsLost) {
+  Meeting meeting(address_, channel_options(256, 2));
+  for (int i = 0; i < 10; ++i)
+    ASSERT_EQ(meeting.client.post(std::string(200, 'x') + std::to_string(i)), LWMQ_OK);
+  meeting.server.destroy();
+  EXPECT_EQ(meeting.client.receive_text(), "<LWMQ_E_CLOSED>");
+  const auto statistics = meeting.client.statistics();
+  EXPECT_EQ(statistics.messages_lost, 2u) << "two buffers of one message each";
+  EXPECT_EQ(statistics.messages_shipped, 2u);
+  const End server(address_, LWMQ_ROLE_SERVER, channel_options(256, 2));
+  for (int i = 2; i < 10; ++i) EXPECT_EQ(server.receive_text(), std::string(200, 'x') + std::to_string(i));
+}
+
+// ---- Ends
+
+TEST_P(ChannelOver, WaitsNoLongerThanAsked) {
+  const Meeting meeting(address_);
+  EXPECT_EQ(meeting.server.receive_text(0), "<LWMQ_E_EMPTY>");
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(meeting.server.receive_text(50), "<LWMQ_E_TIMED_OUT>");
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 45ms);
+}
+
+// rows: S04 Z12
+TEST_P(ChannelOver, LingersUntilThePeerHasReadEverything) {
+  const Meeting meeting(address_, channel_options(256, 2));
+  for (int i = 0; i < 50; ++i) ASSERT_EQ(meeting.client.post(std::string(100, 'x')), LWMQ_OK);
+  std::thread receiving([&] {
+    for (int i = 0; i < 50; ++i) ASSERT_EQ(meeting.server.receive_text(), std::string(100, 'x'));
+    // No further receive: what was read must be seen to be read without one.
+  });
+  EXPECT_EQ(meeting.client.close(kLimitMs), LWMQ_OK) << lwmq_last_error();
+  receiving.join();
+}
+
+// rows: S04
+TEST_P(ChannelOver, SaysAfterTheLingerHowManyMessagesWereDropped) {
+  const Meeting meeting(address_, channel_options(256, 2));
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(meeting.client.post(std::string(200, 'x')), LWMQ_OK);
+  EXPECT_EQ(meeting.client.close(50), LWMQ_E_TIMED_OUT);
+  const std::string text = lwmq_last_error();
+  EXPECT_NE(
+      text.find("8 messages were dropped before they were shipped, and 2 were shipped and not seen read"),
+      std::string::npos)
+      << text;
+}
+
+TEST_P(ChannelOver, AnswersClosedToEverythingAfterAClose) {
+  const Meeting meeting(address_);
+  EXPECT_EQ(meeting.client.close(kLimitMs), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(meeting.client.close(kLimitMs), LWMQ_E_CLOSED) << "closed twice";
+  EXPECT_EQ(meeting.client.post("x"), LWMQ_E_CLOSED);
+  EXPECT_EQ(meeting.client.post(Frames{"x", "y"}), LWMQ_E_CLOSED);
+  EXPECT_EQ(meeting.client.receive_text(), "<LWMQ_E_CLOSED>");
+  EXPECT_EQ(meeting.client.wait_connected(), LWMQ_E_CLOSED);
+  EXPECT_EQ(lwmq_channel_flush(meeting.client.channel, 0), LWMQ_E_CLOSED);
+  EXPECT_EQ(lwmq_channel_open(meeting.client.channel, LWMQ_ROLE_CLIENT), LWMQ_E_CLOSED);
+  lwmq_send_queue* queue = nullptr;
+  EXPECT_EQ(lwmq_channel_add_send_queue(meeting.client.channel, nullptr, &queue), LWMQ_E_CLOSED);
+}
+
+TEST_P(ChannelOver, EndsAReceiveThatWaitsWhenAnotherThreadCloses) {
+  const Meeting meeting(address_);
+  std::string got;
+  std::thread receiving([&] { got = meeting.server.receive_text(LWMQ_FOREVER); });
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(meeting.server.close(0), LWMQ_OK);
+  receiving.join();
+  EXPECT_EQ(got, "<LWMQ_E_CLOSED>");
+  const End lonely(GetParam().fresh_address(), LWMQ_ROLE_SERVER);
+  std::thread waiting([&] { got = lonely.receive_text(LWMQ_FOREVER); });
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(lonely.close(0), LWMQ_OK);
+  waiting.join();
+  EXPECT_EQ(got, "<LWMQ_E_CLOSED>");
+}
+
+// rows: S05
+TEST_P(ChannelOver, ReleasesExternalFramesOnceWhetherShippedDroppedOrRejected) {
+  struct Counts {
+    std::atomic<int> acquired{0};
+    std::atomic<int> released{0};
+  } counts;
+  const auto callback = [](void* context, std::int32_t event) {
+    auto* mine = static_cast<Counts*>(context);
+    ++(event == LWMQ_FRAME_ACQUIRE ? mine->acquired : mine->released);
+  };
+  static const std::string kContent(200, 'e');
+  const auto post = [&](lwmq_send_queue* queue, std::uint64_t bytes) {
+    lwmq_message* message = make_message({});
+    EXPECT_EQ(lwmq_message_append_external(message, kContent.data(), bytes, callback, &counts), LWMQ_OK);
+    const lwmq_status status = lwmq_send_queue_post(queue, &message);
+    lwmq_message_destroy(message);
+    return status;
+  };
+  Meeting meeting(address_, channel_options(256, 2));
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(post(meeting.client.queue, 200), LWMQ_OK);
+  EXPECT_TRUE(eventually_true([&] { return counts.released == 2; }))
+      << counts.released << ": two were encoded";
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(meeting.server.receive_text(), kContent);
+  meeting.client.destroy();
+  EXPECT_EQ(counts.released, 10) << "what was still queued is released, too";
+  const End small(GetParam().fresh_address(), LWMQ_ROLE_SERVER, channel_options(256, 2));
+  lwmq_message* message = make_message({std::string(100, 'h')});
+  ASSERT_EQ(lwmq_message_append_external(message, kContent.data(), 200, callback, &counts), LWMQ_OK);
+  EXPECT_EQ(lwmq_send_queue_post(small.queue, &message), LWMQ_E_TOO_BIG);
+  EXPECT_EQ(counts.released, 10) << "a rejected message is still the caller's";
+  lwmq_message_destroy(message);
+  EXPECT_EQ(counts.acquired, 11);
+  EXPECT_EQ(counts.released, 11);
+}
+
+// rows: S05
+TEST_P(ChannelOver, CallsBackUnderNoLockSoThatACallBackMayPost) {
+  struct Context {
+    const End* end;
+    int posted = 0;
+  };
+  const Meeting meeting(address_);
+  Context context{&meeting.client};
+  const auto callback = [](void* argument, std::int32_t event) {
+    auto* mine = static_cast<Context*>(argument);
+    if (event == LWMQ_FRAME_RELEASE && mine->end->post("from the call-back") == LWMQ_OK) ++mine->posted;
+  };
+  lwmq_message* message = make_message({});
+  ASSERT_EQ(lwmq_message_append_external(message, "external", 8, callback, &context), LWMQ_OK);
+  ASSERT_EQ(lwmq_send_queue_post(meeting.client.queue, &message), LWMQ_OK);
+  EXPECT_EQ(meeting.server.receive_text(), "external");
+  EXPECT_EQ(meeting.server.receive_text(), "from the call-back");
+  EXPECT_EQ(context.posted, 1);
+}
+
+// rows: L23 L27 M15
+TEST_P(ChannelOver, RunsManyChannelsSideBySideEachInItsOwnOrder) {
+  constexpr int kChannels = 100;
+  std::vector<std::unique_ptr<Meeting>> meetings;
+  for (int i = 0; i < kChannels; ++i) {
+    meetings.push_back(std::make_unique<Meeting>(GetParam().fresh_address(), channel_options(256, 2)));
+  }
+  for (int round = 0; round < 5; ++round) {
+    for (int i = 0; i < kChannels; ++i) {
+      ASSERT_EQ(meetings[i]->client.post(std::to_string(i) + "/" + std::to_string(round)), LWMQ_OK);
+    }
+  }
+  for (int i = kChannels - 1; i >= 0; --i) {
+    for (int round = 0; round < 5; ++round) {
+      ASSERT_EQ(meetings[i]->server.receive_text(), std::to_string(i) + "/" + std::to_string(round));
+    }
+  }
+}
+
+LWMQ_OVER_ALL_PROVIDERS(ChannelOver);
+
+}  // namespace
+}  // namespace lwmq::conformance
