@@ -277,18 +277,22 @@ bool Channel::retire() noexcept {
   return true;
 }
 
+// What the application hears, once, behind everything that the peer had committed.
 void Channel::report_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost) noexcept {
   lwmq_tli_peer peer{};
   provider_->peer(transport, &peer);
   const char* what = status == LWMQ_E_CLOSED    ? "has closed"
                      : status == LWMQ_E_CORRUPT ? "was dropped"
                                                 : "was lost";
-  char text[512];
-  std::snprintf(
-      text, sizeof text,
-      "the peer, process %u, %s; of what was shipped to it %llu messages were not seen read%s%s (%s)",
-      peer.pid, what, static_cast<unsigned long long>(lost), status == LWMQ_E_CORRUPT ? ": " : "",
-      status == LWMQ_E_CORRUPT ? last_error() : "", address_.c_str());
+  char reason[256] = "";
+  if (status == LWMQ_E_CORRUPT) std::snprintf(reason, sizeof reason, ": %.250s", last_error());
+  char unread[128] = "";
+  if (lost > 0) {
+    std::snprintf(unread, sizeof unread, "; %" PRIu64 " messages were shipped to it and not seen read", lost);
+  }
+  char text[640];
+  std::snprintf(text, sizeof text, "the peer, process %u, %s%s%s (%s)", peer.pid, what, reason, unread,
+                address_.c_str());
   receiver_.report(status, text);
 }
 
