@@ -191,13 +191,13 @@ void Endpoint::note_idle_state() {
     if (c->reader && !c->reader->done && c->reader->options.follow == 0) ++readers;
     unsent = unsent || c->link.has_backlog();
   }
-  const bool idle = unread == 0 && producers_open_ == 0 && readers == 0 && !end_unread_ && !unsent;
+  const bool idle = unread == 0 && producers_open_ == 0 && readers == 0 && !end_is_news() && !unsent;
   const std::lock_guard lock(idle_mutex_);
   idle_ = idle;
   if (!idle) {
     busy_with_ = std::to_string(unread) + " batches unread, " + std::to_string(producers_open_) +
                  " producers open, " + std::to_string(readers) + " readers not at the end";
-    if (end_unread_) busy_with_ += ", the end of the stream not yet seen by a reader";
+    if (end_is_news()) busy_with_ += ", the end of the stream not yet seen by a reader";
   }
   idle_changed_.notify_all();
 }
@@ -278,7 +278,7 @@ wire::State Endpoint::state() const {
   s.instance.assign(reinterpret_cast<const char*>(self.instance), sizeof self.instance);
   for (const auto& c : conversations_) s.readers_open += c->reader ? 1 : 0;
   const std::uint32_t acks = retain_ == LWMQ_RETAIN_ALL ? UINT32_MAX : readers_needed_;
-  bool unread = end_unread_ || retain_ == LWMQ_RETAIN_ALL;
+  bool unread = end_is_news() || retain_ == LWMQ_RETAIN_ALL;
   for (auto& log : const_cast<Endpoint*>(this)->logs_) {
     wire::PartitionField field;
     field.first_seq = log.first_seq();

@@ -148,6 +148,7 @@ class Endpoint {
   void count_consumed(Entry& entry);
   void report_drained();
   [[nodiscard]] bool has_ended(std::uint32_t writers) const;
+  [[nodiscard]] bool end_is_news() const;
   [[nodiscard]] std::uint32_t name_number(const std::string& name);
   [[nodiscard]] wire::State state() const;
   void answer_describes();

@@ -150,28 +150,34 @@ bool Endpoint::has_ended(std::uint32_t writers) const {
   return declared_ && producers_open_ == 0 && producers_ended_ >= std::max<std::uint32_t>(writers, 1);
 }
 
+// An empty stream is read by hearing of its end; where there were batches, the last of them tells as much.
+bool Endpoint::end_is_news() const { return end_unread_ && arrivals_ == 0 && has_ended(1); }
+
 // Everything there is was handed out: is that the end?
 void Endpoint::finish_if_done(Conversation& c) {
   ReaderSession& reader = *c.reader;
   bool to_the_end = false;  // some range waits for the stream's end
+  bool reaches_end = true;  // every range has come to where the stream ends
   for (const auto& range : reader.ranges) {
     if (range.end == LWMQ_SEQ_END) {
       to_the_end = true;
     } else if (range.cursor < range.end) {
       return;
     }
+    reaches_end = reaches_end && range.cursor == logs_[range.partition].next_seq();
   }
   if (to_the_end) {
     if (!has_ended(reader.options.writers)) return;
     // The end of a stream that others have read is no news for who comes later: it waits for the next producer.
-    const bool its_end = end_unread_ || reader.handed_any || reader.joined_before_end || retain_ == LWMQ_RETAIN_ALL;
+    const bool its_end = end_is_news() || reader.handed_any || reader.joined_before_end || retain_ == LWMQ_RETAIN_ALL;
     if (!its_end) return;
-    end_unread_ = false;
     if (reader.options.follow != 0) {
+      end_unread_ = false;
       reader.joined_before_end = true;
       return report_drained();
     }
   }
+  if (reaches_end && has_ended(1)) end_unread_ = false;
   reader.done = true;
   c.link.send(wire::StreamKind::kEnd, nullptr, 0);
   report_drained();

@@ -281,9 +281,7 @@ void Endpoint::report_drained() {
   for (auto& c : conversations_) {
     if (!c->writer || !c->writer->closing) continue;
     WriterSession& session = *c->writer;
-    // The end itself is the last thing to be read: an empty stream is read by hearing of its end.
-    const std::uint64_t end = end_unread_ && has_ended(1) ? 1 : 0;
-    const std::uint64_t unconsumed = session.producer->unconsumed + end;
+    const std::uint64_t unconsumed = session.producer->unconsumed + (end_is_news() ? 1 : 0);
     if (unconsumed != 0 && session.reported != ~std::uint64_t{0}) continue;
     session.reported = unconsumed;
     wire::Drained record{};

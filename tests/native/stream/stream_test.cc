@@ -282,6 +282,72 @@ TEST_P(Stream, ASettledReadIsAcknowledgedOrReadAgain) {
   lwmq_endpoint_close(endpoint, 1000);
 }
 
+TEST_P(Stream, AnEmptyStreamIsReadByItsEnd) {
+  std::thread reading([&] {
+    lwmq_reader* reader = open_reader();
+    const Read read = read_all(reader);
+    EXPECT_EQ(read.status, LWMQ_E_END) << lwmq_last_error();
+    EXPECT_TRUE(read.numbers.empty());
+    lwmq_reader_close(reader, 1000);
+  });
+  lwmq_writer* writer = open_writer();
+  EXPECT_EQ(lwmq_writer_close(writer, 5000), LWMQ_OK) << lwmq_last_error();
+  reading.join();
+  lwmq_writer_destroy(writer);
+}
+
+TEST_P(Stream, AReadByNumbersLetsTheWriterGo) {
+  lwmq_writer* writer = open_writer();
+  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_EQ(write(writer, i), LWMQ_OK);
+  EXPECT_EQ(lwmq_writer_close(writer, 50), LWMQ_E_TIMED_OUT);
+  const lwmq_range range{0, 0, 0, 4};
+  lwmq_reader_options options{};
+  options.ranges = &range;
+  options.range_count = 1;
+  lwmq_reader* reader = open_reader(options);
+  EXPECT_EQ(read_all(reader).numbers, iota(4));
+  lwmq_reader_close(reader, 1000);
+  EXPECT_EQ(lwmq_writer_close(writer, 1000), LWMQ_OK) << lwmq_last_error();
+  lwmq_writer_destroy(writer);
+}
+
+TEST_P(Stream, WhatWasReleasedIsDataLoss) {
+  lwmq_endpoint* endpoint = nullptr;
+  ASSERT_EQ(lwmq_endpoint_open(address_.c_str(), &endpoint), LWMQ_OK);
+  lwmq_writer* writer = open_writer();
+  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_EQ(write(writer, i), LWMQ_OK);
+  const lwmq_range range{0, 0, 0, 4};
+  lwmq_reader_options options{};
+  options.ranges = &range;
+  options.range_count = 1;
+  for (int round = 0; round < 2; ++round) {
+    lwmq_reader* reader = open_reader(options);
+    const Read read = read_all(reader);
+    EXPECT_EQ(read.status, round == 0 ? LWMQ_E_END : LWMQ_E_DATA_LOSS) << lwmq_last_error();
+    EXPECT_EQ(read.numbers.size(), round == 0 ? 4u : 0u);
+    lwmq_reader_close(reader, 1000);
+  }
+  EXPECT_EQ(lwmq_writer_close(writer, 1000), LWMQ_OK) << lwmq_last_error();
+  lwmq_writer_destroy(writer);
+  lwmq_endpoint_close(endpoint, 1000);
+}
+
+TEST_P(Stream, ConsumedBatchesMakeRoomForAWriterThatWaits) {
+  lwmq_writer_options writing{};
+  writing.window_bytes = 1 << 20;
+  lwmq_writer* writer = open_writer(writing);
+  lwmq_reader_options options{};
+  options.acknowledge = LWMQ_ACK_SETTLED;
+  options.name = "query";
+  lwmq_reader* reader = open_reader(options);
+  std::thread reading([&] { EXPECT_EQ(read_all(reader).numbers, iota(100)); });
+  for (std::uint64_t i = 0; i < 100; ++i) ASSERT_EQ(write(writer, i, 0, 100'000), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(lwmq_writer_close(writer, 5000), LWMQ_OK) << lwmq_last_error();
+  reading.join();
+  lwmq_reader_close(reader, 1000);
+  lwmq_writer_destroy(writer);
+}
+
 TEST_P(Stream, AQuestionWaitsForTheSchemaAndSaysWhatItWaitedFor) {
   lwmq_stream_state* state = nullptr;
   EXPECT_EQ(lwmq_stream_describe(address_.c_str(), 1, 150, &state), LWMQ_E_TIMED_OUT);
