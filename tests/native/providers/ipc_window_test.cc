@@ -124,6 +124,23 @@ TEST(IpcWindow, ThatNobodyShowedIsWaitedForAndThenNotFound) {
             LWMQ_E_TIMED_OUT);
 }
 
+TEST(IpcWindow, IsFoundOnlyWhereItWasShown) {
+  Pair shown;
+  Pair other;
+  lwmq_tli_window* own = create_window(4096);
+  const std::string id = id_of(own);
+  ASSERT_EQ(ipc().window_export(shown.client, own), LWMQ_OK);
+  lwmq_tli_window* found = nullptr;
+  ASSERT_EQ(find(shown.server, id, &found), LWMQ_OK);
+  ipc().window_release(found);
+  ASSERT_EQ(find(shown.server, id, &found), LWMQ_OK) << "again, while somebody keeps it";
+  ipc().window_release(found);
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(id.data());
+  EXPECT_EQ(ipc().window_find(other.server, bytes, 10, &found), LWMQ_E_TIMED_OUT);
+  ipc().window_release(own);
+  EXPECT_EQ(ipc().window_find(shown.server, bytes, 10, &found), LWMQ_E_TIMED_OUT);
+}
+
 TEST(IpcWindow, HundredsShownAheadWaitInTheSocketUntilTheyAreLookedFor) {
   constexpr int kWindows = 300;
   Pair pair;

@@ -134,7 +134,7 @@ Status check_options(const Address& address, const lwmq_tli_options* options) no
   return LWMQ_OK;
 }
 
-// ---- Binding ------------------------------------------------------------------------------------------
+// ---- Binding -----------------------------------------------------------------------------------------
 
 namespace {
 

@@ -20,8 +20,7 @@ int slice_ms(std::int64_t deadline) noexcept {
 
 }  // namespace
 
-// ---- In
-// -----------------------------------------------------------------------------------------------------
+// ---- In ----------------------------------------------------------------------------------------------
 
 Status Transport::take_notice(const AnyMessage& message, os::Received* received) {
   const WindowNotice& notice = message.window;
@@ -31,11 +30,8 @@ Status Transport::take_notice(const AnyMessage& message, os::Received* received)
                 received->bytes, notice.head.kind, received->fd_count);
   }
   const std::string key = key_of(notice.id);
-  Window* mapped = nullptr;
-  if (found_.contains(key) && find_mapped_window(notice.id, &mapped) == LWMQ_OK) {
-    mapped->release();  // shown twice, and whoever found it still has it
-    return LWMQ_OK;
-  }
+  if (found_.contains(key) && is_window_mapped(notice.id))
+    return LWMQ_OK;  // twice, and whoever found it has it still
   ShownWindow shown;
   shown.notice = notice;
   if (const Status status = meet_process(std::move(received->fds[1]), notice.owner, &shown.owner);
@@ -83,24 +79,15 @@ Status Transport::find_window(const std::uint8_t id[16], std::uint32_t timeout_m
     {
       std::unique_lock lock(line_mutex_);
       read_life_line(lock);
-      const auto arrived = shown_.find(key);
-      const bool was_shown = arrived != shown_.end();
-      ShownWindow shown;
-      if (was_shown) {
-        shown = std::move(arrived->second);
-        shown_.erase(arrived);
+      // Only what this peer has shown: a mapping that exists for another peer is no business of this one.
+      Status status = LWMQ_E_EMPTY;
+      if (auto arrived = shown_.extract(key); !arrived.empty()) {
+        status = map_window(std::move(arrived.mapped()), out_window);
+        if (status == LWMQ_OK) remember_found(key);
+      } else if (found_.contains(key)) {
+        status = find_mapped_window(id, out_window);
       }
-      const Status status =
-          was_shown ? map_window(std::move(shown), out_window) : find_mapped_window(id, out_window);
-      if (status == LWMQ_OK) {
-        found_[key] = ++found_number_;
-        if (found_.size() > kFoundRememberedMax) {
-          std::erase_if(found_, [&](const auto& entry) {
-            return entry.second + kFoundRememberedMax / 2 < found_number_;
-          });
-        }
-        return LWMQ_OK;
-      }
+      if (status == LWMQ_OK) return LWMQ_OK;
       if (status != LWMQ_E_EMPTY) return status;
       if (shown_.size() >= kWindowsUnfoundMax) {
         return fail(LWMQ_E_CORRUPT, "%s: the peer has shown %zu windows that nobody looked for, not this one",
@@ -114,8 +101,17 @@ Status Transport::find_window(const std::uint8_t id[16], std::uint32_t timeout_m
   }
 }
 
-// ---- Out
-// ----------------------------------------------------------------------------------------------------
+// So that it may be found again while somebody keeps it. Under line_mutex_.
+void Transport::remember_found(const std::string& key) {
+  found_.insert(key);
+  if (found_.size() < found_limit_) return;
+  std::erase_if(found_, [](const std::string& id) {
+    return !is_window_mapped(reinterpret_cast<const std::uint8_t*>(id.data()));
+  });
+  found_limit_ = std::max<std::size_t>(kFoundRememberedMin, 2 * found_.size());
+}
+
+// ---- Out ---------------------------------------------------------------------------------------------
 
 Status Transport::export_window(Window* window) {
   if (os::forked()) return over();

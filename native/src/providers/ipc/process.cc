@@ -138,7 +138,7 @@ std::uint32_t next_death_word() noexcept {
   return 1 + world().next_word.fetch_add(1, std::memory_order_relaxed) % (kDeathWords - 1);
 }
 
-// ---- The service thread -------------------------------------------------------------------------------
+// ---- The service thread ------------------------------------------------------------------------------
 
 namespace {
 

@@ -55,7 +55,7 @@ Status Transport::stand_behind(std::shared_ptr<Door> door) {
   return LWMQ_OK;
 }
 
-// ---- State ------------------------------------------------------------------------------------------------
+// ---- State -------------------------------------------------------------------------------------------
 
 void Transport::end(std::int32_t state) noexcept {
   std::int32_t connected = LWMQ_TLI_CONNECTED;
@@ -91,7 +91,7 @@ void Transport::hung_up() noexcept {
   if (own_event() >= 0) os::ring_event_fd(own_event());
 }
 
-// ---- Buffers ----------------------------------------------------------------------------------------------
+// ---- Buffers -----------------------------------------------------------------------------------------
 
 Status Transport::acquire(lwmq_tli_buffer* out_buffer) noexcept {
   if (state() != LWMQ_TLI_CONNECTED) return over();
@@ -159,7 +159,7 @@ void Transport::close() noexcept {
   if (balance_.fetch_add(landed, std::memory_order_acq_rel) + landed == 0) delete this;
 }
 
-// ---- Waiting ----------------------------------------------------------------------------------------------
+// ---- Waiting -----------------------------------------------------------------------------------------
 
 bool Transport::is_ready(std::uint32_t what) noexcept {
   return ((what & LWMQ_TLI_WAIT_EXTENT) != 0 && receiver_.has_extent()) ||

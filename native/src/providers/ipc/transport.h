@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "base/status.h"
@@ -86,6 +87,7 @@ class Transport {
   void read_life_line(std::unique_lock<std::mutex>& lock);
   void glance_at_life_line() noexcept;
   Status take_notice(const AnyMessage& message, os::Received* received);
+  void remember_found(const std::string& key);
   void drop_balance(std::int64_t by) noexcept;
 
   [[nodiscard]] const std::atomic<std::uint32_t>& death() const noexcept {
@@ -110,9 +112,9 @@ class Transport {
   std::uint64_t landed_ = 0;              // the landing thread's; read by close
   std::atomic<std::int64_t> balance_{0};  // any thread; whoever brings it to 0 after close destroys
   std::mutex line_mutex_;
-  std::map<std::string, ShownWindow> shown_;    // under line_mutex_: arrived, not looked for yet
-  std::map<std::string, std::uint64_t> found_;  // under line_mutex_: looked for already; value: when
-  std::uint64_t found_number_ = 0;              // under line_mutex_
+  std::map<std::string, ShownWindow> shown_;  // under line_mutex_: arrived, not looked for yet
+  std::set<std::string> found_;  // under line_mutex_: found before, and still mapped as far as we know
+  std::size_t found_limit_ = kFoundRememberedMin;  // under line_mutex_: when to look which of them are gone
 };
 
 }  // namespace lwmq::ipc

@@ -123,6 +123,12 @@ Status find_mapped_window(const std::uint8_t id[16], Window** out_window) {
   return LWMQ_OK;
 }
 
+bool is_window_mapped(const std::uint8_t id[16]) {
+  const std::lock_guard lock(table().mutex);
+  const auto found = table().by_id.find(key_of(id));
+  return found != table().by_id.end() && found->second->is_kept();
+}
+
 Status map_window(ShownWindow shown, Window** out_window) {
   const WindowNotice& notice = shown.notice;
   if (find_mapped_window(notice.id, out_window) == LWMQ_OK) return LWMQ_OK;

@@ -32,6 +32,7 @@ class Window {
   [[nodiscard]] bool owner_alive() const noexcept;
 
   void keep() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  [[nodiscard]] bool is_kept() const noexcept { return references_.load(std::memory_order_relaxed) != 0; }
   // Keeps it unless the last reference is gone already.
   [[nodiscard]] bool try_keep() noexcept;
   // The last one unmaps and destroys. Any thread.
@@ -59,6 +60,9 @@ struct ShownWindow {
 
 // The window with this id if it is mapped here; keeps it.
 Status find_mapped_window(const std::uint8_t id[16], Window** out_window);
+
+// Whether find_mapped_window would find it now.
+bool is_window_mapped(const std::uint8_t id[16]);
 
 // Maps what was shown, or keeps the mapping that exists. Takes `shown`.
 Status map_window(ShownWindow shown, Window** out_window);
