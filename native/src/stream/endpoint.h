@@ -48,6 +48,7 @@ struct Pool {
   LapPage ledger = nullptr;
   std::uint64_t window_bytes = 0;
   bool wants_room = false;
+  std::uint64_t wanted_bytes = 0;
 
   ~Pool();
 };
@@ -112,6 +113,7 @@ class Endpoint {
   Status consumed(Conversation& c, const std::string& bytes);
   Status lease(Conversation& c, const std::string& bytes);
   Status want_room(Conversation& c, const std::string& bytes);
+  void make_room(Pool& pool);
   Status close_writer(Conversation& c);
   Status abort_writer(Conversation& c, const std::string& bytes);
   Status commit_task(Conversation& c);

@@ -235,7 +235,9 @@ Status Endpoint::consumed(Conversation& c, const std::string& bytes) {
     } else {
       unsettled_[reader.name].emplace_back(record.partition, record.seq);
     }
+    const std::shared_ptr<Pool> pool = entry->pool;
     release_if_free(record.partition, record.seq);
+    if (pool->wants_room) make_room(*pool);
   }
   advance(c);
   return LWMQ_OK;

@@ -215,13 +215,20 @@ void Endpoint::drop_staged(std::vector<Entry>& staged) {
   staged.clear();
 }
 
-// A writer has no room. What was consumed and is only kept for an attempt that might come again is given up, oldest
-// first, until there is as much as it asks for.
+// A writer has no room.
 Status Endpoint::want_room(Conversation& c, const std::string& bytes) {
   wire::WantRoom record;
   if (!read_record(bytes, &record) || !c.pool) return corrupt("WantRoom");
   c.pool->wants_room = true;
-  if (retain_ == LWMQ_RETAIN_ALL) return LWMQ_OK;
+  c.pool->wanted_bytes = record.bytes;
+  make_room(*c.pool);
+  return LWMQ_OK;
+}
+
+// What was consumed and is only kept for an attempt that might come again is given up, oldest first, until there is as
+// much as the writer asks for.
+void Endpoint::make_room(Pool& pool) {
+  if (retain_ == LWMQ_RETAIN_ALL) return;
   struct Candidate {
     std::uint64_t arrival;
     std::uint32_t partition;
@@ -230,7 +237,7 @@ Status Endpoint::want_room(Conversation& c, const std::string& bytes) {
   std::vector<Candidate> candidates;
   for (std::uint32_t p = 0; p < logs_.size(); ++p) {
     logs_[p].for_each([&](std::uint64_t seq, const Entry& entry) {
-      if (entry.pool == c.pool && entry.pins == 0 && entry.consumed >= readers_needed_ && !is_needed(p, seq)) {
+      if (entry.pool.get() == &pool && entry.pins == 0 && entry.consumed >= readers_needed_ && !is_needed(p, seq)) {
         candidates.push_back({entry.arrival, p, seq, entry.block.bytes});
       }
       return true;
@@ -240,11 +247,10 @@ Status Endpoint::want_room(Conversation& c, const std::string& bytes) {
             [](const Candidate& a, const Candidate& b) { return a.arrival < b.arrival; });
   std::uint64_t freed = 0;
   for (const Candidate& candidate : candidates) {
-    if (freed >= record.bytes) break;
+    if (freed >= pool.wanted_bytes) break;
     freed += candidate.bytes;
     remove(candidate.partition, candidate.seq, true);
   }
-  return LWMQ_OK;
 }
 
 // ---- Ending -----------------------------------------------------------------------------------------
