@@ -1,0 +1,113 @@
+// What a channel that is under way costs: no allocation, few system calls, no wake-ups, no thread hand-over.
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "conformance/channel_fixture.h"
+#include "conformance/providers.h"
+
+// Counts what this executable asks the heap for. A sanitizer brings its own heap, which must not be replaced.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LWMQ_HEAP_IS_COUNTED 0
+#else
+#define LWMQ_HEAP_IS_COUNTED 1
+static std::atomic<std::uint64_t> g_allocations{0};
+extern "C" {
+void* __libc_malloc(std::size_t bytes);
+void* __libc_calloc(std::size_t count, std::size_t bytes);
+void* __libc_realloc(void* old, std::size_t bytes);
+void* __libc_memalign(std::size_t alignment, std::size_t bytes);
+void* malloc(std::size_t bytes) {
+  g_allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_malloc(bytes);
+}
+void* calloc(std::size_t count, std::size_t bytes) {
+  g_allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_calloc(count, bytes);
+}
+void* realloc(void* old, std::size_t bytes) {
+  g_allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_realloc(old, bytes);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  g_allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_memalign(alignment, bytes);
+}
+}
+#endif
+
+namespace lwmq::conformance {
+namespace {
+
+// A message there and one back, `count` times, all by the C interface and without help of the test's own
+// heap.
+void exchange(const Meeting& meeting, const char* data, std::uint64_t bytes, int count) {
+  for (int i = 0; i < count; ++i) {
+    ASSERT_EQ(lwmq_send_queue_post_bytes(meeting.client.queue, data, bytes), LWMQ_OK);
+    lwmq_message* message = nullptr;
+    ASSERT_EQ(lwmq_channel_receive(meeting.server.channel, kLimitMs, &message), LWMQ_OK);
+    ASSERT_EQ(lwmq_send_queue_post(meeting.server.queue, &message), LWMQ_OK);
+    ASSERT_EQ(lwmq_channel_receive(meeting.client.channel, kLimitMs, &message), LWMQ_OK);
+    lwmq_message_destroy(message);
+  }
+}
+
+#if LWMQ_HEAP_IS_COUNTED
+// rows: Z01 Z04
+TEST(SteadyState, AllocatesNothingForAMillionSmallMessages) {
+  for (const Subject& subject : {kLoop, kIpc}) {
+    const Meeting meeting(subject.fresh_address(), channel_options(65536, 8));
+    const std::string content(100, 'x');
+    exchange(meeting, content.data(), content.size(), 10000);  // pools fill
+    const std::uint64_t before = g_allocations;
+    exchange(meeting, content.data(), content.size(),
+             250000);  // a million messages made, posted, received, destroyed
+    EXPECT_EQ(g_allocations - before, 0u) << subject.name;
+  }
+}
+
+// rows: Z04
+TEST(SteadyState, AllocatesNothingForLargeMessagesThatAreReadWhereTheyLie) {
+  for (const Subject& subject : {kLoop, kIpc}) {
+    const Meeting meeting(subject.fresh_address(), channel_options(65536, 8));
+    const std::string content(60000, 'x');
+    exchange(meeting, content.data(), content.size(), 100);
+    const std::uint64_t before = g_allocations;
+    exchange(meeting, content.data(), content.size(), 2000);
+    EXPECT_EQ(g_allocations - before, 0u) << subject.name;
+  }
+}
+#endif
+
+// How often the threads of this process but the calling one have gone to sleep so far.
+long switches_of_other_threads() {
+  long sum = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == std::to_string(syscall(SYS_gettid))) continue;
+    std::ifstream status(task.path() / "status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.rfind("voluntary_ctxt_switches", 0) == 0)
+        sum += std::stol(line.substr(line.find_first_of("0123456789")));
+    }
+  }
+  return sum;
+}
+
+// rows: Z05 L30
+TEST(SteadyState, SleepsWithoutAnyWakeUpWhileItIsConnectedAndIdle) {
+  const Meeting meeting(kIpc.fresh_address());
+  exchange(meeting, "warm", 4, 100);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // what follows an activity is over
+  const long before = switches_of_other_threads();
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  EXPECT_EQ(switches_of_other_threads() - before, 0) << "threads of the library woke up";
+}
+
+}  // namespace
+}  // namespace lwmq::conformance

@@ -1,0 +1,219 @@
+// Direct access to transport buffers, over every provider.
+#include <cstring>
+
+#include "conformance/channel_fixture.h"
+#include "conformance/providers.h"
+
+namespace lwmq::conformance {
+namespace {
+
+using namespace std::chrono_literals;
+
+class RawChannelOver : public ::testing::TestWithParam<Subject> {
+ protected:
+  std::string address_ = GetParam().fresh_address();
+};
+
+lwmq_status send(const End& end, const std::string& text, std::uint32_t timeout_ms = kLimitMs) {
+  lwmq_buffer buffer{};
+  const lwmq_status status = lwmq_raw_get_buffer(end.channel, timeout_ms, &buffer);
+  if (status != LWMQ_OK) return status;
+  std::memcpy(buffer.data, text.data(), text.size());
+  buffer.bytes = text.size();
+  return lwmq_raw_send_buffer(end.channel, &buffer);
+}
+
+std::string receive(const End& end, std::uint32_t timeout_ms = kLimitMs) {
+  lwmq_buffer buffer{};
+  const lwmq_status status = lwmq_raw_receive_buffer(end.channel, timeout_ms, &buffer);
+  if (status != LWMQ_OK) return std::string("<") + lwmq_status_name(status) + ">";
+  std::string text(static_cast<const char*>(buffer.data), buffer.bytes);
+  EXPECT_EQ(lwmq_raw_dispose_buffer(end.channel, &buffer), LWMQ_OK);
+  return text;
+}
+
+// rows: L14
+TEST_P(RawChannelOver, BringsAFilledBufferToThePeer) {
+  const Meeting meeting(address_, channel_options(1024, 4, true));
+  ASSERT_EQ(send(meeting.client, "filled in place"), LWMQ_OK);
+  EXPECT_EQ(receive(meeting.server), "filled in place");
+  ASSERT_EQ(send(meeting.server, "and back"), LWMQ_OK);
+  EXPECT_EQ(receive(meeting.client), "and back");
+}
+
+// rows: L14
+TEST_P(RawChannelOver, BringsBuffersInTheOrderSentNotInTheOrderObtained) {
+  const Meeting meeting(address_, channel_options(1024, 4, true));
+  lwmq_buffer buffers[3] = {};
+  for (auto& buffer : buffers) ASSERT_EQ(lwmq_raw_get_buffer(meeting.client.channel, 0, &buffer), LWMQ_OK);
+  for (const int i : {2, 0, 1}) {
+    std::memcpy(buffers[i].data, &i, sizeof i);
+    buffers[i].bytes = sizeof i;
+    ASSERT_EQ(lwmq_raw_send_buffer(meeting.client.channel, &buffers[i]), LWMQ_OK);
+  }
+  for (const int i : {2, 0, 1}) {
+    const std::string text = receive(meeting.server);
+    ASSERT_EQ(text.size(), sizeof i);
+    EXPECT_EQ(std::memcmp(text.data(), &i, sizeof i), 0);
+  }
+}
+
+// rows: L16 L17 L18 L19
+TEST_P(RawChannelOver, HandsOutAsManyBuffersAsItHasAndThenWaitsAsLongAsAsked) {
+  const Meeting meeting(address_, channel_options(1024, 3, true));
+  EXPECT_EQ(meeting.client.statistics().buffers_free, 3u);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(send(meeting.client, std::to_string(i), 0), LWMQ_OK) << "one is free";
+  lwmq_buffer buffer{};
+  EXPECT_EQ(lwmq_raw_get_buffer(meeting.client.channel, 0, &buffer), LWMQ_E_FULL);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(lwmq_raw_get_buffer(meeting.client.channel, 60, &buffer), LWMQ_E_TIMED_OUT);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 55ms);
+  EXPECT_EQ(receive(meeting.server), "0");
+  EXPECT_EQ(receive(meeting.server), "1");
+  EXPECT_EQ(lwmq_raw_get_buffer(meeting.client.channel, kLimitMs, &buffer), LWMQ_OK)
+      << "a later call succeeds";
+  EXPECT_EQ(lwmq_raw_abandon_buffer(meeting.client.channel, &buffer), LWMQ_OK);
+}
+
+// rows: L14
+TEST_P(RawChannelOver, TakesABufferBackUnsent) {
+  const Meeting meeting(address_, channel_options(1024, 1, true));
+  lwmq_buffer buffer{};
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_EQ(lwmq_raw_get_buffer(meeting.client.channel, 0, &buffer), LWMQ_OK);
+    ASSERT_EQ(lwmq_raw_abandon_buffer(meeting.client.channel, &buffer), LWMQ_OK);
+  }
+  ASSERT_EQ(send(meeting.client, "only this"), LWMQ_OK);
+  EXPECT_EQ(receive(meeting.server), "only this");
+}
+
+TEST_P(RawChannelOver, TakesReceivedBuffersBackInAnyOrderFromAnyThread) {
+  const Meeting meeting(address_, channel_options(1024, 4, true));
+  for (int i = 0; i < 4; ++i) ASSERT_EQ(send(meeting.client, std::to_string(i)), LWMQ_OK);
+  lwmq_buffer buffers[4] = {};
+  for (auto& buffer : buffers) {
+    ASSERT_EQ(lwmq_raw_receive_buffer(meeting.server.channel, kLimitMs, &buffer), LWMQ_OK);
+  }
+  for (const int i : {3, 1, 0, 2}) {
+    std::thread([&, i] {
+      EXPECT_EQ(lwmq_raw_dispose_buffer(meeting.server.channel, &buffers[i]), LWMQ_OK);
+    }).join();
+  }
+  EXPECT_TRUE(eventually_true([&] { return meeting.client.statistics().buffers_free == 4; }));
+}
+
+// rows: L14
+TEST_P(RawChannelOver, RefusesABufferTwiceAndOneThatIsTooFull) {
+  const Meeting meeting(address_, channel_options(1024, 2, true));
+  lwmq_buffer buffer{};
+  ASSERT_EQ(lwmq_raw_get_buffer(meeting.client.channel, 0, &buffer), LWMQ_OK);
+  EXPECT_EQ(buffer.bytes, 1024u);
+  buffer.bytes = 1025;
+  EXPECT_EQ(lwmq_raw_send_buffer(meeting.client.channel, &buffer), LWMQ_E_TOO_BIG) << "and it is still ours";
+  buffer.bytes = 1024;
+  EXPECT_EQ(lwmq_raw_send_buffer(meeting.client.channel, &buffer), LWMQ_OK);
+  EXPECT_EQ(lwmq_raw_send_buffer(meeting.client.channel, &buffer), LWMQ_E_INVALID);
+  EXPECT_EQ(lwmq_raw_dispose_buffer(meeting.client.channel, &buffer), LWMQ_E_INVALID);
+  EXPECT_EQ(receive(meeting.server).size(), 1024u);
+}
+
+// rows: L15
+TEST_P(RawChannelOver, MovesABlobOfAnySizeThroughAFewFixedBuffers) {
+  const Meeting meeting(address_, channel_options(1024, 4, true));
+  constexpr std::uint64_t kBlobBytes = 8 << 20;
+  const auto next = [](std::uint64_t state) { return state * 6364136223846793005u + 1442695040888963407u; };
+  std::thread sending([&] {
+    std::uint64_t state = 1;
+    for (std::uint64_t sent = 0; sent < kBlobBytes;) {
+      lwmq_buffer buffer{};
+      ASSERT_EQ(lwmq_raw_get_buffer(meeting.client.channel, kLimitMs, &buffer), LWMQ_OK);
+      for (std::uint64_t at = 0; at + 8 <= buffer.bytes; at += 8) {
+        std::memcpy(static_cast<char*>(buffer.data) + at, &state, 8);
+        state = next(state);
+      }
+      sent += buffer.bytes;
+      ASSERT_EQ(lwmq_raw_send_buffer(meeting.client.channel, &buffer), LWMQ_OK);
+    }
+  });
+  std::uint64_t state = 1;
+  for (std::uint64_t received = 0; received < kBlobBytes;) {
+    const std::string part = receive(meeting.server);
+    ASSERT_EQ(part.size() % 8, 0u) << part;
+    for (std::size_t at = 0; at < part.size(); at += 8) {
+      ASSERT_EQ(std::memcmp(part.data() + at, &state, 8), 0) << received + at;
+      state = next(state);
+    }
+    received += part.size();
+  }
+  sending.join();
+}
+
+// rows: L20
+TEST_P(RawChannelOver, Uses512BuffersInBothDirections) {
+  const Meeting meeting(address_, channel_options(256, 512, true));
+  for (int i = 0; i < 512; ++i) {
+    ASSERT_EQ(send(meeting.client, "c" + std::to_string(i), 0), LWMQ_OK) << i;
+    ASSERT_EQ(send(meeting.server, "s" + std::to_string(i), 0), LWMQ_OK) << i;
+  }
+  EXPECT_EQ(send(meeting.client, "one too many", 0), LWMQ_E_FULL);
+  for (int i = 0; i < 512; ++i) {
+    EXPECT_EQ(receive(meeting.server), "c" + std::to_string(i));
+    EXPECT_EQ(receive(meeting.client), "s" + std::to_string(i));
+  }
+}
+
+// rows: S13
+TEST_P(RawChannelOver, RefusesMessagesAndAMessageChannelRefusesBuffers) {
+  const Meeting raw(address_, channel_options(1024, 2, true));
+  lwmq_send_queue* queue = nullptr;
+  EXPECT_EQ(lwmq_channel_add_send_queue(raw.client.channel, nullptr, &queue), LWMQ_E_INVALID);
+  EXPECT_EQ(raw.client.receive_text(0), "<LWMQ_E_INVALID>");
+  const Meeting messages(GetParam().fresh_address());
+  lwmq_buffer buffer{};
+  EXPECT_EQ(lwmq_raw_get_buffer(messages.client.channel, 0, &buffer), LWMQ_E_INVALID);
+  EXPECT_EQ(lwmq_raw_receive_buffer(messages.client.channel, 0, &buffer), LWMQ_E_INVALID);
+  EXPECT_EQ(lwmq_raw_dispose_buffer(messages.client.channel, &buffer), LWMQ_E_INVALID);
+}
+
+// rows: S13
+TEST_P(RawChannelOver, DoesNotMeetAMessageChannel) {
+  const End server(address_, LWMQ_ROLE_SERVER, channel_options(1024, 2, true));
+  const End client(address_, LWMQ_ROLE_CLIENT, channel_options(1024, 2, false));
+  EXPECT_EQ(client.wait_connected(), LWMQ_E_VERSION);
+  EXPECT_EQ(client.receive_text(), "<LWMQ_E_VERSION>");
+}
+
+// What the application still fills when the peer goes stays its memory until it gives it back.
+TEST_P(RawChannelOver, LeavesALentBufferUsableWhenThePeerHasGone) {
+  Meeting meeting(address_, channel_options(1024, 2, true));
+  lwmq_buffer buffer{};
+  ASSERT_EQ(lwmq_raw_get_buffer(meeting.client.channel, 0, &buffer), LWMQ_OK);
+  meeting.server.destroy();
+  EXPECT_EQ(receive(meeting.client), "<LWMQ_E_CLOSED>");
+  const End server(address_, LWMQ_ROLE_SERVER, channel_options(1024, 2, true));
+  ASSERT_EQ(meeting.client.wait_connected(), LWMQ_OK);
+  std::memset(buffer.data, 'x', buffer.bytes);
+  EXPECT_EQ(lwmq_raw_send_buffer(meeting.client.channel, &buffer), LWMQ_E_PEER_LOST);
+  EXPECT_EQ(meeting.client.statistics().messages_lost, 1u);
+  ASSERT_EQ(send(meeting.client, "to the new one"), LWMQ_OK);
+  EXPECT_EQ(receive(server), "to the new one");
+}
+
+LWMQ_OVER_ALL_PROVIDERS(RawChannelOver);
+
+// rows: K13 L01
+TEST(RawLoop, ShowsTheReceiverTheVeryMemoryThatTheSenderFilled) {
+  const Meeting meeting(kLoop.fresh_address(), channel_options(1024, 2, true));
+  lwmq_buffer sent{};
+  ASSERT_EQ(lwmq_raw_get_buffer(meeting.client.channel, 0, &sent), LWMQ_OK);
+  const void* memory = sent.data;
+  sent.bytes = 100;
+  ASSERT_EQ(lwmq_raw_send_buffer(meeting.client.channel, &sent), LWMQ_OK);
+  lwmq_buffer received{};
+  ASSERT_EQ(lwmq_raw_receive_buffer(meeting.server.channel, kLimitMs, &received), LWMQ_OK);
+  EXPECT_EQ(received.data, memory);
+  EXPECT_EQ(lwmq_raw_dispose_buffer(meeting.server.channel, &received), LWMQ_OK);
+}
+
+}  // namespace
+}  // namespace lwmq::conformance
