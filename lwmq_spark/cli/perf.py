@@ -6,6 +6,7 @@ figures beside physical limits and rivals; this verb is for asking whether *here
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -79,7 +80,7 @@ def _peer_process(address: str, *, started: bool) -> Iterator[None]:
 
 def _messages(address: str, size: int, seconds: float) -> dict[str, float]:
     """Ping-pong for the latency, then as many as go one way for the rate."""
-    from lwmq_spark import Channel
+    from lwmq_spark import Channel, ClosedError
 
     payload = bytes(size)
     with Channel(address) as channel:
@@ -105,6 +106,9 @@ def _messages(address: str, size: int, seconds: float) -> dict[str, float]:
         queue.post(_STOP)
         seen = int(bytes(channel.receive(_PATIENCE_S)[0]))
         taken = time.perf_counter() - begun
+        # The peer closes first: whoever closes waits until the other one has read its last message.
+        with contextlib.suppress(ClosedError):
+            channel.receive(_PATIENCE_S)
     round_trips.sort()
 
     def one_way(share: float) -> float:
