@@ -17,9 +17,8 @@ namespace {
 class MemoryRoomTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/lwmq-room-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    root_ = name;
+    root_ = ::testing::TempDir() + "lwmq-room-XXXXXX";
+    ASSERT_NE(mkdtemp(root_.data()), nullptr);
     put("proc/meminfo", "MemTotal:  999999 kB\nMemFree:  1 kB\nMemAvailable:    1000 kB\n");
   }
   void TearDown() override { std::filesystem::remove_all(root_); }

@@ -68,9 +68,9 @@ TEST(IpcAddress, IsRefusedWhileServedAndFreeAtOnceAfterwards) {
 }
 
 TEST(IpcAddress, SocketFileOfADeadOwnerIsReplacedAndOneOfALiveOwnerIsNot) {
-  char directory[] = "/tmp/lwmq-test-XXXXXX";
-  ASSERT_NE(mkdtemp(directory), nullptr);
-  const std::string path = std::string(directory) + "/stream";
+  std::string directory = ::testing::TempDir() + "lwmq-test-XXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  const std::string path = directory + "/stream";
   {
     // What a killed owner leaves behind: a bound file, nobody listening.
     const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -89,7 +89,7 @@ TEST(IpcAddress, SocketFileOfADeadOwnerIsReplacedAndOneOfALiveOwnerIsNot) {
   ipc().listener_close(listener);
   struct stat status {};
   EXPECT_NE(stat(path.c_str(), &status), 0) << "the file goes with its owner";
-  rmdir(directory);
+  rmdir(directory.c_str());
 }
 
 // rows: L21
