@@ -2,6 +2,7 @@
 #include "os/memory_budget.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -17,8 +18,8 @@ namespace {
 class MemoryRoomTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    root_ = ::testing::TempDir() + "lwmq-room-XXXXXX";
-    ASSERT_NE(mkdtemp(root_.data()), nullptr);
+    root_ = ::testing::TempDir() + "lwmq-room-" + std::to_string(getpid());
+    std::filesystem::create_directory(root_);
     put("proc/meminfo", "MemTotal:  999999 kB\nMemFree:  1 kB\nMemAvailable:    1000 kB\n");
   }
   void TearDown() override { std::filesystem::remove_all(root_); }

@@ -68,8 +68,8 @@ TEST(IpcAddress, IsRefusedWhileServedAndFreeAtOnceAfterwards) {
 }
 
 TEST(IpcAddress, SocketFileOfADeadOwnerIsReplacedAndOneOfALiveOwnerIsNot) {
-  std::string directory = ::testing::TempDir() + "lwmq-test-XXXXXX";
-  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  const std::string directory = ::testing::TempDir() + "lwmq-test-" + std::to_string(getpid());
+  ASSERT_EQ(mkdir(directory.c_str(), 0700), 0);
   const std::string path = directory + "/stream";
   {
     // What a killed owner leaves behind: a bound file, nobody listening.
