@@ -11,12 +11,14 @@
 #include "os/futex.h"
 #include "os/identity.h"
 #include "tli/registry.h"
+#include "tli/spin.h"
 
 namespace lwmq::stream {
 namespace {
 
 constexpr std::uint32_t kRetryMs = 100;
 constexpr std::uint32_t kStallMs = 5000;
+constexpr std::uint32_t kLocalGlances = 200;  // some 30 µs with the serving
 
 // The endpoints of this process. Never destroyed: threads may outlive main.
 struct Hosted {
@@ -128,7 +130,21 @@ Status part(Reach* reach, const Deadline& deadline) {
   return endpoint->drain(deadline.left_ms());
 }
 
-Status await_answer(Link& link, wire::StreamKind expected, const Deadline& deadline, std::string* out_bytes) {
+Status Reach::wait(std::uint32_t timeout_ms) const {
+  if (endpoint) {
+    for (std::uint32_t i = 0; i < kLocalGlances; ++i) {
+      endpoint->pump();
+      if (link->has_news()) return LWMQ_OK;
+      tli::pause();
+    }
+    endpoint->hand_over();
+  }
+  return link->wait(timeout_ms);
+}
+
+Status await_answer(const Reach& reach, wire::StreamKind expected, const Deadline& deadline, std::string* out_bytes) {
+  Link& link = *reach.link;
+  reach.pump();
   for (;;) {
     wire::StreamKind kind{};
     const Status status = link.receive(&kind, out_bytes);
@@ -141,22 +157,27 @@ Status await_answer(Link& link, wire::StreamKind expected, const Deadline& deadl
     }
     if (status != LWMQ_E_EMPTY) return status;
     if (deadline.over()) return LWMQ_E_TIMED_OUT;
-    const Status waited = link.wait(deadline.left_ms());
+    const Status waited = reach.wait(deadline.left_ms());
     if (waited == LWMQ_E_INTERRUPTED) return waited;
     link.flush();
   }
 }
 
-Status push_backlog(Link& link, const std::string& address) {
+Status push_backlog(const Reach& reach) {
   const Deadline patience(kStallMs);
+  Link& link = *reach.link;
+  const char* address = reach.address.c_str();
   while (!link.flush()) {
+    reach.pump();
+    if (link.flush()) break;
     if (patience.over()) {
-      return fail(LWMQ_E_STALLED, "%s: the endpoint lives and has read nothing for %u ms", address.c_str(), kStallMs);
+      return fail(LWMQ_E_STALLED, "%s: the endpoint lives and has read nothing for %u ms", address, kStallMs);
     }
+    if (reach.endpoint) reach.endpoint->hand_over();
     const Status status = link.provider()->wait(link.transport(), LWMQ_TLI_WAIT_ROOM, patience.left_ms());
     if (status == LWMQ_E_INTERRUPTED) continue;  // the message must not be lost; the next wait tells the caller
     if (link.provider()->state(link.transport()) != LWMQ_TLI_CONNECTED) {
-      return fail(LWMQ_E_PEER_LOST, "%s: the endpoint has gone", address.c_str());
+      return fail(LWMQ_E_PEER_LOST, "%s: the endpoint has gone", address);
     }
   }
   return LWMQ_OK;

@@ -32,6 +32,13 @@ struct Reach {
   std::string address;  // without options
   std::unique_ptr<Link> link;
   std::shared_ptr<Endpoint> endpoint;
+
+  // Serves the endpoint where it is of this process; for all others nothing.
+  void pump() const {
+    if (endpoint) endpoint->pump();
+  }
+  // Waits for news on the link: looks and serves for a while, then sleeps.
+  Status wait(std::uint32_t timeout_ms) const;
 };
 
 // Connects, or binds and connects, as `role` says; tries again while nobody listens. LWMQ_E_TIMED_OUT with a text.
@@ -45,9 +52,9 @@ Status host(const char* address, std::shared_ptr<Endpoint>* out_endpoint);
 Status part(Reach* reach, const Deadline& deadline);
 
 // Waits for the answer of kind `expected`, passing over Window, Lease and Room. kFailed becomes its status and text.
-Status await_answer(Link& link, wire::StreamKind expected, const Deadline& deadline, std::string* out_bytes);
+Status await_answer(const Reach& reach, wire::StreamKind expected, const Deadline& deadline, std::string* out_bytes);
 
 // Sends what stayed behind; the endpoint reads all the time, so that a long wait means that it is stalled.
-Status push_backlog(Link& link, const std::string& address);
+Status push_backlog(const Reach& reach);
 
 }  // namespace lwmq::stream

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "channel/service.h"
+#include "os/futex.h"
 #include "os/identity.h"
 #include "stats/process_counters.h"
 #include "stream/conversation.h"
@@ -20,8 +21,10 @@
 namespace lwmq::stream {
 namespace {
 
-// Rounds without news before the thread sleeps. Short: on two cores it takes time from its own clients.
-constexpr std::uint32_t kIdleRounds = 200;
+// Rounds without news before the thread sleeps. Few: on two cores it takes time from its own clients.
+constexpr std::uint32_t kIdleRounds = 64;
+constexpr std::uint32_t kRoundsPerAccept = 16;  // looking for clients costs system calls, looking at links none
+constexpr std::int64_t kNapNs = 200'000;        // for how long a client's pumping counts as serving
 constexpr std::uint32_t kMessagesPerRound = 256;  // of one client, so that none keeps the others waiting
 
 }  // namespace
@@ -80,6 +83,7 @@ void Endpoint::stop() {
   stopping_.store(true, std::memory_order_relaxed);  // ordered by the write to the descriptor
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(stop_fd_, &one, sizeof one);
+  hand_over();
   thread_.join();
 }
 
@@ -97,26 +101,58 @@ Status Endpoint::drain(std::uint32_t timeout_ms) {
 // ---- The thread -------------------------------------------------------------------------------------
 
 void Endpoint::serve() {
-  std::uint32_t idle_rounds = 1;  // so that the first news are noted
+  std::uint32_t idle_rounds = 0;
+  std::unique_lock lock(pump_mutex_);
   while (!stopping_.load(std::memory_order_relaxed)) {
-    if (poll_once()) {
-      if (idle_rounds != 0) note_busy();
-      idle_rounds = 0;
-    } else if (++idle_rounds < kIdleRounds) {
-      tli::pause();
-    } else {
-      note_idle_state();
-      sleep();
+    if (poll_once(idle_rounds % kRoundsPerAccept == 0)) {
       idle_rounds = 1;
+    } else if (++idle_rounds >= kIdleRounds) {
+      idle_rounds = 0;
+      if (pumped_ != pumped_seen_) {
+        pumped_seen_ = pumped_;
+        lock.unlock();
+        nap();
+        lock.lock();
+        continue;
+      }
+      note_idle_state();
+      arm_and_sleep(lock);
     }
+    lock.unlock();  // clients of this process get their turn
+    tli::pause();
+    lock.lock();
   }
   conversations_.clear();  // closes every link in order
   provider_->listener_close(listener_);
 }
 
-bool Endpoint::poll_once() {
+void Endpoint::pump() {
+  const std::unique_lock lock(pump_mutex_, std::try_to_lock);
+  if (!lock || stopping_.load(std::memory_order_relaxed)) return;
+  ++pumped_;
+  if (disarm()) {
+    // Our peers ring for nobody now: the own thread must know that it is to look again.
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(stop_fd_, &one, sizeof one);
+  }
+  poll_once(false);
+}
+
+void Endpoint::hand_over() {
+  nap_word_.fetch_add(1, std::memory_order_release);
+  if (napping_.load(std::memory_order_seq_cst)) os::futex_wake_all(nap_word_);
+}
+
+void Endpoint::nap() {
+  const std::uint32_t seen = nap_word_.load(std::memory_order_acquire);
+  napping_.store(true, std::memory_order_seq_cst);
+  os::futex_wait(nap_word_, seen, kNapNs);
+  napping_.store(false, std::memory_order_relaxed);
+}
+
+bool Endpoint::poll_once(bool look_for_clients) {
   bool busy = false;
-  for (;;) {
+  while (look_for_clients) {
     lwmq_tli_transport* transport = nullptr;
     if (provider_->accept(listener_, &transport) != LWMQ_OK) break;
     busy = true;
@@ -126,7 +162,10 @@ bool Endpoint::poll_once() {
   }
   // By index: handling a message may not add conversations, but keeps references to them.
   for (std::size_t i = 0; i < conversations_.size(); ++i) busy |= serve_conversation(*conversations_[i]);
-  if (busy) forget_dead();
+  if (busy) {
+    note_busy();
+    forget_dead();
+  }
   return busy;
 }
 
@@ -159,18 +198,32 @@ void Endpoint::forget_dead() {
   report_drained();
 }
 
-void Endpoint::sleep() {
+void Endpoint::arm_and_sleep(std::unique_lock<std::mutex>& lock) {
   bool news = false;
+  armed_ = true;
   for (auto& c : conversations_) news |= provider_->arm(c->link.transport()) != 0;
   if (!news) {
+    lock.unlock();
     pollfd descriptors[2] = {{provider_->listener_fd(listener_), POLLIN, 0}, {stop_fd_, POLLIN, 0}};
     ::poll(descriptors, 2, -1);  // whatever ends it, the next round looks at everything
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto read = ::read(stop_fd_, &count, sizeof count);  // empty: nothing to drain
+    lock.lock();
   }
+  disarm();
+}
+
+bool Endpoint::disarm() {
+  if (!armed_) return false;
+  armed_ = false;
   for (auto& c : conversations_) provider_->disarm(c->link.transport());
+  return true;
 }
 
 // Something has come in: what drain() was told last is old.
 void Endpoint::note_busy() {
+  if (busy_noted_) return;
+  busy_noted_ = true;
   const std::lock_guard lock(idle_mutex_);
   idle_ = false;
   busy_with_ = "messages are being handled";
@@ -192,6 +245,7 @@ void Endpoint::note_idle_state() {
     unsent = unsent || c->link.has_backlog();
   }
   const bool idle = unread == 0 && producers_open_ == 0 && readers == 0 && !end_is_news() && !unsent;
+  busy_noted_ = false;
   const std::lock_guard lock(idle_mutex_);
   idle_ = idle;
   if (!idle) {

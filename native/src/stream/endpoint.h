@@ -11,7 +11,10 @@
 //
 // So the loss of the endpoint ends no lease: a ledger that nobody writes any more frees nothing.
 //
-// All state belongs to the endpoint's own thread. Other threads ask it to stop, and wait.
+// One thread at a time serves, under pump_mutex_: the endpoint's own, or that of a client in this process which has just
+// sent something and needs no hand-over to see it done (*who posts, pumps*). While a client pumps, the own thread naps:
+// peers then find no sleeper to wake, and no third thread asks for one of two cores. A client that is going to sleep
+// hands over.
 #pragma once
 
 #include <atomic>
@@ -89,6 +92,11 @@ class Endpoint {
   // Ends service at once; conversations see an orderly close. Joins the thread.
   void stop();
 
+  // Serves once, if nobody else is at it. For a client of this process, after it has sent and while it waits.
+  void pump();
+  // The client that pumped is going to sleep: the own thread takes over at once.
+  void hand_over();
+
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
 
  private:
@@ -96,9 +104,11 @@ class Endpoint {
 
   // -- The thread
   void serve();
-  bool poll_once();
+  bool poll_once(bool look_for_clients);
   bool serve_conversation(Conversation& conversation);
-  void sleep();
+  void arm_and_sleep(std::unique_lock<std::mutex>& lock);
+  bool disarm();
+  void nap();
   void forget_dead();
   void note_idle_state();
   void note_busy();
@@ -161,6 +171,14 @@ class Endpoint {
   const int stop_fd_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;
+
+  std::mutex pump_mutex_;              // guards all below but the last block
+  bool armed_ = false;                 // the own thread sleeps at the listener's descriptor
+  std::uint64_t pumped_ = 0;           // how often clients have served
+  std::uint64_t pumped_seen_ = 0;      // the own thread's
+  std::atomic<std::uint32_t> nap_word_{0};  // changed to end a nap
+  std::atomic<bool> napping_{false};
+  bool busy_noted_ = false;            // drain() knows that its answer is old
 
   std::vector<std::unique_ptr<Conversation>> conversations_;
 

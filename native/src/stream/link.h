@@ -49,6 +49,10 @@ class Link {
   // The next message, copied out of the peer's memory into *out_bytes. LWMQ_E_EMPTY: none now; LWMQ_E_CLOSED and
   // LWMQ_E_PEER_LOST after the last.
   Status receive(wire::StreamKind* out_kind, std::string* out_bytes);
+  // True when receive may have something. Never waits.
+  [[nodiscard]] bool has_news() const noexcept {
+    return provider_->wait(transport_, LWMQ_TLI_WAIT_EXTENT, 0) == LWMQ_OK;
+  }
   // Waits for a message, or for room where something stayed behind.
   Status wait(std::uint32_t timeout_ms);
 

@@ -16,7 +16,7 @@ Status describe(const char* address, bool wait_declared, std::uint32_t timeout_m
   letter.wait_declared = wait_declared ? 1 : 0;
   status = made.link->send_letter(wire::StreamKind::kDescribe, letter);
   std::string bytes;
-  if (status == LWMQ_OK) status = await_answer(*made.link, wire::StreamKind::kState, deadline, &bytes);
+  if (status == LWMQ_OK) status = await_answer(made, wire::StreamKind::kState, deadline, &bytes);
   if (status == LWMQ_E_TIMED_OUT) {
     return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema in %u ms", made.address.c_str(), timeout_ms);
   }
@@ -64,7 +64,7 @@ Status settle(const char* address, const char* name, bool acknowledge, std::uint
   letter.name = name;
   status = made.link->send_letter(wire::StreamKind::kSettle, letter);
   std::string bytes;
-  if (status == LWMQ_OK) status = await_answer(*made.link, wire::StreamKind::kSettled, deadline, &bytes);
+  if (status == LWMQ_OK) status = await_answer(made, wire::StreamKind::kSettled, deadline, &bytes);
   if (status == LWMQ_E_TIMED_OUT) {
     return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered in %u ms", made.address.c_str(), timeout_ms);
   }

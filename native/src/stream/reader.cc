@@ -128,7 +128,7 @@ Status wait_for(lwmq_reader& reader, const Deadline& deadline, Done&& done) {
       status = LWMQ_E_TIMED_OUT;
       break;
     }
-    status = reader.reach.link->wait(deadline.left_ms());
+    status = reader.reach.wait(deadline.left_ms());
     if (status == LWMQ_E_INTERRUPTED) break;
     status = LWMQ_OK;
     reader.reach.link->flush();
@@ -232,7 +232,7 @@ Status open_reader(const char* address, const lwmq_reader_options& options, std:
   Link& link = *reader->reach.link;
   status = link.send_letter(wire::StreamKind::kOpenReader, letter);
   std::string bytes;
-  if (status == LWMQ_OK) status = await_answer(link, wire::StreamKind::kOpened, deadline, &bytes);
+  if (status == LWMQ_OK) status = await_answer(reader->reach, wire::StreamKind::kOpened, deadline, &bytes);
   if (status == LWMQ_E_TIMED_OUT) return fail(LWMQ_E_STALLED, "%s: the endpoint lives and does not answer", address);
   if (status != LWMQ_OK) return status;
   wire::Opened answer;
@@ -283,7 +283,9 @@ Status consume(lwmq_reader& reader) {
   }
   Link& link = *reader.reach.link;
   const Status status = link.send_record(wire::StreamKind::kConsumed, reader.current);
-  return status == LWMQ_OK && link.has_backlog() ? push_backlog(link, reader.address) : status;
+  if (status != LWMQ_OK) return status;
+  reader.reach.pump();
+  return link.has_backlog() ? push_backlog(reader.reach) : LWMQ_OK;
 }
 
 void release(lwmq_batch* batch) {

@@ -63,12 +63,12 @@ Status check(const char* address, std::uint64_t schema_bytes, const lwmq_writer_
 }
 
 // Sends the request and reads Opened; a refusal becomes its status and text.
-Status open_with(Link& link, wire::StreamKind kind, const wire::OpenProducer& letter, const Deadline& deadline,
+Status open_with(const Reach& reach, wire::StreamKind kind, const wire::OpenProducer& letter, const Deadline& deadline,
                  wire::Opened* out_answer) {
-  Status status = link.send_letter(kind, letter);
+  Status status = reach.link->send_letter(kind, letter);
   if (status != LWMQ_OK) return status;
   std::string bytes;
-  status = await_answer(link, wire::StreamKind::kOpened, deadline, &bytes);
+  status = await_answer(reach, wire::StreamKind::kOpened, deadline, &bytes);
   if (status == LWMQ_E_TIMED_OUT) return fail(LWMQ_E_STALLED, "the endpoint lives and does not answer");
   if (status != LWMQ_OK) return status;
   if (!wire::decode(bytes, out_answer)) return fail(LWMQ_E_CORRUPT, "the endpoint's answer is malformed");
@@ -180,7 +180,7 @@ Status open_writer(const char* address, const void* schema, std::uint64_t schema
   status = Line::take(address, options.role, deadline, &writer->line);
   if (status != LWMQ_OK) return status;
   wire::Opened answer;
-  status = open_with(*writer->line->reach.link, wire::StreamKind::kOpenWriter, letter_of(schema, schema_bytes, options),
+  status = open_with(writer->line->reach, wire::StreamKind::kOpenWriter, letter_of(schema, schema_bytes, options),
                      deadline, &answer);
   if (status != LWMQ_OK) return status;
   lwmq_tli_window* ledger = nullptr;
@@ -265,7 +265,7 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
       link.send_record(wire::StreamKind::kWantRoom, wire::WantRoom{bytes});
     }
     const bool only_leases = line.pool.holders().leased > 0;
-    status = link.wait(deadline.left_ms(only_leases ? kLeaseLookMs : LWMQ_FOREVER));
+    status = line.reach.wait(deadline.left_ms(only_leases ? kLeaseLookMs : LWMQ_FOREVER));
     if (status == LWMQ_E_INTERRUPTED) break;
     link.flush();
     status = line.pump();
@@ -299,8 +299,9 @@ Status publish(lwmq_writer& writer, lwmq_block* block, std::uint32_t partition, 
   record.timestamp_ns = os::realtime_ns();
   Link& link = *line.reach.link;
   Status status = link.send_record(wire::StreamKind::kPublish, record);
-  if (status == LWMQ_OK && link.has_backlog()) status = push_backlog(link, writer.address);
+  if (status == LWMQ_OK && link.has_backlog()) status = push_backlog(line.reach);
   if (status != LWMQ_OK) return status;
+  line.reach.pump();
   if (writer.has_job && !writer.committed) writer.staged_bytes += block_bytes;
   auto& counted = writer.statistics;
   ++counted.batches, counted.rows += rows, counted.bytes += bytes;
@@ -333,7 +334,7 @@ Status commit(lwmq_writer& writer, std::uint32_t timeout_ms, lwmq_commit_result*
       if (deadline.over()) {
         return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered the commit", writer.address.c_str());
       }
-      status = link.wait(deadline.left_ms());
+      status = writer.line->reach.wait(deadline.left_ms());
       if (status == LWMQ_E_TIMED_OUT) status = LWMQ_OK;
       link.flush();
     }
@@ -364,7 +365,7 @@ Status abort(lwmq_writer& writer, const char* reason) {
   letter.text = std::string(reason == nullptr ? "the writer gave up" : reason).substr(0, kReasonBytesMax);
   const auto line = std::move(writer.line);
   const Status status = line->reach.link->send_letter(wire::StreamKind::kAbortWriter, letter);
-  push_backlog(*line->reach.link, writer.address);
+  push_backlog(line->reach);
   if (line->reach.endpoint && line->reach.endpoint.use_count() == 1) {
     // Ours alone: readers still have to hear of it.
     return part(&line->reach, Deadline(1000)) == LWMQ_E_TIMED_OUT ? LWMQ_OK : status;
@@ -381,7 +382,7 @@ Status close(lwmq_writer& writer, std::uint32_t linger_ms) {
   if (status == LWMQ_OK && !writer.closing) {
     line.drained_known = false;
     status = link.send(wire::StreamKind::kCloseWriter, nullptr, 0);
-    if (status == LWMQ_OK) status = push_backlog(link, writer.address);
+    if (status == LWMQ_OK) status = push_backlog(line.reach);
     writer.closing = status == LWMQ_OK;
   }
   while (status == LWMQ_OK && (!line.drained_known || line.drained.unconsumed != 0)) {
@@ -392,7 +393,7 @@ Status close(lwmq_writer& writer, std::uint32_t linger_ms) {
                   writer.address.c_str(), std::min(line.drained.unconsumed, writer.statistics.batches + 1),
                   writer.statistics.batches, line.drained.readers);
     }
-    status = link.wait(left);
+    status = line.reach.wait(left);
     if (status == LWMQ_E_TIMED_OUT) status = LWMQ_OK;
     if (status == LWMQ_OK) status = line.pump();
   }
@@ -413,7 +414,7 @@ Status open_job(const char* address, const void* schema, std::uint64_t schema_by
   status = reach(address, options.role, deadline, &job->reach);
   if (status != LWMQ_OK) return status;
   wire::Opened answer;
-  status = open_with(*job->reach.link, wire::StreamKind::kOpenJob, letter_of(schema, schema_bytes, options), deadline,
+  status = open_with(job->reach, wire::StreamKind::kOpenJob, letter_of(schema, schema_bytes, options), deadline,
                      &answer);
   if (status != LWMQ_OK) return status;
   job->schema = std::move(answer.schema);
@@ -430,7 +431,7 @@ Status ask_job(lwmq_job& job, wire::StreamKind kind, const std::string& request,
   Status status = job.reach.link->send(kind, request.data(), request.size());
   std::string bytes;
   if (status == LWMQ_OK) {
-    status = await_answer(*job.reach.link, wire::StreamKind::kJobCommitted, Deadline(timeout_ms), &bytes);
+    status = await_answer(job.reach, wire::StreamKind::kJobCommitted, Deadline(timeout_ms), &bytes);
   }
   if (status == LWMQ_E_TIMED_OUT) {
     return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered in %u ms", job.reach.address.c_str(), timeout_ms);
