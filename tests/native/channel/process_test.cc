@@ -1,0 +1,204 @@
+// Channels between processes that are killed, stopped and started again.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <string>
+
+#include "conformance/channel_fixture.h"
+#include "conformance/providers.h"
+#include "providers/child.h"
+
+namespace lwmq::conformance {
+namespace {
+
+using lwmq::testing::Child;
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t kBufferBytes = 256;
+const std::string kPadding(200, 'x');  // one message fills a buffer
+
+lwmq_channel_options small_options(bool raw = false) { return channel_options(kBufferBytes, 2, raw); }
+
+std::string numbered(int i) { return kPadding + std::to_string(i); }
+
+// ---- What the other process does. Its argument is the address.
+
+// Posts ten messages, says so, and waits for its end.
+LWMQ_CHILD_ROLE(posting_client) {
+  const End client(Child::argument(), LWMQ_ROLE_CLIENT, small_options());
+  for (int i = 0; i < 10; ++i) {
+    if (client.post(numbered(i)) != LWMQ_OK) _exit(2);
+  }
+  Child::report("posted");
+  Child::hear();
+}
+
+// Receives one message, says so, and then waits for its end.
+LWMQ_CHILD_ROLE(receiving_server) {
+  const End server(Child::argument(), LWMQ_ROLE_SERVER, small_options());
+  Child::report("serving");
+  const std::string text = server.receive_text();
+  Child::report(text.substr(std::min(text.size(), kPadding.size())));
+  Child::hear();
+}
+
+LWMQ_CHILD_ROLE(receiving_client) {
+  const End client(Child::argument(), LWMQ_ROLE_CLIENT, small_options());
+  for (;;) Child::report(client.receive_text());
+}
+
+// Posts a thousand messages, closes with a linger as long as it takes, and exits.
+LWMQ_CHILD_ROLE(lingering_client) {
+  const End client(Child::argument(), LWMQ_ROLE_CLIENT, small_options());
+  for (int i = 0; i < 1000; ++i) {
+    if (client.post(std::to_string(i)) != LWMQ_OK) _exit(2);
+  }
+  Child::report(client.close(kLimitMs) == LWMQ_OK ? "closed" : lwmq_last_error());
+}
+
+// Ships one message and ends without any closing.
+LWMQ_CHILD_ROLE(abrupt_client) {
+  const End client(Child::argument(), LWMQ_ROLE_CLIENT, small_options());
+  if (client.wait_connected() != LWMQ_OK || client.post("last words") != LWMQ_OK) _exit(2);
+  _exit(0);
+}
+
+LWMQ_CHILD_ROLE(raw_server_that_does_nothing) {
+  const End server(Child::argument(), LWMQ_ROLE_SERVER, small_options(true));
+  Child::report("serving");
+  if (server.wait_connected() != LWMQ_OK) _exit(2);
+  Child::report("connected");
+  Child::hear();
+}
+
+// ---- Tests
+
+// rows: M02 M12
+TEST(ChannelProcesses, TalkWithNothingButAnAddress) {
+  const std::string address = kIpc.fresh_address();
+  const End server(address, LWMQ_ROLE_AUTO, small_options());
+  Child child("receiving_client", address);
+  ASSERT_EQ(server.post("hello"), LWMQ_OK);
+  EXPECT_EQ(child.line(), "hello");
+}
+
+// rows: L34 L54 S08
+TEST(ChannelProcesses, DeliverWhatAKilledPeerHadCommittedThenReportItsLossOnce) {
+  const std::string address = kIpc.fresh_address();
+  const End server(address, LWMQ_ROLE_SERVER, small_options());
+  {
+    Child child("posting_client", address);
+    ASSERT_EQ(child.line(), "posted");
+    ASSERT_EQ(server.wait_connected(), LWMQ_OK);
+    child.strike();
+    // Two buffers of one message each were shipped; eight messages died in its queue.
+    EXPECT_EQ(server.receive_text(), numbered(0));
+    EXPECT_EQ(server.receive_text(), numbered(1));
+    EXPECT_EQ(server.receive_text(), "<LWMQ_E_PEER_LOST>");
+    EXPECT_NE(std::string(lwmq_last_error()).find(std::to_string(child.pid())), std::string::npos)
+        << lwmq_last_error();
+  }
+  EXPECT_EQ(server.receive_text(50), "<LWMQ_E_TIMED_OUT>") << "reported once";
+  EXPECT_EQ(server.statistics().peers_lost, 1u);
+  EXPECT_EQ(server.statistics().connected, 0u);
+  Child next("lingering_client", address);
+  EXPECT_EQ(server.receive_text(), "0") << "the address is served as before";
+}
+
+// rows: S08 L34
+TEST(ChannelProcesses, CountWhatWasShippedToAKilledPeerAndSendTheRestToTheNext) {
+  const std::string address = kIpc.fresh_address();
+  const End client(address, LWMQ_ROLE_CLIENT, small_options());
+  {
+    Child child("receiving_server", address);
+    ASSERT_EQ(child.line(), "serving");
+    for (int i = 0; i < 6; ++i) ASSERT_EQ(client.post(numbered(i)), LWMQ_OK);
+    ASSERT_EQ(child.line(), "0");
+    child.kill();
+  }
+  EXPECT_EQ(client.receive_text(), "<LWMQ_E_PEER_LOST>");
+  const auto lost = client.statistics();
+  // It received one. Of the others one or two were in its buffers, perhaps one more when it gave the first
+  // back.
+  EXPECT_GE(lost.messages_lost, 1u);
+  EXPECT_LE(lost.messages_lost, 3u);
+  EXPECT_EQ(lost.peers_lost, 1u);
+  Child next("receiving_server", address);
+  ASSERT_EQ(next.line(), "serving");
+  EXPECT_EQ(next.line(), std::to_string(lost.messages_shipped)) << "the first that had only been queued";
+}
+
+// rows: S08
+TEST(ChannelProcesses, FindTheNextServerAfterAKillWhileTheClientOnlyPosts) {
+  const std::string address = kIpc.fresh_address();
+  const End client(address, LWMQ_ROLE_CLIENT, small_options());
+  for (int round = 0; round < 3; ++round) {
+    Child child("receiving_server", address);
+    ASSERT_EQ(child.line(), "serving");
+    ASSERT_EQ(client.post(numbered(round)), LWMQ_OK);
+    ASSERT_FALSE(child.line().empty());
+    child.kill();
+  }
+}
+
+// rows: Z12
+TEST(ChannelProcesses, PushWhatIsPendingBeforeTheyExit) {
+  const std::string address = kIpc.fresh_address();
+  const End server(address, LWMQ_ROLE_SERVER, small_options());
+  Child child("lingering_client", address);
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(server.receive_text(), std::to_string(i));
+  EXPECT_EQ(child.line(), "closed");
+  EXPECT_EQ(child.wait(), 0);
+}
+
+// rows: Z12
+TEST(ChannelProcesses, LeaveBehindWhatTheyHaveShippedWhenTheyExit) {
+  const std::string address = kIpc.fresh_address();
+  const End server(address, LWMQ_ROLE_SERVER, small_options());
+  Child child("abrupt_client", address);
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_EQ(server.receive_text(), "last words");
+  EXPECT_EQ(server.receive_text(), "<LWMQ_E_PEER_LOST>");
+}
+
+// rows: L17 L56
+TEST(ChannelProcesses, DoNotBlockEachOtherWhenOneIsStopped) {
+  const std::string address = kIpc.fresh_address();
+  const End client(address, LWMQ_ROLE_CLIENT, small_options(true));
+  Child child("raw_server_that_does_nothing", address);
+  ASSERT_EQ(child.line(), "serving");
+  ASSERT_EQ(child.line(), "connected");
+  ASSERT_EQ(client.wait_connected(), LWMQ_OK);
+  ASSERT_EQ(::kill(child.pid(), SIGSTOP), 0);
+  lwmq_buffer buffer{};
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(lwmq_raw_get_buffer(client.channel, 0, &buffer), LWMQ_OK);
+    ASSERT_EQ(lwmq_raw_send_buffer(client.channel, &buffer), LWMQ_OK);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(lwmq_raw_get_buffer(client.channel, 100, &buffer), LWMQ_E_TIMED_OUT);
+  const auto took = std::chrono::steady_clock::now() - begin;
+  EXPECT_GE(took, 95ms);
+  EXPECT_LT(took, 2s);
+  ASSERT_EQ(::kill(child.pid(), SIGCONT), 0);
+}
+
+// rows: L56
+TEST(ChannelProcesses, PostOnTowardsAPeerThatIsStopped) {
+  const std::string address = kIpc.fresh_address();
+  const End client(address, LWMQ_ROLE_CLIENT, small_options());
+  Child child("receiving_server", address);
+  ASSERT_EQ(child.line(), "serving");
+  ASSERT_EQ(client.wait_connected(), LWMQ_OK);
+  ASSERT_EQ(::kill(child.pid(), SIGSTOP), 0);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 100000; ++i) ASSERT_EQ(client.post("unread"), LWMQ_OK);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s) << "posting never waits for the peer";
+  EXPECT_LT(client.statistics().messages_shipped, 1000u);
+  ASSERT_EQ(::kill(child.pid(), SIGCONT), 0);
+  EXPECT_EQ(client.close(0), LWMQ_E_TIMED_OUT);
+}
+
+}  // namespace
+}  // namespace lwmq::conformance
