@@ -120,6 +120,14 @@ class Handle:
     def closed(self) -> bool:
         return self.closing or self.pointer is None
 
+    @property
+    def forked(self) -> bool:
+        """Whether this is a child of the process that opened the handle:
+
+        nothing here is the child's to close.
+        """
+        return self._forks != _forks
+
     def check_open(self) -> None:
         """ClosedError when closed, and in a forked child, where no lock may be taken either."""
         if self._forks != _forks:

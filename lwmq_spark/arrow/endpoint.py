@@ -24,7 +24,6 @@ from lwmq_spark._ffi import (
     identity_from,
     lib,
     milliseconds,
-    raise_status,
     text_of,
 )
 from lwmq_spark.arrow.types import read_schema
@@ -73,20 +72,10 @@ def describe(address: str, timeout: float | str | None = None, *, wait_declared:
     parsed = parse_address(address)
     limit = resolve(parsed, "stream", "timeout", timeout, None)
     out = ffi.new("lwmq_stream_state **")
-    started = time.monotonic()
-    while True:
-        left = (
-            SLICE_S * 5 if limit is None else min(max(0.0, limit - (time.monotonic() - started)), SLICE_S * 5)
-        )
-        status = lib.lwmq_stream_describe(parsed.text.encode(), wait_declared, milliseconds(left), out)
-        if status == lib.LWMQ_OK:
-            break
-        if status not in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_INTERRUPTED):
-            raise_status(status)
-        if limit is not None and time.monotonic() - started >= limit:
-            raise errors.TimeoutError(
-                text_of() or f"no stream at {parsed.text} within {limit} s", status=status
-            )
+    status = _ask(parsed.text, wait_declared, limit, out)
+    if status == lib.LWMQ_E_TIMED_OUT:
+        raise errors.TimeoutError(text_of() or f"no stream at {parsed.text} within {limit} s", status=status)
+    check(status)
     raw = ffi.gc(out[0], lib.lwmq_stream_state_destroy)
     schema = None if raw.schema == ffi.NULL else read_schema(bytes(ffi.buffer(raw.schema, raw.schema_bytes)))
     return StreamState(
@@ -101,6 +90,41 @@ def describe(address: str, timeout: float | str | None = None, *, wait_declared:
         partitions=tuple(_partition(raw.partitions[index]) for index in range(raw.partition_count)),
         endpoint=identity_from(raw.endpoint),
     )
+
+
+def await_endpoint(address: str, timeout: float | None) -> float | None:
+    """Wait until somebody serves `address`; what is left of `timeout`. TimeoutError: nobody did.
+
+    A client asks before it opens: that can be cut into slices and repeated, so that no Ctrl-C goes unheard,
+    where an opening that was cut off would count as a producer or a reader that came and was lost.
+    """
+    started = time.monotonic()
+    out = ffi.new("lwmq_stream_state **")
+    status = _ask(address, False, timeout, out)
+    if status == lib.LWMQ_OK:
+        lib.lwmq_stream_state_destroy(out[0])
+    elif status == lib.LWMQ_E_TIMED_OUT:
+        raise errors.TimeoutError(text_of() or f"nobody served {address} within {timeout} s", status=status)
+    check(status)
+    return None if timeout is None else max(0.001, timeout - (time.monotonic() - started))
+
+
+def _ask(address: str, wait_declared: bool, timeout: float | None, out: Any) -> int:
+    """`lwmq_stream_describe` in slices that grow, so that an endpoint that answers slowly is not asked for
+    ever.
+    """
+    started, left, slice_s = time.monotonic(), timeout, SLICE_S
+    while True:
+        slice_ms = milliseconds(slice_s if left is None else min(left, slice_s))
+        status = int(lib.lwmq_stream_describe(address.encode(), wait_declared, slice_ms, out))
+        if status not in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_INTERRUPTED):
+            return status
+        if timeout is not None:
+            left = timeout - (time.monotonic() - started)
+            if left <= 0:
+                return int(lib.LWMQ_E_TIMED_OUT)
+        if status == lib.LWMQ_E_TIMED_OUT:
+            slice_s = min(2 * slice_s, 5.0)
 
 
 def _partition(raw: Any) -> PartitionState:

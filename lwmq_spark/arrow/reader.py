@@ -34,7 +34,7 @@ from lwmq_spark._ffi import (
     text_of,
     wait,
 )
-from lwmq_spark.arrow.endpoint import describe
+from lwmq_spark.arrow.endpoint import await_endpoint, describe
 from lwmq_spark.arrow.lease import BatchInfo, Lease, batch_over, info_from
 from lwmq_spark.arrow.types import read_schema
 from lwmq_spark.options import ROLES, Role, parse_address, parse_duration, resolve
@@ -158,6 +158,8 @@ class StreamReader:
             options.name = encoded
         if ranges is not None:
             options.ranges, options.range_count = ranges, len(ranges)
+        if self._role == "client":
+            options.timeout_ms = max(1, milliseconds(await_endpoint(self._address, self._timeout)))
         out = ffi.new("lwmq_reader **")
         status = lib.LWMQ_E_INTERRUPTED
         while status == lib.LWMQ_E_INTERRUPTED:

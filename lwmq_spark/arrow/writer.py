@@ -33,6 +33,7 @@ from lwmq_spark._ffi import (
     wait,
 )
 from lwmq_spark.arrow.build import BatchBuilder, Blueprint
+from lwmq_spark.arrow.endpoint import await_endpoint
 from lwmq_spark.arrow.layout import Encoded, Encoder, has_view
 from lwmq_spark.arrow.types import as_schema, batches_of, compare, read_schema, write_schema
 from lwmq_spark.options import (
@@ -208,6 +209,8 @@ class StreamWriter:
             options.job = job_name
             options.task, options.job_tasks, options.attempt, options.epoch = task, job_tasks, attempt, epoch
         bytes_ = write_schema(declared)
+        if self._role == "client":
+            options.timeout_ms = max(1, milliseconds(await_endpoint(self._address, self._timeout)))
         out = ffi.new("lwmq_writer **")
         status = lib.LWMQ_E_INTERRUPTED
         while status == lib.LWMQ_E_INTERRUPTED:
@@ -428,7 +431,7 @@ class StreamWriter:
         wait. Twice is once.
         """
         handle = self._handle
-        if handle.closed:
+        if handle.closed or handle.forked:
             return
         limit = self._linger if linger is None else parse_duration(linger)
         started = time.monotonic()

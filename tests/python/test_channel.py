@@ -1,0 +1,371 @@
+"""Channels from Python: messages, raw buffers, limits, and what happens at the ends."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lwmq_spark as lwmq
+from lwmq_spark.channel import limits, providers
+
+Pair = tuple[lwmq.Channel, lwmq.Channel]
+
+
+@pytest.fixture
+def pair(address: str) -> Iterator[Pair]:
+    """The two ends of a channel, connected."""
+    with lwmq.Channel(address, "server") as server, lwmq.Channel(address, "client") as client:
+        server.wait_connected(10)
+        client.wait_connected(10)
+        yield server, client
+
+
+@pytest.mark.row("L58", "M02")
+def test_hello(address: str) -> None:
+    with lwmq.Channel(address) as one, lwmq.Channel(address) as other:
+        one.send_queue().post(b"hello")
+        assert bytes(other.receive(timeout=10)) == b"hello"
+        other.send_queue().post([b"hello", b"yourself"])
+        assert [bytes(frame) for frame in one.receive(timeout=10)] == [b"hello", b"yourself"]
+
+
+@pytest.mark.row("M01", "L54")
+def test_frames_arrive_as_they_were_posted_all_of_them(pair: Pair) -> None:
+    server, client = pair
+    queue = server.send_queue(priority=lwmq.Priority.HIGHEST)
+    shapes = [[b""], [b"", b"x", b""], [bytes([n]) * n for n in range(60)], [b"y" * 60_000]]
+    for frames in shapes:
+        queue.post(frames)
+    for frames in shapes:
+        assert [bytes(frame) for frame in client.receive(10)] == frames
+
+
+def test_a_message_may_be_posted_many_times_and_to_several_channels(pair: Pair) -> None:
+    server, client = pair
+    message = lwmq.Message([b"once", np.arange(5)])
+    one, other = server.send_queue(), client.send_queue()
+    for _ in range(3):
+        one.post(message)
+    other.post(message)
+    assert [client.receive(10) for _ in range(3)] == [message] * 3
+    assert server.receive(10) == message
+
+
+@pytest.mark.row("Z05", "L29", "L31")
+def test_messages_of_one_queue_keep_their_order_and_share_buffers(pair: Pair) -> None:
+    server, client = pair
+    queue = server.send_queue()
+    count = 20_000
+    posting = threading.Thread(target=lambda: [queue.post(n.to_bytes(4, "little")) for n in range(count)])
+    posting.start()
+    received = [int.from_bytes(client.receive(10)[0], "little") for _ in range(count)]
+    posting.join()
+    assert received == list(range(count))
+    server.flush(10)
+    state = server.statistics()
+    assert state.messages_posted == state.messages_shipped == count
+    assert state.buffers_shipped <= count
+    assert client.statistics().messages_received == count
+
+
+@pytest.mark.row("L53")
+def test_a_message_larger_than_a_buffer_is_refused_and_nothing_is_sent(address: str) -> None:
+    with lwmq.Channel(address, "server", buffer_bytes=4096, linger=0) as server:
+        client = lwmq.Channel(address, "client", linger=0)
+        queue = server.send_queue()
+        with pytest.raises(lwmq.MessageTooBigError, match=r"\d+.*4096"):
+            queue.post(b"x" * 4097)
+        fits = 4096
+        while True:
+            try:
+                queue.post(b"y" * fits)
+                break
+            except lwmq.MessageTooBigError:
+                fits -= 1
+        assert fits > 4000
+        assert client.receive(10).tobytes() == b"y" * fits
+        client.close()
+
+
+@pytest.mark.row("S08")
+def test_who_comes_first_makes_no_difference(address: str) -> None:
+    with lwmq.Channel(address, "client", retry=0.02) as client:
+        client.send_queue().post(b"early")
+        time.sleep(0.05)
+        with lwmq.Channel(address, "server") as server:
+            assert bytes(server.receive(10)) == b"early"
+
+
+def test_receive_waits_as_long_as_asked_and_says_so(pair: Pair) -> None:
+    server, _ = pair
+    started = time.monotonic()
+    with pytest.raises(lwmq.TimeoutError, match=r"no message within 0\.1 s on"):
+        server.receive(timeout=0.1)
+    assert 0.08 < time.monotonic() - started < 2
+    assert server.try_receive() is None
+
+
+def test_str_is_refused_by_name(pair: Pair) -> None:
+    with pytest.raises(TypeError, match=r"post\(\) takes bytes, not str: did you mean \.encode\(\)\?"):
+        pair[0].send_queue().post("buy 100")
+
+
+def test_what_is_received_outlives_the_channel(address: str) -> None:
+    server = lwmq.Channel(address, "server")
+    client = lwmq.Channel(address, "client")
+    server.send_queue().post([b"small", b"z" * 50_000])
+    message = client.receive(10)
+    frame = message[1]
+    client.close()
+    server.close()
+    del message, client, server
+    assert bytes(frame) == b"z" * 50_000
+
+
+@pytest.mark.row("S04", "Z12")
+def test_close_waits_until_the_peer_has_read_and_counts_what_it_drops(address: str) -> None:
+    server = lwmq.Channel(address, "server")
+    server.send_queue().post(b"nobody")
+    with pytest.raises(lwmq.TimeoutError, match=r"\b1\b"):
+        server.close(linger=0.1)
+    assert server.closed
+    server.close()
+    with pytest.raises(lwmq.ClosedError):
+        server.receive(0)
+    with pytest.raises(lwmq.ClosedError):
+        server.send_queue()
+
+
+@pytest.mark.row("Z12", "S04")
+def test_what_was_posted_before_the_exit_arrives(ipc: str, spawn: Callable[..., Any]) -> None:
+    child = spawn(
+        """
+        with lwmq.Channel(sys.argv[1], "client") as channel:
+            queue = channel.send_queue()
+            for n in range(5000):
+                queue.post(n.to_bytes(4, "little"))
+        """,
+        ipc,
+    )
+    with lwmq.Channel(ipc, "server") as channel:
+        assert [int.from_bytes(channel.receive(20)[0], "little") for _ in range(5000)] == list(range(5000))
+        assert child.wait() == 0
+
+
+@pytest.mark.row("S08")
+def test_a_killed_peer_is_reported_after_what_it_committed_and_another_may_come(
+    ipc: str, spawn: Callable[..., Any]
+) -> None:
+    code = """
+        channel = lwmq.Channel(sys.argv[1], "client")
+        queue = channel.send_queue()
+        for n in range(3):
+            queue.post(bytes([n]))
+        channel.flush(10)
+        print("flushed")
+        sys.stdin.readline()
+    """
+    with lwmq.Channel(ipc, "server", linger=0) as channel:
+        first = spawn(code, ipc)
+        assert first.line() == "flushed"
+        first.kill()
+        killed = time.monotonic()
+        assert [channel.receive(10).tobytes() for _ in range(3)] == [b"\0", b"\1", b"\2"]
+        with pytest.raises(lwmq.PeerLostError):
+            channel.receive(10)
+        assert time.monotonic() - killed < 2
+        assert channel.statistics().peers_lost == 1
+        second = spawn(code, ipc)
+        assert second.line() == "flushed"
+        assert channel.receive(10).tobytes() == b"\0"
+
+
+def test_iteration_ends_when_the_channel_is_closed(pair: Pair) -> None:
+    server, client = pair
+    received: list[bytes] = []
+    thread = threading.Thread(target=lambda: received.extend(m.tobytes() for m in client))
+    thread.start()
+    queue = server.send_queue()
+    for n in range(10):
+        queue.post(bytes([n]))
+    deadline = time.monotonic() + 10
+    while len(received) < 10 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    client.close()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert received == [bytes([n]) for n in range(10)]
+
+
+def test_threads_share_a_channel_and_its_queues(pair: Pair) -> None:
+    server, client = pair
+    shared = server.send_queue()
+    queues = [shared, shared, server.send_queue(), server.send_queue()]
+
+    def post(number: int) -> None:
+        for n in range(500):
+            queues[number].post(bytes([number]) + n.to_bytes(4, "little"))
+
+    threads = [threading.Thread(target=post, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    seen: dict[int, list[int]] = {number: [] for number in range(4)}
+    for _ in range(2000):
+        data = client.receive(10).tobytes()
+        seen[data[0]].append(int.from_bytes(data[1:], "little"))
+    for thread in threads:
+        thread.join(10)
+    assert seen == {number: list(range(500)) for number in range(4)}
+
+
+@pytest.mark.row("L14", "S13")
+def test_raw_buffers_are_got_filled_and_sent_received_and_disposed(address: str) -> None:
+    with (
+        lwmq.Channel(address, "server", raw=True, buffer_bytes=8192, buffers=4, linger=0) as server,
+        lwmq.Channel(address, "client", raw=True, buffer_bytes=8192, buffers=4, linger=0) as client,
+    ):
+        client.wait_connected(10)
+        for number in range(20):
+            with server.get_buffer(10) as buffer:
+                assert len(buffer) >= 8192
+                buffer.data[:4] = number.to_bytes(4, "little")
+                buffer.send(4)
+            with client.receive_buffer(10) as arrived:
+                assert len(arrived) == 4
+                assert arrived.data.readonly
+                assert int.from_bytes(arrived.data, "little") == number
+        assert "given back" in repr(buffer)
+        with pytest.raises(lwmq.ClosedError, match="given back"):
+            _ = buffer.data
+        with pytest.raises(lwmq.LwmqError):
+            server.send_queue().post(b"message")
+
+
+@pytest.mark.row("L16", "L17", "L18", "L19")
+def test_as_many_buffers_as_asked_for_can_be_had_at_once_and_the_next_is_a_timeout(address: str) -> None:
+    with (
+        lwmq.Channel(address, "server", raw=True, buffer_bytes=4096, buffers=(6, 1), linger=0) as server,
+        lwmq.Channel(address, "client", raw=True, buffer_bytes=4096, buffers=(1, 6), linger=0) as client,
+    ):
+        client.wait_connected(10)
+        server.wait_connected(10)
+        with ExitStack() as held:
+            for _ in range(6):
+                held.enter_context(server.get_buffer(0))
+            started = time.monotonic()
+            with pytest.raises(lwmq.TimeoutError, match=r"no send buffer got free within 0\.1 s"):
+                server.get_buffer(0.1)
+            assert 0.08 < time.monotonic() - started < 2
+        for _ in range(6):  # abandoned, they are free again
+            server.get_buffer(0).abandon()
+
+
+@pytest.mark.row("L20")
+def test_hundreds_of_buffers_both_ways_keep_order_and_content(address: str) -> None:
+    count = 512
+    options: dict[str, Any] = {"raw": True, "buffer_bytes": 4096, "buffers": count}
+    with (
+        lwmq.Channel(address, "server", **options) as server,
+        lwmq.Channel(address, "client", **options) as client,
+    ):
+        client.wait_connected(10)
+        ways = ((server, client), (client, server))
+        for sender, _ in ways:
+            for number in range(count):
+                buffer = sender.get_buffer(10)
+                buffer.data[:2] = number.to_bytes(2, "little")
+                buffer.send(2)
+        for _, receiver in ways:
+            held = [receiver.receive_buffer(10) for _ in range(count)]
+            assert [int.from_bytes(buffer.data, "little") for buffer in held] == list(range(count))
+            for buffer in reversed(held):
+                buffer.dispose()
+
+
+@pytest.mark.row("L21")
+def test_more_buffers_than_the_transport_has_are_refused_with_both_numbers(address: str) -> None:
+    assert limits(address).buffers_max == 4000
+    with pytest.raises(lwmq.LwmqError, match=r"4001.*4000|4000.*4001"):
+        lwmq.Channel(address, "server", raw=True, buffer_bytes=256, buffers=(3501, 500))
+    with lwmq.Channel(
+        address, "server", raw=True, buffer_bytes=256, buffers=(3500, 500), linger=0
+    ) as channel:
+        assert not channel.closed
+
+
+@pytest.mark.row("L15")
+def test_a_blob_of_any_size_moves_through_fixed_buffers(ipc: str, spawn: Callable[..., Any]) -> None:
+    child = spawn(
+        """
+        import hashlib
+        seen = hashlib.sha256()
+        with lwmq.Channel(sys.argv[1], "client", raw=True, buffer_bytes="1MiB", buffers=4) as channel:
+            for n in range(64):
+                with channel.get_buffer(30) as buffer:
+                    view = buffer.data[: 1 << 20]
+                    view[:] = bytes([n]) * len(view)
+                    seen.update(view)
+                    buffer.send(len(view))
+        print(seen.hexdigest())
+        """,
+        ipc,
+    )
+    seen = hashlib.sha256()
+    with lwmq.Channel(ipc, "server", raw=True, buffer_bytes="1MiB", buffers=4) as channel:
+        for _ in range(64):
+            with channel.receive_buffer(30) as buffer:
+                seen.update(buffer.data)
+        assert child.line() == seen.hexdigest()
+        assert child.wait() == 0
+
+
+def test_limits_and_providers_are_told(address: str) -> None:
+    assert {"loop", "ipc"} <= set(providers())
+    found = limits(address)
+    assert found.can_send
+    assert found.can_receive
+    assert found.can_share_window
+    assert found.is_ordered
+    with pytest.raises(lwmq.AddressError, match="carrier"):
+        limits("carrier://pigeon")
+
+
+@pytest.mark.row("M15", "L27")
+def test_any_number_of_channels_side_by_side(address: str) -> None:
+    with ExitStack() as stack:
+        pairs = [
+            (
+                stack.enter_context(lwmq.Channel(f"{address}-{n}", "server")),
+                stack.enter_context(lwmq.Channel(f"{address}-{n}", "client")),
+            )
+            for n in range(40)
+        ]
+        for number, (server, _) in enumerate(pairs):
+            server.send_queue().post(bytes([number]))
+        for number, (_, client) in enumerate(pairs):
+            assert client.receive(10).tobytes() == bytes([number])
+
+
+def test_reprs_tell_the_state(address: str) -> None:
+    with lwmq.Channel(address, "server", linger=0) as server:
+        assert repr(server) == f"<Channel {address} server, waiting for a peer, 0 posted, 0 received>"
+        with lwmq.Channel(address, "client", linger=0) as client:
+            client.wait_connected(10)
+            assert repr(client) == f"<Channel {address} client, connected, 0 posted, 0 received>"
+            queue = client.send_queue(priority=lwmq.Priority.IDLE)
+            assert repr(queue) == f"<SendQueue mono_unbounded IDLE of {address}>"
+    assert repr(server) == f"<Channel {address} closed>"
+
+
+def test_a_wrong_kind_or_priority_says_what_there_is(pair: Pair) -> None:
+    with pytest.raises(ValueError, match="kind 'many' is none of mono_unbounded"):
+        pair[0].send_queue(kind="many")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="9"):
+        pair[0].send_queue(priority=9)  # type: ignore[arg-type]

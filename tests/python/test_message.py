@@ -1,0 +1,92 @@
+"""Messages: frames that travel together, and views that keep them."""
+
+from __future__ import annotations
+
+import array
+import gc
+import time
+import weakref
+
+import numpy as np
+import pytest
+
+import lwmq_spark as lwmq
+from lwmq_spark.message import COPY_BYTES_MAX, _owners
+
+
+@pytest.mark.row("L55", "M01")
+def test_a_message_is_a_sequence_of_frames() -> None:
+    message = lwmq.Message([b"head", memoryview(b"body"), bytearray(b"tail"), b""])
+    assert len(message) == 4
+    assert [bytes(frame) for frame in message] == [b"head", b"body", b"tail", b""]
+    assert bytes(message[-2]) == b"tail"
+    assert bytes(message) == b"headbodytail"
+    assert message == lwmq.Message([b"head", b"body", b"tail", b""])
+    assert repr(message) == "<Message of 4 frames, 12 bytes>"
+    with pytest.raises(IndexError, match="frame 4 of a message of 4"):
+        message[4]
+    assert len(lwmq.Message()) == 0
+
+
+def test_a_frame_is_a_read_only_memoryview_that_keeps_its_message_alive() -> None:
+    message = lwmq.Message([b"x" * 1000])
+    frame = message[0]
+    alive = weakref.ref(message)
+    del message
+    gc.collect()
+    assert alive() is None
+    assert isinstance(frame, memoryview)
+    assert frame.readonly
+    part = frame[10:20]
+    del frame
+    gc.collect()
+    assert bytes(part) == b"x" * 10
+
+
+@pytest.mark.row("Z01", "Z03")
+@pytest.mark.parametrize(
+    "size", [0, 1, 63, 64, 65, 4096, COPY_BYTES_MAX - 1, COPY_BYTES_MAX, COPY_BYTES_MAX + 1]
+)
+def test_size_makes_no_difference_to_the_user(size: int) -> None:
+    data = bytes(range(256)) * (size // 256 + 1)
+    message = lwmq.Message(data[:size])
+    assert len(message) == 1
+    assert bytes(message[0]) == data[:size]
+
+
+@pytest.mark.row("Z02")
+def test_large_frames_are_not_copied_and_their_owner_is_let_go_once() -> None:
+    owner = np.zeros(COPY_BYTES_MAX + 1, np.uint8)
+    alive = weakref.ref(owner)
+    message = lwmq.Message([owner, b"small"])
+    assert _owners.kept_count >= 1
+    assert np.frombuffer(message[0], np.uint8).ctypes.data == owner.ctypes.data
+    frame = message[0]
+    del owner, message
+    gc.collect()
+    assert alive() is not None
+    del frame
+    gc.collect()
+    deadline = time.monotonic() + 10
+    while alive() is not None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert alive() is None
+
+
+def test_any_contiguous_buffer_is_a_frame() -> None:
+    numbers = array.array("i", [1, 2, 3])
+    assert lwmq.Message(numbers).tobytes() == numbers.tobytes()
+    matrix = np.arange(6).reshape(2, 3)
+    assert lwmq.Message([matrix]).tobytes() == matrix.tobytes()
+    with pytest.raises(ValueError, match="contiguous"):
+        lwmq.Message([matrix[:, 1]])
+
+
+def test_slips_that_everyone_makes_get_their_own_sentence() -> None:
+    for wrong in ("text", ["text"], [b"a", "text"]):
+        with pytest.raises(TypeError, match=r"takes bytes, not str: did you mean \.encode\(\)\?"):
+            lwmq.Message(wrong)
+    with pytest.raises(TypeError, match="not int"):
+        lwmq.Message(7)
+    with pytest.raises(TypeError, match="frames of bytes or buffers, not float"):
+        lwmq.Message([1.5])

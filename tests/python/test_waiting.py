@@ -1,0 +1,254 @@
+"""Waits: Ctrl-C ends them, they cost nothing, the GIL is free; a fork is refused; asyncio stays free."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lwmq_spark as lwmq
+from lwmq_spark import aio
+from lwmq_spark._ffi import Turn
+
+SCHEMA = pa.schema([("n", pa.int64())])
+
+INTERRUPTED = {
+    "read": "lwmq.open_reader(address).read_next_batch()",
+    "schema": "lwmq.open_reader(address).schema",
+    "open": "lwmq.open_reader(address, role='client')",
+    "receive": "lwmq.Channel(address).receive()",
+    "connect": "lwmq.Channel(address).wait_connected()",
+    "close": "w = lwmq.open_writer(address, schema); w.write(batch); w.close()",
+    "room": "w = lwmq.open_writer(address, schema, window_bytes=65536, buffer_bytes=4096)\n"
+    "    while True: w.write(batch)",
+    "describe": "lwmq.arrow.describe(address)",
+}
+
+
+@pytest.mark.parametrize("wait", INTERRUPTED)
+def test_ctrl_c_ends_the_wait(ipc: str, spawn: Callable[..., Any], wait: str) -> None:
+    child = spawn(
+        f"""
+import pyarrow as pa, lwmq_spark.arrow
+address = sys.argv[1]
+schema = pa.schema([("n", pa.int64())])
+batch = pa.record_batch({{"n": list(range(100))}}, schema=schema)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+print("waits")
+try:
+    {INTERRUPTED[wait]}
+except KeyboardInterrupt:
+    print("interrupted")
+        """,
+        ipc,
+    )
+    assert child.line() == "waits"
+    time.sleep(0.4)
+    os.kill(child.pid, signal.SIGINT)
+    sent = time.monotonic()
+    assert child.line() == "interrupted"
+    assert time.monotonic() - sent < 2
+    assert child.wait() == 0
+
+
+def test_nothing_is_lost_when_a_wait_is_interrupted(ipc: str, spawn: Callable[..., Any]) -> None:
+    child = spawn(
+        """
+        signal.signal(signal.SIGUSR1, lambda *_: None)
+        with lwmq.open_reader(sys.argv[1]) as reader:
+            print("waits")
+            print([batch["n"][0].as_py() for batch in reader])
+        """,
+        ipc,
+    )
+    assert child.line() == "waits"
+    with lwmq.open_writer(ipc, SCHEMA) as writer:
+        for value in range(50):
+            os.kill(child.pid, signal.SIGUSR1)
+            writer.write(pa.record_batch({"n": [value]}))
+            os.kill(child.pid, signal.SIGUSR1)
+    assert child.line() == str(list(range(50)))
+
+
+def test_a_wait_uses_no_processor_time(address: str) -> None:
+    with lwmq.Channel(address, "server", linger=0) as channel:
+        before = resource.getrusage(resource.RUSAGE_SELF)
+        with pytest.raises(lwmq.TimeoutError):
+            channel.receive(1.5)
+        after = resource.getrusage(resource.RUSAGE_SELF)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert used < 0.15, f"{used:.3f} s of processor time in 1.5 s of waiting"
+
+
+def test_the_gil_is_free_while_a_thread_waits_and_copies(address: str) -> None:
+    ticks = 0
+    stop = threading.Event()
+
+    def tick() -> None:
+        nonlocal ticks
+        while not stop.is_set():
+            ticks += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    reader = lwmq.open_reader(address, timeout=0.5)
+    with pytest.raises(lwmq.TimeoutError):
+        _ = reader.schema
+    stop.set()
+    thread.join()
+    reader.close(linger=0)
+    assert ticks > 50
+
+
+def test_a_forked_child_is_refused_and_the_parent_goes_on(ipc: str, spawn: Callable[..., Any]) -> None:
+    child = spawn(
+        """
+        import pyarrow as pa
+        schema = pa.schema([("n", pa.int64())])
+        writer = lwmq.open_writer(sys.argv[1], schema)
+        reader = lwmq.open_reader(sys.argv[1], timeout=10)
+        channel = lwmq.Channel(sys.argv[1] + "-channel")
+        queue = channel.send_queue()
+        batch = pa.record_batch({"n": [1]}, schema=schema)
+        pid = os.fork()
+        if pid == 0:
+            refused = 0
+            for call in (
+                lambda: writer.write(batch),
+                lambda: next(reader),
+                lambda: channel.receive(0),
+                lambda: queue.post(b"x"),
+                lambda: writer.statistics,
+                lambda: lwmq.open_reader(sys.argv[1] + "-other", timeout=1),
+            ):
+                try:
+                    call()
+                except lwmq.ClosedError as exc:
+                    refused += "forked" in str(exc)
+            writer.close(); reader.close(); channel.close()
+            os._exit(refused)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        writer.write(batch)
+        print(next(reader).num_rows)
+        writer.abort()
+        reader.close(linger=0)
+        channel.close(linger=0)
+        """,
+        ipc,
+    )
+    assert child.line() == "6"
+    assert child.line() == "1"
+    assert child.wait() == 0
+
+
+def test_threads_get_their_turn_in_the_order_they_came() -> None:
+    turn = Turn()
+    order: list[int] = []
+
+    def use(number: int) -> None:
+        with turn:
+            order.append(number)
+
+    threads = []
+    with turn:
+        for number in range(5):
+            threads.append(threading.Thread(target=use, args=(number,)))
+            threads[-1].start()
+            time.sleep(0.02)
+    for thread in threads:
+        thread.join(5)
+    assert sorted(order) == list(range(5))
+    assert order[0] == 0
+
+
+def test_async_for_reads_batches_while_the_loop_goes_on(address: str) -> None:
+    async def main() -> tuple[list[int], int]:
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0.002)
+                ticks += 1
+
+        async def produce() -> None:
+            writer = lwmq.open_writer(address, SCHEMA)
+            for value in range(5):
+                await aio.write(writer, pa.record_batch({"n": [value]}))
+                await asyncio.sleep(0.02)
+            await aio.close(writer)
+
+        ticking = asyncio.create_task(tick())
+        reader = lwmq.open_reader(address)
+        producing = asyncio.create_task(produce())
+        values = [batch["n"][0].as_py() async for batch in reader]
+        await producing
+        await aio.close(reader)
+        ticking.cancel()
+        return values, ticks
+
+    values, ticks = asyncio.run(main())
+    assert values == list(range(5))
+    assert ticks > 10
+
+
+def test_async_for_receives_messages_and_a_cancelled_wait_loses_nothing(address: str) -> None:
+    async def main() -> list[bytes]:
+        with lwmq.Channel(address, "server") as server, lwmq.Channel(address, "client") as client:
+            with pytest.raises(lwmq.TimeoutError, match=r"no message within 0\.05 s"):
+                await aio.receive(client, timeout=0.05)
+            queue = server.send_queue()
+            for value in range(5):
+                queue.post(bytes([value]))
+            received = [bytes(await aio.receive(client, timeout=10))]
+            async for message in client:
+                received.append(bytes(message))
+                if len(received) == 5:
+                    break
+            return received
+
+    assert asyncio.run(main()) == [bytes([value]) for value in range(5)]
+
+
+def test_an_interpreter_ends_while_a_thread_waits(ipc: str) -> None:
+    code = (
+        "import threading, sys, time, lwmq_spark as lwmq\n"
+        "reader = lwmq.open_reader(sys.argv[1])\n"
+        "threading.Thread(target=reader.read_next_batch, daemon=True).start()\n"
+        "time.sleep(0.3)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, ipc], timeout=20, capture_output=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_batch_of_megabytes_is_copied_with_the_gil_released(address: str) -> None:
+    large = pa.record_batch({"n": np.arange(1 << 21)}, schema=SCHEMA)
+    writer = lwmq.open_writer(address, SCHEMA, buffer_bytes="32MiB", window_bytes="128MiB")
+    stamps: list[float] = []
+    stop = threading.Event()
+
+    def stamp() -> None:
+        while not stop.is_set():
+            stamps.append(time.perf_counter())
+
+    thread = threading.Thread(target=stamp)
+    thread.start()
+    started = time.perf_counter()
+    writer.write(large)
+    ended = time.perf_counter()
+    stop.set()
+    thread.join()
+    writer.abort()
+    assert any(started < moment < ended for moment in stamps)
