@@ -33,11 +33,13 @@ if TYPE_CHECKING:
     from lwmq_spark.arrow import StreamReader, StreamWriter, open_reader, open_writer
     from lwmq_spark.channel import Channel, Priority, SendQueue
     from lwmq_spark.message import Frame, Message
-    from lwmq_spark.spark import attach, configure, publish, session, subscribe
+    from lwmq_spark.spark.publish import PUBLISH_SCHEMA, publish, subscribe
+    from lwmq_spark.spark.session import attach, configure, session
 
 __version__: str
 
 __all__ = [
+    "PUBLISH_SCHEMA",
     "AbortedError",
     "AddressError",
     "Channel",
@@ -67,6 +69,7 @@ __all__ = [
 ]
 
 _LAZY = {
+    "PUBLISH_SCHEMA": "lwmq_spark.spark.publish",
     "Channel": "lwmq_spark.channel",
     "Priority": "lwmq_spark.channel",
     "SendQueue": "lwmq_spark.channel",
@@ -76,11 +79,11 @@ _LAZY = {
     "StreamWriter": "lwmq_spark.arrow",
     "open_reader": "lwmq_spark.arrow",
     "open_writer": "lwmq_spark.arrow",
-    "attach": "lwmq_spark.spark",
-    "configure": "lwmq_spark.spark",
-    "publish": "lwmq_spark.spark",
-    "session": "lwmq_spark.spark",
-    "subscribe": "lwmq_spark.spark",
+    "attach": "lwmq_spark.spark.session",
+    "configure": "lwmq_spark.spark.session",
+    "publish": "lwmq_spark.spark.publish",
+    "session": "lwmq_spark.spark.session",
+    "subscribe": "lwmq_spark.spark.publish",
 }
 
 
