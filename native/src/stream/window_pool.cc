@@ -41,12 +41,16 @@ WindowPool::~WindowPool() {
   if (ledger_window_ != nullptr) provider_->window_release(ledger_window_);
 }
 
-void WindowPool::set_ledger(lwmq_tli_window* window) noexcept {
-  if (ledger_window_ != nullptr) provider_->window_release(ledger_window_);
-  ledger_window_ = window;
+Status WindowPool::set_ledger(lwmq_tli_window* window) noexcept {
   lwmq_tli_window_info info;
   provider_->window_info(window, &info);
+  if (info.bytes != kLapPageBytes) {
+    provider_->window_release(window);
+    return fail(LWMQ_E_CORRUPT, "a ledger of %" PRIu64 " bytes; %" PRIu64 " were expected", info.bytes, kLapPageBytes);
+  }
+  ledger_window_ = window;
   ledger_ = reinterpret_cast<LapPage>(info.base);
+  return LWMQ_OK;
 }
 
 void WindowPool::add_lease_page(lwmq_tli_window* window) {

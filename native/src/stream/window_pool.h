@@ -36,8 +36,9 @@ class WindowPool {
   WindowPool(const WindowPool&) = delete;
   WindowPool& operator=(const WindowPool&) = delete;
 
-  // Takes a reference that the caller has kept.
-  void set_ledger(lwmq_tli_window* window) noexcept;
+  // Once. Takes a reference that the caller has kept, also on failure.
+  Status set_ledger(lwmq_tli_window* window) noexcept;
+  [[nodiscard]] bool has_ledger() const noexcept { return ledger_ != nullptr; }
   void add_lease_page(lwmq_tli_window* window);
 
   // A block of at least `bytes` bytes, within `limit_bytes` of windows. LWMQ_E_FULL: not now. LWMQ_E_TOO_BIG: never.

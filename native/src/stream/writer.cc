@@ -183,11 +183,14 @@ Status open_writer(const char* address, const void* schema, std::uint64_t schema
   status = open_with(writer->line->reach, wire::StreamKind::kOpenWriter, letter_of(schema, schema_bytes, options),
                      deadline, &answer);
   if (status != LWMQ_OK) return status;
-  lwmq_tli_window* ledger = nullptr;
-  if (answer.ledger.size() != 16) return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer has no ledger", address);
-  status = writer->line->reach.link->find_window(reinterpret_cast<const std::uint8_t*>(answer.ledger.data()), &ledger);
-  if (status != LWMQ_OK) return status;
-  writer->line->pool.set_ledger(ledger);
+  if (!writer->line->pool.has_ledger()) {  // a line from the shelf knows it
+    lwmq_tli_window* ledger = nullptr;
+    if (answer.ledger.size() != 16) return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer has no ledger", address);
+    status =
+        writer->line->reach.link->find_window(reinterpret_cast<const std::uint8_t*>(answer.ledger.data()), &ledger);
+    if (status == LWMQ_OK) status = writer->line->pool.set_ledger(ledger);
+    if (status != LWMQ_OK) return status;
+  }
   writer->address = writer->line->reach.address;
   writer->schema = std::move(answer.schema);
   writer->partitions = answer.partitions;

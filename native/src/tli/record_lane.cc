@@ -38,10 +38,11 @@ const std::atomic<std::uint64_t>& word_at(const std::uint8_t* base, std::uint64_
 }
 
 // Between our store and our load of the sleeper's word. Without it the load could come first, see an awake peer,
-// and the store be seen by nobody: the lost wake-up. The sleeper's heavy barrier stands in for ours.
-void light_barrier() noexcept {
-  static const bool heavy_exists = os::membarrier_available();
-  os::light_barrier(heavy_exists);
+// and the store be seen by nobody: the lost wake-up. The sleeper's heavy barrier stands in for ours, where it has one and
+// it reaches us.
+void light_barrier(const Sides& sides) noexcept {
+  static const bool registered = os::membarrier_available();
+  os::light_barrier(registered && sides.peer_has_membarrier);
 }
 
 }  // namespace
@@ -59,7 +60,7 @@ SideLayout SideLayout::of(std::uint32_t buffers, std::uint64_t buffer_bytes) noe
 // ---- Waking ---------------------------------------------------------------------------------------
 
 void Waker::ring_if(const std::atomic<std::uint32_t>& waiting, std::atomic<std::uint32_t>& answered) noexcept {
-  light_barrier();  // sync: sleeper
+  light_barrier(sides_);  // sync: sleeper
   const std::uint32_t ticket = waiting.load(std::memory_order_relaxed);  // the peer's
   if (ticket == 0) [[likely]] return;
   // Two of our threads may ring for one ticket: a wake too many is harmless.
@@ -82,9 +83,9 @@ void Waker::ring() noexcept {
 
 void announce_waiting(std::atomic<std::uint32_t>& waiting, bool at_descriptor) noexcept {
   static std::atomic<std::uint32_t> tickets{0};
-  std::uint32_t number = tickets.fetch_add(1, std::memory_order_relaxed) & 0x7fffffffu;
-  if (number == 0) number = 1;
-  waiting.store(number << 1 | (at_descriptor ? kAtDescriptor : 0u) | 0u, std::memory_order_relaxed);
+  std::uint32_t number = 0;
+  while (number == 0) number = (tickets.fetch_add(1, std::memory_order_relaxed) + 1) & 0x7fffffffu;
+  waiting.store(number << 1 | (at_descriptor ? kAtDescriptor : 0u), std::memory_order_relaxed);
   os::heavy_barrier();  // sync: sleeper
 }
 

@@ -75,6 +75,7 @@ struct Sides {
   const std::uint8_t* peer = nullptr;  // we read
   Poke poke = nullptr;                 // wakes the peer at its descriptor; may be null
   void* poke_context = nullptr;
+  bool peer_has_membarrier = true;     // false: its kernel refuses; our fast side pays the fence
 
   [[nodiscard]] SideHeader& own_header() const noexcept { return *reinterpret_cast<SideHeader*>(own); }
   [[nodiscard]] const SideHeader& peer_header() const noexcept {

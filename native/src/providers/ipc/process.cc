@@ -51,10 +51,6 @@ Status ensure_page() noexcept {
       status != LWMQ_OK) {
     return status;
   }
-  // The first two tickets of a process are one number, and a waker answers a number once: spend the first
-  // here.
-  std::atomic<std::uint32_t> nobody{0};
-  tli::announce_waiting(nobody, false);
   auto* page = new (segment.memory.data()) ProcessPage{};
   page->magic = kMagic;
   page->version = kProtocolVersion;

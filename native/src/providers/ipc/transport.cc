@@ -11,9 +11,6 @@
 namespace lwmq::ipc {
 namespace {
 
-// Where our kernel lets us not issue membarrier (a filter) while the peer relies on it, its news may pass us
-// by between our look and our sleep: then we do not sleep longer than this.
-constexpr std::int64_t kUnsafeSleepNs = 10'000'000;
 constexpr std::int64_t kShortSleepNs = 60'000;
 constexpr std::uint32_t kGlancesMin = tli::kSpinGlances / 32;
 
@@ -32,6 +29,7 @@ Status Transport::create(TransportParts parts, Transport** out_transport) {
   auto& sides = transport->sides_;
   sides.own = our.own_side.memory.data();
   sides.peer = our.peer_side.data();
+  sides.peer_has_membarrier = (our.process->page().flags & kPageHasMembarrier) != 0;
   if (our.peer_event) {
     sides.poke = poke_event;
     sides.poke_context = &our.peer_event;
@@ -195,10 +193,6 @@ Status Transport::sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept {
   glance_at_life_line();
   const std::uint32_t alive = death().load(std::memory_order_acquire);
   if (!os::is_held(death())) return LWMQ_OK;
-  const bool peer_relies = (parts_.process->page().flags & kPageHasMembarrier) != 0;
-  if (peer_relies && !os::membarrier_available() && (timeout_ns < 0 || timeout_ns > kUnsafeSleepNs)) {
-    timeout_ns = kUnsafeSleepNs;
-  }
   auto& header = sides_.own_header();
   const bool both = what == (LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_ROOM);
   if (both) tli::announce_waiting(header.waiting_room, false);
