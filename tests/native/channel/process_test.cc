@@ -24,13 +24,14 @@ std::string numbered(int i) { return kPadding + std::to_string(i); }
 
 // ---- What the other process does. Its argument is the address.
 
-// Posts ten messages, says so, and waits for its end.
+// Posts ten messages, says when two were shipped (there is room for no more), and waits for its end.
 LWMQ_CHILD_ROLE(posting_client) {
   const End client(Child::argument(), LWMQ_ROLE_CLIENT, small_options());
   for (int i = 0; i < 10; ++i) {
     if (client.post(numbered(i)) != LWMQ_OK) _exit(2);
   }
-  Child::report("posted");
+  if (!eventually_true([&] { return client.statistics().messages_shipped == 2; })) _exit(3);
+  Child::report("shipped");
   Child::hear();
 }
 
@@ -89,7 +90,7 @@ TEST(ChannelProcesses, DeliverWhatAKilledPeerHadCommittedThenReportItsLossOnce) 
   const End server(address, LWMQ_ROLE_SERVER, small_options());
   {
     Child child("posting_client", address);
-    ASSERT_EQ(child.line(), "posted");
+    ASSERT_EQ(child.line(), "shipped");
     ASSERT_EQ(server.wait_connected(), LWMQ_OK);
     child.strike();
     // Two buffers of one message each were shipped; eight messages died in its queue.
