@@ -43,7 +43,8 @@ def interleaved(title: str, rounds: int, runs: dict[str, Any]) -> list[Record]:
     records = []
     for number in range(rounds):
         for peer, run in runs.items():
-            console.print(f"[dim]{title}: round {number + 1} of {rounds}, {peer}[/dim]", end="   \r")
+            if console.is_terminal:
+                console.print(f"[dim]{title}: round {number + 1} of {rounds}, {peer}[/dim]", end="   \r")
             for _ in range(3):
                 if (record := measured(peer, run)) is not None:
                     records.append({"round": number, **record})
@@ -108,7 +109,7 @@ def main() -> None:
     parser.add_argument("--only", choices=["native", "arrow", "spark"], help="a part of it")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.4, help="of each run")
-    parser.add_argument("--rows", type=int, default=20_000_000, help="of the Spark figures")
+    parser.add_argument("--rows", type=int, default=40_000_000, help="of the Spark figures")
     arguments = parser.parse_args()
     machine.build()
     results: Record = {"machine": machine.description(), "time": time.strftime("%Y-%m-%dT%H:%M:%S%z")}

@@ -105,7 +105,11 @@ def numpy_floor(rows: int) -> float:
 
 def measure(rows: int, repeats: int) -> dict[str, Any]:
     spark = lwmq.session("lwmq bench", master="local[2]", **{
+        "spark.driver.memory": "4g",
+        "spark.driver.maxResultSize": "0",
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
         "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647b",
         "spark.sql.parquet.columnarReaderBatchSize": "65536",
     })  # fmt: skip
