@@ -318,13 +318,14 @@ class Channel:
 
     @property
     def role(self) -> str:
-        """As asked for; `statistics().is_server` says what `auto` became."""
+        """As asked for; `statistics.is_server` says what `auto` became."""
         return self._role
 
     @property
     def closed(self) -> bool:
         return self._handle.closed
 
+    @property
     def statistics(self) -> ChannelStatistics:
         """Counters of this channel. ClosedError after close."""
         self._handle.check_open()
@@ -379,7 +380,7 @@ class Channel:
     def __repr__(self) -> str:
         if self.closed:
             return f"<Channel {self._address} closed>"
-        state = self.statistics()
+        state = self.statistics
         side = "server" if state.is_server else "client"
         peer = "connected" if state.connected else "waiting for a peer"
         kind = "raw " if self._raw else ""

@@ -69,10 +69,10 @@ def test_messages_of_one_queue_keep_their_order_and_share_buffers(pair: Pair) ->
     posting.join()
     assert received == list(range(count))
     server.flush(10)
-    state = server.statistics()
+    state = server.statistics
     assert state.messages_posted == state.messages_shipped == count
     assert state.buffers_shipped <= count
-    assert client.statistics().messages_received == count
+    assert client.statistics.messages_received == count
 
 
 @pytest.mark.row("L53")
@@ -181,7 +181,7 @@ def test_a_killed_peer_is_reported_after_what_it_committed_and_another_may_come(
         with pytest.raises(lwmq.PeerLostError):
             channel.receive(10)
         assert time.monotonic() - killed < 2
-        assert channel.statistics().peers_lost == 1
+        assert channel.statistics.peers_lost == 1
         second = spawn(code, ipc)
         assert second.line() == "flushed"
         assert channel.receive(10).tobytes() == b"\0"
