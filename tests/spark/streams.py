@@ -1,4 +1,4 @@
-"""What the write tests share: consumers that are alive while a job runs, and Spark plans that can be held up."""
+"""What the write tests share: consumers that are alive while a job runs, and plans that can be held up."""
 
 from __future__ import annotations
 
