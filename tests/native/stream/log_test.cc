@@ -1,0 +1,89 @@
+// The log of a partition as a table: what is where after which calls.
+#include "stream/log.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <random>
+#include <set>
+
+#include "stream/endpoint.h"  // Pool and Producer, which entries keep
+
+namespace lwmq::stream {
+namespace {
+
+PartitionLog log_of(std::uint64_t entries) {
+  PartitionLog log;
+  for (std::uint64_t i = 0; i < entries; ++i) EXPECT_EQ(log.append(Entry{}), i);
+  return log;
+}
+
+TEST(PartitionLog, NumbersRunOnFromZero) {
+  PartitionLog log = log_of(3);
+  EXPECT_EQ(log.first_seq(), 0u);
+  EXPECT_EQ(log.next_seq(), 3u);
+  EXPECT_NE(log.find(2), nullptr);
+  EXPECT_EQ(log.find(3), nullptr);
+}
+
+TEST(PartitionLog, BeginsAtTheOldestThatIsThere) {
+  PartitionLog log = log_of(4);
+  log.remove(1, false);
+  EXPECT_EQ(log.first_seq(), 0u);
+  EXPECT_EQ(log.next_present(1), 2u);
+  log.remove(0, false);
+  EXPECT_EQ(log.first_seq(), 2u);
+  log.remove(2, false);
+  log.remove(3, false);
+  EXPECT_EQ(log.first_seq(), 4u);
+  EXPECT_EQ(log.append(Entry{}), 4u);
+}
+
+TEST(PartitionLog, KnowsWhatWasLost) {
+  PartitionLog log = log_of(5);
+  log.remove(1, true);
+  log.remove(2, false);
+  EXPECT_FALSE(log.lost_between(0, 1));
+  EXPECT_TRUE(log.lost_between(0, 2));
+  EXPECT_FALSE(log.lost_between(2, 5));  // acknowledged, not lost
+  log.remove(0, false);
+  EXPECT_TRUE(log.lost_between(0, 1));   // below the log nobody remembers why
+  EXPECT_FALSE(log.lost_between(3, 3));
+}
+
+TEST(PartitionLog, ANameReadsOnWhereItHasNotAcknowledged) {
+  PartitionLog log = log_of(3);
+  log.find(0)->acked_by = {7};
+  EXPECT_EQ(log.lowest_unacked(7, 2), 1u);
+  EXPECT_EQ(log.lowest_unacked(8, 2), 0u);
+  EXPECT_EQ(log.lowest_unacked(8, 1), 1u);  // one was enough
+  EXPECT_EQ(log.lowest_unacked(std::nullopt, 1), 1u);
+  EXPECT_EQ(log.lowest_unacked(std::nullopt, UINT32_MAX), 0u);
+}
+
+TEST(PartitionLog, AgreesWithASimpleModelInRandomOrder) {
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  PartitionLog log;
+  std::set<std::uint64_t> present;
+  std::uint64_t next = 0;
+  for (int step = 0; step < 5000; ++step) {
+    if (random() % 2 == 0) {
+      ASSERT_EQ(log.append(Entry{}), next);
+      present.insert(next++);
+    } else if (next > 0) {
+      const std::uint64_t seq = random() % next;
+      log.remove(seq, random() % 2 == 0);
+      present.erase(seq);
+    }
+    const std::uint64_t at = next == 0 ? 0 : random() % next;
+    const auto expected = present.lower_bound(at);
+    ASSERT_EQ(log.next_present(at), expected == present.end() ? next : *expected);
+    ASSERT_EQ(log.find(at) != nullptr, present.count(at) == 1);
+    ASSERT_EQ(log.first_seq(), present.empty() ? next : *present.begin());
+  }
+}
+
+}  // namespace
+}  // namespace lwmq::stream

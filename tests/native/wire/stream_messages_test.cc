@@ -1,0 +1,102 @@
+// The bytes that streams say: golden, and refused where they are cut, too long or of another size.
+#include "wire/stream_messages.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+
+#include "golden.h"
+#include "lwmq/lwmq.h"
+
+namespace lwmq::wire {
+namespace {
+
+using testing_support::read_golden;
+
+const auto& golden() {
+  static const auto cases = read_golden(LWMQ_SOURCE_ROOT "/tests/wire/stream.hex");
+  return cases;
+}
+
+template <typename Record>
+std::string bytes_of(const Record& record) {
+  return {reinterpret_cast<const char*>(&record), sizeof record};
+}
+
+CommitJob commit_job() {
+  CommitJob letter;
+  letter.epoch = 7;
+  letter.tasks.push_back({0, 0, 1, 3});
+  letter.tasks.push_back({1, 1, 9, 0});
+  return letter;
+}
+
+OpenReader open_reader() {
+  OpenReader letter;
+  letter.acknowledge = LWMQ_ACK_SETTLED;
+  letter.name = "q";
+  letter.ranges.push_back({2, LWMQ_SEQ_EARLIEST, LWMQ_SEQ_END});
+  return letter;
+}
+
+// rows: L48
+TEST(StreamMessages, WritesTheGoldenBytes) {
+  Publish publish{};
+  publish.partition = 1, publish.window = 2, publish.slot = 3, publish.lap = 4;
+  publish.offset = 64, publish.bytes = 1000, publish.rows = 10, publish.timestamp_ns = 123456789;
+  publish.flags = LWMQ_BATCH_IPC_STREAM;
+  Consumed consumed{};
+  consumed.partition = 1, consumed.seq = 5;
+  Settle settle;
+  settle.acknowledge = 1, settle.name = "query";
+
+  EXPECT_EQ(bytes_of(publish), golden().at("publish").bytes);
+  EXPECT_EQ(bytes_of(consumed), golden().at("consumed").bytes);
+  EXPECT_EQ(encode(settle), golden().at("settle").bytes);
+  EXPECT_EQ(encode(commit_job()), golden().at("commit_job").bytes);
+  EXPECT_EQ(encode(open_reader()), golden().at("open_reader").bytes);
+  EXPECT_EQ(golden().at("publish").kind, static_cast<std::uint32_t>(StreamKind::kPublish));
+  EXPECT_EQ(golden().at("open_reader").kind, static_cast<std::uint32_t>(StreamKind::kOpenReader));
+}
+
+// rows: L48
+TEST(StreamMessages, ReadsBackWhatItWrote) {
+  CommitJob job;
+  ASSERT_TRUE(decode(golden().at("commit_job").bytes, &job));
+  ASSERT_EQ(job.tasks.size(), 2u);
+  EXPECT_EQ(job.epoch, 7u);
+  EXPECT_EQ(job.tasks[1].attempt, 9u);
+  OpenReader reader;
+  ASSERT_TRUE(decode(golden().at("open_reader").bytes, &reader));
+  EXPECT_EQ(reader.name, "q");
+  EXPECT_EQ(reader.ranges.at(0).end, LWMQ_SEQ_END);
+}
+
+TEST(StreamMessages, RefusesALetterThatIsCutOrContinued) {
+  for (const char* name : {"settle", "commit_job", "open_reader"}) {
+    const std::string whole = golden().at(name).bytes;
+    for (std::size_t length = 0; length <= whole.size() + 1; ++length) {
+      const std::string bytes = (whole + '\0').substr(0, length);
+      Settle settle;
+      CommitJob job;
+      OpenReader reader;
+      const bool read = name == std::string("settle")       ? decode(bytes, &settle)
+                        : name == std::string("commit_job") ? decode(bytes, &job)
+                                                            : decode(bytes, &reader);
+      EXPECT_EQ(read, length == whole.size()) << name << ", " << length << " of " << whole.size() << " bytes";
+    }
+  }
+}
+
+TEST(StreamMessages, RefusesCountsThatAreNotThere) {
+  std::string bytes = golden().at("commit_job").bytes;
+  const std::uint32_t many = 0xffffffff;
+  std::memcpy(bytes.data() + 8, &many, sizeof many);
+  CommitJob job;
+  EXPECT_FALSE(decode(bytes, &job));
+  EXPECT_LE(job.tasks.size(), 3u);  // nothing was reserved for what never came
+}
+
+}  // namespace
+}  // namespace lwmq::wire
