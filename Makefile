@@ -14,6 +14,9 @@ export PYTHON
 # Nothing of the caller's may change what is tested.
 unexport SPARK_HOME PYTHONPATH
 
+# nbmake runs the notebooks as tests.
+EVERYTHING := --nbmake --nbmake-timeout=120 tests notebooks
+
 .PHONY: help demo test dev lint format tidy native-test sanitize bench notebooks wheel clean setup-demo setup-test build
 
 help:  ## this list
@@ -26,7 +29,8 @@ test: setup-test build  ## everything: lint, native, Java, Python, Spark, notebo
 	@status=0; \
 	$(MAKE) lint || { status=1; echo "lint: failed, see above"; }; \
 	cmake --build $(BUILD) --target native_tests || exit 1; \
-	$(VENV)/python -m pytest --junitxml=build/reports/pytest.xml --durations=10 $(PYTEST) || status=1; \
+	$(VENV)/python -m pytest --junitxml=build/reports/pytest.xml --durations=10 $(or $(PYTEST),$(EVERYTHING)) \
+	  || status=1; \
 	exit $$status
 
 dev: setup-test build  ## builds what changed and places it into lwmq_spark/, importable from .venv

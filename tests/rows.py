@@ -6,8 +6,8 @@
     python tests/rows.py --check L06 M01 ends with 1 unless each of these rows has tests, all of which passed
 
 A Python test names its rows in `@pytest.mark.row("L14")`, on the function, its class or in `pytestmark`; a
-native or a Java test in a comment `// rows: L14 L15` directly above it. Outcomes come from the JUnit reports
-of the last run under build/; a test that was not run there counts as `not run`.
+native or a Java test in a comment `// rows: L14 L15` directly above it; a notebook in its metadata. Outcomes come
+from the JUnit reports of the last run under build/; a test that was not run there counts as `not run`.
 """
 
 from __future__ import annotations
@@ -121,6 +121,13 @@ def comment_marks(path: Path) -> Iterator[tuple[str, Test]]:
             waiting = []
 
 
+def notebook_marks(path: Path) -> Iterator[tuple[str, Test]]:
+    """(row, test) of the rows that a notebook names in its metadata; nbmake runs it as one test."""
+    metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"]
+    for row in metadata.get("rows", []):
+        yield row, Test(path, path.name, ("notebooks", path.name))
+
+
 def outcomes() -> dict[tuple[str, str], str]:
     """Outcome per key, over all reports; of the runs of one parametrised test the worst."""
     worst = {"pass": 0, "skip": 1, "fail": 2}
@@ -148,6 +155,8 @@ def _key(class_name: str, name: str) -> tuple[str, str]:
     name = re.sub(r"\[.*\]$|\(.*\)$|/.*$", "", name)
     if class_name.startswith("tests."):
         return class_name, name
+    if name.endswith(".ipynb"):
+        return "notebooks", name
     parts = [part for part in class_name.split("/") if not part.isdigit()]
     last = parts[-1] if parts else class_name
     return last.rpartition(".")[2].split("$")[0], name
@@ -162,6 +171,8 @@ def collect() -> dict[str, Row]:
         marks += python_marks(path)
     for path in sorted([*TESTS.rglob("*.cc"), *TESTS.rglob("*.h"), *TESTS.rglob("*.java")]):
         marks += comment_marks(path)
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        marks += notebook_marks(path)
     for id, test in marks:
         if id not in rows:
             raise SystemExit(f"{test} is marked with {id}, which is no row of FEATURES.md")
