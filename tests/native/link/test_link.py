@@ -1,6 +1,6 @@
 """What the linker decides: which providers there are, and that the transport layer needs nothing above it.
 
-Links raw_talk.cc, beside this file, with the objects of some floors of build/dev, as CMake made them, and runs it.
+Links raw_talk.cc, beside this file, with the objects of some floors of build/dev, as CMake made them.
 """
 
 from __future__ import annotations
