@@ -18,9 +18,10 @@ import contextlib
 import math
 import os
 import queue
+import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -204,6 +205,31 @@ def wait(
         if notice is not None and waited >= notice_after_s:
             notice(text_of())
             notice = None
+
+
+# What Python programs handle for other purposes than to end a wait.
+_BYSTANDERS = (
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGALRM,
+    signal.SIGVTALRM,
+    signal.SIGPROF,
+    signal.SIGCHLD,
+    signal.SIGIO,
+    signal.SIGWINCH,
+    signal.SIGCONT,
+    signal.SIGURG,
+)
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """For a native call that waits but cannot be repeated: only signals meant to end the program end it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _BYSTANDERS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 T = TypeVar("T")

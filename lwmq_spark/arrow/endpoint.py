@@ -25,6 +25,7 @@ from lwmq_spark._ffi import (
     lib,
     milliseconds,
     text_of,
+    undisturbed,
 )
 from lwmq_spark.arrow.types import read_schema
 from lwmq_spark.options import RETAINS, parse_address, parse_duration, resolve
@@ -172,7 +173,7 @@ class Endpoint:
         if not self._handle.begin_close():
             return
         seconds = self._linger if linger is None else parse_duration(linger)
-        with self._handle.turn:
+        with self._handle.turn, undisturbed():
             endpoint = self._handle.pointer
             self._handle.forget()
             status = lib.lwmq_endpoint_close(endpoint, milliseconds(seconds))

@@ -32,6 +32,7 @@ from lwmq_spark._ffi import (
     raise_status,
     sized,
     text_of,
+    undisturbed,
     wait,
 )
 from lwmq_spark.arrow.endpoint import await_endpoint, describe
@@ -313,7 +314,7 @@ class StreamReader:
         if not self._handle.begin_close():
             return
         seconds = self._linger if linger is None else parse_duration(linger)
-        with self._handle.turn:
+        with self._handle.turn, undisturbed():
             reader = self._handle.pointer
             self._handle.forget()
             if consume and self._batches:

@@ -122,7 +122,6 @@ def test_counts_and_flags() -> None:
         parse_flag("maybe")
 
 
-@pytest.mark.row("P25")
 def test_argument_wins_over_address_over_environment_over_conf_file_over_default(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
