@@ -227,8 +227,11 @@ def conf_path() -> Path | None:
             raise LwmqError(f"LWMQ_CONF={named}: there is no such file")
         return path
     base = os.environ.get("XDG_CONFIG_HOME")
-    path = (Path(base) if base else Path.home() / ".config") / "lwmq" / "lwmq.toml"
-    return path if path.is_file() else None
+    try:
+        path = (Path(base) if base else Path.home() / ".config") / "lwmq" / "lwmq.toml"
+        return path if path.is_file() else None
+    except (OSError, RuntimeError):  # a home that is not ours to look into, or none at all
+        return None
 
 
 @lru_cache(maxsize=4)

@@ -65,29 +65,28 @@ def info_from(raw: Any) -> BatchInfo:
     )
 
 
-def batch_over(raw: Any, lease: Lease, schema: pa.Schema) -> pa.RecordBatch:
+def batch_over(raw: Any, lease: object, schema: pa.Schema) -> pa.RecordBatch:
     """The record batch that lies at `raw.data`, without a copy. It keeps `lease`.
 
-    CorruptError: the bytes are no batch of this schema, or of another number of rows than announced.
+    What the metadata says is checked against the bytes that are there; values, such as the offsets of texts,
+    are trusted as they lie. CorruptError: the bytes are no batch of this schema, or not of the rows
+    announced.
     """
     buffer = pa.foreign_buffer(int(ffi.cast("uintptr_t", raw.data)), raw.bytes, base=lease)
     try:
         if raw.flags & lib.LWMQ_BATCH_IPC_STREAM:
             batch = pa.ipc.open_stream(buffer).read_next_batch()
             if not batch.schema.equals(schema):
-                raise CorruptError(
-                    f"batch {raw.seq} of partition {raw.partition} has the schema {batch.schema}"
-                )
+                raise CorruptError(f"{_place(raw)} has the schema {batch.schema}")
         else:
             batch = pa.ipc.read_record_batch(buffer, schema)
-    except (pa.ArrowException, StopIteration) as exc:
-        raise CorruptError(
-            f"batch {raw.seq} of partition {raw.partition}, {raw.bytes} bytes "
-            f"of process {raw.writer_pid}: {exc}"
-        ) from exc
+        batch.validate()
+    except (pa.ArrowException, OSError, StopIteration) as exc:
+        raise CorruptError(f"{_place(raw)}, {raw.bytes} bytes: {exc}") from exc
     if batch.num_rows != raw.rows:
-        raise CorruptError(
-            f"batch {raw.seq} of partition {raw.partition} has {batch.num_rows} rows, "
-            f"announced were {raw.rows}"
-        )
+        raise CorruptError(f"{_place(raw)} has {batch.num_rows} rows, announced were {raw.rows}")
     return batch
+
+
+def _place(raw: Any) -> str:
+    return f"batch {raw.seq} of partition {raw.partition} by process {raw.writer_pid}"

@@ -273,3 +273,33 @@ def test_a_producer_may_outlive_several_readers_of_one_window(ipc: str, spawn: C
         assert lines[-1] == "end"
         assert [int(line.split()[0]) for line in lines[1:-1]] == list(range(20))
         assert all(line.split()[2] != str(reader.pid) for line in lines[1:-1])
+
+
+@pytest.mark.row("M12")
+def test_processes_without_any_privilege_talk(ipc: str, spawn: Callable[..., Any]) -> None:
+    """As nobody, with no capability and no way to get one back; as ourselves where we are not root."""
+    drop = """
+    import ctypes, pyarrow as pa, lwmq_spark.arrow, lwmq_spark.channel
+    if os.getuid() == 0:
+        os.setgroups([]); os.setgid(65534); os.setuid(65534)
+    assert ctypes.CDLL(None).prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+    """
+    writer = spawn(
+        drop
+        + """
+    with lwmq.open_writer(sys.argv[1], pa.schema([("n", pa.int64())])) as writer:
+        writer.write(pa.record_batch({"n": [os.getuid()]}))
+    """,
+        ipc,
+    )
+    reader = spawn(
+        drop
+        + """
+    with lwmq.open_reader(sys.argv[1]) as reader:
+        for batch in reader:
+            print(batch["n"][0].as_py() == os.getuid() != 0, reader.last.copied)
+    """,
+        ipc,
+    )
+    assert reader.line() == "True False"
+    assert (writer.wait(), reader.wait()) == (0, 0)
