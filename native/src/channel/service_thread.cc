@@ -72,12 +72,10 @@ void ServiceThread::unwatch(int fd) noexcept { epoll_ctl(epoll_.get(), EPOLL_CTL
 
 void ServiceThread::remove(Served* served) noexcept {
   std::unique_lock lock(mutex_);
-  served_.erase(served->id_);
-  std::erase(requests_, served);
-  std::erase_if(active_, [served](const Active& active) { return active.served == served; });
+  served_.erase(served->id_);  // first: the thread serves it no further after this time
   idle_.wait(lock, [&] { return serving_ != served; });
-  std::erase(requests_, served);  // what it asked for itself while it was served
-  std::erase_if(active_, [served](const Active& active) { return active.served == served; });
+  std::erase(requests_, served);
+  deactivate(served);
 }
 
 void ServiceThread::request(Served* served) noexcept {
@@ -88,14 +86,20 @@ void ServiceThread::request(Served* served) noexcept {
   os::ring_event_fd(bell_.get());
 }
 
-void ServiceThread::activate(Served* served) noexcept {
-  for (Active& active : active_) {
-    if (active.served == served) {
-      active.deadline = 0;
-      return;
-    }
+void ServiceThread::activate(Served* served, std::int64_t deadline) noexcept {
+  if (served->deadline_ == kNever) {
+    served->place_ = active_.size();
+    active_.push_back(served);
   }
-  active_.push_back({served, 0});
+  served->deadline_ = deadline;
+}
+
+void ServiceThread::deactivate(Served* served) noexcept {
+  if (served->deadline_ == kNever) return;
+  active_[served->place_] = active_.back();
+  active_[served->place_]->place_ = served->place_;
+  active_.pop_back();
+  served->deadline_ = kNever;
 }
 
 // Serves everyone whose time has come; returns the next time. With the mutex held, but while serving.
@@ -103,16 +107,17 @@ std::int64_t ServiceThread::serve_due() noexcept {
   for (Served* served : requests_) {
     served->requested_.store(false,
                              std::memory_order_release);  // before it is served: a later request counts again
-    activate(served);
+    activate(served, 0);
   }
   requests_.clear();
   const std::int64_t now = os::now_ns();
+  // Places move when others are removed meanwhile: whoever is passed over is still due, and comes next time.
   for (std::size_t i = 0; i < active_.size();) {
-    if (active_[i].deadline > now) {
+    Served* served = active_[i];
+    if (served->deadline_ > now) {
       ++i;
       continue;
     }
-    Served* served = active_[i].served;
     const bool alone = active_.size() == 1;
     serving_ = served;
     mutex_.unlock();
@@ -120,20 +125,15 @@ std::int64_t ServiceThread::serve_due() noexcept {
     mutex_.lock();
     serving_ = nullptr;
     idle_.notify_all();
-    // The list may have become shorter; we are still in it unless we were removed.
-    const auto at = std::find_if(active_.begin(), active_.end(),
-                                 [served](const Active& active) { return active.served == served; });
-    if (at == active_.end()) continue;
-    i = static_cast<std::size_t>(at - active_.begin());
-    if (next == kNever) {
-      active_.erase(at);
+    if (next == kNever || !served_.contains(served->id_)) {
+      deactivate(served);
     } else {
-      at->deadline = std::max(next, now + 1);
+      activate(served, std::max(next, now + 1));
       ++i;
     }
   }
   std::int64_t earliest = requests_.empty() ? kNever : 0;
-  for (const Active& active : active_) earliest = std::min(earliest, active.deadline);
+  for (const Served* served : active_) earliest = std::min(earliest, served->deadline_);
   return earliest;
 }
 
@@ -153,7 +153,7 @@ void ServiceThread::sleep_until(std::int64_t deadline) noexcept {
     if (events[i].data.u64 == kBell) {
       os::drain_event_fd(bell_.get());
     } else if (const auto found = served_.find(events[i].data.u64); found != served_.end()) {
-      activate(found->second);
+      activate(found->second, 0);
     }
   }
 }

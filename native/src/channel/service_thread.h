@@ -29,7 +29,11 @@ class Served {
 
  private:
   friend class ServiceThread;
-  std::uint64_t id_ = 0;                // written by add
+  // Guarded by the thread's mutex.
+  std::uint64_t id_ = 0;
+  std::int64_t deadline_ = kNever;  // when it is called again
+  std::size_t place_ = 0;           // among the active ones; meaningless while deadline_ is kNever
+
   std::atomic<bool> requested_{false};  // set by request, cleared by the thread before it serves
 };
 
@@ -50,16 +54,12 @@ class ServiceThread {
   void request(Served* served) noexcept;
 
  private:
-  struct Active {
-    Served* served;
-    std::int64_t deadline;
-  };
-
   explicit ServiceThread(const char* name) noexcept : name_(name) {}
   Status start() noexcept;
   void run() noexcept;
   std::int64_t serve_due() noexcept;
-  void activate(Served* served) noexcept;
+  void activate(Served* served, std::int64_t deadline) noexcept;
+  void deactivate(Served* served) noexcept;
   void sleep_until(std::int64_t deadline) noexcept;
 
   const char* name_;
@@ -71,7 +71,7 @@ class ServiceThread {
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, Served*> served_;
   std::vector<Served*> requests_;
-  std::vector<Active> active_;
+  std::vector<Served*> active_;  // those with a deadline, in no order
   Served* serving_ = nullptr;
 };
 

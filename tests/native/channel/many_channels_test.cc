@@ -1,0 +1,40 @@
+// Ten thousand channels in one process: what each costs, and that none stands in another's way.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "conformance/channel_fixture.h"
+#include "conformance/providers.h"
+
+namespace lwmq::conformance {
+namespace {
+
+std::uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t total = 0;
+  std::uint64_t resident = 0;
+  file >> total >> resident;
+  return resident * 4096;
+}
+
+// rows: L23
+TEST(ManyChannels, OpenAndExchangeWithinAMemoryBound) {
+  constexpr int kPairs = 5000;  // two ends each
+  const std::uint64_t before = resident_bytes();
+  std::vector<std::unique_ptr<Meeting>> meetings;
+  for (int i = 0; i < kPairs; ++i) {
+    meetings.push_back(std::make_unique<Meeting>(kLoop.fresh_address(), channel_options(256, 2)));
+  }
+  for (int i = 0; i < kPairs; ++i) ASSERT_EQ(meetings[i]->client.post(std::to_string(i)), LWMQ_OK);
+  for (int i = 0; i < kPairs; ++i) ASSERT_EQ(meetings[i]->server.receive_text(), std::to_string(i));
+  const std::uint64_t each = (resident_bytes() - before) / (2 * kPairs);
+  EXPECT_LT(each, 64u * 1024) << "bytes for one end";
+  RecordProperty("bytes_per_channel", std::to_string(each));
+}
+
+}  // namespace
+}  // namespace lwmq::conformance
