@@ -6,8 +6,8 @@
     python tests/rows.py --check L06 M01 ends with 1 unless each of these rows has tests, all of which passed
 
 A Python test names its rows in `@pytest.mark.row("L14")`, on the function, its class or in `pytestmark`; a
-native or a Java test in a comment `// rows: L14 L15` directly above it; a notebook in its metadata. Outcomes come
-from the JUnit reports of the last run under build/; a test that was not run there counts as `not run`.
+native or a Java test in a comment `// rows: L14 L15` directly above it; a notebook in its metadata. Outcomes
+come from the JUnit reports of the last run under build/; a test that was not run there counts as `not run`.
 """
 
 from __future__ import annotations
