@@ -199,9 +199,21 @@ bool WindowPool::discard(const lwmq_block& block) {
   if (!owns(block)) return false;
   const auto index = static_cast<std::uint32_t>(block.token[0]);
   slots_[index].lent = false;
+  put_back(index);
+  return true;
+}
+
+void WindowPool::discard_lent() {
+  for (std::uint32_t index = 0; index < slots_.size(); ++index) {
+    if (!slots_[index].lent) continue;
+    slots_[index].lent = false;
+    put_back(index);
+  }
+}
+
+void WindowPool::put_back(std::uint32_t index) {
   --segments_[slots_[index].segment].live;
   free_[slots_[index].size_class].push_back(index);
-  return true;
 }
 
 const WindowPool::LeasePage* WindowPool::lease_of(std::uint32_t index) {
@@ -239,8 +251,7 @@ bool WindowPool::reclaim(std::size_t look_at) {
   for (std::size_t i = 0; i < look_at; ++i) {
     const std::uint32_t index = in_flight_[i];
     if (slots_[index].dropped && lease_of(index) == nullptr) {
-      --segments_[slots_[index].segment].live;
-      free_[slots_[index].size_class].push_back(index);
+      put_back(index);
     } else {
       in_flight_[kept++] = index;
     }

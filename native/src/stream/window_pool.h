@@ -48,6 +48,8 @@ class WindowPool {
   bool publish(const lwmq_block& block, wire::Publish* out_record);
   // Gives a lent block back.
   bool discard(const lwmq_block& block);
+  // Takes back what was lent and neither published nor discarded: its writer is gone.
+  void discard_lent();
 
   [[nodiscard]] lwmq_tli_window* window(std::size_t index) const noexcept { return segments_[index].window; }
   [[nodiscard]] std::uint64_t window_bytes() const noexcept { return window_bytes_; }
@@ -85,6 +87,7 @@ class WindowPool {
   bool recut();
   Status grow(std::uint64_t bytes, std::uint64_t limit_bytes, std::int64_t* out_new_window);
   bool reclaim(std::size_t look_at);
+  void put_back(std::uint32_t slot);
   [[nodiscard]] const LeasePage* lease_of(std::uint32_t slot);
   bool owns(const lwmq_block& block) const noexcept;
 

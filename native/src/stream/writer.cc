@@ -2,174 +2,23 @@
 
 #include <algorithm>
 #include <cstring>
-#include <list>
-#include <mutex>
 #include <utility>
 
 #include "os/clock.h"
 #include "stats/process_counters.h"
+#include "stream/producer.h"
 
 namespace lwmq::stream {
 namespace {
 
 constexpr std::uint32_t kAnswerMs = 30'000;   // for an endpoint that lives
 constexpr std::uint32_t kLeaseLookMs = 5;     // while only leases hold the room: nobody rings for these
-constexpr std::int64_t kShelfNs = 30'000'000'000;
-constexpr std::size_t kShelfLines = 16;
-
-// Lines that no writer uses now. Never destroyed: threads may outlive main.
-struct Shelf {
-  std::mutex mutex;
-  std::list<std::unique_ptr<Line>> lines;  // the one used last is in front
-};
-
-Shelf& shelf() noexcept {
-  static auto* instance = new Shelf;
-  return *instance;
-}
 
 Status closed(const lwmq_writer& writer) noexcept {
   return fail(LWMQ_E_CLOSED, "%s: this writer is closed", writer.address.c_str());
 }
 
-wire::OpenProducer letter_of(const void* schema, std::uint64_t schema_bytes, const lwmq_writer_options& options) {
-  wire::OpenProducer letter;
-  letter.partitions = options.partitions;
-  letter.retain = options.retain;
-  letter.readers = options.readers;
-  letter.delivery = options.delivery;
-  letter.task = options.task;
-  letter.job_tasks = options.job_tasks;
-  letter.attempt = options.attempt;
-  letter.epoch = options.epoch;
-  letter.window_bytes = options.window_bytes;
-  if (options.job != nullptr) letter.job = options.job;
-  letter.schema.assign(static_cast<const char*>(schema), schema_bytes);
-  return letter;
-}
-
-Status check(const char* address, std::uint64_t schema_bytes, const lwmq_writer_options& options) noexcept {
-  if (schema_bytes == 0 || schema_bytes > kSchemaBytesMax) {
-    return fail(LWMQ_E_SCHEMA, "%s: a schema of %" PRIu64 " bytes; 1 to %" PRIu64 " are possible", address, schema_bytes,
-                kSchemaBytesMax);
-  }
-  if (options.job != nullptr && (options.job[0] == '\0' || std::strlen(options.job) > kNameBytesMax)) {
-    return fail(LWMQ_E_INVALID, "%s: the name of a job has 1 to %u bytes", address, kNameBytesMax);
-  }
-  if (options.partitions == 0 || options.partitions > kPartitionsMax) {
-    return fail(LWMQ_E_INVALID, "%s: %u partitions; 1 to %u are possible", address, options.partitions, kPartitionsMax);
-  }
-  return LWMQ_OK;
-}
-
-// Sends the request and reads Opened; a refusal becomes its status and text.
-Status open_with(const Reach& reach, wire::StreamKind kind, const wire::OpenProducer& letter, const Deadline& deadline,
-                 wire::Opened* out_answer) {
-  Status status = reach.link->send_letter(kind, letter);
-  if (status != LWMQ_OK) return status;
-  std::string bytes;
-  status = await_answer(reach, wire::StreamKind::kOpened, deadline, &bytes);
-  if (status == LWMQ_E_TIMED_OUT) return fail(LWMQ_E_STALLED, "the endpoint lives and does not answer");
-  if (status != LWMQ_OK) return status;
-  if (!wire::decode(bytes, out_answer)) return fail(LWMQ_E_CORRUPT, "the endpoint's answer is malformed");
-  if (out_answer->status != LWMQ_OK) {
-    return fail(static_cast<Status>(out_answer->status), "%s", out_answer->text.c_str());
-  }
-  return LWMQ_OK;
-}
-
 }  // namespace
-
-// ---- Lines ------------------------------------------------------------------------------------------
-
-Line::Line(Reach made) noexcept
-    : reach(std::move(made)), pool(reach.provider, [](void* line) { static_cast<Line*>(line)->pump(); }, this) {}
-
-Line::~Line() = default;
-
-bool Line::is_connected() const noexcept {
-  return reach.provider->state(reach.link->transport()) == LWMQ_TLI_CONNECTED;
-}
-
-Status Line::take(const char* address, std::int32_t role, const Deadline& deadline, std::unique_ptr<Line>* out_line) {
-  if (role != LWMQ_ROLE_SERVER) {
-    std::list<std::unique_ptr<Line>> old;  // closed after the lock is given back
-    const std::string wanted(address, std::strcspn(address, "?"));
-    const std::lock_guard lock(shelf().mutex);
-    auto& lines = shelf().lines;
-    for (auto at = lines.begin(); at != lines.end();) {
-      const auto here = at++;
-      if (!(*here)->is_connected() || os::now_ns() - (*here)->shelved_ns > kShelfNs) {
-        old.splice(old.end(), lines, here);
-      } else if ((*here)->reach.address == wanted) {
-        *out_line = std::move(*here);
-        lines.erase(here);
-        return LWMQ_OK;
-      }
-    }
-  }
-  Reach made;
-  const Status status = stream::reach(address, role, deadline, &made);
-  if (status == LWMQ_OK) *out_line = std::make_unique<Line>(std::move(made));
-  return status;
-}
-
-Status Line::give_back(std::unique_ptr<Line> line, const Deadline& deadline) {
-  // A line to an endpoint of this process would keep that endpoint alive.
-  if (line->reach.endpoint || !line->is_connected()) return part(&line->reach, deadline);
-  line->room_asked = false;
-  line->drained_known = false;
-  line->shelved_ns = os::now_ns();
-  std::unique_ptr<Line> oldest;
-  const std::lock_guard lock(shelf().mutex);
-  shelf().lines.push_front(std::move(line));
-  if (shelf().lines.size() > kShelfLines) {
-    oldest = std::move(shelf().lines.back());
-    shelf().lines.pop_back();
-  }
-  return LWMQ_OK;
-}
-
-Status Line::pump() {
-  std::string bytes;
-  for (;;) {
-    wire::StreamKind kind{};
-    Status status = reach.link->receive(&kind, &bytes);
-    if (status == LWMQ_E_EMPTY) return LWMQ_OK;
-    if (status == LWMQ_OK) status = handle(kind, bytes);
-    if (status != LWMQ_OK) return status;
-  }
-}
-
-Status Line::handle(wire::StreamKind kind, const std::string& bytes) {
-  switch (kind) {
-    case wire::StreamKind::kLease: {
-      wire::Lease record;
-      lwmq_tli_window* window = nullptr;
-      if (!read_record(bytes, &record)) break;
-      const Status status = reach.link->find_window(record.id, &window);
-      if (status != LWMQ_OK) return status;
-      lwmq_tli_window_info info;
-      reach.provider->window_info(window, &info);
-      if (info.bytes != kLapPageBytes) {
-        reach.provider->window_release(window);
-        break;
-      }
-      pool.add_lease_page(window);
-      return LWMQ_OK;
-    }
-    case wire::StreamKind::kRoom: room_asked = false; return LWMQ_OK;
-    case wire::StreamKind::kDrained:
-      if (!read_record(bytes, &drained)) break;
-      drained_known = true;
-      return LWMQ_OK;
-    default: break;
-  }
-  return fail(LWMQ_E_CORRUPT, "%s: the endpoint sent a message of kind %u and %zu bytes to a writer",
-              reach.address.c_str(), static_cast<unsigned>(kind), bytes.size());
-}
-
-// ---- Writers ----------------------------------------------------------------------------------------
 
 Status open_writer(const char* address, const void* schema, std::uint64_t schema_bytes,
                    const lwmq_writer_options& options, std::unique_ptr<lwmq_writer>* out_writer) {
@@ -403,68 +252,6 @@ Status close(lwmq_writer& writer, std::uint32_t linger_ms) {
   if (status == LWMQ_E_INTERRUPTED) return status;
   auto taken = std::move(writer.line);
   return status == LWMQ_OK ? Line::give_back(std::move(taken), deadline) : status;
-}
-
-// ---- Jobs -------------------------------------------------------------------------------------------
-
-Status open_job(const char* address, const void* schema, std::uint64_t schema_bytes, const lwmq_writer_options& options,
-                std::unique_ptr<lwmq_job>* out_job) {
-  Status status = check(address, schema_bytes, options);
-  if (status != LWMQ_OK) return status;
-  if (options.job == nullptr) return fail(LWMQ_E_INVALID, "%s: a job needs a name", address);
-  const Deadline deadline(options.timeout_ms);
-  auto job = std::make_unique<lwmq_job>();
-  status = reach(address, options.role, deadline, &job->reach);
-  if (status != LWMQ_OK) return status;
-  wire::Opened answer;
-  status = open_with(job->reach, wire::StreamKind::kOpenJob, letter_of(schema, schema_bytes, options), deadline,
-                     &answer);
-  if (status != LWMQ_OK) return status;
-  job->schema = std::move(answer.schema);
-  job->partitions = answer.partitions;
-  *out_job = std::move(job);
-  return LWMQ_OK;
-}
-
-namespace {
-
-// Sends, and reads the JobCommitted that answers.
-Status ask_job(lwmq_job& job, wire::StreamKind kind, const std::string& request, std::uint32_t timeout_ms) {
-  if (!job.reach.link) return fail(LWMQ_E_CLOSED, "%s: this job is over", job.reach.address.c_str());
-  Status status = job.reach.link->send(kind, request.data(), request.size());
-  std::string bytes;
-  if (status == LWMQ_OK) {
-    status = await_answer(job.reach, wire::StreamKind::kJobCommitted, Deadline(timeout_ms), &bytes);
-  }
-  if (status == LWMQ_E_TIMED_OUT) {
-    return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered in %u ms", job.reach.address.c_str(), timeout_ms);
-  }
-  if (status != LWMQ_OK) return status;
-  wire::Text answer;
-  if (!wire::decode(bytes, &answer)) return fail(LWMQ_E_CORRUPT, "the endpoint's answer to a job is malformed");
-  return answer.status == LWMQ_OK ? LWMQ_OK : fail(static_cast<Status>(answer.status), "%s", answer.text.c_str());
-}
-
-}  // namespace
-
-Status commit_job(lwmq_job& job, std::uint64_t epoch, const lwmq_task_commit* tasks, std::uint32_t task_count,
-                  std::uint32_t timeout_ms) {
-  wire::CommitJob letter;
-  letter.epoch = epoch;
-  for (std::uint32_t i = 0; i < task_count; ++i) {
-    letter.tasks.push_back({tasks[i].task, tasks[i].partition, tasks[i].attempt, tasks[i].batches});
-  }
-  return ask_job(job, wire::StreamKind::kCommitJob, wire::encode(letter), timeout_ms);
-}
-
-Status end_job(lwmq_job& job, bool aborted, const char* reason, std::uint32_t timeout_ms) {
-  wire::Text letter;
-  letter.status = LWMQ_E_ABORTED;
-  if (reason != nullptr) letter.text = std::string(reason).substr(0, kReasonBytesMax);
-  const auto kind = aborted ? wire::StreamKind::kAbortJob : wire::StreamKind::kCloseJob;
-  const Status status = ask_job(job, kind, aborted ? wire::encode(letter) : std::string(), timeout_ms);
-  if (status != LWMQ_E_INTERRUPTED) job.reach.link.reset();
-  return status;
 }
 
 }  // namespace lwmq::stream

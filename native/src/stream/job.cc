@@ -1,0 +1,70 @@
+// Jobs: many writers that count as one producer. The driver's end of it.
+#include <string>
+#include <utility>
+
+#include "stream/producer.h"
+#include "stream/writer.h"
+
+namespace lwmq::stream {
+
+Status open_job(const char* address, const void* schema, std::uint64_t schema_bytes, const lwmq_writer_options& options,
+                std::unique_ptr<lwmq_job>* out_job) {
+  Status status = check(address, schema_bytes, options);
+  if (status != LWMQ_OK) return status;
+  if (options.job == nullptr) return fail(LWMQ_E_INVALID, "%s: a job needs a name", address);
+  const Deadline deadline(options.timeout_ms);
+  auto job = std::make_unique<lwmq_job>();
+  status = reach(address, options.role, deadline, &job->reach);
+  if (status != LWMQ_OK) return status;
+  wire::Opened answer;
+  status = open_with(job->reach, wire::StreamKind::kOpenJob, letter_of(schema, schema_bytes, options), deadline,
+                     &answer);
+  if (status != LWMQ_OK) return status;
+  job->schema = std::move(answer.schema);
+  job->partitions = answer.partitions;
+  *out_job = std::move(job);
+  return LWMQ_OK;
+}
+
+namespace {
+
+// Sends, and reads the JobCommitted that answers.
+Status ask_job(lwmq_job& job, wire::StreamKind kind, const std::string& request, std::uint32_t timeout_ms) {
+  if (!job.reach.link) return fail(LWMQ_E_CLOSED, "%s: this job is over", job.reach.address.c_str());
+  Status status = job.reach.link->send(kind, request.data(), request.size());
+  std::string bytes;
+  if (status == LWMQ_OK) {
+    status = await_answer(job.reach, wire::StreamKind::kJobCommitted, Deadline(timeout_ms), &bytes);
+  }
+  if (status == LWMQ_E_TIMED_OUT) {
+    return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered in %u ms", job.reach.address.c_str(), timeout_ms);
+  }
+  if (status != LWMQ_OK) return status;
+  wire::Text answer;
+  if (!wire::decode(bytes, &answer)) return fail(LWMQ_E_CORRUPT, "the endpoint's answer to a job is malformed");
+  return answer.status == LWMQ_OK ? LWMQ_OK : fail(static_cast<Status>(answer.status), "%s", answer.text.c_str());
+}
+
+}  // namespace
+
+Status commit_job(lwmq_job& job, std::uint64_t epoch, const lwmq_task_commit* tasks, std::uint32_t task_count,
+                  std::uint32_t timeout_ms) {
+  wire::CommitJob letter;
+  letter.epoch = epoch;
+  for (std::uint32_t i = 0; i < task_count; ++i) {
+    letter.tasks.push_back({tasks[i].task, tasks[i].partition, tasks[i].attempt, tasks[i].batches});
+  }
+  return ask_job(job, wire::StreamKind::kCommitJob, wire::encode(letter), timeout_ms);
+}
+
+Status end_job(lwmq_job& job, bool aborted, const char* reason, std::uint32_t timeout_ms) {
+  wire::Text letter;
+  letter.status = LWMQ_E_ABORTED;
+  if (reason != nullptr) letter.text = std::string(reason).substr(0, kReasonBytesMax);
+  const auto kind = aborted ? wire::StreamKind::kAbortJob : wire::StreamKind::kCloseJob;
+  const Status status = ask_job(job, kind, aborted ? wire::encode(letter) : std::string(), timeout_ms);
+  if (status != LWMQ_E_INTERRUPTED) job.reach.link.reset();
+  return status;
+}
+
+}  // namespace lwmq::stream

@@ -1,0 +1,117 @@
+#include "stream/line.h"
+
+#include <cstring>
+#include <list>
+#include <mutex>
+#include <utility>
+
+#include "os/clock.h"
+
+namespace lwmq::stream {
+namespace {
+
+constexpr std::int64_t kShelfNs = 30'000'000'000;
+constexpr std::size_t kShelfLines = 16;
+
+// Lines that no writer uses now. Never destroyed: threads may outlive main.
+struct Shelf {
+  std::mutex mutex;
+  std::list<std::unique_ptr<Line>> lines;  // the one used last is in front
+};
+
+Shelf& shelf() noexcept {
+  static auto* instance = new Shelf;
+  return *instance;
+}
+
+}  // namespace
+
+Line::Line(Reach made) noexcept
+    : reach(std::move(made)), pool(reach.provider, [](void* line) { static_cast<Line*>(line)->pump(); }, this) {}
+
+Line::~Line() = default;
+
+bool Line::is_connected() const noexcept {
+  return reach.provider->state(reach.link->transport()) == LWMQ_TLI_CONNECTED;
+}
+
+Status Line::take(const char* address, std::int32_t role, const Deadline& deadline, std::unique_ptr<Line>* out_line) {
+  if (role != LWMQ_ROLE_SERVER) {
+    std::list<std::unique_ptr<Line>> old;  // closed after the lock is given back
+    const std::string wanted(address, std::strcspn(address, "?"));
+    const std::lock_guard lock(shelf().mutex);
+    auto& lines = shelf().lines;
+    for (auto at = lines.begin(); at != lines.end();) {
+      const auto here = at++;
+      if (!(*here)->is_connected() || os::now_ns() - (*here)->shelved_ns > kShelfNs) {
+        old.splice(old.end(), lines, here);
+      } else if ((*here)->reach.address == wanted) {
+        *out_line = std::move(*here);
+        lines.erase(here);
+        return LWMQ_OK;
+      }
+    }
+  }
+  Reach made;
+  const Status status = stream::reach(address, role, deadline, &made);
+  if (status == LWMQ_OK) *out_line = std::make_unique<Line>(std::move(made));
+  return status;
+}
+
+Status Line::give_back(std::unique_ptr<Line> line, const Deadline& deadline) {
+  // A line to an endpoint of this process would keep that endpoint alive.
+  if (line->reach.endpoint || !line->is_connected()) return part(&line->reach, deadline);
+  line->pool.discard_lent();
+  line->room_asked = false;
+  line->drained_known = false;
+  line->shelved_ns = os::now_ns();
+  std::unique_ptr<Line> oldest;
+  const std::lock_guard lock(shelf().mutex);
+  shelf().lines.push_front(std::move(line));
+  if (shelf().lines.size() > kShelfLines) {
+    oldest = std::move(shelf().lines.back());
+    shelf().lines.pop_back();
+  }
+  return LWMQ_OK;
+}
+
+Status Line::pump() {
+  std::string bytes;
+  for (;;) {
+    wire::StreamKind kind{};
+    Status status = reach.link->receive(&kind, &bytes);
+    if (status == LWMQ_E_EMPTY) return LWMQ_OK;
+    if (status == LWMQ_OK) status = handle(kind, bytes);
+    if (status != LWMQ_OK) return status;
+  }
+}
+
+Status Line::handle(wire::StreamKind kind, const std::string& bytes) {
+  switch (kind) {
+    case wire::StreamKind::kLease: {
+      wire::Lease record;
+      lwmq_tli_window* window = nullptr;
+      if (!read_record(bytes, &record)) break;
+      const Status status = reach.link->find_window(record.id, &window);
+      if (status != LWMQ_OK) return status;
+      lwmq_tli_window_info info;
+      reach.provider->window_info(window, &info);
+      if (info.bytes != kLapPageBytes) {
+        reach.provider->window_release(window);
+        break;
+      }
+      pool.add_lease_page(window);
+      return LWMQ_OK;
+    }
+    case wire::StreamKind::kRoom: room_asked = false; return LWMQ_OK;
+    case wire::StreamKind::kDrained:
+      if (!read_record(bytes, &drained)) break;
+      drained_known = true;
+      return LWMQ_OK;
+    default: break;
+  }
+  return fail(LWMQ_E_CORRUPT, "%s: the endpoint sent a message of kind %u and %zu bytes to a writer",
+              reach.address.c_str(), static_cast<unsigned>(kind), bytes.size());
+}
+
+}  // namespace lwmq::stream

@@ -1,0 +1,40 @@
+// What a writer needs to reach its endpoint: a conversation and a pool of windows.
+//
+// A line outlives its writer: it is kept for the next writer of this process at the same address, so that the tasks of a
+// Spark job, one after the other, write into memory that is mapped and warm.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "stream/client.h"
+#include "stream/window_pool.h"
+
+namespace lwmq::stream {
+
+class Line {
+ public:
+  explicit Line(Reach reach) noexcept;
+  ~Line();
+
+  // Takes a line from the shelf, or makes one.
+  static Status take(const char* address, std::int32_t role, const Deadline& deadline, std::unique_ptr<Line>* out_line);
+  // Puts it back where that is of use; else parts from the endpoint, waiting at most until the deadline.
+  static Status give_back(std::unique_ptr<Line> line, const Deadline& deadline);
+
+  // Handles what has come, without waiting; or one message that the caller has received.
+  Status pump();
+  Status handle(wire::StreamKind kind, const std::string& bytes);
+  [[nodiscard]] bool is_connected() const noexcept;
+
+  Reach reach;
+  WindowPool pool;
+  bool room_asked = false;
+  bool drained_known = false;
+  wire::Drained drained{};
+  std::int64_t shelved_ns = 0;
+};
+
+}  // namespace lwmq::stream

@@ -1,0 +1,52 @@
+#include "stream/producer.h"
+
+#include <cstring>
+
+namespace lwmq::stream {
+
+wire::OpenProducer letter_of(const void* schema, std::uint64_t schema_bytes, const lwmq_writer_options& options) {
+  wire::OpenProducer letter;
+  letter.partitions = options.partitions;
+  letter.retain = options.retain;
+  letter.readers = options.readers;
+  letter.delivery = options.delivery;
+  letter.task = options.task;
+  letter.job_tasks = options.job_tasks;
+  letter.attempt = options.attempt;
+  letter.epoch = options.epoch;
+  letter.window_bytes = options.window_bytes;
+  if (options.job != nullptr) letter.job = options.job;
+  letter.schema.assign(static_cast<const char*>(schema), schema_bytes);
+  return letter;
+}
+
+Status check(const char* address, std::uint64_t schema_bytes, const lwmq_writer_options& options) noexcept {
+  if (schema_bytes == 0 || schema_bytes > kSchemaBytesMax) {
+    return fail(LWMQ_E_SCHEMA, "%s: a schema of %" PRIu64 " bytes; 1 to %" PRIu64 " are possible", address, schema_bytes,
+                kSchemaBytesMax);
+  }
+  if (options.job != nullptr && (options.job[0] == '\0' || std::strlen(options.job) > kNameBytesMax)) {
+    return fail(LWMQ_E_INVALID, "%s: the name of a job has 1 to %u bytes", address, kNameBytesMax);
+  }
+  if (options.partitions == 0 || options.partitions > kPartitionsMax) {
+    return fail(LWMQ_E_INVALID, "%s: %u partitions; 1 to %u are possible", address, options.partitions, kPartitionsMax);
+  }
+  return LWMQ_OK;
+}
+
+Status open_with(const Reach& reach, wire::StreamKind kind, const wire::OpenProducer& letter, const Deadline& deadline,
+                 wire::Opened* out_answer) {
+  Status status = reach.link->send_letter(kind, letter);
+  if (status != LWMQ_OK) return status;
+  std::string bytes;
+  status = await_answer(reach, wire::StreamKind::kOpened, deadline, &bytes);
+  if (status == LWMQ_E_TIMED_OUT) return fail(LWMQ_E_STALLED, "the endpoint lives and does not answer");
+  if (status != LWMQ_OK) return status;
+  if (!wire::decode(bytes, out_answer)) return fail(LWMQ_E_CORRUPT, "the endpoint's answer is malformed");
+  if (out_answer->status != LWMQ_OK) {
+    return fail(static_cast<Status>(out_answer->status), "%s", out_answer->text.c_str());
+  }
+  return LWMQ_OK;
+}
+
+}  // namespace lwmq::stream
