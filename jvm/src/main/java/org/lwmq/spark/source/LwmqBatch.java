@@ -49,9 +49,15 @@ record LwmqBatch(LwmqScan scan) implements Batch {
         scan.positions().schemaBytes());
   }
 
-  /** Deals the ranges out; empty ones need no task. */
+  /**
+   * Deals the ranges out. Empty ones need no task; but a read of nothing is one task that reads nothing, so that it is
+   * a job that ends, and the producer hears that its empty stream was read.
+   */
   private List<List<Range>> tasks(StreamPositions positions, int slots) {
     List<Range> ranges = positions.ranges().stream().filter(r -> r.end() == Range.END || r.start() < r.end()).toList();
+    if (ranges.isEmpty()) {
+      return List.of(positions.ranges());
+    }
     int count = ranges.size();
     if (!positions.isFinished()) {
       count = Math.min(count, slots);

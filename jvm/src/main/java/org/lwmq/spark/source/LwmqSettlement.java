@@ -1,13 +1,14 @@
 package org.lwmq.spark.source;
 
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
-import java.util.TreeSet;
 import java.util.WeakHashMap;
+import java.util.function.Consumer;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.JobSucceeded$;
 import org.apache.spark.scheduler.SparkListener;
@@ -33,9 +34,10 @@ final class LwmqSettlement extends SparkListener {
   private static final Map<SparkContext, LwmqSettlement> REGISTERED = new WeakHashMap<>();
   private static final int ENDED_MAX = 1000;
 
-  /** Does what was decided; {@code readers} all have the same fate. */
+  /** Does what was decided. */
   interface Settler {
-    void settle(Set<String> uris, List<String> readers, boolean succeeded);
+    /** Tells all of {@code uris}; {@code readers} all have the same fate. {@code gone} hears of those who are not there. */
+    void settle(List<String> uris, List<String> readers, boolean succeeded, Consumer<String> gone);
 
     /** The application ends: finishes what was asked for. */
     void close();
@@ -43,7 +45,8 @@ final class LwmqSettlement extends SparkListener {
 
   private final String application;
   private final Settler settler;
-  private final Set<String> uris = new TreeSet<>();
+  /** Of whom this application has read, the latest first: that is who waits for an answer. */
+  private final Deque<String> uris = new ArrayDeque<>();
   private final Map<String, Integer> jobsRunning = new HashMap<>();
   private final Map<Integer, String> rootOfJob = new HashMap<>();
   private final Map<Integer, List<String>> stagesOfJob = new HashMap<>();
@@ -74,9 +77,14 @@ final class LwmqSettlement extends SparkListener {
     }
   }
 
-  /** From now on, executions that end are reported to {@code uri}. */
+  /** From now on, executions that end are reported to {@code uri}, until it is gone. */
   synchronized void watch(String uri) {
-    uris.add(uri);
+    uris.remove(uri);
+    uris.addFirst(uri);
+  }
+
+  private synchronized void forget(String uri) {
+    uris.remove(uri);
   }
 
   @Override
@@ -132,7 +140,7 @@ final class LwmqSettlement extends SparkListener {
 
   private void settle(List<String> readers, boolean succeeded) {
     if (!uris.isEmpty()) {
-      settler.settle(Set.copyOf(uris), readers, succeeded);
+      settler.settle(List.copyOf(uris), readers, succeeded, this::forget);
     }
   }
 }

@@ -1,10 +1,10 @@
 package org.lwmq.spark.source;
 
 import java.util.List;
-import java.util.Set;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.stream.IntStream;
 import org.lwmq.core.Batch;
 import org.lwmq.core.Deadline;
@@ -26,7 +26,7 @@ import org.slf4j.LoggerFactory;
  */
 final class StreamSettler implements LwmqSettlement.Settler {
   private static final Logger LOG = LoggerFactory.getLogger(StreamSettler.class);
-  private static final int SETTLE_MS = 2000;
+  private static final int SETTLE_MS = 1000;
   private static final int END_MS = 50;
   private static final int IDLE_S = 10;
   private static final int CLOSE_S = 5;
@@ -45,8 +45,15 @@ final class StreamSettler implements LwmqSettlement.Settler {
   }
 
   @Override
-  public void settle(Set<String> uris, List<String> readers, boolean succeeded) {
-    thread.execute(() -> uris.forEach(uri -> readers.forEach(reader -> settle(uri, reader, succeeded))));
+  public void settle(List<String> uris, List<String> readers, boolean succeeded, Consumer<String> gone) {
+    thread.execute(
+        () -> {
+          for (String uri : uris) {
+            if (!settle(uri, readers, succeeded)) {
+              gone.accept(uri);
+            }
+          }
+        });
   }
 
   /** Ends the endpoints that this driver kept, too: their streams go with the application. */
@@ -64,13 +71,13 @@ final class StreamSettler implements LwmqSettlement.Settler {
   }
 
   /**
-   * Reads the end of a stream of which everything else was read. Tasks of a finished stream ask for certain batches and
-   * never come to its end, but a producer that closes waits until somebody has.
+   * Reads the end of an empty stream: there is no batch that a task could have read, but a producer that closes waits
+   * until somebody has heard of its end.
    */
   private static void hearEnd(String uri, String name) {
     StreamState state = StreamState.look(uri, SETTLE_MS);
-    boolean isRead = state.partitions().stream().allMatch(p -> p.unackedSeq() == p.nextSeq());
-    if (state.state() != StreamState.State.ENDED || !isRead) {
+    boolean isEmpty = state.partitions().stream().allMatch(p -> p.nextSeq() == 0);
+    if (state.state() != StreamState.State.ENDED || !isEmpty) {
       return;
     }
     List<Range> onlyTheEnd =
@@ -87,14 +94,19 @@ final class StreamSettler implements LwmqSettlement.Settler {
     }
   }
 
-  private static void settle(String uri, String reader, boolean succeeded) {
+  /** False when nobody answers at {@code uri} any more. */
+  private static boolean settle(String uri, List<String> readers, boolean succeeded) {
     try {
-      StreamState.settle(uri, reader, succeeded, SETTLE_MS);
-      if (succeeded) {
-        hearEnd(uri, reader);
+      for (String reader : readers) {
+        StreamState.settle(uri, reader, succeeded, SETTLE_MS);
       }
+      if (succeeded && !readers.isEmpty()) {
+        hearEnd(uri, readers.get(0));
+      }
+      return true;
     } catch (LwmqException e) {
-      LOG.warn("lwmq: {} was not told that {} has ended: {}", uri, reader, e.getMessage());
+      LOG.info("lwmq: {} was not told that {} ended: {}", uri, readers, e.getMessage());
+      return e.status() != Status.TIMED_OUT && e.status() != Status.PEER_LOST;
     }
   }
 }

@@ -22,6 +22,8 @@ import org.slf4j.LoggerFactory;
  */
 final class StreamTask implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(StreamTask.class);
+  /** The endpoint answered a moment ago: a task does not wait for it as long as planning did. */
+  private static final int OPEN_MS = 5000;
   private static final int SETTLE_MS = 5000;
 
   private final LwmqReaderFactory read;
@@ -91,13 +93,16 @@ final class StreamTask implements AutoCloseable {
 
   private Reader open(String generation, List<Range> ranges) {
     boolean settled = read.conf().ack() != Ack.BATCH;
-    Deadline opening = Deadline.after(read.conf().timeoutMs());
+    Deadline opening = Deadline.after(Math.min(read.conf().timeoutMs(), OPEN_MS));
     if (context != null) {
       opening = opening.cancelledBy(context::isInterrupted);
     }
     try {
       return Reader.open(read.conf().uri(), options(settled, generation, ranges), opening);
     } catch (LwmqException e) {
+      if (e.status() == Status.TIMED_OUT) {
+        throw gone(e);
+      }
       if (e.status() != Status.DATA_LOSS || read.conf().failOnDataLoss()) {
         throw e;
       }
@@ -105,6 +110,14 @@ final class StreamTask implements AutoCloseable {
       List<Range> left = ranges.stream().map(r -> new Range(r.partition(), Range.EARLIEST, r.end())).toList();
       return Reader.open(read.conf().uri(), options(settled, null, left), opening);
     }
+  }
+
+  /** The endpoint was there when the read was planned: what it kept went with it. */
+  private LwmqException gone(LwmqException timedOut) {
+    return new LwmqException(
+        Status.DATA_LOSS, "the endpoint of " + read.conf().uri() + " that this read was planned for is gone, and its "
+            + "batches with it (" + timedOut.getMessage() + "). A plan that reads a stream twice (orderBy, a second action) "
+            + "needs somebody who keeps it: an endpoint or a reader apart from the producer, or .cache() in Spark");
   }
 
   private ReaderOptions options(boolean settled, String generation, List<Range> ranges) {

@@ -1,0 +1,86 @@
+"""What the read tests share: producers outside Spark, and what Spark says about a plan that has run."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import lwmq_spark as lwmq
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LIMIT_S = 60.0
+
+
+class Producer:
+    """Writes a table to a stream on a thread of this process, which is not Spark's."""
+
+    def __init__(
+        self, address: str, table: pa.Table, *, rows: int = 1000, partitions: int = 1, **options: Any
+    ) -> None:
+        self.failure: BaseException | None = None
+        self.written = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, args=(address, table, rows, partitions, options), daemon=True
+        )
+        self._thread.start()
+
+    def _run(
+        self, address: str, table: pa.Table, rows: int, partitions: int, options: dict[str, Any]
+    ) -> None:
+        try:
+            with lwmq.open_writer(
+                address, table.schema, partitions=partitions, linger=LIMIT_S, **options
+            ) as writer:
+                for number, batch in enumerate(table.to_batches(max_chunksize=rows)):
+                    writer.write(batch, partition=number % partitions)
+                self.written.set()
+        except BaseException as failure:
+            self.failure = failure
+        finally:
+            self.written.set()
+
+    def finish(self) -> None:
+        """Until everything was consumed; raises what went wrong."""
+        self._thread.join(LIMIT_S)
+        assert not self._thread.is_alive(), "not everything was consumed"
+        if self.failure is not None:
+            raise self.failure
+
+
+def numbers(rows: int) -> pa.Table:
+    """Rows of a number, half of it, and a text."""
+    return pa.table(
+        {
+            "k": pa.array(range(rows), pa.int64()),
+            "half": pa.array([n / 2 for n in range(rows)], pa.float64()),
+            "text": pa.array([f"row {n}" for n in range(rows)], pa.string()),
+        }
+    )
+
+
+def read(spark: SparkSession, address: str, **options: Any) -> DataFrame:
+    return spark.read.format("lwmq").options(**options).load(address)
+
+
+def plan(frame: DataFrame) -> str:
+    """The plan as it has run, or would."""
+    return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
+def metrics(spark: SparkSession) -> dict[str, str]:
+    """What the scan of the last execution shows in the SQL tab."""
+    store = spark._jsparkSession.sharedState().statusStore()
+    executions = store.executionsList()
+    last = executions.apply(executions.size() - 1)
+    values = store.executionMetrics(last.executionId())
+    found = {}
+    for number in range(last.metrics().size()):
+        metric = last.metrics().apply(number)
+        value = values.get(metric.accumulatorId())
+        if value.isDefined():
+            found[metric.name()] = value.get()
+    return found

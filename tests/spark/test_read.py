@@ -1,0 +1,430 @@
+"""Streams read as DataFrames: what arrives, when it is acknowledged, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import lwmq_spark as lwmq
+from lwmq_spark.arrow import Endpoint, describe
+from tests.spark.producers import Producer, metrics, numbers, plan, read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def wait_until_acked(address: str, limit: float = 20.0) -> None:
+    deadline = time.monotonic() + limit
+    while any(p.unacked_seq != p.next_seq for p in describe(address, 5.0).partitions):
+        assert time.monotonic() < deadline, describe(address, 5.0)
+        time.sleep(0.02)
+
+
+def cost(spark: SparkSession, frame: DataFrame) -> str:
+    """The plan with its statistics; Spark shows numbers of rows where the cost-based optimizer is on."""
+    spark.conf.set("spark.sql.cbo.enabled", True)
+    try:
+        return str(frame._jdf.queryExecution().explainString(_cost_mode(spark)))
+    finally:
+        spark.conf.unset("spark.sql.cbo.enabled")
+
+
+def _cost_mode(spark: SparkSession) -> Any:
+    return spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("cost")  # type: ignore[union-attr]
+
+
+def sums(spark: SparkSession, address: str, **options: str) -> tuple[int, int, float]:
+    row = read(spark, address, **options).selectExpr("count(*)", "sum(k)", "sum(half)").first()
+    assert row is not None
+    return tuple(row)  # type: ignore[return-value]
+
+
+@pytest.mark.row("P06")
+def test_the_schema_comes_from_the_stream(spark: SparkSession, ipc: str) -> None:
+    producer = Producer(ipc, numbers(10))
+    frame = read(spark, ipc)
+    assert [(f.name, f.dataType.simpleString()) for f in frame.schema] == [
+        ("k", "bigint"),
+        ("half", "double"),
+        ("text", "string"),
+    ]
+    assert sorted(tuple(row) for row in frame.collect()) == [(n, n / 2, f"row {n}") for n in range(10)]
+    producer.finish()
+
+
+@pytest.mark.row("P05")
+def test_the_plan_is_columnar_and_nothing_is_copied(spark: SparkSession, ipc: str) -> None:
+    producer = Producer(ipc, numbers(5000))
+    frame = read(spark, ipc).filter("k % 2 = 0").select("k", "text")
+    assert len(frame.collect()) == 2500
+    assert "ColumnarToRow" in plan(frame)
+    shown = metrics(spark)
+    assert shown["bytes read"] == shown["bytes read in place"] != "0"
+    producer.finish()
+
+
+@pytest.mark.row("P07")
+def test_columns_that_are_not_read_are_not_counted(spark: SparkSession, ipc: str) -> None:
+    producer = Producer(ipc, numbers(4000))
+    frame = read(spark, ipc).selectExpr("sum(k)")
+    assert frame.collect()[0][0] == sum(range(4000))
+    assert metrics(spark)["bytes read"] == str(8 * 4000)
+    assert "text" not in plan(frame)
+    producer.finish()
+
+
+@pytest.mark.row("P13")
+def test_the_sql_tab_shows_rows_bytes_batches_copies_avoided_and_waiting(
+    spark: SparkSession, ipc: str
+) -> None:
+    producer = Producer(ipc, numbers(3000), rows=1000)
+    read(spark, ipc).selectExpr("sum(half)").collect()
+    shown = metrics(spark)
+    assert (shown["rows read"], shown["record batches read"]) == ("3000", "3")
+    assert shown["bytes read in place"] == shown["bytes read"] == "24000"
+    assert shown["time waited for batches"].endswith(" ms")
+    producer.finish()
+
+
+@pytest.mark.row("P06")
+def test_a_wrong_schema_is_refused_with_both_types(spark: SparkSession, ipc: str) -> None:
+    producer = Producer(ipc, numbers(3))
+    frame = spark.read.format("lwmq").schema("k string").load(ipc)
+    with pytest.raises(Exception, match=r"field k is BIGINT .* STRING in the schema given") as caught:
+        frame.collect()
+    assert isinstance(lwmq.error_of(caught.value), lwmq.SchemaError)
+    fitting = spark.read.format("lwmq").schema("text string, k bigint").load(ipc)
+    assert sorted(fitting.collect())[0] == ("row 0", 0)
+    producer.finish()
+
+
+def test_nobody_there_is_a_timeout_that_says_what_was_waited_for(spark: SparkSession, ipc: str) -> None:
+    begin = time.monotonic()
+    with pytest.raises(Exception, match="LWMQ_TIMEOUT") as caught:
+        read(spark, ipc, timeout="1s")
+    assert isinstance(lwmq.error_of(caught.value), lwmq.TimeoutError)
+    assert ipc in str(caught.value)
+    assert time.monotonic() - begin < 10
+
+
+def test_an_address_without_scheme_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(Exception, match="begins with a scheme") as caught:
+        read(spark, "flights")
+    assert isinstance(lwmq.error_of(caught.value), lwmq.AddressError)
+
+
+def test_spark_may_come_before_its_producer(spark: SparkSession, ipc: str) -> None:
+    late: list[Producer] = []
+    timer = threading.Timer(1.0, lambda: late.append(Producer(ipc, numbers(2000), partitions=2)))
+    timer.start()
+    assert sums(spark, ipc)[:2] == (2000, sum(range(2000)))
+    late[0].finish()
+
+
+def test_ten_windows_through_eight_partitions_and_two_slots_never_deadlock(
+    spark: SparkSession, ipc: str
+) -> None:
+    table = numbers(200_000)  # 6 MB
+    producer = Producer(
+        ipc, table, rows=1000, partitions=8, window_bytes=table.nbytes // 10, buffer_bytes="64KiB"
+    )
+    assert sums(spark, ipc) == (200_000, sum(range(200_000)), sum(range(200_000)) / 2)
+    producer.finish()
+
+
+def test_a_finished_stream_gets_a_task_per_partition(spark: SparkSession, ipc: str) -> None:
+    with Endpoint(ipc, linger=0):
+        producer = Producer(ipc, numbers(8000), partitions=8)
+        producer.written.wait(20)
+        deadline = time.monotonic() + 20
+        while describe(ipc, 5.0).state != "ended" and time.monotonic() < deadline:
+            time.sleep(0.02)
+        frame = read(spark, ipc)
+        assert frame.rdd.getNumPartitions() == 8
+        assert frame.count() == 8000
+        producer.finish()
+
+
+def test_an_unfinished_stream_gets_no_more_tasks_than_slots(spark: SparkSession, ipc: str) -> None:
+    with Endpoint(ipc, linger=0), lwmq.open_writer(ipc, numbers(1).schema, partitions=8, linger=0) as writer:
+        writer.write(numbers(10))
+        frame = read(spark, ipc)
+        assert frame.rdd.getNumPartitions() == 2
+        limited = frame.limit(3)
+        assert len(limited.collect()) == 3
+        with contextlib.suppress(lwmq.LwmqError):
+            writer.abort("enough")
+
+
+@pytest.mark.row("P09")
+def test_a_limit_on_an_endless_stream_ends_and_leaks_nothing(spark: SparkSession, ipc: str) -> None:
+    stop = threading.Event()
+    begun = threading.Event()
+
+    def write() -> None:
+        table = numbers(100)
+        with (
+            Endpoint(ipc, linger=0),
+            lwmq.open_writer(
+                ipc, table.schema, partitions=2, window_bytes="1MiB", linger=0, retain="none"
+            ) as writer,
+        ):
+            begun.set()
+            number = 0
+            while not stop.is_set():
+                with contextlib.suppress(lwmq.TimeoutError):
+                    writer.write(table, partition=number % 2)
+                    number += 1
+            writer.abort("the test is over")
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    begun.wait(20)
+    try:
+        for _ in range(3):
+            assert len(read(spark, ipc).limit(10).collect()) == 10
+        assert len(read(spark, ipc).take(5)) == 5
+        deadline = time.monotonic() + 10
+        while describe(ipc, 5.0).readers_open and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert describe(ipc, 5.0).readers_open == 0
+    finally:
+        stop.set()
+        # a last reader makes room, so that the writer sees that it is to stop
+        with contextlib.suppress(Exception), lwmq.open_reader(ipc, timeout=1.0) as reader:
+            for _ in reader:
+                pass
+        thread.join(20)
+    assert not thread.is_alive()
+
+
+@pytest.mark.row("P10")
+def test_a_small_finished_stream_is_broadcast_in_a_join(spark: SparkSession, ipc: str) -> None:
+    with Endpoint(ipc, linger=0):
+        producer = Producer(ipc, numbers(100))
+        producer.written.wait(20)
+        deadline = time.monotonic() + 20
+        while describe(ipc, 5.0).state != "ended" and time.monotonic() < deadline:
+            time.sleep(0.02)
+        small = read(spark, ipc)
+        joined = spark.range(1_000_000).withColumnRenamed("id", "k").join(small, "k")
+        assert "BroadcastHashJoin" in plan(joined)
+        assert "Statistics(sizeInBytes=2.9 KiB, rowCount=100)" in cost(spark, small)
+        assert small.count() == 100
+        producer.finish()
+
+
+def test_a_succeeded_execution_acknowledges_what_it_has_read(spark: SparkSession, ipc: str) -> None:
+    with Endpoint(ipc, linger=0):
+        producer = Producer(ipc, numbers(5000), partitions=3)
+        assert sums(spark, ipc)[0] == 5000
+        producer.finish()
+        wait_until_acked(ipc)
+
+
+def test_a_failed_execution_acknowledges_nothing(spark: SparkSession, ipc: str) -> None:
+    with Endpoint(ipc, linger=0):
+        producer = Producer(ipc, numbers(3000))
+        failing = read(spark, ipc).selectExpr("assert_true(k < 2999)")
+        with pytest.raises(Exception, match="is not true"):
+            failing.collect()
+        assert sums(spark, ipc)[:2] == (3000, sum(range(3000)))
+        producer.finish()
+
+
+@pytest.mark.parametrize("action", ["rdd", "foreach", "toLocalIterator"])
+def test_jobs_outside_of_an_execution_acknowledge_too(spark: SparkSession, ipc: str, action: str) -> None:
+    with Endpoint(ipc, linger=0):
+        producer = Producer(ipc, numbers(2000), partitions=2)
+        frame = read(spark, ipc).select("k")
+        if action == "rdd":
+            assert frame.rdd.map(lambda row: row.k).sum() == sum(range(2000))
+        elif action == "foreach":
+            frame.foreach(lambda row: None)
+        else:
+            assert sum(row.k for row in frame.toLocalIterator()) == sum(range(2000))
+        producer.finish()
+        wait_until_acked(ipc)
+
+
+def test_evaluating_a_frame_twice_is_a_data_loss_and_never_less_rows(spark: SparkSession, ipc: str) -> None:
+    with Endpoint(ipc, linger=0):
+        producer = Producer(ipc, numbers(3000))
+        frame = read(spark, ipc)
+        assert frame.count() == 3000
+        producer.finish()
+        wait_until_acked(ipc)
+        with pytest.raises(Exception, match="LWMQ_DATA_LOSS") as caught:
+            frame.count()
+        assert isinstance(lwmq.error_of(caught.value), lwmq.DataLossError)
+
+
+def test_sorting_reads_twice_and_is_right_or_a_data_loss(spark: SparkSession, ipc: str) -> None:
+    with Endpoint(ipc, linger=0):
+        producer = Producer(ipc, numbers(3000), partitions=2)
+        rows = read(spark, ipc).orderBy("half", ascending=False).collect()
+        assert [row.k for row in rows] == list(reversed(range(3000)))
+        producer.finish()
+    producer = Producer(ipc, numbers(3000), partitions=2)  # whose address goes when all was consumed once
+    with pytest.raises(Exception, match="LWMQ_DATA_LOSS") as caught:
+        read(spark, ipc).orderBy("half").collect()
+    assert "reads a stream twice" in str(lwmq.error_of(caught.value))
+    producer.finish()
+
+
+def test_a_stream_that_keeps_everything_can_be_evaluated_again(spark: SparkSession, ipc: str) -> None:
+    with Endpoint(ipc, linger=0):
+        producer = Producer(ipc, numbers(3000), retain="all")
+        frame = read(spark, ipc)
+        assert [frame.count() for _ in range(3)] == [3000] * 3
+        producer.finish()
+
+
+def test_a_cached_frame_reads_its_stream_once(spark: SparkSession, ipc: str) -> None:
+    producer = Producer(ipc, numbers(3000))
+    frame = read(spark, ipc).cache()
+    assert [frame.count(), frame.agg({"k": "sum"}).collect()[0][0]] == [3000, sum(range(3000))]
+    producer.finish()
+    assert frame.filter("k = 7").count() == 1
+    frame.unpersist()
+
+
+def test_a_self_join_reads_once(spark: SparkSession, ipc: str) -> None:
+    with Endpoint(ipc, linger=0):
+        producer = Producer(ipc, numbers(3000), partitions=2)
+        frame = read(spark, ipc)
+        left = frame.groupBy("k").count()
+        joined = left.join(frame.groupBy("k").count().withColumnRenamed("count", "again"), "k")
+        assert len(joined.collect()) == 3000
+        assert "ReusedExchange" in plan(joined)
+        producer.finish()
+
+
+@pytest.mark.row("P15")
+def test_a_task_that_is_tried_again_reads_the_same_batches(spark: SparkSession, ipc: str) -> None:
+    def fail_once(batches):  # type: ignore[no-untyped-def]
+        from pyspark import TaskContext
+
+        yield from batches
+        if TaskContext.get().attemptNumber() < 2:
+            raise RuntimeError("told to fail")
+
+    with Endpoint(ipc, linger=0):  # the first attempt consumes everything, which lets the producer end
+        producer = Producer(ipc, numbers(4000), partitions=2)
+        frame = read(spark, ipc).select("k").mapInArrow(fail_once, "k bigint")
+        assert sorted(row.k for row in frame.collect()) == list(range(4000))
+        producer.finish()
+
+
+def test_a_producer_that_gives_up_is_an_error_after_what_was_visible(spark: SparkSession, ipc: str) -> None:
+    with Endpoint(ipc, linger=0):
+        writer = lwmq.open_writer(ipc, numbers(1).schema, linger=0)
+        writer.write(numbers(10))
+        frame = read(spark, ipc)
+        writer.abort("out of paper")
+        with pytest.raises(Exception, match="out of paper") as caught:
+            frame.collect()
+        assert isinstance(lwmq.error_of(caught.value), lwmq.AbortedError)
+
+
+@pytest.mark.row("P24")
+def test_metadata_columns_are_hidden_unless_selected(spark: SparkSession, ipc: str) -> None:
+    before = time.time()
+    producer = Producer(ipc, numbers(40), rows=10, partitions=2)
+    frame = read(spark, ipc)
+    assert frame.columns == ["k", "half", "text"]
+    rows = frame.select("k", "_endpoint", "_partition", "_seq", "_timestamp").collect()
+    assert {(row.k // 10, row._partition, row._seq) for row in rows} == {
+        (0, 0, 0),
+        (1, 1, 0),
+        (2, 0, 1),
+        (3, 1, 1),
+    }
+    assert {row._endpoint for row in rows} == {ipc}
+    assert all(before - 1 < row._timestamp.timestamp() < time.time() + 1 for row in rows)
+    producer.finish()
+
+
+def test_a_field_hides_the_metadata_column_of_its_name(spark: SparkSession, ipc: str) -> None:
+    producer = Producer(ipc, pa.table({"_seq": ["mine"], "x": [1]}))
+    assert read(spark, ipc).select("_seq").collect() == [("mine",)]
+    producer.finish()
+
+
+@pytest.mark.row("P25")
+def test_an_option_wins_over_the_sql_conf_which_wins_over_the_file(spark: SparkSession, ipc: str) -> None:
+    spark.conf.set("spark.lwmq.defaults.timeout", "file")
+    try:
+        with pytest.raises(Exception, match="option timeout is 'file'"):
+            read(spark, ipc)
+        with pytest.raises(Exception, match="option timeout is 'address'"):
+            read(spark, ipc + "?timeout=address")
+        spark.conf.set("spark.datasource.lwmq.timeout", "conf")
+        with pytest.raises(Exception, match="option timeout is 'conf'"):
+            read(spark, ipc)
+        with pytest.raises(Exception, match="option timeout is 'option'"):
+            read(spark, ipc, timeout="option")
+    finally:
+        spark.conf.unset("spark.datasource.lwmq.timeout")
+        spark.conf.unset("spark.lwmq.defaults.timeout")
+
+
+def test_offsets_name_a_part_of_the_stream(spark: SparkSession, ipc: str) -> None:
+    with Endpoint(ipc, linger=0):
+        producer = Producer(ipc, numbers(40), rows=10, partitions=2, retain="all")
+        producer.written.wait(20)
+        pinned = read(spark, ipc, endingOffsets="latest")
+        assert pinned.count() == 40
+        part = read(spark, ipc, startingOffsets='{"0": 1, "1": 0}', endingOffsets='{"0": 2, "1": 1}')
+        assert sorted(row.k for row in part.collect()) == [*range(10, 20), *range(20, 30)]
+        with pytest.raises(Exception, match="startingOffsets"):
+            read(spark, ipc, startingOffsets="sometimes")
+        assert read(spark, ipc).count() == 40
+        producer.finish()
+
+
+def test_verified_batches_are_private_copies(spark: SparkSession, ipc: str) -> None:
+    producer = Producer(ipc, numbers(2000))
+    assert sums(spark, ipc, trust="verify")[:2] == (2000, sum(range(2000)))
+    assert metrics(spark)["bytes read in place"] == "0"
+    producer.finish()
+
+
+def test_an_empty_stream_is_an_empty_frame_with_its_schema(spark: SparkSession, ipc: str) -> None:
+    producer = Producer(ipc, numbers(0))
+    frame = read(spark, ipc)
+    assert frame.columns == ["k", "half", "text"]
+    assert frame.collect() == []
+    producer.finish()
+
+
+def test_a_cancelled_job_ends_and_gives_its_leases_back(spark: SparkSession, ipc: str) -> None:
+    with Endpoint(ipc, linger=0):
+        writer = lwmq.open_writer(ipc, numbers(1).schema, linger=0)
+        writer.write(numbers(10))
+        frame = read(spark, ipc)
+        outcome: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                frame.count()
+            except BaseException as failure:
+                outcome.append(failure)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        deadline = time.monotonic() + 20
+        while not describe(ipc, 5.0).readers_open and time.monotonic() < deadline:
+            time.sleep(0.02)
+        spark.sparkContext.cancelAllJobs()
+        thread.join(20)
+        assert outcome and "cancelled" in str(outcome[0])
+        while describe(ipc, 5.0).readers_open and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert describe(ipc, 5.0).readers_open == 0
+        writer.abort("over")
