@@ -505,7 +505,7 @@ lwmq_status lwmq_reader_query(const lwmq_reader *reader, lwmq_reader_statistics 
 lwmq_status lwmq_reader_close(lwmq_reader *reader, uint32_t linger_ms);
 
 /* For readers with LWMQ_ACK_SETTLED: everything consumed under `name` is acknowledged (acknowledge = 1) or
-   forgotten, so that it will be read again (0). */
+   forgotten, so that it will be read again (0). LWMQ_E_CLOSED, at once: nobody serves the address any more. */
 lwmq_status lwmq_stream_settle(const char *address, const char *name, uint32_t acknowledge,
                                uint32_t timeout_ms);
 

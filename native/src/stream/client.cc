@@ -51,6 +51,18 @@ Status host_at(const lwmq_tli_provider* provider, const std::string& address, st
   return status;
 }
 
+Status prepare(const char* address, Reach* out_reach) {
+  const Status status = tli::find(address, &out_reach->provider);
+  if (status != LWMQ_OK) return status;
+  out_reach->address = tli::without_options(address);
+  if (out_reach->provider->window_create == nullptr) {
+    return fail(LWMQ_E_UNSUPPORTED, "%s: streams need a transport that shares windows; %s does not", address,
+                out_reach->provider->name);
+  }
+  channel::start_services();
+  return LWMQ_OK;
+}
+
 Status connect_once(Reach& reach, const Deadline& deadline) {
   const lwmq_tli_options options = control_options();
   lwmq_tli_transport* transport = nullptr;
@@ -74,16 +86,18 @@ std::uint32_t Deadline::left_ms(std::uint32_t limit_ms) const noexcept {
   return static_cast<std::uint32_t>(std::min<std::int64_t>((left + 999'999) / 1'000'000, limit_ms));
 }
 
+Status reach_now(const char* address, const Deadline& deadline, Reach* out_reach) {
+  Reach made;
+  Status status = prepare(address, &made);
+  if (status == LWMQ_OK) status = connect_once(made, deadline);
+  if (status == LWMQ_OK) *out_reach = std::move(made);
+  return status;
+}
+
 Status reach(const char* address, std::int32_t role, const Deadline& deadline, Reach* out_reach) {
   Reach made;
-  Status status = tli::find(address, &made.provider);
+  Status status = prepare(address, &made);
   if (status != LWMQ_OK) return status;
-  made.address = tli::without_options(address);
-  if (made.provider->window_create == nullptr) {
-    return fail(LWMQ_E_UNSUPPORTED, "%s: streams need a transport that shares windows; %s does not", address,
-                made.provider->name);
-  }
-  channel::start_services();
   if (role == LWMQ_ROLE_SERVER) {
     std::shared_ptr<Endpoint> endpoint;
     status = host_at(made.provider, made.address, &endpoint);

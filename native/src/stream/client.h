@@ -43,6 +43,8 @@ struct Reach {
 
 // Connects, or binds and connects, as `role` says; tries again while nobody listens. LWMQ_E_TIMED_OUT with a text.
 Status reach(const char* address, std::int32_t role, const Deadline& deadline, Reach* out_reach);
+// Connects to an endpoint that is there, or answers LWMQ_E_EMPTY at once.
+Status reach_now(const char* address, const Deadline& deadline, Reach* out_reach);
 
 // Binds an endpoint in this process, to be found by reach. LWMQ_E_ADDRESS: somebody serves the address.
 Status host(const char* address, std::shared_ptr<Endpoint>* out_endpoint);

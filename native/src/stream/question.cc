@@ -57,7 +57,10 @@ Status describe(const char* address, bool wait_declared, std::uint32_t timeout_m
 Status settle(const char* address, const char* name, bool acknowledge, std::uint32_t timeout_ms) {
   const Deadline deadline(timeout_ms);
   Reach made;
-  Status status = reach(address, LWMQ_ROLE_CLIENT, deadline, &made);
+  Status status = reach_now(address, deadline, &made);
+  if (status == LWMQ_E_EMPTY) {
+    return fail(LWMQ_E_CLOSED, "%s: the endpoint has gone, and with it what could be acknowledged", address);
+  }
   if (status != LWMQ_OK) return status;
   wire::Settle letter;
   letter.acknowledge = acknowledge ? 1 : 0;
