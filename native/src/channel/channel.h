@@ -137,6 +137,7 @@ class Channel {
   void set_connect_failure(Status status) noexcept;
   [[nodiscard]] Status connect_failure();
   void set_broken(Status status) noexcept;
+  std::uint64_t count_unread(lwmq_tli_transport* transport) noexcept;
   void report_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost) noexcept;
 
   // channel_close.cc

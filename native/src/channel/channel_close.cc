@@ -62,6 +62,7 @@ Status Channel::flush(std::uint32_t timeout_ms) {
 
 Status Channel::close(std::uint32_t linger_ms) {
   if (os::forked()) return refuse_phase();
+  const std::uint64_t lost_before = messages_lost_.load(std::memory_order_relaxed);
   const Phase before = phase_.load();
   if (before == Phase::kClosed) return refuse_phase();
   if (before == Phase::kOpen) {
@@ -80,11 +81,13 @@ Status Channel::close(std::uint32_t linger_ms) {
   landing_.take();  // a thread of the application that still waits in receive leaves within a slice
   take_pump();
   phase_.store(Phase::kClosed);
-  std::uint64_t unread = 0;
+  std::uint64_t unread = 0;  // by the peer that is here, and by those that have gone while we lingered
   if (lwmq_tli_transport* transport = sender_.transport(); transport != nullptr) {
     sender_.ship_idle();
-    provider_->free_buffers(transport);
-    unread = provider_->unread_extents(transport);
+    if (provider_->state(transport) != LWMQ_TLI_CONNECTED)
+      receiver_.drain();  // its last words may be among it
+    unread = count_unread(transport);
+    sender_.say_goodbye(receiver_.messages_from_peer());
     sender_.detach();
     receiver_.detach();
     attached_.store(nullptr, std::memory_order_release);
@@ -109,6 +112,7 @@ Status Channel::close(std::uint32_t linger_ms) {
   }
   changed();
   messages_lost_.fetch_add(unread + dropped, std::memory_order_relaxed);
+  unread = messages_lost_.load(std::memory_order_relaxed) - lost_before - dropped;
   if (unread + dropped == 0) return LWMQ_OK;
   return fail(LWMQ_E_TIMED_OUT,
               "closed after a linger of %u ms; %" PRIu64

@@ -252,8 +252,7 @@ bool Channel::retire() noexcept {
     }
     status = provider_->state(transport) == LWMQ_TLI_CLOSED ? LWMQ_E_CLOSED : LWMQ_E_PEER_LOST;
   }
-  provider_->free_buffers(transport);  // collects what the peer has released to the last
-  const std::uint64_t lost = provider_->unread_extents(transport);
+  const std::uint64_t lost = count_unread(transport);
   messages_lost_.fetch_add(lost, std::memory_order_relaxed);
   if (status != LWMQ_E_CLOSED) {
     peers_lost_.fetch_add(1, std::memory_order_relaxed);
@@ -275,6 +274,16 @@ bool Channel::retire() noexcept {
   landing_.release();
   changed();
   return true;
+}
+
+// Of what was shown to the attached peer, how many messages it has not read, as far as we can know: what it
+// said before it closed, else the extents in buffers that it has not given back.
+std::uint64_t Channel::count_unread(lwmq_tli_transport* transport) noexcept {
+  provider_->free_buffers(transport);  // collects what the peer has released to the last
+  const auto received = receiver_.goodbye();
+  if (!received) return provider_->unread_extents(transport);
+  const std::uint64_t sent = sender_.messages_to_peer();
+  return sent - std::min(sent, *received);
 }
 
 // What the application hears, once, behind everything that the peer had committed.

@@ -1,10 +1,12 @@
 #include "channel/receiver.h"
 
+#include <cstring>
 #include <new>
 
 #include "codec/decoder.h"
 #include "message/block_pool.h"
 #include "os/identity.h"
+#include "wire/message_header.h"
 
 namespace lwmq::channel {
 namespace {
@@ -26,10 +28,19 @@ static_assert(sizeof(Lease) <= message::kBlockBytes);
 }  // namespace
 
 Status Receiver::land(Landed* out_landed) noexcept {
-  const Status status = provider_->land(transport_, &out_landed->extent);
-  if (status != LWMQ_OK) return status;
-  out_landed->transport = transport_;
-  return LWMQ_OK;
+  for (;;) {
+    const Status status = provider_->land(transport_, &out_landed->extent);
+    if (status != LWMQ_OK) return status;
+    out_landed->transport = transport_;
+    if (out_landed->extent.kind != static_cast<std::uint32_t>(wire::ExtentKind::kGoodbye)) [[likely]]
+      return LWMQ_OK;
+    wire::Goodbye goodbye{};
+    if (out_landed->extent.bytes == sizeof goodbye) {  // what a liar says is bounded where it is used
+      std::memcpy(&goodbye, out_landed->extent.data, sizeof goodbye);
+      goodbye_ = goodbye.messages_received;
+    }
+    release(*out_landed);
+  }
 }
 
 Status Receiver::next(Landed* out_landed, bool* out_reported) {
@@ -45,6 +56,7 @@ Status Receiver::next(Landed* out_landed, bool* out_reported) {
   }
   if (status != LWMQ_OK) return status;
   messages_.store(messages_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // our own
+  if (out_landed->transport == transport_) ++messages_from_peer_;
   bytes_.store(bytes_.load(std::memory_order_relaxed) + out_landed->extent.bytes, std::memory_order_relaxed);
   return LWMQ_OK;
 }

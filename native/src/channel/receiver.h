@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 
 #include "base/status.h"
@@ -35,7 +36,11 @@ class Receiver {
   // Gives back what nobody received.
   ~Receiver() { clear(); }
 
-  void attach(lwmq_tli_transport* transport) noexcept { transport_ = transport; }
+  void attach(lwmq_tli_transport* transport) noexcept {
+    transport_ = transport;
+    messages_from_peer_ = 0;
+    goodbye_.reset();
+  }
   void detach() noexcept { transport_ = nullptr; }
   [[nodiscard]] lwmq_tli_transport* transport() const noexcept { return transport_; }
 
@@ -53,6 +58,11 @@ class Receiver {
   Status drain();
   // Puts an outcome behind what is in the receive queue.
   void report(Status status, const char* text);
+
+  // Messages of the attached peer that the application has received.
+  [[nodiscard]] std::uint64_t messages_from_peer() const noexcept { return messages_from_peer_; }
+  // How many of ours the attached peer has received, where it said so before it closed.
+  [[nodiscard]] std::optional<std::uint64_t> goodbye() const noexcept { return goodbye_; }
 
   // Drops what waits in the receive queue.
   void clear() noexcept;
@@ -73,6 +83,8 @@ class Receiver {
 
   const lwmq_tli_provider* provider_;
   lwmq_tli_transport* transport_ = nullptr;
+  std::uint64_t messages_from_peer_ = 0;
+  std::optional<std::uint64_t> goodbye_;
   std::deque<Arrival> queue_;
   std::atomic<std::uint64_t> messages_{0};  // written by the holder
   std::atomic<std::uint64_t> bytes_{0};

@@ -7,6 +7,7 @@ namespace lwmq::channel {
 void Sender::attach(const lwmq_tli_provider* provider, lwmq_tli_transport* transport) noexcept {
   provider_ = provider;
   transport_ = transport;
+  messages_before_ = messages();
   open_.store(false, std::memory_order_relaxed);
 }
 
@@ -74,6 +75,16 @@ void Sender::ship_idle() noexcept {
   open_.store(false, std::memory_order_relaxed);
   add(shipped_idle_, 1);
   provider_->ship(transport_, &buffer_);  // a failure shows at the next acquire
+}
+
+void Sender::say_goodbye(std::uint64_t messages_received) noexcept {
+  const wire::Goodbye goodbye{messages_received};
+  if (make_room(sizeof goodbye) == Sent::kAll) {
+    std::memcpy(buffer_.next, &goodbye, sizeof goodbye);
+    provider_->show(transport_, &buffer_, sizeof goodbye,
+                    static_cast<std::uint32_t>(wire::ExtentKind::kGoodbye));
+  }
+  ship_idle();
 }
 
 void Sender::count_raw(std::uint64_t bytes) noexcept {

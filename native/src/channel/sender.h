@@ -65,6 +65,10 @@ class Sender {
   Sent pump(scheduler::Scheduler& scheduler, std::uint64_t bytes_max, Completions& completions) noexcept;
   // Ships the buffer that is open, if one is: the queues stayed empty.
   void ship_idle() noexcept;
+  // The last thing that the peer hears, if there is room for it; ships.
+  void say_goodbye(std::uint64_t messages_received) noexcept;
+  // Messages shown to the peer that is attached.
+  [[nodiscard]] std::uint64_t messages_to_peer() const noexcept { return messages() - messages_before_; }
 
   [[nodiscard]] lwmq_tli_transport* transport() const noexcept { return transport_; }
 
@@ -92,8 +96,9 @@ class Sender {
 
   const lwmq_tli_provider* provider_ = nullptr;
   lwmq_tli_transport* transport_ = nullptr;
-  lwmq_tli_buffer buffer_{};       // valid while open_
-  std::atomic<bool> open_{false};  // written by the holder of the pump
+  std::uint64_t messages_before_ = 0;  // what messages_ was when the peer was attached
+  lwmq_tli_buffer buffer_{};           // valid while open_
+  std::atomic<bool> open_{false};      // written by the holder of the pump
   Counter messages_{0};
   Counter bytes_{0};
   Counter shipped_full_{0};

@@ -20,8 +20,21 @@
 
 namespace lwmq::wire {
 
-// What an extent holds, on transports for messages. 0 stays free: it is what raw channels use.
-enum class ExtentKind : std::uint32_t { kRaw = 0, kOneFrame = 1, kFrames = 2 };
+// What an extent holds. Raw channels have kRaw and kGoodbye, others the rest.
+enum class ExtentKind : std::uint32_t { kRaw = 0, kOneFrame = 1, kFrames = 2, kGoodbye = 3 };
+
+// The last extent of a channel that closes in order, raw or not, has kind kGoodbye and is no message: it says
+// how many messages the closing side has received in this conversation. So the other side knows exactly which
+// of its own were not, where the transport only knows which buffers were given back.
+//
+//    0                               8
+//   +-------------------------------+
+//   | messages_received             |
+//   +-------------------------------+
+struct Goodbye {
+  std::uint64_t messages_received;
+};
+static_assert(sizeof(Goodbye) == 8);
 
 struct MessageHeader {
   std::uint64_t message_bytes;

@@ -99,8 +99,12 @@ TEST(Codec, WritesAndReadsTheGoldenBytes) {
       {"three_frames_one_empty", {"\xff", "", "\x01\x02"}},
   };
   const auto golden = read_golden(LWMQ_SOURCE_ROOT "/tests/wire/message.hex");
-  ASSERT_EQ(golden.size(), meaning.size());
-  for (std::size_t i = 0; i < golden.size(); ++i) {
+  ASSERT_EQ(golden.size(), meaning.size() + 1);
+  const wire::Goodbye goodbye{1000};
+  ASSERT_EQ(golden.back().name, "goodbye");
+  EXPECT_EQ(golden.back().extent.kind, static_cast<std::uint32_t>(wire::ExtentKind::kGoodbye));
+  EXPECT_EQ(golden.back().extent.bytes, std::string(reinterpret_cast<const char*>(&goodbye), sizeof goodbye));
+  for (std::size_t i = 0; i < meaning.size(); ++i) {
     SCOPED_TRACE(golden[i].name);
     ASSERT_EQ(golden[i].name, meaning[i].first);
     const Extent extent = encoded(meaning[i].second);

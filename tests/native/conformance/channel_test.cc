@@ -315,6 +315,30 @@ TEST_P(ChannelOver, LingersUntilThePeerHasReadEverything) {
   receiving.join();
 }
 
+// A peer that closes right after its last receive could not give the buffer back any more: it says what it
+// has received. rows: S04
+TEST_P(ChannelOver, KnowsThatAPeerHadReadEverythingBeforeItClosed) {
+  for (int round = 0; round < 20; ++round) {
+    Meeting meeting(GetParam().fresh_address());
+    for (int i = 0; i < 5; ++i) ASSERT_EQ(meeting.client.post(std::to_string(i)), LWMQ_OK);
+    for (int i = 0; i < 5; ++i) ASSERT_EQ(meeting.server.receive_text(), std::to_string(i));
+    meeting.server.destroy();
+    ASSERT_EQ(meeting.client.close(kLimitMs), LWMQ_OK) << lwmq_last_error();
+  }
+}
+
+TEST_P(ChannelOver, CountsExactlyWhatAPeerHadNotReadWhenItClosed) {
+  Meeting meeting(address_);
+  for (int i = 0; i < 7; ++i) ASSERT_EQ(meeting.client.post(std::to_string(i)), LWMQ_OK);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(meeting.server.receive_text(), std::to_string(i));
+  meeting.server.destroy();
+  EXPECT_EQ(meeting.client.receive_text(), "<LWMQ_E_CLOSED>");
+  EXPECT_NE(std::string(lwmq_last_error()).find("4 messages were shipped to it and not seen read"),
+            std::string::npos)
+      << lwmq_last_error();
+  EXPECT_EQ(meeting.client.statistics().messages_lost, 4u);
+}
+
 // rows: S04
 TEST_P(ChannelOver, SaysAfterTheLingerHowManyMessagesWereDropped) {
   const Meeting meeting(address_, channel_options(256, 2));
