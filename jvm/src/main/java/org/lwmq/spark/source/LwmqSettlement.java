@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.WeakHashMap;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.JobSucceeded$;
 import org.apache.spark.scheduler.SparkListener;
@@ -25,7 +26,8 @@ import scala.jdk.javaapi.CollectionConverters;
  *
  * <p>An execution is over at the later of its own end and the end of the last job under its root: a job may outlive
  * the execution that started it, and an execution has work after its last job. Whether it succeeded is what its own
- * end says: adaptive execution cancels jobs that it no longer needs. A job outside of any execution speaks for itself.
+ * end says: adaptive execution cancels jobs that it no longer needs. A job outside of any execution, or after the end
+ * of its own, speaks for itself.
  * An event that is lost leaves batches unacknowledged, never acknowledged.
  *
  * <p>Spark calls from its listener thread; {@link Settler} does the talking, so that a slow peer holds up nobody.
@@ -36,8 +38,11 @@ final class LwmqSettlement extends SparkListener {
 
   /** Does what was decided. */
   interface Settler {
-    /** Tells all of {@code uris}; {@code readers} all have the same fate. {@code gone} hears of those who are not there. */
-    void settle(List<String> uris, List<String> readers, boolean succeeded, Consumer<String> gone);
+    /**
+     * Tells everybody who is watched when it comes to it; {@code readers} all have the same fate. {@code gone} hears of
+     * those who are not there any more.
+     */
+    void settle(Supplier<List<String>> uris, List<String> readers, boolean succeeded, Consumer<String> gone);
 
     /** The application ends: finishes what was asked for. */
     void close();
@@ -49,8 +54,9 @@ final class LwmqSettlement extends SparkListener {
   private final Deque<String> uris = new ArrayDeque<>();
   private final Map<String, Integer> jobsRunning = new HashMap<>();
   private final Map<Integer, String> rootOfJob = new HashMap<>();
-  private final Map<Integer, List<String>> stagesOfJob = new HashMap<>();
-  /** Executions that have ended, with their success: a last job may still run, or even begin. */
+  /** Of jobs that speak for themselves. */
+  private final Map<Integer, List<String>> readersOfJob = new HashMap<>();
+  /** Executions that have ended, the last ones, with their success: a job may still run, or even begin. */
   private final Map<String, Boolean> ended =
       new LinkedHashMap<>() {
         @Override
@@ -83,6 +89,10 @@ final class LwmqSettlement extends SparkListener {
     uris.addFirst(uri);
   }
 
+  private synchronized List<String> watched() {
+    return List.copyOf(uris);
+  }
+
   private synchronized void forget(String uri) {
     uris.remove(uri);
   }
@@ -90,20 +100,25 @@ final class LwmqSettlement extends SparkListener {
   @Override
   public synchronized void onJobStart(SparkListenerJobStart start) {
     String root = ReaderNames.root(start.properties());
+    List<String> readers = new ArrayList<>();
+    if (root != null && ended.containsKey(root)) { // toLocalIterator: its execution is over before the first job
+      readers.add(ReaderNames.ofRoot(application, root));
+      readersOfJob.put(start.jobId(), readers);
+      return;
+    }
     if (root != null) {
       rootOfJob.put(start.jobId(), root);
       jobsRunning.merge(root, 1, Integer::sum);
       return;
     }
-    List<String> readers = new ArrayList<>();
     CollectionConverters.asJava(start.stageInfos())
         .forEach(stage -> readers.add(ReaderNames.ofStage(application, stage.stageId())));
-    stagesOfJob.put(start.jobId(), readers);
+    readersOfJob.put(start.jobId(), readers);
   }
 
   @Override
   public synchronized void onJobEnd(SparkListenerJobEnd end) {
-    List<String> readers = stagesOfJob.remove(end.jobId());
+    List<String> readers = readersOfJob.remove(end.jobId());
     if (readers != null) {
       settle(readers, end.jobResult() == JobSucceeded$.MODULE$);
       return;
@@ -117,11 +132,9 @@ final class LwmqSettlement extends SparkListener {
   @Override
   public synchronized void onOtherEvent(SparkListenerEvent event) {
     if (event instanceof SparkListenerSQLExecutionEnd end) {
-      String root = Long.toString(end.executionId());
-      if (jobsRunning.containsKey(root)) { // else nested in another execution, or without a job
-        ended.put(root, end.errorMessage().isEmpty() || end.errorMessage().get().isEmpty());
-        settleIfOver(root);
-      }
+      String root = Long.toString(end.executionId()); // one that is nested in another is nobody's root
+      ended.put(root, end.errorMessage().isEmpty() || end.errorMessage().get().isEmpty());
+      settleIfOver(root);
     }
   }
 
@@ -132,15 +145,14 @@ final class LwmqSettlement extends SparkListener {
 
   private void settleIfOver(String root) {
     Boolean succeeded = ended.get(root);
-    if (succeeded != null && jobsRunning.getOrDefault(root, 0) == 0) {
-      jobsRunning.remove(root);
+    if (succeeded != null && jobsRunning.remove(root, 0)) {
       settle(List.of(ReaderNames.ofRoot(application, root)), succeeded);
     }
   }
 
   private void settle(List<String> readers, boolean succeeded) {
     if (!uris.isEmpty()) {
-      settler.settle(List.copyOf(uris), readers, succeeded, this::forget);
+      settler.settle(this::watched, readers, succeeded, this::forget);
     }
   }
 }

@@ -5,6 +5,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import java.util.stream.IntStream;
 import org.lwmq.core.Batch;
 import org.lwmq.core.Deadline;
@@ -26,7 +27,7 @@ import org.slf4j.LoggerFactory;
  */
 final class StreamSettler implements LwmqSettlement.Settler {
   private static final Logger LOG = LoggerFactory.getLogger(StreamSettler.class);
-  private static final int SETTLE_MS = 1000;
+  private static final int SETTLE_MS = 500;
   private static final int END_MS = 50;
   private static final int IDLE_S = 10;
   private static final int CLOSE_S = 5;
@@ -45,10 +46,10 @@ final class StreamSettler implements LwmqSettlement.Settler {
   }
 
   @Override
-  public void settle(List<String> uris, List<String> readers, boolean succeeded, Consumer<String> gone) {
+  public void settle(Supplier<List<String>> uris, List<String> readers, boolean succeeded, Consumer<String> gone) {
     thread.execute(
         () -> {
-          for (String uri : uris) {
+          for (String uri : uris.get()) {
             if (!settle(uri, readers, succeeded)) {
               gone.accept(uri);
             }
