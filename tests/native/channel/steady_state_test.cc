@@ -99,7 +99,37 @@ long switches_of_other_threads() {
   return sum;
 }
 
-// rows: Z05 L30
+std::chrono::nanoseconds processor_time() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+// rows: S08
+TEST(SteadyState, CostsLittleWhileItRetriesToConnect) {
+  auto options = channel_options(1024, 2);
+  options.retry_ms = 100;
+  const End client(kIpc.fresh_address(), LWMQ_ROLE_CLIENT, options);
+  ASSERT_EQ(client.post("for whoever comes"), LWMQ_OK);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const auto before = processor_time();
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  // A thousandth of a core would be 3 ms; on a busy machine each of the thirty attempts may also find cold
+  // caches.
+  EXPECT_LT(processor_time() - before, std::chrono::milliseconds(6));
+}
+
+// rows: L56
+TEST(SteadyState, CostsLittleWhileThePeerReadsNothing) {
+  const Meeting meeting(kIpc.fresh_address(), channel_options(256, 2));
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(meeting.client.post(std::string(200, 'x')), LWMQ_OK);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const auto before = processor_time();
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  EXPECT_LT(processor_time() - before, std::chrono::milliseconds(20)) << "a hundredth of a core";
+}
+
+// rows: L30
 TEST(SteadyState, SleepsWithoutAnyWakeUpWhileItIsConnectedAndIdle) {
   const Meeting meeting(kIpc.fresh_address());
   exchange(meeting, "warm", 4, 100);

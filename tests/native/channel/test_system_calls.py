@@ -1,0 +1,39 @@
+"""Under load there are far fewer system calls than messages: counted by strace, where there is one."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PROGRAM = ROOT / "build" / "dev" / "tests" / "channel.steady_state_test"
+MESSAGES = 2 * 2 * 260_000  # there and back, over two providers
+
+
+@pytest.mark.row("Z05", "L02")
+def test_a_million_messages_need_few_system_calls(tmp_path: Path) -> None:
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
+    assert PROGRAM.exists(), f"{PROGRAM} is not built: make native-test"
+    counts = tmp_path / "counts"
+    command = ["strace", "-f", "-c", "-o", counts, PROGRAM, "--gtest_filter=*AMillionSmallMessages"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=110)
+    if ran.returncode != 0 and "ptrace" in ran.stderr.lower():
+        pytest.skip("this machine lets nobody trace")
+    assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-2000:]
+    table = counts.read_text()
+    calls = {}
+    for line in table.splitlines():
+        if found := re.match(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?(\w+)$", line):
+            calls[found[2]] = int(found[1])
+    total = calls.pop("total")
+    assert total < MESSAGES / 100, table
+    # No payload goes through the kernel: the sockets carry a handshake, no message.
+    moved = sum(
+        calls.get(name, 0) for name in ("sendto", "sendmsg", "recvfrom", "recvmsg", "readv", "writev")
+    )
+    assert moved < 100, table
