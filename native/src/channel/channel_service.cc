@@ -21,7 +21,7 @@ constexpr std::uint32_t kHandshakeMs = 200;
 // have shipped.
 constexpr std::int64_t kTick = 5 * kMillisecond;
 constexpr std::uint32_t kQuietLooks = 6;
-constexpr std::uint32_t kRoomWaitMaxMs = 16;
+constexpr std::uint32_t kRoomWaitMaxMs = 32;
 constexpr std::uint64_t kShipBytes = std::uint64_t{1} << 20;  // between two looks at other channels
 constexpr std::uint32_t kAcceptAttempts = 16;
 
@@ -171,20 +171,22 @@ std::int64_t Channel::attend(std::int64_t now_ns, bool alone) noexcept {
 std::int64_t Channel::ship_waiting(std::int64_t now_ns, bool alone) noexcept {
   if (!pump_.adopt()) return kNever;
   Completions completions;
+  const std::uint64_t before = sender_.messages();
   Sent sent = sender_.pump(scheduler_, kShipBytes, completions);
   if (sent == Sent::kNoRoom && alone) {
+    // A wait for room ends as soon as there is some; its limit is for those who may want us meanwhile.
     provider_->wait(sender_.transport(), LWMQ_TLI_WAIT_ROOM, room_wait_ms_);
-    const std::uint64_t before = sender_.messages();
     sent = sender_.pump(scheduler_, kShipBytes, completions);
-    room_wait_ms_ = sender_.messages() != before ? 1 : std::min(room_wait_ms_ * 2, kRoomWaitMaxMs);
   }
+  // A peer that does not read is asked less and less often.
+  room_wait_ms_ = sender_.messages() != before ? 1 : std::min(room_wait_ms_ * 2, kRoomWaitMaxMs);
   switch (sent) {
     case Sent::kSome:
       pump_.hand_over();
       return now_ns;
     case Sent::kNoRoom:
       pump_.hand_over();
-      return alone ? now_ns : now_ns + kMillisecond;
+      return alone ? now_ns : now_ns + room_wait_ms_ * kMillisecond;
     case Sent::kAll:
       pump_and_release();  // looks again after the release
       changed();           // for those who flush
