@@ -33,7 +33,8 @@ const char* lwmq_provider_name(uint32_t index) {
 }
 
 lwmq_status lwmq_query_limits(const char* address, lwmq_limits* out_limits) {
-  if (address == nullptr || out_limits == nullptr) return fail(LWMQ_E_INVALID, "lwmq_query_limits: an argument is NULL");
+  if (address == nullptr || out_limits == nullptr)
+    return fail(LWMQ_E_INVALID, "lwmq_query_limits: an argument is NULL");
   const lwmq_tli_provider* provider = nullptr;
   lwmq_status status = lwmq::tli::find(address, &provider);
   if (status != LWMQ_OK) return status;
@@ -49,7 +50,9 @@ lwmq_status lwmq_query_limits(const char* address, lwmq_limits* out_limits) {
 lwmq_status lwmq_query_statistics(lwmq_statistics* out_statistics) {
   if (out_statistics == nullptr) return fail(LWMQ_E_INVALID, "lwmq_query_statistics: out_statistics is NULL");
   const auto& counters = lwmq::stats::process();
-  const auto read = [](const std::atomic<std::uint64_t>& counter) { return counter.load(std::memory_order_relaxed); };
+  const auto read = [](const std::atomic<std::uint64_t>& counter) {
+    return counter.load(std::memory_order_relaxed);
+  };
   lwmq_statistics statistics{};
   statistics.window_bytes = read(counters.window_bytes);
   statistics.mapped_bytes = read(counters.mapped_bytes);

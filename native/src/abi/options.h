@@ -1,5 +1,5 @@
-// Structures of the caller that may be of another size than ours: fields that he does not know take their default, and so
-// does a zero.
+// Structures of the caller that may be of another size than ours: fields that he does not know take their
+// default, and so does a zero.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,8 @@ void write_output(const Output& value, Output* out) noexcept {
   const std::uint64_t size = std::min<std::uint64_t>(out->size, sizeof(Output));
   if (size <= sizeof(std::uint64_t)) return;
   std::memcpy(reinterpret_cast<std::uint8_t*>(out) + sizeof(std::uint64_t),
-              reinterpret_cast<const std::uint8_t*>(&value) + sizeof(std::uint64_t), size - sizeof(std::uint64_t));
+              reinterpret_cast<const std::uint8_t*>(&value) + sizeof(std::uint64_t),
+              size - sizeof(std::uint64_t));
 }
 
 template <typename T>

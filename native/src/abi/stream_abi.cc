@@ -13,8 +13,8 @@
 #include "stream/writer.h"
 
 namespace stream = lwmq::stream;
-using lwmq::abi::set_default;
 using lwmq::fail;
+using lwmq::abi::set_default;
 
 struct lwmq_endpoint {
   std::shared_ptr<stream::Endpoint> endpoint;
@@ -28,8 +28,11 @@ constexpr std::uint32_t kReaderCredit = 8;
 // A child of fork has the handles of its parent and none of its threads.
 lwmq_status ready(bool arguments_there, const char* call) noexcept {
   if (!arguments_there) return fail(LWMQ_E_INVALID, "%s: an argument is NULL", call);
-  if (lwmq::os::forked()) return fail(LWMQ_E_CLOSED, "forked: %s in a child of the process that loaded lwmq; open what the child "
-                                      "needs after exec (multiprocessing: spawn)", call);
+  if (lwmq::os::forked())
+    return fail(LWMQ_E_CLOSED,
+                "forked: %s in a child of the process that loaded lwmq; open what the child "
+                "needs after exec (multiprocessing: spawn)",
+                call);
   return LWMQ_OK;
 }
 
@@ -80,7 +83,8 @@ void lwmq_stream_state_destroy(lwmq_stream_state* state) {
   delete reinterpret_cast<stream::Description*>(state);
 }
 
-lwmq_status lwmq_stream_settle(const char* address, const char* name, uint32_t acknowledge, uint32_t timeout_ms) {
+lwmq_status lwmq_stream_settle(const char* address, const char* name, uint32_t acknowledge,
+                               uint32_t timeout_ms) {
   const lwmq_status status = ready(address != nullptr && name != nullptr, "lwmq_stream_settle");
   return status == LWMQ_OK ? stream::settle(address, name, acknowledge != 0, timeout_ms) : status;
 }
@@ -89,7 +93,8 @@ lwmq_status lwmq_stream_settle(const char* address, const char* name, uint32_t a
 
 lwmq_status lwmq_writer_open(const char* address, const void* schema, uint64_t schema_bytes,
                              const lwmq_writer_options* options, lwmq_writer** out_writer) {
-  lwmq_status status = ready(address != nullptr && schema != nullptr && out_writer != nullptr, "lwmq_writer_open");
+  lwmq_status status =
+      ready(address != nullptr && schema != nullptr && out_writer != nullptr, "lwmq_writer_open");
   if (status != LWMQ_OK) return status;
   std::unique_ptr<lwmq_writer> writer;
   status = stream::open_writer(address, schema, schema_bytes, with_defaults(options), &writer);
@@ -107,7 +112,8 @@ lwmq_status lwmq_writer_schema(const lwmq_writer* writer, const void** out_schem
   return LWMQ_OK;
 }
 
-lwmq_status lwmq_writer_allocate(lwmq_writer* writer, uint64_t bytes, uint32_t timeout_ms, lwmq_block* out_block) {
+lwmq_status lwmq_writer_allocate(lwmq_writer* writer, uint64_t bytes, uint32_t timeout_ms,
+                                 lwmq_block* out_block) {
   const lwmq_status status = ready(writer != nullptr && out_block != nullptr, "lwmq_writer_allocate");
   return status == LWMQ_OK ? stream::allocate(*writer, bytes, timeout_ms, out_block) : status;
 }
@@ -119,7 +125,8 @@ lwmq_status lwmq_writer_publish(lwmq_writer* writer, lwmq_block* block, uint32_t
 }
 
 void lwmq_writer_discard(lwmq_writer* writer, lwmq_block* block) {
-  if (ready(writer != nullptr && block != nullptr, "lwmq_writer_discard") == LWMQ_OK) stream::discard(*writer, block);
+  if (ready(writer != nullptr && block != nullptr, "lwmq_writer_discard") == LWMQ_OK)
+    stream::discard(*writer, block);
 }
 
 lwmq_status lwmq_writer_commit(lwmq_writer* writer, uint32_t timeout_ms, lwmq_commit_result* out_result) {
@@ -179,7 +186,8 @@ lwmq_status lwmq_job_schema(const lwmq_job* job, const void** out_schema, uint64
 
 lwmq_status lwmq_job_commit(lwmq_job* job, uint64_t epoch, const lwmq_task_commit* tasks, uint32_t task_count,
                             uint32_t timeout_ms) {
-  const lwmq_status status = ready(job != nullptr && (tasks != nullptr || task_count == 0), "lwmq_job_commit");
+  const lwmq_status status =
+      ready(job != nullptr && (tasks != nullptr || task_count == 0), "lwmq_job_commit");
   return status == LWMQ_OK ? stream::commit_job(*job, epoch, tasks, task_count, timeout_ms) : status;
 }
 
@@ -197,7 +205,8 @@ lwmq_status lwmq_job_close(lwmq_job* job) {
 
 // ---- Reading ------------------------------------------------------------------------------------------
 
-lwmq_status lwmq_reader_open(const char* address, const lwmq_reader_options* options, lwmq_reader** out_reader) {
+lwmq_status lwmq_reader_open(const char* address, const lwmq_reader_options* options,
+                             lwmq_reader** out_reader) {
   lwmq_status status = ready(address != nullptr && out_reader != nullptr, "lwmq_reader_open");
   if (status != LWMQ_OK) return status;
   auto given = lwmq::abi::read_options(options);
@@ -210,7 +219,8 @@ lwmq_status lwmq_reader_open(const char* address, const lwmq_reader_options* opt
   return status;
 }
 
-lwmq_status lwmq_reader_schema(lwmq_reader* reader, uint32_t timeout_ms, const void** out_schema, uint64_t* out_bytes) {
+lwmq_status lwmq_reader_schema(lwmq_reader* reader, uint32_t timeout_ms, const void** out_schema,
+                               uint64_t* out_bytes) {
   lwmq_status status = ready(reader && out_schema && out_bytes, "lwmq_reader_schema");
   if (status == LWMQ_OK) status = stream::await_schema(*reader, timeout_ms);
   if (status != LWMQ_OK) return status;

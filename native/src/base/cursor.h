@@ -1,7 +1,7 @@
 // Reading and writing bytes that travel. Little-endian (the only order of the machines we run on), unaligned.
 //
-// A Reader is made over a private copy of what arrived and checks every step; after the first failure it stays
-// failed and returns zeros, so that a decoder reads straight down and asks ok() once.
+// A Reader is made over a private copy of what arrived and checks every step; after the first failure it
+// stays failed and returns zeros, so that a decoder reads straight down and asks ok() once.
 #pragma once
 
 #include <cstdint>

@@ -13,23 +13,23 @@ inline constexpr std::uint64_t kMiB = 1024 * kKiB;
 inline constexpr std::uint64_t kGiB = 1024 * kMiB;
 
 // Transports.
-inline constexpr std::uint32_t kBuffersMax = 4000;               // both directions of one transport together
+inline constexpr std::uint32_t kBuffersMax = 4000;  // both directions of one transport together
 inline constexpr std::uint64_t kBufferBytesMin = 256;
-inline constexpr std::uint64_t kBufferBytesMax = 64 * kGiB;      // memory is the real limit
+inline constexpr std::uint64_t kBufferBytesMax = 64 * kGiB;  // memory is the real limit
 inline constexpr std::uint32_t kAddressBytesMax = 512;
 
 // Messages.
 inline constexpr std::uint32_t kFramesMax = 65535;
-inline constexpr std::uint64_t kInlineBytesMax = 64;               // of a frame that lies in its message
+inline constexpr std::uint64_t kInlineBytesMax = 64;  // of a frame that lies in its message
 
 // Streams.
 inline constexpr std::uint32_t kPartitionsMax = 16384;
-inline constexpr std::uint64_t kSchemaBytesMax = 768 * kKiB;     // travels in one control message
-inline constexpr std::uint32_t kWindowSlotsMax = 65536;          // batches of one writer not yet released
+inline constexpr std::uint64_t kSchemaBytesMax = 768 * kKiB;  // travels in one control message
+inline constexpr std::uint32_t kWindowSlotsMax = 65536;       // batches of one writer not yet released
 inline constexpr std::uint32_t kReaderCreditMax = 4096;
-inline constexpr std::uint32_t kNameBytesMax = 255;              // of a reader, a job
+inline constexpr std::uint32_t kNameBytesMax = 255;  // of a reader, a job
 inline constexpr std::uint32_t kReasonBytesMax = 512;
-inline constexpr std::uint32_t kRangesMax = 16384;               // of one reader
-inline constexpr std::uint32_t kTaskCommitsMax = 65536;          // of one job commit
+inline constexpr std::uint32_t kRangesMax = 16384;       // of one reader
+inline constexpr std::uint32_t kTaskCommitsMax = 65536;  // of one job commit
 
 }  // namespace lwmq

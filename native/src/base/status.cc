@@ -46,28 +46,50 @@ const char* last_error() noexcept { return t_text; }
 
 const char* status_name(std::int32_t status) noexcept {
   switch (status) {
-    case LWMQ_OK: return "LWMQ_OK";
-    case LWMQ_E_TIMED_OUT: return "LWMQ_E_TIMED_OUT";
-    case LWMQ_E_EMPTY: return "LWMQ_E_EMPTY";
-    case LWMQ_E_FULL: return "LWMQ_E_FULL";
-    case LWMQ_E_END: return "LWMQ_E_END";
-    case LWMQ_E_INTERRUPTED: return "LWMQ_E_INTERRUPTED";
-    case LWMQ_E_INVALID: return "LWMQ_E_INVALID";
-    case LWMQ_E_ADDRESS: return "LWMQ_E_ADDRESS";
-    case LWMQ_E_CLOSED: return "LWMQ_E_CLOSED";
-    case LWMQ_E_PEER_LOST: return "LWMQ_E_PEER_LOST";
-    case LWMQ_E_STALLED: return "LWMQ_E_STALLED";
-    case LWMQ_E_TOO_BIG: return "LWMQ_E_TOO_BIG";
-    case LWMQ_E_SCHEMA: return "LWMQ_E_SCHEMA";
-    case LWMQ_E_ABORTED: return "LWMQ_E_ABORTED";
-    case LWMQ_E_DATA_LOSS: return "LWMQ_E_DATA_LOSS";
-    case LWMQ_E_CORRUPT: return "LWMQ_E_CORRUPT";
-    case LWMQ_E_VERSION: return "LWMQ_E_VERSION";
-    case LWMQ_E_NO_MEMORY: return "LWMQ_E_NO_MEMORY";
-    case LWMQ_E_DENIED: return "LWMQ_E_DENIED";
-    case LWMQ_E_UNSUPPORTED: return "LWMQ_E_UNSUPPORTED";
-    case LWMQ_E_SYSTEM: return "LWMQ_E_SYSTEM";
-    default: return "LWMQ_E_UNKNOWN";
+    case LWMQ_OK:
+      return "LWMQ_OK";
+    case LWMQ_E_TIMED_OUT:
+      return "LWMQ_E_TIMED_OUT";
+    case LWMQ_E_EMPTY:
+      return "LWMQ_E_EMPTY";
+    case LWMQ_E_FULL:
+      return "LWMQ_E_FULL";
+    case LWMQ_E_END:
+      return "LWMQ_E_END";
+    case LWMQ_E_INTERRUPTED:
+      return "LWMQ_E_INTERRUPTED";
+    case LWMQ_E_INVALID:
+      return "LWMQ_E_INVALID";
+    case LWMQ_E_ADDRESS:
+      return "LWMQ_E_ADDRESS";
+    case LWMQ_E_CLOSED:
+      return "LWMQ_E_CLOSED";
+    case LWMQ_E_PEER_LOST:
+      return "LWMQ_E_PEER_LOST";
+    case LWMQ_E_STALLED:
+      return "LWMQ_E_STALLED";
+    case LWMQ_E_TOO_BIG:
+      return "LWMQ_E_TOO_BIG";
+    case LWMQ_E_SCHEMA:
+      return "LWMQ_E_SCHEMA";
+    case LWMQ_E_ABORTED:
+      return "LWMQ_E_ABORTED";
+    case LWMQ_E_DATA_LOSS:
+      return "LWMQ_E_DATA_LOSS";
+    case LWMQ_E_CORRUPT:
+      return "LWMQ_E_CORRUPT";
+    case LWMQ_E_VERSION:
+      return "LWMQ_E_VERSION";
+    case LWMQ_E_NO_MEMORY:
+      return "LWMQ_E_NO_MEMORY";
+    case LWMQ_E_DENIED:
+      return "LWMQ_E_DENIED";
+    case LWMQ_E_UNSUPPORTED:
+      return "LWMQ_E_UNSUPPORTED";
+    case LWMQ_E_SYSTEM:
+      return "LWMQ_E_SYSTEM";
+    default:
+      return "LWMQ_E_UNKNOWN";
   }
 }
 

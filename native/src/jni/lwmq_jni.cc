@@ -1,9 +1,9 @@
 // The native half of org.lwmq.core.Jni: one function per method, each one call of lwmq.h.
 //
-// Status and text cross together: a call that fails throws LwmqException(status, text) before it returns, so that no
-// other call on the thread can replace the text. Only readerNext returns a status, because there waiting in vain and
-// the end are answers. Arrays are copied in and out; nothing of the Java heap is held while a call waits, so a
-// collection never waits for a peer. Text comes as UTF-8 with its NUL.
+// Status and text cross together: a call that fails throws LwmqException(status, text) before it returns, so
+// that no other call on the thread can replace the text. Only readerNext returns a status, because there
+// waiting in vain and the end are answers. Arrays are copied in and out; nothing of the Java heap is held
+// while a call waits, so a collection never waits for a peer. Text comes as UTF-8 with its NUL.
 #include <jni.h>
 
 #include <cstdint>
@@ -84,7 +84,8 @@ jlongArray new_longs(JNIEnv* env, const jlong* data, std::size_t count) {
   return array;
 }
 
-// Throws LwmqException(status, text). Where the exception itself cannot be made, the JVM's own is pending instead.
+// Throws LwmqException(status, text). Where the exception itself cannot be made, the JVM's own is pending
+// instead.
 void throw_text(JNIEnv* env, std::int32_t status, const char* text) {
   jclass type = env->FindClass("org/lwmq/core/LwmqException");
   if (type == nullptr) return;
@@ -165,9 +166,9 @@ JNI_METHOD(void, setWindowMemory)(JNIEnv* env, jclass, jlong bytes_max) {
 JNI_METHOD(jlongArray, statistics)(JNIEnv* env, jclass) {
   auto s = sized<lwmq_statistics>();
   if (!check(env, lwmq_query_statistics(&s))) return nullptr;
-  const std::uint64_t numbers[] = {s.window_bytes,  s.mapped_bytes,   s.batches_written,
-                                   s.batches_read,  s.bytes_written,  s.bytes_read,
-                                   s.bytes_copied,  s.batches_copied, s.peers_lost};
+  const std::uint64_t numbers[] = {s.window_bytes, s.mapped_bytes,   s.batches_written,
+                                   s.batches_read, s.bytes_written,  s.bytes_read,
+                                   s.bytes_copied, s.batches_copied, s.peers_lost};
   return new_longs(env, reinterpret_cast<const jlong*>(numbers), std::size(numbers));
 }
 
@@ -186,8 +187,8 @@ JNI_METHOD(jlongArray, streamDescribe)
   const Bytes name(env, address);
   if (!check_memory(env, name.ok())) return nullptr;
   lwmq_stream_state* state = nullptr;
-  if (!check(env, lwmq_stream_describe(name.text(), wait_declared != 0, static_cast<std::uint32_t>(timeout_ms),
-                                       &state))) {
+  if (!check(env, lwmq_stream_describe(name.text(), wait_declared != 0,
+                                       static_cast<std::uint32_t>(timeout_ms), &state))) {
     return nullptr;
   }
   constexpr std::size_t kHead = 8;
@@ -197,9 +198,8 @@ JNI_METHOD(jlongArray, streamDescribe)
   jlongArray result = nullptr;
   if (check_memory(env, numbers != nullptr)) {
     const lwmq_identity& endpoint = state->endpoint;
-    const jlong head[kHead] = {state->state,          state->retain,
-                               state->readers,        state->producers_open,
-                               state->readers_open,   static_cast<jlong>(endpoint.netns),
+    const jlong head[kHead] = {state->state,          state->retain,       state->readers,
+                               state->producers_open, state->readers_open, static_cast<jlong>(endpoint.netns),
                                endpoint.pid,          endpoint.uid};
     std::memcpy(numbers.get(), head, sizeof head);
     for (std::uint32_t i = 0; i < state->partition_count; i++) {
@@ -229,7 +229,8 @@ JNI_METHOD(void, streamSettle)
   const Bytes uri(env, address);
   const Bytes reader(env, name);
   if (!check_memory(env, uri.ok() && reader.ok())) return;
-  check(env, lwmq_stream_settle(uri.text(), reader.text(), acknowledge != 0, static_cast<std::uint32_t>(timeout_ms)));
+  check(env, lwmq_stream_settle(uri.text(), reader.text(), acknowledge != 0,
+                                static_cast<std::uint32_t>(timeout_ms)));
 }
 
 JNI_METHOD(jlong, endpointOpen)(JNIEnv* env, jclass, jbyteArray address) {
@@ -247,9 +248,9 @@ JNI_METHOD(void, endpointClose)(JNIEnv* env, jclass, jlong endpoint, jint linger
 // ---- writer ------------------------------------------------------------------------------------
 
 JNI_METHOD(jlong, writerOpen)
-(JNIEnv* env, jclass, jbyteArray address, jbyteArray schema, jint role, jint partitions, jint retain, jint readers,
- jint delivery, jint timeout_ms, jlong buffer_bytes, jlong window_bytes, jlong staging_bytes, jbyteArray job,
- jint task, jint job_tasks, jlong attempt, jlong epoch) {
+(JNIEnv* env, jclass, jbyteArray address, jbyteArray schema, jint role, jint partitions, jint retain,
+ jint readers, jint delivery, jint timeout_ms, jlong buffer_bytes, jlong window_bytes, jlong staging_bytes,
+ jbyteArray job, jint task, jint job_tasks, jlong attempt, jlong epoch) {
   const Bytes uri(env, address);
   const Bytes arrow(env, schema);
   const Bytes job_name(env, job);
@@ -278,7 +279,8 @@ JNI_METHOD(jbyteArray, writerSchema)(JNIEnv* env, jclass, jlong writer, jintArra
   const void* schema = nullptr;
   std::uint64_t bytes = 0;
   std::uint32_t partitions = 0;
-  if (!check(env, lwmq_writer_schema(handle<lwmq_writer>(writer), &schema, &bytes, &partitions))) return nullptr;
+  if (!check(env, lwmq_writer_schema(handle<lwmq_writer>(writer), &schema, &bytes, &partitions)))
+    return nullptr;
   const jint count = static_cast<jint>(partitions);
   env->SetIntArrayRegion(out_partitions, 0, 1, &count);
   return new_bytes(env, schema, bytes);
@@ -297,7 +299,8 @@ JNI_METHOD(void, writerAllocate)
 }
 
 JNI_METHOD(void, writerPublish)
-(JNIEnv* env, jclass, jlong writer, jlongArray block_fields, jint partition, jlong bytes, jlong rows, jint flags) {
+(JNIEnv* env, jclass, jlong writer, jlongArray block_fields, jint partition, jlong bytes, jlong rows,
+ jint flags) {
   lwmq_block block = block_of(env, block_fields);
   check(env, lwmq_writer_publish(handle<lwmq_writer>(writer), &block, static_cast<std::uint32_t>(partition),
                                  static_cast<std::uint64_t>(bytes), static_cast<std::uint64_t>(rows),
@@ -311,7 +314,8 @@ JNI_METHOD(void, writerDiscard)(JNIEnv* env, jclass, jlong writer, jlongArray bl
 
 JNI_METHOD(jlongArray, writerCommit)(JNIEnv* env, jclass, jlong writer, jint timeout_ms) {
   auto r = sized<lwmq_commit_result>();
-  if (!check(env, lwmq_writer_commit(handle<lwmq_writer>(writer), static_cast<std::uint32_t>(timeout_ms), &r))) {
+  if (!check(env,
+             lwmq_writer_commit(handle<lwmq_writer>(writer), static_cast<std::uint32_t>(timeout_ms), &r))) {
     return nullptr;
   }
   const std::uint64_t numbers[] = {r.won,     r.partition, r.attempt, r.start_seq,
@@ -343,8 +347,8 @@ JNI_METHOD(jlongArray, writerQuery)(JNIEnv* env, jclass, jlong writer) {
 // ---- job ---------------------------------------------------------------------------------------
 
 JNI_METHOD(jlong, jobOpen)
-(JNIEnv* env, jclass, jbyteArray address, jbyteArray schema, jint role, jint partitions, jint retain, jint readers,
- jint delivery, jint timeout_ms, jbyteArray job, jlong epoch) {
+(JNIEnv* env, jclass, jbyteArray address, jbyteArray schema, jint role, jint partitions, jint retain,
+ jint readers, jint delivery, jint timeout_ms, jbyteArray job, jlong epoch) {
   const Bytes uri(env, address);
   const Bytes arrow(env, schema);
   const Bytes job_name(env, job);
@@ -396,7 +400,9 @@ JNI_METHOD(void, jobAbort)(JNIEnv* env, jclass, jlong job, jbyteArray reason, ji
   check(env, lwmq_job_abort(handle<lwmq_job>(job), text.text(), static_cast<std::uint32_t>(timeout_ms)));
 }
 
-JNI_METHOD(void, jobClose)(JNIEnv* env, jclass, jlong job) { check(env, lwmq_job_close(handle<lwmq_job>(job))); }
+JNI_METHOD(void, jobClose)(JNIEnv* env, jclass, jlong job) {
+  check(env, lwmq_job_close(handle<lwmq_job>(job)));
+}
 
 // ---- reader ------------------------------------------------------------------------------------
 
@@ -437,8 +443,8 @@ JNI_METHOD(jlong, readerOpen)
 JNI_METHOD(jbyteArray, readerSchema)(JNIEnv* env, jclass, jlong reader, jint timeout_ms) {
   const void* schema = nullptr;
   std::uint64_t bytes = 0;
-  if (!check(env, lwmq_reader_schema(handle<lwmq_reader>(reader), static_cast<std::uint32_t>(timeout_ms), &schema,
-                                     &bytes))) {
+  if (!check(env, lwmq_reader_schema(handle<lwmq_reader>(reader), static_cast<std::uint32_t>(timeout_ms),
+                                     &schema, &bytes))) {
     return nullptr;
   }
   return new_bytes(env, schema, bytes);
@@ -477,7 +483,9 @@ JNI_METHOD(void, readerConsume)(JNIEnv* env, jclass, jlong reader) {
   check(env, lwmq_reader_consume(handle<lwmq_reader>(reader)));
 }
 
-JNI_METHOD(void, batchRelease)(JNIEnv*, jclass, jlong batch) { lwmq_batch_release(handle<lwmq_batch>(batch)); }
+JNI_METHOD(void, batchRelease)(JNIEnv*, jclass, jlong batch) {
+  lwmq_batch_release(handle<lwmq_batch>(batch));
+}
 
 JNI_METHOD(jlongArray, readerQuery)(JNIEnv* env, jclass, jlong reader) {
   auto s = sized<lwmq_reader_statistics>();

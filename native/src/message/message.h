@@ -85,5 +85,6 @@ class Message {
 };
 static_assert(sizeof(Message) == message::kBlockBytes);
 static_assert(kFramesMax <= UINT16_MAX);
+static_assert(Message::kInlineBytes >= kInlineBytesMax);
 
 }  // namespace lwmq

@@ -1,5 +1,5 @@
-// What this process has done since it loaded the library. Written relaxed by whoever did it, read by lwmq_query_statistics:
-// a reader may see one counter a moment before another, never a torn one.
+// What this process has done since it loaded the library. Written relaxed by whoever did it, read by
+// lwmq_query_statistics: a reader may see one counter a moment before another, never a torn one.
 #pragma once
 
 #include <atomic>

@@ -44,7 +44,8 @@ Status nap(std::uint32_t ms) noexcept {
   return result == os::WaitResult::kInterrupted ? LWMQ_E_INTERRUPTED : LWMQ_OK;
 }
 
-Status host_at(const lwmq_tli_provider* provider, const std::string& address, std::shared_ptr<Endpoint>* out_endpoint) {
+Status host_at(const lwmq_tli_provider* provider, const std::string& address,
+               std::shared_ptr<Endpoint>* out_endpoint) {
   const std::lock_guard lock(hosted().mutex);
   const Status status = Endpoint::start(provider, address, out_endpoint);
   if (status == LWMQ_OK) hosted().by_address[address] = *out_endpoint;
@@ -122,7 +123,8 @@ Status reach(const char* address, std::int32_t role, const Deadline& deadline, R
       // Somebody else was faster: connect to him. A malformed address was refused by connect before.
     }
     if (deadline.over()) {
-      return fail(LWMQ_E_TIMED_OUT, "%s: nobody serves this address; start a writer, a reader or an endpoint there",
+      return fail(LWMQ_E_TIMED_OUT,
+                  "%s: nobody serves this address; start a writer, a reader or an endpoint there",
                   made.address.c_str());
     }
     status = nap(deadline.left_ms(kRetryMs));
@@ -156,7 +158,8 @@ Status Reach::wait(std::uint32_t timeout_ms) const {
   return link->wait(timeout_ms);
 }
 
-Status await_answer(const Reach& reach, wire::StreamKind expected, const Deadline& deadline, std::string* out_bytes) {
+Status await_answer(const Reach& reach, wire::StreamKind expected, const Deadline& deadline,
+                    std::string* out_bytes) {
   Link& link = *reach.link;
   reach.pump();
   for (;;) {
@@ -166,7 +169,8 @@ Status await_answer(const Reach& reach, wire::StreamKind expected, const Deadlin
       if (kind == expected) return LWMQ_OK;
       if (kind != wire::StreamKind::kFailed) continue;
       wire::Text letter;
-      if (!wire::decode(*out_bytes, &letter)) return fail(LWMQ_E_CORRUPT, "the endpoint's answer is malformed");
+      if (!wire::decode(*out_bytes, &letter))
+        return fail(LWMQ_E_CORRUPT, "the endpoint's answer is malformed");
       return fail(static_cast<Status>(letter.status), "%s", letter.text.c_str());
     }
     if (status != LWMQ_E_EMPTY) return status;
@@ -189,7 +193,8 @@ Status push_backlog(const Reach& reach) {
     }
     if (reach.endpoint) reach.endpoint->hand_over();
     const Status status = link.provider()->wait(link.transport(), LWMQ_TLI_WAIT_ROOM, patience.left_ms());
-    if (status == LWMQ_E_INTERRUPTED) continue;  // the message must not be lost; the next wait tells the caller
+    if (status == LWMQ_E_INTERRUPTED)
+      continue;  // the message must not be lost; the next wait tells the caller
     if (link.provider()->state(link.transport()) != LWMQ_TLI_CONNECTED) {
       return fail(LWMQ_E_PEER_LOST, "%s: the endpoint has gone", address);
     }

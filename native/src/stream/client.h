@@ -25,8 +25,8 @@ class Deadline {
   std::int64_t at_ns_;
 };
 
-// A conversation with an endpoint, and the endpoint itself where this process serves it: whoever reaches an endpoint of
-// his own process keeps it alive.
+// A conversation with an endpoint, and the endpoint itself where this process serves it: whoever reaches an
+// endpoint of his own process keeps it alive.
 struct Reach {
   const lwmq_tli_provider* provider = nullptr;
   std::string address;  // without options
@@ -41,7 +41,8 @@ struct Reach {
   Status wait(std::uint32_t timeout_ms) const;
 };
 
-// Connects, or binds and connects, as `role` says; tries again while nobody listens. LWMQ_E_TIMED_OUT with a text.
+// Connects, or binds and connects, as `role` says; tries again while nobody listens. LWMQ_E_TIMED_OUT with a
+// text.
 Status reach(const char* address, std::int32_t role, const Deadline& deadline, Reach* out_reach);
 // Connects to an endpoint that is there, or answers LWMQ_E_EMPTY at once.
 Status reach_now(const char* address, const Deadline& deadline, Reach* out_reach);
@@ -49,12 +50,14 @@ Status reach_now(const char* address, const Deadline& deadline, Reach* out_reach
 // Binds an endpoint in this process, to be found by reach. LWMQ_E_ADDRESS: somebody serves the address.
 Status host(const char* address, std::shared_ptr<Endpoint>* out_endpoint);
 
-// Gives up what reach gave. The last user of an endpoint of this process waits until it has nothing unread, at most
-// until the deadline: LWMQ_E_TIMED_OUT with a text; it is stopped in any case.
+// Gives up what reach gave. The last user of an endpoint of this process waits until it has nothing unread,
+// at most until the deadline: LWMQ_E_TIMED_OUT with a text; it is stopped in any case.
 Status part(Reach* reach, const Deadline& deadline);
 
-// Waits for the answer of kind `expected`, passing over Window, Lease and Room. kFailed becomes its status and text.
-Status await_answer(const Reach& reach, wire::StreamKind expected, const Deadline& deadline, std::string* out_bytes);
+// Waits for the answer of kind `expected`, passing over Window, Lease and Room. kFailed becomes its status
+// and text.
+Status await_answer(const Reach& reach, wire::StreamKind expected, const Deadline& deadline,
+                    std::string* out_bytes);
 
 // Sends what stayed behind; the endpoint reads all the time, so that a long wait means that it is stalled.
 Status push_backlog(const Reach& reach);

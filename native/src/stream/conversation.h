@@ -20,9 +20,9 @@ struct WriterSession {
   std::uint32_t task = 0;
   std::uint64_t attempt = 0, epoch = 0;
   std::uint32_t delivery = 0;
-  std::vector<Entry> staged;  // published and not yet committed
-  wire::TaskResult result{};  // what it has shown so far
-  bool closing = false;       // wants to know when all was consumed
+  std::vector<Entry> staged;                   // published and not yet committed
+  wire::TaskResult result{};                   // what it has shown so far
+  bool closing = false;                        // wants to know when all was consumed
   std::uint64_t reported = ~std::uint64_t{0};  // the count that it was told last
 };
 
@@ -40,8 +40,8 @@ struct ReaderRange {
 struct ReaderSession {
   wire::OpenReader options;
   std::uint32_t name = 0;
-  bool declared = false;      // was told the schema; its ranges are resolved
-  bool done = false;          // was told End or Failed
+  bool declared = false;  // was told the schema; its ranges are resolved
+  bool done = false;      // was told End or Failed
   bool handed_any = false;
   bool joined_before_end = false;
   std::size_t aborts_seen = 0;
@@ -51,7 +51,8 @@ struct ReaderSession {
 };
 
 struct Conversation {
-  Conversation(const lwmq_tli_provider* provider, lwmq_tli_transport* transport) : link(provider, transport) {}
+  Conversation(const lwmq_tli_provider* provider, lwmq_tli_transport* transport)
+      : link(provider, transport) {}
 
   Link link;
   lwmq_tli_peer peer{};

@@ -1,4 +1,5 @@
-// The endpoint's thread: accepting, dispatching, sleeping. endpoint_write.cc has producers, endpoint_read.cc readers.
+// The endpoint's thread: accepting, dispatching, sleeping. endpoint_write.cc has producers, endpoint_read.cc
+// readers.
 #include "stream/endpoint.h"
 
 #include <poll.h>
@@ -23,8 +24,9 @@ namespace {
 
 // Rounds without news before the thread sleeps. Few: on two cores it takes time from its own clients.
 constexpr std::uint32_t kIdleRounds = 64;
-constexpr std::uint32_t kRoundsPerAccept = 16;  // looking for clients costs system calls, looking at links none
-constexpr std::int64_t kNapNs = 200'000;        // for how long a client's pumping counts as serving
+constexpr std::uint32_t kRoundsPerAccept =
+    16;                                   // looking for clients costs system calls, looking at links none
+constexpr std::int64_t kNapNs = 200'000;  // for how long a client's pumping counts as serving
 constexpr std::uint32_t kMessagesPerRound = 256;  // of one client, so that none keeps the others waiting
 
 }  // namespace
@@ -37,8 +39,8 @@ Pool::~Pool() {
 Status Endpoint::start(const lwmq_tli_provider* provider, const std::string& address,
                        std::shared_ptr<Endpoint>* out_endpoint) {
   if (provider->window_create == nullptr) {
-    return fail(LWMQ_E_UNSUPPORTED, "%s: streams need a transport that shares windows; %s does not", address.c_str(),
-                provider->name);
+    return fail(LWMQ_E_UNSUPPORTED, "%s: streams need a transport that shares windows; %s does not",
+                address.c_str(), provider->name);
   }
   channel::start_services();
   const lwmq_tli_options options = control_options();
@@ -63,7 +65,8 @@ Status Endpoint::start(const lwmq_tli_provider* provider, const std::string& add
   return LWMQ_OK;
 }
 
-Endpoint::Endpoint(const lwmq_tli_provider* provider, std::string address, lwmq_tli_listener* listener, int stop_fd)
+Endpoint::Endpoint(const lwmq_tli_provider* provider, std::string address, lwmq_tli_listener* listener,
+                   int stop_fd)
     : provider_(provider), address_(std::move(address)), listener_(listener), stop_fd_(stop_fd) {
   generation_.resize(16);
   os::random_bytes(generation_.data(), generation_.size());
@@ -261,33 +264,49 @@ void Endpoint::note_idle_state() {
 Status Endpoint::handle(Conversation& c, wire::StreamKind kind, const std::string& bytes) {
   using wire::StreamKind;
   switch (kind) {
-    case StreamKind::kOpenWriter: return open_writer(c, bytes);
-    case StreamKind::kOpenJob: return open_job(c, bytes);
-    case StreamKind::kOpenReader: return open_reader(c, bytes);
-    case StreamKind::kWindow: return add_window(c, bytes);
-    case StreamKind::kPublish: return publish(c, bytes);
-    case StreamKind::kConsumed: return consumed(c, bytes);
-    case StreamKind::kLease: return lease(c, bytes);
-    case StreamKind::kWantRoom: return want_room(c, bytes);
-    case StreamKind::kCloseWriter: return close_writer(c);
-    case StreamKind::kAbortWriter: return abort_writer(c, bytes);
-    case StreamKind::kCommitTask: return commit_task(c);
-    case StreamKind::kCommitJob: return commit_job(c, bytes);
+    case StreamKind::kOpenWriter:
+      return open_writer(c, bytes);
+    case StreamKind::kOpenJob:
+      return open_job(c, bytes);
+    case StreamKind::kOpenReader:
+      return open_reader(c, bytes);
+    case StreamKind::kWindow:
+      return add_window(c, bytes);
+    case StreamKind::kPublish:
+      return publish(c, bytes);
+    case StreamKind::kConsumed:
+      return consumed(c, bytes);
+    case StreamKind::kLease:
+      return lease(c, bytes);
+    case StreamKind::kWantRoom:
+      return want_room(c, bytes);
+    case StreamKind::kCloseWriter:
+      return close_writer(c);
+    case StreamKind::kAbortWriter:
+      return abort_writer(c, bytes);
+    case StreamKind::kCommitTask:
+      return commit_task(c);
+    case StreamKind::kCommitJob:
+      return commit_job(c, bytes);
     case StreamKind::kAbortJob: {
       wire::Text letter;
       if (!wire::decode(bytes, &letter)) break;
       return close_job(c, true, letter.text);
     }
-    case StreamKind::kCloseJob: return close_job(c, false, {});
-    case StreamKind::kCloseReader: return LWMQ_E_CLOSED;
+    case StreamKind::kCloseJob:
+      return close_job(c, false, {});
+    case StreamKind::kCloseReader:
+      return LWMQ_E_CLOSED;
     case StreamKind::kDescribe: {
       wire::Describe letter;
       if (!wire::decode(bytes, &letter)) break;
       c.wants_description = letter.wait_declared != 0 && !declared_;
       return c.wants_description ? LWMQ_OK : c.link.send_letter(StreamKind::kState, state());
     }
-    case StreamKind::kSettle: return settle(c, bytes);
-    default: break;
+    case StreamKind::kSettle:
+      return settle(c, bytes);
+    default:
+      break;
   }
   return fail(LWMQ_E_CORRUPT, "message of kind %u and %zu bytes is not one that a client sends",
               static_cast<unsigned>(kind), bytes.size());
@@ -345,10 +364,10 @@ wire::State Endpoint::state() const {
     unread = unread || field.unacked_seq < field.next_seq;
     s.partitions.push_back(field);
   }
-  s.state = !declared_ ? LWMQ_STREAM_UNDECLARED
+  s.state = !declared_      ? LWMQ_STREAM_UNDECLARED
             : !has_ended(1) ? LWMQ_STREAM_OPEN
-            : unread ? LWMQ_STREAM_ENDED
-                     : LWMQ_STREAM_CONSUMED;
+            : unread        ? LWMQ_STREAM_ENDED
+                            : LWMQ_STREAM_CONSUMED;
   return s;
 }
 

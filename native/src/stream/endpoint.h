@@ -1,20 +1,24 @@
-// An endpoint serves one stream at one address: it holds the log, arbitrates commits, and introduces readers to writers.
+// An endpoint serves one stream at one address: it holds the log, arbitrates commits, and introduces readers
+// to writers.
 //
-// Batches do not pass through it. A writer publishes where a batch lies in its window; the endpoint numbers it and tells
-// the readers, which map the window and read there. Three parties decide together when a block is written again:
+// Batches do not pass through it. A writer publishes where a batch lies in its window; the endpoint numbers
+// it and tells the readers, which map the window and read there. Three parties decide together when a block
+// is written again:
 //
-//   ledger       the endpoint's page for one writer conversation (a *pool* of windows): ledger[slot] = lap once the log
+//   ledger       the endpoint's page for one writer conversation (a *pool* of windows): ledger[slot] = lap
+//   once the log
 //                has dropped the batch. It drops only what no reader still has to move past.
-//   lease page   a reader's page for one pool: page[slot] = lap while the application holds the batch. Written before
+//   lease page   a reader's page for one pool: page[slot] = lap while the application holds the batch.
+//   Written before
 //                the reader says that it has moved past, so before the endpoint can drop.
 //   writer       reuses a block when the ledger shows its lap and no living reader's page does.
 //
 // So the loss of the endpoint ends no lease: a ledger that nobody writes any more frees nothing.
 //
-// One thread at a time serves, under pump_mutex_: the endpoint's own, or that of a client in this process which has just
-// sent something and needs no hand-over to see it done (*who posts, pumps*). While a client pumps, the own thread naps:
-// peers then find no sleeper to wake, and no third thread asks for one of two cores. A client that is going to sleep
-// hands over.
+// One thread at a time serves, under pump_mutex_: the endpoint's own, or that of a client in this process
+// which has just sent something and needs no hand-over to see it done (*who posts, pumps*). While a client
+// pumps, the own thread naps: peers then find no sleeper to wake, and no third thread asks for one of two
+// cores. A client that is going to sleep hands over.
 #pragma once
 
 #include <atomic>
@@ -44,8 +48,8 @@ inline constexpr std::uint64_t kLapPageBytes = std::uint64_t{kWindowSlotsMax} * 
 struct Pool {
   std::uint64_t number = 0;
   const lwmq_tli_provider* provider = nullptr;
-  Conversation* conversation = nullptr;  // null when the writer's side has gone
-  std::vector<lwmq_tli_window*> windows; // kept
+  Conversation* conversation = nullptr;   // null when the writer's side has gone
+  std::vector<lwmq_tli_window*> windows;  // kept
   std::vector<wire::Window> announcements;
   lwmq_tli_window* ledger_window = nullptr;
   LapPage ledger = nullptr;
@@ -57,9 +61,9 @@ struct Pool {
 };
 
 struct Producer {
-  std::string name;         // of its job, or where its process is
+  std::string name;  // of its job, or where its process is
   bool open = true;
-  bool end_counted = false; // its end counts for `writers`
+  bool end_counted = false;      // its end counts for `writers`
   std::uint64_t visible = 0;     // batches that readers could see
   std::uint64_t unconsumed = 0;  // of these, not yet read by as many readers as the stream asks for
 };
@@ -172,13 +176,13 @@ class Endpoint {
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 
-  std::mutex pump_mutex_;              // guards all below but the last block
-  bool armed_ = false;                 // the own thread sleeps at the listener's descriptor
-  std::uint64_t pumped_ = 0;           // how often clients have served
-  std::uint64_t pumped_seen_ = 0;      // the own thread's
+  std::mutex pump_mutex_;                   // guards all below but the last block
+  bool armed_ = false;                      // the own thread sleeps at the listener's descriptor
+  std::uint64_t pumped_ = 0;                // how often clients have served
+  std::uint64_t pumped_seen_ = 0;           // the own thread's
   std::atomic<std::uint32_t> nap_word_{0};  // changed to end a nap
   std::atomic<bool> napping_{false};
-  bool busy_noted_ = false;            // drain() knows that its answer is old
+  bool busy_noted_ = false;  // drain() knows that its answer is old
 
   std::vector<std::unique_ptr<Conversation>> conversations_;
 
@@ -201,7 +205,8 @@ class Endpoint {
   std::map<std::string, std::shared_ptr<Job>> jobs_;
   std::vector<std::string> finished_jobs_;  // oldest first
   std::map<std::string, std::uint32_t> names_;
-  std::map<std::uint32_t, std::vector<std::pair<std::uint32_t, std::uint64_t>>> unsettled_;  // name -> consumed
+  std::map<std::uint32_t, std::vector<std::pair<std::uint32_t, std::uint64_t>>>
+      unsettled_;  // name -> consumed
   std::uint64_t next_pool_ = 1;
 
   // What other threads may know: written by the thread, under the lock.

@@ -15,15 +15,17 @@ std::uint32_t Endpoint::name_number(const std::string& name) {
 
 Status Endpoint::open_reader(Conversation& c, const std::string& bytes) {
   auto session = std::make_unique<ReaderSession>();
-  if (!wire::decode(bytes, &session->options) || c.reader || c.writer || c.job || session->options.name.empty()) {
+  if (!wire::decode(bytes, &session->options) || c.reader || c.writer || c.job ||
+      session->options.name.empty()) {
     return fail(LWMQ_E_CORRUPT, "OpenReader is malformed");
   }
   wire::OpenReader& options = session->options;
   options.credit = std::clamp<std::uint32_t>(options.credit, 1, kReaderCreditMax);
   options.writers = std::max<std::uint32_t>(options.writers, 1);
   if (!options.generation.empty() && options.generation != generation_) {
-    return refuse(c, LWMQ_E_DATA_LOSS, "the stream is of another generation than the offsets: its endpoint was started anew, "
-                                       "and what the old one held is gone");
+    return refuse(c, LWMQ_E_DATA_LOSS,
+                  "the stream is of another generation than the offsets: its endpoint was started anew, "
+                  "and what the old one held is gone");
   }
   session->name = name_number(options.name);
   session->joined_before_end = !has_ended(options.writers);
@@ -50,7 +52,8 @@ void Endpoint::declare_to(Conversation& c) {
   for (const auto& range : asked) {
     const std::string where = "partition " + std::to_string(range.partition);
     if (range.partition >= logs_.size()) {
-      return fail_reader(c, LWMQ_E_INVALID, where + " was asked for; the stream has " + std::to_string(logs_.size()));
+      return fail_reader(c, LWMQ_E_INVALID,
+                         where + " was asked for; the stream has " + std::to_string(logs_.size()));
     }
     PartitionLog& log = logs_[range.partition];
     std::uint64_t start = range.start;
@@ -58,26 +61,31 @@ void Endpoint::declare_to(Conversation& c) {
     if (start == LWMQ_SEQ_LATEST) start = log.next_seq();
     const std::uint64_t end = range.end == LWMQ_SEQ_LATEST ? log.next_seq() : range.end;
     if (start > log.next_seq() || (end != LWMQ_SEQ_END && end > log.next_seq())) {
-      return fail_reader(c, LWMQ_E_INVALID, where + ": numbers " + std::to_string(start) + " to " + std::to_string(end) +
-                                                " were asked for; the next one to be written is " + std::to_string(log.next_seq()));
+      return fail_reader(c, LWMQ_E_INVALID,
+                         where + ": numbers " + std::to_string(start) + " to " + std::to_string(end) +
+                             " were asked for; the next one to be written is " +
+                             std::to_string(log.next_seq()));
     }
     if (end != LWMQ_SEQ_END && start > end) {
-      return fail_reader(c, LWMQ_E_INVALID, where + ": the range ends at " + std::to_string(end) + ", before its start at " +
-                                                std::to_string(start));
+      return fail_reader(c, LWMQ_E_INVALID,
+                         where + ": the range ends at " + std::to_string(end) + ", before its start at " +
+                             std::to_string(start));
     }
     if (start < log.first_seq() && (end == LWMQ_SEQ_END || start < end)) {
-      return fail_reader(c, LWMQ_E_DATA_LOSS,
-                         where + ": batch " + std::to_string(start) + " was asked for, the oldest kept is " +
-                             std::to_string(log.first_seq()) +
-                             "; acknowledged or consumed batches were released to make room. Ways out: retain=\"all\", a larger "
-                             "window (buffer_bytes, buffers), or .cache() where one DataFrame is evaluated twice");
+      return fail_reader(
+          c, LWMQ_E_DATA_LOSS,
+          where + ": batch " + std::to_string(start) + " was asked for, the oldest kept is " +
+              std::to_string(log.first_seq()) +
+              "; acknowledged or consumed batches were released to make room. Ways out: retain=\"all\", a "
+              "larger "
+              "window (buffer_bytes, buffers), or .cache() where one DataFrame is evaluated twice");
     }
     reader.ranges.push_back({range.partition, start, end});
     if (const Entry* entry = log.find(log.next_present(start))) oldest = std::min(oldest, entry->arrival);
   }
   // Aborts of producers whose batches this reader will still see are news to it.
-  reader.aborts_seen = static_cast<std::size_t>(
-      std::count_if(aborts_.begin(), aborts_.end(), [&](const Abort& abort) { return abort.arrival <= oldest; }));
+  reader.aborts_seen = static_cast<std::size_t>(std::count_if(
+      aborts_.begin(), aborts_.end(), [&](const Abort& abort) { return abort.arrival <= oldest; }));
   advance(c);
 }
 
@@ -101,10 +109,11 @@ void Endpoint::advance(Conversation& c) {
       if (range.cursor >= end) continue;
       const std::uint64_t next = log.next_present(range.cursor);
       if (log.lost_between(range.cursor, std::min(next, end))) {
-        return fail_reader(c, LWMQ_E_DATA_LOSS,
-                           "partition " + std::to_string(range.partition) + ": batch " + std::to_string(range.cursor) +
-                               " was consumed by an attempt before this one and released to make room. Ways out: "
-                               "retain=\"all\", a larger window (buffer_bytes, buffers)");
+        return fail_reader(
+            c, LWMQ_E_DATA_LOSS,
+            "partition " + std::to_string(range.partition) + ": batch " + std::to_string(range.cursor) +
+                " was consumed by an attempt before this one and released to make room. Ways out: "
+                "retain=\"all\", a larger window (buffer_bytes, buffers)");
       }
       range.cursor = std::min(next, end);
       Entry* entry = range.cursor < end ? log.find(range.cursor) : nullptr;
@@ -168,8 +177,10 @@ void Endpoint::finish_if_done(Conversation& c) {
   }
   if (to_the_end) {
     if (!has_ended(reader.options.writers)) return;
-    // The end of a stream that others have read is no news for who comes later: it waits for the next producer.
-    const bool its_end = end_is_news() || reader.handed_any || reader.joined_before_end || retain_ == LWMQ_RETAIN_ALL;
+    // The end of a stream that others have read is no news for who comes later: it waits for the next
+    // producer.
+    const bool its_end =
+        end_is_news() || reader.handed_any || reader.joined_before_end || retain_ == LWMQ_RETAIN_ALL;
     if (!its_end) return;
     if (reader.options.follow != 0) {
       end_unread_ = false;
@@ -205,7 +216,8 @@ Status Endpoint::lease(Conversation& c, const std::string& bytes) {
     provider_->window_info(page, &info);
     if (info.bytes != kLapPageBytes) {
       provider_->window_release(page);
-      return fail(LWMQ_E_CORRUPT, "a lease page of %" PRIu64 " bytes; %" PRIu64 " were expected", info.bytes, kLapPageBytes);
+      return fail(LWMQ_E_CORRUPT, "a lease page of %" PRIu64 " bytes; %" PRIu64 " were expected", info.bytes,
+                  kLapPageBytes);
     }
     // A writer that is gone needs no introduction: what happens to its end is not this reader's fault.
     if (provider_->window_export(other->link.transport(), page) == LWMQ_OK) {
@@ -277,9 +289,12 @@ Status Endpoint::settle(Conversation& c, const std::string& bytes) {
 
 bool Endpoint::is_satisfied(const Entry& entry) const {
   switch (retain_) {
-    case LWMQ_RETAIN_UNTIL_ACKED: return entry.acked_by.size() >= readers_needed_;
-    case LWMQ_RETAIN_NONE: return entry.consumed >= readers_needed_;
-    default: return false;
+    case LWMQ_RETAIN_UNTIL_ACKED:
+      return entry.acked_by.size() >= readers_needed_;
+    case LWMQ_RETAIN_NONE:
+      return entry.consumed >= readers_needed_;
+    default:
+      return false;
   }
 }
 

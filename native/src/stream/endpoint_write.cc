@@ -44,7 +44,8 @@ Status Endpoint::declare(const wire::OpenProducer& letter) {
   if (declared_) return LWMQ_OK;
   if (letter.partitions == 0 || letter.partitions > kPartitionsMax || letter.retain > LWMQ_RETAIN_NONE ||
       letter.readers == 0 || letter.schema.empty()) {
-    return fail(LWMQ_E_INVALID, "a stream has 1 to %u partitions (not %u), a schema, and at least one reader to wait for",
+    return fail(LWMQ_E_INVALID,
+                "a stream has 1 to %u partitions (not %u), a schema, and at least one reader to wait for",
                 kPartitionsMax, letter.partitions);
   }
   declared_ = true;
@@ -72,8 +73,11 @@ Status Endpoint::open_writer(Conversation& c, const std::string& bytes) {
   if (!letter.job.empty()) {
     job = find_job(letter.job);
     if (!job && letter.job_tasks == 0) {
-      return refuse(c, LWMQ_E_ABORTED, ("job " + letter.job + " is not open here: its driver has left, or the endpoint is "
-                                        "another one than when the job began").c_str());
+      return refuse(c, LWMQ_E_ABORTED,
+                    ("job " + letter.job +
+                     " is not open here: its driver has left, or the endpoint is "
+                     "another one than when the job began")
+                        .c_str());
     }
     if (!job) {
       job = jobs_[letter.job] = std::make_shared<Job>();
@@ -124,7 +128,8 @@ Status Endpoint::open_writer(Conversation& c, const std::string& bytes) {
 
 Status Endpoint::open_job(Conversation& c, const std::string& bytes) {
   wire::OpenProducer letter;
-  if (!wire::decode(bytes, &letter) || letter.job.empty() || c.job || c.writer || c.reader) return corrupt("OpenJob");
+  if (!wire::decode(bytes, &letter) || letter.job.empty() || c.job || c.writer || c.reader)
+    return corrupt("OpenJob");
   if (declare(letter) != LWMQ_OK) return refuse(c, LWMQ_E_INVALID, last_error());
   if (find_job(letter.job)) {
     return refuse(c, LWMQ_E_INVALID, ("job " + letter.job + " was opened here before").c_str());
@@ -169,8 +174,10 @@ Status Endpoint::publish(Conversation& c, const std::string& bytes) {
   if (block.partition >= logs_.size() || block.slot >= kWindowSlotsMax || block.offset % kCacheLine != 0 ||
       !fits(block.offset, block.bytes, info.bytes)) {
     return fail(LWMQ_E_CORRUPT,
-                "a batch of %" PRIu64 " bytes at %" PRIu64 " of window %u (%" PRIu64 " bytes), slot %u, for partition %u of %zu",
-                block.bytes, block.offset, block.window, info.bytes, block.slot, block.partition, logs_.size());
+                "a batch of %" PRIu64 " bytes at %" PRIu64 " of window %u (%" PRIu64
+                " bytes), slot %u, for partition %u of %zu",
+                block.bytes, block.offset, block.window, info.bytes, block.slot, block.partition,
+                logs_.size());
   }
   session.result.partition = block.partition;
   ++session.result.batches;
@@ -225,8 +232,8 @@ Status Endpoint::want_room(Conversation& c, const std::string& bytes) {
   return LWMQ_OK;
 }
 
-// What was consumed and is only kept for an attempt that might come again is given up, oldest first, until there is as
-// much as the writer asks for.
+// What was consumed and is only kept for an attempt that might come again is given up, oldest first, until
+// there is as much as the writer asks for.
 void Endpoint::make_room(Pool& pool) {
   if (retain_ == LWMQ_RETAIN_ALL) return;
   struct Candidate {
@@ -237,7 +244,8 @@ void Endpoint::make_room(Pool& pool) {
   std::vector<Candidate> candidates;
   for (std::uint32_t p = 0; p < logs_.size(); ++p) {
     logs_[p].for_each([&](std::uint64_t seq, const Entry& entry) {
-      if (entry.pool.get() == &pool && entry.pins == 0 && entry.consumed >= readers_needed_ && !is_needed(p, seq)) {
+      if (entry.pool.get() == &pool && entry.pins == 0 && entry.consumed >= readers_needed_ &&
+          !is_needed(p, seq)) {
         candidates.push_back({entry.arrival, p, seq, entry.block.bytes});
       }
       return true;
@@ -362,8 +370,8 @@ Status Endpoint::commit_task(Conversation& c) {
   return status;
 }
 
-// Every commit that the driver counts on must be here; then what was staged for the job becomes visible, in the order
-// of its tasks.
+// Every commit that the driver counts on must be here; then what was staged for the job becomes visible, in
+// the order of its tasks.
 Status Endpoint::commit_job(Conversation& c, const std::string& bytes) {
   wire::CommitJob letter;
   if (!wire::decode(bytes, &letter) || !c.job) return corrupt("CommitJob");
@@ -376,9 +384,10 @@ Status Endpoint::commit_job(Conversation& c, const std::string& bytes) {
       continue;
     }
     answer.status = LWMQ_E_DATA_LOSS;
-    answer.text = address_ + ": job " + c.job->id + ", epoch " + std::to_string(letter.epoch) + ": the commit of task " +
-                  std::to_string(task.task) + " (attempt " + std::to_string(task.attempt) + ", " +
-                  std::to_string(task.batches) + " batches) is not here; nothing was committed, run the job again";
+    answer.text = address_ + ": job " + c.job->id + ", epoch " + std::to_string(letter.epoch) +
+                  ": the commit of task " + std::to_string(task.task) + " (attempt " +
+                  std::to_string(task.attempt) + ", " + std::to_string(task.batches) +
+                  " batches) is not here; nothing was committed, run the job again";
     return c.link.send_letter(wire::StreamKind::kJobCommitted, answer);
   }
   for (auto& [key, winner] : job.winners) {

@@ -7,8 +7,8 @@
 
 namespace lwmq::stream {
 
-Status open_job(const char* address, const void* schema, std::uint64_t schema_bytes, const lwmq_writer_options& options,
-                std::unique_ptr<lwmq_job>* out_job) {
+Status open_job(const char* address, const void* schema, std::uint64_t schema_bytes,
+                const lwmq_writer_options& options, std::unique_ptr<lwmq_job>* out_job) {
   Status status = check(address, schema_bytes, options);
   if (status != LWMQ_OK) return status;
   if (options.job == nullptr) return fail(LWMQ_E_INVALID, "%s: a job needs a name", address);
@@ -17,8 +17,8 @@ Status open_job(const char* address, const void* schema, std::uint64_t schema_by
   status = reach(address, options.role, deadline, &job->reach);
   if (status != LWMQ_OK) return status;
   wire::Opened answer;
-  status = open_with(job->reach, wire::StreamKind::kOpenJob, letter_of(schema, schema_bytes, options), deadline,
-                     &answer);
+  status = open_with(job->reach, wire::StreamKind::kOpenJob, letter_of(schema, schema_bytes, options),
+                     deadline, &answer);
   if (status != LWMQ_OK) return status;
   job->schema = std::move(answer.schema);
   job->partitions = answer.partitions;
@@ -37,12 +37,15 @@ Status ask_job(lwmq_job& job, wire::StreamKind kind, const std::string& request,
     status = await_answer(job.reach, wire::StreamKind::kJobCommitted, Deadline(timeout_ms), &bytes);
   }
   if (status == LWMQ_E_TIMED_OUT) {
-    return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered in %u ms", job.reach.address.c_str(), timeout_ms);
+    return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered in %u ms", job.reach.address.c_str(),
+                timeout_ms);
   }
   if (status != LWMQ_OK) return status;
   wire::Text answer;
-  if (!wire::decode(bytes, &answer)) return fail(LWMQ_E_CORRUPT, "the endpoint's answer to a job is malformed");
-  return answer.status == LWMQ_OK ? LWMQ_OK : fail(static_cast<Status>(answer.status), "%s", answer.text.c_str());
+  if (!wire::decode(bytes, &answer))
+    return fail(LWMQ_E_CORRUPT, "the endpoint's answer to a job is malformed");
+  return answer.status == LWMQ_OK ? LWMQ_OK
+                                  : fail(static_cast<Status>(answer.status), "%s", answer.text.c_str());
 }
 
 }  // namespace

@@ -27,7 +27,9 @@ Shelf& shelf() noexcept {
 }  // namespace
 
 Line::Line(Reach made) noexcept
-    : reach(std::move(made)), pool(reach.provider, [](void* line) { static_cast<Line*>(line)->pump(); }, this) {}
+    : reach(std::move(made)),
+      pool(
+          reach.provider, [](void* line) { static_cast<Line*>(line)->pump(); }, this) {}
 
 Line::~Line() = default;
 
@@ -35,7 +37,8 @@ bool Line::is_connected() const noexcept {
   return reach.provider->state(reach.link->transport()) == LWMQ_TLI_CONNECTED;
 }
 
-Status Line::take(const char* address, std::int32_t role, const Deadline& deadline, std::unique_ptr<Line>* out_line) {
+Status Line::take(const char* address, std::int32_t role, const Deadline& deadline,
+                  std::unique_ptr<Line>* out_line) {
   if (role != LWMQ_ROLE_SERVER) {
     std::list<std::unique_ptr<Line>> old;  // closed after the lock is given back
     const std::string wanted(address, std::strcspn(address, "?"));
@@ -103,12 +106,15 @@ Status Line::handle(wire::StreamKind kind, const std::string& bytes) {
       pool.add_lease_page(window);
       return LWMQ_OK;
     }
-    case wire::StreamKind::kRoom: room_asked = false; return LWMQ_OK;
+    case wire::StreamKind::kRoom:
+      room_asked = false;
+      return LWMQ_OK;
     case wire::StreamKind::kDrained:
       if (!read_record(bytes, &drained)) break;
       drained_known = true;
       return LWMQ_OK;
-    default: break;
+    default:
+      break;
   }
   return fail(LWMQ_E_CORRUPT, "%s: the endpoint sent a message of kind %u and %zu bytes to a writer",
               reach.address.c_str(), static_cast<unsigned>(kind), bytes.size());

@@ -1,7 +1,7 @@
 // What a writer needs to reach its endpoint: a conversation and a pool of windows.
 //
-// A line outlives its writer: it is kept for the next writer of this process at the same address, so that the tasks of a
-// Spark job, one after the other, write into memory that is mapped and warm.
+// A line outlives its writer: it is kept for the next writer of this process at the same address, so that the
+// tasks of a Spark job, one after the other, write into memory that is mapped and warm.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ class Line {
   ~Line();
 
   // Takes a line from the shelf, or makes one.
-  static Status take(const char* address, std::int32_t role, const Deadline& deadline, std::unique_ptr<Line>* out_line);
+  static Status take(const char* address, std::int32_t role, const Deadline& deadline,
+                     std::unique_ptr<Line>* out_line);
   // Puts it back where that is of use; else parts from the endpoint, waiting at most until the deadline.
   static Status give_back(std::unique_ptr<Line> line, const Deadline& deadline);
 

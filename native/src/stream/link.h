@@ -1,5 +1,5 @@
-// A conversation of stream messages over one transport. Sending never waits: what finds no room stays behind, in order,
-// until flush. One thread at a time.
+// A conversation of stream messages over one transport. Sending never waits: what finds no room stays behind,
+// in order, until flush. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@
 
 namespace lwmq::stream {
 
-inline constexpr std::uint64_t kControlBufferBytes = 2 * kMiB;  // the largest letter: schema and partitions together
-inline constexpr std::uint32_t kControlBuffers = 8;             // touched only where used
+inline constexpr std::uint64_t kControlBufferBytes =
+    2 * kMiB;                                        // the largest letter: schema and partitions together
+inline constexpr std::uint32_t kControlBuffers = 8;  // touched only where used
 
 // Options of every stream transport, on both sides.
 lwmq_tli_options control_options() noexcept;
@@ -44,10 +45,12 @@ class Link {
   bool flush();
   [[nodiscard]] bool has_backlog() const noexcept { return !backlog_.empty(); }
   // True when the peer has read everything that was sent.
-  [[nodiscard]] bool all_read() const noexcept { return backlog_.empty() && provider_->unread_extents(transport_) == 0; }
+  [[nodiscard]] bool all_read() const noexcept {
+    return backlog_.empty() && provider_->unread_extents(transport_) == 0;
+  }
 
-  // The next message, copied out of the peer's memory into *out_bytes. LWMQ_E_EMPTY: none now; LWMQ_E_CLOSED and
-  // LWMQ_E_PEER_LOST after the last.
+  // The next message, copied out of the peer's memory into *out_bytes. LWMQ_E_EMPTY: none now; LWMQ_E_CLOSED
+  // and LWMQ_E_PEER_LOST after the last.
   Status receive(wire::StreamKind* out_kind, std::string* out_bytes);
   // True when receive may have something. Never waits.
   [[nodiscard]] bool has_news() const noexcept {

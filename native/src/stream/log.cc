@@ -35,7 +35,8 @@ std::uint64_t PartitionLog::lowest_unacked(std::optional<std::uint32_t> name,
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
     if (entry.gone || entry.acked_by.size() >= acks_needed) continue;
-    if (name && std::find(entry.acked_by.begin(), entry.acked_by.end(), *name) != entry.acked_by.end()) continue;
+    if (name && std::find(entry.acked_by.begin(), entry.acked_by.end(), *name) != entry.acked_by.end())
+      continue;
     return first_ + i;
   }
   return next_seq();

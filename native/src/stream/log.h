@@ -1,9 +1,10 @@
-// The log of one partition: batches by sequence number, and what keeps each of them there. Knows no transport, no memory,
-// no time; tests/native/stream/log_test.cc calls it as a table.
+// The log of one partition: batches by sequence number, and what keeps each of them there. Knows no
+// transport, no memory, no time; tests/native/stream/log_test.cc calls it as a table.
 //
-// An entry is *pinned* while it is handed to readers that have not moved past it, *consumed* when one has, *acknowledged*
-// by reader names. It leaves the log when retention is satisfied and nobody needs it (released), or under memory pressure
-// when it was consumed (evicted). The log begins at first_seq; below it there is nothing.
+// An entry is *pinned* while it is handed to readers that have not moved past it, *consumed* when one has,
+// *acknowledged* by reader names. It leaves the log when retention is satisfied and nobody needs it
+// (released), or under memory pressure when it was consumed (evicted). The log begins at first_seq; below it
+// there is nothing.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +27,11 @@ struct Entry {
   std::shared_ptr<Pool> pool;
   std::shared_ptr<Producer> producer;
   wire::Publish block{};
-  std::uint64_t arrival = 0;           // order over all partitions
-  std::uint32_t pins = 0;              // handed out and not yet moved past
-  std::uint32_t consumed = 0;          // how many readers have moved past it
-  std::vector<std::uint32_t> acked_by; // reader names, by number
-  bool gone = false;                   // released or evicted; only entries in the middle stay as marks
+  std::uint64_t arrival = 0;            // order over all partitions
+  std::uint32_t pins = 0;               // handed out and not yet moved past
+  std::uint32_t consumed = 0;           // how many readers have moved past it
+  std::vector<std::uint32_t> acked_by;  // reader names, by number
+  bool gone = false;                    // released or evicted; only entries in the middle stay as marks
   bool evicted = false;
 };
 
@@ -47,7 +48,8 @@ class PartitionLog {
   // True when an entry in [from, to) was evicted, or fell below the log.
   [[nodiscard]] bool lost_between(std::uint64_t from, std::uint64_t to) const noexcept;
   // Lowest entry present that `name` has not acknowledged and that fewer than `acks_needed` names have.
-  [[nodiscard]] std::uint64_t lowest_unacked(std::optional<std::uint32_t> name, std::uint32_t acks_needed) const noexcept;
+  [[nodiscard]] std::uint64_t lowest_unacked(std::optional<std::uint32_t> name,
+                                             std::uint32_t acks_needed) const noexcept;
 
   // Removes the entry; `evicted` remembers that nobody had acknowledged it.
   void remove(std::uint64_t seq, bool evicted);

@@ -4,7 +4,8 @@
 
 namespace lwmq::stream {
 
-wire::OpenProducer letter_of(const void* schema, std::uint64_t schema_bytes, const lwmq_writer_options& options) {
+wire::OpenProducer letter_of(const void* schema, std::uint64_t schema_bytes,
+                             const lwmq_writer_options& options) {
   wire::OpenProducer letter;
   letter.partitions = options.partitions;
   letter.retain = options.retain;
@@ -22,20 +23,21 @@ wire::OpenProducer letter_of(const void* schema, std::uint64_t schema_bytes, con
 
 Status check(const char* address, std::uint64_t schema_bytes, const lwmq_writer_options& options) noexcept {
   if (schema_bytes == 0 || schema_bytes > kSchemaBytesMax) {
-    return fail(LWMQ_E_SCHEMA, "%s: a schema of %" PRIu64 " bytes; 1 to %" PRIu64 " are possible", address, schema_bytes,
-                kSchemaBytesMax);
+    return fail(LWMQ_E_SCHEMA, "%s: a schema of %" PRIu64 " bytes; 1 to %" PRIu64 " are possible", address,
+                schema_bytes, kSchemaBytesMax);
   }
   if (options.job != nullptr && (options.job[0] == '\0' || std::strlen(options.job) > kNameBytesMax)) {
     return fail(LWMQ_E_INVALID, "%s: the name of a job has 1 to %u bytes", address, kNameBytesMax);
   }
   if (options.partitions == 0 || options.partitions > kPartitionsMax) {
-    return fail(LWMQ_E_INVALID, "%s: %u partitions; 1 to %u are possible", address, options.partitions, kPartitionsMax);
+    return fail(LWMQ_E_INVALID, "%s: %u partitions; 1 to %u are possible", address, options.partitions,
+                kPartitionsMax);
   }
   return LWMQ_OK;
 }
 
-Status open_with(const Reach& reach, wire::StreamKind kind, const wire::OpenProducer& letter, const Deadline& deadline,
-                 wire::Opened* out_answer) {
+Status open_with(const Reach& reach, wire::StreamKind kind, const wire::OpenProducer& letter,
+                 const Deadline& deadline, wire::Opened* out_answer) {
   Status status = reach.link->send_letter(kind, letter);
   if (status != LWMQ_OK) return status;
   std::string bytes;

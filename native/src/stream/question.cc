@@ -7,7 +7,8 @@
 
 namespace lwmq::stream {
 
-Status describe(const char* address, bool wait_declared, std::uint32_t timeout_ms, std::unique_ptr<Description>* out) {
+Status describe(const char* address, bool wait_declared, std::uint32_t timeout_ms,
+                std::unique_ptr<Description>* out) {
   const Deadline deadline(timeout_ms);
   Reach made;
   Status status = reach(address, LWMQ_ROLE_CLIENT, deadline, &made);
@@ -18,7 +19,8 @@ Status describe(const char* address, bool wait_declared, std::uint32_t timeout_m
   std::string bytes;
   if (status == LWMQ_OK) status = await_answer(made, wire::StreamKind::kState, deadline, &bytes);
   if (status == LWMQ_E_TIMED_OUT) {
-    return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema in %u ms", made.address.c_str(), timeout_ms);
+    return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema in %u ms", made.address.c_str(),
+                timeout_ms);
   }
   if (status != LWMQ_OK) return status;
   wire::State answer;
@@ -69,7 +71,8 @@ Status settle(const char* address, const char* name, bool acknowledge, std::uint
   std::string bytes;
   if (status == LWMQ_OK) status = await_answer(made, wire::StreamKind::kSettled, deadline, &bytes);
   if (status == LWMQ_E_TIMED_OUT) {
-    return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered in %u ms", made.address.c_str(), timeout_ms);
+    return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered in %u ms", made.address.c_str(),
+                timeout_ms);
   }
   return status;
 }

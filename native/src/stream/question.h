@@ -1,4 +1,5 @@
-// Short conversations with an endpoint that are neither reading nor writing: what is there, and what became of it.
+// Short conversations with an endpoint that are neither reading nor writing: what is there, and what became
+// of it.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ struct Description {
   std::vector<lwmq_partition_state> partitions;
 };
 
-Status describe(const char* address, bool wait_declared, std::uint32_t timeout_ms, std::unique_ptr<Description>* out);
+Status describe(const char* address, bool wait_declared, std::uint32_t timeout_ms,
+                std::unique_ptr<Description>* out);
 Status settle(const char* address, const char* name, bool acknowledge, std::uint32_t timeout_ms);
 
 }  // namespace lwmq::stream

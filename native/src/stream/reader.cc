@@ -18,7 +18,8 @@ std::string own_name() {
   os::random_bytes(random, sizeof random);
   char name[64];
   int used = std::snprintf(name, sizeof name, "reader-%u-", os::identity().pid);
-  for (const std::uint8_t byte : random) used += std::snprintf(name + used, sizeof name - static_cast<std::size_t>(used), "%02x", byte);
+  for (const std::uint8_t byte : random)
+    used += std::snprintf(name + used, sizeof name - static_cast<std::size_t>(used), "%02x", byte);
   return name;
 }
 
@@ -30,7 +31,8 @@ Status finish(lwmq_reader& reader, Status status, std::string text) {
 
 Status add_window(lwmq_reader& reader, const std::string& bytes) {
   wire::Window record;
-  if (!read_record(bytes, &record)) return fail(LWMQ_E_CORRUPT, "%s: Window is malformed", reader.address.c_str());
+  if (!read_record(bytes, &record))
+    return fail(LWMQ_E_CORRUPT, "%s: Window is malformed", reader.address.c_str());
   Link& link = *reader.reach.link;
   auto& view = reader.views[record.pool];
   if (!view) {
@@ -53,8 +55,8 @@ Status add_window(lwmq_reader& reader, const std::string& bytes) {
   }
   view->window_bytes = record.window_bytes;
   if (record.index != view->windows.size()) {
-    return fail(LWMQ_E_CORRUPT, "%s: window %u was announced, %zu was expected", reader.address.c_str(), record.index,
-                view->windows.size());
+    return fail(LWMQ_E_CORRUPT, "%s: window %u was announced, %zu was expected", reader.address.c_str(),
+                record.index, view->windows.size());
   }
   lwmq_tli_window* window = nullptr;
   const Status status = link.find_window(record.id, &window);
@@ -66,13 +68,15 @@ Status add_window(lwmq_reader& reader, const std::string& bytes) {
 
 Status add_batch(lwmq_reader& reader, const std::string& bytes) {
   Pending pending;
-  if (!read_record(bytes, &pending.batch)) return fail(LWMQ_E_CORRUPT, "%s: Batch is malformed", reader.address.c_str());
+  if (!read_record(bytes, &pending.batch))
+    return fail(LWMQ_E_CORRUPT, "%s: Batch is malformed", reader.address.c_str());
   const wire::Publish& block = pending.batch.block;
   const auto found = reader.views.find(pending.batch.pool);
-  if (found == reader.views.end() || block.window >= found->second->infos.size() || block.slot >= kFinishedSlot ||
-      block.lap == 0 || block.offset % kCacheLine != 0 ||
+  if (found == reader.views.end() || block.window >= found->second->infos.size() ||
+      block.slot >= kFinishedSlot || block.lap == 0 || block.offset % kCacheLine != 0 ||
       !fits(block.offset, block.bytes, found->second->infos[block.window].bytes)) {
-    return fail(LWMQ_E_CORRUPT, "%s: batch %" PRIu64 " of partition %u lies outside of what its writer has shown",
+    return fail(LWMQ_E_CORRUPT,
+                "%s: batch %" PRIu64 " of partition %u lies outside of what its writer has shown",
                 reader.address.c_str(), pending.batch.seq, block.partition);
   }
   pending.view = found->second;
@@ -83,18 +87,22 @@ Status add_batch(lwmq_reader& reader, const std::string& bytes) {
 Status handle(lwmq_reader& reader, wire::StreamKind kind, const std::string& bytes) {
   wire::Text letter;
   switch (kind) {
-    case wire::StreamKind::kWindow: return add_window(reader, bytes);
-    case wire::StreamKind::kBatch: return add_batch(reader, bytes);
+    case wire::StreamKind::kWindow:
+      return add_window(reader, bytes);
+    case wire::StreamKind::kBatch:
+      return add_batch(reader, bytes);
     case wire::StreamKind::kDeclared:
       if (!wire::decode(bytes, &letter)) break;
       reader.schema = std::move(letter.text);
       reader.declared = true;
       return LWMQ_OK;
-    case wire::StreamKind::kEnd: return finish(reader, LWMQ_E_END, {});
+    case wire::StreamKind::kEnd:
+      return finish(reader, LWMQ_E_END, {});
     case wire::StreamKind::kFailed:
       if (!wire::decode(bytes, &letter)) break;
       return finish(reader, static_cast<Status>(letter.status), std::move(letter.text));
-    default: break;
+    default:
+      break;
   }
   return fail(LWMQ_E_CORRUPT, "%s: the endpoint sent a message of kind %u and %zu bytes to a reader",
               reader.address.c_str(), static_cast<unsigned>(kind), bytes.size());
@@ -109,7 +117,8 @@ void pump(lwmq_reader& reader) {
     if (status == LWMQ_E_EMPTY) return;
     if (status == LWMQ_OK) status = handle(reader, kind, bytes);
     if (status == LWMQ_E_CLOSED || status == LWMQ_E_PEER_LOST) {
-      finish(reader, LWMQ_E_PEER_LOST, reader.address + ": the endpoint has gone; what it had handed over was returned");
+      finish(reader, LWMQ_E_PEER_LOST,
+             reader.address + ": the endpoint has gone; what it had handed over was returned");
     } else if (status != LWMQ_OK) {
       finish(reader, status, last_error());
     }
@@ -170,7 +179,8 @@ Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
     const std::uint64_t bytes = align_up(std::max<std::uint64_t>(block.bytes, 1), kCacheLine);
     batch->copy = {static_cast<std::uint8_t*>(std::aligned_alloc(kCacheLine, bytes)), std::free};
     if (!batch->copy) {
-      return fail(LWMQ_E_NO_MEMORY, "%s: no memory for a private copy of %" PRIu64 " bytes", reader.address.c_str(), bytes);
+      return fail(LWMQ_E_NO_MEMORY, "%s: no memory for a private copy of %" PRIu64 " bytes",
+                  reader.address.c_str(), bytes);
     }
     std::memcpy(batch->copy.get(), info.data, block.bytes);
     info.data = batch->copy.get();
@@ -206,12 +216,14 @@ PoolView::~PoolView() {
   if (lease_window != nullptr) provider->window_release(lease_window);
 }
 
-Status open_reader(const char* address, const lwmq_reader_options& options, std::unique_ptr<lwmq_reader>* out_reader) {
+Status open_reader(const char* address, const lwmq_reader_options& options,
+                   std::unique_ptr<lwmq_reader>* out_reader) {
   if (options.name != nullptr && (options.name[0] == '\0' || std::strlen(options.name) > kNameBytesMax)) {
     return fail(LWMQ_E_INVALID, "%s: the name of a reader has 1 to %u bytes", address, kNameBytesMax);
   }
   if (options.range_count > kRangesMax || (options.range_count > 0 && options.ranges == nullptr)) {
-    return fail(LWMQ_E_INVALID, "%s: %u ranges; up to %u are possible", address, options.range_count, kRangesMax);
+    return fail(LWMQ_E_INVALID, "%s: %u ranges; up to %u are possible", address, options.range_count,
+                kRangesMax);
   }
   const Deadline deadline(options.timeout_ms);
   auto reader = std::make_unique<lwmq_reader>();
@@ -225,7 +237,8 @@ Status open_reader(const char* address, const lwmq_reader_options& options, std:
   letter.writers = options.writers;
   letter.credit = options.credit;
   letter.name = options.name != nullptr ? options.name : own_name();
-  if (options.generation != nullptr) letter.generation.assign(reinterpret_cast<const char*>(options.generation), 16);
+  if (options.generation != nullptr)
+    letter.generation.assign(reinterpret_cast<const char*>(options.generation), 16);
   for (std::uint32_t i = 0; i < options.range_count; ++i) {
     letter.ranges.push_back({options.ranges[i].partition, options.ranges[i].start, options.ranges[i].end});
   }
@@ -233,13 +246,16 @@ Status open_reader(const char* address, const lwmq_reader_options& options, std:
   status = link.send_letter(wire::StreamKind::kOpenReader, letter);
   std::string bytes;
   if (status == LWMQ_OK) status = await_answer(reader->reach, wire::StreamKind::kOpened, deadline, &bytes);
-  if (status == LWMQ_E_TIMED_OUT) return fail(LWMQ_E_STALLED, "%s: the endpoint lives and does not answer", address);
+  if (status == LWMQ_E_TIMED_OUT)
+    return fail(LWMQ_E_STALLED, "%s: the endpoint lives and does not answer", address);
   if (status != LWMQ_OK) return status;
   wire::Opened answer;
-  if (!wire::decode(bytes, &answer)) return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer is malformed", address);
+  if (!wire::decode(bytes, &answer))
+    return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer is malformed", address);
   if (answer.status != LWMQ_OK) return fail(static_cast<Status>(answer.status), "%s", answer.text.c_str());
   reader->generation = std::move(answer.generation);
-  if (reader->generation.size() == 16) std::memcpy(reader->statistics.generation, reader->generation.data(), 16);
+  if (reader->generation.size() == 16)
+    std::memcpy(reader->statistics.generation, reader->generation.data(), 16);
   *out_reader = std::move(reader);
   return LWMQ_OK;
 }
@@ -249,7 +265,8 @@ Status await_schema(lwmq_reader& reader, std::uint32_t timeout_ms) {
   const Status status = wait_for(reader, Deadline(timeout_ms),
                                  [&] { return reader.declared || reader.final_status != LWMQ_OK; });
   if (status == LWMQ_E_TIMED_OUT) {
-    return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema in %u ms", reader.address.c_str(), timeout_ms);
+    return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema in %u ms", reader.address.c_str(),
+                timeout_ms);
   }
   if (status != LWMQ_OK) return status;
   return reader.declared ? LWMQ_OK : say_final(reader);
@@ -278,7 +295,8 @@ Status next(lwmq_reader& reader, std::uint32_t timeout_ms, lwmq_batch** out_batc
 Status consume(lwmq_reader& reader) {
   if (!reader.has_current) return LWMQ_OK;
   reader.has_current = false;
-  if (reader.final_status != LWMQ_OK && reader.final_status != LWMQ_E_END && reader.final_status != LWMQ_E_ABORTED) {
+  if (reader.final_status != LWMQ_OK && reader.final_status != LWMQ_E_END &&
+      reader.final_status != LWMQ_E_ABORTED) {
     return LWMQ_OK;  // nobody is left to tell
   }
   Link& link = *reader.reach.link;

@@ -15,8 +15,8 @@
 
 namespace lwmq::stream {
 
-// One writer's windows as a reader sees them, and the page on which it leases their blocks. Shared by the reader and the
-// batches it has lent: the last of them unmaps.
+// One writer's windows as a reader sees them, and the page on which it leases their blocks. Shared by the
+// reader and the batches it has lent: the last of them unmaps.
 struct PoolView {
   const lwmq_tli_provider* provider = nullptr;
   std::vector<lwmq_tli_window*> windows;
@@ -52,18 +52,20 @@ struct lwmq_reader {
   std::string schema;
   bool declared = false;
   bool follows = false;
-  std::map<std::uint64_t, std::shared_ptr<lwmq::stream::PoolView>> views;  // by the endpoint's number of the pool
+  std::map<std::uint64_t, std::shared_ptr<lwmq::stream::PoolView>>
+      views;                                  // by the endpoint's number of the pool
   std::deque<lwmq::stream::Pending> pending;  // handed over and not yet lent
   bool has_current = false;                   // lent and not yet moved past
   lwmq::wire::Consumed current{};
-  lwmq_status final_status = LWMQ_OK;         // LWMQ_E_END or a failure, after what is pending
+  lwmq_status final_status = LWMQ_OK;  // LWMQ_E_END or a failure, after what is pending
   std::string final_text;
   lwmq_reader_statistics statistics{};
 };
 
 namespace lwmq::stream {
 
-Status open_reader(const char* address, const lwmq_reader_options& options, std::unique_ptr<lwmq_reader>* out_reader);
+Status open_reader(const char* address, const lwmq_reader_options& options,
+                   std::unique_ptr<lwmq_reader>* out_reader);
 Status await_schema(lwmq_reader& reader, std::uint32_t timeout_ms);
 Status next(lwmq_reader& reader, std::uint32_t timeout_ms, lwmq_batch** out_batch);
 Status consume(lwmq_reader& reader);

@@ -16,20 +16,23 @@ constexpr std::size_t kGlance = 16;                 // in-flight blocks looked a
 
 // Class c is (8 + c % 8) << (c / 8 + 7) bytes: 1 KiB, 1.125 KiB ... 2 KiB ...
 constexpr std::uint64_t class_bytes(std::uint32_t size_class) noexcept {
-  return std::uint64_t{kClassesPerDoubling + size_class % kClassesPerDoubling} << (size_class / kClassesPerDoubling + 7);
+  return std::uint64_t{kClassesPerDoubling + size_class % kClassesPerDoubling}
+         << (size_class / kClassesPerDoubling + 7);
 }
 static_assert(class_bytes(0) == kSmallestBlock && class_bytes(8) == 2 * kSmallestBlock);
 static_assert(class_bytes(1) % kCacheLine == 0);
 
 constexpr std::uint32_t class_of(std::uint64_t bytes) noexcept {
   if (bytes <= kSmallestBlock) return 0;
-  const auto doubling = static_cast<std::uint32_t>(std::bit_width(bytes - 1) - 11);  // of the power of two below
+  const auto doubling =
+      static_cast<std::uint32_t>(std::bit_width(bytes - 1) - 11);  // of the power of two below
   std::uint32_t size_class = doubling * kClassesPerDoubling;
   while (class_bytes(size_class) < bytes) ++size_class;
   return size_class;
 }
 static_assert(class_of(1024) == 0 && class_of(1025) == 1 && class_of(2048) == 8 && class_of(2049) == 9);
-static_assert(class_bytes(class_of(4 * kMiB)) == 4 * kMiB && class_bytes(class_of(kGiB + 1)) <= kGiB + kGiB / 8);
+static_assert(class_bytes(class_of(4 * kMiB)) == 4 * kMiB &&
+              class_bytes(class_of(kGiB + 1)) <= kGiB + kGiB / 8);
 
 }  // namespace
 
@@ -46,7 +49,8 @@ Status WindowPool::set_ledger(lwmq_tli_window* window) noexcept {
   provider_->window_info(window, &info);
   if (info.bytes != kLapPageBytes) {
     provider_->window_release(window);
-    return fail(LWMQ_E_CORRUPT, "a ledger of %" PRIu64 " bytes; %" PRIu64 " were expected", info.bytes, kLapPageBytes);
+    return fail(LWMQ_E_CORRUPT, "a ledger of %" PRIu64 " bytes; %" PRIu64 " were expected", info.bytes,
+                kLapPageBytes);
   }
   ledger_window_ = window;
   ledger_ = reinterpret_cast<LapPage>(info.base);
@@ -65,11 +69,14 @@ Status WindowPool::allocate(std::uint64_t bytes, std::uint64_t limit_bytes, lwmq
                             std::int64_t* out_new_window) {
   *out_new_window = -1;
   if (bytes > limit_bytes) {
-    return fail(LWMQ_E_TOO_BIG, "a block of %" PRIu64 " bytes does not fit a window of %" PRIu64
-                " (buffer_bytes x buffers); enlarge it, or write smaller batches", bytes, limit_bytes);
+    return fail(LWMQ_E_TOO_BIG,
+                "a block of %" PRIu64 " bytes does not fit a window of %" PRIu64
+                " (buffer_bytes x buffers); enlarge it, or write smaller batches",
+                bytes, limit_bytes);
   }
   const std::uint32_t size_class = class_of(bytes);
-  if (free_.size() <= size_class + 2 * kClassesPerDoubling) free_.resize(size_class + 2 * kClassesPerDoubling + 1);
+  if (free_.size() <= size_class + 2 * kClassesPerDoubling)
+    free_.resize(size_class + 2 * kClassesPerDoubling + 1);
   reclaim(kGlance);
   if (take_free(size_class, out_block) || cut(size_class, out_block)) return LWMQ_OK;
   if (reclaim(in_flight_.size()) && take_free(size_class, out_block)) return LWMQ_OK;
@@ -151,7 +158,8 @@ bool WindowPool::recut() {
 }
 
 Status WindowPool::grow(std::uint64_t bytes, std::uint64_t limit_bytes, std::int64_t* out_new_window) {
-  const std::uint64_t limit = limit_bytes + limit_bytes / kClassesPerDoubling;  // what rounding up to a class may add
+  const std::uint64_t limit =
+      limit_bytes + limit_bytes / kClassesPerDoubling;  // what rounding up to a class may add
   std::uint64_t size = align_up(std::max(bytes, std::min(kSegmentBytes, limit_bytes / 4)), 4096);
   // Empty windows that are too small for this block make way for one that is not.
   for (auto& segment : segments_) {
@@ -179,7 +187,8 @@ Status WindowPool::grow(std::uint64_t bytes, std::uint64_t limit_bytes, std::int
 // ---- Publishing and taking back -----------------------------------------------------------------------
 
 bool WindowPool::owns(const lwmq_block& block) const noexcept {
-  return block.token[0] < slots_.size() && slots_[block.token[0]].lent && slots_[block.token[0]].lap == block.token[1];
+  return block.token[0] < slots_.size() && slots_[block.token[0]].lent &&
+         slots_[block.token[0]].lap == block.token[1];
 }
 
 bool WindowPool::publish(const lwmq_block& block, wire::Publish* out_record) {
@@ -235,8 +244,9 @@ const WindowPool::LeasePage* WindowPool::lease_of(std::uint32_t index) {
 
 // Looks at the oldest `look_at` blocks in flight. True when one came back.
 //
-// In three steps, in this order: what has the endpoint dropped; which readers have come (the news of a reader's page was
-// sent before the drop); what do their pages say. Asking for news first could miss a page that came with the drop.
+// In three steps, in this order: what has the endpoint dropped; which readers have come (the news of a
+// reader's page was sent before the drop); what do their pages say. Asking for news first could miss a page
+// that came with the drop.
 bool WindowPool::reclaim(std::size_t look_at) {
   look_at = std::min(look_at, in_flight_.size());
   bool any_dropped = false;

@@ -1,8 +1,9 @@
-// The writer's memory: windows, cut into blocks, used again when the endpoint has dropped them and nobody leases them.
+// The writer's memory: windows, cut into blocks, used again when the endpoint has dropped them and nobody
+// leases them.
 //
-// Blocks are of 8 sizes per doubling (at most an eighth is lost). What was freed last is used first: it is still in the
-// cache (FLOORS.md, findings 5 and 6), and memory that was never touched costs ten copies. A window whose blocks are all
-// free may be cut anew for other sizes, or given back.
+// Blocks are of 8 sizes per doubling (at most an eighth is lost). What was freed last is used first: it is
+// still in the cache (FLOORS.md, findings 5 and 6), and memory that was never touched costs ten copies. A
+// window whose blocks are all free may be cut anew for other sizes, or given back.
 //
 //   block-dropped   endpoint stores ledger[slot] = lap (release) -> we load it (acquire)
 //                   the readers' leases of this lap were on their pages before
@@ -41,9 +42,10 @@ class WindowPool {
   [[nodiscard]] bool has_ledger() const noexcept { return ledger_ != nullptr; }
   void add_lease_page(lwmq_tli_window* window);
 
-  // A block of at least `bytes` bytes, within `limit_bytes` of windows. LWMQ_E_FULL: not now. LWMQ_E_TOO_BIG: never.
-  // *out_new_window: the index of a window that was made for it and must be announced first, or -1.
-  Status allocate(std::uint64_t bytes, std::uint64_t limit_bytes, lwmq_block* out_block, std::int64_t* out_new_window);
+  // A block of at least `bytes` bytes, within `limit_bytes` of windows. LWMQ_E_FULL: not now. LWMQ_E_TOO_BIG:
+  // never. *out_new_window: the index of a window that was made for it and must be announced first, or -1.
+  Status allocate(std::uint64_t bytes, std::uint64_t limit_bytes, lwmq_block* out_block,
+                  std::int64_t* out_new_window);
   // The block is the endpoint's: fills in where it lies. False when the block is not one that we lent.
   bool publish(const lwmq_block& block, wire::Publish* out_record);
   // Gives a lent block back.
@@ -56,9 +58,9 @@ class WindowPool {
   [[nodiscard]] std::uint64_t in_flight() const noexcept { return in_flight_.size(); }
   // What stands in the way, for the text of a time-out.
   struct Holders {
-    std::uint64_t unread = 0;   // batches that the endpoint has not dropped
-    std::uint64_t leased = 0;   // dropped, and still leased
-    std::uint32_t leased_by = 0; // process of one of their readers
+    std::uint64_t unread = 0;     // batches that the endpoint has not dropped
+    std::uint64_t leased = 0;     // dropped, and still leased
+    std::uint32_t leased_by = 0;  // process of one of their readers
   };
   Holders holders();
 

@@ -11,8 +11,8 @@
 namespace lwmq::stream {
 namespace {
 
-constexpr std::uint32_t kAnswerMs = 30'000;   // for an endpoint that lives
-constexpr std::uint32_t kLeaseLookMs = 5;     // while only leases hold the room: nobody rings for these
+constexpr std::uint32_t kAnswerMs = 30'000;  // for an endpoint that lives
+constexpr std::uint32_t kLeaseLookMs = 5;    // while only leases hold the room: nobody rings for these
 
 Status closed(const lwmq_writer& writer) noexcept {
   return fail(LWMQ_E_CLOSED, "%s: this writer is closed", writer.address.c_str());
@@ -29,14 +29,15 @@ Status open_writer(const char* address, const void* schema, std::uint64_t schema
   status = Line::take(address, options.role, deadline, &writer->line);
   if (status != LWMQ_OK) return status;
   wire::Opened answer;
-  status = open_with(writer->line->reach, wire::StreamKind::kOpenWriter, letter_of(schema, schema_bytes, options),
-                     deadline, &answer);
+  status = open_with(writer->line->reach, wire::StreamKind::kOpenWriter,
+                     letter_of(schema, schema_bytes, options), deadline, &answer);
   if (status != LWMQ_OK) return status;
   if (!writer->line->pool.has_ledger()) {  // a line from the shelf knows it
     lwmq_tli_window* ledger = nullptr;
-    if (answer.ledger.size() != 16) return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer has no ledger", address);
-    status =
-        writer->line->reach.link->find_window(reinterpret_cast<const std::uint8_t*>(answer.ledger.data()), &ledger);
+    if (answer.ledger.size() != 16)
+      return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer has no ledger", address);
+    status = writer->line->reach.link->find_window(
+        reinterpret_cast<const std::uint8_t*>(answer.ledger.data()), &ledger);
     if (status == LWMQ_OK) status = writer->line->pool.set_ledger(ledger);
     if (status != LWMQ_OK) return status;
   }
@@ -56,7 +57,8 @@ namespace {
 Status no_room(lwmq_writer& writer) {
   const auto holders = writer.line->pool.holders();
   return fail(LWMQ_E_TIMED_OUT,
-              "%s: the window of %" PRIu64 " bytes is full: %" PRIu64 " batches not yet read or acknowledged, %" PRIu64
+              "%s: the window of %" PRIu64 " bytes is full: %" PRIu64
+              " batches not yet read or acknowledged, %" PRIu64
               " read and still held%s%s; a reader must go on, or buffers must be enlarged",
               writer.address.c_str(), writer.window_bytes, holders.unread, holders.leased,
               holders.leased > 0 ? " by process " : "",
@@ -66,8 +68,9 @@ Status no_room(lwmq_writer& writer) {
 // Staged batches wait for nobody but this writer's own commit: waiting for their room would be for ever.
 Status staging_full(lwmq_writer& writer, std::uint64_t bytes) {
   return fail(LWMQ_E_NO_MEMORY,
-              "%s: %" PRIu64 " bytes staged by this task and %" PRIu64 " more needed; staging_bytes is %" PRIu64
-              " beside a window of %" PRIu64 ". Ways out: delivery=live, more partitions, larger stagingBytes",
+              "%s: %" PRIu64 " bytes staged by this task and %" PRIu64
+              " more needed; staging_bytes is %" PRIu64 " beside a window of %" PRIu64
+              ". Ways out: delivery=live, more partitions, larger stagingBytes",
               writer.address.c_str(), writer.staged_bytes, bytes, writer.staging_bytes, writer.window_bytes);
 }
 
@@ -81,8 +84,9 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
   const bool staged = writer.has_job && writer.delivery != LWMQ_DELIVERY_LIVE;
   // Its own staged bytes do not count against a writer; of a job that commits as a whole, nobody's do.
   std::uint64_t limit = writer.window_bytes;
-  if (staged) limit += writer.delivery == LWMQ_DELIVERY_JOB ? writer.staging_bytes
-                                                            : std::min(writer.staged_bytes, writer.staging_bytes);
+  if (staged)
+    limit += writer.delivery == LWMQ_DELIVERY_JOB ? writer.staging_bytes
+                                                  : std::min(writer.staged_bytes, writer.staging_bytes);
   if (staged && writer.staged_bytes + bytes > writer.window_bytes + writer.staging_bytes) {
     return staging_full(writer, bytes);
   }
@@ -129,18 +133,20 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
   return status;
 }
 
-Status publish(lwmq_writer& writer, lwmq_block* block, std::uint32_t partition, std::uint64_t bytes, std::uint64_t rows,
-               std::uint32_t flags) {
+Status publish(lwmq_writer& writer, lwmq_block* block, std::uint32_t partition, std::uint64_t bytes,
+               std::uint64_t rows, std::uint32_t flags) {
   if (!writer.line || writer.closing) return closed(writer);
   Line& line = *writer.line;
   if (bytes > block->bytes || (!writer.has_job && partition >= writer.partitions)) {
     discard(writer, block);
-    return fail(LWMQ_E_INVALID, "%s: a batch of %" PRIu64 " bytes in a block of %" PRIu64 ", for partition %u of %u",
+    return fail(LWMQ_E_INVALID,
+                "%s: a batch of %" PRIu64 " bytes in a block of %" PRIu64 ", for partition %u of %u",
                 writer.address.c_str(), bytes, block->bytes, partition, writer.partitions);
   }
   wire::Publish record{};
   if (!line.pool.publish(*block, &record)) {
-    return fail(LWMQ_E_INVALID, "%s: this block was not lent by this writer, or has gone back", writer.address.c_str());
+    return fail(LWMQ_E_INVALID, "%s: this block was not lent by this writer, or has gone back",
+                writer.address.c_str());
   }
   const std::uint64_t block_bytes = block->bytes;
   *block = lwmq_block{};
@@ -169,7 +175,8 @@ void discard(lwmq_writer& writer, lwmq_block* block) {
 
 Status commit(lwmq_writer& writer, std::uint32_t timeout_ms, lwmq_commit_result* out_result) {
   if (!writer.line || writer.closing) return closed(writer);
-  if (!writer.has_job) return fail(LWMQ_E_INVALID, "%s: only a writer of a job commits", writer.address.c_str());
+  if (!writer.has_job)
+    return fail(LWMQ_E_INVALID, "%s: only a writer of a job commits", writer.address.c_str());
   Link& link = *writer.line->reach.link;
   Status status = writer.line->pump();
   if (status == LWMQ_OK) status = link.send(wire::StreamKind::kCommitTask, nullptr, 0);
@@ -241,7 +248,8 @@ Status close(lwmq_writer& writer, std::uint32_t linger_ms) {
     // An endpoint that lives answers at once; its first answer says how much is left.
     const std::uint32_t left = line.drained_known ? deadline.left_ms() : kAnswerMs;
     if (line.drained_known && deadline.over()) {
-      return fail(LWMQ_E_TIMED_OUT, "%s: %" PRIu64 " of %" PRIu64 " batches are not consumed; %u readers are there",
+      return fail(LWMQ_E_TIMED_OUT,
+                  "%s: %" PRIu64 " of %" PRIu64 " batches are not consumed; %u readers are there",
                   writer.address.c_str(), std::min(line.drained.unconsumed, writer.statistics.batches + 1),
                   writer.statistics.batches, line.drained.readers);
     }

@@ -34,15 +34,15 @@ namespace lwmq::stream {
 Status open_writer(const char* address, const void* schema, std::uint64_t schema_bytes,
                    const lwmq_writer_options& options, std::unique_ptr<lwmq_writer>* out_writer);
 Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_ms, lwmq_block* out_block);
-Status publish(lwmq_writer& writer, lwmq_block* block, std::uint32_t partition, std::uint64_t bytes, std::uint64_t rows,
-               std::uint32_t flags);
+Status publish(lwmq_writer& writer, lwmq_block* block, std::uint32_t partition, std::uint64_t bytes,
+               std::uint64_t rows, std::uint32_t flags);
 void discard(lwmq_writer& writer, lwmq_block* block);
 Status commit(lwmq_writer& writer, std::uint32_t timeout_ms, lwmq_commit_result* out_result);
 Status abort(lwmq_writer& writer, const char* reason);
 Status close(lwmq_writer& writer, std::uint32_t linger_ms);
 
-Status open_job(const char* address, const void* schema, std::uint64_t schema_bytes, const lwmq_writer_options& options,
-                std::unique_ptr<lwmq_job>* out_job);
+Status open_job(const char* address, const void* schema, std::uint64_t schema_bytes,
+                const lwmq_writer_options& options, std::unique_ptr<lwmq_job>* out_job);
 Status commit_job(lwmq_job& job, std::uint64_t epoch, const lwmq_task_commit* tasks, std::uint32_t task_count,
                   std::uint32_t timeout_ms);
 Status end_job(lwmq_job& job, bool aborted, const char* reason, std::uint32_t timeout_ms);

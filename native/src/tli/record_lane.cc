@@ -8,9 +8,9 @@
 namespace lwmq::tli {
 namespace {
 
-constexpr std::uint64_t kFirstWord = 56;           // so that the first extent lies on a cache line
+constexpr std::uint64_t kFirstWord = 56;  // so that the first extent lies on a cache line
 constexpr std::uint64_t kWordBytes = 8;
-constexpr std::uint64_t kLargeExtent = 1024;       // behind one, the next extent gets a line of its own
+constexpr std::uint64_t kLargeExtent = 1024;  // behind one, the next extent gets a line of its own
 constexpr std::uint32_t kKindEnd = 255;
 constexpr std::uint64_t kLengthMask = (std::uint64_t{1} << 40) - 1;
 
@@ -37,9 +37,9 @@ const std::atomic<std::uint64_t>& word_at(const std::uint8_t* base, std::uint64_
   return *reinterpret_cast<const std::atomic<std::uint64_t>*>(base + offset);
 }
 
-// Between our store and our load of the sleeper's word. Without it the load could come first, see an awake peer,
-// and the store be seen by nobody: the lost wake-up. The sleeper's heavy barrier stands in for ours, where it has one and
-// it reaches us.
+// Between our store and our load of the sleeper's word. Without it the load could come first, see an awake
+// peer, and the store be seen by nobody: the lost wake-up. The sleeper's heavy barrier stands in for ours,
+// where it has one and it reaches us.
 void light_barrier(const Sides& sides) noexcept {
   static const bool registered = os::membarrier_available();
   os::light_barrier(registered && sides.peer_has_membarrier);
@@ -59,10 +59,12 @@ SideLayout SideLayout::of(std::uint32_t buffers, std::uint64_t buffer_bytes) noe
 
 // ---- Waking ---------------------------------------------------------------------------------------
 
-void Waker::ring_if(const std::atomic<std::uint32_t>& waiting, std::atomic<std::uint32_t>& answered) noexcept {
-  light_barrier(sides_);  // sync: sleeper
+void Waker::ring_if(const std::atomic<std::uint32_t>& waiting,
+                    std::atomic<std::uint32_t>& answered) noexcept {
+  light_barrier(sides_);                                                 // sync: sleeper
   const std::uint32_t ticket = waiting.load(std::memory_order_relaxed);  // the peer's
-  if (ticket == 0) [[likely]] return;
+  if (ticket == 0) [[likely]]
+    return;
   // Two of our threads may ring for one ticket: a wake too many is harmless.
   if (answered.exchange(ticket, std::memory_order_relaxed) == ticket) return;
   auto& doorbell = sides_.own_header().doorbell;
@@ -91,7 +93,8 @@ void announce_waiting(std::atomic<std::uint32_t>& waiting, bool at_descriptor) n
 
 // ---- Sending --------------------------------------------------------------------------------------
 
-bool LaneSender::init(const Sides& sides, Waker* waker, std::uint32_t buffers, std::uint64_t buffer_bytes) noexcept {
+bool LaneSender::init(const Sides& sides, Waker* waker, std::uint32_t buffers,
+                      std::uint64_t buffer_bytes) noexcept {
   sides_ = sides;
   waker_ = waker;
   buffers_ = buffers;
@@ -112,13 +115,15 @@ Status LaneSender::acquire(lwmq_tli_buffer* out_buffer) noexcept {
   ++slot.lap;
   slot.opened = false;
   slot.extents = 0;
-  word_at(buffer_at(index), kFirstWord).store(0, std::memory_order_relaxed);  // seen no later than buffer-open
+  word_at(buffer_at(index), kFirstWord)
+      .store(0, std::memory_order_relaxed);  // seen no later than buffer-open
   out_buffer->token[0] = index;
   set_next(out_buffer, index, kFirstWord);
   return LWMQ_OK;
 }
 
-void LaneSender::set_next(lwmq_tli_buffer* buffer, std::uint32_t index, std::uint64_t position) const noexcept {
+void LaneSender::set_next(lwmq_tli_buffer* buffer, std::uint32_t index,
+                          std::uint64_t position) const noexcept {
   buffer->token[1] = position;
   const std::uint64_t payload = position + kWordBytes;
   buffer->next = buffer_at(index) + payload;
@@ -127,8 +132,8 @@ void LaneSender::set_next(lwmq_tli_buffer* buffer, std::uint32_t index, std::uin
 
 Status LaneSender::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept {
   if (bytes > buffer->room || kind > LWMQ_TLI_KIND_MAX) {
-    return fail(LWMQ_E_TOO_BIG, "extent of %" PRIu64 " bytes, kind %u: the buffer has room for %" PRIu64, bytes, kind,
-                buffer->room);
+    return fail(LWMQ_E_TOO_BIG, "extent of %" PRIu64 " bytes, kind %u: the buffer has room for %" PRIu64,
+                bytes, kind, buffer->room);
   }
   const auto index = static_cast<std::uint32_t>(buffer->token[0]);
   const std::uint64_t position = buffer->token[1];
@@ -136,7 +141,8 @@ Status LaneSender::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint3
   std::uint8_t* base = buffer_at(index);
   if (next + kWordBytes <= layout_.stride) word_at(base, next).store(0, std::memory_order_relaxed);
   Slot& slot = slots_[index];
-  word_at(base, position).store(make_word(bytes, kind + 1, slot.lap), std::memory_order_release);  // sync: extent-shown
+  word_at(base, position)
+      .store(make_word(bytes, kind + 1, slot.lap), std::memory_order_release);  // sync: extent-shown
   ++slot.extents;
   unread_.store(unread_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // our own
   if (!slot.opened) open(index);
@@ -187,7 +193,8 @@ bool LaneSender::collect() noexcept {
       ++i;
     }
   }
-  if (read > 0) unread_.store(unread_.load(std::memory_order_relaxed) - read, std::memory_order_relaxed);  // our own
+  if (read > 0)
+    unread_.store(unread_.load(std::memory_order_relaxed) - read, std::memory_order_relaxed);  // our own
   return free_count_ > 0;
 }
 
@@ -242,7 +249,8 @@ Status LaneReceiver::open_next() noexcept {
   lap_ = static_cast<std::uint32_t>(entry >> 16 & 0xffff);
   position_ = kFirstWord;
   in_buffer_ = true;
-  leases_[index].store(1, std::memory_order_relaxed);  // ours until leave_buffer: no release can free it before
+  leases_[index].store(1,
+                       std::memory_order_relaxed);  // ours until leave_buffer: no release can free it before
   return LWMQ_OK;
 }
 

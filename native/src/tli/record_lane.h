@@ -1,7 +1,8 @@
 // One direction of a transport over memory: buffers of the sender, filled with records, read where they lie.
 //
-// Each side of a transport owns one *side*: a piece of memory that it alone writes and that the peer reads. A side
-// carries what its owner sends (order ring, buffers) and what its owner says about the peer's buffers (released):
+// Each side of a transport owns one *side*: a piece of memory that it alone writes and that the peer reads. A
+// side carries what its owner sends (order ring, buffers) and what its owner says about the peer's buffers
+// (released):
 //
 //    0         512                16,640              data
 //   +---------+------------------+-------------------+-----------+-----------+--
@@ -9,27 +10,31 @@
 //   +---------+------------------+-------------------+-----------+-----------+--
 //
 //   buffer     +--- 56 ---+ word | extent ... | word | extent ... | end word |
-//              the first extent lies on a cache line; the next one behind it, 8-byte aligned, and on a line of its
-//              own again behind an extent of 1 KiB and more (FLOORS.md, finding 7)
+//              the first extent lies on a cache line; the next one behind it, 8-byte aligned, and on a line
+//              of its own again behind an extent of 1 KiB and more (FLOORS.md, finding 7)
 //   word       length:40 | kind:8 | lap:16, zero while nothing is there
 //   order[k]   number k+1:32 | lap:16 | buffer+1:16
 //
 // The two sides meet at five points:
 //
-//   extent-shown   sender zeroes the next word, then stores this word (release) -> receiver loads it (acquire)
+//   extent-shown   sender zeroes the next word, then stores this word (release) -> receiver loads it
+//   (acquire)
 //                  the bytes are there when the word is; what follows is never an old word
 //   buffer-open    sender stores order[k] (release) -> receiver loads it (acquire)
 //                  the first word of the buffer is zeroed or written before the buffer can be found
 //   buffer-free    receiver stores released[i] = lap (release) -> sender loads it (acquire)
 //                  the receiver is done with the bytes before they are written again
-//   sleeper        the side that will sleep stores `waiting`, pays a heavy barrier and looks again; the other stores
-//                  its word, then loads `waiting`. One of the two sees the other. The fast side pays a compiler
-//                  barrier alone where the kernel has membarrier, a full fence where it has not.
-//   doorbell       the waker adds to its own doorbell, then wakes; the sleeper sleeps on the value that it saw before
+//   sleeper        the side that will sleep stores `waiting`, pays a heavy barrier and looks again; the other
+//   stores
+//                  its word, then loads `waiting`. One of the two sees the other. The fast side pays a
+//                  compiler barrier alone where the kernel has membarrier, a full fence where it has not.
+//   doorbell       the waker adds to its own doorbell, then wakes; the sleeper sleeps on the value that it
+//   saw before
 //                  it looked again, so that a ring in between ends the sleep at once
 //
-// If the owner dies between any two of its stores, the peer sees an extent or does not: a word is stored whole. The
-// peer's bytes are never trusted: indices, laps and lengths are checked here, once, from a private copy.
+// If the owner dies between any two of its stores, the peer sees an extent or does not: a word is stored
+// whole. The peer's bytes are never trusted: indices, laps and lengths are checked here, once, from a private
+// copy.
 #pragma once
 
 #include <atomic>
@@ -45,19 +50,20 @@
 namespace lwmq::tli {
 
 struct SideHeader {
-  alignas(kCacheLine) std::atomic<std::uint32_t> doorbell;        // rung by the owner's threads to wake the peer
-  alignas(kCacheLine) std::atomic<std::uint32_t> waiting_extent;  // ticket of the owner's receiving thread, 0: awake
-  std::atomic<std::uint32_t> waiting_room;                        // ticket of the owner's sending thread
-  alignas(kCacheLine) std::atomic<std::uint32_t> closed;          // 1: the owner has closed in order
+  alignas(kCacheLine) std::atomic<std::uint32_t> doorbell;  // rung by the owner's threads to wake the peer
+  alignas(kCacheLine)
+      std::atomic<std::uint32_t> waiting_extent;          // ticket of the owner's receiving thread, 0: awake
+  std::atomic<std::uint32_t> waiting_room;                // ticket of the owner's sending thread
+  alignas(kCacheLine) std::atomic<std::uint32_t> closed;  // 1: the owner has closed in order
 };
 static_assert(sizeof(SideHeader) <= 512);
 
 // Where things lie in a side.
 struct SideLayout {
-  std::uint64_t order_slots = 0;   // power of two, at least `buffers`
+  std::uint64_t order_slots = 0;  // power of two, at least `buffers`
   std::uint64_t data_offset = 0;
-  std::uint64_t stride = 0;        // from one buffer to the next
-  std::uint64_t bytes = 0;         // of the whole side
+  std::uint64_t stride = 0;  // from one buffer to the next
+  std::uint64_t bytes = 0;   // of the whole side
 
   static constexpr std::uint64_t kReleasedOffset = 512;
   static constexpr std::uint64_t kOrderOffset = 16640;
@@ -75,7 +81,7 @@ struct Sides {
   const std::uint8_t* peer = nullptr;  // we read
   Poke poke = nullptr;                 // wakes the peer at its descriptor; may be null
   void* poke_context = nullptr;
-  bool peer_has_membarrier = true;     // false: its kernel refuses; our fast side pays the fence
+  bool peer_has_membarrier = true;  // false: its kernel refuses; our fast side pays the fence
 
   [[nodiscard]] SideHeader& own_header() const noexcept { return *reinterpret_cast<SideHeader*>(own); }
   [[nodiscard]] const SideHeader& peer_header() const noexcept {
@@ -96,7 +102,8 @@ class Waker {
   void ring_if(const std::atomic<std::uint32_t>& waiting, std::atomic<std::uint32_t>& answered) noexcept;
 
   Sides sides_;
-  std::atomic<std::uint32_t> extent_ticket_{0};  // the last ticket that we rang for: one system call for one sleep
+  std::atomic<std::uint32_t> extent_ticket_{
+      0};  // the last ticket that we rang for: one system call for one sleep
   std::atomic<std::uint32_t> room_ticket_{0};
 };
 
@@ -104,7 +111,8 @@ class Waker {
 class LaneSender {
  public:
   // `sides` outlive this. False when memory is short.
-  [[nodiscard]] bool init(const Sides& sides, Waker* waker, std::uint32_t buffers, std::uint64_t buffer_bytes) noexcept;
+  [[nodiscard]] bool init(const Sides& sides, Waker* waker, std::uint32_t buffers,
+                          std::uint64_t buffer_bytes) noexcept;
 
   Status acquire(lwmq_tli_buffer* out_buffer) noexcept;
   Status show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
@@ -119,8 +127,8 @@ class LaneSender {
  private:
   struct Slot {
     std::uint16_t lap = 0;
-    bool opened = false;              // its order entry was stored
-    std::uint32_t extents = 0;        // shown in this lap
+    bool opened = false;        // its order entry was stored
+    std::uint32_t extents = 0;  // shown in this lap
   };
 
   bool collect() noexcept;
@@ -136,9 +144,9 @@ class LaneSender {
   std::uint32_t buffers_ = 0;
   std::uint64_t next_order_ = 0;
   std::unique_ptr<Slot[]> slots_;
-  std::unique_ptr<std::uint32_t[]> free_;      // a stack: the buffer freed last is warm in the cache
+  std::unique_ptr<std::uint32_t[]> free_;  // a stack: the buffer freed last is warm in the cache
   std::uint32_t free_count_ = 0;
-  std::unique_ptr<std::uint32_t[]> shipped_;   // unordered; shipped and not seen released
+  std::unique_ptr<std::uint32_t[]> shipped_;  // unordered; shipped and not seen released
   std::uint32_t shipped_count_ = 0;
   std::atomic<std::uint64_t> unread_{0};
 };
@@ -168,18 +176,19 @@ class LaneReceiver {
   std::uint32_t buffers_ = 0;
   std::uint64_t next_order_ = 0;
   bool in_buffer_ = false;
-  std::uint32_t index_ = 0;      // of the buffer that we are in
+  std::uint32_t index_ = 0;  // of the buffer that we are in
   std::uint32_t lap_ = 0;
-  std::uint64_t position_ = 0;   // of the next word in it
-  std::unique_ptr<std::atomic<std::uint32_t>[]> leases_;  // landed and not released, plus one while we are in it
+  std::uint64_t position_ = 0;  // of the next word in it
+  std::unique_ptr<std::atomic<std::uint32_t>[]>
+      leases_;  // landed and not released, plus one while we are in it
 };
 
 // Sleeps until the peer rings for `waiting` (one of our own header's words) or one of `others` changes.
 // `ready` is asked again after the barrier; a true answer ends the wait. timeout_ns < 0: no limit.
 template <typename Ready>
 os::WaitResult sleep_until_rung(const Sides& sides, std::atomic<std::uint32_t>& waiting,
-                                const os::FutexWord* others, std::size_t others_count, std::int64_t timeout_ns,
-                                Ready&& ready) noexcept;
+                                const os::FutexWord* others, std::size_t others_count,
+                                std::int64_t timeout_ns, Ready&& ready) noexcept;
 
 // Marks the calling side as waiting at its descriptor (for pollers); clear_waiting ends it.
 void announce_waiting(std::atomic<std::uint32_t>& waiting, bool at_descriptor) noexcept;
@@ -191,8 +200,8 @@ inline constexpr std::size_t kOtherWordsMax = 4;
 
 template <typename Ready>
 os::WaitResult sleep_until_rung(const Sides& sides, std::atomic<std::uint32_t>& waiting,
-                                const os::FutexWord* others, std::size_t others_count, std::int64_t timeout_ns,
-                                Ready&& ready) noexcept {
+                                const os::FutexWord* others, std::size_t others_count,
+                                std::int64_t timeout_ns, Ready&& ready) noexcept {
   announce_waiting(waiting, false);  // sync: sleeper (with the heavy barrier inside)
   os::FutexWord words[1 + kOtherWordsMax];
   const auto& doorbell = sides.peer_header().doorbell;

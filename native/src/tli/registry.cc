@@ -5,8 +5,8 @@
 #include "base/limits.h"
 #include "os/identity.h"
 
-// The linker's own bounds of the section. Hidden, so that each library sees its own; weak, so that a library without any
-// provider still links.
+// The linker's own bounds of the section. Hidden, so that each library sees its own; weak, so that a library
+// without any provider still links.
 extern "C" {
 [[gnu::visibility("hidden"), gnu::weak]] extern const lwmq_tli_provider* const __start_lwmq_tli[];
 [[gnu::visibility("hidden"), gnu::weak]] extern const lwmq_tli_provider* const __stop_lwmq_tli[];
@@ -17,17 +17,17 @@ namespace {
 
 // A table with a hole would be found out in the middle of a conversation: refuse it here.
 bool is_complete(const lwmq_tli_provider& p) noexcept {
-  const bool windows_together =
-      (p.window_create != nullptr) == (p.window_export != nullptr) &&
-      (p.window_create != nullptr) == (p.window_find != nullptr) &&
-      (p.window_create != nullptr) == (p.window_info != nullptr) &&
-      (p.window_create != nullptr) == (p.window_owner_alive != nullptr) &&
-      (p.window_create != nullptr) == (p.window_keep != nullptr) &&
-      (p.window_create != nullptr) == (p.window_release != nullptr);
-  return p.size == sizeof(lwmq_tli_provider) && p.version == LWMQ_TLI_VERSION && p.name && p.claim && p.limits &&
-         p.listen && p.accept && p.listener_fd && p.listener_close && p.connect && p.peer && p.state && p.acquire &&
-         p.show && p.ship && p.abandon && p.free_buffers && p.unread_extents && p.land && p.release && p.wait &&
-         p.arm && p.disarm && p.close && windows_together && (p.service != nullptr) == (p.service_wake != nullptr);
+  const bool windows_together = (p.window_create != nullptr) == (p.window_export != nullptr) &&
+                                (p.window_create != nullptr) == (p.window_find != nullptr) &&
+                                (p.window_create != nullptr) == (p.window_info != nullptr) &&
+                                (p.window_create != nullptr) == (p.window_owner_alive != nullptr) &&
+                                (p.window_create != nullptr) == (p.window_keep != nullptr) &&
+                                (p.window_create != nullptr) == (p.window_release != nullptr);
+  return p.size == sizeof(lwmq_tli_provider) && p.version == LWMQ_TLI_VERSION && p.name && p.claim &&
+         p.limits && p.listen && p.accept && p.listener_fd && p.listener_close && p.connect && p.peer &&
+         p.state && p.acquire && p.show && p.ship && p.abandon && p.free_buffers && p.unread_extents &&
+         p.land && p.release && p.wait && p.arm && p.disarm && p.close && windows_together &&
+         (p.service != nullptr) == (p.service_wake != nullptr);
 }
 
 }  // namespace
@@ -42,7 +42,8 @@ const lwmq_tli_provider* provider_at(std::uint32_t index) noexcept {
 }
 
 Status find(const char* address, const lwmq_tli_provider** out_provider) noexcept {
-  if (os::forked()) return fail(LWMQ_E_CLOSED, "forked: open what you need in the child after exec, or before the fork");
+  if (os::forked())
+    return fail(LWMQ_E_CLOSED, "forked: open what you need in the child after exec, or before the fork");
   if (address == nullptr || std::strlen(address) > kAddressBytesMax) {
     return fail(LWMQ_E_ADDRESS, "an address has 1 to %u bytes", kAddressBytesMax);
   }
@@ -62,7 +63,8 @@ Status find(const char* address, const lwmq_tli_provider** out_provider) noexcep
 
 std::string without_options(const char* address) {
   const char* mark = std::strchr(address, '?');
-  return mark == nullptr ? std::string(address) : std::string(address, static_cast<std::size_t>(mark - address));
+  return mark == nullptr ? std::string(address)
+                         : std::string(address, static_cast<std::size_t>(mark - address));
 }
 
 }  // namespace lwmq::tli

@@ -5,8 +5,8 @@
 
 namespace lwmq::tli {
 
-// A glance costs some 15 ns with its pause: together about 30 µs, what a sleep and a wake-up cost on a virtual core
-// (FLOORS.md, finding 4). Longer would take the core from the peer where there are only two.
+// A glance costs some 15 ns with its pause: together about 30 µs, what a sleep and a wake-up cost on a
+// virtual core (FLOORS.md, finding 4). Longer would take the core from the peer where there are only two.
 inline constexpr std::uint32_t kSpinGlances = 2000;
 
 inline void pause() noexcept {

@@ -1,5 +1,6 @@
-// What a stream's endpoint and its writers, readers and jobs say to each other. One message is one extent; its kind is
-// the extent's kind. Little-endian, packed as written here. A change here changes kProtocolVersion and the golden bytes.
+// What a stream's endpoint and its writers, readers and jobs say to each other. One message is one extent;
+// its kind is the extent's kind. Little-endian, packed as written here. A change here changes
+// kProtocolVersion and the golden bytes.
 //
 // Two sorts:
 //   records   of fixed size, sent as they lie: the ones on the path of a batch
@@ -93,7 +94,7 @@ static_assert(sizeof(Consumed) == 16);
 struct Window {
   std::uint64_t pool;
   std::uint32_t index;
-  std::uint32_t pid;  // of the owner
+  std::uint32_t pid;           // of the owner
   std::uint64_t window_bytes;  // the budget of the whole pool
   std::uint8_t id[16];
 };
@@ -133,12 +134,13 @@ struct OpenProducer {  // kOpenWriter, kOpenJob
   std::uint32_t task = 0, job_tasks = 0;
   std::uint64_t attempt = 0, epoch = 0;
   std::uint64_t window_bytes = 0;
-  std::string job;     // empty: a producer by itself
+  std::string job;  // empty: a producer by itself
   std::string schema;
 
   template <typename V>
   void visit(V& v) {
-    v.number(partitions), v.number(retain), v.number(readers), v.number(delivery), v.number(task), v.number(job_tasks);
+    v.number(partitions), v.number(retain), v.number(readers), v.number(delivery), v.number(task),
+        v.number(job_tasks);
     v.number(attempt), v.number(epoch), v.number(window_bytes);
     v.text(job, kNameBytesMax), v.text(schema, kSchemaBytesMax);
   }
@@ -156,7 +158,7 @@ struct RangeField {
 struct OpenReader {
   std::uint32_t acknowledge = 0, follow = 0, writers = 1, credit = 8;
   std::string name;
-  std::string generation;  // empty or 16 bytes
+  std::string generation;          // empty or 16 bytes
   std::vector<RangeField> ranges;  // empty: all
 
   template <typename V>
@@ -177,7 +179,8 @@ struct Opened {
   template <typename V>
   void visit(V& v) {
     v.number(status), v.number(partitions), v.number(retain);
-    v.text(text, kReasonBytesMax), v.text(generation, 16), v.text(schema, kSchemaBytesMax), v.text(ledger, 16);
+    v.text(text, kReasonBytesMax), v.text(generation, 16), v.text(schema, kSchemaBytesMax),
+        v.text(ledger, 16);
   }
 };
 

@@ -293,6 +293,44 @@ TEST_P(ChannelOver, HandsWhatWasOnlyQueuedToTheNextPeerAndCountsTheRestAsLost) {
   for (int i = 2; i < 10; ++i) EXPECT_EQ(server.receive_text(), std::string(200, 'x') + std::to_string(i));
 }
 
+// rows: L34 L54
+TEST_P(ChannelOver, AccountsForEveryMessageWhilePeersComeAndGo) {
+  constexpr int kMessages = 30000;
+  constexpr int kServers = 15;
+  End client(address_, LWMQ_ROLE_CLIENT);
+  std::thread posting([&] {
+    for (int i = 0; i < kMessages; ++i) {
+      ASSERT_EQ(client.post(std::to_string(i)), LWMQ_OK);
+      if (i % 500 == 0) std::this_thread::sleep_for(1ms);
+    }
+  });
+  std::uint64_t received = 0;
+  int last = -1;
+  const auto take = [&](const End& server, std::uint32_t timeout_ms) {
+    const std::string text = server.receive_text(timeout_ms);
+    if (text[0] == '<') return false;
+    EXPECT_GT(std::stoi(text), last) << "in order, and never twice";
+    last = std::stoi(text);
+    ++received;
+    return true;
+  };
+  for (int s = 0; s < kServers; ++s) {
+    const End server(address_, LWMQ_ROLE_SERVER);
+    for (int i = 0; i < 100 + 37 * s; ++i) take(server, 1000);
+  }
+  posting.join();
+  {
+    const End server(address_, LWMQ_ROLE_SERVER);
+    while (last != kMessages - 1 && take(server, kLimitMs)) continue;
+  }
+  EXPECT_EQ(last, kMessages - 1);
+  // The client hears of the last one's end; then the account is closed.
+  for (int i = 0; i <= kServers; ++i) EXPECT_EQ(client.receive_text(), "<LWMQ_E_CLOSED>") << i;
+  const auto statistics = client.statistics();
+  EXPECT_EQ(statistics.messages_shipped, static_cast<std::uint64_t>(kMessages));
+  EXPECT_EQ(received + statistics.messages_lost, static_cast<std::uint64_t>(kMessages));
+}
+
 // ---- Ends
 
 TEST_P(ChannelOver, WaitsNoLongerThanAsked) {

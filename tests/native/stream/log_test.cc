@@ -47,7 +47,7 @@ TEST(PartitionLog, KnowsWhatWasLost) {
   EXPECT_TRUE(log.lost_between(0, 2));
   EXPECT_FALSE(log.lost_between(2, 5));  // acknowledged, not lost
   log.remove(0, false);
-  EXPECT_TRUE(log.lost_between(0, 1));   // below the log nobody remembers why
+  EXPECT_TRUE(log.lost_between(0, 1));  // below the log nobody remembers why
   EXPECT_FALSE(log.lost_between(3, 3));
 }
 

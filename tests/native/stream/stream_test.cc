@@ -18,7 +18,8 @@ class Stream : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     static std::atomic<int> number{0};
-    address_ = std::string(GetParam()) + "://stream-test-" + std::to_string(getpid()) + "-" + std::to_string(number++);
+    address_ = std::string(GetParam()) + "://stream-test-" + std::to_string(getpid()) + "-" +
+               std::to_string(number++);
   }
 
   lwmq_writer* open_writer(lwmq_writer_options options = {}) {
@@ -121,7 +122,8 @@ TEST_P(Stream, AStreamTenTimesItsWindowPasses) {
     EXPECT_EQ(read_all(reader).numbers, iota(100));
     lwmq_reader_close(reader, 1000);
   });
-  for (std::uint64_t i = 0; i < 100; ++i) ASSERT_EQ(write(writer, i, 0, 100'000), LWMQ_OK) << lwmq_last_error();
+  for (std::uint64_t i = 0; i < 100; ++i)
+    ASSERT_EQ(write(writer, i, 0, 100'000), LWMQ_OK) << lwmq_last_error();
   EXPECT_EQ(lwmq_writer_close(writer, 5000), LWMQ_OK) << lwmq_last_error();
   lwmq_writer_query(writer, nullptr);
   reading.join();
@@ -135,7 +137,8 @@ TEST_P(Stream, AWriterWaitsForRoomAndSaysWhoHoldsIt) {
   lwmq_status status = LWMQ_OK;
   for (std::uint64_t i = 0; i < 100 && status == LWMQ_OK; ++i) status = write(writer, i, 0, 100'000, 50);
   EXPECT_EQ(status, LWMQ_E_TIMED_OUT);
-  EXPECT_NE(std::string(lwmq_last_error()).find("batches not yet read"), std::string::npos) << lwmq_last_error();
+  EXPECT_NE(std::string(lwmq_last_error()).find("batches not yet read"), std::string::npos)
+      << lwmq_last_error();
   lwmq_block block;
   EXPECT_EQ(lwmq_writer_allocate(writer, 2 << 20, 0, &block), LWMQ_E_TOO_BIG);
   lwmq_writer_destroy(writer);
@@ -147,7 +150,8 @@ TEST_P(Stream, LeasedBatchesAreNeverRewritten) {
   lwmq_writer* writer = open_writer(options);
   lwmq_reader* reader = open_reader();
   std::thread writing([&] {
-    for (std::uint64_t i = 0; i < 60; ++i) ASSERT_EQ(write(writer, i, 0, 100'000), LWMQ_OK) << lwmq_last_error();
+    for (std::uint64_t i = 0; i < 60; ++i)
+      ASSERT_EQ(write(writer, i, 0, 100'000), LWMQ_OK) << lwmq_last_error();
     EXPECT_EQ(lwmq_writer_close(writer, 5000), LWMQ_OK) << lwmq_last_error();
   });
   std::vector<lwmq_batch*> held;
@@ -226,7 +230,8 @@ TEST_P(Stream, TheFirstCommitOfATaskWins) {
   options.job = "job-1";
   options.delivery = LWMQ_DELIVERY_TASK;
   lwmq_job* job = nullptr;
-  ASSERT_EQ(lwmq_job_open(address_.c_str(), kSchema, sizeof kSchema, &options, &job), LWMQ_OK) << lwmq_last_error();
+  ASSERT_EQ(lwmq_job_open(address_.c_str(), kSchema, sizeof kSchema, &options, &job), LWMQ_OK)
+      << lwmq_last_error();
   lwmq_task_commit commits[1] = {};
   for (std::uint64_t attempt = 1; attempt <= 2; ++attempt) {
     options.attempt = attempt;
@@ -341,7 +346,8 @@ TEST_P(Stream, ConsumedBatchesMakeRoomForAWriterThatWaits) {
   options.name = "query";
   lwmq_reader* reader = open_reader(options);
   std::thread reading([&] { EXPECT_EQ(read_all(reader).numbers, iota(100)); });
-  for (std::uint64_t i = 0; i < 100; ++i) ASSERT_EQ(write(writer, i, 0, 100'000), LWMQ_OK) << lwmq_last_error();
+  for (std::uint64_t i = 0; i < 100; ++i)
+    ASSERT_EQ(write(writer, i, 0, 100'000), LWMQ_OK) << lwmq_last_error();
   EXPECT_EQ(lwmq_writer_close(writer, 5000), LWMQ_OK) << lwmq_last_error();
   reading.join();
   lwmq_reader_close(reader, 1000);

@@ -1,5 +1,5 @@
-// loop://name - both ends in one process. The reference for the conformance suite: everything that the table promises,
-// over plain memory, with the record lane and nothing else.
+// loop://name - both ends in one process. The reference for the conformance suite: everything that the table
+// promises, over plain memory, with the record lane and nothing else.
 #pragma once
 
 #include <atomic>
@@ -41,10 +41,10 @@ struct lwmq_tli_transport {
   lwmq::tli::Waker waker;
   lwmq::tli::LaneSender sender;
   lwmq::tli::LaneReceiver receiver;
-  lwmq_tli_options options{};       // ours
-  lwmq_tli_options peer_options{};  // the other end's
-  std::shared_ptr<int> own_event;   // of the listener that accepted us
-  std::shared_ptr<int> peer_event;  // of the listener that accepted the other end: we poke it
+  lwmq_tli_options options{};                // ours
+  lwmq_tli_options peer_options{};           // the other end's
+  std::shared_ptr<int> own_event;            // of the listener that accepted us
+  std::shared_ptr<int> peer_event;           // of the listener that accepted the other end: we poke it
   std::atomic<std::uint32_t> references{1};  // the handle, and one for each landed extent
 };
 

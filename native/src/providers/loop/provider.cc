@@ -39,15 +39,17 @@ std::int32_t claim(const char* address) { return std::strncmp(address, kScheme, 
 Status check(const char* address, const lwmq_tli_options* options) noexcept {
   const std::size_t bytes = std::strlen(address) - (sizeof kScheme - 1);
   if (bytes == 0 || bytes > kNameMax) {
-    return fail(LWMQ_E_ADDRESS, "%s: a name of 1 to %u bytes stands behind loop://, not %zu", address, kNameMax, bytes);
+    return fail(LWMQ_E_ADDRESS, "%s: a name of 1 to %u bytes stands behind loop://, not %zu", address,
+                kNameMax, bytes);
   }
   if (options == nullptr) return LWMQ_OK;
   if (options->buffers_send == 0 || options->buffers_send > kBuffersMax) {
-    return fail(LWMQ_E_INVALID, "%s: %u send buffers; 1 to %u are possible", address, options->buffers_send, kBuffersMax);
+    return fail(LWMQ_E_INVALID, "%s: %u send buffers; 1 to %u are possible", address, options->buffers_send,
+                kBuffersMax);
   }
   if (options->buffer_bytes < kBufferBytesMin || options->buffer_bytes > kBufferBytesMax) {
-    return fail(LWMQ_E_INVALID, "%s: buffers of %" PRIu64 " bytes; %" PRIu64 " to %" PRIu64 " are possible", address,
-                options->buffer_bytes, kBufferBytesMin, kBufferBytesMax);
+    return fail(LWMQ_E_INVALID, "%s: buffers of %" PRIu64 " bytes; %" PRIu64 " to %" PRIu64 " are possible",
+                address, options->buffer_bytes, kBufferBytesMin, kBufferBytesMax);
   }
   return LWMQ_OK;
 }
@@ -73,7 +75,8 @@ std::shared_ptr<int> make_event() {
 
 void poke(void* event) {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(*static_cast<int*>(event), &one, sizeof one);  // full: already readable
+  [[maybe_unused]] const auto written =
+      ::write(*static_cast<int*>(event), &one, sizeof one);  // full: already readable
 }
 
 lwmq_status listen(const char* address, const lwmq_tli_options* options, lwmq_tli_listener** out_listener) {
@@ -124,13 +127,14 @@ lwmq_status connect(const char* address, const lwmq_tli_options* options, std::u
   if (found == world().listeners.end()) return LWMQ_E_EMPTY;
   lwmq_tli_listener* listener = found->second;
   if (listener->options.purpose != options->purpose) {
-    return fail(LWMQ_E_VERSION, "%s: the listener is for purpose %u, this end for %u", address, listener->options.purpose,
-                options->purpose);
+    return fail(LWMQ_E_VERSION, "%s: the listener is for purpose %u, this end for %u", address,
+                listener->options.purpose, options->purpose);
   }
   auto pair = std::make_shared<Pair>();
   pair->side[0] = make_side(options->buffers_send, options->buffer_bytes);
   pair->side[1] = make_side(listener->options.buffers_send, listener->options.buffer_bytes);
-  if (!pair->side[0] || !pair->side[1]) return fail(LWMQ_E_NO_MEMORY, "%s: no memory for the buffers", address);
+  if (!pair->side[0] || !pair->side[1])
+    return fail(LWMQ_E_NO_MEMORY, "%s: no memory for the buffers", address);
   std::unique_ptr<lwmq_tli_transport> ends[2];
   const lwmq_tli_options* of[2] = {options, &listener->options};
   for (int i = 0; i < 2; ++i) {
@@ -199,14 +203,17 @@ void close(lwmq_tli_transport* transport) {
 
 // ---- Buffers ----------------------------------------------------------------------------------------
 
-Status closed_text() noexcept { return fail(LWMQ_E_CLOSED, "the other end of this loop transport has closed"); }
+Status closed_text() noexcept {
+  return fail(LWMQ_E_CLOSED, "the other end of this loop transport has closed");
+}
 
 lwmq_status acquire(lwmq_tli_transport* transport, lwmq_tli_buffer* out_buffer) {
   if (state(transport) != LWMQ_TLI_CONNECTED) return closed_text();
   return transport->sender.acquire(out_buffer);
 }
 
-lwmq_status show(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) {
+lwmq_status show(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer, std::uint64_t bytes,
+                 std::uint32_t kind) {
   return transport->sender.show(buffer, bytes, kind);
 }
 
@@ -271,7 +278,8 @@ void disarm(lwmq_tli_transport* transport) {
   tli::clear_waiting(header.waiting_room);
   if (transport->own_event) {
     std::uint64_t count = 0;
-    [[maybe_unused]] const auto read = ::read(*transport->own_event, &count, sizeof count);  // empty: nothing to drain
+    [[maybe_unused]] const auto read =
+        ::read(*transport->own_event, &count, sizeof count);  // empty: nothing to drain
   }
 }
 
@@ -305,8 +313,8 @@ lwmq_status window_export(lwmq_tli_transport* transport, lwmq_tli_window* window
   return LWMQ_OK;
 }
 
-lwmq_status window_find(lwmq_tli_transport* transport, const std::uint8_t id[16], std::uint32_t /*timeout_ms*/,
-                        lwmq_tli_window** out_window) {
+lwmq_status window_find(lwmq_tli_transport* transport, const std::uint8_t id[16],
+                        std::uint32_t /*timeout_ms*/, lwmq_tli_window** out_window) {
   {
     const std::lock_guard lock(transport->pair->mutex);
     const auto shown = transport->pair->shown.extract(key_of(id));
@@ -317,7 +325,8 @@ lwmq_status window_find(lwmq_tli_transport* transport, const std::uint8_t id[16]
   }
   const std::lock_guard lock(world().mutex);
   const auto found = world().windows.find(key_of(id));
-  if (found == world().windows.end()) return fail(LWMQ_E_CORRUPT, "the peer names a window that it has not shown");
+  if (found == world().windows.end())
+    return fail(LWMQ_E_CORRUPT, "the peer names a window that it has not shown");
   window_keep(found->second);
   *out_window = found->second;
   return LWMQ_OK;
