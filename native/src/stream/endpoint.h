@@ -6,11 +6,9 @@
 // is written again:
 //
 //   ledger       the endpoint's page for one writer conversation (a *pool* of windows): ledger[slot] = lap
-//   once the log
-//                has dropped the batch. It drops only what no reader still has to move past.
+//                once the log has dropped the batch. It drops only what no reader still has to move past.
 //   lease page   a reader's page for one pool: page[slot] = lap while the application holds the batch.
-//   Written before
-//                the reader says that it has moved past, so before the endpoint can drop.
+//                Written before the reader says that it has moved past, so before the endpoint can drop.
 //   writer       reuses a block when the ledger shows its lap and no living reader's page does.
 //
 // So the loss of the endpoint ends no lease: a ledger that nobody writes any more frees nothing.

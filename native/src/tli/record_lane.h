@@ -17,20 +17,17 @@
 //
 // The two sides meet at five points:
 //
-//   extent-shown   sender zeroes the next word, then stores this word (release) -> receiver loads it
-//   (acquire)
-//                  the bytes are there when the word is; what follows is never an old word
-//   buffer-open    sender stores order[k] (release) -> receiver loads it (acquire)
+//   extent-shown   sender zeroes the next word, stores this one (release) -> receiver loads it (acquire);
+//                  the bytes are there when the word is, and what follows is never an old word
+//   buffer-open    sender stores order[k] (release) -> receiver loads it (acquire);
 //                  the first word of the buffer is zeroed or written before the buffer can be found
-//   buffer-free    receiver stores released[i] = lap (release) -> sender loads it (acquire)
+//   buffer-free    receiver stores released[i] = lap (release) -> sender loads it (acquire);
 //                  the receiver is done with the bytes before they are written again
 //   sleeper        the side that will sleep stores `waiting`, pays a heavy barrier and looks again; the other
-//   stores
-//                  its word, then loads `waiting`. One of the two sees the other. The fast side pays a
-//                  compiler barrier alone where the kernel has membarrier, a full fence where it has not.
+//                  side stores its word, then loads `waiting`: one of the two sees the other. The fast side
+//                  pays a compiler barrier alone where the kernel has membarrier, else a full fence
 //   doorbell       the waker adds to its own doorbell, then wakes; the sleeper sleeps on the value that it
-//   saw before
-//                  it looked again, so that a ring in between ends the sleep at once
+//                  saw before it looked again, so that a ring in between ends the sleep at once
 //
 // If the owner dies between any two of its stores, the peer sees an extent or does not: a word is stored
 // whole. The peer's bytes are never trusted: indices, laps and lengths are checked here, once, from a private
@@ -51,9 +48,9 @@ namespace lwmq::tli {
 
 struct SideHeader {
   alignas(kCacheLine) std::atomic<std::uint32_t> doorbell;  // rung by the owner's threads to wake the peer
-  alignas(kCacheLine)
-      std::atomic<std::uint32_t> waiting_extent;          // ticket of the owner's receiving thread, 0: awake
-  std::atomic<std::uint32_t> waiting_room;                // ticket of the owner's sending thread
+  // Tickets of the owner's receiving and of its sending thread; 0: awake.
+  alignas(kCacheLine) std::atomic<std::uint32_t> waiting_extent;
+  std::atomic<std::uint32_t> waiting_room;
   alignas(kCacheLine) std::atomic<std::uint32_t> closed;  // 1: the owner has closed in order
 };
 static_assert(sizeof(SideHeader) <= 512);
