@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from lwmq_spark.errors import LwmqError, VersionError
 from lwmq_spark.options import conf_path
 from lwmq_spark.spark import versions
-from lwmq_spark.spark.jars import JAR_NAME, appended, jar
+from lwmq_spark.spark.jars import appended, jar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,9 +51,9 @@ def session(app: str = "lwmq", master: str = "local[2]", **conf: Any) -> SparkSe
         builder = SparkSession.builder
         if SparkContext._active_spark_context is None:
             builder = builder.appName(app).master(master)
-            return configure(
-                builder.config(map={key: _text(value) for key, value in conf.items()})
-            ).getOrCreate()
+            builder.config(map={key: _text(value) for key, value in conf.items()})
+            started = configure(builder).getOrCreate()
+            return attach(started) if _jvm_lacks_jar() else started
         running = builder.getOrCreate()
     if running is None:
         running = SparkSession.builder.getOrCreate()
@@ -79,7 +79,10 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     theirs = {**_defaults_file(), **_submit_arguments(), **options}
     versions.check(theirs.get("spark.jars"))
     builder.config("spark.jars", appended(theirs.get("spark.jars"), str(jar())))
-    builder.config("spark.sql.extensions", appended(theirs.get("spark.sql.extensions"), EXTENSIONS))
+    if _jvm_lacks_jar():
+        _say("a JVM already runs without our jar: call lwmq.attach(spark) when the session is there")
+    else:
+        builder.config("spark.sql.extensions", appended(theirs.get("spark.sql.extensions"), EXTENSIONS))
     for key, value in {_PYTHON_BATCH_BYTES[0]: _PYTHON_BATCH_BYTES[1], **_file_defaults()}.items():
         if key not in theirs:
             builder.config(key, value)
@@ -101,7 +104,7 @@ def attach(spark: SparkSession) -> SparkSession:
         return spark
     if _is_connect(spark):
         spark.addArtifacts(str(jar()))
-    elif JAR_NAME not in spark.sparkContext.getConf().get("spark.jars", ""):
+    elif _jvm_lacks_jar():
         path = str(jar()).replace("'", "\\'")
         spark.sql(f"ADD JAR '{path}'")
     if _get(spark, _PYTHON_BATCH_BYTES[0]) in ("67108864", "67108864b", "64MB", "64m"):
@@ -125,6 +128,20 @@ def _is_remote(options: dict[str, Any]) -> bool:
 
 def _is_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def _jvm_lacks_jar() -> bool:
+    """Whether this process's JVM was started without us: what it has loaded by then is all that it finds."""
+    from pyspark import SparkContext
+
+    jvm: Any = SparkContext._jvm
+    if jvm is None:
+        return False
+    try:
+        jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(EXTENSIONS)
+    except Exception:  # ClassNotFoundException, as py4j has it
+        return True
+    return False
 
 
 def _get(spark: SparkSession, key: str) -> str | None:

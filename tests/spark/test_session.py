@@ -1,0 +1,181 @@
+"""session(), configure(), attach(): what they add, what they leave alone, and what they refuse."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lwmq_spark as lwmq
+from lwmq_spark.spark import jars, versions
+from lwmq_spark.spark.session import EXTENSIONS, configure
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(code: str, tmp_path: Path, **environment: str) -> str:
+    """Runs a program with a JVM of its own; what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+            **environment,
+        },
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def builder(**options: Any) -> Any:
+    from pyspark.sql import SparkSession
+
+    made = SparkSession.Builder()
+    for key, value in options.items():
+        made.config(key.replace("__", "."), value)
+    return made
+
+
+@pytest.mark.row("P02")
+def test_configure_appends_and_never_replaces() -> None:
+    mine = builder(spark__jars="/mine.jar", spark__sql__extensions="my.Extension", spark__app__name="mine")
+    options = configure(mine)._options
+    assert options["spark.jars"] == f"/mine.jar,{jars.jar()}"
+    assert options["spark.sql.extensions"] == f"my.Extension,{EXTENSIONS}"
+    assert options["spark.app.name"] == "mine"
+    assert configure(mine)._options == options
+
+
+def test_configure_keeps_a_setting_of_the_user() -> None:
+    key = "spark.sql.execution.arrow.maxBytesPerBatch"
+    assert configure(builder())._options[key] == "2147483647b"
+    assert configure(builder(**{key.replace(".", "__"): "1m"}))._options[key] == "1m"
+
+
+def test_configure_knows_what_spark_defaults_and_submit_arguments_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# jars\nspark.jars   /theirs.jar\nspark.sql.extensions=a.B\n"
+    )
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    options = configure(builder())._options
+    assert options["spark.jars"] == f"/theirs.jar,{jars.jar()}"
+    assert options["spark.sql.extensions"] == f"a.B,{EXTENSIONS}"
+    monkeypatch.setenv(
+        "PYSPARK_SUBMIT_ARGS", "--jars /more.jar --conf spark.sql.extensions=c.D pyspark-shell"
+    )
+    options = configure(builder())._options
+    assert options["spark.jars"] == f"/more.jar,{jars.jar()}"
+    assert options["spark.sql.extensions"] == f"c.D,{EXTENSIONS}"
+
+
+def test_configure_refuses_a_remote_builder_and_names_attach() -> None:
+    with pytest.raises(lwmq.LwmqError, match=r"attach\(spark\)"):
+        configure(builder(spark__remote="sc://localhost"))
+
+
+@pytest.mark.row("P25")
+def test_configure_passes_the_conf_file_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lwmq.toml").write_text('[spark]\ntimeout = "3s"\nfailOnDataLoss = false\n')
+    monkeypatch.setenv("LWMQ_CONF", str(tmp_path))
+    options = configure(builder())._options
+    assert options["spark.lwmq.defaults.timeout"] == "3s"
+    assert options["spark.lwmq.defaults.failOnDataLoss"] == "false"
+
+
+@pytest.mark.row("P04")
+def test_a_wrong_spark_is_named_with_the_remedy() -> None:
+    assert versions.spark_problem("4.3.0") is None
+    assert versions.spark_problem("4.4.1") is None
+    assert "pip install 'pyspark==4.3.*'" in str(versions.spark_problem("4.2.0"))
+
+
+@pytest.mark.row("P04")
+def test_a_wrong_java_is_named_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(lwmq.VersionError, match=r"Java 11, but Spark needs 17 .* openjdk-17"):
+        configure(builder())
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    assert "no Java was found" in str(versions.java_problem())
+
+
+@pytest.mark.row("P04")
+def test_another_copy_of_the_jar_is_named() -> None:
+    with pytest.raises(lwmq.VersionError, match=r"/old/lwmq-spark-0\.0\.1\.jar"):
+        configure(builder(spark__jars="/a.jar,/old/lwmq-spark-0.0.1.jar"))
+
+
+@pytest.mark.row("P02")
+def test_session_attaches_where_a_session_exists(spark: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    conf = {"spark.sql.shuffle.partitions": 4, "spark.executor.memory": "7g"}
+    assert lwmq.session("another", master="local[1]", **conf) is not None
+    assert spark.sparkContext.appName == "tests"
+    said = capfd.readouterr().err
+    assert "cannot take spark.executor.memory" in said and "shuffle" not in said
+
+
+@pytest.mark.row("P03")
+def test_attach_makes_reading_and_writing_work_in_a_cluster_that_runs(tmp_path: Path) -> None:
+    said = run(
+        """
+        import os, pyarrow as pa
+        from pyspark.sql import SparkSession
+        import lwmq_spark as lwmq
+
+        spark = (
+            SparkSession.builder.master("local-cluster[2,1,1024]")
+            .config("spark.ui.enabled", False).config("spark.executor.memory", "1g").getOrCreate()
+        )
+        assert spark.range(10).count() == 10
+        lwmq.attach(spark)
+        lwmq.attach(spark)
+        address = f"ipc://attach-{os.getpid()}"
+        spark.range(0, 1000, 1, 4).write.format("lwmq").mode("append").save(address)
+        rows = spark.read.format("lwmq").load(address).collect()
+        assert sorted(row.id for row in rows) == list(range(1000))
+        spark.range(0, 10, 1, 2).write.format("lwmq").mode("append").save(address)
+        with lwmq.open_reader(address, timeout=30.0) as reader:
+            assert sorted(reader.read_all()["id"].to_pylist()) == list(range(10))
+        spark.stop()
+        print("done")
+        """,
+        tmp_path,
+    )
+    assert "done" in said
+    assert said.count("cannot take an extension") == 1
+
+
+@pytest.mark.row("P02")
+def test_session_works_where_the_jvm_was_started_without_us(tmp_path: Path) -> None:
+    said = run(
+        """
+        import os
+        from pyspark.sql import SparkSession
+        import lwmq_spark as lwmq
+
+        SparkSession.builder.master("local[1]").config("spark.ui.enabled", False).getOrCreate().stop()
+        spark = lwmq.session("second", master="local[2]", **{"spark.ui.enabled": False})
+        address = f"ipc://second-{os.getpid()}"
+        spark.range(100).write.format("lwmq").mode("append").save(address)
+        assert spark.read.format("lwmq").load(address).count() == 100
+        spark.stop()
+        print("done")
+        """,
+        tmp_path,
+    )
+    assert "done" in said
