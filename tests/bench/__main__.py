@@ -104,6 +104,12 @@ def show(title: str, records: list[Record], key: str, unit: str, factor: float, 
         console.print(table)
 
 
+def keep(results: Record) -> None:
+    """Writes what there is so far."""
+    path = machine.ROOT / results["file"]
+    path.write_text(json.dumps(results, indent=1), encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
     parser.add_argument("--only", choices=["native", "arrow", "spark"], help="a part of it")
@@ -112,7 +118,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=40_000_000, help="of the Spark figures")
     arguments = parser.parse_args()
     machine.build()
-    results: Record = {"machine": machine.description(), "time": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+    file = machine.BUILD.relative_to(machine.ROOT) / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
+    results: Record = {"file": str(file), "machine": machine.description(), "rows": arguments.rows}
 
     if arguments.only in (None, "native"):
         for title, metric, size, peers in NATIVE:
@@ -123,6 +130,7 @@ def main() -> None:
                 for peer in peers
             }
             records = results[title] = interleaved(title, arguments.rounds, runs)
+            keep(results)
             if metric == "latency":
                 for key in ("p50_ns", "p99_ns", "p999_ns"):
                     show(f"{title}, {key[:-3]}", records, key, "ns", 1, min)
@@ -137,6 +145,7 @@ def main() -> None:
             for peer in ARROW_PEERS:
                 runs[peer] = lambda peer=peer, size=size: arrow_run(peer, size, 2 * arguments.seconds)
             records = results[title] = interleaved(title, arguments.rounds, runs)
+            keep(results)
             show(title, records, "bytes_per_second", "GB/s", 1e9, max)
 
     if arguments.only in (None, "spark"):
@@ -152,8 +161,8 @@ def main() -> None:
         ).stdout
         found = results["spark"] = json.loads(output.splitlines()[-1])
         after, _ = machine.state()
+        state = results["spark state"] = before if before == after else f"{before}, then {after}"
         for kind, figures in found.items():
-            state = before if before == after else f"{before}, then {after}"
             table = Table(
                 title=f"Spark {kind}, {arguments.rows:,} rows of 20 B, local[2] ({state})",
                 title_justify="left",
@@ -171,9 +180,10 @@ def main() -> None:
                 )
             console.print(table)
 
-    path = machine.BUILD / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
-    path.write_text(json.dumps(results, indent=1), encoding="utf-8")
-    console.print(f"all of it: {path.relative_to(machine.ROOT)}")
+        keep(results)
+    console.print(
+        f"all of it: {results['file']}; as a table: python -m tests.bench.summary {results['file']}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,85 @@
+"""The table of the README from the JSON of one run: `python -m tests.bench.summary build/bench/....json`."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+# title in the JSON -> (row of the table, key, factor, unit)
+ROWS = {
+    "one-way latency, 64 B": [
+        ("one-way latency of 64 B, p50", "p50_ns", 1.0, "ns"),
+        ("the same, p99.9", "p999_ns", 1.0, "ns"),
+    ],
+    "messages per second, 64 B": [("messages of 64 B", "per_second", 1e6, "M/s")],
+    "buffers of 1 MB": [("buffers of 1 MB, filled and read in place", "bytes_per_second", 1e9, "GB/s")],
+    "Arrow batches of 1 MB, Python": [
+        ("Arrow batches of 1 MB, Python to Python", "bytes_per_second", 1e9, "GB/s")
+    ],
+    "Arrow batches of 16 MB, Python": [("Arrow batches of 16 MB", "bytes_per_second", 1e9, "GB/s")],
+}
+
+
+def number(value: float) -> str:
+    """Three digits, without an exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def pair_rows(results: dict[str, Any]) -> list[list[str]]:
+    """One line per figure, of the state of the machine in which most of its runs were."""
+    lines = []
+    for title, rows in ROWS.items():
+        records = results.get(title, [])
+        states = [record["state"] for record in records if record["peer"] == "lwmq"]
+        if not states:
+            continue
+        state = statistics.mode(states)
+        for name, key, factor, unit in rows:
+            values: dict[str, list[float]] = {}
+            for record in records:
+                if record["state"] == state:
+                    values.setdefault(record["peer"], []).append(record[key] / factor)
+            middle = {peer: statistics.median(found) for peer, found in values.items()}
+            rivals = ", ".join(
+                f"{peer} {number(value)}" for peer, value in middle.items() if peer not in ("floor", "lwmq")
+            )
+            floor = number(middle["floor"]) if "floor" in middle else "–"
+            lines.append([name, unit, f"**{number(middle['lwmq'])}**", floor, rivals, state])
+    return lines
+
+
+def spark_rows(results: dict[str, Any]) -> list[list[str]]:
+    """The two lines of Spark, in rows per second."""
+    lines = []
+    for kind, figures in results.get("spark", {}).items():
+        rates = {name: figure["rows_per_second"] / 1e6 for name, figure in figures.items()}
+        floor = next(name for name in rates if name.startswith("floor"))
+        ours = next(name for name in rates if name.startswith("lwmq"))
+        rivals = ", ".join(
+            f"{name} {number(rate)}" for name, rate in rates.items() if name not in (floor, ours)
+        )
+        lines.append([
+            f"Spark {kind}, {results['rows'] / 1e6:.0f} M rows of 20 B", "M rows/s", f"**{number(rates[ours])}**",
+            f"{number(rates[floor])} ({floor.removeprefix('floor: ')})", rivals, results["spark state"],
+        ])  # fmt: skip
+    return lines
+
+
+def main(path: Path) -> None:
+    results = json.loads(path.read_text(encoding="utf-8"))
+    machine = results["machine"]
+    print(
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB, Linux {machine['kernel']}, ",
+        end="",
+    )
+    print(f"Python {machine['python']}, load {machine['load']:.1f} when the run began.\n")
+    print("| figure | unit | lwmq | floor | rivals | cores |\n|---|---|---:|---:|---|---|")
+    for line in pair_rows(results) + spark_rows(results):
+        print(f"| {' | '.join(line)} |")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
