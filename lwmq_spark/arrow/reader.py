@@ -15,13 +15,12 @@ import logging
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 
 from lwmq_spark import errors
 from lwmq_spark._ffi import (
-    SLICE_S,
     Handle,
     Waiter,
     check,
@@ -35,16 +34,15 @@ from lwmq_spark._ffi import (
     undisturbed,
     wait,
 )
-from lwmq_spark.arrow.endpoint import await_endpoint, describe
+from lwmq_spark.arrow.endpoint import await_endpoint
 from lwmq_spark.arrow.lease import BatchInfo, Lease, batch_over, info_from
+from lwmq_spark.arrow.ranges import Start, ranges_of
 from lwmq_spark.arrow.types import read_schema
 from lwmq_spark.options import ROLES, Role, parse_address, parse_duration, resolve
 
 _log = logging.getLogger("lwmq_spark")
 
 LINGER_S = 5.0  # of close(): how long a reader that bound the address serves those who still write
-
-Start = Literal["earliest", "latest"] | int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,50 +61,8 @@ class ReaderStatistics:
     generation: str
 
 
-def open_reader(
-    address: str,
-    follow: bool | None = None,
-    timeout: float | str | None = None,
-    *,
-    name: str | None = None,
-    writers: int | None = None,
-    partitions: list[int] | None = None,
-    start: Start | Mapping[int, Start] | None = None,
-    role: Role | None = None,
-    credit: int | None = None,
-    linger: float | str | None = None,
-) -> StreamReader:
-    """Open a reader of the stream at `address`. Start order does not matter.
-
-    follow: go on after the end of the stream, with its next producer (default False).
-    timeout: seconds that the opening and each batch may take; None is no limit.
-    name: acknowledgements count once per name and batch; default is a name of its own.
-    writers: the stream has not ended before that many producers have come (default 1).
-    partitions: only these; default all.
-    start: `earliest` (lowest retained and not acknowledged, the default), `latest`, a sequence number, or one
-        of them per partition; partitions that are not named are then not read.
-    role: `auto` connects if somebody listens and binds otherwise; `server` binds; `client` goes on trying.
-    credit: batches handed over ahead of their use (default 8).
-    linger: seconds that `close` goes on serving writers, where this reader bound the address (default 5).
-    Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
-    AddressError, TimeoutError, DataLossError (a start that was released), VersionError.
-    """
-    return StreamReader(
-        address,
-        follow=follow,
-        timeout=timeout,
-        name=name,
-        writers=writers,
-        partitions=partitions,
-        start=start,
-        role=role,
-        credit=credit,
-        linger=linger,
-    )
-
-
 class StreamReader:
-    """A stream as an iterator of `pyarrow.RecordBatch`; made by `open_reader`. One thread at a time.
+    """A stream as an iterator of `pyarrow.RecordBatch`; opened when made. One thread at a time.
 
     Batches are read-only and lie in the writer's window. They stay valid for as long as they are referred to,
     also after the reader is closed; a reader whose leases pass half of a window gets private copies, counted
@@ -116,9 +72,9 @@ class StreamReader:
     def __init__(
         self,
         address: str,
-        *,
         follow: bool | None = None,
         timeout: float | str | None = None,
+        *,
         name: str | None = None,
         writers: int | None = None,
         partitions: list[int] | None = None,
@@ -127,6 +83,21 @@ class StreamReader:
         credit: int | None = None,
         linger: float | str | None = None,
     ) -> None:
+        """Open a reader of the stream at `address`. Start order does not matter.
+
+        follow: go on after the end of the stream, with its next producer (default False).
+        timeout: seconds that the opening and each batch may take; None is no limit.
+        name: acknowledgements count once per name and batch; default is a name of its own.
+        writers: the stream has not ended before that many producers have come (default 1).
+        partitions: only these; default all.
+        start: `earliest` (lowest retained and not acknowledged, the default), `latest`, a sequence number,
+            or one of them per partition; partitions that are not named are then not read.
+        role: `auto` connects if somebody listens and binds otherwise; `server` binds; `client` keeps trying.
+        credit: batches handed over ahead of their use (default 8).
+        linger: seconds that `close` goes on serving writers, where this reader bound the address (default 5).
+        Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
+        AddressError, TimeoutError, DataLossError (a start that was released), VersionError.
+        """
         parsed = parse_address(address)
 
         def setting(key: str, argument: Any, default: Any) -> Any:
@@ -152,9 +123,7 @@ class StreamReader:
         options.credit = setting("credit", credit, 0)
         options.timeout_ms = max(1, milliseconds(self._timeout))
         encoded = None if self._name is None else ffi.new("char[]", self._name.encode())
-        if partitions is None and not isinstance(start, Mapping):
-            partitions = _partitions_of(self._address, start)
-        ranges = _ranges(partitions, start)
+        ranges = ranges_of(self._address, partitions, start)
         if encoded is not None:
             options.name = encoded
         if ranges is not None:
@@ -345,48 +314,5 @@ class StreamReader:
         return f"<StreamReader {self._address}{name} {state}, {self._batches} batches read>"
 
 
-def _ranges(partitions: list[int] | None, start: Start | Mapping[int, Start] | None) -> Any:
-    """The `lwmq_range` array for what was asked; None for everything from the earliest."""
-    if isinstance(start, Mapping):
-        if partitions is not None and set(partitions) != set(start):
-            raise ValueError(f"partitions {sorted(partitions)} and start {sorted(start)} name different ones")
-        wanted = dict(start)
-    elif partitions is not None:
-        wanted = dict.fromkeys(partitions, "earliest" if start is None else start)
-    else:
-        return None
-    if not wanted:
-        raise ValueError("no partition to read: partitions is empty")
-    ranges = ffi.new("lwmq_range[]", len(wanted))
-    for entry, (partition, first) in zip(ranges, wanted.items(), strict=True):
-        entry.partition = partition
-        entry.start = _seq(first)
-        entry.end = lib.LWMQ_SEQ_END
-    return ranges
-
-
-def _partitions_of(address: str, start: Start | None) -> list[int] | None:
-    """The partitions that `start` is meant for; None for all, from the earliest.
-
-    A stream that is not there yet has its latest where it begins.
-    """
-    if start is None or start == "earliest":
-        return None
-    if start != "latest":
-        raise ValueError(
-            f"start={start!r} needs partitions=[...], or a start per partition: {{0: {start!r}}}"
-        )
-    try:
-        return list(range(len(describe(address, timeout=SLICE_S).partitions)))
-    except errors.TimeoutError:
-        return None
-
-
-def _seq(start: Start) -> int:
-    if start == "earliest":
-        return int(lib.LWMQ_SEQ_EARLIEST)
-    if start == "latest":
-        return int(lib.LWMQ_SEQ_LATEST)
-    if isinstance(start, int) and not isinstance(start, bool) and 0 <= start < int(lib.LWMQ_SEQ_END):
-        return start
-    raise ValueError(f"start {start!r} is neither 'earliest', 'latest' nor a sequence number")
+open_reader = StreamReader
+"""Opens a reader: `with open_reader(address) as reader`."""

@@ -34,7 +34,8 @@ from lwmq_spark._ffi import (
 )
 from lwmq_spark.arrow.build import BatchBuilder, Blueprint
 from lwmq_spark.arrow.endpoint import await_endpoint
-from lwmq_spark.arrow.layout import Encoded, Encoder, has_view
+from lwmq_spark.arrow.layout import Encoded, Encoder
+from lwmq_spark.arrow.pieces import pieces_of
 from lwmq_spark.arrow.types import as_schema, batches_of, compare, read_schema, write_schema
 from lwmq_spark.options import (
     DELIVERIES,
@@ -68,10 +69,7 @@ class WriterStatistics:
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """Whose batches count for a task of a job:
-
-    ours (`won`), or those of an attempt that had committed before.
-    """
+    """Whose batches count for a task of a job: ours (`won`), or those of an attempt that was faster."""
 
     won: bool
     partition: int
@@ -84,79 +82,17 @@ class CommitResult:
     instance: str
 
 
-def open_writer(
-    address: str,
-    schema: Any,
-    partitions: int | None = None,
-    retain: Retain | None = None,
-    linger: float | str | None = None,
-    *,
-    readers: int | None = None,
-    role: Role | None = None,
-    buffer_bytes: int | str | None = None,
-    window_bytes: int | str | None = None,
-    staging_bytes: int | str | None = None,
-    timeout: float | str | None = None,
-    delivery: Delivery | None = None,
-    job: str | None = None,
-    task: int = 0,
-    job_tasks: int = 0,
-    attempt: int = 0,
-    epoch: int = 0,
-) -> StreamWriter:
-    """Open a writer of the stream at `address`. Start order does not matter.
-
-    schema: a pyarrow.Schema, or anything with __arrow_c_schema__. The first producer declares the stream; a
-        later one must bring the same names and types.
-    partitions, retain, readers: of the stream, where this writer is the first to declare it. Defaults: 1;
-        `until_acked` by `readers` (1) reader names, or `all` until the endpoint closes, or `none`: until the
-        readers present have passed it.
-    linger: seconds that `close` waits until everything was consumed; None is no limit.
-    role: `auto` connects if somebody listens and binds otherwise; `server` binds; `client` goes on trying.
-    buffer_bytes: of one block; larger batches are split by rows (default 4 MiB).
-    window_bytes: memory for batches that are not yet released (default 64 MiB, or the address's buffers times
-        buffer_bytes); `write` waits when it is full.
-    staging_bytes: beyond the window, for batches that are not yet committed (default 1 GiB).
-    timeout: seconds that the opening and each wait for room may take; None is no limit.
-    delivery: when batches become visible: `live`, at once (the default); `task`, with `commit()`; `job`.
-    job, task, attempt, epoch: this writer is attempt `attempt` of task `task` of a job, whose writers count
-        as one producer; its batches go to partition task mod partitions. With job_tasks the job ends when
-        that many tasks have committed.
-    Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
-    AddressError, SchemaError (naming the field and both types), TimeoutError, VersionError.
-    """
-    return StreamWriter(
-        address,
-        schema,
-        partitions=partitions,
-        retain=retain,
-        linger=linger,
-        readers=readers,
-        role=role,
-        buffer_bytes=buffer_bytes,
-        window_bytes=window_bytes,
-        staging_bytes=staging_bytes,
-        timeout=timeout,
-        delivery=delivery,
-        job=job,
-        task=task,
-        job_tasks=job_tasks,
-        attempt=attempt,
-        epoch=epoch,
-    )
-
-
 class StreamWriter:
-    """A producer of a stream; made by `open_writer`, whose arguments it takes. Threads take turns."""
+    """A producer of a stream. Opened when made; `with` closes or aborts it. Threads take turns."""
 
     def __init__(
         self,
         address: str,
         schema: Any,
-        *,
         partitions: int | None = None,
         retain: Retain | None = None,
         linger: float | str | None = None,
+        *,
         readers: int | None = None,
         role: Role | None = None,
         buffer_bytes: int | str | None = None,
@@ -170,6 +106,27 @@ class StreamWriter:
         attempt: int = 0,
         epoch: int = 0,
     ) -> None:
+        """Open a writer of the stream at `address`. Start order does not matter.
+
+        schema: a pyarrow.Schema, or anything with __arrow_c_schema__. The first producer declares the stream;
+            a later one must bring the same names and types.
+        partitions, retain, readers: of the stream, where this writer is the first to declare it. Defaults:
+            1; `until_acked` by `readers` (1) reader names, or `all` until the endpoint closes, or `none`:
+            until the readers present have passed it.
+        linger: seconds that `close` waits until everything was consumed; None is no limit.
+        role: `auto` connects if somebody listens and binds otherwise; `server` binds; `client` keeps trying.
+        buffer_bytes: of one block; larger batches are split by rows (default 4 MiB).
+        window_bytes: memory for batches that are not yet released (default 64 MiB, or the address's buffers
+            times buffer_bytes); `write` waits when it is full.
+        staging_bytes: beyond the window, for batches that are not yet committed (default 1 GiB).
+        timeout: seconds that the opening and each wait for room may take; None is no limit.
+        delivery: when batches become visible: `live`, at once (the default); `task`, with `commit()`; `job`.
+        job, task, attempt, epoch: this writer is attempt `attempt` of task `task` of a job, whose writers
+            count as one producer; its batches go to partition task mod partitions. With job_tasks the job
+            ends when that many tasks have committed.
+        Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
+        AddressError, SchemaError (naming the field and both types), TimeoutError, VersionError.
+        """
         parsed = parse_address(address)
 
         def setting(key: str, argument: Any, default: Any) -> Any:
@@ -228,7 +185,6 @@ class StreamWriter:
         except errors.SchemaError as exc:
             self.abort(str(exc)) if job is not None else self._leave()
             raise
-        self._compact = any(has_view(field.type) for field in self._schema)
 
     def _declared(self) -> tuple[pa.Schema, int]:
         """The schema and the partitions that the stream was declared with."""
@@ -257,7 +213,11 @@ class StreamWriter:
         self._handle.check_open()
         rows = 0
         for batch in batches_of(data, self._schema, self._address):
-            self._write_batch(batch, self._choose(partition))
+            chosen = self._choose(partition)
+            for encoded in pieces_of(
+                batch, self._encoder, self._buffer_bytes, self._window_bytes, self._address
+            ):
+                self._publish(encoded, chosen)
             rows += batch.num_rows
         return rows
 
@@ -269,36 +229,6 @@ class StreamWriter:
         if not 0 <= partition < self._partitions:
             raise ValueError(f"partition {partition} of a stream with {self._partitions}: {self._address}")
         return partition
-
-    def _write_batch(self, batch: pa.RecordBatch, partition: int) -> None:
-        encoded = self._encoder.encode(batch)
-        if encoded.bytes <= self._buffer_bytes:
-            self._publish(encoded, partition)
-            return
-        if self._compact:
-            batch = _compacted(batch)
-            encoded = self._encoder.encode(batch)
-        self._write_pieces(batch, encoded, partition)
-
-    def _write_pieces(self, batch: pa.RecordBatch, encoded: Encoded, partition: int) -> None:
-        """Publish `batch` in pieces of at most `buffer_bytes`, or of one row."""
-        if encoded.bytes <= self._buffer_bytes or (
-            batch.num_rows <= 1 and encoded.bytes <= self._window_bytes
-        ):
-            self._publish(encoded, partition)
-            return
-        if batch.num_rows <= 1:
-            raise errors.MessageTooBigError(
-                f"one row of {encoded.bytes} bytes does not fit the window of {self._window_bytes} bytes "
-                f"({self._address}): open the writer with a larger window_bytes"
-            )
-        pieces = min(batch.num_rows, -(-encoded.bytes // self._buffer_bytes))
-        step = -(-batch.num_rows // pieces)
-        for start in range(0, batch.num_rows, step):
-            piece = batch.slice(start, step)
-            if self._compact:
-                piece = _compacted(piece)
-            self._write_pieces(piece, self._encoder.encode(piece), partition)
 
     def _publish(self, encoded: Encoded, partition: int) -> None:
         block = self._allocate(encoded.bytes)
@@ -511,13 +441,5 @@ class StreamWriter:
         )
 
 
-def _compacted(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """`batch` with the bytes of its text and binary views limited to what the views show."""
-    arrays = []
-    for column in batch.columns:
-        if pa.types.is_string_view(column.type):
-            column = column.cast(pa.large_string()).cast(column.type)
-        elif pa.types.is_binary_view(column.type):
-            column = column.cast(pa.large_binary()).cast(column.type)
-        arrays.append(column)
-    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+open_writer = StreamWriter
+"""Opens a writer: `with open_writer(address, schema) as writer`."""

@@ -11,7 +11,6 @@ in the order they come; sides do not wait for each other. `post` never waits: th
 
 from __future__ import annotations
 
-import enum
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -32,25 +31,12 @@ from lwmq_spark._ffi import (
     sized,
     wait,
 )
-from lwmq_spark.message import Message, frames_of
+from lwmq_spark.channel.raw import ReceiveBuffer, SendBuffer
+from lwmq_spark.channel.send_queue import KINDS, Priority, SendQueue
+from lwmq_spark.message import Message
 from lwmq_spark.options import ROLES, Role, parse_address, parse_duration, resolve
 
 LINGER_S = 5.0  # of close(), where neither argument nor address nor conf says otherwise
-
-
-class Priority(enum.IntEnum):
-    """Of a send queue, never of a message: which queue is collected from first."""
-
-    TIME_CRITICAL = 1
-    HIGHEST = 2
-    ABOVE_NORMAL = 3
-    NORMAL = 4
-    BELOW_NORMAL = 5
-    LOWEST = 6
-    IDLE = 7
-
-
-KINDS: dict[str, int] = {"mono_unbounded": lib.LWMQ_QUEUE_MONO_UNBOUNDED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,49 +59,6 @@ class ChannelStatistics:
     bytes_received: int
     peers_lost: int
     buffers_free: int
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What an address allows. `buffers_max` counts both directions together."""
-
-    buffer_bytes_max: int
-    buffers_max: int
-    inline_bytes_max: int
-    frames_max: int
-    can_send: bool
-    can_receive: bool
-    can_multicast: bool
-    can_share_window: bool
-    is_reliable: bool
-    is_ordered: bool
-
-
-def limits(address: str) -> Limits:
-    """What `address` allows, before it is opened. Never waits. AddressError: no provider takes it."""
-    raw = sized("lwmq_limits")
-    check(lib.lwmq_query_limits(parse_address(address).text.encode(), raw))
-    flags = int(raw.capabilities)
-    return Limits(
-        buffer_bytes_max=int(raw.buffer_bytes_max),
-        buffers_max=int(raw.buffers_max),
-        inline_bytes_max=int(raw.inline_bytes_max),
-        frames_max=int(raw.frames_max),
-        can_send=bool(flags & lib.LWMQ_CAN_SEND),
-        can_receive=bool(flags & lib.LWMQ_CAN_RECEIVE),
-        can_multicast=bool(flags & lib.LWMQ_CAN_MULTICAST),
-        can_share_window=bool(flags & lib.LWMQ_CAN_SHARE_WINDOW),
-        is_reliable=bool(flags & lib.LWMQ_IS_RELIABLE),
-        is_ordered=bool(flags & lib.LWMQ_IS_ORDERED),
-    )
-
-
-def providers() -> list[str]:
-    """Names of the providers that are registered in this process."""
-    names: list[str] = []
-    while (name := lib.lwmq_provider_name(len(names))) != ffi.NULL:
-        names.append(ffi.string(name).decode())
-    return names
 
 
 class Channel:
@@ -388,138 +331,3 @@ class Channel:
             f"<Channel {self._address} {kind}{side}, {peer}, "
             f"{state.messages_posted} posted, {state.messages_received} received>"
         )
-
-
-class SendQueue:
-    """Where the application posts. Made by `Channel.send_queue`; lives as long as the channel."""
-
-    def __init__(self, channel: Channel, pointer: Any, kind: str, priority: Priority) -> None:
-        self._channel = channel
-        self._pointer = pointer
-        self._turn = Turn()
-        self.kind = kind
-        self.priority = priority
-
-    def post(self, frames: Any) -> None:
-        """Post one message: bytes or a buffer for one frame, a list of them for several, or a `Message`.
-
-        Never waits. Small frames are copied; of frames over 64 KiB the owner is kept until they were shipped.
-        MessageTooBigError: it does not fit a transport buffer; nothing was sent. ClosedError.
-        TypeError: a str.
-        """
-        handle = self._channel._handle
-        handle.check_open()
-        if type(frames) is bytes:
-            with self._turn:
-                handle.check_open()
-                status = lib.lwmq_send_queue_post_bytes(self._pointer, ffi.from_buffer(frames), len(frames))
-            check(status)
-            return
-        message = frames if isinstance(frames, Message) else Message(frames_of(frames, "post"))
-        reference = message.reference()
-        with self._turn:
-            try:
-                handle.check_open()
-                status = lib.lwmq_send_queue_post(self._pointer, reference)
-                if status != lib.LWMQ_OK:
-                    raise_status(status)
-            finally:
-                lib.lwmq_message_destroy(reference[0])  # NULL when it was taken
-
-    def __repr__(self) -> str:
-        return f"<SendQueue {self.kind} {self.priority.name} of {self._channel.address}>"
-
-
-class _RawBuffer:
-    """What send and receive buffers share: the native buffer, and views that hold the channel's window."""
-
-    def __init__(self, channel: Channel, raw: Any) -> None:
-        self._channel = channel
-        self._window = channel._handle.pointer
-        self._raw: Any = raw
-        self._data: memoryview | None = None
-
-    def _view(self, writable: bool) -> memoryview:
-        if self._raw is None:
-            raise errors.ClosedError(f"the buffer of {self._channel.address} was given back")
-        if self._data is None:
-            window = self._window
-            pointer = ffi.gc(ffi.cast("char *", self._raw.data), lambda _: window)
-            view = memoryview(ffi.buffer(pointer, self._raw.bytes))
-            self._data = view.cast("B") if writable else view.cast("B").toreadonly()
-        return self._data
-
-    def _take(self) -> Any:
-        """The native buffer, for the call that gives it back."""
-        if self._raw is None:
-            raise errors.ClosedError(f"the buffer of {self._channel.address} was given back already")
-        raw, self._raw, self._data = self._raw, None, None
-        return raw
-
-    def __len__(self) -> int:
-        return 0 if self._raw is None else int(self._raw.bytes)
-
-    def __repr__(self) -> str:
-        state = "given back" if self._raw is None else f"{len(self)} bytes"
-        return f"<{type(self).__name__} of {self._channel.address}, {state}>"
-
-
-class SendBuffer(_RawBuffer):
-    """A free buffer: fill `data`, then `send(used)`. Leaving `with` without sending gives it back unsent."""
-
-    @property
-    def data(self) -> memoryview:
-        """Writable; in the window itself. Not to be written to after `send`."""
-        return self._view(writable=True)
-
-    def send(self, used_bytes: int | None = None) -> None:
-        """Send its first `used_bytes` bytes, all by default. Never waits. ValueError: more than there are."""
-        if used_bytes is not None and not 0 <= used_bytes <= len(self):
-            raise ValueError(f"cannot send {used_bytes} bytes of a buffer of {len(self)}")
-        handle = self._channel._handle
-        handle.check_open()
-        with self._channel._shipping:
-            handle.check_open()
-            raw = self._take()
-            if used_bytes is not None:
-                raw.bytes = used_bytes
-            check(lib.lwmq_raw_send_buffer(handle.pointer, raw))
-
-    def abandon(self) -> None:
-        """Give the buffer back unsent."""
-        handle = self._channel._handle
-        if self._raw is None or handle.closed:
-            return
-        with self._channel._shipping:
-            if not handle.closed:
-                check(lib.lwmq_raw_abandon_buffer(handle.pointer, self._take()))
-
-    def __enter__(self) -> SendBuffer:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.abandon()
-
-
-class ReceiveBuffer(_RawBuffer):
-    """A buffer of the peer's: read `data`, then `dispose()`, in any order among buffers. `with` disposes."""
-
-    @property
-    def data(self) -> memoryview:
-        """Read-only, in the peer's window. Its bytes change after `dispose`."""
-        return self._view(writable=False)
-
-    def dispose(self) -> None:
-        """Give the buffer back to the peer. From any thread; twice is once."""
-        handle = self._channel._handle
-        if self._raw is None or handle.closed:
-            return
-        with handle.turn:
-            if not handle.closed:
-                check(lib.lwmq_raw_dispose_buffer(handle.pointer, self._take()))
-
-    def __enter__(self) -> ReceiveBuffer:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.dispose()

@@ -1,0 +1,24 @@
+"""Channels: a conversation with one peer, in messages or in raw buffers.
+
+channel.py       Channel and its statistics
+send_queue.py    where the application posts
+raw.py           buffers without messages: get, fill, send; receive, dispose
+transports.py    which providers there are, and what an address allows
+"""
+
+from lwmq_spark.channel.channel import Channel, ChannelStatistics
+from lwmq_spark.channel.raw import ReceiveBuffer, SendBuffer
+from lwmq_spark.channel.send_queue import Priority, SendQueue
+from lwmq_spark.channel.transports import Limits, limits, providers
+
+__all__ = [
+    "Channel",
+    "ChannelStatistics",
+    "Limits",
+    "Priority",
+    "ReceiveBuffer",
+    "SendBuffer",
+    "SendQueue",
+    "limits",
+    "providers",
+]
