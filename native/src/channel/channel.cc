@@ -258,8 +258,8 @@ void Channel::pump_and_release() noexcept {
   ServiceThread::attending().request(&attend_);
 }
 
-// With the pump in hand, as the poster of the one queue: nobody else can have pushed, so there is nothing to
-// look for.
+// With the pump in hand, as the poster of the one queue: nobody else can have pushed, so there is nothing
+// to look for.
 void Channel::release_pump() noexcept {
   if (scheduler_.has_several_queues()) [[unlikely]]
     return release_and_look();

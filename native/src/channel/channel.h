@@ -14,15 +14,12 @@
 // Meetings beside these:
 //
 //   left-behind  a poster that finds the pump taken pushes its message, then (full fence) looks whether the
-//   pump is free;
-//                the holder releases the pump, then (full fence) looks whether a queue has messages. One sees
-//                the other.
-//   activity     a sender or receiver opens a buffer or lands, then (light barrier) loads active_; the
-//   service thread
-//                clears active_, then (heavy barrier) looks whether there is something open or new
+//                pump is free; the holder releases the pump, then (full fence) looks whether a queue has
+//                messages: one of the two sees the other
+//   activity     who opens a buffer or lands, then (light barrier) loads active_; the service thread clears
+//                active_, then (heavy barrier) looks whether there is something open or new
 //   change       who changes what others wait for adds to changes_ (release), then wakes; a waiter loads it
-//   (acquire)
-//                before it looks and sleeps on that value
+//                (acquire) before it looks, and sleeps on that value
 #pragma once
 
 #include <atomic>

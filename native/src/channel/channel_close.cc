@@ -22,8 +22,9 @@ Channel::Drained Channel::drain(bool also_read) noexcept {
   Drained drained = Drained::kNo;
   {
     Completions completions;
-    const bool empty =
-        sender_.pump(scheduler_, UINT64_MAX / 2, completions) == Sent::kAll || scheduler_.front() == nullptr;
+    const Sent sent = sender_.pump(scheduler_, UINT64_MAX / 2, completions);
+    if (sent == Sent::kPeerGone) note_peer_gone();  // what is queued waits for the next one
+    const bool empty = sent == Sent::kAll || scheduler_.front() == nullptr;
     if (empty) {
       sender_.ship_idle();
       lwmq_tli_transport* transport = sender_.transport();

@@ -12,8 +12,8 @@ namespace lwmq::channel {
 
 namespace {
 
-// A thread that waits in the transport cannot be woken by a close from another thread of ours: it looks that
-// often.
+// A thread that waits in the transport cannot be woken by a close from another thread of ours: it
+// looks that often.
 constexpr std::uint32_t kWaitSliceMs = 250;
 
 bool is_peer_over(Status status) noexcept {
@@ -59,9 +59,10 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed) {
       if (status == LWMQ_E_INTERRUPTED) return status;
       continue;
     }
+    if (status == LWMQ_E_CORRUPT)
+      set_broken(status);  // of this peer: nobody takes its place before the release
     landing_.release();
     if (is_peer_over(status)) {
-      if (status == LWMQ_E_CORRUPT) set_broken(status);
       note_peer_gone();
     } else if (transport == nullptr) {
       status = connect_failure();
@@ -83,13 +84,13 @@ Status Channel::receive(std::uint32_t timeout_ms, Message** out_message) {
     status = receiver_.decode(landed, out_message);
     if (status != LWMQ_E_CORRUPT) [[likely]]
       return status;
-    // Nothing that this peer says can be believed any more. Its conversation ends here; the report comes in
-    // order.
+    // Nothing that this peer says can be believed any more. Its conversation ends here; the report
+    // comes in order.
     landing_.take();
     const bool present = receiver_.transport() == landed.transport;
+    if (present) set_broken(status);
     landing_.release();
     if (!present) return status;
-    set_broken(status);
     note_peer_gone();
   }
 }

@@ -1,5 +1,5 @@
-// What the service threads do for a channel: connect, accept, attach, ship what waited, tidy up, retire a
-// lost peer.
+// What the service threads do for a channel: connect, accept, attach, ship what waited, tidy up, retire
+// a lost peer.
 #include <algorithm>
 #include <cstdio>
 
@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::uint32_t kHandshakeMs = 200;
 // An activity that is over is noticed after one tick; a receiver that may have missed the end of a buffer
-// looks again after 5, 10, 20 ... ms, so that a peer whose thread was not running in between is still seen to
-// have shipped.
+// looks again after 5, 10, 20 ... ms, so that a peer whose thread was not running in between is still seen
+// to have shipped.
 constexpr std::int64_t kTick = 5 * kMillisecond;
 constexpr std::uint32_t kQuietLooks = 6;
 constexpr std::uint32_t kRoomWaitMaxMs = 32;

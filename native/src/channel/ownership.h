@@ -2,8 +2,7 @@
 //
 //   free      nobody; try_take makes it ours
 //   taken     one thread works
-//   handed    a thread had more to do than it wanted to: the service thread shall adopt it; nobody else can
-//   take it
+//   handed    a thread had more to do than it wanted to: the service thread shall adopt it, nobody else can
 //
 // One meeting:
 //
@@ -28,8 +27,8 @@ class Ownership {
       return false;  // old news: we behave as if we came earlier
     return swap(kFree, kTaken);
   }
-  // Waits, for threads that are no users of the fast path. Holders are brief, or end when their transport
-  // does.
+  // Waits, for threads that are no users of the fast path. Holders are brief, or end when
+  // their transport does.
   void take() noexcept {
     while (!tli::spin_until([this] { return try_take(); }, 200)) sched_yield();
   }

@@ -47,8 +47,8 @@ class Receiver {
   // The next extent: from the receive queue, else landed now. LWMQ_E_EMPTY; what the service thread reported,
   // with its text, once (*out_reported); or what land says of the peer.
   Status next(Landed* out_landed, bool* out_reported);
-  // Message of an extent, which goes back at once or with the message. LWMQ_E_CORRUPT, LWMQ_E_NO_MEMORY: it
-  // is back.
+  // Message of an extent, which goes back at once or with the message. LWMQ_E_CORRUPT, LWMQ_E_NO_MEMORY:
+  // it is back.
   Status decode(Landed& landed, Message** out_message) noexcept;
   void release(Landed& landed) noexcept { provider_->release(landed.transport, &landed.extent); }
 

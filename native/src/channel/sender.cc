@@ -3,6 +3,12 @@
 #include <cstring>
 
 namespace lwmq::channel {
+namespace {
+
+// What a message counts at least against a limit in bytes: an empty one takes time, too.
+constexpr std::uint64_t kMessageCost = 16;
+
+}  // namespace
 
 void Sender::attach(const lwmq_tli_provider* provider, lwmq_tli_transport* transport) noexcept {
   provider_ = provider;
@@ -56,8 +62,9 @@ Sent Sender::pump(scheduler::Scheduler& scheduler, std::uint64_t bytes_max,
                   Completions& completions) noexcept {
   if (transport_ == nullptr) return Sent::kNoPeer;
   const std::uint64_t end = bytes() + bytes_max;
+  const std::uint64_t last = messages() + bytes_max / kMessageCost;
   while (Message* message = scheduler.front()) {
-    if (bytes() >= end) return Sent::kSome;
+    if (bytes() >= end || messages() >= last) return Sent::kSome;
     const Sent sent = put(*message);
     if (sent != Sent::kAll) return sent;
     scheduler.take();

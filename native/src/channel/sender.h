@@ -1,9 +1,9 @@
 // The sending half of a channel: collect -> encode -> ship.
 //
 // Everything here is for the holder of the channel's pump, but the counters, which it writes and statistics
-// read. A transport buffer stays open while messages keep coming: each message is visible to the peer as soon
-// as it is encoded, and the buffer is shipped when the next message finds no room in it, or when the queues
-// stay empty.
+// read. A transport buffer stays open while messages keep coming: each message is visible to the peer as
+// soon as it is encoded, and the buffer is shipped when the next message finds no room in it, or when the
+// queues stay empty.
 #pragma once
 
 #include <atomic>
@@ -25,8 +25,8 @@ enum class Sent {
   kPeerGone  // the transport refuses: the peer closed or was lost
 };
 
-// Messages that were shipped and have owners: destroyed when no lock is held, because call-backs may run
-// then.
+// Messages that were shipped and have owners: destroyed when no lock is held, because call-backs
+// may run then.
 class Completions {
  public:
   Completions() noexcept = default;
@@ -61,7 +61,7 @@ class Sender {
   Sent put(const void* data, std::uint64_t bytes) noexcept;
   // One message, which stays the caller's.
   Sent put(const Message& message) noexcept;
-  // What the queues hold, until `bytes_max` bytes are out.
+  // What the queues hold, until about `bytes_max` bytes are out.
   Sent pump(scheduler::Scheduler& scheduler, std::uint64_t bytes_max, Completions& completions) noexcept;
   // Ships the buffer that is open, if one is: the queues stayed empty.
   void ship_idle() noexcept;

@@ -1,5 +1,5 @@
-// The service threads of the providers: one for each provider that has a `service`, started once in a
-// process.
+// The service threads of the providers: one for each provider that has a `service`, started once
+// in a process.
 #pragma once
 
 namespace lwmq::channel {

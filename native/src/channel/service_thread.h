@@ -44,8 +44,8 @@ class ServiceThread {
 
   // Starts the thread if it does not run yet. LWMQ_E_SYSTEM.
   Status add(Served* served) noexcept;
-  // Also calls `served` whenever `fd` becomes readable; until unwatch, which must come before the fd is
-  // closed.
+  // Also calls `served` whenever `fd` becomes readable; until unwatch, which must come before the
+  // fd is closed.
   Status watch(Served* served, int fd) noexcept;
   void unwatch(int fd) noexcept;
   // Afterwards the thread calls `served` no more. Waits while it is in there; not from the thread itself.

@@ -14,8 +14,8 @@ namespace lwmq::codec {
 Status decode_copy(const std::uint8_t* data, std::uint64_t bytes, std::uint32_t kind,
                    Message** out_message) noexcept;
 
-// A message whose frames lie where they arrived. On LWMQ_OK each frame holds a reference of `owner`, beside
-// the caller's.
+// A message whose frames lie where they arrived. On LWMQ_OK each frame holds a reference of `owner`,
+// beside the caller's.
 Status decode_view(const std::uint8_t* data, std::uint64_t bytes, std::uint32_t kind, message::Owner* owner,
                    Message** out_message) noexcept;
 

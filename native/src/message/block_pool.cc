@@ -64,8 +64,8 @@ Depot& depot() noexcept {
 
 enum class Phase : std::uint8_t { kFresh, kRegistered, kOver };
 
-// Of one thread. Two magazines, so that taking and giving at the border of one does not go to the depot each
-// time.
+// Of one thread. Two magazines, so that taking and giving at the border of one does not go to the
+// depot each time.
 struct Cache {
   Magazine active;
   Magazine full;

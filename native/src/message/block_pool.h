@@ -1,5 +1,5 @@
-// Blocks of one size, for message handles and what they own: recycled, so that a small message costs no
-// malloc.
+// Blocks of one size, for message handles and what they own: recycled, so that a small message
+// costs no malloc.
 //
 // Each thread keeps some blocks at hand. A thread that gives back more than it takes (the one that ships)
 // hands whole magazines over to a common depot, where a thread that takes more (the one that posts) finds

@@ -1,7 +1,7 @@
 // An unbounded queue from one producer thread to one consumer thread, without locks or read-modify-writes.
 //
-// Items lie in chunks of kChunkItems that form a list. Positions only grow; an item is at `position %
-// kChunkItems` of its chunk. The ends meet at two points:
+// Items lie in chunks of kChunkItems that form a list. Positions only grow; an item is at
+// `position % kChunkItems` of its chunk. The ends meet at three points:
 //
 //   item-ready   producer stores tail_ (release)         ->  consumer loads tail_ (acquire)
 //                the item, and the link to its chunk, are written before the store and seen after the load

@@ -5,6 +5,7 @@
 
 #include "conformance/channel_fixture.h"
 #include "conformance/providers.h"
+#include "conformance/transport_pair.h"
 
 namespace lwmq::conformance {
 namespace {
@@ -417,6 +418,52 @@ TEST_P(ChannelOver, EndsAReceiveThatWaitsWhenAnotherThreadCloses) {
   EXPECT_EQ(lonely.close(0), LWMQ_OK);
   waiting.join();
   EXPECT_EQ(got, "<LWMQ_E_CLOSED>");
+}
+
+TEST_P(ChannelOver, LingersOnForTheNextPeerWhereOneCloses) {
+  Meeting meeting(address_, channel_options(256, 2));
+  for (int i = 0; i < 10; ++i)
+    ASSERT_EQ(meeting.client.post(std::string(200, 'x') + std::to_string(i)), LWMQ_OK);
+  lwmq_status closed = LWMQ_OK;
+  std::string text;
+  std::thread closing([&] {
+    closed = meeting.client.close(kLimitMs);
+    text = lwmq_last_error();
+  });
+  EXPECT_EQ(meeting.server.receive_text(), std::string(200, 'x') + "0");
+  meeting.server.destroy();
+  const End server(address_, LWMQ_ROLE_SERVER, channel_options(256, 2));
+  std::string last;
+  while (last != std::string(200, 'x') + "9") last = server.receive_text();
+  closing.join();
+  // What the first had not read is lost, and said so, after everything else was delivered.
+  EXPECT_EQ(closed, LWMQ_E_TIMED_OUT);
+  EXPECT_NE(text.find("0 messages were dropped before they were shipped"), std::string::npos) << text;
+}
+
+// A peer that speaks the transport's language and none of ours.
+TEST_P(ChannelOver, DropsAPeerThatSendsNonsenseAndServesTheNext) {
+  const End server(address_, LWMQ_ROLE_SERVER);
+  const auto& tli = provider_of(address_);
+  lwmq_tli_options options = options_of(2, 1024, LWMQ_TLI_FOR_MESSAGES);
+  lwmq_tli_transport* liar = nullptr;
+  ASSERT_TRUE(eventually([&] { return tli.connect(address_.c_str(), &options, 1000, &liar) == LWMQ_OK; }));
+  lwmq_tli_buffer buffer{};
+  ASSERT_EQ(tli.acquire(liar, &buffer), LWMQ_OK);
+  std::memcpy(buffer.next, "fine", 4);
+  ASSERT_EQ(tli.show(liar, &buffer, 4, 1), LWMQ_OK);
+  std::memset(buffer.next, 0xff, 64);
+  ASSERT_EQ(tli.show(liar, &buffer, 64, 2), LWMQ_OK);
+  ASSERT_EQ(tli.ship(liar, &buffer), LWMQ_OK);
+  EXPECT_EQ(server.receive_text(), "fine");
+  const Frames answer = server.receive();
+  ASSERT_EQ(answer.size(), 3u);
+  EXPECT_EQ(answer[0], "LWMQ_E_CORRUPT");
+  EXPECT_NE(answer[2].find("18446744073709551615 bytes, 4294967295 frames"), std::string::npos) << answer[2];
+  tli.close(liar);
+  const End client(address_, LWMQ_ROLE_CLIENT);
+  ASSERT_EQ(client.post("honest"), LWMQ_OK);
+  EXPECT_EQ(server.receive_text(), "honest") << "and of the liar nothing more";
 }
 
 // rows: S05
