@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import sys
 import threading
 import uuid
 from collections.abc import Iterator
@@ -104,12 +105,20 @@ class Publisher:
             )
         first = next(batches, None)
         writer = self._open(self._schema_of(first), task, attempt)
-        with writer:  # left by an exception, it aborts, and nothing of this attempt was visible
+        try:
             if first is not None:
                 writer.write(first)
             for batch in batches:
                 writer.write(batch)
+            _check_whole()
             result = writer.commit()
+        except BaseException as exc:
+            with contextlib.suppress(errors.LwmqError):  # the first failure is the one to tell
+                writer.abort(f"{type(exc).__name__}: {exc}")
+            raise
+        # What is committed is done: with the last commit the stream may end, and who served it be gone already.
+        with contextlib.suppress(errors.LwmqError):
+            writer.close()
         yield pa.RecordBatch.from_pylist(
             [
                 {
@@ -203,6 +212,23 @@ def _task() -> tuple[int, int]:
     if context is None:
         raise RuntimeError("what publish() returns runs in a Spark task: hand it to df.mapInArrow")
     return context.partitionId(), context.taskAttemptId()
+
+
+def _check_whole() -> None:
+    """RuntimeError where the input of this task has broken off, which looks like its end.
+
+    When what feeds a Python worker fails, Spark just stops writing to the worker's socket; pyarrow takes that
+    for the end of the stream, and only the JVM knows of the failure; it drops what the worker yields, but a
+    commit cannot be dropped. After a real end Spark goes on talking: there is something left to read.
+    """
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "main" and "infile" in frame.f_locals and "outfile" in frame.f_locals:
+            if not frame.f_locals["infile"].peek(1):
+                raise RuntimeError("the input of this task has broken off: what feeds publish() has failed")
+            return
+        frame = frame.f_back  # type: ignore[assignment]
+    raise RuntimeError("publish() does not know this pyspark: it cannot tell whether its input is whole")
 
 
 def _is_served(uri: str) -> bool:

@@ -15,6 +15,8 @@ import org.lwmq.core.Deadline;
 import org.lwmq.core.LwmqException;
 import org.lwmq.core.Writer;
 import org.lwmq.spark.conf.LwmqWriteConf;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * One attempt of one task of a write. Executor; the task's thread.
@@ -23,6 +25,7 @@ import org.lwmq.spark.conf.LwmqWriteConf;
  * {@link #commit}. An attempt that comes second succeeds as well, and reports the winner's numbers.
  */
 final class LwmqDataWriter implements DataWriter<InternalRow> {
+  private static final Logger LOG = LoggerFactory.getLogger(LwmqDataWriter.class);
   private static final long BATCH_BYTES = 4L << 20;
   private static final CustomTaskMetric[] NOTHING_NEW = {};
 
@@ -104,11 +107,20 @@ final class LwmqDataWriter implements DataWriter<InternalRow> {
       rows.flush();
       Deadline deadline = Deadline.after(conf.timeoutMs()).cancelledBy(cancelled);
       CommitResult result = writer.commit(deadline);
-      writer.finish(deadline);
       finished = true;
+      leave(deadline);
       return TaskResult.of(task, result);
     } catch (LwmqException e) {
       throw Failures.spark(e);
+    }
+  }
+
+  /** What is committed is done, whoever is still there to part from. */
+  private void leave(Deadline deadline) {
+    try {
+      writer.finish(deadline);
+    } catch (LwmqException e) {
+      LOG.info("after its commit, task {} could not part from {}: {}", task, conf.uri(), e.getMessage());
     }
   }
 

@@ -92,9 +92,14 @@ final class WriteJob {
     close();
   }
 
+  /** Parts from the endpoint. What was committed or aborted is decided, whoever is still there to part from. */
   private void close() {
     Job open = job;
     job = null;
-    open.close();
+    try {
+      open.close();
+    } catch (LwmqException e) {
+      LOG.info("closing the job on {}: {}", conf.uri(), e.getMessage());
+    }
   }
 }
