@@ -146,9 +146,10 @@ def _jvm_lacks_jar() -> bool:
 
 def _get(spark: SparkSession, key: str) -> str | None:
     try:
-        return spark.conf.get(key, None)
+        value: str | None = spark.conf.get(key, None)
     except Exception:  # a key that this session does not know, said differently by classic and Connect
         return None
+    return value
 
 
 def _set(spark: SparkSession, key: str, value: str) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 import lwmq_spark as lwmq
+from lwmq_spark.arrow import Endpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,6 +52,18 @@ class Producer:
         assert not self._thread.is_alive(), "not everything was consumed"
         if self.failure is not None:
             raise self.failure
+
+
+@contextlib.contextmanager
+def kept(address: str) -> Iterator[None]:
+    """The address is served by this process, apart from who writes and reads there; what is unread at the end
+    goes with it."""
+    endpoint = Endpoint(address, linger=0)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(lwmq.TimeoutError):
+            endpoint.close()
 
 
 def numbers(rows: int) -> pa.Table:

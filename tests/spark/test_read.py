@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import lwmq_spark as lwmq
-from lwmq_spark.arrow import Endpoint, describe
-from tests.spark.producers import Producer, metrics, numbers, plan, read
+from lwmq_spark.arrow import describe
+from tests.spark.producers import Producer, kept, metrics, numbers, plan, read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -138,7 +138,7 @@ def test_ten_windows_through_eight_partitions_and_two_slots_never_deadlock(
 
 
 def test_a_finished_stream_gets_a_task_per_partition(spark: SparkSession, ipc: str) -> None:
-    with Endpoint(ipc, linger=0):
+    with kept(ipc):
         producer = Producer(ipc, numbers(8000), partitions=8)
         producer.written.wait(20)
         deadline = time.monotonic() + 20
@@ -151,7 +151,7 @@ def test_a_finished_stream_gets_a_task_per_partition(spark: SparkSession, ipc: s
 
 
 def test_an_unfinished_stream_gets_no_more_tasks_than_slots(spark: SparkSession, ipc: str) -> None:
-    with Endpoint(ipc, linger=0), lwmq.open_writer(ipc, numbers(1).schema, partitions=8, linger=0) as writer:
+    with kept(ipc), lwmq.open_writer(ipc, numbers(1).schema, partitions=8, linger=0) as writer:
         writer.write(numbers(10))
         frame = read(spark, ipc)
         assert frame.rdd.getNumPartitions() == 2
@@ -169,7 +169,7 @@ def test_a_limit_on_an_endless_stream_ends_and_leaks_nothing(spark: SparkSession
     def write() -> None:
         table = numbers(100)
         with (
-            Endpoint(ipc, linger=0),
+            kept(ipc),
             lwmq.open_writer(
                 ipc, table.schema, partitions=2, window_bytes="1MiB", linger=0, retain="none"
             ) as writer,
@@ -205,7 +205,7 @@ def test_a_limit_on_an_endless_stream_ends_and_leaks_nothing(spark: SparkSession
 
 @pytest.mark.row("P10")
 def test_a_small_finished_stream_is_broadcast_in_a_join(spark: SparkSession, ipc: str) -> None:
-    with Endpoint(ipc, linger=0):
+    with kept(ipc):
         producer = Producer(ipc, numbers(100))
         producer.written.wait(20)
         deadline = time.monotonic() + 20
@@ -220,7 +220,7 @@ def test_a_small_finished_stream_is_broadcast_in_a_join(spark: SparkSession, ipc
 
 
 def test_a_succeeded_execution_acknowledges_what_it_has_read(spark: SparkSession, ipc: str) -> None:
-    with Endpoint(ipc, linger=0):
+    with kept(ipc):
         producer = Producer(ipc, numbers(5000), partitions=3)
         assert sums(spark, ipc)[0] == 5000
         producer.finish()
@@ -228,7 +228,7 @@ def test_a_succeeded_execution_acknowledges_what_it_has_read(spark: SparkSession
 
 
 def test_a_failed_execution_acknowledges_nothing(spark: SparkSession, ipc: str) -> None:
-    with Endpoint(ipc, linger=0):
+    with kept(ipc):
         producer = Producer(ipc, numbers(3000))
         failing = read(spark, ipc).selectExpr("assert_true(k < 2999)")
         with pytest.raises(Exception, match="is not true"):
@@ -239,7 +239,7 @@ def test_a_failed_execution_acknowledges_nothing(spark: SparkSession, ipc: str) 
 
 @pytest.mark.parametrize("action", ["rdd", "foreach", "toLocalIterator"])
 def test_jobs_outside_of_an_execution_acknowledge_too(spark: SparkSession, ipc: str, action: str) -> None:
-    with Endpoint(ipc, linger=0):
+    with kept(ipc):
         producer = Producer(ipc, numbers(2000), partitions=2)
         frame = read(spark, ipc).select("k")
         if action == "rdd":
@@ -253,7 +253,7 @@ def test_jobs_outside_of_an_execution_acknowledge_too(spark: SparkSession, ipc: 
 
 
 def test_evaluating_a_frame_twice_is_a_data_loss_and_never_less_rows(spark: SparkSession, ipc: str) -> None:
-    with Endpoint(ipc, linger=0):
+    with kept(ipc):
         producer = Producer(ipc, numbers(3000))
         frame = read(spark, ipc)
         assert frame.count() == 3000
@@ -265,7 +265,7 @@ def test_evaluating_a_frame_twice_is_a_data_loss_and_never_less_rows(spark: Spar
 
 
 def test_sorting_reads_twice_and_is_right_or_a_data_loss(spark: SparkSession, ipc: str) -> None:
-    with Endpoint(ipc, linger=0):
+    with kept(ipc):
         producer = Producer(ipc, numbers(3000), partitions=2)
         rows = read(spark, ipc).orderBy("half", ascending=False).collect()
         assert [row.k for row in rows] == list(reversed(range(3000)))
@@ -278,7 +278,7 @@ def test_sorting_reads_twice_and_is_right_or_a_data_loss(spark: SparkSession, ip
 
 
 def test_a_stream_that_keeps_everything_can_be_evaluated_again(spark: SparkSession, ipc: str) -> None:
-    with Endpoint(ipc, linger=0):
+    with kept(ipc):
         producer = Producer(ipc, numbers(3000), retain="all")
         frame = read(spark, ipc)
         assert [frame.count() for _ in range(3)] == [3000] * 3
@@ -295,7 +295,7 @@ def test_a_cached_frame_reads_its_stream_once(spark: SparkSession, ipc: str) -> 
 
 
 def test_a_self_join_reads_once(spark: SparkSession, ipc: str) -> None:
-    with Endpoint(ipc, linger=0):
+    with kept(ipc):
         producer = Producer(ipc, numbers(3000), partitions=2)
         frame = read(spark, ipc)
         left = frame.groupBy("k").count()
@@ -314,7 +314,7 @@ def test_a_task_that_is_tried_again_reads_the_same_batches(spark: SparkSession, 
         if TaskContext.get().attemptNumber() < 2:
             raise RuntimeError("told to fail")
 
-    with Endpoint(ipc, linger=0):  # the first attempt consumes everything, which lets the producer end
+    with kept(ipc):  # the first attempt consumes everything, which lets the producer end
         producer = Producer(ipc, numbers(4000), partitions=2)
         frame = read(spark, ipc).select("k").mapInArrow(fail_once, "k bigint")
         assert sorted(row.k for row in frame.collect()) == list(range(4000))
@@ -322,7 +322,7 @@ def test_a_task_that_is_tried_again_reads_the_same_batches(spark: SparkSession, 
 
 
 def test_a_producer_that_gives_up_is_an_error_after_what_was_visible(spark: SparkSession, ipc: str) -> None:
-    with Endpoint(ipc, linger=0):
+    with kept(ipc):
         writer = lwmq.open_writer(ipc, numbers(1).schema, linger=0)
         writer.write(numbers(10))
         frame = read(spark, ipc)
@@ -375,7 +375,7 @@ def test_an_option_wins_over_the_sql_conf_which_wins_over_the_file(spark: SparkS
 
 
 def test_offsets_name_a_part_of_the_stream(spark: SparkSession, ipc: str) -> None:
-    with Endpoint(ipc, linger=0):
+    with kept(ipc):
         producer = Producer(ipc, numbers(40), rows=10, partitions=2, retain="all")
         producer.written.wait(20)
         pinned = read(spark, ipc, endingOffsets="latest")
@@ -404,7 +404,7 @@ def test_an_empty_stream_is_an_empty_frame_with_its_schema(spark: SparkSession, 
 
 
 def test_a_cancelled_job_ends_and_gives_its_leases_back(spark: SparkSession, ipc: str) -> None:
-    with Endpoint(ipc, linger=0):
+    with kept(ipc):
         writer = lwmq.open_writer(ipc, numbers(1).schema, linger=0)
         writer.write(numbers(10))
         frame = read(spark, ipc)

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lwmq_spark as lwmq
-from lwmq_spark.arrow import Endpoint
-from tests.spark.producers import Producer, read
+from tests.spark.producers import Producer, kept, read
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -210,7 +209,7 @@ def test_a_type_without_a_counterpart_is_refused_by_name(
     spark: SparkSession, ipc: str, type: pa.DataType, word: str
 ) -> None:
     schema = pa.schema([("x", type)])
-    with Endpoint(ipc, linger=0):
+    with kept(ipc):
         writer = lwmq.open_writer(ipc, schema, linger=0)
         with pytest.raises(Exception, match="LWMQ_SCHEMA") as caught:
             read(spark, ipc)
@@ -220,7 +219,7 @@ def test_a_type_without_a_counterpart_is_refused_by_name(
 
 
 def test_nanoseconds_that_spark_cannot_hold_are_an_error_and_never_cut(spark: SparkSession, ipc: str) -> None:
-    with Endpoint(ipc, linger=0):
+    with kept(ipc):
         producer = Producer(ipc, pa.table({"t": pa.array([1_001], pa.timestamp("ns"))}), retain="all")
         with pytest.raises(Exception, match="field t: 1001 ns is no whole number of microseconds"):
             read(spark, ipc).collect()
@@ -231,7 +230,7 @@ def test_nanoseconds_that_spark_cannot_hold_are_an_error_and_never_cut(spark: Sp
 def test_fields_of_structs_are_pruned_one_by_one(spark: SparkSession, ipc: str) -> None:
     rows = [{"a": n, "b": f"text {n}", "c": {"d": n / 2}} for n in range(100)]
     table = pa.table({"s": pa.array(rows), "list": pa.array([[row] for row in rows])})
-    with Endpoint(ipc, linger=0):
+    with kept(ipc):
         producer = Producer(ipc, table, retain="all")
         frame = read(spark, ipc)
         assert sorted(row[0] for row in frame.select("s.c.d").collect()) == [n / 2 for n in range(100)]
@@ -248,7 +247,7 @@ def test_dictionaries_may_differ_from_batch_to_batch(spark: SparkSession, ipc: s
     second = pa.record_batch(
         [_dictionary(["c", None], pa.string()).cast(schema[0].type), pa.array([2, 3])], schema=schema
     )
-    with Endpoint(ipc, linger=0):
+    with kept(ipc):
         producer = Producer(ipc, pa.Table.from_batches([first, second]), retain="all")
         frame = read(spark, ipc)
         assert [row.word for row in frame.orderBy("n").collect()] == ["a", "b", "c", None]
