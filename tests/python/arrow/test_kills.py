@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -77,14 +78,20 @@ def test_a_reader_killed_while_it_reads_leaves_no_gap_for_the_next_one(
         writer.write(pa.record_batch({"n": np.full(ROWS, value)}, schema=SCHEMA))
         value += 1
     reader.kill()
-    for _ in range(10):
-        writer.write(pa.record_batch({"n": np.full(ROWS, value)}, schema=SCHEMA))
-        value += 1
+    last = value + 9
+
+    def go_on() -> None:  # the window may be full: this waits for the second reader
+        for n in range(value, last + 1):
+            writer.write(pa.record_batch({"n": np.full(ROWS, n)}, schema=SCHEMA))
+
+    thread = threading.Thread(target=go_on)
+    thread.start()
     with lwmq.open_reader(ipc, timeout=20, linger=0) as second:
         seen = [whole(next(second))]
-        while seen[-1] < value - 1:
+        while seen[-1] < last:
             seen.append(whole(next(second)))
-        assert seen == list(range(seen[0], value)), f"seed {seed}"
+        assert seen == list(range(seen[0], last + 1)), f"seed {seed}"
+    thread.join(20)
     writer.abort()
 
 
