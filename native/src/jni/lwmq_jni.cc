@@ -176,6 +176,10 @@ JNI_METHOD(jobject, wrap)(JNIEnv* env, jclass, jlong address, jlong bytes) {
   return env->NewDirectByteBuffer(handle<void>(address), bytes);
 }
 
+JNI_METHOD(jlong, address)(JNIEnv* env, jclass, jobject direct) {
+  return address_of(env->GetDirectBufferAddress(direct));
+}
+
 JNI_METHOD(void, copyOut)(JNIEnv* env, jclass, jlong address, jbyteArray target, jint bytes) {
   env->SetByteArrayRegion(target, 0, bytes, handle<const jbyte>(address));
 }

@@ -39,6 +39,8 @@ final class Jni {
   /** A view of native memory; valid as long as that memory is. */
   static native ByteBuffer wrap(long address, long bytes);
 
+  static native long address(ByteBuffer direct);
+
   /** A private copy of native memory: what is checked must not change afterwards. */
   static native void copyOut(long address, byte[] target, int bytes);
 

@@ -11,6 +11,11 @@ public final class Memory {
     return Jni.wrap(address, bytes);
   }
 
+  /** Where a direct buffer lies. */
+  public static long address(ByteBuffer direct) {
+    return Jni.address(direct);
+  }
+
   /** Copies {@code bytes} bytes: what is to be checked must not change between check and use. */
   public static byte[] copy(long address, int bytes) {
     byte[] copy = new byte[bytes];

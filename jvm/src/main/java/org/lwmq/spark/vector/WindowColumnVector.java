@@ -103,6 +103,10 @@ public final class WindowColumnVector extends ColumnVector {
     return values;
   }
 
+  public int rows() {
+    return length;
+  }
+
   /** Nothing to do: the lease belongs to the reader of the batch. */
   @Override
   public void close() {}

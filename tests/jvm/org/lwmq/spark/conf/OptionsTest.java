@@ -1,0 +1,93 @@
+package org.lwmq.spark.conf;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.junit.jupiter.api.Test;
+import org.lwmq.core.Delivery;
+import org.lwmq.core.LwmqException;
+import org.lwmq.core.Retain;
+import org.lwmq.core.Status;
+
+/** How options are written, and what is said about one that cannot be read. */
+class OptionsTest {
+  @Test
+  void sizesHaveUnits() {
+    assertEquals(512, write("bufferBytes", "512").bufferBytes());
+    assertEquals(4L << 20, write("bufferBytes", "4MiB").bufferBytes());
+    assertEquals(4L << 20, write("bufferBytes", "4m").bufferBytes());
+    assertEquals(4_000_000, write("bufferBytes", "4MB").bufferBytes());
+    assertEquals(3L << 29, write("stagingBytes", "1.5GiB").stagingBytes());
+    refused("bufferBytes", "4 miles", "a size such as 4MiB");
+  }
+
+  @Test
+  void durationsHaveUnitsAndBareNumbersAreSeconds() {
+    assertEquals(1500, read("timeout", "1.5").timeoutMs());
+    assertEquals(200, read("timeout", "200ms").timeoutMs());
+    assertEquals(120_000, read("timeout", "2min").timeoutMs());
+    assertEquals(30_000, read("ack", "task").timeoutMs());
+    refused("timeout", "soon", "a duration such as 30s");
+  }
+
+  @Test
+  void wordsAreOneOfTheirKind() {
+    assertEquals(Delivery.JOB, write("delivery", "job").delivery());
+    assertEquals(Retain.ALL, write("retain", "all").retain());
+    assertEquals(Ack.BATCH, read("ack", "BATCH").ack());
+    assertTrue(read("trust", "verify").verify());
+    refused("delivery", "soon", "one of live, task, job");
+    refused("trust", "blind", "user or verify");
+    refused("partitions", "-1", "at least 0");
+  }
+
+  @Test
+  void theWindowIsItsBuffers() {
+    assertEquals(0, write("delivery", "job").windowBytes());
+    assertEquals(8L * (4 << 20), write("buffers", "8").windowBytes());
+  }
+
+  @Test
+  void anAddressMayBringOptionsOfItsOwn() {
+    LwmqWriteConf conf = write("delivery", "live", "ipc://x?buffer_bytes=1MiB&delivery=job&linger=5s");
+    assertEquals("ipc://x", conf.uri());
+    assertEquals(1 << 20, conf.bufferBytes());
+    assertEquals(Delivery.LIVE, conf.delivery());
+    LwmqException unknown = assertThrows(LwmqException.class, () -> write("buffers", "1", "ipc://x?speed=high"));
+    assertEquals(Status.ADDRESS, unknown.status());
+    assertTrue(unknown.getMessage().contains("speed=high"), unknown.getMessage());
+  }
+
+  private static LwmqWriteConf write(String name, String value) {
+    return write(name, value, "ipc://x");
+  }
+
+  private static LwmqWriteConf write(String name, String value, String uri) {
+    return LwmqWriteConf.of(options(name, value, uri));
+  }
+
+  private static LwmqReadConf read(String name, String value) {
+    return LwmqReadConf.of(options(name, value, "ipc://x"));
+  }
+
+  private static CaseInsensitiveStringMap options(String name, String value, String uri) {
+    return new CaseInsensitiveStringMap(new TreeMap<>(Map.of("uri", uri, name, value)));
+  }
+
+  private static void refused(String name, String value, String wanted) {
+    LwmqException refusal =
+        assertThrows(
+            LwmqException.class,
+            () -> {
+              write(name, value);
+              read(name, value);
+            });
+    assertEquals(Status.INVALID, refusal.status());
+    assertTrue(refusal.getMessage().contains("option " + name + " is '" + value + "'"), refusal.getMessage());
+    assertTrue(refusal.getMessage().contains(wanted), refusal.getMessage());
+  }
+}

@@ -1,0 +1,92 @@
+package org.lwmq.spark.vector;
+
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.Channels;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import org.apache.arrow.memory.BufferAllocator;
+import org.apache.arrow.vector.BigIntVector;
+import org.apache.arrow.vector.VarCharVector;
+import org.apache.arrow.vector.VectorSchemaRoot;
+import org.apache.arrow.vector.VectorUnloader;
+import org.apache.arrow.vector.complex.ListVector;
+import org.apache.arrow.vector.complex.impl.UnionListWriter;
+import org.apache.arrow.vector.ipc.WriteChannel;
+import org.apache.arrow.vector.ipc.message.ArrowRecordBatch;
+import org.apache.arrow.vector.ipc.message.MessageSerializer;
+import org.apache.arrow.vector.types.pojo.Schema;
+import org.apache.spark.sql.util.ArrowUtils;
+
+/** Blocks as Arrow Java writes them: columns of a number, a text and a list of numbers, some of them null. */
+final class Blocks {
+  static final int ROWS = 100;
+
+  private Blocks() {}
+
+  /** The schema, and one encapsulated record batch message. */
+  record Made(Schema schema, byte[] message) {}
+
+  static Made numbersTextsAndLists() {
+    try (BufferAllocator allocator = ArrowUtils.rootAllocator().newChildAllocator("blocks", 0, Long.MAX_VALUE);
+        BigIntVector numbers = new BigIntVector("n", allocator);
+        VarCharVector texts = new VarCharVector("t", allocator);
+        ListVector lists = ListVector.empty("l", allocator)) {
+      UnionListWriter list = lists.getWriter();
+      for (int i = 0; i < ROWS; i++) {
+        if (isNull(i)) {
+          numbers.setNull(i);
+          texts.setNull(i);
+        } else {
+          numbers.setSafe(i, i);
+          texts.setSafe(i, text(i).getBytes(StandardCharsets.UTF_8));
+        }
+        list.setPosition(i);
+        list.startList();
+        for (int j = 0; j < i % 3; j++) {
+          list.bigInt().writeBigInt(i + j);
+        }
+        list.endList();
+      }
+      numbers.setValueCount(ROWS);
+      texts.setValueCount(ROWS);
+      lists.setValueCount(ROWS);
+      VectorSchemaRoot root = new VectorSchemaRoot(List.of(numbers, texts, lists));
+      root.setRowCount(ROWS);
+      ByteArrayOutputStream out = new ByteArrayOutputStream();
+      try (ArrowRecordBatch batch = new VectorUnloader(root).getRecordBatch()) {
+        MessageSerializer.serialize(new WriteChannel(Channels.newChannel(out)), batch);
+      }
+      return new Made(root.getSchema(), out.toByteArray());
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  static boolean isNull(int row) {
+    return row % 7 == 3;
+  }
+
+  static String text(int row) {
+    return "row " + row;
+  }
+
+  static byte[] schemaBytes(Schema schema) {
+    ByteArrayOutputStream out = new ByteArrayOutputStream();
+    try {
+      MessageSerializer.serialize(new WriteChannel(Channels.newChannel(out)), schema);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    return out.toByteArray();
+  }
+
+  /** The bytes in native memory. */
+  static ByteBuffer direct(byte[] bytes) {
+    ByteBuffer buffer = ByteBuffer.allocateDirect(bytes.length);
+    buffer.put(bytes).flip();
+    return buffer;
+  }
+}
