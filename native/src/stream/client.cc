@@ -159,7 +159,7 @@ Status Reach::wait(std::uint32_t timeout_ms) const {
 }
 
 Status await_answer(const Reach& reach, wire::StreamKind expected, const Deadline& deadline,
-                    std::string* out_bytes) {
+                    std::string* out_bytes, const OtherNews& other) {
   Link& link = *reach.link;
   reach.pump();
   for (;;) {
@@ -167,7 +167,11 @@ Status await_answer(const Reach& reach, wire::StreamKind expected, const Deadlin
     const Status status = link.receive(&kind, out_bytes);
     if (status == LWMQ_OK) {
       if (kind == expected) return LWMQ_OK;
-      if (kind != wire::StreamKind::kFailed) continue;
+      if (kind != wire::StreamKind::kFailed) {
+        const Status handled = other ? other(kind, *out_bytes) : LWMQ_OK;
+        if (handled != LWMQ_OK) return handled;
+        continue;
+      }
       wire::Text letter;
       if (!wire::decode(*out_bytes, &letter))
         return fail(LWMQ_E_CORRUPT, "the endpoint's answer is malformed");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -54,10 +55,14 @@ Status host(const char* address, std::shared_ptr<Endpoint>* out_endpoint);
 // at most until the deadline: LWMQ_E_TIMED_OUT with a text; it is stopped in any case.
 Status part(Reach* reach, const Deadline& deadline);
 
-// Waits for the answer of kind `expected`, passing over Window, Lease and Room. kFailed becomes its status
-// and text.
+// What becomes of messages that come before the answer. A writer must hear of every lease page: memory that
+// it knows no lease of is memory that it writes again.
+using OtherNews = std::function<Status(wire::StreamKind kind, const std::string& bytes)>;
+
+// Waits for the answer of kind `expected`; hands what else comes to `other`, or passes over it where none is
+// given. kFailed becomes its status and text. LWMQ_E_TIMED_OUT without a text.
 Status await_answer(const Reach& reach, wire::StreamKind expected, const Deadline& deadline,
-                    std::string* out_bytes);
+                    std::string* out_bytes, const OtherNews& other = {});
 
 // Sends what stayed behind; the endpoint reads all the time, so that a long wait means that it is stalled.
 Status push_backlog(const Reach& reach);

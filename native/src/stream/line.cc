@@ -109,6 +109,8 @@ Status Line::handle(wire::StreamKind kind, const std::string& bytes) {
     case wire::StreamKind::kRoom:
       room_asked = false;
       return LWMQ_OK;
+    case wire::StreamKind::kTaskCommitted:
+      return LWMQ_OK;  // of a commit that was interrupted and asked again
     case wire::StreamKind::kDrained:
       if (!read_record(bytes, &drained)) break;
       drained_known = true;

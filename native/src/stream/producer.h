@@ -18,6 +18,6 @@ Status check(const char* address, std::uint64_t schema_bytes, const lwmq_writer_
 
 // Sends the request and reads Opened; a refusal becomes its status and text.
 Status open_with(const Reach& reach, wire::StreamKind kind, const wire::OpenProducer& letter,
-                 const Deadline& deadline, wire::Opened* out_answer);
+                 const Deadline& deadline, wire::Opened* out_answer, const OtherNews& other = {});
 
 }  // namespace lwmq::stream

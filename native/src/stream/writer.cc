@@ -18,6 +18,11 @@ Status closed(const lwmq_writer& writer) noexcept {
   return fail(LWMQ_E_CLOSED, "%s: this writer is closed", writer.address.c_str());
 }
 
+// Lease pages may be told of at any time, also before an answer.
+OtherNews news_of(Line& line) {
+  return [&line](wire::StreamKind kind, const std::string& bytes) { return line.handle(kind, bytes); };
+}
+
 }  // namespace
 
 Status open_writer(const char* address, const void* schema, std::uint64_t schema_bytes,
@@ -30,7 +35,7 @@ Status open_writer(const char* address, const void* schema, std::uint64_t schema
   if (status != LWMQ_OK) return status;
   wire::Opened answer;
   status = open_with(writer->line->reach, wire::StreamKind::kOpenWriter,
-                     letter_of(schema, schema_bytes, options), deadline, &answer);
+                     letter_of(schema, schema_bytes, options), deadline, &answer, news_of(*writer->line));
   if (status != LWMQ_OK) return status;
   if (!writer->line->pool.has_ledger()) {  // a line from the shelf knows it
     lwmq_tli_window* ledger = nullptr;
@@ -181,22 +186,12 @@ Status commit(lwmq_writer& writer, std::uint32_t timeout_ms, lwmq_commit_result*
   Status status = writer.line->pump();
   if (status == LWMQ_OK) status = link.send(wire::StreamKind::kCommitTask, nullptr, 0);
   std::string bytes;
-  // The answer may come behind news of leases, which must not be passed over: handle them, then look for it.
-  const Deadline deadline(timeout_ms);
-  while (status == LWMQ_OK) {
-    wire::StreamKind kind{};
-    status = link.receive(&kind, &bytes);
-    if (status == LWMQ_OK && kind == wire::StreamKind::kTaskCommitted) break;
-    if (status == LWMQ_OK) {
-      status = writer.line->handle(kind, bytes);
-    } else if (status == LWMQ_E_EMPTY) {
-      if (deadline.over()) {
-        return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered the commit", writer.address.c_str());
-      }
-      status = writer.line->reach.wait(deadline.left_ms());
-      if (status == LWMQ_E_TIMED_OUT) status = LWMQ_OK;
-      link.flush();
-    }
+  if (status == LWMQ_OK) {
+    status = await_answer(writer.line->reach, wire::StreamKind::kTaskCommitted, Deadline(timeout_ms), &bytes,
+                          news_of(*writer.line));
+  }
+  if (status == LWMQ_E_TIMED_OUT) {
+    return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered the commit", writer.address.c_str());
   }
   if (status != LWMQ_OK) return status;
   wire::TaskResult result;
