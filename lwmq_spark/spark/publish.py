@@ -116,7 +116,7 @@ class Publisher:
             with contextlib.suppress(errors.LwmqError):  # the first failure is the one to tell
                 writer.abort(f"{type(exc).__name__}: {exc}")
             raise
-        # What is committed is done: with the last commit the stream may end, and who served it be gone already.
+        # What is committed is done: with the last commit the stream may end, and who served it have gone.
         with contextlib.suppress(errors.LwmqError):
             writer.close()
         yield pa.RecordBatch.from_pylist(
