@@ -147,11 +147,11 @@ lwmq_status lwmq_channel_flush(lwmq_channel* channel, uint32_t timeout_ms) {
 
 lwmq_status lwmq_channel_query(const lwmq_channel* channel, lwmq_channel_statistics* out_statistics) {
   LWMQ_REQUIRE(channel != nullptr && out_statistics != nullptr && out_statistics->size >= sizeof(uint64_t));
-  if (lwmq::os::forked()) return fail(LWMQ_E_CLOSED, "forked: this channel belongs to the parent process");
   // To ask whether the peer is there takes the pump for a moment: a change that the caller cannot see.
   auto* asked = in(const_cast<lwmq_channel*>(channel));
   lwmq_channel_statistics known{};
-  asked->query(&known);
+  const lwmq_status status = asked->query(&known);
+  if (status != LWMQ_OK) return status;
   known.size = std::min<uint64_t>(out_statistics->size, sizeof known);
   std::memcpy(out_statistics, &known, known.size);
   return LWMQ_OK;

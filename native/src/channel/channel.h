@@ -75,7 +75,8 @@ class Channel {
   Status raw_receive(std::uint32_t timeout_ms, lwmq_buffer* out_buffer);
   Status raw_dispose(lwmq_buffer* buffer);
 
-  void query(lwmq_channel_statistics* out_statistics);
+  // LWMQ_E_CLOSED after a close.
+  Status query(lwmq_channel_statistics* out_statistics);
   Status close(std::uint32_t linger_ms);
 
  private:

@@ -53,7 +53,10 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed) {
     }
     if (timeout_ms != 0 && deadline == 0) deadline = deadline_of(timeout_ms);
     const std::uint32_t left = timeout_ms == 0 ? 0 : ms_left(deadline);
-    if (status == LWMQ_E_EMPTY && transport != nullptr && left > 0) {
+    // Where the transport is to be retired, the service thread needs what we hold: then we wait for its
+    // report.
+    const bool waits_here = transport != nullptr && !peer_gone_.load(std::memory_order_acquire);
+    if (status == LWMQ_E_EMPTY && waits_here && left > 0) {
       status = provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, kWaitSliceMs));
       landing_.release();
       if (status == LWMQ_E_INTERRUPTED) return status;
@@ -102,16 +105,17 @@ Status Channel::wait_connected(std::uint32_t timeout_ms) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
     lwmq_channel_statistics now{};
     now.size = sizeof now;
-    query(&now);  // also notices a peer that is gone
-    if (now.connected != 0) return LWMQ_OK;
-    Status status = connect_failure();
+    Status status = query(&now);  // also notices a peer that is gone
     if (status != LWMQ_OK) return status;
-    status = wait_for_change(seen, deadline);
+    if (now.connected != 0) return LWMQ_OK;
+    status = connect_failure();
+    if (status == LWMQ_OK) status = wait_for_change(seen, deadline);
     if (status != LWMQ_OK) return status;
   }
 }
 
-void Channel::query(lwmq_channel_statistics* out_statistics) {
+Status Channel::query(lwmq_channel_statistics* out_statistics) {
+  if (phase_.load() == Phase::kClosed || os::forked()) return refuse_phase();
   lwmq_tli_transport* transport = nullptr;
   std::uint32_t connected = 0;
   if (tli::spin_until([this] { return pump_.try_take(); })) {
@@ -140,6 +144,7 @@ void Channel::query(lwmq_channel_statistics* out_statistics) {
   out_statistics->bytes_received = receiver_.bytes();
   out_statistics->peers_lost = peers_lost_.load(std::memory_order_relaxed);
   out_statistics->buffers_free = connected != 0 ? free_buffers_seen_.load(std::memory_order_relaxed) : 0;
+  return LWMQ_OK;
 }
 
 }  // namespace lwmq::channel

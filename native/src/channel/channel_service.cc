@@ -250,6 +250,7 @@ bool Channel::retire() noexcept {
       peer_gone_.store(false, std::memory_order_relaxed);
       release_and_look();
       landing_.release();
+      changed();
       return true;
     }
     status = provider_->state(transport) == LWMQ_TLI_CLOSED ? LWMQ_E_CLOSED : LWMQ_E_PEER_LOST;

@@ -399,6 +399,9 @@ TEST_P(ChannelOver, AnswersClosedToEverythingAfterAClose) {
   EXPECT_EQ(meeting.client.receive_text(), "<LWMQ_E_CLOSED>");
   EXPECT_EQ(meeting.client.wait_connected(), LWMQ_E_CLOSED);
   EXPECT_EQ(lwmq_channel_flush(meeting.client.channel, 0), LWMQ_E_CLOSED);
+  lwmq_channel_statistics statistics{};
+  statistics.size = sizeof statistics;
+  EXPECT_EQ(lwmq_channel_query(meeting.client.channel, &statistics), LWMQ_E_CLOSED);
   EXPECT_EQ(lwmq_channel_open(meeting.client.channel, LWMQ_ROLE_CLIENT), LWMQ_E_CLOSED);
   lwmq_send_queue* queue = nullptr;
   EXPECT_EQ(lwmq_channel_add_send_queue(meeting.client.channel, nullptr, &queue), LWMQ_E_CLOSED);
@@ -430,6 +433,10 @@ TEST_P(ChannelOver, LingersOnForTheNextPeerWhereOneCloses) {
     closed = meeting.client.close(kLimitMs);
     text = lwmq_last_error();
   });
+  const Frames never_taken = {std::string(200, 'n'),
+                              std::string(200, 'n')};  // too big while the channel is open
+  ASSERT_TRUE(eventually_true([&] { return meeting.client.post(never_taken) == LWMQ_E_CLOSED; }))
+      << "it lingers";
   EXPECT_EQ(meeting.server.receive_text(), std::string(200, 'x') + "0");
   meeting.server.destroy();
   const End server(address_, LWMQ_ROLE_SERVER, channel_options(256, 2));
