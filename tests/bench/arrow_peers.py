@@ -70,7 +70,8 @@ class Count:
 def lwmq_send(address: str, batch: pa.RecordBatch, seconds: float) -> None:
     import lwmq_spark as lwmq
 
-    with lwmq.open_writer(f"ipc://{address}", batch.schema, window_bytes=_window(batch)) as writer:
+    uri, window = f"ipc://{address}", _window(batch)
+    with lwmq.open_writer(uri, batch.schema, role="server", window_bytes=window) as writer:
         for each in repeated(batch, seconds):
             writer.write(each)
 
@@ -78,7 +79,7 @@ def lwmq_send(address: str, batch: pa.RecordBatch, seconds: float) -> None:
 def lwmq_receive(address: str, count: Count) -> None:
     import lwmq_spark as lwmq
 
-    with lwmq.open_reader(f"ipc://{address}", timeout=PATIENCE_S) as reader:
+    with lwmq.open_reader(f"ipc://{address}", role="client", timeout=PATIENCE_S) as reader:
         for batch in reader:
             count.add(batch)
 

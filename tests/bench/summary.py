@@ -61,21 +61,17 @@ def spark_rows(results: dict[str, Any]) -> list[list[str]]:
         rivals = ", ".join(
             f"{name} {number(rate)}" for name, rate in rates.items() if name not in (floor, ours)
         )
-        lines.append([
-            f"Spark {kind}, {results['rows'] / 1e6:.0f} M rows of 20 B", "M rows/s", f"**{number(rates[ours])}**",
-            f"{number(rates[floor])} ({floor.removeprefix('floor: ')})", rivals, results["spark state"],
-        ])  # fmt: skip
+        name = f"Spark {kind}, {results['rows'] / 1e6:.0f} M rows of 20 B"
+        limit = f"{number(rates[floor])} ({floor.removeprefix('floor: ')})"
+        lines.append([name, "M rows/s", f"**{number(rates[ours])}**", limit, rivals, results["spark state"]])
     return lines
 
 
 def main(path: Path) -> None:
     results = json.loads(path.read_text(encoding="utf-8"))
     machine = results["machine"]
-    print(
-        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB, Linux {machine['kernel']}, ",
-        end="",
-    )
-    print(f"Python {machine['python']}, load {machine['load']:.1f} when the run began.\n")
+    hardware = f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
+    print(f"{hardware}, Linux {machine['kernel']}, Python {machine['python']}, load {machine['load']:.1f}.\n")
     print("| figure | unit | lwmq | floor | rivals | cores |\n|---|---|---:|---:|---|---|")
     for line in pair_rows(results) + spark_rows(results):
         print(f"| {' | '.join(line)} |")
