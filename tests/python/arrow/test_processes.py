@@ -303,3 +303,24 @@ def test_processes_without_any_privilege_talk(ipc: str, spawn: Callable[..., Any
     )
     assert reader.line() == "True False"
     assert (writer.wait(), reader.wait()) == (0, 0)
+
+
+def test_a_reader_that_served_and_left_at_the_end_is_no_error_for_its_writer(
+    ipc: str, spawn: Callable[..., Any]
+) -> None:
+    """The endpoint says that all was consumed and goes at once: what it said comes first."""
+    reader = spawn(
+        """
+        for number in range(100):
+            with lwmq.open_reader(f"{sys.argv[1]}-{number}", role="server") as reader:
+                print("open")
+                for batch in reader:
+                    pass
+        """,
+        ipc,
+    )
+    for number in range(100):
+        assert reader.line() == "open"
+        with lwmq.open_writer(f"{ipc}-{number}", SCHEMA, role="client", timeout=20) as writer:
+            writer.write(batch_of(number, 1))
+    assert reader.wait() == 0
