@@ -25,8 +25,9 @@ namespace {
 // Rounds without news before the thread sleeps. Few: on two cores it takes time from its own clients.
 constexpr std::uint32_t kIdleRounds = 64;
 constexpr std::uint32_t kRoundsPerAccept =
-    16;                                   // looking for clients costs system calls, looking at links none
-constexpr std::int64_t kNapNs = 200'000;  // for how long a client's pumping counts as serving
+    16;  // looking for clients costs system calls, looking at links none
+constexpr std::uint32_t kRoundsBeforeAnswer = 64;
+constexpr std::int64_t kNapNs = 200'000;          // for how long a client's pumping counts as serving
 constexpr std::uint32_t kMessagesPerRound = 256;  // of one client, so that none keeps the others waiting
 
 }  // namespace
@@ -91,6 +92,13 @@ void Endpoint::stop() {
 }
 
 Status Endpoint::drain(std::uint32_t timeout_ms) {
+  {
+    // What has come in so far counts, also where there is no time to wait.
+    const std::lock_guard lock(pump_mutex_);
+    for (std::uint32_t i = 0; i < kRoundsBeforeAnswer && poll_once(true); ++i) {
+    }
+    note_idle_state();
+  }
   std::unique_lock lock(idle_mutex_);
   const auto done = [this] { return idle_; };
   if (timeout_ms == LWMQ_FOREVER) {
