@@ -227,6 +227,21 @@ Status abort(lwmq_writer& writer, const char* reason) {
   return status;
 }
 
+namespace {
+
+Status not_drained(const lwmq_writer& writer) {
+  const auto& drained = writer.line->drained;
+  if (writer.statistics.batches == 0) {
+    return fail(LWMQ_E_TIMED_OUT, "%s: no reader has seen this empty stream; %u readers are there",
+                writer.address.c_str(), drained.readers);
+  }
+  return fail(LWMQ_E_TIMED_OUT,
+              "%s: at the end, %" PRIu64 " of %" PRIu64 " batches were not consumed, with %u readers",
+              writer.address.c_str(), drained.unconsumed, writer.statistics.batches, drained.readers);
+}
+
+}  // namespace
+
 Status close(lwmq_writer& writer, std::uint32_t linger_ms) {
   if (!writer.line) return closed(writer);
   Line& line = *writer.line;
@@ -243,16 +258,18 @@ Status close(lwmq_writer& writer, std::uint32_t linger_ms) {
     // An endpoint that lives answers at once; its first answer says how much is left.
     const std::uint32_t left = line.drained_known ? deadline.left_ms() : kAnswerMs;
     if (line.drained_known && deadline.over()) {
-      return fail(LWMQ_E_TIMED_OUT,
-                  "%s: %" PRIu64 " of %" PRIu64 " batches are not consumed; %u readers are there",
-                  writer.address.c_str(), std::min(line.drained.unconsumed, writer.statistics.batches + 1),
-                  writer.statistics.batches, line.drained.readers);
+      return not_drained(writer);
     }
     status = line.reach.wait(left);
     if (status == LWMQ_E_TIMED_OUT) status = LWMQ_OK;
-    if (status == LWMQ_OK) status = line.pump();
+    if (status == LWMQ_E_INTERRUPTED) return status;
+    // An endpoint that goes once all is consumed has said so before it closed: that comes first.
+    const Status pumped = line.pump();
+    if (status == LWMQ_OK) status = pumped;
   }
   if (status == LWMQ_E_INTERRUPTED) return status;
+  if (status != LWMQ_OK && writer.closing && line.drained_known && line.drained.unconsumed == 0)
+    status = LWMQ_OK;
   auto taken = std::move(writer.line);
   return status == LWMQ_OK ? Line::give_back(std::move(taken), deadline) : status;
 }
