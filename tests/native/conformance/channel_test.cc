@@ -288,10 +288,14 @@ TEST_P(ChannelOver, HandsWhatWasOnlyQueuedToTheNextPeerAndCountsTheRestAsLost) {
   meeting.server.destroy();
   EXPECT_EQ(meeting.client.receive_text(), "<LWMQ_E_CLOSED>");
   const auto statistics = meeting.client.statistics();
-  EXPECT_EQ(statistics.messages_lost, 2u) << "two buffers of one message each";
-  EXPECT_EQ(statistics.messages_shipped, 2u);
+  // Two buffers of one message each; a peer may give some back while it closes, and then there was room for
+  // more.
+  EXPECT_GE(statistics.messages_lost, 2u);
+  EXPECT_EQ(statistics.messages_lost, statistics.messages_shipped) << "it had read none";
   const End server(address_, LWMQ_ROLE_SERVER, channel_options(256, 2));
-  for (int i = 2; i < 10; ++i) EXPECT_EQ(server.receive_text(), std::string(200, 'x') + std::to_string(i));
+  for (auto i = statistics.messages_shipped; i < 10; ++i) {
+    EXPECT_EQ(server.receive_text(), std::string(200, 'x') + std::to_string(i));
+  }
 }
 
 // rows: L34 L54
