@@ -253,3 +253,21 @@ def test_dictionaries_may_differ_from_batch_to_batch(spark: SparkSession, ipc: s
         assert [row.word for row in frame.orderBy("n").collect()] == ["a", "b", "c", None]
         assert frame.where("word = 'c'").count() == 1
         producer.finish()
+
+
+@pytest.mark.row("P31")
+def test_what_spark_wrote_comes_back_in_sparks_own_words(spark: SparkSession, ipc: str) -> None:
+    frame = spark.range(4).selectExpr(
+        "id",
+        "cast(id as string) collate UNICODE_CI name",
+        "if(id = 0, null, parse_json('{\"a\": ' || id || '}')) v",
+        "make_ym_interval(1, int(id)) months",
+        "make_dt_interval(0, 0, int(id)) minutes",
+        "array(struct(id, timestamp_micros(id) t)) deep",
+    )
+    frame.write.format("lwmq").mode("append").option("retain", "all").save(ipc)
+    again = read(spark, ipc)
+    assert again.dtypes == frame.dtypes
+    assert all(field.nullable for field in again.schema)  # the next job that appends may have nulls
+    shown = ["id", "name", "to_json(v)", "string(months)", "string(minutes)", "deep"]
+    assert sorted(again.selectExpr(*shown).collect()) == sorted(frame.selectExpr(*shown).collect())

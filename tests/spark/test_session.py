@@ -179,3 +179,36 @@ def test_session_works_where_the_jvm_was_started_without_us(tmp_path: Path) -> N
         tmp_path,
     )
     assert "done" in said
+
+
+@pytest.mark.row("P03")
+def test_attach_makes_reading_and_writing_work_in_spark_connect(tmp_path: Path) -> None:
+    pytest.importorskip(
+        "grpc", reason="Spark Connect needs grpcio, grpcio-status and googleapis-common-protos"
+    )
+    said = run(
+        """
+        import os
+        from pyspark.sql import SparkSession
+        import lwmq_spark as lwmq
+
+        spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+        lwmq.attach(spark)
+        lwmq.attach(spark)
+        address = f"ipc://connect-{os.getpid()}"
+        spark.range(0, 1000, 1, 4).write.format("lwmq").mode("append").save(address)
+        frame = spark.read.format("lwmq").load(address)
+        assert frame.selectExpr("sum(id)").collect()[0][0] == sum(range(1000))
+        try:
+            spark.read.format("lwmq").option("timeout", "soon").load(address).count()
+        except Exception as failure:
+            assert "a duration such as 30s" in str(lwmq.error_of(failure)), failure
+        else:
+            raise AssertionError("an option that cannot be read was taken")
+        spark.stop()
+        print("done")
+        """,
+        tmp_path,
+    )
+    assert "done" in said
+    assert said.count("cannot take an extension") == 1

@@ -14,7 +14,7 @@ public final class ReadMetrics {
   private ReadMetrics() {}
 
   static CustomMetric[] all() {
-    return new CustomMetric[] {new Rows(), new Bytes(), new Batches(), new CopiesAvoided(), new WaitTime()};
+    return ShownMetrics.of(new Rows(), new Bytes(), new Batches(), new CopiesAvoided(), new WaitTime());
   }
 
   /** What one task has read so far. */
@@ -46,7 +46,7 @@ public final class ReadMetrics {
   }
 
   /** Bytes of the columns that were read; those that were not are not counted. */
-  public static final class Bytes extends CustomSumMetric {
+  public static final class Bytes extends CustomSumMetric implements ShownMetrics.InBytes {
     static final String NAME = "lwmqBytes";
 
     @Override
@@ -76,7 +76,7 @@ public final class ReadMetrics {
   }
 
   /** The bytes of {@link Bytes} that Spark read where the producer had laid them. */
-  public static final class CopiesAvoided extends CustomSumMetric {
+  public static final class CopiesAvoided extends CustomSumMetric implements ShownMetrics.InBytes {
     static final String NAME = "lwmqCopiesAvoided";
 
     @Override

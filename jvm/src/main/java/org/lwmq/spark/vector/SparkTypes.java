@@ -62,7 +62,28 @@ public final class SparkTypes {
     } catch (RuntimeException e) { // written by another version, or a user-defined type whose class is not here
       return plain;
     }
-    return declared instanceof StructType struct && isStoredAs(struct, plain) ? struct : plain;
+    return isStoredAs(declared, plain) ? (StructType) renamed(declared, plain) : plain;
+  }
+
+  /** {@code declared}, but null where {@code plain} may be: another producer may have nulls where the first had none. */
+  private static DataType renamed(DataType declared, DataType plain) {
+    if (declared instanceof StructType a && plain instanceof StructType b) {
+      StructField[] fields = new StructField[a.size()];
+      for (int i = 0; i < fields.length; i++) {
+        StructField field = a.apply(i);
+        DataType type = renamed(field.dataType(), b.apply(i).dataType());
+        fields[i] = new StructField(field.name(), type, b.apply(i).nullable(), field.metadata());
+      }
+      return DataTypes.createStructType(fields);
+    }
+    if (declared instanceof ArrayType a && plain instanceof ArrayType b) {
+      return DataTypes.createArrayType(renamed(a.elementType(), b.elementType()), b.containsNull());
+    }
+    if (declared instanceof MapType a && plain instanceof MapType b) {
+      return DataTypes.createMapType(
+          renamed(a.keyType(), b.keyType()), renamed(a.valueType(), b.valueType()), b.valueContainsNull());
+    }
+    return declared;
   }
 
   /** Whether values of {@code declared} are stored as values of {@code plain}: the same but for names of types. */
