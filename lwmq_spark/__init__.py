@@ -4,7 +4,7 @@ The public names, and nothing else. Importing this module loads neither the nati
 pyspark: each name brings what it needs when it is first used.
 
     Spark      session, configure, attach, publish, subscribe, error_of
-    Arrow      open_writer, open_reader
+    Arrow      open_writer, open_reader, Endpoint
     Messages   Channel, SendQueue, Message, Frame, Priority
     Errors     LwmqError and its tree (see `lwmq_spark.errors`)
 """
@@ -30,7 +30,7 @@ from lwmq_spark.errors import (
 )
 
 if TYPE_CHECKING:
-    from lwmq_spark.arrow import StreamReader, StreamWriter, open_reader, open_writer
+    from lwmq_spark.arrow import Endpoint, StreamReader, StreamWriter, open_reader, open_writer
     from lwmq_spark.channel import Channel, Priority, SendQueue
     from lwmq_spark.message import Frame, Message
     from lwmq_spark.spark.publish import PUBLISH_SCHEMA, publish, subscribe
@@ -46,6 +46,7 @@ __all__ = [
     "ClosedError",
     "CorruptError",
     "DataLossError",
+    "Endpoint",
     "Frame",
     "LwmqError",
     "Message",
@@ -71,6 +72,7 @@ __all__ = [
 _LAZY = {
     "PUBLISH_SCHEMA": "lwmq_spark.spark.publish",
     "Channel": "lwmq_spark.channel",
+    "Endpoint": "lwmq_spark.arrow",
     "Priority": "lwmq_spark.channel",
     "SendQueue": "lwmq_spark.channel",
     "Frame": "lwmq_spark.message",
