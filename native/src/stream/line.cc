@@ -1,28 +1,78 @@
 #include "stream/line.h"
 
 #include <cstring>
+#include <iterator>
 #include <list>
 #include <mutex>
 #include <utility>
 
+#include "channel/service_thread.h"
 #include "os/clock.h"
 
 namespace lwmq::stream {
 namespace {
 
-constexpr std::int64_t kShelfNs = 30'000'000'000;
+constexpr std::int64_t kShelfNs = 30'000'000'000;  // long enough for the next task of a job
 constexpr std::size_t kShelfLines = 16;
 
-// Lines that no writer uses now. Never destroyed: threads may outlive main.
-struct Shelf {
-  std::mutex mutex;
-  std::list<std::unique_ptr<Line>> lines;  // the one used last is in front
-};
+// Lines that no writer uses now, the one used last in front. The attending service thread clears away those
+// that nobody has come for, so that an idle process gives its memory back; an empty shelf wakes nobody.
+class Shelf final : public channel::Served {
+ public:
+  // Never destroyed: threads may outlive main.
+  static Shelf& instance() noexcept {
+    static auto* shelf = new Shelf;
+    return *shelf;
+  }
 
-Shelf& shelf() noexcept {
-  static auto* instance = new Shelf;
-  return *instance;
-}
+  std::unique_ptr<Line> find(const std::string& address) {
+    Lines old;  // closed after the lock is given back
+    const std::lock_guard lock(mutex_);
+    take_old(os::now_ns(), &old);
+    for (auto at = lines_.begin(); at != lines_.end(); ++at) {
+      if ((*at)->reach.address != address) continue;
+      std::unique_ptr<Line> found = std::move(*at);
+      lines_.erase(at);
+      return found;
+    }
+    return nullptr;
+  }
+
+  void put(std::unique_ptr<Line> line) {
+    Lines old;
+    {
+      const std::lock_guard lock(mutex_);
+      lines_.push_front(std::move(line));
+      if (lines_.size() > kShelfLines) old.splice(old.end(), lines_, std::prev(lines_.end()));
+      if (!served_) served_ = channel::ServiceThread::attending().add(this) == LWMQ_OK;
+      if (!served_) return;  // then lines go when the next writer comes
+    }
+    channel::ServiceThread::attending().request(this);
+  }
+
+  std::int64_t serve(std::int64_t now_ns, bool /*alone*/) noexcept override {
+    Lines old;
+    const std::lock_guard lock(mutex_);
+    take_old(now_ns, &old);
+    return lines_.empty() ? channel::kNever : lines_.back()->shelved_ns + kShelfNs + 1;
+  }
+
+ private:
+  using Lines = std::list<std::unique_ptr<Line>>;
+
+  void take_old(std::int64_t now_ns, Lines* out_old) {
+    for (auto at = lines_.begin(); at != lines_.end();) {
+      const auto here = at++;
+      if (!(*here)->is_connected() || now_ns - (*here)->shelved_ns > kShelfNs) {
+        out_old->splice(out_old->end(), lines_, here);
+      }
+    }
+  }
+
+  std::mutex mutex_;
+  Lines lines_;
+  bool served_ = false;
+};
 
 }  // namespace
 
@@ -40,20 +90,8 @@ bool Line::is_connected() const noexcept {
 Status Line::take(const char* address, std::int32_t role, const Deadline& deadline,
                   std::unique_ptr<Line>* out_line) {
   if (role != LWMQ_ROLE_SERVER) {
-    std::list<std::unique_ptr<Line>> old;  // closed after the lock is given back
-    const std::string wanted(address, std::strcspn(address, "?"));
-    const std::lock_guard lock(shelf().mutex);
-    auto& lines = shelf().lines;
-    for (auto at = lines.begin(); at != lines.end();) {
-      const auto here = at++;
-      if (!(*here)->is_connected() || os::now_ns() - (*here)->shelved_ns > kShelfNs) {
-        old.splice(old.end(), lines, here);
-      } else if ((*here)->reach.address == wanted) {
-        *out_line = std::move(*here);
-        lines.erase(here);
-        return LWMQ_OK;
-      }
-    }
+    *out_line = Shelf::instance().find(std::string(address, std::strcspn(address, "?")));
+    if (*out_line) return LWMQ_OK;
   }
   Reach made;
   const Status status = stream::reach(address, role, deadline, &made);
@@ -68,13 +106,7 @@ Status Line::give_back(std::unique_ptr<Line> line, const Deadline& deadline) {
   line->room_asked = false;
   line->drained_known = false;
   line->shelved_ns = os::now_ns();
-  std::unique_ptr<Line> oldest;
-  const std::lock_guard lock(shelf().mutex);
-  shelf().lines.push_front(std::move(line));
-  if (shelf().lines.size() > kShelfLines) {
-    oldest = std::move(shelf().lines.back());
-    shelf().lines.pop_back();
-  }
+  Shelf::instance().put(std::move(line));
   return LWMQ_OK;
 }
 
