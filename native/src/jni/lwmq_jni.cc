@@ -141,6 +141,25 @@ lwmq_block block_of(JNIEnv* env, jlongArray array) {
   return block;
 }
 
+// A transport buffer crosses as {data, bytes, token[4]}.
+constexpr jsize kBufferLongs = 6;
+
+lwmq_buffer buffer_of(JNIEnv* env, jlongArray array) {
+  jlong fields[kBufferLongs] = {};
+  env->GetLongArrayRegion(array, 0, kBufferLongs, fields);
+  lwmq_buffer buffer{};
+  buffer.data = handle<void>(fields[0]);
+  buffer.bytes = static_cast<std::uint64_t>(fields[1]);
+  std::memcpy(buffer.token, fields + 2, sizeof buffer.token);
+  return buffer;
+}
+
+void show_buffer(JNIEnv* env, const lwmq_buffer& buffer, jlongArray array) {
+  jlong fields[kBufferLongs] = {reinterpret_cast<jlong>(buffer.data), static_cast<jlong>(buffer.bytes)};
+  std::memcpy(fields + 2, buffer.token, sizeof buffer.token);
+  env->SetLongArrayRegion(array, 0, kBufferLongs, fields);
+}
+
 }  // namespace
 
 #define JNI_METHOD(type, name) extern "C" JNIEXPORT type JNICALL Java_org_lwmq_core_Jni_##name
@@ -501,4 +520,136 @@ JNI_METHOD(jlongArray, readerQuery)(JNIEnv* env, jclass, jlong reader) {
 
 JNI_METHOD(void, readerClose)(JNIEnv* env, jclass, jlong reader, jint linger_ms) {
   check(env, lwmq_reader_close(handle<lwmq_reader>(reader), static_cast<std::uint32_t>(linger_ms)));
+}
+
+// ---- channel -----------------------------------------------------------------------------------
+
+JNI_METHOD(jlong, channelCreate)
+(JNIEnv* env, jclass, jbyteArray address, jlong buffer_bytes, jint buffers_send, jint buffers_receive,
+ jint retry_ms, jboolean raw) {
+  const Bytes uri(env, address);
+  if (!check_memory(env, uri.ok())) return 0;
+  auto options = sized<lwmq_channel_options>();
+  options.buffer_bytes = static_cast<std::uint64_t>(buffer_bytes);
+  options.buffers_send = static_cast<std::uint32_t>(buffers_send);
+  options.buffers_receive = static_cast<std::uint32_t>(buffers_receive);
+  options.retry_ms = static_cast<std::uint32_t>(retry_ms);
+  options.raw = raw != 0;
+  lwmq_channel* channel = nullptr;
+  if (!check(env, lwmq_channel_create(uri.text(), &options, &channel))) return 0;
+  return address_of(channel);
+}
+
+JNI_METHOD(void, channelOpen)(JNIEnv* env, jclass, jlong channel, jint role) {
+  check(env, lwmq_channel_open(handle<lwmq_channel>(channel), role));
+}
+
+JNI_METHOD(jlong, channelAddSendQueue)(JNIEnv* env, jclass, jlong channel, jint priority) {
+  auto options = sized<lwmq_send_queue_options>();
+  options.kind = LWMQ_QUEUE_MONO_UNBOUNDED;
+  options.priority = static_cast<std::uint32_t>(priority);
+  lwmq_send_queue* queue = nullptr;
+  if (!check(env, lwmq_channel_add_send_queue(handle<lwmq_channel>(channel), &options, &queue))) return 0;
+  return address_of(queue);
+}
+
+JNI_METHOD(void, channelWaitConnected)(JNIEnv* env, jclass, jlong channel, jint timeout_ms) {
+  check(env,
+        lwmq_channel_wait_connected(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(timeout_ms)));
+}
+
+JNI_METHOD(jlong, channelReceive)(JNIEnv* env, jclass, jlong channel, jint timeout_ms) {
+  lwmq_message* message = nullptr;
+  const lwmq_status status =
+      lwmq_channel_receive(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(timeout_ms), &message);
+  return check(env, status) ? address_of(message) : 0;
+}
+
+JNI_METHOD(void, channelFlush)(JNIEnv* env, jclass, jlong channel, jint timeout_ms) {
+  check(env, lwmq_channel_flush(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(timeout_ms)));
+}
+
+JNI_METHOD(void, channelClose)(JNIEnv* env, jclass, jlong channel, jint linger_ms) {
+  check(env, lwmq_channel_close(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(linger_ms)));
+}
+
+JNI_METHOD(void, channelDestroy)(JNIEnv*, jclass, jlong channel) {
+  lwmq_channel_destroy(handle<lwmq_channel>(channel));
+}
+
+JNI_METHOD(void, sendQueuePost)(JNIEnv* env, jclass, jlong queue, jlong address, jlong bytes) {
+  check(env, lwmq_send_queue_post_bytes(handle<lwmq_send_queue>(queue), handle<const void>(address),
+                                        static_cast<std::uint64_t>(bytes)));
+}
+
+JNI_METHOD(void, sendQueuePostBytes)(JNIEnv* env, jclass, jlong queue, jbyteArray frame) {
+  const Bytes bytes(env, frame);
+  if (!check_memory(env, bytes.ok())) return;
+  check(env, lwmq_send_queue_post_bytes(handle<lwmq_send_queue>(queue), bytes.data(), bytes.size()));
+}
+
+JNI_METHOD(void, sendQueuePostMessage)(JNIEnv* env, jclass, jlong queue, jlong message) {
+  auto* posted = handle<lwmq_message>(message);
+  check(env, lwmq_send_queue_post(handle<lwmq_send_queue>(queue), &posted));
+}
+
+JNI_METHOD(jlong, messageCreate)(JNIEnv* env, jclass, jint frames_hint) {
+  lwmq_message* message = nullptr;
+  if (!check(env, lwmq_message_create(static_cast<std::uint32_t>(frames_hint), &message))) return 0;
+  return address_of(message);
+}
+
+JNI_METHOD(void, messageAppend)(JNIEnv* env, jclass, jlong message, jbyteArray frame) {
+  const Bytes bytes(env, frame);
+  if (!check_memory(env, bytes.ok())) return;
+  check(env, lwmq_message_append(handle<lwmq_message>(message), bytes.data(), bytes.size()));
+}
+
+JNI_METHOD(jint, messageFrameCount)(JNIEnv*, jclass, jlong message) {
+  return static_cast<jint>(lwmq_message_frame_count(handle<lwmq_message>(message)));
+}
+
+JNI_METHOD(jobject, messageFrame)(JNIEnv* env, jclass, jlong message, jint index) {
+  static char nothing = 0;  // an empty frame may have no address, and a direct buffer must have one
+  const void* data = nullptr;
+  std::uint64_t bytes = 0;
+  const lwmq_status status =
+      lwmq_message_frame(handle<lwmq_message>(message), static_cast<std::uint32_t>(index), &data, &bytes);
+  if (!check(env, status)) return nullptr;
+  void* address = data != nullptr ? const_cast<void*>(data) : &nothing;  // Java makes it read-only
+  return env->NewDirectByteBuffer(address, static_cast<jlong>(bytes));
+}
+
+JNI_METHOD(void, messageDestroy)(JNIEnv*, jclass, jlong message) {
+  lwmq_message_destroy(handle<lwmq_message>(message));
+}
+
+JNI_METHOD(void, rawGetBuffer)(JNIEnv* env, jclass, jlong channel, jint timeout_ms, jlongArray out_buffer) {
+  lwmq_buffer buffer{};
+  const lwmq_status status =
+      lwmq_raw_get_buffer(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(timeout_ms), &buffer);
+  if (check(env, status)) show_buffer(env, buffer, out_buffer);
+}
+
+JNI_METHOD(void, rawSendBuffer)(JNIEnv* env, jclass, jlong channel, jlongArray buffer_fields) {
+  lwmq_buffer buffer = buffer_of(env, buffer_fields);
+  check(env, lwmq_raw_send_buffer(handle<lwmq_channel>(channel), &buffer));
+}
+
+JNI_METHOD(void, rawAbandonBuffer)(JNIEnv* env, jclass, jlong channel, jlongArray buffer_fields) {
+  lwmq_buffer buffer = buffer_of(env, buffer_fields);
+  check(env, lwmq_raw_abandon_buffer(handle<lwmq_channel>(channel), &buffer));
+}
+
+JNI_METHOD(void, rawReceiveBuffer)
+(JNIEnv* env, jclass, jlong channel, jint timeout_ms, jlongArray out_buffer) {
+  lwmq_buffer buffer{};
+  const lwmq_status status =
+      lwmq_raw_receive_buffer(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(timeout_ms), &buffer);
+  if (check(env, status)) show_buffer(env, buffer, out_buffer);
+}
+
+JNI_METHOD(void, rawDisposeBuffer)(JNIEnv* env, jclass, jlong channel, jlongArray buffer_fields) {
+  lwmq_buffer buffer = buffer_of(env, buffer_fields);
+  check(env, lwmq_raw_dispose_buffer(handle<lwmq_channel>(channel), &buffer));
 }

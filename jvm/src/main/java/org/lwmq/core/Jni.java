@@ -157,4 +157,52 @@ final class Jni {
 
   /** Takes the reader. */
   static native void readerClose(long reader, int lingerMs);
+
+  // ---- channel ----------------------------------------------------------------------------------
+
+  static native long channelCreate(
+      byte[] address, long bufferBytes, int buffersSend, int buffersReceive, int retryMs, boolean raw);
+
+  static native void channelOpen(long channel, int role);
+
+  static native long channelAddSendQueue(long channel, int priority);
+
+  static native void channelWaitConnected(long channel, int timeoutMs);
+
+  /** The message that came. */
+  static native long channelReceive(long channel, int timeoutMs);
+
+  static native void channelFlush(long channel, int timeoutMs);
+
+  static native void channelClose(long channel, int lingerMs);
+
+  static native void channelDestroy(long channel);
+
+  static native void sendQueuePost(long queue, long address, long bytes);
+
+  static native void sendQueuePostBytes(long queue, byte[] frame);
+
+  /** Takes the message, unless it throws. */
+  static native void sendQueuePostMessage(long queue, long message);
+
+  static native long messageCreate(int framesHint);
+
+  static native void messageAppend(long message, byte[] frame);
+
+  static native int messageFrameCount(long message);
+
+  static native ByteBuffer messageFrame(long message, int index);
+
+  static native void messageDestroy(long message);
+
+  /** A buffer crosses as {data, bytes, four of the library's}. */
+  static native void rawGetBuffer(long channel, int timeoutMs, long[] buffer);
+
+  static native void rawSendBuffer(long channel, long[] buffer);
+
+  static native void rawAbandonBuffer(long channel, long[] buffer);
+
+  static native void rawReceiveBuffer(long channel, int timeoutMs, long[] buffer);
+
+  static native void rawDisposeBuffer(long channel, long[] buffer);
 }

@@ -1,0 +1,165 @@
+package org.lwmq.core;
+
+import java.nio.ByteBuffer;
+
+/**
+ * A two-way conversation with one peer at an address. Posts go through its {@link SendQueue}s. One thread at a time;
+ * so are the queues.
+ */
+public final class Channel implements AutoCloseable {
+  private final String address;
+  private final Handle handle;
+
+  private Channel(String address, long channel) {
+    this.address = address;
+    this.handle = new Handle(this, channel, "channel " + address, c -> Jni.channelDestroy(c));
+  }
+
+  /**
+   * Options; zero means the default of {@code lwmq_channel_options}.
+   *
+   * @param bufferBytes of each transport buffer; the largest message
+   * @param isRaw direct access to transport buffers instead of messages
+   */
+  public record Options(long bufferBytes, int buffersSend, int buffersReceive, int retryMs, boolean isRaw) {
+    public static final Options DEFAULT = new Options(0, 0, 0, 0, false);
+    public static final Options RAW = new Options(0, 0, 0, 0, true);
+  }
+
+  /** Binds the address or begins to connect, as {@code role} says; does not wait for the peer. */
+  public static Channel open(String address, Role role, Options options) {
+    long made =
+        Jni.channelCreate(
+            Jni.utf8(address), options.bufferBytes(), options.buffersSend(), options.buffersReceive(),
+            options.retryMs(), options.isRaw());
+    Channel channel = new Channel(address, made);
+    try {
+      Jni.channelOpen(made, role.ordinal());
+    } catch (LwmqException e) {
+      channel.handle.close();
+      throw e;
+    }
+    return channel;
+  }
+
+  public String address() {
+    return address;
+  }
+
+  /** Adds a queue, which lives as long as the channel. */
+  public SendQueue sendQueue(Priority priority) {
+    return new SendQueue(this, Jni.channelAddSendQueue(handle.get(), priority.ordinal() + 1));
+  }
+
+  /** Waits until a peer is there. */
+  public void awaitConnected(Deadline deadline) {
+    long channel = handle.get();
+    deadline.await(
+        "waiting for a peer at " + address,
+        slice -> {
+          Jni.channelWaitConnected(channel, slice);
+          return null;
+        });
+  }
+
+  /** The next message, which the caller closes. PEER_LOST comes once, after what the peer had committed. */
+  public Message receive(Deadline deadline) {
+    long channel = handle.get();
+    return deadline.await(
+        "waiting for a message at " + address, slice -> new Message(Jni.channelReceive(channel, slice)));
+  }
+
+  /** Waits until everything posted so far was shipped. */
+  public void flush(Deadline deadline) {
+    long channel = handle.get();
+    deadline.await(
+        "flushing " + address,
+        slice -> {
+          Jni.channelFlush(channel, slice);
+          return null;
+        });
+  }
+
+  /** On a raw channel: lends the next free buffer; it goes back through send or abandon, in order. */
+  public TransportBuffer buffer(Deadline deadline) {
+    long channel = handle.get();
+    TransportBuffer buffer = new TransportBuffer(false);
+    deadline.await(
+        "waiting for a free buffer of " + address,
+        slice -> {
+          Jni.rawGetBuffer(channel, slice, buffer.fields);
+          return null;
+        });
+    return buffer;
+  }
+
+  /** Takes {@code buffer} and sends its first {@code bytes} bytes. Never waits. */
+  public void send(TransportBuffer buffer, long bytes) {
+    buffer.use(false);
+    buffer.fields[TransportBuffer.BYTES] = bytes;
+    Jni.rawSendBuffer(handle.get(), buffer.fields);
+  }
+
+  /** Takes {@code buffer} back unsent. */
+  public void abandon(TransportBuffer buffer) {
+    buffer.use(false);
+    Jni.rawAbandonBuffer(handle.get(), buffer.fields);
+  }
+
+  /** On a raw channel: lends the next buffer that came; it goes back through dispose, in any order. */
+  public TransportBuffer receiveBuffer(Deadline deadline) {
+    long channel = handle.get();
+    TransportBuffer buffer = new TransportBuffer(true);
+    deadline.await(
+        "waiting for a buffer at " + address,
+        slice -> {
+          Jni.rawReceiveBuffer(channel, slice, buffer.fields);
+          return null;
+        });
+    return buffer;
+  }
+
+  /** Takes a received {@code buffer} back. */
+  public void dispose(TransportBuffer buffer) {
+    buffer.use(true);
+    Jni.rawDisposeBuffer(handle.get(), buffer.fields);
+  }
+
+  /**
+   * Waits at most {@code lingerMs} until what was posted has been read, and closes. TIMED_OUT: closed, the text has the
+   * number of messages dropped. Twice is allowed.
+   */
+  public void close(int lingerMs) {
+    if (!handle.isOpen()) {
+      return;
+    }
+    try {
+      Jni.channelClose(handle.get(), lingerMs);
+    } finally {
+      handle.close();
+    }
+  }
+
+  /** Closes without waiting; messages that were received live on. */
+  @Override
+  public void close() {
+    handle.close();
+  }
+
+  /** For queues: CLOSED once the channel is. */
+  void checkOpen() {
+    handle.get();
+  }
+
+  /** Posts a copy of {@code data} to {@code queue}; here, because the queue lives in the channel. */
+  void post(long queue, ByteBuffer data) {
+    checkOpen();
+    if (data.isDirect()) {
+      Jni.sendQueuePost(queue, Jni.address(data) + data.position(), data.remaining());
+    } else {
+      byte[] copy = new byte[data.remaining()];
+      data.duplicate().get(copy);
+      Jni.sendQueuePostBytes(queue, copy);
+    }
+  }
+}

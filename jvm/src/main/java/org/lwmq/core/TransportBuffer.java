@@ -1,0 +1,46 @@
+package org.lwmq.core;
+
+import java.nio.ByteBuffer;
+
+/** A buffer of the transport itself, lent by a raw {@link Channel}. One thread. */
+public final class TransportBuffer {
+  static final int DATA = 0;
+  static final int BYTES = 1;
+
+  /** Data, bytes, and four of the library's. */
+  final long[] fields = new long[6];
+
+  private final boolean isReceived;
+  private boolean isLent = true;
+
+  TransportBuffer(boolean isReceived) {
+    this.isReceived = isReceived;
+  }
+
+  /** Room when obtained, what arrived when received. */
+  public long bytes() {
+    return fields[BYTES];
+  }
+
+  /** The memory itself; valid until the buffer goes back. */
+  public ByteBuffer data() {
+    check();
+    ByteBuffer data = Jni.wrap(fields[DATA], fields[BYTES]);
+    return isReceived ? data.asReadOnlyBuffer() : data;
+  }
+
+  /** The buffer goes back; INVALID for one that did already, or that goes the wrong way. */
+  void use(boolean received) {
+    check();
+    if (received != isReceived) {
+      throw new LwmqException(Status.INVALID, "a buffer that was received is disposed of, one that was obtained is sent");
+    }
+    isLent = false;
+  }
+
+  private void check() {
+    if (!isLent) {
+      throw new LwmqException(Status.INVALID, "this buffer went back already");
+    }
+  }
+}

@@ -1,0 +1,113 @@
+package org.lwmq.core;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import org.junit.jupiter.api.Test;
+
+/** Messages and buffers between two ends in one process. */
+class ChannelTest {
+  private final Deadline soon = Deadline.after(10_000);
+
+  @Test
+  void messagesArriveWholeAndInOrder() {
+    try (Channel server = Channel.open("loop://java-order", Role.SERVER, Channel.Options.DEFAULT);
+        Channel client = Channel.open("loop://java-order", Role.CLIENT, Channel.Options.DEFAULT)) {
+      SendQueue queue = client.sendQueue(Priority.NORMAL);
+      client.awaitConnected(soon);
+      for (int i = 0; i < 1000; i++) {
+        queue.post("order " + i);
+      }
+      for (int i = 0; i < 1000; i++) {
+        try (Message message = server.receive(soon)) {
+          assertEquals("order " + i, new String(message.bytes(0), StandardCharsets.UTF_8));
+        }
+      }
+      client.flush(soon);
+    }
+  }
+
+  @Test
+  void framesKeepTheirBorders() {
+    try (Channel server = Channel.open("loop://java-frames", Role.SERVER, Channel.Options.DEFAULT);
+        Channel client = Channel.open("loop://java-frames", Role.CLIENT, Channel.Options.DEFAULT)) {
+      byte[] body = new byte[5000];
+      body[4999] = 7;
+      client.sendQueue(Priority.HIGHEST).post(Message.create().append(new byte[0]).append(body));
+      try (Message message = server.receive(soon)) {
+        assertEquals(2, message.frameCount());
+        assertEquals(0, message.frame(0).remaining());
+        assertArrayEquals(body, message.bytes(1));
+        assertTrue(message.frame(1).isReadOnly());
+      }
+    }
+  }
+
+  @Test
+  void aDirectBufferIsPostedFromWhereItLies() {
+    try (Channel server = Channel.open("loop://java-direct", Role.SERVER, Channel.Options.DEFAULT);
+        Channel client = Channel.open("loop://java-direct", Role.CLIENT, Channel.Options.DEFAULT)) {
+      ByteBuffer frame = ByteBuffer.allocateDirect(64);
+      frame.putLong(1).putLong(2).flip().position(8);
+      client.sendQueue(Priority.NORMAL).post(frame);
+      assertEquals(8, frame.remaining());
+      try (Message message = server.receive(soon)) {
+        assertEquals(2, message.frame(0).getLong());
+      }
+    }
+  }
+
+  @Test
+  void aMessageThatIsTooBigStaysWithItsOwner() {
+    try (Channel channel = Channel.open("loop://java-big", Role.SERVER, Channel.Options.DEFAULT);
+        Message message = Message.create().append(new byte[1 << 20])) {
+      SendQueue queue = channel.sendQueue(Priority.NORMAL);
+      LwmqException refusal = assertThrows(LwmqException.class, () -> queue.post(message));
+      assertEquals(Status.TOO_BIG, refusal.status());
+      assertEquals(1 << 20, message.frame(0).remaining());
+    }
+  }
+
+  @Test
+  void rawBuffersTravelInTheOrderSent() {
+    try (Channel server = Channel.open("loop://java-raw", Role.SERVER, Channel.Options.RAW);
+        Channel client = Channel.open("loop://java-raw", Role.CLIENT, Channel.Options.RAW)) {
+      client.awaitConnected(soon);
+      for (int i = 0; i < 3; i++) {
+        TransportBuffer buffer = client.buffer(soon);
+        buffer.data().putInt(i);
+        client.send(buffer, Integer.BYTES);
+        assertThrows(LwmqException.class, () -> client.send(buffer, 4));
+      }
+      for (int i = 0; i < 3; i++) {
+        TransportBuffer buffer = server.receiveBuffer(soon);
+        assertEquals(Integer.BYTES, buffer.bytes());
+        assertEquals(i, buffer.data().getInt());
+        server.dispose(buffer);
+      }
+    }
+  }
+
+  @Test
+  void aClosedChannelSaysSo() {
+    Channel channel = Channel.open("loop://java-closed", Role.SERVER, Channel.Options.DEFAULT);
+    SendQueue queue = channel.sendQueue(Priority.NORMAL);
+    channel.close();
+    channel.close();
+    assertEquals(Status.CLOSED, assertThrows(LwmqException.class, () -> queue.post("late")).status());
+  }
+
+  @Test
+  void anInterruptEndsAWait() {
+    try (Channel channel = Channel.open("loop://java-interrupt", Role.SERVER, Channel.Options.DEFAULT)) {
+      Thread.currentThread().interrupt();
+      LwmqException end = assertThrows(LwmqException.class, () -> channel.receive(Deadline.never()));
+      assertEquals(Status.INTERRUPTED, end.status());
+      assertTrue(Thread.interrupted());
+    }
+  }
+}
