@@ -143,7 +143,7 @@ def test_every_type_of_spark_comes_back_as_it_went_out(spark: SparkSession, kept
     )
     write(frame, kept)
     back = spark.read.format("lwmq").load(kept)
-    assert [(f.name, f.dataType) for f in back.schema] == [(f.name, f.dataType) for f in frame.schema]
+    assert back.dtypes == frame.dtypes  # all of it nullable: the next job that appends may have nulls
 
     def shown(data: Any) -> list[Any]:
         columns = [
@@ -200,7 +200,7 @@ def test_a_null_is_refused_where_the_stream_takes_none(spark: SparkSession, kept
         with pytest.raises(Exception, match=r"LWMQ_SCHEMA.*1 nulls in id"):
             write(spark.range(0, 5, 1, 1).selectExpr("if(id < 4, id, null) id"), kept)
         consumer = Consumer(kept)
-    assert consumer.rows >= 5
+        consumer.wait_for_rows(5)
 
 
 def test_task_i_appends_to_partition_i_mod_p(spark: SparkSession, kept: str) -> None:
