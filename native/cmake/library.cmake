@@ -9,6 +9,8 @@ set_target_properties(lwmq PROPERTIES LINKER_LANGUAGE CXX LINK_DEPENDS "${CMAKE_
 target_include_directories(lwmq INTERFACE "${CMAKE_CURRENT_SOURCE_DIR}/include")
 target_link_options(lwmq PRIVATE
   -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/lwmq.map -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now
-  -static-libstdc++ -static-libgcc
-  $<$<NOT:$<BOOL:${LWMQ_SANITIZE}>>:-Wl,--no-undefined>)
+  -static-libstdc++ -static-libgcc)
+if(NOT LWMQ_SANITIZE)  # a sanitizer's symbols come with the executable
+  target_link_options(lwmq PRIVATE -Wl,--no-undefined)
+endif()
 install(TARGETS lwmq LIBRARY DESTINATION lwmq_spark/_lib)

@@ -205,13 +205,15 @@ lwmq_status lwmq_channel_add_send_queue(lwmq_channel *channel, const lwmq_send_q
 lwmq_status lwmq_channel_open(lwmq_channel *channel, int32_t role);
 /* Waits until a peer is there. */
 lwmq_status lwmq_channel_wait_connected(lwmq_channel *channel, uint32_t timeout_ms);
-/* Posts `*message`. One thread per queue at a time; never waits (the queue is unbounded).
+/* Posts `*message`, also before the channel is open. One thread per queue at a time; never waits (the queue is
+   unbounded).
    LWMQ_OK: takes the message and sets *message to NULL. Otherwise it is still the caller's. */
 lwmq_status lwmq_send_queue_post(lwmq_send_queue *queue, lwmq_message **message);
 /* Posts one frame of `bytes` bytes, copied; the short way for small messages. */
 lwmq_status lwmq_send_queue_post_bytes(lwmq_send_queue *queue, const void *data, uint64_t bytes);
 /* Receives the next message; lwmq_message_destroy gives it back. After the loss of the peer, what was
-   committed comes first, then LWMQ_E_PEER_LOST once; a new peer may follow. */
+   committed comes first, then once LWMQ_E_PEER_LOST, or LWMQ_E_CLOSED for a peer that closed in order; a new
+   peer may follow. */
 lwmq_status lwmq_channel_receive(lwmq_channel *channel, uint32_t timeout_ms, lwmq_message **out_message);
 /* Waits until everything posted so far was shipped. */
 lwmq_status lwmq_channel_flush(lwmq_channel *channel, uint32_t timeout_ms);

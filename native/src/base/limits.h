@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kAddressBytesMax = 512;
 
 // Messages.
 inline constexpr std::uint32_t kFramesMax = 65535;
-inline constexpr std::uint64_t kInlineBytesMax = 64;  // of a frame that lies in its message
+inline constexpr std::uint64_t kInlineBytesMax = 128;  // of a frame that lies in its message
 
 // Streams.
 inline constexpr std::uint32_t kPartitionsMax = 16384;

@@ -32,7 +32,7 @@ Status Link::send(wire::StreamKind kind, const void* data, std::uint64_t bytes) 
     const Status status = try_send(kind, data, bytes);
     if (status != LWMQ_E_FULL) return status;
   }
-  backlog_.emplace_back(kind, std::string(static_cast<const char*>(data), bytes));
+  backlog_.emplace_back(kind, bytes > 0 ? std::string(static_cast<const char*>(data), bytes) : std::string());
   return LWMQ_OK;
 }
 
@@ -48,7 +48,7 @@ Status Link::try_send(wire::StreamKind kind, const void* data, std::uint64_t byt
     has_open_ = true;
     shown_in_open_ = 0;
   }
-  std::memcpy(open_.next, data, bytes);
+  if (bytes > 0) std::memcpy(open_.next, data, bytes);
   const Status status = provider_->show(transport_, &open_, bytes, static_cast<std::uint32_t>(kind));
   if (status != LWMQ_OK) return status;
   shown_in_open_ += bytes;
