@@ -11,11 +11,11 @@
  *     sender     acquire ─▶ write at buffer.next ─▶ show ─▶ (write ─▶ show ...) ─▶ ship
  *     receiver   land ─▶ read the extent ─▶ release
  *
- *   A *buffer* is a piece of the sender's memory with room for `buffer_bytes`. What one show makes visible is an
- *   *extent*: it arrives whole or not at all, in the order shown within a buffer. Buffers arrive in the order of
- *   their first show; shipping closes one. The receiver gives every landed extent back by release, in any order,
- *   from any thread; a buffer is free again when it was shipped, landed to its end (the next land sees that) and all its
- *   extents were released.
+ *   A *buffer* is a piece of the sender's memory with room for `buffer_bytes`. What one show makes visible is
+ *   an *extent*: it arrives whole or not at all, in the order shown within a buffer. Buffers arrive in the order
+ *   of their first show; shipping closes one. The receiver gives every landed extent back by release, in any
+ *   order, from any thread. A buffer is free again when it was shipped, landed to its end (the next land sees
+ *   that) and all its extents were released.
  *
  * Threads: one thread sends (acquire, show, ship, abandon, wait for room) and one receives (land, wait for
  *   extents) on a transport at a time; the two may be different. release, state and window calls: any thread.
