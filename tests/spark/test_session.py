@@ -158,6 +158,7 @@ def test_attach_makes_reading_and_writing_work_in_a_cluster_that_runs(tmp_path: 
     )
     assert "done" in said
     assert said.count("cannot take an extension") == 1
+    assert "Unable to load custom metric" not in said
 
 
 @pytest.mark.row("P02")

@@ -18,8 +18,8 @@ public final class WriteMetrics {
   private WriteMetrics() {}
 
   static CustomMetric[] supported() {
-    return new CustomMetric[] {
-        new RowsWritten(), new BatchesWritten(), new BytesWritten(), new BytesCopied(), new WaitTime()};
+    return ShownMetrics.of(
+        new RowsWritten(), new BatchesWritten(), new BytesWritten(), new BytesCopied(), new WaitTime());
   }
 
   static CustomTaskMetric value(String name, long value) {
@@ -61,7 +61,7 @@ public final class WriteMetrics {
     }
   }
 
-  public static final class BytesWritten extends CustomSumMetric {
+  public static final class BytesWritten extends CustomSumMetric implements ShownMetrics.InBytes {
     @Override
     public String name() {
       return BYTES;
@@ -74,7 +74,7 @@ public final class WriteMetrics {
   }
 
   /** Payload bytes that did not go into the window at once; 0 is the aim. */
-  public static final class BytesCopied extends CustomSumMetric {
+  public static final class BytesCopied extends CustomSumMetric implements ShownMetrics.InBytes {
     @Override
     public String name() {
       return BYTES_COPIED;
