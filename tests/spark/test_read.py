@@ -264,6 +264,22 @@ def test_evaluating_a_frame_twice_is_a_data_loss_and_never_less_rows(spark: Spar
         assert isinstance(lwmq.error_of(caught.value), lwmq.DataLossError)
 
 
+def test_a_new_stream_of_the_same_name_is_not_taken_for_the_old_one(spark: SparkSession, ipc: str) -> None:
+    with kept(ipc):
+        old = Producer(ipc, numbers(3000), retain="all")
+        old.written.wait(20)
+        frame = read(spark, ipc)
+        assert frame.count() == 3000
+        old.finish()
+    with kept(ipc):
+        new = Producer(ipc, numbers(3000))
+        new.written.wait(20)
+        with pytest.raises(Exception, match="LWMQ_DATA_LOSS"):
+            frame.count()
+        assert read(spark, ipc).count() == 3000
+        new.finish()
+
+
 def test_sorting_reads_twice_and_is_right_or_a_data_loss(spark: SparkSession, ipc: str) -> None:
     with kept(ipc):
         producer = Producer(ipc, numbers(3000), partitions=2)

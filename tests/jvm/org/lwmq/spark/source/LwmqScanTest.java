@@ -2,6 +2,8 @@ package org.lwmq.spark.source;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
@@ -21,7 +23,7 @@ import org.lwmq.spark.conf.LwmqReadConf;
 /** Scans are values, and what goes to executors can travel. */
 class LwmqScanTest {
   private static final StructType COLUMNS = StructType.fromDDL("a int, b string");
-  private static final Identity SERVER = new Identity("host", "boot", 7, "ab", 1, 2);
+  private static final Identity SERVER = new Identity("far.away", "boot", 7, "ab", 1, 2);
 
   @Test
   void scansOfTheSameBatchesAreEqual() {
@@ -47,6 +49,21 @@ class LwmqScanTest {
     assertEquals(SERVER, there.endpoint());
     LwmqReaderFactory factory = new LwmqReaderFactory(conf(), "app", COLUMNS, 10, new byte[] {1});
     assertEquals(COLUMNS, ((LwmqReaderFactory) travelled(factory)).columns());
+  }
+
+  @Test
+  void aTaskOnAnotherHostFailsAtOnceAndNamesBoth() {
+    LwmqInputPartition elsewhere =
+        new LwmqInputPartition("00", SERVER, List.of(new Range(0, 0, Range.END)), new String[0]);
+    byte[] schema = StreamSchema.bytes(StreamSchema.arrow(COLUMNS));
+    LwmqReaderFactory factory = new LwmqReaderFactory(conf(), "app", COLUMNS, -1, schema);
+    long begin = System.nanoTime();
+    Exception refusal = assertThrows(Exception.class, () -> factory.createColumnarReader(elsewhere));
+    assertTrue(System.nanoTime() - begin < 5_000_000_000L);
+    assertTrue(refusal.getMessage().startsWith("LWMQ_ADDRESS: "), refusal.getMessage());
+    assertTrue(refusal.getMessage().contains("is on host far.away"), refusal.getMessage());
+    assertTrue(refusal.getMessage().contains("runs on " + Identity.here().host()), refusal.getMessage());
+    assertEquals("org.apache.spark.SparkException", refusal.getClass().getName());
   }
 
   private static LwmqScan scan(String generation, long end, StructType columns, int limit) {
