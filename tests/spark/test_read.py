@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -346,6 +348,50 @@ def test_a_producer_that_gives_up_is_an_error_after_what_was_visible(spark: Spar
         with pytest.raises(Exception, match="out of paper") as caught:
             frame.collect()
         assert isinstance(lwmq.error_of(caught.value), lwmq.AbortedError)
+
+
+@pytest.mark.parametrize("who_serves", ["spark", "producer"])
+def test_a_producer_that_is_killed_is_an_error_and_never_less_rows(
+    spark: SparkSession, ipc: str, who_serves: str
+) -> None:
+    code = """
+import itertools, sys, time
+import pyarrow as pa
+import lwmq_spark as lwmq
+
+writer = lwmq.open_writer(sys.argv[1], pa.schema([("k", pa.int64())]), timeout=30.0)
+for number in itertools.count():
+    writer.write(pa.record_batch({"k": pa.array(range(1000))}))
+    print(number, flush=True)
+    time.sleep(0.01)
+"""
+    outcome: list[Any] = []
+
+    def count() -> None:
+        try:
+            outcome.append(read(spark, ipc).count())
+        except Exception as failure:
+            outcome.append(lwmq.error_of(failure))
+
+    reader = threading.Thread(target=count)
+    if who_serves == "spark":
+        reader.start()
+        describe(ipc, 30.0, wait_declared=False)
+    producer = subprocess.Popen([sys.executable, "-c", code, ipc], stdout=subprocess.PIPE)
+    assert producer.stdout is not None
+    producer.stdout.readline()
+    if who_serves == "producer":
+        reader.start()
+    deadline = time.monotonic() + 30
+    while not describe(ipc, 30.0).readers_open and time.monotonic() < deadline:
+        producer.stdout.readline()
+    producer.kill()
+    producer.communicate(timeout=20)
+    reader.join(30)
+    assert not reader.is_alive()
+    # where the endpoint went, too, the attempts that follow find nobody: what they ask for is lost
+    gone = (lwmq.PeerLostError, lwmq.DataLossError)
+    assert isinstance(outcome[0], lwmq.AbortedError if who_serves == "spark" else gone), outcome
 
 
 @pytest.mark.row("P24")

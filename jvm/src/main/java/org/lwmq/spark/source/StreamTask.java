@@ -23,7 +23,7 @@ import org.slf4j.LoggerFactory;
 final class StreamTask implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(StreamTask.class);
   /** The endpoint answered a moment ago: a task does not wait for it as long as planning did. */
-  private static final int OPEN_MS = 5000;
+  private static final int OPEN_MS = 3000;
   private static final int SETTLE_MS = 5000;
 
   private final LwmqReaderFactory read;
@@ -32,7 +32,6 @@ final class StreamTask implements AutoCloseable {
   private final Deadline deadline;
   private Reader reader;
   private boolean isPending; // whether what was lent last is not consumed yet
-  private long batches;
   private long waitNs;
 
   StreamTask(LwmqReaderFactory read, LwmqInputPartition partition, TaskContext context) {
@@ -46,10 +45,10 @@ final class StreamTask implements AutoCloseable {
 
   /** The next batch, which the caller closes; null at the end. What came before is consumed by this call. */
   Batch next() {
+    long begin = System.nanoTime();
     try {
       Batch batch = reader.next(deadline);
       isPending = batch != null;
-      batches += isPending ? 1 : 0;
       return batch;
     } catch (LwmqException e) {
       if (e.status() == Status.DATA_LOSS && !read.conf().failOnDataLoss()) {
@@ -58,14 +57,13 @@ final class StreamTask implements AutoCloseable {
         return null;
       }
       throw e;
+    } finally {
+      waitNs += System.nanoTime() - begin;
     }
   }
 
   /** Time spent waiting for batches. */
   long waitNs() {
-    if (reader != null) {
-      waitNs = reader.statistics().waitNs();
-    }
     return waitNs;
   }
 
@@ -75,7 +73,6 @@ final class StreamTask implements AutoCloseable {
     if (reader == null) {
       return;
     }
-    waitNs();
     boolean endedWell = context == null || (!context.isFailed() && !context.isInterrupted());
     try {
       if (isPending && endedWell) {
