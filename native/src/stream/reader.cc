@@ -29,29 +29,39 @@ Status finish(lwmq_reader& reader, Status status, std::string text) {
   return LWMQ_OK;
 }
 
+// Makes the page of leases for a writer's windows and has the endpoint show it to the writer.
+Status open_view(lwmq_reader& reader, const wire::Window& record, std::shared_ptr<PoolView>* out_view) {
+  Link& link = *reader.reach.link;
+  auto made = std::make_shared<PoolView>();
+  made->provider = reader.reach.provider;
+  made->pid = record.pid;
+  Status status = made->provider->window_create(kLapPageBytes, &made->lease_window);
+  if (status != LWMQ_OK) return status;
+  lwmq_tli_window_info info;
+  made->provider->window_info(made->lease_window, &info);
+  made->page = reinterpret_cast<LapPage>(info.base);
+  status = made->provider->window_export(link.transport(), made->lease_window);
+  if (status != LWMQ_OK) return status;
+  wire::Lease lease{};
+  lease.pool = record.pool;
+  std::memcpy(lease.id, info.id, sizeof lease.id);
+  status = link.send_record(wire::StreamKind::kLease, lease);
+  if (status == LWMQ_OK) *out_view = std::move(made);
+  return status;
+}
+
 Status add_window(lwmq_reader& reader, const std::string& bytes) {
   wire::Window record;
   if (!read_record(bytes, &record))
     return fail(LWMQ_E_CORRUPT, "%s: Window is malformed", reader.address.c_str());
   Link& link = *reader.reach.link;
-  auto& view = reader.views[record.pool];
-  if (!view) {
-    auto made = std::make_shared<PoolView>();
-    made->provider = reader.reach.provider;
-    made->pid = record.pid;
-    Status status = made->provider->window_create(kLapPageBytes, &made->lease_window);
+  std::shared_ptr<PoolView> view;
+  if (const auto found = reader.views.find(record.pool); found != reader.views.end()) {
+    view = found->second;
+  } else {
+    const Status status = open_view(reader, record, &view);
     if (status != LWMQ_OK) return status;
-    lwmq_tli_window_info info;
-    made->provider->window_info(made->lease_window, &info);
-    made->page = reinterpret_cast<LapPage>(info.base);
-    status = made->provider->window_export(link.transport(), made->lease_window);
-    if (status != LWMQ_OK) return status;
-    wire::Lease lease{};
-    lease.pool = record.pool;
-    std::memcpy(lease.id, info.id, sizeof lease.id);
-    status = link.send_record(wire::StreamKind::kLease, lease);
-    if (status != LWMQ_OK) return status;
-    view = std::move(made);
+    reader.views.emplace(record.pool, view);
   }
   view->window_bytes = record.window_bytes;
   if (record.index != view->windows.size()) {
