@@ -55,6 +55,10 @@ Status ServiceThread::add(Served* served) noexcept {
   if (status != LWMQ_OK) return status;
   served->id_ = next_id_++;
   served_[served->id_] = served;
+  // Whoever asks or is asked later must not allocate: sending and receiving do not.
+  for (auto* places : {&requests_, &active_}) {
+    if (places->capacity() < served_.size()) places->reserve(2 * served_.size());
+  }
   return LWMQ_OK;
 }
 
