@@ -14,8 +14,4 @@ constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) n
   return (value + alignment - 1) & ~(alignment - 1);
 }
 
-constexpr bool is_power_of_two(std::uint64_t value) noexcept {
-  return value != 0 && (value & (value - 1)) == 0;
-}
-
 }  // namespace lwmq

@@ -44,10 +44,6 @@ class Link {
   // Moves what stayed behind. True when nothing is left.
   bool flush();
   [[nodiscard]] bool has_backlog() const noexcept { return !backlog_.empty(); }
-  // True when the peer has read everything that was sent.
-  [[nodiscard]] bool all_read() const noexcept {
-    return backlog_.empty() && provider_->unread_extents(transport_) == 0;
-  }
 
   // The next message, copied out of the peer's memory into *out_bytes. LWMQ_E_EMPTY: none now; LWMQ_E_CLOSED
   // and LWMQ_E_PEER_LOST after the last.
