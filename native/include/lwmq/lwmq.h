@@ -460,6 +460,7 @@ typedef struct lwmq_reader_options {
   const uint8_t *generation; /* 16 bytes; LWMQ_E_DATA_LOSS if the endpoint's is another. NULL: any */
   const lwmq_range *ranges;  /* NULL: every partition, EARLIEST to END */
   uint32_t range_count;
+  uint32_t keep_mapped;  /* 1: the writers' windows stay mapped 10 s longer, for the next reader of this process */
 } lwmq_reader_options;
 
 lwmq_status lwmq_reader_open(const char *address, const lwmq_reader_options *options,

@@ -431,7 +431,8 @@ JNI_METHOD(void, jobClose)(JNIEnv* env, jclass, jlong job) {
 
 JNI_METHOD(jlong, readerOpen)
 (JNIEnv* env, jclass, jbyteArray address, jint role, jint acknowledge, jboolean follow, jint writers,
- jint timeout_ms, jint credit, jbyteArray name, jbyteArray generation, jlongArray ranges) {
+ jint timeout_ms, jint credit, jbyteArray name, jbyteArray generation, jboolean keep_mapped,
+ jlongArray ranges) {
   constexpr std::size_t kEach = 3;
   const Bytes uri(env, address);
   const Bytes reader_name(env, name);
@@ -458,6 +459,7 @@ JNI_METHOD(jlong, readerOpen)
   options.generation = of_generation.data();
   options.ranges = ranges != nullptr ? list.get() : nullptr;
   options.range_count = static_cast<std::uint32_t>(count);
+  options.keep_mapped = keep_mapped != 0;
   lwmq_reader* reader = nullptr;
   if (!check(env, lwmq_reader_open(uri.text(), &options, &reader))) return 0;
   return address_of(reader);

@@ -114,13 +114,6 @@ void tighten_by_line(MemoryRoom* room, const char* cgroup_root, char* line) noex
 
 MemoryRoom current_room() noexcept { return read_memory_room("/proc", "/sys/fs/cgroup"); }
 
-std::uint64_t budget() noexcept {
-  const std::uint64_t set = budget_set.load(std::memory_order_relaxed);
-  if (set != 0) return set;
-  static const std::uint64_t by_default = current_room().free_bytes / 2;
-  return by_default;
-}
-
 }  // namespace
 
 MemoryRoom read_memory_room(const char* proc_root, const char* cgroup_root) noexcept {
@@ -149,7 +142,7 @@ Status check_room(std::uint64_t bytes) noexcept {
 }
 
 Status reserve_window_memory(std::uint64_t bytes) noexcept {
-  const std::uint64_t limit = budget();
+  const std::uint64_t limit = window_memory_budget();
   std::uint64_t now = held.load(std::memory_order_relaxed);
   do {
     if (now > limit || bytes > limit - now) {
@@ -168,6 +161,13 @@ void give_back_window_memory(std::uint64_t bytes) noexcept {
 }
 
 std::uint64_t window_memory_held() noexcept { return held.load(std::memory_order_relaxed); }
+
+std::uint64_t window_memory_budget() noexcept {
+  const std::uint64_t set = budget_set.load(std::memory_order_relaxed);
+  if (set != 0) return set;
+  static const std::uint64_t by_default = current_room().free_bytes / 2;
+  return by_default;
+}
 
 void set_window_memory(std::uint64_t bytes_max) noexcept {
   budget_set.store(bytes_max, std::memory_order_relaxed);

@@ -31,6 +31,7 @@ Status check_room(std::uint64_t bytes) noexcept;
 Status reserve_window_memory(std::uint64_t bytes) noexcept;
 void give_back_window_memory(std::uint64_t bytes) noexcept;
 [[nodiscard]] std::uint64_t window_memory_held() noexcept;
+[[nodiscard]] std::uint64_t window_memory_budget() noexcept;
 
 // Sets the budget; 0: the default, half of the room when first asked.
 void set_window_memory(std::uint64_t bytes_max) noexcept;

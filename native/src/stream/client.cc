@@ -185,6 +185,25 @@ Status await_answer(const Reach& reach, wire::StreamKind expected, const Deadlin
   }
 }
 
+Status await_opened(const Reach& reach, const Deadline& deadline, wire::Opened* out_answer,
+                    const OtherNews& other) {
+  const char* address = reach.address.c_str();
+  const Deadline patience(deadline.left_ms(kStallMs));
+  const std::int64_t began = os::now_ns();
+  std::string bytes;
+  const Status status = await_answer(reach, wire::StreamKind::kOpened, patience, &bytes, other);
+  if (status == LWMQ_E_TIMED_OUT) {
+    const std::int64_t waited_ms = (os::now_ns() - began) / 1'000'000;
+    return fail(waited_ms < kStallMs ? LWMQ_E_TIMED_OUT : LWMQ_E_STALLED,
+                "%s: the endpoint lives and has not answered for %" PRId64 " ms", address, waited_ms);
+  }
+  if (status != LWMQ_OK) return status;
+  if (!wire::decode(bytes, out_answer))
+    return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer is malformed", address);
+  if (out_answer->status == LWMQ_OK) return LWMQ_OK;
+  return fail(static_cast<Status>(out_answer->status), "%s", out_answer->text.c_str());
+}
+
 Status push_backlog(const Reach& reach) {
   const Deadline patience(kStallMs);
   Link& link = *reach.link;

@@ -64,6 +64,11 @@ using OtherNews = std::function<Status(wire::StreamKind kind, const std::string&
 Status await_answer(const Reach& reach, wire::StreamKind expected, const Deadline& deadline,
                     std::string* out_bytes, const OtherNews& other = {});
 
+// Waits for the answer to an opening. LWMQ_E_STALLED: the endpoint lives and has been silent for 5 s;
+// LWMQ_E_TIMED_OUT: for a shorter while.
+Status await_opened(const Reach& reach, const Deadline& deadline, wire::Opened* out_answer,
+                    const OtherNews& other = {});
+
 // Sends what stayed behind; the endpoint reads all the time, so that a long wait means that it is stalled.
 Status push_backlog(const Reach& reach);
 

@@ -1,87 +1,39 @@
 #include "stream/line.h"
 
 #include <cstring>
-#include <iterator>
-#include <list>
-#include <mutex>
 #include <utility>
 
-#include "channel/service_thread.h"
-#include "os/clock.h"
+#include "stream/shelf.h"
 
 namespace lwmq::stream {
 namespace {
 
 constexpr std::int64_t kShelfNs = 30'000'000'000;  // long enough for the next task of a job
-constexpr std::size_t kShelfLines = 16;
+constexpr std::uint64_t kShelfLines = 16;
 
-// Lines that no writer uses now, the one used last in front. The attending service thread clears away those
-// that nobody has come for, so that an idle process gives its memory back; an empty shelf wakes nobody.
-class Shelf final : public channel::Served {
- public:
-  // Never destroyed: threads may outlive main.
-  static Shelf& instance() noexcept {
-    static auto* shelf = new Shelf;
-    return *shelf;
-  }
-
-  std::unique_ptr<Line> find(const std::string& address) {
-    Lines old;  // closed after the lock is given back
-    const std::lock_guard lock(mutex_);
-    take_old(os::now_ns(), &old);
-    for (auto at = lines_.begin(); at != lines_.end(); ++at) {
-      if ((*at)->reach.address != address) continue;
-      std::unique_ptr<Line> found = std::move(*at);
-      lines_.erase(at);
-      return found;
-    }
-    return nullptr;
-  }
-
-  void put(std::unique_ptr<Line> line) {
-    Lines old;
-    {
-      const std::lock_guard lock(mutex_);
-      lines_.push_front(std::move(line));
-      if (lines_.size() > kShelfLines) old.splice(old.end(), lines_, std::prev(lines_.end()));
-      if (!served_) served_ = channel::ServiceThread::attending().add(this) == LWMQ_OK;
-      if (!served_) return;  // then lines go when the next writer comes
-    }
-    channel::ServiceThread::attending().request(this);
-  }
-
-  std::int64_t serve(std::int64_t now_ns, bool /*alone*/) noexcept override {
-    Lines old;
-    const std::lock_guard lock(mutex_);
-    take_old(now_ns, &old);
-    return lines_.empty() ? channel::kNever : lines_.back()->shelved_ns + kShelfNs + 1;
-  }
-
- private:
-  using Lines = std::list<std::unique_ptr<Line>>;
-
-  void take_old(std::int64_t now_ns, Lines* out_old) {
-    for (auto at = lines_.begin(); at != lines_.end();) {
-      const auto here = at++;
-      if (!(*here)->is_connected() || now_ns - (*here)->shelved_ns > kShelfNs) {
-        out_old->splice(out_old->end(), lines_, here);
-      }
-    }
-  }
-
-  std::mutex mutex_;
-  Lines lines_;
-  bool served_ = false;
+// A line that no writer uses now.
+struct IdleLine {
+  std::unique_ptr<Line> line;
+  [[nodiscard]] bool is_of_use() const noexcept { return line->is_connected(); }
+  [[nodiscard]] std::uint64_t size() const noexcept { return 1; }
 };
+
+// Never destroyed: threads may outlive main.
+Shelf<IdleLine>& shelf() noexcept {
+  static auto* instance = new Shelf<IdleLine>(kShelfNs, []() noexcept { return kShelfLines; });
+  return *instance;
+}
 
 }  // namespace
 
 Line::Line(Reach made) noexcept
     : reach(std::move(made)),
       pool(
-          reach.provider, [](void* line) { static_cast<Line*>(line)->pump(); }, this) {}
+          reach.provider, reach.address, [](void* line) { static_cast<Line*>(line)->pump(); }, this) {}
 
-Line::~Line() = default;
+Line::~Line() {
+  if (reach.link && !reach.endpoint) pool.keep_spares();
+}
 
 bool Line::is_connected() const noexcept {
   return reach.provider->state(reach.link->transport()) == LWMQ_TLI_CONNECTED;
@@ -90,8 +42,12 @@ bool Line::is_connected() const noexcept {
 Status Line::take(const char* address, std::int32_t role, const Deadline& deadline,
                   std::unique_ptr<Line>* out_line) {
   if (role != LWMQ_ROLE_SERVER) {
-    *out_line = Shelf::instance().find(std::string(address, std::strcspn(address, "?")));
-    if (*out_line) return LWMQ_OK;
+    const std::string wanted(address, std::strcspn(address, "?"));
+    auto found = shelf().take([&](const IdleLine& idle) { return idle.line->reach.address == wanted; });
+    if (found) {
+      *out_line = std::move(found->line);
+      return LWMQ_OK;
+    }
   }
   Reach made;
   const Status status = stream::reach(address, role, deadline, &made);
@@ -105,8 +61,7 @@ Status Line::give_back(std::unique_ptr<Line> line, const Deadline& deadline) {
   line->pool.discard_lent();
   line->room_asked = false;
   line->drained_known = false;
-  line->shelved_ns = os::now_ns();
-  Shelf::instance().put(std::move(line));
+  shelf().put({std::move(line)});
   return LWMQ_OK;
 }
 

@@ -35,7 +35,6 @@ class Line {
   bool room_asked = false;
   bool drained_known = false;
   wire::Drained drained{};
-  std::int64_t shelved_ns = 0;
 };
 
 }  // namespace lwmq::stream

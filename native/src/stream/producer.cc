@@ -38,17 +38,9 @@ Status check(const char* address, std::uint64_t schema_bytes, const lwmq_writer_
 
 Status open_with(const Reach& reach, wire::StreamKind kind, const wire::OpenProducer& letter,
                  const Deadline& deadline, wire::Opened* out_answer, const OtherNews& other) {
-  Status status = reach.link->send_letter(kind, letter);
+  const Status status = reach.link->send_letter(kind, letter);
   if (status != LWMQ_OK) return status;
-  std::string bytes;
-  status = await_answer(reach, wire::StreamKind::kOpened, deadline, &bytes, other);
-  if (status == LWMQ_E_TIMED_OUT) return fail(LWMQ_E_STALLED, "the endpoint lives and does not answer");
-  if (status != LWMQ_OK) return status;
-  if (!wire::decode(bytes, out_answer)) return fail(LWMQ_E_CORRUPT, "the endpoint's answer is malformed");
-  if (out_answer->status != LWMQ_OK) {
-    return fail(static_cast<Status>(out_answer->status), "%s", out_answer->text.c_str());
-  }
-  return LWMQ_OK;
+  return await_opened(reach, deadline, out_answer, other);
 }
 
 }  // namespace lwmq::stream

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "os/identity.h"
 #include "stats/process_counters.h"
+#include "stream/kept_windows.h"
 #include "stream/window_pool.h"
 
 namespace lwmq::stream {
@@ -35,6 +36,7 @@ Status open_view(lwmq_reader& reader, const wire::Window& record, std::shared_pt
   auto made = std::make_shared<PoolView>();
   made->provider = reader.reach.provider;
   made->pid = record.pid;
+  made->keeps_mapped = reader.keeps_mapped;
   Status status = made->provider->window_create(kLapPageBytes, &made->lease_window);
   if (status != LWMQ_OK) return status;
   lwmq_tli_window_info info;
@@ -222,7 +224,13 @@ Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
 
 PoolView::~PoolView() {
   if (page != nullptr) page[kFinishedSlot].store(1, std::memory_order_release);  // sync: block-leased
-  for (auto* window : windows) provider->window_release(window);
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    if (keeps_mapped && infos[i].owned == 0) {
+      keep_mapped(provider, windows[i]);
+    } else {
+      provider->window_release(windows[i]);
+    }
+  }
   if (lease_window != nullptr) provider->window_release(lease_window);
 }
 
@@ -238,6 +246,7 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
   const Deadline deadline(options.timeout_ms);
   auto reader = std::make_unique<lwmq_reader>();
   reader->follows = options.follow != 0;
+  reader->keeps_mapped = options.keep_mapped != 0;
   Status status = reach(address, options.role, deadline, &reader->reach);
   if (status != LWMQ_OK) return status;
   reader->address = reader->reach.address;
@@ -254,15 +263,9 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
   }
   Link& link = *reader->reach.link;
   status = link.send_letter(wire::StreamKind::kOpenReader, letter);
-  std::string bytes;
-  if (status == LWMQ_OK) status = await_answer(reader->reach, wire::StreamKind::kOpened, deadline, &bytes);
-  if (status == LWMQ_E_TIMED_OUT)
-    return fail(LWMQ_E_STALLED, "%s: the endpoint lives and does not answer", address);
-  if (status != LWMQ_OK) return status;
   wire::Opened answer;
-  if (!wire::decode(bytes, &answer))
-    return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer is malformed", address);
-  if (answer.status != LWMQ_OK) return fail(static_cast<Status>(answer.status), "%s", answer.text.c_str());
+  if (status == LWMQ_OK) status = await_opened(reader->reach, deadline, &answer);
+  if (status != LWMQ_OK) return status;
   reader->generation = std::move(answer.generation);
   if (reader->generation.size() == 16)
     std::memcpy(reader->statistics.generation, reader->generation.data(), 16);

@@ -25,6 +25,7 @@ struct PoolView {
   LapPage page = nullptr;  // we write, the writer reads
   std::uint64_t window_bytes = 0;
   std::uint32_t pid = 0;
+  bool keeps_mapped = false;  // lwmq_reader_options
   std::atomic<std::uint64_t> leased_bytes{0};
   std::atomic<std::uint64_t> leased_batches{0};
 
@@ -52,6 +53,7 @@ struct lwmq_reader {
   std::string schema;
   bool declared = false;
   bool follows = false;
+  bool keeps_mapped = false;
   std::map<std::uint64_t, std::shared_ptr<lwmq::stream::PoolView>>
       views;                                  // by the endpoint's number of the pool
   std::deque<lwmq::stream::Pending> pending;  // handed over and not yet lent

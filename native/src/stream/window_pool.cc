@@ -5,6 +5,7 @@
 
 #include "base/cache_line.h"
 #include "base/checked.h"
+#include "stream/kept_windows.h"
 
 namespace lwmq::stream {
 namespace {
@@ -42,6 +43,16 @@ WindowPool::~WindowPool() {
   }
   for (auto& page : lease_pages_) provider_->window_release(page.window);
   if (ledger_window_ != nullptr) provider_->window_release(ledger_window_);
+}
+
+void WindowPool::keep_spares() {
+  if (!has_ledger()) return;
+  reclaim(in_flight_.size());
+  for (auto& segment : segments_) {
+    if (segment.window == nullptr || segment.live != 0) continue;  // it may still be read, or nobody can say
+    keep_spare(address_, provider_, segment.window);
+    segment = Segment{};
+  }
 }
 
 Status WindowPool::set_ledger(lwmq_tli_window* window) noexcept {
@@ -157,6 +168,14 @@ bool WindowPool::recut() {
   return true;
 }
 
+// A spare one, or a new one; spare ones of other addresses make way.
+Status WindowPool::make_window(std::uint64_t bytes, std::uint64_t bytes_max, lwmq_tli_window** out_window) {
+  *out_window = take_spare(address_, bytes, bytes_max);
+  if (*out_window != nullptr) return LWMQ_OK;
+  const Status status = provider_->window_create(bytes, out_window);
+  return status == LWMQ_E_NO_MEMORY && drop_spares() ? provider_->window_create(bytes, out_window) : status;
+}
+
 Status WindowPool::grow(std::uint64_t bytes, std::uint64_t limit_bytes, std::int64_t* out_new_window) {
   const std::uint64_t limit =
       limit_bytes + limit_bytes / kClassesPerDoubling;  // what rounding up to a class may add
@@ -172,7 +191,7 @@ Status WindowPool::grow(std::uint64_t bytes, std::uint64_t limit_bytes, std::int
   if (window_bytes_ + size > limit) size = align_up(bytes, 4096);
   if (window_bytes_ + size > align_up(limit, 4096)) return LWMQ_E_FULL;
   Segment segment;
-  const Status status = provider_->window_create(size, &segment.window);
+  const Status status = make_window(size, align_up(limit, 4096) - window_bytes_, &segment.window);
   if (status != LWMQ_OK) return status;
   lwmq_tli_window_info info;
   provider_->window_info(segment.window, &info);

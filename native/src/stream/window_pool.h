@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -31,8 +32,8 @@ class WindowPool {
   // Asks the conversation with the endpoint for lease pages that have come (see reclaim).
   using News = void (*)(void* context);
 
-  WindowPool(const lwmq_tli_provider* provider, News news, void* news_context) noexcept
-      : provider_(provider), news_(news), news_context_(news_context) {}
+  WindowPool(const lwmq_tli_provider* provider, std::string address, News news, void* news_context) noexcept
+      : provider_(provider), address_(std::move(address)), news_(news), news_context_(news_context) {}
   ~WindowPool();
   WindowPool(const WindowPool&) = delete;
   WindowPool& operator=(const WindowPool&) = delete;
@@ -50,6 +51,8 @@ class WindowPool {
   bool publish(const lwmq_block& block, wire::Publish* out_record);
   // Gives a lent block back.
   bool discard(const lwmq_block& block);
+  // At the end: leaves windows that nobody reads any more for the next writer at this address.
+  void keep_spares();
   // Takes back what was lent and neither published nor discarded: its writer is gone.
   void discard_lent();
 
@@ -87,6 +90,7 @@ class WindowPool {
   bool cut(std::uint32_t size_class, lwmq_block* out_block);
   void lend(std::uint32_t slot, lwmq_block* out_block);
   bool recut();
+  Status make_window(std::uint64_t bytes, std::uint64_t bytes_max, lwmq_tli_window** out_window);
   Status grow(std::uint64_t bytes, std::uint64_t limit_bytes, std::int64_t* out_new_window);
   bool reclaim(std::size_t look_at);
   void put_back(std::uint32_t slot);
@@ -94,6 +98,7 @@ class WindowPool {
   bool owns(const lwmq_block& block) const noexcept;
 
   const lwmq_tli_provider* provider_;
+  const std::string address_;
   const News news_;
   void* const news_context_;
   lwmq_tli_window* ledger_window_ = nullptr;

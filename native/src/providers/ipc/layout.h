@@ -106,7 +106,6 @@ inline constexpr std::int64_t kHandshakeNs =
     5'000'000'000;  // a client that has not said hello by then is dropped
 inline constexpr std::uint32_t kWindowsUnfoundMax = 256;  // arrived over one transport and not looked for
 inline constexpr std::size_t kFoundRememberedMin = 1024;  // ids of found windows, before the gone are dropped
-inline constexpr std::uint64_t kPopulateBytesMax = 256 * kMiB;  // windows up to this size are mapped at once
 inline constexpr std::int64_t kServiceStartNs =
     5'000'000'000;  // for the service thread to hold the death words
 inline constexpr std::int64_t kDyingOwnerNs = 2'000'000'000;  // for the kernel to clear away a dead listener

@@ -11,8 +11,9 @@ import java.util.List;
  * @param credit batches handed over ahead of their use
  * @param name counts once per batch; null: a name of its own
  * @param generation 32 hex digits; DATA_LOSS if the endpoint's is another. Null: any
+ * @param keepMapped the writers' windows stay mapped 10 s longer, for the next reader of this process
  * @param ranges null: every partition, from the earliest to the end
  */
 public record ReaderOptions(
     Role role, boolean settled, boolean follow, int writers, int credit, String name, String generation,
-    List<Range> ranges) {}
+    boolean keepMapped, List<Range> ranges) {}

@@ -118,7 +118,8 @@ final class StreamTask implements AutoCloseable {
   }
 
   private ReaderOptions options(boolean settled, String generation, List<Range> ranges) {
-    return new ReaderOptions(Role.CLIENT, settled, false, read.conf().writers(), 0, name, generation, ranges);
+    return new ReaderOptions(
+        Role.CLIENT, settled, false, read.conf().writers(), 0, name, generation, true, ranges);
   }
 
   /** Memory does not cross hosts: a task that was put elsewhere fails at once, instead of waiting in vain. */

@@ -58,6 +58,8 @@ public final class WindowColumnVector extends ColumnVector {
   private static final WindowColumnVector[] NONE = {};
 
   private final int encoding;
+  /** False in most columns: then {@link #isNullAt}, which Spark asks for every value, is one load and one branch. */
+  private final boolean hasNull;
   private final String name;
   private final int length;
   private final long validity;
@@ -96,6 +98,7 @@ public final class WindowColumnVector extends ColumnVector {
     this.viewSizes = parts.viewSizes;
     this.indexBits = parts.indexBits;
     this.indexSigned = parts.indexSigned;
+    this.hasNull = validity != 0 || encoding == NOTHING || (target != null && target.hasNull());
   }
 
   /** Address of the values (of the offsets, where there are some): for proofs that nothing was copied. */
@@ -113,13 +116,13 @@ public final class WindowColumnVector extends ColumnVector {
 
   @Override
   public boolean hasNull() {
-    return validity != 0 || encoding == NOTHING || (target != null && target.hasNull());
+    return hasNull;
   }
 
   @Override
   public int numNulls() {
     int nulls = 0;
-    for (int row = 0; hasNull() && row < length; row++) {
+    for (int row = 0; hasNull && row < length; row++) {
       nulls += isNullAt(row) ? 1 : 0;
     }
     return nulls;
@@ -127,6 +130,9 @@ public final class WindowColumnVector extends ColumnVector {
 
   @Override
   public boolean isNullAt(int row) {
+    if (!hasNull) {
+      return false;
+    }
     if (validity != 0 && (Platform.getByte(null, validity + (row >> 3)) & (1 << (row & 7))) == 0) {
       return true;
     }
