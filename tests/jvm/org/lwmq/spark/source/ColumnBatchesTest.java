@@ -1,10 +1,12 @@
 package org.lwmq.spark.source;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.IntStream;
 import org.apache.arrow.memory.BufferAllocator;
 import org.apache.arrow.memory.RootAllocator;
 import org.apache.arrow.vector.FieldVector;
@@ -19,7 +21,11 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.apache.spark.unsafe.Platform;
 import org.junit.jupiter.api.Test;
+import org.lwmq.arrow.IpcBlock;
+import org.lwmq.spark.vector.VectorFactory;
+import org.lwmq.spark.vector.WindowColumnVector;
 
 /** Column batches of Spark's go in, and come out through Arrow Java. */
 class ColumnBatchesTest {
@@ -70,6 +76,33 @@ class ColumnBatchesTest {
   }
 
   @Test
+  void columnsOfAWindowAreCopiedAsTheyLie() {
+    List<InternalRow> rows = RandomRows.rows(SEED, FLAT, 400);
+    try (Window window = new Window(rows)) {
+      for (long batchBytes : new long[] {4 << 20, 20 << 10}) {
+        MemorySink sink = new MemorySink();
+        write(sink, FLAT, window.batch(), batchBytes);
+        RandomRows.assertHas(sink, FLAT, rows);
+      }
+    }
+  }
+
+  @Test
+  void offsetsThatLieAreRefusedBeforeAByteIsCopied() {
+    try (Window window = new Window(RandomRows.rows(SEED, FLAT, 400))) {
+      long offsets = window.column(FLAT.fieldIndex("t2")).offsets(200);
+      int honest = Platform.getInt(null, offsets);
+      for (int lie : new int[] {-1, 0, honest + (1 << 20), Integer.MAX_VALUE}) {
+        Platform.putInt(null, offsets, lie);
+        MemorySink sink = new MemorySink();
+        IllegalStateException refused = assertThrows(
+            IllegalStateException.class, () -> write(sink, FLAT, window.batch(), 4 << 20));
+        assertTrue(refused.getMessage().contains("t2"), refused.getMessage());
+      }
+    }
+  }
+
+  @Test
   void nestedColumnsThatAreNotArrowGoRowByRow() {
     List<InternalRow> rows = RandomRows.rows(SEED, NESTED, 500);
     WritableColumnVector[] vectors = OnHeapColumnVector.allocateColumns(500, NESTED);
@@ -83,6 +116,47 @@ class ColumnBatchesTest {
     MemorySink sink = new MemorySink();
     write(sink, FLAT, new ColumnarBatch(OnHeapColumnVector.allocateColumns(1, FLAT), 0), 4 << 20);
     assertEquals(0, sink.batches.size());
+  }
+
+  /** A batch of {@code FLAT} as it lies in a window, in memory of its own. */
+  private static final class Window implements AutoCloseable {
+    private final long memory;
+    private final int rows;
+    private final ColumnVector[] columns;
+
+    Window(List<InternalRow> from) {
+      MemorySink sink = new MemorySink();
+      NullRules rules = NullRules.of(StreamSchema.arrow(FLAT));
+      try (RowBatches batches = new RowBatches(sink, BatchNode.of(FLAT), rules, 4 << 20)) {
+        from.forEach(batches::write);
+        batches.flush();
+      }
+      assertEquals(1, sink.batches.size());
+      byte[] bytes = sink.batches.get(0);
+      rows = from.size();
+      memory = Platform.allocateMemory(bytes.length + 128);
+      long aligned = (memory + 63) & -64;
+      Platform.copyMemory(bytes, Platform.BYTE_ARRAY_OFFSET, null, aligned, bytes.length);
+      int[] all = IntStream.range(0, FLAT.size()).toArray();
+      IpcBlock.Columns read = IpcBlock.read(aligned, bytes.length, false, StreamSchema.arrow(FLAT), all);
+      columns = new ColumnVector[FLAT.size()];
+      for (int i = 0; i < columns.length; i++) {
+        columns[i] = VectorFactory.over(read.columns()[i], FLAT.apply(i).dataType());
+      }
+    }
+
+    WindowColumnVector column(int i) {
+      return (WindowColumnVector) columns[i];
+    }
+
+    ColumnarBatch batch() {
+      return new ColumnarBatch(columns, rows);
+    }
+
+    @Override
+    public void close() {
+      Platform.freeMemory(memory);
+    }
   }
 
   private static void flat(WritableColumnVector[] vectors, long batchBytes, int batchesAtLeast) {

@@ -11,6 +11,7 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.CalendarInterval;
 import org.apache.spark.unsafe.types.UTF8String;
+import org.lwmq.spark.vector.WindowColumnVector;
 
 /**
  * Copies a range of one flat column of Spark's into Arrow buffers at given addresses: whole runs of values where the
@@ -26,6 +27,11 @@ final class ColumnCopier {
 
   /** Bytes of the values of a BYTES column from row {@code from}, {@code n} of them. */
   static long valueBytes(BatchNode node, ColumnVector column, int from, int n) {
+    if (column instanceof WindowColumnVector window && window.offsets(from) != 0) {
+      long offsets = window.offsets(from);
+      long bytes = (long) Platform.getInt(null, offsets + 4L * n) - Platform.getInt(null, offsets);
+      return Math.max(0, Math.min(bytes, window.bytesSize())); // the copy checks every one
+    }
     long bytes = 0;
     for (int i = from; i < from + n; i++) {
       if (!column.isNullAt(i)) {
@@ -39,6 +45,10 @@ final class ColumnCopier {
 
   /** Writes the validity bitmap, and answers how many are null. */
   static long validity(ColumnVector column, int from, int n, long to) {
+    if ((from & 7) == 0 && column instanceof WindowColumnVector window && window.validityBits(from) != 0) {
+      copyBits(window.validityBits(from), n, to);
+      return n - Bits.ones(to, n); // of the copy, which nobody else writes
+    }
     long nulls = 0;
     for (int i = 0; i < n; i += 8) {
       int bits = 0;
@@ -56,6 +66,10 @@ final class ColumnCopier {
   }
 
   static void bits(ColumnVector column, int from, int n, long to) {
+    if ((from & 7) == 0 && column instanceof WindowColumnVector window && window.plainBits(from) != 0) {
+      copyBits(window.plainBits(from), n, to);
+      return;
+    }
     for (int i = 0; i < n; i += 8) {
       int bits = 0;
       int end = Math.min(8, n - i);
@@ -69,7 +83,9 @@ final class ColumnCopier {
 
   static void fixed(BatchNode node, ColumnVector column, int from, int n, long to) {
     long bytes = (long) n * node.width;
-    if (node.type instanceof DecimalType decimal) {
+    if (column instanceof WindowColumnVector window && window.plainRun(from, node.width) != 0) {
+      Platform.copyMemory(null, window.plainRun(from, node.width), null, to, bytes);
+    } else if (node.type instanceof DecimalType decimal) {
       decimals(decimal, column, from, n, to);
     } else if (node.type instanceof CalendarIntervalType) {
       intervals(column, from, n, to);
@@ -94,6 +110,10 @@ final class ColumnCopier {
 
   /** Offsets and values; {@code room} bounds the values, whatever the column says the second time it is asked. */
   static void bytes(BatchNode node, ColumnVector column, int from, int n, long offsets, long values, long room) {
+    if (column instanceof WindowColumnVector window && window.offsets(from) != 0) {
+      run(node, window, from, n, offsets, values, room);
+      return;
+    }
     boolean binary = node.type instanceof BinaryType;
     long at = 0;
     Platform.putInt(null, offsets, 0);
@@ -120,6 +140,39 @@ final class ColumnCopier {
         at += length;
       }
       Platform.putInt(null, offsets + 4L * i + 4, (int) at);
+    }
+  }
+
+  /** The same for strings that lie one behind the other: offsets are rebased and checked, bytes copied at once. */
+  private static void run(
+      BatchNode node, WindowColumnVector column, int from, int n, long offsets, long values, long room) {
+    long source = column.offsets(from);
+    int first = Platform.getInt(null, source);
+    int last = first;
+    Platform.putInt(null, offsets, 0);
+    for (int i = 1; i <= n; i++) {
+      int end = Platform.getInt(null, source + 4L * i);
+      if (end < last) {
+        throw new IllegalStateException(
+            "the offsets of " + node.path + " go back from " + last + " to " + end + " at row " + (from + i));
+      }
+      last = end;
+      Platform.putInt(null, offsets + 4L * i, end - first);
+    }
+    if (first < 0 || last > column.bytesSize() || last - first > room) {
+      throw new IllegalStateException("the offsets of " + node.path + " run from " + first + " to " + last
+          + ", over " + column.bytesSize() + " bytes, of which " + room + " were announced");
+    }
+    Platform.copyMemory(null, column.bytes() + first, null, values, last - first);
+  }
+
+  /** Copies {@code n} bits that begin with a byte; those behind the last one become 0. */
+  private static void copyBits(long source, int n, long to) {
+    int whole = n >> 3;
+    Platform.copyMemory(null, source, null, to, whole);
+    if ((n & 7) != 0) {
+      int rest = Platform.getByte(null, source + whole) & ((1 << (n & 7)) - 1);
+      Platform.putByte(null, to + whole, (byte) rest);
     }
   }
 

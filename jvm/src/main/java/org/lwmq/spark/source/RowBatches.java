@@ -152,7 +152,7 @@ final class RowBatches implements RowSink {
       message.addNode(n, n);
       return;
     }
-    long nulls = node.nullable ? n - ones(layout.validity[k], n) : 0;
+    long nulls = node.nullable ? n - Bits.ones(layout.validity[k], n) : 0;
     nullRules.check(k, nulls);
     message.addNode(n, nulls);
     buffer(layout.validity[k], nulls > 0 ? BatchLayout.bitmapBytes(n) : 0, body, push);
@@ -184,18 +184,5 @@ final class RowBatches implements RowSink {
     }
     message.addBuffer(at - body, bytes);
     bodyEnd = BatchLayout.align(at + bytes);
-  }
-
-  private static long ones(long bitmap, int bits) {
-    long ones = 0;
-    int whole = bits >> 6;
-    for (int i = 0; i < whole; i++) {
-      ones += Long.bitCount(Platform.getLong(null, bitmap + 8L * i));
-    }
-    int rest = bits & 63;
-    if (rest != 0) {
-      ones += Long.bitCount(Platform.getLong(null, bitmap + 8L * whole) & ((1L << rest) - 1));
-    }
-    return ones;
   }
 }

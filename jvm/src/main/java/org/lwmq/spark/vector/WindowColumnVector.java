@@ -110,6 +110,40 @@ public final class WindowColumnVector extends ColumnVector {
     return length;
   }
 
+  /**
+   * Address of row {@code from} where all values lie as a run of {@code width} bytes each, as Arrow writes Spark's type;
+   * 0 where they have to be asked for one by one. What lies under a null is anything.
+   */
+  public long plainRun(int from, int width) {
+    boolean plain = encoding == PLAIN || (encoding == DECIMAL128 && width == 16);
+    return plain ? values + (long) from * width : 0;
+  }
+
+  /** Address of a boolean column's bits from row {@code from} on, a multiple of 8; 0 where there is no such run. */
+  public long plainBits(int from) {
+    return encoding == PLAIN ? values + (from >> 3) : 0;
+  }
+
+  /** Address of the validity bits from row {@code from} on, a multiple of 8; 0: none, or not as bits. */
+  public long validityBits(int from) {
+    return target == null && validity != 0 ? validity + (from >> 3) : 0;
+  }
+
+  /** Address of the 32-bit offset of row {@code from} of a string or binary column that has such; else 0. */
+  public long offsets(int from) {
+    return encoding == BYTES32 ? values + 4L * from : 0;
+  }
+
+  /** Address of the bytes that {@link #offsets} count from. */
+  public long bytes() {
+    return second;
+  }
+
+  /** How many bytes there are: no offset may pass it. */
+  public long bytesSize() {
+    return secondSize;
+  }
+
   /** Nothing to do: the lease belongs to the reader of the batch. */
   @Override
   public void close() {}

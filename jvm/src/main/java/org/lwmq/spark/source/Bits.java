@@ -1,0 +1,22 @@
+package org.lwmq.spark.source;
+
+import org.apache.spark.unsafe.Platform;
+
+/** Bitmaps in native memory, lowest bit first. */
+final class Bits {
+  private Bits() {}
+
+  /** How many of the first {@code n} bits are 1. The last word is read whole. */
+  static long ones(long bitmap, int n) {
+    long ones = 0;
+    int whole = n >> 6;
+    for (int i = 0; i < whole; i++) {
+      ones += Long.bitCount(Platform.getLong(null, bitmap + 8L * i));
+    }
+    int rest = n & 63;
+    if (rest != 0) {
+      ones += Long.bitCount(Platform.getLong(null, bitmap + 8L * whole) & ((1L << rest) - 1));
+    }
+    return ones;
+  }
+}
