@@ -1,9 +1,10 @@
 // Reading and writing bytes that travel. Little-endian (the only order of the machines we run on), unaligned.
 //
-// A Reader is made over a private copy of what arrived and checks every step; after the first failure it
+// A Reader copies each number out of what arrived and checks every step; after the first failure it
 // stays failed and returns zeros, so that a decoder reads straight down and asks ok() once.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -25,6 +26,9 @@ class ByteReader {
       return value;
     }
     std::memcpy(&value, at_, sizeof(T));
+    // The bytes may be a peer's, who writes to them now: what was copied and checked must not be loaded
+    // again.
+    std::atomic_signal_fence(std::memory_order_acq_rel);
     skip(sizeof(T));
     return value;
   }

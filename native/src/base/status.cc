@@ -1,5 +1,8 @@
 #include "base/status.h"
 
+#include <sys/resource.h>
+
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 
@@ -29,8 +32,13 @@ Status fail_errno(Status status, int error_number, const char* format, ...) noex
   va_end(arguments);
   if (used >= 0 && static_cast<std::size_t>(used) < sizeof text) {
     char meaning[128];
-    std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used), ": %s (errno %d)",
-                  strerror_r(error_number, meaning, sizeof meaning), error_number);
+    char limit[96] = "";
+    if (rlimit most{}; error_number == EMFILE && getrlimit(RLIMIT_NOFILE, &most) == 0) {
+      std::snprintf(limit, sizeof limit, "; this process may have %llu open: raise ulimit -n",
+                    static_cast<unsigned long long>(most.rlim_cur));
+    }
+    std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used), ": %s (errno %d%s)",
+                  strerror_r(error_number, meaning, sizeof meaning), error_number, limit);
   }
   std::memcpy(t_text, text, sizeof text);
   return status;

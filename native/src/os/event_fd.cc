@@ -1,7 +1,9 @@
 #include "os/event_fd.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,13 +20,22 @@ Status create_event_fd(UniqueFd* out_fd) noexcept {
   return LWMQ_OK;
 }
 
+// Whether it waits is a flag of the open file, which whoever holds it can change: a peer, too. So we ask
+// whether there is anything to wait for. For writing there is no call that never waits: a peer who fills the
+// counter between our look and our write holds up one thread of ours until it empties it.
 void ring_event_fd(int fd) noexcept {
+  pollfd item{fd, POLLOUT, 0};
+  if (poll(&item, 1, 0) != 1) return;  // full: readable already
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(fd, &one, sizeof one);
 }
 
 void drain_event_fd(int fd) noexcept {
   std::uint64_t count = 0;
+  iovec piece{&count, sizeof count};
+  if (preadv2(fd, &piece, 1, -1, RWF_NOWAIT) >= 0 || errno != EOPNOTSUPP) return;
+  pollfd item{fd, POLLIN, 0};  // kernels before 5.8
+  if (poll(&item, 1, 0) != 1) return;
   [[maybe_unused]] const ssize_t got = read(fd, &count, sizeof count);
 }
 

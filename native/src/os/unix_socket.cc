@@ -159,7 +159,29 @@ Status send_message(int socket, const void* data, std::size_t bytes, const int* 
   }
 }
 
+namespace {
+
+// Whether as many more descriptors as one message may bring could be taken now.
+bool has_room_for_descriptors(int any) noexcept {
+  UniqueFd taken[kFdsMax];
+  for (UniqueFd& fd : taken) {
+    fd = UniqueFd(fcntl(any, F_DUPFD_CLOEXEC, 0));
+    if (!fd) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 Status receive_message(int socket, void* data, std::size_t room, Received* out_received) noexcept {
+  // A message whose descriptors find no room loses them for ever. So it stays where it is until there is
+  // some.
+  char first = 0;
+  const ssize_t waiting = recv(socket, &first, sizeof first, MSG_PEEK | MSG_DONTWAIT);
+  if (waiting < 0 && errno == EAGAIN) return LWMQ_E_EMPTY;
+  if (waiting > 0 && !has_room_for_descriptors(socket)) {
+    return fail_errno(LWMQ_E_SYSTEM, EMFILE, "a peer's descriptors cannot be taken");
+  }
   iovec piece{data, room};
   // Room for more than we accept, so that a surplus is seen and closed, not lost in the kernel.
   alignas(cmsghdr) char control[CMSG_SPACE(2 * kFdsMax * sizeof(int))];
@@ -180,6 +202,7 @@ Status receive_message(int socket, void* data, std::size_t room, Received* out_r
   *out_received = Received{};
   out_received->bytes = static_cast<std::size_t>(got);
   bool surplus = (message.msg_flags & MSG_CTRUNC) != 0;
+  std::size_t arrived = 0;
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -187,6 +210,7 @@ Status receive_message(int socket, void* data, std::size_t room, Received* out_r
       int number = -1;
       std::memcpy(&number, CMSG_DATA(header) + i * sizeof(int), sizeof number);
       UniqueFd fd(number);
+      ++arrived;
       if (out_received->fd_count == kFdsMax) {
         surplus = true;
       } else {
@@ -196,6 +220,9 @@ Status receive_message(int socket, void* data, std::size_t room, Received* out_r
   }
   if (surplus || (message.msg_flags & MSG_TRUNC) != 0) {
     *out_received = Received{};
+    if (surplus && arrived < kFdsMax) {  // another thread took the last ones meanwhile
+      return fail_errno(LWMQ_E_SYSTEM, EMFILE, "a peer's descriptors could not be taken");
+    }
     return fail(LWMQ_E_CORRUPT,
                 "a control message is longer than %zu bytes or carries more than %zu descriptors", room,
                 kFdsMax);

@@ -43,6 +43,7 @@ struct Received {
 };
 // Takes the next message. LWMQ_E_EMPTY: none now. LWMQ_E_PEER_LOST: the other end is closed and all was
 // taken. LWMQ_E_CORRUPT: longer than `room`, or with more than kFdsMax descriptors; those are closed.
+// LWMQ_E_SYSTEM: this process may not open as many descriptors; the message stays, to be taken later.
 Status receive_message(int socket, void* data, std::size_t room, Received* out_received) noexcept;
 
 // Waits until `socket` is readable (or, with `for_room`, writable), at most timeout_ms; < 0: for ever.

@@ -170,12 +170,13 @@ Status await_answer(const Reach& reach, wire::StreamKind expected, const Deadlin
       if (kind != wire::StreamKind::kFailed) {
         const Status handled = other ? other(kind, *out_bytes) : LWMQ_OK;
         if (handled != LWMQ_OK) return handled;
+        if (deadline.over()) return LWMQ_E_TIMED_OUT;  // whoever talks on without answering is no different
         continue;
       }
       wire::Text letter;
       if (!wire::decode(*out_bytes, &letter))
         return fail(LWMQ_E_CORRUPT, "the endpoint's answer is malformed");
-      return fail(static_cast<Status>(letter.status), "%s", letter.text.c_str());
+      return fail(told_failure(letter.status), "%s", letter.text.c_str());
     }
     if (status != LWMQ_E_EMPTY) return status;
     if (deadline.over()) return LWMQ_E_TIMED_OUT;
@@ -201,7 +202,7 @@ Status await_opened(const Reach& reach, const Deadline& deadline, wire::Opened* 
   if (!wire::decode(bytes, out_answer))
     return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer is malformed", address);
   if (out_answer->status == LWMQ_OK) return LWMQ_OK;
-  return fail(static_cast<Status>(out_answer->status), "%s", out_answer->text.c_str());
+  return fail(told_failure(out_answer->status), "%s", out_answer->text.c_str());
 }
 
 Status push_backlog(const Reach& reach) {

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,6 +48,7 @@ struct ReaderSession {
   std::vector<ReaderRange> ranges;
   std::deque<std::pair<std::uint32_t, std::uint64_t>> handed;  // not yet moved past, in order
   std::map<std::uint64_t, std::size_t> windows_told;           // pool -> how many of its windows
+  std::set<std::uint64_t> pools_leased;                        // pools that it has made a page of leases for
 };
 
 struct Conversation {

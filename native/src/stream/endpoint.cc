@@ -320,9 +320,16 @@ Status Endpoint::handle(Conversation& c, wire::StreamKind kind, const std::strin
               static_cast<unsigned>(kind), bytes.size());
 }
 
-// The client has gone, in order or not, or broke the protocol.
+// The client has gone, in order or not, or broke the protocol; or we lack what it takes to go on with it.
 void Endpoint::leave(Conversation& c, Status why) {
   c.over = true;
+  if (is_failure(why) && why != LWMQ_E_CLOSED && why != LWMQ_E_PEER_LOST) {
+    wire::Text letter;
+    letter.status = why;
+    letter.text =
+        (address_ + ": the endpoint ended this conversation: " + last_error()).substr(0, kReasonBytesMax);
+    c.link.send_letter(wire::StreamKind::kFailed, letter);  // as far as it goes: the link closes behind it
+  }
   const std::string who = "process " + std::to_string(c.peer.pid);
   if (why == LWMQ_E_PEER_LOST) stats::add(stats::process().peers_lost, 1);
   if (c.writer) {

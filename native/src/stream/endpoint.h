@@ -145,6 +145,7 @@ class Endpoint {
   void end_producer(const std::shared_ptr<Producer>& producer);
   void abort_producer(const std::shared_ptr<Producer>& producer, const std::string& reason);
   void finish_job(const std::string& id, Job& job);
+  void retire_job(const std::string& id, Job& job);
 
   // -- Readers
   void advance_all();

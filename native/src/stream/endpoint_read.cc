@@ -207,6 +207,12 @@ void Endpoint::fail_reader(Conversation& c, Status status, const std::string& te
 Status Endpoint::lease(Conversation& c, const std::string& bytes) {
   wire::Lease record;
   if (!read_record(bytes, &record) || !c.reader) return fail(LWMQ_E_CORRUPT, "Lease is malformed");
+  // One page for each pool that it was shown: every page costs the writer a mapping and a look at each block.
+  if (!c.reader->windows_told.contains(record.pool) || !c.reader->pools_leased.insert(record.pool).second) {
+    return fail(LWMQ_E_CORRUPT,
+                "Lease names pool %" PRIu64 ", which this reader was not shown or leases already",
+                record.pool);
+  }
   for (auto& other : conversations_) {
     if (!other->pool || other->pool->number != record.pool || other->over) continue;
     lwmq_tli_window* page = nullptr;

@@ -8,6 +8,7 @@
 #include "os/identity.h"
 #include "stream/conversation.h"
 #include "stream/endpoint.h"
+#include "stream/window_pool.h"
 
 namespace lwmq::stream {
 namespace {
@@ -171,13 +172,14 @@ Status Endpoint::publish(Conversation& c, const std::string& bytes) {
   if (!session.job.empty()) block.partition = session.task % static_cast<std::uint32_t>(logs_.size());
   lwmq_tli_window_info info{};
   if (block.window < c.pool->windows.size()) provider_->window_info(c.pool->windows[block.window], &info);
-  if (block.partition >= logs_.size() || block.slot >= kWindowSlotsMax || block.offset % kCacheLine != 0 ||
+  if (block.partition >= logs_.size() || block.slot >= kFinishedSlot || block.lap == 0 ||
+      (block.flags & ~std::uint32_t{LWMQ_BATCH_IPC_STREAM}) != 0 || block.offset % kCacheLine != 0 ||
       !fits(block.offset, block.bytes, info.bytes)) {
     return fail(LWMQ_E_CORRUPT,
                 "a batch of %" PRIu64 " bytes at %" PRIu64 " of window %u (%" PRIu64
-                " bytes), slot %u, for partition %u of %zu",
-                block.bytes, block.offset, block.window, info.bytes, block.slot, block.partition,
-                logs_.size());
+                " bytes), slot %u in lap %u, flags %#x, for partition %u of %zu",
+                block.bytes, block.offset, block.window, info.bytes, block.slot, block.lap, block.flags,
+                block.partition, logs_.size());
   }
   session.result.partition = block.partition;
   ++session.result.batches;
@@ -410,7 +412,7 @@ Status Endpoint::close_job(Conversation& c, bool aborted, const std::string& rea
   for (auto& [key, winner] : job.winners) drop_staged(winner.staged);
   if (aborted) {
     abort_producer(job.producer, reason);
-    job.over = true;
+    retire_job(session->id, job);
   } else {
     finish_job(session->id, job);
   }
@@ -421,13 +423,19 @@ Status Endpoint::close_job(Conversation& c, bool aborted, const std::string& rea
 
 void Endpoint::finish_job(const std::string& id, Job& job) {
   if (job.over) return;
+  const std::shared_ptr<Producer> producer = job.producer;
+  retire_job(id, job);
+  end_producer(producer);
+}
+
+// Over, one way or the other: remembered for a while.
+void Endpoint::retire_job(const std::string& id, Job& job) {
+  if (job.over) return;
   job.over = true;
   finished_jobs_.push_back(id);
-  if (finished_jobs_.size() > kFinishedJobsKept) {
-    jobs_.erase(finished_jobs_.front());
-    finished_jobs_.erase(finished_jobs_.begin());
-  }
-  end_producer(job.producer);
+  if (finished_jobs_.size() <= kFinishedJobsKept) return;
+  jobs_.erase(finished_jobs_.front());
+  finished_jobs_.erase(finished_jobs_.begin());
 }
 
 }  // namespace lwmq::stream

@@ -44,8 +44,7 @@ Status ask_job(lwmq_job& job, wire::StreamKind kind, const std::string& request,
   wire::Text answer;
   if (!wire::decode(bytes, &answer))
     return fail(LWMQ_E_CORRUPT, "the endpoint's answer to a job is malformed");
-  return answer.status == LWMQ_OK ? LWMQ_OK
-                                  : fail(static_cast<Status>(answer.status), "%s", answer.text.c_str());
+  return answer.status == LWMQ_OK ? LWMQ_OK : fail(told_failure(answer.status), "%s", answer.text.c_str());
 }
 
 }  // namespace

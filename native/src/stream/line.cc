@@ -98,6 +98,11 @@ Status Line::handle(wire::StreamKind kind, const std::string& bytes) {
       return LWMQ_OK;
     case wire::StreamKind::kTaskCommitted:
       return LWMQ_OK;  // of a commit that was interrupted and asked again
+    case wire::StreamKind::kFailed: {
+      wire::Text letter;
+      if (!wire::decode(bytes, &letter)) break;
+      return fail(told_failure(letter.status), "%s", letter.text.c_str());
+    }
     case wire::StreamKind::kDrained:
       if (!read_record(bytes, &drained)) break;
       drained_known = true;

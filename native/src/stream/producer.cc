@@ -38,9 +38,14 @@ Status check(const char* address, std::uint64_t schema_bytes, const lwmq_writer_
 
 Status open_with(const Reach& reach, wire::StreamKind kind, const wire::OpenProducer& letter,
                  const Deadline& deadline, wire::Opened* out_answer, const OtherNews& other) {
-  const Status status = reach.link->send_letter(kind, letter);
-  if (status != LWMQ_OK) return status;
-  return await_opened(reach, deadline, out_answer, other);
+  Status status = reach.link->send_letter(kind, letter);
+  if (status == LWMQ_OK) status = await_opened(reach, deadline, out_answer, other);
+  if (status == LWMQ_OK && (out_answer->partitions == 0 || out_answer->partitions > kPartitionsMax)) {
+    return fail(LWMQ_E_CORRUPT,
+                "%s: the endpoint says that the stream has %u partitions; 1 to %u are possible",
+                reach.address.c_str(), out_answer->partitions, kPartitionsMax);
+  }
+  return status;
 }
 
 }  // namespace lwmq::stream

@@ -1,5 +1,6 @@
 #include "stream/reader.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -66,7 +67,7 @@ Status add_window(lwmq_reader& reader, const std::string& bytes) {
     reader.views.emplace(record.pool, view);
   }
   view->window_bytes = record.window_bytes;
-  if (record.index != view->windows.size()) {
+  if (record.index != view->windows.size() || record.index >= kWindowSlotsMax) {
     return fail(LWMQ_E_CORRUPT, "%s: window %u was announced, %zu was expected", reader.address.c_str(),
                 record.index, view->windows.size());
   }
@@ -91,6 +92,10 @@ Status add_batch(lwmq_reader& reader, const std::string& bytes) {
                 "%s: batch %" PRIu64 " of partition %u lies outside of what its writer has shown",
                 reader.address.c_str(), pending.batch.seq, block.partition);
   }
+  if (reader.pending.size() >= reader.credit) {
+    return fail(LWMQ_E_CORRUPT, "%s: the endpoint hands over more batches than the %u it has credit for",
+                reader.address.c_str(), reader.credit);
+  }
   pending.view = found->second;
   reader.pending.push_back(std::move(pending));
   return LWMQ_OK;
@@ -104,7 +109,8 @@ Status handle(lwmq_reader& reader, wire::StreamKind kind, const std::string& byt
     case wire::StreamKind::kBatch:
       return add_batch(reader, bytes);
     case wire::StreamKind::kDeclared:
-      if (!wire::decode(bytes, &letter)) break;
+      // Once: the schema is lent to the application until the reader closes.
+      if (reader.declared || !wire::decode(bytes, &letter)) break;
       reader.schema = std::move(letter.text);
       reader.declared = true;
       return LWMQ_OK;
@@ -112,7 +118,7 @@ Status handle(lwmq_reader& reader, wire::StreamKind kind, const std::string& byt
       return finish(reader, LWMQ_E_END, {});
     case wire::StreamKind::kFailed:
       if (!wire::decode(bytes, &letter)) break;
-      return finish(reader, static_cast<Status>(letter.status), std::move(letter.text));
+      return finish(reader, told_failure(letter.status), std::move(letter.text));
     default:
       break;
   }
@@ -247,6 +253,7 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
   auto reader = std::make_unique<lwmq_reader>();
   reader->follows = options.follow != 0;
   reader->keeps_mapped = options.keep_mapped != 0;
+  reader->credit = std::clamp<std::uint32_t>(options.credit, 1, kReaderCreditMax);
   Status status = reach(address, options.role, deadline, &reader->reach);
   if (status != LWMQ_OK) return status;
   reader->address = reader->reach.address;
@@ -254,7 +261,7 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
   letter.acknowledge = options.acknowledge;
   letter.follow = options.follow;
   letter.writers = options.writers;
-  letter.credit = options.credit;
+  letter.credit = reader->credit;
   letter.name = options.name != nullptr ? options.name : own_name();
   if (options.generation != nullptr)
     letter.generation.assign(reinterpret_cast<const char*>(options.generation), 16);

@@ -54,6 +54,7 @@ struct lwmq_reader {
   bool declared = false;
   bool follows = false;
   bool keeps_mapped = false;
+  std::uint32_t credit = 0;  // how many batches the endpoint may hand over ahead of their use
   std::map<std::uint64_t, std::shared_ptr<lwmq::stream::PoolView>>
       views;                                  // by the endpoint's number of the pool
   std::deque<lwmq::stream::Pending> pending;  // handed over and not yet lent

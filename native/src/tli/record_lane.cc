@@ -255,8 +255,10 @@ Status LaneReceiver::open_next() noexcept {
 }
 
 Status LaneReceiver::land(lwmq_tli_extent* out_extent) noexcept {
-  for (;;) {
+  // A peer has only so many buffers to leave empty; one that goes on for ever would keep us here.
+  for (std::uint32_t opened = 0;;) {
     if (!in_buffer_) {
+      if (opened++ > buffers_) return LWMQ_E_EMPTY;
       const Status status = open_next();
       if (status != LWMQ_OK) return status;
     }

@@ -45,13 +45,15 @@ Status Transport::take_notice(const AnyMessage& message, os::Received* received)
   return LWMQ_OK;
 }
 
-// Takes what has arrived, as much as we are ready to hold. Under line_mutex_.
-void Transport::read_life_line(std::unique_lock<std::mutex>& /*lock*/) {
+// Takes what has arrived, as much as we are ready to hold. Under line_mutex_. LWMQ_E_SYSTEM: this process has
+// no descriptor left for what is there; it stays in the socket, and the peer is not to blame.
+Status Transport::read_life_line(std::unique_lock<std::mutex>& /*lock*/) {
   while (parts_.life_line && shown_.size() < kWindowsUnfoundMax) {
     AnyMessage message{};
     os::Received received;
     Status status = os::receive_message(life_line(), &message, sizeof message, &received);
-    if (status == LWMQ_E_EMPTY) return;
+    if (status == LWMQ_E_EMPTY) return LWMQ_OK;
+    if (status == LWMQ_E_SYSTEM) return status;
     if (status == LWMQ_OK) status = take_notice(message, &received);
     if (status == LWMQ_OK) continue;
     if (status != LWMQ_E_PEER_LOST) {
@@ -59,8 +61,9 @@ void Transport::read_life_line(std::unique_lock<std::mutex>& /*lock*/) {
       end(LWMQ_TLI_LOST);
     }
     hung_up_.store(true, std::memory_order_release);
-    return;
+    break;
   }
+  return LWMQ_OK;
 }
 
 // Keeps the peer's exports flowing and notices its hang-up, at the price of one system call per sleep.
@@ -78,7 +81,10 @@ Status Transport::find_window(const std::uint8_t id[16], std::uint32_t timeout_m
     const bool connected = state() == LWMQ_TLI_CONNECTED;  // before the look
     {
       std::unique_lock lock(line_mutex_);
-      read_life_line(lock);
+      if (const Status status = read_life_line(lock); status != LWMQ_OK) {
+        add_context(parts_.address.c_str());
+        return status;
+      }
       // Only what this peer has shown: a mapping that exists for another peer is no business of this one.
       Status status = LWMQ_E_EMPTY;
       if (auto arrived = shown_.extract(key); !arrived.empty()) {

@@ -1,5 +1,7 @@
 #include "providers/ipc/listener.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <new>
 #include <vector>
@@ -37,6 +39,7 @@ Status Listener::open(const char* address, const lwmq_tli_options* options, List
   if (status == LWMQ_OK) status = listener->door_->add_socket(listener->socket_.get());
   if (status == LWMQ_OK) status = os::create_event_fd(&listener->ready_event_);
   if (status == LWMQ_OK) status = listener->door_->add_socket(listener->ready_event_.get());
+  if (status == LWMQ_OK) listener->spare_ = os::UniqueFd(fcntl(listener->socket_.get(), F_DUPFD_CLOEXEC, 0));
   if (status != LWMQ_OK) {
     delete listener;
     return status;
@@ -70,8 +73,13 @@ void Listener::drive() {
 void Listener::let_in() {
   for (;;) {
     Pending pending;
-    if (os::accept_unix(socket_.get(), &pending.socket) != LWMQ_OK) return;
-    Status status = os::peer_credentials(pending.socket.get(), &pending.credentials);
+    Status status = os::accept_unix(socket_.get(), &pending.socket);
+    if (status == LWMQ_E_EMPTY) return;
+    if (status != LWMQ_OK) {
+      if (!turn_away(status)) return;
+      continue;
+    }
+    status = os::peer_credentials(pending.socket.get(), &pending.credentials);
     if (status == LWMQ_OK && !pending.credentials.same_user) {
       status = fail(LWMQ_E_DENIED, "the client runs as user %u, the listener as user %u",
                     pending.credentials.uid, os::identity().uid);
@@ -85,6 +93,22 @@ void Listener::let_in() {
     if (pending_.size() == kPendingHandshakesMax) pending_.pop_front();
     pending_.push_back(std::move(pending));
   }
+}
+
+// There is no descriptor for who has come: without an answer he would wait, and we would be told of him for
+// ever. So one is kept for that. False: it did not help.
+bool Listener::turn_away(Status why) {
+  spare_.reset();
+  os::UniqueFd socket;
+  const bool taken = os::accept_unix(socket_.get(), &socket) == LWMQ_OK;
+  if (taken) {
+    fail(why, "process %u cannot take another connection: %s", os::identity().pid,
+         std::string(last_error()).c_str());
+    send_refusal(socket.get(), why);
+    socket.reset();
+  }
+  spare_ = os::UniqueFd(fcntl(socket_.get(), F_DUPFD_CLOEXEC, 0));
+  return taken;
 }
 
 // True when this handshake is over, one way or the other.
@@ -147,6 +171,7 @@ void Listener::close() {
   {
     const std::lock_guard lock(mutex_);
     socket_.reset();
+    spare_.reset();
     pending_.clear();
     ready.swap(ready_);
   }

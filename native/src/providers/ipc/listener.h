@@ -41,6 +41,7 @@ class Listener {
   ~Listener() = default;
 
   void let_in();
+  bool turn_away(Status why);
   bool advance(Pending* pending);
   Status answer(Pending* pending, const AnyMessage& hello, os::Received* received, Transport** out_transport);
 
@@ -49,6 +50,7 @@ class Listener {
   std::shared_ptr<Door> door_;
   std::mutex mutex_;  // guards what follows
   os::UniqueFd socket_;
+  os::UniqueFd spare_;            // a descriptor to give up where there is no other one
   std::deque<Pending> pending_;   // connected, hello not yet said; oldest first
   std::deque<Transport*> ready_;  // through the handshake, not yet accepted
   os::UniqueFd ready_event_;  // readable while a client of this process has put something there: its own look

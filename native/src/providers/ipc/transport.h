@@ -84,7 +84,7 @@ class Transport {
   bool is_ready(std::uint32_t what) noexcept;
   Status sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept;
   void end(std::int32_t state) noexcept;
-  void read_life_line(std::unique_lock<std::mutex>& lock);
+  Status read_life_line(std::unique_lock<std::mutex>& lock);
   void glance_at_life_line() noexcept;
   Status take_notice(const AnyMessage& message, os::Received* received);
   void remember_found(const std::string& key);

@@ -1,0 +1,37 @@
+// An endpoint and three clients that say what they like. It ends their conversations or answers; it serves an
+// honest question at the end.
+#include <memory>
+
+#include "conversation.h"
+#include "stream/client.h"
+#include "stream/question.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace lwmq;
+  using namespace lwmq::fuzz;
+  constexpr char kAddress[] = "loop://endpoint-fuzz";
+  constexpr std::size_t kStepsMax = 100;
+  std::shared_ptr<stream::Endpoint> endpoint;
+  require(stream::host(kAddress, &endpoint) == LWMQ_OK, "the address is free");
+  std::unique_ptr<stream::Link> clients[3];
+  const lwmq_tli_options options = stream::control_options();
+  Input input(data, size);
+  for (std::size_t step = 0; step < kStepsMax && !input.empty(); ++step) {
+    const auto choice = input.take<std::uint8_t>();
+    auto& client = clients[choice % 3];
+    if (choice >= 250) client.reset();  // leaves, in order
+    if (!client) {
+      lwmq_tli_transport* transport = nullptr;
+      require(loop()->connect(kAddress, &options, 1000, &transport) == LWMQ_OK, "the endpoint is there");
+      client = std::make_unique<stream::Link>(loop(), transport);
+    }
+    say(*client, input);
+    endpoint->pump();
+    hear(*client);
+  }
+  std::unique_ptr<stream::Description> description;
+  require(stream::describe(kAddress, false, 60'000, &description) == LWMQ_OK, last_error());
+  for (auto& client : clients) client.reset();
+  endpoint->stop();
+  return 0;
+}

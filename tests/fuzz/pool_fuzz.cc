@@ -1,0 +1,118 @@
+// A writer's pool of windows while the endpoint's ledger and the readers' lease pages hold what somebody else
+// wrote there. They may free what is still read, which is their loss; two blocks that are lent never overlap.
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "input.h"
+#include "stream/window_pool.h"
+
+struct lwmq_tli_window {
+  std::vector<std::uint8_t> memory;
+  bool alive = true;
+};
+
+namespace lwmq::fuzz {
+namespace {
+
+constexpr std::uint64_t kLimitBytes = 64 * 1024;
+constexpr std::size_t kStepsMax = 300;
+
+lwmq_status create(std::uint64_t bytes, lwmq_tli_window** out_window) {
+  *out_window = new lwmq_tli_window{std::vector<std::uint8_t>(bytes), true};
+  return LWMQ_OK;
+}
+void info(const lwmq_tli_window* window, lwmq_tli_window_info* out_info) {
+  *out_info = lwmq_tli_window_info{};
+  out_info->base = const_cast<std::uint8_t*>(window->memory.data());
+  out_info->bytes = window->memory.size();
+}
+std::int32_t owner_alive(const lwmq_tli_window* window) { return window->alive ? 1 : 0; }
+void release(lwmq_tli_window* window) { delete window; }
+
+lwmq_tli_provider provider() {
+  lwmq_tli_provider table{};
+  table.window_create = create;
+  table.window_info = info;
+  table.window_owner_alive = owner_alive;
+  table.window_release = release;
+  return table;
+}
+
+}  // namespace
+}  // namespace lwmq::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace lwmq;
+  using namespace lwmq::fuzz;
+  static const lwmq_tli_provider table = provider();
+  Input input(data, size);
+  std::vector<lwmq_block> lent;
+  std::vector<wire::Publish> published;
+  std::vector<lwmq_tli_window*> pages;
+  stream::WindowPool pool(
+      &table, "fuzz", [](void*) {}, nullptr);
+  lwmq_tli_window* ledger = nullptr;
+  create(stream::kLapPageBytes, &ledger);
+  if (pool.set_ledger(ledger) != LWMQ_OK) return 0;
+  const auto put = [](lwmq_tli_window* page, std::uint32_t slot, std::uint32_t lap) {
+    std::memcpy(page->memory.data() + slot % kWindowSlotsMax * 4, &lap, sizeof lap);
+  };
+  for (std::size_t step = 0; step < kStepsMax && !input.empty(); ++step) {
+    switch (input.take<std::uint8_t>() % 8) {
+      case 0:
+      case 1: {
+        lwmq_block block{};
+        std::int64_t made = -1;
+        const std::uint64_t bytes = input.take<std::uint32_t>() % (2 * kLimitBytes);
+        if (pool.allocate(bytes, kLimitBytes, &block, &made) != LWMQ_OK) break;
+        require(block.bytes >= bytes, "a block has room for what was asked for");
+        std::memset(block.data, 0x5a, block.bytes);
+        for (const auto& other : lent) {
+          require(block.data + block.bytes <= other.data || other.data + other.bytes <= block.data,
+                  "lent blocks do not overlap");
+        }
+        lent.push_back(block);
+        break;
+      }
+      case 2: {
+        if (lent.empty()) break;
+        wire::Publish record{};
+        require(pool.publish(lent.back(), &record), "a lent block can be published");
+        require(!pool.publish(lent.back(), &record), "once");
+        lent.pop_back();
+        published.push_back(record);
+        break;
+      }
+      case 3:
+        if (lent.empty()) break;
+        require(pool.discard(lent.back()), "a lent block can be given back");
+        lent.pop_back();
+        break;
+      case 4:  // the endpoint drops what there is
+        if (!published.empty())
+          put(ledger, published.front().slot, published.front().lap), published.erase(published.begin());
+        break;
+      case 5:  // or writes what it likes
+        put(ledger, input.take<std::uint16_t>(), input.take<std::uint32_t>());
+        break;
+      case 6: {
+        if (pages.size() < 4) {
+          lwmq_tli_window* page = nullptr;
+          create(stream::kLapPageBytes, &page);
+          pages.push_back(page);
+          pool.add_lease_page(page);
+          break;
+        }
+        // A page that says "finished" goes with the next look; ours stays in its hands until then.
+        put(pages[input.take<std::uint8_t>() % pages.size()],
+            input.take<std::uint16_t>() % stream::kFinishedSlot, input.take<std::uint32_t>());
+        break;
+      }
+      default:
+        pool.holders();
+    }
+  }
+  return 0;
+}
