@@ -317,8 +317,8 @@ class Identity:
 def identity_from(raw: Any) -> Identity:
     """An `lwmq_identity` as values of Python."""
     return Identity(
-        host=ffi.string(raw.host).decode(),
-        boot_id=ffi.string(raw.boot_id).decode(),
+        host=ffi.string(raw.host).decode("utf-8", "replace"),
+        boot_id=ffi.string(raw.boot_id).decode("utf-8", "replace"),
         netns=int(raw.netns),
         instance=bytes(ffi.buffer(raw.instance)).hex(),
         pid=int(raw.pid),

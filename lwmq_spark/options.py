@@ -14,8 +14,9 @@ A setting is looked for in this order, the first that has it wins:
     4. the conf file: [stream] or [channel] of $LWMQ_CONF, else of ~/.config/lwmq/lwmq.toml
     5. the default
 
-Sizes are written 512, 64KiB, 4MiB, 1GiB (powers of 1024) or 64KB, 4MB, 1GB (powers of 1000); durations 100ms,
-5s, 2m, 1h or a number of seconds.
+Sizes are written 512, 64KiB, 4MiB, 1GiB (powers of 1024; also 64k, 4m, 1g, as Spark has them) or 64KB, 4MB,
+1GB (powers of 1000); durations 100ms, 5s, 2m, 1h or a number of seconds. The same words mean the same in
+Spark's options and in the address options of C.
 """
 
 from __future__ import annotations
@@ -34,15 +35,21 @@ from lwmq_spark.errors import AddressError, LwmqError
 Role = Literal["auto", "server", "client"]
 Retain = Literal["until_acked", "all", "none"]
 Delivery = Literal["live", "task", "job"]
+Trust = Literal["user", "verify"]
 
 # The numbers are those of lwmq.h (LWMQ_ROLE_*, LWMQ_RETAIN_*, LWMQ_DELIVERY_*).
 ROLES: dict[str, int] = {"auto": 0, "server": 1, "client": 2}
 RETAINS: dict[str, int] = {"until_acked": 0, "all": 1, "none": 2}
 DELIVERIES: dict[str, int] = {"live": 0, "task": 1, "job": 2}
+TRUSTS = {"user": 0, "verify": 1}
 
 _SIZE_UNITS = {
     "": 1,
     "b": 1,
+    "k": 1 << 10,  # as Spark writes them
+    "m": 1 << 20,
+    "g": 1 << 30,
+    "t": 1 << 40,
     "kib": 1 << 10,
     "mib": 1 << 20,
     "gib": 1 << 30,
@@ -145,6 +152,7 @@ SETTINGS: dict[str, Callable[[object], Any]] = {
     "credit": parse_count,
     "follow": parse_flag,
     "raw": parse_flag,
+    "trust": _one_of(TRUSTS),
     "name": parse_name,
 }
 

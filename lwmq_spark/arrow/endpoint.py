@@ -30,7 +30,7 @@ from lwmq_spark._ffi import (
 from lwmq_spark.arrow.types import read_schema
 from lwmq_spark.options import RETAINS, parse_address, parse_duration, resolve
 
-_STATES = {0: "undeclared", 1: "open", 2: "ended"}
+_STATES = {0: "undeclared", 1: "open", 2: "ended", 3: "consumed"}
 _RETAINS = {number: name for name, number in RETAINS.items()}
 
 
@@ -47,8 +47,8 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """A stream as its endpoint sees it. `state` is `undeclared`, `open` or `ended`; `schema` is None while
-    undeclared.
+    """A stream as its endpoint sees it. `state` is `undeclared`, `open`, `ended` (there is
+    something to read, if only the end) or `consumed` (to its end); `schema` is None while undeclared.
 
     Sequence numbers are void under another `generation`.
     """

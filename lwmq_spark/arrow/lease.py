@@ -7,12 +7,14 @@ be closed by then.
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from lwmq_spark._ffi import ffi, lib
+from lwmq_spark.arrow.block import BlockReader
 from lwmq_spark.errors import CorruptError
 
 
@@ -45,6 +47,10 @@ class Lease:
         """Takes the native batch."""
         self._batch = ffi.gc(batch, lib.lwmq_batch_release)
 
+    def end(self) -> None:
+        """End it now: nothing refers to the memory any more."""
+        ffi.release(self._batch)
+
     def __repr__(self) -> str:
         return f"<Lease {int(ffi.cast('uintptr_t', self._batch)):#x}>"
 
@@ -65,23 +71,45 @@ def info_from(raw: Any) -> BatchInfo:
     )
 
 
-def batch_over(raw: Any, lease: object, schema: pa.Schema) -> pa.RecordBatch:
+_NOT_A_BATCH = (pa.ArrowException, OSError, EOFError, StopIteration, ValueError, struct.error)
+
+
+def batch_over(raw: Any, lease: object, schema: pa.Schema, blocks: BlockReader) -> pa.RecordBatch:
     """The record batch that lies at `raw.data`, without a copy. It keeps `lease`.
 
-    What the metadata says is checked against the bytes that are there; values, such as the offsets of texts,
-    are trusted as they lie. CorruptError: the bytes are no batch of this schema, or not of the rows
-    announced.
+    What the metadata says is checked, from a private copy, against the bytes that are there; values, such as
+    the offsets of texts, are trusted as they lie. CorruptError: the bytes are no batch of this schema, or not
+    of the rows announced.
     """
     buffer = pa.foreign_buffer(int(ffi.cast("uintptr_t", raw.data)), raw.bytes, base=lease)
+    return _batch_in(raw, raw.data, buffer, schema, blocks, full=False)
+
+
+def verified_batch(raw: Any, schema: pa.Schema, blocks: BlockReader) -> pa.RecordBatch:
+    """The record batch at `raw.data` as a private copy, in which every offset, index and view was checked.
+
+    The caller's lease may end behind this. `raw` says then that it is a copy, and where.
+    """
+    copy = pa.allocate_buffer(raw.bytes)
+    data = ffi.cast("uint8_t *", copy.address)
+    ffi.memmove(data, raw.data, raw.bytes)
+    batch = _batch_in(raw, data, copy, schema, blocks, full=True)
+    raw.data, raw.copied, raw.window_data, raw.window_bytes = data, 1, ffi.NULL, 0
+    return batch
+
+
+def _batch_in(
+    raw: Any, data: Any, buffer: pa.Buffer, schema: pa.Schema, blocks: BlockReader, *, full: bool
+) -> pa.RecordBatch:
     try:
         if raw.flags & lib.LWMQ_BATCH_IPC_STREAM:
-            batch = pa.ipc.open_stream(buffer).read_next_batch()
+            batch = blocks.stream(data, buffer)
             if not batch.schema.equals(schema):
                 raise CorruptError(f"{_place(raw)} has the schema {batch.schema}")
         else:
-            batch = pa.ipc.read_record_batch(buffer, schema)
-        batch.validate()
-    except (pa.ArrowException, OSError, StopIteration) as exc:
+            batch = blocks.message(data, buffer, schema)
+        batch.validate(full=full)
+    except _NOT_A_BATCH as exc:
         raise CorruptError(f"{_place(raw)}, {raw.bytes} bytes: {exc}") from exc
     if batch.num_rows != raw.rows:
         raise CorruptError(f"{_place(raw)} has {batch.num_rows} rows, announced were {raw.rows}")

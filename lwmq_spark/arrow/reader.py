@@ -34,11 +34,12 @@ from lwmq_spark._ffi import (
     undisturbed,
     wait,
 )
+from lwmq_spark.arrow.block import BlockReader
 from lwmq_spark.arrow.endpoint import await_endpoint
-from lwmq_spark.arrow.lease import BatchInfo, Lease, batch_over, info_from
+from lwmq_spark.arrow.lease import BatchInfo, Lease, batch_over, info_from, verified_batch
 from lwmq_spark.arrow.ranges import Start, ranges_of
 from lwmq_spark.arrow.types import read_schema
-from lwmq_spark.options import ROLES, Role, parse_address, parse_duration, resolve
+from lwmq_spark.options import ROLES, Role, Trust, parse_address, parse_duration, resolve
 
 _log = logging.getLogger("lwmq_spark")
 
@@ -47,8 +48,8 @@ LINGER_S = 5.0  # of close(): how long a reader that bound the address serves th
 
 @dataclass(frozen=True, slots=True)
 class ReaderStatistics:
-    """Counters of one reader. `bytes_copied` were copied because it held half of a writer's window; `wait_ns`
-    is the time spent waiting for batches; leased are those that something still refers to."""
+    """Counters of one reader. `bytes_copied` were copied because it held half of a writer's window, or to be
+    verified; `wait_ns` is the time spent waiting for batches; leased are those that something refers to."""
 
     batches: int
     rows: int
@@ -82,6 +83,7 @@ class StreamReader:
         role: Role | None = None,
         credit: int | None = None,
         linger: float | str | None = None,
+        trust: Trust | None = None,
     ) -> None:
         """Open a reader of the stream at `address`. Start order does not matter.
 
@@ -95,6 +97,8 @@ class StreamReader:
         role: `auto` connects if somebody listens and binds otherwise; `server` binds; `client` keeps trying.
         credit: batches handed over ahead of their use (default 8).
         linger: seconds that `close` goes on serving writers, where this reader bound the address (default 5).
+        trust: `user` (the default) trusts the values of batches as they lie, since only processes of the same
+            user can write them; `verify` copies each batch and checks all offsets, indices and views.
         Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
         AddressError, TimeoutError, DataLossError (a start that was released), VersionError.
         """
@@ -112,6 +116,9 @@ class StreamReader:
         self._schema: pa.Schema | None = None
         self._ended = False
         self._batches = 0
+        self._verify: bool = setting("trust", trust, "user") == "verify"
+        self._bytes_verified = self._batches_verified = 0
+        self._blocks = BlockReader()
         self._info = sized("lwmq_batch_info")
         self._out = ffi.new("lwmq_batch **")
         self.waiter = Waiter(f"lwmq reader {self._address}")
@@ -187,7 +194,14 @@ class StreamReader:
             lease = Lease(out[0])
             check(lib.lwmq_batch_query(out[0], self._info))
             self._batches += 1
-            return batch_over(self._info, lease, self._schema or self.schema)
+            schema = self._schema or self.schema
+            if not self._verify:
+                return batch_over(self._info, lease, schema, self._blocks)
+            batch = verified_batch(self._info, schema, self._blocks)
+            lease.end()
+            self._bytes_verified += self._info.bytes
+            self._batches_verified += 1
+            return batch
         if status == lib.LWMQ_E_END:
             self._ended = True
             return None
@@ -256,7 +270,10 @@ class StreamReader:
         with self._handle.turn:
             self._handle.check_open()
             check(lib.lwmq_reader_query(self._handle.pointer, raw))
-        return ReaderStatistics(**fields_of(raw), generation=bytes(ffi.buffer(raw.generation)).hex())
+        fields = fields_of(raw)
+        fields["bytes_copied"] += self._bytes_verified
+        fields["batches_copied"] += self._batches_verified
+        return ReaderStatistics(**fields, generation=bytes(ffi.buffer(raw.generation)).hex())
 
     @property
     def address(self) -> str:

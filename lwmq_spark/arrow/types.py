@@ -7,12 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from lwmq_spark.errors import SchemaError
+from lwmq_spark.errors import CorruptError, SchemaError
 
 
 def read_schema(data: bytes) -> pa.Schema:
-    """The schema of an Arrow IPC stream that holds only its schema message."""
-    return pa.ipc.read_schema(pa.py_buffer(data))
+    """The schema of an Arrow IPC stream that holds only its schema message. CorruptError: it is none."""
+    try:
+        return pa.ipc.read_schema(pa.py_buffer(data))
+    except (pa.ArrowException, OSError, EOFError) as exc:
+        raise CorruptError(f"the schema of the stream, {len(data)} bytes, is none: {exc}") from exc
 
 
 def write_schema(schema: pa.Schema) -> bytes:
