@@ -72,6 +72,10 @@ def test_an_address_that_is_no_text_is_a_type_error() -> None:
     ("text", "size"),
     [
         ("512", 512),
+        ("64k", 65536),
+        ("64KB", 64000),
+        ("4m", 4 << 20),
+        ("4MB", 4_000_000),
         ("64KiB", 65536),
         ("4MiB", 4 << 20),
         ("1GiB", 1 << 30),

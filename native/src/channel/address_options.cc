@@ -1,5 +1,6 @@
 #include "channel/address_options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <string_view>
@@ -14,11 +15,28 @@ struct Unit {
   double factor;
 };
 
-constexpr Unit kByteUnits[] = {
-    {"", 1},          {"B", 1},           {"K", 1024.0},       {"KiB", 1024.0},
-    {"M", 1048576.0}, {"MiB", 1048576.0}, {"G", 1073741824.0}, {"GiB", 1073741824.0}};
-constexpr Unit kTimeUnits[] = {{"", 1000}, {"s", 1000}, {"ms", 1}, {"m", 60000}, {"min", 60000}};
+// The same words as in Python (options.py) and Java (OptionReader), in any case.
+constexpr double kKi = 1024.0;
+constexpr Unit kByteUnits[] = {{"", 1},
+                               {"b", 1},
+                               {"k", kKi},
+                               {"m", kKi* kKi},
+                               {"g", kKi* kKi* kKi},
+                               {"kib", kKi},
+                               {"mib", kKi* kKi},
+                               {"gib", kKi* kKi* kKi},
+                               {"kb", 1e3},
+                               {"mb", 1e6},
+                               {"gb", 1e9}};
+constexpr Unit kTimeUnits[] = {{"", 1000},   {"s", 1000},    {"ms", 1},
+                               {"m", 60000}, {"min", 60000}, {"h", 3600000}};
 constexpr Unit kCountUnits[] = {{"", 1}};
+
+bool same_but_for_case(std::string_view unit, std::string_view name) noexcept {
+  return std::equal(unit.begin(), unit.end(), name.begin(), name.end(), [](char a, char b) {
+    return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
+  });
+}
 
 template <std::size_t kCount>
 bool parse_quantity(std::string_view text, const Unit (&units)[kCount], double limit,
@@ -29,7 +47,7 @@ bool parse_quantity(std::string_view text, const Unit (&units)[kCount], double l
   if (error != std::errc{}) return false;
   const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
   for (const Unit& known : units) {
-    if (unit != known.name) continue;
+    if (!same_but_for_case(unit, known.name)) continue;
     const double value = number * known.factor;
     if (!(value >= 0 && value <= limit)) return false;
     *out = static_cast<std::uint64_t>(value);

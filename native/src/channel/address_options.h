@@ -18,7 +18,7 @@ struct AddressOptions {
 };
 
 // Parses them. LWMQ_E_ADDRESS with a text: unknown key, malformed number or unit. Bytes take KiB, MiB, GiB
-// (or K, M, G); times take ms, s (seconds where no unit stands).
+// (or K, M, G: the same) and KB, MB, GB (powers of 1000); times ms, s, m, h (seconds where no unit stands).
 Status parse_address_options(const char* address, AddressOptions* out_options);
 
 }  // namespace lwmq::channel

@@ -38,6 +38,20 @@ TEST(AddressOptions, UnderstandUnits) {
   ASSERT_EQ(channel::parse_address_options("x://y?buffer_bytes=1.5K&timeout=0.25", &options), LWMQ_OK);
   EXPECT_EQ(options.buffer_bytes, 1536u);
   EXPECT_EQ(options.timeout_ms, 250u);
+  // As in Python and in Spark: an `i` makes powers of 1024, its absence before `B` powers of 1000, in any
+  // case.
+  for (const auto& [text, bytes] : {std::pair{"4MB", 4000000u},
+                                    {"4mb", 4000000u},
+                                    {"4MiB", 4u << 20},
+                                    {"4m", 4u << 20},
+                                    {"64KB", 64000u},
+                                    {"64k", 65536u}}) {
+    ASSERT_EQ(channel::parse_address_options((std::string("x://y?buffer_bytes=") + text).c_str(), &options),
+              LWMQ_OK);
+    EXPECT_EQ(options.buffer_bytes, bytes) << text;
+  }
+  ASSERT_EQ(channel::parse_address_options("x://y?timeout=1h", &options), LWMQ_OK);
+  EXPECT_EQ(options.timeout_ms, 3600000u);
 }
 
 TEST(AddressOptions, RefuseWhatTheyDoNotKnowAndSayWhatThereIs) {

@@ -21,8 +21,12 @@ class OptionsTest {
     assertEquals(4L << 20, write("bufferBytes", "4MiB").bufferBytes());
     assertEquals(4L << 20, write("bufferBytes", "4m").bufferBytes());
     assertEquals(4_000_000, write("bufferBytes", "4MB").bufferBytes());
+    assertEquals(64_000, write("bufferBytes", "64kb").bufferBytes());
+    assertEquals(1500, write("bufferBytes", "1.5kB").bufferBytes());
     assertEquals(3L << 29, write("stagingBytes", "1.5GiB").stagingBytes());
     refused("bufferBytes", "4 miles", "a size such as 4MiB");
+    refused("bufferBytes", "1.5", "a whole number of bytes");
+    refused("bufferBytes", "9999999TiB", "at most 9223372036854775807");
   }
 
   @Test
@@ -60,6 +64,13 @@ class OptionsTest {
     LwmqException unknown = assertThrows(LwmqException.class, () -> write("buffers", "1", "ipc://x?speed=high"));
     assertEquals(Status.ADDRESS, unknown.status());
     assertTrue(unknown.getMessage().contains("speed=high"), unknown.getMessage());
+  }
+
+  @Test
+  void theAddressYieldsToTheOptionAndWinsOverTheDefault() {
+    assertTrue(LwmqReadConf.of(options("ack", "task", "ipc://x?trust=verify")).verify());
+    assertEquals(2000, LwmqReadConf.of(options("ack", "task", "ipc://x?timeout=2s")).timeoutMs());
+    assertEquals(7000, LwmqReadConf.of(options("timeout", "7s", "ipc://x?timeout=2s")).timeoutMs());
   }
 
   private static LwmqWriteConf write(String name, String value) {

@@ -7,7 +7,7 @@ import org.lwmq.core.Status;
 
 /**
  * What a read was asked for. Made once in the driver, sent to the tasks. Precedence: the option, Spark's SQL conf
- * ({@code spark.datasource.lwmq.*}), {@code conf/}.
+ * ({@code spark.datasource.lwmq.*}), the address's own options, {@code conf/}.
  *
  * @param uri address of the stream
  * @param timeoutMs how long planning waits for the stream and its schema; default 30 s

@@ -7,7 +7,7 @@ import org.lwmq.core.Retain;
 
 /**
  * What a write was asked for. Made once in the driver, sent to the tasks. Precedence: the option, Spark's SQL conf
- * ({@code spark.datasource.lwmq.*}), {@code conf/}. Zero means the library's default.
+ * ({@code spark.datasource.lwmq.*}), the address's own options, {@code conf/}. Zero means the library's default.
  *
  * @param uri address of the stream
  * @param timeoutMs for the endpoint to appear and answer; default 30 s

@@ -1,5 +1,6 @@
 package org.lwmq.spark.conf;
 
+import java.math.BigDecimal;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
@@ -21,6 +22,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * the {@code [spark]} table of {@code conf/lwmq.toml}. A text that cannot be read is an error that names the option.
  */
 final class OptionReader {
+  private static final BigDecimal MOST_BYTES = BigDecimal.valueOf(Long.MAX_VALUE);
   private static final Pattern AMOUNT = Pattern.compile("\\s*([0-9]+(?:\\.[0-9]+)?)\\s*([a-zA-Z]*)\\s*");
 
   /** What an address may say beside what an option of Spark says: it concerns others that use the same address. */
@@ -30,7 +32,7 @@ final class OptionReader {
       Set.of(
           LwmqOptions.TIMEOUT, LwmqOptions.BUFFER_BYTES, LwmqOptions.BUFFERS, LwmqOptions.WINDOW_BYTES,
           LwmqOptions.STAGING_BYTES, LwmqOptions.DELIVERY, LwmqOptions.PARTITIONS, LwmqOptions.RETAIN,
-          LwmqOptions.READERS, LwmqOptions.WRITERS);
+          LwmqOptions.READERS, LwmqOptions.WRITERS, LwmqOptions.TRUST);
 
   private final CaseInsensitiveStringMap options;
   private final String uri;
@@ -102,7 +104,10 @@ final class OptionReader {
     throw bad(name, value, "one of " + names);
   }
 
-  /** Bytes: {@code 4194304}, {@code 4MiB}, {@code 4m} (powers of 1024), {@code 4MB} (a power of 1000). */
+  /**
+   * Bytes: {@code 4194304}, {@code 4MiB}, {@code 4m} (powers of 1024), {@code 4MB} (a power of 1000). The same words
+   * mean the same in Python, in {@code options.py}.
+   */
   long bytes(String name, long byDefault) {
     String value = text(name, null);
     if (value == null) {
@@ -114,7 +119,11 @@ final class OptionReader {
       if (unit.matches("|b|[kmgt](i?b)?")) {
         int power = unit.isEmpty() ? 0 : "bkmgt".indexOf(unit.charAt(0));
         int base = unit.matches("[kmgt]b") ? 1000 : 1024;
-        return (long) (Double.parseDouble(amount.group(1)) * Math.pow(base, power));
+        BigDecimal bytes = new BigDecimal(amount.group(1)).multiply(BigDecimal.valueOf(base).pow(power));
+        if (bytes.stripTrailingZeros().scale() <= 0 && bytes.compareTo(MOST_BYTES) <= 0) {
+          return bytes.longValueExact();
+        }
+        throw bad(name, value, "a whole number of bytes, at most " + MOST_BYTES);
       }
     }
     throw bad(name, value, "a size such as 4MiB");
