@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 COLUMNS = 4
 PATIENCE_S = 20.0
@@ -47,7 +47,7 @@ class Count:
 
     def add(self, batch: pa.RecordBatch) -> None:
         for column in batch.columns:
-            pc.sum(column).as_py()
+            np.maximum.reduce(column.to_numpy())  # reads as fast as memory is; a sum of doubles does not
         self.last = time.perf_counter()
         if self.first == 0.0:
             self.first = self.last  # the first batch starts the clock and is not counted
