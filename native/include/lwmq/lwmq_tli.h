@@ -136,6 +136,9 @@ typedef struct lwmq_tli_provider {
   lwmq_status (*land)(lwmq_tli_transport *transport, lwmq_tli_extent *out_extent);
   /* Takes a landed extent. Any thread. Never waits. */
   void (*release)(lwmq_tli_transport *transport, lwmq_tli_extent *extent);
+  /* Takes the extent that landed last, before the next land and on its thread: what no other thread can meet costs
+     no atomic operation. NULL: release does as well. */
+  void (*release_last)(lwmq_tli_transport *transport, lwmq_tli_extent *extent);
 
   /* Waits until land (LWMQ_TLI_WAIT_EXTENT) or acquire (LWMQ_TLI_WAIT_ROOM) may succeed, the state changed, or the
      time is over. Spins for a while, then sleeps without any wake-up. May return early with LWMQ_OK. */

@@ -119,7 +119,7 @@ class Channel {
   void note_peer_gone() noexcept;
 
   // channel_receive.cc
-  Status receive_landed(std::uint32_t timeout_ms, Landed* out_landed);
+  Status receive_landed(std::uint32_t timeout_ms, Landed* out_landed, Message** out_message);
   Status wait_for_change(std::uint32_t seen, std::int64_t deadline) noexcept;
 
   // channel_service.cc

@@ -140,7 +140,7 @@ Status Channel::raw_receive(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   Status status = check_open(true);
   if (status != LWMQ_OK) return status;
   Landed landed;
-  status = receive_landed(timeout_ms, &landed);
+  status = receive_landed(timeout_ms, &landed, nullptr);
   if (status != LWMQ_OK) return status;
   out_buffer->data = const_cast<std::uint8_t*>(landed.extent.data);
   out_buffer->bytes = landed.extent.bytes;

@@ -32,9 +32,10 @@ Status Channel::wait_for_change(std::uint32_t seen, std::int64_t deadline) noexc
   return result == os::WaitResult::kInterrupted ? LWMQ_E_INTERRUPTED : LWMQ_OK;
 }
 
-// The next extent of the conversation, with its waits. What is said of the peer comes once, through the
-// receive queue, from the service thread when it has retired the transport.
-Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed) {
+// The next extent of the conversation, with its waits; small ones are decoded at once where `out_message` is
+// given. What is said of the peer comes once, through the receive queue, from the service thread when it has
+// retired the transport.
+Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, Message** out_message) {
   std::int64_t deadline = 0;  // computed when we first wait: the clock costs as much as a small message
   for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
@@ -42,9 +43,13 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed) {
     bool reported = false;
     Status status = receiver_.next(out_landed, &reported);
     if (status == LWMQ_OK) [[likely]] {
+      if (out_message != nullptr && Receiver::is_copied(*out_landed)) {
+        status = receiver_.decode(*out_landed, out_message);
+      }
+      out_landed->last = false;
       landing_.release();
       note_activity();
-      return LWMQ_OK;
+      return status;
     }
     lwmq_tli_transport* transport = receiver_.transport();
     if (reported || phase_.load() != Phase::kOpen) {
@@ -82,10 +87,11 @@ Status Channel::receive(std::uint32_t timeout_ms, Message** out_message) {
   if (status != LWMQ_OK) return status;
   for (;;) {
     Landed landed;
-    status = receive_landed(timeout_ms, &landed);
-    if (status != LWMQ_OK) return status;
-    status = receiver_.decode(landed, out_message);
-    if (status != LWMQ_E_CORRUPT) [[likely]]
+    *out_message = nullptr;
+    status = receive_landed(timeout_ms, &landed, out_message);
+    if (status == LWMQ_OK && *out_message == nullptr) status = receiver_.decode(landed, out_message);
+    const bool from_peer = landed.transport != nullptr;  // else the service thread has reported it
+    if (status != LWMQ_E_CORRUPT || !from_peer) [[likely]]
       return status;
     // Nothing that this peer says can be believed any more. Its conversation ends here; the report
     // comes in order.

@@ -53,6 +53,7 @@ Status Receiver::next(Landed* out_landed, bool* out_reported) {
     queue_.pop_front();
   } else if (transport_ != nullptr) {
     status = land(out_landed);
+    out_landed->last = true;
   }
   if (status != LWMQ_OK) return status;
   messages_.store(messages_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // our own
@@ -73,6 +74,7 @@ Status Receiver::decode(Landed& landed, Message** out_message) noexcept {
     release(landed);
     return fail(LWMQ_E_NO_MEMORY, "no memory for a message of %" PRIu64 " bytes", extent.bytes);
   }
+  landed.last = false;  // others land before it goes back
   auto* lease = new (block) Lease{message::Owner(Lease::finish), provider_, landed};
   const Status status =
       codec::decode_view(extent.data, extent.bytes, extent.kind, &lease->owner, out_message);

@@ -26,6 +26,7 @@ inline constexpr std::uint64_t kViewBytes = 4096;
 struct Landed {
   lwmq_tli_transport* transport = nullptr;
   lwmq_tli_extent extent{};
+  bool last = false;  // nothing has landed since: release_last takes it
 };
 
 class Receiver {
@@ -47,10 +48,18 @@ class Receiver {
   // The next extent: from the receive queue, else landed now. LWMQ_E_EMPTY; what the service thread reported,
   // with its text, once (*out_reported); or what land says of the peer.
   Status next(Landed* out_landed, bool* out_reported);
+  // Whether decode copies, and gives the extent back: cheaper before the landing is given up.
+  [[nodiscard]] static bool is_copied(const Landed& landed) noexcept {
+    return landed.extent.bytes < kViewBytes;
+  }
   // Message of an extent, which goes back at once or with the message. LWMQ_E_CORRUPT, LWMQ_E_NO_MEMORY:
   // it is back.
   Status decode(Landed& landed, Message** out_message) noexcept;
-  void release(Landed& landed) noexcept { provider_->release(landed.transport, &landed.extent); }
+  void release(Landed& landed) noexcept {
+    const auto give =
+        landed.last && provider_->release_last != nullptr ? provider_->release_last : provider_->release;
+    give(landed.transport, &landed.extent);
+  }
 
   // The service thread's. Lands one extent into the receive queue if nothing waits there.
   void look();

@@ -213,7 +213,7 @@ bool LaneReceiver::init(const Sides& sides, Waker* waker, std::uint32_t peer_buf
   waker_ = waker;
   buffers_ = peer_buffers;
   layout_ = SideLayout::of(peer_buffers, peer_buffer_bytes);
-  leases_.reset(new (std::nothrow) std::atomic<std::uint32_t>[peer_buffers]());
+  leases_.reset(new (std::nothrow) std::atomic<std::int32_t>[peer_buffers]());
   return leases_ != nullptr;
 }
 
@@ -249,8 +249,7 @@ Status LaneReceiver::open_next() noexcept {
   lap_ = static_cast<std::uint32_t>(entry >> 16 & 0xffff);
   position_ = kFirstWord;
   in_buffer_ = true;
-  leases_[index].store(1,
-                       std::memory_order_relaxed);  // ours until leave_buffer: no release can free it before
+  landed_ = 0;
   return LWMQ_OK;
 }
 
@@ -284,7 +283,7 @@ Status LaneReceiver::land(lwmq_tli_extent* out_extent) noexcept {
     out_extent->kind = kind - 1;
     out_extent->token[0] = index_;
     out_extent->token[1] = lap_;
-    leases_[index_].fetch_add(1, std::memory_order_relaxed);  // orders nothing: release carries the order
+    ++landed_;
     position_ = next_word(position_, length);
     const auto* next = word();
     if (next == nullptr) {
@@ -299,16 +298,27 @@ Status LaneReceiver::land(lwmq_tli_extent* out_extent) noexcept {
 
 void LaneReceiver::leave_buffer() noexcept {
   in_buffer_ = false;
-  drop(index_, lap_);
+  // Acquire-release: whoever comes last speaks for the reads of all.
+  if (landed_ != 0 && leases_[index_].fetch_add(landed_, std::memory_order_acq_rel) != -landed_) return;
+  give_back(index_, lap_);
 }
 
 void LaneReceiver::release(const lwmq_tli_extent& extent) noexcept {
-  drop(static_cast<std::uint32_t>(extent.token[0]), static_cast<std::uint32_t>(extent.token[1]));
+  const auto index = static_cast<std::uint32_t>(extent.token[0]);
+  // Never 1 before we have left the buffer: until then it only counts down.
+  if (leases_[index].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  give_back(index, static_cast<std::uint32_t>(extent.token[1]));
 }
 
-void LaneReceiver::drop(std::uint32_t index, std::uint32_t lap) noexcept {
-  // Acquire-release: the last of several threads to drop speaks for the reads of all.
-  if (leases_[index].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+void LaneReceiver::release_last(const lwmq_tli_extent& extent) noexcept {
+  if (in_buffer_) [[likely]] {
+    --landed_;
+  } else {
+    release(extent);  // it was the buffer's last
+  }
+}
+
+void LaneReceiver::give_back(std::uint32_t index, std::uint32_t lap) noexcept {
   auto* released = reinterpret_cast<std::atomic<std::uint32_t>*>(sides_.own + SideLayout::kReleasedOffset);
   released[index].store(lap, std::memory_order_release);  // sync: buffer-free
   waker_->buffer_freed();

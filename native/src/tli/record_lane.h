@@ -148,7 +148,7 @@ class LaneSender {
   std::atomic<std::uint64_t> unread_{0};
 };
 
-// The receiving end. land: one thread at a time; release: any thread.
+// The receiving end. land, release_last: one thread at a time; release: any thread.
 class LaneReceiver {
  public:
   [[nodiscard]] bool init(const Sides& sides, Waker* waker, std::uint32_t peer_buffers,
@@ -157,6 +157,8 @@ class LaneReceiver {
   // LWMQ_OK, LWMQ_E_EMPTY or LWMQ_E_CORRUPT with a text.
   Status land(lwmq_tli_extent* out_extent) noexcept;
   void release(const lwmq_tli_extent& extent) noexcept;
+  // Of the extent that landed last, before the next one lands.
+  void release_last(const lwmq_tli_extent& extent) noexcept;
   // True when land would not answer LWMQ_E_EMPTY. The landing thread only.
   [[nodiscard]] bool has_extent() const noexcept;
 
@@ -165,7 +167,7 @@ class LaneReceiver {
   [[nodiscard]] const std::atomic<std::uint64_t>* word() const noexcept;
   Status open_next() noexcept;
   void leave_buffer() noexcept;
-  void drop(std::uint32_t index, std::uint32_t lap) noexcept;
+  void give_back(std::uint32_t index, std::uint32_t lap) noexcept;
 
   Sides sides_;
   Waker* waker_ = nullptr;
@@ -176,8 +178,10 @@ class LaneReceiver {
   std::uint32_t index_ = 0;  // of the buffer that we are in
   std::uint32_t lap_ = 0;
   std::uint64_t position_ = 0;  // of the next word in it
-  std::unique_ptr<std::atomic<std::uint32_t>[]>
-      leases_;  // landed and not released, plus one while we are in it
+  std::int32_t landed_ = 0;     // extents of it, less those that release_last took
+  // By buffer: counts down with each release; what was landed is added when we leave it. Whoever makes it 0
+  // then gives the buffer back.
+  std::unique_ptr<std::atomic<std::int32_t>[]> leases_;
 };
 
 // Sleeps until the peer rings for `waiting` (one of our own header's words) or one of `others` changes.

@@ -398,6 +398,7 @@ const lwmq_tli_provider kStub = {
     .unread_extents = unread_extents,
     .land = land,
     .release = release,
+    .release_last = nullptr,
     .wait = wait,
     .arm = arm,
     .disarm = disarm,

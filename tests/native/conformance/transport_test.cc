@@ -237,6 +237,30 @@ TEST_P(Transport, LendsAsManyBuffersAsWereAskedForWithoutWaiting) {
   EXPECT_EQ(pair.tli.free_buffers(pair.client), 5u);
 }
 
+TEST_P(Transport, FreesABufferWhoseExtentsWereReleasedByTheLandingThreadAndByAnother) {
+  const Pair pair(address_, 1, 512);
+  if (pair.tli.release_last == nullptr) GTEST_SKIP() << "the provider has no cheaper way";
+  for (const bool last_is_kept : {false, true, false}) {
+    lwmq_tli_buffer buffer{};
+    ASSERT_EQ(pair.tli.acquire(pair.client, &buffer), LWMQ_OK);
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(pair.tli.show(pair.client, &buffer, 1, 0), LWMQ_OK);
+    lwmq_tli_extent extents[3] = {};
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_EQ(pair.land(pair.served, &extents[i]), LWMQ_OK);
+      if ((i == 0) != last_is_kept) pair.tli.release_last(pair.served, &extents[i]);
+    }
+    ASSERT_EQ(pair.tli.ship(pair.client, &buffer), LWMQ_OK);
+    lwmq_tli_extent none{};
+    EXPECT_EQ(pair.tli.land(pair.served, &none), LWMQ_E_EMPTY);
+    EXPECT_EQ(pair.tli.free_buffers(pair.client), 0u) << "some are still held";
+    for (int i = 0; i < 3; ++i) {
+      if ((i == 0) == last_is_kept) pair.tli.release(pair.served, &extents[i]);
+    }
+    EXPECT_TRUE(eventually([&] { return pair.tli.free_buffers(pair.client) == 1; }));
+    EXPECT_EQ(pair.tli.unread_extents(pair.client), 0u);
+  }
+}
+
 // rows: L16
 TEST_P(Transport, FreesABufferWhenAllItsExtentsWereReleasedInAnyOrder) {
   const Pair pair(address_, 2, 512);

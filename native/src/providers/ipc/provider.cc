@@ -60,6 +60,8 @@ constexpr lwmq_tli_provider kIpcProvider = {
     .land = [](lwmq_tli_transport* transport,
                lwmq_tli_extent* out_extent) { return of(transport)->land(out_extent); },
     .release = [](lwmq_tli_transport* transport, lwmq_tli_extent* extent) { of(transport)->release(extent); },
+    .release_last = [](lwmq_tli_transport* transport,
+                       lwmq_tli_extent* extent) { of(transport)->release_last(extent); },
     .wait = [](lwmq_tli_transport* transport, std::uint32_t what,
                std::uint32_t timeout_ms) { return of(transport)->wait(what, timeout_ms); },
     .arm = [](lwmq_tli_transport* transport) { return of(transport)->arm(); },

@@ -134,6 +134,12 @@ void Transport::release(lwmq_tli_extent* extent) noexcept {
   drop_balance(1);
 }
 
+void Transport::release_last(lwmq_tli_extent* extent) noexcept {
+  if (os::forked()) return;
+  receiver_.release_last(*extent);
+  --landed_;
+}
+
 void Transport::drop_balance(std::int64_t by) noexcept {
   // Before close the balance is 0 or below, and nobody meets 0 from above.
   if (balance_.fetch_sub(by, std::memory_order_acq_rel) == by && by > 0) delete this;

@@ -64,6 +64,7 @@ class Transport {
   std::uint64_t unread_extents() const noexcept { return sender_.unread_extents(); }
   Status land(lwmq_tli_extent* out_extent) noexcept;
   void release(lwmq_tli_extent* extent) noexcept;
+  void release_last(lwmq_tli_extent* extent) noexcept;
   Status wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept;
   std::int32_t arm() noexcept;
   void disarm() noexcept;

@@ -241,6 +241,11 @@ void release(lwmq_tli_transport* transport, lwmq_tli_extent* extent) {
   drop_reference(transport);
 }
 
+void release_last(lwmq_tli_transport* transport, lwmq_tli_extent* extent) {
+  transport->receiver.release_last(*extent);
+  drop_reference(transport);
+}
+
 // ---- Waiting ----------------------------------------------------------------------------------------
 
 bool is_ready(lwmq_tli_transport* transport, std::uint32_t what) noexcept {
@@ -377,6 +382,7 @@ constexpr lwmq_tli_provider kLoopProvider = {
     .unread_extents = unread_extents,
     .land = land,
     .release = release,
+    .release_last = release_last,
     .wait = wait,
     .arm = arm,
     .disarm = disarm,
