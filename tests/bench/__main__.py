@@ -115,7 +115,7 @@ def main() -> None:
     parser.add_argument("--only", choices=["native", "arrow", "spark"], help="a part of it")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.4, help="of each run")
-    parser.add_argument("--rows", type=int, default=40_000_000, help="of the Spark figures")
+    parser.add_argument("--rows", type=int, default=100_000_000, help="of the Spark figures")
     arguments = parser.parse_args()
     machine.build()
     file = machine.BUILD.relative_to(machine.ROOT) / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
@@ -150,7 +150,7 @@ def main() -> None:
 
     if arguments.only in (None, "spark"):
         before, _ = machine.state()
-        command = [sys.executable, "-m", "tests.bench.spark_figures", str(arguments.rows), "5"]
+        command = [sys.executable, "-m", "tests.bench.spark_figures", str(arguments.rows)]
         output = subprocess.run(
             command,
             check=True,
@@ -163,21 +163,14 @@ def main() -> None:
         after, _ = machine.state()
         state = results["spark state"] = before if before == after else f"{before}, then {after}"
         for kind, figures in found.items():
-            table = Table(
-                title=f"Spark {kind}, {arguments.rows:,} rows of 20 B, local[2] ({state})",
-                title_justify="left",
-            )
-            for column in ("", "million rows/s", "GB/s", "to the floor"):
+            table = Table(title=f"Spark {kind}, local[2] ({state})", title_justify="left")
+            for column in ("", "s", "million rows/s", "GB/s", "to the floor"):
                 table.add_column(column, justify="left" if not column else "right")
-            floor = next(iter(figures.values()))["rows_per_second"]
+            floor = next(iter(figures.values()))["seconds"]
             for name, figure in figures.items():
-                rate = figure["rows_per_second"]
-                table.add_row(
-                    name,
-                    f"{rate / 1e6:,.4g}",
-                    f"{figure['bytes_per_second'] / 1e9:.3g}",
-                    f"{rate / floor:.3g}",
-                )
+                rates = [figure.get("rows_per_second", 0.0) / 1e6, figure.get("bytes_per_second", 0.0) / 1e9]
+                cells = [figure["seconds"], *rates, floor / figure["seconds"]]
+                table.add_row(name, *(f"{value:,.3g}" if value else "" for value in cells))
             console.print(table)
 
         keep(results)

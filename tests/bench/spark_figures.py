@@ -1,9 +1,10 @@
 """Spark reads and writes: ours beside Parquet on /dev/shm, the `noop` sink and the driver, in one session.
 
-    python -m tests.bench.spark_figures ROWS REPEATS
+    python -m tests.bench.spark_figures ROWS
 
-prints one JSON object. Floors: reading is held against numpy summing the same bytes in two threads, writing
-against Spark's `noop` sink. The best of REPEATS is taken: first runs are the JIT compiler's.
+prints one JSON object: per figure, the floor first, ours, rivals. Reading is held against numpy summing the
+same bytes in two threads; writing against Spark's `noop` sink, which takes the rows of the same plan and
+drops them. The best of several runs is taken: the first ones are the JIT compiler's.
 """
 
 from __future__ import annotations
@@ -17,172 +18,171 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
+from pyspark.sql import DataFrame
 
 import lwmq_spark as lwmq
+from tests.bench.spark_tables import Helper, items, numbers
 
-ROW_BYTES = 20  # long, double, int
-BATCH_ROWS = 65_536
-SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.float64()), ("i", pa.int32())])
-
-
-def batches(rows: int) -> list[pa.RecordBatch]:
-    made = []
-    for start in range(0, rows, BATCH_ROWS):
-        k = np.arange(start, min(start + BATCH_ROWS, rows), dtype=np.int64)
-        columns = [pa.array(k), pa.array(k * 0.5), pa.array((k % 1000).astype(np.int32))]
-        made.append(pa.record_batch(columns, schema=SCHEMA))
-    return made
-
-
-def serve(address: str, rows: int) -> None:
-    """The other process of the scan: writes the rows as one stream per line of its input."""
-    made = batches(rows)
-    for line in sys.stdin:
-        with lwmq.open_writer(
-            f"{address}-{line.strip()}", SCHEMA, partitions=2, window_bytes=rows * ROW_BYTES * 2
-        ) as w:
-            for number, batch in enumerate(made):
-                w.write(batch, partition=number % 2)
-            print("written", flush=True)
+SCAN_SUMS = ["sum(k)", "sum(v)", "sum(i)"]
+SETTINGS = {
+    "spark.driver.memory": "4g",
+    "spark.driver.maxResultSize": "0",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647b",
+    "spark.sql.parquet.columnarReaderBatchSize": "65536",
+}
+Seconds = dict[str, float]
 
 
-def consume(address: str) -> None:
-    """The other process of the write: reads one stream, sums a column of every batch, prints what it saw."""
-    import pyarrow.compute as pc
-
-    for line in sys.stdin:
-        rows, total = 0, 0
-        with lwmq.open_reader(f"{address}-{line.strip()}", timeout=60.0) as reader:
-            for batch in reader:
-                rows += batch.num_rows
-                total += pc.sum(batch.column(0)).as_py() or 0
-        print(rows, total, flush=True)
-
-
-class Helper:
-    """A process of ours that does one thing per line of its input."""
-
-    def __init__(self, *arguments: object) -> None:
-        command = [sys.executable, "-m", "tests.bench.spark_figures", *map(str, arguments)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def tell(self, line: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-
-    def answer(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline()
-
-    def end(self) -> None:
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.wait(30)
-        self.process.stdout.close()
-
-
-def best(repeats: int, run: Callable[[int], float | None]) -> float:
+def best(repeats: int, run: Callable[[], float | None]) -> float:
     """The least seconds of some runs; a run may time itself and answer the seconds."""
     taken = []
-    for number in range(repeats):
+    for _ in range(repeats):
         begun = time.perf_counter()
-        own = run(number)
+        own = run()
         taken.append(own if own is not None else time.perf_counter() - begun)
     return min(taken)
 
 
-def numpy_floor(rows: int) -> float:
-    words = np.ones(rows * ROW_BYTES // 8, dtype=np.int64)
+def numpy_floor(size: int) -> float:
+    words = np.ones(size // 8, dtype=np.int64)
     halves = np.array_split(words, 2)
     with ThreadPoolExecutor(2) as pool:
-        return best(5, lambda _: [*pool.map(np.add.reduce, halves)] and None)
+        return best(5, lambda: [*pool.map(np.add.reduce, halves)] and None)
 
 
-def measure(rows: int, repeats: int) -> dict[str, Any]:
-    spark = lwmq.session("lwmq bench", master="local[2]", **{
-        "spark.driver.memory": "4g",
-        "spark.driver.maxResultSize": "0",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647b",
-        "spark.sql.parquet.columnarReaderBatchSize": "65536",
-    })  # fmt: skip
-    spark.sparkContext.setLogLevel("ERROR")
-    folder = tempfile.mkdtemp(prefix="lwmq-bench-", dir="/dev/shm")
-    address = f"ipc://lwmq-bench-{os.getpid()}"
-    producer, consumer = Helper("serve", f"{address}-scan", rows), Helper("consume", f"{address}-write")
-    expected = rows * (rows - 1) // 2
-    sums = ["sum(k)", "sum(v)", "sum(i)"]
-    try:
-        source = spark.range(0, rows, 1, 2).selectExpr(
-            "id AS k", "id * 0.5D AS v", "CAST(id % 1000 AS INT) AS i"
-        )
+class Figures:
+    """The measurements of one session."""
 
-        def scan(number: int) -> float:
-            producer.tell(str(number))
-            assert producer.answer() == "written\n"
-            df = spark.read.format("lwmq").load(f"{address}-scan-{number}")
-            begun = time.perf_counter()
-            assert df.selectExpr(*sums).first()[0] == expected
-            return time.perf_counter() - begun
+    def __init__(self, rows: int, stack: ExitStack) -> None:
+        self.rows = rows
+        self.item_rows = rows // 10
+        self.address = f"ipc://lwmq-bench-{os.getpid()}"
+        self.spark = lwmq.session("lwmq bench", master="local[2]", **SETTINGS)
+        stack.callback(self.spark.stop)
+        self.spark.sparkContext.setLogLevel("ERROR")
+        self.folder = tempfile.mkdtemp(prefix="lwmq-bench-", dir="/dev/shm")
+        stack.callback(shutil.rmtree, self.folder)
+        self.numbers = Helper("serve", "numbers", rows)
+        stack.callback(self.numbers.end)
+        self.items = Helper("serve", "items", self.item_rows)
+        stack.callback(self.items.end)
+        self.consumer = Helper("consume", "k")
+        stack.callback(self.consumer.end)
 
-        def write(number: int) -> None:
-            consumer.tell(str(number))
-            source.write.format("lwmq").mode("append").save(f"{address}-write-{number}")
-            assert consumer.answer() == f"{rows} {expected}\n"
+    def stream(self, helper: Helper, how: str, name: str) -> DataFrame:
+        address = f"{self.address}-{name}"
+        helper.tell(f"{how} {address}")
+        assert helper.answer() == "written"
+        return self.spark.read.format("lwmq").load(address)
 
-        def parquet_write(codec: str) -> Callable[[int], None]:
-            return lambda _: (
-                source.write.mode("overwrite").option("compression", codec).parquet(f"{folder}/{codec}")
-            )
+    def sum(self, df: DataFrame) -> float:
+        begun = time.perf_counter()
+        assert df.selectExpr(*SCAN_SUMS).first()[0] == self.rows * (self.rows - 1) // 2
+        return time.perf_counter() - begun
 
-        def parquet_read(codec: str) -> Callable[[int], None]:
-            def run(_: int) -> None:
-                assert spark.read.parquet(f"{folder}/{codec}").selectExpr(*sums).first()[0] == expected
+    def write(self, df: DataFrame, rows: int) -> None:
+        """To a process that reads meanwhile; done when that has seen the last batch."""
+        address = f"{self.address}-out"
+        self.consumer.tell(address)
+        df.write.format("lwmq").mode("append").save(address)
+        assert self.consumer.answer() == f"{rows} {rows * (rows - 1) // 2}"
 
-            return run
+    def drop(self, df: DataFrame) -> float:
+        return best(8, lambda: df.write.format("noop").mode("overwrite").save())
 
-        seconds = {
-            "write": {
-                "floor: noop sink": best(
-                    repeats, lambda _: source.write.format("noop").mode("overwrite").save()
-                ),
-                "lwmq to a live process": best(repeats, write),
-                "parquet on /dev/shm": best(2, parquet_write("none")),
-                "parquet snappy on /dev/shm": best(2, parquet_write("snappy")),
-                "toArrow at the driver": best(2, lambda _: source.toArrow() and None),
-            },
-            "scan": {
-                "floor: numpy, two threads": numpy_floor(rows),
-                "lwmq from a live process": best(repeats, scan),
-                "parquet on /dev/shm": best(3, parquet_read("none")),
-                "parquet snappy on /dev/shm": best(3, parquet_read("snappy")),
-            },
+    def parquet_write(self, df: DataFrame, codec: str, name: str) -> float:
+        writer = df.write.mode("overwrite").option("compression", codec)
+        return best(1, lambda: writer.parquet(f"{self.folder}/{name}-{codec}"))
+
+    def parquet_sum(self, name: str, codec: str) -> float:
+        return best(3, lambda: self.sum(self.spark.read.parquet(f"{self.folder}/{name}-{codec}")))
+
+    def all(self) -> dict[str, tuple[int, int, Seconds]]:
+        """Figure -> (rows, bytes of a row, seconds of each way)."""
+        once = iter(range(100))
+        kept = self.stream(self.numbers, "keep", "numbers")
+        items_kept = self.stream(self.items, "keep", "items")
+        by_rows, items_by_rows = kept.where("k >= 0"), items_kept.where("k >= 0")
+        item_bytes = items(0, 10_000).nbytes // 10_000
+        scan = {
+            "floor: numpy, two threads": numpy_floor(self.rows * 20),
+            "lwmq": best(25, lambda: self.sum(kept)),
+            "lwmq, read once": best(
+                4, lambda: self.sum(self.stream(self.numbers, "once", f"once-{next(once)}"))
+            ),
         }
-    finally:
-        producer.end()
-        consumer.end()
-        shutil.rmtree(folder)
-        spark.stop()
-    return {
+        rows = {
+            "floor: noop sink": self.drop(by_rows),
+            "lwmq": best(10, lambda: self.write(by_rows, self.rows)),
+            "parquet": self.parquet_write(by_rows, "none", "numbers"),
+            "parquet snappy": self.parquet_write(by_rows, "snappy", "numbers"),
+            "toArrow": best(1, lambda: kept.toArrow() and None),
+        }
+        scan |= {
+            "parquet": self.parquet_sum("numbers", "none"),
+            "parquet snappy": self.parquet_sum("numbers", "snappy"),
+        }
+        return {
+            "scan": (self.rows, 20, scan),
+            "write of rows": (self.rows, 20, rows),
+            "write of columns": (self.rows, 20, {
+                "floor: noop sink": self.drop(kept),
+                "lwmq": best(10, lambda: self.write(kept, self.rows)),
+            }),
+            "write of rows with strings": (self.item_rows, item_bytes, {
+                "floor: noop sink": self.drop(items_by_rows),
+                "lwmq": best(10, lambda: self.write(items_by_rows, self.item_rows)),
+                "parquet": self.parquet_write(items_by_rows, "none", "items"),
+            }),
+        }  # fmt: skip
+
+
+def start_up(code: str) -> float:
+    """The least seconds, of three runs, of a process that makes a session and asks it for a row."""
+    settings = {name: value for name, value in SETTINGS.items() if not name.startswith("spark.driver")}
+    command = [sys.executable, "-c", code.replace("SETTINGS", repr(settings))]
+    ended = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return best(3, lambda: subprocess.run(command, **ended) and None)  # type: ignore[call-overload]
+
+
+BARE = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[2]").config(map=SETTINGS).getOrCreate()
+spark.range(1).first()
+spark.stop()
+"""
+OURS = """
+import lwmq_spark as lwmq
+spark = lwmq.session("start-up", master="local[2]", **SETTINGS)
+spark.range(1).first()
+spark.stop()
+"""
+
+
+def measure(rows: int) -> dict[str, Any]:
+    assert numbers(0, 10).nbytes == 200
+    with ExitStack() as stack:
+        found = Figures(rows, stack).all()
+    result: dict[str, Any] = {
         kind: {
-            name: {"seconds": s, "rows_per_second": rows / s, "bytes_per_second": rows * ROW_BYTES / s}
-            for name, s in found.items()
+            name: {"rows": n, "seconds": s, "rows_per_second": n / s, "bytes_per_second": n * width / s}
+            for name, s in seconds.items()
         }
-        for kind, found in seconds.items()
+        for kind, (n, width, seconds) in found.items()
     }
+    result["start-up"] = {
+        "floor: a bare SparkSession": {"seconds": start_up(BARE)},
+        "lwmq": {"seconds": start_up(OURS)},
+    }
+    return result
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "serve":
-        serve(sys.argv[2], int(sys.argv[3]))
-    elif sys.argv[1] == "consume":
-        consume(sys.argv[2])
-    else:
-        print(json.dumps(measure(int(sys.argv[1]), int(sys.argv[2]))))
+    print(json.dumps(measure(int(sys.argv[1]))))

@@ -52,18 +52,21 @@ def pair_rows(results: dict[str, Any]) -> list[list[str]]:
 
 
 def spark_rows(results: dict[str, Any]) -> list[list[str]]:
-    """The two lines of Spark, in rows per second."""
+    """One line per figure: GB/s of Arrow bytes, or seconds where nothing is moved."""
     lines = []
     for kind, figures in results.get("spark", {}).items():
-        rates = {name: figure["rows_per_second"] / 1e6 for name, figure in figures.items()}
+        moved = all("bytes_per_second" in figure for figure in figures.values())
+        rates = {
+            name: figure["bytes_per_second"] / 1e9 if moved else figure["seconds"]
+            for name, figure in figures.items()
+        }
         floor = next(name for name in rates if name.startswith("floor"))
-        ours = next(name for name in rates if name.startswith("lwmq"))
-        rivals = ", ".join(
-            f"{name} {number(rate)}" for name, rate in rates.items() if name not in (floor, ours)
-        )
-        name = f"Spark {kind}, {results['rows'] / 1e6:.0f} M rows of 20 B"
+        rivals = ", ".join(f"{name} {number(r)}" for name, r in rates.items() if name not in (floor, "lwmq"))
+        rows = next(iter(figures.values())).get("rows")
+        name = f"Spark {kind}" + (f", {rows / 1e6:.0f} M rows" if rows else "")
         limit = f"{number(rates[floor])} ({floor.removeprefix('floor: ')})"
-        lines.append([name, "M rows/s", f"**{number(rates[ours])}**", limit, rivals, results["spark state"]])
+        unit = "GB/s" if moved else "s"
+        lines.append([name, unit, f"**{number(rates['lwmq'])}**", limit, rivals, results["spark state"]])
     return lines
 
 
