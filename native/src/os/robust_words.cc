@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "base/yield_point.h"
 #include "os/futex.h"
 
 namespace lwmq::os {
@@ -42,6 +43,7 @@ Status hold_robust_words(RobustSlot* slots, std::size_t count) noexcept {
   // The words before the list: a thread that dies in between leaves words that nobody has been shown yet.
   // FUTEX_WAITERS from the start, because peers cannot set it: they map the words read-only.
   for (std::size_t i = 0; i < count; ++i) slots[i].word.store(tid | FUTEX_WAITERS, std::memory_order_release);
+  LWMQ_YIELD("words.stored");
   if (syscall(SYS_set_robust_list, &hold.head, sizeof hold.head) != 0) {
     return fail_errno(LWMQ_E_UNSUPPORTED, errno, "set_robust_list");
   }

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "base/yield_point.h"
 #include "os/identity.h"
 #include "os/memory_budget.h"
 
@@ -47,6 +48,7 @@ Status create_segment(const char* label, std::uint64_t bytes, Segment* out_segme
     return fail_errno(LWMQ_E_NO_MEMORY, errno, "mmap of segment %s with %" PRIu64 " bytes", label, bytes);
   }
   Mapping memory(data, bytes);
+  LWMQ_YIELD("segment.mapped");
   madvise(data, bytes, MADV_DONTFORK);              // the child must not write what peers take for ours
   if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {  // after mmap: the seal forbids later writable mappings
     return fail_errno(LWMQ_E_SYSTEM, errno, "fcntl(F_ADD_SEALS) on segment %s", label);

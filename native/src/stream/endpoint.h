@@ -53,6 +53,7 @@ struct Pool {
   LapPage ledger = nullptr;
   std::uint64_t window_bytes = 0;
   bool wants_room = false;
+  bool drops_unheard = false;  // the ledger has changed since the writer was last told to look
   std::uint64_t wanted_bytes = 0;
 
   ~Pool();
@@ -141,6 +142,7 @@ class Endpoint {
   std::shared_ptr<Job> find_job(const std::string& id) const;
   void append(Entry entry, std::uint32_t partition, std::uint64_t* out_seq);
   void drop_block(const Entry& entry);
+  void tell_room(Pool& pool);
   void drop_staged(std::vector<Entry>& staged);
   void end_producer(const std::shared_ptr<Producer>& producer);
   void abort_producer(const std::shared_ptr<Producer>& producer, const std::string& reason);

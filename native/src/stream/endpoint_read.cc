@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/yield_point.h"
 #include "stream/conversation.h"
 #include "stream/endpoint.h"
 
@@ -22,7 +23,8 @@ Status Endpoint::open_reader(Conversation& c, const std::string& bytes) {
   wire::OpenReader& options = session->options;
   options.credit = std::clamp<std::uint32_t>(options.credit, 1, kReaderCreditMax);
   options.writers = std::max<std::uint32_t>(options.writers, 1);
-  if (!options.generation.empty() && options.generation != generation_) {
+  if (!options.generation.empty() && options.generation != generation_ &&
+      !LWMQ_PLANTED("forget_generation")) {
     return refuse(c, LWMQ_E_DATA_LOSS,
                   "the stream is of another generation than the offsets: its endpoint was started anew, "
                   "and what the old one held is gone");
@@ -141,15 +143,18 @@ bool Endpoint::hand_out(Conversation& c, std::uint32_t partition, std::uint64_t 
   std::size_t& told = reader.windows_told[pool.number];
   for (; told < pool.windows.size(); ++told) {
     if (provider_->window_export(c.link.transport(), pool.windows[told]) != LWMQ_OK) return false;
+    LWMQ_YIELD("endpoint.window_exported");
     wire::Window record = pool.announcements[told];
     record.window_bytes = pool.window_bytes;
     if (c.link.send_record(wire::StreamKind::kWindow, record) != LWMQ_OK) return false;
   }
+  LWMQ_YIELD("endpoint.hand_out");
   wire::Batch record{};
   record.seq = seq;
   record.pool = pool.number;
   record.block = entry.block;
   if (c.link.send_record(wire::StreamKind::kBatch, record) != LWMQ_OK) return false;
+  LWMQ_YIELD("endpoint.handed_out");
   ++entry.pins;
   reader.handed.emplace_back(partition, seq);
   return true;
@@ -226,9 +231,12 @@ Status Endpoint::lease(Conversation& c, const std::string& bytes) {
                   kLapPageBytes);
     }
     // A writer that is gone needs no introduction: what happens to its end is not this reader's fault.
+    LWMQ_YIELD("endpoint.lease");
     if (provider_->window_export(other->link.transport(), page) == LWMQ_OK) {
+      LWMQ_YIELD("endpoint.lease_exported");
       other->link.send_record(wire::StreamKind::kLease, record);
     }
+    LWMQ_YIELD("endpoint.lease_told");
     provider_->window_release(page);
     return LWMQ_OK;
   }
@@ -243,6 +251,7 @@ Status Endpoint::consumed(Conversation& c, const std::string& bytes) {
       c.reader->handed.front() != std::make_pair(record.partition, record.seq)) {
     return fail(LWMQ_E_CORRUPT, "Consumed names a batch that is not the oldest in this reader's hands");
   }
+  LWMQ_YIELD("endpoint.consumed");
   ReaderSession& reader = *c.reader;
   reader.handed.pop_front();
   if (Entry* entry = logs_[record.partition].find(record.seq)) {

@@ -5,6 +5,7 @@
 
 #include "base/cache_line.h"
 #include "base/checked.h"
+#include "base/yield_point.h"
 #include "os/identity.h"
 #include "stream/conversation.h"
 #include "stream/endpoint.h"
@@ -95,6 +96,7 @@ Status Endpoint::open_writer(Conversation& c, const std::string& bytes) {
     pool->number = next_pool_++;
     pool->provider = provider_;
     pool->conversation = &c;
+    LWMQ_YIELD("endpoint.ledger");
     if (provider_->window_create(kLapPageBytes, &pool->ledger_window) != LWMQ_OK ||
         provider_->window_export(c.link.transport(), pool->ledger_window) != LWMQ_OK) {
       return refuse(c, LWMQ_E_NO_MEMORY, last_error());
@@ -102,6 +104,7 @@ Status Endpoint::open_writer(Conversation& c, const std::string& bytes) {
     lwmq_tli_window_info info;
     provider_->window_info(pool->ledger_window, &info);
     pool->ledger = reinterpret_cast<LapPage>(info.base);
+    LWMQ_YIELD("endpoint.ledger_exported");
     c.pool = std::move(pool);
   }
   c.pool->window_bytes = letter.window_bytes;
@@ -156,6 +159,7 @@ Status Endpoint::add_window(Conversation& c, const std::string& bytes) {
     return corrupt("Window");
   }
   lwmq_tli_window* window = nullptr;
+  LWMQ_YIELD("endpoint.window");
   const Status status = c.link.find_window(record.id, &window);
   if (status != LWMQ_OK) return status;
   record.pool = c.pool->number;
@@ -194,6 +198,7 @@ Status Endpoint::publish(Conversation& c, const std::string& bytes) {
     return LWMQ_OK;
   }
   std::uint64_t seq = 0;
+  LWMQ_YIELD("endpoint.publish");
   append(std::move(entry), block.partition, &seq);
   if (session.result.batches == 1) session.result.start_seq = seq;
   session.result.end_seq = seq + 1;
@@ -212,11 +217,19 @@ void Endpoint::append(Entry entry, std::uint32_t partition, std::uint64_t* out_s
 // The block goes back to its writer: the ledger says so, and a message where the writer waits.
 void Endpoint::drop_block(const Entry& entry) {
   Pool& pool = *entry.pool;
+  LWMQ_YIELD("endpoint.drop");
   pool.ledger[entry.block.slot].store(entry.block.lap, std::memory_order_release);  // sync: block-dropped
-  if (pool.wants_room && pool.conversation != nullptr) {
-    pool.wants_room = false;
-    pool.conversation->link.send(wire::StreamKind::kRoom, nullptr, 0);
-  }
+  LWMQ_YIELD("endpoint.dropped");
+  pool.drops_unheard = true;
+  tell_room(pool);
+}
+
+// Lets a writer that waits look at the ledger again.
+void Endpoint::tell_room(Pool& pool) {
+  if (!pool.wants_room || !pool.drops_unheard || pool.conversation == nullptr) return;
+  pool.wants_room = false;
+  pool.drops_unheard = false;
+  pool.conversation->link.send(wire::StreamKind::kRoom, nullptr, 0);
 }
 
 void Endpoint::drop_staged(std::vector<Entry>& staged) {
@@ -231,6 +244,7 @@ Status Endpoint::want_room(Conversation& c, const std::string& bytes) {
   c.pool->wants_room = true;
   c.pool->wanted_bytes = record.bytes;
   make_room(*c.pool);
+  tell_room(*c.pool);  // of drops between the writer's look at the ledger and its message
   return LWMQ_OK;
 }
 
@@ -303,6 +317,7 @@ void Endpoint::report_drained() {
     wire::Drained record{};
     record.unconsumed = unconsumed;
     record.readers = readers;
+    LWMQ_YIELD("endpoint.drained");
     c->link.send_record(wire::StreamKind::kDrained, record);
     if (unconsumed == 0) c->writer.reset();
   }
@@ -335,7 +350,7 @@ Status Endpoint::commit_task(Conversation& c) {
   if (!job) return corrupt("CommitTask");
   const auto key = std::make_pair(session.epoch, session.task);
   const auto found = job->winners.find(key);
-  if (found != job->winners.end()) {
+  if (found != job->winners.end() && !LWMQ_PLANTED("accept_twice")) {
     drop_staged(session.staged);
     wire::TaskResult result = found->second.result;
     result.won = found->second.attempt == session.attempt ? 1 : 0;  // the winner asks again
@@ -346,6 +361,7 @@ Status Endpoint::commit_task(Conversation& c) {
     wire::TaskResult result{};
     return c.link.send_record(wire::StreamKind::kTaskCommitted, result);
   }
+  LWMQ_YIELD("endpoint.commit");
   Winner& winner = job->winners[key];
   winner.attempt = session.attempt;
   session.result.partition = session.task % static_cast<std::uint32_t>(logs_.size());
@@ -366,7 +382,9 @@ Status Endpoint::commit_task(Conversation& c) {
   session.result.attempt = session.attempt;
   std::memcpy(session.result.instance, c.peer.instance, sizeof session.result.instance);
   winner.result = session.result;
+  LWMQ_YIELD("endpoint.commit_appended");
   const Status status = c.link.send_record(wire::StreamKind::kTaskCommitted, session.result);
+  LWMQ_YIELD("endpoint.commit_answered");
   advance_all();
   if (job->tasks_expected != 0 && job->winners.size() >= job->tasks_expected) finish_job(session.job, *job);
   return status;
@@ -400,7 +418,9 @@ Status Endpoint::commit_job(Conversation& c, const std::string& bytes) {
     }
     winner.staged.clear();
   }
+  LWMQ_YIELD("endpoint.job_appended");
   const Status status = c.link.send_letter(wire::StreamKind::kJobCommitted, answer);
+  LWMQ_YIELD("endpoint.job_answered");
   advance_all();
   return status;
 }

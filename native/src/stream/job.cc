@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "base/yield_point.h"
 #include "stream/producer.h"
 #include "stream/writer.h"
 
@@ -31,7 +32,9 @@ namespace {
 // Sends, and reads the JobCommitted that answers.
 Status ask_job(lwmq_job& job, wire::StreamKind kind, const std::string& request, std::uint32_t timeout_ms) {
   if (!job.reach.link) return fail(LWMQ_E_CLOSED, "%s: this job is over", job.reach.address.c_str());
+  LWMQ_YIELD("job.ask");
   Status status = job.reach.link->send(kind, request.data(), request.size());
+  LWMQ_YIELD("job.asked");
   std::string bytes;
   if (status == LWMQ_OK) {
     status = await_answer(job.reach, wire::StreamKind::kJobCommitted, Deadline(timeout_ms), &bytes);
@@ -41,6 +44,7 @@ Status ask_job(lwmq_job& job, wire::StreamKind kind, const std::string& request,
                 timeout_ms);
   }
   if (status != LWMQ_OK) return status;
+  LWMQ_YIELD("job.answered");
   wire::Text answer;
   if (!wire::decode(bytes, &answer))
     return fail(LWMQ_E_CORRUPT, "the endpoint's answer to a job is malformed");

@@ -7,6 +7,7 @@
 
 #include "base/cache_line.h"
 #include "base/checked.h"
+#include "base/yield_point.h"
 #include "os/identity.h"
 #include "stats/process_counters.h"
 #include "stream/kept_windows.h"
@@ -43,12 +44,15 @@ Status open_view(lwmq_reader& reader, const wire::Window& record, std::shared_pt
   lwmq_tli_window_info info;
   made->provider->window_info(made->lease_window, &info);
   made->page = reinterpret_cast<LapPage>(info.base);
+  LWMQ_YIELD("reader.page_made");
   status = made->provider->window_export(link.transport(), made->lease_window);
   if (status != LWMQ_OK) return status;
+  LWMQ_YIELD("reader.page_exported");
   wire::Lease lease{};
   lease.pool = record.pool;
   std::memcpy(lease.id, info.id, sizeof lease.id);
   status = link.send_record(wire::StreamKind::kLease, lease);
+  LWMQ_YIELD("reader.page_told");
   if (status == LWMQ_OK) *out_view = std::move(made);
   return status;
 }
@@ -210,7 +214,9 @@ Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
     stats::add(stats::process().bytes_copied, block.bytes);
     stats::add(stats::process().batches_copied, 1);
   } else {
+    LWMQ_YIELD("reader.lease");
     view.page[block.slot].store(block.lap, std::memory_order_release);  // sync: block-leased
+    LWMQ_YIELD("reader.leased");
     view.leased_bytes.fetch_add(block.bytes, std::memory_order_relaxed);
     view.leased_batches.fetch_add(1, std::memory_order_relaxed);
     batch->view = std::move(pending.view);
@@ -223,13 +229,16 @@ Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
   reader.current.partition = block.partition;
   reader.current.seq = info.seq;
   *out_batch = batch.release();
+  if (LWMQ_PLANTED("acknowledge_early")) consume(reader);
   return LWMQ_OK;
 }
 
 }  // namespace
 
 PoolView::~PoolView() {
+  LWMQ_YIELD("reader.finish");
   if (page != nullptr) page[kFinishedSlot].store(1, std::memory_order_release);  // sync: block-leased
+  LWMQ_YIELD("reader.finished");
   for (std::size_t i = 0; i < windows.size(); ++i) {
     if (keeps_mapped && infos[i].owned == 0) {
       keep_mapped(provider, windows[i]);
@@ -320,7 +329,9 @@ Status consume(lwmq_reader& reader) {
     return LWMQ_OK;  // nobody is left to tell
   }
   Link& link = *reader.reach.link;
+  LWMQ_YIELD("reader.consume");
   const Status status = link.send_record(wire::StreamKind::kConsumed, reader.current);
+  LWMQ_YIELD("reader.consumed");
   if (status != LWMQ_OK) return status;
   reader.reach.pump();
   return link.has_backlog() ? push_backlog(reader.reach) : LWMQ_OK;
@@ -331,7 +342,9 @@ void release(lwmq_batch* batch) {
     PoolView& view = *batch->view;
     view.leased_bytes.fetch_sub(batch->info.bytes, std::memory_order_relaxed);
     view.leased_batches.fetch_sub(1, std::memory_order_relaxed);
+    LWMQ_YIELD("reader.release");
     view.page[batch->slot].store(0, std::memory_order_release);  // sync: block-leased
+    LWMQ_YIELD("reader.released");
   }
   delete batch;
 }

@@ -5,6 +5,7 @@
 
 #include "base/cache_line.h"
 #include "base/checked.h"
+#include "base/yield_point.h"
 #include "stream/kept_windows.h"
 
 namespace lwmq::stream {
@@ -245,6 +246,7 @@ void WindowPool::put_back(std::uint32_t index) {
 }
 
 const WindowPool::LeasePage* WindowPool::lease_of(std::uint32_t index) {
+  if (LWMQ_PLANTED("skip_release_check")) return nullptr;
   const std::uint32_t lap = slots_[index].lap;
   for (std::size_t i = 0; i < lease_pages_.size();) {
     LeasePage& page = lease_pages_[i];
@@ -280,6 +282,7 @@ bool WindowPool::reclaim(std::size_t look_at) {
   for (std::size_t i = 0; i < look_at; ++i) {
     const std::uint32_t index = in_flight_[i];
     if (slots_[index].dropped && lease_of(index) == nullptr) {
+      LWMQ_YIELD("pool.put_back");
       put_back(index);
     } else {
       in_flight_[kept++] = index;
@@ -302,6 +305,8 @@ WindowPool::Holders WindowPool::holders() {
       lwmq_tli_window_info info;
       provider_->window_info(page->window, &info);
       holders.leased_by = info.owner_pid;
+    } else {
+      ++holders.nobody;
     }
   }
   return holders;

@@ -59,8 +59,9 @@ class WindowPool {
   [[nodiscard]] lwmq_tli_window* window(std::size_t index) const noexcept { return segments_[index].window; }
   [[nodiscard]] std::uint64_t window_bytes() const noexcept { return window_bytes_; }
   [[nodiscard]] std::uint64_t in_flight() const noexcept { return in_flight_.size(); }
-  // What stands in the way, for the text of a time-out.
+  // What stands in the way.
   struct Holders {
+    std::uint64_t nobody = 0;     // dropped and let go since the last look: there is room
     std::uint64_t unread = 0;     // batches that the endpoint has not dropped
     std::uint64_t leased = 0;     // dropped, and still leased
     std::uint32_t leased_by = 0;  // process of one of their readers

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/yield_point.h"
 #include "os/clock.h"
 #include "stats/process_counters.h"
 #include "stream/producer.h"
@@ -108,7 +109,9 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
       record.index = static_cast<std::uint32_t>(new_window);
       record.window_bytes = writer.window_bytes;
       std::memcpy(record.id, info.id, sizeof record.id);
+      LWMQ_YIELD("writer.window_made");
       status = line.reach.provider->window_export(link.transport(), window);
+      LWMQ_YIELD("writer.window_exported");
       if (status == LWMQ_OK) status = link.send_record(wire::StreamKind::kWindow, record);
     }
     if (status != LWMQ_E_FULL) break;
@@ -125,8 +128,9 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
       line.room_asked = true;
       link.send_record(wire::StreamKind::kWantRoom, wire::WantRoom{bytes});
     }
-    const bool only_leases = line.pool.holders().leased > 0;
-    status = line.reach.wait(deadline.left_ms(only_leases ? kLeaseLookMs : LWMQ_FOREVER));
+    const auto holders = line.pool.holders();
+    if (holders.nobody > 0) continue;  // nobody rings for a lease that has ended
+    status = line.reach.wait(deadline.left_ms(holders.leased > 0 ? kLeaseLookMs : LWMQ_FOREVER));
     if (status == LWMQ_E_INTERRUPTED) break;
     link.flush();
     status = line.pump();
@@ -161,7 +165,9 @@ Status publish(lwmq_writer& writer, lwmq_block* block, std::uint32_t partition, 
   record.flags = flags;
   record.timestamp_ns = os::realtime_ns();
   Link& link = *line.reach.link;
+  LWMQ_YIELD("writer.publish");
   Status status = link.send_record(wire::StreamKind::kPublish, record);
+  LWMQ_YIELD("writer.published");
   if (status == LWMQ_OK && link.has_backlog()) status = push_backlog(line.reach);
   if (status != LWMQ_OK) return status;
   line.reach.pump();
@@ -184,7 +190,9 @@ Status commit(lwmq_writer& writer, std::uint32_t timeout_ms, lwmq_commit_result*
     return fail(LWMQ_E_INVALID, "%s: only a writer of a job commits", writer.address.c_str());
   Link& link = *writer.line->reach.link;
   Status status = writer.line->pump();
+  LWMQ_YIELD("writer.commit");
   if (status == LWMQ_OK) status = link.send(wire::StreamKind::kCommitTask, nullptr, 0);
+  LWMQ_YIELD("writer.commit_asked");
   std::string bytes;
   if (status == LWMQ_OK) {
     status = await_answer(writer.line->reach, wire::StreamKind::kTaskCommitted, Deadline(timeout_ms), &bytes,
@@ -198,6 +206,7 @@ Status commit(lwmq_writer& writer, std::uint32_t timeout_ms, lwmq_commit_result*
   if (!read_record(bytes, &result)) {
     return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer to a commit is malformed", writer.address.c_str());
   }
+  LWMQ_YIELD("writer.committed");
   writer.committed = true;
   writer.staged_bytes = 0;
   out_result->won = result.won;
@@ -250,7 +259,9 @@ Status close(lwmq_writer& writer, std::uint32_t linger_ms) {
   Status status = line.pump();
   if (status == LWMQ_OK && !writer.closing) {
     line.drained_known = false;
+    LWMQ_YIELD("writer.close");
     status = link.send(wire::StreamKind::kCloseWriter, nullptr, 0);
+    LWMQ_YIELD("writer.close_asked");
     if (status == LWMQ_OK) status = push_backlog(line.reach);
     writer.closing = status == LWMQ_OK;
   }

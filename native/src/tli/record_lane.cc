@@ -3,6 +3,7 @@
 #include <new>
 
 #include "base/checked.h"
+#include "base/yield_point.h"
 #include "os/membarrier.h"
 
 namespace lwmq::tli {
@@ -61,6 +62,7 @@ SideLayout SideLayout::of(std::uint32_t buffers, std::uint64_t buffer_bytes) noe
 
 void Waker::ring_if(const std::atomic<std::uint32_t>& waiting,
                     std::atomic<std::uint32_t>& answered) noexcept {
+  LWMQ_YIELD("waker.look");
   light_barrier(sides_);                                                 // sync: sleeper
   const std::uint32_t ticket = waiting.load(std::memory_order_relaxed);  // the peer's
   if (ticket == 0) [[likely]]
@@ -68,7 +70,9 @@ void Waker::ring_if(const std::atomic<std::uint32_t>& waiting,
   // Two of our threads may ring for one ticket: a wake too many is harmless.
   if (answered.exchange(ticket, std::memory_order_relaxed) == ticket) return;
   auto& doorbell = sides_.own_header().doorbell;
+  LWMQ_YIELD("waker.ring");
   doorbell.fetch_add(1, std::memory_order_release);  // sync: doorbell
+  LWMQ_YIELD("waker.rung");
   if ((ticket & kAtDescriptor) != 0) {
     if (sides_.poke != nullptr) sides_.poke(sides_.poke_context);
   } else {
@@ -87,7 +91,9 @@ void announce_waiting(std::atomic<std::uint32_t>& waiting, bool at_descriptor) n
   static std::atomic<std::uint32_t> tickets{0};
   std::uint32_t number = 0;
   while (number == 0) number = (tickets.fetch_add(1, std::memory_order_relaxed) + 1) & 0x7fffffffu;
+  LWMQ_YIELD("sleeper.announce");
   waiting.store(number << 1 | (at_descriptor ? kAtDescriptor : 0u), std::memory_order_relaxed);
+  LWMQ_YIELD("sleeper.announced");
   os::heavy_barrier();  // sync: sleeper
 }
 
@@ -117,6 +123,7 @@ Status LaneSender::acquire(lwmq_tli_buffer* out_buffer) noexcept {
   slot.extents = 0;
   word_at(buffer_at(index), kFirstWord)
       .store(0, std::memory_order_relaxed);  // seen no later than buffer-open
+  LWMQ_YIELD("lane.acquired");
   out_buffer->token[0] = index;
   set_next(out_buffer, index, kFirstWord);
   return LWMQ_OK;
@@ -139,10 +146,13 @@ Status LaneSender::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint3
   const std::uint64_t position = buffer->token[1];
   const std::uint64_t next = next_word(position, bytes);
   std::uint8_t* base = buffer_at(index);
+  LWMQ_YIELD("lane.written");
   if (next + kWordBytes <= layout_.stride) word_at(base, next).store(0, std::memory_order_relaxed);
+  LWMQ_YIELD("lane.zeroed");
   Slot& slot = slots_[index];
   word_at(base, position)
       .store(make_word(bytes, kind + 1, slot.lap), std::memory_order_release);  // sync: extent-shown
+  LWMQ_YIELD("lane.shown");
   ++slot.extents;
   unread_.store(unread_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // our own
   if (!slot.opened) open(index);
@@ -158,16 +168,19 @@ void LaneSender::open(std::uint32_t index) noexcept {
   auto& entry = word_at(sides_.own, SideLayout::kOrderOffset + (number & (layout_.order_slots - 1)) * 8);
   entry.store((number + 1) << 32 | std::uint64_t{slot.lap} << 16 | (index + 1),
               std::memory_order_release);  // sync: buffer-open
+  LWMQ_YIELD("lane.opened");
 }
 
 void LaneSender::ship(lwmq_tli_buffer* buffer) noexcept {
   const auto index = static_cast<std::uint32_t>(buffer->token[0]);
   const std::uint64_t position = buffer->token[1];
   Slot& slot = slots_[index];
+  LWMQ_YIELD("lane.ship");
   if (position + kWordBytes <= layout_.stride) {
     word_at(buffer_at(index), position)
         .store(make_word(0, kKindEnd, slot.lap), std::memory_order_release);  // sync: extent-shown
   }
+  LWMQ_YIELD("lane.ended");
   if (!slot.opened) open(index);  // an empty buffer: the peer opens and releases it
   shipped_[shipped_count_++] = index;
   buffer->room = 0;
@@ -320,6 +333,7 @@ void LaneReceiver::release_last(const lwmq_tli_extent& extent) noexcept {
 
 void LaneReceiver::give_back(std::uint32_t index, std::uint32_t lap) noexcept {
   auto* released = reinterpret_cast<std::atomic<std::uint32_t>*>(sides_.own + SideLayout::kReleasedOffset);
+  LWMQ_YIELD("lane.release");
   released[index].store(lap, std::memory_order_release);  // sync: buffer-free
   waker_->buffer_freed();
 }

@@ -41,6 +41,7 @@
 #include "base/cache_line.h"
 #include "base/limits.h"
 #include "base/status.h"
+#include "base/yield_point.h"
 #include "lwmq/lwmq_tli.h"
 #include "os/futex.h"
 
@@ -209,6 +210,7 @@ os::WaitResult sleep_until_rung(const Sides& sides, std::atomic<std::uint32_t>& 
   words[0] = {&doorbell, doorbell.load(std::memory_order_acquire)};  // sync: doorbell
   for (std::size_t i = 0; i < others_count; ++i) words[1 + i] = others[i];
   os::WaitResult result = os::WaitResult::kChanged;
+  LWMQ_YIELD("sleeper.sleep");
   if (!ready()) result = os::futex_wait_any(words, 1 + others_count, timeout_ns);
   clear_waiting(waiting);
   return result;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/yield_point.h"
 #include "os/clock.h"
 #include "providers/ipc/handshake.h"
 #include "providers/ipc/listener.h"
@@ -52,6 +53,7 @@ Status connect(const char* address, const lwmq_tli_options* options, std::uint32
   const std::int64_t deadline = os::now_ns() + std::int64_t{timeout_ms} * 1'000'000;
   os::UniqueFd socket;
   if (const Status status = reach(parsed, deadline, &socket); status != LWMQ_OK) return status;
+  LWMQ_YIELD("connect.reached");
   os::PeerCredentials credentials;
   if (const Status status = os::peer_credentials(socket.get(), &credentials); status != LWMQ_OK)
     return status;
@@ -61,8 +63,10 @@ Status connect(const char* address, const lwmq_tli_options* options, std::uint32
   }
   Offer offer;
   if (const Status status = make_offer(*options, &offer); status != LWMQ_OK) return status;
+  LWMQ_YIELD("connect.hello");
   Status status = send_hello(socket.get(), parsed, *options, offer, -1);
   if (status == LWMQ_E_PEER_LOST) return LWMQ_E_EMPTY;
+  LWMQ_YIELD("connect.hello_sent");
   AnyMessage message{};
   os::Received received;
   if (status == LWMQ_OK) status = await_answer(socket.get(), parsed, deadline, &message, &received);
@@ -71,6 +75,7 @@ Status connect(const char* address, const lwmq_tli_options* options, std::uint32
   if (status == LWMQ_OK)
     status = accept_hello(message.hello, &received, credentials, parsed, *options, &parts);
   if (status != LWMQ_OK) return status;
+  LWMQ_YIELD("connect.answered");
   parts.life_line = std::move(socket);
   parts.own_side = std::move(offer.side);
   return Transport::create(std::move(parts), out_transport);

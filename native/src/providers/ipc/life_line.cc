@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/yield_point.h"
 #include "os/clock.h"
 #include "os/identity.h"
 #include "providers/ipc/transport.h"
@@ -88,7 +89,9 @@ Status Transport::find_window(const std::uint8_t id[16], std::uint32_t timeout_m
       // Only what this peer has shown: a mapping that exists for another peer is no business of this one.
       Status status = LWMQ_E_EMPTY;
       if (auto arrived = shown_.extract(key); !arrived.empty()) {
+        LWMQ_YIELD("window.find");
         status = map_window(std::move(arrived.mapped()), out_window);
+        LWMQ_YIELD("window.found");
         if (status == LWMQ_OK) remember_found(key);
       } else if (found_.contains(key)) {
         status = find_mapped_window(id, out_window);
@@ -132,6 +135,7 @@ Status Transport::export_window(Window* window) {
   const std::int64_t deadline = os::now_ns() + kExportStallNs;
   for (;;) {
     if (state() != LWMQ_TLI_CONNECTED) return over();
+    LWMQ_YIELD("window.export");
     const Status status = os::send_message(life_line(), &notice, sizeof notice, fds, 2);
     if (status == LWMQ_E_PEER_LOST) {
       hung_up_.store(true, std::memory_order_release);

@@ -6,6 +6,7 @@
 #include <new>
 #include <vector>
 
+#include "base/yield_point.h"
 #include "os/clock.h"
 #include "os/event_fd.h"
 #include "os/identity.h"
@@ -44,6 +45,7 @@ Status Listener::open(const char* address, const lwmq_tli_options* options, List
     delete listener;
     return status;
   }
+  LWMQ_YIELD("listener.bound");
   const std::lock_guard lock(local().mutex);
   local().listeners.emplace_back(listener->address_.socket, listener);
   *out_listener = listener;
@@ -79,6 +81,7 @@ void Listener::let_in() {
       if (!turn_away(status)) return;
       continue;
     }
+    LWMQ_YIELD("listener.let_in");
     status = os::peer_credentials(pending.socket.get(), &pending.credentials);
     if (status == LWMQ_OK && !pending.credentials.same_user) {
       status = fail(LWMQ_E_DENIED, "the client runs as user %u, the listener as user %u",
@@ -142,11 +145,13 @@ Status Listener::answer(Pending* pending, const AnyMessage& message, os::Receive
   }
   if (const Status status = make_offer(options_, &offer); status != LWMQ_OK) return status;
   if (const Status status = os::create_event_fd(&parts.own_event); status != LWMQ_OK) return status;
+  LWMQ_YIELD("listener.answer");
   if (const Status status =
           send_hello(pending->socket.get(), address_, options_, offer, parts.own_event.get());
       status != LWMQ_OK) {
     return status;
   }
+  LWMQ_YIELD("listener.answered");
   door_->remove_socket(pending->socket.get());
   parts.life_line = std::move(pending->socket);
   parts.own_side = std::move(offer.side);
@@ -156,6 +161,7 @@ Status Listener::answer(Pending* pending, const AnyMessage& message, os::Receive
     transport->close();
     return status;
   }
+  LWMQ_YIELD("listener.behind_door");
   *out_transport = transport;
   return LWMQ_OK;
 }
@@ -166,6 +172,7 @@ void Listener::close() {
     const std::lock_guard lock(local().mutex);
     std::erase_if(local().listeners, [this](const auto& entry) { return entry.second == this; });
   }
+  LWMQ_YIELD("listener.close");
   unbind_address(address_);
   std::deque<Transport*> ready;
   {

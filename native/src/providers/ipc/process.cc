@@ -7,6 +7,7 @@
 #include <new>
 #include <vector>
 
+#include "base/yield_point.h"
 #include "os/clock.h"
 #include "os/event_fd.h"
 #include "os/identity.h"
@@ -164,6 +165,7 @@ std::size_t look_at_watches(os::FutexWord* words, std::vector<std::shared_ptr<Pe
 
 void run_service(const volatile std::uint32_t* stop) {
   if (ensure_page() != LWMQ_OK || os::hold_robust_words(own_page().death, kDeathWords) != LWMQ_OK) return;
+  LWMQ_YIELD("words.held");
   world().held.store(1, std::memory_order_release);  // sync: words-held
   os::futex_wake_all(world().held);
   std::vector<std::shared_ptr<PeerProcess>> keep;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "base/yield_point.h"
 #include "os/clock.h"
 #include "os/event_fd.h"
 #include "os/identity.h"
@@ -147,8 +148,11 @@ void Transport::drop_balance(std::int64_t by) noexcept {
 
 void Transport::close() noexcept {
   if (os::forked()) return;  // the memory is the parent's; ours is lost with the process
+  LWMQ_YIELD("transport.close");
   sides_.own_header().closed.store(1, std::memory_order_release);  // sync: closed
+  LWMQ_YIELD("transport.closed");
   waker_.ring();
+  LWMQ_YIELD("transport.closed_rung");
   if (door_ != nullptr) {
     unwatch_death(own_event());
     door_->remove_transport(this);

@@ -1,0 +1,146 @@
+"""What a round does: drawn from a seed, and printed where the round fails."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass, field
+from functools import cache
+
+from .players import ROOT
+
+# Who passes the points of a name; all others are passed by everybody.
+_PLACES = {
+    "endpoint": "server",
+    "listener": "server",
+    "connect": "client",
+    "writer": "writer",
+    "pool": "writer",
+    "reader": "reader",
+}
+
+_JOB_POINTS = [
+    *("writer.commit", "writer.commit_asked", "writer.committed", "writer.published"),
+    *("endpoint.commit", "endpoint.commit_appended", "endpoint.commit_answered"),
+    *("endpoint.job_appended", "endpoint.job_answered"),
+    *("job.ask", "job.asked", "job.answered"),
+    *("writer.close", "writer.close_asked"),
+]
+
+
+@dataclass
+class Case:
+    kind: str
+    serves: str = "endpoint"  # the role that binds the address
+    victim: str = "reader"
+    point: str = ""  # empty: at a random time
+    passing: int = 1
+    after_s: float = 0.02
+    writers: int = 1
+    readers: int = 1
+    act: str = "kill"
+    settings: dict[str, object] = field(default_factory=dict)
+    victim_settings: dict[str, object] = field(default_factory=dict)
+    planted: str = ""
+
+    @property
+    def order(self) -> dict[str, str]:
+        """For the victim's environment."""
+        return {"LWMQ_YIELD": f"{self.act}:{self.point}:{self.passing}"} if self.point else {}
+
+
+@cache
+def points() -> tuple[str, ...]:
+    """The yield points of the sources."""
+    named = re.compile(r'LWMQ_YIELD\("([\w.]+)"\)')
+    found = [
+        name
+        for path in sorted((ROOT / "native" / "src").rglob("*"))
+        if path.suffix in {".h", ".cc"}
+        for name in named.findall(path.read_text())
+    ]
+    assert len(found) == len(set(found)), "two yield points have one name"
+    return tuple(found)
+
+
+@cache
+def stream_points() -> tuple[str, ...]:
+    return tuple(point for point in points() if not point.startswith("job."))
+
+
+def draw_stream_case(rng: random.Random, point: str = "") -> Case:
+    serves = rng.choice(["endpoint", "writer", "reader"])
+    place = _PLACES.get(point.split(".")[0], "")
+    if place in ("writer", "reader"):
+        victim = place
+    elif place == "server":
+        victim = serves
+    elif place == "client":
+        victim = rng.choice(["writer", "reader"])
+        serves = rng.choice([role for role in ("endpoint", "writer", "reader") if role != victim])
+    else:
+        victim = rng.choice(["writer", "reader", serves])
+    window = rng.choice([128 << 10, 256 << 10, 1 << 20])
+    bytes = rng.choice([256, 4096, 16384])
+    return Case(
+        kind="stream",
+        serves=serves,
+        victim=victim,
+        point=point,
+        passing=rng.choice([1, 1, 1, 2, 3, 5, 8, 20, 100]),
+        after_s=rng.uniform(0.0, 0.06),
+        writers=rng.choice([1, 1, 2]),
+        readers=rng.choice([1, 1, 2]),
+        settings={
+            "window": window,
+            "bytes": bytes,
+            "partitions": rng.choice([1, 3]),
+            "pace_us": rng.choice([0, 0, 50, 500, 2000]),
+            "hold": rng.choice([0, 2, 5]) if bytes * 32 <= window else 0,
+            "credit": rng.choice([1, 8, 64]),
+        },
+    )
+
+
+def draw_stop_case(rng: random.Random, point: str = "") -> Case:
+    case = draw_stream_case(rng, point)
+    case.kind, case.act = "stop", "stop"
+    return case
+
+
+def draw_job_case(rng: random.Random, point: str | None = None) -> Case:
+    point = rng.choice(_JOB_POINTS) if point is None else point
+    victim = {"writer": "task", "endpoint": "endpoint", "job": "job"}.get(point.split(".")[0], "task")
+    return Case(
+        kind="job",
+        victim=victim,
+        point=point,
+        passing=rng.choice([1, 1, 2, 3]),
+        settings={
+            "delivery": rng.choice([1, 2]),
+            "window": 1 << 20,
+            "bytes": rng.choice([256, 8192]),
+            "count": rng.randrange(1, 30),
+        },
+    )
+
+
+def draw_generation_case(rng: random.Random) -> Case:
+    return Case(
+        kind="generation",
+        after_s=rng.uniform(0.0, 0.05),
+        settings={"window": 256 << 10, "bytes": rng.choice([256, 4096]), "pace_us": rng.choice([0, 200])},
+    )
+
+
+def draw(rng: random.Random, number: int) -> Case:
+    """The number-th round: deaths at points and at random times, and jobs, stops, restarts."""
+    if number % 6 == 4:
+        return draw_job_case(rng)
+    if number % 15 == 7:
+        return draw_generation_case(rng)
+    if number % 10 == 9:
+        return draw_stop_case(rng, rng.choice(["", *stream_points()]))
+    if number % 3 == 2:
+        return draw_stream_case(rng)
+    return draw_stream_case(rng, rng.choice(stream_points()))

@@ -1,0 +1,459 @@
+// One player of a stress round: endpoint, writer, task, job or reader of a stream, on lwmq.h alone.
+//
+//   stress_driver ROLE ADDRESS [key=value ...]
+//
+// Says what happens to it line by line on its standard output: "what time-in-ns ...". Closes in order when
+// its standard input says so or ends. What it has achieved lies on the *board*, a file that outlives it: a
+// player that is killed cannot say any more how far it got.
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lwmq/lwmq.h"
+
+namespace {
+
+// ---- What the player was asked to do -------------------------------------------------------------------
+
+std::map<std::string, std::string> settings;
+
+std::string text(const char* key, const char* otherwise = "") {
+  const auto found = settings.find(key);
+  return found == settings.end() ? otherwise : found->second;
+}
+
+std::uint64_t number(const char* key, std::uint64_t otherwise) {
+  const auto found = settings.find(key);
+  return found == settings.end() ? otherwise : std::strtoull(found->second.c_str(), nullptr, 10);
+}
+
+std::int32_t role() { return number("serves", 0) != 0 ? LWMQ_ROLE_SERVER : LWMQ_ROLE_CLIENT; }
+
+// ---- What it says --------------------------------------------------------------------------------------
+
+std::int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// One write, so that a kill leaves no half line.
+[[gnu::format(printf, 2, 3)]] void say(const char* what, const char* format, ...) {
+  char line[1024];
+  int used = std::snprintf(line, sizeof line, "%s %lld ", what, static_cast<long long>(now_ns()));
+  va_list arguments;
+  va_start(arguments, format);
+  used += std::vsnprintf(line + used, sizeof line - static_cast<std::size_t>(used) - 1, format, arguments);
+  va_end(arguments);
+  used = std::min<int>(used, sizeof line - 2);
+  line[used] = '\n';
+  if (write(1, line, static_cast<std::size_t>(used) + 1) < 0) _exit(1);
+}
+
+void say_failed(lwmq_status status) { say("failed", "%s %s", lwmq_status_name(status), lwmq_last_error()); }
+
+constexpr std::uint32_t kWriters = 16;
+constexpr std::uint32_t kPartitions = 4;
+
+// Read by the harness as 64-bit numbers.
+struct Board {
+  std::uint64_t late_ns;  // the worst that a sleep of 5 ms took longer: how starved this machine is
+  std::uint64_t batches;  // written or read in all
+  std::uint64_t next[kWriters][kPartitions];  // writer: published of its own; reader: one past the last read
+};
+
+Board* board = nullptr;
+
+Board* map_board() {
+  const int fd = open(text("board").c_str(), O_RDWR | O_CLOEXEC);
+  void* memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  if (memory == MAP_FAILED) _exit(2);
+  return static_cast<Board*>(memory);
+}
+
+// ---- Being told to close -------------------------------------------------------------------------------
+
+std::atomic<bool> closing{false};
+std::atomic<bool> heard{false};  // the playing thread has seen it
+
+// The playing thread waits without a limit of its own: only a signal gets it out of there.
+void listen_to_harness(pthread_t player) {
+  char byte = 0;
+  while (read(0, &byte, 1) < 0) {
+  }
+  closing = true;
+  while (!heard) {
+    pthread_kill(player, SIGUSR1);
+    usleep(2000);
+  }
+}
+
+bool told_to_close() {
+  if (!closing) return false;
+  heard = true;
+  return true;
+}
+
+void watch_the_clock() {
+  std::int64_t before = now_ns();
+  for (;;) {
+    usleep(5000);
+    const std::int64_t now = now_ns();
+    const auto late = static_cast<std::uint64_t>(std::max<std::int64_t>(0, now - before - 5'000'000));
+    board->late_ns = std::max(board->late_ns, late);
+    before = now;
+  }
+}
+
+void pace() {
+  const std::uint64_t us = number("pace_us", 0);
+  if (us > 0) usleep(static_cast<useconds_t>(us));
+}
+
+// ---- Batches that can tell whether they are whole --------------------------------------------------------
+
+struct Head {
+  std::uint64_t writer, partition, number, bytes;
+};
+
+std::uint64_t mix(std::uint64_t x) {
+  x ^= x >> 30, x *= 0xbf58476d1ce4e5b9ULL, x ^= x >> 27, x *= 0x94d049bb133111ebULL;
+  return x ^ x >> 31;
+}
+
+std::uint64_t first_word(const Head& head) {
+  return mix(head.writer << 56 ^ head.partition << 48 ^ head.bytes << 32 ^ head.number);
+}
+
+void fill(std::uint8_t* data, const Head& head) {
+  auto* words = reinterpret_cast<std::uint64_t*>(data);
+  std::memcpy(words, &head, sizeof head);
+  std::uint64_t value = first_word(head);
+  for (std::uint64_t i = sizeof head / 8; i < head.bytes / 8; ++i) words[i] = value += 0x9e3779b97f4a7c15ULL;
+}
+
+bool is_whole(const std::uint8_t* data, std::uint64_t bytes, Head* out_head) {
+  const auto* words = reinterpret_cast<const std::uint64_t*>(data);
+  std::memcpy(out_head, words, sizeof *out_head);
+  if (out_head->bytes != bytes || out_head->writer >= kWriters || out_head->partition >= kPartitions)
+    return false;
+  std::uint64_t value = first_word(*out_head);
+  for (std::uint64_t i = sizeof *out_head / 8; i < bytes / 8; ++i) {
+    if (words[i] != (value += 0x9e3779b97f4a7c15ULL)) return false;
+  }
+  return true;
+}
+
+// ---- The players -----------------------------------------------------------------------------------------
+
+constexpr char kSchema[] = "numbered batches";
+constexpr std::uint32_t kPatienceMs = 10'000;
+
+// What a process may be besides a player: large, or the parent of one that inherits everything.
+void be_large() {
+  const std::uint64_t bytes = number("resident_mb", 0) << 20;
+  if (bytes == 0) return;
+  if (mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0) ==
+      MAP_FAILED)
+    _exit(2);
+}
+
+void be_parent() {
+  if (number("forks", 0) == 0) return;
+  const pid_t child = fork();
+  if (child == 0) {
+    for (;;) pause();
+  }
+  say("child", "%d", child);
+}
+
+lwmq_writer_options writer_options() {
+  lwmq_writer_options options{};
+  options.size = sizeof options;
+  options.role = role();
+  options.partitions = static_cast<std::uint32_t>(number("partitions", 1));
+  options.window_bytes = number("window", 1 << 20);
+  options.timeout_ms = kPatienceMs;
+  options.delivery = static_cast<std::uint32_t>(number("delivery", LWMQ_DELIVERY_LIVE));
+  options.retain = static_cast<std::uint32_t>(number("retain", LWMQ_RETAIN_UNTIL_ACKED));
+  return options;
+}
+
+// Writes the next batch of the partition; the number becomes known to the board when the library has taken
+// it.
+lwmq_status write_batch(lwmq_writer* writer, std::uint32_t partition, std::uint32_t timeout_ms) {
+  const std::uint64_t id = number("id", 0);
+  Head head{id, partition, board->next[id][partition], 0};
+  head.bytes = 64 + mix(head.number ^ id << 32) % number("bytes", 8192) / 8 * 8;
+  lwmq_block block{};
+  const lwmq_status status = lwmq_writer_allocate(writer, head.bytes, timeout_ms, &block);
+  if (status != LWMQ_OK) return status;
+  fill(block.data, head);
+  const lwmq_status published = lwmq_writer_publish(writer, &block, partition, head.bytes, 1, 0);
+  if (published != LWMQ_OK) return published;
+  ++board->next[id][partition];
+  ++board->batches;
+  return LWMQ_OK;
+}
+
+int play_writer(const char* address) {
+  lwmq_writer* writer = nullptr;
+  const lwmq_writer_options options = writer_options();
+  lwmq_status status = lwmq_writer_open(address, kSchema, sizeof kSchema, &options, &writer);
+  if (status != LWMQ_OK) {
+    say_failed(status);
+    return 0;
+  }
+  say("open", "%s", "");
+  be_parent();
+  const std::uint64_t count = number("count", UINT64_MAX);
+  const auto timeout_ms = static_cast<std::uint32_t>(number("timeout_ms", kPatienceMs));
+  for (std::uint64_t i = 0; i < count && !told_to_close();) {
+    status = write_batch(writer, static_cast<std::uint32_t>(i % options.partitions), timeout_ms);
+    if (status == LWMQ_E_TIMED_OUT || status == LWMQ_E_STALLED) {
+      say("waits", "%s %s", lwmq_status_name(status), lwmq_last_error());
+      continue;
+    }
+    if (status == LWMQ_E_INTERRUPTED) continue;
+    if (status != LWMQ_OK) {
+      say_failed(status);
+      lwmq_writer_destroy(writer);
+      return 0;
+    }
+    ++i;
+    pace();
+  }
+  do status = lwmq_writer_close(writer, kPatienceMs);
+  while (status == LWMQ_E_INTERRUPTED);
+  lwmq_writer_destroy(writer);
+  say("closed", "%s %s", lwmq_status_name(status), status == LWMQ_OK ? "" : lwmq_last_error());
+  return 0;
+}
+
+// One attempt of a task: writes `count` batches and commits.
+int play_task(const char* address) {
+  lwmq_writer* writer = nullptr;
+  lwmq_writer_options options = writer_options();
+  const std::string job = text("job");
+  options.job = job.c_str();
+  options.task = static_cast<std::uint32_t>(number("task", 0));
+  options.attempt = number("attempt", 0);
+  lwmq_status status = lwmq_writer_open(address, kSchema, sizeof kSchema, &options, &writer);
+  const std::uint64_t count = number("count", 10);
+  for (std::uint64_t i = 0; i < count && status == LWMQ_OK; ++i) status = write_batch(writer, 0, kPatienceMs);
+  lwmq_commit_result result{};
+  result.size = sizeof result;
+  if (status == LWMQ_OK) status = lwmq_writer_commit(writer, kPatienceMs, &result);
+  if (status == LWMQ_OK) {
+    say("committed", "%u %llu %llu", result.won, static_cast<unsigned long long>(result.attempt),
+        static_cast<unsigned long long>(result.batches));
+    status = lwmq_writer_close(writer, kPatienceMs);
+  }
+  if (status == LWMQ_OK) {
+    say("closed", "LWMQ_OK");
+  } else {
+    say_failed(status);
+  }
+  if (writer != nullptr) lwmq_writer_destroy(writer);
+  return 0;
+}
+
+// The driver of a job. When told to close it reads what to commit: "task attempt batches" line by line.
+int play_job(const char* address) {
+  lwmq_job* job = nullptr;
+  lwmq_writer_options options = writer_options();
+  const std::string name = text("job");
+  options.job = name.c_str();
+  lwmq_status status = lwmq_job_open(address, kSchema, sizeof kSchema, &options, &job);
+  if (status != LWMQ_OK) {
+    say_failed(status);
+    return 0;
+  }
+  say("open", "%s", "");
+  std::vector<lwmq_task_commit> tasks;
+  unsigned task = 0;
+  unsigned long long attempt = 0, batches = 0;
+  while (std::scanf("%u %llu %llu", &task, &attempt, &batches) == 3)
+    tasks.push_back({task, 0, attempt, batches});
+  status = lwmq_job_commit(job, 0, tasks.data(), static_cast<std::uint32_t>(tasks.size()), kPatienceMs);
+  if (status != LWMQ_OK) {
+    say_failed(status);
+    lwmq_job_abort(job, "its commit failed", kPatienceMs);
+  }
+  say("closed", "%s", lwmq_status_name(lwmq_job_close(job)));
+  return 0;
+}
+
+// Batches that the reader still leases, each looked at again before it goes.
+std::deque<lwmq_batch*> held;
+
+// A batch as it is now: its head, and the reader's end if it is not whole.
+Head look_at(lwmq_batch* batch, const char* when) {
+  lwmq_batch_info info{};
+  info.size = sizeof info;
+  lwmq_batch_query(batch, &info);
+  Head head{};
+  if (!is_whole(info.data, info.bytes, &head)) {
+    say("torn", "%s: sequence %llu of partition %u, %llu bytes of process %u", when,
+        static_cast<unsigned long long>(info.seq), info.partition,
+        static_cast<unsigned long long>(info.bytes), info.writer_pid);
+    _exit(3);
+  }
+  return head;
+}
+
+void let_go(std::size_t keep) {
+  while (held.size() > keep) {
+    look_at(held.front(), "held");
+    lwmq_batch_release(held.front());
+    held.pop_front();
+  }
+}
+
+// Within a writer's partition no number is missing and none comes twice.
+void take(lwmq_batch* batch) {
+  const Head head = look_at(batch, "new");
+  std::uint64_t& next = board->next[head.writer][head.partition];
+  static bool seen[kWriters][kPartitions];
+  if (!seen[head.writer][head.partition]) {
+    seen[head.writer][head.partition] = true;
+    say("first", "%llu %llu %llu", static_cast<unsigned long long>(head.writer),
+        static_cast<unsigned long long>(head.partition), static_cast<unsigned long long>(head.number));
+  } else if (head.number != next) {
+    say("disorder", "writer %llu partition %llu: %llu in place of %llu",
+        static_cast<unsigned long long>(head.writer), static_cast<unsigned long long>(head.partition),
+        static_cast<unsigned long long>(head.number), static_cast<unsigned long long>(next));
+    _exit(4);
+  }
+  next = head.number + 1;
+  ++board->batches;
+  held.push_back(batch);
+  let_go(number("hold", 0));
+}
+
+int play_reader(const char* address) {
+  lwmq_reader_options options{};
+  options.size = sizeof options;
+  options.role = role();
+  options.follow = static_cast<std::uint32_t>(number("follow", 1));
+  options.timeout_ms = kPatienceMs;
+  options.credit = static_cast<std::uint32_t>(number("credit", 8));
+  std::uint8_t generation[16];
+  const std::string hex = text("generation");
+  for (std::size_t i = 0; i + 1 < hex.size() && i < 32; i += 2)
+    generation[i / 2] = static_cast<std::uint8_t>(std::strtoul(hex.substr(i, 2).c_str(), nullptr, 16));
+  if (!hex.empty()) options.generation = generation;
+  const lwmq_range from{0, 0, number("start", 0), LWMQ_SEQ_END};
+  if (settings.count("start") != 0) {
+    options.ranges = &from;
+    options.range_count = 1;
+  }
+  lwmq_reader* reader = nullptr;
+  lwmq_status status = lwmq_reader_open(address, &options, &reader);
+  if (status != LWMQ_OK) {
+    say_failed(status);
+    return 0;
+  }
+  lwmq_reader_statistics statistics{};
+  statistics.size = sizeof statistics;
+  lwmq_reader_query(reader, &statistics);
+  std::string mine;
+  for (const std::uint8_t byte : statistics.generation) {
+    char two[3];
+    std::snprintf(two, sizeof two, "%02x", byte);
+    mine += two;
+  }
+  say("open", "%s", mine.c_str());
+  be_parent();
+  const auto timeout_ms = static_cast<std::uint32_t>(number("timeout_ms", kPatienceMs));
+  while (!told_to_close()) {
+    lwmq_batch* batch = nullptr;
+    status = lwmq_reader_next(reader, timeout_ms, &batch);
+    if (status == LWMQ_OK) {
+      take(batch);
+      pace();
+    } else if (status == LWMQ_E_ABORTED && options.follow != 0) {
+      say("aborted", "%s", lwmq_last_error());
+    } else if (status == LWMQ_E_TIMED_OUT || status == LWMQ_E_STALLED) {
+      say("waits", "%s %s", lwmq_status_name(status), lwmq_last_error());
+    } else if (status != LWMQ_E_INTERRUPTED) {
+      if (status == LWMQ_E_END) {
+        say("ended", "%s", "");
+      } else {
+        say_failed(status);
+      }
+      break;
+    }
+  }
+  let_go(0);
+  status = lwmq_reader_close(reader, 0);
+  if (status == LWMQ_OK || status == LWMQ_E_TIMED_OUT) say("closed", "%s", lwmq_status_name(status));
+  return 0;
+}
+
+int play_endpoint(const char* address) {
+  lwmq_endpoint* endpoint = nullptr;
+  lwmq_status status = lwmq_endpoint_open(address, &endpoint);
+  if (status != LWMQ_OK) {
+    say_failed(status);
+    return 0;
+  }
+  say("open", "%s", "");
+  be_parent();
+  std::uint64_t lost = 0;
+  while (!told_to_close()) {
+    lwmq_statistics counted{};
+    counted.size = sizeof counted;
+    lwmq_query_statistics(&counted);
+    for (; lost < counted.peers_lost; ++lost) say("peer_lost", "%s", "");
+    usleep(1000);
+  }
+  status = lwmq_endpoint_close(endpoint, 0);
+  say("closed", "%s", lwmq_status_name(status));
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (count < 3) return 2;
+  for (int i = 3; i < count; ++i) {
+    if (const char* is = std::strchr(arguments[i], '='))
+      settings[std::string(arguments[i], static_cast<std::size_t>(is - arguments[i]))] = is + 1;
+  }
+  board = map_board();
+  struct sigaction action {};
+  action.sa_handler = [](int) {};  // without SA_RESTART: a wait ends with LWMQ_E_INTERRUPTED
+  sigaction(SIGUSR1, &action, nullptr);
+  const std::string who = arguments[1];
+  be_large();
+  std::thread(watch_the_clock).detach();
+  if (who == "job") _exit(play_job(arguments[2]));  // it reads its standard input itself
+  std::thread(listen_to_harness, pthread_self()).detach();
+  int result = 2;
+  if (who == "endpoint") result = play_endpoint(arguments[2]);
+  if (who == "writer") result = play_writer(arguments[2]);
+  if (who == "task") result = play_task(arguments[2]);
+  if (who == "reader") result = play_reader(arguments[2]);
+  heard = true;
+  _exit(result);
+}

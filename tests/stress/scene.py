@@ -1,0 +1,90 @@
+"""The players of a round at their address, from the first to the last of them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from . import oracle
+from .case import Case
+from .oracle import HANG_S, Broken, expect
+from .players import Player, listen
+
+OPEN_S = 2.0  # for a process to start, connect (an attempt each 100 ms) and open
+_numbers = itertools.count()
+
+
+class Scene:
+    """The players of a round, and their address."""
+
+    def __init__(self, case: Case, folder: Path) -> None:
+        self.case, self.folder = case, folder
+        self.address = f"ipc://stress-{os.getpid()}-{next(_numbers)}"
+        self.players: list[Player] = []
+        self._ids = itertools.count()
+
+    def start(self, role: str, *, serves: bool = False, order: bool = False, **more: object) -> Player:
+        orders = dict(self.case.order) if order else {}
+        if self.case.act == "list":
+            orders["LWMQ_YIELD"] = "list"
+        if self.case.planted:
+            orders["LWMQ_PLANTED"] = self.case.planted
+        name = f"{role}{len(self.players)}"
+        settings = {"serves": int(serves)} | self.case.settings | more
+        if order:
+            settings |= self.case.victim_settings
+        if role == "writer":
+            settings.setdefault("id", next(self._ids))
+        if role == "reader":  # what it still has to read when a peer dies must not take long
+            settings["pace_us"] = min(50, int(str(settings.get("pace_us", 0))))
+        player = Player(role, self.address, self.folder, name, orders, **settings)
+        self.players.append(player)
+        return player
+
+    def living(self, *roles: str) -> list[Player]:
+        listen(self.players, 0)
+        return [
+            player
+            for player in self.players
+            if (not roles or player.role in roles)
+            and not player.died_ns
+            and not player.said("failed")
+            and player.alive
+        ]
+
+    def close_all(self, roles: tuple[str, ...] = ("writer", "reader", "endpoint")) -> None:
+        """In order, and every one of them succeeds."""
+        for role in roles:
+            closing = self.living(role)
+            for player in closing:
+                player.close()
+            for player in closing:
+                expect(self.players, HANG_S, f"{player} does not close", lambda p=player: not p.alive)
+                player.read()
+                line = player.said("closed")
+                if line is None or (role == "writer" and not line.rest.startswith("LWMQ_OK")):
+                    raise Broken(f"{player} could not close in order")
+
+    def clear_away(self) -> None:
+        for player in self.players:
+            player.clear_away()
+
+
+@contextmanager
+def scene(case: Case) -> Iterator[Scene]:
+    with tempfile.TemporaryDirectory(prefix="lwmq-stress-") as name:
+        made = Scene(case, Path(name))
+        try:
+            yield made
+            oracle.sound(made.players)
+            made.clear_away()
+            oracle.nothing_left(made.address, made.folder)
+        except AssertionError as error:
+            listen(made.players, 0)
+            raise Broken(f"{error}\nin {case}\nwith {made.players}") from None
+        finally:
+            made.clear_away()
