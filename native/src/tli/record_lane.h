@@ -26,8 +26,9 @@
 //   sleeper        the side that will sleep stores `waiting`, pays a heavy barrier and looks again; the other
 //                  side stores its word, then loads `waiting`: one of the two sees the other. The fast side
 //                  pays a compiler barrier alone where the kernel has membarrier, else a full fence
-//   doorbell       the waker adds to its own doorbell, then wakes; the sleeper sleeps on the value that it
-//                  saw before it looked again, so that a ring in between ends the sleep at once
+//   doorbell       the waker adds to its own doorbell, then wakes, once per announced sleep; the sleeper
+//                  sleeps on the value that it saw before it announced: a ring for this sleep, however early,
+//                  ends it
 //
 // If the owner dies between any two of its stores, the peer sees an extent or does not: a word is stored
 // whole. The peer's bytes are never trusted: indices, laps and lengths are checked here, once, from a private
@@ -185,12 +186,13 @@ class LaneReceiver {
   std::unique_ptr<std::atomic<std::int32_t>[]> leases_;
 };
 
-// Sleeps until the peer rings for `waiting` (one of our own header's words) or one of `others` changes.
-// `ready` is asked again after the barrier; a true answer ends the wait. timeout_ns < 0: no limit.
+// Sleeps until the peer rings for `waiting` or `waiting_too` (words of our own header; the second may be
+// null) or one of `others` changes. `ready` is asked again after the barrier; a true answer ends the wait.
+// timeout_ns < 0: no limit.
 template <typename Ready>
 os::WaitResult sleep_until_rung(const Sides& sides, std::atomic<std::uint32_t>& waiting,
-                                const os::FutexWord* others, std::size_t others_count,
-                                std::int64_t timeout_ns, Ready&& ready) noexcept;
+                                std::atomic<std::uint32_t>* waiting_too, const os::FutexWord* others,
+                                std::size_t others_count, std::int64_t timeout_ns, Ready&& ready) noexcept;
 
 // Marks the calling side as waiting at its descriptor (for pollers); clear_waiting ends it.
 void announce_waiting(std::atomic<std::uint32_t>& waiting, bool at_descriptor) noexcept;
@@ -202,17 +204,20 @@ inline constexpr std::size_t kOtherWordsMax = 4;
 
 template <typename Ready>
 os::WaitResult sleep_until_rung(const Sides& sides, std::atomic<std::uint32_t>& waiting,
-                                const os::FutexWord* others, std::size_t others_count,
-                                std::int64_t timeout_ns, Ready&& ready) noexcept {
-  announce_waiting(waiting, false);  // sync: sleeper (with the heavy barrier inside)
+                                std::atomic<std::uint32_t>* waiting_too, const os::FutexWord* others,
+                                std::size_t others_count, std::int64_t timeout_ns, Ready&& ready) noexcept {
   os::FutexWord words[1 + kOtherWordsMax];
   const auto& doorbell = sides.peer_header().doorbell;
+  // Before the announcement: the first ring for it is the only one.
   words[0] = {&doorbell, doorbell.load(std::memory_order_acquire)};  // sync: doorbell
+  announce_waiting(waiting, false);  // sync: sleeper (with the heavy barrier inside)
+  if (waiting_too != nullptr) announce_waiting(*waiting_too, false);
   for (std::size_t i = 0; i < others_count; ++i) words[1 + i] = others[i];
   os::WaitResult result = os::WaitResult::kChanged;
   LWMQ_YIELD("sleeper.sleep");
   if (!ready()) result = os::futex_wait_any(words, 1 + others_count, timeout_ns);
   clear_waiting(waiting);
+  if (waiting_too != nullptr) clear_waiting(*waiting_too);
   return result;
 }
 

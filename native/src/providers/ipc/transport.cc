@@ -205,12 +205,10 @@ Status Transport::sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept {
   if (!os::is_held(death())) return LWMQ_OK;
   auto& header = sides_.own_header();
   const bool both = what == (LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_ROOM);
-  if (both) tli::announce_waiting(header.waiting_room, false);
   auto& waiting = (what & LWMQ_TLI_WAIT_EXTENT) != 0 ? header.waiting_extent : header.waiting_room;
   const os::FutexWord others[] = {{&death(), alive}};
-  const os::WaitResult result =
-      tli::sleep_until_rung(sides_, waiting, others, 1, timeout_ns, [&] { return is_ready(what); });
-  if (both) tli::clear_waiting(header.waiting_room);
+  const os::WaitResult result = tli::sleep_until_rung(sides_, waiting, both ? &header.waiting_room : nullptr,
+                                                      others, 1, timeout_ns, [&] { return is_ready(what); });
   // The kernel wakes one sleeper of a death word, and it may be us: pass it on to our other threads.
   if (!os::is_held(death())) os::futex_wake_all(death());
   return result == os::WaitResult::kInterrupted ? LWMQ_E_INTERRUPTED : LWMQ_OK;

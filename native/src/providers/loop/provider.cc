@@ -263,9 +263,8 @@ lwmq_status wait(lwmq_tli_transport* transport, std::uint32_t what, std::uint32_
   auto& waiting = (what & LWMQ_TLI_WAIT_EXTENT) != 0 ? header.waiting_extent : header.waiting_room;
   const std::int64_t timeout_ns = timeout_ms == LWMQ_FOREVER ? -1 : std::int64_t{timeout_ms} * 1'000'000;
   const bool both = what == (LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_ROOM);
-  if (both) tli::announce_waiting(header.waiting_room, false);
-  const auto result = tli::sleep_until_rung(transport->sides, waiting, nullptr, 0, timeout_ns, ready);
-  if (both) tli::clear_waiting(header.waiting_room);
+  const auto result = tli::sleep_until_rung(transport->sides, waiting, both ? &header.waiting_room : nullptr,
+                                            nullptr, 0, timeout_ns, ready);
   if (result == os::WaitResult::kInterrupted) return LWMQ_E_INTERRUPTED;
   return result == os::WaitResult::kTimedOut ? LWMQ_E_TIMED_OUT : LWMQ_OK;
 }

@@ -1,0 +1,58 @@
+"""Every order of every store of the protocols, with deaths anywhere; and that errors are seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from . import protocols
+from .checker import Model, Process, Wrong
+
+MODELS: list[tuple[Callable[..., Model], list[str]]] = [
+    (protocols.lane, protocols.LANE_WRONG),
+    (protocols.sleeper, protocols.SLEEPER_WRONG),
+    (protocols.lease, protocols.LEASE_WRONG),
+    (protocols.room, protocols.ROOM_WRONG),
+]
+MUTATIONS = [(make, wrong) for make, wrongs in MODELS for wrong in wrongs]
+
+
+@pytest.mark.parametrize("make", [make for make, _ in MODELS], ids=lambda make: make.__name__)
+def test_the_protocol_holds_in_every_order_and_whoever_dies(make: Callable[..., Model]) -> None:
+    assert make().run() > 500
+
+
+def test_waiting_holds_where_the_kernel_has_no_membarrier() -> None:
+    assert protocols.sleeper(membarrier=False).run() > 500
+
+
+@pytest.mark.parametrize(("make", "wrong"), MUTATIONS, ids=lambda value: getattr(value, "__name__", value))
+def test_the_checker_sees(make: Callable[..., Model], wrong: str) -> None:
+    with pytest.raises(Wrong):
+        make(wrong).run()
+
+
+def test_the_checker_knows_that_stores_wait_in_buffers() -> None:
+    """Dekker's algorithm without fences lets both in; with them it does not."""
+
+    def dekker(fences: bool) -> Model:
+        processes = []
+        for me, other in (("a", "b"), ("b", "a")):
+            process = Process(me, {"other": 0}, mortal=False)
+            process.store(me, 1)
+            if fences:
+                process.fence()
+            process.load("other", other)
+            process.goto("over", lambda r: r["other"] == 1)
+            process.load("other", f"in:{other}")
+            process.check(lambda r: r["other"] == 0, "both are in")
+            process.store(f"in:{me}", 1)
+            process.fence()
+            process.label("over")
+            processes.append(process)
+        return Model(processes, {"a": 0, "b": 0, "in:a": 0, "in:b": 0})
+
+    dekker(fences=True).run()
+    with pytest.raises(Wrong, match="both are in"):
+        dekker(fences=False).run()
