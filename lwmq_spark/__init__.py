@@ -4,7 +4,7 @@ The public names, and nothing else. Importing this module loads neither the nati
 pyspark: each name brings what it needs when it is first used.
 
     Spark      session, configure, attach, publish, subscribe, error_of
-    Arrow      open_writer, open_reader, Endpoint
+    Arrow      open_writer, open_reader, Endpoint, progress
     Messages   Channel, SendQueue, Message, Frame, Priority
     Errors     LwmqError and its tree (see `lwmq_spark.errors`)
 """
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lwmq_spark.arrow import Endpoint, StreamReader, StreamWriter, open_reader, open_writer
     from lwmq_spark.channel import Channel, Priority, SendQueue
     from lwmq_spark.message import Frame, Message
+    from lwmq_spark.meter import progress
     from lwmq_spark.spark.publish import PUBLISH_SCHEMA, publish, subscribe
     from lwmq_spark.spark.session import attach, configure, session
 
@@ -64,6 +65,7 @@ __all__ = [
     "error_of",
     "open_reader",
     "open_writer",
+    "progress",
     "publish",
     "session",
     "subscribe",
@@ -81,6 +83,7 @@ _LAZY = {
     "StreamWriter": "lwmq_spark.arrow",
     "open_reader": "lwmq_spark.arrow",
     "open_writer": "lwmq_spark.arrow",
+    "progress": "lwmq_spark.meter",
     "attach": "lwmq_spark.spark.session",
     "configure": "lwmq_spark.spark.session",
     "publish": "lwmq_spark.spark.publish",

@@ -14,7 +14,8 @@ from typing import Annotated
 
 import typer
 
-from lwmq_spark.cli._output import JsonOption, console, emit, human
+from lwmq_spark.cli._output import JsonOption, console, emit
+from lwmq_spark.meter import human
 
 _MARKS = {"ok": "[green]ok  [/green]", "warn": "[yellow]warn[/yellow]", "fail": "[red]fail[/red]"}
 _KERNEL_WITH_FUTEX_WAITV = (5, 16)

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from lwmq_spark.cli._output import JsonOption, console, emit, human
+from lwmq_spark.cli._output import JsonOption, console, emit
+from lwmq_spark.meter import human
 
 
 def run(

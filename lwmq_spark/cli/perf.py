@@ -17,7 +17,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from lwmq_spark.cli._output import JsonOption, console, emit, human
+from lwmq_spark.cli._output import JsonOption, console, emit
+from lwmq_spark.meter import human
 
 _PATIENCE_S = 30.0
 _STOP = b"stop"

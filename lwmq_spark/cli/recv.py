@@ -41,7 +41,7 @@ def run(
     with (
         lwmq.open_reader(address, follow=follow, timeout=timeout) as reader,
         Sink(file, chosen, reader.schema) as sink,
-        metered("received", quiet=json) as meter,
+        metered("received", quiet=json, address=address) as meter,
     ):
         for batch in reader:
             left = batch.num_rows if rows is None else rows - meter.rows

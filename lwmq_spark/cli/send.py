@@ -47,7 +47,7 @@ def run(
         writer = lwmq.open_writer(
             address, first.schema, partitions=partitions, retain=retain, linger=linger, timeout=timeout
         )
-        with writer, metered("sent", quiet=json) as meter:
+        with writer, metered("sent", quiet=json, address=address) as meter:
             number = 0
             for position, name in enumerate(files):
                 source = first if position == 0 else Source(name, formats[position], batch_rows)

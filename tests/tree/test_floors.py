@@ -172,6 +172,7 @@ PYTHON_FLOORS = [
     {"message"},
     {"channel"},
     {"aio", "store", "arrow"},
+    {"meter"},
     {"spark"},
     {"cli"},
 ]

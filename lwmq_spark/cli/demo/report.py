@@ -6,7 +6,8 @@ import json
 import os
 from typing import Any
 
-from lwmq_spark.cli._output import console, human, rate
+from lwmq_spark.cli._output import console
+from lwmq_spark.meter import human, rate
 
 
 def send_report(descriptor: int, **figures: Any) -> None:
