@@ -61,7 +61,8 @@ class Line:
             from IPython.display import display
 
             if self._cell is None:
-                self._cell = display({"text/plain": text}, raw=True, display_id=True)
+                shown = {"text/plain": text}
+                self._cell = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call,unused-ignore]
             else:
                 self._cell.update({"text/plain": text}, raw=True)
         elif self.watched:
