@@ -221,6 +221,18 @@ def test_a_small_finished_stream_is_broadcast_in_a_join(spark: SparkSession, ipc
         producer.finish()
 
 
+@pytest.mark.row("P12")
+def test_tasks_are_placed_on_the_host_that_has_the_window(spark: SparkSession, ipc: str) -> None:
+    with kept(ipc):
+        producer = Producer(ipc, numbers(100), partitions=2)
+        df = read(spark, ipc)
+        rdd = df._jdf.rdd()  # type: ignore[operator]
+        places = spark.sparkContext._jsc.sc().getPreferredLocs(rdd, 0).mkString(",")  # type: ignore[union-attr]
+        assert describe(ipc, 5.0).endpoint.host in places.split(",")
+        assert df.count() == 100
+        producer.finish()
+
+
 def test_a_succeeded_execution_acknowledges_what_it_has_read(spark: SparkSession, ipc: str) -> None:
     with kept(ipc):
         producer = Producer(ipc, numbers(5000), partitions=3)

@@ -49,6 +49,7 @@ TEST(IpcAddress, SaysWhatIsWrongWithNumbers) {
                        "the path has 108 bytes, a socket file may have 107"));
 }
 
+// rows: M03
 TEST(IpcAddress, PortsSeparateUnrelatedChannels) {
   const std::string base = fresh_address();
   lwmq_tli_listener* plain = listen(base);

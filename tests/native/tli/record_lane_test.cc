@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <string>
 #include <thread>
 
 namespace lwmq::tli {
@@ -37,6 +40,111 @@ TEST(RecordLane, ASleepEndsByTheRingForItHoweverEarlyThatComes) {
   over = true;
   late.join();
   EXPECT_EQ(timed_out, 0);
+}
+
+// One direction in plain memory: nothing of processes, handshakes or queues.
+class Lane : public testing::Test {
+ protected:
+  static constexpr std::uint32_t kBuffers = 3;
+  static constexpr std::uint64_t kBufferBytes = 4096;
+
+  Lane() {
+    const std::uint64_t bytes = SideLayout::of(kBuffers, kBufferBytes).bytes;
+    for (auto* side : {&sending_, &receiving_}) {
+      side->reset(static_cast<std::uint8_t*>(std::aligned_alloc(4096, bytes)));
+      std::memset(side->get(), 0, bytes);
+    }
+    const Sides from{sending_.get(), receiving_.get()};
+    const Sides to{receiving_.get(), sending_.get()};
+    sender_waker_.init(from);
+    receiver_waker_.init(to);
+    EXPECT_TRUE(sender_.init(from, &sender_waker_, kBuffers, kBufferBytes));
+    EXPECT_TRUE(receiver_.init(to, &receiver_waker_, kBuffers, kBufferBytes));
+  }
+
+  void show(std::uint64_t bytes) {
+    if (!open_ || buffer_.room < bytes) {
+      if (open_) sender_.ship(&buffer_);
+      ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
+      open_ = true;
+    }
+    std::memset(buffer_.next, static_cast<int>(bytes & 0xff), bytes);
+    last_word_ = buffer_.next - 8;
+    ASSERT_EQ(sender_.show(&buffer_, bytes, 5), LWMQ_OK) << last_error();
+  }
+
+  struct Free {
+    void operator()(std::uint8_t* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::uint8_t, Free> sending_, receiving_;
+  Waker sender_waker_, receiver_waker_;
+  LaneSender sender_;
+  LaneReceiver receiver_;
+  lwmq_tli_buffer buffer_{};
+  bool open_ = false;
+  std::uint8_t* last_word_ = nullptr;  // of the extent shown last
+};
+
+// rows: M03
+TEST_F(Lane, FramesComeBackWholeAndInOrderWhateverTheirSizes) {
+  for (std::uint64_t round = 0; round < 3000; ++round) {
+    const std::uint64_t bytes = round * 37 % (kBufferBytes + 1);
+    show(bytes);
+    lwmq_tli_extent extent{};
+    ASSERT_EQ(receiver_.land(&extent), LWMQ_OK) << last_error();
+    ASSERT_EQ(extent.bytes, bytes);
+    ASSERT_EQ(extent.kind, 5u);
+    for (std::uint64_t i = 0; i < bytes; ++i) ASSERT_EQ(extent.data[i], bytes & 0xff);
+    receiver_.release_last(extent);
+    EXPECT_EQ(receiver_.land(&extent), LWMQ_E_EMPTY);
+  }
+}
+
+// rows: M03
+TEST_F(Lane, AWordThatCannotBeIsCorruptWhicheverPartOfItLies) {
+  const std::uint64_t lies[] = {
+      (std::uint64_t{1} << 40) - 1,  // a length beyond the buffer
+      std::uint64_t{0xff} << 40,     // kind: the end of a buffer is no kind of an extent, with this lap
+      std::uint64_t{0x40} << 40,     // a kind beyond the last
+      std::uint64_t{1} << 48,        // another lap
+      std::uint64_t{0x8000} << 48,
+  };
+  for (const std::uint64_t lie : lies) {
+    show(100);
+    std::uint64_t honest = 0;
+    std::memcpy(&honest, last_word_, sizeof honest);
+    const std::uint64_t told = honest ^ lie;
+    std::memcpy(last_word_, &told, sizeof told);
+    lwmq_tli_extent extent{};
+    const Status status = receiver_.land(&extent);
+    if (status != LWMQ_OK) {
+      EXPECT_EQ(status, LWMQ_E_CORRUPT) << std::hex << told;
+      EXPECT_NE(std::string(last_error()).find("the peer shows an extent"), std::string::npos);
+    } else {
+      ADD_FAILURE() << "believed " << std::hex << told;
+    }
+    std::memcpy(last_word_, &honest, sizeof honest);
+    ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
+    receiver_.release_last(extent);
+  }
+}
+
+// rows: M03
+TEST_F(Lane, ABufferThatDoesNotExistOrIsOpenTwiceIsCorrupt) {
+  show(100);
+  auto* order = reinterpret_cast<std::uint64_t*>(sending_.get() + SideLayout::kOrderOffset);
+  const std::uint64_t honest = order[0];
+  order[0] = (honest & ~std::uint64_t{0xffff}) | (kBuffers + 1);
+  lwmq_tli_extent extent{};
+  EXPECT_EQ(receiver_.land(&extent), LWMQ_E_CORRUPT);
+  EXPECT_NE(std::string(last_error()).find("buffer 3 of 3, which does not exist"), std::string::npos);
+  order[0] = honest;
+  ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
+  sender_.ship(&buffer_);
+  order[1] = honest + (std::uint64_t{1} << 32);
+  lwmq_tli_extent second{};
+  EXPECT_EQ(receiver_.land(&second), LWMQ_E_CORRUPT) << "its first extent is still in our hands";
+  EXPECT_NE(std::string(last_error()).find("is still in our hands"), std::string::npos);
 }
 
 }  // namespace

@@ -164,6 +164,7 @@ def test_tail_of_an_unknown_column_names_those_there_are(address: str, table: pa
     assert "n, name" in problem
 
 
+@pytest.mark.row("M06")
 def test_perf_measures_latency_rate_and_throughput(address: str) -> None:
     figures = json.loads(call("perf", address, "--seconds", "0.1", "--json"))
     assert 0 < figures["latency_p50_us"] <= figures["latency_p99_us"] <= figures["latency_p999_us"]
