@@ -124,6 +124,68 @@ lwmq_status lwmq_query_statistics(lwmq_statistics *out_statistics);
    machine and our cgroups have free when first asked). */
 lwmq_status lwmq_set_window_memory(uint64_t bytes_max);
 
+/* ---- What the processes of this machine do ------------------------------------------------------- */
+
+/* Each process keeps figures of its writers, readers, endpoints and channels on a page that others can map. An
+   observer finds the pages of all processes whose descriptors we may open (our own user's; root: everybody's), and
+   copies what is there. The processes that are looked at do nothing for it and do not notice, also when they hang. */
+typedef struct lwmq_observer lwmq_observer;
+
+typedef struct lwmq_process_view {
+  uint64_t size;
+  uint32_t pid, uid;      /* as we see them */
+  uint32_t page_version;  /* of its page */
+  uint32_t known;         /* 0: its page has another version than ours, and nothing below is known */
+  uint64_t entry_count;
+  uint64_t unlisted;      /* writers, readers, endpoints and channels that found no place on its page */
+  uint64_t window_bytes, mapped_bytes; /* from here to peers_lost: as in lwmq_statistics */
+  uint64_t batches_written, batches_read;
+  uint64_t bytes_written, bytes_read;
+  uint64_t bytes_copied, batches_copied;
+  uint64_t peers_lost;
+  char library[16];
+} lwmq_process_view;
+
+enum { LWMQ_ENTRY_WRITER = 1, LWMQ_ENTRY_READER = 2, LWMQ_ENTRY_ENDPOINT = 3, LWMQ_ENTRY_CHANNEL = 4 };
+enum {
+  LWMQ_ENTRY_CONNECTED = 1,
+  LWMQ_ENTRY_SERVER = 2,
+  LWMQ_ENTRY_CLOSED = 4 /* a reader whose batches are still held; a writer that waits to be read to its end */
+};
+
+/* One writer, reader, endpoint or channel. What its kind does not have is 0. */
+typedef struct lwmq_entry_view {
+  uint64_t size;
+  uint32_t kind;             /* LWMQ_ENTRY_WRITER ... */
+  uint32_t flags;            /* LWMQ_ENTRY_CONNECTED ... */
+  uint64_t opened_ns;        /* CLOCK_REALTIME */
+  char address[160];         /* cut where longer */
+  char name[64];             /* of a reader, a job */
+  uint64_t waiting_ns;       /* for so long it has been waiting: a writer for room, a reader for a batch */
+  uint64_t unmoved_ns;       /* since a writer wrote, or a reader was lent, its last batch; 0: none yet */
+  uint64_t partitions;
+  uint64_t batches, rows, bytes; /* written or read; endpoint: arrived */
+  uint64_t window_bytes, window_used_bytes; /* writer */
+  uint64_t unread_batches;   /* writer: in blocks that are not free yet; endpoint: that no reader has moved past */
+  uint64_t kept_batches, kept_bytes;     /* endpoint: in its log */
+  uint64_t leased_batches, leased_bytes; /* reader: held by its application */
+  uint64_t readers, writers; /* endpoint: attached now */
+  uint64_t peer_pid;         /* writer that waits: who holds the room; reader: who wrote; channel: the peer */
+  uint64_t messages_sent, messages_received;
+  uint64_t bytes_sent, bytes_received;
+  uint64_t messages_queued, messages_lost;
+} lwmq_entry_view;
+
+lwmq_status lwmq_observer_create(lwmq_observer **out_observer);
+/* Looks: finds who has come, forgets who has gone, copies everybody's figures. Waits for nobody. */
+lwmq_status lwmq_observer_look(lwmq_observer *observer, uint64_t *out_process_count);
+/* What the last look has found; the processes in the order of their pids. LWMQ_E_INVALID past the last. */
+lwmq_status lwmq_observer_process(const lwmq_observer *observer, uint64_t process, lwmq_process_view *out_view);
+lwmq_status lwmq_observer_entry(const lwmq_observer *observer, uint64_t process, uint64_t entry,
+                                lwmq_entry_view *out_view);
+/* Takes the observer. NULL is allowed. */
+void lwmq_observer_destroy(lwmq_observer *observer);
+
 /* ---- Common constants -------------------------------------------------------------------------- */
 
 enum { LWMQ_NO_WAIT = 0 };

@@ -41,7 +41,11 @@ lwmq_channel_options read_options(const lwmq_channel_options* options) noexcept 
 }  // namespace
 
 Channel::Channel(const char* address, const lwmq_tli_provider* provider) noexcept
-    : address_(address), provider_(provider), membarrier_(os::membarrier_available()), receiver_(provider) {}
+    : address_(address),
+      provider_(provider),
+      membarrier_(os::membarrier_available()),
+      receiver_(provider),
+      entry_(stats::open_entry(stats::EntryKind::kChannel, address)) {}
 
 Channel::~Channel() = default;
 
@@ -247,7 +251,7 @@ void Channel::pump_and_release() noexcept {
       const Sent sent = sender_.pump(scheduler_, kPumpBytes, completions);
       if (sent == Sent::kSome || sent == Sent::kNoRoom) break;
       pump_.release();  // also where nobody is connected: what is queued goes out when a peer is attached
-      if (sent == Sent::kNoPeer) return;
+      if (sent == Sent::kNoPeer) return note_queued();
       if (sent == Sent::kPeerGone) return note_peer_gone();
     }
     // What another thread pushed while it saw the pump taken.
@@ -272,6 +276,9 @@ void Channel::release_and_look() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // sync: left-behind
   if (scheduler_.has_messages() && pump_.try_take()) pump_and_release();
 }
+
+// While nobody is connected the service threads sleep.
+void Channel::note_queued() noexcept { stats::set(entry_->messages_queued, scheduler_.message_count()); }
 
 void Channel::take_pump() noexcept {
   while (!pump_.try_take() && !pump_.adopt()) sched_yield();

@@ -38,6 +38,7 @@
 #include "lwmq/lwmq.h"
 #include "lwmq/lwmq_tli.h"
 #include "scheduler/scheduler.h"
+#include "stats/page.h"
 
 namespace lwmq::channel {
 
@@ -86,7 +87,9 @@ class Channel {
   struct Attend final : Served {
     explicit Attend(Channel* owner) noexcept : channel(owner) {}
     std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override {
-      return channel->attend(now_ns, alone);
+      const std::int64_t again = channel->attend(now_ns, alone);
+      channel->note_figures();
+      return again;
     }
     Channel* channel;
   };
@@ -115,6 +118,7 @@ class Channel {
   void release_pump() noexcept;
   void release_and_look() noexcept;
   void take_pump() noexcept;
+  void note_queued() noexcept;
   void note_activity() noexcept;
   void note_peer_gone() noexcept;
 
@@ -132,6 +136,7 @@ class Channel {
   void attach(lwmq_tli_transport* transport) noexcept;
   bool retire() noexcept;
   void changed() noexcept;
+  void note_figures() noexcept;
   void set_connect_failure(Status status) noexcept;
   [[nodiscard]] Status connect_failure();
   void set_broken(Status status) noexcept;
@@ -186,6 +191,8 @@ class Channel {
   std::uint64_t sent_seen_ = 0;
   std::uint64_t received_seen_ = 0;
   std::uint32_t room_wait_ms_ = 1;
+
+  const std::shared_ptr<stats::Entry> entry_;  // what others see of it
 
   std::mutex failure_mutex_;
   Status failure_ = LWMQ_OK;  // of the last attempt to connect or to listen

@@ -49,6 +49,23 @@ void Channel::changed() noexcept {
   os::futex_wake_all(changes_);
 }
 
+// What `lwmq top` shows; the service thread looks while the channel is in use and once after.
+void Channel::note_figures() noexcept {
+  stats::Entry& entry = *entry_;
+  lwmq_tli_peer peer{};
+  lwmq_tli_transport* transport = attached_.load(std::memory_order_acquire);  // ours to take away
+  if (transport != nullptr) provider_->peer(transport, &peer);
+  stats::set(entry.peer_pid, peer.pid);
+  stats::set(entry.flags, (transport != nullptr ? stats::kEntryConnected : 0) |
+                              (is_server_.load(std::memory_order_relaxed) ? stats::kEntryServer : 0));
+  stats::set(entry.messages_sent, sender_.messages());
+  stats::set(entry.messages_received, receiver_.messages());
+  stats::set(entry.bytes_sent, sender_.bytes());
+  stats::set(entry.bytes_received, receiver_.bytes());
+  stats::set(entry.messages_queued, raw_ ? 0 : scheduler_.message_count());
+  stats::set(entry.messages_lost, messages_lost_.load(std::memory_order_relaxed));
+}
+
 // ---- Failures that other threads report -------------------------------------------------------------
 
 void Channel::set_connect_failure(Status status) noexcept {

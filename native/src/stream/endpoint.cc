@@ -68,7 +68,11 @@ Status Endpoint::start(const lwmq_tli_provider* provider, const std::string& add
 
 Endpoint::Endpoint(const lwmq_tli_provider* provider, std::string address, lwmq_tli_listener* listener,
                    int stop_fd)
-    : provider_(provider), address_(std::move(address)), listener_(listener), stop_fd_(stop_fd) {
+    : provider_(provider),
+      address_(std::move(address)),
+      listener_(listener),
+      stop_fd_(stop_fd),
+      entry_(stats::open_entry(stats::EntryKind::kEndpoint, address_.c_str())) {
   generation_.resize(16);
   os::random_bytes(generation_.data(), generation_.size());
 }
@@ -176,6 +180,7 @@ bool Endpoint::poll_once(bool look_for_clients) {
   if (busy) {
     note_busy();
     forget_dead();
+    note_figures();
   }
   return busy;
 }
@@ -240,27 +245,35 @@ void Endpoint::note_busy() {
   busy_with_ = "messages are being handled";
 }
 
+// What `lwmq top` shows.
+void Endpoint::note_figures() noexcept {
+  std::uint64_t readers = 0;
+  for (const auto& c : conversations_) readers += c->reader ? 1 : 0;
+  stats::set(entry_->readers, readers);
+  stats::set(entry_->writers, producers_open_);
+  stats::set(entry_->partitions, logs_.size());
+  stats::set(entry_->batches, arrivals_);
+  stats::set(entry_->rows, rows_);
+  stats::set(entry_->bytes, bytes_);
+  stats::set(entry_->unread_batches, unread_batches_);
+  stats::set(entry_->kept_batches, kept_batches_);
+  stats::set(entry_->kept_bytes, kept_bytes_);
+}
+
 // Tells drain() how things stand.
 void Endpoint::note_idle_state() {
-  std::uint64_t unread = 0;
-  for (auto& log : logs_) {
-    log.for_each([&](std::uint64_t, const Entry& entry) {
-      unread += entry.consumed == 0 ? 1 : 0;
-      return true;
-    });
-  }
   std::uint32_t readers = 0;
   bool unsent = false;
   for (const auto& c : conversations_) {
     if (c->reader && !c->reader->done && c->reader->options.follow == 0) ++readers;
     unsent = unsent || c->link.has_backlog();
   }
-  const bool idle = unread == 0 && producers_open_ == 0 && readers == 0 && !end_is_news() && !unsent;
+  const bool idle = unread_batches_ == 0 && producers_open_ == 0 && readers == 0 && !end_is_news() && !unsent;
   busy_noted_ = false;
   const std::lock_guard lock(idle_mutex_);
   idle_ = idle;
   if (!idle) {
-    busy_with_ = std::to_string(unread) + " batches unread, " + std::to_string(producers_open_) +
+    busy_with_ = std::to_string(unread_batches_) + " batches unread, " + std::to_string(producers_open_) +
                  " producers open, " + std::to_string(readers) + " readers not at the end";
     if (end_is_news()) busy_with_ += ", the end of the stream not yet seen by a reader";
   }

@@ -31,6 +31,7 @@
 
 #include "base/status.h"
 #include "lwmq/lwmq_tli.h"
+#include "stats/page.h"
 #include "stream/link.h"
 #include "stream/log.h"
 
@@ -115,6 +116,7 @@ class Endpoint {
   void forget_dead();
   void note_idle_state();
   void note_busy();
+  void note_figures() noexcept;
 
   // -- Messages
   Status handle(Conversation& c, wire::StreamKind kind, const std::string& bytes);
@@ -209,6 +211,10 @@ class Endpoint {
   std::map<std::uint32_t, std::vector<std::pair<std::uint32_t, std::uint64_t>>>
       unsettled_;  // name -> consumed
   std::uint64_t next_pool_ = 1;
+  std::uint64_t kept_batches_ = 0, kept_bytes_ = 0;  // in the log
+  std::uint64_t unread_batches_ = 0;                 // of these, nobody has moved past
+  std::uint64_t rows_ = 0, bytes_ = 0;               // that have arrived
+  const std::shared_ptr<stats::Entry> entry_;        // what others see of it
 
   // What other threads may know: written by the thread, under the lock.
   mutable std::mutex idle_mutex_;

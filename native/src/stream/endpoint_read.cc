@@ -271,7 +271,8 @@ Status Endpoint::consumed(Conversation& c, const std::string& bytes) {
 }
 
 void Endpoint::count_consumed(Entry& entry) {
-  if (++entry.consumed != readers_needed_) return;
+  if (++entry.consumed == 1) --unread_batches_;
+  if (entry.consumed != readers_needed_) return;
   if (--entry.producer->unconsumed == 0) report_drained();
 }
 
@@ -333,6 +334,9 @@ void Endpoint::release_if_free(std::uint32_t partition, std::uint64_t seq) {
 void Endpoint::remove(std::uint32_t partition, std::uint64_t seq, bool evicted) {
   Entry* entry = logs_[partition].find(seq);
   if (entry->consumed < readers_needed_ && entry->producer->unconsumed > 0) --entry->producer->unconsumed;
+  if (entry->consumed == 0) --unread_batches_;
+  --kept_batches_;
+  kept_bytes_ -= entry->block.bytes;
   drop_block(*entry);
   logs_[partition].remove(seq, evicted);
 }

@@ -211,6 +211,9 @@ void Endpoint::append(Entry entry, std::uint32_t partition, std::uint64_t* out_s
   entry.block.partition = partition;
   ++entry.producer->visible;
   ++entry.producer->unconsumed;
+  ++unread_batches_, ++kept_batches_;
+  kept_bytes_ += entry.block.bytes;
+  rows_ += entry.block.rows, bytes_ += entry.block.bytes;
   *out_seq = logs_[partition].append(std::move(entry));
 }
 

@@ -39,6 +39,7 @@ Status open_view(lwmq_reader& reader, const wire::Window& record, std::shared_pt
   made->provider = reader.reach.provider;
   made->pid = record.pid;
   made->keeps_mapped = reader.keeps_mapped;
+  made->entry = reader.entry;
   Status status = made->provider->window_create(kLapPageBytes, &made->lease_window);
   if (status != LWMQ_OK) return status;
   lwmq_tli_window_info info;
@@ -153,6 +154,7 @@ Status wait_for(lwmq_reader& reader, const Deadline& deadline, Done&& done) {
   pump(reader);
   if (done()) return LWMQ_OK;
   const std::int64_t began = os::now_ns();
+  reader.waiting.begin(*reader.entry, began);
   Status status = LWMQ_OK;
   while (!done()) {
     if (deadline.over()) {
@@ -165,7 +167,9 @@ Status wait_for(lwmq_reader& reader, const Deadline& deadline, Done&& done) {
     reader.reach.link->flush();
     pump(reader);
   }
-  reader.statistics.wait_ns += static_cast<std::uint64_t>(os::now_ns() - began);
+  const std::int64_t now = os::now_ns();
+  reader.waiting.end(*reader.entry, now, status != LWMQ_OK);
+  reader.statistics.wait_ns += static_cast<std::uint64_t>(now - began);
   return status;
 }
 
@@ -219,11 +223,19 @@ Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
     LWMQ_YIELD("reader.leased");
     view.leased_bytes.fetch_add(block.bytes, std::memory_order_relaxed);
     view.leased_batches.fetch_add(1, std::memory_order_relaxed);
+    stats::add(reader.entry->leased_batches, 1);
+    stats::add(reader.entry->leased_bytes, block.bytes);
     batch->view = std::move(pending.view);
   }
   ++counted.batches, counted.rows += block.rows, counted.bytes += block.bytes;
   stats::add(stats::process().batches_read, 1);
   stats::add(stats::process().bytes_read, block.bytes);
+  stats::Entry& entry = *reader.entry;
+  stats::set(entry.batches, counted.batches);
+  stats::set(entry.rows, counted.rows);
+  stats::set(entry.bytes, counted.bytes);
+  stats::set(entry.peer_pid, info.writer_pid);
+  stats::set(entry.moved_ns, static_cast<std::uint64_t>(os::coarse_now_ns()));
   reader.has_current = true;
   reader.current = {};
   reader.current.partition = block.partition;
@@ -285,6 +297,8 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
   reader->generation = std::move(answer.generation);
   if (reader->generation.size() == 16)
     std::memcpy(reader->statistics.generation, reader->generation.data(), 16);
+  reader->entry = stats::open_entry(stats::EntryKind::kReader, reader->address.c_str(), letter.name.c_str());
+  stats::set(reader->entry->partitions, answer.partitions);
   *out_reader = std::move(reader);
   return LWMQ_OK;
 }
@@ -342,6 +356,8 @@ void release(lwmq_batch* batch) {
     PoolView& view = *batch->view;
     view.leased_bytes.fetch_sub(batch->info.bytes, std::memory_order_relaxed);
     view.leased_batches.fetch_sub(1, std::memory_order_relaxed);
+    stats::subtract(view.entry->leased_batches, 1);
+    stats::subtract(view.entry->leased_bytes, batch->info.bytes);
     LWMQ_YIELD("reader.release");
     view.page[batch->slot].store(0, std::memory_order_release);  // sync: block-leased
     LWMQ_YIELD("reader.released");
@@ -353,6 +369,7 @@ Status close(lwmq_reader& reader, std::uint32_t linger_ms) {
   if (!reader.reach.link) return LWMQ_OK;
   reader.views.clear();
   reader.pending.clear();
+  stats::set(reader.entry->flags, stats::kEntryClosed);
   return part(&reader.reach, Deadline(linger_ms));
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "lwmq/lwmq.h"
+#include "stats/waiting.h"
 #include "stream/client.h"
 
 namespace lwmq::stream {
@@ -28,6 +29,7 @@ struct PoolView {
   bool keeps_mapped = false;  // lwmq_reader_options
   std::atomic<std::uint64_t> leased_bytes{0};
   std::atomic<std::uint64_t> leased_batches{0};
+  std::shared_ptr<stats::Entry> entry;  // the reader's, for as long as its batches are held
 
   ~PoolView();
 };
@@ -63,6 +65,8 @@ struct lwmq_reader {
   lwmq_status final_status = LWMQ_OK;  // LWMQ_E_END or a failure, after what is pending
   std::string final_text;
   lwmq_reader_statistics statistics{};
+  std::shared_ptr<lwmq::stats::Entry> entry;  // what others see of it
+  lwmq::stats::Waiting waiting;
 };
 
 namespace lwmq::stream {

@@ -143,6 +143,7 @@ void WindowPool::lend(std::uint32_t index, lwmq_block* out_block) {
   slot.lent = true;
   if (++slot.lap == 0) slot.lap = 1;  // 0 means: not leased
   ++segment.live;
+  used_bytes_ += class_bytes(slot.size_class);
   out_block->data = segment.base + slot.offset;
   out_block->bytes = class_bytes(slot.size_class);
   out_block->token[0] = index;
@@ -242,6 +243,7 @@ void WindowPool::discard_lent() {
 
 void WindowPool::put_back(std::uint32_t index) {
   --segments_[slots_[index].segment].live;
+  used_bytes_ -= class_bytes(slots_[index].size_class);
   free_[slots_[index].size_class].push_back(index);
 }
 

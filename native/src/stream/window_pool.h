@@ -58,6 +58,8 @@ class WindowPool {
 
   [[nodiscard]] lwmq_tli_window* window(std::size_t index) const noexcept { return segments_[index].window; }
   [[nodiscard]] std::uint64_t window_bytes() const noexcept { return window_bytes_; }
+  // In blocks that are lent or in flight.
+  [[nodiscard]] std::uint64_t used_bytes() const noexcept { return used_bytes_; }
   [[nodiscard]] std::uint64_t in_flight() const noexcept { return in_flight_.size(); }
   // What stands in the way.
   struct Holders {
@@ -111,6 +113,7 @@ class WindowPool {
   std::vector<std::vector<std::uint32_t>> free_;  // by size class, stacks of slots
   std::deque<std::uint32_t> in_flight_;           // oldest first
   std::uint64_t window_bytes_ = 0;
+  std::uint64_t used_bytes_ = 0;
 };
 
 }  // namespace lwmq::stream

@@ -19,6 +19,18 @@ Status closed(const lwmq_writer& writer) noexcept {
   return fail(LWMQ_E_CLOSED, "%s: this writer is closed", writer.address.c_str());
 }
 
+// What `lwmq top` shows.
+void note(lwmq_writer& writer) noexcept {
+  stats::Entry& entry = *writer.entry;
+  const WindowPool& pool = writer.line->pool;
+  stats::set(entry.batches, writer.statistics.batches);
+  stats::set(entry.rows, writer.statistics.rows);
+  stats::set(entry.bytes, writer.statistics.bytes);
+  stats::set(entry.window_bytes, pool.window_bytes());
+  stats::set(entry.window_used_bytes, pool.used_bytes());
+  stats::set(entry.unread_batches, pool.in_flight());
+}
+
 // Lease pages may be told of at any time, also before an answer.
 OtherNews news_of(Line& line) {
   return [&line](wire::StreamKind kind, const std::string& bytes) { return line.handle(kind, bytes); };
@@ -54,6 +66,9 @@ Status open_writer(const char* address, const void* schema, std::uint64_t schema
   writer->delivery = writer->has_job ? options.delivery : static_cast<std::uint32_t>(LWMQ_DELIVERY_LIVE);
   writer->window_bytes = options.window_bytes;
   writer->staging_bytes = options.staging_bytes;
+  writer->entry = stats::open_entry(stats::EntryKind::kWriter, writer->address.c_str(),
+                                    writer->has_job ? options.job : "");
+  stats::set(writer->entry->partitions, writer->partitions);
   *out_writer = std::move(writer);
   return LWMQ_OK;
 }
@@ -119,7 +134,11 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
       status = staging_full(writer, bytes);
       break;
     }
-    if (wait_began == 0) wait_began = os::now_ns();
+    if (wait_began == 0) {
+      wait_began = os::now_ns();
+      note(writer);
+      writer.waiting.begin(*writer.entry, wait_began);
+    }
     if (deadline.over()) {
       status = no_room(writer);
       break;
@@ -130,6 +149,7 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
     }
     const auto holders = line.pool.holders();
     if (holders.nobody > 0) continue;  // nobody rings for a lease that has ended
+    stats::set(writer.entry->peer_pid, holders.leased_by);
     status = line.reach.wait(deadline.left_ms(holders.leased > 0 ? kLeaseLookMs : LWMQ_FOREVER));
     if (status == LWMQ_E_INTERRUPTED) break;
     link.flush();
@@ -137,7 +157,10 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
     if (status != LWMQ_OK) break;
   }
   if (wait_began != 0) {
-    writer.statistics.wait_ns += static_cast<std::uint64_t>(os::now_ns() - wait_began);
+    const std::int64_t now = os::now_ns();
+    writer.statistics.wait_ns += static_cast<std::uint64_t>(now - wait_began);
+    writer.waiting.end(*writer.entry, now, status != LWMQ_OK);
+    stats::set(writer.entry->peer_pid, 0);
   }
   return status;
 }
@@ -176,6 +199,8 @@ Status publish(lwmq_writer& writer, lwmq_block* block, std::uint32_t partition, 
   ++counted.batches, counted.rows += rows, counted.bytes += bytes;
   stats::add(stats::process().batches_written, 1);
   stats::add(stats::process().bytes_written, bytes);
+  stats::set(writer.entry->moved_ns, static_cast<std::uint64_t>(os::coarse_now_ns()));
+  note(writer);
   return LWMQ_OK;
 }
 
@@ -264,10 +289,12 @@ Status close(lwmq_writer& writer, std::uint32_t linger_ms) {
     LWMQ_YIELD("writer.close_asked");
     if (status == LWMQ_OK) status = push_backlog(line.reach);
     writer.closing = status == LWMQ_OK;
+    stats::set(writer.entry->flags, stats::kEntryClosed);
   }
   while (status == LWMQ_OK && (!line.drained_known || line.drained.unconsumed != 0)) {
     // An endpoint that lives answers at once; its first answer says how much is left.
     const std::uint32_t left = line.drained_known ? deadline.left_ms() : kAnswerMs;
+    if (line.drained_known) stats::set(writer.entry->unread_batches, line.drained.unconsumed);
     if (line.drained_known && deadline.over()) {
       return not_drained(writer);
     }

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "lwmq/lwmq.h"
+#include "stats/waiting.h"
 #include "stream/line.h"
 
 struct lwmq_writer {
@@ -21,6 +22,8 @@ struct lwmq_writer {
   bool committed = false;
   bool closing = false;
   lwmq_writer_statistics statistics{};
+  std::shared_ptr<lwmq::stats::Entry> entry;  // what others see of it
+  lwmq::stats::Waiting waiting;
 };
 
 struct lwmq_job {

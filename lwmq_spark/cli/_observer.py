@@ -1,0 +1,198 @@
+"""What the processes of this host do with lwmq: their statistics pages, read without their help."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lwmq_spark._ffi import check, ffi, fields_of, lib, sized
+
+STALL_S = 5.0  # as for peers: who keeps another one waiting for that long is stalled
+ROLES = {
+    lib.LWMQ_ENTRY_WRITER: "writer",
+    lib.LWMQ_ENTRY_READER: "reader",
+    lib.LWMQ_ENTRY_ENDPOINT: "endpoint",
+    lib.LWMQ_ENTRY_CHANNEL: "channel",
+}
+# Counters that make rates.
+GROWING = ("batches", "rows", "bytes", "messages_sent", "messages_received", "bytes_sent", "bytes_received")
+_SHOWN = {
+    "writer": ("partitions", "batches", "rows", "bytes", "window_bytes", "window_used_bytes",
+               "unread_batches", "peer_pid"),
+    "reader": ("partitions", "batches", "rows", "bytes", "leased_batches", "leased_bytes", "peer_pid"),
+    "endpoint": ("partitions", "batches", "rows", "bytes", "unread_batches", "kept_batches", "kept_bytes",
+                 "readers", "writers"),
+    "channel": ("peer_pid", "messages_sent", "messages_received", "bytes_sent", "bytes_received",
+                "messages_queued", "messages_lost"),
+}  # fmt: skip
+
+
+@dataclass
+class Entry:
+    """One writer, reader, endpoint or channel of a process."""
+
+    role: str
+    address: str
+    name: str
+    opened_ns: int
+    state: str
+    state_seconds: float | None  # for how long; None where nobody can say
+    figures: dict[str, int]
+    rates: dict[str, float] = field(default_factory=dict)  # per second, since the look before
+    unmoved_seconds: float | None = None  # since its last batch
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        return self.role, self.address, self.name, self.opened_ns
+
+    def as_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"role": self.role, "address": self.address, "name": self.name}
+        found |= {"state": self.state, "state_seconds": self.state_seconds}
+        return found | self.figures | {f"{name}_per_second": rate for name, rate in self.rates.items()}
+
+
+@dataclass
+class Process:
+    """A process that uses lwmq."""
+
+    pid: int
+    uid: int
+    command: str
+    known: bool
+    page_version: int
+    library: str
+    unlisted: int
+    figures: dict[str, int]
+    entries: list[Entry]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "pid": self.pid,
+            "uid": self.uid,
+            "command": self.command,
+            "known": self.known,
+            "page_version": self.page_version,
+            "library": self.library,
+            "unlisted": self.unlisted,
+            **self.figures,
+            "streams": [entry.as_json() for entry in self.entries if entry.role != "channel"],
+            "channels": [entry.as_json() for entry in self.entries if entry.role == "channel"],
+        }
+
+
+class Observer:
+    """Looks again and again; rates are those between two looks."""
+
+    def __init__(self) -> None:
+        made = ffi.new("lwmq_observer **")
+        check(lib.lwmq_observer_create(made))
+        self._pointer = ffi.gc(made[0], lib.lwmq_observer_destroy)
+        self._before: dict[tuple[int, tuple[str, str, str, int]], dict[str, int]] = {}
+        self._looked_at = 0.0
+
+    def look(self) -> list[Process]:
+        """Everybody, in the order of pids."""
+        count = ffi.new("uint64_t *")
+        check(lib.lwmq_observer_look(self._pointer, count))
+        now = time.monotonic()
+        processes = [self._process(number) for number in range(count[0])]
+        seconds = now - self._looked_at if self._looked_at else 0.0
+        seen = {(p.pid, entry.key): entry for p in processes for entry in p.entries}
+        for key, entry in seen.items():
+            before = self._before.get(key)
+            if before is not None and seconds > 0:
+                entry.rates = {
+                    name: (entry.figures[name] - before[name]) / seconds
+                    for name in GROWING
+                    if name in entry.figures
+                }
+        self._before = {key: entry.figures for key, entry in seen.items()}
+        self._looked_at = now
+        _name_the_stalled(processes)
+        return processes
+
+    def _process(self, number: int) -> Process:
+        raw = sized("lwmq_process_view")
+        check(lib.lwmq_observer_process(self._pointer, number, raw))
+        figures = fields_of(raw)
+        about = {name: figures.pop(name) for name in ("pid", "uid", "known", "page_version", "unlisted")}
+        return Process(
+            pid=about["pid"],
+            uid=about["uid"],
+            command=_command(about["pid"]),
+            known=bool(about["known"]),
+            page_version=about["page_version"],
+            library=_text(raw.library),
+            unlisted=about["unlisted"],
+            entries=list(self._entries(number, figures.pop("entry_count"))),
+            figures=figures,
+        )
+
+    def _entries(self, number: int, count: int) -> Iterator[Entry]:
+        for index in range(count):
+            raw = sized("lwmq_entry_view")
+            check(lib.lwmq_observer_entry(self._pointer, number, index, raw))
+            role = ROLES.get(raw.kind)
+            if role is None:  # of a later version, or nonsense
+                continue
+            state, seconds = _state(role, raw)
+            all_figures = fields_of(raw)
+            yield Entry(
+                role=role,
+                address=_text(raw.address),
+                name=_text(raw.name),
+                opened_ns=int(raw.opened_ns),
+                state=state,
+                state_seconds=seconds,
+                figures={name: all_figures[name] for name in _SHOWN[role]},
+                unmoved_seconds=raw.unmoved_ns / 1e9 if raw.unmoved_ns else None,
+            )
+
+
+def _state(role: str, raw: Any) -> tuple[str, float | None]:
+    """What it does, and since when. A reader that keeps others waiting is found later, beside them."""
+    waiting = raw.waiting_ns / 1e9
+    if role == "channel":
+        if raw.flags & lib.LWMQ_ENTRY_CONNECTED:
+            return "connected", None
+        return ("listening" if raw.flags & lib.LWMQ_ENTRY_SERVER else "not connected"), None
+    if role == "endpoint":
+        return ("serving" if raw.partitions else "no stream yet"), None
+    if raw.flags & lib.LWMQ_ENTRY_CLOSED:
+        return ("closed, batches held" if role == "reader" else "ended, waits to be read"), None
+    if raw.waiting_ns:
+        return ("waiting for room" if role == "writer" else "waiting for batches"), waiting
+    if raw.unmoved_ns == 0:
+        return "nothing yet", None
+    return ("writing" if role == "writer" else "reading"), raw.unmoved_ns / 1e9
+
+
+def _name_the_stalled(processes: list[Process]) -> None:
+    """Readers that have not asked for a batch for a while, and that a writer here waits for."""
+    entries = [entry for process in processes for entry in process.entries]
+    kept_waiting = {
+        entry.address
+        for entry in entries
+        if entry.state == "waiting for room" and (entry.state_seconds or 0.0) >= STALL_S
+    }
+    for entry in entries:
+        slow = entry.state == "reading" and (entry.unmoved_seconds or 0.0) >= STALL_S
+        if slow and entry.address in kept_waiting:
+            entry.state = "stalled"
+
+
+def _text(raw: Any) -> str:
+    return str(ffi.string(raw).decode("utf-8", "replace"))
+
+
+def _command(pid: int) -> str:
+    """How it was started; empty when it is gone, or where we may not know."""
+    try:
+        line = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return ""
+    text = line.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
+    return "".join(c if c.isprintable() else "?" for c in text)

@@ -1,0 +1,141 @@
+"""`lwmq top`: who on this host streams what to whom, how fast, and who waits for whom."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from lwmq_spark.cli._observer import Entry, Observer, Process
+from lwmq_spark.cli._output import JsonOption, console, emit, human
+
+_COMMAND_WIDTH = 32
+
+
+def run(
+    interval: Annotated[
+        float, typer.Option("--interval", "-i", metavar="SECONDS", min=0.05, help="Between two looks.")
+    ] = 1.0,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, help="Stop after that many looks.")
+    ] = None,
+    pid: Annotated[int | None, typer.Option(help="Only this process.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Show the streams and channels of this host: rates, windows, leases, and who waits for whom.
+
+    Reads counters that every process keeps anyway; nobody is stopped, asked or slowed. Shows your own
+    processes, as root everybody's. With --json it prints one object and ends, unless --count says more.
+
+    \b
+    Examples:
+      lwmq top
+      lwmq top --interval 0.2 --pid 4711
+      lwmq top --json
+      lwmq top --json --count 60 > minute.jsonl
+    """
+    observer = Observer()
+    looks = count if count is not None else (1 if json else None)
+    observer.look()  # rates need a look before
+    time.sleep(interval)
+    if json:
+        for number in range(looks or 1):
+            if number:
+                time.sleep(interval)
+            emit(time=datetime.now(UTC).isoformat(), interval=interval,
+                 processes=[process.as_json() for process in _look(observer, pid)])  # fmt: skip
+        return
+    with Live(_table(_look(observer, pid)), console=console, auto_refresh=False,
+              screen=console.is_terminal and looks is None) as live:  # fmt: skip
+        live.refresh()
+        shown = 1
+        while looks is None or shown < looks:
+            time.sleep(interval)
+            live.update(_table(_look(observer, pid)), refresh=True)
+            shown += 1
+
+
+def _look(observer: Observer, pid: int | None) -> list[Process]:
+    return [process for process in observer.look() if pid is None or process.pid == pid]
+
+
+def _table(processes: list[Process]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False, expand=False)
+    for title in ("PID", "COMMAND", "ADDRESS", "ROLE"):
+        table.add_column(title, no_wrap=True, overflow="ellipsis")
+    for title in ("IN/S", "OUT/S", "BYTES/S", "TOTAL", "HELD"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("STATE", no_wrap=True, overflow="ellipsis")
+    for process in processes:
+        who = (str(process.pid), _short(process.command))
+        if not process.known:
+            table.add_row(*who, "", "", "", "", "", "", "", f"speaks version {process.page_version}")
+        for entry in process.entries:
+            table.add_row(*who, *_row(entry))
+            who = ("", "")
+        if process.unlisted:
+            table.add_row(*who, f"and {process.unlisted} more that found no place on its page")
+    if not processes:
+        table.add_row("", "nobody uses lwmq on this host, or you may not look at those who do")
+    return table
+
+
+def _row(entry: Entry) -> list[Text | str]:
+    figures, rates = entry.figures, entry.rates
+    per_second = {name: human(rate) for name, rate in rates.items()}
+    if entry.role == "channel":
+        flow = [per_second.get("messages_received", ""), per_second.get("messages_sent", "")]
+        moved = rates.get("bytes_received", 0.0) + rates.get("bytes_sent", 0.0)
+        total = human(figures["bytes_received"] + figures["bytes_sent"], "B")
+        held = f"{human(figures['messages_queued'])} queued" if figures["messages_queued"] else ""
+    else:
+        batches = per_second.get("batches", "")
+        flow = [batches, ""] if entry.role == "reader" else ["", batches]
+        moved = rates.get("bytes", 0.0)
+        total = human(figures["bytes"], "B")
+        held = _held(entry)
+    return [
+        entry.address,
+        entry.role,
+        *flow,
+        human(moved, "B/s") if rates else "",
+        total,
+        held,
+        _state(entry),
+    ]
+
+
+def _held(entry: Entry) -> str:
+    """What it keeps: a writer its window, a reader leases, an endpoint the log."""
+    figures = entry.figures
+    if entry.role == "writer":
+        return f"{human(figures['window_used_bytes'], 'B')} of {human(figures['window_bytes'], 'B')}"
+    if entry.role == "reader":
+        return f"{figures['leased_batches']} leased, {human(figures['leased_bytes'], 'B')}"
+    return f"{figures['kept_batches']} kept, {figures['unread_batches']} unread"
+
+
+def _state(entry: Entry) -> Text:
+    text = entry.state
+    if entry.state_seconds is not None and (entry.state != "reading" or entry.state_seconds >= 1.0):
+        text += f" {entry.state_seconds:.1f} s"
+    if entry.role == "endpoint":
+        text += f", {entry.figures['writers']} writing, {entry.figures['readers']} reading"
+    holder = entry.figures.get("peer_pid", 0)
+    if entry.state == "waiting for room" and holder:
+        text += f", held by {holder}"
+    if entry.role == "channel" and holder:
+        text += f" to {holder}"
+    return Text(text, style="red" if entry.state == "stalled" else "")
+
+
+def _short(command: str) -> str:
+    """The last part of the program's path, then its arguments, as far as there is room."""
+    program, _, rest = command.partition(" ")
+    text = f"{program.rpartition('/')[2]} {rest}".strip()
+    return text if len(text) <= _COMMAND_WIDTH else text[: _COMMAND_WIDTH - 1] + "…"

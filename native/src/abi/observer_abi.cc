@@ -1,0 +1,67 @@
+// The C face of observers.
+#include <memory>
+#include <new>
+
+#include "abi/options.h"
+#include "base/status.h"
+#include "lwmq/lwmq.h"
+#include "stats/observer.h"
+
+using lwmq::fail;
+using lwmq::stats::Observer;
+
+struct lwmq_observer {
+  Observer observer;
+};
+
+namespace {
+
+const lwmq::stats::SeenProcess* find(const lwmq_observer* observer, uint64_t process) noexcept {
+  const auto& seen = observer->observer.processes();
+  return process < seen.size() ? &seen[process] : nullptr;
+}
+
+}  // namespace
+
+extern "C" {
+
+lwmq_status lwmq_observer_create(lwmq_observer** out_observer) {
+  if (out_observer == nullptr) return fail(LWMQ_E_INVALID, "lwmq_observer_create: out_observer is NULL");
+  *out_observer = new (std::nothrow) lwmq_observer;
+  return *out_observer != nullptr ? LWMQ_OK : fail(LWMQ_E_NO_MEMORY, "no memory for an observer");
+}
+
+lwmq_status lwmq_observer_look(lwmq_observer* observer, uint64_t* out_process_count) {
+  if (observer == nullptr || out_process_count == nullptr)
+    return fail(LWMQ_E_INVALID, "lwmq_observer_look: an argument is NULL");
+  const lwmq_status status = observer->observer.look();
+  if (status == LWMQ_OK) *out_process_count = observer->observer.processes().size();
+  return status;
+}
+
+lwmq_status lwmq_observer_process(const lwmq_observer* observer, uint64_t process,
+                                  lwmq_process_view* out_view) {
+  if (observer == nullptr || out_view == nullptr)
+    return fail(LWMQ_E_INVALID, "lwmq_observer_process: an argument is NULL");
+  const auto* seen = find(observer, process);
+  if (seen == nullptr)
+    return fail(LWMQ_E_INVALID, "process %" PRIu64 " of %zu that were found", process,
+                observer->observer.processes().size());
+  lwmq::abi::write_output(seen->view, out_view);
+  return LWMQ_OK;
+}
+
+lwmq_status lwmq_observer_entry(const lwmq_observer* observer, uint64_t process, uint64_t entry,
+                                lwmq_entry_view* out_view) {
+  if (observer == nullptr || out_view == nullptr)
+    return fail(LWMQ_E_INVALID, "lwmq_observer_entry: an argument is NULL");
+  const auto* seen = find(observer, process);
+  if (seen == nullptr || entry >= seen->entries.size())
+    return fail(LWMQ_E_INVALID, "entry %" PRIu64 " of process %" PRIu64 ": there is none", entry, process);
+  lwmq::abi::write_output(seen->entries[entry], out_view);
+  return LWMQ_OK;
+}
+
+void lwmq_observer_destroy(lwmq_observer* observer) { delete observer; }
+
+}  // extern "C"

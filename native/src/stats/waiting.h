@@ -1,0 +1,27 @@
+// Since when somebody waits, on its entry. A wait that its caller makes in slices is one wait.
+#pragma once
+
+#include <cstdint>
+
+#include "stats/page.h"
+
+namespace lwmq::stats {
+
+class Waiting {
+ public:
+  void begin(Entry& entry, std::int64_t now_ns) noexcept {
+    if (now_ns - ended_ns_ > kSliceGapNs) began_ns_ = now_ns;
+    set(entry.waiting_since_ns, static_cast<std::uint64_t>(began_ns_));
+  }
+  void end(Entry& entry, std::int64_t now_ns, bool in_vain) noexcept {
+    ended_ns_ = in_vain ? now_ns : 0;
+    set(entry.waiting_since_ns, 0);
+  }
+
+ private:
+  static constexpr std::int64_t kSliceGapNs = 100'000'000;
+  std::int64_t began_ns_ = 0;
+  std::int64_t ended_ns_ = 0;  // of the last one, where nothing came of it
+};
+
+}  // namespace lwmq::stats

@@ -1,0 +1,304 @@
+"""`lwmq top`: processes that are looked at and do nothing for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lwmq_spark.cli._observer import Entry, Observer, Process
+
+PATIENCE_S = 20.0
+pytestmark = pytest.mark.row("P34")
+
+WRITER = """
+import pyarrow as pa
+table = pa.table({"n": range(10_000)})
+writer = lwmq.open_writer(sys.argv[1], table.schema, buffer_bytes=2**18, window_bytes=2**20, partitions=2)
+print("ready")
+for _ in range(int(sys.argv[2])):
+    writer.write(table)
+print("written")
+sys.stdin.readline()
+writer.abort("the test is over")
+"""
+
+READER = """
+with lwmq.open_reader(sys.argv[1], name="slow one") as reader:
+    batches = iter(reader)
+    held = [next(batches) for _ in range(int(sys.argv[2]))]
+    print("holds")
+    sys.stdin.readline()
+"""
+
+# name -> type, of one line of `lwmq top --json`
+PROCESS = {"pid": int, "uid": int, "command": str, "known": bool, "page_version": int, "library": str,
+           "unlisted": int, "window_bytes": int, "mapped_bytes": int, "batches_written": int,
+           "batches_read": int, "bytes_written": int, "bytes_read": int, "bytes_copied": int,
+           "batches_copied": int, "peers_lost": int, "streams": list, "channels": list}  # fmt: skip
+STREAM = {"role": str, "address": str, "name": str, "state": str, "state_seconds": (float, type(None)),
+          "partitions": int, "batches": int, "rows": int, "bytes": int}  # fmt: skip
+BY_ROLE = {
+    "writer": {"window_bytes": int, "window_used_bytes": int, "unread_batches": int, "peer_pid": int},
+    "reader": {"leased_batches": int, "leased_bytes": int, "peer_pid": int},
+    "endpoint": {
+        "unread_batches": int,
+        "kept_batches": int,
+        "kept_bytes": int,
+        "readers": int,
+        "writers": int,
+    },
+}
+
+
+def processes(looks: list[Process], pids: set[int]) -> dict[int, Process]:
+    return {process.pid: process for process in looks if process.pid in pids}
+
+
+def entry(process: Process, role: str) -> Entry:
+    found = [entry for entry in process.entries if entry.role == role]
+    assert len(found) == 1, f"{len(found)} of role {role}: {process}"
+    return found[0]
+
+
+def until(look: Callable[[], Any]) -> Any:
+    """What `look` answers as soon as it is true."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        if found := look():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"not within {PATIENCE_S} s")
+
+
+def writer_and_reader(spawn: Any, ipc: str) -> tuple[Any, Any]:
+    """A process that has written two batches and serves the address, and one that holds both."""
+    writer = spawn(WRITER, ipc, 2)
+    assert (writer.line(), writer.line()) == ("ready", "written")
+    reader = spawn(READER, ipc, 2)
+    assert reader.line() == "holds"
+    return writer, reader
+
+
+def turns_on_a_core(pid: int) -> int:
+    """How often any thread of the process was given a core: an idle process that is left alone gets none."""
+    files = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(file.read_text().split()[2]) for file in files)
+
+
+def test_a_stalled_reader_is_shown_beside_the_writer_that_waits_for_it(ipc: str, spawn: Any) -> None:
+    writer = spawn(WRITER, ipc, 100)
+    assert writer.line() == "ready"
+    reader = spawn(READER, ipc, 3)
+    assert reader.line() == "holds"
+    observer = Observer()
+
+    def stalled() -> dict[int, Process] | None:
+        seen = processes(observer.look(), {writer.pid, reader.pid})
+        return seen if len(seen) == 2 and entry(seen[reader.pid], "reader").state == "stalled" else None
+
+    seen = until(stalled)
+    written, read, kept = (
+        entry(seen[pid], role)
+        for pid, role in ((writer.pid, "writer"), (reader.pid, "reader"), (writer.pid, "endpoint"))
+    )
+    assert {written.address, read.address, kept.address} == {ipc}
+    assert written.state == "waiting for room"
+    assert written.state_seconds is not None and 5 <= written.state_seconds < PATIENCE_S + 5
+    assert written.figures["window_used_bytes"] > 0.75 * 2**20
+    assert written.figures["batches"] == written.figures["unread_batches"] == kept.figures["batches"]
+    assert read.name == "slow one"
+    assert read.figures["leased_batches"] == read.figures["batches"] == 3
+    assert read.figures["leased_bytes"] > 3 * 80_000
+    assert read.figures["peer_pid"] == writer.pid
+    assert kept.figures["readers"] == kept.figures["writers"] == 1
+    assert kept.figures["unread_batches"] == kept.figures["batches"] - 2
+    assert kept.figures["partitions"] == written.figures["partitions"] == 2
+    assert "-c" in seen[reader.pid].command
+    reader.tell()
+    writer.kill()
+
+
+def test_processes_that_are_stopped_are_seen_like_any_other(ipc: str, spawn: Any) -> None:
+    """They cannot do anything, so that nothing is asked of them."""
+    writer, reader = writer_and_reader(spawn, ipc)
+    for process in (writer, reader):
+        os.kill(process.pid, signal.SIGSTOP)
+    try:
+        seen = processes(Observer().look(), {writer.pid, reader.pid})
+        assert entry(seen[writer.pid], "writer").figures["batches"] == 2
+        assert entry(seen[reader.pid], "reader").figures["leased_batches"] == 2
+    finally:
+        for process in (writer, reader):
+            os.kill(process.pid, signal.SIGCONT)
+    reader.tell()
+    writer.tell()
+
+
+@pytest.mark.row("K17")
+def test_looking_wakes_nobody(ipc: str, spawn: Any) -> None:
+    """Also no system call: what is asleep would have to wake up for one."""
+    writer, reader = writer_and_reader(spawn, ipc)
+    observer = Observer()
+
+    def quiet() -> bool:
+        before = [turns_on_a_core(process.pid) for process in (writer, reader)]
+        for _ in range(50):
+            assert len(processes(observer.look(), {writer.pid, reader.pid})) == 2
+        return before == [turns_on_a_core(process.pid) for process in (writer, reader)]
+
+    until(quiet)  # they may still have been on their way to sleep
+    reader.tell()
+    writer.tell()
+
+
+def test_a_process_that_ends_is_gone_and_no_error(ipc: str, spawn: Any) -> None:
+    writer = spawn(WRITER, ipc, 1)
+    assert (writer.line(), writer.line()) == ("ready", "written")
+    observer = Observer()
+    assert processes(observer.look(), {writer.pid})
+    writer.kill()
+    assert not processes(observer.look(), {writer.pid})
+
+
+def test_batches_held_beyond_their_reader_are_shown(ipc: str, spawn: Any) -> None:
+    holder = spawn(
+        """
+        import pyarrow as pa
+        table = pa.table({"n": range(10_000)})
+        writer = lwmq.open_writer(sys.argv[1], table.schema, linger=0)
+        writer.write(table)
+        reader = lwmq.open_reader(sys.argv[1])
+        held = next(iter(reader))
+        reader.close()
+        print("closed")
+        sys.stdin.readline()
+        del held
+        print("given back")
+        sys.stdin.readline()
+        """,
+        ipc,
+    )
+    assert holder.line() == "closed"
+    observer = Observer()
+    reader = entry(processes(observer.look(), {holder.pid})[holder.pid], "reader")
+    assert (reader.state, reader.figures["leased_batches"]) == ("closed, batches held", 1)
+    holder.tell()
+    assert holder.line() == "given back"
+    roles = {entry.role for entry in processes(observer.look(), {holder.pid})[holder.pid].entries}
+    assert roles == {"writer", "endpoint"}
+    holder.kill()
+
+
+def test_a_channel_tells_of_its_peer_its_messages_and_its_queue(ipc: str, spawn: Any) -> None:
+    """What is queued while nobody is connected, then what was sent and received."""
+    server = spawn(
+        """
+        with lwmq.Channel(sys.argv[1], role="server") as channel:
+            queue = channel.send_queue()
+            for _ in range(7):
+                queue.post(b"12345678")
+            print("queued")
+            assert bytes(channel.receive(timeout=20)[0]) == b"answer"
+            print("answered")
+            sys.stdin.readline()
+        """,
+        ipc,
+    )
+    assert server.line() == "queued"
+    observer = Observer()
+    channel = entry(processes(observer.look(), {server.pid})[server.pid], "channel")
+    assert channel.figures["messages_queued"] == 7
+    assert channel.state == "listening"
+    client = spawn(
+        """
+        with lwmq.Channel(sys.argv[1], role="client") as channel:
+            for _ in range(7):
+                channel.receive(timeout=20)
+            channel.send_queue().post(b"answer")
+            print("ready")
+            sys.stdin.readline()
+        """,
+        ipc,
+    )
+    assert (client.line(), server.line()) == ("ready", "answered")
+
+    def counted() -> list[Entry] | None:
+        seen = processes(observer.look(), {server.pid, client.pid})
+        both = [entry(seen[process.pid], "channel") for process in (server, client)]
+        arrived = [one.figures["messages_received"] for one in both]
+        return both if arrived == [1, 7] else None
+
+    at_server, at_client = until(counted)
+    assert at_server.figures["messages_sent"] == 7 and at_server.figures["messages_queued"] == 0
+    assert at_server.figures["bytes_sent"] == at_client.figures["bytes_received"] == 56
+    assert at_server.state == at_client.state == "connected"
+    assert (at_server.figures["peer_pid"], at_client.figures["peer_pid"]) == (client.pid, server.pid)
+    client.tell()
+    server.tell()
+
+
+def test_json_has_the_fields_promised(ipc: str, spawn: Any) -> None:
+    writer, reader = writer_and_reader(spawn, ipc)
+    lines = top("--json", "--interval", 0.1, "--count", 2).splitlines()
+    assert len(lines) == 2
+    for line in map(json.loads, lines):
+        assert {name: type(value) for name, value in line.items()} == {
+            "time": str, "interval": float, "processes": list}  # fmt: skip
+        seen = {one["pid"]: one for one in line["processes"] if one["pid"] in (writer.pid, reader.pid)}
+        assert len(seen) == 2
+        for process in seen.values():
+            check_fields(process, PROCESS)
+            for stream in process["streams"]:
+                rates = {f"{name}_per_second": float for name in ("batches", "rows", "bytes")}
+                check_fields(stream, STREAM | BY_ROLE[stream["role"]] | rates)
+        assert {stream["role"] for stream in seen[writer.pid]["streams"]} == {"writer", "endpoint"}
+    only = json.loads(top("--json", "--interval", 0.1, "--pid", reader.pid))["processes"]
+    assert [process["pid"] for process in only] == [reader.pid]
+    reader.tell()
+    writer.tell()
+
+
+def check_fields(found: dict[str, Any], promised: dict[str, Any]) -> None:
+    assert found.keys() == promised.keys()
+    wrong = [name for name, kind in promised.items() if not isinstance(found[name], kind)]
+    assert not wrong, {name: found[name] for name in wrong}
+
+
+def test_the_table_names_who_streams_what(ipc: str, spawn: Any) -> None:
+    writer, reader = writer_and_reader(spawn, ipc)
+    rows = [line for line in top("--count", 1, "--interval", 0.1).splitlines() if ipc in line]
+    assert [row.split(ipc)[1].split()[0] for row in rows if str(reader.pid) in row] == ["reader"]
+    assert any("writer" in row and "of" in row for row in rows)
+    assert any("2 leased" in row for row in rows)
+    assert any("serving, 1 writing, 1 reading" in row for row in rows)
+    reader.tell()
+    writer.tell()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_processes_of_another_user_are_passed_over(ipc: str, spawn: Any) -> None:
+    writer = spawn(WRITER, ipc, 1)
+    assert (writer.line(), writer.line()) == ("ready", "written")
+    code = (
+        "from lwmq_spark.cli._observer import Observer; import os; os.setuid(65534);"
+        "print(sorted(process.pid for process in Observer().look()))"
+    )
+    seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(seen.stdout) == []
+    writer.tell()
+
+
+def top(*arguments: object) -> str:
+    command = [sys.executable, "-m", "lwmq_spark.cli", "top", *map(str, arguments)]
+    environment = {**os.environ, "COLUMNS": "200"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=True)
+    return done.stdout
