@@ -8,27 +8,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from lwmq_spark.cli import _limits
+from lwmq_spark.cli._limits import Finding
 from lwmq_spark.cli._output import JsonOption, console, emit
 from lwmq_spark.meter import human
 
 _MARKS = {"ok": "[green]ok  [/green]", "warn": "[yellow]warn[/yellow]", "fail": "[red]fail[/red]"}
 _KERNEL_WITH_FUTEX_WAITV = (5, 16)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One look: `state` is ok, warn or fail; `advice` says what to do about the latter two."""
-
-    what: str
-    state: str
-    text: str
-    advice: str = ""
 
 
 def run(
@@ -50,7 +42,12 @@ def run(
         try:
             finding = check()
         except Exception as problem:
-            finding = Finding(check.__name__.strip("_"), "fail", f"{type(problem).__name__}: {problem}")
+            finding = Finding(
+                check.__name__.strip("_"),
+                "fail",
+                f"{type(problem).__name__}: {problem}",
+                "if the text does not help, report it together with the output of `lwmq info --json`",
+            )
         failed |= finding.state == "fail"
         if json:
             emit(**asdict(finding))
@@ -84,27 +81,6 @@ def _kernel() -> Finding:
             "kernel", "warn", release, "before 5.16 waiting takes one system call more; works all the same"
         )
     return Finding("kernel", "ok", release)
-
-
-def _memory() -> Finding:
-    """Windows are memory of the process that makes them; the tightest of machine and cgroups counts."""
-    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    available = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-    limit, where = available, "machine"
-    for line in Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines():
-        group = Path("/sys/fs/cgroup" + line.split(":", 2)[2])
-        for folder in [group, *group.parents]:
-            maximum, current = folder / "memory.max", folder / "memory.current"
-            if maximum.exists() and current.exists() and (most := maximum.read_text().strip()) != "max":
-                left = int(most) - int(current.read_text())
-                if left < limit:
-                    limit, where = left, str(folder)
-    text = f"{human(limit, 'B')} for windows (limit of {where})"
-    if limit < 256 << 20:
-        return Finding(
-            "memory", "warn", text, "give the container more, or open writers with a smaller window_bytes"
-        )
-    return Finding("memory", "ok", text)
 
 
 def _transfer() -> Finding:
@@ -147,8 +123,10 @@ def _java() -> Finding:
     answer = subprocess.run(
         [java, "-version"], capture_output=True, text=True, timeout=30, check=False
     ).stderr
-    version = answer.split('"')[1] if '"' in answer else answer.strip()
-    if int(version.split(".")[0]) < 17:
+    version = answer.split('"')[1] if '"' in answer else ""
+    if not version.partition(".")[0].isdigit():
+        return Finding("java", "fail", f"{java} does not say its version: {answer.strip()[:200]}", advice)
+    if int(version.partition(".")[0]) < 17:
         return Finding("java", "fail", f"{version} at {java}", f"Spark 4 wants 17 or later: {advice}")
     return Finding("java", "ok", f"{version} at {java}")
 
@@ -202,17 +180,21 @@ def _session() -> Finding:
             rows = sum(batch.num_rows for batch in reader)
     finally:
         session.stop()
-    state = "ok" if rows == 1000 else "fail"
-    return Finding(
-        "spark session", state, f"{rows:,} of 1,000 rows written by Spark {session.version} arrived"
-    )
+    text = f"{rows:,} of 1,000 rows written by Spark {session.version} arrived"
+    if rows != 1000:
+        return Finding("spark session", "fail", text, "report this as a bug, with the log of the session")
+    return Finding("spark session", "ok", text)
 
 
 _CHECKS: list[Callable[[], Finding]] = [
     _python,
     _library,
     _kernel,
-    _memory,
+    _limits.memory,
+    _limits.cgroup,
+    _limits.descriptors,
+    _limits.address_space,
+    _limits.namespaces,
     _pyarrow,
     _transfer,
     _java,

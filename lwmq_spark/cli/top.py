@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from lwmq_spark.cli._observer import Entry, Observer, Process
-from lwmq_spark.cli._output import JsonOption, console, emit, human
+from lwmq_spark.cli._output import JsonOption, console, emit
+from lwmq_spark.meter import human
 
 _COMMAND_WIDTH = 32
 

@@ -284,6 +284,11 @@ def test_the_table_names_who_streams_what(ipc: str, spawn: Any) -> None:
     writer.tell()
 
 
+def test_help_has_examples() -> None:
+    text = top("--help")
+    assert "Examples:" in text and "--json" in text
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 def test_processes_of_another_user_are_passed_over(ipc: str, spawn: Any) -> None:
     writer = spawn(WRITER, ipc, 1)
