@@ -127,6 +127,8 @@ def test_session_attaches_where_a_session_exists(spark: Any, capfd: pytest.Captu
     assert spark.sparkContext.appName == "tests"
     said = capfd.readouterr().err
     assert "cannot take spark.executor.memory" in said and "shuffle" not in said
+    assert lwmq.attach(lwmq.attach(spark)) is spark  # which has everything, and is told nothing
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.row("P03")
@@ -189,7 +191,7 @@ def test_attach_makes_reading_and_writing_work_in_spark_connect(tmp_path: Path) 
     )
     said = run(
         """
-        import os
+        import os, subprocess, sys
         from pyspark.sql import SparkSession
         import lwmq_spark as lwmq
 
@@ -200,6 +202,20 @@ def test_attach_makes_reading_and_writing_work_in_spark_connect(tmp_path: Path) 
         spark.range(0, 1000, 1, 4).write.format("lwmq").mode("append").save(address)
         frame = spark.read.format("lwmq").load(address)
         assert frame.selectExpr("sum(id)").collect()[0][0] == sum(range(1000))
+
+        # Another client of the same server has a session, a class loader and a jar of its own.
+        another = '''if True:
+            import sys
+            from pyspark.sql import SparkSession
+            import lwmq_spark as lwmq
+            spark = lwmq.attach(SparkSession.builder.remote("sc://localhost").getOrCreate())
+            assert spark.read.format("lwmq").load(sys.argv[1] + "-1").count() == 7
+            spark.range(0, 500, 1, 2).write.format("lwmq").mode("append").save(sys.argv[1] + "-2")
+            '''
+        spark.range(7).write.format("lwmq").mode("append").save(address + "-1")
+        subprocess.run([sys.executable, "-c", another, address], check=True, timeout=60)
+        assert spark.read.format("lwmq").load(address + "-2").count() == 500
+
         try:
             spark.read.format("lwmq").option("timeout", "soon").load(address).count()
         except Exception as failure:
@@ -212,4 +228,4 @@ def test_attach_makes_reading_and_writing_work_in_spark_connect(tmp_path: Path) 
         tmp_path,
     )
     assert "done" in said
-    assert said.count("cannot take an extension") == 1
+    assert said.count("cannot take an extension") == 2

@@ -519,7 +519,8 @@ typedef struct lwmq_reader_options {
   uint32_t timeout_ms;   /* for the endpoint to appear and answer; default 30,000 */
   uint32_t credit;       /* batches handed over ahead of their use; default 8 */
   const char *name;      /* counts once per batch; NULL: a name of its own */
-  const uint8_t *generation; /* 16 bytes; LWMQ_E_DATA_LOSS if the endpoint's is another. NULL: any */
+  const uint8_t *generation; /* 16 bytes; LWMQ_E_DATA_LOSS if the endpoint's is another, for a client LWMQ_E_CLOSED
+                                at once if there is none any more. NULL: any */
   const lwmq_range *ranges;  /* NULL: every partition, EARLIEST to END */
   uint32_t range_count;
   uint32_t keep_mapped;  /* 1: the writers' windows stay mapped 10 s longer, for the next reader of this process */

@@ -245,6 +245,19 @@ Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
   return LWMQ_OK;
 }
 
+// A generation is that of one endpoint: where nobody listens it is gone for good, and waiting would be in vain.
+Status reach_known(const char* address, const Deadline& deadline, Reach* out_reach) {
+  Status status = LWMQ_OK;
+  do {
+    status = reach_now(address, deadline, out_reach);
+  } while (status == LWMQ_E_TIMED_OUT && !deadline.over());
+  if (status == LWMQ_E_EMPTY)
+    return fail(LWMQ_E_CLOSED, "%s: nobody serves this address any more", address);
+  if (status == LWMQ_E_TIMED_OUT)
+    return fail(LWMQ_E_TIMED_OUT, "%s: somebody serves this address, and does not answer", address);
+  return status;
+}
+
 }  // namespace
 
 PoolView::~PoolView() {
@@ -275,7 +288,9 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
   reader->follows = options.follow != 0;
   reader->keeps_mapped = options.keep_mapped != 0;
   reader->credit = std::clamp<std::uint32_t>(options.credit, 1, kReaderCreditMax);
-  Status status = reach(address, options.role, deadline, &reader->reach);
+  Status status = options.generation != nullptr && options.role == LWMQ_ROLE_CLIENT
+                      ? reach_known(address, deadline, &reader->reach)
+                      : reach(address, options.role, deadline, &reader->reach);
   if (status != LWMQ_OK) return status;
   reader->address = reader->reach.address;
   wire::OpenReader letter;

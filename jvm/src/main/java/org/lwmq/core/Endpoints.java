@@ -7,13 +7,17 @@ import java.util.Map;
  * The endpoints that this process keeps on behalf of jobs whose stream nobody else serves, one per address. Lives in
  * the driver. Thread-safe.
  *
- * <p>Kept until {@link #closeAll}, because who wrote to such a stream is gone before who reads it comes.
+ * <p>Kept until the application ends, because who wrote to such a stream is gone before who reads it comes; and where
+ * something is unread then, until this process ends, which waits a moment for a reader and says what it drops.
  */
 public final class Endpoints {
   private static final Map<String, Endpoint> KEPT = new HashMap<>();
 
   /** How long a look at an address may take before it counts as unserved. */
   private static final int LOOK_MS = 150;
+
+  /** How long the end of this process waits for readers of what was written, over all addresses. */
+  private static final int LINGER_MS = 5000;
 
   static {
     Runtime.getRuntime().addShutdownHook(new Thread(Endpoints::closeAll, "lwmq-endpoints"));
@@ -43,10 +47,39 @@ public final class Endpoints {
     return KEPT.containsKey(address);
   }
 
-  /** Closes every endpoint kept here, without waiting for readers. */
-  public static synchronized void closeAll() {
-    KEPT.values().forEach(Endpoint::close);
+  /** The application ends: closes the endpoints whose streams nobody has still to read. */
+  public static synchronized void closeRead() {
+    KEPT.entrySet().removeIf(
+        kept -> {
+          if (isUnread(kept.getKey())) {
+            return false;
+          }
+          kept.getValue().close();
+          return true;
+        });
+  }
+
+  /** The process ends. Says on stderr what nobody has read: logging may have ended before. */
+  private static synchronized void closeAll() {
+    Deadline deadline = Deadline.after(LINGER_MS);
+    KEPT.forEach(
+        (address, endpoint) -> {
+          try {
+            endpoint.close(deadline.slice(LINGER_MS));
+          } catch (LwmqException e) {
+            System.err.println("lwmq: this process ends, and what nobody has read goes with it: " + e.getMessage());
+          }
+        });
     KEPT.clear();
+  }
+
+  /** Its producers have ended, and there is something to read, if only the end. */
+  private static boolean isUnread(String address) {
+    try {
+      return StreamState.look(address, LOOK_MS).state() == StreamState.State.ENDED;
+    } catch (LwmqException e) {
+      return false; // closing says what is wrong
+    }
   }
 
   private static boolean isServed(String address) {

@@ -2,6 +2,7 @@ package org.lwmq.spark.source;
 
 import java.util.List;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
@@ -47,17 +48,22 @@ final class StreamSettler implements LwmqSettlement.Settler {
 
   @Override
   public void settle(Supplier<List<String>> uris, List<String> readers, boolean succeeded, Consumer<String> gone) {
-    thread.execute(
+    Runnable work =
         () -> {
           for (String uri : uris.get()) {
             if (!settle(uri, readers, succeeded)) {
               gone.accept(uri);
             }
           }
-        });
+        };
+    try {
+      thread.execute(work);
+    } catch (RejectedExecutionException e) { // jobs that end with the application are heard of after its end
+      LOG.info("lwmq: {} are not settled: the application has ended", readers);
+    }
   }
 
-  /** Ends the endpoints that this driver kept, too: their streams go with the application. */
+  /** Ends the endpoints that this driver kept, too, but for what was written and not read yet. */
   @Override
   public void close() {
     thread.shutdown();
@@ -68,7 +74,7 @@ final class StreamSettler implements LwmqSettlement.Settler {
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }
-    Endpoints.closeAll();
+    Endpoints.closeRead();
   }
 
   /**
@@ -107,7 +113,7 @@ final class StreamSettler implements LwmqSettlement.Settler {
       return true;
     } catch (LwmqException e) {
       LOG.info("lwmq: {} was not told that {} ended: {}", uri, readers, e.getMessage());
-      return e.status() != Status.TIMED_OUT && e.status() != Status.PEER_LOST;
+      return e.status() != Status.TIMED_OUT && e.status() != Status.PEER_LOST && e.status() != Status.CLOSED;
     }
   }
 }

@@ -97,7 +97,7 @@ final class StreamTask implements AutoCloseable {
     try {
       return Reader.open(read.conf().uri(), options(settled, generation, ranges), opening);
     } catch (LwmqException e) {
-      if (e.status() == Status.TIMED_OUT) {
+      if (e.status() == Status.TIMED_OUT || e.status() == Status.CLOSED) {
         throw gone(e);
       }
       if (e.status() != Status.DATA_LOSS || read.conf().failOnDataLoss()) {
@@ -110,10 +110,10 @@ final class StreamTask implements AutoCloseable {
   }
 
   /** The endpoint was there when the read was planned: what it kept went with it. */
-  private LwmqException gone(LwmqException timedOut) {
+  private LwmqException gone(LwmqException why) {
     return new LwmqException(
         Status.DATA_LOSS, "the endpoint of " + read.conf().uri() + " that this read was planned for is gone, and its "
-            + "batches with it (" + timedOut.getMessage() + "). A plan that reads a stream twice (orderBy, a second action) "
+            + "batches with it (" + why.getMessage() + "). A plan that reads a stream twice (orderBy, a second action) "
             + "needs somebody who keeps it: an endpoint or a reader apart from the producer, or .cache() in Spark");
   }
 

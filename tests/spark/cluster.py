@@ -1,0 +1,83 @@
+"""One `local-cluster[2,1,1024]` in a process of its own, which runs what a test asks for.
+
+A test calls `cluster.run("scenario", ...)`; scenarios are in scenarios.py and run in the driver's process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_S = 120.0
+
+
+def compile_plugin(folder: Path) -> Path:
+    """The class path of HaltingPlugin."""
+    import pyspark
+
+    jars = Path(pyspark.__file__).parent / "jars" / "*"
+    source = Path(__file__).with_name("HaltingPlugin.java")
+    subprocess.run(["javac", "-proc:none", "-cp", str(jars), "-d", str(folder), str(source)], check=True)
+    return folder
+
+
+class Cluster:
+    """The driver's process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.halt = folder / "halt"
+        path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+        self.log = (folder / "driver.log").open("w")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.spark.scenarios", str(compile_plugin(folder)), str(self.halt)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+
+    def start(self, scenario: str, *arguments: Any) -> None:
+        """Asks for a scenario; `answer` waits for its end."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps([scenario, *arguments]) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> Any:
+        """What the scenario has returned. Fails with its traceback where it has failed."""
+        assert self.process.stdout is not None
+        watchdog = threading.Timer(LIMIT_S, self.process.kill)
+        watchdog.start()
+        line = self.process.stdout.readline()
+        watchdog.cancel()
+        assert line, "the driver has ended: " + (self.folder / "driver.log").read_text()[-4000:]
+        answer = json.loads(line)
+        assert "failure" not in answer, answer["failure"] + (self.folder / "driver.log").read_text()[-2000:]
+        return answer["result"]
+
+    def run(self, scenario: str, *arguments: Any) -> Any:
+        self.start(scenario, *arguments)
+        return self.answer()
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        if self.process.poll() is None:
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        self.process.wait(30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.log.close()

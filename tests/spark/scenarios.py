@@ -1,0 +1,207 @@
+"""What a cluster goes through, called by name from a test; runs in the driver's process (cluster.py)."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import lwmq_spark as lwmq
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Step = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+LIMIT_S = 60.0
+
+
+def build(class_path: str, halt: str) -> SparkSession:
+    conf: dict[str, Any] = {
+        "spark.ui.enabled": False,
+        "spark.executor.memory": "1g",
+        "spark.deploy.maxExecutorRetries": -1,
+        "spark.task.maxFailures": 8,
+        "spark.sql.shuffle.partitions": 2,
+        "spark.sql.execution.arrow.maxRecordsPerBatch": 100,
+        "spark.speculation": True,
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.multiplier": 1.5,
+        "spark.speculation.quantile": 0.5,
+        "spark.speculation.minTaskRuntime": "300ms",
+        "spark.plugins": "org.lwmq.test.HaltingPlugin",
+        "spark.driver.extraClassPath": class_path,
+        "spark.executor.extraClassPath": class_path,
+        "spark.lwmq.test.halt": halt,
+    }
+    session = lwmq.session("faults", master="local-cluster[2,1,1024]", **conf)
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+# ---- What happens to a task ---------------------------------------------------------------------------
+
+
+def kill_executor(folder: str, partition: int, after_batches: int) -> Step:
+    """For mapInArrow: kill -9 of the executor, once, in the middle of task `partition`."""
+
+    def kill(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        for number, batch in enumerate(batches):
+            yield batch
+            if number == after_batches and TaskContext.get().partitionId() == partition:
+                try:
+                    (Path(folder) / "armed").unlink()
+                except FileNotFoundError:
+                    continue
+                pid = os.getpid()
+                while b"CoarseGrainedExecutorBackend" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+                os.kill(pid, signal.SIGKILL)
+                time.sleep(LIMIT_S)
+
+    return kill
+
+
+def arm(folder: str) -> None:
+    (Path(folder) / "armed").touch()
+
+
+def is_armed(folder: str) -> bool:
+    return (Path(folder) / "armed").exists()
+
+
+def slow_first_attempt(folder: str, partition: int, seconds: float) -> Step:
+    """For mapInArrow: attempt 0 of the task takes its time; a speculative one does not."""
+
+    def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        yield from batches
+        context = TaskContext.get()
+        if context.partitionId() == partition and context.attemptNumber() == 0:
+            time.sleep(seconds)
+        elif context.partitionId() == partition:
+            (Path(folder) / "helped").touch()
+
+    return slow
+
+
+def numbered(spark: SparkSession, rows: int, tasks: int) -> DataFrame:
+    """Rows with numbers, wide enough that a task publishes several batches."""
+    return spark.range(0, rows, 1, tasks).selectExpr("id as k", "repeat('x', 500) as pad")
+
+
+def read(spark: SparkSession, address: str) -> DataFrame:
+    return spark.read.format("lwmq").load(address)
+
+
+def write(frame: DataFrame, address: str, **options: Any) -> None:
+    frame.write.format("lwmq").mode("append").options(**options).save(address)
+
+
+# ---- Scenarios ----------------------------------------------------------------------------------------
+
+
+def killed_while_reading(spark: SparkSession, address: str, folder: str) -> list[int]:
+    arm(folder)
+    frame = read(spark, address).select("k").mapInArrow(kill_executor(folder, 0, 3), "k bigint")
+    rows = sorted(row.k for row in frame.collect())
+    assert not is_armed(folder), "nobody was killed"
+    return rows
+
+
+def killed_while_writing(spark: SparkSession, address: str, folder: str, delivery: str) -> None:
+    arm(folder)
+    frame = numbered(spark, 4000, 4).mapInArrow(kill_executor(folder, 1, 5), "k bigint, pad string")
+    write(frame, address, delivery=delivery, bufferBytes="64KiB")
+    assert not is_armed(folder), "nobody was killed"
+
+
+def halted_after_commit(spark: SparkSession, address: str, halt: str, delivery: str) -> None:
+    Path(halt).touch()
+    write(numbered(spark, 4000, 4), address, delivery=delivery)
+    assert not Path(halt).exists(), "nobody was halted"
+
+
+def stage_recomputed(spark: SparkSession, address: str, folder: str) -> list[list[int]]:
+    """The executor goes in the second stage, and with it what its tasks of the first stage have written."""
+    arm(folder)
+    sums = read(spark, address).selectExpr("k % 10 as g", "k").groupBy("g").agg({"k": "sum"})
+    schema = "g bigint, s bigint"
+    rows = sums.toDF("g", "s").mapInArrow(kill_executor(folder, 0, 0), schema).collect()
+    assert not is_armed(folder), "nobody was killed"
+    return sorted([row.g, row.s] for row in rows)
+
+
+def speculated(spark: SparkSession, source: str, sink: str, folder: str) -> None:
+    """Copies of a slow task read, and then write, beside it."""
+    frame = read(spark, source).select("k").mapInArrow(slow_first_attempt(folder, 0, 1.0), "k bigint")
+    frame = frame.repartition(4).mapInArrow(slow_first_attempt(folder, 3, 4.0), "k bigint")
+    write(frame, sink)
+    assert (Path(folder) / "helped").exists(), "nobody came to help the slow one"
+
+
+def random_faults(spark: SparkSession, source: str, sink: str, folder: str, halt: str, seed: int) -> None:
+    """Source to shuffle to sink, with one death somewhere on the way."""
+    chance = random.Random(seed)
+    where = chance.choice(["reading", "writing", "committed", "nobody"])
+    partition, after = chance.randrange(2), chance.randrange(4)
+    frame = read(spark, source).select("k")
+    if where == "reading":
+        arm(folder)
+        frame = frame.mapInArrow(kill_executor(folder, partition, after), "k bigint")
+    frame = frame.repartition(3)
+    if where == "writing":
+        arm(folder)
+        frame = frame.mapInArrow(kill_executor(folder, partition, after), "k bigint")
+    if where == "committed":
+        Path(halt).touch()
+    write(frame, sink, delivery=chance.choice(["task", "job"]))
+
+
+def stopped_after_save(spark: SparkSession, source: str, sink: str) -> float:
+    """An application that has read and written, and goes at once. Nobody has opened the sink before."""
+    assert read(spark, source).count() > 0
+    write(spark.range(0, 1000, 1, 4).toDF("k"), sink)
+    begun = time.monotonic()
+    spark.stop()
+    return time.monotonic() - begun
+
+
+def killed_driver(_: SparkSession, sink: str) -> None:
+    """Tasks commit, one after the other, and never all of them: until somebody kills us."""
+    session = lwmq.session("another", master="local[1]", **{"spark.ui.enabled": False})
+
+    def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        yield from batches
+        if TaskContext.get().partitionId() == 2:
+            time.sleep(LIMIT_S)
+
+    write(session.range(0, 30, 1, 3).toDF("k").mapInArrow(wait, "k bigint"), sink)
+
+
+def main() -> None:
+    spark = build(sys.argv[1], sys.argv[2])
+    for line in sys.stdin:
+        name, *arguments = json.loads(line)
+        try:
+            answer = {"result": globals()[name](spark, *arguments)}
+        except Exception:
+            answer = {"failure": traceback.format_exc()}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

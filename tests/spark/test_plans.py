@@ -1,0 +1,222 @@
+"""What Spark reads twice, and what it stops reading early: the right answer or DataLossError, never less.
+
+The oracle: rows have numbers, and an answer is computed from the numbers alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import lwmq_spark as lwmq
+from tests.spark.producers import Producer, kept, plan, read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS = 2000
+SLOW = os.environ.get("LWMQ_SLOW") == "1"
+SEEDS = range(50) if SLOW else range(1)
+
+Query = Callable[["SparkSession", "DataFrame"], "DataFrame"]
+
+
+def table(rows: int = ROWS) -> pa.Table:
+    return pa.table({"k": pa.array(range(rows), pa.int64()), "g": pa.array([k % 7 for k in range(rows)])})
+
+
+def cte(spark: SparkSession, frame: DataFrame) -> DataFrame:
+    frame.createOrReplaceTempView("flights")
+    return spark.sql(
+        "with f as (select k, g from flights) "
+        "select a.k, b.n from f a join (select g, count(*) n from f group by g) b on a.g = b.g"
+    )
+
+
+def bloom(spark: SparkSession, frame: DataFrame) -> DataFrame:
+    few = frame.filter("k % 100 = 3").selectExpr("k as few", "g as h")
+    return frame.join(few.hint("shuffle_merge"), frame.k == few.few)
+
+
+def pivot(_: SparkSession, frame: DataFrame) -> DataFrame:
+    return frame.groupBy("g").pivot("g").count()  # without values: a job of its own finds them
+
+
+PER_GROUP = {g: len(range(g, ROWS, 7)) for g in range(7)}
+# name -> (query, its rows)
+QUERIES: dict[str, tuple[Query, list[tuple[Any, ...]]]] = {
+    "orderBy": (lambda _, f: f.orderBy("g", "k"), [(k, k % 7) for k in range(ROWS)]),
+    "self-join": (
+        lambda _, f: f.alias("a").join(f.alias("b"), "k").selectExpr("k", "a.g", "b.g as h"),
+        [(k, k % 7, k % 7) for k in range(ROWS)],
+    ),
+    "CTE": (cte, [(k, PER_GROUP[k % 7]) for k in range(ROWS)]),
+    "cartesian": (
+        lambda _, f: f.filter("k < 40").crossJoin(f.filter("k < 50").select("g")).selectExpr("count(*)"),
+        [(40 * 50,)],
+    ),
+    "union": (lambda _, f: f.union(f), [(k, k % 7) for k in range(ROWS)] * 2),
+    "bloom filter": (bloom, [(k, k % 7, k, k % 7) for k in range(3, ROWS, 100)]),
+    "pivot": (pivot, [(g, *(PER_GROUP[g] if c == g else None for c in range(7))) for g in range(7)]),
+    "sample": (lambda _, f: f.repartitionByRange(3, "k"), [(k, k % 7) for k in range(ROWS)]),
+    "scalar subquery": (
+        lambda spark, f: (
+            f.createOrReplaceTempView("s"),
+            spark.sql("select k from s where k = (select max(k) from s)"),
+        )[1],
+        [(ROWS - 1,)],
+    ),
+}
+# What these need to be planned as they are called.
+SETTINGS = {
+    "bloom filter": {
+        "spark.sql.optimizer.runtime.bloomFilter.enabled": "true",
+        "spark.sql.optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": "0",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+    },
+    "cartesian": {"spark.sql.autoBroadcastJoinThreshold": "-1"},
+}
+
+
+def by_number(rows: list[Any]) -> list[tuple[Any, ...]]:
+    """As a multiset: in some order."""
+    return sorted((tuple(row) for row in rows), key=repr)
+
+
+def right_or_lost(spark: SparkSession, name: str, frame: DataFrame) -> str:
+    query, expected = QUERIES[name]
+    try:
+        rows = query(spark, frame).collect()
+    except Exception as failure:
+        found = lwmq.error_of(failure)
+        assert isinstance(found, lwmq.DataLossError), failure
+        assert "twice" in str(found) or "retain" in str(found), "the text names a way out"
+        return "lost"
+    assert by_number(rows) == by_number(expected)
+    return "right"
+
+
+@pytest.fixture
+def settings(spark: SparkSession, request: pytest.FixtureRequest) -> Any:
+    """Sets what a query needs, and takes it back."""
+    before: dict[str, str | None] = {}
+
+    def put(values: dict[str, str]) -> None:
+        for key, value in values.items():
+            before[key] = spark.conf.get(key, None)
+            spark.conf.set(key, value)
+
+    yield put
+    for key, value in before.items():
+        if value is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, value)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_plan_that_reads_twice_is_right_where_somebody_keeps_the_stream(
+    spark: SparkSession, ipc: str, settings: Any, name: str
+) -> None:
+    """Adaptive execution on, as by default; `retain="all"`."""
+    settings(SETTINGS.get(name, {}))
+    with kept(ipc):
+        producer = Producer(ipc, table(), rows=100, partitions=3, retain="all")
+        producer.written.wait(20)
+        assert right_or_lost(spark, name, read(spark, ipc)) == "right"
+        producer.finish()
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_plan_that_reads_twice_is_right_or_a_data_loss(
+    spark: SparkSession, ipc: str, settings: Any, name: str, seed: int
+) -> None:
+    """With the default retention, live, adaptive or not, the window as large as the stream or far smaller."""
+    chance = random.Random(f"{name} {seed}")
+    settings({"spark.sql.adaptive.enabled": chance.choice(["true", "false"]), **SETTINGS.get(name, {})})
+    options: dict[str, Any] = {"partitions": chance.choice([1, 2, 5])}
+    if chance.random() < 0.5:
+        options |= {"window_bytes": 8192, "buffer_bytes": 2048}
+    if chance.random() < 0.7:
+        with kept(ipc):
+            producer = Producer(ipc, table(), rows=chance.choice([50, 300]), **options)
+            right_or_lost(spark, name, read(spark, ipc))
+            drain(ipc)
+            producer.finish()
+    else:
+        producer = Producer(ipc, table(), rows=100, **options)
+        right_or_lost(spark, name, read(spark, ipc))
+        drain(ipc)
+        producer.finish()
+
+
+def drain(address: str) -> None:
+    """Reads what a failed query has left, so that its producer can end."""
+    import contextlib
+
+    with (
+        contextlib.suppress(lwmq.LwmqError),
+        lwmq.open_reader(address, role="client", timeout=0.3, linger=0) as rest,
+    ):
+        for _ in rest:
+            pass
+
+
+def test_a_bloom_filter_is_in_the_plan_that_is_called_so(
+    spark: SparkSession, ipc: str, settings: Any
+) -> None:
+    settings(SETTINGS["bloom filter"])
+    with kept(ipc):
+        producer = Producer(ipc, table(), retain="all")
+        producer.written.wait(20)
+        frame = read(spark, ipc)
+        assert "CartesianProduct" not in plan(QUERIES["union"][0](spark, frame))
+        settings(SETTINGS["cartesian"])
+        assert "CartesianProduct" in plan(QUERIES["cartesian"][0](spark, frame))
+        assert frame.count() == ROWS
+        producer.finish()
+
+
+@pytest.mark.parametrize("action", ["limit", "show", "tail", "head", "isEmpty", "takeAsArrow"])
+def test_rows_on_the_last_partition_only_are_found(
+    spark: SparkSession, ipc: str, capsys: pytest.CaptureFixture[str], action: str
+) -> None:
+    """Spark looks at one partition first, then at four times as many: each time it reads anew."""
+    with kept(ipc):
+        writer = lwmq.open_writer(ipc, table().schema, partitions=6, linger=0, retain="all")
+        writer.write(table(5), partition=5)
+        with contextlib.suppress(lwmq.TimeoutError):
+            writer.close()
+        frame = read(spark, ipc)
+        if action == "limit":
+            assert by_number(frame.limit(3).collect()) == [(0, 0), (1, 1), (2, 2)]
+        elif action == "show":
+            frame.show(2)
+            assert "|  0|  0|" in capsys.readouterr().out
+        elif action == "tail":
+            assert by_number(frame.tail(2)) == [(3, 3), (4, 4)]
+        elif action == "head":
+            assert frame.head() == (0, 0)
+        elif action == "isEmpty":
+            assert not frame.isEmpty()
+        else:
+            assert frame.limit(4).toArrow().num_rows == 4
+
+
+@pytest.mark.parametrize("action", ["limit", "tail"])
+def test_a_limit_over_an_unfinished_stream_takes_what_comes_first(
+    spark: SparkSession, ipc: str, action: str
+) -> None:
+    producer = Producer(ipc, table(), rows=100, partitions=4)
+    frame = read(spark, ipc)
+    rows = frame.limit(30).collect() if action == "limit" else frame.tail(30)
+    assert len(set(rows)) == 30
+    drain(ipc)
+    producer.finish()
