@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,14 @@ def test_every_error_is_an_lwmq_error_and_a_timeout_also_the_builtin_one() -> No
         "VersionError",
     }
     assert all(getattr(lwmq, cls.__name__) is cls for cls in errors.TREE)
+
+
+@pytest.mark.parametrize("cls", [lwmq.LwmqError, *errors.TREE])
+def test_the_readme_has_the_cause_of_each_error_and_the_way_out(cls: type[lwmq.LwmqError]) -> None:
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in readme.splitlines() if line.startswith(f"| `{cls.__name__}`")]
+    assert len(rows) == 1
+    assert all(len(cell.strip()) > 10 for cell in rows[0][2:4])
 
 
 @pytest.mark.parametrize("cls", errors.TREE)
