@@ -245,14 +245,13 @@ Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
   return LWMQ_OK;
 }
 
-// A generation is that of one endpoint: where nobody listens it is gone for good, and waiting would be in vain.
+// A generation is that of one endpoint: where nobody listens it is gone for good.
 Status reach_known(const char* address, const Deadline& deadline, Reach* out_reach) {
   Status status = LWMQ_OK;
   do {
     status = reach_now(address, deadline, out_reach);
   } while (status == LWMQ_E_TIMED_OUT && !deadline.over());
-  if (status == LWMQ_E_EMPTY)
-    return fail(LWMQ_E_CLOSED, "%s: nobody serves this address any more", address);
+  if (status == LWMQ_E_EMPTY) return fail(LWMQ_E_CLOSED, "%s: nobody serves this address any more", address);
   if (status == LWMQ_E_TIMED_OUT)
     return fail(LWMQ_E_TIMED_OUT, "%s: somebody serves this address, and does not answer", address);
   return status;
