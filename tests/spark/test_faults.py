@@ -90,6 +90,7 @@ def test_a_stage_that_is_done_again_reads_its_batches_again(
         producer.finish()
 
 
+@pytest.mark.slow
 def test_speculative_copies_add_nothing(cluster: Cluster, ipc: str, sink: str, tmp_path: Path) -> None:
     with kept(ipc):
         producer = Producer(ipc, numbers(), rows=100, partitions=2, window_bytes=16384, buffer_bytes=4096)
