@@ -2,14 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <fstream>
 #include <random>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "codec/decoder.h"
 #include "codec/encoder.h"
+#include "golden.h"
 #include "message/message.h"
 
 namespace lwmq::codec {
@@ -61,34 +60,6 @@ Status decode(const Extent& extent, Frames* out_frames) {
   return LWMQ_OK;
 }
 
-// ---- Golden bytes
-
-struct Golden {
-  std::string name;
-  Extent extent;
-};
-
-std::vector<Golden> read_golden(const std::string& path) {
-  std::vector<Golden> cases;
-  std::ifstream file(path);
-  EXPECT_TRUE(file.is_open()) << path;
-  std::string line;
-  while (std::getline(file, line)) {
-    line = line.substr(0, line.find('#'));
-    std::istringstream words(line);
-    std::string word;
-    while (words >> word) {
-      if (word == "=") {
-        cases.emplace_back();
-        words >> cases.back().name >> cases.back().extent.kind;
-      } else {
-        cases.back().extent.bytes += static_cast<char>(std::stoi(word, nullptr, 16));
-      }
-    }
-  }
-  return cases;
-}
-
 // rows: L48
 TEST(Codec, WritesAndReadsTheGoldenBytes) {
   const std::vector<std::pair<std::string, Frames>> meaning = {
@@ -98,21 +69,20 @@ TEST(Codec, WritesAndReadsTheGoldenBytes) {
       {"two_frames", {"head", "the body"}},
       {"three_frames_one_empty", {"\xff", "", "\x01\x02"}},
   };
-  const auto golden = read_golden(LWMQ_SOURCE_ROOT "/tests/wire/message.hex");
+  auto golden = testing_support::read_golden(LWMQ_SOURCE_ROOT "/tests/wire/message.hex");
   ASSERT_EQ(golden.size(), meaning.size() + 1);
   const wire::Goodbye goodbye{1000};
-  ASSERT_EQ(golden.back().name, "goodbye");
-  EXPECT_EQ(golden.back().extent.kind, static_cast<std::uint32_t>(wire::ExtentKind::kGoodbye));
-  EXPECT_EQ(golden.back().extent.bytes, std::string(reinterpret_cast<const char*>(&goodbye), sizeof goodbye));
-  for (std::size_t i = 0; i < meaning.size(); ++i) {
-    SCOPED_TRACE(golden[i].name);
-    ASSERT_EQ(golden[i].name, meaning[i].first);
-    const Extent extent = encoded(meaning[i].second);
-    EXPECT_EQ(extent.bytes, golden[i].extent.bytes);
-    EXPECT_EQ(extent.kind, golden[i].extent.kind);
+  EXPECT_EQ(golden["goodbye"].kind, static_cast<std::uint32_t>(wire::ExtentKind::kGoodbye));
+  EXPECT_EQ(golden["goodbye"].bytes, std::string(reinterpret_cast<const char*>(&goodbye), sizeof goodbye));
+  for (const auto& [name, meant] : meaning) {
+    SCOPED_TRACE(name);
+    ASSERT_TRUE(golden.contains(name));
+    const Extent extent = encoded(meant);
+    EXPECT_EQ(extent.bytes, golden[name].bytes);
+    EXPECT_EQ(extent.kind, golden[name].kind);
     Frames frames;
-    ASSERT_EQ(decode(golden[i].extent, &frames), LWMQ_OK) << last_error();
-    EXPECT_EQ(frames, meaning[i].second);
+    ASSERT_EQ(decode({golden[name].bytes, golden[name].kind}, &frames), LWMQ_OK) << last_error();
+    EXPECT_EQ(frames, meant);
   }
 }
 
