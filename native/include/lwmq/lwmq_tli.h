@@ -156,7 +156,8 @@ typedef struct lwmq_tli_provider {
 
   /* Makes a window of our own, zeroed, not yet touched. LWMQ_E_NO_MEMORY with the numbers of the limit it met. */
   lwmq_status (*window_create)(uint64_t bytes, lwmq_tli_window **out_window);
-  /* Shows a window to the peer: our own, or one that was shown to us by its owner. Exporting twice is harmless. */
+  /* Shows a window to the peer: our own, or one that was shown to us by its owner. Exporting twice is harmless.
+     Never waits. LWMQ_E_FULL: the peer has not yet looked for what it was shown before. */
   lwmq_status (*window_export)(lwmq_tli_transport *transport, lwmq_tli_window *window);
   /* The window with this id, shown to us over `transport`, mapped; keeps it. Waits for it to arrive. */
   lwmq_status (*window_find)(lwmq_tli_transport *transport, const uint8_t id[16], uint32_t timeout_ms,

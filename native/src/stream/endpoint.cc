@@ -26,13 +26,19 @@ namespace {
 constexpr std::uint32_t kIdleRounds = 64;
 constexpr std::uint32_t kRoundsPerAccept =
     16;  // looking for clients costs system calls, looking at links none
+constexpr int kLookSoonMs = 5;
 constexpr std::uint32_t kRoundsBeforeAnswer = 64;
 constexpr std::int64_t kNapNs = 200'000;          // for how long a client's pumping counts as serving
 constexpr std::uint32_t kMessagesPerRound = 256;  // of one client, so that none keeps the others waiting
 
 }  // namespace
 
+bool Pool::is_behind() const noexcept {
+  return conversation != nullptr && (!introductions.empty() || conversation->link.has_backlog());
+}
+
 Pool::~Pool() {
+  for (auto& [page, record] : introductions) provider->window_release(page);
   for (auto* window : windows) provider->window_release(window);
   if (ledger_window != nullptr) provider->window_release(ledger_window);
 }
@@ -189,6 +195,7 @@ bool Endpoint::serve_conversation(Conversation& c) {
   if (c.over) return true;
   bool busy = false;
   if (c.link.has_backlog()) busy = c.link.flush();
+  if (c.pool && !(c.pool->introductions.empty() && c.pool->held_drops.empty())) introduce(c);
   std::string bytes;
   for (std::uint32_t i = 0; i < kMessagesPerRound; ++i) {
     wire::StreamKind kind{};
@@ -218,10 +225,15 @@ void Endpoint::arm_and_sleep(std::unique_lock<std::mutex>& lock) {
   bool news = false;
   armed_ = true;
   for (auto& c : conversations_) news |= provider_->arm(c->link.transport()) != 0;
+  // Nobody rings when a writer takes the news of readers; one that waits for room must not wait for that.
+  bool look_soon = false;
+  for (auto& c : conversations_)
+    look_soon |= c->pool && c->pool->wants_room && !c->pool->introductions.empty();
   if (!news) {
     lock.unlock();
     pollfd descriptors[2] = {{provider_->listener_fd(listener_), POLLIN, 0}, {stop_fd_, POLLIN, 0}};
-    ::poll(descriptors, 2, -1);  // whatever ends it, the next round looks at everything
+    ::poll(descriptors, 2,
+           look_soon ? kLookSoonMs : -1);  // whatever ends it, the next round looks at everything
     std::uint64_t count = 0;
     [[maybe_unused]] const auto read = ::read(stop_fd_, &count, sizeof count);  // empty: nothing to drain
     lock.lock();

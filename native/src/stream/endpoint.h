@@ -21,6 +21,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -42,6 +43,8 @@ struct Conversation;
 // A page of one 32-bit lap for each slot of a pool.
 using LapPage = std::atomic<std::uint32_t>*;
 inline constexpr std::uint64_t kLapPageBytes = std::uint64_t{kWindowSlotsMax} * 4;
+// The last slot of a lease page says that its reader has let go of everything.
+inline constexpr std::uint32_t kFinishedSlot = kWindowSlotsMax - 1;
 
 // The windows of one writer conversation. Lives as long as a batch of it is in the log.
 struct Pool {
@@ -53,9 +56,14 @@ struct Pool {
   lwmq_tli_window* ledger_window = nullptr;
   LapPage ledger = nullptr;
   std::uint64_t window_bytes = 0;
+  // What the writer has to hear of before it may hear of drops: see Endpoint::introduce.
+  std::deque<std::pair<lwmq_tli_window*, wire::Lease>> introductions;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> held_drops;  // slot, lap
   bool wants_room = false;
   bool drops_unheard = false;  // the ledger has changed since the writer was last told to look
   std::uint64_t wanted_bytes = 0;
+
+  [[nodiscard]] bool is_behind() const noexcept;
 
   ~Pool();
 };
@@ -144,6 +152,8 @@ class Endpoint {
   std::shared_ptr<Job> find_job(const std::string& id) const;
   void append(Entry entry, std::uint32_t partition, std::uint64_t* out_seq);
   void drop_block(const Entry& entry);
+  void introduce(Conversation& writer);
+  void store_drop(Pool& pool, std::uint32_t slot, std::uint32_t lap);
   void tell_room(Pool& pool);
   void drop_staged(std::vector<Entry>& staged);
   void end_producer(const std::shared_ptr<Producer>& producer);

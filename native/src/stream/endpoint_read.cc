@@ -1,6 +1,7 @@
 // The endpoint towards readers: handing out, acknowledging, releasing.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/yield_point.h"
 #include "stream/conversation.h"
@@ -142,7 +143,7 @@ bool Endpoint::hand_out(Conversation& c, std::uint32_t partition, std::uint64_t 
   Pool& pool = *entry.pool;
   std::size_t& told = reader.windows_told[pool.number];
   for (; told < pool.windows.size(); ++told) {
-    if (provider_->window_export(c.link.transport(), pool.windows[told]) != LWMQ_OK) return false;
+    if (c.link.show_window(pool.windows[told]) != LWMQ_OK) return false;
     LWMQ_YIELD("endpoint.window_exported");
     wire::Window record = pool.announcements[told];
     record.window_bytes = pool.window_bytes;
@@ -230,17 +231,39 @@ Status Endpoint::lease(Conversation& c, const std::string& bytes) {
       return fail(LWMQ_E_CORRUPT, "a lease page of %" PRIu64 " bytes; %" PRIu64 " were expected", info.bytes,
                   kLapPageBytes);
     }
-    // A writer that is gone needs no introduction: what happens to its end is not this reader's fault.
-    LWMQ_YIELD("endpoint.lease");
-    if (provider_->window_export(other->link.transport(), page) == LWMQ_OK) {
-      LWMQ_YIELD("endpoint.lease_exported");
-      other->link.send_record(wire::StreamKind::kLease, record);
-    }
-    LWMQ_YIELD("endpoint.lease_told");
-    provider_->window_release(page);
+    other->pool->introductions.emplace_back(page, record);
+    introduce(*other);
     return LWMQ_OK;
   }
   return LWMQ_OK;
+}
+
+// Tells a writer of the readers whose pages it must look at, as far as it takes the news, and only then of
+// what was dropped since: a drop that overtook an introduction would let it write over a lease that it knows
+// nothing of.
+void Endpoint::introduce(Conversation& writer) {
+  Pool& pool = *writer.pool;
+  while (!pool.introductions.empty()) {
+    const auto [page, record] = pool.introductions.front();
+    lwmq_tli_window_info info;
+    provider_->window_info(page, &info);
+    const auto* laps = reinterpret_cast<const std::atomic<std::uint32_t>*>(info.base);
+    // A reader that has let go of everything, or has died, holds nothing that anybody must know of.
+    const bool matters =
+        laps[kFinishedSlot].load(std::memory_order_acquire) == 0 && provider_->window_owner_alive(page) != 0;
+    if (matters) {
+      LWMQ_YIELD("endpoint.lease");
+      const Status status = provider_->window_export(writer.link.transport(), page);
+      if (status == LWMQ_E_FULL) return;  // a writer that is stopped, or busy elsewhere: nobody waits for it
+      LWMQ_YIELD("endpoint.lease_exported");
+      if (status == LWMQ_OK) writer.link.send_record(wire::StreamKind::kLease, record);
+      LWMQ_YIELD("endpoint.lease_told");
+    }
+    provider_->window_release(page);
+    pool.introductions.pop_front();
+  }
+  if (writer.link.has_backlog()) return;
+  for (const auto& [slot, lap] : std::exchange(pool.held_drops, {})) store_drop(pool, slot, lap);
 }
 
 // ---- Moving past ------------------------------------------------------------------------------------

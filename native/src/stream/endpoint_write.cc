@@ -98,7 +98,7 @@ Status Endpoint::open_writer(Conversation& c, const std::string& bytes) {
     pool->conversation = &c;
     LWMQ_YIELD("endpoint.ledger");
     if (provider_->window_create(kLapPageBytes, &pool->ledger_window) != LWMQ_OK ||
-        provider_->window_export(c.link.transport(), pool->ledger_window) != LWMQ_OK) {
+        c.link.show_window(pool->ledger_window) != LWMQ_OK) {
       return refuse(c, LWMQ_E_NO_MEMORY, last_error());
     }
     lwmq_tli_window_info info;
@@ -220,8 +220,16 @@ void Endpoint::append(Entry entry, std::uint32_t partition, std::uint64_t* out_s
 // The block goes back to its writer: the ledger says so, and a message where the writer waits.
 void Endpoint::drop_block(const Entry& entry) {
   Pool& pool = *entry.pool;
+  if (pool.is_behind()) {
+    pool.held_drops.emplace_back(entry.block.slot, entry.block.lap);
+  } else {
+    store_drop(pool, entry.block.slot, entry.block.lap);
+  }
+}
+
+void Endpoint::store_drop(Pool& pool, std::uint32_t slot, std::uint32_t lap) {
   LWMQ_YIELD("endpoint.drop");
-  pool.ledger[entry.block.slot].store(entry.block.lap, std::memory_order_release);  // sync: block-dropped
+  pool.ledger[slot].store(lap, std::memory_order_release);  // sync: block-dropped
   LWMQ_YIELD("endpoint.dropped");
   pool.drops_unheard = true;
   tell_room(pool);

@@ -1,6 +1,11 @@
 #include "stream/link.h"
 
+#include <time.h>
+
+#include <cinttypes>
 #include <cstring>
+
+#include "os/clock.h"
 
 namespace lwmq::stream {
 namespace {
@@ -8,6 +13,7 @@ namespace {
 // A buffer goes on its way when that much was shown in it, long before it is full: both ends then live in a
 // few pages that stay in the cache, and the peer can release it early.
 constexpr std::uint64_t kShipAfterBytes = 16 * kKiB;
+constexpr std::int64_t kShowStallNs = 5'000'000'000;
 
 }  // namespace
 
@@ -78,6 +84,22 @@ Status Link::receive(wire::StreamKind* out_kind, std::string* out_bytes) {
 Status Link::wait(std::uint32_t timeout_ms) {
   const std::uint32_t room = has_backlog() ? std::uint32_t{LWMQ_TLI_WAIT_ROOM} : 0u;
   return provider_->wait(transport_, LWMQ_TLI_WAIT_EXTENT | room, timeout_ms);
+}
+
+Status Link::show_window(lwmq_tli_window* window) const {
+  const std::int64_t deadline = os::now_ns() + kShowStallNs;
+  for (;;) {
+    const Status status = provider_->window_export(transport_, window);
+    if (status != LWMQ_E_FULL) return status;
+    if (os::now_ns() >= deadline) {
+      lwmq_tli_peer peer{};
+      provider_->peer(transport_, &peer);
+      return fail(LWMQ_E_STALLED, "process %u has not looked for the windows shown to it for %" PRId64 " ms",
+                  peer.pid, kShowStallNs / 1'000'000);
+    }
+    timespec pause{0, 1'000'000};
+    if (nanosleep(&pause, nullptr) != 0) return LWMQ_E_INTERRUPTED;
+  }
 }
 
 Status Link::find_window(const std::uint8_t id[16], lwmq_tli_window** out_window) const {

@@ -55,6 +55,8 @@ class Link {
   // Waits for a message, or for room where something stayed behind.
   Status wait(std::uint32_t timeout_ms);
 
+  // Shows a window to the peer. Waits while the peer has too many that it has not looked for: LWMQ_E_STALLED.
+  Status show_window(lwmq_tli_window* window) const;
   // Lends the window with this id that the peer has exported to us; keeps it for the caller.
   Status find_window(const std::uint8_t id[16], lwmq_tli_window** out_window) const;
 

@@ -46,7 +46,7 @@ Status open_view(lwmq_reader& reader, const wire::Window& record, std::shared_pt
   made->provider->window_info(made->lease_window, &info);
   made->page = reinterpret_cast<LapPage>(info.base);
   LWMQ_YIELD("reader.page_made");
-  status = made->provider->window_export(link.transport(), made->lease_window);
+  status = link.show_window(made->lease_window);
   if (status != LWMQ_OK) return status;
   LWMQ_YIELD("reader.page_exported");
   wire::Lease lease{};

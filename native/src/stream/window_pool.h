@@ -24,9 +24,6 @@
 
 namespace lwmq::stream {
 
-// The last slot of a lease page says that its reader has let go of everything.
-inline constexpr std::uint32_t kFinishedSlot = kWindowSlotsMax - 1;
-
 class WindowPool {
  public:
   // Asks the conversation with the endpoint for lease pages that have come (see reclaim).

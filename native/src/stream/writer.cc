@@ -125,7 +125,7 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
       record.window_bytes = writer.window_bytes;
       std::memcpy(record.id, info.id, sizeof record.id);
       LWMQ_YIELD("writer.window_made");
-      status = line.reach.provider->window_export(link.transport(), window);
+      status = link.show_window(window);
       LWMQ_YIELD("writer.window_exported");
       if (status == LWMQ_OK) status = link.send_record(wire::StreamKind::kWindow, record);
     }

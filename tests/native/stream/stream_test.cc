@@ -369,6 +369,9 @@ TEST_P(Stream, AQuestionWaitsForTheSchemaAndSaysWhatItWaitedFor) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Loop, Stream, testing::Values("loop"));
+#if !defined(__SANITIZE_THREAD__)  // both ends meet through two mappings of one segment, which it takes for
+                                   // two memories
 INSTANTIATE_TEST_SUITE_P(Ipc, Stream, testing::Values("ipc"));
+#endif
 
 }  // namespace

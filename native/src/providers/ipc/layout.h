@@ -109,7 +109,5 @@ inline constexpr std::size_t kFoundRememberedMin = 1024;  // ids of found window
 inline constexpr std::int64_t kServiceStartNs =
     5'000'000'000;  // for the service thread to hold the death words
 inline constexpr std::int64_t kDyingOwnerNs = 2'000'000'000;  // for the kernel to clear away a dead listener
-inline constexpr std::int64_t kExportStallNs =
-    5'000'000'000;  // a peer that does not read its life line for so long
 
 }  // namespace lwmq::ipc

@@ -132,21 +132,12 @@ Status Transport::export_window(Window* window) {
   std::memcpy(notice.id, info.id, sizeof notice.id);
   std::memcpy(notice.owner, info.owner, sizeof notice.owner);
   const int fds[] = {window->fd(), window->owner_page_fd()};
-  const std::int64_t deadline = os::now_ns() + kExportStallNs;
   for (;;) {
     if (state() != LWMQ_TLI_CONNECTED) return over();
     LWMQ_YIELD("window.export");
     const Status status = os::send_message(life_line(), &notice, sizeof notice, fds, 2);
-    if (status == LWMQ_E_PEER_LOST) {
-      hung_up_.store(true, std::memory_order_release);
-      continue;  // state says how it ended
-    }
-    if (status != LWMQ_E_FULL) return status;
-    if (os::now_ns() >= deadline) {
-      return fail(LWMQ_E_STALLED, "%s: process %u has not read its life line for %" PRId64 " ms",
-                  parts_.address.c_str(), parts_.peer.pid, kExportStallNs / 1'000'000);
-    }
-    if (os::poll_socket(life_line(), true, kPollSliceMs) == LWMQ_E_INTERRUPTED) return LWMQ_E_INTERRUPTED;
+    if (status != LWMQ_E_PEER_LOST) return status;
+    hung_up_.store(true, std::memory_order_release);  // state says how it ended
   }
 }
 

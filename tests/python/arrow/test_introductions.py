@@ -1,0 +1,55 @@
+"""A writer that does nothing for a while, and readers that come and go meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import lwmq_spark as lwmq
+
+SCHEMA = pa.schema([("n", pa.int64())])
+MANY_READERS = """
+    import time
+    slowest = 0
+    for _ in range(400):
+        began = time.monotonic()
+        with lwmq.open_reader(sys.argv[1], role="client", timeout=20, linger=0) as reader:
+            assert next(reader).num_rows == 1000
+        slowest = max(slowest, time.monotonic() - began)
+    last = lwmq.open_reader(sys.argv[1], role="client", timeout=20, linger=0)
+    first, second = next(last), next(last)  # held from here on
+    print(slowest)
+    sys.stdin.readline()
+    for n, batch in enumerate((first, second)):
+        assert (batch["n"].to_numpy() == n).all(), "written over while it was held"
+    print("whole")
+    del first, second
+    last.close(linger=0)
+"""
+
+
+def test_four_hundred_readers_come_and_go_while_the_writer_sleeps(
+    ipc: str, spawn: Callable[..., Any]
+) -> None:
+    """Each is a page that the writer must know of. A writer that does not look holds up nobody, and when it
+    looks again it hears of the readers before it hears of what was dropped."""
+
+    def batch(n: int) -> pa.RecordBatch:
+        return pa.record_batch({"n": np.full(1000, n)}, schema=SCHEMA)
+
+    writer = lwmq.open_writer(ipc, SCHEMA, role="server", retain="all", window_bytes="8MiB", timeout=20)
+    writer.write(batch(0))
+    writer.write(batch(1))
+    readers = spawn(MANY_READERS, ipc)
+    assert float(readers.line()) < 2
+    began = time.monotonic()
+    for n in range(2, 100):
+        writer.write(batch(n))
+    assert time.monotonic() - began < 2
+    readers.tell("")
+    assert readers.line() == "whole"
+    writer.abort()
