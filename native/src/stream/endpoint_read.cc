@@ -129,7 +129,8 @@ void Endpoint::advance(Conversation& c) {
     if (reader.aborts_seen < aborts_.size() &&
         (best == nullptr || best_entry->arrival >= aborts_[reader.aborts_seen].arrival)) {
       const Abort& abort = aborts_[reader.aborts_seen++];
-      return fail_reader(c, LWMQ_E_ABORTED, abort.reason);
+      fail_reader(c, LWMQ_E_ABORTED, abort.reason);
+      continue;  // a reader that follows: what came behind it may be there already, and nobody calls again
     }
     if (best == nullptr) return finish_if_done(c);
     if (!hand_out(c, best->partition, best->cursor, *best_entry)) return;
