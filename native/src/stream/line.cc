@@ -57,10 +57,12 @@ Status Line::take(const char* address, std::int32_t role, const Deadline& deadli
 
 Status Line::give_back(std::unique_ptr<Line> line, const Deadline& deadline) {
   // A line to an endpoint of this process would keep that endpoint alive.
-  if (line->reach.endpoint || !line->is_connected()) return part(&line->reach, deadline);
+  if (line->reach.endpoint) return part(&line->reach, deadline);
+  if (!line->is_connected()) return LWMQ_OK;
   line->pool.discard_lent();
   line->room_asked = false;
   line->drained_known = false;
+  line->used_before = true;
   shelf().put({std::move(line)});
   return LWMQ_OK;
 }

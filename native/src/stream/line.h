@@ -34,6 +34,7 @@ class Line {
   WindowPool pool;
   bool room_asked = false;
   bool drained_known = false;
+  bool used_before = false;  // it lay on the shelf: its endpoint may have gone since
   wire::Drained drained{};
 };
 

@@ -42,8 +42,8 @@ def windows() -> dict[int, tuple[int, int]]:
 
 
 def batch_windows() -> set[int]:
-    """Inodes of those that hold batches: pages of leases have 64 KiB."""
-    return {inode for inode, (_, size) in windows().items() if size > 1 << 16}
+    """Inodes of those that hold batches: ledger and pages of leases have 256 KiB."""
+    return {inode for inode, (_, size) in windows().items() if size > 1 << 18}
 
 
 def test_the_next_writer_at_an_address_gets_the_memory_of_the_last(
