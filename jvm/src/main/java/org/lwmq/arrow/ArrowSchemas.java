@@ -23,7 +23,10 @@ public final class ArrowSchemas {
   /** The schema of an IPC stream that holds only its schema message. */
   public static Schema parse(byte[] stream) {
     ByteBuffer bytes = ByteBuffer.wrap(stream).order(ByteOrder.LITTLE_ENDIAN);
-    if (bytes.remaining() < 8 || bytes.getInt(0) != CONTINUATION || bytes.getInt(4) > stream.length - 8) {
+    if (bytes.remaining() < 8
+        || bytes.getInt(0) != CONTINUATION
+        || bytes.getInt(4) < 0
+        || bytes.getInt(4) > stream.length - 8) {
       throw new LwmqException(Status.CORRUPT, "a schema of " + stream.length + " bytes is no Arrow IPC message");
     }
     bytes.position(8).limit(8 + bytes.getInt(4));
@@ -33,24 +36,32 @@ public final class ArrowSchemas {
   /** The schema in a schema message. */
   static Schema of(Message message) {
     org.apache.arrow.flatbuf.Schema schema = new org.apache.arrow.flatbuf.Schema();
-    if (message.headerType() != MessageHeader.Schema || message.header(schema) == null) {
-      throw new LwmqException(Status.CORRUPT, "a schema was expected, but the Arrow message is of another kind");
+    try {
+      if (message.headerType() != MessageHeader.Schema || message.header(schema) == null) {
+        throw new LwmqException(Status.CORRUPT, "a schema was expected, but the Arrow message is of another kind");
+      }
+      List<Field> fields = new ArrayList<>();
+      for (int i = 0; i < schema.fieldsLength(); i++) {
+        fields.add(field(schema.fields(i)));
+      }
+      Map<String, String> metadata = new LinkedHashMap<>();
+      for (int i = 0; i < schema.customMetadataLength(); i++) {
+        KeyValue entry = schema.customMetadata(i);
+        metadata.put(entry.key(), entry.value());
+      }
+      return new Schema(fields, metadata);
+    } catch (LwmqException e) {
+      throw e;
+    } catch (RuntimeException | StackOverflowError e) { // flatbuffers reads where it is told to, and ends here
+      throw new LwmqException(Status.CORRUPT, "the schema in an Arrow message is malformed: " + e);
     }
-    List<Field> fields = new ArrayList<>();
-    for (int i = 0; i < schema.fieldsLength(); i++) {
-      fields.add(field(schema.fields(i)));
-    }
-    Map<String, String> metadata = new LinkedHashMap<>();
-    for (int i = 0; i < schema.customMetadataLength(); i++) {
-      KeyValue entry = schema.customMetadata(i);
-      metadata.put(entry.key(), entry.value());
-    }
-    return new Schema(fields, metadata);
   }
 
   private static Field field(org.apache.arrow.flatbuf.Field field) {
     try {
-      return Field.convertField(field);
+      Field converted = Field.convertField(field);
+      FieldShapes.check(converted);
+      return converted;
     } catch (IllegalArgumentException | UnsupportedOperationException e) { // decimals of 32 and 64 bits
       throw new LwmqException(
           Status.SCHEMA, "field " + field.name() + " has a type that Arrow Java cannot read: " + e.getMessage());

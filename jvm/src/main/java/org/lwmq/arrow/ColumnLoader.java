@@ -96,6 +96,9 @@ final class ColumnLoader {
         throw corrupt("field " + path + " needs " + least + " values below it, but " + children[i].length + " are there");
       }
     }
+    if (field.getType() instanceof ArrowType.RunEndEncoded && children[0].length < children[1].length) {
+      throw corrupt("field " + path + " has " + children[1].length + " runs, and where " + children[0].length + " end");
+    }
     return children;
   }
 

@@ -55,7 +55,9 @@ public final class IpcBlock {
     IpcBlock block = new IpcBlock(address, bytes);
     try {
       return isStream ? block.readStream(schema, wanted) : block.readMessage(schema.getFields(), wanted, Map.of());
-    } catch (IndexOutOfBoundsException | NegativeArraySizeException | ArithmeticException e) {
+    } catch (LwmqException e) {
+      throw e;
+    } catch (RuntimeException e) {
       // Flatbuffers reads through a ByteBuffer: an offset that points elsewhere ends here, not in a crash.
       throw new LwmqException(Status.CORRUPT, "the metadata of an Arrow message points outside of it: " + e);
     }
@@ -130,7 +132,11 @@ public final class IpcBlock {
     if (metadata.remaining() < 8) {
       throw new LwmqException(Status.CORRUPT, "an Arrow message of " + metadata.remaining() + " bytes");
     }
-    return Message.getRootAsMessage(metadata);
+    try {
+      return Message.getRootAsMessage(metadata);
+    } catch (RuntimeException e) {
+      throw new LwmqException(Status.CORRUPT, "an Arrow message whose root lies outside of it: " + e);
+    }
   }
 
   private <T extends Table> T header(T table) {

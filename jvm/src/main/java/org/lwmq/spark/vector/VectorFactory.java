@@ -1,5 +1,6 @@
 package org.lwmq.spark.vector;
 
+import java.nio.ByteBuffer;
 import org.apache.arrow.vector.types.TimeUnit;
 import org.apache.arrow.vector.types.pojo.ArrowType;
 import org.apache.spark.sql.types.ArrayType;
@@ -9,6 +10,7 @@ import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.VariantType;
 import org.lwmq.arrow.ArrowColumn;
+import org.lwmq.core.Memory;
 
 /** Makes Spark's vectors over Arrow columns: which encoding each type has, and which buffer is which. */
 public final class VectorFactory {
@@ -31,6 +33,9 @@ public final class VectorFactory {
     boolean indexSigned;
   }
 
+  /** As many as the widest value has. */
+  private static final ByteBuffer ZEROS = ByteBuffer.allocateDirect(64);
+
   private VectorFactory() {}
 
   /** A vector over {@code column}, of which Spark wants {@code type}: of structs perhaps only some fields. */
@@ -51,7 +56,22 @@ public final class VectorFactory {
     } else {
       encode(column, SparkTypes.stored(type), parts);
     }
+    if (column.length == 0) {
+      readNothing(parts);
+    }
     return new WindowColumnVector(type, parts);
+  }
+
+  /**
+   * A column of no rows may have buffers of no bytes, and is asked for its first value all the same: where it is a
+   * dictionary, and the row that asks is null. It then reads zeros of ours, and nothing of the peer's.
+   */
+  private static void readNothing(Parts parts) {
+    long zeros = Memory.address(ZEROS);
+    parts.validity = parts.validity == 0 ? 0 : zeros;
+    parts.values = zeros;
+    parts.second = zeros;
+    parts.secondSize = 0;
   }
 
   /** A vector with {@code value} (a Number or a UTF8String) in every row. */

@@ -364,7 +364,7 @@ public final class WindowColumnVector extends ColumnVector {
         long to = Platform.getLong(null, values + 8L * row + 8);
         return found(from, to - from, secondSize) + second;
       case BYTES_FIXED:
-        foundBytes = (int) factor;
+        foundBytes = length == 0 ? 0 : (int) factor;
         return values + factor * row;
       default:
         return locateView(values + (long) VIEW_BYTES * row);
@@ -402,7 +402,7 @@ public final class WindowColumnVector extends ColumnVector {
         return (int)
             found(Platform.getLong(null, values + 8L * row), Platform.getLong(null, second + 8L * row), secondSize);
       default:
-        foundBytes = (int) factor;
+        foundBytes = length == 0 ? 0 : (int) factor;
         return (int) factor * row;
     }
   }
