@@ -250,6 +250,7 @@ class StreamWriter:
         SchemaError names a field whose width is not fixed; MessageTooBigError: larger than the window can
         hold.
         """
+        self._handle.check_open()
         if rows < 0:
             raise ValueError(f"allocate of {rows} rows")
         if self._blueprint is None:

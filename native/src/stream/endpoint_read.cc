@@ -65,7 +65,8 @@ void Endpoint::declare_to(Conversation& c) {
     const std::uint64_t end = range.end == LWMQ_SEQ_LATEST ? log.next_seq() : range.end;
     if (start > log.next_seq() || (end != LWMQ_SEQ_END && end > log.next_seq())) {
       return fail_reader(c, LWMQ_E_INVALID,
-                         where + ": numbers " + std::to_string(start) + " to " + std::to_string(end) +
+                         where + ": numbers " + std::to_string(start) + " to " +
+                             (end == LWMQ_SEQ_END ? "the end" : std::to_string(end)) +
                              " were asked for; the next one to be written is " +
                              std::to_string(log.next_seq()));
     }

@@ -31,6 +31,15 @@ void note(lwmq_writer& writer) noexcept {
   stats::set(entry.unread_batches, pool.in_flight());
 }
 
+// Why a conversation is over: an endpoint that ended it has said so before it closed.
+Status why_over(Line& line, Status status) {
+  if (status != LWMQ_E_CLOSED && status != LWMQ_E_PEER_LOST) return status;
+  const std::string text = last_error();
+  const Status told = line.pump();
+  if (is_failure(told) && told != LWMQ_E_CLOSED && told != LWMQ_E_PEER_LOST) return told;
+  return fail(status, "%s", text.c_str());
+}
+
 // Lease pages may be told of at any time, also before an answer.
 OtherNews news_of(Line& line) {
   return [&line](wire::StreamKind kind, const std::string& bytes) { return line.handle(kind, bytes); };
@@ -166,7 +175,7 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
     writer.waiting.end(*writer.entry, now, status != LWMQ_OK);
     stats::set(writer.entry->peer_pid, 0);
   }
-  return status;
+  return why_over(line, status);
 }
 
 Status publish(lwmq_writer& writer, lwmq_block* block, std::uint32_t partition, std::uint64_t bytes,
@@ -196,7 +205,7 @@ Status publish(lwmq_writer& writer, lwmq_block* block, std::uint32_t partition, 
   Status status = link.send_record(wire::StreamKind::kPublish, record);
   LWMQ_YIELD("writer.published");
   if (status == LWMQ_OK && link.has_backlog()) status = push_backlog(line.reach);
-  if (status != LWMQ_OK) return status;
+  if (status != LWMQ_OK) return why_over(line, status);
   line.reach.pump();
   if (writer.has_job && !writer.committed) writer.staged_bytes += block_bytes;
   auto& counted = writer.statistics;

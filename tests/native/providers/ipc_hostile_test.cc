@@ -1,9 +1,14 @@
 // links: base os stats tli providers
 // Peers that lie: each is refused or ends its conversation, in words, and nobody else is disturbed.
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <functional>
+#include <random>
+#include <thread>
 
 #include "ipc_fixture.h"
 #include "os/unix_socket.h"
@@ -44,6 +49,12 @@ class RawClient {
     EXPECT_EQ(os::send_message(socket_.get(), data, bytes, fds, 2), LWMQ_OK) << last_error();
   }
   void say_hello(int side_fd = -1) { send(&hello_, sizeof hello_, side_fd); }
+  void say_hello_with(const std::vector<int>& fds) {
+    EXPECT_EQ(os::send_message(socket_.get(), &hello_, sizeof hello_, fds.data(), fds.size()), LWMQ_OK);
+  }
+  int socket() const { return socket_.get(); }
+  // The doorbell that the listener has sent with its hello.
+  int doorbell() const { return doorbell_.get(); }
 
   void show_window(const ipc::WindowNotice& notice, int fd) {
     const int fds[] = {fd, ipc::own_page_fd()};
@@ -57,6 +68,7 @@ class RawClient {
     ipc::AnyMessage message{};
     os::Received received;
     if (os::receive_message(socket_.get(), &message, sizeof message, &received) != LWMQ_OK) return "closed";
+    if (received.fd_count == 3) doorbell_ = std::move(received.fds[2]);
     if (message.head.kind == ipc::kHello) return "hello";
     return std::string(status_name(message.refusal.status)) + " " + message.refusal.text;
   }
@@ -68,6 +80,7 @@ class RawClient {
   os::UniqueFd socket_;
   ipc::Offer offer_;
   ipc::Hello hello_{};
+  os::UniqueFd doorbell_;
   lwmq_tli_transport* accepted_ = nullptr;
 };
 
@@ -238,6 +251,242 @@ TEST_F(IpcHostile, UnsealedWindowEndsTheConversation) {
   lwmq_tli_window* window = nullptr;
   EXPECT_EQ(ipc().window_find(client.accepted(), notice.id, 5000, &window), LWMQ_E_PEER_LOST);
   ipc().close(client.accepted());
+}
+
+// ---- Every field, every descriptor -----------------------------------------------------------------------
+
+// What became of a hello: it is refused in words, or the transport that follows from it is closed.
+void expect_an_answer(RawClient& client, lwmq_tli_listener* listener, const std::string& what) {
+  const std::string answer = client.answer(listener);
+  EXPECT_TRUE(answer == "hello" || (answer.starts_with("LWMQ_E_") && answer.size() > 20))
+      << what << ": " << answer;
+  if (client.accepted() != nullptr) {
+    lwmq_tli_extent extent{};
+    EXPECT_NE(ipc().land(client.accepted(), &extent), LWMQ_OK) << what;
+    ipc().close(client.accepted());
+  }
+}
+
+TEST_F(IpcHostile, EveryWordOfAHelloMayBeAnything) {
+  for (std::size_t at = 0; at < offsetof(ipc::Hello, name); at += 4) {
+    for (const std::uint32_t value : {0U, 1U, 0x7fffffffU, 0x80000000U, 0xffffffffU}) {
+      RawClient client(address_);
+      std::memcpy(reinterpret_cast<std::uint8_t*>(&client.hello()) + at, &value, sizeof value);
+      client.say_hello();
+      expect_an_answer(client, listener_, "word at " + std::to_string(at) + " is " + std::to_string(value));
+    }
+  }
+}
+
+TEST_F(IpcHostile, RandomHellosAreAnswered) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 200; ++round) {
+    RawClient client(address_);
+    auto* bytes = reinterpret_cast<std::uint8_t*>(&client.hello());
+    for (unsigned i = random() % 4; i < 5; ++i) {
+      bytes[random() % sizeof(ipc::Hello)] = static_cast<std::uint8_t>(random());
+    }
+    client.send(&client.hello(), random() % 4 == 0 ? 1 + random() % sizeof(ipc::Hello) : sizeof(ipc::Hello));
+    expect_an_answer(client, listener_, "round " + std::to_string(round));
+  }
+}
+
+TEST_F(IpcHostile, DescriptorsOfEveryWrongKindAndNumberAreRefused) {
+  int pipe_ends[2];
+  ASSERT_EQ(pipe2(pipe_ends, O_CLOEXEC), 0);
+  const os::UniqueFd in(pipe_ends[0]);
+  const os::UniqueFd out(pipe_ends[1]);
+  const os::UniqueFd event(eventfd(0, EFD_CLOEXEC));
+  const os::UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  const os::UniqueFd folder(open("/", O_PATH | O_CLOEXEC));
+  os::Segment page;  // sealed and of the right size, but no process page
+  ASSERT_EQ(os::create_segment("page", ipc::kProcessPageBytes, &page), LWMQ_OK);
+  const int own = ipc::own_page_fd();
+  for (const int wrong : {in.get(), out.get(), event.get(), null.get(), folder.get(), page.fd.get()}) {
+    expect_refusal("LWMQ_E_CORRUPT", [&](RawClient& c) { c.say_hello_with({own, wrong}); });
+    expect_refusal("LWMQ_E_CORRUPT", [&](RawClient& c) { c.say_hello_with({wrong, own}); });
+  }
+  for (const std::vector<int>& number : {std::vector<int>{}, {own}, {own, own, own}, {own, own, own, own}}) {
+    expect_refusal("LWMQ_E_CORRUPT", [&](RawClient& c) { c.say_hello_with(number); });
+    EXPECT_NE(last_answer_.find(std::to_string(number.size()) + " descriptors"), std::string::npos)
+        << last_answer_;
+  }
+}
+
+TEST_F(IpcHostile, ASealedSegmentCannotBeShrunkUnderItsReader) {
+  RawClient client(address_);
+  client.say_hello();
+  ASSERT_EQ(client.answer(listener_), "hello");
+  os::Segment window;
+  ASSERT_EQ(os::create_segment("window", 8192, &window), LWMQ_OK);
+  ipc::WindowNotice notice{};
+  notice.head = {ipc::kMagic, kProtocolVersion, ipc::kWindowNotice};
+  notice.bytes = 8192;
+  std::memcpy(notice.owner, os::identity().instance, sizeof notice.owner);
+  notice.id[0] = 1;
+  client.show_window(notice, window.fd.get());
+  lwmq_tli_window* found = nullptr;
+  ASSERT_EQ(ipc().window_find(client.accepted(), notice.id, 5000, &found), LWMQ_OK) << last_error();
+  EXPECT_NE(ftruncate(window.fd.get(), 0), 0);
+  EXPECT_NE(fallocate(window.fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
+  lwmq_tli_window_info info{};
+  ipc().window_info(found, &info);
+  EXPECT_EQ(info.base[8191], 0);
+  ipc().window_release(found);
+  ipc().close(client.accepted());
+}
+
+TEST_F(IpcHostile, EveryWordOfAWindowNoticeMayBeAnything) {
+  os::Segment window;
+  ASSERT_EQ(os::create_segment("window", 8192, &window), LWMQ_OK);
+  for (std::size_t at = 0; at < sizeof(ipc::WindowNotice); at += 4) {
+    for (const std::uint32_t value : {0U, 1U, 0x7fffffffU, 0xffffffffU}) {
+      SCOPED_TRACE(::testing::Message() << "word at " << at << " is " << value);
+      RawClient client(address_);
+      client.say_hello();
+      ASSERT_EQ(client.answer(listener_), "hello");
+      ipc::WindowNotice notice{};
+      notice.head = {ipc::kMagic, kProtocolVersion, ipc::kWindowNotice};
+      notice.bytes = 8192;
+      std::memcpy(notice.owner, os::identity().instance, sizeof notice.owner);
+      std::memcpy(reinterpret_cast<std::uint8_t*>(&notice) + at, &value, sizeof value);
+      client.show_window(notice, window.fd.get());
+      lwmq_tli_window* found = nullptr;
+      const Status status = ipc().window_find(client.accepted(), notice.id, 2000, &found);
+      EXPECT_TRUE(status == LWMQ_OK || status == LWMQ_E_PEER_LOST) << status_name(status);
+      if (status == LWMQ_OK) ipc().window_release(found);
+      ipc().close(client.accepted());
+    }
+  }
+}
+
+// The doorbell is one open file for both: whoever holds it can make its reads and writes wait.
+TEST_F(IpcHostile, ADoorbellThatAPeerHasMadeBlockingHoldsUpNobody) {
+  RawClient client(address_);
+  client.say_hello();
+  ASSERT_EQ(client.answer(listener_), "hello");
+  ASSERT_GE(client.doorbell(), 0);
+  ASSERT_EQ(fcntl(client.doorbell(), F_SETFL, 0), 0);
+  std::atomic<bool> done{false};
+  std::thread guard([&] {  // lets a reader that waits go on, so that the test ends, and fails
+    for (int i = 0; i < 50 && !done; ++i) usleep(100'000);
+    if (!done) eventfd_write(client.doorbell(), 1);
+  });
+  const std::int64_t began = os::now_ns();
+  ipc().arm(client.accepted());
+  ipc().disarm(client.accepted());
+  done = true;
+  EXPECT_LT(os::now_ns() - began, kSecond);
+  guard.join();
+  ipc().close(client.accepted());
+}
+
+// A peer that opens and ends buffers without anything in them, as fast as it can: a call that lands comes
+// back.
+TEST_F(IpcHostile, EmptyBuffersForEverKeepNobody) {
+  RawClient client(address_);
+  client.say_hello();
+  ASSERT_EQ(client.answer(listener_), "hello");
+  const auto layout = tli::SideLayout::of(options().buffers_send, options().buffer_bytes);
+  std::uint8_t* side = client.side();
+  for (std::uint64_t i = 0; i < options().buffers_send; ++i) {
+    put(side + layout.data_offset + i * layout.stride + 56,
+        std::uint64_t{1} << 48 | std::uint64_t{255} << 40);
+  }
+  // Every order entry is right for whatever number is next: written again and again.
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint64_t> next{0};
+  std::thread peer([&] {
+    while (!stop) {
+      const std::uint64_t base = next.load();
+      for (std::uint64_t n = base; n < base + layout.order_slots; ++n) {
+        put(side + tli::SideLayout::kOrderOffset + (n & (layout.order_slots - 1)) * 8,
+            (n + 1) << 32 | 1 << 16 | (n % options().buffers_send + 1));
+      }
+      next += 1;
+    }
+  });
+  const std::int64_t began = os::now_ns();
+  lwmq_tli_extent extent{};
+  for (int i = 0; i < 100; ++i) {
+    const Status status = ipc().land(client.accepted(), &extent);
+    EXPECT_NE(status, LWMQ_OK);
+    if (status == LWMQ_E_CORRUPT || status == LWMQ_E_PEER_LOST) break;
+  }
+  EXPECT_LT(os::now_ns() - began, kSecond);
+  stop = true;
+  peer.join();
+  ipc().close(client.accepted());
+}
+
+// ---- The other end: a listener that lies ------------------------------------------------------------------
+
+// Answers the next client with `message` and `fds`; what the client makes of it is the result.
+Status connect_to_liar(const ipc::AnyMessage& message, std::size_t bytes, const std::vector<int>& fds) {
+  const std::string address = fresh_address();
+  ipc::Address parsed;
+  EXPECT_EQ(ipc::parse(address.c_str(), &parsed), LWMQ_OK);
+  os::UniqueFd listener;
+  EXPECT_EQ(os::listen_unix(parsed.socket, &listener), LWMQ_OK);
+  std::thread liar([&] {
+    os::UniqueFd socket;
+    os::poll_socket(listener.get(), false, 5000);
+    if (os::accept_unix(listener.get(), &socket) != LWMQ_OK) return;
+    ipc::AnyMessage hello{};
+    os::Received received;
+    os::poll_socket(socket.get(), false, 5000);
+    os::receive_message(socket.get(), &hello, sizeof hello, &received);
+    os::send_message(socket.get(), &message, bytes, fds.data(), fds.size());
+    os::poll_socket(socket.get(), false, 200);
+  });
+  const lwmq_tli_options o = options();
+  lwmq_tli_transport* transport = nullptr;
+  const Status status = ipc().connect(address.c_str(), &o, 2000, &transport);
+  if (status == LWMQ_OK) ipc().close(transport);
+  liar.join();
+  return status;
+}
+
+TEST(IpcHostileListener, OfAnotherVersionIsAVersionErrorWithBothVersions) {
+  ipc();
+  ipc::AnyMessage message{};
+  message.head = {ipc::kMagic, 7, ipc::kHello};
+  EXPECT_EQ(connect_to_liar(message, sizeof message.hello, {}), LWMQ_E_VERSION);
+  EXPECT_NE(std::string(last_error()).find("the listener speaks version 7 of the protocol, the client 1"),
+            std::string::npos)
+      << last_error();
+}
+
+TEST(IpcHostileListener, CannotRefuseWithASuccess) {
+  ipc();
+  ipc::AnyMessage message{};
+  message.head = {ipc::kMagic, kProtocolVersion, ipc::kRefusal};
+  for (const std::int32_t status : {0, 1, 4, 5, 9999, -1}) {
+    message.refusal.status = status;
+    std::memset(message.refusal.text, 'x', sizeof message.refusal.text);  // without an end
+    EXPECT_EQ(connect_to_liar(message, sizeof message.refusal, {}), LWMQ_E_CORRUPT) << status;
+  }
+}
+
+TEST(IpcHostileListener, MayAnswerAnything) {
+  ipc();
+  ASSERT_EQ(ipc::wait_until_held(), LWMQ_OK);
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  const os::UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (int round = 0; round < 30; ++round) {
+    ipc::AnyMessage message{};
+    message.head = {ipc::kMagic, kProtocolVersion, ipc::kHello};
+    auto* bytes = reinterpret_cast<std::uint8_t*>(&message);
+    for (int i = 0; i < 100; ++i)
+      bytes[12 + random() % (sizeof message - 12)] = static_cast<std::uint8_t>(random());
+    std::vector<int> fds(random() % 5, null.get());
+    const Status status = connect_to_liar(message, 1 + random() % sizeof message, fds);
+    EXPECT_TRUE(is_failure(status)) << "round " << round << ": " << status_name(status);
+  }
 }
 
 }  // namespace

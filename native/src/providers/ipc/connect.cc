@@ -34,6 +34,7 @@ Status await_answer(int socket, const Address& address, std::int64_t deadline, A
     const bool is_local = Listener::drive_local(address.socket);
     const Status status = os::receive_message(socket, out_message, sizeof *out_message, out_received);
     if (status == LWMQ_E_PEER_LOST) return LWMQ_E_EMPTY;
+    if (status != LWMQ_OK && status != LWMQ_E_EMPTY) add_context(address.text.c_str());
     if (status != LWMQ_E_EMPTY) return status;
     const std::int64_t left_ms = (deadline - os::now_ns() + 999'999) / 1'000'000;
     if (left_ms <= 0) return LWMQ_E_TIMED_OUT;

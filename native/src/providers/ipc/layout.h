@@ -96,6 +96,7 @@ union AnyMessage {
   Hello hello;
   Refusal refusal;
   WindowNotice window;
+  std::uint8_t of_any_version[4096];  // a longer hello, too, must come in, for its head to be read
 };
 
 // ---- Limits of this provider -------------------------------------------------------------------------

@@ -1,0 +1,351 @@
+"""Slips and misfortunes: each is an error of its own class whose text says where, with which numbers, and
+what to do. What the limits of memory and descriptors do to a stream is in arrow/test_pressure.py.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lwmq_spark as lwmq
+from lwmq_spark.arrow.endpoint import describe
+
+SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
+MAGIC = 0x514D574C
+HELLO, REFUSAL = 1, 2
+
+
+def batch(rows: int = 3) -> pa.RecordBatch:
+    return pa.record_batch({"n": np.arange(rows), "s": ["x"] * rows}, schema=SCHEMA)
+
+
+def socket_name(name: str, uid: int | None = None) -> bytes:
+    """Where a process listens for `ipc://name`, in the abstract space."""
+    value = 0x6C62272E07BB014262B821756295C58D
+    for byte in name.encode():
+        value = (value ^ byte) * 0x0000000001000000000000000000013B % (1 << 128)
+    return b"\0lwmq/" + str(os.geteuid() if uid is None else uid).encode() + b"/" + f"{value:032x}".encode()
+
+
+# ---- Addresses
+
+
+@pytest.mark.row("L13")
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        ("flights", "address 'flights' has no scheme: did you mean 'ipc://flights'?"),
+        ("", "address '' has no scheme"),
+        ("ftp://flights", "'ftp://flights': no provider claims this scheme; there are: .*ipc"),
+        ("ipc://", "ipc://: the name has 0 characters, possible are 1 to 119"),
+        ("ipc://" + "x" * 120, "the name has 120 characters, possible are 1 to 119"),
+        ("ipc://x:0", "ipc://x:0: the port is '0', possible are 1 to 65535"),
+        ("ipc://x:65536", "the port is '65536', possible are 1 to 65535"),
+        ("ipc://x:", "the port is '', possible are 1 to 65535"),
+        ("ipc://x:y", "the port is 'y', possible are 1 to 65535"),
+        ("ipc:///tmp/", "a file name is missing behind the last '/'"),
+        ("ipc:///" + "d" * 120, "the path has 121 bytes, a socket file may have 107"),
+        ("ipc://x\n", "a control character in the name"),
+        ("loop://" + "x" * 120, "a name of 1 to 119 bytes stands behind loop://, not 120"),
+        (
+            "ipc://x?speed=high",
+            "option 'speed' of 'ipc://x\\?speed=high' is unknown; allowed are buffer_bytes",
+        ),
+        ("ipc://x?timeout=soon", "option 'timeout' of .*'soon' is not a duration: write 100ms"),
+    ],
+)
+def test_an_address_that_is_none_is_refused_by_everybody(address: str, text: str) -> None:
+    for open_it in (
+        lambda: lwmq.open_writer(address, SCHEMA),
+        lambda: lwmq.open_reader(address),
+        lambda: lwmq.Channel(address),
+    ):
+        with pytest.raises(lwmq.AddressError, match=text):
+            open_it()
+
+
+def test_a_second_server_is_told_who_serves(ipc: str) -> None:
+    with lwmq.Endpoint(ipc):
+        text = f"{ipc} is served already, by process {os.getpid()}"
+        with pytest.raises(lwmq.AddressError, match=text):
+            lwmq.open_writer(ipc, SCHEMA, role="server")
+        with pytest.raises(lwmq.AddressError, match=text):
+            lwmq.Endpoint(ipc)
+        with pytest.raises(lwmq.AddressError, match=text):
+            lwmq.Channel(ipc, role="server")
+
+
+# ---- Strangers
+
+
+class Stranger:
+    """Something else than lwmq that listens where a server should; answers each client with `answer`."""
+
+    def __init__(self, name: str, answer: bytes) -> None:
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.bind(socket_name(name))
+        self._listener.listen()
+        self._answer = answer
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            with closing(client):
+                client.recv(4096)
+                if self._answer:
+                    client.send(self._answer)
+
+    def __enter__(self) -> Stranger:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(10)
+
+
+@pytest.mark.parametrize("opened", ["writer", "reader"])
+def test_a_server_of_another_protocol_version_is_a_version_error_with_both(ipc: str, opened: str) -> None:
+    answer = struct.pack("<III", MAGIC, 7, HELLO) + bytes(600)
+    with (
+        Stranger(ipc.removeprefix("ipc://"), answer),
+        pytest.raises(
+            lwmq.VersionError, match=f"{ipc}: the listener speaks version 7 of the protocol, the client 1"
+        ),
+    ):
+        if opened == "writer":
+            lwmq.open_writer(ipc, SCHEMA, timeout=5)
+        else:
+            lwmq.open_reader(ipc, timeout=5)
+
+
+@pytest.mark.parametrize(
+    "answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"x", struct.pack("<III", MAGIC, 1, HELLO), bytes(600)]
+)
+def test_something_else_that_listens_there_is_corrupt(ipc: str, answer: bytes) -> None:
+    with Stranger(ipc.removeprefix("ipc://"), answer), pytest.raises(lwmq.CorruptError, match=ipc):
+        lwmq.open_reader(ipc, timeout=5, role="client")
+
+
+def test_a_listener_that_never_answers_is_a_timeout(ipc: str) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(socket_name(ipc.removeprefix("ipc://")))
+        listener.listen()
+        with pytest.raises(lwmq.TimeoutError, match=ipc):
+            lwmq.open_reader(ipc, timeout=0.5, role="client")
+
+
+def test_a_client_that_talks_nonsense_is_told_so_and_others_are_served(ipc: str) -> None:
+    with suppress(lwmq.TimeoutError), lwmq.Endpoint(ipc, linger=0):
+        for nonsense in (b"GET / HTTP/1.1\r\n\r\n", b"\0", struct.pack("<III", MAGIC, 7, HELLO) + bytes(600)):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+                client.settimeout(10)
+                client.connect(socket_name(ipc.removeprefix("ipc://")))
+                client.send(nonsense)
+                answer = client.recv(4096)
+            magic, version, kind, status = struct.unpack_from("<IIIi", answer)
+            assert (magic, version, kind) == (MAGIC, 1, REFUSAL)
+            assert status != 0
+            assert re.search(rb"version 7 of the protocol, the listener 1|a hello of \d+ bytes", answer), (
+                answer
+            )
+        with lwmq.open_writer(ipc, SCHEMA, linger=0) as writer:
+            writer.write(batch())
+            writer.abort()
+
+
+AS_ANOTHER_USER = """
+    open_reader = lwmq.open_reader  # imported while the files can still be read
+    os.setgroups([]), os.setgid(65534), os.setuid(65534)
+    try:
+        open_reader(sys.argv[1], role="client", timeout=5)
+        print("let in")
+    except lwmq.LwmqError as exc:
+        print(type(exc).__name__, exc)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+@pytest.mark.parametrize("form", ["name", "file"])
+def test_another_user_is_turned_away_and_told_whose_the_address_is(
+    ipc: str, spawn: Callable[..., Any], tmp_path: Path, form: str
+) -> None:
+    path = Path(f"/tmp/lwmq-test-{os.getpid()}-{form}")
+    address = ipc if form == "name" else f"ipc://{path}"
+    try:
+        with lwmq.Endpoint(address):
+            if form == "file":
+                path.chmod(0o777)
+            child = spawn(AS_ANOTHER_USER, address)
+            said = child.line()
+            assert f"user 0 listens there (process {os.getpid()}), which is not our user" in said, said
+    finally:
+        path.unlink(missing_ok=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_a_client_of_another_user_is_refused_by_the_listener(ipc: str, spawn: Callable[..., Any]) -> None:
+    with lwmq.Endpoint(ipc):
+        child = spawn(
+            """
+            import socket
+            os.setgroups([]), os.setgid(65534), os.setuid(65534)
+            client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            client.connect(bytes.fromhex(sys.argv[1]))
+            client.settimeout(10)
+            print(client.recv(4096)[16:].split(b"\\0")[0].decode())
+            """,
+            socket_name(ipc.removeprefix("ipc://")).hex(),
+        )
+        assert child.line() == "the client runs as user 65534, the listener as user 0"
+
+
+# ---- Schemas and sizes
+
+
+def test_a_second_writer_with_another_schema_is_told_the_field_and_both_types(address: str) -> None:
+    with lwmq.open_writer(address, SCHEMA, linger=0) as writer:
+        other = pa.schema([("n", pa.int64()), ("s", pa.float64())])
+        with pytest.raises(
+            lwmq.SchemaError, match=f"field 's' is double, but string in the stream {address}"
+        ):
+            lwmq.open_writer(address, other)
+        with pytest.raises(lwmq.SchemaError, match=r"2 fields against|3 fields against"):
+            lwmq.open_writer(address, SCHEMA.append(pa.field("more", pa.int8())))
+        with pytest.raises(lwmq.SchemaError, match="field 's' is int64, but string in the stream"):
+            writer.write(pa.record_batch({"n": [1], "s": [1]}))
+        assert writer.write(batch()) == 3
+        writer.abort()
+
+
+def test_a_batch_larger_than_the_window_is_an_error_with_both_numbers(address: str) -> None:
+    with lwmq.open_writer(address, SCHEMA, buffer_bytes="64KiB", window_bytes="128KiB", linger=0) as writer:
+        with pytest.raises(lwmq.MessageTooBigError, match=r"(?s)\d{6,}.*131072"):
+            writer.write(pa.record_batch({"n": [1], "s": ["x" * 300_000]}, schema=SCHEMA))
+        assert writer.write(batch()) == 3
+        writer.abort()
+
+
+# ---- Streams that are not there
+
+
+def test_a_stream_that_never_existed_is_waited_for_and_then_named(ipc: str) -> None:
+    with pytest.raises(lwmq.TimeoutError, match=f"{ipc}: nobody serves this address; start a writer"):
+        lwmq.open_reader(ipc, role="client", timeout=0.3)
+    with (
+        lwmq.open_reader(ipc, timeout=0.3, linger=0) as reader,
+        pytest.raises(lwmq.TimeoutError, match=f"no producer declared the stream {ipc} within 0.3 s"),
+    ):
+        _ = reader.schema
+
+
+def test_a_stream_that_was_read_to_its_end_is_waited_for_not_empty(address: str) -> None:
+    with lwmq.Endpoint(address, linger=0):
+        with (
+            lwmq.open_reader(address, timeout=10) as reader,
+            lwmq.open_writer(address, SCHEMA, linger=10) as writer,
+        ):
+            writer.write(batch())
+            assert next(reader).num_rows == 3
+            reader.consume()
+        assert describe(address).state == "consumed"
+        with (
+            lwmq.open_reader(address, timeout=0.3) as late,
+            pytest.raises(lwmq.TimeoutError, match=f"no batch within 0.3 s on {address}, after 0 batches"),
+        ):
+            next(late)
+
+
+def test_a_stream_that_was_aborted_says_why_behind_what_was_visible(address: str) -> None:
+    with lwmq.Endpoint(address, linger=0):
+        writer = lwmq.open_writer(address, SCHEMA)
+        writer.write(batch())
+        writer.abort("feed handler lost its line")
+        with lwmq.open_reader(address, timeout=10) as reader:
+            assert next(reader).num_rows == 3
+            with pytest.raises(lwmq.AbortedError, match="feed handler lost its line"):
+                next(reader)
+
+
+def test_offsets_that_cannot_be_are_refused_with_what_there_is(address: str) -> None:
+    with suppress(lwmq.TimeoutError), lwmq.Endpoint(address, linger=0):
+        writer = lwmq.open_writer(address, SCHEMA)
+        writer.write(batch())
+        for start in (-1, 1.5, True, "newest"):
+            with pytest.raises(ValueError, match="is neither 'earliest', 'latest' nor a sequence number"):
+                lwmq.open_reader(address, start={0: start})  # type: ignore[dict-item]
+        text = "partition 0: numbers 17 to the end were asked for; the next one to be written is 1"
+        nothing = "partition 3 was asked for; the stream has 1"
+        for start, said in (({0: 17}, text), ({3: 0}, nothing)):
+            with (
+                lwmq.open_reader(address, start=start, timeout=10) as reader,
+                pytest.raises(lwmq.LwmqError, match=said),
+            ):
+                next(reader)
+        writer.abort()
+
+
+def test_offsets_that_were_released_are_a_data_loss_that_names_the_ways_out(address: str) -> None:
+    with lwmq.Endpoint(address, linger=0), lwmq.open_writer(address, SCHEMA, linger=0) as writer:
+        for _ in range(3):
+            writer.write(batch())
+        with lwmq.open_reader(address, timeout=10, name="first") as reader:
+            next(reader), next(reader), next(reader)
+            reader.consume()
+            text = r"batch 0 was asked for, the oldest kept is 3.*Ways out: retain=\"all\""
+            with (
+                lwmq.open_reader(address, start={0: 0}, timeout=10) as late,
+                pytest.raises(lwmq.DataLossError, match=text),
+            ):
+                next(late)
+        writer.abort()
+
+
+# ---- Use after the end, and code of the caller's that fails
+
+
+def test_a_closed_writer_and_a_closed_reader_say_so(address: str) -> None:
+    with lwmq.Endpoint(address, linger=0):
+        writer = lwmq.open_writer(address, SCHEMA)
+        reader = lwmq.open_reader(address, timeout=10)
+        writer.abort()
+        reader.close()
+        for call in (lambda: writer.write(batch()), lambda: writer.allocate(3), lambda: writer.commit()):
+            with pytest.raises(lwmq.ClosedError, match=f"the writer of {address} is closed"):
+                call()
+        for call in (lambda: next(reader), lambda: reader.consume(), lambda: reader.statistics):
+            with pytest.raises(lwmq.ClosedError, match=f"the reader of {address} is closed"):
+                call()
+
+
+def test_an_iterator_of_the_caller_that_raises_aborts_with_its_text(address: str) -> None:
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield batch()
+        raise ValueError("row 4 has no price")
+
+    with lwmq.Endpoint(address, linger=0):
+        with (
+            pytest.raises(ValueError, match="row 4 has no price"),
+            lwmq.open_writer(address, SCHEMA) as writer,
+        ):
+            writer.write(pa.RecordBatchReader.from_batches(SCHEMA, rows()))
+        with lwmq.open_reader(address, timeout=10) as reader:
+            assert next(reader).num_rows == 3
+            with pytest.raises(lwmq.AbortedError, match="ValueError: row 4 has no price"):
+                next(reader)
