@@ -83,6 +83,8 @@ def test_memory_descriptors_and_latency_stay_flat(ipc: str, spawn: Callable[...,
         latencies.append(latency)
         for pid, taken in samples.items():
             taken.append(sample(pid))
+    for writer in writers:
+        writer.kill()
     third = len(latencies) // 3
     early, late = latencies[third : 2 * third], latencies[-third:]
     report = [
