@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "conversation.h"
+#include "stats/page.h"
 #include "stream/line.h"
 #include "stream/reader.h"
 
@@ -56,6 +57,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       lwmq_reader reader;
       reader.reach = std::move(reach);
       reader.address = kAddress;
+      reader.entry = std::make_shared<stats::Entry>();
+      reader.credit = 8;
       for (std::size_t step = 0; step < kStepsMax && !input.empty(); ++step) {
         say(endpoint, input);
         read(reader);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "os/clock.h"
+#include "stats/page.h"
 #include "stream/client.h"
 #include "stream/line.h"
 #include "stream/question.h"
@@ -185,6 +186,7 @@ class HostileEndpoint : public ::testing::Test {
     endpoint_ = std::make_unique<Link>(provider_, transport);
     reader_.reach = std::move(reach);
     reader_.address = address;
+    reader_.entry = std::make_shared<stats::Entry>();
     reader_.credit = 2;
   }
   void TearDown() override {
