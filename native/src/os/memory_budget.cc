@@ -148,7 +148,8 @@ Status reserve_window_memory(std::uint64_t bytes) noexcept {
     if (now > limit || bytes > limit - now) {
       return fail(LWMQ_E_NO_MEMORY,
                   "a window of %" PRIu64 " bytes does not fit: this process holds %" PRIu64 " of the %" PRIu64
-                  " bytes that it may hold in windows (half of what was free at its start, or lwmq_set_window_memory). Ways "
+                  " bytes that it may hold in windows (half of what was free at its start, or "
+                  "lwmq_set_window_memory). Ways "
                   "out: smaller windows, fewer writers, more memory",
                   bytes, now, limit);
     }
