@@ -109,7 +109,7 @@ def settings(spark: SparkSession, request: pytest.FixtureRequest) -> Any:
 
     def put(values: dict[str, str]) -> None:
         for key, value in values.items():
-            before[key] = spark.conf.get(key, None)
+            before.setdefault(key, spark.conf.get(key, None))
             spark.conf.set(key, value)
 
     yield put
@@ -169,17 +169,15 @@ def drain(address: str) -> None:
             pass
 
 
-def test_a_bloom_filter_is_in_the_plan_that_is_called_so(
-    spark: SparkSession, ipc: str, settings: Any
-) -> None:
-    settings(SETTINGS["bloom filter"])
+def test_the_plans_are_what_they_are_called(spark: SparkSession, ipc: str, settings: Any) -> None:
     with kept(ipc):
         producer = Producer(ipc, table(), retain="all")
         producer.written.wait(20)
         frame = read(spark, ipc)
-        assert "CartesianProduct" not in plan(QUERIES["union"][0](spark, frame))
-        settings(SETTINGS["cartesian"])
-        assert "CartesianProduct" in plan(QUERIES["cartesian"][0](spark, frame))
+        for name, operator in (("bloom filter", "might_contain"), ("cartesian", "CartesianProduct")):
+            assert operator not in plan(QUERIES["union"][0](spark, frame))
+            settings(SETTINGS[name])
+            assert operator in plan(QUERIES[name][0](spark, frame))
         assert frame.count() == ROWS
         producer.finish()
 
