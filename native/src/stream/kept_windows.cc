@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kMappedNs = 10'000'000'000;
 constexpr std::int64_t kSpareNs = 30'000'000'000;
 
-std::uint64_t room() noexcept { return os::window_memory_budget() / 4; }
+std::uint64_t room() noexcept { return os::window_memory_budget() / 2; }
 
 // One reference to a window.
 class KeptWindow {
