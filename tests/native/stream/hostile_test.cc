@@ -202,7 +202,9 @@ class HostileEndpoint : public ::testing::Test {
   }
   Status next() {
     lwmq_batch* batch = nullptr;
-    return stream::next(reader_, 0, &batch);
+    const Status status = stream::next(reader_, 0, &batch);
+    if (batch != nullptr) release(batch);
+    return status;
   }
   void show_window(std::uint64_t pool) {
     lwmq_tli_window* window = nullptr;
