@@ -32,11 +32,6 @@ def build(class_path: str, halt: str) -> SparkSession:
         "spark.task.maxFailures": 8,
         "spark.sql.shuffle.partitions": 2,
         "spark.sql.execution.arrow.maxRecordsPerBatch": 100,
-        "spark.speculation": True,
-        "spark.speculation.interval": "100ms",
-        "spark.speculation.multiplier": 1.5,
-        "spark.speculation.quantile": 0.5,
-        "spark.speculation.minTaskRuntime": "300ms",
         "spark.plugins": "org.lwmq.test.HaltingPlugin",
         "spark.driver.extraClassPath": class_path,
         "spark.executor.extraClassPath": class_path,
@@ -78,24 +73,6 @@ def arm(folder: str) -> None:
 
 def is_armed(folder: str) -> bool:
     return (Path(folder) / "armed").exists()
-
-
-def slow_first_attempt(folder: str, partition: int, seconds: float) -> Step:
-    """For mapInArrow: attempt 0 of the task takes its time; a speculative one does not."""
-
-    def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        yield from batches
-        context = TaskContext.get()
-        deadline = time.monotonic() + seconds
-        if context.partitionId() == partition and context.attemptNumber() == 0:
-            while not (Path(folder) / "helped").exists() and time.monotonic() < deadline:
-                time.sleep(0.01)
-        elif context.partitionId() == partition:
-            (Path(folder) / "helped").touch()
-
-    return slow
 
 
 def numbered(spark: SparkSession, rows: int, tasks: int) -> DataFrame:
@@ -143,14 +120,6 @@ def stage_recomputed(spark: SparkSession, address: str, folder: str) -> list[lis
     rows = sums.toDF("g", "s").mapInArrow(kill_executor(folder, 0, 0), schema).collect()
     assert not is_armed(folder), "nobody was killed"
     return sorted([row.g, row.s] for row in rows)
-
-
-def speculated(spark: SparkSession, source: str, sink: str, folder: str) -> None:
-    """Copies of a slow task read, and then write, beside it."""
-    frame = read(spark, source).select("k").mapInArrow(slow_first_attempt(folder, 0, 1.0), "k bigint")
-    frame = frame.repartition(4).mapInArrow(slow_first_attempt(folder, 3, 30.0), "k bigint")
-    write(frame, sink)
-    assert (Path(folder) / "helped").exists(), "nobody came to help the slow one"
 
 
 def random_faults(spark: SparkSession, source: str, sink: str, folder: str, halt: str, seed: int) -> None:

@@ -91,16 +91,6 @@ def test_a_stage_that_is_done_again_reads_its_batches_again(
 
 
 @pytest.mark.slow
-def test_speculative_copies_add_nothing(cluster: Cluster, ipc: str, sink: str, tmp_path: Path) -> None:
-    with kept(ipc):
-        producer = Producer(ipc, numbers(), rows=100, partitions=2, window_bytes=16384, buffer_bytes=4096)
-        consumer = Consumer(sink)
-        cluster.run("speculated", ipc, sink, str(tmp_path))
-        assert consumer.column("k") == list(range(ROWS))
-        producer.finish()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(50))
 def test_whatever_dies_every_row_arrives_once(
     cluster: Cluster, ipc: str, sink: str, tmp_path: Path, seed: int
