@@ -65,7 +65,7 @@ class HostileSchemaTest {
   @Test
   void whateverASchemaSaysItIsASchemaOrCorrupt() {
     byte[] good =
-        bytes(
+        ArrowSchemas.bytes(
             new Schema(
                 List.of(
                     field("t", new ArrowType.Utf8()),
@@ -142,7 +142,7 @@ class HostileSchemaTest {
   }
 
   private static void refused(Field field) {
-    byte[] stream = bytes(new Schema(List.of(field("good", new ArrowType.Bool()), field)));
+    byte[] stream = ArrowSchemas.bytes(new Schema(List.of(field("good", new ArrowType.Bool()), field)));
     LwmqException refusal = assertThrows(LwmqException.class, () -> ArrowSchemas.parse(stream), field.toString());
     // Arrow Java refuses some by itself, as types that it cannot read.
     assertTrue(refusal.status() == Status.CORRUPT || refusal.status() == Status.SCHEMA, refusal.toString());
@@ -156,16 +156,6 @@ class HostileSchemaTest {
   private static IpcBlock.Columns read(byte[] message, Schema schema) {
     ByteBuffer memory = ByteBuffer.allocateDirect(message.length).put(message);
     return IpcBlock.read(Memory.address(memory), message.length, false, schema, new int[] {0});
-  }
-
-  private static byte[] bytes(Schema schema) {
-    ByteArrayOutputStream out = new ByteArrayOutputStream();
-    try {
-      MessageSerializer.serialize(new WriteChannel(Channels.newChannel(out)), schema);
-    } catch (IOException e) {
-      throw new AssertionError(e);
-    }
-    return out.toByteArray();
   }
 
   private static byte[] message(int rows, List<ArrowFieldNode> nodes, List<byte[]> buffers) {

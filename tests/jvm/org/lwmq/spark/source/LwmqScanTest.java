@@ -16,6 +16,7 @@ import java.util.OptionalLong;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.junit.jupiter.api.Test;
+import org.lwmq.arrow.ArrowSchemas;
 import org.lwmq.core.Identity;
 import org.lwmq.core.Range;
 import org.lwmq.spark.conf.LwmqReadConf;
@@ -55,7 +56,7 @@ class LwmqScanTest {
   void aTaskOnAnotherHostFailsAtOnceAndNamesBoth() {
     LwmqInputPartition elsewhere =
         new LwmqInputPartition("00", SERVER, List.of(new Range(0, 0, Range.END)), new String[0]);
-    byte[] schema = StreamSchema.bytes(StreamSchema.arrow(COLUMNS));
+    byte[] schema = ArrowSchemas.bytes(StreamSchema.arrow(COLUMNS));
     LwmqReaderFactory factory = new LwmqReaderFactory(conf(), "app", COLUMNS, -1, schema);
     long begin = System.nanoTime();
     Exception refusal = assertThrows(Exception.class, () -> factory.createColumnarReader(elsewhere));

@@ -13,6 +13,7 @@ import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
 import org.apache.arrow.vector.types.pojo.Schema;
 import org.apache.spark.unsafe.Platform;
+import org.lwmq.arrow.ArrowSchemas;
 
 /** Keeps batches in ordinary native memory, with a fence on both sides of each block that no store may touch. */
 final class MemorySink implements BatchSink {
@@ -76,7 +77,7 @@ final class MemorySink implements BatchSink {
 
   /** Schema and batches as one Arrow IPC stream, for a reader that is not ours. */
   byte[] stream(Schema schema) {
-    byte[] head = StreamSchema.bytes(schema);
+    byte[] head = ArrowSchemas.bytes(schema);
     int size = head.length + batches.stream().mapToInt(batch -> batch.length).sum() + 8;
     ByteBuffer out = ByteBuffer.allocate(size).order(ByteOrder.LITTLE_ENDIAN);
     out.put(head);

@@ -73,16 +73,6 @@ final class Blocks {
     return "row " + row;
   }
 
-  static byte[] schemaBytes(Schema schema) {
-    ByteArrayOutputStream out = new ByteArrayOutputStream();
-    try {
-      MessageSerializer.serialize(new WriteChannel(Channels.newChannel(out)), schema);
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    }
-    return out.toByteArray();
-  }
-
   /** The bytes in native memory. */
   static ByteBuffer direct(byte[] bytes) {
     ByteBuffer buffer = ByteBuffer.allocateDirect(bytes.length);

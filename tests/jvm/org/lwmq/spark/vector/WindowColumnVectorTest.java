@@ -42,7 +42,7 @@ class WindowColumnVectorTest {
     String address = "loop://window-column-vector";
     Deadline soon = Deadline.after(10_000);
     try (Endpoint endpoint = Endpoint.open(address);
-        Writer writer = Writer.open(address, Blocks.schemaBytes(made.schema()), WriterOptions.client(), soon)) {
+        Writer writer = Writer.open(address, ArrowSchemas.bytes(made.schema()), WriterOptions.client(), soon)) {
       Block block = writer.allocate(made.message().length, soon);
       long written = block.address();
       block.buffer().put(made.message());

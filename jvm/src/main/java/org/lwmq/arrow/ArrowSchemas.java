@@ -1,7 +1,11 @@
 package org.lwmq.arrow;
 
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.channels.Channels;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -9,16 +13,29 @@ import java.util.Map;
 import org.apache.arrow.flatbuf.KeyValue;
 import org.apache.arrow.flatbuf.Message;
 import org.apache.arrow.flatbuf.MessageHeader;
+import org.apache.arrow.vector.ipc.WriteChannel;
+import org.apache.arrow.vector.ipc.message.MessageSerializer;
 import org.apache.arrow.vector.types.pojo.Field;
 import org.apache.arrow.vector.types.pojo.Schema;
 import org.lwmq.core.LwmqException;
 import org.lwmq.core.Status;
 
-/** Reads schemas out of Arrow IPC messages. What cannot be right is CORRUPT, what Arrow Java cannot say is SCHEMA. */
+/** Schemas in Arrow IPC messages, and out of them. What cannot be right is CORRUPT, what Arrow Java cannot say is SCHEMA. */
 public final class ArrowSchemas {
   private static final int CONTINUATION = -1;
 
   private ArrowSchemas() {}
+
+  /** An Arrow IPC stream that holds only the schema message. */
+  public static byte[] bytes(Schema schema) {
+    ByteArrayOutputStream out = new ByteArrayOutputStream();
+    try {
+      MessageSerializer.serialize(new WriteChannel(Channels.newChannel(out)), schema);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    return out.toByteArray();
+  }
 
   /** The schema of an IPC stream that holds only its schema message. */
   public static Schema parse(byte[] stream) {

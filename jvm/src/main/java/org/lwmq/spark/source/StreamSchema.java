@@ -1,16 +1,8 @@
 package org.lwmq.spark.source;
 
-import java.io.ByteArrayInputStream;
-import java.io.ByteArrayOutputStream;
-import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.nio.channels.Channels;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import org.apache.arrow.vector.ipc.ReadChannel;
-import org.apache.arrow.vector.ipc.WriteChannel;
-import org.apache.arrow.vector.ipc.message.MessageSerializer;
 import org.apache.arrow.vector.types.TimeUnit;
 import org.apache.arrow.vector.types.pojo.ArrowType;
 import org.apache.arrow.vector.types.pojo.Field;
@@ -57,25 +49,6 @@ final class StreamSchema {
       fields.add(field(field.name(), field.dataType(), field.nullable()));
     }
     return new Schema(fields);
-  }
-
-  /** An Arrow IPC stream that holds only the schema message. */
-  static byte[] bytes(Schema schema) {
-    ByteArrayOutputStream out = new ByteArrayOutputStream();
-    try {
-      MessageSerializer.serialize(new WriteChannel(Channels.newChannel(out)), schema);
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    }
-    return out.toByteArray();
-  }
-
-  static Schema of(byte[] bytes) {
-    try {
-      return MessageSerializer.deserializeSchema(new ReadChannel(Channels.newChannel(new ByteArrayInputStream(bytes))));
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    }
   }
 
   /**

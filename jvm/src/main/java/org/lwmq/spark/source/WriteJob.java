@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.UUID;
 import org.apache.arrow.vector.types.pojo.Schema;
 import org.apache.spark.sql.types.StructType;
+import org.lwmq.arrow.ArrowSchemas;
 import org.lwmq.core.Deadline;
 import org.lwmq.core.Endpoints;
 import org.lwmq.core.Job;
@@ -44,14 +45,14 @@ final class WriteJob {
    */
   LwmqDataWriterFactory open() {
     try {
-      byte[] bytes = StreamSchema.bytes(StreamSchema.declared(schema));
+      byte[] bytes = ArrowSchemas.bytes(StreamSchema.declared(schema));
       Endpoints.ensureServed(conf.uri());
       WriterOptions options = WriterOptions.client()
           .withStream(conf.partitions(), conf.retain(), conf.readers())
           .withDelivery(conf.delivery())
           .withJob(id, 0);
       job = Job.open(conf.uri(), bytes, options, Deadline.after(conf.timeoutMs()));
-      Schema declared = StreamSchema.of(job.schema());
+      Schema declared = ArrowSchemas.parse(job.schema());
       StreamSchema.check(conf.uri(), declared, schema);
       return new LwmqDataWriterFactory(schema, bytes, NullRules.of(declared), conf, id);
     } catch (LwmqException e) {
