@@ -36,6 +36,8 @@ class Cluster:
         self.halt = folder / "halt"
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         self.log = (folder / "driver.log").open("w")
+        scratch = folder / "scratch"  # what a killed JVM leaves goes with the test's folder
+        scratch.mkdir()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.spark.scenarios", str(compile_plugin(folder)), str(self.halt)],
             stdin=subprocess.PIPE,
@@ -43,7 +45,12 @@ class Cluster:
             stderr=self.log,
             text=True,
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": path},
+            env={
+                **os.environ,
+                "PYTHONPATH": path,
+                "SPARK_LOCAL_DIRS": str(scratch),
+                "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={scratch}",
+            },
         )
 
     def start(self, scenario: str, *arguments: Any) -> None:
