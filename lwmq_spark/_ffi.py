@@ -1,10 +1,11 @@
 """The one module that touches the native library.
 
-    check    where a status becomes an exception
-    Turn     one thread at a time, in the order they came
-    Handle   a native handle: closed once, destroyed once, refused in a forked child
-    wait     a native call that may wait, in slices, so that Ctrl-C and close() from another thread are heard
-    Waiter   the same for asyncio: a thread of one's own that waits
+    check       where a status becomes an exception
+    Turn        one thread at a time, in the order they came
+    Handle      a native handle: closed once, destroyed once, refused in a forked child
+    Lingering   `with` for what lingers when it is closed
+    wait        a native call that may wait, in slices: Ctrl-C and close() from another thread are heard
+    Waiter      the same for asyncio: a thread of one's own that waits
 
 The GIL is released in every native call. A wait is cut into slices of `SLICE_S`: a signal that arrives
 between Python's look at its signals and the sleep in the library would otherwise be heard only after the
@@ -23,7 +24,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 from lwmq_spark import errors
 
@@ -35,7 +37,19 @@ except ImportError as exc:
         "install the wheel with `pip install .`, or run `make dev` in a checkout"
     ) from exc
 
-__all__ = ["SLICE_S", "Handle", "Turn", "Waiter", "check", "ffi", "lib", "raise_status", "text_of", "wait"]
+__all__ = [
+    "SLICE_S",
+    "Handle",
+    "Lingering",
+    "Turn",
+    "Waiter",
+    "check",
+    "ffi",
+    "lib",
+    "raise_status",
+    "text_of",
+    "wait",
+]
 
 SLICE_S = 0.2  # how long close() from another thread, or a signal that came too early, may go unheard
 
@@ -169,6 +183,28 @@ def milliseconds(seconds: float | None) -> int:
     if seconds is None or seconds >= lib.LWMQ_FOREVER / 1000:
         return int(lib.LWMQ_FOREVER)
     return max(0, math.ceil(seconds * 1000))
+
+
+class Lingering:
+    """What `with` does for a handle whose `close` lingers.
+
+    Beside an exception that is under way, what was not taken is nothing: close neither waits nor fails.
+    """
+
+    def close(self, linger: float | str | None = None) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+            return
+        with contextlib.suppress(errors.LwmqError):
+            self.close(linger=0)
 
 
 def wait(

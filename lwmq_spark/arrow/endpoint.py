@@ -7,9 +7,7 @@ wants a stream to outlive both.
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +17,7 @@ from lwmq_spark._ffi import (
     SLICE_S,
     Handle,
     Identity,
+    Lingering,
     check,
     ffi,
     identity_from,
@@ -138,7 +137,7 @@ def _partition(raw: Any) -> PartitionState:
     )
 
 
-class Endpoint:
+class Endpoint(Lingering):
     """Serves the stream at an address, apart from its writers and readers. `with` closes it."""
 
     def __init__(self, address: str, linger: float | str | None = None) -> None:
@@ -179,18 +178,6 @@ class Endpoint:
             status = lib.lwmq_endpoint_close(endpoint, milliseconds(seconds))
         if status != lib.LWMQ_E_INTERRUPTED:
             check(status)
-
-    def __enter__(self) -> Endpoint:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-            return
-        with suppress(errors.LwmqError):  # what was not read is nothing beside the exception under way
-            self.close(linger=0)
 
     def __repr__(self) -> str:
         return f"<Endpoint {self._address} {'closed' if self.closed else 'open'}>"

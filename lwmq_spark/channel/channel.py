@@ -12,14 +12,14 @@ in the order they come; sides do not wait for each other. `post` never waits: th
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Literal
 
 from lwmq_spark import errors
 from lwmq_spark._ffi import (
     Handle,
+    Lingering,
     Turn,
     Waiter,
     check,
@@ -61,7 +61,7 @@ class ChannelStatistics:
     buffers_free: int
 
 
-class Channel:
+class Channel(Lingering):
     """A conversation with one peer. Opened when made; `with` closes it."""
 
     def __init__(
@@ -281,7 +281,7 @@ class Channel:
             connected=bool(fields.pop("connected")), is_server=bool(fields.pop("is_server")), **fields
         )
 
-    def close(self, linger: float | None = None) -> None:
+    def close(self, linger: float | str | None = None) -> None:
         """Wait at most `linger` seconds until the peer has read what was posted, then close. Twice is once.
 
         TimeoutError has the number of messages that were dropped. Messages received live on.
@@ -307,18 +307,6 @@ class Channel:
                     check(status)
             finally:
                 self._handle.destroy()
-
-    def __enter__(self) -> Channel:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-            return
-        with suppress(errors.LwmqError):  # what was dropped is nothing beside the exception that is under way
-            self.close(linger=0)
 
     def __repr__(self) -> str:
         if self.closed:
