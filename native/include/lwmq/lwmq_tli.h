@@ -66,7 +66,7 @@ typedef struct lwmq_tli_extent {
   const uint8_t *data; /* the peer may be hostile: copy what you follow before you check it */
   uint64_t bytes;
   uint32_t kind;       /* what the sender said at show: 0 .. LWMQ_TLI_KIND_MAX */
-  uint32_t last;       /* hint: nothing more was visible when this landed */
+  uint32_t reserved;
   uint64_t token[2];   /* the provider's */
 } lwmq_tli_extent;
 

@@ -218,12 +218,11 @@ Status Channel::post_bytes(ChannelQueue* queue, const void* data, std::uint64_t 
     }
     release_pump();
   }
-  Message* message = Message::create();
-  Status status = message == nullptr
-                      ? fail(LWMQ_E_NO_MEMORY, "no memory for a message of %" PRIu64 " bytes", bytes)
-                      : message->append(data, bytes);
-  if (status == LWMQ_OK) status = post(queue, message);
-  if (status != LWMQ_OK && message != nullptr) Message::destroy(message);
+  Message* message = Message::copy_of(data, bytes);
+  if (message == nullptr)
+    return fail(LWMQ_E_NO_MEMORY, "no memory for a message of %" PRIu64 " bytes", bytes);
+  const Status status = post(queue, message);
+  if (status != LWMQ_OK) Message::destroy(message);
   return status;
 }
 

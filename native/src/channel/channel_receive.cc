@@ -1,5 +1,6 @@
 // Receiving, and waiting for what others change.
 #include <algorithm>
+#include <utility>
 
 #include "channel/channel.h"
 #include "channel/deadline.h"
@@ -37,9 +38,10 @@ Status Channel::wait_for_change(std::uint32_t seen, std::int64_t deadline) noexc
 // retired the transport.
 Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, Message** out_message) {
   std::int64_t deadline = 0;  // computed when we first wait: the clock costs as much as a small message
+  bool taken = false;         // the landing side, since the last wait in the transport
   for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
-    landing_.take();
+    if (!std::exchange(taken, false)) landing_.take();
     bool reported = false;
     Status status = receiver_.next(out_landed, &reported);
     if (status == LWMQ_OK) [[likely]] {
@@ -63,7 +65,8 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, Mes
     const bool waits_here = transport != nullptr && !peer_gone_.load(std::memory_order_acquire);
     if (status == LWMQ_E_EMPTY && waits_here && left > 0) {
       status = provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, kWaitSliceMs));
-      landing_.release();
+      taken = status == LWMQ_OK;
+      if (!taken) landing_.release();
       if (status == LWMQ_E_INTERRUPTED) return status;
       continue;
     }

@@ -81,6 +81,12 @@ Status decode(const std::uint8_t* data, std::uint64_t bytes, std::uint32_t kind,
 
 Status decode_copy(const std::uint8_t* data, std::uint64_t bytes, std::uint32_t kind,
                    Message** out_message) noexcept {
+  if (kind == static_cast<std::uint32_t>(wire::ExtentKind::kOneFrame)) [[likely]] {
+    Message* message = Message::copy_of(data, bytes);
+    if (message == nullptr) return no_memory(bytes);
+    *out_message = message;
+    return LWMQ_OK;
+  }
   return decode(data, bytes, kind, out_message,
                 [](Message* message, const void* at, std::uint64_t frame_bytes) noexcept {
                   return message->append(at, frame_bytes);

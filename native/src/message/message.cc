@@ -60,6 +60,22 @@ Message* Message::create(std::uint32_t frames_hint) noexcept {
   return made;
 }
 
+Message* Message::copy_of(const void* data, std::uint64_t bytes) noexcept {
+  void* block = message::take_block();
+  if (block == nullptr) return nullptr;
+  auto* made = new (block) Message;
+  if (bytes <= kInlineBytes) [[likely]] {
+    made->small_frames_[0] = {made->inline_bytes_, bytes, nullptr};
+    made->frame_count_ = 1;
+    made->inline_used_ = static_cast<std::uint16_t>(bytes);
+    if (bytes > 0) std::memcpy(made->inline_bytes_, data, bytes);
+    return made;
+  }
+  if (made->append(data, bytes) == LWMQ_OK) return made;
+  message::give_block(block);
+  return nullptr;
+}
+
 void Message::destroy(Message* message) noexcept {
   const Frame* frames = message->frames();
   if (message->has_owners_) {

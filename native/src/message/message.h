@@ -42,6 +42,8 @@ class Message {
 
   // Null when memory is short; `frames_hint` reserves room.
   [[nodiscard]] static Message* create(std::uint32_t frames_hint = 0) noexcept;
+  // A message of one frame, copied. Null when memory is short.
+  [[nodiscard]] static Message* copy_of(const void* data, std::uint64_t bytes) noexcept;
   // Takes the message: drops its owners. RELEASE call-backs may run in here.
   static void destroy(Message* message) noexcept;
 

@@ -6,18 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 
 namespace lwmq::os {
-namespace {
 
-// Written by any thread of the first process (false -> true), read by its children through fork.
-std::atomic<bool> in_use{false};
-// Written once, by the fork handler of a child, while it has one thread.
-std::atomic<bool> is_forked{false};
+constinit std::atomic<Use> use{Use::kNone};
+
+namespace {
 
 lwmq_identity self{};
 
@@ -39,7 +35,7 @@ void become_this_process() noexcept {
 // Runs in the child of every fork: system calls and plain stores only.
 void after_fork_in_child() noexcept {
   become_this_process();
-  if (in_use.load(std::memory_order_relaxed)) is_forked.store(true, std::memory_order_relaxed);
+  if (use.load(std::memory_order_relaxed) != Use::kNone) use.store(Use::kForked, std::memory_order_relaxed);
 }
 
 // At load, not at first use: the fork handler must be in place before anybody can fork.
@@ -56,11 +52,6 @@ __attribute__((constructor)) void identify() noexcept {
 }  // namespace
 
 const lwmq_identity& identity() noexcept { return self; }
-
-bool forked() noexcept {
-  if (!in_use.load(std::memory_order_relaxed)) in_use.store(true, std::memory_order_relaxed);
-  return is_forked.load(std::memory_order_relaxed);
-}
 
 void random_bytes(void* data, std::size_t bytes) noexcept {
   auto* out = static_cast<unsigned char*>(data);

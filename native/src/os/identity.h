@@ -1,7 +1,9 @@
 // Who this process is, and whether it is still the process that began to use the library.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "lwmq/lwmq.h"
 
@@ -11,10 +13,21 @@ namespace lwmq::os {
 // Never fails: what the kernel does not tell is empty or 0.
 [[nodiscard]] const lwmq_identity& identity() noexcept;
 
+enum class Use : std::uint32_t { kNone, kOurs, kForked };
+// Written by any thread of the first process (none -> ours), and once by the fork handler of a child, while
+// it has one thread (ours -> forked).
+extern std::atomic<Use> use;
+
 // True in the child of a fork whose parent had begun to use the library: threads and mappings are the
 // parent's, every call answers LWMQ_E_CLOSED. To ask is to use: the first call binds the library to this
 // process, so a child of a process that had only loaded it is free to begin by itself.
-[[nodiscard]] bool forked() noexcept;
+[[nodiscard]] inline bool forked() noexcept {
+  const Use now = use.load(std::memory_order_relaxed);
+  if (now == Use::kOurs) [[likely]]
+    return false;
+  if (now == Use::kNone) use.store(Use::kOurs, std::memory_order_relaxed);
+  return now == Use::kForked;
+}
 
 // Fills `data` with random bytes of the kernel's. Waits only before the first seeding after boot.
 void random_bytes(void* data, std::size_t bytes) noexcept;

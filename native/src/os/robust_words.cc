@@ -58,9 +58,4 @@ void drop_robust_words() noexcept {
   }
 }
 
-bool is_held(const std::atomic<std::uint32_t>& word) noexcept {
-  const std::uint32_t value = word.load(std::memory_order_acquire);
-  return value != 0 && (value & FUTEX_OWNER_DIED) == 0;
-}
-
 }  // namespace lwmq::os

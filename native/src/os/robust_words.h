@@ -11,6 +11,8 @@
 //    word   0: not held yet     tid | FUTEX_WAITERS: held     FUTEX_OWNER_DIED set: gone
 #pragma once
 
+#include <linux/futex.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -39,6 +41,9 @@ Status hold_robust_words(RobustSlot* slots, std::size_t count) noexcept;
 void drop_robust_words() noexcept;
 
 // The holder is there. A plain load.
-[[nodiscard]] bool is_held(const std::atomic<std::uint32_t>& word) noexcept;
+[[nodiscard]] inline bool is_held(const std::atomic<std::uint32_t>& word) noexcept {
+  const std::uint32_t value = word.load(std::memory_order_acquire);
+  return value != 0 && (value & FUTEX_OWNER_DIED) == 0;
+}
 
 }  // namespace lwmq::os

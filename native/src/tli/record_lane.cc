@@ -4,7 +4,6 @@
 
 #include "base/checked.h"
 #include "base/yield_point.h"
-#include "os/membarrier.h"
 
 namespace lwmq::tli {
 namespace {
@@ -38,14 +37,6 @@ const std::atomic<std::uint64_t>& word_at(const std::uint8_t* base, std::uint64_
   return *reinterpret_cast<const std::atomic<std::uint64_t>*>(base + offset);
 }
 
-// Between our store and our load of the sleeper's word. Without it the load could come first, see an awake
-// peer, and the store be seen by nobody: the lost wake-up. The sleeper's heavy barrier stands in for ours,
-// where it has one and it reaches us.
-void light_barrier(const Sides& sides) noexcept {
-  static const bool registered = os::membarrier_available();
-  os::light_barrier(registered && sides.peer_has_membarrier);
-}
-
 }  // namespace
 
 SideLayout SideLayout::of(std::uint32_t buffers, std::uint64_t buffer_bytes) noexcept {
@@ -60,13 +51,13 @@ SideLayout SideLayout::of(std::uint32_t buffers, std::uint64_t buffer_bytes) noe
 
 // ---- Waking ---------------------------------------------------------------------------------------
 
-void Waker::ring_if(const std::atomic<std::uint32_t>& waiting,
-                    std::atomic<std::uint32_t>& answered) noexcept {
-  LWMQ_YIELD("waker.look");
-  light_barrier(sides_);                                                 // sync: sleeper
-  const std::uint32_t ticket = waiting.load(std::memory_order_relaxed);  // the peer's
-  if (ticket == 0) [[likely]]
-    return;
+void Waker::init(const Sides& sides) noexcept {
+  sides_ = sides;
+  sleepers_pay_ = os::membarrier_available() && sides.peer_has_membarrier;
+}
+
+// `ticket` is not 0: the peer sleeps, or is about to.
+void Waker::answer(std::uint32_t ticket, std::atomic<std::uint32_t>& answered) noexcept {
   // Two of our threads may ring for one ticket: a wake too many is harmless.
   if (answered.exchange(ticket, std::memory_order_relaxed) == ticket) return;
   auto& doorbell = sides_.own_header().doorbell;
@@ -121,19 +112,19 @@ Status LaneSender::acquire(lwmq_tli_buffer* out_buffer) noexcept {
   ++slot.lap;
   slot.opened = false;
   slot.extents = 0;
-  word_at(buffer_at(index), kFirstWord)
-      .store(0, std::memory_order_relaxed);  // seen no later than buffer-open
+  std::uint8_t* base = buffer_at(index);
+  word_at(base, kFirstWord).store(0, std::memory_order_relaxed);  // seen no later than buffer-open
   LWMQ_YIELD("lane.acquired");
   out_buffer->token[0] = index;
-  set_next(out_buffer, index, kFirstWord);
+  set_next(out_buffer, base, kFirstWord);
   return LWMQ_OK;
 }
 
-void LaneSender::set_next(lwmq_tli_buffer* buffer, std::uint32_t index,
+void LaneSender::set_next(lwmq_tli_buffer* buffer, std::uint8_t* base,
                           std::uint64_t position) const noexcept {
   buffer->token[1] = position;
   const std::uint64_t payload = position + kWordBytes;
-  buffer->next = buffer_at(index) + payload;
+  buffer->next = base + payload;
   buffer->room = payload < layout_.stride ? layout_.stride - payload : 0;
 }
 
@@ -156,7 +147,7 @@ Status LaneSender::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint3
   ++slot.extents;
   unread_.store(unread_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // our own
   if (!slot.opened) open(index);
-  set_next(buffer, index, next);
+  set_next(buffer, base, next);
   waker_->extent_shown();
   return LWMQ_OK;
 }
@@ -234,18 +225,11 @@ const std::atomic<std::uint64_t>& LaneReceiver::order_at(std::uint64_t number) c
   return word_at(sides_.peer, SideLayout::kOrderOffset + (number & (layout_.order_slots - 1)) * 8);
 }
 
-// The word that we wait for in the buffer that we are in; null behind its end.
-const std::atomic<std::uint64_t>* LaneReceiver::word() const noexcept {
-  if (position_ + kWordBytes > layout_.stride) return nullptr;
-  return &word_at(sides_.peer, layout_.data_offset + index_ * layout_.stride + position_);
-}
+// The word that we wait for in the buffer that we are in: we leave one that has no room for another.
+const std::atomic<std::uint64_t>& LaneReceiver::word() const noexcept { return word_at(buffer_, position_); }
 
 bool LaneReceiver::has_extent() const noexcept {
-  if (in_buffer_) {
-    const auto* at = word();
-    if (at == nullptr) return false;
-    return at->load(std::memory_order_relaxed) != 0;  // a glance: land decides
-  }
+  if (buffer_ != nullptr) return word().load(std::memory_order_relaxed) != 0;  // a glance: land decides
   return order_at(next_order_).load(std::memory_order_relaxed) >> 32 == ((next_order_ + 1) & 0xffffffffu);
 }
 
@@ -261,7 +245,7 @@ Status LaneReceiver::open_next() noexcept {
   index_ = index;
   lap_ = static_cast<std::uint32_t>(entry >> 16 & 0xffff);
   position_ = kFirstWord;
-  in_buffer_ = true;
+  buffer_ = sides_.peer + layout_.data_offset + index * layout_.stride;
   landed_ = 0;
   return LWMQ_OK;
 }
@@ -269,13 +253,12 @@ Status LaneReceiver::open_next() noexcept {
 Status LaneReceiver::land(lwmq_tli_extent* out_extent) noexcept {
   // A peer has only so many buffers to leave empty; one that goes on for ever would keep us here.
   for (std::uint32_t opened = 0;;) {
-    if (!in_buffer_) {
+    if (buffer_ == nullptr) [[unlikely]] {
       if (opened++ > buffers_) return LWMQ_E_EMPTY;
       const Status status = open_next();
       if (status != LWMQ_OK) return status;
     }
-    const auto* at = word();
-    const std::uint64_t seen = at->load(std::memory_order_acquire);  // sync: extent-shown
+    const std::uint64_t seen = word().load(std::memory_order_acquire);  // sync: extent-shown
     if (seen == 0) return LWMQ_E_EMPTY;
     const std::uint64_t length = seen & kLengthMask;
     const auto kind = static_cast<std::uint32_t>(seen >> 40 & 0xff);
@@ -291,26 +274,24 @@ Status LaneReceiver::land(lwmq_tli_extent* out_extent) noexcept {
       leave_buffer();
       continue;
     }
-    out_extent->data = sides_.peer + layout_.data_offset + index_ * layout_.stride + payload;
+    out_extent->data = buffer_ + payload;
     out_extent->bytes = length;
     out_extent->kind = kind - 1;
     out_extent->token[0] = index_;
     out_extent->token[1] = lap_;
     ++landed_;
     position_ = next_word(position_, length);
-    const auto* next = word();
-    if (next == nullptr) {
+    if (position_ + kWordBytes > layout_.stride) {
       leave_buffer();
-      out_extent->last = 0;
     } else {
-      out_extent->last = next->load(std::memory_order_relaxed) == 0;  // a hint, may be stale
+      __builtin_prefetch(&word());  // on its way while this one is decoded
     }
     return LWMQ_OK;
   }
 }
 
 void LaneReceiver::leave_buffer() noexcept {
-  in_buffer_ = false;
+  buffer_ = nullptr;
   // Acquire-release: whoever comes last speaks for the reads of all.
   if (landed_ != 0 && leases_[index_].fetch_add(landed_, std::memory_order_acq_rel) != -landed_) return;
   give_back(index_, lap_);
@@ -324,7 +305,7 @@ void LaneReceiver::release(const lwmq_tli_extent& extent) noexcept {
 }
 
 void LaneReceiver::release_last(const lwmq_tli_extent& extent) noexcept {
-  if (in_buffer_) [[likely]] {
+  if (buffer_ != nullptr) [[likely]] {
     --landed_;
   } else {
     release(extent);  // it was the buffer's last

@@ -45,6 +45,7 @@
 #include "base/yield_point.h"
 #include "lwmq/lwmq_tli.h"
 #include "os/futex.h"
+#include "os/membarrier.h"
 
 namespace lwmq::tli {
 
@@ -91,16 +92,27 @@ struct Sides {
 // Tells a peer that waits for extents, or for room, that there is something. A load where it is awake.
 class Waker {
  public:
-  void init(const Sides& sides) noexcept { sides_ = sides; }
+  void init(const Sides& sides) noexcept;
   void extent_shown() noexcept { ring_if(sides_.peer_header().waiting_extent, extent_ticket_); }
   void buffer_freed() noexcept { ring_if(sides_.peer_header().waiting_room, room_ticket_); }
   // Wakes the peer whatever it waits for: our state has changed.
   void ring() noexcept;
 
  private:
-  void ring_if(const std::atomic<std::uint32_t>& waiting, std::atomic<std::uint32_t>& answered) noexcept;
+  void ring_if(const std::atomic<std::uint32_t>& waiting, std::atomic<std::uint32_t>& answered) noexcept {
+    LWMQ_YIELD("waker.look");
+    // Between our store and our load of the sleeper's word. Without it the load could come first, see an
+    // awake peer, and the store be seen by nobody: the lost wake-up. The sleeper's heavy barrier stands in
+    // for ours, where it has one and it reaches us.
+    os::light_barrier(sleepers_pay_);                                      // sync: sleeper
+    const std::uint32_t ticket = waiting.load(std::memory_order_relaxed);  // the peer's
+    if (ticket != 0) [[unlikely]]
+      answer(ticket, answered);
+  }
+  void answer(std::uint32_t ticket, std::atomic<std::uint32_t>& answered) noexcept;
 
   Sides sides_;
+  bool sleepers_pay_ = false;  // both sides have membarrier
   std::atomic<std::uint32_t> extent_ticket_{
       0};  // the last ticket that we rang for: one system call for one sleep
   std::atomic<std::uint32_t> room_ticket_{0};
@@ -132,7 +144,7 @@ class LaneSender {
 
   bool collect() noexcept;
   void open(std::uint32_t index) noexcept;
-  void set_next(lwmq_tli_buffer* buffer, std::uint32_t index, std::uint64_t position) const noexcept;
+  void set_next(lwmq_tli_buffer* buffer, std::uint8_t* base, std::uint64_t position) const noexcept;
   [[nodiscard]] std::uint8_t* buffer_at(std::uint32_t index) const noexcept {
     return sides_.own + layout_.data_offset + index * layout_.stride;
   }
@@ -166,7 +178,7 @@ class LaneReceiver {
 
  private:
   [[nodiscard]] const std::atomic<std::uint64_t>& order_at(std::uint64_t number) const noexcept;
-  [[nodiscard]] const std::atomic<std::uint64_t>* word() const noexcept;
+  [[nodiscard]] const std::atomic<std::uint64_t>& word() const noexcept;
   Status open_next() noexcept;
   void leave_buffer() noexcept;
   void give_back(std::uint32_t index, std::uint32_t lap) noexcept;
@@ -176,8 +188,8 @@ class LaneReceiver {
   SideLayout layout_;
   std::uint32_t buffers_ = 0;
   std::uint64_t next_order_ = 0;
-  bool in_buffer_ = false;
-  std::uint32_t index_ = 0;  // of the buffer that we are in
+  const std::uint8_t* buffer_ = nullptr;  // that we are in; null: in none
+  std::uint32_t index_ = 0;               // its own
   std::uint32_t lap_ = 0;
   std::uint64_t position_ = 0;  // of the next word in it
   std::int32_t landed_ = 0;     // extents of it, less those that release_last took

@@ -312,7 +312,6 @@ lwmq_status land(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) {
   out_extent->data = reinterpret_cast<const std::uint8_t*>(datagram->bytes.get());
   out_extent->bytes = datagram->length;
   out_extent->kind = datagram->kind;
-  out_extent->last = self.inbox.empty();
   out_extent->token[0] = reinterpret_cast<std::uintptr_t>(datagram);
   return LWMQ_OK;
 }

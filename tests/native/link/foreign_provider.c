@@ -144,7 +144,6 @@ static lwmq_status land(lwmq_tli_transport* transport, lwmq_tli_extent* out_exte
   out_extent->data = from->bytes + extent->offset;
   out_extent->bytes = extent->bytes;
   out_extent->kind = extent->kind;
-  out_extent->last = from->landed == from->shown;
   return LWMQ_OK;
 }
 

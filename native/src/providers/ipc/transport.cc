@@ -6,7 +6,6 @@
 #include "base/yield_point.h"
 #include "os/clock.h"
 #include "os/event_fd.h"
-#include "os/identity.h"
 #include "os/membarrier.h"
 
 namespace lwmq::ipc {
@@ -50,7 +49,7 @@ Status Transport::create(TransportParts parts, Transport** out_transport) {
 Status Transport::stand_behind(std::shared_ptr<Door> door) {
   if (const Status status = door->add_transport(this); status != LWMQ_OK) return status;
   door_ = std::move(door);
-  watch_death(&death(), parts_.process, own_event());
+  watch_death(death_, parts_.process, own_event());
   return LWMQ_OK;
 }
 
@@ -61,14 +60,14 @@ void Transport::end(std::int32_t state) noexcept {
   end_.compare_exchange_strong(connected, state, std::memory_order_release, std::memory_order_relaxed);
 }
 
-std::int32_t Transport::state() noexcept {
+std::int32_t Transport::look_at_end() noexcept {
   if (os::forked()) return LWMQ_TLI_LOST;
   const std::int32_t known = end_.load(std::memory_order_acquire);
   if (known != LWMQ_TLI_CONNECTED) return known;
   const auto& closed = sides_.peer_header().closed;
   if (closed.load(std::memory_order_acquire) != 0) {  // sync: closed
     end(LWMQ_TLI_CLOSED);
-  } else if (!os::is_held(death()) || hung_up_.load(std::memory_order_acquire)) {
+  } else if (!os::is_held(*death_) || hung_up_.load(std::memory_order_acquire)) {
     // Closed and gone at once: the order of our two looks must not turn an orderly end into a loss.
     end(closed.load(std::memory_order_acquire) != 0 ? LWMQ_TLI_CLOSED : LWMQ_TLI_LOST);
   }
@@ -201,16 +200,16 @@ Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept {
 
 Status Transport::sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept {
   glance_at_life_line();
-  const std::uint32_t alive = death().load(std::memory_order_acquire);
-  if (!os::is_held(death())) return LWMQ_OK;
+  const std::uint32_t alive = death_->load(std::memory_order_acquire);
+  if (!os::is_held(*death_)) return LWMQ_OK;
   auto& header = sides_.own_header();
   const bool both = what == (LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_ROOM);
   auto& waiting = (what & LWMQ_TLI_WAIT_EXTENT) != 0 ? header.waiting_extent : header.waiting_room;
-  const os::FutexWord others[] = {{&death(), alive}};
+  const os::FutexWord others[] = {{death_, alive}};
   const os::WaitResult result = tli::sleep_until_rung(sides_, waiting, both ? &header.waiting_room : nullptr,
                                                       others, 1, timeout_ns, [&] { return is_ready(what); });
   // The kernel wakes one sleeper of a death word, and it may be us: pass it on to our other threads.
-  if (!os::is_held(death())) os::futex_wake_all(death());
+  if (!os::is_held(*death_)) os::futex_wake_all(*death_);
   return result == os::WaitResult::kInterrupted ? LWMQ_E_INTERRUPTED : LWMQ_OK;
 }
 

@@ -21,6 +21,8 @@
 
 #include "base/status.h"
 #include "lwmq/lwmq_tli.h"
+#include "os/identity.h"
+#include "os/robust_words.h"
 #include "os/segment.h"
 #include "os/unix_socket.h"
 #include "providers/ipc/door.h"
@@ -55,7 +57,13 @@ class Transport {
 
   // The rest is the provider table; see lwmq_tli.h for each contract.
   void peer(lwmq_tli_peer* out_peer) const noexcept { *out_peer = parts_.peer; }
-  std::int32_t state() noexcept;
+  std::int32_t state() noexcept {
+    const bool connected =
+        end_.load(std::memory_order_acquire) == LWMQ_TLI_CONNECTED && !os::forked() &&
+        sides_.peer_header().closed.load(std::memory_order_acquire) == 0 &&  // sync: closed
+        os::is_held(*death_) && !hung_up_.load(std::memory_order_acquire);
+    return connected ? LWMQ_TLI_CONNECTED : look_at_end();
+  }
   Status acquire(lwmq_tli_buffer* out_buffer) noexcept;
   Status show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
   Status ship(lwmq_tli_buffer* buffer) noexcept;
@@ -78,9 +86,11 @@ class Transport {
   void hung_up() noexcept;
 
  private:
-  explicit Transport(TransportParts parts) noexcept : parts_(std::move(parts)) {}
+  explicit Transport(TransportParts parts) noexcept
+      : parts_(std::move(parts)), death_(&parts_.process->death_word(parts_.death_word)) {}
   ~Transport() = default;
 
+  std::int32_t look_at_end() noexcept;
   Status over() noexcept;
   bool is_ready(std::uint32_t what) noexcept;
   Status sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept;
@@ -91,11 +101,8 @@ class Transport {
   void remember_found(const std::string& key);
   void drop_balance(std::int64_t by) noexcept;
 
-  [[nodiscard]] const std::atomic<std::uint32_t>& death() const noexcept {
-    return parts_.process->death_word(parts_.death_word);
-  }
-
   TransportParts parts_;
+  const std::atomic<std::uint32_t>* const death_;  // the peer's word
   std::shared_ptr<Door> door_;
   tli::Sides sides_;
   tli::Waker waker_;
