@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import sys
 import threading
@@ -44,6 +45,31 @@ def sums(spark: SparkSession, address: str, **options: str) -> tuple[int, int, f
     row = read(spark, address, **options).selectExpr("count(*)", "sum(k)", "sum(half)").first()
     assert row is not None
     return tuple(row)  # type: ignore[return-value]
+
+
+STOPPABLE = """
+import sys
+import pyarrow as pa
+import lwmq_spark as lwmq
+
+with lwmq.open_writer(sys.argv[1], pa.schema([("k", pa.int64())]), role="server", linger=60) as writer:
+    writer.write(pa.table({"k": range(10)}))
+    print("written", flush=True)
+"""
+
+
+def test_an_endpoint_too_busy_to_answer_a_look_is_there_all_the_same(spark: SparkSession, ipc: str) -> None:
+    """It was taken for none: the driver bound the address, and the job failed because it was taken."""
+    producer = subprocess.Popen([sys.executable, "-c", STOPPABLE, ipc], stdout=subprocess.PIPE, text=True)
+    try:
+        assert producer.stdout is not None and producer.stdout.readline() == "written\n"
+        producer.send_signal(signal.SIGSTOP)
+        threading.Timer(4.0, producer.send_signal, [signal.SIGCONT]).start()
+        assert read(spark, ipc).count() == 10
+        assert producer.wait(20) == 0
+    finally:
+        producer.kill()
+        producer.communicate()
 
 
 @pytest.mark.row("P06")

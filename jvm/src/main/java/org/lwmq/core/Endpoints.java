@@ -36,7 +36,8 @@ public final class Endpoints {
     try {
       KEPT.put(address, Endpoint.open(address));
     } catch (LwmqException e) {
-      if (e.status() != Status.ADDRESS || !isServed(address)) {
+      // Taken: by somebody faster, or too busy to answer our look. What is wrong with them shows when they are asked.
+      if (e.status() != Status.ADDRESS) {
         throw e;
       }
     }
@@ -73,12 +74,12 @@ public final class Endpoints {
     KEPT.clear();
   }
 
-  /** Its producers have ended, and there is something to read, if only the end. */
+  /** Its producers have ended, and there is something to read, if only the end; or nobody can say. */
   private static boolean isUnread(String address) {
     try {
-      return StreamState.look(address, LOOK_MS).state() == StreamState.State.ENDED;
+      return StreamState.look(address, LINGER_MS).state() == StreamState.State.ENDED;
     } catch (LwmqException e) {
-      return false; // closing says what is wrong
+      return true; // the end of the process says what is wrong
     }
   }
 
