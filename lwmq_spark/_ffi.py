@@ -73,6 +73,11 @@ def text_of() -> str:
     return str(ffi.string(lib.lwmq_last_error()).decode("utf-8", "replace"))
 
 
+def advice_of() -> str:
+    """What that text says behind its first semicolon, the semicolon included; empty where there is none."""
+    return "".join(text_of().partition("; ")[1:])
+
+
 def raise_status(status: int, text: str | None = None) -> None:
     """Raise the exception of `status`, with the library's text or the one given."""
     text = text or text_of() or ffi.string(lib.lwmq_status_name(status)).decode()

@@ -23,6 +23,7 @@ from lwmq_spark import errors
 from lwmq_spark._ffi import (
     Handle,
     Waiter,
+    advice_of,
     check,
     ffi,
     fields_of,
@@ -162,7 +163,8 @@ class StreamReader:
             )
             if status == lib.LWMQ_E_TIMED_OUT:
                 raise errors.TimeoutError(
-                    f"no producer declared the stream {self._address} within {self._timeout} s", status=status
+                    f"no producer declared the stream {self._address} within {self._timeout} s{advice_of()}",
+                    status=status,
                 )
             if status == lib.LWMQ_E_END:
                 raise errors.ClosedError(f"the stream {self._address} ended before anybody declared it")

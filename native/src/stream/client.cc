@@ -10,6 +10,7 @@
 #include "channel/service.h"
 #include "os/futex.h"
 #include "os/identity.h"
+#include "stream/elsewhere.h"
 #include "tli/registry.h"
 #include "tli/spin.h"
 
@@ -124,8 +125,8 @@ Status reach(const char* address, std::int32_t role, const Deadline& deadline, R
     }
     if (deadline.over()) {
       return fail(LWMQ_E_TIMED_OUT,
-                  "%s: nobody serves this address; start a writer, a reader or an endpoint there",
-                  made.address.c_str());
+                  "%s: nobody serves this address; start a writer, a reader or an endpoint there%s",
+                  made.address.c_str(), served_elsewhere(made.address).c_str());
     }
     status = nap(deadline.left_ms(kRetryMs));
     if (status != LWMQ_OK) return status;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "stream/client.h"
+#include "stream/elsewhere.h"
 
 namespace lwmq::stream {
 
@@ -19,8 +20,8 @@ Status describe(const char* address, bool wait_declared, std::uint32_t timeout_m
   std::string bytes;
   if (status == LWMQ_OK) status = await_answer(made, wire::StreamKind::kState, deadline, &bytes);
   if (status == LWMQ_E_TIMED_OUT) {
-    return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema in %u ms", made.address.c_str(),
-                timeout_ms);
+    return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema in %u ms%s", made.address.c_str(),
+                timeout_ms, served_elsewhere(made.address).c_str());
   }
   if (status != LWMQ_OK) return status;
   wire::State answer;

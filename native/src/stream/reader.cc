@@ -10,6 +10,7 @@
 #include "base/yield_point.h"
 #include "os/identity.h"
 #include "stats/process_counters.h"
+#include "stream/elsewhere.h"
 #include "stream/kept_windows.h"
 #include "stream/window_pool.h"
 
@@ -322,8 +323,8 @@ Status await_schema(lwmq_reader& reader, std::uint32_t timeout_ms) {
   const Status status = wait_for(reader, Deadline(timeout_ms),
                                  [&] { return reader.declared || reader.final_status != LWMQ_OK; });
   if (status == LWMQ_E_TIMED_OUT) {
-    return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema in %u ms", reader.address.c_str(),
-                timeout_ms);
+    return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema in %u ms%s", reader.address.c_str(),
+                timeout_ms, served_elsewhere(reader.address).c_str());
   }
   if (status != LWMQ_OK) return status;
   return reader.declared ? LWMQ_OK : say_final(reader);
