@@ -1,6 +1,7 @@
 package org.lwmq.core;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -21,11 +22,13 @@ class InterruptTest {
         Reader reader = reader(address, soon)) {
       assertEquals(address, endpoint.address());
       interrupted("waiting for a batch of " + address, () -> reader.next(Deadline.never()));
+      assertEquals(0, reader.statistics().leasedBatches());
       Block block = writer.allocate(100, soon);
       writer.publish(block, 0, 100, 7, Writer.IPC_MESSAGE);
       try (Batch batch = reader.next(soon)) {
         assertEquals(7, batch.rows());
       }
+      assertEquals(0, reader.statistics().leasedBatches());
     }
   }
 
@@ -44,6 +47,34 @@ class InterruptTest {
   void aReaderThatWaitsForItsEndpointIsInterrupted() throws InterruptedException {
     String address = "loop://interrupt-nobody";
     interrupted("opening a reader of " + address, () -> reader(address, Deadline.never()));
+    leavesNobodyBehind(address);
+  }
+
+  @Test
+  void aWriterThatWaitsForItsEndpointIsInterrupted() throws InterruptedException {
+    String address = "loop://interrupt-nobody-either";
+    interrupted(
+        "opening a writer of " + address,
+        () -> Writer.open(address, SCHEMA, WriterOptions.client(), Deadline.never()));
+    leavesNobodyBehind(address);
+  }
+
+  @Test
+  void aWriterThatWaitsForItsReadersIsInterruptedAndFinishesLater() throws InterruptedException {
+    Deadline soon = Deadline.after(SOON_MS);
+    String address = "loop://interrupt-finish";
+    try (Endpoint endpoint = Endpoint.open(address);
+        Writer writer = Writer.open(address, SCHEMA, WriterOptions.client(), soon);
+        Reader reader = reader(address, soon)) {
+      assertEquals(address, endpoint.address());
+      writer.publish(writer.allocate(100, soon), 0, 100, 7, Writer.IPC_MESSAGE);
+      interrupted("waiting for the readers of " + address, () -> writer.finish(Deadline.never()));
+      assertTrue(writer.isOpen());
+      reader.next(soon).close();
+      reader.consume();
+      writer.finish(soon);
+      assertNull(reader.next(soon));
+    }
   }
 
   @Test
@@ -68,6 +99,15 @@ class InterruptTest {
 
   private static Reader reader(String address, Deadline deadline) {
     return Reader.open(address, new ReaderOptions(Role.CLIENT, false, false, 0, 0, "r", null, false, null), deadline);
+  }
+
+  /** An endpoint that comes now has no reader and no producer: nobody goes on trying. */
+  private static void leavesNobodyBehind(String address) {
+    try (Endpoint endpoint = Endpoint.open(address)) {
+      StreamState state = StreamState.look(endpoint.address(), 1000);
+      assertEquals(0, state.readersOpen());
+      assertEquals(0, state.producersOpen());
+    }
   }
 
   /** Runs {@code wait} on a thread of its own, interrupts it, and looks at what it says within a second. */
