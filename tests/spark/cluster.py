@@ -1,4 +1,5 @@
-"""One `local-cluster[2,1,1024]` in a process of its own, which runs what a test asks for.
+"""A driver in a process of its own, which runs what a test asks for: in a `local-cluster[2,1,1024]`, or in a
+standalone cluster (standalone.py).
 
 A test calls `cluster.run("scenario", ...)`; scenarios are in scenarios.py and run in the driver's process.
 """
@@ -31,15 +32,29 @@ def compile_plugin(folder: Path) -> Path:
 class Cluster:
     """The driver's process."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        environment: dict[str, str] | None = None,
+        conf: dict[str, Any] | None = None,
+    ) -> None:
+        """`environment`: what the driver and all below it have besides ours; `conf`: of Spark, likewise."""
         self.folder = folder
+        folder.mkdir(exist_ok=True)
         self.halt = folder / "halt"
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         self.log = (folder / "driver.log").open("w")
         scratch = folder / "scratch"  # what a killed JVM leaves goes with the test's folder
         scratch.mkdir()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.spark.scenarios", str(compile_plugin(folder)), str(self.halt)],
+            [
+                sys.executable,
+                "-m",
+                "tests.spark.scenarios",
+                str(compile_plugin(folder)),
+                str(self.halt),
+                json.dumps(conf or {}),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.log,
@@ -50,6 +65,7 @@ class Cluster:
                 "PYTHONPATH": path,
                 "SPARK_LOCAL_DIRS": str(scratch),
                 "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={scratch}",
+                **(environment or {}),
             },
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import lwmq_spark as lwmq
+from lwmq_spark.arrow import Endpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,8 +26,9 @@ Step = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 LIMIT_S = 60.0
 
 
-def build(class_path: str, halt: str) -> SparkSession:
+def build(class_path: str, halt: str, more: dict[str, Any]) -> SparkSession:
     conf: dict[str, Any] = {
+        "spark.master": "local-cluster[2,1,1024]",
         "spark.ui.enabled": False,
         "spark.executor.memory": "1g",
         "spark.deploy.maxExecutorRetries": -1,
@@ -36,8 +39,10 @@ def build(class_path: str, halt: str) -> SparkSession:
         "spark.driver.extraClassPath": class_path,
         "spark.executor.extraClassPath": class_path,
         "spark.lwmq.test.halt": halt,
+        "spark.speculation": False,
+        **more,
     }
-    session = lwmq.session("faults", master="local-cluster[2,1,1024]", **conf)
+    session = lwmq.session("faults", master=conf.pop("spark.master"), **conf)
     session.sparkContext.setLogLevel("ERROR")
     return session
 
@@ -80,8 +85,8 @@ def numbered(spark: SparkSession, rows: int, tasks: int) -> DataFrame:
     return spark.range(0, rows, 1, tasks).selectExpr("id as k", "repeat('x', 500) as pad")
 
 
-def read(spark: SparkSession, address: str) -> DataFrame:
-    return spark.read.format("lwmq").load(address)
+def read(spark: SparkSession, address: str, **options: Any) -> DataFrame:
+    return spark.read.format("lwmq").options(**options).load(address)
 
 
 def write(frame: DataFrame, address: str, **options: Any) -> None:
@@ -106,6 +111,10 @@ def killed_while_writing(spark: SparkSession, address: str, folder: str, deliver
     assert not is_armed(folder), "nobody was killed"
 
 
+def written(spark: SparkSession, address: str, rows: int) -> None:
+    write(numbered(spark, rows, 2).select("k"), address)
+
+
 def halted_after_commit(spark: SparkSession, address: str, halt: str, delivery: str) -> None:
     Path(halt).touch()
     write(numbered(spark, 4000, 4), address, delivery=delivery)
@@ -120,6 +129,95 @@ def stage_recomputed(spark: SparkSession, address: str, folder: str) -> list[lis
     rows = sums.toDF("g", "s").mapInArrow(kill_executor(folder, 0, 0), schema).collect()
     assert not is_armed(folder), "nobody was killed"
     return sorted([row.g, row.s] for row in rows)
+
+
+def written_in_a_small_window(spark: SparkSession, address: str) -> None:
+    """Eight times as much as the window holds, live, so that every block is written several times."""
+    write(numbered(spark, 4000, 2), address, delivery="live", windowBytes="256KiB", bufferBytes="16KiB")
+
+
+def read_after_a_failure(spark: SparkSession, address: str) -> list[int]:
+    """A query that acknowledges batch by batch and fails at row 1550; then what is left for the next one."""
+    failing = read(spark, address, ack="batch").selectExpr("k", "assert_true(k != 1550)")
+    try:
+        failing.collect()
+    except Exception:
+        return [row.k for row in read(spark, address).collect()]
+    raise AssertionError("the query has not failed")
+
+
+def read_of_another_generation(spark: SparkSession, address: str) -> str | list[int]:
+    """Planned while one endpoint lives, done when another one serves other rows: they are none of its own."""
+
+    def serve(first: int) -> tuple[Endpoint, lwmq.StreamWriter]:
+        endpoint = Endpoint(address, linger=0)
+        table = pa.table({"k": range(first, first + 1000)})
+        writer = lwmq.open_writer(address, table.schema, role="client", linger=0)
+        writer.write(table)
+        return endpoint, writer
+
+    def close(endpoint: Endpoint, writer: lwmq.StreamWriter) -> None:
+        writer.abort("its endpoint goes")
+        with contextlib.suppress(lwmq.TimeoutError):  # what it wrote is unread
+            endpoint.close()
+
+    endpoint, writer = serve(0)
+    frame = read(spark, address, endingOffsets="latest")
+    close(endpoint, writer)
+    endpoint, writer = serve(1_000_000)
+    try:
+        return [row.k for row in frame.collect()]
+    except Exception as failure:
+        return type(lwmq.error_of(failure)).__name__
+    finally:
+        close(endpoint, writer)
+
+
+def read_plainly(spark: SparkSession, address: str) -> tuple[str, float]:
+    """The error of a query, and the seconds it took."""
+    frame = read(spark, address)
+    begun = time.monotonic()
+    try:
+        frame.collect()
+    except Exception as failure:
+        found = lwmq.error_of(failure)
+        return f"{type(found).__name__}: {found}", time.monotonic() - begun
+    raise AssertionError("the query has not failed")
+
+
+def slow(folder: str, limit_s: float) -> Step:
+    """For mapInArrow: the first attempt of task 0 stops behind its first batch until another attempt has
+    come, or time is over; each attempt leaves a file."""
+
+    def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        task, attempt = context.partitionId(), context.attemptNumber()
+        (Path(folder) / f"{task}.{attempt}").touch()
+        deadline = time.monotonic() + limit_s
+        for batch in batches:
+            yield batch
+            while task == attempt == 0 and time.monotonic() < deadline:
+                if (Path(folder) / "0.1").exists():
+                    break
+                time.sleep(0.01)
+
+    return wait
+
+
+def copied(
+    spark: SparkSession, source: str, sink: str, folder: str, delivery: str
+) -> tuple[list[str], str | None]:
+    """Source to sink by tasks of which Spark makes speculative copies, reading side by side what they read,
+    and committing one behind the other. Returns task.attempt of each that had rows, and the job's error."""
+    frame = read(spark, source).select("k").mapInArrow(slow(folder, 20.0), "k bigint")
+    try:
+        write(frame, sink, delivery=delivery)
+        failure = None
+    except Exception as exception:
+        failure = type(lwmq.error_of(exception)).__name__
+    return sorted(path.name for path in Path(folder).iterdir()), failure
 
 
 def random_faults(spark: SparkSession, source: str, sink: str, folder: str, halt: str, seed: int) -> None:
@@ -149,8 +247,9 @@ def stopped_after_save(spark: SparkSession, source: str, sink: str) -> float:
     return time.monotonic() - begun
 
 
-def killed_driver(_: SparkSession, sink: str) -> None:
-    """Tasks commit, one after the other, and never all of them: until somebody kills us."""
+def killed_driver(_: SparkSession, sink: str, folder: str, delivery: str) -> None:
+    """Tasks commit, one after the other, and never all of them: until somebody kills us, once the file `last`
+    says that the last one runs."""
     session = lwmq.session("another", master="local[1]", **{"spark.ui.enabled": False})
 
     def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -158,13 +257,14 @@ def killed_driver(_: SparkSession, sink: str) -> None:
 
         yield from batches
         if TaskContext.get().partitionId() == 2:
+            (Path(folder) / "last").touch()
             time.sleep(LIMIT_S)
 
-    write(session.range(0, 30, 1, 3).toDF("k").mapInArrow(wait, "k bigint"), sink)
+    write(session.range(0, 30, 1, 3).toDF("k").mapInArrow(wait, "k bigint"), sink, delivery=delivery)
 
 
 def main() -> None:
-    spark = build(sys.argv[1], sys.argv[2])
+    spark = build(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))
     for line in sys.stdin:
         name, *arguments = json.loads(line)
         try:

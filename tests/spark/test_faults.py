@@ -1,6 +1,6 @@
 """Executors, drivers and consumers that die, and attempts that come twice: every row once, or an error.
 
-The oracle: rows are numbered; what arrives is compared as a multiset.
+The oracle (oracle.py): rows are numbered; what arrives is compared as a multiset, and in its order.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import pytest
 import lwmq_spark as lwmq
 from lwmq_spark.arrow import describe
 from tests.spark.cluster import Cluster
+from tests.spark.oracle import every_row_once, in_order
 from tests.spark.producers import Producer, kept, read
 from tests.spark.streams import Consumer, Gate, write
 
@@ -57,7 +58,7 @@ pytestmark = [pytest.mark.row("P15"), pytest.mark.timeout(240)]
 def test_a_killed_executor_reads_its_batches_again(cluster: Cluster, ipc: str, tmp_path: Path) -> None:
     with kept(ipc):
         producer = Producer(ipc, numbers(), rows=100, partitions=2)
-        assert cluster.run("killed_while_reading", ipc, str(tmp_path)) == list(range(ROWS))
+        every_row_once(cluster.run("killed_while_reading", ipc, str(tmp_path)), range(ROWS))
         producer.finish()
 
 
@@ -67,7 +68,7 @@ def test_a_killed_executor_writes_every_row_once(
 ) -> None:
     consumer = Consumer(ipc)
     cluster.run("killed_while_writing", ipc, str(tmp_path), delivery)
-    assert consumer.column("k") == list(range(ROWS))
+    every_row_once(consumer.column("k"), range(ROWS))
 
 
 def test_an_attempt_that_committed_stays_the_only_one_though_its_executor_is_lost(
@@ -76,7 +77,7 @@ def test_an_attempt_that_committed_stays_the_only_one_though_its_executor_is_los
     """Its result never reached the driver, which has it done again: the endpoint arbitrates, not Spark."""
     consumer = Consumer(ipc)
     cluster.run("halted_after_commit", ipc, str(cluster.halt), "task")
-    assert consumer.column("k") == list(range(ROWS))
+    every_row_once(consumer.column("k"), range(ROWS))
 
 
 @pytest.mark.slow
@@ -99,7 +100,7 @@ def test_whatever_dies_every_row_arrives_once(
         producer = Producer(ipc, numbers(), rows=100, partitions=2)
         consumer = Consumer(sink)
         cluster.run("random_faults", ipc, sink, str(tmp_path), str(cluster.halt), seed)
-        assert consumer.column("k") == list(range(ROWS))
+        every_row_once(consumer.column("k"), range(ROWS))
         producer.finish()
 
 
@@ -111,21 +112,48 @@ def test_rows_saved_just_before_the_session_stops_wait_for_their_reader(
         assert cluster.run("stopped_after_save", ipc, sink) < 10
         producer.finish()
     time.sleep(1.0)  # the reader is late by so much
-    assert Consumer(sink).column("k") == list(range(1000))
+    every_row_once(Consumer(sink).column("k"), range(1000))
 
 
-def test_a_killed_driver_is_an_error_after_the_rows_of_whole_tasks(cluster: Cluster, ipc: str) -> None:
+def test_a_killed_driver_is_an_error_after_the_rows_of_whole_tasks(
+    cluster: Cluster, ipc: str, tmp_path: Path
+) -> None:
     """The last one: it takes the cluster's process with it."""
     consumer = Consumer(ipc)
-    cluster.start("killed_driver", ipc)
+    cluster.start("killed_driver", ipc, str(tmp_path), "task")
     consumer.wait_for_rows(20)
-    jvms = _children(cluster.process.pid)
-    assert jvms
-    for pid in [*jvms, cluster.process.pid]:
-        os.kill(pid, signal.SIGKILL)
+    _kill(cluster)
     with pytest.raises(lwmq.AbortedError, match="left before the job's end"):
         consumer.table()
     assert consumer.rows == 20
+
+
+@pytest.mark.slow
+def test_a_killed_driver_of_whom_nothing_was_seen_is_nothing_to_the_reader(
+    spark: SparkSession, ipc: str, tmp_path: Path
+) -> None:
+    """With delivery=job: the reader goes on waiting, and has the rows of the next job."""
+    consumer = Consumer(ipc)
+    driver = Cluster(tmp_path / "driver", conf={"spark.master": "local[1]"})
+    try:
+        driver.start("killed_driver", ipc, str(tmp_path), "job")
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "last").exists():
+            assert time.monotonic() < deadline and driver.process.poll() is None
+            time.sleep(0.05)
+        _kill(driver)
+    finally:
+        driver.close()
+    write(spark.range(100, 200, 1, 2).toDF("k"), ipc)
+    every_row_once(consumer.column("k"), range(100, 200))
+
+
+def _kill(driver: Cluster) -> None:
+    """The driver, both its halves: Java and Python."""
+    jvms = _children(driver.process.pid)
+    assert jvms
+    for pid in [*jvms, driver.process.pid]:
+        os.kill(pid, signal.SIGKILL)
 
 
 def _children(pid: int) -> list[int]:
@@ -232,6 +260,45 @@ def test_a_cancelled_job_gives_its_leases_back_within_a_second(
         assert _leased_by_this_jvm(spark) == 0
 
 
+@pytest.mark.parametrize("interrupt", [True, False])
+def test_a_cancelled_job_that_waits_for_room_ends_within_a_second(
+    spark: SparkSession, ipc: str, interrupt: bool
+) -> None:
+    """Nobody reads what its tasks write; then somebody does, and hears of the abort behind it."""
+    from pyspark import InheritableThread
+
+    def in_the_log() -> int:
+        return sum(partition.next_seq for partition in describe(ipc, 5.0).partitions)
+
+    with kept(ipc):
+        context = spark.sparkContext
+        outcome: list[BaseException] = []
+
+        def run() -> None:
+            context.setJobGroup("room", "waits for room", interruptOnCancel=interrupt)
+            frame = spark.range(0, 1_000_000, 1, 2).toDF("k")
+            try:
+                write(frame, ipc, delivery="live", windowBytes="256KiB", bufferBytes="16KiB")
+            except BaseException as failure:
+                outcome.append(failure)
+
+        thread = InheritableThread(target=run)
+        thread.start()
+        deadline, before = time.monotonic() + 30, 0
+        while time.monotonic() < deadline and not (before and in_the_log() == before):
+            before = in_the_log()
+            time.sleep(0.3)
+        cancelled = time.monotonic()
+        context.cancelJobGroup("room")
+        thread.join(20)
+        assert time.monotonic() - cancelled < 1.0
+        assert outcome and "cancelled" in str(outcome[0])
+        consumer = Consumer(ipc, role="client")
+        with pytest.raises(lwmq.AbortedError):
+            consumer.table()
+        assert 0 < consumer.rows < 1_000_000
+
+
 def _leased_by_this_jvm(spark: SparkSession) -> int:
     """Batches that readers of Spark's process hold, as `lwmq top` has it."""
     from lwmq_spark.cli._observer import Observer
@@ -267,11 +334,9 @@ def test_attempts_that_fail_anywhere_leave_every_row_once_and_in_order(
         options: dict[str, Any] = {"delivery": "task" if seed % 2 else "job", "partitions": 4}
         write(frame.withColumnRenamed("_partition", "p"), sink, **options)
         table = consumer.table()
-        assert sorted(table["k"].to_pylist()) == list(range(ROWS))
-        rows = list(zip(table["p"].to_pylist(), table["k"].to_pylist(), strict=True))
-        for partition in range(4):
-            numbers_of = [k for p, k in rows if p == partition]
-            assert numbers_of == sorted(numbers_of), f"out of order, seed {seed}"
+        numbers_of, partition_of = table["k"].to_pylist(), table["p"].to_pylist()
+        every_row_once(numbers_of, range(ROWS))
+        in_order(zip(partition_of, numbers_of, strict=True))
         producer.finish()
         with contextlib.suppress(lwmq.LwmqError):
             assert describe(ipc, 5.0).readers_open == 0

@@ -24,10 +24,20 @@ _BOARD = struct.Struct(f"<{2 + WRITERS * PARTITIONS}Q")
 
 def build_driver() -> Path:
     """Builds library and driver with yield points; nothing to do where they are up to date."""
+    _build("stress_driver")
+    return DRIVER
+
+
+def build_libraries() -> Path:
+    """Builds the libraries with yield points, Java's among them, and returns their folder."""
+    _build("lwmq_jni")
+    return BUILD
+
+
+def _build(target: str) -> None:
     if not (BUILD / "build.ninja").exists():
         _run(["cmake", "-S", "native", "--preset", "stress"])
-    _run(["cmake", "--build", str(BUILD), "--target", "stress_driver"])
-    return DRIVER
+    _run(["cmake", "--build", str(BUILD), "--target", target])
 
 
 def _run(command: list[str]) -> None:

@@ -46,6 +46,12 @@ def test_the_jni_library_exports_only_what_the_jvm_looks_up() -> None:
     assert {name for name in names if not name.startswith(("Java_", "JNI_"))} == set()
 
 
+def test_the_library_has_none_of_the_switches_of_the_stress_build() -> None:
+    """Yield points and planted bugs, of which native/src/base/yield_point.h tells."""
+    code = LIBRARY.read_bytes()
+    assert b"LWMQ_YIELD" not in code and b"LWMQ_PLANTED" not in code
+
+
 @pytest.mark.parametrize("header", ["lwmq/lwmq.h", "lwmq/lwmq_tli.h"])
 @pytest.mark.parametrize(
     "compiler", [["gcc", "-std=c11"], ["g++", "-x", "c++", "-std=c++20"]], ids=["c11", "c++20"]
