@@ -8,14 +8,17 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F
 
 import lwmq_spark as lwmq
-from tests.spark.producers import Producer, kept, plan, read
+from tests.spark.producers import Producer, drain, kept, plan, read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,6 +47,11 @@ def bloom(spark: SparkSession, frame: DataFrame) -> DataFrame:
     return frame.join(few.hint("shuffle_merge"), frame.k == few.few)
 
 
+def cached(_: SparkSession, frame: DataFrame) -> DataFrame:
+    kept = frame.groupBy("k", "g").count().drop("count").persist()
+    return kept.alias("a").join(kept.alias("b"), "k").selectExpr("k", "a.g").union(kept)
+
+
 def pivot(_: SparkSession, frame: DataFrame) -> DataFrame:
     return frame.groupBy("g").pivot("g").count()  # without values: a job of its own finds them
 
@@ -63,6 +71,7 @@ QUERIES: dict[str, tuple[Query, list[tuple[Any, ...]]]] = {
     ),
     "union": (lambda _, f: f.union(f), [(k, k % 7) for k in range(ROWS)] * 2),
     "bloom filter": (bloom, [(k, k % 7, k, k % 7) for k in range(3, ROWS, 100)]),
+    "cached plan": (cached, [(k, k % 7) for k in range(ROWS)] * 2),
     "pivot": (pivot, [(g, *(PER_GROUP[g] if c == g else None for c in range(7))) for g in range(7)]),
     "sample": (lambda _, f: f.repartitionByRange(3, "k"), [(k, k % 7) for k in range(ROWS)]),
     "scalar subquery": (
@@ -98,6 +107,8 @@ def right_or_lost(spark: SparkSession, name: str, frame: DataFrame) -> str:
         assert isinstance(found, lwmq.DataLossError), failure
         assert "twice" in str(found) or "retain" in str(found), "the text names a way out"
         return "lost"
+    finally:
+        spark.catalog.clearCache()
     assert by_number(rows) == by_number(expected)
     return "right"
 
@@ -157,16 +168,39 @@ def test_a_plan_that_reads_twice_is_right_or_a_data_loss(
         producer.finish()
 
 
-def drain(address: str) -> None:
-    """Reads what a failed query has left, so that its producer can end."""
-    import contextlib
-
-    with (
-        contextlib.suppress(lwmq.LwmqError),
-        lwmq.open_reader(address, role="client", timeout=0.3, linger=0) as rest,
-    ):
-        for _ in rest:
-            pass
+@pytest.mark.parametrize("serves", ["kept", "producer"])
+@pytest.mark.parametrize("retain", ["all", "until_acked"])
+def test_a_stream_joined_with_a_stream_of_ours_is_right_in_each_micro_batch_or_a_data_loss(
+    spark: SparkSession, ipc: str, tmp_path: Path, retain: str, serves: str
+) -> None:
+    """A stream-static join: the static side is read anew by each micro-batch, and means the same batches."""
+    with kept(ipc) if serves == "kept" else contextlib.nullcontext():
+        producer = Producer(ipc, table(), rows=100, partitions=3, retain=retain)
+        producer.written.wait(20)
+        rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+        joined = rate.join(read(spark, ipc), rate.value == F.col("k")).select("value", "g")
+        name = f"joined_{retain}_{serves}"
+        query = joined.writeStream.format("memory").queryName(name)
+        running = query.option("checkpointLocation", str(tmp_path)).start()
+        deadline = time.monotonic() + 60
+        try:
+            while (running.lastProgress is None or running.lastProgress["batchId"] < 3) and running.isActive:
+                assert time.monotonic() < deadline, "four micro-batches take too long"
+                time.sleep(0.05)
+        finally:
+            running.stop()
+        failure = running.exception()
+        rows = by_number(spark.table(name).collect())
+        assert rows == by_number([(k, k % 7) for k in range(len(rows))]), "wrong, or a part of a micro-batch"
+        assert len(rows) % 10 == 0
+        if retain == "all" and serves == "kept":
+            assert failure is None and len(rows) >= 40
+        elif failure is not None:
+            assert isinstance(lwmq.error_of(failure), lwmq.DataLossError), failure
+        else:
+            assert len(rows) >= 40
+        drain(ipc)
+        producer.finish()
 
 
 def test_the_plans_are_what_they_are_called(spark: SparkSession, ipc: str, settings: Any) -> None:
