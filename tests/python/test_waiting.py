@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,74 @@ def test_a_wait_uses_no_processor_time(address: str) -> None:
         after = resource.getrusage(resource.RUSAGE_SELF)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     assert used < 0.15, f"{used:.3f} s of processor time in 1.5 s of waiting"
+
+
+@pytest.mark.row("K17")
+def test_processes_that_are_connected_and_have_nothing_to_do_use_no_processor_time(
+    ipc: str, spawn: Callable[..., Any]
+) -> None:
+    """Each inside a call: one waits for a batch, one for a message, one for its last batch to be read."""
+    writer = spawn(
+        """
+        import pyarrow as pa
+        writer = lwmq.open_writer(sys.argv[1], pa.schema([("n", pa.int64())]))
+        writer.write(pa.record_batch({"n": [1]}))
+        sys.stdin.readline()
+        writer.write(pa.record_batch({"n": [2]}))
+        print("closes")
+        writer.close()
+        """,
+        ipc,
+    )
+    reader = spawn(
+        """
+        reader = lwmq.open_reader(sys.argv[1])
+        first = next(reader)
+        print("read")
+        second = next(reader)
+        print("read")
+        sys.stdin.readline()
+        reader.close()
+        """,
+        ipc,
+    )
+    messages = f"{ipc}-messages"
+    receivers = [
+        spawn(
+            """
+            channel = lwmq.Channel(sys.argv[1], sys.argv[2])
+            channel.send_queue().post(b"hello")
+            channel.receive()
+            print("connected")
+            channel.receive()
+            """,
+            messages,
+            role,
+        )
+        for role in ("server", "client")
+    ]
+    assert reader.line() == "read"
+    assert [each.line() for each in receivers] == ["connected"] * 2
+    processes = [writer, reader, *receivers]
+    time.sleep(1)  # what follows an activity is over
+    before = [processor_seconds(each.pid) for each in processes]
+    time.sleep(3)
+    used = [processor_seconds(each.pid) - spent for each, spent in zip(processes, before, strict=True)]
+    assert max(used) < 0.03, f"{used} s of processor time in 3 s: more than a hundredth of a core"
+    writer.tell()
+    assert (reader.line(), writer.line()) == ("read", "closes")
+    before_close = processor_seconds(writer.pid)
+    time.sleep(2)
+    assert processor_seconds(writer.pid) - before_close < 0.02
+    reader.tell()
+    for each in receivers:
+        each.kill()
+
+
+def processor_seconds(pid: int) -> float:
+    """Of all threads of a process, on processors so far."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
 
 def test_the_gil_is_free_while_a_thread_waits_and_copies(address: str) -> None:

@@ -8,6 +8,7 @@
 #include "conformance/channel_fixture.h"
 #include "conformance/providers.h"
 #include "providers/child.h"
+#include "providers/system_calls.h"
 
 namespace lwmq::conformance {
 namespace {
@@ -73,7 +74,150 @@ LWMQ_CHILD_ROLE(raw_server_that_does_nothing) {
   Child::hear();
 }
 
+constexpr int kAwakeTurns = 30'000;
+
+// The next message, without ever waiting in the kernel for it.
+lwmq_message* receive_awake(const End& end) {
+  lwmq_message* message = nullptr;
+  lwmq_status status = LWMQ_OK;
+  while ((status = lwmq_channel_receive(end.channel, LWMQ_NO_WAIT, &message)) == LWMQ_E_EMPTY) {
+  }
+  return status == LWMQ_OK ? message : nullptr;
+}
+
+void echo_awake(const End& end, int turns) {
+  for (int i = 0; i < turns; ++i) {
+    lwmq_message* message = receive_awake(end);
+    ASSERT_NE(message, nullptr) << lwmq_last_error();
+    ASSERT_EQ(lwmq_send_queue_post(end.queue, &message), LWMQ_OK);
+  }
+}
+
+void ask_awake(const End& end, int turns) {
+  for (int i = 0; i < turns; ++i) {
+    ASSERT_EQ(lwmq_send_queue_post_bytes(end.queue, &i, sizeof i), LWMQ_OK);
+    lwmq_message* message = receive_awake(end);
+    ASSERT_NE(message, nullptr) << lwmq_last_error();
+    const void* data = nullptr;
+    std::uint64_t bytes = 0;
+    ASSERT_EQ(lwmq_message_frame(message, 0, &data, &bytes), LWMQ_OK);
+    ASSERT_EQ(*static_cast<const int*>(data), i);
+    lwmq_message_destroy(message);
+  }
+}
+
+LWMQ_CHILD_ROLE(echoes_awake) {
+  const End server(Child::argument(), LWMQ_ROLE_SERVER);
+  Child::report("serving");
+  echo_awake(server, 1000);  // what is set up at first use
+  lwmq::testing::forbid_system_calls();
+  echo_awake(server, kAwakeTurns);
+  Child::report("done");
+  receive_awake(server);
+}
+
+LWMQ_CHILD_ROLE(asks_awake) {
+  const End client(Child::argument(), LWMQ_ROLE_CLIENT);
+  ask_awake(client, 1000);
+  lwmq::testing::forbid_system_calls();
+  ask_awake(client, kAwakeTurns);
+  Child::report("done");
+  receive_awake(client);
+}
+
+constexpr std::uint64_t kNumbered = 1'000'000;
+constexpr std::uint64_t kSmallBytes = 64;
+
+// Receives messages that begin with their number, reports how many came in order.
+LWMQ_CHILD_ROLE(counting_server) {
+  const End server(Child::argument(), LWMQ_ROLE_SERVER, channel_options(65536, 8));
+  Child::report("serving");
+  std::uint64_t next = 0;
+  for (lwmq_message* message = nullptr; next < kNumbered; ++next) {
+    if (lwmq_channel_receive(server.channel, kLimitMs, &message) != LWMQ_OK) break;
+    const void* data = nullptr;
+    std::uint64_t bytes = 0;
+    lwmq_message_frame(message, 0, &data, &bytes);
+    const bool right = bytes == kSmallBytes && *static_cast<const std::uint64_t*>(data) == next;
+    lwmq_message_destroy(message);
+    if (!right) break;
+  }
+  Child::report(std::to_string(next));
+}
+
+constexpr std::uint64_t kLargeBytes = 640 << 10;
+constexpr std::uint64_t kLargeCount = 1600;  // a gigabyte
+
+// Reads every word of large buffers where they lie; reports how many were right, and what was copied for it.
+LWMQ_CHILD_ROLE(reads_large_buffers) {
+  const End server(Child::argument(), LWMQ_ROLE_SERVER, channel_options(kLargeBytes, 4, true));
+  Child::report("serving");
+  std::uint64_t right = 0;
+  for (; right < kLargeCount; ++right) {
+    lwmq_buffer buffer{};
+    if (lwmq_raw_receive_buffer(server.channel, kLimitMs, &buffer) != LWMQ_OK) break;
+    const auto* words = static_cast<const std::uint64_t*>(buffer.data);
+    std::uint64_t wrong = buffer.bytes != kLargeBytes;
+    for (std::uint64_t i = 0; i < buffer.bytes / sizeof *words; ++i) wrong |= words[i] ^ (right + i);
+    lwmq_raw_dispose_buffer(server.channel, &buffer);
+    if (wrong != 0) break;
+  }
+  lwmq_statistics statistics{};
+  statistics.size = sizeof statistics;
+  lwmq_query_statistics(&statistics);
+  Child::report(std::to_string(right) + " right, " + std::to_string(statistics.bytes_copied) + " copied");
+}
+
 // ---- Tests
+
+// rows: L02
+TEST(ChannelProcesses, ExchangeMessagesWithoutAnySystemCallWhileBothAreAwake) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer makes system calls of its own";
+#endif
+  const std::string address = kIpc.fresh_address();
+  Child echo("echoes_awake", address);
+  ASSERT_EQ(echo.line(), "serving");
+  Child asker("asks_awake", address);
+  EXPECT_EQ(asker.line(), "done");
+  EXPECT_EQ(echo.line(), "done");
+}
+
+// How fast: tests/bench.
+// rows: M04
+TEST(ChannelProcesses, DeliverAMillionSmallMessagesInTheOrderPosted) {
+  const std::string address = kIpc.fresh_address();
+  Child server("counting_server", address);
+  ASSERT_EQ(server.line(), "serving");
+  const End client(address, LWMQ_ROLE_CLIENT, channel_options(65536, 8));
+  std::uint64_t words[kSmallBytes / sizeof(std::uint64_t)] = {};
+  for (words[0] = 0; words[0] < kNumbered; ++words[0]) {
+    ASSERT_EQ(lwmq_send_queue_post_bytes(client.queue, words, sizeof words), LWMQ_OK);
+    if (words[0] % 10'000 == 0) {
+      ASSERT_EQ(lwmq_channel_flush(client.channel, kLimitMs), LWMQ_OK);
+    }
+  }
+  EXPECT_EQ(server.line(), std::to_string(kNumbered));
+}
+
+// How fast: tests/bench.
+// rows: M05
+TEST(ChannelProcesses, PassGigabytesInLargeBuffersThatAreReadWhereTheyLie) {
+  const std::string address = kIpc.fresh_address();
+  Child server("reads_large_buffers", address);
+  ASSERT_EQ(server.line(), "serving");
+  const End client(address, LWMQ_ROLE_CLIENT, channel_options(kLargeBytes, 4, true));
+  ASSERT_EQ(lwmq_channel_wait_connected(client.channel, kLimitMs), LWMQ_OK);
+  for (std::uint64_t number = 0; number < kLargeCount; ++number) {
+    lwmq_buffer buffer{};
+    ASSERT_EQ(lwmq_raw_get_buffer(client.channel, kLimitMs, &buffer), LWMQ_OK) << lwmq_last_error();
+    auto* words = static_cast<std::uint64_t*>(buffer.data);
+    for (std::uint64_t i = 0; i < kLargeBytes / sizeof *words; ++i) words[i] = number + i;
+    buffer.bytes = kLargeBytes;
+    ASSERT_EQ(lwmq_raw_send_buffer(client.channel, &buffer), LWMQ_OK);
+  }
+  EXPECT_EQ(server.line(), std::to_string(kLargeCount) + " right, 0 copied");
+}
 
 // rows: M02 M12
 TEST(ChannelProcesses, TalkWithNothingButAnAddress) {

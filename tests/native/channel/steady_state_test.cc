@@ -140,7 +140,7 @@ TEST(SteadyState, CostsLittleWhileItRetriesToConnect) {
   EXPECT_LT(processor_time() - before, std::chrono::milliseconds(6));
 }
 
-// rows: L56
+// rows: L56 K17
 TEST(SteadyState, CostsLittleWhileThePeerReadsNothing) {
   const Meeting meeting(kIpc.fresh_address(), channel_options(256, 2));
   for (int i = 0; i < 100; ++i) ASSERT_EQ(meeting.client.post(std::string(200, 'x')), LWMQ_OK);
@@ -150,7 +150,7 @@ TEST(SteadyState, CostsLittleWhileThePeerReadsNothing) {
   EXPECT_LT(processor_time() - before, std::chrono::milliseconds(20)) << "a hundredth of a core";
 }
 
-// rows: L30
+// rows: L30 K17
 TEST(SteadyState, SleepsWithoutAnyWakeUpWhileItIsConnectedAndIdle) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer has a thread of its own that wakes up";

@@ -1,18 +1,15 @@
 // links: base os stats tli providers
 // ipc between the two ends of a conversation: addresses, meeting, buffers, waiting. Death and windows have
 // files of their own; what every provider must do is in tests/native/conformance.
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 
 #include <thread>
 
 #include "child.h"
 #include "ipc_fixture.h"
+#include "system_calls.h"
 
 namespace lwmq::testing {
 namespace {
@@ -267,20 +264,6 @@ TEST(IpcWaiting, NoWakeUpIsLostInManyTurns) {
     if (i % 1000 == 0) usleep(100);  // let the other end fall asleep now and then
   }
   echo.join();
-}
-
-// From here on every system call but write and exit kills the process.
-void forbid_system_calls() {
-  sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 2, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 1, 0),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  sock_fprog program{static_cast<unsigned short>(std::size(code)), code};
-  ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-  ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
 }
 
 constexpr int kAwakeTurns = 20'000;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -303,6 +304,40 @@ def test_processes_without_any_privilege_talk(ipc: str, spawn: Callable[..., Any
     )
     assert reader.line() == "True False"
     assert (writer.wait(), reader.wait()) == (0, 0)
+
+
+@pytest.mark.row("M14")
+def test_a_host_and_a_container_without_any_network_talk(tmp_path: Path, spawn: Callable[..., Any]) -> None:
+    """A container with `--network none` has an empty network namespace; they share a folder."""
+    there, back = f"ipc://{tmp_path}/there", f"ipc://{tmp_path}/back"
+    contained = spawn(
+        """
+        import ctypes, pyarrow as pa
+        if ctypes.CDLL(None).unshare(0x40000000) != 0:  # CLONE_NEWNET
+            print("refused")
+            sys.exit()
+        print(open("/proc/net/dev").read().count(":"))
+        with lwmq.open_reader(sys.argv[1]) as reader:
+            table = reader.read_all()
+            print(reader.last.copied)
+        with lwmq.open_writer(sys.argv[2], table.schema) as writer:
+            writer.write(table)
+        """,
+        there,
+        back,
+    )
+    interfaces = contained.line()
+    if interfaces == "refused":
+        pytest.skip("this machine lets us make no network namespace")
+    assert interfaces == "1", "the loopback device, which is down"
+    with lwmq.open_writer(there, SCHEMA) as writer:
+        for value in range(10):
+            writer.write(batch_of(value))
+    with lwmq.open_reader(back, timeout=30) as reader:
+        assert reader.read_all()["n"].to_pylist() == [value for value in range(10) for _ in range(1000)]
+        assert not reader.last.copied
+    assert contained.line() == "False"
+    assert contained.wait() == 0
 
 
 def test_a_reader_that_served_and_left_at_the_end_is_no_error_for_its_writer(
