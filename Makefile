@@ -17,7 +17,7 @@ unexport SPARK_HOME PYTHONPATH
 # nbmake runs the notebooks as tests.
 EVERYTHING := --nbmake --nbmake-timeout=120 tests notebooks
 
-.PHONY: help demo test dev lint format tidy native-test sanitize bench notebooks wheel clean setup-demo setup-test build
+.PHONY: help demo test dev lint format tidy native-test sanitize bench notebooks wheel clean setup-demo setup-test setup-bench build
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -42,6 +42,10 @@ setup-demo:
 setup-test:
 	@.ci/setup system
 	@.ci/setup venv demo test lint
+
+# Optional: a rival that is not there is left out with a line that says so.
+setup-bench:
+	@.ci/setup rivals
 
 build:
 	@mkdir -p build; [ -e $(BUILD)/build.ninja ] || { echo "== configuring $(BUILD)"; \
@@ -75,7 +79,7 @@ sanitize: setup-test  ## the native tests with ASan + UBSan, then with TSan
 	  || exit 1; \
 	done
 
-bench: setup-test build  ## figures, each beside its floor and its rivals; JSON in build/bench/
+bench: setup-test setup-bench build  ## figures, each beside its floor and its rivals; JSON in build/bench/
 	@$(VENV)/python -m tests.bench $(BENCH)
 
 wheel: setup-test  ## dist/*.whl, as pip install . builds it

@@ -4,103 +4,175 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import machine
-from tests.bench.arrow_peers import PEERS as ARROW_PEERS
+from tests.bench import machine, rivals
+from tests.bench.arrow_peers import KINDS
 
 console = Console(width=120)
 
-# (title, metric of native_bench, message bytes, peers): the first one is the floor, the second ours.
-NATIVE = [
-    ("one-way latency, 64 B", "latency", 64, ["floor", "lwmq", "zmq", "uds", "mq"]),
-    ("messages per second, 64 B", "rate", 64, ["floor", "lwmq", "zmq", "uds", "mq"]),
-    ("buffers of 1 MB", "rate", 1 << 20, ["floor", "lwmq", "zmq", "uds"]),
-]
-ARROW = [("Arrow batches of 1 MB, Python", 1 << 20), ("Arrow batches of 16 MB, Python", 16 << 20)]
-
 Record = dict[str, Any]
+Runs = dict[str, Callable[[], Record]]
+# Key of a record, its unit, what a unit is.
+Column = tuple[str, str, float]
+
+LATENCY: list[Column] = [("p50_ns", "ns", 1), ("p99_ns", "ns", 1), ("p999_ns", "ns", 1)]
+RATE: list[Column] = [("per_second", "million/s", 1e6)]
+BANDWIDTH: list[Column] = [("bytes_per_second", "GB/s", 1e9)]
+BATCHES: list[Column] = [("per_second", "thousand/s", 1e3)]
+CALLS: list[Column] = [("calls_per_message", "calls/message", 1)]
+
+# title, metric, message bytes, what is shown, peers of native_bench
+NATIVE = [
+    ("one-way latency, 8 B", "latency", 8, LATENCY, ["floor", "lwmq", "zmq", "uds", "mq"]),
+    ("one-way latency, 64 B", "latency", 64, LATENCY, ["floor", "lwmq", "zmq", "uds", "mq"]),
+    ("messages per second, 64 B", "rate", 64, RATE, ["floor", "lwmq", "zmq", "uds", "mq"]),
+    ("buffers of 640 KB", "rate", 640 << 10, BANDWIDTH, ["floor", "lwmq", "zmq", "uds"]),
+    ("buffers of 1 MB", "rate", 1 << 20, BANDWIDTH, ["floor", "lwmq", "zmq", "uds"]),
+]
+WAKE = ["futex", "lwmq", "uds", "mq", "zmq"]
+# title, metric, message bytes, what is shown
+PYTHON = [
+    ("one-way latency, 8 B, Python", "latency", 8, LATENCY),
+    ("one-way latency, 64 B, Python", "latency", 64, LATENCY),
+    ("messages per second, 64 B, Python", "rate", 64, RATE),
+]
+# title, kind of tests.bench.arrow_peers, bytes of a batch, what is shown
+ARROW = [
+    ("Arrow batches of 1 MB, Python", "copied", 1 << 20, BANDWIDTH),
+    ("Arrow batches of 16 MB, Python", "copied", 16 << 20, BANDWIDTH),
+    ("Arrow batches of 1 MB built in place, Python", "built", 1 << 20, BATCHES),
+    ("Arrow batches of 1 MB handed over, Python", "handed", 1 << 20, BATCHES),
+]
 
 
-def measured(peer: str, run: Any) -> Record | None:
-    """One run between two looks at the machine; None where they do not agree."""
-    before, ns = machine.state()
-    found = run()
-    after, _ = machine.state()
-    return {"peer": peer, "state": before, "probe_ns": ns, **found} if before == after else None
+def native_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    for title, metric, size, columns, peers in NATIVE:
+        runs: Runs = {
+            peer: lambda peer=peer, metric=metric, size=size: machine.native(peer, metric, size, seconds)
+            for peer in peers
+        }
+        if size != 640 << 10:
+            runs["UCX"] = lambda metric=metric, size=size: rivals.ucx(metric, size, seconds)
+        if size >= 65536:
+            runs["iceoryx2 (Python)"] = lambda size=size: machine.messages("iceoryx2", "rate", size, seconds)
+        yield title, columns, runs
 
 
-def interleaved(title: str, rounds: int, runs: dict[str, Any]) -> list[Record]:
-    """All peers in each round, so that whatever the machine does meets all of them."""
+def wake_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    """How soon a receiver that sleeps is awake; and what those that are awake ask of the kernel."""
+    # One message in half a millisecond: more time than the others, for as many samples as percentiles need.
+    runs: Runs = {
+        "floor" if peer == "futex" else peer: lambda peer=peer: machine.native(peer, "wake", 64, 2 * seconds)
+        for peer in WAKE
+    }
+    yield "wake-up of a sleeping receiver, 64 B", LATENCY, runs
+    runs = {peer: lambda peer=peer: rivals.system_calls(peer, 64, seconds) for peer in ("lwmq", "uds", "zmq")}
+    yield "system calls per message, both awake", CALLS, runs
+
+
+def python_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    for title, metric, size, columns in PYTHON:
+        runs: Runs = {
+            "floor": lambda metric=metric, size=size: machine.native("floor", metric, size, seconds)
+        }
+        for peer in ("lwmq", "iceoryx2", "pyzmq"):
+            runs[peer] = lambda peer=peer, metric=metric, size=size: machine.messages(
+                peer, metric, size, seconds
+            )
+        yield title, columns, runs
+
+
+def arrow_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    for title, kind, size, columns in ARROW:
+        runs: Runs = {}
+        if kind == "copied":
+            runs["floor"] = lambda size=size: machine.native("floor", "rate", size, seconds)
+        for peer in KINDS[kind]:
+            runs[peer] = lambda peer=peer, kind=kind, size=size: machine.batches(
+                kind, peer, size, 2 * seconds
+            )
+        yield title, columns, runs
+
+
+PAIRS = {"native": native_figures, "wake": wake_figures, "python": python_figures, "arrow": arrow_figures}
+PARTS = [*PAIRS, "spark"]
+
+
+def interleaved(title: str, rounds: int, runs: Runs) -> list[Record]:
+    """All peers in each round, so that whatever the machine does meets all of them.
+
+    A run counts where the looks at the machine before and after it agree, of three attempts the first that
+    does; a look after one run is the look before the next. A run that fails is told of, and tried again.
+    """
     records = []
+    before, ns = machine.state()
     for number in range(rounds):
         for peer, run in runs.items():
             if console.is_terminal:
                 console.print(f"[dim]{title}: round {number + 1} of {rounds}, {peer}[/dim]", end="   \r")
             for _ in range(3):
-                if (record := measured(peer, run)) is not None:
-                    records.append({"round": number, **record})
+                try:
+                    found = run()
+                except RuntimeError as exc:  # on a machine that is busy otherwise a short run may see nothing
+                    console.print(f"{title}, {peer}: {exc}", highlight=False)
+                    before, ns = machine.state()
+                    continue
+                after, ns_after = machine.state()
+                agreed = after == before
+                if agreed:
+                    records.append({"round": number, "peer": peer, "state": before, "probe_ns": ns, **found})
+                before, ns = after, ns_after
+                if agreed:
                     break
     return records
 
 
-def arrow_run(peer: str, size: int, seconds: float) -> Record:
-    """A pair of Python processes; the receiver's figures."""
-    cores, address = machine.two_cores(), f"lwmq-bench-{os.getpid()}-{time.monotonic_ns()}"
-
-    def start(role: str, core: int) -> subprocess.Popen[str]:
-        command = [
-            sys.executable,
-            "-m",
-            "tests.bench.arrow_peers",
-            peer,
-            role,
-            str(size),
-            str(seconds),
-            address,
-            str(core),
-        ]
-        return subprocess.Popen(
-            command, env=machine.environment(), cwd=machine.ROOT, text=True, stdout=subprocess.PIPE
-        )
-
-    receiving, sending = start("receive", cores.serving), start("send", cores.asking)
-    try:
-        output, _ = receiving.communicate(timeout=machine.PATIENCE_S)
-        sending.wait(machine.PATIENCE_S)
-    finally:
-        for process in (receiving, sending):
-            process.kill()
-            process.communicate()
-    if receiving.returncode != 0 or sending.returncode != 0:
-        raise RuntimeError(f"{peer}: ended with {receiving.returncode} and {sending.returncode}")
-    found: Record = json.loads(output)
-    return found
-
-
-def show(title: str, records: list[Record], key: str, unit: str, factor: float, best: Any) -> None:
+def show(title: str, records: list[Record], column: Column) -> None:
     """A table per state of the machine: median of the rounds, and its ratio to the floor's."""
+    key, unit, factor = column
     for state in dict.fromkeys(record["state"] for record in records):
         table = Table(title=f"{title} ({state})", header_style="bold", title_justify="left")
-        for column in ("", unit, "to the floor", "runs"):
-            table.add_column(column, justify="left" if not column else "right")
+        for heading in ("", unit, "to the floor", "runs"):
+            table.add_column(heading, justify="left" if not heading else "right")
         found: dict[str, list[float]] = {}
         for record in records:
-            if record["state"] == state:
+            if record["state"] == state and key in record:
                 found.setdefault(record["peer"], []).append(record[key])
         floor = statistics.median(found["floor"]) if "floor" in found else None
         for peer, values in found.items():
             middle = statistics.median(values)
             ratio = f"{middle / floor:.3g}" if floor else ""
             table.add_row(peer, f"{middle / factor:,.4g}", ratio, str(len(values)))
+        console.print(table)
+
+
+def spark_figures(rows: int, results: Record) -> None:
+    before, _ = machine.state()
+    command = [sys.executable, "-m", "tests.bench.spark_figures", str(rows)]
+    output = subprocess.run(
+        command, check=True, env=machine.environment(), cwd=machine.ROOT, text=True, stdout=subprocess.PIPE
+    ).stdout
+    found = results["spark"] = json.loads(output.splitlines()[-1])
+    after, _ = machine.state()
+    state = results["spark state"] = before if before == after else f"{before}, then {after}"
+    for kind, figures in found.items():
+        table = Table(title=f"Spark {kind}, local[2] ({state})", title_justify="left")
+        for heading in ("", "s", "million rows/s", "GB/s", "to the floor"):
+            table.add_column(heading, justify="left" if not heading else "right")
+        floor = next(iter(figures.values()))["seconds"]
+        for name, figure in figures.items():
+            rates = [figure.get("rows_per_second", 0.0) / 1e6, figure.get("bytes_per_second", 0.0) / 1e9]
+            cells = [figure["seconds"], *rates, floor / figure["seconds"]]
+            table.add_row(name, *(f"{value:,.3g}" if value else "" for value in cells))
         console.print(table)
 
 
@@ -112,67 +184,39 @@ def keep(results: Record) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
-    parser.add_argument("--only", choices=["native", "arrow", "spark"], help="a part of it")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="parts of it")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.4, help="of each run")
     parser.add_argument("--rows", type=int, default=100_000_000, help="of the Spark figures")
     arguments = parser.parse_args()
     machine.build()
     file = machine.BUILD.relative_to(machine.ROOT) / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
-    results: Record = {"file": str(file), "machine": machine.description(), "rows": arguments.rows}
+    missing = rivals.missing()
+    for rival, what in missing.items():
+        console.print(f"without {rival}: {what} is not installed here")
+    results: Record = {
+        "file": str(file),
+        "machine": machine.description(),
+        "rows": arguments.rows,
+        "missing": missing,
+    }
 
-    if arguments.only in (None, "native"):
-        for title, metric, size, peers in NATIVE:
-            runs = {
-                peer: lambda peer=peer, metric=metric, size=size: machine.native(
-                    peer, metric, size, arguments.seconds
-                )
-                for peer in peers
+    for part, figures in PAIRS.items():
+        if part not in arguments.only:
+            continue
+        for title, columns, runs in figures(arguments.seconds):
+            present = {
+                peer: run for peer, run in runs.items() if not any(peer.startswith(name) for name in missing)
             }
-            records = results[title] = interleaved(title, arguments.rounds, runs)
+            if title.startswith("system calls") and "system calls" in missing:
+                continue
+            records = results[title] = interleaved(title, arguments.rounds, present)
             keep(results)
-            if metric == "latency":
-                for key in ("p50_ns", "p99_ns", "p999_ns"):
-                    show(f"{title}, {key[:-3]}", records, key, "ns", 1, min)
-            elif size < 4096:
-                show(title, records, "per_second", "million/s", 1e6, max)
-            else:
-                show(title, records, "bytes_per_second", "GB/s", 1e9, max)
-
-    if arguments.only in (None, "arrow"):
-        for title, size in ARROW:
-            runs = {"floor": lambda size=size: machine.native("floor", "rate", size, arguments.seconds)}
-            for peer in ARROW_PEERS:
-                runs[peer] = lambda peer=peer, size=size: arrow_run(peer, size, 2 * arguments.seconds)
-            records = results[title] = interleaved(title, arguments.rounds, runs)
-            keep(results)
-            show(title, records, "bytes_per_second", "GB/s", 1e9, max)
-
-    if arguments.only in (None, "spark"):
-        before, _ = machine.state()
-        command = [sys.executable, "-m", "tests.bench.spark_figures", str(arguments.rows)]
-        output = subprocess.run(
-            command,
-            check=True,
-            env=machine.environment(),
-            cwd=machine.ROOT,
-            text=True,
-            stdout=subprocess.PIPE,
-        ).stdout
-        found = results["spark"] = json.loads(output.splitlines()[-1])
-        after, _ = machine.state()
-        state = results["spark state"] = before if before == after else f"{before}, then {after}"
-        for kind, figures in found.items():
-            table = Table(title=f"Spark {kind}, local[2] ({state})", title_justify="left")
-            for column in ("", "s", "million rows/s", "GB/s", "to the floor"):
-                table.add_column(column, justify="left" if not column else "right")
-            floor = next(iter(figures.values()))["seconds"]
-            for name, figure in figures.items():
-                rates = [figure.get("rows_per_second", 0.0) / 1e6, figure.get("bytes_per_second", 0.0) / 1e9]
-                cells = [figure["seconds"], *rates, floor / figure["seconds"]]
-                table.add_row(name, *(f"{value:,.3g}" if value else "" for value in cells))
-            console.print(table)
-
+            for column in columns:
+                name = f", {column[0][:-3]}" if len(columns) > 1 else ""
+                show(f"{title}{name}", records, column)
+    if "spark" in arguments.only:
+        spark_figures(arguments.rows, results)
         keep(results)
     console.print(
         f"all of it: {results['file']}; as a table: python -m tests.bench.summary {results['file']}"

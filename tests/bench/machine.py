@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 import subprocess
+import sys
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,32 +63,88 @@ def environment() -> dict[str, str]:
     return {**os.environ, "LD_PRELOAD": str(BUILD / "liblwmq.so"), "PYTHONPATH": str(ROOT)}
 
 
-def native(peer: str, metric: str, size: int, seconds: float) -> dict[str, Any]:
-    """One run of the native benchmark: two processes on two cores."""
-    cores, address = two_cores(), f"lwmq-bench-{os.getpid()}-{time.monotonic_ns()}"
-
-    def start(role: str, core: int) -> subprocess.Popen[str]:
-        command = [str(PROGRAM), peer, metric, role, str(size), str(seconds), address, str(core)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_with_zmq())
-
-    serving = start("serve", cores.serving)
+@contextmanager
+def address() -> Iterator[str]:
+    """Of one run, used by nobody else; what is left in /dev/shm under names that begin with it is removed."""
+    name = f"lwmq-bench-{os.getpid()}-{time.monotonic_ns()}"
     try:
-        time.sleep(0.1)  # the floor has no handshake: its file must be there
-        asking = start("ask", cores.asking)
-        try:
-            output, _ = asking.communicate(timeout=PATIENCE_S)
-        finally:
-            asking.kill()
-            asking.wait()
-        serving.wait(PATIENCE_S)
+        yield name
     finally:
-        serving.kill()
-        serving.wait()
-        serving.stdout.close() if serving.stdout else None
-    if asking.returncode != 0 or serving.returncode != 0:
-        raise RuntimeError(f"{peer} {metric} {size}: ended with {asking.returncode} and {serving.returncode}")
+        for left in Path("/dev/shm").glob(f"{name}*"):
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+
+def together(
+    first: list[str], second: list[str], env: dict[str, str], head_start_s: float = 0.0
+) -> tuple[str, str]:
+    """Runs two processes until both have ended; what they printed. RuntimeError where one of them failed."""
+
+    def start(command: list[str]) -> subprocess.Popen[str]:
+        return subprocess.Popen(command, env=env, cwd=ROOT, text=True, stdout=subprocess.PIPE)
+
+    processes, printed = [start(first)], list[str]()
+    try:
+        time.sleep(head_start_s)
+        processes.append(start(second))
+        for process in reversed(processes):
+            printed.append(process.communicate(timeout=PATIENCE_S)[0])
+            if process.returncode != 0:
+                break  # the other one would wait for it
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"no end within {PATIENCE_S} s: {' '.join(second)}") from None
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    if any(process.returncode != 0 for process in processes):
+        codes = [process.returncode for process in processes]
+        raise RuntimeError(f"{' '.join(second)}: ended with {codes}")
+    return printed[1], printed[0]
+
+
+def native(peer: str, metric: str, size: int, seconds: float, prefix: Sequence[str] = ()) -> dict[str, Any]:
+    """One run of the native benchmark: two processes on two cores, each started by `prefix`."""
+    cores = two_cores()
+    with address() as where:
+
+        def command(role: str, core: int) -> list[str]:
+            return [*prefix, str(PROGRAM), peer, metric, role, str(size), str(seconds), where, str(core)]
+
+        # The floor has no handshake: its file must be there before the other side looks for it.
+        serving, asking = command("serve", cores.serving), command("ask", cores.asking)
+        _, output = together(serving, asking, _with_zmq(), head_start_s=0.1)
     found: dict[str, Any] = json.loads(output)
     return found
+
+
+def messages(peer: str, metric: str, size: int, seconds: float) -> dict[str, Any]:
+    """One run of tests.bench.message_peers: what the process that asks has seen."""
+    cores = two_cores()
+    with address() as where:
+
+        def command(role: str, core: int) -> list[str]:
+            return _module("message_peers", peer, metric, role, size, seconds, where, core)
+
+        _, output = together(command("serve", cores.serving), command("ask", cores.asking), environment())
+    found: dict[str, Any] = json.loads(output)
+    return found
+
+
+def batches(kind: str, peer: str, size: int, seconds: float) -> dict[str, Any]:
+    """One run of tests.bench.arrow_peers: what the receiver has seen."""
+    cores = two_cores()
+    with address() as where:
+
+        def command(role: str, core: int) -> list[str]:
+            return _module("arrow_peers", kind, peer, role, size, seconds, where, core)
+
+        output, _ = together(command("receive", cores.serving), command("send", cores.asking), environment())
+    found: dict[str, Any] = json.loads(output)
+    return found
+
+
+def _module(name: str, *arguments: object) -> list[str]:
+    return [sys.executable, "-m", f"tests.bench.{name}", *map(str, arguments)]
 
 
 def _with_zmq() -> dict[str, str]:

@@ -4,7 +4,8 @@
 
 prints one JSON object: per figure, the floor first, ours, rivals. Reading is held against numpy summing the
 same bytes in two threads; writing against Spark's `noop` sink, which takes the rows of the same plan and
-drops them. The best of several runs is taken: the first ones are the JIT compiler's.
+drops them. The best of several runs is taken: the first ones are the JIT compiler's. What goes through
+Spark's Python workers is tuned as they allow: `maxBytesPerBatch` and `maxRecordsPerBatch` below.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 import lwmq_spark as lwmq
-from tests.bench.spark_tables import Helper, items, numbers
+from tests.bench import spark_rivals
+from tests.bench.spark_tables import BATCH_ROWS, Helper, items, numbers
 
 SCAN_SUMS = ["sum(k)", "sum(v)", "sum(i)"]
 SETTINGS = {
@@ -35,6 +39,7 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647b",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
     "spark.sql.parquet.columnarReaderBatchSize": "65536",
 }
 Seconds = dict[str, float]
@@ -63,6 +68,7 @@ class Figures:
     def __init__(self, rows: int, stack: ExitStack) -> None:
         self.rows = rows
         self.item_rows = rows // 10
+        self.quarter_rows = -(-rows // BATCH_ROWS) // 4 * BATCH_ROWS
         self.address = f"ipc://lwmq-bench-{os.getpid()}"
         self.spark = lwmq.session("lwmq bench", master="local[2]", **SETTINGS)
         stack.callback(self.spark.stop)
@@ -75,10 +81,13 @@ class Figures:
         stack.callback(self.items.end)
         self.consumer = Helper("consume", "k")
         stack.callback(self.consumer.end)
+        self.rival = Helper("consume", "k", module="spark_rivals")
+        stack.callback(self.rival.end)
+        self.spark.dataSource.register(spark_rivals.BenchSource)
 
-    def stream(self, helper: Helper, how: str, name: str) -> DataFrame:
+    def stream(self, helper: Helper, how: str, name: str, share: int = 1) -> DataFrame:
         address = f"{self.address}-{name}"
-        helper.tell(f"{how} {address}")
+        helper.tell(f"{how} {address} {share}")
         assert helper.answer() == "written"
         return self.spark.read.format("lwmq").load(address)
 
@@ -87,6 +96,19 @@ class Figures:
         assert df.selectExpr(*SCAN_SUMS).first()[0] == self.rows * (self.rows - 1) // 2
         return time.perf_counter() - begun
 
+    def python_source(self, how: str) -> float:
+        """A Python data source, over files that are mapped or over Flight."""
+        where = Path(self.folder, how)
+        if how == "files":
+            where.mkdir()
+        self.numbers.tell(f"{how} {where} 1")
+        assert self.numbers.answer() == "written"
+        options = {"folder": str(where)} if how == "files" else {"flight": str(where), "tasks": "2"}
+        taken = best(2, lambda: self.sum(self.spark.read.format("lwmq_bench").options(**options).load()))
+        if how == "files":
+            shutil.rmtree(where)
+        return taken
+
     def write(self, df: DataFrame, rows: int) -> None:
         """To a process that reads meanwhile; done when that has seen the last batch."""
         address = f"{self.address}-out"
@@ -94,8 +116,36 @@ class Figures:
         df.write.format("lwmq").mode("append").save(address)
         assert self.consumer.answer() == f"{rows} {rows * (rows - 1) // 2}"
 
+    def send(self, df: DataFrame, rows: int, rival: str) -> None:
+        """By mapInArrow to a process that reads meanwhile."""
+        path = f"{self.folder}/{rival}"
+        self.rival.tell(f"{rival} {path} {df.rdd.getNumPartitions()}")
+        assert self.rival.answer() == "ready"
+        send = {"flight": spark_rivals.to_flight, "zmq": spark_rivals.to_zmq}[rival](path)
+        df.mapInArrow(send, spark_rivals.SENT_SCHEMA).collect()
+        assert self.rival.answer() == f"{rows} {rows * (rows - 1) // 2}"
+
+    def send_parquet(self, df: DataFrame, rows: int) -> None:
+        folder = f"{self.folder}/sent"
+        df.write.mode("overwrite").option("compression", "none").parquet(folder)
+        self.rival.tell(f"parquet {folder}")
+        assert self.rival.answer() == f"{rows} {rows * (rows - 1) // 2}"
+
     def drop(self, df: DataFrame) -> float:
         return best(8, lambda: df.write.format("noop").mode("overwrite").save())
+
+    def to_a_process(self) -> Seconds:
+        """A DataFrame of rows into a Python process that sums a column."""
+        rows = self.quarter_rows
+        df = self.stream(self.numbers, "keep", "quarter", share=4).where("k >= 0")
+        return {
+            "floor: noop sink": self.drop(df),
+            "lwmq": best(10, lambda: self.write(df, rows)),
+            "Flight": best(3, lambda: self.send(df, rows, "flight")),
+            "pyzmq": best(3, lambda: self.send(df, rows, "zmq")),
+            "parquet": best(2, lambda: self.send_parquet(df, rows)),
+            "toArrow, in the driver": best(2, lambda: pc.sum(df.toArrow()["k"]) and None),
+        }
 
     def parquet_write(self, df: DataFrame, codec: str, name: str) -> float:
         writer = df.write.mode("overwrite").option("compression", codec)
@@ -125,10 +175,15 @@ class Figures:
             "parquet snappy": self.parquet_write(by_rows, "snappy", "numbers"),
             # A tenth, or the driver's heap bursts.
             "toArrow": 10 * best(1, lambda: kept.where(f"k < {self.rows // 10}").toArrow() and None),
+            "Python Arrow writer that drops": best(
+                2, lambda: by_rows.write.format("lwmq_bench").mode("append").save()
+            ),
         }
         scan |= {
             "parquet": self.parquet_sum("numbers", "none"),
             "parquet snappy": self.parquet_sum("numbers", "snappy"),
+            "Python source, mapped files": self.python_source("files"),
+            "Python source, Flight": self.python_source("flight"),
         }
         return {
             "scan": (self.rows, 20, scan),
@@ -142,6 +197,7 @@ class Figures:
                 "lwmq": best(10, lambda: self.write(items_by_rows, self.item_rows)),
                 "parquet": self.parquet_write(items_by_rows, "none", "items"),
             }),
+            "rows to a Python process": (self.quarter_rows, 20, self.to_a_process()),
         }  # fmt: skip
 
 

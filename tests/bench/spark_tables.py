@@ -1,9 +1,11 @@
 """The tables of the Spark figures, and the processes beside Spark that serve and consume them.
 
-    python -m tests.bench.spark_tables serve TABLE ROWS     keep ADDRESS | once ADDRESS, line by line
+    python -m tests.bench.spark_tables serve TABLE ROWS     HOW WHERE SHARE, line by line
     python -m tests.bench.spark_tables consume COLUMN       ADDRESS, line by line
 
-`keep` serves a stream that stays, read again and again; `once` one with the defaults, gone when it was read.
+HOW is `keep`, a stream that stays, read again and again; `once`, one with the defaults, gone when it was
+read; and for the rivals `files`, a folder of Arrow IPC files, or `flight`, a socket file. SHARE: one part in
+so many of the table.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import lwmq_spark as lwmq
+from tests.bench import spark_rivals
 
 BATCH_ROWS = 65_536
 
@@ -54,17 +57,26 @@ TABLES: dict[str, Callable[[int, int], pa.RecordBatch]] = {"numbers": numbers, "
 
 def serve(table: str, rows: int) -> None:
     made = [TABLES[table](start, min(start + BATCH_ROWS, rows)) for start in range(0, rows, BATCH_ROWS)]
-    window = sum(batch.nbytes for batch in made) * 2
-    kept = []
+    kept: list[object] = []
     for line in sys.stdin:
-        how, address = line.split()
+        how, address, share = line.split()
+        batches = made[: len(made) // int(share)]
+        if how in ("files", "flight"):
+            parts = [batches[::2], batches[1::2]]
+            if how == "files":
+                spark_rivals.write_files(address, parts)
+            else:
+                kept.append(spark_rivals.serve_flight(address, parts))
+            print("written", flush=True)
+            continue
         if how == "keep":
             kept.append(lwmq.Endpoint(address))
+        window = sum(batch.nbytes for batch in batches) * 2
         role, retain = ("client", "all") if how == "keep" else ("server", "until_acked")
         writer = lwmq.open_writer(
             address, made[0].schema, partitions=2, retain=retain, window_bytes=window, role=role
         )
-        for number, batch in enumerate(made):
+        for number, batch in enumerate(batches):
             writer.write(batch, partition=number % 2)
         print("written", flush=True)
         with suppress(lwmq.TimeoutError):  # nobody has read what is kept
@@ -83,10 +95,10 @@ def consume(column: str) -> None:
 
 
 class Helper:
-    """A process of this file, told line by line what to do."""
+    """A process of this package, told line by line what to do."""
 
-    def __init__(self, *arguments: object) -> None:
-        command = [sys.executable, "-m", "tests.bench.spark_tables", *map(str, arguments)]
+    def __init__(self, *arguments: object, module: str = "spark_tables") -> None:
+        command = [sys.executable, "-m", f"tests.bench.{module}", *map(str, arguments)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def tell(self, line: str) -> None:

@@ -10,21 +10,48 @@ from typing import Any
 
 # title in the JSON -> (row of the table, key, factor, unit)
 ROWS = {
+    "one-way latency, 8 B": [
+        ("one-way latency of 8 B, p50", "p50_ns", 1.0, "ns"),
+        ("the same, p99.9", "p999_ns", 1.0, "ns"),
+    ],
     "one-way latency, 64 B": [
         ("one-way latency of 64 B, p50", "p50_ns", 1.0, "ns"),
         ("the same, p99.9", "p999_ns", 1.0, "ns"),
     ],
+    "wake-up of a sleeping receiver, 64 B": [
+        ("one-way latency of 64 B to a receiver that sleeps, p50", "p50_ns", 1.0, "ns"),
+        ("the same, p99", "p99_ns", 1.0, "ns"),
+    ],
+    "system calls per message, both awake": [
+        ("system calls per message, both awake, set-up included", "calls_per_message", 1.0, "calls"),
+    ],
     "messages per second, 64 B": [("messages of 64 B", "per_second", 1e6, "M/s")],
+    "buffers of 640 KB": [("buffers of 640 KB, filled and read in place", "bytes_per_second", 1e9, "GB/s")],
     "buffers of 1 MB": [("buffers of 1 MB, filled and read in place", "bytes_per_second", 1e9, "GB/s")],
+    "one-way latency, 8 B, Python": [("one-way latency of 8 B, Python to Python, p50", "p50_ns", 1.0, "ns")],
+    "one-way latency, 64 B, Python": [
+        ("one-way latency of 64 B, Python to Python, p50", "p50_ns", 1.0, "ns")
+    ],
+    "messages per second, 64 B, Python": [
+        ("messages of 64 B, Python to Python", "per_second", 1e6, "M/s"),
+    ],
     "Arrow batches of 1 MB, Python": [
         ("Arrow batches of 1 MB, Python to Python", "bytes_per_second", 1e9, "GB/s")
     ],
     "Arrow batches of 16 MB, Python": [("Arrow batches of 16 MB", "bytes_per_second", 1e9, "GB/s")],
+    "Arrow batches of 1 MB built in place, Python": [
+        ("Arrow batches of 1 MB, filled and read in place by NumPy", "per_second", 1e3, "k/s")
+    ],
+    "Arrow batches of 1 MB handed over, Python": [
+        ("the same, one value of each column", "per_second", 1e3, "k/s")
+    ],
 }
 
 
 def number(value: float) -> str:
     """Three digits, without an exponent."""
+    if value < 1e-3:
+        return f"{value:.5f}"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -40,7 +67,7 @@ def pair_rows(results: dict[str, Any]) -> list[list[str]]:
         for name, key, factor, unit in rows:
             values: dict[str, list[float]] = {}
             for record in records:
-                if record["state"] == state:
+                if record["state"] == state and key in record:
                     values.setdefault(record["peer"], []).append(record[key] / factor)
             middle = {peer: statistics.median(found) for peer, found in values.items()}
             rivals = ", ".join(
@@ -75,6 +102,8 @@ def main(path: Path) -> None:
     machine = results["machine"]
     hardware = f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
     print(f"{hardware}, Linux {machine['kernel']}, Python {machine['python']}, load {machine['load']:.1f}.\n")
+    for rival, what in results.get("missing", {}).items():
+        print(f"Without {rival}: {what} was not installed.\n")
     print("| figure | unit | lwmq | floor | rivals | cores |\n|---|---|---:|---:|---|---|")
     for line in pair_rows(results) + spark_rows(results):
         print(f"| {' | '.join(line)} |")

@@ -1,8 +1,8 @@
 /* native_bench PEER METRIC ROLE BYTES SECONDS ADDRESS CORE
  *
- *   PEER    floor, lwmq, uds, zmq, mq
- *   METRIC  latency (round trips) or rate (one way)
- *   ROLE    serve (echoes or counts) or ask (measures; prints one JSON object)
+ *   PEER    floor, futex, lwmq, uds, zmq, mq
+ *   METRIC  latency (round trips of two that are awake), wake (one way to one that sleeps) or rate (one way)
+ *   ROLE    serve (echoes, times or counts) or ask (measures; prints one JSON object)
  *
  * The runner starts `serve` first, on another core. The first 8 bytes of a message are its meaning: kStop
  * ends. */
@@ -17,6 +17,8 @@
 
 enum { kSamplesMax = 4 << 20 };
 static const uint64_t kStop = ~0ull;
+/* Longer than anybody looks before it sleeps. */
+static const uint64_t kAsleepAfterNs = 500000;
 
 void die(const char* what) {
   fprintf(stderr, "native_bench: %s: %s\n", what, strerror(errno));
@@ -44,27 +46,58 @@ static int by_value(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
-static void ask_latency(const peer* p, uint64_t* payload, size_t bytes, double seconds) {
+static uint32_t* make_samples(void) {
   uint32_t* samples = malloc(kSamplesMax * sizeof(*samples));
   if (samples == NULL) die("malloc");
-  size_t count = 0;
+  return samples;
+}
+
+/* Prints the percentiles of `samples`, each divided by `ways`, and how many messages went to and fro in all;
+ * frees the samples. */
+static void report(uint32_t* samples, size_t count, double ways, size_t messages) {
+  if (count == 0) die("no round trip was complete");
+  qsort(samples, count, sizeof(*samples), by_value);
+  printf("{\"p50_ns\": %.1f, \"p99_ns\": %.1f, \"p999_ns\": %.1f, \"round_trips\": %zu, \"messages\": %zu}\n",
+         samples[count / 2] / ways, samples[count - 1 - count / 100] / ways,
+         samples[count - 1 - count / 1000] / ways, count, messages);
+  free(samples);
+}
+
+static void ask_latency(const peer* p, uint64_t* payload, size_t bytes, double seconds) {
+  uint32_t* samples = make_samples();
+  size_t count = 0, messages = 0;
   const uint64_t begun = now_ns();
   const uint64_t warm = begun + (uint64_t)(0.3e9 * seconds), end = warm + (uint64_t)(1e9 * seconds);
   for (uint64_t before = begun; before < end && count < kSamplesMax;) {
     p->send(payload, bytes);
     p->receive(bytes);
+    messages += 2;
     const uint64_t after = now_ns();
     if (before > warm) samples[count++] = (uint32_t)(after - before);
     before = after;
   }
   payload[0] = kStop;
   p->send(payload, bytes);
-  if (count == 0) die("no round trip was complete");
-  qsort(samples, count, sizeof(*samples), by_value);
-  printf("{\"p50_ns\": %.1f, \"p99_ns\": %.1f, \"p999_ns\": %.1f, \"round_trips\": %zu}\n",
-         samples[count / 2] / 2.0, samples[count - 1 - count / 100] / 2.0,
-         samples[count - 1 - count / 1000] / 2.0, count);
-  free(samples);
+  report(samples, count, 2.0, messages + 1);
+}
+
+/* Sends the time to a peer that has had time to fall asleep; the peer answers how long that took. Both
+ * processes read one clock. */
+static void ask_wake(const peer* p, uint64_t* payload, size_t bytes, double seconds) {
+  uint32_t* samples = make_samples();
+  size_t count = 0;
+  memset(payload, 0, bytes);
+  const uint64_t end = now_ns() + (uint64_t)(1e9 * seconds);
+  for (uint64_t now = now_ns(); now < end && count < kSamplesMax; now = now_ns()) {
+    while (now_ns() < now + kAsleepAfterNs) {
+    }
+    payload[0] = now_ns();
+    p->send(payload, bytes);
+    samples[count++] = (uint32_t)p->receive(bytes);
+  }
+  payload[0] = kStop;
+  p->send(payload, bytes);
+  report(samples, count, 1.0, 2 * count + 1);
 }
 
 static void ask_rate(const peer* p, uint64_t* payload, size_t bytes, double seconds) {
@@ -92,14 +125,23 @@ static void serve(const peer* p, uint64_t* payload, size_t bytes, int echo) {
   if (!echo) p->send(payload, bytes);
 }
 
+static void serve_wake(const peer* p, uint64_t* payload, size_t bytes) {
+  memset(payload, 0, bytes);
+  for (uint64_t sent; (sent = p->receive(bytes)) != kStop;) {
+    payload[0] = now_ns() - sent;
+    p->send(payload, bytes);
+  }
+}
+
 int main(int argc, char** argv) {
   if (argc != 8) die("usage: native_bench PEER METRIC ROLE BYTES SECONDS ADDRESS CORE");
-  const peer* peers[] = {&kFloor, &kLwmq, &kUnixSocket, &kZeroMq, &kPosixQueue};
+  const peer* peers[] = {&kFloor, &kFutex, &kLwmq, &kUnixSocket, &kZeroMq, &kPosixQueue};
   const peer* p = NULL;
   for (size_t i = 0; i < sizeof(peers) / sizeof(peers[0]); ++i)
     if (strcmp(peers[i]->name, argv[1]) == 0) p = peers[i];
   if (p == NULL) die("no such peer");
-  const int latency = strcmp(argv[2], "latency") == 0, server = strcmp(argv[3], "serve") == 0;
+  const int latency = strcmp(argv[2], "latency") == 0, wake = strcmp(argv[2], "wake") == 0;
+  const int server = strcmp(argv[3], "serve") == 0;
   const size_t bytes = strtoull(argv[4], NULL, 10);
   const double seconds = strtod(argv[5], NULL);
 
@@ -112,8 +154,12 @@ int main(int argc, char** argv) {
   if (payload == NULL) die("malloc");
   for (size_t i = 0; i < bytes / 8; ++i) payload[i] = 1;
   p->open(argv[6], server, bytes);
-  if (server)
+  if (server && wake)
+    serve_wake(p, payload, bytes);
+  else if (server)
     serve(p, payload, bytes, latency);
+  else if (wake)
+    ask_wake(p, payload, bytes, seconds);
   else if (latency)
     ask_latency(p, payload, bytes, seconds);
   else
