@@ -153,15 +153,11 @@ Status Channel::refuse_phase() const noexcept {
   return fail(LWMQ_E_CLOSED, "the channel was closed (%s)", address_.c_str());
 }
 
-Status Channel::check_open(bool raw) const noexcept {
-  if (phase_.load(std::memory_order_relaxed) != Phase::kOpen || os::forked()) [[unlikely]]
-    return refuse_phase();
-  if (raw != raw_) [[unlikely]] {
-    return fail(LWMQ_E_INVALID,
-                raw_ ? "a raw channel has buffers, not messages (%s)" : "not a raw channel (%s)",
-                address_.c_str());
-  }
-  return LWMQ_OK;
+Status Channel::refuse(bool raw) const noexcept {
+  if (raw == raw_ || phase_.load() != Phase::kOpen || os::forked()) return refuse_phase();
+  return fail(LWMQ_E_INVALID,
+              raw_ ? "a raw channel has buffers, not messages (%s)" : "not a raw channel (%s)",
+              address_.c_str());
 }
 
 Status Channel::too_big(std::uint64_t encoded_bytes, std::uint64_t payload_bytes) const noexcept {
@@ -283,10 +279,7 @@ void Channel::take_pump() noexcept {
   while (!pump_.try_take() && !pump_.adopt()) sched_yield();
 }
 
-void Channel::note_activity() noexcept {
-  os::light_barrier(membarrier_);  // sync: activity
-  if (active_.load(std::memory_order_relaxed)) [[likely]]
-    return;
+void Channel::begin_activity() noexcept {
   active_.store(true, std::memory_order_relaxed);
   ServiceThread::attending().request(&attend_);
 }

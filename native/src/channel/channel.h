@@ -37,6 +37,8 @@
 #include "channel/service_thread.h"
 #include "lwmq/lwmq.h"
 #include "lwmq/lwmq_tli.h"
+#include "os/identity.h"
+#include "os/membarrier.h"
 #include "scheduler/scheduler.h"
 #include "stats/page.h"
 
@@ -109,7 +111,12 @@ class Channel {
   ~Channel();
 
   // channel.cc
-  Status check_open(bool raw) const noexcept;
+  Status check_open(bool raw) const noexcept {
+    if (phase_.load(std::memory_order_relaxed) == Phase::kOpen && !os::forked() && raw == raw_) [[likely]]
+      return LWMQ_OK;
+    return refuse(raw);
+  }
+  Status refuse(bool raw) const noexcept;
   Status refuse_phase() const noexcept;
   Status too_big(std::uint64_t encoded_bytes, std::uint64_t payload_bytes) const noexcept;
   Status enqueue(ChannelQueue* queue, Message* message) noexcept;
@@ -119,7 +126,12 @@ class Channel {
   void release_and_look() noexcept;
   void take_pump() noexcept;
   void note_queued() noexcept;
-  void note_activity() noexcept;
+  void note_activity() noexcept {
+    os::light_barrier(membarrier_);  // sync: activity
+    if (!active_.load(std::memory_order_relaxed)) [[unlikely]]
+      begin_activity();
+  }
+  void begin_activity() noexcept;
   void note_peer_gone() noexcept;
 
   // channel_receive.cc

@@ -3,7 +3,6 @@
 #include <cstring>
 #include <new>
 
-#include "codec/decoder.h"
 #include "message/block_pool.h"
 #include "os/identity.h"
 #include "wire/message_header.h"
@@ -62,13 +61,8 @@ Status Receiver::next(Landed* out_landed, bool* out_reported) {
   return LWMQ_OK;
 }
 
-Status Receiver::decode(Landed& landed, Message** out_message) noexcept {
+Status Receiver::decode_view(Landed& landed, Message** out_message) noexcept {
   const lwmq_tli_extent& extent = landed.extent;
-  if (extent.bytes < kViewBytes) {
-    const Status status = codec::decode_copy(extent.data, extent.bytes, extent.kind, out_message);
-    release(landed);
-    return status;
-  }
   void* block = message::take_block();
   if (block == nullptr) {
     release(landed);

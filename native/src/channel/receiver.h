@@ -13,6 +13,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "codec/decoder.h"
 #include "lwmq/lwmq_tli.h"
 #include "message/message.h"
 
@@ -54,7 +55,9 @@ class Receiver {
   }
   // Message of an extent, which goes back at once or with the message. LWMQ_E_CORRUPT, LWMQ_E_NO_MEMORY:
   // it is back.
-  Status decode(Landed& landed, Message** out_message) noexcept;
+  Status decode(Landed& landed, Message** out_message) noexcept {
+    return is_copied(landed) ? decode_copy(landed, out_message) : decode_view(landed, out_message);
+  }
   void release(Landed& landed) noexcept {
     const auto give =
         landed.last && provider_->release_last != nullptr ? provider_->release_last : provider_->release;
@@ -89,6 +92,13 @@ class Receiver {
   };
 
   Status land(Landed* out_landed) noexcept;
+  Status decode_copy(Landed& landed, Message** out_message) noexcept {
+    const lwmq_tli_extent& extent = landed.extent;
+    const Status status = codec::decode_copy(extent.data, extent.bytes, extent.kind, out_message);
+    release(landed);
+    return status;
+  }
+  Status decode_view(Landed& landed, Message** out_message) noexcept;
 
   const lwmq_tli_provider* provider_;
   lwmq_tli_transport* transport_ = nullptr;

@@ -110,8 +110,16 @@ Status Transport::ship(lwmq_tli_buffer* buffer) noexcept {
 }
 
 Status Transport::land(lwmq_tli_extent* out_extent) noexcept {
-  if (os::forked() || broken_.load(std::memory_order_relaxed)) return over();
-  Status status = receiver_.land(out_extent);
+  if (os::forked() || broken_.load(std::memory_order_relaxed)) [[unlikely]]
+    return over();
+  const Status status = receiver_.land(out_extent);
+  if (status != LWMQ_OK) return land_nothing(status, out_extent);
+  ++landed_;
+  return LWMQ_OK;
+}
+
+// The lane has answered `status`.
+Status Transport::land_nothing(Status status, lwmq_tli_extent* out_extent) noexcept {
   if (status == LWMQ_E_EMPTY) {
     if (state() == LWMQ_TLI_CONNECTED) return LWMQ_E_EMPTY;
     status =

@@ -92,6 +92,7 @@ class Transport {
 
   std::int32_t look_at_end() noexcept;
   Status over() noexcept;
+  Status land_nothing(Status status, lwmq_tli_extent* out_extent) noexcept;
   bool is_ready(std::uint32_t what) noexcept;
   Status sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept;
   void end(std::int32_t state) noexcept;
