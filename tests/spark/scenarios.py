@@ -96,6 +96,16 @@ def write(frame: DataFrame, address: str, **options: Any) -> None:
 # ---- Scenarios ----------------------------------------------------------------------------------------
 
 
+def wait_for_executors(spark: SparkSession, count: int) -> None:
+    """Until so many have come, and have done something."""
+    deadline = time.monotonic() + LIMIT_S
+    context = spark.sparkContext._jsc.sc()  # type: ignore[union-attr]
+    while context.getExecutorMemoryStatus().size() < count + 1:  # the driver counts, too
+        assert time.monotonic() < deadline, f"{count} executors take too long"
+        time.sleep(0.05)
+    assert spark.range(0, 100, 1, 8).mapInArrow(lambda batches: batches, "id bigint").count() == 100
+
+
 def killed_while_reading(spark: SparkSession, address: str, folder: str) -> list[int]:
     arm(folder)
     frame = read(spark, address).select("k").mapInArrow(kill_executor(folder, 0, 3), "k bigint")
