@@ -22,6 +22,7 @@ import queue
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -100,22 +101,12 @@ class Turn:
         self._use = threading.Lock()
 
     def __enter__(self) -> None:
-        with self._entry:
-            self._use.acquire()
+        if self._entry.locked() or not self._use.acquire(False):
+            with self._entry:
+                self._use.acquire()
 
     def __exit__(self, *exc: object) -> None:
         self._use.release()
-
-
-_forks = 0  # how many forks lie between the process that loaded us and this one
-
-
-def _count_fork() -> None:
-    global _forks
-    _forks += 1
-
-
-os.register_at_fork(after_in_child=_count_fork)
 
 
 class Handle:
@@ -125,62 +116,70 @@ class Handle:
     `destroy()`, or when the last reference goes; both are safe from any thread.
     """
 
-    __slots__ = ("__weakref__", "_destroy", "_forks", "_pid", "closing", "pointer", "turn", "what")
+    __slots__ = ("__weakref__", "_destroy", "_pid", "closed", "forked", "pointer", "turn", "usable", "what")
 
     def __init__(self, pointer: Any, destroy: Callable[[Any], object], what: str) -> None:
         self.pointer: Any = pointer
         self._destroy = destroy
         self.what = what
         self.turn = Turn()
-        self.closing = False
-        self._forks = _forks
+        self.closed = False
+        self.forked = False  # we are a child of the process that opened it: nothing here is ours to close
+        self.usable = True  # neither closed nor forked
         self._pid = os.getpid()
-
-    @property
-    def closed(self) -> bool:
-        return self.closing or self.pointer is None
-
-    @property
-    def forked(self) -> bool:
-        """Whether this is a child of the process that opened the handle:
-
-        nothing here is the child's to close.
-        """
-        return self._forks != _forks
+        _handles.add(self)
 
     def check_open(self) -> None:
         """ClosedError when closed, and in a forked child, where no lock may be taken either."""
-        if self._forks != _forks:
+        if self.usable:
+            return
+        if self.forked:
             raise errors.ClosedError(
                 f"forked: the {self.what} belongs to process {self._pid}; "
                 "start workers with the multiprocessing method 'spawn' and open it there",
                 status=lib.LWMQ_E_CLOSED,
             )
-        if self.closing or self.pointer is None:
-            raise errors.ClosedError(f"the {self.what} is closed", status=lib.LWMQ_E_CLOSED)
+        raise errors.ClosedError(f"the {self.what} is closed", status=lib.LWMQ_E_CLOSED)
 
     def begin_close(self) -> bool:
         """Turn everybody away from now on. False: somebody else has closed it, or we are a forked child."""
-        if self._forks != _forks or self.closing or self.pointer is None:
+        if not self.usable:
             return False
-        self.closing = True
+        self._close()
         return True
+
+    def _close(self) -> None:
+        self.usable = False
+        self.closed = True
 
     def destroy(self) -> None:
         """Give the handle back. The second call does nothing."""
         pointer, self.pointer = self.pointer, None
-        self.closing = True
-        if pointer is not None and self._forks == _forks:
+        self._close()
+        if pointer is not None and not self.forked:
             self._destroy(pointer)
 
     def forget(self) -> None:
         """For calls that take the handle themselves."""
         self.pointer = None
-        self.closing = True
+        self._close()
 
     def __del__(self) -> None:
         if getattr(self, "pointer", None) is not None:
             self.destroy()
+
+
+_handles: weakref.WeakSet[Handle] = weakref.WeakSet()
+
+
+def _disown() -> None:
+    """In a forked child: what the parent has open is not ours."""
+    for handle in _handles:
+        handle.forked = True
+        handle.usable = False
+
+
+os.register_at_fork(after_in_child=_disown)
 
 
 def milliseconds(seconds: float | None) -> int:
@@ -188,6 +187,10 @@ def milliseconds(seconds: float | None) -> int:
     if seconds is None or seconds >= lib.LWMQ_FOREVER / 1000:
         return int(lib.LWMQ_FOREVER)
     return max(0, math.ceil(seconds * 1000))
+
+
+_SLICE_MS = milliseconds(SLICE_S)
+_NOT_YET = frozenset({lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_INTERRUPTED})
 
 
 class Lingering:
@@ -231,12 +234,12 @@ def wait(
     turn = handle.turn if turn is None else turn
     started, left = time.monotonic(), timeout
     while True:
-        slice_ms = milliseconds(SLICE_S if left is None else min(left, SLICE_S))
+        slice_ms = _SLICE_MS if left is None or left >= SLICE_S else milliseconds(left)
         handle.check_open()
         with turn:
             handle.check_open()
             status = call(slice_ms)
-        if status not in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_INTERRUPTED):
+        if status not in _NOT_YET:
             return status
         waited = time.monotonic() - started
         if timeout is not None:

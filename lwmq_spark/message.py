@@ -61,17 +61,16 @@ class Message:
         return int(lib.lwmq_message_frame_count(self._handle))
 
     def __getitem__(self, index: int) -> Frame:
-        count = len(self)
-        if not -count <= index < count:
-            raise IndexError(f"frame {index} of a message of {count}")
-        data, size = ffi.new("const void **"), ffi.new("uint64_t *")
-        check(lib.lwmq_message_frame(self._handle, index % count, data, size))
-        if size[0] == 0:
-            return memoryview(b"")
         handle = self._handle
+        place = index if index >= 0 else index + len(self)
+        size = lib.lwmq_python_frame_bytes(handle, place) if place >= 0 else 0
+        if size == 0:
+            if not 0 <= place < len(self):
+                raise IndexError(f"frame {index} of a message of {len(self)}")
+            return memoryview(b"")
         # The view holds this pointer, and the pointer's destructor holds the message.
-        pointer = ffi.gc(ffi.cast("char *", data[0]), lambda _: handle)
-        return memoryview(ffi.buffer(pointer, size[0])).toreadonly()
+        pointer = ffi.gc(lib.lwmq_python_frame_data(handle, place), lambda _: handle)
+        return memoryview(ffi.buffer(pointer, size)).toreadonly()
 
     def __iter__(self) -> Iterator[Frame]:
         return (self[index] for index in range(len(self)))
@@ -83,7 +82,11 @@ class Message:
 
     def tobytes(self) -> bytes:
         """A copy of all frames, one after the other."""
-        return b"".join(self)
+        handle = self._handle
+        if lib.lwmq_message_frame_count(handle) != 1:
+            return b"".join(self)
+        size = lib.lwmq_python_frame_bytes(handle, 0)
+        return bytes(ffi.buffer(lib.lwmq_python_frame_data(handle, 0), size)) if size else b""
 
     def __bytes__(self) -> bytes:
         return self.tobytes()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any
 
-from lwmq_spark._ffi import Turn, check, ffi, lib, raise_status
+from lwmq_spark._ffi import Turn, lib, raise_status
 from lwmq_spark.message import Message, frames_of
 
 if TYPE_CHECKING:
@@ -49,8 +49,9 @@ class SendQueue:
         if type(frames) is bytes:
             with self._turn:
                 handle.check_open()
-                status = lib.lwmq_send_queue_post_bytes(self._pointer, ffi.from_buffer(frames), len(frames))
-            check(status)
+                status = lib.lwmq_send_queue_post_bytes(self._pointer, frames, len(frames))
+            if status != lib.LWMQ_OK:
+                raise_status(status)
             return
         message = frames if isinstance(frames, Message) else Message(frames_of(frames, "post"))
         reference = message.reference()
