@@ -142,6 +142,8 @@ SETTINGS: dict[str, Callable[[object], Any]] = {
     "staging_bytes": parse_size,
     "timeout": parse_duration,
     "linger": parse_duration,
+    "stall": parse_duration,
+    "expel_after": parse_duration,
     "retry": parse_duration,
     "role": _one_of(ROLES),
     "retain": _one_of(RETAINS),

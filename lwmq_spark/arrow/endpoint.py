@@ -48,6 +48,7 @@ class PartitionState:
 class StreamState:
     """A stream as its endpoint sees it. `state` is `undeclared`, `open`, `ended` (there is
     something to read, if only the end) or `consumed` (to its end); `schema` is None while undeclared.
+    Stalled readers have taken nothing for long while a writer waits for them; `stalled_pid` is one of them.
 
     Sequence numbers are void under another `generation`.
     """
@@ -59,6 +60,9 @@ class StreamState:
     readers: int
     producers_open: int
     readers_open: int
+    readers_stalled: int
+    readers_expelled: int
+    stalled_pid: int
     schema: pa.Schema | None
     partitions: tuple[PartitionState, ...]
     endpoint: Identity
@@ -86,21 +90,25 @@ def describe(address: str, timeout: float | str | None = None, *, wait_declared:
         readers=int(raw.readers),
         producers_open=int(raw.producers_open),
         readers_open=int(raw.readers_open),
+        readers_stalled=int(raw.readers_stalled),
+        readers_expelled=int(raw.readers_expelled),
+        stalled_pid=int(raw.stalled_pid),
         schema=schema,
         partitions=tuple(_partition(raw.partitions[index]) for index in range(raw.partition_count)),
         endpoint=identity_from(raw.endpoint),
     )
 
 
-def await_endpoint(address: str, timeout: float | None) -> float | None:
+def await_endpoint(address: str, timeout: float | None, stall: float | None) -> float | None:
     """Wait until somebody serves `address`; what is left of `timeout`. TimeoutError: nobody did.
+    PeerLostError: somebody listens and does not answer; not where `stall` is None.
 
     A client asks before it opens: that can be cut into slices and repeated, so that no Ctrl-C goes unheard,
     where an opening that was cut off would count as a producer or a reader that came and was lost.
     """
     started = time.monotonic()
     out = ffi.new("lwmq_stream_state **")
-    status = _ask(address, False, timeout, out)
+    status = _ask(address, False, timeout, out, waits_on=stall is None)
     if status == lib.LWMQ_OK:
         lib.lwmq_stream_state_destroy(out[0])
     elif status == lib.LWMQ_E_TIMED_OUT:
@@ -109,15 +117,18 @@ def await_endpoint(address: str, timeout: float | None) -> float | None:
     return None if timeout is None else max(0.001, timeout - (time.monotonic() - started))
 
 
-def _ask(address: str, wait_declared: bool, timeout: float | None, out: Any) -> int:
+def _ask(
+    address: str, wait_declared: bool, timeout: float | None, out: Any, *, waits_on: bool = False
+) -> int:
     """`lwmq_stream_describe` in slices that grow, so that an endpoint that answers slowly is not asked for
-    ever.
+    ever. One that does not answer is an answer too, unless we wait on.
     """
+    pending = {lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_INTERRUPTED} | ({lib.LWMQ_E_STALLED} if waits_on else set())
     started, left, slice_s = time.monotonic(), timeout, SLICE_S
     while True:
         slice_ms = milliseconds(slice_s if left is None else min(left, slice_s))
         status = int(lib.lwmq_stream_describe(address.encode(), wait_declared, slice_ms, out))
-        if status not in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_INTERRUPTED):
+        if status not in pending:
             return status
         if timeout is not None:
             left = timeout - (time.monotonic() - started)

@@ -44,6 +44,7 @@ from lwmq_spark.options import ROLES, Role, Trust, parse_address, parse_duration
 
 _log = logging.getLogger("lwmq_spark")
 
+STALL_S = 5.0
 LINGER_S = 5.0  # of close(): how long a reader that bound the address serves those who still write
 
 
@@ -85,6 +86,7 @@ class StreamReader:
         credit: int | None = None,
         linger: float | str | None = None,
         trust: Trust | None = None,
+        stall: float | str | None = None,
     ) -> None:
         """Open a reader of the stream at `address`. Start order does not matter.
 
@@ -100,6 +102,9 @@ class StreamReader:
         linger: seconds that `close` goes on serving writers, where this reader bound the address (default 5).
         trust: `user` (the default) trusts the values of batches as they lie, since only processes of the same
             user can write them; `verify` copies each batch and checks all offsets, indices and views.
+        stall: seconds that an endpoint that lives may be silent: after as long a wait it is asked, and after
+            as long again a call that waits raises PeerLostError (default 5). Repeated, the call waits on;
+            "forever" waits on by itself.
         Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
         AddressError, TimeoutError, DataLossError (a start that was released), VersionError.
         """
@@ -114,6 +119,7 @@ class StreamReader:
         self._follow: bool = setting("follow", follow, False)
         self._name: str | None = setting("name", name, None)
         self._role: str = setting("role", role, "auto")
+        patience: float | None = setting("stall", stall, STALL_S)
         self._schema: pa.Schema | None = None
         self._ended = False
         self._batches = 0
@@ -130,6 +136,7 @@ class StreamReader:
         options.writers = setting("writers", writers, 0)
         options.credit = setting("credit", credit, 0)
         options.timeout_ms = max(1, milliseconds(self._timeout))
+        options.stall_ms = max(1, milliseconds(patience))
         encoded = None if self._name is None else ffi.new("char[]", self._name.encode())
         ranges = ranges_of(self._address, partitions, start)
         if encoded is not None:
@@ -137,7 +144,7 @@ class StreamReader:
         if ranges is not None:
             options.ranges, options.range_count = ranges, len(ranges)
         if self._role == "client":
-            options.timeout_ms = max(1, milliseconds(await_endpoint(self._address, self._timeout)))
+            options.timeout_ms = max(1, milliseconds(await_endpoint(self._address, self._timeout, patience)))
         out = ffi.new("lwmq_reader **")
         status = lib.LWMQ_E_INTERRUPTED
         while status == lib.LWMQ_E_INTERRUPTED:
@@ -177,7 +184,8 @@ class StreamReader:
 
         timeout: seconds, instead of the reader's; `float("inf")` is no limit. TimeoutError says what was
         waited for. StopIteration at the end. AbortedError, DataLossError and PeerLostError come after
-        everything that was visible.
+        everything that was visible. After PeerLostError of an endpoint that lives and does not answer the
+        next call waits on; DataLossError of a reader that was expelled comes at once.
         """
         batch = self._next(timeout)
         if batch is None:

@@ -51,13 +51,15 @@ from lwmq_spark.options import (
 
 _log = logging.getLogger("lwmq_spark")
 
+STALL_S = 5.0
 BUFFER_BYTES = 4 << 20
 WINDOW_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class WriterStatistics:
-    """Counters of one writer. `wait_ns`: spent waiting for room; `unread_batches`: not yet released."""
+    """Counters of one writer. `wait_ns`: spent waiting for room; `unread_batches`: not yet released;
+    `readers_expelled`: because they kept it waiting."""
 
     batches: int
     rows: int
@@ -65,6 +67,7 @@ class WriterStatistics:
     wait_ns: int
     window_bytes: int
     unread_batches: int
+    readers_expelled: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,8 @@ class StreamWriter:
         job_tasks: int = 0,
         attempt: int = 0,
         epoch: int = 0,
+        stall: float | str | None = None,
+        expel_after: float | str | None = None,
     ) -> None:
         """Open a writer of the stream at `address`. Start order does not matter.
 
@@ -124,6 +129,11 @@ class StreamWriter:
         job, task, attempt, epoch: this writer is attempt `attempt` of task `task` of a job, whose writers
             count as one producer; its batches go to partition task mod partitions. With job_tasks the job
             ends when that many tasks have committed.
+        stall: seconds that an endpoint that lives may be silent: after as long a wait it is asked, and after
+            as long again a call that waits raises PeerLostError (default 5). Repeated, the call waits on;
+            "forever" waits on by itself.
+        expel_after: readers that take nothing for so many seconds while this writer waits for them are shut
+            out, and the stream goes on without them; they get DataLossError. Default: they are waited for.
         Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
         AddressError, SchemaError (naming the field and both types), TimeoutError, VersionError.
         """
@@ -136,6 +146,7 @@ class StreamWriter:
         self._timeout: float | None = setting("timeout", timeout, None)
         self._linger: float | None = setting("linger", linger, None)
         self._role: str = setting("role", role, "auto")
+        patience: float | None = setting("stall", stall, STALL_S)
         self._buffer_bytes: int = setting("buffer_bytes", buffer_bytes, BUFFER_BYTES)
         buffers = setting("buffers", None, None)
         by_buffers = None if buffers is None else buffers * self._buffer_bytes
@@ -158,6 +169,8 @@ class StreamWriter:
         options.readers = setting("readers", readers, 0)
         options.delivery = DELIVERIES[setting("delivery", delivery, "live")]
         options.timeout_ms = max(1, milliseconds(self._timeout))
+        options.stall_ms = max(1, milliseconds(patience))
+        options.expel_after_ms = max(1, milliseconds(setting("expel_after", expel_after, None)))
         options.buffer_bytes = self._buffer_bytes
         options.window_bytes = self._window_bytes
         options.staging_bytes = setting("staging_bytes", staging_bytes, 0)
@@ -167,7 +180,7 @@ class StreamWriter:
             options.task, options.job_tasks, options.attempt, options.epoch = task, job_tasks, attempt, epoch
         bytes_ = write_schema(declared)
         if self._role == "client":
-            options.timeout_ms = max(1, milliseconds(await_endpoint(self._address, self._timeout)))
+            options.timeout_ms = max(1, milliseconds(await_endpoint(self._address, self._timeout, patience)))
         out = ffi.new("lwmq_writer **")
         status = lib.LWMQ_E_INTERRUPTED
         while status == lib.LWMQ_E_INTERRUPTED:
@@ -358,8 +371,9 @@ class StreamWriter:
         """End this producer; waits until everything it wrote was consumed, at most `linger` seconds.
 
         TimeoutError has the number of batches that were not consumed; they stay readable for as long as the
-        endpoint lives. After 5 s of waiting, the logger `lwmq_spark` says what for. A task of a job does not
-        wait. Twice is once.
+        endpoint lives. After 5 s of waiting, the logger `lwmq_spark` says what for. PeerLostError of an
+        endpoint that lives and does not answer leaves the writer open: close again to wait on. A task of a
+        job does not wait. Twice is once.
         """
         handle = self._handle
         if handle.closed or handle.forked:
@@ -373,6 +387,8 @@ class StreamWriter:
             notice=lambda text: _log.warning("close of %s waits: %s", self._address, text),
         )
         text = text_of() if status != lib.LWMQ_OK else ""
+        if status == lib.LWMQ_E_STALLED:
+            raise_status(status, text)  # still open: closing again waits on
         if not handle.begin_close():
             return
         with handle.turn:

@@ -24,7 +24,7 @@ _SHOWN = {
                "unread_batches", "peer_pid"),
     "reader": ("partitions", "batches", "rows", "bytes", "leased_batches", "leased_bytes", "peer_pid"),
     "endpoint": ("partitions", "batches", "rows", "bytes", "unread_batches", "kept_batches", "kept_bytes",
-                 "readers", "writers"),
+                 "readers", "writers", "readers_stalled", "readers_expelled", "stalled_pid"),
     "channel": ("peer_pid", "messages_sent", "messages_received", "bytes_sent", "bytes_received",
                 "messages_queued", "messages_lost"),
 }  # fmt: skip
@@ -163,6 +163,8 @@ def _state(role: str, raw: Any) -> tuple[str, float | None]:
         return ("serving" if raw.partitions else "no stream yet"), None
     if raw.flags & lib.LWMQ_ENTRY_CLOSED:
         return ("closed, batches held" if role == "reader" else "ended, waits to be read"), None
+    if raw.flags & lib.LWMQ_ENTRY_STALLED:
+        return "endpoint stalled", raw.waiting_ns / 1e9 if raw.waiting_ns else None
     if raw.waiting_ns:
         return ("waiting for room" if role == "writer" else "waiting for batches"), waiting
     if raw.unmoved_ns == 0:
@@ -171,13 +173,20 @@ def _state(role: str, raw: Any) -> tuple[str, float | None]:
 
 
 def _name_the_stalled(processes: list[Process]) -> None:
-    """Readers that have not asked for a batch for a while, and that a writer here waits for."""
+    """Readers that have not asked for a batch for a while, and that a writer here waits for; and those that
+    an endpoint names.
+    """
     entries = [entry for process in processes for entry in process.entries]
     kept_waiting = {
         entry.address
         for entry in entries
         if entry.state == "waiting for room" and (entry.state_seconds or 0.0) >= STALL_S
     }
+    named = {(e.address, e.figures["stalled_pid"]) for e in entries if e.figures.get("stalled_pid")}
+    for process in processes:
+        for entry in process.entries:
+            if entry.role == "reader" and (entry.address, process.pid) in named:
+                entry.state = "stalled"
     for entry in entries:
         slow = entry.state == "reading" and (entry.unmoved_seconds or 0.0) >= STALL_S
         if slow and entry.address in kept_waiting:

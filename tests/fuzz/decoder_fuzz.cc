@@ -83,6 +83,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 18:
       decode_record<wire::Batch>(bytes);
       break;
+    case 19:
+      decode_letter<wire::HeldUp>(bytes);
+      break;
     default:
       decode_message(what, bytes);
   }

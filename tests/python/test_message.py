@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import array
 import gc
+import sys
 import time
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -90,3 +92,49 @@ def test_slips_that_everyone_makes_get_their_own_sentence() -> None:
         lwmq.Message(7)
     with pytest.raises(TypeError, match="frames of bytes or buffers, not float"):
         lwmq.Message([1.5])
+
+
+def test_an_owner_that_raises_when_it_is_let_go_is_reported_and_holds_up_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Owner(bytearray):
+        failure: BaseException
+
+        def __del__(self) -> None:
+            raise self.failure
+
+    reported: list[BaseException | None] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: reported.append(unraisable.exc_value))
+    kept = _owners.kept_count
+    for failure in (ValueError("not today"), KeyboardInterrupt(), SystemExit(3)):
+        owner = Owner(COPY_BYTES_MAX + 1)
+        owner.failure = failure
+        message = lwmq.Message(owner)
+        del message, owner
+        wait_until(lambda expected=failure: reported and reported[-1] is expected)
+    # And behind them one that does not: the thread that lets go of owners lives.
+    values = np.zeros(COPY_BYTES_MAX + 1, np.uint8)
+    alive = weakref.ref(values)
+    message = lwmq.Message(values)
+    del message, values
+    wait_until(lambda: alive() is None)
+    assert _owners.kept_count == kept
+
+
+def test_an_owner_may_post_when_it_is_let_go() -> None:
+    class Owner(bytearray):
+        def __del__(self) -> None:
+            posted.append(lwmq.Message(np.zeros(COPY_BYTES_MAX + 1, np.uint8)))
+
+    posted: list[lwmq.Message] = []
+    message = lwmq.Message(Owner(COPY_BYTES_MAX + 1))
+    del message
+    wait_until(lambda: len(posted) == 1)
+    assert len(posted.pop()[0]) == COPY_BYTES_MAX + 1
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.001)

@@ -38,6 +38,9 @@ class Case:
     after_s: float = 0.02
     writers: int = 1
     readers: int = 1
+    policy: str = (
+        ""  # towards who is stopped: `fail` or `expel`; empty: it goes on, or dies, before anybody asks
+    )
     act: str = "kill"
     settings: dict[str, object] = field(default_factory=dict)
     victim_settings: dict[str, object] = field(default_factory=dict)
@@ -105,6 +108,27 @@ def draw_stream_case(rng: random.Random, point: str = "") -> Case:
 def draw_stop_case(rng: random.Random, point: str = "") -> Case:
     case = draw_stream_case(rng, point)
     case.kind, case.act = "stop", "stop"
+    return case
+
+
+STALL_MS = 150  # in place of 5,000
+
+
+def draw_stall_case(rng: random.Random, policy: str, point: str = "") -> Case:
+    """A stop that is long enough to be noticed."""
+    case = draw_stop_case(rng, point)
+    case.kind, case.policy = "stall", policy
+    if policy == "expel":  # one reader is stopped, the other goes on; the writers serve nobody but them
+        case.serves, case.victim = "endpoint", "reader"
+        case.readers = 2
+        case.settings["window"] = max(
+            int(str(case.settings["window"])), 64 * int(str(case.settings["bytes"]))
+        )
+        case.settings["pace_us"] = min(50, int(str(case.settings["pace_us"])))
+        case.settings["expel_after_ms"] = STALL_MS
+    else:
+        case.victim = case.serves
+    case.settings["stall_ms"] = STALL_MS
     return case
 
 

@@ -194,6 +194,8 @@ lwmq_writer_options writer_options() {
   options.timeout_ms = kPatienceMs;
   options.delivery = static_cast<std::uint32_t>(number("delivery", LWMQ_DELIVERY_LIVE));
   options.retain = static_cast<std::uint32_t>(number("retain", LWMQ_RETAIN_UNTIL_ACKED));
+  options.stall_ms = static_cast<std::uint32_t>(number("stall_ms", 0));
+  options.expel_after_ms = static_cast<std::uint32_t>(number("expel_after_ms", 0));
   return options;
 }
 
@@ -242,7 +244,7 @@ int play_writer(const char* address) {
     pace();
   }
   do status = lwmq_writer_close(writer, kPatienceMs);
-  while (status == LWMQ_E_INTERRUPTED);
+  while (status == LWMQ_E_INTERRUPTED || status == LWMQ_E_STALLED);
   lwmq_writer_destroy(writer);
   say("closed", "%s %s", lwmq_status_name(status), status == LWMQ_OK ? "" : lwmq_last_error());
   return 0;
@@ -356,6 +358,7 @@ int play_reader(const char* address) {
   options.follow = static_cast<std::uint32_t>(number("follow", 1));
   options.timeout_ms = kPatienceMs;
   options.credit = static_cast<std::uint32_t>(number("credit", 8));
+  options.stall_ms = static_cast<std::uint32_t>(number("stall_ms", 0));
   std::uint8_t generation[16];
   const std::string hex = text("generation");
   for (std::size_t i = 0; i + 1 < hex.size() && i < 32; i += 2)

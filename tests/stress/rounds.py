@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import time
+
 from . import oracle
-from .case import Case
+from .case import STALL_MS, Case
 from .jobs import job_round
 from .oracle import GONE, HANG_S, Broken, expect
 from .players import Player, until
@@ -154,6 +157,64 @@ def stop_round(s: Scene) -> None:
     _finish(s)
 
 
+def stall_round(s: Scene) -> None:
+    """A stop that lasts: whoever waits for an endpoint is told, and goes on with it. A reader that keeps a
+    writer waiting is expelled; the others go on meanwhile, and what it holds is not written over."""
+    victim = _stage(s)
+    others = [player for player in s.players if player is not victim]
+    busy = [player for player in others if player.role != "endpoint"]
+
+    def stopped() -> bool:
+        return victim.said("yield") is not None
+
+    def runs() -> bool:
+        return all(p.batches >= oracle.FLOWING for p in s.players if p.role != "endpoint")
+
+    until(s.players, OPEN_S, lambda: stopped() or runs())
+    until(s.players, s.case.after_s, stopped)
+    victim.stop()
+    for player in others:
+        player.forget_lateness()
+    began_ns = time.monotonic_ns()
+    if s.case.policy == "fail":
+        for player in busy:
+            expect(s.players, 3 * HANG_S, f"{player} is not told", lambda p=player: _is_told(p, began_ns))
+    elif all(player.said("open") for player in s.players):
+        expect(
+            others, 3 * HANG_S, "nobody is expelled", lambda: _flows_for(others, began_ns, 2 * STALL_MS / 1e3)
+        )
+        oracle.flows(busy, [player for player in others if player not in busy])
+    victim.go_on()
+    for player in s.players:
+        player.forget_lateness()
+    if s.case.policy == "expel":
+        until(s.players, HANG_S, lambda: victim.said("failed") is not None)
+        line = victim.said("failed")
+        if line is not None and not re.match("LWMQ_E_DATA_LOSS .* was expelled at ", line.rest):
+            raise Broken(f"{victim} was not told that it is expelled: {line.rest}")
+    until(s.players, OPEN_S, lambda: all(p.said("open") or p.said("failed") for p in s.players))
+    _replace_and_flow(s, victim)
+    _finish(s)
+
+
+def _is_told(player: Player, since_ns: int) -> bool:
+    waits = any(
+        line.what == "waits" and "LWMQ_E_STALLED" in line.rest and line.ns >= since_ns
+        for line in player.lines
+    )
+    failed = player.said("failed")  # while it opened
+    return waits or (failed is not None and failed.rest.startswith("LWMQ_E_STALLED"))
+
+
+def _flows_for(players: list[Player], since_ns: int, seconds: float) -> bool:
+    """That long after the stop, whoever is left moves."""
+    if time.monotonic_ns() - since_ns < seconds * 1e9:
+        return False
+    before = {player.name: player.batches for player in players}
+    until(players, 0.05, lambda: False)
+    return all(player.batches > before[player.name] for player in players if player.role != "endpoint")
+
+
 # ---- Nobody dies -------------------------------------------------------------------------------------------
 
 
@@ -198,6 +259,7 @@ def generation_round(s: Scene) -> None:
 ROUND = {
     "stream": stream_round,
     "stop": stop_round,
+    "stall": stall_round,
     "calm": calm_round,
     "generation": generation_round,
     "job": job_round,

@@ -46,11 +46,12 @@ typedef enum lwmq_status {
   LWMQ_E_ADDRESS = 11,      /* malformed address, unknown scheme, address in use */
   LWMQ_E_CLOSED = 12,       /* closed by us or by the peer, in order; or forked */
   LWMQ_E_PEER_LOST = 13,    /* the peer died or vanished */
-  LWMQ_E_STALLED = 14,      /* the peer lives and does not answer */
+  LWMQ_E_STALLED = 14,      /* the peer lives and does not answer; nothing is lost, the call may be repeated */
   LWMQ_E_TOO_BIG = 15,      /* larger than a buffer or a window can hold */
   LWMQ_E_SCHEMA = 16,       /* the schema of this producer is not the stream's */
   LWMQ_E_ABORTED = 17,      /* the producer gave up after some of its batches were visible */
-  LWMQ_E_DATA_LOSS = 18,    /* the batches asked for were released, or are of an older generation */
+  LWMQ_E_DATA_LOSS = 18,    /* the batches asked for were released, or are of an older generation; or this reader
+                               kept a writer waiting and was expelled */
   LWMQ_E_CORRUPT = 19,      /* bytes from the peer that cannot be right */
   LWMQ_E_VERSION = 20,      /* the peer speaks another version of the protocol */
   LWMQ_E_NO_MEMORY = 21,    /* our budget, the cgroup or the machine has no room */
@@ -150,7 +151,8 @@ enum { LWMQ_ENTRY_WRITER = 1, LWMQ_ENTRY_READER = 2, LWMQ_ENTRY_ENDPOINT = 3, LW
 enum {
   LWMQ_ENTRY_CONNECTED = 1,
   LWMQ_ENTRY_SERVER = 2,
-  LWMQ_ENTRY_CLOSED = 4 /* a reader whose batches are still held; a writer that waits to be read to its end */
+  LWMQ_ENTRY_CLOSED = 4, /* a reader whose batches are still held; a writer that waits to be read to its end */
+  LWMQ_ENTRY_STALLED = 8 /* a reader, a writer: the endpoint that it waits for lives and does not answer */
 };
 
 /* One writer, reader, endpoint or channel. What its kind does not have is 0. */
@@ -174,6 +176,9 @@ typedef struct lwmq_entry_view {
   uint64_t messages_sent, messages_received;
   uint64_t bytes_sent, bytes_received;
   uint64_t messages_queued, messages_lost;
+  uint64_t readers_stalled;  /* endpoint: that have taken nothing for long while a writer waits for them */
+  uint64_t readers_expelled; /* endpoint: so far */
+  uint64_t stalled_pid;      /* endpoint: process of one of the stalled */
 } lwmq_entry_view;
 
 lwmq_status lwmq_observer_create(lwmq_observer **out_observer);
@@ -375,6 +380,9 @@ typedef struct lwmq_stream_state {
   uint64_t schema_bytes;
   const lwmq_partition_state *partitions; /* lent; partition_count of them */
   lwmq_identity endpoint;                 /* where it runs */
+  uint32_t readers_stalled;  /* that have taken nothing for long while a writer waits for them */
+  uint32_t readers_expelled; /* so far */
+  uint32_t stalled_pid;      /* process of one of the stalled; 0: there is none */
 } lwmq_stream_state;
 
 /* Asks the endpoint at `address` for the state of its stream; waits until there is an endpoint and, when
@@ -404,7 +412,23 @@ typedef struct lwmq_writer_options {
   uint32_t job_tasks;     /* with job: 0, or: the job ends by itself when that many tasks have committed */
   uint64_t attempt;       /* with job: distinguishes the attempts of a task */
   uint64_t epoch;         /* with job: of a streaming query */
+  uint32_t stall_ms;      /* how long the endpoint, asked for a sign of life, may be silent; default 5,000. LWMQ_FOREVER:
+                             it is not asked, and waited for */
+  uint32_t expel_after_ms; /* readers that take nothing for so long while this writer waits for them are expelled;
+                              default, as LWMQ_FOREVER: never, they are waited for */
 } lwmq_writer_options;
+
+/* Peers that live and do not answer.
+   Whoever waits for an endpoint (lwmq_writer_allocate, _commit, _close, lwmq_reader_schema, _next, lwmq_job_*) and has
+   heard nothing for `stall` asks it for a sign of life; the pauses between such questions grow from `stall` to 80 s. No
+   answer within `stall`: LWMQ_E_STALLED, whose text names the process. The handle stays as it is: the same call again
+   waits on, and once the endpoint goes on, everything does; nothing is lost or doubled.
+   A reader is *stalled* when it has taken nothing for `stall` while a writer waits for room, or for its end, and the
+   reader stands in the way. It is waited for, unless the writer says `expel_after`: then the stream goes on as if it had
+   died. What it was handed and had not consumed goes to other readers, and where the stream needs more acknowledgements
+   than there are readers left, it needs one less. The memory that it was shown or leases is not written again before it
+   has heard, or died; meanwhile that memory counts no more as the writer's window, at most once the window. The reader
+   itself gets LWMQ_E_DATA_LOSS from its next call, with a text that says when and why. */
 
 /* Opens a writer. Waits for the endpoint at most options->timeout_ms. The first producer declares the stream;
    for every other one, lwmq_writer_schema returns what was declared and the caller compares.
@@ -421,11 +445,13 @@ typedef struct lwmq_block {
   uint64_t token[2]; /* the library's */
 } lwmq_block;
 
-/* Lends a block; it goes back through publish or discard. Waits for room: until readers have released enough.
-   LWMQ_E_TOO_BIG: more than the window can ever hold. LWMQ_E_TIMED_OUT has a text here: who holds the room. */
+/* Lends a block; it goes back through publish or discard. Waits for room: until readers have released enough, and the
+   endpoint has taken what was published before.
+   LWMQ_E_TOO_BIG: more than the window can ever hold. LWMQ_E_TIMED_OUT has a text here: who holds the room.
+   LWMQ_E_STALLED: the endpoint does not answer. */
 lwmq_status lwmq_writer_allocate(lwmq_writer *writer, uint64_t bytes, uint32_t timeout_ms,
                                  lwmq_block *out_block);
-/* Takes the block: its first `bytes` bytes are the next batch of `partition` (ignored with a job). */
+/* Takes the block: its first `bytes` bytes are the next batch of `partition` (ignored with a job). Never waits. */
 lwmq_status lwmq_writer_publish(lwmq_writer *writer, lwmq_block *block, uint32_t partition, uint64_t bytes,
                                 uint64_t rows, uint32_t flags);
 void lwmq_writer_discard(lwmq_writer *writer, lwmq_block *block);
@@ -445,13 +471,15 @@ typedef struct lwmq_commit_result {
   uint8_t instance[16];  /* of the winner's process */
 } lwmq_commit_result;
 
-/* With a job: commits what this writer published. The first attempt of (job, epoch, task) wins. */
+/* With a job: commits what this writer published. The first attempt of (job, epoch, task) wins. LWMQ_E_TIMED_OUT,
+   LWMQ_E_STALLED: not answered yet; committing again changes nothing and waits on. */
 lwmq_status lwmq_writer_commit(lwmq_writer *writer, uint32_t timeout_ms, lwmq_commit_result *out_result);
 /* Gives up: staged batches are dropped; a producer by itself ends its stream with LWMQ_E_ABORTED for readers,
    after what was visible. `reason` reaches them. Closes the conversation; destroy still follows. */
 lwmq_status lwmq_writer_abort(lwmq_writer *writer, const char *reason);
 /* Ends this producer. Waits at most linger_ms until everything it wrote was consumed.
-   LWMQ_E_TIMED_OUT: not yet; the text says how many batches wait for whom; call again, or destroy to give up.
+   LWMQ_E_TIMED_OUT: not yet; the text says how many batches wait for whom; LWMQ_E_STALLED: the endpoint does not
+   answer; call again, or destroy to give up.
    After LWMQ_OK every call but destroy answers LWMQ_E_CLOSED. */
 lwmq_status lwmq_writer_close(lwmq_writer *writer, uint32_t linger_ms);
 /* Takes the writer. Never waits. Not closed: ends as an abort. Batches that were visible stay readable for as
@@ -464,6 +492,7 @@ typedef struct lwmq_writer_statistics {
   uint64_t wait_ns;       /* spent waiting for room */
   uint64_t window_bytes;  /* held by segments now */
   uint64_t unread_batches; /* published and not yet released by the endpoint */
+  uint64_t readers_expelled; /* because they kept this writer waiting */
 } lwmq_writer_statistics;
 lwmq_status lwmq_writer_query(const lwmq_writer *writer, lwmq_writer_statistics *out_statistics);
 
@@ -479,7 +508,7 @@ typedef struct lwmq_task_commit {
 } lwmq_task_commit;
 
 /* Opens a producer named options->job whose tasks are writers with the same `job`; uses of the options:
-   role, partitions, retain, readers, delivery, timeout_ms, job, epoch. Loss of this handle's process aborts the job. */
+   role, partitions, retain, readers, delivery, timeout_ms, job, epoch, stall_ms. Loss of this handle's process aborts the job. */
 lwmq_status lwmq_job_open(const char *address, const void *schema, uint64_t schema_bytes,
                           const lwmq_writer_options *options, lwmq_job **out_job);
 lwmq_status lwmq_job_schema(const lwmq_job *job, const void **out_schema, uint64_t *out_bytes,
@@ -524,6 +553,7 @@ typedef struct lwmq_reader_options {
   const lwmq_range *ranges;  /* NULL: every partition, EARLIEST to END */
   uint32_t range_count;
   uint32_t keep_mapped;  /* 1: the writers' windows stay mapped 10 s longer, for the next reader of this process */
+  uint32_t stall_ms;     /* as in lwmq_writer_options */
 } lwmq_reader_options;
 
 lwmq_status lwmq_reader_open(const char *address, const lwmq_reader_options *options,
@@ -533,7 +563,8 @@ lwmq_status lwmq_reader_schema(lwmq_reader *reader, uint32_t timeout_ms, const v
                                uint64_t *out_bytes);
 /* Lends the next batch in the order of arrival over the reader's partitions; what it lent before is consumed by this
    call (leased until released). LWMQ_E_END, LWMQ_E_ABORTED, LWMQ_E_DATA_LOSS come after everything that was visible.
-   LWMQ_E_PEER_LOST: the endpoint died and what it had handed over was returned before. */
+   LWMQ_E_PEER_LOST: the endpoint died and what it had handed over was returned before. LWMQ_E_STALLED: it lives and does
+   not answer. LWMQ_E_DATA_LOSS comes at once where this reader was expelled. */
 lwmq_status lwmq_reader_next(lwmq_reader *reader, uint32_t timeout_ms, lwmq_batch **out_batch);
 /* Marks what next lent last as consumed, without asking for more. Never waits. */
 lwmq_status lwmq_reader_consume(lwmq_reader *reader);

@@ -44,6 +44,8 @@ lwmq_writer_options with_defaults(const lwmq_writer_options* given) noexcept {
   set_default(options.buffer_bytes, 4 * lwmq::kMiB);
   set_default(options.window_bytes, 64 * lwmq::kMiB);
   set_default(options.staging_bytes, lwmq::kGiB);
+  set_default(options.stall_ms, lwmq::kStallMs);
+  if (options.expel_after_ms == LWMQ_FOREVER) options.expel_after_ms = 0;
   return options;
 }
 
@@ -157,6 +159,7 @@ lwmq_status lwmq_writer_query(const lwmq_writer* writer, lwmq_writer_statistics*
   if (writer->line) {
     statistics.window_bytes = writer->line->pool.window_bytes();
     statistics.unread_batches = writer->line->pool.in_flight();
+    statistics.readers_expelled = writer->line->readers_expelled;
   }
   lwmq::abi::write_output(statistics, out_statistics);
   return LWMQ_OK;
@@ -212,6 +215,7 @@ lwmq_status lwmq_reader_open(const char* address, const lwmq_reader_options* opt
   auto given = lwmq::abi::read_options(options);
   set_default(given.timeout_ms, kTimeoutMs);
   set_default(given.credit, kReaderCredit);
+  set_default(given.stall_ms, lwmq::kStallMs);
   set_default(given.writers, 1u);
   std::unique_ptr<lwmq_reader> reader;
   status = stream::open_reader(address, given, &reader);

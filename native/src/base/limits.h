@@ -5,7 +5,7 @@
 
 namespace lwmq {
 
-inline constexpr std::uint32_t kProtocolVersion = 1;  // of the wire and of shared memory, together
+inline constexpr std::uint32_t kProtocolVersion = 2;  // of the wire and of shared memory, together
 inline constexpr const char* kLibraryVersion = "0.1.0";
 
 inline constexpr std::uint64_t kKiB = 1024;
@@ -31,5 +31,10 @@ inline constexpr std::uint32_t kNameBytesMax = 255;  // of a reader, a job
 inline constexpr std::uint32_t kReasonBytesMax = 512;
 inline constexpr std::uint32_t kRangesMax = 16384;       // of one reader
 inline constexpr std::uint32_t kTaskCommitsMax = 65536;  // of one job commit
+
+// Patience.
+inline constexpr std::uint32_t kStallMs = 5000;  // for how long a peer that lives may leave us without a word
+inline constexpr std::uint32_t kPulsePauseMsMax =
+    80'000;  // between questions whether an idle endpoint still answers
 
 }  // namespace lwmq

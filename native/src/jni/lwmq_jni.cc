@@ -273,7 +273,7 @@ JNI_METHOD(void, endpointClose)(JNIEnv* env, jclass, jlong endpoint, jint linger
 JNI_METHOD(jlong, writerOpen)
 (JNIEnv* env, jclass, jbyteArray address, jbyteArray schema, jint role, jint partitions, jint retain,
  jint readers, jint delivery, jint timeout_ms, jlong buffer_bytes, jlong window_bytes, jlong staging_bytes,
- jbyteArray job, jint task, jint job_tasks, jlong attempt, jlong epoch) {
+ jbyteArray job, jint task, jint job_tasks, jlong attempt, jlong epoch, jint stall_ms, jint expel_after_ms) {
   const Bytes uri(env, address);
   const Bytes arrow(env, schema);
   const Bytes job_name(env, job);
@@ -293,6 +293,8 @@ JNI_METHOD(jlong, writerOpen)
   options.job_tasks = static_cast<std::uint32_t>(job_tasks);
   options.attempt = static_cast<std::uint64_t>(attempt);
   options.epoch = static_cast<std::uint64_t>(epoch);
+  options.stall_ms = static_cast<std::uint32_t>(stall_ms);
+  options.expel_after_ms = static_cast<std::uint32_t>(expel_after_ms);
   lwmq_writer* writer = nullptr;
   if (!check(env, lwmq_writer_open(uri.text(), arrow.data(), arrow.size(), &options, &writer))) return 0;
   return address_of(writer);
@@ -371,7 +373,7 @@ JNI_METHOD(jlongArray, writerQuery)(JNIEnv* env, jclass, jlong writer) {
 
 JNI_METHOD(jlong, jobOpen)
 (JNIEnv* env, jclass, jbyteArray address, jbyteArray schema, jint role, jint partitions, jint retain,
- jint readers, jint delivery, jint timeout_ms, jbyteArray job, jlong epoch) {
+ jint readers, jint delivery, jint timeout_ms, jbyteArray job, jlong epoch, jint stall_ms) {
   const Bytes uri(env, address);
   const Bytes arrow(env, schema);
   const Bytes job_name(env, job);
@@ -385,6 +387,7 @@ JNI_METHOD(jlong, jobOpen)
   options.timeout_ms = static_cast<std::uint32_t>(timeout_ms);
   options.job = job_name.text();
   options.epoch = static_cast<std::uint64_t>(epoch);
+  options.stall_ms = static_cast<std::uint32_t>(stall_ms);
   lwmq_job* result = nullptr;
   if (!check(env, lwmq_job_open(uri.text(), arrow.data(), arrow.size(), &options, &result))) return 0;
   return address_of(result);
@@ -432,7 +435,7 @@ JNI_METHOD(void, jobClose)(JNIEnv* env, jclass, jlong job) {
 JNI_METHOD(jlong, readerOpen)
 (JNIEnv* env, jclass, jbyteArray address, jint role, jint acknowledge, jboolean follow, jint writers,
  jint timeout_ms, jint credit, jbyteArray name, jbyteArray generation, jboolean keep_mapped,
- jlongArray ranges) {
+ jlongArray ranges, jint stall_ms) {
   constexpr std::size_t kEach = 3;
   const Bytes uri(env, address);
   const Bytes reader_name(env, name);
@@ -460,6 +463,7 @@ JNI_METHOD(jlong, readerOpen)
   options.ranges = ranges != nullptr ? list.get() : nullptr;
   options.range_count = static_cast<std::uint32_t>(count);
   options.keep_mapped = keep_mapped != 0;
+  options.stall_ms = static_cast<std::uint32_t>(stall_ms);
   lwmq_reader* reader = nullptr;
   if (!check(env, lwmq_reader_open(uri.text(), &options, &reader))) return 0;
   return address_of(reader);

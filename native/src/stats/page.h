@@ -42,6 +42,8 @@ inline constexpr std::uint64_t kEntryServer = 2;
 inline constexpr std::uint64_t kEntryClosed = 4;  // a reader whose batches are still leased; a writer that
                                                   // has ended and is not read to its end
 
+inline constexpr std::uint64_t kEntryStalled = 8;  // the endpoint that it waits for lives and does not answer
+
 struct Entry {
   std::atomic<std::uint32_t> lap;
   std::uint32_t kind;
@@ -64,11 +66,14 @@ struct Entry {
   Counter messages_sent, messages_received;
   Counter bytes_sent, bytes_received;
   Counter messages_queued, messages_lost;
-  std::uint64_t reserved[11];
+  Counter readers_stalled,
+      readers_expelled;  // endpoint: that keep a writer waiting; that were shut out for it
+  Counter stalled_pid;   // endpoint: of one of them
+  std::uint64_t reserved[8];
 };
 static_assert(sizeof(Entry) == 512);
 static_assert(offsetof(Entry, address) == 16 && offsetof(Entry, flags) == 240);
-static_assert(offsetof(Entry, messages_lost) == 416);
+static_assert(offsetof(Entry, messages_lost) == 416 && offsetof(Entry, stalled_pid) == 440);
 
 struct PageHead {
   std::uint64_t magic;

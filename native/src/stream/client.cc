@@ -10,6 +10,7 @@
 #include "channel/service.h"
 #include "os/futex.h"
 #include "os/identity.h"
+#include "os/process_name.h"
 #include "stream/elsewhere.h"
 #include "tli/registry.h"
 #include "tli/spin.h"
@@ -18,7 +19,6 @@ namespace lwmq::stream {
 namespace {
 
 constexpr std::uint32_t kRetryMs = 100;
-constexpr std::uint32_t kStallMs = 5000;
 constexpr std::uint32_t kLocalGlances = 200;  // some 30 µs with the serving
 
 // The endpoints of this process. Never destroyed: threads may outlive main.
@@ -53,7 +53,15 @@ Status host_at(const lwmq_tli_provider* provider, const std::string& address,
   return status;
 }
 
-Status prepare(const char* address, Reach* out_reach) {
+// What an endpoint is called that lives and does not answer.
+std::string server_of(const Reach& reach) {
+  lwmq_tli_peer peer{};
+  reach.provider->peer(reach.link->transport(), &peer);
+  return os::process_name(peer.pid);
+}
+
+Status prepare(const char* address, std::uint32_t stall_ms, Reach* out_reach) {
+  out_reach->pulse = Pulse(stall_ms);
   const Status status = tli::find(address, &out_reach->provider);
   if (status != LWMQ_OK) return status;
   out_reach->address = tli::without_options(address);
@@ -69,7 +77,8 @@ Status connect_once(Reach& reach, const Deadline& deadline) {
   const lwmq_tli_options options = control_options();
   lwmq_tli_transport* transport = nullptr;
   const Status status =
-      reach.provider->connect(reach.address.c_str(), &options, deadline.left_ms(kStallMs), &transport);
+      reach.provider->connect(reach.address.c_str(), &options,
+                              deadline.left_ms(std::min(reach.pulse.stall_ms(), kStallMs)), &transport);
   if (status != LWMQ_OK) return status;
   reach.link = std::make_unique<Link>(reach.provider, transport);
   lwmq_tli_peer peer{};
@@ -88,17 +97,18 @@ std::uint32_t Deadline::left_ms(std::uint32_t limit_ms) const noexcept {
   return static_cast<std::uint32_t>(std::min<std::int64_t>((left + 999'999) / 1'000'000, limit_ms));
 }
 
-Status reach_now(const char* address, const Deadline& deadline, Reach* out_reach) {
+Status reach_now(const char* address, const Deadline& deadline, std::uint32_t stall_ms, Reach* out_reach) {
   Reach made;
-  Status status = prepare(address, &made);
+  Status status = prepare(address, stall_ms, &made);
   if (status == LWMQ_OK) status = connect_once(made, deadline);
   if (status == LWMQ_OK) *out_reach = std::move(made);
   return status;
 }
 
-Status reach(const char* address, std::int32_t role, const Deadline& deadline, Reach* out_reach) {
+Status reach(const char* address, std::int32_t role, const Deadline& deadline, std::uint32_t stall_ms,
+             Reach* out_reach) {
   Reach made;
-  Status status = prepare(address, &made);
+  Status status = prepare(address, stall_ms, &made);
   if (status != LWMQ_OK) return status;
   if (role == LWMQ_ROLE_SERVER) {
     std::shared_ptr<Endpoint> endpoint;
@@ -106,11 +116,26 @@ Status reach(const char* address, std::int32_t role, const Deadline& deadline, R
     if (status != LWMQ_OK) return status;
     made.endpoint = std::move(endpoint);
   }
+  std::int64_t unanswered_since_ns = 0;  // somebody listens
   for (;;) {
+    const std::int64_t began_ns = os::now_ns();
     status = connect_once(made, deadline);
     if (status == LWMQ_OK) {
       *out_reach = std::move(made);
       return LWMQ_OK;
+    }
+    if (status != LWMQ_E_TIMED_OUT) {
+      unanswered_since_ns = 0;
+    } else if (unanswered_since_ns == 0) {
+      unanswered_since_ns = began_ns;
+    }
+    const std::int64_t unanswered_ms =
+        unanswered_since_ns == 0 ? 0 : (os::now_ns() - unanswered_since_ns) / 1'000'000;
+    if (unanswered_since_ns != 0 && stall_ms != LWMQ_FOREVER && unanswered_ms >= stall_ms) {
+      return fail(LWMQ_E_STALLED,
+                  "%s: a process listens there that has not answered for %" PRId64
+                  " ms: it is stopped or hangs (ss -xlp names it); let it go on or end it, and open again",
+                  made.address.c_str(), unanswered_ms);
     }
     if (status != LWMQ_E_EMPTY && status != LWMQ_E_TIMED_OUT) return status;
     if (status == LWMQ_E_EMPTY && role == LWMQ_ROLE_AUTO) {
@@ -122,6 +147,10 @@ Status reach(const char* address, std::int32_t role, const Deadline& deadline, R
       }
       if (status != LWMQ_E_ADDRESS) return status;
       // Somebody else was faster: connect to him. A malformed address was refused by connect before.
+    }
+    if (deadline.over() && unanswered_since_ns != 0) {
+      return fail(LWMQ_E_TIMED_OUT, "%s: a process listens there that has not answered for %" PRId64 " ms",
+                  made.address.c_str(), unanswered_ms);
     }
     if (deadline.over()) {
       return fail(LWMQ_E_TIMED_OUT,
@@ -147,7 +176,7 @@ Status part(Reach* reach, const Deadline& deadline) {
   return endpoint->drain(deadline.left_ms());
 }
 
-Status Reach::wait(std::uint32_t timeout_ms) const {
+Status Reach::wait(std::uint32_t timeout_ms) {
   if (endpoint) {
     for (std::uint32_t i = 0; i < kLocalGlances; ++i) {
       endpoint->pump();
@@ -155,12 +184,33 @@ Status Reach::wait(std::uint32_t timeout_ms) const {
       tli::pause();
     }
     endpoint->hand_over();
+    return link->wait(timeout_ms);  // whoever serves himself need not ask
   }
-  return link->wait(timeout_ms);
+  pulse.hear(link->received(), link->answers());
+  const std::uint32_t sleep_ms = pulse.sleep_ms(timeout_ms);
+  const std::int64_t began_ns = os::now_ns();
+  const Status status = link->wait(sleep_ms);
+  if (link->has_news()) return status;
+  switch (pulse.slept(sleep_ms, os::now_ns() - began_ns)) {
+    case Pulse::Due::kNothing:
+      return status;
+    case Pulse::Due::kAsk:
+      link->send(wire::StreamKind::kPing, nullptr,
+                 0);  // where that fails, it has gone: whoever reads finds out
+      return status;
+    case Pulse::Due::kStalled:
+      break;
+  }
+  if (provider->state(link->transport()) != LWMQ_TLI_CONNECTED) return status;
+  return fail(
+      LWMQ_E_STALLED,
+      "%s: the endpoint in %s lives and has not answered; we wait for it since %" PRId64
+      " ms. Let it go on, or end it; whoever calls again waits on, and stall=forever does so by itself",
+      address.c_str(), server_of(*this).c_str(), pulse.silent_ms());
 }
 
-Status await_answer(const Reach& reach, wire::StreamKind expected, const Deadline& deadline,
-                    std::string* out_bytes, const OtherNews& other) {
+Status await_answer(Reach& reach, wire::StreamKind expected, const Deadline& deadline, std::string* out_bytes,
+                    const OtherNews& other) {
   Link& link = *reach.link;
   reach.pump();
   for (;;) {
@@ -169,7 +219,7 @@ Status await_answer(const Reach& reach, wire::StreamKind expected, const Deadlin
     if (status == LWMQ_OK) {
       if (kind == expected) return LWMQ_OK;
       if (kind != wire::StreamKind::kFailed) {
-        const Status handled = other ? other(kind, *out_bytes) : LWMQ_OK;
+        const Status handled = other && kind != wire::StreamKind::kPong ? other(kind, *out_bytes) : LWMQ_OK;
         if (handled != LWMQ_OK) return handled;
         if (deadline.over()) return LWMQ_E_TIMED_OUT;  // whoever talks on without answering is no different
         continue;
@@ -182,22 +232,25 @@ Status await_answer(const Reach& reach, wire::StreamKind expected, const Deadlin
     if (status != LWMQ_E_EMPTY) return status;
     if (deadline.over()) return LWMQ_E_TIMED_OUT;
     const Status waited = reach.wait(deadline.left_ms());
-    if (waited == LWMQ_E_INTERRUPTED) return waited;
+    if (waited == LWMQ_E_INTERRUPTED || waited == LWMQ_E_STALLED) return waited;
     link.flush();
   }
 }
 
-Status await_opened(const Reach& reach, const Deadline& deadline, wire::Opened* out_answer,
+Status await_opened(Reach& reach, const Deadline& deadline, wire::Opened* out_answer,
                     const OtherNews& other) {
   const char* address = reach.address.c_str();
-  const Deadline patience(deadline.left_ms(kStallMs));
+  const std::uint32_t stall_ms = reach.pulse.stall_ms();
+  const Deadline patience(deadline.left_ms(stall_ms));
   const std::int64_t began = os::now_ns();
   std::string bytes;
   const Status status = await_answer(reach, wire::StreamKind::kOpened, patience, &bytes, other);
   if (status == LWMQ_E_TIMED_OUT) {
     const std::int64_t waited_ms = (os::now_ns() - began) / 1'000'000;
-    return fail(waited_ms < kStallMs ? LWMQ_E_TIMED_OUT : LWMQ_E_STALLED,
-                "%s: the endpoint lives and has not answered for %" PRId64 " ms", address, waited_ms);
+    return fail(waited_ms < stall_ms ? LWMQ_E_TIMED_OUT : LWMQ_E_STALLED,
+                "%s: the endpoint in %s lives and has not answered for %" PRId64
+                " ms; let it go on or end it, and open again",
+                address, server_of(reach).c_str(), waited_ms);
   }
   if (status != LWMQ_OK) return status;
   if (!wire::decode(bytes, out_answer))
@@ -214,7 +267,8 @@ Status push_backlog(const Reach& reach) {
     reach.pump();
     if (link.flush()) break;
     if (patience.over()) {
-      return fail(LWMQ_E_STALLED, "%s: the endpoint lives and has read nothing for %u ms", address, kStallMs);
+      return fail(LWMQ_E_STALLED, "%s: the endpoint in %s lives and has read nothing for %u ms", address,
+                  server_of(reach).c_str(), kStallMs);
     }
     if (reach.endpoint) reach.endpoint->hand_over();
     const Status status = link.provider()->wait(link.transport(), LWMQ_TLI_WAIT_ROOM, patience.left_ms());

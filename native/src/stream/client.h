@@ -10,6 +10,7 @@
 #include "os/clock.h"
 #include "stream/endpoint.h"
 #include "stream/link.h"
+#include "stream/pulse.h"
 
 namespace lwmq::stream {
 
@@ -33,20 +34,24 @@ struct Reach {
   std::string address;  // without options
   std::unique_ptr<Link> link;
   std::shared_ptr<Endpoint> endpoint;
+  Pulse pulse;  // of an endpoint in another process
 
   // Serves the endpoint where it is of this process; for all others nothing.
   void pump() const {
     if (endpoint) endpoint->pump();
   }
-  // Waits for news on the link: looks and serves for a while, then sleeps.
-  Status wait(std::uint32_t timeout_ms) const;
+  // Waits for news on the link: looks and serves for a while, then sleeps. An endpoint that has been silent
+  // for long is asked whether it still answers. LWMQ_E_STALLED, with a text: it lives and has not; nothing is
+  // lost, and waiting again goes on where this has ended.
+  Status wait(std::uint32_t timeout_ms);
 };
 
 // Connects, or binds and connects, as `role` says; tries again while nobody listens. LWMQ_E_TIMED_OUT with a
-// text.
-Status reach(const char* address, std::int32_t role, const Deadline& deadline, Reach* out_reach);
+// text. LWMQ_E_STALLED: somebody listens, and has not answered for `stall_ms`; LWMQ_FOREVER waits on.
+Status reach(const char* address, std::int32_t role, const Deadline& deadline, std::uint32_t stall_ms,
+             Reach* out_reach);
 // Connects to an endpoint that is there, or answers LWMQ_E_EMPTY at once.
-Status reach_now(const char* address, const Deadline& deadline, Reach* out_reach);
+Status reach_now(const char* address, const Deadline& deadline, std::uint32_t stall_ms, Reach* out_reach);
 
 // Binds an endpoint in this process, to be found by reach. LWMQ_E_ADDRESS: somebody serves the address.
 Status host(const char* address, std::shared_ptr<Endpoint>* out_endpoint);
@@ -61,15 +66,16 @@ using OtherNews = std::function<Status(wire::StreamKind kind, const std::string&
 
 // Waits for the answer of kind `expected`; hands what else comes to `other`, or passes over it where none is
 // given. kFailed becomes its status and text. LWMQ_E_TIMED_OUT without a text.
-Status await_answer(const Reach& reach, wire::StreamKind expected, const Deadline& deadline,
-                    std::string* out_bytes, const OtherNews& other = {});
-
-// Waits for the answer to an opening. LWMQ_E_STALLED: the endpoint lives and has been silent for 5 s;
-// LWMQ_E_TIMED_OUT: for a shorter while.
-Status await_opened(const Reach& reach, const Deadline& deadline, wire::Opened* out_answer,
+Status await_answer(Reach& reach, wire::StreamKind expected, const Deadline& deadline, std::string* out_bytes,
                     const OtherNews& other = {});
 
-// Sends what stayed behind; the endpoint reads all the time, so that a long wait means that it is stalled.
+// Waits for the answer to an opening. LWMQ_E_STALLED: the endpoint lives and has been silent for `stall`;
+// LWMQ_E_TIMED_OUT: for a shorter while.
+Status await_opened(Reach& reach, const Deadline& deadline, wire::Opened* out_answer,
+                    const OtherNews& other = {});
+
+// Sends what stayed behind, for a client that leaves. The endpoint reads all the time, so that a wait of 5 s
+// means LWMQ_E_STALLED.
 Status push_backlog(const Reach& reach);
 
 }  // namespace lwmq::stream

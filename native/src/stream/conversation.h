@@ -41,7 +41,13 @@ struct ReaderSession {
   wire::OpenReader options;
   std::uint32_t name = 0;
   bool declared = false;  // was told the schema; its ranges are resolved
-  bool done = false;      // was told End or Failed
+  bool done = false;      // was told End, Failed or Expelled
+  bool behind = false;    // has not looked for the windows that it was shown: nothing more goes to it now
+  bool stalled = false;   // keeps a writer waiting for long
+  bool expelled = false;
+  std::int64_t moved_ns = 0;  // when it took a batch, or had something to take again
+  std::vector<std::pair<std::shared_ptr<Pool>, std::uint32_t>>
+      quarantined;  // slots that it may still look at
   bool handed_any = false;
   bool joined_before_end = false;
   std::size_t aborts_seen = 0;

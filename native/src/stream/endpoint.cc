@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "channel/service.h"
+#include "os/clock.h"
 #include "os/futex.h"
 #include "os/identity.h"
 #include "stats/process_counters.h"
@@ -27,6 +28,7 @@ constexpr std::uint32_t kIdleRounds = 64;
 constexpr std::uint32_t kRoundsPerAccept =
     16;  // looking for clients costs system calls, looking at links none
 constexpr int kLookSoonMs = 5;
+constexpr int kLookLateMs = 60'000;
 constexpr std::uint32_t kRoundsBeforeAnswer = 64;
 constexpr std::int64_t kNapNs = 200'000;          // for how long a client's pumping counts as serving
 constexpr std::uint32_t kMessagesPerRound = 256;  // of one client, so that none keeps the others waiting
@@ -188,6 +190,10 @@ bool Endpoint::poll_once(bool look_for_clients) {
     forget_dead();
     note_figures();
   }
+  if (watch_at_ns_ != 0 && os::coarse_now_ns() >= watch_at_ns_) {
+    watch_readers();
+    note_figures();
+  }
   return busy;
 }
 
@@ -196,6 +202,7 @@ bool Endpoint::serve_conversation(Conversation& c) {
   bool busy = false;
   if (c.link.has_backlog()) busy = c.link.flush();
   if (c.pool && !(c.pool->introductions.empty() && c.pool->held_drops.empty())) introduce(c);
+  if (c.reader && c.reader->behind) advance(c);
   std::string bytes;
   for (std::uint32_t i = 0; i < kMessagesPerRound; ++i) {
     wire::StreamKind kind{};
@@ -227,13 +234,19 @@ void Endpoint::arm_and_sleep(std::unique_lock<std::mutex>& lock) {
   for (auto& c : conversations_) news |= provider_->arm(c->link.transport()) != 0;
   // Nobody rings when a writer takes the news of readers; one that waits for room must not wait for that.
   bool look_soon = false;
-  for (auto& c : conversations_)
+  for (auto& c : conversations_) {
     look_soon |= c->pool && c->pool->wants_room && !c->pool->introductions.empty();
+    look_soon |= c->reader && c->reader->behind;
+  }
+  int sleep_ms = look_soon ? kLookSoonMs : -1;
+  if (watch_at_ns_ != 0 && !look_soon) {
+    const std::int64_t left_ns = std::max<std::int64_t>(0, watch_at_ns_ - os::coarse_now_ns());
+    sleep_ms = static_cast<int>(std::min<std::int64_t>(left_ns / 1'000'000 + 1, kLookLateMs));
+  }
   if (!news) {
     lock.unlock();
     pollfd descriptors[2] = {{provider_->listener_fd(listener_), POLLIN, 0}, {stop_fd_, POLLIN, 0}};
-    ::poll(descriptors, 2,
-           look_soon ? kLookSoonMs : -1);  // whatever ends it, the next round looks at everything
+    ::poll(descriptors, 2, sleep_ms);  // whatever ends it, the next round looks at everything
     std::uint64_t count = 0;
     [[maybe_unused]] const auto read = ::read(stop_fd_, &count, sizeof count);  // empty: nothing to drain
     lock.lock();
@@ -259,9 +272,14 @@ void Endpoint::note_busy() {
 
 // What `lwmq top` shows.
 void Endpoint::note_figures() noexcept {
-  std::uint64_t readers = 0;
-  for (const auto& c : conversations_) readers += c->reader ? 1 : 0;
-  stats::set(entry_->readers, readers);
+  std::uint64_t stalled = 0, stalled_pid = 0;
+  for (const auto& c : conversations_) {
+    if (c->reader && c->reader->stalled) ++stalled, stalled_pid = c->peer.pid;
+  }
+  stats::set(entry_->readers, readers_open());
+  stats::set(entry_->readers_stalled, stalled);
+  stats::set(entry_->stalled_pid, stalled_pid);
+  stats::set(entry_->readers_expelled, readers_expelled_);
   stats::set(entry_->writers, producers_open_);
   stats::set(entry_->partitions, logs_.size());
   stats::set(entry_->batches, arrivals_);
@@ -338,6 +356,13 @@ Status Endpoint::handle(Conversation& c, wire::StreamKind kind, const std::strin
     }
     case StreamKind::kSettle:
       return settle(c, bytes);
+    case StreamKind::kPing:
+      // Whoever has not taken what was sent before hears from us in any case.
+      return c.link.has_backlog() ? LWMQ_OK : c.link.send(StreamKind::kPong, nullptr, 0);
+    case StreamKind::kExpelled:
+      if (!c.reader || !c.reader->expelled) break;
+      end_quarantine(*c.reader);
+      return LWMQ_OK;
     default:
       break;
   }
@@ -371,8 +396,15 @@ void Endpoint::leave(Conversation& c, Status why) {
     for (const auto& [partition, seq] : c.reader->handed) {
       if (Entry* entry = logs_[partition].find(seq)) --entry->pins;
     }
+    end_quarantine(*c.reader);
     c.reader.reset();
   }
+}
+
+std::uint32_t Endpoint::readers_open() const {
+  return static_cast<std::uint32_t>(std::count_if(
+      conversations_.begin(), conversations_.end(),
+      [](const std::unique_ptr<Conversation>& c) { return c->reader && !c->reader->expelled; }));
 }
 
 wire::State Endpoint::state() const {
@@ -389,7 +421,11 @@ wire::State Endpoint::state() const {
   s.host = self.host;
   s.boot_id = self.boot_id;
   s.instance.assign(reinterpret_cast<const char*>(self.instance), sizeof self.instance);
-  for (const auto& c : conversations_) s.readers_open += c->reader ? 1 : 0;
+  s.readers_open = readers_open();
+  s.readers_expelled = static_cast<std::uint32_t>(readers_expelled_);
+  for (const auto& c : conversations_) {
+    if (c->reader && c->reader->stalled) ++s.readers_stalled, s.stalled_pid = c->peer.pid;
+  }
   const std::uint32_t acks = retain_ == LWMQ_RETAIN_ALL ? UINT32_MAX : readers_needed_;
   bool unread = end_is_news() || retain_ == LWMQ_RETAIN_ALL;
   for (auto& log : const_cast<Endpoint*>(this)->logs_) {

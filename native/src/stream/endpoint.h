@@ -39,6 +39,7 @@
 namespace lwmq::stream {
 
 struct Conversation;
+struct ReaderSession;
 
 // A page of one 32-bit lap for each slot of a pool.
 using LapPage = std::atomic<std::uint32_t>*;
@@ -62,6 +63,17 @@ struct Pool {
   bool wants_room = false;
   bool drops_unheard = false;  // the ledger has changed since the writer was last told to look
   std::uint64_t wanted_bytes = 0;
+  // Readers that keep the writer waiting: see endpoint_watch.cc.
+  std::uint32_t stall_ms = kStallMs;
+  std::uint32_t expel_after_ms = 0;  // 0: never
+  std::int64_t waits_since_ns = 0;   // for room, or to be read to its end; 0: it does not wait
+  bool held_up_told = false;
+  struct Quarantined {
+    std::uint32_t lap = 0;
+    std::uint32_t readers = 0;  // expelled ones that may still look at the block
+    bool dropped = false;       // by the log
+  };
+  std::map<std::uint32_t, Quarantined> quarantine;  // by slot
 
   [[nodiscard]] bool is_behind() const noexcept;
 
@@ -152,6 +164,7 @@ class Endpoint {
   std::shared_ptr<Job> find_job(const std::string& id) const;
   void append(Entry entry, std::uint32_t partition, std::uint64_t* out_seq);
   void drop_block(const Entry& entry);
+  void give_back(Pool& pool, std::uint32_t slot, std::uint32_t lap);
   void introduce(Conversation& writer);
   void store_drop(Pool& pool, std::uint32_t slot, std::uint32_t lap);
   void tell_room(Pool& pool);
@@ -176,6 +189,19 @@ class Endpoint {
   void sweep();
   void count_consumed(Entry& entry);
   void report_drained();
+  [[nodiscard]] std::uint32_t readers_open() const;
+
+  // -- Readers that keep writers waiting
+  void begin_to_wait(Pool& pool);
+  void watch_soon(std::int64_t now_ns) noexcept;
+  void watch_at(std::int64_t at_ns) noexcept;
+  void watch_readers();
+  bool watch_readers_of(Conversation& writer, std::int64_t now_ns);
+  [[nodiscard]] std::uint64_t oldest_awaiting(const ReaderSession& reader, const Pool& pool);
+  void expel(Conversation& c, Conversation& writer, std::int64_t silent_ns);
+  void forgo_acknowledgement();
+  void end_quarantine(ReaderSession& reader);
+
   [[nodiscard]] bool has_ended(std::uint32_t writers) const;
   [[nodiscard]] bool end_is_news() const;
   [[nodiscard]] std::uint32_t name_number(const std::string& name);
@@ -224,7 +250,10 @@ class Endpoint {
   std::uint64_t kept_batches_ = 0, kept_bytes_ = 0;  // in the log
   std::uint64_t unread_batches_ = 0;                 // of these, nobody has moved past
   std::uint64_t rows_ = 0, bytes_ = 0;               // that have arrived
-  const std::shared_ptr<stats::Entry> entry_;        // what others see of it
+  bool writers_wait_ = false;                        // some of them may
+  std::int64_t watch_at_ns_ = 0;  // when to look who keeps them waiting; 0: not by ourselves
+  std::uint64_t readers_expelled_ = 0;
+  const std::shared_ptr<stats::Entry> entry_;  // what others see of it
 
   // What other threads may know: written by the thread, under the lock.
   mutable std::mutex idle_mutex_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/yield_point.h"
+#include "os/clock.h"
 #include "stream/conversation.h"
 #include "stream/endpoint.h"
 
@@ -104,6 +105,7 @@ void Endpoint::advance_all() {
 // Hands out, in order of arrival over the reader's partitions, what its credit allows.
 void Endpoint::advance(Conversation& c) {
   ReaderSession& reader = *c.reader;
+  reader.behind = false;
   while (reader.declared && !reader.done && reader.handed.size() < reader.options.credit) {
     ReaderRange* best = nullptr;
     Entry* best_entry = nullptr;
@@ -145,7 +147,10 @@ bool Endpoint::hand_out(Conversation& c, std::uint32_t partition, std::uint64_t 
   Pool& pool = *entry.pool;
   std::size_t& told = reader.windows_told[pool.number];
   for (; told < pool.windows.size(); ++told) {
-    if (c.link.show_window(pool.windows[told]) != LWMQ_OK) return false;
+    const Status status = provider_->window_export(c.link.transport(), pool.windows[told]);
+    reader.behind =
+        status == LWMQ_E_FULL;  // a reader that is stopped, or busy elsewhere: nobody waits for it
+    if (status != LWMQ_OK) return false;
     LWMQ_YIELD("endpoint.window_exported");
     wire::Window record = pool.announcements[told];
     record.window_bytes = pool.window_bytes;
@@ -159,6 +164,10 @@ bool Endpoint::hand_out(Conversation& c, std::uint32_t partition, std::uint64_t 
   if (c.link.send_record(wire::StreamKind::kBatch, record) != LWMQ_OK) return false;
   LWMQ_YIELD("endpoint.handed_out");
   ++entry.pins;
+  if (reader.handed.empty()) {
+    reader.moved_ns = os::coarse_now_ns();
+    if (writers_wait_) watch_soon(reader.moved_ns);
+  }
   reader.handed.emplace_back(partition, seq);
   return true;
 }
@@ -272,6 +281,8 @@ void Endpoint::introduce(Conversation& writer) {
 
 Status Endpoint::consumed(Conversation& c, const std::string& bytes) {
   wire::Consumed record;
+  // Sent before it has heard: what it consumed is no longer its own.
+  if (c.reader && c.reader->expelled && read_record(bytes, &record)) return LWMQ_OK;
   if (!read_record(bytes, &record) || !c.reader || c.reader->handed.empty() ||
       c.reader->handed.front() != std::make_pair(record.partition, record.seq)) {
     return fail(LWMQ_E_CORRUPT, "Consumed names a batch that is not the oldest in this reader's hands");
@@ -279,6 +290,9 @@ Status Endpoint::consumed(Conversation& c, const std::string& bytes) {
   LWMQ_YIELD("endpoint.consumed");
   ReaderSession& reader = *c.reader;
   reader.handed.pop_front();
+  reader.moved_ns = os::coarse_now_ns();
+  reader.stalled = false;
+  if (writers_wait_ && watch_at_ns_ == 0) watch_soon(reader.moved_ns);  // another one may be in the way now
   if (Entry* entry = logs_[record.partition].find(record.seq)) {
     --entry->pins;
     count_consumed(*entry);

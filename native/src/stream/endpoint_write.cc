@@ -108,6 +108,9 @@ Status Endpoint::open_writer(Conversation& c, const std::string& bytes) {
     c.pool = std::move(pool);
   }
   c.pool->window_bytes = letter.window_bytes;
+  c.pool->stall_ms = letter.stall_ms == 0 || letter.stall_ms == LWMQ_FOREVER ? kStallMs : letter.stall_ms;
+  c.pool->expel_after_ms = letter.expel_after_ms;
+  c.pool->waits_since_ns = 0;
   auto session = std::make_unique<WriterSession>();
   session->job = letter.job;
   session->task = letter.task;
@@ -220,10 +223,19 @@ void Endpoint::append(Entry entry, std::uint32_t partition, std::uint64_t* out_s
 // The block goes back to its writer: the ledger says so, and a message where the writer waits.
 void Endpoint::drop_block(const Entry& entry) {
   Pool& pool = *entry.pool;
-  if (pool.is_behind()) {
-    pool.held_drops.emplace_back(entry.block.slot, entry.block.lap);
+  const auto apart = pool.quarantine.find(entry.block.slot);
+  if (apart == pool.quarantine.end()) {
+    give_back(pool, entry.block.slot, entry.block.lap);
   } else {
-    store_drop(pool, entry.block.slot, entry.block.lap);
+    apart->second.dropped = true;
+  }
+}
+
+void Endpoint::give_back(Pool& pool, std::uint32_t slot, std::uint32_t lap) {
+  if (pool.is_behind()) {
+    pool.held_drops.emplace_back(slot, lap);
+  } else {
+    store_drop(pool, slot, lap);
   }
 }
 
@@ -239,6 +251,7 @@ void Endpoint::store_drop(Pool& pool, std::uint32_t slot, std::uint32_t lap) {
 void Endpoint::tell_room(Pool& pool) {
   if (!pool.wants_room || !pool.drops_unheard || pool.conversation == nullptr) return;
   pool.wants_room = false;
+  pool.waits_since_ns = 0;
   pool.drops_unheard = false;
   pool.conversation->link.send(wire::StreamKind::kRoom, nullptr, 0);
 }
@@ -254,6 +267,7 @@ Status Endpoint::want_room(Conversation& c, const std::string& bytes) {
   if (!read_record(bytes, &record) || !c.pool) return corrupt("WantRoom");
   c.pool->wants_room = true;
   c.pool->wanted_bytes = record.bytes;
+  begin_to_wait(*c.pool);
   make_room(*c.pool);
   tell_room(*c.pool);  // of drops between the writer's look at the ledger and its message
   return LWMQ_OK;
@@ -301,6 +315,7 @@ Status Endpoint::close_writer(Conversation& c) {
   if (!session.closing) {
     session.closing = true;
     end_producer(session.producer);
+    begin_to_wait(*c.pool);
   }
   report_drained();
   return LWMQ_OK;
@@ -317,8 +332,7 @@ Status Endpoint::abort_writer(Conversation& c, const std::string& bytes) {
 
 // Tells writers that are closing how much of theirs is still unread: at first, and when it is nothing.
 void Endpoint::report_drained() {
-  std::uint32_t readers = 0;
-  for (const auto& c : conversations_) readers += c->reader ? 1 : 0;
+  const std::uint32_t readers = readers_open();
   for (auto& c : conversations_) {
     if (!c->writer || !c->writer->closing) continue;
     WriterSession& session = *c->writer;
@@ -330,7 +344,10 @@ void Endpoint::report_drained() {
     record.readers = readers;
     LWMQ_YIELD("endpoint.drained");
     c->link.send_record(wire::StreamKind::kDrained, record);
-    if (unconsumed == 0) c->writer.reset();
+    if (unconsumed == 0) {
+      c->writer.reset();
+      c->pool->waits_since_ns = 0;
+    }
   }
 }
 

@@ -15,7 +15,7 @@ Status open_job(const char* address, const void* schema, std::uint64_t schema_by
   if (options.job == nullptr) return fail(LWMQ_E_INVALID, "%s: a job needs a name", address);
   const Deadline deadline(options.timeout_ms);
   auto job = std::make_unique<lwmq_job>();
-  status = reach(address, options.role, deadline, &job->reach);
+  status = reach(address, options.role, deadline, options.stall_ms, &job->reach);
   if (status != LWMQ_OK) return status;
   wire::Opened answer;
   status = open_with(job->reach, wire::StreamKind::kOpenJob, letter_of(schema, schema_bytes, options),
@@ -29,15 +29,23 @@ Status open_job(const char* address, const void* schema, std::uint64_t schema_by
 
 namespace {
 
-// Sends, and reads the JobCommitted that answers.
+// Sends, and reads the JobCommitted that answers; each request is answered once, in order.
 Status ask_job(lwmq_job& job, wire::StreamKind kind, const std::string& request, std::uint32_t timeout_ms) {
   if (!job.reach.link) return fail(LWMQ_E_CLOSED, "%s: this job is over", job.reach.address.c_str());
-  LWMQ_YIELD("job.ask");
-  Status status = job.reach.link->send(kind, request.data(), request.size());
-  LWMQ_YIELD("job.asked");
+  Status status = LWMQ_OK;
+  const std::string whole = std::to_string(static_cast<std::uint32_t>(kind)) + ":" + request;
+  if (job.owed == 0 || job.last_request != whole) {
+    LWMQ_YIELD("job.ask");
+    status = job.reach.link->send(kind, request.data(), request.size());
+    LWMQ_YIELD("job.asked");
+    if (status == LWMQ_OK) ++job.owed;
+    job.last_request = whole;
+  }
   std::string bytes;
-  if (status == LWMQ_OK) {
-    status = await_answer(job.reach, wire::StreamKind::kJobCommitted, Deadline(timeout_ms), &bytes);
+  const Deadline deadline(timeout_ms);
+  while (status == LWMQ_OK && job.owed > 0) {
+    status = await_answer(job.reach, wire::StreamKind::kJobCommitted, deadline, &bytes);
+    if (status == LWMQ_OK) --job.owed;
   }
   if (status == LWMQ_E_TIMED_OUT) {
     return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered in %u ms", job.reach.address.c_str(),

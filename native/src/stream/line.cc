@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/yield_point.h"
+#include "os/process_name.h"
 #include "stream/shelf.h"
 
 namespace lwmq::stream {
@@ -39,18 +41,19 @@ bool Line::is_connected() const noexcept {
   return reach.provider->state(reach.link->transport()) == LWMQ_TLI_CONNECTED;
 }
 
-Status Line::take(const char* address, std::int32_t role, const Deadline& deadline,
+Status Line::take(const char* address, std::int32_t role, const Deadline& deadline, std::uint32_t stall_ms,
                   std::unique_ptr<Line>* out_line) {
   if (role != LWMQ_ROLE_SERVER) {
     const std::string wanted(address, std::strcspn(address, "?"));
     auto found = shelf().take([&](const IdleLine& idle) { return idle.line->reach.address == wanted; });
     if (found) {
       *out_line = std::move(found->line);
+      (*out_line)->reach.pulse = Pulse(stall_ms);
       return LWMQ_OK;
     }
   }
   Reach made;
-  const Status status = stream::reach(address, role, deadline, &made);
+  const Status status = stream::reach(address, role, deadline, stall_ms, &made);
   if (status == LWMQ_OK) *out_line = std::make_unique<Line>(std::move(made));
   return status;
 }
@@ -62,6 +65,9 @@ Status Line::give_back(std::unique_ptr<Line> line, const Deadline& deadline) {
   line->pool.discard_lent();
   line->room_asked = false;
   line->drained_known = false;
+  line->commit_unanswered = false;
+  line->held_up_by.clear();
+  line->readers_expelled = 0;
   line->used_before = true;
   shelf().put({std::move(line)});
   return LWMQ_OK;
@@ -97,9 +103,23 @@ Status Line::handle(wire::StreamKind kind, const std::string& bytes) {
     }
     case wire::StreamKind::kRoom:
       room_asked = false;
+      held_up_by.clear();
       return LWMQ_OK;
+    case wire::StreamKind::kPong:
+      return LWMQ_OK;  // the link has counted it
+    case wire::StreamKind::kHeldUp: {
+      wire::HeldUp letter;
+      if (!wire::decode(bytes, &letter)) break;
+      held_up_by = "reader " + letter.name + " of " + os::process_name(letter.pid);
+      if (letter.expelled == 0) return LWMQ_OK;
+      ++readers_expelled;
+      room_asked = false;
+      for (const auto& block : letter.blocks) pool.quarantine(block.slot);
+      return LWMQ_OK;
+    }
     case wire::StreamKind::kTaskCommitted:
-      return LWMQ_OK;  // of a commit that was interrupted and asked again
+      commit_unanswered = false;  // of a commit that was given up; asked again, the answer is the same
+      return LWMQ_OK;
     case wire::StreamKind::kFailed: {
       wire::Text letter;
       if (!wire::decode(bytes, &letter)) break;
@@ -114,6 +134,24 @@ Status Line::handle(wire::StreamKind kind, const std::string& bytes) {
   }
   return fail(LWMQ_E_CORRUPT, "%s: the endpoint sent a message of kind %u and %zu bytes to a writer",
               reach.address.c_str(), static_cast<unsigned>(kind), bytes.size());
+}
+
+Status Line::announce(std::uint64_t window_bytes) {
+  for (; !unannounced.empty(); unannounced.pop_front()) {
+    lwmq_tli_window* window = pool.window(unannounced.front());
+    lwmq_tli_window_info info;
+    reach.provider->window_info(window, &info);
+    wire::Window record{};
+    record.index = unannounced.front();
+    record.window_bytes = window_bytes;
+    std::memcpy(record.id, info.id, sizeof record.id);
+    LWMQ_YIELD("writer.window_made");
+    Status status = reach.provider->window_export(reach.link->transport(), window);
+    LWMQ_YIELD("writer.window_exported");
+    if (status == LWMQ_OK) status = reach.link->send_record(wire::StreamKind::kWindow, record);
+    if (status != LWMQ_OK) return status;
+  }
+  return LWMQ_OK;
 }
 
 }  // namespace lwmq::stream

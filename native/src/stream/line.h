@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 
@@ -20,7 +21,7 @@ class Line {
   ~Line();
 
   // Takes a line from the shelf, or makes one.
-  static Status take(const char* address, std::int32_t role, const Deadline& deadline,
+  static Status take(const char* address, std::int32_t role, const Deadline& deadline, std::uint32_t stall_ms,
                      std::unique_ptr<Line>* out_line);
   // Puts it back where that is of use; else parts from the endpoint, waiting at most until the deadline.
   static Status give_back(std::unique_ptr<Line> line, const Deadline& deadline);
@@ -28,13 +29,20 @@ class Line {
   // Handles what has come, without waiting; or one message that the caller has received.
   Status pump();
   Status handle(wire::StreamKind kind, const std::string& bytes);
+  // Shows the endpoint the windows that it has not been shown. LWMQ_E_FULL: not now; nothing may be published
+  // before. Never waits.
+  Status announce(std::uint64_t window_bytes);
   [[nodiscard]] bool is_connected() const noexcept;
 
   Reach reach;
   WindowPool pool;
   bool room_asked = false;
   bool drained_known = false;
-  bool used_before = false;  // it lay on the shelf: its endpoint may have gone since
+  bool commit_unanswered = false;         // CommitTask was sent
+  std::deque<std::uint32_t> unannounced;  // windows, in order
+  std::string held_up_by;                 // the reader that keeps us waiting, as the endpoint has told
+  std::uint64_t readers_expelled = 0;     // for this writer's sake
+  bool used_before = false;               // it lay on the shelf: its endpoint may have gone since
   wire::Drained drained{};
 };
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "os/clock.h"
+#include "os/process_name.h"
 
 namespace lwmq::stream {
 namespace {
@@ -13,7 +14,6 @@ namespace {
 // A buffer goes on its way when that much was shown in it, long before it is full: both ends then live in a
 // few pages that stay in the cache, and the peer can release it early.
 constexpr std::uint64_t kShipAfterBytes = 16 * kKiB;
-constexpr std::int64_t kShowStallNs = 5'000'000'000;
 
 }  // namespace
 
@@ -77,6 +77,8 @@ Status Link::receive(wire::StreamKind* out_kind, std::string* out_bytes) {
   if (status != LWMQ_OK) return status;
   out_bytes->assign(reinterpret_cast<const char*>(extent.data), extent.bytes);
   *out_kind = static_cast<wire::StreamKind>(extent.kind);
+  ++received_;
+  if (*out_kind == wire::StreamKind::kPong) ++answers_;
   provider_->release(transport_, &extent);
   return LWMQ_OK;
 }
@@ -87,15 +89,15 @@ Status Link::wait(std::uint32_t timeout_ms) {
 }
 
 Status Link::show_window(lwmq_tli_window* window) const {
-  const std::int64_t deadline = os::now_ns() + kShowStallNs;
+  const std::int64_t deadline = os::now_ns() + std::int64_t{kStallMs} * 1'000'000;
   for (;;) {
     const Status status = provider_->window_export(transport_, window);
     if (status != LWMQ_E_FULL) return status;
     if (os::now_ns() >= deadline) {
       lwmq_tli_peer peer{};
       provider_->peer(transport_, &peer);
-      return fail(LWMQ_E_STALLED, "process %u has not looked for the windows shown to it for %" PRId64 " ms",
-                  peer.pid, kShowStallNs / 1'000'000);
+      return fail(LWMQ_E_STALLED, "%s has not looked for the windows shown to it for %u ms",
+                  os::process_name(peer.pid).c_str(), kStallMs);
     }
     timespec pause{0, 1'000'000};
     if (nanosleep(&pause, nullptr) != 0) return LWMQ_E_INTERRUPTED;

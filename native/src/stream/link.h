@@ -48,6 +48,9 @@ class Link {
   // The next message, copied out of the peer's memory into *out_bytes. LWMQ_E_EMPTY: none now; LWMQ_E_CLOSED
   // and LWMQ_E_PEER_LOST after the last.
   Status receive(wire::StreamKind* out_kind, std::string* out_bytes);
+  // How many messages have come, and how many of them only answered a Ping.
+  [[nodiscard]] std::uint64_t received() const noexcept { return received_; }
+  [[nodiscard]] std::uint64_t answers() const noexcept { return answers_; }
   // True when receive may have something. Never waits.
   [[nodiscard]] bool has_news() const noexcept {
     return provider_->wait(transport_, LWMQ_TLI_WAIT_EXTENT, 0) == LWMQ_OK;
@@ -71,6 +74,7 @@ class Link {
   lwmq_tli_buffer open_{};  // room is 0 while there is none
   bool has_open_ = false;
   std::uint64_t shown_in_open_ = 0;
+  std::uint64_t received_ = 0, answers_ = 0;
   std::deque<std::pair<wire::StreamKind, std::string>> backlog_;
 };
 

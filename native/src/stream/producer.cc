@@ -16,6 +16,8 @@ wire::OpenProducer letter_of(const void* schema, std::uint64_t schema_bytes,
   letter.attempt = options.attempt;
   letter.epoch = options.epoch;
   letter.window_bytes = options.window_bytes;
+  letter.stall_ms = options.stall_ms;
+  letter.expel_after_ms = options.expel_after_ms;
   if (options.job != nullptr) letter.job = options.job;
   letter.schema.assign(static_cast<const char*>(schema), schema_bytes);
   return letter;
@@ -36,7 +38,7 @@ Status check(const char* address, std::uint64_t schema_bytes, const lwmq_writer_
   return LWMQ_OK;
 }
 
-Status open_with(const Reach& reach, wire::StreamKind kind, const wire::OpenProducer& letter,
+Status open_with(Reach& reach, wire::StreamKind kind, const wire::OpenProducer& letter,
                  const Deadline& deadline, wire::Opened* out_answer, const OtherNews& other) {
   Status status = reach.link->send_letter(kind, letter);
   if (status == LWMQ_OK) status = await_opened(reach, deadline, out_answer, other);

@@ -17,7 +17,7 @@ wire::OpenProducer letter_of(const void* schema, std::uint64_t schema_bytes,
 Status check(const char* address, std::uint64_t schema_bytes, const lwmq_writer_options& options) noexcept;
 
 // Sends the request and reads Opened; a refusal becomes its status and text.
-Status open_with(const Reach& reach, wire::StreamKind kind, const wire::OpenProducer& letter,
+Status open_with(Reach& reach, wire::StreamKind kind, const wire::OpenProducer& letter,
                  const Deadline& deadline, wire::Opened* out_answer, const OtherNews& other = {});
 
 }  // namespace lwmq::stream

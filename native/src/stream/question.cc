@@ -12,7 +12,7 @@ Status describe(const char* address, bool wait_declared, std::uint32_t timeout_m
                 std::unique_ptr<Description>* out) {
   const Deadline deadline(timeout_ms);
   Reach made;
-  Status status = reach(address, LWMQ_ROLE_CLIENT, deadline, &made);
+  Status status = reach(address, LWMQ_ROLE_CLIENT, deadline, kStallMs, &made);
   if (status != LWMQ_OK) return status;
   wire::Describe letter;
   letter.wait_declared = wait_declared ? 1 : 0;
@@ -42,6 +42,9 @@ Status describe(const char* address, bool wait_declared, std::uint32_t timeout_m
   state.partition_count = static_cast<std::uint32_t>(description->partitions.size());
   state.producers_open = answer.producers_open;
   state.readers_open = answer.readers_open;
+  state.readers_stalled = answer.readers_stalled;
+  state.readers_expelled = answer.readers_expelled;
+  state.stalled_pid = answer.stalled_pid;
   state.schema = description->schema.empty() ? nullptr : description->schema.data();
   state.schema_bytes = description->schema.size();
   state.partitions = description->partitions.data();
@@ -60,7 +63,7 @@ Status describe(const char* address, bool wait_declared, std::uint32_t timeout_m
 Status settle(const char* address, const char* name, bool acknowledge, std::uint32_t timeout_ms) {
   const Deadline deadline(timeout_ms);
   Reach made;
-  Status status = reach_now(address, deadline, &made);
+  Status status = reach_now(address, deadline, kStallMs, &made);
   if (status == LWMQ_E_EMPTY) {
     return fail(LWMQ_E_CLOSED, "%s: the endpoint has gone, and with it what could be acknowledged", address);
   }

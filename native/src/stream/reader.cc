@@ -107,8 +107,24 @@ Status add_batch(lwmq_reader& reader, const std::string& bytes) {
   return LWMQ_OK;
 }
 
+// What was handed over and not lent is not ours any more. The answer says that we have heard: what we lease
+// stands on our pages, and no more will.
+Status be_expelled(lwmq_reader& reader, const wire::Text& letter) {
+  reader.pending.clear();
+  reader.has_current = false;
+  finish(reader, told_failure(letter.status), letter.text);
+  LWMQ_YIELD("reader.expelled");
+  reader.reach.link->send(wire::StreamKind::kExpelled, nullptr, 0);
+  return LWMQ_OK;
+}
+
 Status handle(lwmq_reader& reader, wire::StreamKind kind, const std::string& bytes) {
   wire::Text letter;
+  const bool after_end = reader.final_status == LWMQ_E_END;
+  if (after_end && kind != wire::StreamKind::kPong && kind != wire::StreamKind::kExpelled) {
+    return fail(LWMQ_E_CORRUPT, "%s: the endpoint sent a message of kind %u behind the end",
+                reader.address.c_str(), static_cast<unsigned>(kind));
+  }
   switch (kind) {
     case wire::StreamKind::kWindow:
       return add_window(reader, bytes);
@@ -122,6 +138,11 @@ Status handle(lwmq_reader& reader, wire::StreamKind kind, const std::string& byt
       return LWMQ_OK;
     case wire::StreamKind::kEnd:
       return finish(reader, LWMQ_E_END, {});
+    case wire::StreamKind::kPong:
+      return LWMQ_OK;  // the link has counted it
+    case wire::StreamKind::kExpelled:
+      if (!wire::decode(bytes, &letter)) break;
+      return be_expelled(reader, letter);
     case wire::StreamKind::kFailed:
       if (!wire::decode(bytes, &letter)) break;
       return finish(reader, told_failure(letter.status), std::move(letter.text));
@@ -133,14 +154,16 @@ Status handle(lwmq_reader& reader, wire::StreamKind kind, const std::string& byt
 }
 
 // Takes in what has come. A conversation that is over becomes the final status, behind what was handed over.
+// Behind the end only an expulsion is news.
 void pump(lwmq_reader& reader) {
   std::string bytes;
-  while (reader.final_status == LWMQ_OK) {
+  while (reader.final_status == LWMQ_OK || reader.final_status == LWMQ_E_END) {
     wire::StreamKind kind{};
     Status status = reader.reach.link->receive(&kind, &bytes);
     if (status == LWMQ_E_EMPTY) return;
     if (status == LWMQ_OK) status = handle(reader, kind, bytes);
     if (status == LWMQ_E_CLOSED || status == LWMQ_E_PEER_LOST) {
+      if (reader.final_status == LWMQ_E_END) return;
       finish(reader, LWMQ_E_PEER_LOST,
              reader.address + ": the endpoint has gone; what it had handed over was returned");
     } else if (status != LWMQ_OK) {
@@ -149,7 +172,7 @@ void pump(lwmq_reader& reader) {
   }
 }
 
-// Waits until `done` answers true. LWMQ_E_TIMED_OUT without a text.
+// Waits until `done` answers true. LWMQ_E_TIMED_OUT without a text; LWMQ_E_STALLED.
 template <typename Done>
 Status wait_for(lwmq_reader& reader, const Deadline& deadline, Done&& done) {
   pump(reader);
@@ -163,13 +186,14 @@ Status wait_for(lwmq_reader& reader, const Deadline& deadline, Done&& done) {
       break;
     }
     status = reader.reach.wait(deadline.left_ms());
-    if (status == LWMQ_E_INTERRUPTED) break;
+    if (status == LWMQ_E_INTERRUPTED || status == LWMQ_E_STALLED) break;
     status = LWMQ_OK;
     reader.reach.link->flush();
     pump(reader);
   }
   const std::int64_t now = os::now_ns();
   reader.waiting.end(*reader.entry, now, status != LWMQ_OK);
+  stats::set(reader.entry->flags, reader.reach.pulse.is_stalled() ? stats::kEntryStalled : 0);
   reader.statistics.wait_ns += static_cast<std::uint64_t>(now - began);
   return status;
 }
@@ -247,14 +271,21 @@ Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
 }
 
 // A generation is that of one endpoint: where nobody listens it is gone for good.
-Status reach_known(const char* address, const Deadline& deadline, Reach* out_reach) {
+Status reach_known(const char* address, const Deadline& deadline, std::uint32_t stall_ms, Reach* out_reach) {
+  const std::int64_t began_ns = os::now_ns();
   Status status = LWMQ_OK;
+  std::int64_t waited_ms = 0;
   do {
-    status = reach_now(address, deadline, out_reach);
-  } while (status == LWMQ_E_TIMED_OUT && !deadline.over());
+    status = reach_now(address, deadline, stall_ms, out_reach);
+    waited_ms = (os::now_ns() - began_ns) / 1'000'000;
+  } while (status == LWMQ_E_TIMED_OUT && !deadline.over() &&
+           (stall_ms == LWMQ_FOREVER || waited_ms < stall_ms));
   if (status == LWMQ_E_EMPTY) return fail(LWMQ_E_CLOSED, "%s: nobody serves this address any more", address);
-  if (status == LWMQ_E_TIMED_OUT)
-    return fail(LWMQ_E_TIMED_OUT, "%s: somebody serves this address, and does not answer", address);
+  if (status == LWMQ_E_TIMED_OUT) {
+    return fail(waited_ms < stall_ms ? LWMQ_E_TIMED_OUT : LWMQ_E_STALLED,
+                "%s: somebody serves this address, and has not answered for %" PRId64 " ms", address,
+                waited_ms);
+  }
   return status;
 }
 
@@ -289,8 +320,8 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
   reader->keeps_mapped = options.keep_mapped != 0;
   reader->credit = std::clamp<std::uint32_t>(options.credit, 1, kReaderCreditMax);
   Status status = options.generation != nullptr && options.role == LWMQ_ROLE_CLIENT
-                      ? reach_known(address, deadline, &reader->reach)
-                      : reach(address, options.role, deadline, &reader->reach);
+                      ? reach_known(address, deadline, options.stall_ms, &reader->reach)
+                      : reach(address, options.role, deadline, options.stall_ms, &reader->reach);
   if (status != LWMQ_OK) return status;
   reader->address = reader->reach.address;
   wire::OpenReader letter;
@@ -334,6 +365,7 @@ Status next(lwmq_reader& reader, std::uint32_t timeout_ms, lwmq_batch** out_batc
   if (!reader.reach.link) return fail(LWMQ_E_CLOSED, "%s: this reader is closed", reader.address.c_str());
   Status status = consume(reader);
   if (status != LWMQ_OK && status != LWMQ_E_PEER_LOST && status != LWMQ_E_CLOSED) return status;
+  pump(reader);  // also before what is here already: an expulsion takes it away
   if (reader.pending.empty()) {
     status = wait_for(reader, Deadline(timeout_ms),
                       [&] { return !reader.pending.empty() || reader.final_status != LWMQ_OK; });
@@ -361,9 +393,8 @@ Status consume(lwmq_reader& reader) {
   LWMQ_YIELD("reader.consume");
   const Status status = link.send_record(wire::StreamKind::kConsumed, reader.current);
   LWMQ_YIELD("reader.consumed");
-  if (status != LWMQ_OK) return status;
-  reader.reach.pump();
-  return link.has_backlog() ? push_backlog(reader.reach) : LWMQ_OK;
+  if (status == LWMQ_OK) reader.reach.pump();
+  return status;
 }
 
 void release(lwmq_batch* batch) {

@@ -243,6 +243,7 @@ void WindowPool::discard_lent() {
 
 void WindowPool::put_back(std::uint32_t index) {
   --segments_[slots_[index].segment].live;
+  slots_[index].quarantined = false;
   used_bytes_ -= class_bytes(slots_[index].size_class);
   free_[slots_[index].size_class].push_back(index);
 }
@@ -293,6 +294,21 @@ bool WindowPool::reclaim(std::size_t look_at) {
   in_flight_.erase(in_flight_.begin() + static_cast<std::ptrdiff_t>(kept),
                    in_flight_.begin() + static_cast<std::ptrdiff_t>(look_at));
   return kept < look_at;
+}
+
+void WindowPool::quarantine(std::uint32_t index) noexcept {
+  if (index < slots_.size()) slots_[index].quarantined = true;  // until it is put back
+}
+
+std::uint64_t WindowPool::quarantined_bytes(bool leased) {
+  std::uint64_t bytes = 0;
+  for (const std::uint32_t index : in_flight_) {
+    const Slot& slot = slots_[index];
+    const bool dropped = ledger_[index].load(std::memory_order_acquire) == slot.lap;
+    if (dropped ? leased && lease_of(index) != nullptr : slot.quarantined)
+      bytes += class_bytes(slot.size_class);
+  }
+  return bytes;
 }
 
 WindowPool::Holders WindowPool::holders() {

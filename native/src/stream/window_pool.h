@@ -58,6 +58,10 @@ class WindowPool {
   // In blocks that are lent or in flight.
   [[nodiscard]] std::uint64_t used_bytes() const noexcept { return used_bytes_; }
   [[nodiscard]] std::uint64_t in_flight() const noexcept { return in_flight_.size(); }
+  // A reader that was expelled may still look at the block: it is not used again before the ledger says so.
+  void quarantine(std::uint32_t slot) noexcept;
+  // In blocks set apart for expelled readers and, where `leased` says so, in blocks that only leases hold.
+  [[nodiscard]] std::uint64_t quarantined_bytes(bool leased);
   // What stands in the way.
   struct Holders {
     std::uint64_t nobody = 0;     // dropped and let go since the last look: there is room
@@ -79,6 +83,7 @@ class WindowPool {
     std::uint32_t segment = 0, size_class = 0, lap = 0;
     bool lent = false;
     bool dropped = false;  // by the endpoint, as reclaim has just seen
+    bool quarantined = false;
     std::uint64_t offset = 0;
   };
   struct LeasePage {

@@ -6,6 +6,7 @@
 
 #include "base/yield_point.h"
 #include "os/clock.h"
+#include "os/process_name.h"
 #include "stats/process_counters.h"
 #include "stream/producer.h"
 
@@ -13,7 +14,7 @@ namespace lwmq::stream {
 namespace {
 
 constexpr std::uint32_t kAnswerMs = 30'000;  // for an endpoint that lives
-constexpr std::uint32_t kLeaseLookMs = 5;    // while only leases hold the room: nobody rings for these
+constexpr std::uint32_t kLookMs = 5;  // while leases or an untaken window hold us up: nobody rings for these
 
 Status closed(const lwmq_writer& writer) noexcept {
   return fail(LWMQ_E_CLOSED, "%s: this writer is closed", writer.address.c_str());
@@ -56,7 +57,7 @@ Status open_writer(const char* address, const void* schema, std::uint64_t schema
   wire::Opened answer;
   do {
     writer->line.reset();
-    status = Line::take(address, options.role, deadline, &writer->line);
+    status = Line::take(address, options.role, deadline, options.stall_ms, &writer->line);
     if (status != LWMQ_OK) return status;
     status = open_with(writer->line->reach, wire::StreamKind::kOpenWriter,
                        letter_of(schema, schema_bytes, options), deadline, &answer, news_of(*writer->line));
@@ -79,6 +80,7 @@ Status open_writer(const char* address, const void* schema, std::uint64_t schema
   writer->delivery = writer->has_job ? options.delivery : static_cast<std::uint32_t>(LWMQ_DELIVERY_LIVE);
   writer->window_bytes = options.window_bytes;
   writer->staging_bytes = options.staging_bytes;
+  writer->expel_after_ms = options.expel_after_ms;
   writer->entry = stats::open_entry(stats::EntryKind::kWriter, writer->address.c_str(),
                                     writer->has_job ? options.job : "");
   stats::set(writer->entry->partitions, writer->partitions);
@@ -89,14 +91,20 @@ Status open_writer(const char* address, const void* schema, std::uint64_t schema
 namespace {
 
 Status no_room(lwmq_writer& writer) {
-  const auto holders = writer.line->pool.holders();
+  Line& line = *writer.line;
+  const auto holders = line.pool.holders();
+  if (line.reach.link->has_backlog() || !line.unannounced.empty()) {
+    return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not yet read what was written before",
+                writer.address.c_str());
+  }
   return fail(LWMQ_E_TIMED_OUT,
               "%s: the window of %" PRIu64 " bytes is full: %" PRIu64
               " batches not yet read or acknowledged, %" PRIu64
-              " read and still held%s%s; a reader must go on, or buffers must be enlarged",
+              " read and still held%s%s%s%s; a reader must go on, or buffers must be enlarged",
               writer.address.c_str(), writer.window_bytes, holders.unread, holders.leased,
-              holders.leased > 0 ? " by process " : "",
-              holders.leased > 0 ? std::to_string(holders.leased_by).c_str() : "");
+              holders.leased > 0 ? " by " : "",
+              holders.leased > 0 ? os::process_name(holders.leased_by).c_str() : "",
+              line.held_up_by.empty() ? "" : "; no batch was taken for long by ", line.held_up_by.c_str());
 }
 
 // Staged batches wait for nobody but this writer's own commit: waiting for their room would be for ever.
@@ -106,6 +114,33 @@ Status staging_full(lwmq_writer& writer, std::uint64_t bytes) {
               " more needed; staging_bytes is %" PRIu64 " beside a window of %" PRIu64
               ". Ways out: delivery=live, more partitions, larger stagingBytes",
               writer.address.c_str(), writer.staged_bytes, bytes, writer.staging_bytes, writer.window_bytes);
+}
+
+}  // namespace
+
+namespace {
+
+// A block that is there, or can be made. LWMQ_E_FULL: not now.
+Status allocate_now(lwmq_writer& writer, std::uint64_t bytes, std::uint64_t limit, lwmq_block* out_block) {
+  Line& line = *writer.line;
+  std::int64_t new_window = -1;
+  Status status = line.pool.allocate(bytes, limit, out_block, &new_window);
+  if (status == LWMQ_E_FULL && writer.expel_after_ms != 0) {
+    // What expelled readers may still look at, or hold for that long, is set apart: it counts no more, within
+    // a bound.
+    const bool holders_too =
+        line.readers_expelled > 0 || writer.waiting.since_ms(os::now_ns()) >= writer.expel_after_ms;
+    const std::uint64_t apart = line.pool.quarantined_bytes(holders_too);
+    if (apart > 0) {
+      status =
+          line.pool.allocate(bytes, limit + std::min(apart, writer.window_bytes), out_block, &new_window);
+    }
+  }
+  if (status != LWMQ_OK || new_window < 0) return status;
+  line.unannounced.push_back(static_cast<std::uint32_t>(new_window));
+  status = line.announce(writer.window_bytes);
+  if (status != LWMQ_OK) discard(writer, out_block);
+  return status;
 }
 
 }  // namespace
@@ -127,23 +162,12 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
   std::int64_t wait_began = 0;
   Status status = LWMQ_OK;
   for (;;) {
-    std::int64_t new_window = -1;
-    status = line.pool.allocate(bytes, limit, out_block, &new_window);
-    if (status == LWMQ_OK && new_window >= 0) {
-      lwmq_tli_window* window = line.pool.window(static_cast<std::size_t>(new_window));
-      lwmq_tli_window_info info;
-      line.reach.provider->window_info(window, &info);
-      wire::Window record{};
-      record.index = static_cast<std::uint32_t>(new_window);
-      record.window_bytes = writer.window_bytes;
-      std::memcpy(record.id, info.id, sizeof record.id);
-      LWMQ_YIELD("writer.window_made");
-      status = link.show_window(window);
-      LWMQ_YIELD("writer.window_exported");
-      if (status == LWMQ_OK) status = link.send_record(wire::StreamKind::kWindow, record);
-    }
+    // What the endpoint has not taken yet stays behind; nothing is added to it.
+    status = link.flush() ? line.announce(writer.window_bytes) : LWMQ_E_FULL;
+    const bool taken = status == LWMQ_OK;
+    if (taken) status = allocate_now(writer, bytes, limit, out_block);
     if (status != LWMQ_E_FULL) break;
-    if (writer.delivery == LWMQ_DELIVERY_JOB && staged) {
+    if (taken && writer.delivery == LWMQ_DELIVERY_JOB && staged) {
       status = staging_full(writer, bytes);
       break;
     }
@@ -156,16 +180,16 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
       status = no_room(writer);
       break;
     }
-    if (!line.room_asked) {
+    if (taken && !line.room_asked) {
       line.room_asked = true;
       link.send_record(wire::StreamKind::kWantRoom, wire::WantRoom{bytes});
     }
     const auto holders = line.pool.holders();
-    if (holders.nobody > 0) continue;  // nobody rings for a lease that has ended
+    if (taken && holders.nobody > 0) continue;  // nobody rings for a lease that has ended
     stats::set(writer.entry->peer_pid, holders.leased_by);
-    status = line.reach.wait(deadline.left_ms(holders.leased > 0 ? kLeaseLookMs : LWMQ_FOREVER));
-    if (status == LWMQ_E_INTERRUPTED) break;
-    link.flush();
+    const bool rung = holders.leased == 0 && line.unannounced.empty();
+    status = line.reach.wait(deadline.left_ms(rung ? LWMQ_FOREVER : kLookMs));
+    if (status == LWMQ_E_INTERRUPTED || status == LWMQ_E_STALLED) break;
     status = line.pump();
     if (status != LWMQ_OK) break;
   }
@@ -173,6 +197,7 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
     const std::int64_t now = os::now_ns();
     writer.statistics.wait_ns += static_cast<std::uint64_t>(now - wait_began);
     writer.waiting.end(*writer.entry, now, status != LWMQ_OK);
+    stats::set(writer.entry->flags, line.reach.pulse.is_stalled() ? stats::kEntryStalled : 0);
     stats::set(writer.entry->peer_pid, 0);
   }
   return why_over(line, status);
@@ -202,9 +227,8 @@ Status publish(lwmq_writer& writer, lwmq_block* block, std::uint32_t partition, 
   record.timestamp_ns = os::realtime_ns();
   Link& link = *line.reach.link;
   LWMQ_YIELD("writer.publish");
-  Status status = link.send_record(wire::StreamKind::kPublish, record);
+  const Status status = link.send_record(wire::StreamKind::kPublish, record);
   LWMQ_YIELD("writer.published");
-  if (status == LWMQ_OK && link.has_backlog()) status = push_backlog(line.reach);
   if (status != LWMQ_OK) return why_over(line, status);
   line.reach.pump();
   if (writer.has_job && !writer.committed) writer.staged_bytes += block_bytes;
@@ -226,20 +250,25 @@ Status commit(lwmq_writer& writer, std::uint32_t timeout_ms, lwmq_commit_result*
   if (!writer.line || writer.closing) return closed(writer);
   if (!writer.has_job)
     return fail(LWMQ_E_INVALID, "%s: only a writer of a job commits", writer.address.c_str());
-  Link& link = *writer.line->reach.link;
-  Status status = writer.line->pump();
-  LWMQ_YIELD("writer.commit");
-  if (status == LWMQ_OK) status = link.send(wire::StreamKind::kCommitTask, nullptr, 0);
-  LWMQ_YIELD("writer.commit_asked");
+  Line& line = *writer.line;
+  Status status = LWMQ_OK;
+  if (!line.commit_unanswered) {  // else this call goes on where one before was cut off
+    status = line.pump();
+    LWMQ_YIELD("writer.commit");
+    if (status == LWMQ_OK) status = line.reach.link->send(wire::StreamKind::kCommitTask, nullptr, 0);
+    line.commit_unanswered = status == LWMQ_OK;
+    LWMQ_YIELD("writer.commit_asked");
+  }
   std::string bytes;
   if (status == LWMQ_OK) {
-    status = await_answer(writer.line->reach, wire::StreamKind::kTaskCommitted, Deadline(timeout_ms), &bytes,
-                          news_of(*writer.line));
+    status = await_answer(line.reach, wire::StreamKind::kTaskCommitted, Deadline(timeout_ms), &bytes,
+                          news_of(line));
   }
   if (status == LWMQ_E_TIMED_OUT) {
     return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered the commit", writer.address.c_str());
   }
   if (status != LWMQ_OK) return status;
+  line.commit_unanswered = false;
   wire::TaskResult result;
   if (!read_record(bytes, &result)) {
     return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer to a commit is malformed", writer.address.c_str());
@@ -276,6 +305,11 @@ Status abort(lwmq_writer& writer, const char* reason) {
 
 namespace {
 
+Status not_answered(const lwmq_writer& writer) {
+  return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered that this writer ends in %u ms",
+              writer.address.c_str(), kAnswerMs);
+}
+
 Status not_drained(const lwmq_writer& writer) {
   const auto& drained = writer.line->drained;
   if (writer.statistics.batches == 0) {
@@ -283,8 +317,10 @@ Status not_drained(const lwmq_writer& writer) {
                 writer.address.c_str(), drained.readers);
   }
   return fail(LWMQ_E_TIMED_OUT,
-              "%s: at the end, %" PRIu64 " of %" PRIu64 " batches were not consumed, with %u readers",
-              writer.address.c_str(), drained.unconsumed, writer.statistics.batches, drained.readers);
+              "%s: at the end, %" PRIu64 " of %" PRIu64 " batches were not consumed, with %u readers%s%s",
+              writer.address.c_str(), drained.unconsumed, writer.statistics.batches, drained.readers,
+              writer.line->held_up_by.empty() ? "" : "; no batch was taken for long by ",
+              writer.line->held_up_by.c_str());
 }
 
 }  // namespace
@@ -300,25 +336,24 @@ Status close(lwmq_writer& writer, std::uint32_t linger_ms) {
     LWMQ_YIELD("writer.close");
     status = link.send(wire::StreamKind::kCloseWriter, nullptr, 0);
     LWMQ_YIELD("writer.close_asked");
-    if (status == LWMQ_OK) status = push_backlog(line.reach);
     writer.closing = status == LWMQ_OK;
     stats::set(writer.entry->flags, stats::kEntryClosed);
   }
+  // An endpoint that lives answers at once, whatever the time to linger; its first answer says how much is
+  // left.
+  const Deadline answer(kAnswerMs);
   while (status == LWMQ_OK && (!line.drained_known || line.drained.unconsumed != 0)) {
-    // An endpoint that lives answers at once; its first answer says how much is left.
-    const std::uint32_t left = line.drained_known ? deadline.left_ms() : kAnswerMs;
     if (line.drained_known) stats::set(writer.entry->unread_batches, line.drained.unconsumed);
-    if (line.drained_known && deadline.over()) {
-      return not_drained(writer);
-    }
-    status = line.reach.wait(left);
+    const Deadline& limit = line.drained_known ? deadline : answer;
+    if (limit.over()) return line.drained_known ? not_drained(writer) : not_answered(writer);
+    status = line.reach.wait(limit.left_ms());
+    if (status == LWMQ_E_INTERRUPTED || status == LWMQ_E_STALLED) return status;
     if (status == LWMQ_E_TIMED_OUT) status = LWMQ_OK;
-    if (status == LWMQ_E_INTERRUPTED) return status;
+    link.flush();
     // An endpoint that goes once all is consumed has said so before it closed: that comes first.
     const Status pumped = line.pump();
     if (status == LWMQ_OK) status = pumped;
   }
-  if (status == LWMQ_E_INTERRUPTED) return status;
   if (status != LWMQ_OK && writer.closing && line.drained_known && line.drained.unconsumed == 0)
     status = LWMQ_OK;
   auto taken = std::move(writer.line);

@@ -18,7 +18,8 @@ struct lwmq_writer {
   bool has_job = false;
   std::uint32_t delivery = 0;
   std::uint64_t window_bytes = 0, staging_bytes = 0;
-  std::uint64_t staged_bytes = 0;  // published and not yet committed
+  std::uint32_t expel_after_ms = 0;  // 0: never
+  std::uint64_t staged_bytes = 0;    // published and not yet committed
   bool committed = false;
   bool closing = false;
   lwmq_writer_statistics statistics{};
@@ -30,6 +31,9 @@ struct lwmq_job {
   lwmq::stream::Reach reach;
   std::string schema;
   std::uint32_t partitions = 0;
+  // Requests that were sent and not answered yet, and the last of them: asked again, it is not sent again.
+  std::uint64_t owed = 0;
+  std::string last_request;
 };
 
 namespace lwmq::stream {

@@ -16,6 +16,11 @@
 //   Lease, Consumed, CloseReader
 //   Describe, Settle                         State, Settled
 //                                            Lease          (to a writer: a reader's lease page)
+//   Ping                                     Pong           (of whoever waits: does the endpoint still
+//   answer?)
+//                                            Expelled       (to a reader that kept a writer waiting)
+//   Expelled                                                (the reader has heard it, and leases nothing new)
+//                                            HeldUp         (to a writer that waits: for which reader)
 #pragma once
 
 #include <cstdint>
@@ -56,6 +61,10 @@ enum class StreamKind : std::uint32_t {
   kState = 26,
   kSettle = 27,
   kSettled = 28,
+  kPing = 29,
+  kPong = 30,
+  kExpelled = 31,
+  kHeldUp = 32,
 };
 
 // ---- Records ----------------------------------------------------------------------------------------
@@ -132,6 +141,7 @@ static_assert(sizeof(TaskResult) == 72);
 struct OpenProducer {  // kOpenWriter, kOpenJob
   std::uint32_t partitions = 1, retain = 0, readers = 1, delivery = 0;
   std::uint32_t task = 0, job_tasks = 0;
+  std::uint32_t stall_ms = 0, expel_after_ms = 0;  // of readers that keep it waiting; 0: never
   std::uint64_t attempt = 0, epoch = 0;
   std::uint64_t window_bytes = 0;
   std::string job;  // empty: a producer by itself
@@ -140,7 +150,7 @@ struct OpenProducer {  // kOpenWriter, kOpenJob
   template <typename V>
   void visit(V& v) {
     v.number(partitions), v.number(retain), v.number(readers), v.number(delivery), v.number(task),
-        v.number(job_tasks);
+        v.number(job_tasks), v.number(stall_ms), v.number(expel_after_ms);
     v.number(attempt), v.number(epoch), v.number(window_bytes);
     v.text(job, kNameBytesMax), v.text(schema, kSchemaBytesMax);
   }
@@ -184,7 +194,7 @@ struct Opened {
   }
 };
 
-// The stream has a schema now. Also answers of one text: kFailed, kAbortWriter, kAbortJob.
+// The stream has a schema now. Also answers of one text: kFailed, kExpelled, kAbortWriter, kAbortJob.
 struct Text {
   std::int32_t status = 0;
   std::string text;
@@ -212,6 +222,25 @@ struct CommitJob {
   }
 };
 
+struct SlotField {
+  std::uint32_t slot = 0;
+  template <typename V>
+  void visit(V& v) {
+    v.number(slot);
+  }
+};
+
+// A reader keeps this writer waiting. When it is expelled for that: the blocks that it may still look at.
+struct HeldUp {
+  std::uint32_t expelled = 0, pid = 0;
+  std::string name;
+  std::vector<SlotField> blocks;
+  template <typename V>
+  void visit(V& v) {
+    v.number(expelled), v.number(pid), v.text(name, kNameBytesMax), v.list(blocks, kReaderCreditMax);
+  }
+};
+
 struct Describe {
   std::uint32_t wait_declared = 0;
   template <typename V>
@@ -230,6 +259,7 @@ struct PartitionField {
 
 struct State {
   std::uint32_t state = 0, retain = 0, readers = 0, producers_open = 0, readers_open = 0;
+  std::uint32_t readers_stalled = 0, readers_expelled = 0, stalled_pid = 0;
   std::uint64_t netns = 0;
   std::uint32_t pid = 0, uid = 0;
   std::string generation, schema, host, boot_id, instance;
@@ -237,6 +267,7 @@ struct State {
   template <typename V>
   void visit(V& v) {
     v.number(state), v.number(retain), v.number(readers), v.number(producers_open), v.number(readers_open);
+    v.number(readers_stalled), v.number(readers_expelled), v.number(stalled_pid);
     v.number(netns), v.number(pid), v.number(uid);
     v.text(generation, 16), v.text(schema, kSchemaBytesMax), v.text(host, 255), v.text(boot_id, 39);
     v.text(instance, 16), v.list(partitions, kPartitionsMax);

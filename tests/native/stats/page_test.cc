@@ -70,6 +70,7 @@ TEST(StatisticsPage, LiesInTheGoldenBytes) {
   entry.leased_batches = 32, entry.leased_bytes = 33, entry.readers = 34, entry.writers = 35;
   entry.peer_pid = 36, entry.messages_sent = 37, entry.messages_received = 38, entry.bytes_sent = 39;
   entry.bytes_received = 40, entry.messages_queued = 41, entry.messages_lost = 42;
+  entry.readers_stalled = 43, entry.readers_expelled = 44, entry.stalled_pid = 45;
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(&entry), sizeof entry), golden().at("entry").bytes);
 }
 

@@ -40,6 +40,21 @@ OpenReader open_reader() {
   return letter;
 }
 
+HeldUp held_up() {
+  HeldUp letter;
+  letter.expelled = 1, letter.pid = 42, letter.name = "slow";
+  letter.blocks = {{3}, {5}};
+  return letter;
+}
+
+OpenProducer open_writer() {
+  OpenProducer letter;
+  letter.stall_ms = 5000, letter.expel_after_ms = 10'000;
+  letter.window_bytes = kMiB;
+  letter.schema = "s";
+  return letter;
+}
+
 // rows: L48
 TEST(StreamMessages, WritesTheGoldenBytes) {
   Publish publish{};
@@ -56,6 +71,8 @@ TEST(StreamMessages, WritesTheGoldenBytes) {
   EXPECT_EQ(encode(settle), golden().at("settle").bytes);
   EXPECT_EQ(encode(commit_job()), golden().at("commit_job").bytes);
   EXPECT_EQ(encode(open_reader()), golden().at("open_reader").bytes);
+  EXPECT_EQ(encode(held_up()), golden().at("held_up").bytes);
+  EXPECT_EQ(encode(open_writer()), golden().at("open_writer").bytes);
   EXPECT_EQ(golden().at("publish").kind, static_cast<std::uint32_t>(StreamKind::kPublish));
   EXPECT_EQ(golden().at("open_reader").kind, static_cast<std::uint32_t>(StreamKind::kOpenReader));
 }
@@ -74,16 +91,20 @@ TEST(StreamMessages, ReadsBackWhatItWrote) {
 }
 
 TEST(StreamMessages, RefusesALetterThatIsCutOrContinued) {
-  for (const char* name : {"settle", "commit_job", "open_reader"}) {
+  for (const char* name : {"settle", "commit_job", "open_reader", "held_up", "open_writer"}) {
     const std::string whole = golden().at(name).bytes;
     for (std::size_t length = 0; length <= whole.size() + 1; ++length) {
       const std::string bytes = (whole + '\0').substr(0, length);
       Settle settle;
       CommitJob job;
       OpenReader reader;
-      const bool read = name == std::string("settle")       ? decode(bytes, &settle)
-                        : name == std::string("commit_job") ? decode(bytes, &job)
-                                                            : decode(bytes, &reader);
+      HeldUp held;
+      OpenProducer producer;
+      const bool read = name == std::string("settle")        ? decode(bytes, &settle)
+                        : name == std::string("commit_job")  ? decode(bytes, &job)
+                        : name == std::string("held_up")     ? decode(bytes, &held)
+                        : name == std::string("open_writer") ? decode(bytes, &producer)
+                                                             : decode(bytes, &reader);
       EXPECT_EQ(read, length == whole.size()) << name << ", " << length << " of " << whole.size() << " bytes";
     }
   }

@@ -71,7 +71,7 @@ final class Jni {
   static native long writerOpen(
       byte[] address, byte[] schema, int role, int partitions, int retain, int readers, int delivery,
       int timeoutMs, long bufferBytes, long windowBytes, long stagingBytes,
-      byte[] job, int task, int jobTasks, long attempt, long epoch);
+      byte[] job, int task, int jobTasks, long attempt, long epoch, int stallMs, int expelAfterMs);
 
   /** The declared schema; {@code partitions[0]} becomes the number of partitions. */
   static native byte[] writerSchema(long writer, int[] partitions);
@@ -110,7 +110,7 @@ final class Jni {
 
   static native long jobOpen(
       byte[] address, byte[] schema, int role, int partitions, int retain, int readers, int delivery,
-      int timeoutMs, byte[] job, long epoch);
+      int timeoutMs, byte[] job, long epoch, int stallMs);
 
   static native byte[] jobSchema(long job, int[] partitions);
 
@@ -127,7 +127,7 @@ final class Jni {
   /** {@code ranges}: partition, start, end of each, one after the other; null for everything. */
   static native long readerOpen(
       byte[] address, int role, int acknowledge, boolean follow, int writers, int timeoutMs, int credit,
-      byte[] name, byte[] generation, boolean keepMapped, long[] ranges);
+      byte[] name, byte[] generation, boolean keepMapped, long[] ranges, int stallMs);
 
   static native byte[] readerSchema(long reader, int timeoutMs);
 

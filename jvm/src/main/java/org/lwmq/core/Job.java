@@ -30,7 +30,8 @@ public final class Job implements AutoCloseable {
             address,
             Jni.jobOpen(
                 name, schema, options.role().ordinal(), options.partitions(), options.retain().ordinal(),
-                options.readers(), options.delivery().ordinal(), Math.max(1, slice), id, options.epoch())));
+                options.readers(), options.delivery().ordinal(), Math.max(1, slice), id, options.epoch(),
+                options.stallMs())));
   }
 
   /** The declared schema. */

@@ -25,7 +25,8 @@ public final class Reader implements AutoCloseable {
             address,
             Jni.readerOpen(
                 uri, options.role().ordinal(), options.settled() ? 1 : 0, options.follow(), options.writers(),
-                Math.max(1, slice), options.credit(), name, generation, options.keepMapped(), ranges)));
+                Math.max(1, slice), options.credit(), name, generation, options.keepMapped(), ranges,
+                options.stallMs())));
   }
 
   /** The schema; waits until a producer has declared it. */

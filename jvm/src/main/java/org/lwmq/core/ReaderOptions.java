@@ -13,7 +13,8 @@ import java.util.List;
  * @param generation 32 hex digits; DATA_LOSS if the endpoint's is another. Null: any
  * @param keepMapped the writers' windows stay mapped 10 s longer, for the next reader of this process
  * @param ranges null: every partition, from the earliest to the end
+ * @param stallMs as in {@link WriterOptions}
  */
 public record ReaderOptions(
     Role role, boolean settled, boolean follow, int writers, int credit, String name, String generation,
-    boolean keepMapped, List<Range> ranges) {}
+    boolean keepMapped, List<Range> ranges, int stallMs) {}

@@ -42,7 +42,8 @@ public final class Writer implements AutoCloseable {
                 name, schema, options.role().ordinal(), options.partitions(), options.retain().ordinal(),
                 options.readers(), options.delivery().ordinal(), Math.max(1, slice),
                 options.bufferBytes(), options.windowBytes(), options.stagingBytes(),
-                job, options.task(), options.jobTasks(), options.attempt(), options.epoch())));
+                job, options.task(), options.jobTasks(), options.attempt(), options.epoch(),
+                options.stallMs(), options.expelAfterMs())));
   }
 
   /** The declared schema. */

@@ -19,6 +19,7 @@ public final class LwmqOptions {
   // both directions
   public static final String TIMEOUT = "timeout";
   public static final String TRUST = "trust";
+  public static final String STALL = "stall";
 
   // reading
   public static final String STARTING_OFFSETS = "startingOffsets";
@@ -38,6 +39,7 @@ public final class LwmqOptions {
   public static final String PARTITIONS = "partitions";
   public static final String RETAIN = "retain";
   public static final String READERS = "readers";
+  public static final String EXPEL_AFTER = "expelAfter";
   public static final String COLUMNAR_WRITE = "columnarWrite";
 
   private LwmqOptions() {}

@@ -19,10 +19,11 @@ import org.lwmq.core.Status;
  * @param failOnDataLoss whether batches that are gone are an error, not a warning
  * @param ack when what was consumed counts as acknowledged
  * @param writers the stream has not ended before that many producers have come
+ * @param stallMs how long an endpoint that lives may leave a task without an answer; default 5 s; -1: it is waited for
  */
 public record LwmqReadConf(
     String uri, int timeoutMs, String startingOffsets, String endingOffsets, long maxRowsPerTrigger,
-    long maxBytesPerTrigger, boolean verify, boolean failOnDataLoss, Ack ack, int writers)
+    long maxBytesPerTrigger, boolean verify, boolean failOnDataLoss, Ack ack, int writers, int stallMs)
     implements Serializable {
 
   public static LwmqReadConf of(CaseInsensitiveStringMap options) {
@@ -41,6 +42,7 @@ public record LwmqReadConf(
         trust.equals("verify"),
         reader.flag(LwmqOptions.FAIL_ON_DATA_LOSS, true),
         reader.oneOf(LwmqOptions.ACK, Ack.QUERY, Ack.class),
-        reader.count(LwmqOptions.WRITERS, 1, 1));
+        reader.count(LwmqOptions.WRITERS, 1, 1),
+        reader.patience(LwmqOptions.STALL));
   }
 }

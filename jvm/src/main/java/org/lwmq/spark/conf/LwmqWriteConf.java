@@ -18,11 +18,13 @@ import org.lwmq.core.Retain;
  * @param partitions of the stream, where this job is the first to declare it; 0: 1
  * @param retain likewise
  * @param readers likewise
+ * @param stallMs how long an endpoint that lives may leave a task without an answer; default 5 s; -1: it is waited for
+ * @param expelAfterMs readers that keep a task waiting for so long are expelled; 0 and -1: never, the default
  * @param columnarWrite whether to take whole column batches from the plan where it has them
  */
 public record LwmqWriteConf(
     String uri, int timeoutMs, long bufferBytes, long windowBytes, long stagingBytes, Delivery delivery,
-    int partitions, Retain retain, int readers, boolean columnarWrite)
+    int partitions, Retain retain, int readers, int stallMs, int expelAfterMs, boolean columnarWrite)
     implements Serializable {
 
   private static final long BUFFER_BYTES = 4L << 20;
@@ -42,6 +44,8 @@ public record LwmqWriteConf(
         reader.count(LwmqOptions.PARTITIONS, 0, 0),
         reader.oneOf(LwmqOptions.RETAIN, Retain.UNTIL_ACKED, Retain.class),
         reader.count(LwmqOptions.READERS, 0, 0),
+        reader.patience(LwmqOptions.STALL),
+        reader.patience(LwmqOptions.EXPEL_AFTER),
         reader.flag(LwmqOptions.COLUMNAR_WRITE, false));
   }
 }

@@ -11,6 +11,7 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.lwmq.core.LwmqException;
 import org.lwmq.core.Status;
+import org.lwmq.core.WriterOptions;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -32,7 +33,7 @@ final class OptionReader {
       Set.of(
           LwmqOptions.TIMEOUT, LwmqOptions.BUFFER_BYTES, LwmqOptions.BUFFERS, LwmqOptions.WINDOW_BYTES,
           LwmqOptions.STAGING_BYTES, LwmqOptions.DELIVERY, LwmqOptions.PARTITIONS, LwmqOptions.RETAIN,
-          LwmqOptions.READERS, LwmqOptions.WRITERS, LwmqOptions.TRUST);
+          LwmqOptions.READERS, LwmqOptions.WRITERS, LwmqOptions.TRUST, LwmqOptions.STALL, LwmqOptions.EXPEL_AFTER);
 
   private final CaseInsensitiveStringMap options;
   private final String uri;
@@ -150,6 +151,18 @@ final class OptionReader {
       }
     }
     throw bad(name, value, "a duration such as 30s");
+  }
+
+  /** A duration of at least 1 ms, or {@code forever}, which is -1; 0 where nothing was said. */
+  int patience(String name) {
+    String value = text(name, null);
+    if (value == null) {
+      return 0;
+    }
+    if (value.equals("forever")) {
+      return WriterOptions.FOREVER;
+    }
+    return (int) Math.max(1, Math.min(Integer.MAX_VALUE, milliseconds(name, 0)));
   }
 
   /** Takes the address apart; ADDRESS when there is none, or when it has an option that nobody knows. */

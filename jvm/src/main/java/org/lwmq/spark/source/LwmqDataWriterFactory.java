@@ -40,7 +40,8 @@ final class LwmqDataWriterFactory implements DataWriterFactory {
         .withDelivery(conf.delivery())
         .withMemory(conf.bufferBytes(), conf.windowBytes(), conf.stagingBytes())
         .withJob(job, 0)
-        .withTask(partitionId, taskId);
+        .withTask(partitionId, taskId)
+        .withPatience(conf.stallMs(), conf.expelAfterMs());
     Deadline deadline = Deadline.after(conf.timeoutMs()).cancelledBy(() -> task != null && task.isInterrupted());
     try {
       return new LwmqDataWriter(

@@ -50,7 +50,8 @@ final class WriteJob {
       WriterOptions options = WriterOptions.client()
           .withStream(conf.partitions(), conf.retain(), conf.readers())
           .withDelivery(conf.delivery())
-          .withJob(id, 0);
+          .withJob(id, 0)
+          .withPatience(conf.stallMs(), conf.expelAfterMs());
       job = Job.open(conf.uri(), bytes, options, Deadline.after(conf.timeoutMs()));
       Schema declared = ArrowSchemas.parse(job.schema());
       StreamSchema.check(conf.uri(), declared, schema);
