@@ -167,6 +167,32 @@ TEST_F(HostileClient, AReaderLeasesOnlyWhatItWasShownAndOnce) {
   expect_end(*link, LWMQ_E_CORRUPT, "which this reader was not shown or leases already");
 }
 
+TEST_F(HostileClient, NobodyAnswersAnExpulsionThatWasNot) {
+  auto link = connect(address_);
+  link->send(wire::StreamKind::kExpelled, nullptr, 0);
+  expect_end(*link, LWMQ_E_CORRUPT, "is not one that a client sends");
+  link = connect(address_);
+  wire::OpenReader letter;
+  letter.name = "r";
+  link->send_letter(wire::StreamKind::kOpenReader, letter);
+  link->send(wire::StreamKind::kExpelled, nullptr, 0);
+  expect_end(*link, LWMQ_E_CORRUPT, "is not one that a client sends");
+}
+
+TEST_F(HostileClient, WhoAsksAndDoesNotListenIsAnsweredAsLongAsThereIsRoom) {
+  auto link = connect(address_);
+  constexpr int kPings = 200'000;
+  for (int i = 0; i < kPings; ++i) {
+    link->send(wire::StreamKind::kPing, nullptr, 0);
+    if (link->has_backlog()) link->provider()->wait(link->transport(), LWMQ_TLI_WAIT_ROOM, 100);
+  }
+  int answers = 0;
+  std::string bytes;
+  for (wire::StreamKind kind{}; link->receive(&kind, &bytes) == LWMQ_OK;) ++answers;
+  EXPECT_GT(answers, 0);
+  EXPECT_LT(answers, kPings) << "what nobody reads must not pile up";
+}
+
 // ---- Endpoints that lie to a reader and a writer
 // -----------------------------------------------------------
 
@@ -274,6 +300,42 @@ TEST_F(HostileEndpoint, EveryFieldOfABatchMustLieWithinWhatWasShown) {
   attack([](wire::Batch& b) { b.block.offset = 32; });
   attack([](wire::Batch& b) { b.block.offset = 64, b.block.bytes = 4096; });
   attack([](wire::Batch& b) { b.block.bytes = ~std::uint64_t{0}; });
+}
+
+TEST_F(HostileEndpoint, BehindTheEndOnlyAnExpulsionIsNews) {
+  endpoint_->send(wire::StreamKind::kEnd, nullptr, 0);
+  endpoint_->send(wire::StreamKind::kPong, nullptr, 0);
+  EXPECT_EQ(next(), LWMQ_E_END);
+  tell(wire::StreamKind::kExpelled, LWMQ_E_DATA_LOSS, "expelled");
+  EXPECT_EQ(next(), LWMQ_E_DATA_LOSS);
+  EXPECT_STREQ(last_error(), "expelled");
+  reader_.final_status = LWMQ_E_END;
+  tell(wire::StreamKind::kDeclared, 0, "late");
+  EXPECT_EQ(next(), LWMQ_E_CORRUPT);
+}
+
+TEST_F(HostileEndpoint, AnExpulsionTakesAwayWhatWasHandedOver) {
+  show_window(1);
+  wire::Batch batch{};
+  batch.pool = 1;
+  batch.block.lap = 1;
+  endpoint_->send_record(wire::StreamKind::kBatch, batch);
+  endpoint_->send_record(wire::StreamKind::kBatch, batch);
+  EXPECT_EQ(next(), LWMQ_OK);
+  tell(wire::StreamKind::kExpelled, LWMQ_OK, "not even a failure");
+  EXPECT_EQ(next(), LWMQ_E_CORRUPT) << "and not the second batch";
+  std::string bytes;
+  EXPECT_TRUE(hear(*endpoint_, wire::StreamKind::kExpelled, &bytes));
+}
+
+TEST_F(HostileEndpoint, AWriterSetsNothingApartThatItDoesNotHave) {
+  Line line(std::move(reader_.reach));
+  wire::HeldUp letter;
+  letter.expelled = 1, letter.pid = ~0u, letter.name = "nobody";
+  letter.blocks = {{0}, {65535}, {~0u}};
+  endpoint_->send_letter(wire::StreamKind::kHeldUp, letter);
+  EXPECT_EQ(line.pump(), LWMQ_OK);
+  EXPECT_EQ(line.pool.quarantined_bytes(true), 0u);
 }
 
 TEST_F(HostileEndpoint, AWriterHearsWhyItsConversationEnded) {

@@ -254,7 +254,6 @@ def test_a_stopped_reader_is_expelled_and_others_go_on(served: tuple[str, Any], 
             writer.write(batch(number))
             assert number_of(quick.read_next_batch(timeout=5)) == number
         slow.tell("0")
-        slow.process.stdin.close()
         assert slow.rest() == ""
         quick.consume()
 

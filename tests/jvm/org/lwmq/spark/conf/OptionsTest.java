@@ -50,6 +50,17 @@ class OptionsTest {
   }
 
   @Test
+  void patienceMayHaveNoLimit() {
+    assertEquals(0, read("ack", "task").stallMs());
+    assertEquals(250, read("stall", "250ms").stallMs());
+    assertEquals(-1, read("stall", "forever").stallMs());
+    assertEquals(0, write("delivery", "job").expelAfterMs());
+    assertEquals(10_000, write("expelAfter", "10s").expelAfterMs());
+    assertEquals(2000, write("delivery", "job", "ipc://x?expel_after=2s&stall=1s").expelAfterMs());
+    refused("stall", "soon", "a duration such as 30s");
+  }
+
+  @Test
   void theWindowIsItsBuffers() {
     assertEquals(0, write("delivery", "job").windowBytes());
     assertEquals(8L * (4 << 20), write("buffers", "8").windowBytes());

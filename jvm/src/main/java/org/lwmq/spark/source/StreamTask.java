@@ -12,6 +12,7 @@ import org.lwmq.core.ReaderOptions;
 import org.lwmq.core.Role;
 import org.lwmq.core.Status;
 import org.lwmq.core.StreamState;
+import org.lwmq.core.WriterOptions;
 import org.lwmq.spark.conf.Ack;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -90,15 +91,19 @@ final class StreamTask implements AutoCloseable {
 
   private Reader open(String generation, List<Range> ranges) {
     boolean settled = read.conf().ack() != Ack.BATCH;
-    Deadline opening = Deadline.after(Math.min(read.conf().timeoutMs(), OPEN_MS));
+    boolean waitsOn = read.conf().stallMs() == WriterOptions.FOREVER;
+    Deadline opening = Deadline.after(waitsOn ? read.conf().timeoutMs() : Math.min(read.conf().timeoutMs(), OPEN_MS));
     if (context != null) {
       opening = opening.cancelledBy(context::isInterrupted);
     }
     try {
       return Reader.open(read.conf().uri(), options(settled, generation, ranges), opening);
     } catch (LwmqException e) {
-      if (e.status() == Status.TIMED_OUT || e.status() == Status.CLOSED) {
+      if (e.status() == Status.CLOSED) {
         throw gone(e);
+      }
+      if (e.status() == Status.TIMED_OUT) { // nobody is in its place: it lives, and was silent for all that time
+        throw new LwmqException(Status.STALLED, e.getMessage());
       }
       if (e.status() != Status.DATA_LOSS || read.conf().failOnDataLoss()) {
         throw e;
