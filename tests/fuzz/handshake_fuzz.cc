@@ -1,9 +1,11 @@
 // The first message of a stranger, with descriptors of any kind: both ends' checks, and what follows from a
-// hello that they let pass.
+// hello that they let pass. Either bytes of any sort, or a hello as it is really sent, with some fields
+// changed: past its checks no fuzzer comes by bytes alone.
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,10 +55,53 @@ struct Things {
     return all[which % std::size(all)];
   }
 
+  // What send_hello really sends, received.
+  [[nodiscard]] ipc::AnyMessage hello(const ipc::Address& address) const {
+    int ends[2];
+    require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0, "a pair of sockets");
+    const os::UniqueFd mine(ends[0]), theirs(ends[1]);
+    ipc::AnyMessage message{};
+    os::Received received;
+    require(ipc::send_hello(mine.get(), address, options(), offer, event.get()) == LWMQ_OK, "there is room");
+    require(os::receive_message(theirs.get(), &message, sizeof message, &received) == LWMQ_OK &&
+                received.bytes == sizeof(ipc::Hello),
+            "a hello comes as it was sent");
+    return message;
+  }
+
   ipc::Offer offer;
   os::Segment page;  // of the right size, and its content is the fuzzer's
   os::UniqueFd unsealed, event, null;
 };
+
+struct Field {
+  std::size_t at, bytes;
+};
+
+#define LWMQ_FIELD(name) \
+  Field { offsetof(ipc::Hello, name), sizeof(ipc::Hello::name) }
+constexpr Field kFields[] = {{0, 4},
+                             {4, 4},
+                             {8, 4},  // magic, version, kind
+                             LWMQ_FIELD(purpose),
+                             LWMQ_FIELD(buffer_bytes),
+                             LWMQ_FIELD(side_bytes),
+                             LWMQ_FIELD(buffers),
+                             LWMQ_FIELD(buffers_receive),
+                             LWMQ_FIELD(instance),
+                             LWMQ_FIELD(pid),
+                             LWMQ_FIELD(death_word),
+                             LWMQ_FIELD(name_bytes),
+                             LWMQ_FIELD(name)};
+#undef LWMQ_FIELD
+
+void change_fields(ipc::Hello& hello, Input& input) {
+  while (!input.empty()) {
+    const Field& field = kFields[input.take<std::uint8_t>() % std::size(kFields)];
+    const std::string value = input.take_bytes(std::min<std::size_t>(field.bytes, 8));
+    std::memcpy(reinterpret_cast<std::uint8_t*>(&hello) + field.at, value.data(), value.size());
+  }
+}
 
 }  // namespace
 }  // namespace lwmq::fuzz
@@ -77,14 +122,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string page = input.take_bytes((flags & 8) != 0 ? 64 : 0);
   std::memset(things.page.memory.data(), 0, things.page.memory.bytes());
   std::memcpy(things.page.memory.data(), page.data(), page.size());
-  ipc::AnyMessage message{};
-  const std::string bytes = input.rest();
-  received.bytes = std::min(bytes.size(), sizeof message);
-  std::memcpy(&message, bytes.data(), received.bytes);
-  if ((flags & 2) != 0)
-    std::memcpy(message.hello.instance, os::identity().instance, 16);  // no fuzzer guesses that
   ipc::Address address;
   require(ipc::parse("ipc://fuzz", &address) == LWMQ_OK, "an address");
+  ipc::AnyMessage message{};
+  if ((flags & 4) != 0) {
+    static const ipc::AnyMessage honest = things.hello(address);
+    message = honest;
+    received.bytes = sizeof message.hello;
+    change_fields(message.hello, input);
+  } else {
+    const std::string bytes = input.rest();
+    received.bytes = std::min(bytes.size(), sizeof message);
+    std::memcpy(&message, bytes.data(), received.bytes);
+  }
+  if ((flags & 2) != 0)
+    std::memcpy(message.hello.instance, os::identity().instance, 16);  // no fuzzer guesses that
   const Status status = ipc::check_hello(message, received, address, options(), from_listener);
   if (status != LWMQ_OK) {
     require(is_failure(status) && last_error()[0] != '\0', "a refusal has a text");
