@@ -27,6 +27,7 @@ namespace {
 constexpr std::uint32_t kIdleRounds = 64;
 constexpr std::uint32_t kRoundsPerAccept =
     16;  // looking for clients costs system calls, looking at links none
+constexpr std::uint32_t kBusyRoundsPerAccept = 256;
 constexpr int kLookSoonMs = 5;
 constexpr int kLookLateMs = 60'000;
 constexpr std::uint32_t kRoundsBeforeAnswer = 64;
@@ -124,10 +125,12 @@ Status Endpoint::drain(std::uint32_t timeout_ms) {
 // ---- The thread -------------------------------------------------------------------------------------
 
 void Endpoint::serve() {
-  std::uint32_t idle_rounds = 0;
+  std::uint32_t idle_rounds = 0, busy_rounds = 0;
   std::unique_lock lock(pump_mutex_);
   while (!stopping_.load(std::memory_order_relaxed)) {
-    if (poll_once(idle_rounds % kRoundsPerAccept == 0)) {
+    // Also where there is always something to do, somebody new must get in.
+    if (poll_once(idle_rounds % kRoundsPerAccept == 0 || busy_rounds >= kBusyRoundsPerAccept)) {
+      busy_rounds = busy_rounds >= kBusyRoundsPerAccept ? 0 : busy_rounds + 1;
       idle_rounds = 1;
     } else if (++idle_rounds >= kIdleRounds) {
       idle_rounds = 0;

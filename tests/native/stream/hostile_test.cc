@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "os/clock.h"
 #include "stats/page.h"
@@ -177,6 +178,25 @@ TEST_F(HostileClient, NobodyAnswersAnExpulsionThatWasNot) {
   link->send_letter(wire::StreamKind::kOpenReader, letter);
   link->send(wire::StreamKind::kExpelled, nullptr, 0);
   expect_end(*link, LWMQ_E_CORRUPT, "is not one that a client sends");
+}
+
+TEST_F(HostileClient, WhoTalksWithoutAPauseKeepsNobodyOut) {
+  std::atomic<bool> over{false};
+  std::thread talking([&] {
+    auto link = connect(address_);
+    std::string bytes;
+    while (!over) {
+      if (!link->has_backlog() || link->flush()) link->send(wire::StreamKind::kPing, nullptr, 0);
+      for (wire::StreamKind kind{}; link->receive(&kind, &bytes) == LWMQ_OK;) {
+      }
+    }
+  });
+  for (int i = 0; i < 20; ++i) {
+    std::unique_ptr<Description> description;
+    EXPECT_EQ(describe(address_.c_str(), false, 2000, &description), LWMQ_OK) << last_error();
+  }
+  over = true;
+  talking.join();
 }
 
 TEST_F(HostileClient, WhoAsksAndDoesNotListenIsAnsweredAsLongAsThereIsRoom) {
