@@ -23,6 +23,7 @@ from lwmq_spark.arrow.endpoint import describe
 
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
 MAGIC = 0x514D574C
+VERSION = 2  # of the protocol
 HELLO, REFUSAL = 1, 2
 
 
@@ -126,7 +127,8 @@ def test_a_server_of_another_protocol_version_is_a_version_error_with_both(ipc: 
     with (
         Stranger(ipc.removeprefix("ipc://"), answer),
         pytest.raises(
-            lwmq.VersionError, match=f"{ipc}: the listener speaks version 7 of the protocol, the client 1"
+            lwmq.VersionError,
+            match=f"{ipc}: the listener speaks version 7 of the protocol, the client {VERSION}",
         ),
     ):
         if opened == "writer":
@@ -136,7 +138,8 @@ def test_a_server_of_another_protocol_version_is_a_version_error_with_both(ipc: 
 
 
 @pytest.mark.parametrize(
-    "answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"x", struct.pack("<III", MAGIC, 1, HELLO), bytes(600)]
+    "answer",
+    [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"x", struct.pack("<III", MAGIC, VERSION, HELLO), bytes(600)],
 )
 def test_something_else_that_listens_there_is_corrupt(ipc: str, answer: bytes) -> None:
     with Stranger(ipc.removeprefix("ipc://"), answer), pytest.raises(lwmq.CorruptError, match=ipc):
@@ -160,9 +163,9 @@ def test_a_client_that_talks_nonsense_is_told_so_and_others_are_served(ipc: str)
                 client.send(nonsense)
                 answer = client.recv(4096)
             magic, version, kind, status = struct.unpack_from("<IIIi", answer)
-            assert (magic, version, kind) == (MAGIC, 1, REFUSAL)
+            assert (magic, version, kind) == (MAGIC, VERSION, REFUSAL)
             assert status != 0
-            assert re.search(rb"version 7 of the protocol, the listener 1|a hello of \d+ bytes", answer), (
+            assert re.search(rb"version 7 of the protocol, the listener 2|a hello of \d+ bytes", answer), (
                 answer
             )
         with lwmq.open_writer(ipc, SCHEMA, linger=0) as writer:
