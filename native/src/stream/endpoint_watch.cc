@@ -100,6 +100,8 @@ void Endpoint::watch_readers() {
 // gone, the others get their time. True when some of them were expelled.
 bool Endpoint::watch_readers_of(Conversation& writer, std::int64_t now_ns) {
   Pool& pool = *writer.pool;
+  // Where everything is kept, no reader's going on makes room.
+  if (retain_ == LWMQ_RETAIN_ALL && pool.wants_room) return false;
   std::uint64_t oldest = kNothing;
   std::vector<std::pair<Conversation*, std::uint64_t>> in_the_way;
   for (auto& c : conversations_) {

@@ -385,6 +385,25 @@ TEST_P(SlowReader, MayLeaveBeforeItHears) {
   lwmq_reader_close(next, 0);
 }
 
+TEST_P(SlowReader, IsNotExpelledWhereEverythingIsKept) {
+  lwmq_writer_options options{};
+  options.size = sizeof options;
+  options.window_bytes = kWindowBytes;
+  options.retain = LWMQ_RETAIN_ALL;
+  options.stall_ms = options.expel_after_ms = kShortMs;
+  lwmq_writer* w = nullptr;
+  ASSERT_EQ(lwmq_writer_open(address_.c_str(), "schema", 6, &options, &w), LWMQ_OK) << lwmq_last_error();
+  lwmq_reader* r = reader("slow");
+  lwmq_status status = LWMQ_OK;
+  for (std::uint64_t i = 0; i < 100 && status == LWMQ_OK; ++i) status = write(w, i, 4 * kShortMs);
+  EXPECT_EQ(status, LWMQ_E_TIMED_OUT);
+  lwmq_batch* batch = nullptr;
+  EXPECT_EQ(lwmq_reader_next(r, 2000, &batch), LWMQ_OK) << lwmq_last_error();
+  lwmq_batch_release(batch);
+  lwmq_writer_destroy(w);
+  lwmq_reader_close(r, 0);
+}
+
 TEST_P(SlowReader, ThatHoldsOnlyLeasesIsNotExpelled) {
   lwmq_writer* w = writer(2 * kShortMs);
   lwmq_reader* r = reader("holder");
