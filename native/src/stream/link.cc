@@ -14,6 +14,7 @@ namespace {
 // A buffer goes on its way when that much was shown in it, long before it is full: both ends then live in a
 // few pages that stay in the cache, and the peer can release it early.
 constexpr std::uint64_t kShipAfterBytes = 16 * kKiB;
+constexpr std::uint64_t kWordBytes = 8;  // what a lane adds to each message
 
 }  // namespace
 
@@ -56,7 +57,7 @@ Status Link::try_send(wire::StreamKind kind, const void* data, std::uint64_t byt
   if (bytes > 0) std::memcpy(open_.next, data, bytes);
   const Status status = provider_->show(transport_, &open_, bytes, static_cast<std::uint32_t>(kind));
   if (status != LWMQ_OK) return status;
-  shown_in_open_ += bytes;
+  shown_in_open_ += bytes + kWordBytes;  // messages without bytes fill a buffer, too
   if (shown_in_open_ < kShipAfterBytes) return LWMQ_OK;
   has_open_ = false;
   return provider_->ship(transport_, &open_);
