@@ -165,7 +165,7 @@ def stall_round(s: Scene) -> None:
     busy = [player for player in others if player.role != "endpoint"]
 
     def stopped() -> bool:
-        return victim.said("yield") is not None
+        return s.case.act == "stop" and victim.said("yield") is not None
 
     def runs() -> bool:
         return all(p.batches >= oracle.FLOWING for p in s.players if p.role != "endpoint")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import random
 import time
+from dataclasses import replace
 
 import pytest
 
 from . import rounds
-from .case import Case, draw, points
+from .case import Case, draw, draw_stall_case, points
 from .oracle import Broken
 from .players import Player
 
@@ -68,6 +69,8 @@ def test_every_yield_point_is_passed_by_somebody() -> None:
     for delivery in (1, 2):
         settings = {"delivery": delivery, "window": 1 << 20, "bytes": 256, "count": 3}
         missing -= _passed(Case(kind="job", victim="nobody", act="list", settings=settings))
+    expel = draw_stall_case(random.Random("expel"), "expel")
+    missing -= _passed(replace(expel, act="list"))
     assert not missing
 
 

@@ -121,13 +121,14 @@ TEST_F(IpcHostile, ClientOfAnotherVersionIsToldBothVersions) {
     client.hello().head.version = 99;
     client.say_hello();
   });
-  EXPECT_NE(last_answer_.find("speaks version 99 of the protocol, the listener 1"), std::string::npos)
-      << last_answer_;
+  const std::string both =
+      "speaks version 99 of the protocol, the listener " + std::to_string(kProtocolVersion);
+  EXPECT_NE(last_answer_.find(both), std::string::npos) << last_answer_;
 }
 
 TEST_F(IpcHostile, ClientOfAnotherVersionMayHaveAnotherHello) {
   expect_refusal("LWMQ_E_VERSION", [](RawClient& client) {
-    client.hello().head.version = 2;
+    client.hello().head.version = kProtocolVersion + 1;
     client.send(&client.hello(), 100);
   });
 }
@@ -454,9 +455,9 @@ TEST(IpcHostileListener, OfAnotherVersionIsAVersionErrorWithBothVersions) {
   ipc::AnyMessage message{};
   message.head = {ipc::kMagic, 7, ipc::kHello};
   EXPECT_EQ(connect_to_liar(message, sizeof message.hello, {}), LWMQ_E_VERSION);
-  EXPECT_NE(std::string(last_error()).find("the listener speaks version 7 of the protocol, the client 1"),
-            std::string::npos)
-      << last_error();
+  const std::string both =
+      "the listener speaks version 7 of the protocol, the client " + std::to_string(kProtocolVersion);
+  EXPECT_NE(std::string(last_error()).find(both), std::string::npos) << last_error();
 }
 
 TEST(IpcHostileListener, CannotRefuseWithASuccess) {

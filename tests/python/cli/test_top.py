@@ -55,6 +55,9 @@ BY_ROLE = {
         "kept_bytes": int,
         "readers": int,
         "writers": int,
+        "readers_stalled": int,
+        "readers_expelled": int,
+        "stalled_pid": int,
     },
 }
 
