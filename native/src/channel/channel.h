@@ -206,6 +206,7 @@ class Channel {
 
   const std::shared_ptr<stats::Entry> entry_;  // what others see of it
 
+  std::mutex connect_mutex_;
   std::mutex failure_mutex_;
   Status failure_ = LWMQ_OK;  // of the last attempt to connect or to listen
   std::string failure_text_;

@@ -109,6 +109,9 @@ Status Channel::listen() noexcept {
 
 // On the connecting thread; once on the application's, in open.
 std::int64_t Channel::connect(std::int64_t now_ns) noexcept {
+  if (role_ == LWMQ_ROLE_SERVER) return kNever;
+  // One at a time: who looked before the other has bound the address would connect us to ourselves.
+  const std::lock_guard lock(connect_mutex_);
   if (attached_.load(std::memory_order_acquire) != nullptr ||
       listener_.load(std::memory_order_acquire) != nullptr)
     return kNever;
