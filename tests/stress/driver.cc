@@ -387,13 +387,18 @@ int play_reader(const char* address) {
   say("open", "%s", mine.c_str());
   be_parent();
   const auto timeout_ms = static_cast<std::uint32_t>(number("timeout_ms", kPatienceMs));
+  auto asked_ns = static_cast<long long>(now_ns());  // since when we wait: what was visible comes first
   while (!told_to_close()) {
     lwmq_batch* batch = nullptr;
     status = lwmq_reader_next(reader, timeout_ms, &batch);
     if (status == LWMQ_OK) {
       take(batch);
       pace();
-    } else if (status == LWMQ_E_ABORTED && options.follow != 0) {
+      asked_ns = static_cast<long long>(now_ns());
+      continue;
+    }
+    if (status != LWMQ_E_TIMED_OUT && status != LWMQ_E_INTERRUPTED) say("asked", "%lld", asked_ns);
+    if (status == LWMQ_E_ABORTED && options.follow != 0) {
       say("aborted", "%s", lwmq_last_error());
     } else if (status == LWMQ_E_TIMED_OUT || status == LWMQ_E_STALLED) {
       say("waits", "%s %s", lwmq_status_name(status), lwmq_last_error());

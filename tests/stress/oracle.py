@@ -42,12 +42,16 @@ def expect(players: Iterable[Player], seconds: float, what: str, condition: Call
 def notices(
     player: Player, others: list[Player], died_ns: int, what: str, starts_with: tuple[str, ...] = ("",)
 ) -> None:
-    """The player says `what` within 100 ms after a death, and nothing else than expected."""
+    """The player says `what` within 100 ms after a death, and nothing else than expected.
+
+    A reader's time begins when it has read what was visible before.
+    """
     everybody = [player, *others]
     expect(everybody, HANG_S, f"{player} did not notice a death", lambda: player.said(what) is not None)
     line = player.said(what)
     assert line
-    took = (line.ns - died_ns) / 1e9
+    asked = player.said("asked")
+    took = (line.ns - max(died_ns, int(asked.rest) if asked else 0)) / 1e9
     noticed_ms.append(took * 1000)
     if took > NOTICE_S + lateness_s(everybody):
         raise Broken(

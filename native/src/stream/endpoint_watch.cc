@@ -6,9 +6,8 @@
 //
 // An expelled reader may be alive. Three sorts of blocks are its own until it has heard, or died:
 //
-//   handed over, not consumed   it may lease them without asking: they lie in *quarantine*, dropped from the
-//   log and
-//                               not from the ledger
+//   handed over, not consumed   it may lease them without asking: they lie in *quarantine*, dropped from
+//                               the log and not from the ledger
 //   leased                      stand on its lease pages, where the writer looks
 //   never handed over           not its own: they are dropped as for everybody
 //
