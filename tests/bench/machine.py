@@ -119,28 +119,29 @@ def native(peer: str, metric: str, size: int, seconds: float, prefix: Sequence[s
 
 def messages(peer: str, metric: str, size: int, seconds: float) -> dict[str, Any]:
     """One run of tests.bench.message_peers: what the process that asks has seen."""
-    cores = two_cores()
-    with address() as where:
-
-        def command(role: str, core: int) -> list[str]:
-            return _module("message_peers", peer, metric, role, size, seconds, where, core)
-
-        _, output = together(command("serve", cores.serving), command("ask", cores.asking), environment())
+    _, output = _pair("message_peers", (peer, metric), ("serve", "ask"), size, seconds)
     found: dict[str, Any] = json.loads(output)
     return found
 
 
 def batches(kind: str, peer: str, size: int, seconds: float) -> dict[str, Any]:
     """One run of tests.bench.arrow_peers: what the receiver has seen."""
-    cores = two_cores()
-    with address() as where:
-
-        def command(role: str, core: int) -> list[str]:
-            return _module("arrow_peers", kind, peer, role, size, seconds, where, core)
-
-        output, _ = together(command("receive", cores.serving), command("send", cores.asking), environment())
+    output, _ = _pair("arrow_peers", (kind, peer), ("receive", "send"), size, seconds)
     found: dict[str, Any] = json.loads(output)
     return found
+
+
+def _pair(
+    module: str, what: tuple[str, str], roles: tuple[str, str], size: int, seconds: float
+) -> tuple[str, str]:
+    """What two processes of a module of this folder print, one role and one core for each."""
+    cores = two_cores()
+    with address() as where:
+        first, second = (
+            _module(module, *what, role, size, seconds, where, core)
+            for role, core in zip(roles, (cores.serving, cores.asking), strict=True)
+        )
+        return together(first, second, environment())
 
 
 def _module(name: str, *arguments: object) -> list[str]:

@@ -66,9 +66,8 @@ struct Entry {
   Counter messages_sent, messages_received;
   Counter bytes_sent, bytes_received;
   Counter messages_queued, messages_lost;
-  Counter readers_stalled,
-      readers_expelled;  // endpoint: that keep a writer waiting; that were shut out for it
-  Counter stalled_pid;   // endpoint: of one of them
+  // endpoint: readers that keep a writer waiting, and were shut out for it; one of the first
+  Counter readers_stalled, readers_expelled, stalled_pid;
   std::uint64_t reserved[8];
 };
 static_assert(sizeof(Entry) == 512);

@@ -16,8 +16,7 @@
 //   Lease, Consumed, CloseReader
 //   Describe, Settle                         State, Settled
 //                                            Lease          (to a writer: a reader's lease page)
-//   Ping                                     Pong           (of whoever waits: does the endpoint still
-//   answer?)
+//   Ping                                     Pong           (of whoever waits: is it answered?)
 //                                            Expelled       (to a reader that kept a writer waiting)
 //   Expelled                                                (the reader has heard it, and leases nothing new)
 //                                            HeldUp         (to a writer that waits: for which reader)
