@@ -34,6 +34,15 @@ TEST(IpcAddress, MayHave119CharactersHoweverManyBytesTheyTake) {
   EXPECT_TRUE(contains(refusal_of("ipc://" + name + "x"), "120 characters, possible are 1 to 119"));
 }
 
+// Bytes that only continue a character would count as none, and a name could pass any length.
+TEST(IpcAddress, IsUtf8) {
+  const std::string name = "a" + std::string(600, '\x95');
+  EXPECT_TRUE(contains(refusal_of("ipc://" + name), "a name of 601 bytes that are not UTF-8"));
+  for (const char* wrong : {"\xc3", "\xc3x", "\xff", "x\x80", "\xe2\x82", "\xf0\x9f\x98"}) {
+    EXPECT_TRUE(contains(refusal_of(std::string("ipc://") + wrong), "are not UTF-8")) << wrong;
+  }
+}
+
 TEST(IpcAddress, SaysWhatIsWrongWithNumbers) {
   EXPECT_TRUE(contains(refusal_of("ipc://"), "LWMQ_E_ADDRESS ipc://: the name has 0 characters"));
   EXPECT_TRUE(contains(refusal_of("ipc://a:0"), "the port is '0', possible are 1 to 65535"));

@@ -25,10 +25,22 @@ namespace {
 constexpr std::string_view kScheme = "ipc://";
 constexpr std::int64_t kRetryNs = 2'000'000;
 
-std::size_t count_characters(std::string_view utf8) noexcept {
-  std::size_t count = 0;
-  for (const char byte : utf8) count += (static_cast<unsigned char>(byte) & 0xc0U) != 0x80U;
-  return count;
+// False where `text` is not UTF-8: a character has a first byte that says how many follow it.
+bool count_characters(std::string_view text, std::size_t* out_count) noexcept {
+  std::size_t follow = 0;
+  *out_count = 0;
+  for (const char letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    const bool follows = (byte & 0xc0U) == 0x80U;
+    if (follows != (follow > 0) || byte >= 0xf8U) return false;
+    if (follows) {
+      --follow;
+      continue;
+    }
+    ++*out_count;
+    follow = byte >= 0xf0U ? 3 : byte >= 0xe0U ? 2 : byte >= 0xc0U ? 1 : 0;
+  }
+  return follow == 0;
 }
 
 bool has_control_character(std::string_view text) noexcept {
@@ -97,7 +109,10 @@ Status parse(const char* address, Address* out_address) {
   if (rest.starts_with('/')) return parse_file(address, rest, out_address);
   const std::size_t colon = rest.find(':');
   const std::string_view name = rest.substr(0, colon);
-  const std::size_t characters = count_characters(name);
+  std::size_t characters = 0;
+  if (!count_characters(name, &characters)) {
+    return fail(LWMQ_E_ADDRESS, "ipc:// and a name of %zu bytes that are not UTF-8", name.size());
+  }
   if (characters == 0 || characters > kNameCharactersMax) {
     return fail(LWMQ_E_ADDRESS, "%.200s: the name has %zu characters, possible are 1 to %u", address,
                 characters, kNameCharactersMax);
