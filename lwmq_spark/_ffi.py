@@ -64,6 +64,7 @@ _CLASS_OF: dict[int, type[errors.LwmqError]] = {
     lib.LWMQ_E_SCHEMA: errors.SchemaError,
     lib.LWMQ_E_ABORTED: errors.AbortedError,
     lib.LWMQ_E_DATA_LOSS: errors.DataLossError,
+    lib.LWMQ_E_SUPERSEDED: errors.DataLossError,
     lib.LWMQ_E_CORRUPT: errors.CorruptError,
     lib.LWMQ_E_VERSION: errors.VersionError,
 }

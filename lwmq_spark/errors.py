@@ -130,6 +130,7 @@ _CLASS_OF: dict[str, type[LwmqError]] = {
     "DENIED": LwmqError,
     "UNSUPPORTED": LwmqError,
     "SYSTEM": LwmqError,
+    "SUPERSEDED": DataLossError,
 }
 _TOKEN = re.compile(
     r"\bLWMQ_(?:E_)?(?P<kind>"

@@ -23,7 +23,7 @@ from lwmq_spark.arrow.endpoint import describe
 
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
 MAGIC = 0x514D574C
-VERSION = 2  # of the protocol
+VERSION = 3  # of the protocol
 HELLO, REFUSAL = 1, 2
 
 
@@ -165,7 +165,7 @@ def test_a_client_that_talks_nonsense_is_told_so_and_others_are_served(ipc: str)
             magic, version, kind, status = struct.unpack_from("<IIIi", answer)
             assert (magic, version, kind) == (MAGIC, VERSION, REFUSAL)
             assert status != 0
-            assert re.search(rb"version 7 of the protocol, the listener 2|a hello of \d+ bytes", answer), (
+            assert re.search(rb"version 7 of the protocol, the listener 3|a hello of \d+ bytes", answer), (
                 answer
             )
         with lwmq.open_writer(ipc, SCHEMA, linger=0) as writer:

@@ -218,16 +218,25 @@ def slow(folder: str, limit_s: float) -> Step:
 
 def copied(
     spark: SparkSession, source: str, sink: str, folder: str, delivery: str
-) -> tuple[list[str], str | None]:
+) -> tuple[list[str], str | None, list[str]]:
     """Source to sink by tasks of which Spark makes speculative copies, reading side by side what they read,
-    and committing one behind the other. Returns task.attempt of each that had rows, and the job's error."""
+    and committing one behind the other. Returns task.attempt of each that had rows, the job's error, and what
+    Spark says of tasks that did not end well."""
     frame = read(spark, source).select("k").mapInArrow(slow(folder, 20.0), "k bigint")
     try:
         write(frame, sink, delivery=delivery)
         failure = None
     except Exception as exception:
         failure = type(lwmq.error_of(exception)).__name__
-    return sorted(path.name for path in Path(folder).iterdir()), failure
+    return sorted(path.name for path in Path(folder).iterdir()), failure, task_errors(spark)
+
+
+def task_errors(spark: SparkSession) -> list[str]:
+    """Error texts of all tasks of the application so far, killed ones among them."""
+    store = spark._jsparkSession.sparkContext().statusStore()
+    tasks = [store.taskList(stage, 0, 1000) for stage in range(20)]
+    said = [of_stage.apply(i).errorMessage() for of_stage in tasks for i in range(of_stage.size())]
+    return [text.get() for text in said if text.isDefined()]
 
 
 def random_faults(spark: SparkSession, source: str, sink: str, folder: str, halt: str, seed: int) -> None:

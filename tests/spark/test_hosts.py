@@ -4,7 +4,6 @@ network namespace of its own, which cannot reach the others' memory.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import lwmq_spark as lwmq
 from tests.namespaces import Namespace, why_not
 from tests.spark.cluster import Cluster
 from tests.spark.oracle import every_row_once
-from tests.spark.producers import Producer, drain, kept
+from tests.spark.producers import Producer, kept
 from tests.spark.standalone import Worker, standalone
 from tests.spark.streams import Consumer
 
@@ -74,7 +72,7 @@ def test_a_speculative_copy_changes_nothing(
     with kept(ipc):
         producer = Producer(ipc, numbers(), rows=100, partitions=2)
         consumer = Consumer(sink)
-        attempts, failure = two_hosts.run("copied", ipc, sink, str(tmp_path), delivery)
+        attempts, failure, _ = two_hosts.run("copied", ipc, sink, str(tmp_path), delivery)
         assert "0.1" in attempts, "Spark made no copy"
         assert failure is None
         every_row_once(consumer.column("k"), range(ROWS))
@@ -84,22 +82,19 @@ def test_a_speculative_copy_changes_nothing(
 @pytest.mark.slow
 @pytest.mark.row("P15")
 @pytest.mark.parametrize("delivery", ["task", "job"])
-def test_a_speculative_copy_under_pressure_is_right_or_a_data_loss(
+def test_a_speculative_copy_under_pressure_gives_way(
     two_hosts: Cluster, ipc: str, sink: str, tmp_path: Path, delivery: str
 ) -> None:
-    """The window holds a part of the stream: what one attempt has read is gone when its copy comes."""
+    """The window holds a part of the stream: what one attempt has read is gone when its copy comes. The copy
+    ends, which counts as no failure, as often as Spark makes one."""
     with kept(ipc), kept(sink):
         producer = Producer(ipc, numbers(), rows=100, partitions=2, window_bytes=8192, buffer_bytes=2048)
         consumer = Consumer(sink, role="client")
-        _, failure = two_hosts.run("copied", ipc, sink, str(tmp_path), delivery)
-        if failure is None:
-            every_row_once(consumer.column("k"), range(ROWS))
-        else:
-            assert failure == "DataLossError"
-            drain(ipc)
-            two_hosts.run("written", sink, ROWS)
-            with contextlib.suppress(lwmq.AbortedError):  # where something of the first job was seen
-                every_row_once(consumer.column("k"), range(ROWS))
+        _, failure, errors = two_hosts.run("copied", ipc, sink, str(tmp_path), delivery)
+        assert failure is None, errors
+        assert any("LWMQ_SUPERSEDED" in text for text in errors), errors
+        assert not any("LWMQ_DATA_LOSS" in text for text in errors), errors
+        every_row_once(consumer.column("k"), range(ROWS))
         producer.finish()
 
 

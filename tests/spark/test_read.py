@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -275,6 +276,22 @@ def test_a_failed_execution_acknowledges_nothing(spark: SparkSession, ipc: str) 
             failing.collect()
         assert sums(spark, ipc)[:2] == (3000, sum(range(3000)))
         producer.finish()
+
+
+def test_a_task_that_fails_behind_its_last_row_acknowledges_nothing(spark: SparkSession, ipc: str) -> None:
+    """With ack=task a task's end counts, not that it has read everything: Spark closes readers before."""
+
+    def read_and_fail(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from list(batches)
+        raise ValueError("behind the last row")
+
+    with kept(ipc):
+        producer = Producer(ipc, numbers(3000))
+        with pytest.raises(Exception, match="behind the last row"):
+            read(spark, ipc, ack="task").select("k").mapInArrow(read_and_fail, "k bigint").collect()
+        assert sums(spark, ipc, ack="task")[:2] == (3000, sum(range(3000)))
+        producer.finish()
+        wait_until_acked(ipc)
 
 
 @pytest.mark.parametrize("action", ["rdd", "foreach", "toLocalIterator"])

@@ -57,7 +57,8 @@ typedef enum lwmq_status {
   LWMQ_E_NO_MEMORY = 21,    /* our budget, the cgroup or the machine has no room */
   LWMQ_E_DENIED = 22,       /* the peer is another user */
   LWMQ_E_UNSUPPORTED = 23,  /* this provider or kernel cannot do that */
-  LWMQ_E_SYSTEM = 24        /* the kernel refused; the text has the call and errno */
+  LWMQ_E_SYSTEM = 24,       /* the kernel refused; the text has the call and errno */
+  LWMQ_E_SUPERSEDED = 25    /* another attempt of this task has what was asked for, and goes on: give way */
 } lwmq_status;
 
 /* Text of the last failure on this thread; valid until the next call on it. Never NULL. */
@@ -554,6 +555,9 @@ typedef struct lwmq_reader_options {
   uint32_t range_count;
   uint32_t keep_mapped;  /* 1: the writers' windows stay mapped 10 s longer, for the next reader of this process */
   uint32_t stall_ms;     /* as in lwmq_writer_options */
+  const char *task;      /* what this reader is an attempt at, under whatever name it reads; NULL: nothing */
+  uint64_t attempt;      /* with task: which one. An attempt that needs a batch which was released gets
+                            LWMQ_E_SUPERSEDED while another attempt at the task reads, else LWMQ_E_DATA_LOSS */
 } lwmq_reader_options;
 
 lwmq_status lwmq_reader_open(const char *address, const lwmq_reader_options *options,

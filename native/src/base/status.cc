@@ -96,6 +96,8 @@ const char* status_name(std::int32_t status) noexcept {
       return "LWMQ_E_UNSUPPORTED";
     case LWMQ_E_SYSTEM:
       return "LWMQ_E_SYSTEM";
+    case LWMQ_E_SUPERSEDED:
+      return "LWMQ_E_SUPERSEDED";
     default:
       return "LWMQ_E_UNKNOWN";
   }

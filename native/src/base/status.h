@@ -29,4 +29,11 @@ const char* status_name(std::int32_t status) noexcept;
 
 inline bool is_failure(Status status) noexcept { return status >= LWMQ_E_INVALID; }
 
+// A failure that the other end tells of. What a peer says is a failure or a breach of the protocol: it must
+// not make us believe in a success, in an end, or in a wait that goes on.
+[[nodiscard]] inline Status told_failure(std::int32_t status) noexcept {
+  return status >= LWMQ_E_INVALID && status <= LWMQ_E_SUPERSEDED ? static_cast<Status>(status)
+                                                                 : LWMQ_E_CORRUPT;
+}
+
 }  // namespace lwmq

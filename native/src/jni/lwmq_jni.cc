@@ -435,13 +435,15 @@ JNI_METHOD(void, jobClose)(JNIEnv* env, jclass, jlong job) {
 JNI_METHOD(jlong, readerOpen)
 (JNIEnv* env, jclass, jbyteArray address, jint role, jint acknowledge, jboolean follow, jint writers,
  jint timeout_ms, jint credit, jbyteArray name, jbyteArray generation, jboolean keep_mapped,
- jlongArray ranges, jint stall_ms) {
+ jlongArray ranges, jint stall_ms, jbyteArray task, jlong attempt) {
   constexpr std::size_t kEach = 3;
   const Bytes uri(env, address);
   const Bytes reader_name(env, name);
+  const Bytes task_name(env, task);
   const Bytes of_generation(env, generation);
   const Longs flat(env, ranges);
-  if (!check_memory(env, uri.ok() && reader_name.ok() && of_generation.ok() && flat.ok())) return 0;
+  if (!check_memory(env, uri.ok() && reader_name.ok() && task_name.ok() && of_generation.ok() && flat.ok()))
+    return 0;
   const std::size_t count = flat.size() / kEach;
   std::unique_ptr<lwmq_range[]> list(new (std::nothrow) lwmq_range[count + 1]);
   if (!check_memory(env, list != nullptr)) return 0;
@@ -464,6 +466,8 @@ JNI_METHOD(jlong, readerOpen)
   options.range_count = static_cast<std::uint32_t>(count);
   options.keep_mapped = keep_mapped != 0;
   options.stall_ms = static_cast<std::uint32_t>(stall_ms);
+  options.task = task_name.text();
+  options.attempt = static_cast<std::uint64_t>(attempt);
   lwmq_reader* reader = nullptr;
   if (!check(env, lwmq_reader_open(uri.text(), &options, &reader))) return 0;
   return address_of(reader);

@@ -42,6 +42,7 @@ struct ReaderSession {
   std::uint32_t name = 0;
   bool declared = false;  // was told the schema; its ranges are resolved
   bool done = false;      // was told End, Failed or Expelled
+  bool failed = false;    // was told Failed, and that was the last
   bool behind = false;    // has not looked for the windows that it was shown: nothing more goes to it now
   bool stalled = false;   // keeps a writer waiting for long
   bool expelled = false;

@@ -180,6 +180,7 @@ class Endpoint {
   bool hand_out(Conversation& c, std::uint32_t partition, std::uint64_t seq, Entry& entry);
   void finish_if_done(Conversation& c);
   void fail_reader(Conversation& c, Status status, const std::string& text);
+  void fail_for_released(Conversation& c, const std::string& text);
   void declare_to(Conversation& c);
   void acknowledge(std::uint32_t partition, std::uint64_t seq, std::uint32_t name);
   [[nodiscard]] bool is_needed(std::uint32_t partition, std::uint64_t seq) const;

@@ -77,13 +77,12 @@ void Endpoint::declare_to(Conversation& c) {
                              std::to_string(start));
     }
     if (start < log.first_seq() && (end == LWMQ_SEQ_END || start < end)) {
-      return fail_reader(
-          c, LWMQ_E_DATA_LOSS,
-          where + ": batch " + std::to_string(start) + " was asked for, the oldest kept is " +
-              std::to_string(log.first_seq()) +
-              "; acknowledged or consumed batches were released to make room. Ways out: retain=\"all\", a "
-              "larger "
-              "window (buffer_bytes, buffers), or .cache() where one DataFrame is evaluated twice");
+      return fail_for_released(
+          c, where + ": batch " + std::to_string(start) + " was asked for, the oldest kept is " +
+                 std::to_string(log.first_seq()) +
+                 "; acknowledged or consumed batches were released to make room. Ways out: retain=\"all\", a "
+                 "larger "
+                 "window (buffer_bytes, buffers), or .cache() where one DataFrame is evaluated twice");
     }
     reader.ranges.push_back({range.partition, start, end});
     if (const Entry* entry = log.find(log.next_present(start))) oldest = std::min(oldest, entry->arrival);
@@ -115,11 +114,10 @@ void Endpoint::advance(Conversation& c) {
       if (range.cursor >= end) continue;
       const std::uint64_t next = log.next_present(range.cursor);
       if (log.lost_between(range.cursor, std::min(next, end))) {
-        return fail_reader(
-            c, LWMQ_E_DATA_LOSS,
-            "partition " + std::to_string(range.partition) + ": batch " + std::to_string(range.cursor) +
-                " was consumed by an attempt before this one and released to make room. Ways out: "
-                "retain=\"all\", a larger window (buffer_bytes, buffers)");
+        return fail_for_released(
+            c, "partition " + std::to_string(range.partition) + ": batch " + std::to_string(range.cursor) +
+                   " was consumed by an attempt before this one and released to make room. Ways out: "
+                   "retain=\"all\", a larger window (buffer_bytes, buffers)");
       }
       range.cursor = std::min(next, end);
       Entry* entry = range.cursor < end ? log.find(range.cursor) : nullptr;
@@ -217,7 +215,23 @@ void Endpoint::fail_reader(Conversation& c, Status status, const std::string& te
   letter.text = (address_ + ": " + text).substr(0, kReasonBytesMax);
   c.link.send_letter(wire::StreamKind::kFailed, letter);
   // A reader that follows goes on after an abort, with the next producer.
-  if (status != LWMQ_E_ABORTED || c.reader->options.follow == 0) c.reader->done = true;
+  if (status != LWMQ_E_ABORTED || c.reader->options.follow == 0) c.reader->done = c.reader->failed = true;
+}
+
+// What the reader needs was released. An attempt at a task of which another one lives gives way to that one.
+void Endpoint::fail_for_released(Conversation& c, const std::string& text) {
+  const wire::OpenReader& own = c.reader->options;
+  const auto has_it = [&](const std::unique_ptr<Conversation>& other) {
+    return !other->over && other->reader && !other->reader->expelled && !other->reader->failed &&
+           !own.task.empty() && other->reader->options.task == own.task &&
+           other->reader->options.attempt != own.attempt;
+  };
+  const auto other = std::find_if(conversations_.begin(), conversations_.end(), has_it);
+  if (other == conversations_.end()) return fail_reader(c, LWMQ_E_DATA_LOSS, text);
+  fail_reader(c, LWMQ_E_SUPERSEDED,
+              text + ". Attempt " + std::to_string((*other)->reader->options.attempt) + " at " + own.task +
+                  ", in process " + std::to_string((*other)->peer.pid) +
+                  ", has it and reads on: this attempt gives way");
 }
 
 // A reader has made its page of leases for a pool: its writer must look there before it writes again.

@@ -78,12 +78,6 @@ class Link {
   std::deque<std::pair<wire::StreamKind, std::string>> backlog_;
 };
 
-// A failure that the other end tells of. What a peer says is a failure or a breach of the protocol: it must
-// not make us believe in a success, in an end, or in a wait that goes on.
-[[nodiscard]] inline Status told_failure(std::int32_t status) noexcept {
-  return status >= LWMQ_E_INVALID && status <= LWMQ_E_SYSTEM ? static_cast<Status>(status) : LWMQ_E_CORRUPT;
-}
-
 // A fixed-size record out of the bytes of a message; false when the size is not its.
 template <typename Record>
 [[nodiscard]] bool read_record(const std::string& bytes, Record* out_record) noexcept {

@@ -310,6 +310,10 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
   if (options.name != nullptr && (options.name[0] == '\0' || std::strlen(options.name) > kNameBytesMax)) {
     return fail(LWMQ_E_INVALID, "%s: the name of a reader has 1 to %u bytes", address, kNameBytesMax);
   }
+  if (options.task != nullptr && std::strlen(options.task) > kNameBytesMax) {
+    return fail(LWMQ_E_INVALID, "%s: the task's name has %zu bytes; up to %u are possible", address,
+                std::strlen(options.task), kNameBytesMax);
+  }
   if (options.range_count > kRangesMax || (options.range_count > 0 && options.ranges == nullptr)) {
     return fail(LWMQ_E_INVALID, "%s: %u ranges; up to %u are possible", address, options.range_count,
                 kRangesMax);
@@ -330,6 +334,8 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
   letter.writers = options.writers;
   letter.credit = reader->credit;
   letter.name = options.name != nullptr ? options.name : own_name();
+  if (options.task != nullptr) letter.task = options.task;
+  letter.attempt = options.attempt;
   if (options.generation != nullptr)
     letter.generation.assign(reinterpret_cast<const char*>(options.generation), 16);
   for (std::uint32_t i = 0; i < options.range_count; ++i) {

@@ -166,14 +166,17 @@ struct RangeField {
 
 struct OpenReader {
   std::uint32_t acknowledge = 0, follow = 0, writers = 1, credit = 8;
+  std::uint64_t attempt = 0;
   std::string name;
+  std::string task;                // empty: no attempt at anything
   std::string generation;          // empty or 16 bytes
   std::vector<RangeField> ranges;  // empty: all
 
   template <typename V>
   void visit(V& v) {
-    v.number(acknowledge), v.number(follow), v.number(writers), v.number(credit);
-    v.text(name, kNameBytesMax), v.text(generation, 16), v.list(ranges, kRangesMax);
+    v.number(acknowledge), v.number(follow), v.number(writers), v.number(credit), v.number(attempt);
+    v.text(name, kNameBytesMax), v.text(task, kNameBytesMax), v.text(generation, 16);
+    v.list(ranges, kRangesMax);
   }
 };
 

@@ -337,6 +337,52 @@ TEST_P(Stream, WhatWasReleasedIsDataLoss) {
   lwmq_endpoint_close(endpoint, 1000);
 }
 
+// rows: P15
+TEST_P(Stream, AnAttemptGivesWayToOneThatReadsOn) {
+  lwmq_endpoint* endpoint = nullptr;
+  ASSERT_EQ(lwmq_endpoint_open(address_.c_str(), &endpoint), LWMQ_OK);
+  lwmq_writer_options writing{};
+  writing.window_bytes = 8192;
+  writing.buffer_bytes = 1024;
+  lwmq_writer* writer = open_writer(writing);
+  lwmq_reader_options options{};
+  options.acknowledge = LWMQ_ACK_SETTLED;
+  options.credit = 1;
+  options.task = "stage/0/3";
+  const auto open_attempt = [&](std::uint64_t attempt) {
+    options.attempt = attempt;
+    return open_reader(options);
+  };
+  const lwmq_range range{0, 0, 0, LWMQ_SEQ_END};
+  options.ranges = &range;
+  options.range_count = 1;
+  lwmq_reader* first = open_attempt(1);
+  lwmq_batch* batch = nullptr;
+  for (std::uint64_t i = 0; i < 20; ++i) {  // far more than the window: the oldest are released
+    ASSERT_EQ(write(writer, i), LWMQ_OK) << lwmq_last_error();
+    ASSERT_EQ(lwmq_reader_next(first, 5000, &batch), LWMQ_OK) << lwmq_last_error();
+    lwmq_batch_release(batch);
+  }
+  lwmq_reader* second = open_attempt(2);
+  EXPECT_EQ(lwmq_reader_next(second, 5000, &batch), LWMQ_E_SUPERSEDED);
+  const std::string text = lwmq_last_error();
+  EXPECT_NE(text.find("Attempt 1 at stage/0/3, in process " + std::to_string(getpid())), std::string::npos)
+      << text;
+  // Neither one that was told so, nor another reader of the same attempt, nor one at another task.
+  lwmq_reader* third = open_attempt(1);
+  EXPECT_EQ(lwmq_reader_next(third, 5000, &batch), LWMQ_E_DATA_LOSS);
+  options.task = "stage/0/4";
+  lwmq_reader* other = open_attempt(2);
+  EXPECT_EQ(lwmq_reader_next(other, 5000, &batch), LWMQ_E_DATA_LOSS);
+  options.task = "stage/0/3";
+  lwmq_reader_close(first, 0);
+  lwmq_reader* fourth = open_attempt(3);
+  EXPECT_EQ(lwmq_reader_next(fourth, 5000, &batch), LWMQ_E_DATA_LOSS);
+  for (lwmq_reader* reader : {second, third, other, fourth}) lwmq_reader_close(reader, 0);
+  lwmq_writer_destroy(writer);
+  lwmq_endpoint_close(endpoint, 0);
+}
+
 TEST_P(Stream, ConsumedBatchesMakeRoomForAWriterThatWaits) {
   lwmq_writer_options writing{};
   writing.window_bytes = 1 << 20;

@@ -36,6 +36,7 @@ OpenReader open_reader() {
   OpenReader letter;
   letter.acknowledge = LWMQ_ACK_SETTLED;
   letter.name = "q";
+  letter.task = "t", letter.attempt = 7;
   letter.ranges.push_back({2, LWMQ_SEQ_EARLIEST, LWMQ_SEQ_END});
   return letter;
 }
@@ -87,6 +88,8 @@ TEST(StreamMessages, ReadsBackWhatItWrote) {
   OpenReader reader;
   ASSERT_TRUE(decode(golden().at("open_reader").bytes, &reader));
   EXPECT_EQ(reader.name, "q");
+  EXPECT_EQ(reader.task, "t");
+  EXPECT_EQ(reader.attempt, 7u);
   EXPECT_EQ(reader.ranges.at(0).end, LWMQ_SEQ_END);
 }
 

@@ -29,11 +29,7 @@ Status check_refusal(const Refusal& refusal, const Address& address) noexcept {
   char text[sizeof refusal.text];
   std::memcpy(text, refusal.text, sizeof text);
   text[sizeof text - 1] = '\0';
-  // Only what a refusal may mean: a hostile listener must not make us believe in an end or a success.
-  const Status status = refusal.status >= LWMQ_E_INVALID && refusal.status <= LWMQ_E_SYSTEM
-                            ? static_cast<Status>(refusal.status)
-                            : LWMQ_E_CORRUPT;
-  return fail(status, "%s: the listener refused: %s", address.text.c_str(), text);
+  return fail(told_failure(refusal.status), "%s: the listener refused: %s", address.text.c_str(), text);
 }
 
 Status check_counts(const Hello& hello, const Address& address, const lwmq_tli_options& options) noexcept {

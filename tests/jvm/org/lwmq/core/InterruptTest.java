@@ -98,7 +98,7 @@ class InterruptTest {
   }
 
   private static Reader reader(String address, Deadline deadline) {
-    return Reader.open(address, new ReaderOptions(Role.CLIENT, false, false, 0, 0, "r", null, false, null, 0), deadline);
+    return Reader.open(address, new ReaderOptions(Role.CLIENT, false, false, 0, 0, "r", null, false, null, 0, null, 0), deadline);
   }
 
   /** An endpoint that comes now has no reader and no producer: nobody goes on trying. */

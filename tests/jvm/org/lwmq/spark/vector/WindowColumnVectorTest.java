@@ -47,7 +47,7 @@ class WindowColumnVectorTest {
       long written = block.address();
       block.buffer().put(made.message());
       writer.publish(block, 0, made.message().length, Blocks.ROWS, Writer.IPC_MESSAGE);
-      ReaderOptions options = new ReaderOptions(Role.CLIENT, false, false, 0, 0, "here", null, false, null, 0);
+      ReaderOptions options = new ReaderOptions(Role.CLIENT, false, false, 0, 0, "here", null, false, null, 0, null, 0);
       try (Reader reader = Reader.open(address, options, soon);
           Batch batch = reader.next(soon)) {
         Schema schema = ArrowSchemas.parse(reader.schema(soon));

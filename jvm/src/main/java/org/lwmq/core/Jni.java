@@ -127,7 +127,8 @@ final class Jni {
   /** {@code ranges}: partition, start, end of each, one after the other; null for everything. */
   static native long readerOpen(
       byte[] address, int role, int acknowledge, boolean follow, int writers, int timeoutMs, int credit,
-      byte[] name, byte[] generation, boolean keepMapped, long[] ranges, int stallMs);
+      byte[] name, byte[] generation, boolean keepMapped, long[] ranges, int stallMs, byte[] task,
+      long attempt);
 
   static native byte[] readerSchema(long reader, int timeoutMs);
 

@@ -19,6 +19,7 @@ public final class Reader implements AutoCloseable {
     byte[] name = Jni.utf8(options.name());
     byte[] generation = options.generation() == null ? null : Identity.unhex(options.generation());
     long[] ranges = flat(options.ranges());
+    byte[] task = Jni.utf8(options.task());
     return deadline.await(
         "opening a reader of " + address,
         slice -> new Reader(
@@ -26,7 +27,7 @@ public final class Reader implements AutoCloseable {
             Jni.readerOpen(
                 uri, options.role().ordinal(), options.settled() ? 1 : 0, options.follow(), options.writers(),
                 Math.max(1, slice), options.credit(), name, generation, options.keepMapped(), ranges,
-                options.stallMs())));
+                options.stallMs(), task, options.attempt())));
   }
 
   /** The schema; waits until a producer has declared it. */

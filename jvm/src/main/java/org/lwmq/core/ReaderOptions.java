@@ -14,7 +14,10 @@ import java.util.List;
  * @param keepMapped the writers' windows stay mapped 10 s longer, for the next reader of this process
  * @param ranges null: every partition, from the earliest to the end
  * @param stallMs as in {@link WriterOptions}
+ * @param task what the reader is an attempt at; null: nothing. An attempt that needs a batch which was released gets
+ *     SUPERSEDED while another attempt at the task reads, else DATA_LOSS
+ * @param attempt which one
  */
 public record ReaderOptions(
     Role role, boolean settled, boolean follow, int writers, int credit, String name, String generation,
-    boolean keepMapped, List<Range> ranges, int stallMs) {}
+    boolean keepMapped, List<Range> ranges, int stallMs, String task, long attempt) {}

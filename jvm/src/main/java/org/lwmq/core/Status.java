@@ -27,7 +27,8 @@ public enum Status {
   NO_MEMORY(21, "LWMQ_NO_MEMORY"),
   DENIED(22, "LWMQ_DENIED"),
   UNSUPPORTED(23, "LWMQ_UNSUPPORTED"),
-  SYSTEM(24, "LWMQ_SYSTEM");
+  SYSTEM(24, "LWMQ_SYSTEM"),
+  SUPERSEDED(25, "LWMQ_SUPERSEDED");
 
   private final int code;
   private final String errorClass;

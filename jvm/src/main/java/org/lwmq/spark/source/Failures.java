@@ -2,6 +2,7 @@ package org.lwmq.spark.source;
 
 import org.apache.spark.SparkException;
 import org.apache.spark.TaskContext;
+import org.apache.spark.TaskKilledException;
 import org.lwmq.core.LwmqException;
 import org.lwmq.core.Status;
 
@@ -24,8 +25,14 @@ final class Failures {
     return spark(status, text, null);
   }
 
-  /** As {@link #spark(LwmqException)}, but a task that was killed ends as Spark wants killed tasks to end. */
+  /**
+   * As {@link #spark(LwmqException)}, but a task that was killed, or gives way to another attempt, ends as Spark wants
+   * killed tasks to end: it does not count as a failure.
+   */
   static RuntimeException inTask(LwmqException failure) {
+    if (failure.status() == Status.SUPERSEDED) {
+      throw new TaskKilledException(failure.status().errorClass() + ": " + failure.getMessage());
+    }
     TaskContext context = TaskContext.get();
     if (context != null && failure.status() == Status.INTERRUPTED) {
       context.killTaskIfInterrupted();

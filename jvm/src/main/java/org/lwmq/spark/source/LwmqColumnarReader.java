@@ -34,6 +34,7 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
   /** The places that are fields, in the order of the columns. */
   private final int[] wanted;
   private final StreamTask task;
+  private final boolean inTask; // of Spark; not in a test
 
   private Batch lease;
   private long copy;
@@ -49,8 +50,12 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
     this.places = places(schema.getFields(), read.columns());
     this.wanted = Arrays.stream(places).filter(place -> place >= 0).toArray();
     this.task = new StreamTask(read, partition, TaskContext.get());
-    if (TaskContext.get() != null) {
-      TaskCompletionListener atEnd = context -> close();
+    this.inTask = TaskContext.get() != null;
+    if (inTask) {
+      TaskCompletionListener atEnd = context -> {
+        release();
+        task.close();
+      };
       TaskContext.get().addTaskCompletionListener(atEnd);
     }
   }
@@ -58,7 +63,6 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
   @Override
   public boolean next() {
     try {
-      current = null;
       release();
       if (read.limit() >= 0 && rows >= read.limit()) {
         return false;
@@ -83,11 +87,16 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
     return ReadMetrics.values(rows, bytes, batches, bytesInPlace, task.waitNs());
   }
 
+  /**
+   * Spark calls it when the rows are exhausted, long before the task may end. The conversation goes on until then: only
+   * at its end is it known whether the task has ended well, and other attempts give way to one that lives.
+   */
   @Override
   public void close() {
-    current = null;
     release();
-    task.close();
+    if (!inTask) {
+      task.close();
+    }
   }
 
   /** Spark's view of the leased batch. */
@@ -126,6 +135,7 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
   }
 
   private void release() {
+    current = null;
     if (lease != null) {
       lease.close();
       lease = null;

@@ -27,6 +27,11 @@ final class ReaderNames {
     return ack == Ack.QUERY ? name : name + "/task/" + context.taskAttemptId();
   }
 
+  /** What a task's reader is an attempt at: one name for its retries, copies, and those of its stage. */
+  static String ofTask(String application, TaskContext context) {
+    return ofStage(application, context.stageId()) + "/" + context.partitionId();
+  }
+
   /** The root execution that a job belongs to; null if none. */
   static String root(Properties properties) {
     if (properties == null) {

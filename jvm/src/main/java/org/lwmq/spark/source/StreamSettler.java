@@ -90,7 +90,7 @@ final class StreamSettler implements LwmqSettlement.Settler {
     List<Range> onlyTheEnd =
         IntStream.range(0, state.partitions().size()).mapToObj(i -> new Range(i, Range.LATEST, Range.END)).toList();
     ReaderOptions options =
-        new ReaderOptions(Role.CLIENT, true, false, 0, 0, name, state.generation(), false, onlyTheEnd, 0);
+        new ReaderOptions(Role.CLIENT, true, false, 0, 0, name, state.generation(), false, onlyTheEnd, 0, null, 0);
     try (Reader reader = Reader.open(uri, options, Deadline.after(SETTLE_MS));
         Batch none = reader.next(Deadline.after(END_MS))) {
       LOG.debug("lwmq: heard the end of {}: {}", uri, none == null);

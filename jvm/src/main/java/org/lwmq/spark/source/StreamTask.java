@@ -125,7 +125,8 @@ final class StreamTask implements AutoCloseable {
   private ReaderOptions options(boolean settled, String generation, List<Range> ranges) {
     return new ReaderOptions(
         Role.CLIENT, settled, false, read.conf().writers(), 0, name, generation, true, ranges,
-        read.conf().stallMs());
+        read.conf().stallMs(), context == null ? null : ReaderNames.ofTask(read.applicationId(), context),
+        context == null ? 0 : context.taskAttemptId());
   }
 
   /** Memory does not cross hosts: a task that was put elsewhere fails at once, instead of waiting in vain. */
