@@ -195,8 +195,8 @@ def read_plainly(spark: SparkSession, address: str) -> tuple[str, float]:
     raise AssertionError("the query has not failed")
 
 
-def slow(folder: str, limit_s: float) -> Step:
-    """For mapInArrow: the first attempt of task 0 stops behind its first batch until another attempt has
+def slow(folder: str, limit_s: float, read_first: int) -> Step:
+    """For mapInArrow: the first attempt of task 0 stops behind `read_first` batches until another attempt has
     come, or time is over; each attempt leaves a file."""
 
     def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -206,9 +206,9 @@ def slow(folder: str, limit_s: float) -> Step:
         task, attempt = context.partitionId(), context.attemptNumber()
         (Path(folder) / f"{task}.{attempt}").touch()
         deadline = time.monotonic() + limit_s
-        for batch in batches:
+        for count, batch in enumerate(batches, 1):
             yield batch
-            while task == attempt == 0 and time.monotonic() < deadline:
+            while task == attempt == 0 and count >= read_first and time.monotonic() < deadline:
                 if (Path(folder) / "0.1").exists():
                     break
                 time.sleep(0.01)
@@ -217,12 +217,12 @@ def slow(folder: str, limit_s: float) -> Step:
 
 
 def copied(
-    spark: SparkSession, source: str, sink: str, folder: str, delivery: str
+    spark: SparkSession, source: str, sink: str, folder: str, delivery: str, read_first: int
 ) -> tuple[list[str], str | None, list[str]]:
-    """Source to sink by tasks of which Spark makes speculative copies, reading side by side what they read,
-    and committing one behind the other. Returns task.attempt of each that had rows, the job's error, and what
-    Spark says of tasks that did not end well."""
-    frame = read(spark, source).select("k").mapInArrow(slow(folder, 20.0), "k bigint")
+    """Source to sink by tasks of which Spark makes speculative copies, once `read_first` batches were read.
+    Returns task.attempt of each that had rows, the job's error, and what Spark says of tasks that did not end
+    well."""
+    frame = read(spark, source).select("k").mapInArrow(slow(folder, 8.0, read_first), "k bigint")
     try:
         write(frame, sink, delivery=delivery)
         failure = None

@@ -72,7 +72,7 @@ def test_a_speculative_copy_changes_nothing(
     with kept(ipc):
         producer = Producer(ipc, numbers(), rows=100, partitions=2)
         consumer = Consumer(sink)
-        attempts, failure, _ = two_hosts.run("copied", ipc, sink, str(tmp_path), delivery)
+        attempts, failure, _ = two_hosts.run("copied", ipc, sink, str(tmp_path), delivery, 1)
         assert "0.1" in attempts, "Spark made no copy"
         assert failure is None
         every_row_once(consumer.column("k"), range(ROWS))
@@ -90,7 +90,7 @@ def test_a_speculative_copy_under_pressure_gives_way(
     with kept(ipc), kept(sink):
         producer = Producer(ipc, numbers(), rows=100, partitions=2, window_bytes=8192, buffer_bytes=2048)
         consumer = Consumer(sink, role="client")
-        _, failure, errors = two_hosts.run("copied", ipc, sink, str(tmp_path), delivery)
+        _, failure, errors = two_hosts.run("copied", ipc, sink, str(tmp_path), delivery, ROWS // 100 // 2)
         assert failure is None, errors
         assert any("LWMQ_SUPERSEDED" in text for text in errors), errors
         assert not any("LWMQ_DATA_LOSS" in text for text in errors), errors
