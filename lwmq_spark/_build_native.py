@@ -33,6 +33,8 @@ uint64_t lwmq_python_frame_bytes(const lwmq_message *message, uint32_t index);
 void lwmq_python_frame_event(void *context, int32_t event);
 /* The next noted context, newest first; NULL when there is none. */
 void *lwmq_python_take_released(void);
+/* Releases a struct ArrowArray of the Arrow C data interface. */
+void lwmq_python_release_array(void *array);
 """
 
 EXTRA_SOURCE = r"""
@@ -107,6 +109,20 @@ static void *lwmq_python_take_released(void) {
   void *context = node->context;
   free(node);
   return context;
+}
+
+/* https://arrow.apache.org/docs/format/CDataInterface.html */
+struct lwmq_python_array {
+  int64_t length, null_count, offset, n_buffers, n_children;
+  const void **buffers;
+  struct lwmq_python_array **children, *dictionary;
+  void (*release)(struct lwmq_python_array *);
+  void *private_data;
+};
+
+static void lwmq_python_release_array(void *array) {
+  struct lwmq_python_array *shown = array;
+  if (shown->release != NULL) shown->release(shown);
 }
 """
 

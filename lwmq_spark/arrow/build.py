@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lwmq_spark.arrow.layout import ALIGNMENT, Template
+from lwmq_spark.arrow.layout import ALIGNMENT, template_of
 from lwmq_spark.errors import ClosedError, SchemaError
 
 _INTERVAL = np.dtype([("months", np.int32), ("days", np.int32), ("nanoseconds", np.int64)])
@@ -41,6 +41,16 @@ class _Column:
         return (rows + 7) // 8 if self.values == 0 else rows * self.values * self.dtype.itemsize
 
 
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """A batch without bitmaps: where everything lies, and its metadata."""
+
+    rows: int
+    offsets: list[tuple[int, int]]
+    end: int
+    head: bytes
+
+
 class Blueprint:
     """Where the columns of a schema lie for any number of rows. Made once per writer."""
 
@@ -48,12 +58,27 @@ class Blueprint:
         """SchemaError names the first field whose width is not fixed."""
         self.columns = [_column(field) for field in schema]
         self.names = {column.name: index for index, column in enumerate(self.columns)}
-        self._template = Template(
-            pa.RecordBatch.from_arrays([_one_null(field.type) for field in schema], schema=_relaxed(schema))
-        )
+        self._template = template_of(schema)
+        self._last: _Plain | None = None
+
+    def plain(self, rows: int) -> _Plain:
+        """What all batches of `rows` rows without bitmaps have in common; the last answer is kept."""
+        last = self._last
+        if last is None or last.rows != rows:
+            offsets, end = self._place(rows, ())
+            last = self._last = _Plain(
+                rows, offsets, end, self.head(rows, [0] * len(self.columns), offsets, end)
+            )
+        return last
 
     def offsets(self, rows: int, nulls: Collection[str]) -> tuple[list[tuple[int, int]], int]:
         """(offset, bytes) of bitmap and values per column, and the end of the block."""
+        if nulls:
+            return self._place(rows, nulls)
+        plain = self.plain(rows)
+        return plain.offsets, plain.end
+
+    def _place(self, rows: int, nulls: Collection[str]) -> tuple[list[tuple[int, int]], int]:
         at = self._template.head_bytes
         found = []
         for column in self.columns:
@@ -98,9 +123,10 @@ class BatchBuilder:
         self._open = True
         self._offsets, self._end = blueprint.offsets(rows, nulls)
         self._nulls = frozenset(nulls)
-        for index, column in enumerate(blueprint.columns):
-            if column.name in nulls:
-                self._bytes(2 * index)[:] = 0xFF
+        if nulls:
+            for index, column in enumerate(blueprint.columns):
+                if column.name in nulls:
+                    self._bytes(2 * index)[:] = 0xFF
 
     @property
     def rows(self) -> int:
@@ -141,6 +167,14 @@ class BatchBuilder:
         count = self._rows if rows is None else rows
         if not 0 <= count <= self._rows:
             raise ValueError(f"commit of {count} rows, allocated were {self._rows}")
+        head = self._head(count)
+        self._memory[: len(head)] = head
+        self._open = False
+        self._publish(self._end, count)
+
+    def _head(self, count: int) -> bytes:
+        if count == self._rows and not self._nulls:
+            return self._blueprint.plain(count).head
         counts = []
         for index, column in enumerate(self._blueprint.columns):
             valid = count
@@ -148,10 +182,7 @@ class BatchBuilder:
                 bits = np.unpackbits(self._bytes(2 * index), count=count, bitorder="little")
                 valid = int(np.count_nonzero(bits))
             counts.append(count - valid)
-        head = self._blueprint.head(count, counts, self._offsets, self._end)
-        self._memory[: len(head)] = head
-        self._open = False
-        self._publish(self._end, count)
+        return self._blueprint.head(count, counts, self._offsets, self._end)
 
     def discard(self) -> None:
         """Give the block back. After `commit` it does nothing."""
@@ -238,14 +269,3 @@ def _no_place(field: pa.Field) -> SchemaError:
         f"field {field.name!r}: {field.type} has no fixed width, so that it has no place before its "
         "values are known: use write(), or a schema of fixed-width columns"
     )
-
-
-def _one_null(kind: pa.DataType) -> pa.Array:
-    if isinstance(kind, pa.BaseExtensionType):
-        return pa.ExtensionArray.from_storage(kind, pa.nulls(1, kind.storage_type))
-    return pa.nulls(1, kind)
-
-
-def _relaxed(schema: pa.Schema) -> pa.Schema:
-    """The schema with all fields nullable: the batch that the template is taken from holds nulls."""
-    return pa.schema([field.with_nullable(True) for field in schema])

@@ -117,6 +117,12 @@ class Template:
         self._places = message.places
         self.head_bytes = _aligned(8 + len(self._metadata))
 
+    @property
+    def places(self) -> tuple[int, int, int, int]:
+        """Where rows, bytes of the body, nodes and buffers lie in the head."""
+        at = self._places
+        return tuple(8 + place for place in (at.rows, at.body_length, at.nodes, at.buffers))  # type: ignore[return-value]
+
     def head(
         self, rows: int, nodes: list[tuple[int, int]], buffers: list[tuple[int, int]], end: int
     ) -> bytes:
@@ -129,6 +135,20 @@ class Template:
             rows, nodes, [(max(0, o - self.head_bytes), n) for o, n in buffers], end - self.head_bytes
         )
         return message.head()
+
+
+def template_of(schema: pa.Schema) -> Template:
+    """The metadata of batches of `schema` that have at least one row."""
+    relaxed = pa.schema(
+        [field.with_nullable(True) for field in schema]
+    )  # the batch that it is taken from holds nulls
+    return Template(pa.RecordBatch.from_arrays([_one_null(field.type) for field in schema], schema=relaxed))
+
+
+def _one_null(kind: pa.DataType) -> pa.Array:
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, pa.nulls(1, kind.storage_type))
+    return pa.nulls(1, kind)
 
 
 def empty_batch(schema: pa.Schema) -> pa.RecordBatch:

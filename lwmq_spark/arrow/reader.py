@@ -38,6 +38,7 @@ from lwmq_spark._ffi import (
 from lwmq_spark.arrow.block import BlockReader
 from lwmq_spark.arrow.endpoint import await_endpoint
 from lwmq_spark.arrow.lease import BatchInfo, Lease, batch_over, info_from, verified_batch
+from lwmq_spark.arrow.plain import Layout
 from lwmq_spark.arrow.ranges import Start, ranges_of
 from lwmq_spark.arrow.types import read_schema
 from lwmq_spark.options import ROLES, Role, Trust, parse_address, parse_duration, resolve
@@ -126,6 +127,7 @@ class StreamReader:
         self._verify: bool = setting("trust", trust, "user") == "verify"
         self._bytes_verified = self._batches_verified = 0
         self._blocks = BlockReader()
+        self._layout: Layout | None = None
         self._info = sized("lwmq_batch_info")
         self._out = ffi.new("lwmq_batch **")
         self.waiter = Waiter(f"lwmq reader {self._address}")
@@ -201,12 +203,19 @@ class StreamReader:
         handle = self._handle
         status = wait(handle, lambda ms: lib.lwmq_reader_next(handle.pointer, ms, out), limit)
         if status == lib.LWMQ_OK:
-            lease = Lease(out[0])
             check(lib.lwmq_batch_query(out[0], self._info))
             self._batches += 1
+            layout = self._layout
+            if layout is not None and (batch := layout.show(out[0])) is not None:
+                return batch
+            lease = Lease(out[0])
             schema = self._schema or self.schema
             if not self._verify:
-                return batch_over(self._info, lease, schema, self._blocks)
+                batch = batch_over(self._info, lease, schema, self._blocks)
+                if layout is None:
+                    layout = self._layout = Layout(schema)
+                layout.learn(self._info, batch)
+                return batch
             batch = verified_batch(self._info, schema, self._blocks)
             lease.end()
             self._bytes_verified += self._info.bytes

@@ -14,7 +14,7 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
@@ -36,6 +36,7 @@ from lwmq_spark.arrow.build import BatchBuilder, Blueprint
 from lwmq_spark.arrow.endpoint import await_endpoint
 from lwmq_spark.arrow.layout import Encoded, Encoder
 from lwmq_spark.arrow.pieces import pieces_of
+from lwmq_spark.arrow.plain import Plan
 from lwmq_spark.arrow.types import as_schema, batches_of, compare, read_schema, write_schema
 from lwmq_spark.options import (
     DELIVERIES,
@@ -195,6 +196,7 @@ class StreamWriter:
         try:
             compare(declared, self._schema, self._address)
             self._encoder = Encoder(self._schema)
+            self._plan = Plan.of(self._schema, self._buffer_bytes)
         except errors.SchemaError as exc:
             self.abort(str(exc)) if job is not None else self._leave()
             raise
@@ -224,6 +226,11 @@ class StreamWriter:
         written.
         """
         self._handle.check_open()
+        if self._plan is not None and isinstance(data, pa.RecordBatch) and data.schema.equals(self._schema):
+            chosen = self._choose(partition)
+            if self._write_at_once(data, chosen):
+                return int(data.num_rows)
+            partition = chosen
         rows = 0
         for batch in batches_of(data, self._schema, self._address):
             chosen = self._choose(partition)
@@ -233,6 +240,42 @@ class StreamWriter:
                 self._publish(encoded, chosen)
             rows += batch.num_rows
         return rows
+
+    def _write_at_once(self, batch: pa.RecordBatch, partition: int) -> bool:
+        """False, and nothing done, where the plan does not cover the batch."""
+        plan, handle = self._plan, self._handle
+        assert plan is not None
+        array = plan.show(batch)
+        try:
+            status = wait(
+                handle,
+                lambda ms: lib.lwmq_writer_write_array(handle.pointer, plan.plan, array, partition, ms),
+                self._timeout,
+                notice=self._notice,
+            )
+        finally:
+            plan.let_go()
+        if status == lib.LWMQ_OK:
+            self._written += 1
+            return True
+        if status != lib.LWMQ_E_UNSUPPORTED:
+            self._refuse(status, batch.nbytes)
+        return False
+
+    def _notice(self, text: str) -> None:
+        _log.info("write to %s waits for room: %s", self._address, text)
+
+    def _refuse(self, status: int, size: int) -> NoReturn:
+        """What `lwmq_writer_allocate` answered, as an error."""
+        if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):
+            why = text_of()
+            raise errors.TimeoutError(
+                f"no room for {size} bytes within {self._timeout} s on {self._address}"
+                + (f": {why}" if why else ""),
+                status=status,
+            )
+        raise_status(status)
+        raise AssertionError  # not reached
 
     def _choose(self, partition: int | None) -> int:
         if partition is None:
@@ -299,19 +342,11 @@ class StreamWriter:
             handle,
             lambda ms: lib.lwmq_writer_allocate(handle.pointer, size, ms, block),
             self._timeout,
-            notice=lambda text: _log.info("write to %s waits for room: %s", self._address, text),
+            notice=self._notice,
         )
-        if status == lib.LWMQ_OK:
-            return block
-        if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):
-            why = text_of()
-            raise errors.TimeoutError(
-                f"no room for {size} bytes within {self._timeout} s on {self._address}"
-                + (f": {why}" if why else ""),
-                status=status,
-            )
-        raise_status(status)
-        raise AssertionError  # not reached
+        if status != lib.LWMQ_OK:
+            self._refuse(status, size)
+        return block
 
     def _hand_over(self, block: Any, partition: int, size: int, rows: int, flags: int) -> None:
         handle = self._handle

@@ -462,6 +462,29 @@ enum {
   LWMQ_BATCH_IPC_STREAM = 1   /* the block is a whole IPC stream: schema, dictionaries, one record batch */
 };
 
+/* How batches of one schema of fixed-width columns are written: the head of any of them that has a row, and where the
+   numbers lie in it that differ from batch to batch. All lent. */
+typedef struct lwmq_array_plan {
+  uint64_t size;
+  const void *head;       /* prefix and metadata of a record batch message, padded to a multiple of 64 */
+  uint64_t head_bytes;
+  uint64_t rows_at;       /* int64: rows */
+  uint64_t body_bytes_at; /* int64: bytes of the body */
+  uint64_t nodes_at;      /* per column two int64: rows, nulls */
+  uint64_t buffers_at;    /* per column four int64: offset and bytes of the bitmap, then of the values */
+  const uint32_t *bits;   /* per column: the width of a value */
+  uint32_t column_count;
+  uint32_t reserved;
+  uint64_t bytes_max;     /* of a block that this call allocates */
+} lwmq_array_plan;
+
+/* Allocates a block, copies a record batch into it, and publishes it: lwmq_writer_allocate, lwmq_writer_publish and what
+   is between them in one call. `array` is a `struct ArrowArray` of the Arrow C data interface: lent, not released.
+   LWMQ_E_UNSUPPORTED, before anything was done: the batch is none that the plan covers (no rows, columns of another kind,
+   bits that begin within a byte), or larger than bytes_max. Waits as lwmq_writer_allocate does. */
+lwmq_status lwmq_writer_write_array(lwmq_writer *writer, const lwmq_array_plan *plan, const void *array,
+                                    uint32_t partition, uint32_t timeout_ms);
+
 typedef struct lwmq_commit_result {
   uint64_t size;
   uint32_t won;          /* 1: these batches count; 0: another attempt had committed, ours were dropped */
@@ -590,6 +613,21 @@ typedef struct lwmq_batch_info {
 lwmq_status lwmq_batch_query(const lwmq_batch *batch, lwmq_batch_info *out_info);
 /* Ends the lease. From any thread, also after the reader was closed; never waits. */
 void lwmq_batch_release(lwmq_batch *batch);
+
+/* How batches that begin with the same bytes are cut into arrays: learned from one, used for all that follow. For columns
+   of fixed width alone, of which nothing but the head says where they lie. */
+typedef struct lwmq_array_layout lwmq_array_layout;
+
+/* Learns from `array` (a `struct ArrowArray`, lent), which shows `batch`, was checked against it, and keeps it leased.
+   `head_bytes`: of the prefix and metadata that the batch begins with. LWMQ_E_UNSUPPORTED: a buffer lies elsewhere. */
+lwmq_status lwmq_array_layout_create(const void *array, const lwmq_batch_info *batch, uint64_t head_bytes,
+                                     lwmq_array_layout **out_layout);
+/* Takes the layout. NULL is allowed. */
+void lwmq_array_layout_destroy(lwmq_array_layout *layout);
+/* Makes `out_array` (a `struct ArrowArray`) show the batch where it lies. LWMQ_OK: takes the batch; releasing the array
+   releases it, on any thread. LWMQ_E_EMPTY: the batch has another head, size or number of rows; it is still the
+   caller's. Never waits. */
+lwmq_status lwmq_batch_export(lwmq_batch *batch, const lwmq_array_layout *layout, void *out_array);
 
 typedef struct lwmq_reader_statistics {
   uint64_t size;

@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "lwmq/lwmq.h"
 #include "os/identity.h"
+#include "stream/arrow_array.h"
 #include "stream/client.h"
 #include "stream/question.h"
 #include "stream/reader.h"
@@ -131,6 +132,15 @@ void lwmq_writer_discard(lwmq_writer* writer, lwmq_block* block) {
     stream::discard(*writer, block);
 }
 
+lwmq_status lwmq_writer_write_array(lwmq_writer* writer, const lwmq_array_plan* plan, const void* array,
+                                    uint32_t partition, uint32_t timeout_ms) {
+  const lwmq_status status =
+      ready(writer != nullptr && plan != nullptr && array != nullptr, "lwmq_writer_write_array");
+  if (status != LWMQ_OK) return status;
+  return stream::write_array(*writer, lwmq::abi::read_options(plan), *static_cast<const ArrowArray*>(array),
+                             partition, timeout_ms);
+}
+
 lwmq_status lwmq_writer_commit(lwmq_writer* writer, uint32_t timeout_ms, lwmq_commit_result* out_result) {
   lwmq_status status = ready(writer != nullptr && out_result != nullptr, "lwmq_writer_commit");
   if (status != LWMQ_OK) return status;
@@ -251,6 +261,25 @@ lwmq_status lwmq_batch_query(const lwmq_batch* batch, lwmq_batch_info* out_info)
 
 void lwmq_batch_release(lwmq_batch* batch) {
   if (batch != nullptr && !lwmq::os::forked()) stream::release(batch);
+}
+
+lwmq_status lwmq_array_layout_create(const void* array, const lwmq_batch_info* batch, uint64_t head_bytes,
+                                     lwmq_array_layout** out_layout) {
+  lwmq_status status = ready(array && batch && out_layout, "lwmq_array_layout_create");
+  if (status != LWMQ_OK) return status;
+  auto layout = std::make_unique<lwmq_array_layout>();
+  status = stream::learn_layout(*static_cast<const ArrowArray*>(array), lwmq::abi::read_options(batch),
+                                head_bytes, layout.get());
+  if (status == LWMQ_OK) *out_layout = layout.release();
+  return status;
+}
+
+void lwmq_array_layout_destroy(lwmq_array_layout* layout) { delete layout; }
+
+lwmq_status lwmq_batch_export(lwmq_batch* batch, const lwmq_array_layout* layout, void* out_array) {
+  const lwmq_status status = ready(batch && layout && out_array, "lwmq_batch_export");
+  return status == LWMQ_OK ? stream::export_batch(batch, *layout, static_cast<ArrowArray*>(out_array))
+                           : status;
 }
 
 lwmq_status lwmq_reader_query(const lwmq_reader* reader, lwmq_reader_statistics* out_statistics) {
