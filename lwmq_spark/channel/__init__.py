@@ -6,19 +6,21 @@ raw.py           buffers without messages: get, fill, send; receive, dispose
 transports.py    which providers there are, and what an address allows
 """
 
-from lwmq_spark.channel.channel import Channel, ChannelStatistics
+from lwmq_spark.channel.channel import Channel, ChannelStatistics, FilterState
 from lwmq_spark.channel.raw import ReceiveBuffer, SendBuffer
 from lwmq_spark.channel.send_queue import Priority, SendQueue
-from lwmq_spark.channel.transports import Limits, limits, providers
+from lwmq_spark.channel.transports import Limits, filters, limits, providers
 
 __all__ = [
     "Channel",
     "ChannelStatistics",
+    "FilterState",
     "Limits",
     "Priority",
     "ReceiveBuffer",
     "SendBuffer",
     "SendQueue",
+    "filters",
     "limits",
     "providers",
 ]

@@ -61,6 +61,21 @@ class ChannelStatistics:
     buffers_free: int
 
 
+@dataclass(frozen=True, slots=True)
+class FilterState:
+    """One filter of a channel and what it has done: extents of both ways, over all its peers."""
+
+    name: str
+    settings: str
+    seen: int
+    dropped: int
+    changed: int
+    sourced: int
+    held: int
+    failed: int
+    timed: int
+
+
 class Channel(Lingering):
     """A conversation with one peer. Opened when made; `with` closes it."""
 
@@ -251,6 +266,63 @@ class Channel(Lingering):
             raise errors.TimeoutError(f"no buffer came within {timeout} s on {self._address}")
         check(status)
         return ReceiveBuffer(self, raw)
+
+    # ---- Filters
+
+    def add_filter(self, filter: str, place: int | None = None) -> None:
+        """Add a filter such as `loss=0.01,seed=7` while extents pass.
+
+        place: 0 is the nearest to the application; default the nearest to the wire. The address must name
+        filters (`filters+ipc://orders` begins without any). LwmqError: no such filter, setting or place.
+        """
+        if not isinstance(filter, str):
+            raise TypeError(f"a filter is a str such as 'loss=0.01', not {type(filter).__name__}")
+        self._on_filter(lib.lwmq_channel_add_filter, filter.encode(), self._place(place))
+
+    def remove_filter(self, place: int | None = None) -> None:
+        """Remove the filter at `place`, by default the nearest to the wire; what it held lands at once."""
+        self._on_filter(lib.lwmq_channel_remove_filter, self._place(place))
+
+    @property
+    def filters(self) -> list[FilterState]:
+        """The filters of this channel, the nearest to the application first; empty where there are none."""
+        found: list[FilterState] = []
+        with self._handle.turn:
+            self._handle.check_open()
+            while True:
+                raw = sized("lwmq_filter_view")
+                status = lib.lwmq_channel_query_filter(self._handle.pointer, len(found), raw)
+                if status in (lib.LWMQ_E_INVALID, lib.LWMQ_E_UNSUPPORTED):
+                    return found
+                check(status)
+                name, settings = (ffi.string(text).decode() for text in (raw.name, raw.settings))
+                found.append(FilterState(name=name, settings=settings, **fields_of(raw)))
+
+    def latency(self, share: float, place: int = 0) -> float | None:
+        """Seconds within which `share` of what the filter `latency` at `place` has timed was on its way.
+
+        0.5 is the median, 1 the longest; None where it has timed nothing yet.
+        """
+        out = ffi.new("uint64_t *")
+        with self._handle.turn:
+            self._handle.check_open()
+            status = lib.lwmq_channel_query_times(self._handle.pointer, place, share, out)
+        if status == lib.LWMQ_E_EMPTY:
+            return None
+        check(status)
+        return int(out[0]) / 1e9
+
+    @staticmethod
+    def _place(place: int | None) -> int:
+        if place is not None and not 0 <= place < lib.LWMQ_FILTER_LAST:
+            raise ValueError(f"place {place} is none: 0 is the filter nearest to the application")
+        return int(lib.LWMQ_FILTER_LAST) if place is None else place
+
+    def _on_filter(self, call: Any, *arguments: Any) -> None:
+        self._handle.check_open()
+        with self._handle.turn:
+            self._handle.check_open()
+            check(call(self._handle.pointer, *arguments))
 
     # ---- State
 

@@ -43,6 +43,14 @@ def limits(address: str) -> Limits:
     )
 
 
+def filters() -> dict[str, str]:
+    """Names of the registered filters, and what can be set of each, in a line."""
+    found: dict[str, str] = {}
+    while (name := lib.lwmq_filter_name(len(found))) != ffi.NULL:
+        found[ffi.string(name).decode()] = ffi.string(lib.lwmq_filter_help(len(found))).decode()
+    return found
+
+
 def providers() -> list[str]:
     """Names of the providers that are registered in this process."""
     names: list[str] = []

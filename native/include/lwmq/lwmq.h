@@ -87,6 +87,41 @@ lwmq_status lwmq_identify(lwmq_identity *out_identity);
 /* Names of the registered providers, one per call; NULL after the last. Static. */
 const char *lwmq_provider_name(uint32_t index);
 
+/* Names of the registered filters, likewise, and what can be set of each, in a line. */
+const char *lwmq_filter_name(uint32_t index);
+const char *lwmq_filter_help(uint32_t index);
+
+/* -- Modules: providers and filters from outside (lwmq_tli.h) --
+   The folders of $LWMQ_MODULE_PATH, separated by colons, are looked through once, before the first address is used: every
+   NAME.so there, in the order of names, is loaded if NAME.so.sig is a signature of its bytes and its name by a key that is
+   trusted, which has not expired; else it is refused, with a line on standard error, and everything else goes on. Trusted
+   keys are in the file $LWMQ_MODULE_TRUST, else /etc/lwmq/trusted_keys, which only its owner (root or this user) may be
+   able to write: lines of `ed25519 KEY NAME`, KEY being 64 hexadecimal digits; # begins a comment. Needs OpenSSL's
+   libcrypto; without it every module is refused. */
+typedef struct lwmq_module_view {
+  uint64_t size;
+  uint64_t expires_s;  /* of the signature, since 1970 */
+  int32_t status;      /* lwmq_status: LWMQ_OK, or why it is refused */
+  uint32_t loaded;
+  char path[512];
+  char name[64];       /* that it gives itself; once loaded */
+  char key[72];        /* of the signature, hexadecimal; also where it is not trusted */
+  char signer[64];     /* name of the key in the trust file */
+  char text[512];      /* why it is refused */
+} lwmq_module_view;
+
+/* The n-th module that was found, loaded or not. LWMQ_E_INVALID past the last. */
+lwmq_status lwmq_query_module(uint32_t index, lwmq_module_view *out_view);
+/* Checks the module at `path` as if it were to be loaded, without loading it; `trust` NULL: the file named above.
+   LWMQ_OK, or the status that the view has, with its text. LWMQ_E_DENIED: no signature, not of these bytes, of a key that
+   is not trusted, or expired. LWMQ_E_CORRUPT: the signature or the trust file is malformed. */
+lwmq_status lwmq_module_verify(const char *path, const char *trust, lwmq_module_view *out_view);
+/* Writes `path`.sig with the secret key in the file `key`; it expires `expires_s` seconds after 1970 began. */
+lwmq_status lwmq_module_sign(const char *path, const char *key, uint64_t expires_s);
+/* Makes a key, writes its secret to the new file `key`, which only its owner may read, and its public half, as it
+   stands in a trust file, to out_public. */
+lwmq_status lwmq_module_make_key(const char *key, char out_public[72]);
+
 /* Limits of what an address allows, before it is opened. Never waits. */
 typedef struct lwmq_limits {
   uint64_t size;
@@ -148,7 +183,8 @@ typedef struct lwmq_process_view {
   char library[16];
 } lwmq_process_view;
 
-enum { LWMQ_ENTRY_WRITER = 1, LWMQ_ENTRY_READER = 2, LWMQ_ENTRY_ENDPOINT = 3, LWMQ_ENTRY_CHANNEL = 4 };
+enum { LWMQ_ENTRY_WRITER = 1, LWMQ_ENTRY_READER = 2, LWMQ_ENTRY_ENDPOINT = 3, LWMQ_ENTRY_CHANNEL = 4,
+       LWMQ_ENTRY_QUEUE = 5 };
 enum {
   LWMQ_ENTRY_CONNECTED = 1,
   LWMQ_ENTRY_SERVER = 2,
@@ -156,7 +192,7 @@ enum {
   LWMQ_ENTRY_STALLED = 8 /* a reader, a writer: the endpoint that it waits for lives and does not answer */
 };
 
-/* One writer, reader, endpoint or channel. What its kind does not have is 0. */
+/* One writer, reader, endpoint, channel or send queue of a channel. What its kind does not have is 0. */
 typedef struct lwmq_entry_view {
   uint64_t size;
   uint32_t kind;             /* LWMQ_ENTRY_WRITER ... */
@@ -180,6 +216,9 @@ typedef struct lwmq_entry_view {
   uint64_t readers_stalled;  /* endpoint: that have taken nothing for long while a writer waits for them */
   uint64_t readers_expelled; /* endpoint: so far */
   uint64_t stalled_pid;      /* endpoint: process of one of the stalled */
+  uint64_t messages_posted;  /* channel, queue */
+  uint64_t messages_discarded; /* queue: dropped before they were shipped */
+  uint64_t priority;         /* queue */
 } lwmq_entry_view;
 
 lwmq_status lwmq_observer_create(lwmq_observer **out_observer);
@@ -300,6 +339,40 @@ typedef struct lwmq_channel_statistics {
 } lwmq_channel_statistics;
 
 lwmq_status lwmq_channel_query(const lwmq_channel *channel, lwmq_channel_statistics *out_statistics);
+
+/* -- Filters --
+   A filter stands between a channel and its transport and sees every extent both ways: trace, record, replay, loss, delay,
+   reorder, corrupt, rate, latency, and those of modules. They stand in front of the scheme, the nearest to the application first,
+   each with its settings: `trace+loss=0.01,seed=7+ipc://orders`; `filters+ipc://orders` begins without any. A channel
+   whose address names none cannot have any, and pays nothing for them. What a filter drops is lost under a transport that
+   is otherwise reliable: nobody repairs it; it is counted here, and by the peer's goodbye as not received. */
+
+#define LWMQ_FILTER_LAST 4294967295
+
+typedef struct lwmq_filter_view {
+  uint64_t size;
+  char name[32];
+  char settings[256]; /* cut where longer */
+  uint64_t seen, dropped, changed; /* extents, both ways, over all transports of the channel */
+  uint64_t sourced;   /* of its own */
+  uint64_t held;      /* now; one more while it has extents of its own to come */
+  uint64_t failed;    /* extents on which it could not do its work, such as for a full disk; instances that could not be
+                         made while extents passed, which then let everything pass */
+  uint64_t timed;     /* extents whose time it has measured: see lwmq_channel_query_times */
+} lwmq_filter_view;
+
+/* Adds `filter`, such as "delay=5ms", at `place`: 0 is the nearest to the application, LWMQ_FILTER_LAST to the wire. From any
+   thread, while extents pass: what comes after the call passes it. LWMQ_E_INVALID: no such filter, place or setting.
+   LWMQ_E_UNSUPPORTED: the address names no filters. */
+lwmq_status lwmq_channel_add_filter(lwmq_channel *channel, const char *filter, uint32_t place);
+/* Removes the filter at `place`; what it held lands at once. */
+lwmq_status lwmq_channel_remove_filter(lwmq_channel *channel, uint32_t place);
+/* LWMQ_E_INVALID past the last. */
+lwmq_status lwmq_channel_query_filter(const lwmq_channel *channel, uint32_t place, lwmq_filter_view *out_view);
+
+/* Of the times that the filter at `place` has measured (`latency`), the one within which `share` of them were, 0 to 1, to
+   1.6 %: 0.5 is the median, 1 the longest. LWMQ_E_EMPTY: it has measured none. Any thread. */
+lwmq_status lwmq_channel_query_times(const lwmq_channel *channel, uint32_t place, double share, uint64_t *out_ns);
 
 /* Closes: waits at most linger_ms until what was posted has been read by the peer. Afterwards every call but
    destroy answers LWMQ_E_CLOSED. LWMQ_E_TIMED_OUT: closed, and the text has the number of messages dropped. */

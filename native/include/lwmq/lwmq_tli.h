@@ -37,6 +37,7 @@ extern "C" {
 typedef struct lwmq_tli_listener lwmq_tli_listener;
 typedef struct lwmq_tli_transport lwmq_tli_transport;
 typedef struct lwmq_tli_window lwmq_tli_window;
+typedef struct lwmq_tli_filters lwmq_tli_filters; /* the library's: the filters of one channel */
 
 typedef struct lwmq_tli_options {
   uint64_t size;
@@ -44,6 +45,8 @@ typedef struct lwmq_tli_options {
   uint32_t buffers_send;    /* how many we make; the peer says how many it makes */
   uint32_t buffers_receive; /* how many of the peer's we are ready to map at most; 0: any allowed number */
   uint32_t purpose;         /* what runs above, compared with the peer's: LWMQ_TLI_FOR_*; LWMQ_E_VERSION if different */
+  uint32_t reserved;
+  lwmq_tli_filters *filters; /* not a provider's business: it passes over them */
 } lwmq_tli_options;
 
 enum { LWMQ_TLI_FOR_MESSAGES = 1, LWMQ_TLI_FOR_RAW = 2, LWMQ_TLI_FOR_STREAM = 3 };
@@ -174,6 +177,95 @@ typedef struct lwmq_tli_provider {
   void (*service)(const volatile uint32_t *stop);
   void (*service_wake)(void);
 } lwmq_tli_provider;
+
+/* ---- Filters ----------------------------------------------------------------------------------
+ *
+ * A filter stands between whoever uses a transport and the provider, and sees every extent on its way. Providers and
+ * channels know nothing of it. An address names filters in front of its scheme, the nearest to the application first:
+ *
+ *     trace+loss=0.01,seed=7+ipc://orders
+ *
+ * What is sent passes them from left to right when it is shown, what lands from right to left. A filter is one object
+ * file, registered by LWMQ_TLI_REGISTER_FILTER. Each transport has its own instance of it for each way, which one thread
+ * at a time calls. */
+
+enum { LWMQ_TLI_SENDING = 1, LWMQ_TLI_LANDING = 2 };
+
+/* An extent on its way. */
+typedef struct lwmq_tli_passing {
+  uint8_t *data;   /* written by filters that rewrite, and by no other: it may be a peer's, who may write to it now */
+  uint64_t bytes;  /* a filter may make it less; sending: one that rewrites may make it more, up to room */
+  uint64_t room;   /* sending: so many bytes may stand at data; landing: 0 */
+  uint64_t now_ns; /* CLOCK_MONOTONIC */
+  uint32_t kind;   /* what the sender said at show; a filter may say something else */
+  uint32_t way;    /* LWMQ_TLI_SENDING or LWMQ_TLI_LANDING */
+} lwmq_tli_passing;
+
+/* What becomes of it; all 0: it passes. */
+typedef struct lwmq_tli_verdict {
+  uint64_t hold_ns;  /* landing: it goes on after that time, later ones behind it. sending: it goes on, and then nothing
+                        is acquired for that time */
+  uint64_t took_ns;  /* a time that the filter has measured, for its histogram; 0: none */
+  uint32_t drop;     /* 1: it ends here; counted */
+  uint32_t behind;   /* landing: so many later ones overtake it, or fewer, when hold_ns is over */
+  uint32_t changed;  /* 1: the filter has changed bytes, kind or what stands there; counted */
+  uint32_t failed;   /* 1: the filter could not do its work on it; counted */
+} lwmq_tli_verdict;
+
+typedef struct lwmq_tli_filter {
+  uint32_t size;    /* sizeof(lwmq_tli_filter) */
+  uint32_t version; /* LWMQ_TLI_VERSION */
+  const char *name; /* as in addresses: a-z, 0-9, _ */
+  const char *help; /* its settings, in a line */
+  uint32_t ways;    /* LWMQ_TLI_SENDING | LWMQ_TLI_LANDING: where it can work */
+  uint32_t rewrites; /* on which ways it writes to what passes; what lands is copied for it */
+
+  /* Makes an instance for one way; `settings` is what stands behind the name and its `=` in the address, "" for none.
+     `way` 0: checks the settings and makes nothing. LWMQ_E_INVALID. May wait for a disk. */
+  lwmq_status (*create)(const char *settings, uint32_t way, void **out_filter);
+  /* Looks at an extent and says what becomes of it; the verdict is all 0 before. Never waits for a peer. */
+  void (*see)(void *filter, lwmq_tli_passing *passing, lwmq_tli_verdict *out_verdict);
+  /* NULL, or an extent of the filter's own that lands next: 1, and it fills in data, bytes and kind, lent until its next
+     call. 0: none now; `*out_in_ns` says in what time there may be one (UINT64_MAX: never again). */
+  int32_t (*source)(void *filter, lwmq_tli_passing *out_passing, uint64_t *out_in_ns);
+  void (*destroy)(void *filter);
+} lwmq_tli_filter;
+
+/* Registers a filter at link time: an entry of ELF section `lwmq_tli_filter`. */
+#define LWMQ_TLI_REGISTER_FILTER(filter)                                                         \
+  __attribute__((section("lwmq_tli_filter"), used, retain)) static const lwmq_tli_filter *const  \
+      lwmq_tli_entry_##filter = &(filter)
+
+/* ---- Modules ----------------------------------------------------------------------------------
+ *
+ * A module is a shared object with providers and filters of its own, in a folder of $LWMQ_MODULE_PATH. It comes before
+ * what is built in. It says LWMQ_TLI_MODULE(name) once, and is loaded only with a signature (lwmq_module_sign). What it
+ * registers must stay: modules are never unloaded. */
+typedef struct lwmq_tli_module {
+  uint32_t size;    /* sizeof(lwmq_tli_module) */
+  uint32_t version; /* LWMQ_TLI_VERSION */
+  const char *name;
+  const lwmq_tli_provider *const *providers, *const *providers_end; /* the section of this shared object */
+  const lwmq_tli_filter *const *filters, *const *filters_end;
+} lwmq_tli_module;
+
+/* Exports what the sections of this shared object hold, under the one name that the library looks for. */
+#ifdef __cplusplus
+#define LWMQ_TLI_C extern "C"
+#else
+#define LWMQ_TLI_C extern
+#endif
+#define LWMQ_TLI_BOUND(type, bound) \
+  LWMQ_TLI_C const type *const bound[] __attribute__((weak, visibility("hidden")))
+#define LWMQ_TLI_MODULE(module_name)                                                             \
+  LWMQ_TLI_BOUND(lwmq_tli_provider, __start_lwmq_tli);                                           \
+  LWMQ_TLI_BOUND(lwmq_tli_provider, __stop_lwmq_tli);                                            \
+  LWMQ_TLI_BOUND(lwmq_tli_filter, __start_lwmq_tli_filter);                                      \
+  LWMQ_TLI_BOUND(lwmq_tli_filter, __stop_lwmq_tli_filter);                                       \
+  LWMQ_TLI_C __attribute__((visibility("default"))) const lwmq_tli_module lwmq_tli_module_entry; \
+  const lwmq_tli_module lwmq_tli_module_entry = {                                                \
+      sizeof(lwmq_tli_module), LWMQ_TLI_VERSION, module_name, __start_lwmq_tli, __stop_lwmq_tli, \
+      __start_lwmq_tli_filter, __stop_lwmq_tli_filter}
 
 /* Registers a provider at link time: an entry of ELF section `lwmq_tli`, found through the linker's own bounds. */
 #define LWMQ_TLI_REGISTER(provider)                                                           \

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "abi/options.h"
 #include "base/status.h"
 #include "channel/channel.h"
 #include "lwmq/lwmq.h"
@@ -155,6 +156,39 @@ lwmq_status lwmq_channel_query(const lwmq_channel* channel, lwmq_channel_statist
   known.size = std::min<uint64_t>(out_statistics->size, sizeof known);
   std::memcpy(out_statistics, &known, known.size);
   return LWMQ_OK;
+}
+
+lwmq_status lwmq_channel_add_filter(lwmq_channel* channel, const char* filter, uint32_t place) {
+  LWMQ_REQUIRE(channel != nullptr && filter != nullptr);
+  lwmq::tli::Filters* filters = nullptr;
+  const lwmq_status status = in(channel)->filters(&filters);
+  return status != LWMQ_OK ? status : filters->add(filter, place);
+}
+
+lwmq_status lwmq_channel_remove_filter(lwmq_channel* channel, uint32_t place) {
+  LWMQ_REQUIRE(channel != nullptr);
+  lwmq::tli::Filters* filters = nullptr;
+  const lwmq_status status = in(channel)->filters(&filters);
+  return status != LWMQ_OK ? status : filters->remove(place);
+}
+
+lwmq_status lwmq_channel_query_filter(const lwmq_channel* channel, uint32_t place,
+                                      lwmq_filter_view* out_view) {
+  LWMQ_REQUIRE(channel != nullptr && out_view != nullptr);
+  lwmq::tli::Filters* filters = nullptr;
+  lwmq_status status = reinterpret_cast<const Channel*>(channel)->filters(&filters);
+  lwmq_filter_view view{};
+  if (status == LWMQ_OK) status = filters->query(place, &view);
+  if (status == LWMQ_OK) lwmq::abi::write_output(view, out_view);
+  return status;
+}
+
+lwmq_status lwmq_channel_query_times(const lwmq_channel* channel, uint32_t place, double share,
+                                     uint64_t* out_ns) {
+  LWMQ_REQUIRE(channel != nullptr && out_ns != nullptr);
+  lwmq::tli::Filters* filters = nullptr;
+  const lwmq_status status = reinterpret_cast<const Channel*>(channel)->filters(&filters);
+  return status != LWMQ_OK ? status : filters->query_times(place, share, out_ns);
 }
 
 lwmq_status lwmq_channel_close(lwmq_channel* channel, uint32_t linger_ms) {

@@ -32,6 +32,16 @@ const char* lwmq_provider_name(uint32_t index) {
   return provider == nullptr ? nullptr : provider->name;
 }
 
+const char* lwmq_filter_name(uint32_t index) {
+  const lwmq_tli_filter* filter = lwmq::tli::filter_at(index);
+  return filter == nullptr ? nullptr : filter->name;
+}
+
+const char* lwmq_filter_help(uint32_t index) {
+  const lwmq_tli_filter* filter = lwmq::tli::filter_at(index);
+  return filter == nullptr ? nullptr : filter->help;
+}
+
 lwmq_status lwmq_query_limits(const char* address, lwmq_limits* out_limits) {
   if (address == nullptr || out_limits == nullptr)
     return fail(LWMQ_E_INVALID, "lwmq_query_limits: an argument is NULL");

@@ -12,6 +12,7 @@
 #include "os/clock.h"
 #include "os/identity.h"
 #include "os/membarrier.h"
+#include "tli/filtered.h"
 #include "tli/registry.h"
 
 namespace lwmq::channel {
@@ -82,9 +83,14 @@ Status Channel::create(const char* address, const lwmq_channel_options* options,
                 wanted.buffers_send, wanted.buffers_receive, limits.buffers_max, bare.c_str());
   }
 
+  std::unique_ptr<lwmq_tli_filters> filters;
+  status = tli::make_filters(bare.c_str(), &filters);
+  if (status != LWMQ_OK) return status;
   auto* made = new (std::nothrow) Channel(bare.c_str(), provider);
   if (made == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a channel (%s)", bare.c_str());
   made->tli_options_ = wanted;
+  made->filters_ = std::move(filters);
+  made->tli_options_.filters = made->filters_.get();
   made->retry_ms_ = first_said(given.retry_ms, said.retry_ms, kDefaultRetryMs);
   made->raw_ = given.raw != 0;
   *out_channel = made;
@@ -108,6 +114,9 @@ Status Channel::add_send_queue(std::uint32_t kind, std::uint32_t priority, Chann
     return fail(LWMQ_E_INVALID, "priority %u; there are 1 (time critical) to 7 (idle)", priority);
   }
   auto queue = std::make_unique<ChannelQueue>(this, kind, priority);
+  queue->entry =
+      stats::open_entry(stats::EntryKind::kQueue, address_.c_str(), std::to_string(queues_.size()).c_str());
+  stats::set(queue->entry->priority, priority);
   *out_queue = queue.get();
   take_pump();
   scheduler_.add(queue.get());
@@ -140,6 +149,16 @@ Status Channel::open(std::int32_t role) {
   // when we return.
   if (role == LWMQ_ROLE_AUTO) connect(os::now_ns());
   ServiceThread::attending().request(&attend_);
+  return LWMQ_OK;
+}
+
+Status Channel::filters(tli::Filters** out_filters) const {
+  if (phase_.load() == Phase::kClosed || os::forked()) return refuse_phase();
+  if (filters_ == nullptr)
+    return fail(LWMQ_E_UNSUPPORTED,
+                "this channel was made without filters: its address may begin with filters+ (%s)",
+                address_.c_str());
+  *out_filters = filters_->filters.get();
   return LWMQ_OK;
 }
 
@@ -273,7 +292,20 @@ void Channel::release_and_look() noexcept {
 }
 
 // While nobody is connected the service threads sleep.
-void Channel::note_queued() noexcept { stats::set(entry_->messages_queued, scheduler_.message_count()); }
+void Channel::note_queued() noexcept {
+  stats::set(entry_->messages_queued, scheduler_.message_count());
+  note_queues();
+}
+
+// Any thread: a queue is never taken away.
+void Channel::note_queues() noexcept {
+  scheduler_.each([](const SendQueue& queue) {
+    stats::Entry& entry = *static_cast<const ChannelQueue&>(queue).entry;
+    stats::set(entry.messages_posted, queue.posted());
+    stats::set(entry.messages_queued, queue.size());
+    stats::set(entry.messages_sent, queue.posted() - std::min(queue.posted(), queue.size()));
+  });
+}
 
 void Channel::take_pump() noexcept {
   while (!pump_.try_take() && !pump_.adopt()) sched_yield();

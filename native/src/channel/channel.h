@@ -41,6 +41,7 @@
 #include "os/membarrier.h"
 #include "scheduler/scheduler.h"
 #include "stats/page.h"
+#include "tli/filters.h"
 
 namespace lwmq::channel {
 
@@ -52,6 +53,7 @@ class ChannelQueue : public SendQueue {
   ChannelQueue(Channel* owner, std::uint32_t kind, std::uint32_t priority) noexcept
       : SendQueue(kind, priority), channel(owner) {}
   Channel* const channel;
+  std::shared_ptr<stats::Entry> entry;  // what others see of it; set before it is added
 };
 
 class Channel {
@@ -81,6 +83,9 @@ class Channel {
   // LWMQ_E_CLOSED after a close.
   Status query(lwmq_channel_statistics* out_statistics);
   Status close(std::uint32_t linger_ms);
+
+  // The filters that its address names. LWMQ_E_UNSUPPORTED: none.
+  Status filters(tli::Filters** out_filters) const;
 
  private:
   enum class Phase : std::uint32_t { kCreated, kOpen, kClosing, kClosed };
@@ -126,6 +131,7 @@ class Channel {
   void release_and_look() noexcept;
   void take_pump() noexcept;
   void note_queued() noexcept;
+  void note_queues() noexcept;
   void note_activity() noexcept {
     os::light_barrier(membarrier_);  // sync: activity
     if (!active_.load(std::memory_order_relaxed)) [[unlikely]]
@@ -168,6 +174,7 @@ class Channel {
   const std::string address_;
   const lwmq_tli_provider* const provider_;
   lwmq_tli_options tli_options_{};
+  std::unique_ptr<lwmq_tli_filters> filters_;  // handed down with the options; null: none
   std::uint32_t retry_ms_ = 0;
   bool raw_ = false;
   const bool membarrier_;

@@ -64,6 +64,8 @@ void Channel::note_figures() noexcept {
   stats::set(entry.bytes_received, receiver_.bytes());
   stats::set(entry.messages_queued, raw_ ? 0 : scheduler_.message_count());
   stats::set(entry.messages_lost, messages_lost_.load(std::memory_order_relaxed));
+  stats::set(entry.messages_posted, raw_ ? sender_.messages() : scheduler_.posted());
+  if (!raw_) note_queues();
 }
 
 // ---- Failures that other threads report -------------------------------------------------------------

@@ -45,6 +45,11 @@ class Scheduler {
   [[nodiscard]] std::uint64_t message_count() const noexcept;
   // Any thread: how many were ever posted.
   [[nodiscard]] std::uint64_t posted() const noexcept;
+  // Any thread: each queue, the newest first.
+  template <typename Visit>
+  void each(Visit&& visit) const noexcept {
+    for (const SendQueue* q = newest_.load(std::memory_order_acquire); q != nullptr; q = q->older) visit(*q);
+  }
   [[nodiscard]] bool has_several_queues() const noexcept {
     const SendQueue* newest =
         newest_.load(std::memory_order_relaxed);  // a queue added just now is seen by its poster

@@ -173,6 +173,9 @@ bool copy_entry(const Entry& entry, std::int64_t now_ns, lwmq_entry_view* out_vi
     view.readers_stalled = get(entry.readers_stalled);
     view.readers_expelled = get(entry.readers_expelled);
     view.stalled_pid = get(entry.stalled_pid);
+    view.messages_posted = get(entry.messages_posted);
+    view.messages_discarded = get(entry.messages_discarded);
+    view.priority = get(entry.priority);
     std::atomic_thread_fence(std::memory_order_acquire);                // the copy before the second look
     if (entry.lap.load(std::memory_order_relaxed) == lap) return true;  // sync: entry-taken
   }

@@ -13,7 +13,8 @@
 //   | entry 0 (512 bytes) | entry 1 | ...                                                                 |
 //   +-----------------------------------------------------------------------------------------------------+
 //
-// An *entry* tells of one writer, reader, endpoint or channel. Its lap is odd while it is in use:
+// An *entry* tells of one writer, reader, endpoint, channel or send queue of a channel. Its lap is odd while
+// it is in use:
 //
 //   entry-taken   owner makes lap even, writes what does not change, makes it odd (release)
 //                 -> a looker loads lap (acquire), copies, (fence) loads it again: the same and odd, or the
@@ -36,7 +37,14 @@ inline constexpr std::uint64_t kPageMagic = 0x5441'5453'514d'574c;  // "LWMQSTAT
 inline constexpr std::uint32_t kPageVersion = 1;
 inline constexpr const char* kPageLabel = "lwmq-stats";
 
-enum class EntryKind : std::uint32_t { kNone = 0, kWriter = 1, kReader = 2, kEndpoint = 3, kChannel = 4 };
+enum class EntryKind : std::uint32_t {
+  kNone = 0,
+  kWriter = 1,
+  kReader = 2,
+  kEndpoint = 3,
+  kChannel = 4,
+  kQueue = 5
+};
 inline constexpr std::uint64_t kEntryConnected = 1;
 inline constexpr std::uint64_t kEntryServer = 2;
 inline constexpr std::uint64_t kEntryClosed = 4;  // a reader whose batches are still leased; a writer that
@@ -49,7 +57,7 @@ struct Entry {
   std::uint32_t kind;
   std::uint64_t opened_ns;  // CLOCK_REALTIME
   char address[160];        // cut where longer; ends with NUL
-  char name[64];            // of a reader, a job
+  char name[64];            // of a reader, a job; of a queue its number on the channel
   // Zero where the kind has no such thing. Clocks are CLOCK_MONOTONIC.
   Counter flags;
   Counter waiting_since_ns;  // writer: for room; reader: for a batch; 0: does not wait
@@ -68,7 +76,10 @@ struct Entry {
   Counter messages_queued, messages_lost;
   // endpoint: readers that keep a writer waiting, and were shut out for it; one of the first
   Counter readers_stalled, readers_expelled, stalled_pid;
-  std::uint64_t reserved[8];
+  Counter messages_posted;     // channel, queue
+  Counter messages_discarded;  // queue: dropped before they were shipped
+  Counter priority;            // queue
+  std::uint64_t reserved[5];
 };
 static_assert(sizeof(Entry) == 512);
 static_assert(offsetof(Entry, address) == 16 && offsetof(Entry, flags) == 240);

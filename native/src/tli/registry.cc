@@ -1,15 +1,20 @@
 #include "tli/registry.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/limits.h"
 #include "os/identity.h"
+#include "tli/filtered.h"
+#include "tli/modules.h"
 
-// The linker's own bounds of the section. Hidden, so that each library sees its own; weak, so that a library
+// The linker's own bounds of the sections. Hidden, so that each library sees its own; weak, so that a library
 // without any provider still links.
 extern "C" {
 [[gnu::visibility("hidden"), gnu::weak]] extern const lwmq_tli_provider* const __start_lwmq_tli[];
 [[gnu::visibility("hidden"), gnu::weak]] extern const lwmq_tli_provider* const __stop_lwmq_tli[];
+[[gnu::visibility("hidden"), gnu::weak]] extern const lwmq_tli_filter* const __start_lwmq_tli_filter[];
+[[gnu::visibility("hidden"), gnu::weak]] extern const lwmq_tli_filter* const __stop_lwmq_tli_filter[];
 }
 
 namespace lwmq::tli {
@@ -30,15 +35,43 @@ bool is_complete(const lwmq_tli_provider& p) noexcept {
          (p.service != nullptr) == (p.service_wake != nullptr);
 }
 
+bool is_complete(const lwmq_tli_filter& f) noexcept {
+  constexpr std::uint32_t kBoth = LWMQ_TLI_SENDING | LWMQ_TLI_LANDING;
+  return f.size == sizeof(lwmq_tli_filter) && f.version == LWMQ_TLI_VERSION && f.name && f.help &&
+         f.ways != 0 && (f.ways & ~kBoth) == 0 && f.create && f.see && f.destroy;
+}
+
+// The n-th complete table between two bounds; `*index` counts down over several ranges.
+template <typename Table>
+const Table* complete_at(const Table* const* begin, const Table* const* end, std::uint32_t* index) noexcept {
+  for (const auto* entry = begin; entry < end; ++entry) {
+    if (*entry == nullptr || !is_complete(**entry)) continue;
+    if ((*index)-- == 0) return *entry;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 const lwmq_tli_provider* provider_at(std::uint32_t index) noexcept {
-  std::uint32_t seen = 0;
-  for (const auto* entry = __start_lwmq_tli; entry < __stop_lwmq_tli; ++entry) {
-    if (*entry == nullptr || !is_complete(**entry)) continue;
-    if (seen++ == index) return *entry;
+  for (std::uint32_t i = 0; const auto* entry = module_provider_at(i); ++i) {
+    if (const auto* provider = complete_at(entry, entry + 1, &index); provider != nullptr) return provider;
   }
-  return nullptr;
+  return complete_at(__start_lwmq_tli, __stop_lwmq_tli, &index);
+}
+
+const lwmq_tli_filter* filter_at(std::uint32_t index) noexcept {
+  for (std::uint32_t i = 0; const auto* entry = module_filter_at(i); ++i) {
+    if (const auto* filter = complete_at(entry, entry + 1, &index); filter != nullptr) return filter;
+  }
+  return complete_at(__start_lwmq_tli_filter, __stop_lwmq_tli_filter, &index);
+}
+
+const lwmq_tli_filter* find_filter(std::string_view name) noexcept {
+  for (std::uint32_t i = 0;; ++i) {
+    const lwmq_tli_filter* filter = filter_at(i);
+    if (filter == nullptr || name == filter->name) return filter;
+  }
 }
 
 Status find(const char* address, const lwmq_tli_provider** out_provider) noexcept {
@@ -58,6 +91,7 @@ Status find(const char* address, const lwmq_tli_provider** out_provider) noexcep
     names += names.empty() ? "" : ", ";
     names += provider->name;
   }
+  if (behind_filters(address) != address) return find_filtered(address, out_provider);
   return fail(LWMQ_E_ADDRESS, "'%s': no provider claims this scheme; there are: %s", address, names.c_str());
 }
 

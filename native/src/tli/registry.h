@@ -1,12 +1,14 @@
-// The providers that are linked into this library, found through the bounds of ELF section `lwmq_tli`.
+// The providers and filters that are linked into this library, found through the bounds of the ELF sections
+// `lwmq_tli` and `lwmq_tli_filter`, and those of modules (modules.h).
 //
-// This floor knows no provider by name. A provider that is one object file more, or one less, changes what
-// find answers and nothing else. (Objects must be linked as objects: out of an archive the linker takes none
+// This floor knows none of them by name. One that is one object file more, or one less, changes what find
+// answers and nothing else. (Objects must be linked as objects: out of an archive the linker takes none
 // of them, silently. tests/tree lists the registered names for that reason.)
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "lwmq/lwmq_tli.h"
@@ -17,7 +19,13 @@ namespace lwmq::tli {
 // passed over.
 const lwmq_tli_provider* provider_at(std::uint32_t index) noexcept;
 
-// The first provider that claims `address`. LWMQ_E_ADDRESS: none does; the text lists the registered names.
+// Likewise of filters.
+const lwmq_tli_filter* filter_at(std::uint32_t index) noexcept;
+const lwmq_tli_filter* find_filter(std::string_view name) noexcept;
+
+// The first provider that claims `address`; where none does and filters stand in front of the scheme, the one
+// that claims what is behind them, wrapped (filtered.h). LWMQ_E_ADDRESS: nobody does; the text lists the
+// registered names.
 Status find(const char* address, const lwmq_tli_provider** out_provider) noexcept;
 
 // Splits `scheme://rest?key=value` at the question mark: providers see what stands before it.

@@ -29,14 +29,23 @@ inline std::string name_of(const testing::TestParamInfo<Subject>& info) { return
 
 inline const Subject kLoop{"loop", [] { return "loop://" + fresh_name(); }, "loop://"};
 inline const Subject kIpc{"ipc", [] { return "ipc://" + fresh_name(); }, "ipc://"};
+inline const Subject kTraceLoop{"trace_loop", [] { return "trace=/dev/null+loop://" + fresh_name(); },
+                                "trace=/dev/null+loop://"};
+inline const Subject kTraceIpc{"trace_ipc",
+                               [] { return "trace=/dev/null+trace=/dev/null+ipc://" + fresh_name(); },
+                               "trace=/dev/null+ipc://"};
 inline const Subject kStubDatagram{"stub_datagram", [] { return "stub://" + fresh_name(); }, "stub://"};
 
 }  // namespace lwmq::conformance
 
-#define LWMQ_OVER_ALL_PROVIDERS(Suite)                                                     \
-  INSTANTIATE_TEST_SUITE_P(Loop, Suite, testing::Values(lwmq::conformance::kLoop),         \
-                           lwmq::conformance::name_of);                                    \
-  INSTANTIATE_TEST_SUITE_P(Ipc, Suite, testing::Values(lwmq::conformance::kIpc),           \
-                           lwmq::conformance::name_of);                                    \
-  INSTANTIATE_TEST_SUITE_P(Stub, Suite, testing::Values(lwmq::conformance::kStubDatagram), \
+#define LWMQ_OVER_ALL_PROVIDERS(Suite)                                                       \
+  INSTANTIATE_TEST_SUITE_P(Loop, Suite, testing::Values(lwmq::conformance::kLoop),           \
+                           lwmq::conformance::name_of);                                      \
+  INSTANTIATE_TEST_SUITE_P(Ipc, Suite, testing::Values(lwmq::conformance::kIpc),             \
+                           lwmq::conformance::name_of);                                      \
+  INSTANTIATE_TEST_SUITE_P(TraceLoop, Suite, testing::Values(lwmq::conformance::kTraceLoop), \
+                           lwmq::conformance::name_of);                                      \
+  INSTANTIATE_TEST_SUITE_P(TraceIpc, Suite, testing::Values(lwmq::conformance::kTraceIpc),   \
+                           lwmq::conformance::name_of);                                      \
+  INSTANTIATE_TEST_SUITE_P(Stub, Suite, testing::Values(lwmq::conformance::kStubDatagram),   \
                            lwmq::conformance::name_of)

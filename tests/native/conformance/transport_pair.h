@@ -27,12 +27,12 @@ inline const lwmq_tli_provider& provider_of(const std::string& address) {
 
 // Deaths and the like are witnessed on a thread that somebody above the provider runs. It never ends.
 inline void run_service(const lwmq_tli_provider& provider) {
-  static std::vector<const lwmq_tli_provider*> running;
+  static std::vector<void (*)(const volatile std::uint32_t*)> running;  // a filtered provider shares it
   if (provider.service == nullptr) return;
-  for (const auto* known : running) {
-    if (known == &provider) return;
+  for (const auto known : running) {
+    if (known == provider.service) return;
   }
-  running.push_back(&provider);
+  running.push_back(provider.service);
   std::thread([&provider] {
     static const volatile std::uint32_t kNeverStop = 0;
     provider.service(&kNeverStop);

@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "conformance/providers.h"
 #include "conformance/transport_pair.h"
+#include "tli/filtered.h"
 
 namespace lwmq::conformance {
 namespace {
@@ -37,7 +38,7 @@ class Transport : public testing::TestWithParam<Subject> {
 TEST_P(Transport, IsClaimedByItsProviderAlone) {
   int claims = 0;
   for (std::uint32_t i = 0; const auto* provider = tli::provider_at(i); ++i)
-    claims += provider->claim(address_.c_str());
+    claims += provider->claim(tli::behind_filters(address_.c_str()));
   EXPECT_EQ(claims, 1);
 }
 

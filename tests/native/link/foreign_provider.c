@@ -8,6 +8,10 @@
 
 #include "lwmq/lwmq_tli.h"
 
+#ifndef TOY_SCHEME /* as a module (sample_module.c) it may take the scheme of another one */
+#define TOY_SCHEME "toy://"
+#endif
+
 enum { kRoom = 4096, kExtents = 64 };
 
 struct shown {
@@ -29,10 +33,10 @@ struct lwmq_tli_listener {
 
 static lwmq_tli_listener* the_listener;
 
-static int32_t claim(const char* address) { return strncmp(address, "toy://", 6) == 0; }
+static int32_t claim(const char* address) { return strncmp(address, TOY_SCHEME, strlen(TOY_SCHEME)) == 0; }
 
 static lwmq_status limits(const char* address, lwmq_limits* out_limits) {
-  if (address[6] == '\0') return LWMQ_E_ADDRESS;
+  if (address[strlen(TOY_SCHEME)] == '\0') return LWMQ_E_ADDRESS;
   out_limits->buffer_bytes_max = kRoom;
   out_limits->buffers_max = 2;
   out_limits->capabilities = LWMQ_CAN_SEND | LWMQ_CAN_RECEIVE | LWMQ_IS_RELIABLE | LWMQ_IS_ORDERED;

@@ -72,6 +72,8 @@ def test_a_scheme_vanishes_with_its_object_file_and_nothing_else_changes(compile
 
 
 @pytest.mark.row("L09")
+@pytest.mark.row("K53")
+@pytest.mark.row("Z15")
 def test_a_provider_written_in_c_from_the_public_header_is_added_by_linking_it(
     compiled: dict[str, Path],
 ) -> None:

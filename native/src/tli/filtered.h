@@ -1,0 +1,25 @@
+// A provider behind filters: a function table like any other, whose functions ask the filters and then the
+// provider. Who uses it does not know, and the provider does not know either; where an address names no
+// filters, none of this is met.
+#pragma once
+
+#include <memory>
+
+#include "base/status.h"
+#include "lwmq/lwmq_tli.h"
+#include "tli/filters.h"
+
+namespace lwmq::tli {
+
+// `trace+loss=0.01+scheme://rest`: what stands behind the last `+` in front of the scheme; `address` itself
+// where there is none.
+const char* behind_filters(const char* address) noexcept;
+
+// The provider of what is behind the filters of `address`, wrapped; the same table every time.
+Status find_filtered(const char* address, const lwmq_tli_provider** out_provider) noexcept;
+
+// The filters of a channel at `address`, for lwmq_tli_options; null where the address names none.
+// LWMQ_E_ADDRESS with a text.
+Status make_filters(const char* address, std::unique_ptr<lwmq_tli_filters>* out_filters);
+
+}  // namespace lwmq::tli

@@ -1,0 +1,158 @@
+"""Filters on channels, record and replay: what passes is seen, changed, lost, kept and played again."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+import lwmq_spark as lwmq
+from lwmq_spark.channel import filters
+from lwmq_spark.cli import main
+from lwmq_spark.cli.record import quoted
+
+
+def test_every_filter_says_what_can_be_set() -> None:
+    known = filters()
+    assert {"trace", "record", "replay", "loss", "delay", "reorder", "corrupt", "rate"} <= set(known)
+    assert all(text.startswith(name) for name, text in known.items())
+
+
+@pytest.mark.row("L38")
+def test_a_filter_in_the_address_drops_and_counts(address: str) -> None:
+    with (
+        lwmq.Channel(f"loss,every=4,way=land+{address}", "server") as server,
+        lwmq.Channel(address, "client") as client,
+    ):
+        client.wait_connected(10)
+        queue = client.send_queue()
+        for number in range(101):
+            queue.post(b"%d" % number)
+        got = [int(bytes(server.receive(10))) for _ in range(76)]
+        assert got == [number for number in range(101) if number % 4 != 3]
+        (loss,) = server.filters
+        assert (loss.name, loss.settings, loss.seen, loss.dropped) == ("loss", "every=4,way=land", 101, 25)
+        assert client.filters == []
+
+
+@pytest.mark.row("L38")
+def test_filters_come_and_go_while_a_channel_is_open(address: str) -> None:
+    with (
+        lwmq.Channel(f"filters+{address}", "server") as server,
+        lwmq.Channel(address, "client") as client,
+    ):
+        queue = client.send_queue()
+        queue.post(b"one")
+        assert bytes(server.receive(10)) == b"one"
+        server.add_filter("corrupt,every=1,bits=0,cut=2")
+        server.add_filter("trace=/dev/null", 0)
+        queue.post(b"two and more")
+        assert bytes(server.receive(10)) == b"two and mo"
+        assert [(state.name, state.seen) for state in server.filters] == [("trace", 1), ("corrupt", 1)]
+        server.remove_filter()
+        queue.post(b"three")
+        assert bytes(server.receive(10)) == b"three"
+        with pytest.raises(lwmq.LwmqError, match="there is no filter 'tracy'"):
+            server.add_filter("tracy")
+        with pytest.raises(lwmq.LwmqError, match="its address may begin with filters"):
+            client.add_filter("trace")
+
+
+@pytest.mark.row("C40")
+def test_latency_is_measured_on_demand(address: str) -> None:
+    with (
+        lwmq.Channel(f"filters+{address}", "server") as server,
+        lwmq.Channel(f"filters+{address}", "client") as client,
+    ):
+        queue = client.send_queue()
+        for level in (0, 1, 0):  # off, on, off again
+            for number in range(50):
+                queue.post(b"%d" % number)
+                assert bytes(server.receive(10)) == b"%d" % number
+            if level:
+                assert server.filters[0].timed == 50
+                median, longest = server.latency(0.5), server.latency(1)
+                assert median is not None and longest is not None and 0 < median <= longest < 10
+                client.remove_filter()
+                server.remove_filter()
+            elif not server.filters:
+                server.add_filter("latency")
+                assert server.latency(0.5) is None
+                client.add_filter("latency")
+
+
+@pytest.mark.row("L38")
+def test_a_wrong_filter_is_an_address_error_that_says_what_there_is(address: str) -> None:
+    with pytest.raises(lwmq.AddressError, match="a share of 0 to 1 is wanted"):
+        lwmq.Channel(f"loss=7+{address}")
+    with pytest.raises(lwmq.AddressError, match="there are: corrupt, delay"):
+        lwmq.Channel(f"los=0.1+{address}")
+
+
+@pytest.mark.row("L38")
+def test_streams_pass_through_filters(address: str) -> None:
+    import pyarrow as pa
+
+    table = pa.table({"n": list(range(1000))})
+    with lwmq.open_writer(f"delay=1ms+{address}", table.schema) as writer:
+        reader = lwmq.open_reader(f"trace=/dev/null+{address}")
+        closing = threading.Thread(target=lambda: (writer.write(table), writer.close()))
+        closing.start()
+        with reader:
+            assert reader.read_all() == table
+        closing.join(30)
+
+
+@pytest.mark.row("K52")
+def test_a_feed_is_recorded_and_replayed(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tape = tmp_path / "feed + more,100%.tape"
+    messages = [[b"tick", bytes([n])] for n in range(200)]
+
+    def feed() -> None:
+        with lwmq.Channel(address, "client") as channel:
+            queue = channel.send_queue()
+            for message in messages:
+                queue.post(message)
+
+    feeding = threading.Thread(target=feed)
+    feeding.start()
+    assert main(["record", address, str(tape), "--json"]) == 0
+    feeding.join(30)
+    figures = json.loads(capsys.readouterr().out)
+    assert (figures["messages"], figures["bytes"], figures["failed"]) == (200, 1000, 0)
+
+    got: list[list[bytes]] = []
+
+    def listen() -> None:
+        with lwmq.Channel(f"{address}-again", "server") as channel:
+            got.extend([bytes(frame) for frame in message] for message in channel)
+
+    listening = threading.Thread(target=listen)
+    listening.start()
+    assert main(["replay", str(tape), f"{address}-again", "--timeout", "30"]) == 0
+    listening.join(30)
+    assert got == messages
+
+
+@pytest.mark.row("K52")
+def test_a_damaged_tape_is_refused_before_anything_is_posted(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tape = tmp_path / "tape"
+    with (
+        lwmq.Channel(f"record={quoted(str(tape))},way=send+{address}", "server") as server,
+        lwmq.Channel(address, "client") as client,
+    ):
+        server.send_queue().post(b"once")
+        assert bytes(client.receive(10)) == b"once"
+    whole = tape.read_bytes()
+    tape.write_bytes(whole[:-9])
+    assert main(["replay", str(tape), f"{address}-again", "--json"]) == 1
+    assert "is torn: its last extent" in json.loads(capsys.readouterr().out)["text"]
+    tape.write_bytes(whole[:-1] + b"x")
+    assert main(["replay", str(tape), f"{address}-again", "--json"]) == 1
+    assert "is damaged" in json.loads(capsys.readouterr().out)["text"]

@@ -1,0 +1,193 @@
+"""Modules from outside: found, signed, refused, loaded; the program that uses them does not change."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lwmq_spark.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = ROOT / "tests" / "native" / "link" / "sample_module.c"
+
+
+def build(target: Path, *flags: str) -> Path:
+    command = ["gcc", "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    command += [
+        "-fvisibility=hidden",
+        f"-I{ROOT / 'native' / 'include'}",
+        *flags,
+        str(SAMPLE),
+        "-o",
+        str(target),
+    ]
+    subprocess.run(command, check=True, timeout=60)
+    return target
+
+
+class Place:
+    """A folder of modules, a key and a trust file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.modules = folder / "modules"
+        self.modules.mkdir()
+        self.trust = folder / "trusted_keys"
+        self.key = folder / "secret.key"
+        self.make_key(self.key, self.trust, "tester")
+
+    @staticmethod
+    def make_key(key: Path, trust: Path, name: str) -> None:
+        made = subprocess.run(
+            [sys.executable, "-m", "lwmq_spark.cli", "module", "key", str(key), "--name", name],
+            capture_output=True, text=True, check=True, timeout=60,
+        )  # fmt: skip
+        trust.write_text(f"# who may\n\n{made.stdout}")
+        trust.chmod(0o644)
+
+    def sign(self, module: Path, key: Path | None = None, days: float = 1.0) -> None:
+        assert main(["module", "sign", str(module), "--key", str(key or self.key), "--days", str(days)]) == 0
+
+    def run(self, program: str) -> subprocess.CompletedProcess[str]:
+        environment = {
+            **os.environ,
+            "LWMQ_MODULE_PATH": f"/nowhere-at-all:{self.modules}",
+            "LWMQ_MODULE_TRUST": str(self.trust),
+        }
+        return subprocess.run(
+            [sys.executable, "-c", program],
+            env=environment, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    def listing(self) -> list[dict[str, object]]:
+        ran = self.run(
+            "import sys; from lwmq_spark.cli import main; sys.exit(main(['module', 'list', '--json']))"
+        )
+        assert ran.returncode == 0, ran.stderr
+        found = json.loads(ran.stdout)["modules"]
+        for module in found:
+            if not module["loaded"]:  # refused and logged
+                assert f"lwmq: module {module['path']} is refused: {module['text']}" in ran.stderr
+        return list(found)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.mark.row("L36")
+@pytest.mark.row("L39")
+def test_a_signed_module_registers_its_scheme_and_its_filters(place: Place) -> None:
+    place.sign(build(place.modules / "toy.so"))
+    (module,) = place.listing()
+    assert (module["loaded"], module["signer"], module["name"]) == (True, "tester", "toy")
+    ran = place.run(
+        "import lwmq_spark as lwmq\n"
+        "from lwmq_spark.channel import providers, filters, limits\n"
+        "print(providers()[0], limits('toy://x').buffer_bytes_max, 'upper' in filters())\n"
+        "with lwmq.Channel('upper+loop://x', 'server') as one, lwmq.Channel('loop://x', 'client') as other:\n"
+        "    one.send_queue().post(b'hello')\n"
+        "    print(bytes(other.receive(10)).decode())\n"
+    )
+    assert ran.stdout.split("\n")[:2] == ["toy 4096 True", "HELLO"], ran.stderr
+
+
+@pytest.mark.row("L37")
+def test_a_module_takes_the_scheme_of_a_provider_that_is_built_in(place: Place) -> None:
+    program = "from lwmq_spark.channel import limits; print(limits('loop://x').buffer_bytes_max)"
+    before = place.run(program)
+    place.sign(build(place.modules / "mine.so", '-DTOY_SCHEME="loop://"'))
+    after = place.run(program)
+    assert int(before.stdout) > 4096
+    assert int(after.stdout) == 4096, after.stderr
+
+
+@pytest.mark.row("L39")
+def test_what_is_not_signed_as_it_is_by_a_trusted_key_is_refused(place: Place, tmp_path: Path) -> None:
+    stranger = tmp_path / "stranger.key"
+    Place.make_key(stranger, tmp_path / "other_trust", "stranger")
+    plain = build(place.modules / "a_unsigned.so")
+    tampered = Path(shutil.copy(plain, place.modules / "b_tampered.so"))
+    place.sign(tampered)
+    with tampered.open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"!")
+    expired = Path(shutil.copy(plain, place.modules / "c_expired.so"))
+    place.sign(expired, days=-1)
+    wrongly = Path(shutil.copy(plain, place.modules / "d_wrongly.so"))
+    place.sign(wrongly, stranger)
+    renamed = Path(shutil.copy(plain, place.modules / "e_renamed.so"))
+    shutil.copy(f"{expired}.sig", f"{renamed}.sig")
+    later = Path(shutil.copy(plain, place.modules / "f_prolonged.so"))
+    place.sign(later, days=-1)
+    signature = Path(f"{later}.sig")
+    signature.write_text(re.sub("expires [0-9]+", "expires 99999999999", signature.read_text()))
+    torn = Path(shutil.copy(plain, place.modules / "g_torn.so"))
+    place.sign(torn)
+    torn_signature = Path(f"{torn}.sig")
+    torn_signature.write_text(torn_signature.read_text()[:-10])
+    good = Path(shutil.copy(plain, place.modules / "h_good.so"))
+    place.sign(good)
+
+    reasons = [
+        "not signed: a_unsigned.so.sig cannot be read",
+        "tampered: its bytes are not those that tester has signed",
+        "the signature has expired",
+        "which is none of the 1 in the trust file",
+        "the signature is of c_expired.so, not of e_renamed.so",
+        "the signature is not of this key and these bytes",
+        "its line 'signature' is missing or wrong",
+    ]
+    found = place.listing()
+    assert [module["loaded"] for module in found] == [False] * 7 + [True]
+    for module, reason in zip(found, reasons, strict=False):
+        assert reason in str(module["text"])
+
+
+@pytest.mark.row("L39")
+def test_a_trust_file_that_others_may_write_to_trusts_nobody(place: Place) -> None:
+    place.sign(build(place.modules / "toy.so"))
+    place.trust.chmod(0o666)
+    (module,) = place.listing()
+    assert "others than root and this user may write to the trust file" in str(module["text"])
+    place.trust.unlink()
+    (module,) = place.listing()
+    assert "no key is trusted" in str(module["text"])
+
+
+@pytest.mark.row("L39")
+def test_verify_says_what_loading_would_and_needs_no_environment(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = build(place.modules / "toy.so")
+    assert main(["module", "verify", str(module), "--trust", str(place.trust)]) == 1
+    assert "not signed" in capsys.readouterr().err
+    place.sign(module)
+    capsys.readouterr()
+    assert main(["module", "verify", str(module), "--trust", str(place.trust), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["status"], said["signer"]) == ("LWMQ_OK", "tester")
+    assert (place.key.stat().st_mode & 0o777) == 0o600
+    assert main(["module", "key", str(place.key)]) == 1, "a key is never written over"
+
+
+@pytest.mark.row("L39")
+def test_what_is_no_module_is_refused_though_it_is_signed(place: Place, tmp_path: Path) -> None:
+    source = tmp_path / "plain.c"
+    source.write_text("int nothing;\n")
+    plain = place.modules / "plain.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", str(source), "-o", str(plain)], check=True, timeout=60)
+    text = place.modules / "text.so"
+    text.write_text("no shared object\n")
+    place.sign(plain)
+    place.sign(text)
+    first, second = place.listing()
+    assert "LWMQ_TLI_MODULE is missing" in str(first["text"])
+    assert "the loader refuses it" in str(second["text"])
