@@ -16,17 +16,20 @@ ROLES = {
     lib.LWMQ_ENTRY_READER: "reader",
     lib.LWMQ_ENTRY_ENDPOINT: "endpoint",
     lib.LWMQ_ENTRY_CHANNEL: "channel",
+    lib.LWMQ_ENTRY_QUEUE: "queue",
 }
 # Counters that make rates.
-GROWING = ("batches", "rows", "bytes", "messages_sent", "messages_received", "bytes_sent", "bytes_received")
+GROWING = ("batches", "rows", "bytes", "messages_posted", "messages_sent", "messages_received", "bytes_sent",
+           "bytes_received")  # fmt: skip
 _SHOWN = {
     "writer": ("partitions", "batches", "rows", "bytes", "window_bytes", "window_used_bytes",
                "unread_batches", "peer_pid"),
     "reader": ("partitions", "batches", "rows", "bytes", "leased_batches", "leased_bytes", "peer_pid"),
     "endpoint": ("partitions", "batches", "rows", "bytes", "unread_batches", "kept_batches", "kept_bytes",
                  "readers", "writers", "readers_stalled", "readers_expelled", "stalled_pid"),
-    "channel": ("peer_pid", "messages_sent", "messages_received", "bytes_sent", "bytes_received",
-                "messages_queued", "messages_lost"),
+    "channel": ("peer_pid", "messages_posted", "messages_sent", "messages_received", "bytes_sent",
+                "bytes_received", "messages_queued", "messages_lost"),
+    "queue": ("priority", "messages_posted", "messages_sent", "messages_queued", "messages_discarded"),
 }  # fmt: skip
 
 
@@ -78,8 +81,9 @@ class Process:
             "library": self.library,
             "unlisted": self.unlisted,
             **self.figures,
-            "streams": [entry.as_json() for entry in self.entries if entry.role != "channel"],
-            "channels": [entry.as_json() for entry in self.entries if entry.role == "channel"],
+            "streams": [e.as_json() for e in self.entries if e.role not in ("channel", "queue")],
+            "channels": [e.as_json() for e in self.entries if e.role == "channel"],
+            "queues": [e.as_json() for e in self.entries if e.role == "queue"],
         }
 
 
@@ -155,6 +159,8 @@ class Observer:
 def _state(role: str, raw: Any) -> tuple[str, float | None]:
     """What it does, and since when. A reader that keeps others waiting is found later, beside them."""
     waiting = raw.waiting_ns / 1e9
+    if role == "queue":
+        return ("messages wait" if raw.messages_queued else "empty"), None
     if role == "channel":
         if raw.flags & lib.LWMQ_ENTRY_CONNECTED:
             return "connected", None

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from lwmq_spark.cli import _rivals
 from lwmq_spark.cli._output import JsonOption, console, emit
 from lwmq_spark.meter import human
 
@@ -33,6 +34,10 @@ def run(
         bool, typer.Option("--peer", help="Be the other side, started by hand elsewhere.")
     ] = False,
     alone: Annotated[bool, typer.Option("--alone", help="Start no peer: one is started by hand.")] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(help=f"Rivals to measure beside, by commas: {', '.join(_rivals.NAMES)}; or all."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Measure one-way latency, message rate and Arrow throughput at ADDRESS between two processes.
@@ -41,15 +46,21 @@ def run(
     Examples:
       lwmq perf ipc://perf
       lwmq perf ipc://perf --message-bytes 1024 --batch-bytes 16777216 --json
+      lwmq perf ipc://perf --against zmq,uds
       lwmq perf ipc:///shared/perf --peer      (in one container; --alone in the other)
     """
     if peer:
         _be_peer(address)
         return
+    names = _rival_names(against)
     with _peer_process(address, started=not alone):
         figures = {**_messages(address, message_bytes, seconds), **_batches(address, batch_bytes, seconds)}
+    rivals: dict[str, dict[str, Any]] = {}
+    for name in names:
+        missing = _rivals.why_not(name)
+        rivals[name] = {"missing": missing} if missing else _rivals.measure(name, message_bytes, seconds)
     if json:
-        emit(address=address, **figures)
+        emit(address=address, **figures, **({"against": rivals} if names else {}))
         return
     table = Table(title=f"{address}, two Python processes", header_style="bold")
     for title in ("what", "figure"):
@@ -62,6 +73,29 @@ def run(
         f"Arrow batches of {human(batch_bytes, 'B')}", human(figures["batch_bytes_per_second"], "B/s")
     )
     console.print(table)
+    if names:
+        console.print(_comparison(address, message_bytes, {"ours": figures, **rivals}))
+
+
+def _rival_names(against: str | None) -> list[str]:
+    names = [] if against is None else list(_rivals.NAMES) if against == "all" else against.split(",")
+    unknown = [name for name in names if name not in _rivals.NAMES]
+    if unknown:
+        raise typer.BadParameter(f"{', '.join(unknown)}: there are {', '.join(_rivals.NAMES)}, and all")
+    return names
+
+
+def _comparison(address: str, size: int, found: dict[str, dict[str, Any]]) -> Table:
+    table = Table(title=f"messages of {size} B, beside {address}", header_style="bold")
+    for title in ("who", "p50", "p99", "p99.9", "messages"):
+        table.add_column(title)
+    for name, figures in found.items():
+        if "missing" in figures:
+            table.add_row(name, figures["missing"])
+            continue
+        cells = [f"{figures[f'latency_{rank}_us']:.2f} µs" for rank in ("p50", "p99", "p999")]
+        table.add_row(name, *cells, human(figures["messages_per_second"], "/s"))
+    return table
 
 
 @contextmanager

@@ -26,6 +26,9 @@ def run(
         int | None, typer.Option("--count", "-n", min=1, help="Stop after that many looks.")
     ] = None,
     pid: Annotated[int | None, typer.Option(help="Only this process.")] = None,
+    queues: Annotated[
+        bool, typer.Option("--queues", help="Also each send queue: IN/S posted, OUT/S shipped.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Show the streams and channels of this host: rates, windows, leases, and who waits for whom.
@@ -37,6 +40,7 @@ def run(
     Examples:
       lwmq top
       lwmq top --interval 0.2 --pid 4711
+      lwmq top --queues
       lwmq top --json
       lwmq top --json --count 60 > minute.jsonl
     """
@@ -51,13 +55,13 @@ def run(
             emit(time=datetime.now(UTC).isoformat(), interval=interval,
                  processes=[process.as_json() for process in _look(observer, pid)])  # fmt: skip
         return
-    with Live(_table(_look(observer, pid)), console=console, auto_refresh=False,
+    with Live(_table(_look(observer, pid), queues), console=console, auto_refresh=False,
               screen=console.is_terminal and looks is None) as live:  # fmt: skip
         live.refresh()
         shown = 1
         while looks is None or shown < looks:
             time.sleep(interval)
-            live.update(_table(_look(observer, pid)), refresh=True)
+            live.update(_table(_look(observer, pid), queues), refresh=True)
             shown += 1
 
 
@@ -65,7 +69,7 @@ def _look(observer: Observer, pid: int | None) -> list[Process]:
     return [process for process in observer.look() if pid is None or process.pid == pid]
 
 
-def _table(processes: list[Process]) -> Table:
+def _table(processes: list[Process], queues: bool) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False, expand=False)
     for title in ("PID", "COMMAND", "ADDRESS", "ROLE"):
         table.add_column(title, no_wrap=True, overflow="ellipsis")
@@ -77,6 +81,8 @@ def _table(processes: list[Process]) -> Table:
         if not process.known:
             table.add_row(*who, "", "", "", "", "", "", "", f"speaks version {process.page_version}")
         for entry in process.entries:
+            if entry.role == "queue" and not queues:
+                continue
             table.add_row(*who, *_row(entry))
             who = ("", "")
         if process.unlisted:
@@ -89,7 +95,13 @@ def _table(processes: list[Process]) -> Table:
 def _row(entry: Entry) -> list[Text | str]:
     figures, rates = entry.figures, entry.rates
     per_second = {name: human(rate) for name, rate in rates.items()}
-    if entry.role == "channel":
+    if entry.role == "queue":
+        flow = [per_second.get("messages_posted", ""), per_second.get("messages_sent", "")]
+        moved, total = 0.0, human(figures["messages_posted"])
+        held = f"{human(figures['messages_queued'])} queued" if figures["messages_queued"] else ""
+        if figures["messages_discarded"]:
+            held += f" {human(figures['messages_discarded'])} discarded"
+    elif entry.role == "channel":
         flow = [per_second.get("messages_received", ""), per_second.get("messages_sent", "")]
         moved = rates.get("bytes_received", 0.0) + rates.get("bytes_sent", 0.0)
         total = human(figures["bytes_received"] + figures["bytes_sent"], "B")
@@ -102,9 +114,9 @@ def _row(entry: Entry) -> list[Text | str]:
         held = _held(entry)
     return [
         entry.address,
-        entry.role,
+        f"queue {entry.name}" if entry.role == "queue" else entry.role,
         *flow,
-        human(moved, "B/s") if rates else "",
+        human(moved, "B/s") if rates and entry.role != "queue" else "",
         total,
         held,
         _state(entry),

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import lwmq_spark as lwmq
 from lwmq_spark.cli._observer import Entry, Observer, Process
 
 PATIENCE_S = 20.0
@@ -43,7 +47,8 @@ with lwmq.open_reader(sys.argv[1], name="slow one") as reader:
 PROCESS = {"pid": int, "uid": int, "command": str, "known": bool, "page_version": int, "library": str,
            "unlisted": int, "window_bytes": int, "mapped_bytes": int, "batches_written": int,
            "batches_read": int, "bytes_written": int, "bytes_read": int, "bytes_copied": int,
-           "batches_copied": int, "peers_lost": int, "streams": list, "channels": list}  # fmt: skip
+           "batches_copied": int, "peers_lost": int, "streams": list, "channels": list,
+           "queues": list}  # fmt: skip
 STREAM = {"role": str, "address": str, "name": str, "state": str, "state_seconds": (float, type(None)),
           "partitions": int, "batches": int, "rows": int, "bytes": int}  # fmt: skip
 BY_ROLE = {
@@ -218,9 +223,12 @@ def test_a_channel_tells_of_its_peer_its_messages_and_its_queue(ipc: str, spawn:
     )
     assert server.line() == "queued"
     observer = Observer()
-    channel = entry(processes(observer.look(), {server.pid})[server.pid], "channel")
-    assert channel.figures["messages_queued"] == 7
-    assert channel.state == "listening"
+
+    def listening() -> Entry | None:  # its service thread says so, when it has had a turn
+        channel = entry(processes(observer.look(), {server.pid})[server.pid], "channel")
+        return channel if channel.state == "listening" else None
+
+    assert until(listening).figures["messages_queued"] == 7
     client = spawn(
         """
         with lwmq.Channel(sys.argv[1], role="client") as channel:
@@ -274,6 +282,92 @@ def check_fields(found: dict[str, Any], promised: dict[str, Any]) -> None:
     assert found.keys() == promised.keys()
     wrong = [name for name, kind in promised.items() if not isinstance(found[name], kind)]
     assert not wrong, {name: found[name] for name in wrong}
+
+
+CHANNEL = """
+with lwmq.Channel(sys.argv[1], "server") as channel:
+    urgent = channel.send_queue(priority=lwmq.Priority.HIGHEST)
+    usual = channel.send_queue()
+    for _ in range(3):
+        urgent.post(b"x")
+    usual.post(b"y")
+    print("posted")
+    sys.stdin.readline()
+    channel.close(linger=0.01)
+"""
+
+
+@pytest.mark.row("C40")
+def test_each_send_queue_has_its_figures(ipc: str, spawn: Any) -> None:
+    server = spawn(CHANNEL, ipc)
+    assert server.line() == "posted"
+
+    def queues() -> list[dict[str, Any]]:
+        found = json.loads(top("--json", "--interval", 0.05, "--pid", server.pid))["processes"]
+        return [queue for process in found for queue in process["queues"]]
+
+    found = until(lambda: queues() if sum(q["messages_queued"] for q in queues()) == 4 else None)
+    assert [(q["name"], q["priority"], q["messages_posted"], q["messages_sent"]) for q in found] == [
+        ("0", 2, 3, 0), ("1", 4, 1, 0)]  # fmt: skip
+    assert all(q["address"] == ipc and q["state"] == "messages wait" for q in found)
+    rows = top("--count", 1, "--interval", 0.05, "--queues", "--pid", server.pid)
+    assert "queue 0" in rows and "queue 1" in rows and "3 queued" in rows
+    with lwmq.Channel(ipc, "client") as client:
+        for _ in range(4):
+            client.receive(10)
+        until(lambda: sum(q["messages_sent"] for q in queues()) == 4)
+    server.tell()
+
+
+@pytest.mark.row("C41")
+def test_prometheus_reads_what_top_knows(ipc: str, spawn: Any) -> None:
+    writer, reader = writer_and_reader(spawn, ipc)
+    command = [sys.executable, "-m", "lwmq_spark.cli", "export"]
+    once = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    serving = subprocess.Popen([*command, "--port", "0"], stderr=subprocess.PIPE, text=True)
+    try:
+        assert serving.stderr is not None
+        url = serving.stderr.readline().split()[-1]
+        with urllib.request.urlopen(url, timeout=30) as response:
+            assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+            served = response.read().decode()
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(url + "/else", timeout=30)
+    finally:
+        serving.kill()
+        serving.communicate()
+    for text in (once, served):
+        samples = exposed(text)
+        mine = {
+            (name, dict(labels)["pid"]): value
+            for (name, labels), value in samples.items()
+            if dict(labels).get("address") == ipc
+        }
+        assert mine["lwmq_writer_batches_total", str(writer.pid)] == 2
+        assert mine["lwmq_reader_leased_batches", str(reader.pid)] == 2
+        assert ("lwmq_endpoint_state", str(writer.pid)) in mine
+    reader.tell()
+    writer.tell()
+
+
+def exposed(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """The samples of the text format, read strictly: each of a family that was introduced, none twice."""
+    families: dict[str, str] = {}
+    samples: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split()
+            assert name not in families and kind in ("counter", "gauge")
+            families[name] = kind
+            continue
+        whole = re.fullmatch(r'([a-z_]+)\{((?:[a-z_]+="(?:[^"\\\n]|\\.)*",?)*)\} (\S+)', line)
+        assert whole is not None, line
+        name, labels, value = whole.groups()
+        assert name in families
+        key = name, tuple(re.findall(r'([a-z_]+)="((?:[^"\\]|\\.)*)"', labels))
+        assert key not in samples
+        samples[key] = float(value)
+    return samples
 
 
 def test_the_table_names_who_streams_what(ipc: str, spawn: Any) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 import lwmq_spark as lwmq
 
-VERBS = ["info", "doctor", "demo", "send", "recv", "tail", "perf"]
+VERBS = ["info", "doctor", "demo", "send", "recv", "tail", "record", "replay", "perf"]
 PATIENCE_S = 60
 
 pytestmark = pytest.mark.row("P34")
@@ -171,6 +171,18 @@ def test_perf_measures_latency_rate_and_throughput(address: str) -> None:
     assert figures["messages_lost"] == 0
     assert figures["messages_per_second"] > 1000
     assert figures["batch_bytes_per_second"] > 1e7
+
+
+@pytest.mark.row("S14")
+def test_perf_measures_rivals_beside_ours(address: str) -> None:
+    figures = json.loads(call("perf", address, "--seconds", "0.1", "--against", "zmq,uds,ucx", "--json"))
+    assert set(figures["against"]) == {"zmq", "uds", "ucx"}
+    for rival in figures["against"].values():
+        if "missing" not in rival:
+            assert 0 < rival["latency_p50_us"] <= rival["latency_p999_us"]
+            assert rival["messages_per_second"] > 100
+    assert "missing" not in figures["against"]["uds"]
+    assert "there are zmq, uds, ucx, and all" in call("perf", address, "--against", "zmq,pigeon", code=2)
 
 
 def _write(path: Path, table: pa.Table) -> None:
