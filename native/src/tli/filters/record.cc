@@ -20,13 +20,14 @@ lwmq_status create(const char* text, std::uint32_t way, void** out_filter) {
   Status status = settings.done();
   if (status != LWMQ_OK) return status;
   if (path.empty()) return fail(LWMQ_E_INVALID, "filter record: a file is wanted, as in record=/tmp/tape");
-  if (way != 0 && (ways & way) == 0) {
+  if (way == 0) return TapeWriter::check(path);
+  if ((ways & way) == 0) {
     *out_filter = nullptr;
     return LWMQ_OK;
   }
   std::shared_ptr<TapeWriter> tape;
   status = TapeWriter::open(path, &tape);
-  if (status == LWMQ_OK && way != 0) *out_filter = new Record{std::move(tape)};
+  if (status == LWMQ_OK) *out_filter = new Record{std::move(tape)};
   return status;
 }
 

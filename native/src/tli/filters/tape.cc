@@ -105,6 +105,21 @@ Status TapeWriter::open(const std::string& path, std::shared_ptr<TapeWriter>* ou
   return LWMQ_OK;
 }
 
+Status TapeWriter::check(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | O_NONBLOCK);
+  if (fd >= 0) {
+    struct stat status {};
+    const bool fresh = fstat(fd, &status) == 0 && status.st_size == 0;
+    const Status known = fresh ? LWMQ_OK : check_head(fd, path);
+    ::close(fd);
+    return known;
+  }
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  if (errno == ENOENT && access(folder.c_str(), W_OK) == 0) return LWMQ_OK;
+  return fail_errno(LWMQ_E_SYSTEM, errno, "tape %s", path.c_str());
+}
+
 TapeWriter::~TapeWriter() { ::close(fd_); }
 
 bool TapeWriter::append(std::uint32_t kind, std::uint32_t way, const void* data, std::uint64_t bytes) {

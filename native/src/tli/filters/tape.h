@@ -59,6 +59,8 @@ class TapeWriter {
  public:
   // Makes the file, or goes on behind what is there. LWMQ_E_SYSTEM; LWMQ_E_CORRUPT: there is something else.
   static Status open(const std::string& path, std::shared_ptr<TapeWriter>* out_writer);
+  // Whether open would do, without making anything.
+  static Status check(const std::string& path);
   TapeWriter(const TapeWriter&) = delete;
   TapeWriter& operator=(const TapeWriter&) = delete;
   ~TapeWriter();

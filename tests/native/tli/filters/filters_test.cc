@@ -491,6 +491,19 @@ TEST(Filters, ARecordIsReplayedAsItWas) {
 }
 
 // rows: L38
+TEST(Filters, ToAskForTheLimitsOfAnAddressMakesNoTape) {
+  TemporaryFile tape;
+  const std::string address = "record=" + tape.path + "+loop://x";
+  lwmq_limits limits{};
+  limits.size = sizeof limits;
+  EXPECT_EQ(conformance::provider_of(address).limits(address.c_str(), &limits), LWMQ_OK) << last_error();
+  EXPECT_NE(access(tape.path.c_str(), F_OK), 0);
+  const std::string nowhere = "record=/nowhere/at/all+loop://x";
+  EXPECT_EQ(conformance::provider_of(nowhere).limits(nowhere.c_str(), &limits), LWMQ_E_SYSTEM);
+  EXPECT_NE(std::string(last_error()).find("/nowhere/at/all"), std::string::npos) << last_error();
+}
+
+// rows: L38
 TEST(Filters, BothEndsOfAProcessRecordOnOneTape) {
   TemporaryFile tape;
   {
