@@ -49,7 +49,7 @@ def library() -> dict[str, Any]:
     """What is installed and who we are."""
     from lwmq_spark import __version__
     from lwmq_spark._ffi import check, ffi, lib, sized
-    from lwmq_spark.channel import providers
+    from lwmq_spark.channel import filters, providers
 
     identity = sized("lwmq_identity")
     check(lib.lwmq_identify(identity))
@@ -58,6 +58,7 @@ def library() -> dict[str, Any]:
         "library": ffi.string(lib.lwmq_version()).decode(),
         "protocol": lib.lwmq_protocol_version(),
         "providers": providers(),
+        "filters": filters(),
         "host": ffi.string(identity.host).decode(),
         "boot": ffi.string(identity.boot_id).decode(),
         "network_namespace": identity.netns,

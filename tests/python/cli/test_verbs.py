@@ -77,6 +77,7 @@ def test_an_unknown_verb_is_wrong_usage() -> None:
 def test_info_names_versions_and_providers() -> None:
     figures = json.loads(call("info", "--json"))
     assert {"ipc", "loop"} <= set(figures["providers"])
+    assert figures["filters"]["loss"].startswith("loss=SHARE")
     assert figures["version"] == figures["library"]
     assert figures["protocol"] >= 1
 
