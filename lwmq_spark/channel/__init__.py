@@ -8,7 +8,7 @@ transports.py    which providers there are, and what an address allows
 
 from lwmq_spark.channel.channel import Channel, ChannelStatistics, FilterState
 from lwmq_spark.channel.raw import ReceiveBuffer, SendBuffer
-from lwmq_spark.channel.send_queue import Priority, SendQueue
+from lwmq_spark.channel.send_queue import Priority, SendQueue, SendQueueStatistics
 from lwmq_spark.channel.transports import Limits, filters, limits, providers
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "ReceiveBuffer",
     "SendBuffer",
     "SendQueue",
+    "SendQueueStatistics",
     "filters",
     "limits",
     "providers",

@@ -6,15 +6,16 @@
         answer = channel.receive(timeout=1.0)
 
 A channel may be used by several threads. Each send queue and the receiving side serve one thread at a time,
-in the order they come; sides do not wait for each other. `post` never waits: the queue is unbounded.
+in the order they come; sides do not wait for each other. `post` never waits, unless it is asked to wait for
+room in a bounded queue.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from lwmq_spark import errors
 from lwmq_spark._ffi import (
@@ -32,7 +33,7 @@ from lwmq_spark._ffi import (
     wait,
 )
 from lwmq_spark.channel.raw import ReceiveBuffer, SendBuffer
-from lwmq_spark.channel.send_queue import KINDS, Priority, SendQueue
+from lwmq_spark.channel.send_queue import KINDS, Kind, Priority, SendQueue
 from lwmq_spark.message import Message
 from lwmq_spark.options import ROLES, Role, parse_address, parse_duration, resolve
 
@@ -137,22 +138,45 @@ class Channel(Lingering):
 
     def send_queue(
         self,
-        kind: Literal["mono_unbounded"] = "mono_unbounded",
+        kind: Kind = "mono_unbounded",
         priority: Priority = Priority.NORMAL,
+        capacity: int | None = None,
     ) -> SendQueue:
-        """Add a send queue; it lives as long as the channel. ValueError: no such kind or priority."""
+        """Add a send queue; it lives as long as the channel. Any number and mix of kinds and priorities.
+
+        kind: `mono_unbounded`; `multi_unbounded`, for threads of which none should wait for another;
+        `bounded_discard_oldest` and `bounded_discard_newest`, which hold at most `capacity` messages; each of
+        the last three also as `..._tagged`, where a post with a tag replaces the unsent one of the same tag.
+        ValueError: no such kind or priority; a capacity that is missing, or of a kind that has none.
+        """
         if kind not in KINDS:
             raise ValueError(f"kind {kind!r} is none of {', '.join(KINDS)}")
+        is_bounded = kind.startswith("bounded")
+        if is_bounded and (capacity is None or not 1 <= capacity < 1 << 64):
+            raise ValueError(f"capacity {capacity} of a {kind} queue: say how many messages it may hold")
+        if not is_bounded and capacity is not None:
+            raise ValueError(f"capacity {capacity} of a {kind} queue: only bounded kinds have one")
         options = sized("lwmq_send_queue_options")
-        options.kind, options.priority = KINDS[kind], Priority(priority)
+        options.kind, options.priority, options.capacity = KINDS[kind], Priority(priority), capacity or 0
         self._handle.check_open()
         out = ffi.new("lwmq_send_queue **")
         with self._handle.turn:
             self._handle.check_open()
             check(lib.lwmq_channel_add_send_queue(self._handle.pointer, options, out))
-            queue = SendQueue(self, out[0], kind, Priority(priority))
+            queue = SendQueue(self, out[0], kind, Priority(priority), capacity or 0)
             self._queues.append(queue)
         return queue
+
+    def set_weights(self, weights: Sequence[int]) -> None:
+        """Share the channel between the five priorities HIGHEST to LOWEST: messages of each in a round.
+
+        Default (16, 8, 4, 2, 1). 0 is served when those with a weight are empty.
+        """
+        self._handle.check_open()
+        with self._handle.turn:
+            self._handle.check_open()
+            array = ffi.new("uint32_t[]", list(weights))
+            check(lib.lwmq_channel_set_weights(self._handle.pointer, array, len(array)))
 
     def receive(self, timeout: float | None = None) -> Message:
         """The next message; waits at most `timeout` seconds, None without limit.
@@ -367,6 +391,7 @@ class Channel(Lingering):
                 self._receiving,
                 self._shipping,
                 *(q._turn for q in self._queues),
+                *(q._waiting for q in self._queues),
             ):
                 sides.enter_context(turn)
             try:

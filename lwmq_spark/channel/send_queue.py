@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from lwmq_spark._ffi import Turn, lib, raise_status
+from lwmq_spark._ffi import Turn, check, ffi, fields_of, lib, raise_status, sized, wait
 from lwmq_spark.message import Message, frames_of
 
 if TYPE_CHECKING:
@@ -24,45 +27,141 @@ class Priority(enum.IntEnum):
     IDLE = 7
 
 
-KINDS: dict[str, int] = {"mono_unbounded": lib.LWMQ_QUEUE_MONO_UNBOUNDED}
+Kind = Literal[
+    "mono_unbounded",
+    "multi_unbounded",
+    "multi_unbounded_tagged",
+    "bounded_discard_oldest",
+    "bounded_discard_newest",
+    "bounded_discard_oldest_tagged",
+    "bounded_discard_newest_tagged",
+]
+KINDS: dict[str, int] = {kind: getattr(lib, f"LWMQ_QUEUE_{kind.upper()}") for kind in get_args(Kind)}
+TAGS_MAX = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SendQueueStatistics:
+    """Counters since the queue was made. While nobody posts or ships, `posted` is the sum of the others.
+
+    `discarded` by the rule of a bounded queue; `replaced` by a later post with the same tag.
+    """
+
+    posted: int
+    collected: int
+    discarded: int
+    replaced: int
+    queued: int
 
 
 class SendQueue:
-    """Where the application posts. Made by `Channel.send_queue`; lives as long as the channel."""
+    """Where the application posts. Made by `Channel.send_queue`; lives as long as the channel.
 
-    def __init__(self, channel: Channel, pointer: Any, kind: str, priority: Priority) -> None:
+    Any number of threads may post; the messages of each keep their order.
+    """
+
+    def __init__(self, channel: Channel, pointer: Any, kind: Kind, priority: Priority, capacity: int) -> None:
         self._channel = channel
         self._pointer = pointer
         self._turn = Turn()
+        self._waiting = Turn()  # for those who wait for room: the others pass them
+        self._priority = priority
         self.kind = kind
-        self.priority = priority
+        self.capacity = capacity  # 0: unbounded
 
-    def post(self, frames: Any) -> None:
+    @property
+    def priority(self) -> Priority:
+        """May be set: the queue moves with all its messages."""
+        return self._priority
+
+    @priority.setter
+    def priority(self, priority: Priority) -> None:
+        priority = Priority(priority)
+        with self._open_turn():
+            check(lib.lwmq_send_queue_set_priority(self._pointer, priority))
+            self._priority = priority
+
+    def post(self, frames: Any, *, tag: int = 0, timeout: float | None = 0) -> None:
         """Post one message: bytes or a buffer for one frame, a list of them for several, or a `Message`.
 
-        Never waits. Small frames are copied; of frames over 64 KiB the owner is kept until they were shipped.
+        tag: of tagged queues: an unsent message of the same tag is removed first, and this one goes to the
+        end; 0 is no tag, and no tag travels.
+        timeout: of bounded queues: seconds to wait for room (None: for ever), before the rule of the queue
+        discards. Otherwise a post never waits.
+        Small frames are copied; of frames over 64 KiB the owner is kept until they were shipped.
         MessageTooBigError: it does not fit a transport buffer; nothing was sent. ClosedError.
-        TypeError: a str.
+        TypeError: a str. LwmqError: a tag for a queue without tags, a timeout for one without bounds.
         """
         handle = self._channel._handle
         handle.check_open()
-        if type(frames) is bytes:
+        if tag == 0 and timeout == 0 and type(frames) is bytes:
             with self._turn:
                 handle.check_open()
                 status = lib.lwmq_send_queue_post_bytes(self._pointer, frames, len(frames))
             if status != lib.LWMQ_OK:
                 raise_status(status)
             return
+        if not 0 <= tag <= TAGS_MAX:
+            raise ValueError(f"tag {tag}; there are 0 (no tag) to {TAGS_MAX}")
         message = frames if isinstance(frames, Message) else Message(frames_of(frames, "post"))
         reference = message.reference()
+        try:
+            if timeout == 0:
+                with self._open_turn():
+                    check(lib.lwmq_send_queue_post_tagged(self._pointer, tag, reference))
+            else:
+                self._post_when_there_is_room(reference, tag, timeout)
+        finally:
+            lib.lwmq_message_destroy(reference[0])  # NULL when it was taken
+
+    def _post_when_there_is_room(self, reference: Any, tag: int, timeout: float | None) -> None:
+        status = wait(
+            self._channel._handle,
+            lambda ms: lib.lwmq_send_queue_post_wait(self._pointer, tag, ms, 0, reference),
+            timeout,
+            turn=self._waiting,
+        )
+        if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):  # now the rule applies
+            with self._open_turn():
+                status = lib.lwmq_send_queue_post_tagged(self._pointer, tag, reference)
+        check(status)
+
+    def post_many(self, frames: Iterable[Any]) -> None:
+        """Post many messages of one frame each, in their order: bytes or buffers, which are copied.
+
+        Costs less than a post for each. MessageTooBigError: nothing was posted.
+        """
+        views = [frame if type(frame) is bytes else _one_frame(frame) for frame in frames]
+        kept = [ffi.from_buffer("char[]", view) for view in views]
+        array = ffi.new("lwmq_bytes[]", [(data, len(data)) for data in kept])
+        posted = ffi.new("uint64_t *")
+        with self._open_turn():
+            check(lib.lwmq_send_queue_post_many(self._pointer, array, len(kept), posted))
+
+    @property
+    def statistics(self) -> SendQueueStatistics:
+        """Counters of this queue. ClosedError after close."""
+        raw = sized("lwmq_send_queue_statistics")
+        with self._open_turn():
+            check(lib.lwmq_send_queue_query(self._pointer, raw))
+        figures = fields_of(raw)
+        return SendQueueStatistics(**{f.name: figures[f.name] for f in fields(SendQueueStatistics)})
+
+    @contextmanager
+    def _open_turn(self) -> Iterator[None]:
+        handle = self._channel._handle
+        handle.check_open()
         with self._turn:
-            try:
-                handle.check_open()
-                status = lib.lwmq_send_queue_post(self._pointer, reference)
-                if status != lib.LWMQ_OK:
-                    raise_status(status)
-            finally:
-                lib.lwmq_message_destroy(reference[0])  # NULL when it was taken
+            handle.check_open()
+            yield
 
     def __repr__(self) -> str:
-        return f"<SendQueue {self.kind} {self.priority.name} of {self._channel.address}>"
+        bound = f", at most {self.capacity}" if self.capacity else ""
+        return f"<SendQueue {self.kind} {self.priority.name} of {self._channel.address}{bound}>"
+
+
+def _one_frame(frame: Any) -> memoryview:
+    views = frames_of(frame, "post_many")
+    if len(views) != 1:
+        raise TypeError(f"post_many() takes messages of one frame, not of {len(views)}: post() takes a list")
+    return views[0]

@@ -5,13 +5,13 @@ reach it in any order, but for three rules: stores to one address stay in order;
 all that were made before it; a fence waits for the buffer to be empty. That is more than TSO (x86) allows,
 and what C++ promises of relaxed and release stores. Loads see the own buffer first, then memory, in the order
 of the program: each of ours is an acquire, or followed by one that decides; weaker loads are not covered. A
-buffer holds three stores; a fourth waits. `heavy` empties the other's buffer, as membarrier(2) does. What may
-die does so before each of its accesses; what is in its buffer still reaches memory, and only then
-its death word is set.
+buffer holds three stores; a fourth waits. A swap reads and writes memory at once, a releasing one behind all
+stores made before it. `heavy` empties the other's buffer, as membarrier(2) does. What may die does so before
+each of its accesses; what is in its buffer still reaches memory, and only then its death word is set.
 
-A program is a list of steps; only loads, stores, fences, waits and wakes are points where another may come in
-between. Every state is visited once. A state is wrong where a check fails, or where nobody can move and
-somebody who lives has not finished (a `daemon` may wait for ever).
+A program is a list of steps; only loads, stores, swaps, fences, waits and wakes are points where another may
+come in between. Every state is visited once. A state is wrong where a check fails, or where nobody can move
+and somebody who lives has not finished (a `daemon` may wait for ever).
 """
 
 from __future__ import annotations
@@ -62,6 +62,16 @@ class Process:
     def until(self, *conditions: tuple[Address, Callable[[int, Registers], bool]]) -> None:
         """Looks again and again until one of the conditions holds; what holds is loaded by the next steps."""
         self._add("until", *conditions)
+
+    def swap(self, register: str, address: Address, value: Value, release: bool = False) -> None:
+        """An exchange: what was there goes into the register."""
+        self._add("swap", register, address, None, value, release)
+
+    def compare_swap(
+        self, register: str, address: Address, expected: Value, value: Value, release: bool = False
+    ) -> None:
+        """What was there goes into the register; where it is as expected, the value takes its place."""
+        self._add("swap", register, address, expected, value, release)
 
     def fence(self) -> None:
         self._add("fence")
@@ -188,6 +198,15 @@ class Model:
             register, address = arguments
             at = self._at(address, r)
             r[register] = _see(at, memory, buffers[p])  # type: ignore[index]
+        elif kind == "swap":
+            register, address, expected, value, release = arguments
+            at = self._at(address, r)
+            if (release and buffers[p]) or any(there == at for there, _, _ in buffers[p]):
+                return None  # it acts on memory itself; as a release, after all stores made before it
+            there = memory[at]
+            if expected is None or there == (expected(r) if callable(expected) else expected):
+                memory = _put(memory, at, value(r) if callable(value) else value)  # type: ignore[arg-type]
+            r[register] = there  # type: ignore[index]
         elif kind == "until":
             if not any(
                 holds(_see(self._at(address, r), memory, buffers[p]), r) for address, holds in arguments

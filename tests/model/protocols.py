@@ -275,3 +275,298 @@ def room(wrong: str = "", laps: int = 3) -> Model:
     return Model(
         [writer, endpoint, reader], dict.fromkeys(["published", "consumed", "ledger", "wish", "room"], 0)
     )
+
+
+# ---- native/src/queue/mpsc_list.h: push by compare-and-swap, take all by exchange, turn round -------------
+
+MULTI_WRONG = [
+    "linked after the swap",
+    "swap without release",
+    "stored instead of swapped",
+    "taken without turning round",
+    "emptied by a store",
+]
+
+
+def multi(wrong: str = "", pushes: int = 2) -> Model:
+    """Two producers, one consumer; items are 1, 2 of one and 3, 4 of the other."""
+    everything = 2 * pushes
+
+    def producer(name: str, first: int) -> Process:
+        process = Process(name, {"before": 0, "seen": 0}, mortal=False)
+        for item in range(first, first + pushes):
+            again, pushed = f"again{item}", f"pushed{item}"
+            process.store(f"data{item}", item)
+            process.load("before", "newest")
+            process.label(again)
+            if wrong != "linked after the swap":
+                process.store(f"next{item}", lambda r: r["before"])
+            if wrong == "stored instead of swapped":
+                process.store("newest", item, release=True)
+            else:
+                release = wrong != "swap without release"
+                process.compare_swap("seen", "newest", lambda r: r["before"], item, release)
+                process.goto(pushed, lambda r: r["seen"] == r["before"])
+                process.do(lambda r: r.update(before=r["seen"]))
+                process.goto(again)
+            process.label(pushed)
+            if wrong == "linked after the swap":
+                process.store(f"next{item}", lambda r: r["before"])
+        process.store(f"done:{name}", 1, release=True)
+        return process
+
+    names = ["item", "older", "turned", "data", "got", "last1", "last2"]
+    consumer = Process("consumer", dict.fromkeys(names, 0), mortal=False)
+    link = lambda r: f"next{r['item']}"  # noqa: E731
+    done = ("done:one", "done:other")
+    consumer.label("take")
+    consumer.until(("newest", lambda v, r: v != 0), (done[0], lambda v, r: r["got"] >= everything))
+    consumer.goto("over", lambda r: r["got"] >= everything)
+    if wrong == "emptied by a store":
+        consumer.load("item", "newest")
+        consumer.store("newest", 0)
+    else:
+        consumer.swap("item", "newest", 0)
+    consumer.do(lambda r: r.update(turned=0))
+    consumer.label("turn")
+    consumer.goto("deliver", lambda r: r["item"] == 0)
+    consumer.load("older", link)
+    # What was turned round is a number in base 8 here: the links are the consumer's own by now.
+    if wrong == "taken without turning round":
+        digits = lambda number: 0 if number == 0 else len(f"{number:o}")  # noqa: E731
+        consumer.do(lambda r: r.update(turned=r["turned"] + r["item"] * 8 ** digits(r["turned"])))
+    else:
+        consumer.do(lambda r: r.update(turned=r["turned"] * 8 + r["item"]))
+    consumer.do(lambda r: r.update(item=r["older"]))
+    consumer.check(lambda r: r["turned"] < 8**everything, "an item came twice")
+    consumer.goto("turn")
+    consumer.label("deliver")
+    consumer.do(lambda r: r.update(item=r["turned"] % 8, turned=r["turned"] // 8))
+    consumer.goto("delivered", lambda r: r["item"] == 0)
+    consumer.load("data", lambda r: f"data{r['item']}")
+    consumer.check(lambda r: r["data"] == r["item"], "an item without its content")
+    consumer.check(lambda r: r["item"] > (r["last1"] if r["item"] <= pushes else r["last2"]), "out of order")
+    consumer.do(lambda r: r.update({"last1" if r["item"] <= pushes else "last2": r["item"]}))
+    consumer.do(lambda r: r.update(got=r["got"] + 1))
+    consumer.goto("deliver")
+    consumer.label("delivered")
+    consumer.do(lambda r: r.update(item=0, older=0, data=0))
+    consumer.goto("take", lambda r: r["got"] < everything)
+    consumer.label("over")
+    memory = {"newest": 0, "done:one": 0, "done:other": 0}
+    memory |= {f"{what}{item}": 0 for what in ("data", "next") for item in range(1, everything + 1)}
+    return Model([producer("one", 1), producer("other", 1 + pushes), consumer], memory)
+
+
+# ---- native/src/channel/channel_post.cc: who posts, pumps; and what is left behind is found ---------------
+
+FREE, TAKEN, HANDED, ADOPTED = range(4)
+LEFT_WRONG = [
+    "poster without a fence",
+    "no fence behind the release",
+    "no look behind the release",
+    "cleared after the queues were looked at",
+    "clearing without a fence",
+    "mark is set behind the last fence",
+]
+SERVED_WRONG = ["served pump released without the heavy barrier", "no look after the heavy barrier"]
+
+
+def _pump(process: Process, at: str, wrong: str, queues: list[str], adopted: bool) -> None:
+    """With the pump in hand: pump, release, look; ends at the label `at` with the pump given away."""
+    process.label(f"{at}:pump")
+    process.load("mark", "mark")
+    process.goto(f"{at}:clear", lambda r: r["mark"] == 0)
+    if wrong != "cleared after the queues were looked at":
+        process.store("mark", 0)
+        if wrong != "clearing without a fence":
+            process.fence()
+    process.label(f"{at}:clear")
+    for queue in queues:
+        process.load("seen", f"posted:{queue}")
+        process.store(f"shipped:{queue}", lambda r: r["seen"])
+    if wrong == "cleared after the queues were looked at":
+        process.store("mark", 0)
+    process.do(lambda r: r.update(mark=0, seen=0))
+    process.store("pump", FREE, release=True)
+    if adopted and wrong != "served pump released without the heavy barrier":
+        for queue in queues:
+            process.heavy(queue)
+    if adopted and wrong != "no look after the heavy barrier":
+        process.store("mark", 1)
+    if wrong != "no fence behind the release":
+        process.fence()
+    if wrong == "no look behind the release":
+        process.goto(at)
+    process.load("mark", "mark")
+    process.goto(at, lambda r: r["mark"] == 0)
+    process.compare_swap("mark", "pump", FREE, TAKEN)
+    process.goto(at, lambda r: r["mark"] != FREE)
+    if adopted:  # from here on as anybody
+        _pump(process, f"{at}+", wrong, queues, adopted=False)
+        process.label(f"{at}+")
+        process.goto(at)
+    else:
+        process.goto(f"{at}:pump")
+
+
+def _poster(name: str, wrong: str, queues: list[str], posts: int) -> Process:
+    process = Process(name, {"pump": 0, "mark": 0, "seen": 0}, mortal=False)
+    for item in range(1, posts + 1):
+        over = f"over{item}"
+        process.do(lambda r: r.update(pump=0, mark=0, seen=0))
+        process.compare_swap("pump", "pump", FREE, TAKEN)
+        process.goto(f"enqueue{item}", lambda r: r["pump"] != FREE)
+        process.store(f"posted:{name}", item, release=True)
+        _pump(process, f"mine{item}", wrong, queues, adopted=False)
+        process.label(f"mine{item}")
+        process.goto(over)
+        process.label(f"enqueue{item}")
+        process.store(f"posted:{name}", item, release=True)
+        process.load("pump", "pump")
+        process.goto(over, lambda r: r["pump"] >= HANDED)  # served: a light barrier will do
+        if wrong != "poster without a fence":
+            process.fence()
+        process.load("mark", "mark")
+        process.goto(f"marked{item}", lambda r: r["mark"] == 1)
+        process.store("mark", 1)
+        if wrong not in ("mark is set behind the last fence", "poster without a fence"):
+            process.fence()
+        process.label(f"marked{item}")
+        process.load("pump", "pump")
+        process.goto(over, lambda r: r["pump"] != FREE)
+        process.compare_swap("pump", "pump", FREE, TAKEN)
+        process.goto(over, lambda r: r["pump"] != FREE)
+        _pump(process, f"kicked{item}", wrong, queues, adopted=False)
+        process.label(f"kicked{item}")
+        process.label(over)
+    process.store(f"done:{name}", 1, release=True)
+    return process
+
+
+def _judge(queues: list[str], others: list[str], posts: int) -> Process:
+    """When everybody is done and every store has arrived, everything that was posted was shipped."""
+    judge = Process("judge", {"shipped": 0}, mortal=False)
+    for name in queues + others:
+        judge.until((f"done:{name}", _is_set))
+    for name in queues:
+        judge.load("shipped", f"shipped:{name}")
+        judge.check(lambda r: r["shipped"] == posts, "a message was left behind")
+    return judge
+
+
+def left_behind(wrong: str = "", posts: int = 2) -> Model:
+    """Two posters on two queues: whoever finds the pump taken leaves its message, and it is found."""
+    queues = ["one", "two"]
+    names = [f"{what}:{queue}" for queue in queues for what in ("posted", "shipped", "done")]
+    processes = [_poster(queue, wrong, queues, posts) for queue in queues]
+    return Model([*processes, _judge(queues, [], posts)], dict.fromkeys(["pump", "mark", *names], 0))
+
+
+def served(wrong: str = "", posts: int = 2) -> Model:
+    """A poster beside the service thread, which has been handed the pump and gives it away."""
+    poster = _poster("one", wrong, ["one"], posts)
+    service = Process("service", {"pump": 0, "mark": 0, "seen": 0}, mortal=False)
+    service.compare_swap("pump", "pump", HANDED, ADOPTED)
+    _pump(service, "over", wrong, ["one"], adopted=True)
+    service.label("over")
+    service.store("done:service", 1, release=True)
+    names = ["mark", "posted:one", "shipped:one", "done:one", "done:service"]
+    return Model(
+        [poster, service, _judge(["one"], ["service"], posts)], {"pump": HANDED} | dict.fromkeys(names, 0)
+    )
+
+
+# ---- native/src/scheduler/scheduler.cc: a queue goes to rest while somebody posts into it -----------------
+
+REST_WRONG = [
+    "no heavy barrier before the second look",
+    "no second look",
+    "active is looked at before the push",
+    "the pump is looked at before the activation",
+]
+
+
+def _look(process: Process, at: str) -> None:
+    """The pump's: takes up who was activated, and ships what a queue in the ring has."""
+    process.load("seen", "activated")
+    process.goto(f"{at}:ring", lambda r: r["seen"] == 0)
+    process.store("activated", 0)
+    process.fence()
+    process.store("in_ring", 1)
+    process.label(f"{at}:ring")
+    process.load("seen", "in_ring")
+    process.goto(f"{at}:looked", lambda r: r["seen"] == 0)
+    process.load("seen", "posted")
+    process.store("shipped", lambda r: r["seen"])
+    process.label(f"{at}:looked")
+    process.do(lambda r: r.update(seen=0))
+
+
+def rest(wrong: str = "", posts: int = 2) -> Model:
+    """The service thread sends a queue to rest and gives the pump away; a poster has a light barrier."""
+    poster = Process("poster", {"active": 0, "pump": 0, "seen": 0}, mortal=False)
+    for item in range(1, posts + 1):
+        over, awake = f"over{item}", f"awake{item}"
+        if wrong == "active is looked at before the push":
+            poster.load("active", "active")
+            poster.store("posted", item, release=True)
+        else:
+            poster.store("posted", item, release=True)
+            poster.load("active", "active")
+        if wrong == "the pump is looked at before the activation":
+            poster.load("pump", "pump")
+        poster.goto(awake, lambda r: r["active"] == 1)
+        poster.swap("active", "active", 1, release=True)
+        poster.goto(awake, lambda r: r["active"] == 1)
+        poster.swap("active", "activated", 1, release=True)
+        poster.fence()
+        poster.label(awake)
+        if wrong != "the pump is looked at before the activation":
+            poster.load("pump", "pump")
+        poster.goto(over, lambda r: r["pump"] >= HANDED)
+        poster.fence()
+        poster.label(f"kick{item}")  # where the pump is taken: what `left_behind` is about, here a wait
+        poster.compare_swap("pump", "pump", FREE, TAKEN)
+        poster.goto(f"kick{item}", lambda r: r["pump"] != FREE)
+        _look(poster, f"mine{item}")
+        poster.store("pump", FREE, release=True)
+        poster.label(over)
+        poster.do(lambda r: r.update(active=0, pump=0))
+    poster.store("done:one", 1, release=True)
+
+    service = Process("service", {"seen": 0, "before": 0, "pump": 0}, mortal=False)
+    service.label("first")
+    service.load("seen", "posted")
+    service.store("shipped", lambda r: r["seen"])
+    service.goto("empty", lambda r: r["seen"] == r["before"])
+    service.do(lambda r: r.update(before=r["seen"]))
+    service.goto("first")
+    service.label("empty")
+    service.store("in_ring", 0)
+    service.store("active", 0)
+    if wrong != "no heavy barrier before the second look":
+        service.heavy("poster")
+    if wrong != "no second look":
+        service.load("seen", "posted")
+        service.goto("release", lambda r: r["seen"] == r["before"])
+        service.swap("seen", "active", 1, release=True)
+        service.goto("release", lambda r: r["seen"] == 1)  # the poster has it, and tells us
+        service.store("in_ring", 1)
+    service.label("release")
+    service.store("pump", FREE, release=True)
+    service.heavy("poster")
+    service.label("again")
+    service.compare_swap("pump", "pump", FREE, TAKEN)
+    service.goto("again", lambda r: r["pump"] != FREE)
+    _look(service, "last")
+    service.store("pump", FREE, release=True)
+    service.store("done:service", 1, release=True)
+    memory = dict.fromkeys(["posted", "shipped", "activated", "done:one", "done:service"], 0)
+    memory |= {"active": 1, "in_ring": 1, "pump": ADOPTED}
+    judge = Process("judge", {"shipped": 0}, mortal=False)
+    judge.until(("done:one", _is_set))
+    judge.until(("done:service", _is_set))
+    judge.load("shipped", "shipped")
+    judge.check(lambda r: r["shipped"] == posts, "a message was left behind")
+    return Model([poster, service, judge], memory)

@@ -14,6 +14,10 @@ MODELS: list[tuple[Callable[..., Model], list[str]]] = [
     (protocols.sleeper, protocols.SLEEPER_WRONG),
     (protocols.lease, protocols.LEASE_WRONG),
     (protocols.room, protocols.ROOM_WRONG),
+    (protocols.multi, protocols.MULTI_WRONG),
+    (protocols.left_behind, protocols.LEFT_WRONG),
+    (protocols.served, protocols.SERVED_WRONG),
+    (protocols.rest, protocols.REST_WRONG),
 ]
 MUTATIONS = [(make, wrong) for make, wrongs in MODELS for wrong in wrongs]
 

@@ -366,7 +366,7 @@ def test_reprs_tell_the_state(address: str) -> None:
 
 
 def test_a_wrong_kind_or_priority_says_what_there_is(pair: Pair) -> None:
-    with pytest.raises(ValueError, match="kind 'many' is none of mono_unbounded"):
+    with pytest.raises(ValueError, match="kind 'many' is none of mono_unbounded, multi_unbounded,"):
         pair[0].send_queue(kind="many")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="9"):
         pair[0].send_queue(priority=9)  # type: ignore[arg-type]

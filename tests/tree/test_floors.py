@@ -45,7 +45,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "store": {"base", "os", "wire"},
     "tli/filters": {"base", "tli"},
     "providers": {"base", "os", "queue", "stats", "tli"},
-    "scheduler": {"base", "queue", "message"},
+    "scheduler": {"base", "os", "queue", "message", "codec"},
     "reliability": {"base", "queue", "wire", "tli"},
     "channel": _ALL,
     "stream": _ALL | {"channel"},

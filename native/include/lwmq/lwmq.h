@@ -287,14 +287,32 @@ typedef struct lwmq_channel_options {
 lwmq_status lwmq_channel_create(const char *address, const lwmq_channel_options *options,
                                 lwmq_channel **out_channel);
 
-enum { LWMQ_QUEUE_MONO_UNBOUNDED = 0 };
+/* Kinds of send queues. Any number and mix of them per channel and priority.
+   mono       one thread posts at a time; its post takes no lock and no atomic operation on the queue
+   multi, bounded   any number of threads post, each in its own order
+   bounded    holds at most `capacity` messages that are not yet on their way. A post into a full one discards the
+              oldest of them, or itself (discard newest), and answers LWMQ_OK: lwmq_send_queue_query counts it
+   tagged     conflates: a post with a tag first removes the message of the same tag that is not yet on its way, and
+              goes to the end. Tags stay here: they do not travel. Tag 0 is no tag */
+enum {
+  LWMQ_QUEUE_MONO_UNBOUNDED = 0,
+  LWMQ_QUEUE_MULTI_UNBOUNDED = 1,
+  LWMQ_QUEUE_MULTI_UNBOUNDED_TAGGED = 2,
+  LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST = 3,
+  LWMQ_QUEUE_BOUNDED_DISCARD_NEWEST = 4,
+  LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST_TAGGED = 5,
+  LWMQ_QUEUE_BOUNDED_DISCARD_NEWEST_TAGGED = 6
+};
 
 typedef struct lwmq_send_queue_options {
   uint64_t size;
   uint32_t kind;     /* LWMQ_QUEUE_* */
   uint32_t priority; /* LWMQ_PRIORITY_*; default NORMAL */
+  uint64_t capacity; /* messages; at least 1 for a bounded kind, 0 for every other */
 } lwmq_send_queue_options;
 
+/* Time critical is strict: while such queues have messages, no other is served. Idle is served when every other
+   queue is empty. The five between share by weights. Queues of one priority take turns, message by message. */
 enum {
   LWMQ_PRIORITY_TIME_CRITICAL = 1,
   LWMQ_PRIORITY_HIGHEST = 2,
@@ -305,19 +323,64 @@ enum {
   LWMQ_PRIORITY_IDLE = 7
 };
 
-/* Adds a queue, before or after open. It lives as long as the channel. */
+/* Adds a queue, before or after open. It lives as long as the channel. LWMQ_E_INVALID has the numbers: no such kind
+   or priority, a bounded kind without capacity, another kind with one. */
 lwmq_status lwmq_channel_add_send_queue(lwmq_channel *channel, const lwmq_send_queue_options *options,
                                         lwmq_send_queue **out_queue);
+/* Sets how many messages each of the priorities HIGHEST to LOWEST may send in a round before the next has its turn.
+   `count` is 5; 0 to 65,535 each; default 16, 8, 4, 2, 1. A priority of weight 0 is served when those with a weight
+   are empty. Any thread; waits for whoever ships just now. */
+lwmq_status lwmq_channel_set_weights(lwmq_channel *channel, const uint32_t *weights, uint32_t count);
+/* Moves the queue with all its messages to another priority. Any thread; waits for whoever ships just now. */
+lwmq_status lwmq_send_queue_set_priority(lwmq_send_queue *queue, uint32_t priority);
 /* Binds or begins to connect; does not wait for the peer. */
 lwmq_status lwmq_channel_open(lwmq_channel *channel, int32_t role);
 /* Waits until a peer is there. */
 lwmq_status lwmq_channel_wait_connected(lwmq_channel *channel, uint32_t timeout_ms);
-/* Posts `*message`, also before the channel is open. One thread per queue at a time; never waits (the queue is
-   unbounded).
-   LWMQ_OK: takes the message and sets *message to NULL. Otherwise it is still the caller's. */
+/* Posts `*message`, also before the channel is open. Never waits. Into a mono queue one thread posts at a time, into
+   every other kind any number; messages of one thread keep their order.
+   LWMQ_OK: takes the message and sets *message to NULL. Otherwise it is still the caller's: LWMQ_E_TOO_BIG,
+   LWMQ_E_CLOSED, LWMQ_E_NO_MEMORY. */
 lwmq_status lwmq_send_queue_post(lwmq_send_queue *queue, lwmq_message **message);
 /* Posts one frame of `bytes` bytes, copied; the short way for small messages. */
 lwmq_status lwmq_send_queue_post_bytes(lwmq_send_queue *queue, const void *data, uint64_t bytes);
+/* As lwmq_send_queue_post, with a tag. LWMQ_E_INVALID: a tag other than 0, and the queue is of no tagged kind. */
+lwmq_status lwmq_send_queue_post_tagged(lwmq_send_queue *queue, uint64_t tag, lwmq_message **message);
+/* As lwmq_send_queue_post_tagged, but waits at most timeout_ms until a bounded queue has room. Then, with `or_discard`
+   1, its rule applies. With 0 nothing is discarded: LWMQ_E_TIMED_OUT, or LWMQ_E_FULL where it was not to wait.
+   LWMQ_E_INVALID: a timeout other than 0, and the queue is unbounded. LWMQ_E_INTERRUPTED, LWMQ_E_CLOSED (from another
+   thread) end the wait. The message is still the caller's after all of these. */
+lwmq_status lwmq_send_queue_post_wait(lwmq_send_queue *queue, uint64_t tag, uint32_t timeout_ms,
+                                      uint32_t or_discard, lwmq_message **message);
+
+typedef struct lwmq_bytes {
+  const void *data;
+  uint64_t bytes;
+} lwmq_bytes;
+
+/* Posts `count` messages of one frame each, copied, in their order, for less than one call each. Never waits.
+   *out_posted is written on every outcome: how many were posted, from the first on. LWMQ_E_TOO_BIG: none. */
+lwmq_status lwmq_send_queue_post_many(lwmq_send_queue *queue, const lwmq_bytes *frames, uint64_t count,
+                                      uint64_t *out_posted);
+/* Likewise, for messages. Those posted were taken and are NULL in the array. */
+lwmq_status lwmq_send_queue_post_messages(lwmq_send_queue *queue, lwmq_message **messages, uint64_t count,
+                                          uint64_t *out_posted);
+
+/* Counters since the queue was made; `posted` is the sum of the four below it while nobody posts or ships. */
+typedef struct lwmq_send_queue_statistics {
+  uint64_t size;
+  uint32_t kind;
+  uint32_t priority;
+  uint64_t capacity;
+  uint64_t posted;    /* posts that were answered with LWMQ_OK */
+  uint64_t collected; /* on their way to a peer, or arrived */
+  uint64_t discarded; /* by the rule of a bounded queue */
+  uint64_t replaced;  /* by a later post with the same tag */
+  uint64_t queued;    /* now */
+} lwmq_send_queue_statistics;
+
+/* Any thread. LWMQ_E_CLOSED after a close. */
+lwmq_status lwmq_send_queue_query(const lwmq_send_queue *queue, lwmq_send_queue_statistics *out_statistics);
 /* Receives the next message; lwmq_message_destroy gives it back. After the loss of the peer, what was
    committed comes first, then once LWMQ_E_PEER_LOST, or LWMQ_E_CLOSED for a peer that closed in order; a new
    peer may follow. */

@@ -21,6 +21,9 @@ Message* in(lwmq_message* handle) noexcept { return reinterpret_cast<Message*>(h
 const Message* in(const lwmq_message* handle) noexcept { return reinterpret_cast<const Message*>(handle); }
 Channel* in(lwmq_channel* handle) noexcept { return reinterpret_cast<Channel*>(handle); }
 ChannelQueue* in(lwmq_send_queue* handle) noexcept { return reinterpret_cast<ChannelQueue*>(handle); }
+const ChannelQueue* in(const lwmq_send_queue* handle) noexcept {
+  return reinterpret_cast<const ChannelQueue*>(handle);
+}
 lwmq_message* out(Message* message) noexcept { return reinterpret_cast<lwmq_message*>(message); }
 
 lwmq_status null_argument(const char* function) noexcept {
@@ -106,7 +109,7 @@ lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_q
   lwmq_send_queue_options known{};
   if (options != nullptr) std::memcpy(&known, options, std::min<uint64_t>(options->size, sizeof known));
   ChannelQueue* queue = nullptr;
-  const lwmq_status status = in(channel)->add_send_queue(known.kind, known.priority, &queue);
+  const lwmq_status status = in(channel)->add_send_queue(known, &queue);
   if (status == LWMQ_OK) *out_queue = reinterpret_cast<lwmq_send_queue*>(queue);
   return status;
 }
@@ -121,9 +124,32 @@ lwmq_status lwmq_channel_wait_connected(lwmq_channel* channel, uint32_t timeout_
   return in(channel)->wait_connected(timeout_ms);
 }
 
+lwmq_status lwmq_channel_set_weights(lwmq_channel* channel, const uint32_t* weights, uint32_t count) {
+  LWMQ_REQUIRE(channel != nullptr && weights != nullptr);
+  return in(channel)->set_weights(weights, count);
+}
+
+lwmq_status lwmq_send_queue_set_priority(lwmq_send_queue* queue, uint32_t priority) {
+  LWMQ_REQUIRE(queue != nullptr);
+  return in(queue)->channel->set_priority(in(queue), priority);
+}
+
 lwmq_status lwmq_send_queue_post(lwmq_send_queue* queue, lwmq_message** message) {
+  return lwmq_send_queue_post_tagged(queue, 0, message);
+}
+
+lwmq_status lwmq_send_queue_post_tagged(lwmq_send_queue* queue, uint64_t tag, lwmq_message** message) {
   LWMQ_REQUIRE(queue != nullptr && message != nullptr && *message != nullptr);
-  const lwmq_status status = in(queue)->channel->post(in(queue), in(*message));
+  const lwmq_status status = in(queue)->channel->post(in(queue), in(*message), tag);
+  if (status == LWMQ_OK) *message = nullptr;
+  return status;
+}
+
+lwmq_status lwmq_send_queue_post_wait(lwmq_send_queue* queue, uint64_t tag, uint32_t timeout_ms,
+                                      uint32_t or_discard, lwmq_message** message) {
+  LWMQ_REQUIRE(queue != nullptr && message != nullptr && *message != nullptr);
+  const lwmq_status status =
+      in(queue)->channel->post_wait(in(queue), in(*message), tag, timeout_ms, or_discard != 0);
   if (status == LWMQ_OK) *message = nullptr;
   return status;
 }
@@ -131,6 +157,29 @@ lwmq_status lwmq_send_queue_post(lwmq_send_queue* queue, lwmq_message** message)
 lwmq_status lwmq_send_queue_post_bytes(lwmq_send_queue* queue, const void* data, uint64_t bytes) {
   LWMQ_REQUIRE(queue != nullptr && (data != nullptr || bytes == 0));
   return in(queue)->channel->post_bytes(in(queue), data, bytes);
+}
+
+lwmq_status lwmq_send_queue_post_many(lwmq_send_queue* queue, const lwmq_bytes* frames, uint64_t count,
+                                      uint64_t* out_posted) {
+  LWMQ_REQUIRE(queue != nullptr && (frames != nullptr || count == 0) && out_posted != nullptr);
+  return in(queue)->channel->post_many(in(queue), frames, count, out_posted);
+}
+
+lwmq_status lwmq_send_queue_post_messages(lwmq_send_queue* queue, lwmq_message** messages, uint64_t count,
+                                          uint64_t* out_posted) {
+  LWMQ_REQUIRE(queue != nullptr && (messages != nullptr || count == 0) && out_posted != nullptr);
+  return in(queue)->channel->post_messages(in(queue), reinterpret_cast<Message**>(messages), count,
+                                           out_posted);
+}
+
+lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_statistics* out_statistics) {
+  LWMQ_REQUIRE(queue != nullptr && out_statistics != nullptr && out_statistics->size >= sizeof(uint64_t));
+  lwmq_send_queue_statistics known{};
+  const lwmq_status status = in(queue)->channel->query_queue(in(queue), &known);
+  if (status != LWMQ_OK) return status;
+  known.size = std::min<uint64_t>(out_statistics->size, sizeof known);
+  std::memcpy(out_statistics, &known, known.size);
+  return LWMQ_OK;
 }
 
 lwmq_status lwmq_channel_receive(lwmq_channel* channel, uint32_t timeout_ms, lwmq_message** out_message) {

@@ -22,6 +22,9 @@ inline constexpr std::uint32_t kAddressBytesMax = 512;
 inline constexpr std::uint32_t kFramesMax = 65535;
 inline constexpr std::uint64_t kInlineBytesMax = 128;  // of a frame that lies in its message
 
+// Send queues.
+inline constexpr std::uint32_t kWeightMax = 65535;  // of a priority group
+
 // Streams.
 inline constexpr std::uint32_t kPartitionsMax = 16384;
 inline constexpr std::uint64_t kSchemaBytesMax = 768 * kKiB;  // travels in one control message

@@ -1,4 +1,4 @@
-// Making, opening and posting.
+// Making and opening; queues, their priorities and weights.
 #include "channel/channel.h"
 
 #include <algorithm>
@@ -22,14 +22,14 @@ namespace {
 constexpr std::uint64_t kDefaultBufferBytes = 64 * kKiB;
 constexpr std::uint32_t kDefaultBuffers = 8;
 constexpr std::uint32_t kDefaultRetryMs = 100;
-// What one post ships at most of what others have left behind, before it hands the rest to the service
-// thread.
-constexpr std::uint64_t kPumpBytes = 64 * kKiB;
-constexpr std::uint32_t kPumpRounds = 4;
 
 template <typename T>
 T first_said(T one, T two, T otherwise) noexcept {
   return one != 0 ? one : two != 0 ? two : otherwise;
+}
+
+std::uint32_t priority_said(const lwmq_send_queue_options& options) noexcept {
+  return first_said<std::uint32_t>(options.priority, 0, LWMQ_PRIORITY_NORMAL);
 }
 
 // The caller's structure may be shorter or longer than ours.
@@ -103,25 +103,93 @@ void Channel::destroy(Channel* channel) {
   delete channel;
 }
 
-Status Channel::add_send_queue(std::uint32_t kind, std::uint32_t priority, ChannelQueue** out_queue) {
+// ---- Queues -----------------------------------------------------------------------------------------
+
+Status Channel::check_queue_options(const lwmq_send_queue_options& options) const noexcept {
+  if (options.kind >= SendQueue::kKinds) {
+    return fail(LWMQ_E_INVALID, "there is no kind %u of send queue; there are 0 to %u (%s)", options.kind,
+                SendQueue::kKinds - 1, address_.c_str());
+  }
+  if (SendQueue::is_bounded(options.kind) && options.capacity == 0) {
+    return fail(LWMQ_E_INVALID,
+                "capacity 0 of a bounded send queue (kind %u); say how many messages it may hold (%s)",
+                options.kind, address_.c_str());
+  }
+  if (!SendQueue::is_bounded(options.kind) && options.capacity != 0) {
+    return fail(LWMQ_E_INVALID,
+                "capacity %" PRIu64
+                " of an unbounded send queue (kind %u); leave it 0, or take a bounded kind (%s)",
+                options.capacity, options.kind, address_.c_str());
+  }
+  return check_priority(priority_said(options));
+}
+
+Status Channel::check_priority(std::uint32_t priority) const noexcept {
+  if (priority >= LWMQ_PRIORITY_TIME_CRITICAL && priority <= LWMQ_PRIORITY_IDLE) return LWMQ_OK;
+  return fail(LWMQ_E_INVALID, "priority %u; there are 1 (time critical) to 7 (idle) (%s)", priority,
+              address_.c_str());
+}
+
+Status Channel::add_send_queue(const lwmq_send_queue_options& options, ChannelQueue** out_queue) {
   if (raw_)
     return fail(LWMQ_E_INVALID, "a raw channel has no queues: get and send buffers (%s)", address_.c_str());
   if (phase_.load() >= Phase::kClosing || os::forked()) return refuse_phase();
-  if (kind != LWMQ_QUEUE_MONO_UNBOUNDED)
-    return fail(LWMQ_E_INVALID, "there is no kind %u of send queue", kind);
-  if (priority == 0) priority = LWMQ_PRIORITY_NORMAL;
-  if (priority > LWMQ_PRIORITY_IDLE) {
-    return fail(LWMQ_E_INVALID, "priority %u; there are 1 (time critical) to 7 (idle)", priority);
-  }
-  auto queue = std::make_unique<ChannelQueue>(this, kind, priority);
+  const Status status = check_queue_options(options);
+  if (status != LWMQ_OK) return status;
+  auto queue = std::make_unique<ChannelQueue>(this, options.kind, priority_said(options), options.capacity);
+  *out_queue = queue.get();
   queue->entry =
       stats::open_entry(stats::EntryKind::kQueue, address_.c_str(), std::to_string(queues_.size()).c_str());
-  stats::set(queue->entry->priority, priority);
-  *out_queue = queue.get();
+  stats::set(queue->entry->priority, queue->priority());
   take_pump();
   scheduler_.add(queue.get());
   queues_.push_back(std::move(queue));
   pump_and_release();
+  return LWMQ_OK;
+}
+
+Status Channel::set_priority(ChannelQueue* queue, std::uint32_t priority) noexcept {
+  if (phase_.load() >= Phase::kClosing || os::forked()) return refuse_phase();
+  const Status status = check_priority(priority);
+  if (status != LWMQ_OK) return status;
+  take_pump();
+  scheduler_.set_priority(queue, priority);
+  stats::set(queue->entry->priority, priority);
+  pump_and_release();
+  return LWMQ_OK;
+}
+
+Status Channel::set_weights(const std::uint32_t* weights, std::uint32_t count) noexcept {
+  if (phase_.load() >= Phase::kClosing || os::forked()) return refuse_phase();
+  std::array<std::uint32_t, scheduler::kWeightedGroups> known{};
+  if (count != known.size()) {
+    return fail(LWMQ_E_INVALID, "%u weights; there are %zu, for the priorities highest to lowest (%s)", count,
+                known.size(), address_.c_str());
+  }
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (weights[i] > kWeightMax) {
+      return fail(LWMQ_E_INVALID, "weight %u of priority %u; 0 to %u are possible (%s)", weights[i],
+                  LWMQ_PRIORITY_HIGHEST + i, kWeightMax, address_.c_str());
+    }
+    known[i] = weights[i];
+  }
+  take_pump();
+  scheduler_.set_weights(known);
+  pump_and_release();
+  return LWMQ_OK;
+}
+
+Status Channel::query_queue(const ChannelQueue* queue, lwmq_send_queue_statistics* out_statistics) const {
+  if (phase_.load() == Phase::kClosed || os::forked()) return refuse_phase();
+  const SendQueue::Counts counts = queue->counts();
+  out_statistics->kind = queue->kind();
+  out_statistics->priority = queue->priority();
+  out_statistics->capacity = queue->capacity();
+  out_statistics->posted = counts.posted;
+  out_statistics->collected = counts.collected;
+  out_statistics->discarded = counts.discarded;
+  out_statistics->replaced = counts.replaced;
+  out_statistics->queued = counts.queued;
   return LWMQ_OK;
 }
 
@@ -160,165 +228,6 @@ Status Channel::filters(tli::Filters** out_filters) const {
                 address_.c_str());
   *out_filters = filters_->filters.get();
   return LWMQ_OK;
-}
-
-// ---- Posting ----------------------------------------------------------------------------------------
-
-Status Channel::refuse_phase() const noexcept {
-  if (os::forked())
-    return fail(LWMQ_E_CLOSED, "forked: this channel belongs to the parent process (%s)", address_.c_str());
-  if (phase_.load() == Phase::kCreated)
-    return fail(LWMQ_E_INVALID, "the channel is not open yet (%s)", address_.c_str());
-  return fail(LWMQ_E_CLOSED, "the channel was closed (%s)", address_.c_str());
-}
-
-Status Channel::refuse(bool raw) const noexcept {
-  if (raw == raw_ || phase_.load() != Phase::kOpen || os::forked()) return refuse_phase();
-  return fail(LWMQ_E_INVALID,
-              raw_ ? "a raw channel has buffers, not messages (%s)" : "not a raw channel (%s)",
-              address_.c_str());
-}
-
-Status Channel::too_big(std::uint64_t encoded_bytes, std::uint64_t payload_bytes) const noexcept {
-  if (encoded_bytes == payload_bytes) {
-    return fail(LWMQ_E_TOO_BIG, "message of %" PRIu64 " bytes does not fit a buffer of %" PRIu64 " (%s)",
-                payload_bytes, tli_options_.buffer_bytes, address_.c_str());
-  }
-  return fail(LWMQ_E_TOO_BIG,
-              "message of %" PRIu64 " bytes (%" PRIu64
-              " with the headers of its frames) does not fit a buffer of %" PRIu64 " (%s)",
-              payload_bytes, encoded_bytes, tli_options_.buffer_bytes, address_.c_str());
-}
-
-Status Channel::post(ChannelQueue* queue, Message* message) noexcept {
-  if (phase_.load(std::memory_order_relaxed) != Phase::kOpen || os::forked()) [[unlikely]] {
-    if (phase_.load() != Phase::kCreated || os::forked())
-      return refuse_phase();  // before open, messages may be queued
-  }
-  const codec::Encoding encoding = codec::measure(*message);
-  if (encoding.bytes > tli_options_.buffer_bytes) [[unlikely]] {
-    std::uint64_t payload = 0;
-    for (std::uint32_t i = 0; i < message->frame_count(); ++i) payload += message->frames()[i].bytes;
-    return too_big(encoding.bytes, payload);
-  }
-  if (pump_.try_take()) {
-    if (queue->empty() && sender_.put(*message) == Sent::kAll) [[likely]] {
-      queue->count_posted();
-      release_pump();
-      note_activity();
-      Message::destroy(message);
-      return LWMQ_OK;
-    }
-    if (!queue->push(message)) {
-      release_pump();
-      return fail(LWMQ_E_NO_MEMORY, "no memory to queue a message (%s)", address_.c_str());
-    }
-    queue->count_posted();
-    pump_and_release();
-    return LWMQ_OK;
-  }
-  return enqueue(queue, message);
-}
-
-Status Channel::post_bytes(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept {
-  if (bytes > tli_options_.buffer_bytes) [[unlikely]]
-    return too_big(bytes, bytes);
-  if (phase_.load(std::memory_order_relaxed) == Phase::kOpen && !os::forked() && pump_.try_take())
-      [[likely]] {
-    if (queue->empty() && sender_.put(data, bytes) == Sent::kAll) [[likely]] {
-      queue->count_posted();
-      release_pump();
-      note_activity();
-      return LWMQ_OK;
-    }
-    release_pump();
-  }
-  Message* message = Message::copy_of(data, bytes);
-  if (message == nullptr)
-    return fail(LWMQ_E_NO_MEMORY, "no memory for a message of %" PRIu64 " bytes", bytes);
-  const Status status = post(queue, message);
-  if (status != LWMQ_OK) Message::destroy(message);
-  return status;
-}
-
-Status Channel::enqueue(ChannelQueue* queue, Message* message) noexcept {
-  if (!queue->push(message))
-    return fail(LWMQ_E_NO_MEMORY, "no memory to queue a message (%s)", address_.c_str());
-  queue->count_posted();
-  kick();
-  return LWMQ_OK;
-}
-
-// A message was left behind: whoever holds the pump takes it, or we do.
-void Channel::kick() noexcept {
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // sync: left-behind
-  if (pump_.is_free() && pump_.try_take()) pump_and_release();
-}
-
-// ---- Pumping ----------------------------------------------------------------------------------------
-
-// With the pump in hand: ships what the queues hold, up to a limit, and gives the pump away.
-void Channel::pump_and_release() noexcept {
-  for (std::uint32_t round = 0; round < kPumpRounds; ++round) {
-    {
-      Completions completions;
-      const Sent sent = sender_.pump(scheduler_, kPumpBytes, completions);
-      if (sent == Sent::kSome || sent == Sent::kNoRoom) break;
-      pump_.release();  // also where nobody is connected: what is queued goes out when a peer is attached
-      if (sent == Sent::kNoPeer) return note_queued();
-      if (sent == Sent::kPeerGone) return note_peer_gone();
-    }
-    // What another thread pushed while it saw the pump taken.
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // sync: left-behind
-    if (!scheduler_.has_messages() || !pump_.try_take()) return note_activity();
-  }
-  pump_.hand_over();
-  ServiceThread::attending().request(&attend_);
-}
-
-// With the pump in hand, as the poster of the one queue: nobody else can have pushed, so there is nothing
-// to look for.
-void Channel::release_pump() noexcept {
-  if (scheduler_.has_several_queues()) [[unlikely]]
-    return release_and_look();
-  pump_.release();
-}
-
-// With the pump in hand, as anybody.
-void Channel::release_and_look() noexcept {
-  pump_.release();
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // sync: left-behind
-  if (scheduler_.has_messages() && pump_.try_take()) pump_and_release();
-}
-
-// While nobody is connected the service threads sleep.
-void Channel::note_queued() noexcept {
-  stats::set(entry_->messages_queued, scheduler_.message_count());
-  note_queues();
-}
-
-// Any thread: a queue is never taken away.
-void Channel::note_queues() noexcept {
-  scheduler_.each([](const SendQueue& queue) {
-    stats::Entry& entry = *static_cast<const ChannelQueue&>(queue).entry;
-    stats::set(entry.messages_posted, queue.posted());
-    stats::set(entry.messages_queued, queue.size());
-    stats::set(entry.messages_sent, queue.posted() - std::min(queue.posted(), queue.size()));
-  });
-}
-
-void Channel::take_pump() noexcept {
-  while (!pump_.try_take() && !pump_.adopt()) sched_yield();
-}
-
-void Channel::begin_activity() noexcept {
-  active_.store(true, std::memory_order_relaxed);
-  ServiceThread::attending().request(&attend_);
-}
-
-void Channel::note_peer_gone() noexcept {
-  if (peer_gone_.exchange(true, std::memory_order_acq_rel)) return;
-  ServiceThread::attending().request(&attend_);
 }
 
 }  // namespace lwmq::channel

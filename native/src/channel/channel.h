@@ -13,9 +13,14 @@
 //
 // Meetings beside these:
 //
-//   left-behind  a poster that finds the pump taken pushes its message, then (full fence) looks whether the
-//                pump is free; the holder releases the pump, then (full fence) looks whether a queue has
-//                messages: one of the two sees the other
+//   left-behind  a poster that finds the pump taken pushes its message, sets left_behind_, then (full fence)
+//                looks whether the pump is free; the holder clears left_behind_, then (full fence) looks at
+//                the queues, releases the pump, then (full fence) looks at left_behind_: one of the two
+//                sees the other. While the pump is served (ownership.h) the poster passes a light barrier
+//                and sets nothing: who releases such a pump passes a heavy one, then looks again
+//   last-post    a poster pushes, then (one of those barriers) looks whether the channel was closed, and
+//   takes
+//                its message back; close says so, drops what is queued, then (heavy barrier) once more
 //   activity     who opens a buffer or lands, then (light barrier) loads active_; the service thread clears
 //                active_, then (heavy barrier) looks whether there is something open or new
 //   change       who changes what others wait for adds to changes_ (release), then wakes; a waiter loads it
@@ -50,8 +55,8 @@ class Channel;
 // A send queue and the channel that it belongs to.
 class ChannelQueue : public SendQueue {
  public:
-  ChannelQueue(Channel* owner, std::uint32_t kind, std::uint32_t priority) noexcept
-      : SendQueue(kind, priority), channel(owner) {}
+  ChannelQueue(Channel* owner, std::uint32_t kind, std::uint32_t priority, std::uint64_t capacity) noexcept
+      : SendQueue(kind, priority, capacity), channel(owner) {}
   Channel* const channel;
   std::shared_ptr<stats::Entry> entry;  // what others see of it; set before it is added
 };
@@ -63,13 +68,24 @@ class Channel {
   // Takes the channel; closes it without linger if that was not done.
   static void destroy(Channel* channel);
 
-  Status add_send_queue(std::uint32_t kind, std::uint32_t priority, ChannelQueue** out_queue);
+  Status add_send_queue(const lwmq_send_queue_options& options, ChannelQueue** out_queue);
+  // Any thread.
+  Status set_priority(ChannelQueue* queue, std::uint32_t priority) noexcept;
+  Status set_weights(const std::uint32_t* weights, std::uint32_t count) noexcept;
+  Status query_queue(const ChannelQueue* queue, lwmq_send_queue_statistics* out_statistics) const;
   Status open(std::int32_t role);
   Status wait_connected(std::uint32_t timeout_ms);
 
-  // The queue's own thread. post takes the message on LWMQ_OK alone.
-  Status post(ChannelQueue* queue, Message* message) noexcept;
+  // The queue's own thread where it is mono, else any. What is given as a message is taken on LWMQ_OK alone.
+  Status post(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
   Status post_bytes(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept;
+  Status post_wait(ChannelQueue* queue, Message* message, std::uint64_t tag, std::uint32_t timeout_ms,
+                   bool or_discard) noexcept;
+  // *out_posted are taken, whatever the status.
+  Status post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::uint64_t count,
+                   std::uint64_t* out_posted) noexcept;
+  Status post_messages(ChannelQueue* queue, Message** messages, std::uint64_t count,
+                       std::uint64_t* out_posted) noexcept;
   Status flush(std::uint32_t timeout_ms);
 
   Status receive(std::uint32_t timeout_ms, Message** out_message);
@@ -116,6 +132,10 @@ class Channel {
   ~Channel();
 
   // channel.cc
+  Status check_queue_options(const lwmq_send_queue_options& options) const noexcept;
+  Status check_priority(std::uint32_t priority) const noexcept;
+
+  // channel_post.cc
   Status check_open(bool raw) const noexcept {
     if (phase_.load(std::memory_order_relaxed) == Phase::kOpen && !os::forked() && raw == raw_) [[likely]]
       return LWMQ_OK;
@@ -124,9 +144,21 @@ class Channel {
   Status refuse(bool raw) const noexcept;
   Status refuse_phase() const noexcept;
   Status too_big(std::uint64_t encoded_bytes, std::uint64_t payload_bytes) const noexcept;
-  Status enqueue(ChannelQueue* queue, Message* message) noexcept;
-  void kick() noexcept;
+  Status no_memory() const noexcept;
+  Status check_posting() const noexcept;
+  Status check_message(const ChannelQueue* queue, const Message& message, std::uint64_t tag) const noexcept;
+  Status post_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
+  Status try_post(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
+  Status enqueue(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
+  template <typename Source>
+  Status post_all(ChannelQueue* queue, Source&& source, std::uint64_t* out_posted) noexcept;
+  void kick(ChannelQueue* queue) noexcept;
+  bool withdraw(ChannelQueue* queue, Message* message) noexcept;
+  std::uint64_t drop_queued(Completions& completions) noexcept;
+  void wake_posters() noexcept;
+  Sent pump(std::uint64_t bytes_max, Completions& completions) noexcept;
   void pump_and_release() noexcept;
+  bool release_word() noexcept;
   void release_pump() noexcept;
   void release_and_look() noexcept;
   void take_pump() noexcept;
@@ -184,6 +216,8 @@ class Channel {
   std::vector<std::unique_ptr<ChannelQueue>> queues_;
 
   alignas(kCacheLine) Ownership pump_;
+  std::atomic<bool> left_behind_{false};  // written by posters and the holder of the pump
+  std::atomic<std::uint32_t> notes_skipped_{0};
   scheduler::Scheduler scheduler_;
   Sender sender_;
   std::uint32_t raw_lent_ = 0;  // raw send buffers in the application's hands, of the present transport

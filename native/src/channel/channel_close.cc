@@ -5,6 +5,7 @@
 #include "channel/deadline.h"
 #include "os/futex.h"
 #include "os/identity.h"
+#include "os/membarrier.h"
 
 namespace lwmq::channel {
 
@@ -22,9 +23,10 @@ Channel::Drained Channel::drain(bool also_read) noexcept {
   Drained drained = Drained::kNo;
   {
     Completions completions;
-    const Sent sent = sender_.pump(scheduler_, UINT64_MAX / 2, completions);
+    const Sent sent = pump(UINT64_MAX / 2, completions);
     if (sent == Sent::kPeerGone) note_peer_gone();  // what is queued waits for the next one
-    const bool empty = sent == Sent::kAll || scheduler_.front() == nullptr;
+    codec::Encoding ignored;
+    const bool empty = sent == Sent::kAll || !scheduler_.front(&ignored);
     if (empty) {
       sender_.ship_idle();
       lwmq_tli_transport* transport = sender_.transport();
@@ -68,6 +70,7 @@ Status Channel::close(std::uint32_t linger_ms) {
   if (before == Phase::kClosed) return refuse_phase();
   if (before == Phase::kOpen) {
     phase_.store(Phase::kClosing);  // posts and receives are refused from here on
+    wake_posters();
     changed();
     if (wait_drained(deadline_of(linger_ms), true) == LWMQ_E_INTERRUPTED) {
       phase_.store(Phase::kOpen);
@@ -104,10 +107,13 @@ Status Channel::close(std::uint32_t linger_ms) {
   std::uint64_t dropped = 0;
   {
     Completions completions;
-    while (scheduler_.front() != nullptr) {
-      completions.add(scheduler_.take());
-      ++dropped;
-    }
+    dropped = drop_queued(completions);
+    pump_.release();
+    // Who was in the middle of a post either sees behind it that the channel is closed, and takes its message
+    // back, or its message is here now.
+    os::heavy_barrier();  // sync: last-post
+    pump_.take();
+    dropped += drop_queued(completions);
     pump_.release();
     landing_.release();
   }

@@ -194,11 +194,11 @@ std::int64_t Channel::ship_waiting(std::int64_t now_ns, bool alone) noexcept {
   if (!pump_.adopt()) return kNever;
   Completions completions;
   const std::uint64_t before = sender_.messages();
-  Sent sent = sender_.pump(scheduler_, kShipBytes, completions);
+  Sent sent = pump(kShipBytes, completions);
   if (sent == Sent::kNoRoom && alone) {
     // A wait for room ends as soon as there is some; its limit is for those who may want us meanwhile.
     provider_->wait(sender_.transport(), LWMQ_TLI_WAIT_ROOM, room_wait_ms_);
-    sent = sender_.pump(scheduler_, kShipBytes, completions);
+    sent = pump(kShipBytes, completions);
   }
   // A peer that does not read is asked less and less often.
   room_wait_ms_ = sender_.messages() != before ? 1 : std::min(room_wait_ms_ * 2, kRoomWaitMaxMs);
@@ -214,11 +214,11 @@ std::int64_t Channel::ship_waiting(std::int64_t now_ns, bool alone) noexcept {
       changed();           // for those who flush
       return kNever;
     case Sent::kPeerGone:
-      pump_.release();
+      release_and_look();
       note_peer_gone();
       return kNever;
     case Sent::kNoPeer:
-      pump_.release();
+      release_and_look();
       return kNever;
   }
   return kNever;
@@ -295,7 +295,7 @@ bool Channel::retire() noexcept {
         {transport, raw_lent_});  // the application writes into its buffers: the last one back closes it
     raw_lent_ = 0;
   }
-  pump_.release();
+  release_and_look();
   landing_.release();
   changed();
   return true;

@@ -1,8 +1,10 @@
-// Who may touch one half of a channel: a word with three states.
+// Who may touch one half of a channel: a word with four states.
 //
 //   free      nobody; try_take makes it ours
 //   taken     one thread works
 //   handed    a thread had more to do than it wanted to: the service thread shall adopt it, nobody else can
+//   adopted   it has. Whoever releases from here passes a heavy barrier, so that those who saw "handed" or
+//             "adopted" did not need one (Channel::kick)
 //
 // One meeting:
 //
@@ -34,11 +36,16 @@ class Ownership {
   }
   void release() noexcept { state_.store(kFree, std::memory_order_release); }      // sync: turn
   void hand_over() noexcept { state_.store(kHanded, std::memory_order_release); }  // sync: turn
-  [[nodiscard]] bool adopt() noexcept { return swap(kHanded, kTaken); }
+  [[nodiscard]] bool adopt() noexcept { return swap(kHanded, kAdopted); }
   [[nodiscard]] bool is_free() const noexcept { return state_.load(std::memory_order_relaxed) == kFree; }
+  [[nodiscard]] bool is_adopted() const noexcept {
+    return state_.load(std::memory_order_relaxed) == kAdopted;
+  }
+  // Handed or adopted.
+  [[nodiscard]] bool is_served() const noexcept { return state_.load(std::memory_order_relaxed) >= kHanded; }
 
  private:
-  enum State : std::uint32_t { kFree, kTaken, kHanded };
+  enum State : std::uint32_t { kFree, kTaken, kHanded, kAdopted };
 
   bool swap(std::uint32_t from, std::uint32_t to) noexcept {
     return state_.compare_exchange_strong(from, to, std::memory_order_acquire,

@@ -63,11 +63,20 @@ Sent Sender::pump(scheduler::Scheduler& scheduler, std::uint64_t bytes_max,
   if (transport_ == nullptr) return Sent::kNoPeer;
   const std::uint64_t end = bytes() + bytes_max;
   const std::uint64_t last = messages() + bytes_max / kMessageCost;
-  while (Message* message = scheduler.front()) {
+  codec::Encoding encoding;
+  while (scheduler.front(&encoding)) {
     if (bytes() >= end || messages() >= last) return Sent::kSome;
-    const Sent sent = put(*message);
-    if (sent != Sent::kAll) return sent;
-    scheduler.take();
+    const Sent room = make_room(encoding.bytes);
+    if (room != Sent::kAll) return room;
+    Message* message = scheduler.claim(buffer_.room, &encoding);
+    if (message == nullptr) continue;  // a larger one came in its place
+    codec::encode(*message, buffer_.next);
+    const Sent sent = show(encoding.bytes, encoding.kind);
+    if (sent != Sent::kAll) {
+      if (Message* gone = scheduler.put_back(message); gone != nullptr) completions.add(gone);
+      return sent;
+    }
+    scheduler.done();
     if (message->has_owners()) {
       completions.add(message);
     } else {

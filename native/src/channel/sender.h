@@ -25,8 +25,8 @@ enum class Sent {
   kPeerGone  // the transport refuses: the peer closed or was lost
 };
 
-// Messages that were shipped and have owners: destroyed when no lock is held, because call-backs
-// may run then.
+// Messages that are over (shipped, discarded, replaced) and may have owners: destroyed when no lock is held,
+// because call-backs may run then.
 class Completions {
  public:
   Completions() noexcept = default;

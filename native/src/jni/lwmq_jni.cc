@@ -6,6 +6,7 @@
 // while a call waits, so a collection never waits for a peer. Text comes as UTF-8 with its NUL.
 #include <jni.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <iterator>
@@ -554,10 +555,12 @@ JNI_METHOD(void, channelOpen)(JNIEnv* env, jclass, jlong channel, jint role) {
   check(env, lwmq_channel_open(handle<lwmq_channel>(channel), role));
 }
 
-JNI_METHOD(jlong, channelAddSendQueue)(JNIEnv* env, jclass, jlong channel, jint priority) {
+JNI_METHOD(jlong, channelAddSendQueue)
+(JNIEnv* env, jclass, jlong channel, jint kind, jint priority, jlong capacity) {
   auto options = sized<lwmq_send_queue_options>();
-  options.kind = LWMQ_QUEUE_MONO_UNBOUNDED;
+  options.kind = static_cast<std::uint32_t>(kind);
   options.priority = static_cast<std::uint32_t>(priority);
+  options.capacity = static_cast<std::uint64_t>(capacity);
   lwmq_send_queue* queue = nullptr;
   if (!check(env, lwmq_channel_add_send_queue(handle<lwmq_channel>(channel), &options, &queue))) return 0;
   return address_of(queue);
@@ -598,9 +601,59 @@ JNI_METHOD(void, sendQueuePostBytes)(JNIEnv* env, jclass, jlong queue, jbyteArra
   check(env, lwmq_send_queue_post_bytes(handle<lwmq_send_queue>(queue), bytes.data(), bytes.size()));
 }
 
-JNI_METHOD(void, sendQueuePostMessage)(JNIEnv* env, jclass, jlong queue, jlong message) {
+JNI_METHOD(void, sendQueuePostMessage)(JNIEnv* env, jclass, jlong queue, jlong tag, jlong message) {
   auto* posted = handle<lwmq_message>(message);
-  check(env, lwmq_send_queue_post(handle<lwmq_send_queue>(queue), &posted));
+  check(env, lwmq_send_queue_post_tagged(handle<lwmq_send_queue>(queue), static_cast<std::uint64_t>(tag),
+                                         &posted));
+}
+
+JNI_METHOD(void, sendQueuePostWait)
+(JNIEnv* env, jclass, jlong queue, jlong tag, jint timeout_ms, jlong message) {
+  auto* posted = handle<lwmq_message>(message);
+  check(env, lwmq_send_queue_post_wait(handle<lwmq_send_queue>(queue), static_cast<std::uint64_t>(tag),
+                                       static_cast<std::uint32_t>(timeout_ms), 0, &posted));
+}
+
+JNI_METHOD(void, sendQueuePostMany)
+(JNIEnv* env, jclass, jlong queue, jbyteArray content, jintArray lengths) {
+  const Bytes bytes(env, content);
+  if (!check_memory(env, bytes.ok())) return;
+  const auto count = static_cast<std::size_t>(env->GetArrayLength(lengths));
+  std::unique_ptr<jint[]> sizes(new (std::nothrow) jint[count]);
+  std::unique_ptr<lwmq_bytes[]> frames(new (std::nothrow) lwmq_bytes[count]);
+  if (!check_memory(env, sizes != nullptr && frames != nullptr)) return;
+  env->GetIntArrayRegion(lengths, 0, static_cast<jsize>(count), sizes.get());
+  std::uint64_t at = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    frames[i] = {static_cast<const std::uint8_t*>(bytes.data()) + at, static_cast<std::uint64_t>(sizes[i])};
+    at += frames[i].bytes;
+  }
+  std::uint64_t posted = 0;
+  check(env, lwmq_send_queue_post_many(handle<lwmq_send_queue>(queue), frames.get(), count, &posted));
+}
+
+JNI_METHOD(void, sendQueueSetPriority)(JNIEnv* env, jclass, jlong queue, jint priority) {
+  check(env,
+        lwmq_send_queue_set_priority(handle<lwmq_send_queue>(queue), static_cast<std::uint32_t>(priority)));
+}
+
+JNI_METHOD(jlongArray, sendQueueQuery)(JNIEnv* env, jclass, jlong queue) {
+  auto statistics = sized<lwmq_send_queue_statistics>();
+  if (!check(env, lwmq_send_queue_query(handle<lwmq_send_queue>(queue), &statistics))) return nullptr;
+  const jlong figures[] = {static_cast<jlong>(statistics.posted), static_cast<jlong>(statistics.collected),
+                           static_cast<jlong>(statistics.discarded), static_cast<jlong>(statistics.replaced),
+                           static_cast<jlong>(statistics.queued)};
+  return new_longs(env, figures, std::size(figures));
+}
+
+JNI_METHOD(void, channelSetWeights)(JNIEnv* env, jclass, jlong channel, jintArray weights) {
+  const jsize count = env->GetArrayLength(weights);
+  jint known[16] = {};
+  env->GetIntArrayRegion(weights, 0, std::min<jsize>(count, std::size(known)), known);
+  std::uint32_t numbers[std::size(known)];
+  std::copy(std::begin(known), std::end(known), numbers);
+  check(env,
+        lwmq_channel_set_weights(handle<lwmq_channel>(channel), numbers, static_cast<std::uint32_t>(count)));
 }
 
 JNI_METHOD(jlong, messageCreate)(JNIEnv* env, jclass, jint frames_hint) {

@@ -85,6 +85,10 @@ class SpscList {
     return tail > head ? tail - head : 0;
   }
 
+  // Any thread; hints: how many ever came, and went.
+  [[nodiscard]] std::uint64_t pushed() const noexcept { return tail_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t popped() const noexcept { return head_.load(std::memory_order_relaxed); }
+
   // Chunks now allocated, spare ones among them. For tests; when neither end is at work.
   [[nodiscard]] std::size_t chunk_count() const noexcept {
     std::size_t count =

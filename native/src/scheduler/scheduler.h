@@ -3,69 +3,107 @@
 // The first group is strict: while it has messages no other is served. The last is strict the other way: it
 // is served when every other is empty. The five between share by weighted round robin: in a turn a group
 // gives up to `weight` messages, then the next group has its turn, so that none with a message waits for
-// ever. Priority belongs to the queue.
+// ever. A group of weight 0 is served when those with a weight are empty, the higher first. Priority
+// belongs to the queue.
 //
-// Everything here is for the holder of the channel's pump, but what says otherwise. One meeting:
+// To choose costs a look at each queue of the group's ring that is empty, so queues leave the ring where
+// there are many: one that is found empty goes to rest, and is activated by the next post that goes into it.
+//
+// Everything here is for the holder of the channel's pump, but what says otherwise. Meetings:
 //
 //   queue-added   add stores newest_ (release)  ->  any thread loads newest_ (acquire)
+//   rest          a poster pushes, then (light barrier) loads is_active; the pump clears is_active, then
+//                 (heavy barrier) looks whether the queue has a message: one of the two sees the other
+//   activated     activate swaps activated_ (release)  ->  the pump exchanges it (acquire)
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <vector>
 
 #include "scheduler/send_queue.h"
 
 namespace lwmq::scheduler {
 
 inline constexpr std::uint32_t kGroups = 7;
-inline constexpr std::array<std::uint32_t, kGroups> kWeights = {0, 16, 8, 4, 2, 1, 0};  // 0: strict
+inline constexpr std::uint32_t kWeightedGroups = kGroups - 2;  // between the strict ends
+inline constexpr std::array<std::uint32_t, kWeightedGroups> kWeights = {16, 8, 4, 2, 1};
+// So many queues of a channel stay in their rings whatever happens: to look at them costs less than to wake
+// them.
+inline constexpr std::uint32_t kQueuesAwake = 16;
 
-// Send queues of one priority.
+// Send queues of one priority, in a ring.
 struct PriorityGroup {
-  std::vector<SendQueue*> queues;
-  std::size_t next = 0;  // whose turn it is
+  SendQueue* next = nullptr;  // whose turn it is
+  std::uint32_t weight = 0;
 };
 
 class Scheduler {
  public:
+  Scheduler() noexcept { set_weights(kWeights); }
+
   // Keeps the queue, which outlives it. `priority` is 1 to kGroups.
-  void add(SendQueue* queue);
+  void add(SendQueue* queue) noexcept;
+  // Moves a queue, with all its messages, to the end of another group's round.
+  void set_priority(SendQueue* queue, std::uint32_t priority) noexcept;
+  void set_weights(const std::array<std::uint32_t, kWeightedGroups>& weights) noexcept;
 
-  // The next message, which stays where it is until take; null when every queue is empty. Asking again
-  // without take gives the same one, so that a message that finds no room keeps its turn.
-  [[nodiscard]] Message* front() noexcept;
+  // How the next message will lie in a buffer; false when every queue is empty. Asking again without
+  // taking something gives the same one, unless one came meanwhile that goes before it.
+  [[nodiscard]] bool front(codec::Encoding* out_encoding) noexcept;
+  // After front, as SendQueue's: claim a message, then say whether it left. done moves the turns on.
+  [[nodiscard]] Message* claim(std::uint64_t room, codec::Encoding* encoding) noexcept {
+    return chosen_->claim(room, encoding);
+  }
+  void done() noexcept;
+  [[nodiscard]] Message* put_back(Message* message) noexcept { return chosen_->put_back(message); }
 
-  // Removes what front showed and moves the turns on.
-  Message* take() noexcept;
+  // Any thread, after it has pushed into the queue and passed a light barrier: see `rest`.
+  void note_pushed(SendQueue* queue) noexcept {
+    if (!queue->is_active.load(std::memory_order_relaxed)) [[unlikely]]
+      activate(queue);
+  }
 
-  // Any thread, also while a queue is added: whether some queue has a message, and how many all have. Hints.
-  [[nodiscard]] bool has_messages() const noexcept;
+  // Any thread, also while a queue is added: how many messages all queues have (a hint), and how many were
+  // ever posted.
   [[nodiscard]] std::uint64_t message_count() const noexcept;
-  // Any thread: how many were ever posted.
   [[nodiscard]] std::uint64_t posted() const noexcept;
-  // Any thread: each queue, the newest first.
-  template <typename Visit>
-  void each(Visit&& visit) const noexcept {
-    for (const SendQueue* q = newest_.load(std::memory_order_acquire); q != nullptr; q = q->older) visit(*q);
+  [[nodiscard]] std::uint32_t queue_count() const noexcept {
+    return queue_count_.load(std::memory_order_relaxed);
   }
-  [[nodiscard]] bool has_several_queues() const noexcept {
-    const SendQueue* newest =
-        newest_.load(std::memory_order_relaxed);  // a queue added just now is seen by its poster
-    return newest != nullptr && newest->older != nullptr;
+  // Whether somebody else than the poster who asks may push: a queue added just now is seen by its poster.
+  [[nodiscard]] bool has_several_posters() const noexcept {
+    return several_posters_.load(std::memory_order_relaxed);
   }
+  template <typename Do>
+  void for_each(Do&& act) const noexcept {
+    SendQueue* queue = newest_.load(std::memory_order_acquire);  // sync: queue-added
+    for (; queue != nullptr; queue = queue->older) act(queue);
+  }
+  // Queues that are looked at now. For tests.
+  [[nodiscard]] std::uint32_t ring_count() const noexcept { return in_rings_; }
 
  private:
-  bool choose_in(std::uint32_t group) noexcept;
-  bool choose() noexcept;
+  bool choose(codec::Encoding* out_encoding) noexcept;
+  bool choose_in(std::uint32_t group, codec::Encoding* out_encoding) noexcept;
+  PriorityGroup& group_of(const SendQueue* queue) noexcept { return groups_[queue->priority() - 1]; }
+  void enter(SendQueue* queue) noexcept;
+  void leave(SendQueue* queue) noexcept;
+  void activate(SendQueue* queue) noexcept;
+  void collect_activated() noexcept;
+  void rest_empty_queues() noexcept;
 
-  std::array<PriorityGroup, kGroups> groups_;
+  std::array<PriorityGroup, kGroups> groups_{};
   std::atomic<SendQueue*> newest_{nullptr};  // all queues, linked by `older`; written under the pump
-  SendQueue* chosen_ = nullptr;              // by front
+  std::atomic<std::uint32_t> queue_count_{0};
+  std::atomic<bool> several_posters_{false};
+  std::atomic<SendQueue*> activated_{nullptr};  // written by posters and the pump
+  SendQueue* chosen_ = nullptr;                 // by front
   std::uint32_t chosen_group_ = 0;
   std::uint32_t turn_ = 1;  // the group between the strict ends that is served
-  std::uint32_t left_in_turn_ = kWeights[1];
+  std::uint32_t left_in_turn_ = 0;
+  std::uint32_t in_rings_ = 0;
+  std::uint32_t looked_in_vain_ = 0;  // since queues were last sent to rest
 };
 
 }  // namespace lwmq::scheduler

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <vector>
 
 namespace lwmq::queue {
 namespace {
@@ -80,6 +81,40 @@ TEST(SpscList, BringsEverythingAcrossTwoThreads) {
   }
   producer.join();
   EXPECT_TRUE(list.empty());
+}
+
+// Thread i writes the pipes of row i and reads those of column i, and nothing else is shared.
+// rows: K19 K20 Z17
+TEST(SpscList, MakesAMatrixOfPipesBetweenAllThreads) {
+  constexpr int kThreads = 4;
+  constexpr int kEach = 20000;
+  SpscList<int, 64> pipes[kThreads][kThreads];
+  std::vector<std::thread> threads;
+  for (int me = 0; me < kThreads; ++me) {
+    threads.emplace_back([&, me] {
+      int sent[kThreads] = {};
+      int received[kThreads] = {};
+      for (int open = 2 * kThreads; open > 0;) {
+        open = 0;
+        for (int other = 0; other < kThreads; ++other) {
+          if (sent[other] < kEach) {
+            if (pipes[me][other].try_push(me * kEach + sent[other])) ++sent[other];
+            ++open;
+          }
+          if (received[other] == kEach) continue;
+          ++open;
+          const int* item = pipes[other][me].front();
+          if (item == nullptr) continue;
+          ASSERT_EQ(*item, other * kEach + received[other]++);
+          pipes[other][me].pop();
+        }
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const auto& row : pipes) {
+    for (const auto& pipe : row) EXPECT_TRUE(pipe.empty());
+  }
 }
 
 }  // namespace

@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 
 /** Messages and buffers between two ends in one process. */
@@ -69,6 +71,65 @@ class ChannelTest {
       LwmqException refusal = assertThrows(LwmqException.class, () -> queue.post(message));
       assertEquals(Status.TOO_BIG, refusal.status());
       assertEquals(1 << 20, message.frame(0).remaining());
+    }
+  }
+
+  private static List<String> drain(Channel channel, int count) {
+    List<String> texts = new ArrayList<>();
+    for (int i = 0; i < count; i++) {
+      try (Message message = channel.receive(Deadline.after(10_000))) {
+        texts.add(new String(message.bytes(0), StandardCharsets.UTF_8));
+      }
+    }
+    return texts;
+  }
+
+  private static Message text(String text) {
+    return Message.create().append(text.getBytes(StandardCharsets.UTF_8));
+  }
+
+  // rows: S02 S03 L42
+  @Test
+  void eachKindOfSendQueueKeepsWhatItsRuleSays() {
+    try (Channel client = Channel.open("loop://java-kinds", Role.CLIENT, Channel.Options.DEFAULT)) {
+      SendQueue oldest = client.sendQueue(SendQueue.Kind.BOUNDED_DISCARD_OLDEST, Priority.TIME_CRITICAL, 2);
+      SendQueue newest = client.sendQueue(SendQueue.Kind.BOUNDED_DISCARD_NEWEST, Priority.NORMAL, 2);
+      SendQueue tagged = client.sendQueue(SendQueue.Kind.MULTI_UNBOUNDED_TAGGED, Priority.IDLE, 0);
+      for (int i = 0; i < 4; i++) {
+        oldest.post("o" + i);
+        newest.post(text("n" + i), 0, Deadline.after(i));
+        tagged.post(text("t" + i), 1 + i % 2);
+      }
+      assertEquals(new SendQueue.Statistics(4, 0, 2, 0, 2), oldest.statistics());
+      assertEquals(new SendQueue.Statistics(4, 0, 2, 0, 2), newest.statistics());
+      assertEquals(new SendQueue.Statistics(4, 0, 0, 2, 2), tagged.statistics());
+      oldest.setPriority(Priority.LOWEST);
+      client.setWeights(1, 1, 1, 1, 1);
+      assertThrows(LwmqException.class, () -> client.setWeights(1, 2));
+      assertThrows(LwmqException.class, () -> client.sendQueue(Priority.NORMAL).post(text("x"), 5));
+      assertThrows(
+          LwmqException.class, () -> client.sendQueue(SendQueue.Kind.MULTI_UNBOUNDED, Priority.NORMAL, 7));
+      try (Channel server = Channel.open("loop://java-kinds", Role.SERVER, Channel.Options.DEFAULT)) {
+        assertEquals(List.of("n0", "o2", "n1", "o3", "t2", "t3"), drain(server, 6));
+      }
+    }
+  }
+
+  // rows: L44
+  @Test
+  void manyMessagesArePostedInOneCall() {
+    try (Channel server = Channel.open("loop://java-many", Role.SERVER, Channel.Options.DEFAULT);
+        Channel client = Channel.open("loop://java-many", Role.CLIENT, Channel.Options.DEFAULT)) {
+      List<byte[]> frames = new ArrayList<>();
+      List<String> texts = new ArrayList<>();
+      for (int i = 0; i < 1000; i++) {
+        texts.add("m".repeat(i % 7) + i);
+        frames.add(texts.get(i).getBytes(StandardCharsets.UTF_8));
+      }
+      SendQueue queue = client.sendQueue(SendQueue.Kind.MULTI_UNBOUNDED, Priority.NORMAL, 0);
+      queue.postMany(frames);
+      assertEquals(texts, drain(server, 1000));
+      assertEquals(1000, queue.statistics().posted());
     }
   }
 

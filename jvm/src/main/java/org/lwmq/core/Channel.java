@@ -46,9 +46,24 @@ public final class Channel implements AutoCloseable {
     return address;
   }
 
-  /** Adds a queue, which lives as long as the channel. */
+  /** Adds a queue for one posting thread, without bounds. */
   public SendQueue sendQueue(Priority priority) {
-    return new SendQueue(this, Jni.channelAddSendQueue(handle.get(), priority.ordinal() + 1));
+    return sendQueue(SendQueue.Kind.MONO_UNBOUNDED, priority, 0);
+  }
+
+  /**
+   * Adds a queue, which lives as long as the channel.
+   *
+   * @param capacity messages that a bounded kind holds, at least 1; 0 for every other
+   */
+  public SendQueue sendQueue(SendQueue.Kind kind, Priority priority, long capacity) {
+    return new SendQueue(
+        this, Jni.channelAddSendQueue(handle.get(), kind.ordinal(), priority.ordinal() + 1, capacity));
+  }
+
+  /** How many messages each of the priorities HIGHEST to LOWEST sends in a round; default 16, 8, 4, 2, 1. */
+  public void setWeights(int... weights) {
+    Jni.channelSetWeights(handle.get(), weights.clone());
   }
 
   /** Waits until a peer is there. */

@@ -166,7 +166,9 @@ final class Jni {
 
   static native void channelOpen(long channel, int role);
 
-  static native long channelAddSendQueue(long channel, int priority);
+  static native long channelAddSendQueue(long channel, int kind, int priority, long capacity);
+
+  static native void channelSetWeights(long channel, int[] weights);
 
   static native void channelWaitConnected(long channel, int timeoutMs);
 
@@ -184,7 +186,18 @@ final class Jni {
   static native void sendQueuePostBytes(long queue, byte[] frame);
 
   /** Takes the message, unless it throws. */
-  static native void sendQueuePostMessage(long queue, long message);
+  static native void sendQueuePostMessage(long queue, long tag, long message);
+
+  /** As that, but waits for room, and throws TIMED_OUT where there is none. */
+  static native void sendQueuePostWait(long queue, long tag, int timeoutMs, long message);
+
+  /** Posts the frames that lie one after the other in {@code bytes}, which are so long. */
+  static native void sendQueuePostMany(long queue, byte[] bytes, int[] lengths);
+
+  static native void sendQueueSetPriority(long queue, int priority);
+
+  /** {posted, collected, discarded, replaced, queued}. */
+  static native long[] sendQueueQuery(long queue);
 
   static native long messageCreate(int framesHint);
 

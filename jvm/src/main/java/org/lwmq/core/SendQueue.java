@@ -1,10 +1,29 @@
 package org.lwmq.core;
 
+import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 
-/** Where one thread posts messages of a channel. Unbounded: a post never waits. Lives as long as its channel. */
+/**
+ * Where messages of a channel are posted: by one thread where the kind is mono, else by any number, each in its own
+ * order. Lives as long as its channel.
+ */
 public final class SendQueue {
+  /** As in {@code lwmq.h}, in its order. Bounded: at most so many unsent. Tagged: at most one unsent per tag. */
+  public enum Kind {
+    MONO_UNBOUNDED,
+    MULTI_UNBOUNDED,
+    MULTI_UNBOUNDED_TAGGED,
+    BOUNDED_DISCARD_OLDEST,
+    BOUNDED_DISCARD_NEWEST,
+    BOUNDED_DISCARD_OLDEST_TAGGED,
+    BOUNDED_DISCARD_NEWEST_TAGGED
+  }
+
+  /** Since the queue was made; {@code posted} is the sum of the others while nobody posts or ships. */
+  public record Statistics(long posted, long collected, long discarded, long replaced, long queued) {}
+
   private final Channel channel;
   private final long queue;
 
@@ -30,7 +49,57 @@ public final class SendQueue {
 
   /** Takes {@code message}; when it is refused (TOO_BIG, CLOSED), it is still the caller's. */
   public void post(Message message) {
+    post(message, 0);
+  }
+
+  /**
+   * As that, of a tagged queue: an unsent message of the same tag is removed, this one goes to the end. Tags are
+   * unsigned and do not travel; 0 is none.
+   */
+  public void post(Message message, long tag) {
     channel.checkOpen();
-    message.giveTo(pointer -> Jni.sendQueuePostMessage(queue, pointer));
+    message.giveTo(pointer -> Jni.sendQueuePostMessage(queue, tag, pointer));
+  }
+
+  /** As that, of a bounded queue: waits for room, and when there is none by then its rule discards. */
+  public void post(Message message, long tag, Deadline room) {
+    message.giveTo(
+        pointer -> {
+          try {
+            room.await(
+                "waiting for room in a send queue of " + channel.address(),
+                slice -> {
+                  channel.checkOpen();
+                  Jni.sendQueuePostWait(queue, tag, slice, pointer);
+                  return null;
+                });
+          } catch (LwmqException e) {
+            if (e.status() != Status.TIMED_OUT && e.status() != Status.FULL) {
+              throw e;
+            }
+            channel.checkOpen();
+            Jni.sendQueuePostMessage(queue, tag, pointer);
+          }
+        });
+  }
+
+  /** Posts messages of one frame each, copied, in their order; cheaper than one by one. TOO_BIG: none. */
+  public void postMany(List<byte[]> frames) {
+    channel.checkOpen();
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    frames.forEach(bytes::writeBytes);
+    Jni.sendQueuePostMany(queue, bytes.toByteArray(), frames.stream().mapToInt(frame -> frame.length).toArray());
+  }
+
+  /** Moves the queue with all its messages. */
+  public void setPriority(Priority priority) {
+    channel.checkOpen();
+    Jni.sendQueueSetPriority(queue, priority.ordinal() + 1);
+  }
+
+  public Statistics statistics() {
+    channel.checkOpen();
+    long[] figures = Jni.sendQueueQuery(queue);
+    return new Statistics(figures[0], figures[1], figures[2], figures[3], figures[4]);
   }
 }
