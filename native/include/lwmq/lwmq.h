@@ -288,8 +288,8 @@ lwmq_status lwmq_channel_create(const char *address, const lwmq_channel_options 
                                 lwmq_channel **out_channel);
 
 /* Kinds of send queues. Any number and mix of them per channel and priority.
-   mono       one thread posts at a time; its post takes no lock and no atomic operation on the queue
-   multi, bounded   any number of threads post, each in its own order
+   mono       one thread posts at a time, without a lock, and without an atomic read-modify-write on the queue
+   all others any number of threads post, each in its own order
    bounded    holds at most `capacity` messages that are not yet on their way. A post into a full one discards the
               oldest of them, or itself (discard newest), and answers LWMQ_OK: lwmq_send_queue_query counts it
    tagged     conflates: a post with a tag first removes the message of the same tag that is not yet on its way, and

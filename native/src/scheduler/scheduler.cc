@@ -65,7 +65,7 @@ void Scheduler::set_weights(const std::array<std::uint32_t, kWeightedGroups>& we
 }
 
 void Scheduler::activate(SendQueue* queue) noexcept {
-  if (queue->is_active.exchange(true, std::memory_order_acq_rel)) return;  // another poster was quicker
+  if (queue->is_active.exchange(true, std::memory_order_acq_rel)) return;  // sync: rest; another was quicker
   SendQueue* before = activated_.load(std::memory_order_relaxed);
   do {
     queue->next_activated = before;
@@ -105,7 +105,8 @@ void Scheduler::rest_empty_queues() noexcept {
   }
   if (resting == nullptr) return;
   for (SendQueue* queue = resting; queue != nullptr; queue = queue->before_in_group) {
-    queue->is_active.store(false, std::memory_order_relaxed);
+    queue->is_active.store(false,
+                           std::memory_order_release);  // its links are the next activation's; sync: rest
   }
   os::heavy_barrier();  // sync: rest
   while (resting != nullptr) {

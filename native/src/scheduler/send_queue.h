@@ -87,9 +87,13 @@ class SendQueue {
   // Waiting for room in a bounded queue: load room(), try to push, and sleep while room() is that value,
   // from before the last try until after the sleep counted as one who waits.
   [[nodiscard]] const std::atomic<std::uint32_t>& room() const noexcept { return room_; }
-  void begin_wait() noexcept { waiting_.fetch_add(1); }
-  void end_wait() noexcept { waiting_.fetch_sub(1); }
-  // Any thread: wakes whoever waits, to look again.
+  void begin_wait() noexcept {
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // before it looks at what announce_room tells of
+  }
+  void end_wait() noexcept { waiting_.fetch_sub(1, std::memory_order_relaxed); }
+  // Any thread, after the change (under the list's mutex, or before a full fence): wakes whoever waits, to
+  // look again.
   void announce_room() noexcept {
     if (waiting_.load(std::memory_order_relaxed) == 0) return;  // who comes later tries once more first
     room_.fetch_add(1, std::memory_order_release);
