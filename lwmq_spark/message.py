@@ -7,14 +7,18 @@ not a copy. A frame is a read-only `memoryview` that keeps its message alive: a 
 Frames up to `COPY_BYTES_MAX` are copied into the message. Larger ones stay where they are, and the object
 that owns them is kept until the last message that shows them is gone; who changes such a buffer meanwhile
 changes the message.
+
+A frame may have a timestamp, which travels with it: ticks of 100 ns since 1601-01-01 UTC. `ticks_to_ns` and
+`ticks_to_datetime` translate them.
 """
 
 from __future__ import annotations
 
+import datetime
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from lwmq_spark._ffi import check, ffi, lib
 
@@ -22,6 +26,33 @@ COPY_BYTES_MAX = 64 * 1024
 
 Frame: TypeAlias = memoryview
 """One piece of a message: a read-only memoryview that keeps its message alive."""
+
+Timestamp: TypeAlias = Literal["system", "precise"] | int | datetime.datetime | None
+"""Where a timestamp comes from.
+
+`system`: the kernel's last tick, some milliseconds old and cheap; `precise`: now, to 100 ns; an int: these
+ticks; a datetime with a time zone: that moment; None: no timestamp.
+"""
+
+TICKS_1970 = 116_444_736_000_000_000
+_SOURCES = {"system": 1, "precise": 2}  # LWMQ_TIMESTAMP_*
+_EXPLICIT = 3
+
+
+def ticks_to_ns(ticks: int) -> int:
+    """Nanoseconds since 1970, as `time.time_ns()` counts them."""
+    return (ticks - TICKS_1970) * 100
+
+
+def ns_to_ticks(ns: int) -> int:
+    """The ticks that have passed when `time.time_ns()` is `ns`."""
+    return TICKS_1970 + ns // 100
+
+
+def ticks_to_datetime(ticks: int) -> datetime.datetime:
+    """In UTC, to the microsecond below."""
+    epoch = datetime.datetime(1601, 1, 1, tzinfo=datetime.UTC)
+    return epoch + datetime.timedelta(microseconds=ticks // 10)
 
 
 class Message:
@@ -32,10 +63,10 @@ class Message:
 
     __slots__ = ("__weakref__", "_handle")
 
-    def __init__(self, frames: Any = ()) -> None:
+    def __init__(self, frames: Any = (), timestamp: Timestamp = None) -> None:
         """`frames`: bytes or any contiguous buffer for one frame, or an iterable of such.
 
-        TypeError for a str.
+        timestamp: of each frame. TypeError for a str.
         """
         parts = frames_of(frames, "Message")
         out = ffi.new("lwmq_message **")
@@ -43,6 +74,10 @@ class Message:
         self._handle = ffi.gc(out[0], lib.lwmq_message_destroy)
         for part in parts:
             _append(self._handle, part)
+        if timestamp is not None:
+            source, ticks = _source_of(timestamp)
+            for index in range(len(parts)):
+                check(lib.lwmq_message_set_timestamp(self._handle, index, source, ticks))
 
     @classmethod
     def adopt(cls, pointer: Any) -> Message:
@@ -80,6 +115,34 @@ class Message:
         """All frames, in order."""
         return list(self)
 
+    def set_timestamp(self, index: int, timestamp: Timestamp) -> None:
+        """Give frame `index` a timestamp, or take it away.
+
+        Before the message is posted: what was posted has its own. IndexError, TypeError, ValueError.
+        """
+        source, ticks = _source_of(timestamp)
+        check(lib.lwmq_message_set_timestamp(self._handle, self._place(index), source, ticks))
+
+    def timestamp(self, index: int = 0) -> int | None:
+        """The ticks of frame `index`; None where it has no timestamp. IndexError."""
+        return self._ticks(self._place(index)) or None
+
+    @property
+    def timestamps(self) -> list[int | None]:
+        """The ticks of each frame; None where it has no timestamp."""
+        return [self._ticks(index) or None for index in range(len(self))]
+
+    def _place(self, index: int) -> int:
+        place = index if index >= 0 else index + len(self)
+        if not 0 <= place < len(self):
+            raise IndexError(f"frame {index} of a message of {len(self)}")
+        return place
+
+    def _ticks(self, place: int) -> int:
+        out = ffi.new("uint64_t *")
+        check(lib.lwmq_message_timestamp(self._handle, place, out))
+        return int(out[0])
+
     def tobytes(self) -> bytes:
         """A copy of all frames, one after the other."""
         handle = self._handle
@@ -99,6 +162,28 @@ class Message:
     def __repr__(self) -> str:
         frames = self.frames
         return f"<Message of {len(frames)} frames, {sum(frame.nbytes for frame in frames)} bytes>"
+
+
+def _source_of(timestamp: Timestamp) -> tuple[int, int]:
+    """What lwmq_message_set_timestamp takes."""
+    if timestamp is None:
+        return 0, 0
+    if isinstance(timestamp, str):
+        if timestamp not in _SOURCES:
+            raise ValueError(f"timestamp {timestamp!r} is none of {', '.join(_SOURCES)}")
+        return _SOURCES[timestamp], 0
+    if isinstance(timestamp, datetime.datetime):
+        if timestamp.tzinfo is None:
+            raise ValueError(f"{timestamp} has no time zone: did you mean .astimezone()?")
+        epoch = datetime.datetime(1601, 1, 1, tzinfo=datetime.UTC)
+        return _EXPLICIT, (timestamp - epoch) // datetime.timedelta(microseconds=1) * 10
+    if isinstance(timestamp, int) and not isinstance(timestamp, bool):
+        if not 0 < timestamp < 1 << 64:
+            raise ValueError(f"{timestamp} are no ticks: 1 to 2**64 - 1 of 100 ns since 1601")
+        return _EXPLICIT, timestamp
+    raise TypeError(
+        f"a timestamp is 'system', 'precise', ticks or a datetime, not {type(timestamp).__name__}"
+    )
 
 
 def frames_of(frames: Any, who: str) -> list[memoryview]:

@@ -1,5 +1,6 @@
 # One executable per tests/native/**/*_test.cc, each registered with ctest, all under the target `native_tests`.
 # A test links every floor, unless a line `// links: base os tli` in it names the floors it may have.
+# `// wraps: malloc` puts the test's __wrap_malloc in the place of malloc, in the objects that are linked with it.
 # Other .cc files of the same folder are helpers that all tests of the folder share.
 option(LWMQ_TESTS "build the native tests" ON)
 find_package(GTest QUIET)
@@ -27,8 +28,13 @@ foreach(test IN LISTS _tests)
   file(STRINGS "${test}" _links REGEX "^// links: " LIMIT_COUNT 1)
   string(REGEX REPLACE "^// links: *" "" _links "${_links}")
   string(REPLACE " " ";" _links "${_links}")
+  file(STRINGS "${test}" _wraps REGEX "^// wraps: " LIMIT_COUNT 1)
+  string(REGEX REPLACE "^// wraps: *" "" _wraps "${_wraps}")
+  string(REPLACE " " ";" _wraps "${_wraps}")
+  list(TRANSFORM _wraps PREPEND "-Wl,--wrap=")
 
   add_executable(${_name} "${test}" ${_helpers})
+  target_link_options(${_name} PRIVATE ${_wraps})
   lwmq_link_floors(${_name} ${_links})
   target_include_directories(${_name} PRIVATE "${_tests_root}" "${LWMQ_ROOT}/tests")
   target_compile_definitions(${_name} PRIVATE LWMQ_SOURCE_ROOT="${LWMQ_ROOT}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import datetime
 import gc
 import sys
 import time
@@ -13,7 +14,14 @@ import numpy as np
 import pytest
 
 import lwmq_spark as lwmq
-from lwmq_spark.message import COPY_BYTES_MAX, _owners
+from lwmq_spark.message import (
+    COPY_BYTES_MAX,
+    Timestamp,
+    _owners,
+    ns_to_ticks,
+    ticks_to_datetime,
+    ticks_to_ns,
+)
 
 
 @pytest.mark.row("L55", "M01")
@@ -82,6 +90,54 @@ def test_any_contiguous_buffer_is_a_frame() -> None:
     assert lwmq.Message([matrix]).tobytes() == matrix.tobytes()
     with pytest.raises(ValueError, match="contiguous"):
         lwmq.Message([matrix[:, 1]])
+
+
+@pytest.mark.row("S07")
+def test_timestamps_of_three_sources_travel_with_their_frames(address: str) -> None:
+    noon = datetime.datetime(2025, 3, 1, 12, tzinfo=datetime.UTC)
+    with lwmq.Channel(address, role="server") as server, lwmq.Channel(address, role="client") as client:
+        queue = client.send_queue()
+        message = lwmq.Message([b"a", b"b", b"c"], timestamp="precise")
+        message.set_timestamp(1, noon)
+        message.set_timestamp(-1, None)
+        queue.post(message)
+        queue.post(lwmq.Message(b"alone", timestamp="system"))
+        queue.post(b"without")
+        received = server.receive(10)
+        first, second, third = received.timestamps
+        assert first is not None and abs(ticks_to_ns(first) - time.time_ns()) < 20e9
+        assert second is not None and ticks_to_datetime(second) == noon
+        assert third is None
+        assert (first, second, third) == tuple(message.timestamps)
+        alone = server.receive(10)
+        assert abs(ticks_to_ns(alone.timestamp() or 0) - time.time_ns()) < 20e9
+        assert server.receive(10).timestamps == [None]
+
+
+@pytest.mark.row("S07")
+def test_ticks_are_100_ns_since_1601() -> None:
+    assert ticks_to_datetime(0) == datetime.datetime(1601, 1, 1, tzinfo=datetime.UTC)
+    assert ticks_to_ns(ns_to_ticks(1_700_000_000_123_456_789)) == 1_700_000_000_123_456_700
+    assert ticks_to_datetime(ns_to_ticks(0)) == datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    message = lwmq.Message(b"x", timestamp=2**64 - 1)
+    assert message.timestamps == [2**64 - 1]
+
+
+def test_timestamps_that_are_none_get_their_own_sentence() -> None:
+    message = lwmq.Message(b"x")
+    wrong: list[tuple[Timestamp, type[Exception], str]] = [
+        ("sometime", ValueError, "none of system, precise"),  # type: ignore[list-item]
+        (0, ValueError, "0 are no ticks"),
+        (2**64, ValueError, "no ticks"),
+        (datetime.datetime(2025, 3, 1), ValueError, r"no time zone: did you mean \.astimezone"),
+        (1.5, TypeError, "not float"),  # type: ignore[list-item]
+    ]
+    for timestamp, error, text in wrong:
+        with pytest.raises(error, match=text):
+            message.set_timestamp(0, timestamp)
+    with pytest.raises(IndexError, match="frame 1 of a message of 1"):
+        message.set_timestamp(1, "precise")
+    assert message.timestamps == [None]
 
 
 def test_slips_that_everyone_makes_get_their_own_sentence() -> None:

@@ -251,21 +251,39 @@ typedef struct lwmq_message lwmq_message;
 enum { LWMQ_FRAME_ACQUIRE = 0, LWMQ_FRAME_RELEASE = 1 };
 typedef void (*lwmq_frame_callback)(void *context, int32_t event);
 
+/* Each call below does all that it says or changes nothing; none waits. LWMQ_E_NO_MEMORY from those that may need some. */
+
 /* Makes an empty message. `frames_hint` reserves room. lwmq_message_destroy gives it back. */
 lwmq_status lwmq_message_create(uint32_t frames_hint, lwmq_message **out_message);
-/* Appends a copy of `bytes` bytes at `data`; small ones lie in the message itself. */
+/* Appends a copy of `bytes` bytes at `data`; frames up to lwmq_limits.inline_bytes_max, together, lie in the message
+   itself. LWMQ_E_TOO_BIG, here and below: it has lwmq_limits.frames_max frames already. */
 lwmq_status lwmq_message_append(lwmq_message *message, const void *data, uint64_t bytes);
 /* Appends memory that outlives everything. No copy. */
 lwmq_status lwmq_message_append_static(lwmq_message *message, const void *data, uint64_t bytes);
 /* Appends memory of the caller's without a copy. On failure neither call-back is made. */
 lwmq_status lwmq_message_append_external(lwmq_message *message, const void *data, uint64_t bytes,
                                          lwmq_frame_callback callback, void *context);
-/* A second handle on the same frames, with a lifetime of its own. */
+/* A second handle on the same frames, with a lifetime of its own. What is appended to one shows there alone. */
 lwmq_status lwmq_message_reference(lwmq_message *message, lwmq_message **out_message);
 uint32_t lwmq_message_frame_count(const lwmq_message *message);
 /* Lends frame `index`; valid until the message is destroyed. LWMQ_E_INVALID past the last. */
 lwmq_status lwmq_message_frame(const lwmq_message *message, uint32_t index, const void **out_data,
                                uint64_t *out_bytes);
+
+/* When a frame was made, if somebody wants it known. Timestamps are ticks of 100 ns since 1601-01-01 00:00 UTC and travel
+   with their frame; which clock gave them does not. */
+typedef enum lwmq_timestamp_source {
+  LWMQ_TIMESTAMP_NONE = 0,    /* takes it away */
+  LWMQ_TIMESTAMP_SYSTEM = 1,  /* now, as of the kernel's last tick: some milliseconds old, and cheap */
+  LWMQ_TIMESTAMP_PRECISE = 2, /* now, to 100 ns */
+  LWMQ_TIMESTAMP_EXPLICIT = 3 /* `ticks`, which are not 0 */
+} lwmq_timestamp_source;
+#define LWMQ_TICKS_1970 116444736000000000
+
+/* Gives frame `index` a timestamp; `ticks` counts with EXPLICIT alone. LWMQ_E_INVALID: no such frame, no such source. */
+lwmq_status lwmq_message_set_timestamp(lwmq_message *message, uint32_t index, int32_t source, uint64_t ticks);
+/* The ticks of frame `index`; 0: it has none. LWMQ_E_INVALID past the last. */
+lwmq_status lwmq_message_timestamp(const lwmq_message *message, uint32_t index, uint64_t *out_ticks);
 /* Takes the message. NULL is allowed. */
 void lwmq_message_destroy(lwmq_message *message);
 

@@ -7,6 +7,7 @@
 #include "channel/channel.h"
 #include "lwmq/lwmq.h"
 #include "message/message.h"
+#include "os/clock.h"
 #include "os/identity.h"
 
 using lwmq::fail;
@@ -29,6 +30,12 @@ lwmq_message* out(Message* message) noexcept { return reinterpret_cast<lwmq_mess
 lwmq_status null_argument(const char* function) noexcept {
   return fail(LWMQ_E_INVALID, "%s: an argument is NULL that must not be", function);
 }
+
+lwmq_status no_frame(const lwmq_message* message, uint32_t index) noexcept {
+  return fail(LWMQ_E_INVALID, "frame %u of a message of %u", index, in(message)->frame_count());
+}
+
+uint64_t ticks_of(uint64_t realtime_ns) noexcept { return LWMQ_TICKS_1970 + realtime_ns / 100; }
 
 }  // namespace
 
@@ -79,12 +86,42 @@ uint32_t lwmq_message_frame_count(const lwmq_message* message) {
 lwmq_status lwmq_message_frame(const lwmq_message* message, uint32_t index, const void** out_data,
                                uint64_t* out_bytes) {
   LWMQ_REQUIRE(message != nullptr && out_data != nullptr && out_bytes != nullptr);
-  if (index >= in(message)->frame_count()) {
-    return fail(LWMQ_E_INVALID, "frame %u of a message of %u", index, in(message)->frame_count());
-  }
+  if (index >= in(message)->frame_count()) return no_frame(message, index);
   const lwmq::Frame& frame = in(message)->frames()[index];
   *out_data = frame.data;
   *out_bytes = frame.bytes;
+  return LWMQ_OK;
+}
+
+lwmq_status lwmq_message_set_timestamp(lwmq_message* message, uint32_t index, int32_t source,
+                                       uint64_t ticks) {
+  LWMQ_REQUIRE(message != nullptr);
+  if (index >= in(message)->frame_count()) return no_frame(message, index);
+  switch (source) {
+    case LWMQ_TIMESTAMP_NONE:
+      ticks = 0;
+      break;
+    case LWMQ_TIMESTAMP_SYSTEM:
+      ticks = ticks_of(lwmq::os::coarse_realtime_ns());
+      break;
+    case LWMQ_TIMESTAMP_PRECISE:
+      ticks = ticks_of(lwmq::os::realtime_ns());
+      break;
+    case LWMQ_TIMESTAMP_EXPLICIT:
+      if (ticks == 0)
+        return fail(LWMQ_E_INVALID, "0 ticks are no timestamp: LWMQ_TIMESTAMP_NONE takes one away");
+      break;
+    default:
+      return fail(LWMQ_E_INVALID, "there is no source %d of timestamps; there are 0 (none) to 3 (explicit)",
+                  source);
+  }
+  return in(message)->set_timestamp(index, ticks);
+}
+
+lwmq_status lwmq_message_timestamp(const lwmq_message* message, uint32_t index, uint64_t* out_ticks) {
+  LWMQ_REQUIRE(message != nullptr && out_ticks != nullptr);
+  if (index >= in(message)->frame_count()) return no_frame(message, index);
+  *out_ticks = in(message)->timestamp(index);
   return LWMQ_OK;
 }
 

@@ -21,13 +21,16 @@ template <typename Add>
 Status walk(const std::uint8_t* data, std::uint64_t bytes, Message* message, Add&& add) noexcept {
   ByteReader reader(data, bytes);
   const auto header = reader.take<wire::MessageHeader>();
-  if (!reader.ok() || header.message_bytes != bytes || header.frame_count > kFramesMax || header.flags != 0) {
+  if (!reader.ok() || header.message_bytes != bytes || header.frame_count > kFramesMax ||
+      (header.flags & ~wire::kFlagTimestamps) != 0) {
     return fail(LWMQ_E_CORRUPT,
                 "an extent of %" PRIu64 " bytes says of its message: %" PRIu64 " bytes, %u frames, flags %#x",
                 bytes, header.message_bytes, header.frame_count, header.flags);
   }
   for (std::uint32_t i = 0; i < header.frame_count; ++i) {
     const auto frame_bytes = reader.take<std::uint64_t>();
+    const auto ticks =
+        (header.flags & wire::kFlagTimestamps) != 0 ? reader.take<std::uint64_t>() : std::uint64_t{0};
     if (!reader.ok() || frame_bytes > reader.left()) {
       return fail(LWMQ_E_CORRUPT, "frame %u of %u says %" PRIu64 " bytes where %" PRIu64 " are left", i,
                   header.frame_count, frame_bytes, reader.left());
@@ -38,7 +41,8 @@ Status walk(const std::uint8_t* data, std::uint64_t bytes, Message* message, Add
     if (!reader.ok()) {
       return fail(LWMQ_E_CORRUPT, "frame %u of %u ends without its pad", i, header.frame_count);
     }
-    const Status status = add(message, view.data(), frame_bytes);
+    Status status = add(message, view.data(), frame_bytes);
+    if (status == LWMQ_OK && ticks != 0) status = message->set_timestamp(i, ticks);
     if (status != LWMQ_OK) return status;
   }
   if (!reader.at_end()) {

@@ -683,6 +683,19 @@ JNI_METHOD(jobject, messageFrame)(JNIEnv* env, jclass, jlong message, jint index
   return env->NewDirectByteBuffer(address, static_cast<jlong>(bytes));
 }
 
+JNI_METHOD(void, messageSetTimestamp)
+(JNIEnv* env, jclass, jlong message, jint index, jint source, jlong ticks) {
+  check(env, lwmq_message_set_timestamp(handle<lwmq_message>(message), static_cast<std::uint32_t>(index),
+                                        source, static_cast<std::uint64_t>(ticks)));
+}
+
+JNI_METHOD(jlong, messageTimestamp)(JNIEnv* env, jclass, jlong message, jint index) {
+  std::uint64_t ticks = 0;
+  check(env,
+        lwmq_message_timestamp(handle<lwmq_message>(message), static_cast<std::uint32_t>(index), &ticks));
+  return static_cast<jlong>(ticks);
+}
+
 JNI_METHOD(void, messageDestroy)(JNIEnv*, jclass, jlong message) {
   lwmq_message_destroy(handle<lwmq_message>(message));
 }

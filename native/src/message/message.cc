@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/checked.h"
+#include "base/erase.h"
 
 namespace lwmq {
 namespace {
@@ -21,15 +22,20 @@ Status no_memory(std::uint64_t bytes) noexcept {
 // The bytes of a copied frame follow behind.
 struct alignas(kCacheLine) CopiedBytes {
   Owner owner;
+  std::uint64_t bytes;
+  std::atomic<bool> erases{false};  // only ever set, by any handle that shows the frame
 
   std::uint8_t* data() noexcept { return reinterpret_cast<std::uint8_t*>(this + 1); }
 
-  static void finish(Owner* owner) noexcept { std::free(owner); }
+  static void finish(Owner* owner) noexcept {
+    auto* copy = reinterpret_cast<CopiedBytes*>(owner);
+    if (copy->erases.load(std::memory_order_relaxed)) erase(copy->data(), copy->bytes);
+    std::free(owner);
+  }
 
   static CopiedBytes* create(std::uint64_t bytes) noexcept {
-    if (bytes > kBufferBytesMax) return nullptr;
     void* memory = std::aligned_alloc(kCacheLine, sizeof(CopiedBytes) + align_up(bytes, kCacheLine));
-    return memory == nullptr ? nullptr : new (memory) CopiedBytes{Owner(finish)};
+    return memory == nullptr ? nullptr : new (memory) CopiedBytes{Owner(finish), bytes};
   }
 };
 
@@ -47,13 +53,24 @@ struct ExternalBytes {
 };
 static_assert(sizeof(ExternalBytes) <= message::kBlockBytes);
 
+// A list of frames, and behind it their ticks.
+constexpr std::uint64_t list_bytes(std::uint32_t capacity, bool timestamps) noexcept {
+  return capacity * (sizeof(Frame) + (timestamps ? sizeof(std::uint64_t) : 0));
+}
+constexpr bool is_block(std::uint32_t capacity, bool timestamps) noexcept {
+  return list_bytes(capacity, timestamps) <= message::kBlockBytes;
+}
+constexpr std::uint32_t kBlockFrames = message::kBlockBytes / sizeof(Frame);
+constexpr std::uint32_t kBlockStampedFrames = message::kBlockBytes / (sizeof(Frame) + sizeof(std::uint64_t));
+static_assert(kBlockFrames == 8 && kBlockStampedFrames == 6);
+
 }  // namespace
 
 Message* Message::create(std::uint32_t frames_hint) noexcept {
   void* block = message::take_block();
   if (block == nullptr) return nullptr;
   auto* made = new (block) Message;
-  if (frames_hint > kSmallFrames && !made->reserve(std::min(frames_hint, kFramesMax))) {
+  if (frames_hint > kSmallFrames && !made->reserve(std::min(frames_hint, kFramesMax), false)) {
     message::give_block(block);
     return nullptr;
   }
@@ -67,7 +84,7 @@ Message* Message::copy_of(const void* data, std::uint64_t bytes) noexcept {
   if (bytes <= kInlineBytes) [[likely]] {
     made->small_frames_[0] = {made->inline_bytes_, bytes, nullptr};
     made->frame_count_ = 1;
-    made->inline_used_ = static_cast<std::uint16_t>(bytes);
+    made->inline_used_ = static_cast<std::uint8_t>(bytes);
     if (bytes > 0) std::memcpy(made->inline_bytes_, data, bytes);
     return made;
   }
@@ -77,13 +94,16 @@ Message* Message::copy_of(const void* data, std::uint64_t bytes) noexcept {
 }
 
 void Message::destroy(Message* message) noexcept {
+  message->mark_ = kGone;
   const Frame* frames = message->frames();
-  if (message->has_owners_) {
+  if (message->has_owners()) {
     for (std::uint32_t i = 0; i < message->frame_count_; ++i) {
       if (frames[i].owner != nullptr) message::drop(frames[i].owner);
     }
   }
-  if (message->frame_capacity_ > kSmallFrames) std::free(message->large_frames_);
+  if (message->frame_capacity_ > kSmallFrames) message->free_list();
+  if ((message->flags_ & kErases) != 0) [[unlikely]]
+    erase(message->inline_bytes_, message->inline_used_);
   message::give_block(message);
 }
 
@@ -93,11 +113,16 @@ Status Message::append(const void* data, std::uint64_t bytes) noexcept {
     const Status status = add(inline_bytes_ + start, bytes, nullptr);
     if (status != LWMQ_OK) return status;
     if (bytes > 0) std::memcpy(inline_bytes_ + start, data, bytes);
-    inline_used_ = static_cast<std::uint16_t>(start + bytes);
+    inline_used_ = static_cast<std::uint8_t>(start + bytes);
     return LWMQ_OK;
+  }
+  if (bytes > kBufferBytesMax) {
+    return fail(LWMQ_E_TOO_BIG, "a frame of %" PRIu64 " bytes is not copied; at most %" PRIu64 " are", bytes,
+                kBufferBytesMax);
   }
   CopiedBytes* copy = CopiedBytes::create(bytes);
   if (copy == nullptr) return no_memory(bytes);
+  if ((flags_ & kErases) != 0) copy->erases.store(true, std::memory_order_relaxed);
   std::memcpy(copy->data(), data, bytes);
   const Status status = add(copy->data(), bytes, &copy->owner);
   if (status != LWMQ_OK) message::drop(&copy->owner);
@@ -129,38 +154,81 @@ Status Message::append_owned(const void* data, std::uint64_t bytes, Owner* owner
 Status Message::add(const void* data, std::uint64_t bytes, Owner* owner) noexcept {
   if (frame_count_ == frame_capacity_) {
     if (frame_count_ == kFramesMax) {
-      return fail(LWMQ_E_TOO_BIG, "a message has at most %u frames", kFramesMax);
+      return fail(LWMQ_E_TOO_BIG, "frame %u of a message: it has at most %u", kFramesMax + 1, kFramesMax);
     }
-    if (!reserve(std::min<std::uint32_t>(std::uint32_t{frame_capacity_} * 2, kFramesMax)))
+    if (!reserve(std::min<std::uint32_t>(std::uint32_t{frame_capacity_} * 2, kFramesMax), has_timestamps()))
       return no_memory(bytes);
   }
+  if (has_timestamps()) [[unlikely]]
+    ticks_of(large_frames_, frame_capacity_)[frame_count_] = 0;
   own_frames()[frame_count_++] = {static_cast<const std::uint8_t*>(data), bytes, owner};
-  has_owners_ = has_owners_ || owner != nullptr;
+  if (owner != nullptr) flags_ |= kHasOwners;
   return LWMQ_OK;
 }
 
-bool Message::reserve(std::uint32_t capacity) noexcept {
-  auto* list = static_cast<Frame*>(std::malloc(capacity * sizeof(Frame)));
-  if (list == nullptr) return false;
-  Frame* old = own_frames();
-  std::memcpy(list, old, frame_count_ * sizeof(Frame));
-  if (frame_capacity_ > kSmallFrames) std::free(old);
+// A list with room for at least `capacity` frames, of which there are more than kSmallFrames or which have
+// timestamps. False when memory is short: nothing has changed.
+bool Message::reserve(std::uint32_t capacity, bool timestamps) noexcept {
+  capacity = std::max(capacity, timestamps ? kBlockStampedFrames : kBlockFrames);
+  void* memory =
+      is_block(capacity, timestamps) ? message::take_block() : std::malloc(list_bytes(capacity, timestamps));
+  if (memory == nullptr) return false;
+  auto* list = static_cast<Frame*>(memory);
+  std::memcpy(list, own_frames(), frame_count_ * sizeof(Frame));
+  if (timestamps) {
+    for (std::uint32_t i = 0; i < frame_count_; ++i) ticks_of(list, capacity)[i] = timestamp(i);
+  }
+  if (frame_capacity_ > kSmallFrames) free_list();
   large_frames_ = list;
   frame_capacity_ = static_cast<std::uint16_t>(capacity);
+  if (timestamps) flags_ |= kHasTimestamps;
   return true;
+}
+
+void Message::free_list() noexcept {
+  if (is_block(frame_capacity_, has_timestamps())) {
+    message::give_block(large_frames_);
+  } else {
+    std::free(large_frames_);
+  }
+}
+
+Status Message::set_timestamp(std::uint32_t index, std::uint64_t ticks) noexcept {
+  if (!has_timestamps()) {
+    if (ticks == 0) return LWMQ_OK;
+    if (!reserve(frame_count_, true))
+      return fail(LWMQ_E_NO_MEMORY, "no memory for the timestamps of %u frames", unsigned{frame_count_});
+  }
+  ticks_of(large_frames_, frame_capacity_)[index] = ticks;
+  return LWMQ_OK;
+}
+
+void Message::erase_when_destroyed() noexcept {
+  flags_ |= kErases;
+  if (!has_owners()) return;
+  for (std::uint32_t i = 0; i < frame_count_; ++i) {
+    Owner* owner = frames()[i].owner;
+    if (owner != nullptr && owner->finish == CopiedBytes::finish)
+      reinterpret_cast<CopiedBytes*>(owner)->erases.store(true, std::memory_order_relaxed);
+  }
 }
 
 Message* Message::reference() const noexcept {
   Message* copy = create(frame_count_);
   if (copy == nullptr) return nullptr;
+  if (has_timestamps() && !copy->reserve(frame_count_, true)) {
+    destroy(copy);
+    return nullptr;
+  }
   std::memcpy(copy->inline_bytes_, inline_bytes_, inline_used_);
   copy->inline_used_ = inline_used_;
   copy->frame_count_ = frame_count_;
-  copy->has_owners_ = has_owners_;
+  copy->flags_ |= flags_;
   const Frame* from = frames();
   Frame* to = copy->own_frames();
   for (std::uint32_t i = 0; i < frame_count_; ++i) {
     to[i] = from[i];
+    if (has_timestamps()) ticks_of(to, copy->frame_capacity_)[i] = timestamp(i);
     if (from[i].owner != nullptr) {
       message::keep(from[i].owner);
     } else if (from[i].data >= inline_bytes_ && from[i].data < inline_bytes_ + kInlineBytes) {

@@ -5,11 +5,16 @@
 //
 //      0        8                16                      64                              192
 //     +--------+----------------+-----------------------+-------------------------------+
-//     | next   | counts         | frame 0, frame 1,     | bytes of inline frames        |
-//     |        |                | or where the list is  |                               |
+//     | next   | counts, flags, | frame 0, frame 1,     | bytes of inline frames        |
+//     |        | mark           | or where the list is  |                               |
 //     +--------+----------------+-----------------------+-------------------------------+
 //
-// A handle is used by one thread at a time; two handles that share frames by any two threads.
+//     list     +- Frame -+- Frame -+ ... +- ticks -+- ticks -+ ...   the ticks where a frame has a timestamp
+//
+// A list that fits a block of the pool is one: up to 8 frames, or 6 with timestamps, cost no malloc.
+//
+// Each call does all that it says or changes nothing. A handle is used by one thread at a time; two handles
+// that share frames by any two threads.
 #pragma once
 
 #include <cstdint>
@@ -60,33 +65,59 @@ class Message {
   // A second handle on the same frames. Null when memory is short.
   [[nodiscard]] Message* reference() const noexcept;
 
+  // When frame `index` was made, in ticks (100 ns since 1601, UTC); 0: it has no timestamp. The caller has
+  // checked the index.
+  Status set_timestamp(std::uint32_t index, std::uint64_t ticks) noexcept;
+  [[nodiscard]] std::uint64_t timestamp(std::uint32_t index) const noexcept {
+    return has_timestamps() ? ticks_of(large_frames_, frame_capacity_)[index] : 0;
+  }
+  // Whether some frame was ever given one.
+  [[nodiscard]] bool has_timestamps() const noexcept { return (flags_ & kHasTimestamps) != 0; }
+
+  // From here on our copies of its bytes are zeroed when the last handle that shows them is gone.
+  void erase_when_destroyed() noexcept;
+
   [[nodiscard]] std::uint32_t frame_count() const noexcept { return frame_count_; }
   [[nodiscard]] const Frame* frames() const noexcept {
     return frame_capacity_ == kSmallFrames ? small_frames_ : large_frames_;
   }
   // Whether destroy may have more to do than to recycle the handle: call-backs, memory, a peer's buffer.
-  [[nodiscard]] bool has_owners() const noexcept { return has_owners_; }
+  [[nodiscard]] bool has_owners() const noexcept { return (flags_ & kHasOwners) != 0; }
+
+  // False of memory that is no message, or no more: after destroy, until its block is used again. For checks
+  // of what an application hands in.
+  [[nodiscard]] bool is_alive() const noexcept { return mark_ == kAlive; }
 
   Message* next = nullptr;  // for whoever holds the message, to chain several
 
  private:
+  enum Flags : std::uint8_t { kHasOwners = 1, kHasTimestamps = 2, kErases = 4 };
+  static constexpr std::uint16_t kAlive = 0x4d6c;
+  static constexpr std::uint16_t kGone = 0xdead;
+
   Message() noexcept {}  // the inline bytes stay as they are
   Frame* own_frames() noexcept { return frame_capacity_ == kSmallFrames ? small_frames_ : large_frames_; }
+  static std::uint64_t* ticks_of(Frame* list, std::uint32_t capacity) noexcept {
+    return reinterpret_cast<std::uint64_t*>(list + capacity);
+  }
   Status add(const void* data, std::uint64_t bytes, message::Owner* owner) noexcept;
-  bool reserve(std::uint32_t capacity) noexcept;
+  bool reserve(std::uint32_t capacity, bool timestamps) noexcept;
+  void free_list() noexcept;
 
   std::uint16_t frame_count_ = 0;
   std::uint16_t frame_capacity_ = kSmallFrames;
-  std::uint16_t inline_used_ = 0;
-  bool has_owners_ = false;
+  std::uint8_t inline_used_ = 0;
+  std::uint8_t flags_ = 0;
+  std::uint16_t mark_ = kAlive;
   union {
     Frame small_frames_[kSmallFrames];
-    Frame* large_frames_;  // where frame_capacity_ > kSmallFrames
+    Frame* large_frames_;  // where frame_capacity_ > kSmallFrames, as always with timestamps
   };
   std::uint8_t inline_bytes_[kInlineBytes];
 };
 static_assert(sizeof(Message) == message::kBlockBytes);
 static_assert(kFramesMax <= UINT16_MAX);
+static_assert(Message::kInlineBytes <= UINT8_MAX);
 static_assert(Message::kInlineBytes >= kInlineBytesMax);
 
 }  // namespace lwmq

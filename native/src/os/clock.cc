@@ -19,4 +19,8 @@ std::int64_t coarse_now_ns() noexcept { return read_clock(CLOCK_MONOTONIC_COARSE
 
 std::uint64_t realtime_ns() noexcept { return static_cast<std::uint64_t>(read_clock(CLOCK_REALTIME)); }
 
+std::uint64_t coarse_realtime_ns() noexcept {
+  return static_cast<std::uint64_t>(read_clock(CLOCK_REALTIME_COARSE));
+}
+
 }  // namespace lwmq::os

@@ -14,4 +14,7 @@ namespace lwmq::os {
 // CLOCK_REALTIME in nanoseconds since 1970: for stamps, never for waiting.
 [[nodiscard]] std::uint64_t realtime_ns() noexcept;
 
+// The same clock as of the last tick, some milliseconds old and cheaper.
+[[nodiscard]] std::uint64_t coarse_realtime_ns() noexcept;
+
 }  // namespace lwmq::os

@@ -1,18 +1,19 @@
 // How a message lies in an extent. Little-endian.
 //
-// One frame is nothing but its bytes, in an extent of kind kOneFrame: the extent's length is the frame's. Any
-// other number of frames (none included) has headers, in an extent of kind kFrames:
+// One frame without a timestamp is nothing but its bytes, in an extent of kind kOneFrame: the extent's length
+// is the frame's. Any other message (one of no frames included) has headers, in an extent of kind kFrames:
 //
 //    0                               8               12              16
 //   +-------------------------------+---------------+---------------+
 //   | message_bytes                 | frame_count   | flags         |
 //   +-------------------------------+---------------+---------------+
-//   | frame_bytes, then that many bytes, pad to 8 ... repeated      |
+//   | frame_bytes, [ticks,] then the frame, pad to 8 ... repeated   |
 //   +---------------------------------------------------------------+
 //
 // message_bytes counts from here to the end of the last pad and is the extent's length: a message that
-// arrives with another one is refused. Pads are zero when written and not looked at when read. Flags are 0 in
-// version 1; a reader refuses flags that it does not know.
+// arrives with another one is refused. Pads are zero when written and not looked at when read. With
+// kFlagTimestamps each frame has 8 bytes of ticks: 100 ns since 1601-01-01 UTC, 0 for a frame without a
+// timestamp. A reader refuses flags that it does not know.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +46,10 @@ static_assert(sizeof(MessageHeader) == 16);
 static_assert(offsetof(MessageHeader, frame_count) == 8);
 static_assert(offsetof(MessageHeader, flags) == 12);
 
+inline constexpr std::uint32_t kFlagTimestamps = 1;
+
 inline constexpr std::uint64_t kFrameHeaderBytes = 8;  // frame_bytes
+inline constexpr std::uint64_t kTicksBytes = 8;        // behind it, with kFlagTimestamps
 inline constexpr std::uint64_t kFrameAlignment = 8;
 
 }  // namespace lwmq::wire

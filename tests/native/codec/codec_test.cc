@@ -15,11 +15,19 @@ namespace lwmq::codec {
 namespace {
 
 using Frames = std::vector<std::string>;
+using Ticks = std::vector<std::uint64_t>;  // of the frames; shorter where the last ones have none
 
-Message* make(const Frames& frames) {
+Message* make(const Frames& frames, const Ticks& ticks = {}) {
   Message* message = Message::create();
   for (const auto& frame : frames) EXPECT_EQ(message->append(frame.data(), frame.size()), LWMQ_OK);
+  for (std::uint32_t i = 0; i < ticks.size(); ++i) EXPECT_EQ(message->set_timestamp(i, ticks[i]), LWMQ_OK);
   return message;
+}
+
+Ticks ticks_of(const Message& message) {
+  Ticks ticks;
+  for (std::uint32_t i = 0; i < message.frame_count(); ++i) ticks.push_back(message.timestamp(i));
+  return ticks;
 }
 
 Frames frames_of(const Message& message) {
@@ -35,8 +43,8 @@ struct Extent {
   std::uint32_t kind;
 };
 
-Extent encoded(const Frames& frames) {
-  Message* message = make(frames);
+Extent encoded(const Frames& frames, const Ticks& ticks = {}) {
+  Message* message = make(frames, ticks);
   const Encoding encoding = measure(*message);
   // One byte more on each side than may be written.
   std::string bytes(encoding.bytes + 2, '\x5a');
@@ -51,44 +59,56 @@ const std::uint8_t* data_of(const Extent& extent) {
   return reinterpret_cast<const std::uint8_t*>(extent.bytes.data());
 }
 
-Status decode(const Extent& extent, Frames* out_frames) {
+Status decode(const Extent& extent, Frames* out_frames, Ticks* out_ticks = nullptr) {
   Message* message = nullptr;
   const Status status = decode_copy(data_of(extent), extent.bytes.size(), extent.kind, &message);
   if (status != LWMQ_OK) return status;
   *out_frames = frames_of(*message);
+  if (out_ticks != nullptr) *out_ticks = ticks_of(*message);
   Message::destroy(message);
   return LWMQ_OK;
 }
 
-// rows: L48
+constexpr std::uint64_t kNoon = 133'853'040'000'000'000;  // 2025-03-01 12:00 UTC
+
+// rows: L48 S07
 TEST(Codec, WritesAndReadsTheGoldenBytes) {
-  const std::vector<std::pair<std::string, Frames>> meaning = {
-      {"one_frame", {"buy 100"}},
-      {"one_empty_frame", {""}},
-      {"no_frame", {}},
-      {"two_frames", {"head", "the body"}},
-      {"three_frames_one_empty", {"\xff", "", "\x01\x02"}},
+  struct Meaning {
+    std::string name;
+    Frames frames;
+    Ticks ticks;
+  };
+  const std::vector<Meaning> meaning = {
+      {"one_frame", {"buy 100"}, {0}},
+      {"one_empty_frame", {""}, {0}},
+      {"no_frame", {}, {}},
+      {"two_frames", {"head", "the body"}, {0, 0}},
+      {"three_frames_one_empty", {"\xff", "", "\x01\x02"}, {0, 0, 0}},
+      {"one_frame_with_a_timestamp", {"tick"}, {kNoon}},
+      {"two_frames_one_timestamp", {"head", "the body"}, {0, kNoon + 1}},
   };
   auto golden = testing_support::read_golden(LWMQ_SOURCE_ROOT "/tests/wire/message.hex");
   ASSERT_EQ(golden.size(), meaning.size() + 1);
   const wire::Goodbye goodbye{1000};
   EXPECT_EQ(golden["goodbye"].kind, static_cast<std::uint32_t>(wire::ExtentKind::kGoodbye));
   EXPECT_EQ(golden["goodbye"].bytes, std::string(reinterpret_cast<const char*>(&goodbye), sizeof goodbye));
-  for (const auto& [name, meant] : meaning) {
+  for (const auto& [name, meant, stamped] : meaning) {
     SCOPED_TRACE(name);
     ASSERT_TRUE(golden.contains(name));
-    const Extent extent = encoded(meant);
+    const Extent extent = encoded(meant, stamped);
     EXPECT_EQ(extent.bytes, golden[name].bytes);
     EXPECT_EQ(extent.kind, golden[name].kind);
     Frames frames;
-    ASSERT_EQ(decode({golden[name].bytes, golden[name].kind}, &frames), LWMQ_OK) << last_error();
+    Ticks ticks;
+    ASSERT_EQ(decode({golden[name].bytes, golden[name].kind}, &frames, &ticks), LWMQ_OK) << last_error();
     EXPECT_EQ(frames, meant);
+    EXPECT_EQ(ticks, stamped);
   }
 }
 
 // ---- Both ways
 
-// rows: L40
+// rows: L40 S07
 TEST(Codec, DecodesWhatItEncodedForEveryShape) {
   constexpr unsigned kSeed = 40;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
@@ -99,10 +119,16 @@ TEST(Codec, DecodesWhatItEncodedForEveryShape) {
       frame.resize(random() % 4 == 0 ? random() % 5000 : random() % 20);
       for (char& byte : frame) byte = static_cast<char>(random());
     }
-    const Extent extent = encoded(frames);
+    Ticks ticks(frames.size());
+    if (round % 3 == 0) {
+      for (auto& each : ticks) each = random() % 2 * random();
+    }
+    const Extent extent = encoded(frames, ticks);
     Frames copied;
-    ASSERT_EQ(decode(extent, &copied), LWMQ_OK) << last_error();
+    Ticks stamped;
+    ASSERT_EQ(decode(extent, &copied, &stamped), LWMQ_OK) << last_error();
     ASSERT_EQ(copied, frames);
+    ASSERT_EQ(stamped, ticks);
   }
 }
 
@@ -139,6 +165,8 @@ TEST(Codec, ShowsFramesWhereTheyArrivedAndHoldsTheExtentUntilTheLastIsGone) {
 // rows: L40
 TEST(Codec, RefusesWhatCannotBeRightAndSaysWhy) {
   const Extent good = encoded({"head", "the body"});
+  Extent stamped = encoded({"head", "the body"}, {1, 2});
+  stamped.bytes[0] = 32;
   const auto with = [&](std::size_t at, char byte) {
     Extent bad = good;
     bad.bytes[at] = byte;
@@ -150,7 +178,9 @@ TEST(Codec, RefusesWhatCannotBeRightAndSaysWhy) {
       {"an extent of 0 bytes", {"", 2}},
       {"its message: 49 bytes", with(0, 49)},
       {"its message: 47 bytes", with(0, 47)},
-      {"flags 0x1", with(12, 1)},
+      {"flags 0x2", with(12, 2)},
+      {"flags 0x3", with(12, 3)},
+      {"frame 0 of 2 says 4 bytes where 0 are left", {stamped.bytes.substr(0, 32), stamped.kind}},
       {"70000 frames",
        [&] {
          Extent extent = good;
@@ -175,9 +205,10 @@ TEST(Codec, SurvivesEveryDamageAndNeverReadsBeyondTheExtent) {
   constexpr unsigned kSeed = 4711;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   std::mt19937 random(kSeed);
-  const Extent good = encoded({"one", std::string(100, 'x'), "", "four"});
+  const Frames frames = {"one", std::string(100, 'x'), "", "four"};
+  const Extent good[] = {encoded(frames), encoded(frames, {1, 0, 3, 4})};
   for (int round = 0; round < 20000; ++round) {
-    Extent bad = good;
+    Extent bad = good[round % 2];
     for (unsigned i = 1 + random() % 4; i > 0; --i) {
       bad.bytes[random() % bad.bytes.size()] = static_cast<char>(random());
     }

@@ -1,5 +1,6 @@
 // What a channel promises, over every provider: the same program, only the address differs.
 #include <atomic>
+#include <cstring>
 #include <map>
 #include <random>
 
@@ -116,6 +117,72 @@ TEST_P(ChannelOver, TakesMessagesThatWereMadeBeforeItAndShownElsewhere) {
   lwmq_message_destroy(message);
   for (const Meeting* meeting : {&first, &second, &first}) {
     EXPECT_EQ(meeting->server.receive(), (Frames{"kept", std::string(600, 'k')}));
+  }
+}
+
+// rows: M01 S05
+TEST_P(ChannelOver, CarriesAsManyFramesAsAMessageCanHaveAndRefusesOneMore) {
+  constexpr std::uint32_t kMost = 65535;
+  lwmq_limits limits{};
+  limits.size = sizeof limits;
+  ASSERT_EQ(lwmq_query_limits(address_.c_str(), &limits), LWMQ_OK);
+  EXPECT_EQ(limits.frames_max, kMost);
+  if (limits.buffer_bytes_max < std::uint64_t{kMost} * 16 + 16) GTEST_SKIP() << "the largest unit is smaller";
+  const Meeting meeting(address_, channel_options(2 << 20, 2));
+  for (const std::uint32_t count : {kMost - 1, kMost}) {
+    lwmq_message* message = nullptr;
+    ASSERT_EQ(lwmq_message_create(0, &message), LWMQ_OK);
+    for (std::uint32_t i = 0; i < count; ++i)
+      ASSERT_EQ(lwmq_message_append(message, &i, i % 5), LWMQ_OK) << lwmq_last_error();
+    if (count == kMost) {
+      EXPECT_EQ(lwmq_message_append(message, "x", 1), LWMQ_E_TOO_BIG);
+      EXPECT_STREQ(lwmq_last_error(), "frame 65536 of a message: it has at most 65535");
+    }
+    ASSERT_EQ(lwmq_send_queue_post(meeting.client.queue, &message), LWMQ_OK) << lwmq_last_error();
+    ASSERT_EQ(lwmq_channel_receive(meeting.server.channel, kLimitMs, &message), LWMQ_OK);
+    ASSERT_EQ(lwmq_message_frame_count(message), count);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const void* data = nullptr;
+      std::uint64_t bytes = 0;
+      ASSERT_EQ(lwmq_message_frame(message, i, &data, &bytes), LWMQ_OK);
+      ASSERT_EQ(bytes, i % 5);
+      ASSERT_EQ(std::memcmp(data, &i, bytes), 0);
+    }
+    lwmq_message_destroy(message);
+  }
+}
+
+// rows: S05
+TEST_P(ChannelOver, SaysHowLongAFrameOfMoreThan32BitsIs) {
+  const Meeting meeting(address_);
+  lwmq_message* message = make_message({});
+  ASSERT_EQ(lwmq_message_append_static(message, "not looked at", 5'000'000'000), LWMQ_OK);
+  EXPECT_EQ(lwmq_send_queue_post(meeting.client.queue, &message), LWMQ_E_TOO_BIG);
+  EXPECT_NE(std::string(lwmq_last_error()).find("message of 5000000000 bytes does not fit a buffer of 1024"),
+            std::string::npos)
+      << lwmq_last_error();
+  lwmq_message_destroy(message);
+}
+
+// rows: S07
+TEST_P(ChannelOver, CarriesTheTimestampsOfFrames) {
+  const Meeting meeting(address_);
+  for (const std::size_t frames : {1u, 3u}) {
+    lwmq_message* message = make_message(Frames(frames, "frame"));
+    const auto last = static_cast<std::uint32_t>(frames - 1);
+    ASSERT_EQ(lwmq_message_set_timestamp(message, last, LWMQ_TIMESTAMP_PRECISE, 0), LWMQ_OK);
+    std::uint64_t sent = 0;
+    ASSERT_EQ(lwmq_message_timestamp(message, last, &sent), LWMQ_OK);
+    EXPECT_GT(sent, 0u);
+    ASSERT_EQ(lwmq_send_queue_post(meeting.client.queue, &message), LWMQ_OK);
+    ASSERT_EQ(lwmq_channel_receive(meeting.server.channel, kLimitMs, &message), LWMQ_OK);
+    ASSERT_EQ(lwmq_message_frame_count(message), frames);
+    for (std::uint32_t i = 0; i < frames; ++i) {
+      std::uint64_t ticks = 1;
+      ASSERT_EQ(lwmq_message_timestamp(message, i, &ticks), LWMQ_OK);
+      EXPECT_EQ(ticks, i == last ? sent : 0);
+    }
+    lwmq_message_destroy(message);
   }
 }
 

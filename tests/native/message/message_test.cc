@@ -1,12 +1,35 @@
 // links: base os message
+// wraps: malloc aligned_alloc
 #include "message/message.h"
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
+
+// What the code under test asks the heap for: counted, and refused on demand, also under a sanitizer.
+namespace {
+thread_local std::uint64_t t_allocations = 0;
+thread_local std::int64_t t_allocations_left = INT64_MAX;
+
+bool allocation_is_refused() {
+  ++t_allocations;
+  return t_allocations_left-- <= 0;
+}
+}  // namespace
+
+extern "C" {
+void* __real_malloc(std::size_t bytes);
+void* __real_aligned_alloc(std::size_t alignment, std::size_t bytes);
+void* __wrap_malloc(std::size_t bytes) { return allocation_is_refused() ? nullptr : __real_malloc(bytes); }
+void* __wrap_aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  return allocation_is_refused() ? nullptr : __real_aligned_alloc(alignment, bytes);
+}
+}
 
 namespace lwmq {
 namespace {
@@ -116,6 +139,29 @@ TEST(MessageHandle, AcquiresAndReleasesAnExternalFrameExactlyOnce) {
   EXPECT_EQ(watched.released, 1);
 }
 
+// rows: Z01 Z04
+TEST(MessageHandle, AsksTheHeapForNothingUpToItsInlineRoomAndEightFrames) {
+  const std::string content(Message::kInlineBytes + 1, 'i');
+  const auto allocations_of = [&](std::uint64_t bytes, int frames, bool timestamps) {
+    const std::uint64_t before = t_allocations;
+    Message* message = Message::create();
+    EXPECT_EQ(message->append(content.data(), bytes), LWMQ_OK);
+    for (int i = 1; i < frames; ++i) EXPECT_EQ(message->append_static("s", 1), LWMQ_OK);
+    EXPECT_EQ(message->set_timestamp(0, timestamps ? 1 : 0), LWMQ_OK);
+    Message* second = message->reference();
+    Message::destroy(message);
+    Message::destroy(second);
+    return t_allocations - before;
+  };
+  allocations_of(1, 6, true);  // the pool of this thread has blocks
+  EXPECT_EQ(allocations_of(kInlineBytesMax, 1, false), 0u);
+  EXPECT_EQ(allocations_of(kInlineBytesMax + 1, 1, false), 1u) << "of its own, once for both handles";
+  EXPECT_EQ(allocations_of(1, 8, false), 0u);
+  EXPECT_EQ(allocations_of(1, 9, false), 2u) << "a list for each handle";
+  EXPECT_EQ(allocations_of(1, 6, true), 0u);
+  EXPECT_GT(allocations_of(1, 7, true), 0u);
+}
+
 // rows: S05
 TEST(MessageHandle, MakesNeitherCallBackWhenAnAppendFails) {
   Message* message = Message::create();
@@ -123,6 +169,7 @@ TEST(MessageHandle, MakesNeitherCallBackWhenAnAppendFails) {
   Watched watched{"too much", 0, 0};
   EXPECT_EQ(watched.append_to(message), LWMQ_E_TOO_BIG);
   EXPECT_EQ(message->append(std::string(1000, 'x').data(), 1000), LWMQ_E_TOO_BIG);
+  EXPECT_STREQ(last_error(), "frame 65536 of a message: it has at most 65535");
   EXPECT_EQ(watched.acquired + watched.released, 0);
   EXPECT_EQ(message->frame_count(), kFramesMax);
   Message::destroy(message);
@@ -162,6 +209,117 @@ TEST(MessageHandle, KeepsItsPromisesForRandomShapes) {
     EXPECT_EQ(each->acquired, 1);
     EXPECT_EQ(each->released, 1);
   }
+}
+
+// What a message should hold, beside one that does.
+struct Model {
+  struct Expected {
+    std::string bytes;
+    std::uint64_t ticks;
+  };
+  Message* message;
+  std::vector<Expected> frames;
+
+  void check() const {
+    ASSERT_EQ(message->frame_count(), frames.size());
+    for (std::uint32_t i = 0; i < frames.size(); ++i) {
+      ASSERT_EQ(text_of(*message, i), frames[i].bytes);
+      ASSERT_EQ(message->timestamp(i), frames[i].ticks);
+    }
+  }
+};
+
+// Random calls on some messages, each with a heap that gives out at a random point: a call that fails has
+// changed nothing, and every external frame was acquired once if its append said so and released once at the
+// end.
+// rows: S05 S06 M01
+TEST(MessageHandle, ChangesNothingWhereMemoryIsShort) {
+  constexpr unsigned kSeed = 77;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  std::mt19937 random(kSeed);
+  std::vector<std::unique_ptr<Watched>> watched;
+  std::vector<std::unique_ptr<Watched>> refused;
+  int failures = 0;
+  for (int round = 0; round < 300; ++round) {
+    // On a thread of its own, whose pool is empty: blocks, too, come from the heap that gives out.
+    std::thread([&] {
+      std::vector<Model> models;
+      for (int step = 0; step < 60; ++step) {
+        const unsigned what = random() % 8;
+        std::string content(random() % 3 == 0 ? random() % 2000 : random() % 60, 'a');
+        for (char& byte : content) byte = static_cast<char>('a' + random() % 26);
+        const std::uint64_t ticks = random() % 4 == 0 ? 0 : 1 + random();
+        t_allocations_left = random() % 2 == 0 ? random() % 2 : INT64_MAX;
+        Status status = LWMQ_OK;
+        Message* made = nullptr;
+        if (models.empty() || what == 0) {
+          made = Message::create(random() % 20);
+          t_allocations_left = INT64_MAX;
+          if (made != nullptr) models.push_back({made, {}});
+          failures += made == nullptr ? 1 : 0;
+          continue;
+        }
+        Model& model = models[random() % models.size()];
+        const std::uint32_t frame = model.frames.empty() ? 0 : random() % model.frames.size();
+        if (what == 1) {
+          made = model.message->reference();
+          t_allocations_left = INT64_MAX;
+          const auto frames = model.frames;
+          if (made != nullptr) models.push_back({made, frames});
+          failures += made == nullptr ? 1 : 0;
+        } else if (what == 2 && !model.frames.empty()) {
+          status = model.message->set_timestamp(frame, ticks);
+          if (status == LWMQ_OK) model.frames[frame].ticks = ticks;
+        } else if (what <= 4) {
+          auto external = std::make_unique<Watched>(Watched{content, 0, 0});
+          status = external->append_to(model.message);
+          if (status == LWMQ_OK) model.frames.push_back({content, 0});
+          (status == LWMQ_OK ? watched : refused).push_back(std::move(external));
+        } else {
+          status = model.message->append(content.data(), content.size());
+          if (status == LWMQ_OK) model.frames.push_back({content, 0});
+        }
+        t_allocations_left = INT64_MAX;
+        ASSERT_TRUE(status == LWMQ_OK || status == LWMQ_E_NO_MEMORY);
+        failures += status == LWMQ_OK ? 0 : 1;
+        for (const Model& each : models) each.check();
+      }
+      for (const Model& each : models) Message::destroy(each.message);
+    }).join();
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(failures, 100) << "memory was hardly ever short";
+  for (const auto& each : watched) {
+    ASSERT_EQ(each->acquired, 1);
+    ASSERT_EQ(each->released, 1);
+  }
+  for (const auto& each : refused) ASSERT_EQ(each->acquired + each->released, 0);
+}
+
+// rows: S07
+TEST(MessageHandle, KeepsATimestampForEachFrameThatHasOne) {
+  Message* message = Message::create();
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(message->append("frame", 5), LWMQ_OK);
+    EXPECT_EQ(message->timestamp(i), 0u);
+    EXPECT_EQ(message->has_timestamps(), i > 1);
+    ASSERT_EQ(message->set_timestamp(i, i % 3 == 1 ? 1000 + i : 0), LWMQ_OK);
+  }
+  Message* second = message->reference();
+  ASSERT_EQ(message->set_timestamp(1, 7), LWMQ_OK);
+  EXPECT_EQ(message->timestamp(1), 7u);
+  Message::destroy(message);
+  for (std::uint32_t i = 0; i < 20; ++i) EXPECT_EQ(second->timestamp(i), i % 3 == 1 ? 1000 + i : 0u) << i;
+  Message::destroy(second);
+}
+
+TEST(MessageHandle, RefusesToCopyMoreThanAnyBufferHolds) {
+  Message* message = Message::create();
+  EXPECT_EQ(message->append("", UINT64_MAX), LWMQ_E_TOO_BIG);
+  EXPECT_STREQ(last_error(), "a frame of 18446744073709551615 bytes is not copied; at most 68719476736 are");
+  EXPECT_EQ(message->append_static("", UINT64_MAX), LWMQ_OK) << "the size of a frame has 64 bits";
+  EXPECT_EQ(message->frames()[0].bytes, UINT64_MAX);
+  Message::destroy(message);
 }
 
 // rows: Z04

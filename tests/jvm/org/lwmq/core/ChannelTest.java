@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
@@ -149,6 +151,30 @@ class ChannelTest {
         assertEquals(Integer.BYTES, buffer.bytes());
         assertEquals(i, buffer.data().getInt());
         server.dispose(buffer);
+      }
+    }
+  }
+
+  // rows: S07
+  @Test
+  void timestampsTravelWithTheirFrames() {
+    try (Channel server = Channel.open("loop://java-stamps", Role.SERVER, Channel.Options.DEFAULT);
+        Channel client = Channel.open("loop://java-stamps", Role.CLIENT, Channel.Options.DEFAULT)) {
+      Instant moment = Instant.parse("1969-07-20T20:17:40.1234567Z");
+      Message message = Message.create();
+      for (int i = 0; i < 3; i++) {
+        message.append(new byte[] {(byte) i});
+      }
+      message.stamp(0, TimestampSource.PRECISE).stamp(1, moment);
+      client.sendQueue(Priority.NORMAL).post(message);
+      try (Message received = server.receive(soon)) {
+        long age = Duration.between(received.timestamp(0).orElseThrow(), Instant.now()).toMillis();
+        assertTrue(Math.abs(age) < 20_000, "stamped " + age + " ms ago");
+        assertEquals(moment, received.timestamp(1).orElseThrow());
+        assertTrue(received.timestamp(2).isEmpty());
+        assertEquals(0, received.ticks(2));
+        assertEquals(
+            Status.INVALID, assertThrows(LwmqException.class, () -> received.ticks(3)).status());
       }
     }
   }

@@ -207,6 +207,11 @@ final class Jni {
 
   static native ByteBuffer messageFrame(long message, int index);
 
+  static native void messageSetTimestamp(long message, int index, int source, long ticks);
+
+  /** Ticks; 0: none. */
+  static native long messageTimestamp(long message, int index);
+
   static native void messageDestroy(long message);
 
   /** A buffer crosses as {data, bytes, four of the library's}. */

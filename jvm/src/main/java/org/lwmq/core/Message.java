@@ -1,10 +1,15 @@
 package org.lwmq.core;
 
 import java.nio.ByteBuffer;
+import java.time.Instant;
+import java.util.Optional;
 import java.util.function.LongConsumer;
 
 /** What is sent whole or not at all: frames of bytes. One thread at a time. */
 public final class Message implements AutoCloseable {
+  private static final long TICKS_1970 = 116_444_736_000_000_000L;
+  private static final long TICKS_PER_SECOND = 10_000_000;
+
   private final Handle handle;
 
   Message(long message) {
@@ -20,6 +25,40 @@ public final class Message implements AutoCloseable {
   public Message append(byte[] frame) {
     Jni.messageAppend(handle.get(), frame);
     return this;
+  }
+
+  /** Gives frame {@code index} the present time; NONE takes its timestamp away. Returns this message. */
+  public Message stamp(int index, TimestampSource source) {
+    Jni.messageSetTimestamp(handle.get(), index, source.ordinal(), 0);
+    return this;
+  }
+
+  /** Gives frame {@code index} the timestamp {@code moment}, to 100 ns below. Returns this message. */
+  public Message stamp(int index, Instant moment) {
+    long ticks =
+        Math.addExact(
+            TICKS_1970,
+            Math.addExact(
+                Math.multiplyExact(moment.getEpochSecond(), TICKS_PER_SECOND), moment.getNano() / 100));
+    Jni.messageSetTimestamp(handle.get(), index, TimestampSource.EXPLICIT, ticks);
+    return this;
+  }
+
+  /** Ticks of frame {@code index}: 100 ns since 1601-01-01 UTC; 0 where it has no timestamp. */
+  public long ticks(int index) {
+    return Jni.messageTimestamp(handle.get(), index);
+  }
+
+  /** The timestamp of frame {@code index}, if it has one. */
+  public Optional<Instant> timestamp(int index) {
+    long ticks = ticks(index);
+    if (ticks == 0) {
+      return Optional.empty();
+    }
+    long since1970 = ticks - TICKS_1970;
+    return Optional.of(
+        Instant.ofEpochSecond(
+            Math.floorDiv(since1970, TICKS_PER_SECOND), Math.floorMod(since1970, TICKS_PER_SECOND) * 100));
   }
 
   public int frameCount() {
