@@ -154,6 +154,8 @@ SETTINGS: dict[str, Callable[[object], Any]] = {
     "credit": parse_count,
     "follow": parse_flag,
     "raw": parse_flag,
+    "secure_erase": parse_flag,
+    "home_thread": parse_flag,
     "trust": _one_of(TRUSTS),
     "name": parse_name,
 }

@@ -44,6 +44,7 @@ LINGER_S = 5.0  # of close(), where neither argument nor address nor conf says o
 class ChannelStatistics:
     """Counters since the channel was made. `messages_lost`: shipped and not seen read when a peer was lost.
 
+    `messages_passed`: of those shipped, handed as they are to a peer in this process.
     `shipped_full` and `shipped_idle` say why buffers were closed: no room left, or nothing left to put in.
     """
 
@@ -60,6 +61,7 @@ class ChannelStatistics:
     bytes_received: int
     peers_lost: int
     buffers_free: int
+    messages_passed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,8 @@ class Channel(Lingering):
         buffers: int | tuple[int, int] | None = None,
         retry: float | str | None = None,
         raw: bool | None = None,
+        secure_erase: bool | None = None,
+        home_thread: bool | None = None,
         linger: float | None = None,
     ) -> None:
         """Binds `address` or begins to connect; does not wait for the peer.
@@ -99,6 +103,8 @@ class Channel(Lingering):
         buffers: per direction (default 8), or (send, receive).
         retry: seconds between attempts to connect (default 0.1).
         raw: buffers by `get_buffer` and `receive_buffer` instead of messages.
+        secure_erase: buffers, and our copies of what passes, are zeroed as soon as nobody needs them.
+        home_thread: made for this thread; it posts and receives without atomic operations, others pay more.
         linger: seconds that `close` waits until the peer has read what was posted (default 5).
         Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
         AddressError: malformed, no such scheme, or bound by somebody else.
@@ -120,6 +126,8 @@ class Channel(Lingering):
             options.buffers_send = options.buffers_receive = setting("buffers", buffers, 0)
         options.retry_ms = milliseconds(setting("retry", retry, 0.0))
         options.raw = self._raw
+        options.secure_erase = setting("secure_erase", secure_erase, False)
+        options.home_thread = setting("home_thread", home_thread, False)
 
         out = ffi.new("lwmq_channel **")
         check(lib.lwmq_channel_create(self._address.encode(), options, out))

@@ -22,6 +22,8 @@ class Limits:
     can_share_window: bool
     is_reliable: bool
     is_ordered: bool
+    can_erase: bool
+    is_in_process: bool
 
 
 def limits(address: str) -> Limits:
@@ -40,6 +42,8 @@ def limits(address: str) -> Limits:
         can_share_window=bool(flags & lib.LWMQ_CAN_SHARE_WINDOW),
         is_reliable=bool(flags & lib.LWMQ_IS_RELIABLE),
         is_ordered=bool(flags & lib.LWMQ_IS_ORDERED),
+        can_erase=bool(flags & lib.LWMQ_CAN_ERASE),
+        is_in_process=bool(flags & lib.LWMQ_IS_IN_PROCESS),
     )
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import hashlib
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -370,3 +373,37 @@ def test_a_wrong_kind_or_priority_says_what_there_is(pair: Pair) -> None:
         pair[0].send_queue(kind="many")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="9"):
         pair[0].send_queue(priority=9)  # type: ignore[arg-type]
+
+
+@pytest.mark.row("S10")
+def test_a_channel_that_erases_leaves_zeros_where_a_message_lay(ipc: str) -> None:
+    options: dict[str, Any] = {"secure_erase": True}
+    with (
+        lwmq.Channel(ipc, role="server", **options) as server,
+        lwmq.Channel(ipc + "?secure_erase=true", role="client") as client,
+    ):
+        client.send_queue().post(b"secret" * 1000)
+        message = server.receive(10)
+        address = np.frombuffer(message[0], np.uint8).ctypes.data
+        assert ctypes.string_at(address, 6) == b"secret"
+        del message
+        gc.collect()
+        deadline = time.monotonic() + 10
+        while ctypes.string_at(address, 6000) != bytes(6000):  # in the peer's window
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+@pytest.mark.row("K13", "K14")
+def test_a_message_posted_within_the_process_arrives_as_it_is() -> None:
+    array = np.arange(100_000)
+    address = f"loop://test-passed-{os.getpid()}"
+    with (
+        lwmq.Channel(address, buffer_bytes="1MiB", home_thread=True) as server,
+        lwmq.Channel(address, buffer_bytes="1MiB", home_thread=True) as client,
+    ):
+        client.send_queue().post([b"head", array])
+        message = server.receive(10)
+        assert np.frombuffer(message[1], array.dtype).ctypes.data == array.ctypes.data
+        assert client.statistics.messages_passed == 1
+        del message

@@ -138,7 +138,9 @@ enum {
   LWMQ_CAN_MULTICAST = 4,
   LWMQ_CAN_SHARE_WINDOW = 8, /* memory reaches the peer without a copy */
   LWMQ_IS_RELIABLE = 16,
-  LWMQ_IS_ORDERED = 32
+  LWMQ_IS_ORDERED = 32,
+  LWMQ_CAN_ERASE = 64,      /* lwmq_channel_options.secure_erase */
+  LWMQ_IS_IN_PROCESS = 128  /* both ends in one process: a posted message itself is handed over, nothing of it is copied */
 };
 
 lwmq_status lwmq_query_limits(const char *address, lwmq_limits *out_limits);
@@ -299,7 +301,17 @@ typedef struct lwmq_channel_options {
   uint32_t buffers_receive; /* default 8 */
   uint32_t retry_ms;        /* between attempts to connect; default 100 */
   uint32_t raw;             /* 1: direct buffer access instead of messages */
+  uint32_t secure_erase;    /* 1: our memory is zeroed when its content is no longer needed; see below */
+  uint32_t home_thread;     /* 1: made for the thread that creates it, which posts and receives without an atomic operation;
+                               other threads may, too, and pay for both */
 } lwmq_channel_options;
+
+/* secure_erase, for what lies in memory of our own: a transport buffer is zeroed once the peer has released it, before it
+   is used again or given up (soon, too, where we are idle: the service thread looks, more and more seldom, at least every
+   0.4 s); so are the blocks and the copied frames of messages that were posted to or received from the channel, when the
+   last handle on them is gone. Not ours to erase: external and static frames, the peer's buffers (the option is for each
+   side), and buffers that the peer still holds when we close: the kernel clears them when the last mapping is gone.
+   LWMQ_E_UNSUPPORTED from create: the provider cannot. */
 
 /* Makes a channel on one transport at `address`. Nothing happens before lwmq_channel_open. */
 lwmq_status lwmq_channel_create(const char *address, const lwmq_channel_options *options,
@@ -417,6 +429,7 @@ typedef struct lwmq_channel_statistics {
   uint64_t bytes_shipped, bytes_received;
   uint64_t peers_lost;
   uint32_t buffers_free; /* send buffers that can be had at once */
+  uint64_t messages_passed; /* of those shipped: handed as they are to a peer in this process */
 } lwmq_channel_statistics;
 
 lwmq_status lwmq_channel_query(const lwmq_channel *channel, lwmq_channel_statistics *out_statistics);

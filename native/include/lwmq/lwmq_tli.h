@@ -45,8 +45,13 @@ typedef struct lwmq_tli_options {
   uint32_t buffers_send;    /* how many we make; the peer says how many it makes */
   uint32_t buffers_receive; /* how many of the peer's we are ready to map at most; 0: any allowed number */
   uint32_t purpose;         /* what runs above, compared with the peer's: LWMQ_TLI_FOR_*; LWMQ_E_VERSION if different */
-  uint32_t reserved;
+  uint32_t secure_erase;    /* 1: send buffers are zeroed when acquire or free_buffers sees that they were released, when
+                               they are abandoned, and when the transport ends as far as no peer can read them any more;
+                               with LWMQ_CAN_ERASE */
   lwmq_tli_filters *filters; /* not a provider's business: it passes over them */
+  /* With LWMQ_IS_IN_PROCESS: called for each extent that was shown to us and never landed, when both ends have closed: it
+     may be the address of something. NULL: nothing to do. */
+  void (*drop)(const void *data, uint64_t bytes, uint32_t kind);
 } lwmq_tli_options;
 
 enum { LWMQ_TLI_FOR_MESSAGES = 1, LWMQ_TLI_FOR_RAW = 2, LWMQ_TLI_FOR_STREAM = 3 };

@@ -1,5 +1,7 @@
 // lwmq.h: messages, channels and direct buffers. Checks what C callers may get wrong, and nothing else.
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "abi/options.h"
@@ -37,7 +39,31 @@ lwmq_status no_frame(const lwmq_message* message, uint32_t index) noexcept {
 
 uint64_t ticks_of(uint64_t realtime_ns) noexcept { return LWMQ_TICKS_1970 + realtime_ns / 100; }
 
+// A handle that is none any more is the caller's mistake, and what follows would be a mystery: end here,
+// where it is still known. The mark of a freed handle is there until its memory is used again, so that most
+// are caught, not all.
+[[noreturn, gnu::cold, gnu::noinline]] void misused(const char* function, const char* what) noexcept {
+  std::fprintf(stderr, "lwmq: %s: this is no %s, or one that is gone\n", function, what);
+  std::abort();
+}
+
+void check_alive(const lwmq_message* handle, const char* function) noexcept {
+  if (!in(handle)->is_alive()) [[unlikely]]
+    misused(function, "message (destroyed, or taken by a post)");
+}
+void check_alive(const lwmq_channel* handle, const char* function) noexcept {
+  if (!reinterpret_cast<const Channel*>(handle)->is_alive()) [[unlikely]]
+    misused(function, "channel (destroyed)");
+}
+void check_alive(const lwmq_send_queue* handle, const char* function) noexcept {
+  if (!reinterpret_cast<const ChannelQueue*>(handle)->mark.is_alive()) [[unlikely]]
+    misused(function, "send queue (its channel was destroyed)");
+}
+
 }  // namespace
+
+// Aborts with a text where the handle is no such thing. Not for NULL, which is refused with a status.
+#define LWMQ_ALIVE(handle) check_alive(handle, __func__)
 
 #define LWMQ_REQUIRE(condition)  \
   if (!(condition)) [[unlikely]] \
@@ -57,22 +83,26 @@ lwmq_status lwmq_message_create(uint32_t frames_hint, lwmq_message** out_message
 
 lwmq_status lwmq_message_append(lwmq_message* message, const void* data, uint64_t bytes) {
   LWMQ_REQUIRE(message != nullptr && (data != nullptr || bytes == 0));
+  LWMQ_ALIVE(message);
   return in(message)->append(data, bytes);
 }
 
 lwmq_status lwmq_message_append_static(lwmq_message* message, const void* data, uint64_t bytes) {
   LWMQ_REQUIRE(message != nullptr && (data != nullptr || bytes == 0));
+  LWMQ_ALIVE(message);
   return in(message)->append_static(data, bytes);
 }
 
 lwmq_status lwmq_message_append_external(lwmq_message* message, const void* data, uint64_t bytes,
                                          lwmq_frame_callback callback, void* context) {
   LWMQ_REQUIRE(message != nullptr && (data != nullptr || bytes == 0) && callback != nullptr);
+  LWMQ_ALIVE(message);
   return in(message)->append_external(data, bytes, callback, context);
 }
 
 lwmq_status lwmq_message_reference(lwmq_message* message, lwmq_message** out_message) {
   LWMQ_REQUIRE(message != nullptr && out_message != nullptr);
+  LWMQ_ALIVE(message);
   Message* reference = in(message)->reference();
   if (reference == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a message");
   *out_message = out(reference);
@@ -80,12 +110,15 @@ lwmq_status lwmq_message_reference(lwmq_message* message, lwmq_message** out_mes
 }
 
 uint32_t lwmq_message_frame_count(const lwmq_message* message) {
-  return message == nullptr ? 0 : in(message)->frame_count();
+  if (message == nullptr) return 0;
+  LWMQ_ALIVE(message);
+  return in(message)->frame_count();
 }
 
 lwmq_status lwmq_message_frame(const lwmq_message* message, uint32_t index, const void** out_data,
                                uint64_t* out_bytes) {
   LWMQ_REQUIRE(message != nullptr && out_data != nullptr && out_bytes != nullptr);
+  LWMQ_ALIVE(message);
   if (index >= in(message)->frame_count()) return no_frame(message, index);
   const lwmq::Frame& frame = in(message)->frames()[index];
   *out_data = frame.data;
@@ -96,6 +129,7 @@ lwmq_status lwmq_message_frame(const lwmq_message* message, uint32_t index, cons
 lwmq_status lwmq_message_set_timestamp(lwmq_message* message, uint32_t index, int32_t source,
                                        uint64_t ticks) {
   LWMQ_REQUIRE(message != nullptr);
+  LWMQ_ALIVE(message);
   if (index >= in(message)->frame_count()) return no_frame(message, index);
   switch (source) {
     case LWMQ_TIMESTAMP_NONE:
@@ -120,13 +154,16 @@ lwmq_status lwmq_message_set_timestamp(lwmq_message* message, uint32_t index, in
 
 lwmq_status lwmq_message_timestamp(const lwmq_message* message, uint32_t index, uint64_t* out_ticks) {
   LWMQ_REQUIRE(message != nullptr && out_ticks != nullptr);
+  LWMQ_ALIVE(message);
   if (index >= in(message)->frame_count()) return no_frame(message, index);
   *out_ticks = in(message)->timestamp(index);
   return LWMQ_OK;
 }
 
 void lwmq_message_destroy(lwmq_message* message) {
-  if (message != nullptr) Message::destroy(in(message));
+  if (message == nullptr) return;
+  LWMQ_ALIVE(message);
+  Message::destroy(in(message));
 }
 
 // ---- Channels -----------------------------------------------------------------------------------------
@@ -143,6 +180,7 @@ lwmq_status lwmq_channel_create(const char* address, const lwmq_channel_options*
 lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_queue_options* options,
                                         lwmq_send_queue** out_queue) {
   LWMQ_REQUIRE(channel != nullptr && out_queue != nullptr);
+  LWMQ_ALIVE(channel);
   lwmq_send_queue_options known{};
   if (options != nullptr) std::memcpy(&known, options, std::min<uint64_t>(options->size, sizeof known));
   ChannelQueue* queue = nullptr;
@@ -153,11 +191,13 @@ lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_q
 
 lwmq_status lwmq_channel_open(lwmq_channel* channel, int32_t role) {
   LWMQ_REQUIRE(channel != nullptr);
+  LWMQ_ALIVE(channel);
   return in(channel)->open(role);
 }
 
 lwmq_status lwmq_channel_wait_connected(lwmq_channel* channel, uint32_t timeout_ms) {
   LWMQ_REQUIRE(channel != nullptr);
+  LWMQ_ALIVE(channel);
   return in(channel)->wait_connected(timeout_ms);
 }
 
@@ -177,6 +217,8 @@ lwmq_status lwmq_send_queue_post(lwmq_send_queue* queue, lwmq_message** message)
 
 lwmq_status lwmq_send_queue_post_tagged(lwmq_send_queue* queue, uint64_t tag, lwmq_message** message) {
   LWMQ_REQUIRE(queue != nullptr && message != nullptr && *message != nullptr);
+  LWMQ_ALIVE(queue);
+  LWMQ_ALIVE(*message);
   const lwmq_status status = in(queue)->channel->post(in(queue), in(*message), tag);
   if (status == LWMQ_OK) *message = nullptr;
   return status;
@@ -185,6 +227,8 @@ lwmq_status lwmq_send_queue_post_tagged(lwmq_send_queue* queue, uint64_t tag, lw
 lwmq_status lwmq_send_queue_post_wait(lwmq_send_queue* queue, uint64_t tag, uint32_t timeout_ms,
                                       uint32_t or_discard, lwmq_message** message) {
   LWMQ_REQUIRE(queue != nullptr && message != nullptr && *message != nullptr);
+  LWMQ_ALIVE(queue);
+  LWMQ_ALIVE(*message);
   const lwmq_status status =
       in(queue)->channel->post_wait(in(queue), in(*message), tag, timeout_ms, or_discard != 0);
   if (status == LWMQ_OK) *message = nullptr;
@@ -193,6 +237,7 @@ lwmq_status lwmq_send_queue_post_wait(lwmq_send_queue* queue, uint64_t tag, uint
 
 lwmq_status lwmq_send_queue_post_bytes(lwmq_send_queue* queue, const void* data, uint64_t bytes) {
   LWMQ_REQUIRE(queue != nullptr && (data != nullptr || bytes == 0));
+  LWMQ_ALIVE(queue);
   return in(queue)->channel->post_bytes(in(queue), data, bytes);
 }
 
@@ -221,6 +266,7 @@ lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_
 
 lwmq_status lwmq_channel_receive(lwmq_channel* channel, uint32_t timeout_ms, lwmq_message** out_message) {
   LWMQ_REQUIRE(channel != nullptr && out_message != nullptr);
+  LWMQ_ALIVE(channel);
   Message* message = nullptr;
   const lwmq_status status = in(channel)->receive(timeout_ms, &message);
   if (status == LWMQ_OK) *out_message = out(message);
@@ -229,11 +275,13 @@ lwmq_status lwmq_channel_receive(lwmq_channel* channel, uint32_t timeout_ms, lwm
 
 lwmq_status lwmq_channel_flush(lwmq_channel* channel, uint32_t timeout_ms) {
   LWMQ_REQUIRE(channel != nullptr);
+  LWMQ_ALIVE(channel);
   return in(channel)->flush(timeout_ms);
 }
 
 lwmq_status lwmq_channel_query(const lwmq_channel* channel, lwmq_channel_statistics* out_statistics) {
   LWMQ_REQUIRE(channel != nullptr && out_statistics != nullptr && out_statistics->size >= sizeof(uint64_t));
+  LWMQ_ALIVE(channel);
   // To ask whether the peer is there takes the pump for a moment: a change that the caller cannot see.
   auto* asked = in(const_cast<lwmq_channel*>(channel));
   lwmq_channel_statistics known{};
@@ -279,37 +327,45 @@ lwmq_status lwmq_channel_query_times(const lwmq_channel* channel, uint32_t place
 
 lwmq_status lwmq_channel_close(lwmq_channel* channel, uint32_t linger_ms) {
   LWMQ_REQUIRE(channel != nullptr);
+  LWMQ_ALIVE(channel);
   return in(channel)->close(linger_ms);
 }
 
 void lwmq_channel_destroy(lwmq_channel* channel) {
-  if (channel != nullptr) Channel::destroy(in(channel));
+  if (channel == nullptr) return;
+  LWMQ_ALIVE(channel);
+  Channel::destroy(in(channel));
 }
 
 // ---- Direct buffers -----------------------------------------------------------------------------------
 
 lwmq_status lwmq_raw_get_buffer(lwmq_channel* channel, uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   LWMQ_REQUIRE(channel != nullptr && out_buffer != nullptr);
+  LWMQ_ALIVE(channel);
   return in(channel)->raw_get(timeout_ms, out_buffer);
 }
 
 lwmq_status lwmq_raw_send_buffer(lwmq_channel* channel, lwmq_buffer* buffer) {
   LWMQ_REQUIRE(channel != nullptr && buffer != nullptr);
+  LWMQ_ALIVE(channel);
   return in(channel)->raw_send(buffer);
 }
 
 lwmq_status lwmq_raw_abandon_buffer(lwmq_channel* channel, lwmq_buffer* buffer) {
   LWMQ_REQUIRE(channel != nullptr && buffer != nullptr);
+  LWMQ_ALIVE(channel);
   return in(channel)->raw_abandon(buffer);
 }
 
 lwmq_status lwmq_raw_receive_buffer(lwmq_channel* channel, uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   LWMQ_REQUIRE(channel != nullptr && out_buffer != nullptr);
+  LWMQ_ALIVE(channel);
   return in(channel)->raw_receive(timeout_ms, out_buffer);
 }
 
 lwmq_status lwmq_raw_dispose_buffer(lwmq_channel* channel, lwmq_buffer* buffer) {
   LWMQ_REQUIRE(channel != nullptr && buffer != nullptr);
+  LWMQ_ALIVE(channel);
   return in(channel)->raw_dispose(buffer);
 }
 

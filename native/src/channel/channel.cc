@@ -39,6 +39,14 @@ lwmq_channel_options read_options(const lwmq_channel_options* options) noexcept 
   return known;
 }
 
+// Of what a peer in this process has handed over and nobody landed.
+void drop_extent(const void* data, std::uint64_t bytes, std::uint32_t kind) {
+  Message* message = nullptr;
+  if (kind != static_cast<std::uint32_t>(wire::ExtentKind::kPassed) || bytes != sizeof message) return;
+  std::memcpy(&message, data, sizeof message);
+  Message::destroy(message);
+}
+
 }  // namespace
 
 Channel::Channel(const char* address, const lwmq_tli_provider* provider) noexcept
@@ -71,11 +79,15 @@ Status Channel::create(const char* address, const lwmq_channel_options* options,
   wanted.buffers_send = first_said(given.buffers_send, said.buffers_send, kDefaultBuffers);
   wanted.buffers_receive =
       first_said(given.buffers_receive, said.buffers_receive, 0u);  // 0: what the peer makes
+  wanted.secure_erase = given.secure_erase != 0 ? 1 : 0;
+  wanted.drop = drop_extent;
   wanted.purpose = given.raw != 0 ? LWMQ_TLI_FOR_RAW : LWMQ_TLI_FOR_MESSAGES;
   if (wanted.buffer_bytes < kBufferBytesMin || wanted.buffer_bytes > limits.buffer_bytes_max) {
     return fail(LWMQ_E_INVALID, "buffers of %" PRIu64 " bytes; %" PRIu64 " to %" PRIu64 " are possible (%s)",
                 wanted.buffer_bytes, kBufferBytesMin, limits.buffer_bytes_max, bare.c_str());
   }
+  if (given.secure_erase != 0 && (limits.capabilities & LWMQ_CAN_ERASE) == 0)
+    return fail(LWMQ_E_UNSUPPORTED, "this transport cannot erase its buffers (%s)", bare.c_str());
   const std::uint64_t buffers = std::uint64_t{wanted.buffers_send} + wanted.buffers_receive;
   if (buffers > limits.buffers_max) {
     return fail(LWMQ_E_INVALID,
@@ -93,6 +105,12 @@ Status Channel::create(const char* address, const lwmq_channel_options* options,
   made->tli_options_.filters = made->filters_.get();
   made->retry_ms_ = first_said(given.retry_ms, said.retry_ms, kDefaultRetryMs);
   made->raw_ = given.raw != 0;
+  made->passes_ = given.raw == 0 && (limits.capabilities & LWMQ_IS_IN_PROCESS) != 0;
+  made->secure_erase_ = given.secure_erase != 0;
+  if (given.home_thread != 0) {
+    made->pump_.make_home();
+    made->landing_.make_home();
+  }
   *out_channel = made;
   return LWMQ_OK;
 }

@@ -17,7 +17,8 @@
 //                looks whether the pump is free; the holder clears left_behind_, then (full fence) looks at
 //                the queues, releases the pump, then (full fence) looks at left_behind_: one of the two
 //                sees the other. While the pump is served (ownership.h) the poster passes a light barrier
-//                and sets nothing: who releases such a pump passes a heavy one, then looks again
+//                and sets nothing: who releases such a pump passes a heavy one, then looks again. A home
+//                thread leaves the price of the fences behind its release to the others
 //   last-post    a poster pushes, then (one of those barriers) looks whether the channel was closed, and
 //   takes
 //                its message back; close says so, drops what is queued, then (heavy barrier) once more
@@ -36,6 +37,7 @@
 
 #include "base/cache_line.h"
 #include "base/status.h"
+#include "channel/handle_mark.h"
 #include "channel/ownership.h"
 #include "channel/receiver.h"
 #include "channel/sender.h"
@@ -59,6 +61,7 @@ class ChannelQueue : public SendQueue {
       : SendQueue(kind, priority, capacity), channel(owner) {}
   Channel* const channel;
   std::shared_ptr<stats::Entry> entry;  // what others see of it; set before it is added
+  HandleMark mark;
 };
 
 class Channel {
@@ -103,6 +106,9 @@ class Channel {
   // The filters that its address names. LWMQ_E_UNSUPPORTED: none.
   Status filters(tli::Filters** out_filters) const;
 
+  // False of memory that was a channel: for checks of what an application hands in.
+  [[nodiscard]] bool is_alive() const noexcept { return mark_.is_alive(); }
+
  private:
   enum class Phase : std::uint32_t { kCreated, kOpen, kClosing, kClosed };
 
@@ -146,7 +152,7 @@ class Channel {
   Status too_big(std::uint64_t encoded_bytes, std::uint64_t payload_bytes) const noexcept;
   Status no_memory() const noexcept;
   Status check_posting() const noexcept;
-  Status check_message(const ChannelQueue* queue, const Message& message, std::uint64_t tag) const noexcept;
+  Status admit(const ChannelQueue* queue, Message& message, std::uint64_t tag) const noexcept;
   Status post_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
   Status try_post(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
   Status enqueue(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
@@ -181,6 +187,7 @@ class Channel {
   std::int64_t connect(std::int64_t now_ns) noexcept;
   std::int64_t ship_waiting(std::int64_t now_ns, bool alone) noexcept;
   std::int64_t tidy(std::int64_t now_ns) noexcept;
+  bool has_erased() noexcept;
   Status listen() noexcept;
   bool accept() noexcept;
   void attach(lwmq_tli_transport* transport) noexcept;
@@ -209,6 +216,8 @@ class Channel {
   std::unique_ptr<lwmq_tli_filters> filters_;  // handed down with the options; null: none
   std::uint32_t retry_ms_ = 0;
   bool raw_ = false;
+  bool passes_ = false;  // the peer is in this process
+  bool secure_erase_ = false;
   const bool membarrier_;
 
   std::atomic<Phase> phase_{Phase::kCreated};  // written by open and close
@@ -253,6 +262,7 @@ class Channel {
   std::string failure_text_;
   Status broken_ = LWMQ_OK;  // the peer broke the protocol; guarded by failure_mutex_
   std::string broken_text_;
+  HandleMark mark_;
 };
 
 }  // namespace lwmq::channel

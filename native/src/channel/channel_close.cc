@@ -85,6 +85,7 @@ Status Channel::close(std::uint32_t linger_ms) {
   landing_.take();  // a thread of the application that still waits in receive leaves within a slice
   take_pump();
   phase_.store(Phase::kClosed);
+  std::vector<lwmq_tli_transport*> ended;  // closed when nothing is locked: messages may go with them
   std::uint64_t unread = 0;  // by the peer that is here, and by those that have gone while we lingered
   if (lwmq_tli_transport* transport = sender_.transport(); transport != nullptr) {
     sender_.ship_idle();
@@ -95,18 +96,16 @@ Status Channel::close(std::uint32_t linger_ms) {
     sender_.detach();
     receiver_.detach();
     attached_.store(nullptr, std::memory_order_release);
-    provider_->close(transport);
+    ended.push_back(transport);
   }
-  for (const Retired& retired : retired_) provider_->close(retired.transport);
+  for (const Retired& retired : retired_) ended.push_back(retired.transport);
   retired_.clear();
-  receiver_.clear();
-  if (lwmq_tli_listener* listener = listener_.exchange(nullptr); listener != nullptr) {
-    ServiceThread::attending().unwatch(provider_->listener_fd(listener));
-    provider_->listener_close(listener);
-  }
+  lwmq_tli_listener* listener = listener_.exchange(nullptr);
+  if (listener != nullptr) ServiceThread::attending().unwatch(provider_->listener_fd(listener));
   std::uint64_t dropped = 0;
   {
     Completions completions;
+    receiver_.clear(completions);
     dropped = drop_queued(completions);
     pump_.release();
     // Who was in the middle of a post either sees behind it that the channel is closed, and takes its message
@@ -117,6 +116,8 @@ Status Channel::close(std::uint32_t linger_ms) {
     pump_.release();
     landing_.release();
   }
+  for (lwmq_tli_transport* transport : ended) provider_->close(transport);
+  if (listener != nullptr) provider_->listener_close(listener);
   changed();
   messages_lost_.fetch_add(unread + dropped, std::memory_order_relaxed);
   unread = messages_lost_.load(std::memory_order_relaxed) - lost_before - dropped;

@@ -65,8 +65,7 @@ Status Channel::check_posting() const noexcept {
   return phase_.load() == Phase::kCreated && !os::forked() ? LWMQ_OK : refuse_phase();
 }
 
-Status Channel::check_message(const ChannelQueue* queue, const Message& message,
-                              std::uint64_t tag) const noexcept {
+Status Channel::admit(const ChannelQueue* queue, Message& message, std::uint64_t tag) const noexcept {
   const codec::Encoding encoding = codec::measure(message);
   if (encoding.bytes > tli_options_.buffer_bytes) [[unlikely]]
     return too_big(encoding.bytes, payload_of(message));
@@ -75,6 +74,8 @@ Status Channel::check_message(const ChannelQueue* queue, const Message& message,
                 "tag %" PRIu64 " for a send queue without tags (kind %u); take a tagged kind, or tag 0 (%s)",
                 tag, queue->kind(), address_.c_str());
   }
+  if (secure_erase_) [[unlikely]]
+    message.erase_when_destroyed();
   return LWMQ_OK;
 }
 
@@ -82,7 +83,7 @@ Status Channel::check_message(const ChannelQueue* queue, const Message& message,
 
 Status Channel::post(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
   Status status = check_posting();
-  if (status == LWMQ_OK) status = check_message(queue, *message, tag);
+  if (status == LWMQ_OK) status = admit(queue, *message, tag);
   if (status != LWMQ_OK) [[unlikely]]
     return status;
   if (!pump_.try_take()) return enqueue(queue, message, tag);
@@ -92,11 +93,12 @@ Status Channel::post(ChannelQueue* queue, Message* message, std::uint64_t tag) n
 // With the pump in hand, which it gives away. LWMQ_E_FULL comes only without `may_discard`.
 Status Channel::post_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag,
                                bool may_discard) noexcept {
-  if (queue->empty() && sender_.put(*message) == Sent::kAll) [[likely]] {
+  if (queue->empty() && sender_.put(message) == Sent::kAll) [[likely]] {
+    const bool passed = sender_.passes();
     queue->count_direct();
     release_pump();
     note_activity();
-    Message::destroy(message);
+    if (!passed) Message::destroy(message);
     return LWMQ_OK;
   }
   if (phase_.load(std::memory_order_relaxed) == Phase::kClosed) {  // since check_posting; seen with the pump
@@ -209,7 +211,7 @@ Status Channel::post_wait(ChannelQueue* queue, Message* message, std::uint64_t t
 // As post, but LWMQ_E_FULL where something would have to be discarded.
 Status Channel::try_post(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
   Status status = check_posting();
-  if (status == LWMQ_OK) status = check_message(queue, *message, tag);
+  if (status == LWMQ_OK) status = admit(queue, *message, tag);
   if (status != LWMQ_OK) return status;
   if (pump_.try_take()) return post_with_pump(queue, message, tag, false);
   Message* gone = nullptr;
@@ -249,7 +251,7 @@ Status Channel::post_all(ChannelQueue* queue, Source&& source, std::uint64_t* ou
       put = queue->empty() && source.put(posted, sender_) == Sent::kAll;
       if (!put) break;
       queue->count_direct();
-      source.sent(posted++, completions);
+      source.sent(posted++, sender_.passes(), completions);
     }
     release_pump();
     note_activity();
@@ -263,6 +265,7 @@ Status Channel::post_all(ChannelQueue* queue, Source&& source, std::uint64_t* ou
       status = no_memory();
       break;
     }
+    if (secure_erase_) message->erase_when_destroyed();
     Message* gone = nullptr;
     if (queue->push(message, 0, true, &gone) != Pushed::kTaken) {
       source.refused(posted, message);
@@ -298,7 +301,7 @@ Status Channel::post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::ui
     std::uint64_t count;
     Sent put(std::uint64_t i, Sender& sender) const { return sender.put(frames[i].data, frames[i].bytes); }
     Message* make(std::uint64_t i) const { return Message::copy_of(frames[i].data, frames[i].bytes); }
-    void sent(std::uint64_t, Completions&) const {}
+    void sent(std::uint64_t, bool, Completions&) const {}
     void queued(std::uint64_t) const {}
     void refused(std::uint64_t, Message* message) const { Message::destroy(message); }
   };
@@ -313,16 +316,16 @@ Status Channel::post_messages(ChannelQueue* queue, Message** messages, std::uint
       return fail(LWMQ_E_INVALID, "message %" PRIu64 " of %" PRIu64 " is NULL; none was posted (%s)", i,
                   count, address_.c_str());
     }
-    const Status status = check_message(queue, *messages[i], 0);
+    const Status status = admit(queue, *messages[i], 0);
     if (status != LWMQ_OK) return status;
   }
   struct Messages {
     Message** messages;
     std::uint64_t count;
-    Sent put(std::uint64_t i, Sender& sender) const { return sender.put(*messages[i]); }
+    Sent put(std::uint64_t i, Sender& sender) const { return sender.put(messages[i]); }
     Message* make(std::uint64_t i) const { return messages[i]; }
-    void sent(std::uint64_t i, Completions& completions) const {
-      completions.add(messages[i]);
+    void sent(std::uint64_t i, bool passed, Completions& completions) const {
+      if (!passed) completions.add(messages[i]);
       messages[i] = nullptr;
     }
     void queued(std::uint64_t i) const { messages[i] = nullptr; }

@@ -24,10 +24,17 @@ void Channel::kick(ChannelQueue* queue) noexcept {
   os::light_barrier(membarrier_);  // sync: left-behind, rest
   scheduler_.note_pushed(queue);
   if (pump_.is_served()) return;
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // sync: left-behind
+  const auto barrier = [this] {  // a guest pays for the home thread, too
+    if (pump_.has_home() && !pump_.is_home()) {
+      os::heavy_barrier();
+    } else {
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+    }
+  };
+  barrier();  // sync: left-behind
   if (!left_behind_.load(std::memory_order_relaxed)) {
     left_behind_.store(true, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // sync: left-behind
+    barrier();  // sync: left-behind
   }
   if (pump_.is_free() && pump_.try_take()) pump_and_release();
 }
@@ -73,7 +80,11 @@ bool Channel::release_word() noexcept {
     os::heavy_barrier();  // sync: left-behind
     left_behind_.store(true, std::memory_order_relaxed);
   }
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // sync: left-behind
+  if (pump_.is_home()) {
+    os::light_barrier(membarrier_);  // sync: left-behind
+  } else {
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // sync: left-behind
+  }
   return served;
 }
 

@@ -93,6 +93,8 @@ Status Channel::receive(std::uint32_t timeout_ms, Message** out_message) {
     *out_message = nullptr;
     status = receive_landed(timeout_ms, &landed, out_message);
     if (status == LWMQ_OK && *out_message == nullptr) status = receiver_.decode(landed, out_message);
+    if (secure_erase_ && status == LWMQ_OK) [[unlikely]]
+      (*out_message)->erase_when_destroyed();
     const bool from_peer = landed.transport != nullptr;  // else the service thread has reported it
     if (status != LWMQ_E_CORRUPT || !from_peer) [[likely]]
       return status;
@@ -151,6 +153,7 @@ Status Channel::query(lwmq_channel_statistics* out_statistics) {
   out_statistics->buffers_shipped = out_statistics->shipped_full + out_statistics->shipped_idle;
   out_statistics->bytes_shipped = sender_.bytes();
   out_statistics->bytes_received = receiver_.bytes();
+  out_statistics->messages_passed = sender_.messages_passed();
   out_statistics->peers_lost = peers_lost_.load(std::memory_order_relaxed);
   out_statistics->buffers_free = connected != 0 ? free_buffers_seen_.load(std::memory_order_relaxed) : 0;
   return LWMQ_OK;

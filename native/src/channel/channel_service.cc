@@ -153,8 +153,8 @@ bool Channel::accept() noexcept {
 void Channel::attach(lwmq_tli_transport* transport) noexcept {
   landing_.take();
   take_pump();
-  sender_.attach(provider_, transport);
-  receiver_.attach(transport);
+  sender_.attach(provider_, transport, passes_);
+  receiver_.attach(transport, passes_);
   peer_gone_.store(false, std::memory_order_relaxed);
   free_buffers_seen_.store(provider_->free_buffers(transport), std::memory_order_relaxed);
   attached_.store(transport, std::memory_order_release);
@@ -242,7 +242,7 @@ std::int64_t Channel::tidy(std::int64_t now_ns) noexcept {
   quiet_looks_ = quiet ? quiet_looks_ + 1 : 0;
   sent_seen_ = sent;
   received_seen_ = received;
-  if (quiet_looks_ < kQuietLooks || sender_.has_open_buffer()) {
+  if (quiet_looks_ < kQuietLooks || sender_.has_open_buffer() || (secure_erase_ && !has_erased())) {
     return now_ns + (kTick << std::min(quiet_looks_, kQuietLooks));
   }
   quiet_looks_ = 0;
@@ -251,6 +251,16 @@ std::int64_t Channel::tidy(std::int64_t now_ns) noexcept {
   if (sender_.messages() == sent_seen_ && receiver_.messages() == received_seen_) return kNever;
   active_.store(true, std::memory_order_relaxed);
   return now_ns + kTick;
+}
+
+// Erases what the peer has released by now. False: it holds more, or somebody ships just now.
+bool Channel::has_erased() noexcept {
+  if (!pump_.try_take()) return false;
+  lwmq_tli_transport* transport = sender_.transport();
+  const bool all =
+      transport == nullptr || provider_->free_buffers(transport) + raw_lent_ >= tli_options_.buffers_send;
+  release_and_look();
+  return all;
 }
 
 // Ends the conversation with a peer that is gone: what it committed goes into the receive queue, then the
@@ -288,15 +298,15 @@ bool Channel::retire() noexcept {
   receiver_.detach();
   attached_.store(nullptr, std::memory_order_release);
   peer_gone_.store(false, std::memory_order_relaxed);
-  if (raw_lent_ == 0) {
-    provider_->close(transport);
-  } else {
+  const bool ended = raw_lent_ == 0;
+  if (!ended) {
     retired_.push_back(
         {transport, raw_lent_});  // the application writes into its buffers: the last one back closes it
     raw_lent_ = 0;
   }
   release_and_look();
   landing_.release();
+  if (ended) provider_->close(transport);  // when nothing is locked: messages may go with it
   changed();
   return true;
 }

@@ -10,6 +10,17 @@
 //
 //   turn      release or hand_over stores (release)  ->  try_take or adopt compares and swaps (acquire)
 //             what the one did is seen by the next
+//
+// With a *home thread* (make_home) that thread takes and releases by plain stores to a word of its own,
+// home_; the others, guests, still compare and swap state_. They meet as in Dekker's algorithm, where a guest
+// pays the barrier for both:
+//
+//   home-turn   home stores home_, (light barrier) loads state_; a guest swaps state_ to asking, (heavy
+//               barrier) loads home_: one of the two sees the other
+//
+// A guest that sees home_ steps back. Home that sees a guest *asking* steps back, waits for the guest's mind
+// to be made up (a few loads) and tries again: so never do both give up, and who fails has seen somebody
+// work.
 #pragma once
 
 #include <sched.h>
@@ -17,14 +28,27 @@
 #include <atomic>
 #include <cstdint>
 
+#include "os/membarrier.h"
 #include "tli/spin.h"
 
 namespace lwmq::channel {
 
 class Ownership {
  public:
+  // Before anybody else knows of it: the calling thread is at home from now on.
+  void make_home() noexcept {
+    membarrier_ = os::membarrier_available();
+    home_thread_ = __builtin_thread_pointer();
+  }
+  // Whether the calling thread is.
+  [[nodiscard]] bool is_home() const noexcept {
+    return home_thread_ != nullptr && home_thread_ == __builtin_thread_pointer();
+  }
+  [[nodiscard]] bool has_home() const noexcept { return home_thread_ != nullptr; }
+
   // The one read-modify-write of a post.
   [[nodiscard]] bool try_take() noexcept {
+    if (has_home()) return is_home() ? try_take_at_home() : try_take_as_guest();
     if (state_.load(std::memory_order_relaxed) != kFree)
       return false;  // old news: we behave as if we came earlier
     return swap(kFree, kTaken);
@@ -34,10 +58,12 @@ class Ownership {
   void take() noexcept {
     while (!tli::spin_until([this] { return try_take(); }, 200)) sched_yield();
   }
-  void release() noexcept { state_.store(kFree, std::memory_order_release); }      // sync: turn
-  void hand_over() noexcept { state_.store(kHanded, std::memory_order_release); }  // sync: turn
+  void release() noexcept { leave(kFree); }
+  void hand_over() noexcept { leave(kHanded); }
   [[nodiscard]] bool adopt() noexcept { return swap(kHanded, kAdopted); }
-  [[nodiscard]] bool is_free() const noexcept { return state_.load(std::memory_order_relaxed) == kFree; }
+  [[nodiscard]] bool is_free() const noexcept {
+    return state_.load(std::memory_order_relaxed) == kFree && !home_.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] bool is_adopted() const noexcept {
     return state_.load(std::memory_order_relaxed) == kAdopted;
   }
@@ -45,14 +71,47 @@ class Ownership {
   [[nodiscard]] bool is_served() const noexcept { return state_.load(std::memory_order_relaxed) >= kHanded; }
 
  private:
-  enum State : std::uint32_t { kFree, kTaken, kHanded, kAdopted };
+  enum State : std::uint32_t { kFree, kTaken, kAsking, kHanded, kAdopted };
 
   bool swap(std::uint32_t from, std::uint32_t to) noexcept {
     return state_.compare_exchange_strong(from, to, std::memory_order_acquire,
                                           std::memory_order_relaxed);  // sync: turn
   }
 
+  void leave(State state) noexcept {
+    if (!is_home() ||
+        state_.load(std::memory_order_relaxed) == kAdopted)   // what home adopts it holds as a guest
+      return state_.store(state, std::memory_order_release);  // sync: turn
+    if (state != kFree) state_.store(state, std::memory_order_release);  // nobody else has it
+    home_.store(false, std::memory_order_release);                       // sync: turn
+  }
+
+  bool try_take_at_home() noexcept {
+    for (;;) {
+      home_.store(true, std::memory_order_relaxed);
+      os::light_barrier(membarrier_);                                     // sync: home-turn
+      const std::uint32_t seen = state_.load(std::memory_order_acquire);  // sync: turn
+      if (seen == kFree) [[likely]]
+        return true;
+      home_.store(false, std::memory_order_release);
+      if (seen != kAsking) return false;
+      while (!tli::spin_until([this] { return state_.load(std::memory_order_relaxed) != kAsking; }, 200))
+        sched_yield();
+    }
+  }
+
+  bool try_take_as_guest() noexcept {
+    if (home_.load(std::memory_order_relaxed) || !swap(kFree, kAsking)) return false;
+    os::heavy_barrier();                                      // sync: home-turn
+    const bool home = home_.load(std::memory_order_acquire);  // sync: turn
+    state_.store(home ? kFree : kTaken, std::memory_order_release);
+    return !home;
+  }
+
   std::atomic<std::uint32_t> state_{kFree};
+  std::atomic<bool> home_{false};  // written by the home thread: it works
+  bool membarrier_ = false;
+  const void* home_thread_ = nullptr;  // set before anybody else looks
 };
 
 }  // namespace lwmq::channel

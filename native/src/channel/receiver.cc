@@ -3,6 +3,7 @@
 #include <cstring>
 #include <new>
 
+#include "codec/encoder.h"
 #include "message/block_pool.h"
 #include "os/identity.h"
 #include "wire/message_header.h"
@@ -61,6 +62,15 @@ Status Receiver::next(Landed* out_landed, bool* out_reported) {
   return LWMQ_OK;
 }
 
+// The message that a peer in this process has handed over: ours now.
+Message* Receiver::take_passed(const Landed& landed) noexcept {
+  Message* message = nullptr;
+  std::memcpy(&message, landed.extent.data, sizeof message);
+  const std::uint64_t more = codec::measure(*message).bytes - sizeof message;
+  bytes_.store(bytes_.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+  return message;
+}
+
 Status Receiver::decode_view(Landed& landed, Message** out_message) noexcept {
   const lwmq_tli_extent& extent = landed.extent;
   void* block = message::take_block();
@@ -93,9 +103,11 @@ Status Receiver::drain() {
 
 void Receiver::report(Status status, const char* text) { queue_.push_back({{}, status, text}); }
 
-void Receiver::clear() noexcept {
+void Receiver::clear(Completions& completions) noexcept {
   for (Arrival& arrival : queue_) {
-    if (arrival.status == LWMQ_OK) release(arrival.landed);
+    if (arrival.status != LWMQ_OK) continue;
+    if (is_passed(arrival.landed)) completions.add(take_passed(arrival.landed));
+    release(arrival.landed);
   }
   queue_.clear();
 }

@@ -13,9 +13,11 @@
 #include <string>
 
 #include "base/status.h"
+#include "channel/completions.h"
 #include "codec/decoder.h"
 #include "lwmq/lwmq_tli.h"
 #include "message/message.h"
+#include "wire/message_header.h"
 
 namespace lwmq::channel {
 
@@ -36,10 +38,15 @@ class Receiver {
   Receiver(const Receiver&) = delete;
   Receiver& operator=(const Receiver&) = delete;
   // Gives back what nobody received.
-  ~Receiver() { clear(); }
+  ~Receiver() {
+    Completions completions;
+    clear(completions);
+  }
 
-  void attach(lwmq_tli_transport* transport) noexcept {
+  // `passes`: the peer is in this process, and what it says of messages in memory is true.
+  void attach(lwmq_tli_transport* transport, bool passes) noexcept {
     transport_ = transport;
+    passes_ = passes;
     messages_from_peer_ = 0;
     goodbye_.reset();
   }
@@ -76,8 +83,8 @@ class Receiver {
   // How many of ours the attached peer has received, where it said so before it closed.
   [[nodiscard]] std::optional<std::uint64_t> goodbye() const noexcept { return goodbye_; }
 
-  // Drops what waits in the receive queue.
-  void clear() noexcept;
+  // Drops what waits in the receive queue; messages among it go to `completions`.
+  void clear(Completions& completions) noexcept;
 
   // Any thread: hints.
   [[nodiscard]] std::uint64_t messages() const noexcept { return messages_.load(std::memory_order_relaxed); }
@@ -94,14 +101,25 @@ class Receiver {
   Status land(Landed* out_landed) noexcept;
   Status decode_copy(Landed& landed, Message** out_message) noexcept {
     const lwmq_tli_extent& extent = landed.extent;
-    const Status status = codec::decode_copy(extent.data, extent.bytes, extent.kind, out_message);
+    Status status = LWMQ_OK;
+    if (is_passed(landed)) {
+      *out_message = take_passed(landed);
+    } else {
+      status = codec::decode_copy(extent.data, extent.bytes, extent.kind, out_message);
+    }
     release(landed);
     return status;
   }
+  [[nodiscard]] bool is_passed(const Landed& landed) const noexcept {
+    return passes_ && landed.extent.kind == static_cast<std::uint32_t>(wire::ExtentKind::kPassed) &&
+           landed.extent.bytes == sizeof(Message*);
+  }
+  Message* take_passed(const Landed& landed) noexcept;
   Status decode_view(Landed& landed, Message** out_message) noexcept;
 
   const lwmq_tli_provider* provider_;
   lwmq_tli_transport* transport_ = nullptr;
+  bool passes_ = false;
   std::uint64_t messages_from_peer_ = 0;
   std::optional<std::uint64_t> goodbye_;
   std::deque<Arrival> queue_;

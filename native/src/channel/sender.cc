@@ -10,8 +10,9 @@ constexpr std::uint64_t kMessageCost = 16;
 
 }  // namespace
 
-void Sender::attach(const lwmq_tli_provider* provider, lwmq_tli_transport* transport) noexcept {
+void Sender::attach(const lwmq_tli_provider* provider, lwmq_tli_transport* transport, bool passes) noexcept {
   provider_ = provider;
+  passes_ = passes;
   transport_ = transport;
   messages_before_ = messages();
   open_.store(false, std::memory_order_relaxed);
@@ -34,12 +35,12 @@ Sent Sender::make_room(std::uint64_t bytes) noexcept {
   return Sent::kAll;
 }
 
-Sent Sender::show(std::uint64_t bytes, wire::ExtentKind kind) noexcept {
+Sent Sender::show(std::uint64_t bytes, wire::ExtentKind kind, std::uint64_t counted) noexcept {
   if (provider_->show(transport_, &buffer_, bytes, static_cast<std::uint32_t>(kind)) != LWMQ_OK) {
     return Sent::kPeerGone;
   }
   add(messages_, 1);
-  add(bytes_, bytes);
+  add(bytes_, counted);
   return Sent::kAll;
 }
 
@@ -47,15 +48,28 @@ Sent Sender::put(const void* data, std::uint64_t bytes) noexcept {
   const Sent room = make_room(bytes);
   if (room != Sent::kAll) return room;
   if (bytes > 0) std::memcpy(buffer_.next, data, bytes);
-  return show(bytes, wire::ExtentKind::kOneFrame);
+  return show(bytes, wire::ExtentKind::kOneFrame, bytes);
 }
 
-Sent Sender::put(const Message& message) noexcept {
-  const codec::Encoding encoding = codec::measure(message);
-  const Sent room = make_room(encoding.bytes);
+Sent Sender::put(Message* message) noexcept {
+  const codec::Encoding encoding = codec::measure(*message);
+  const Sent room = make_room(passes_ ? sizeof message : encoding.bytes);
   if (room != Sent::kAll) return room;
+  return passes_ ? pass(message) : write(*message, encoding);
+}
+
+// After make_room.
+Sent Sender::write(const Message& message, const codec::Encoding& encoding) noexcept {
   codec::encode(message, buffer_.next);
-  return show(encoding.bytes, encoding.kind);
+  return show(encoding.bytes, encoding.kind, encoding.bytes);
+}
+
+// After make_room. Once it is shown, the message may be gone.
+Sent Sender::pass(Message* message) noexcept {
+  const std::uint64_t counted = codec::measure(*message).bytes;
+  std::memcpy(buffer_.next, &message, sizeof message);
+  add(messages_passed_, 1);
+  return show(sizeof message, wire::ExtentKind::kPassed, counted);
 }
 
 Sent Sender::pump(scheduler::Scheduler& scheduler, std::uint64_t bytes_max,
@@ -66,17 +80,17 @@ Sent Sender::pump(scheduler::Scheduler& scheduler, std::uint64_t bytes_max,
   codec::Encoding encoding;
   while (scheduler.front(&encoding)) {
     if (bytes() >= end || messages() >= last) return Sent::kSome;
-    const Sent room = make_room(encoding.bytes);
+    const Sent room = make_room(passes_ ? sizeof(Message*) : encoding.bytes);
     if (room != Sent::kAll) return room;
-    Message* message = scheduler.claim(buffer_.room, &encoding);
+    Message* message = scheduler.claim(passes_ ? UINT64_MAX : buffer_.room, &encoding);
     if (message == nullptr) continue;  // a larger one came in its place
-    codec::encode(*message, buffer_.next);
-    const Sent sent = show(encoding.bytes, encoding.kind);
+    const Sent sent = passes_ ? pass(message) : write(*message, encoding);
     if (sent != Sent::kAll) {
       if (Message* gone = scheduler.put_back(message); gone != nullptr) completions.add(gone);
       return sent;
     }
     scheduler.done();
+    if (passes_) continue;  // it is the peer's
     if (message->has_owners()) {
       completions.add(message);
     } else {

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "base/status.h"
+#include "channel/completions.h"
 #include "codec/encoder.h"
 #include "lwmq/lwmq_tli.h"
 #include "scheduler/scheduler.h"
@@ -25,32 +26,10 @@ enum class Sent {
   kPeerGone  // the transport refuses: the peer closed or was lost
 };
 
-// Messages that are over (shipped, discarded, replaced) and may have owners: destroyed when no lock is held,
-// because call-backs may run then.
-class Completions {
- public:
-  Completions() noexcept = default;
-  Completions(const Completions&) = delete;
-  Completions& operator=(const Completions&) = delete;
-  ~Completions() {
-    while (first_ != nullptr) {
-      Message* message = first_;
-      first_ = message->next;
-      Message::destroy(message);
-    }
-  }
-  void add(Message* message) noexcept {
-    message->next = first_;
-    first_ = message;
-  }
-
- private:
-  Message* first_ = nullptr;
-};
-
 class Sender {
  public:
-  void attach(const lwmq_tli_provider* provider, lwmq_tli_transport* transport) noexcept;
+  // `passes`: the peer is in this process, and messages are handed over as they are.
+  void attach(const lwmq_tli_provider* provider, lwmq_tli_transport* transport, bool passes) noexcept;
   // Forgets the transport and the open buffer.
   void detach() noexcept {
     transport_ = nullptr;
@@ -59,8 +38,9 @@ class Sender {
 
   // One frame, straight from the application's memory. kAll: it is out.
   Sent put(const void* data, std::uint64_t bytes) noexcept;
-  // One message, which stays the caller's.
-  Sent put(const Message& message) noexcept;
+  // One message, which stays the caller's, unless kAll and passes(): then it is the peer's already.
+  Sent put(Message* message) noexcept;
+  [[nodiscard]] bool passes() const noexcept { return passes_; }
   // What the queues hold, until about `bytes_max` bytes are out.
   Sent pump(scheduler::Scheduler& scheduler, std::uint64_t bytes_max, Completions& completions) noexcept;
   // Ships the buffer that is open, if one is: the queues stayed empty.
@@ -78,6 +58,7 @@ class Sender {
   [[nodiscard]] std::uint64_t bytes() const noexcept { return read(bytes_); }
   [[nodiscard]] std::uint64_t shipped_full() const noexcept { return read(shipped_full_); }
   [[nodiscard]] std::uint64_t shipped_idle() const noexcept { return read(shipped_idle_); }
+  [[nodiscard]] std::uint64_t messages_passed() const noexcept { return read(messages_passed_); }
   // Raw buffers do not go through put.
   void count_raw(std::uint64_t bytes) noexcept;
 
@@ -92,14 +73,18 @@ class Sender {
   }
 
   Sent make_room(std::uint64_t bytes) noexcept;
-  Sent show(std::uint64_t bytes, wire::ExtentKind kind) noexcept;
+  Sent show(std::uint64_t bytes, wire::ExtentKind kind, std::uint64_t counted) noexcept;
+  Sent write(const Message& message, const codec::Encoding& encoding) noexcept;
+  Sent pass(Message* message) noexcept;
 
   const lwmq_tli_provider* provider_ = nullptr;
   lwmq_tli_transport* transport_ = nullptr;
+  bool passes_ = false;
   std::uint64_t messages_before_ = 0;  // what messages_ was when the peer was attached
   lwmq_tli_buffer buffer_{};           // valid while open_
   std::atomic<bool> open_{false};      // written by the holder of the pump
   Counter messages_{0};
+  Counter messages_passed_{0};
   Counter bytes_{0};
   Counter shipped_full_{0};
   Counter shipped_idle_{0};

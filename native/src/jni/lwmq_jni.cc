@@ -537,7 +537,7 @@ JNI_METHOD(void, readerClose)(JNIEnv* env, jclass, jlong reader, jint linger_ms)
 
 JNI_METHOD(jlong, channelCreate)
 (JNIEnv* env, jclass, jbyteArray address, jlong buffer_bytes, jint buffers_send, jint buffers_receive,
- jint retry_ms, jboolean raw) {
+ jint retry_ms, jboolean raw, jboolean secure_erase) {
   const Bytes uri(env, address);
   if (!check_memory(env, uri.ok())) return 0;
   auto options = sized<lwmq_channel_options>();
@@ -546,6 +546,7 @@ JNI_METHOD(jlong, channelCreate)
   options.buffers_receive = static_cast<std::uint32_t>(buffers_receive);
   options.retry_ms = static_cast<std::uint32_t>(retry_ms);
   options.raw = raw != 0;
+  options.secure_erase = secure_erase != 0;
   lwmq_channel* channel = nullptr;
   if (!check(env, lwmq_channel_create(uri.text(), &options, &channel))) return 0;
   return address_of(channel);

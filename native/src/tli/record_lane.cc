@@ -3,6 +3,7 @@
 #include <new>
 
 #include "base/checked.h"
+#include "base/erase.h"
 #include "base/yield_point.h"
 
 namespace lwmq::tli {
@@ -173,13 +174,16 @@ void LaneSender::ship(lwmq_tli_buffer* buffer) noexcept {
   }
   LWMQ_YIELD("lane.ended");
   if (!slot.opened) open(index);  // an empty buffer: the peer opens and releases it
+  slot.used = position;
   shipped_[shipped_count_++] = index;
   buffer->room = 0;
   waker_->extent_shown();
 }
 
 void LaneSender::abandon(lwmq_tli_buffer* buffer) noexcept {
-  free_[free_count_++] = static_cast<std::uint32_t>(buffer->token[0]);
+  const auto index = static_cast<std::uint32_t>(buffer->token[0]);
+  if (erases_) erase_buffer(index, layout_.stride);
+  free_[free_count_++] = index;
   buffer->room = 0;
 }
 
@@ -191,6 +195,8 @@ bool LaneSender::collect() noexcept {
     const std::uint32_t index = shipped_[i];
     if (released[index].load(std::memory_order_acquire) == slots_[index].lap) {  // sync: buffer-free
       read += slots_[index].extents;
+      if (erases_) [[unlikely]]
+        erase_buffer(index, erases_whole_ ? layout_.stride : slots_[index].used + kWordBytes);
       free_[free_count_++] = index;
       shipped_[i] = shipped_[--shipped_count_];
     } else {
@@ -205,6 +211,19 @@ bool LaneSender::collect() noexcept {
 std::uint32_t LaneSender::free_buffers() noexcept {
   collect();
   return free_count_;
+}
+
+void LaneSender::erase_buffer(std::uint32_t index, std::uint64_t bytes) noexcept {
+  erase(buffer_at(index), bytes < layout_.stride ? bytes : layout_.stride);
+}
+
+void LaneSender::erase_rest(bool gone) noexcept {
+  if (!erases_) return;
+  collect();
+  for (std::uint32_t i = 0; i < buffers_; ++i) {
+    // What was never shown is nobody's but ours; what was is the peer's as long as it can read.
+    if (slots_[i].lap != 0 && (gone || !slots_[i].opened)) erase_buffer(i, layout_.stride);
+  }
 }
 
 std::uint64_t LaneSender::unread_extents() const noexcept { return unread_.load(std::memory_order_relaxed); }

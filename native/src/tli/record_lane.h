@@ -135,8 +135,19 @@ class LaneSender {
   bool has_room() noexcept { return free_count_ > 0 || collect(); }
   [[nodiscard]] std::uint64_t unread_extents() const noexcept;
 
+  // From here on buffers are zeroed when they come back: as far as they were filled, or whole where the
+  // application writes into them itself.
+  void erase_buffers(bool whole) noexcept {
+    erases_ = true;
+    erases_whole_ = whole;
+  }
+  // The last call, where erase_buffers was one: zeroes what the peer has released, and where it is `gone` and
+  // can read no more, everything.
+  void erase_rest(bool gone) noexcept;
+
  private:
   struct Slot {
+    std::uint64_t used = 0;  // where the last lap ended
     std::uint16_t lap = 0;
     bool opened = false;        // its order entry was stored
     std::uint32_t extents = 0;  // shown in this lap
@@ -144,6 +155,7 @@ class LaneSender {
 
   bool collect() noexcept;
   void open(std::uint32_t index) noexcept;
+  void erase_buffer(std::uint32_t index, std::uint64_t bytes) noexcept;
   void set_next(lwmq_tli_buffer* buffer, std::uint8_t* base, std::uint64_t position) const noexcept;
   [[nodiscard]] std::uint8_t* buffer_at(std::uint32_t index) const noexcept {
     return sides_.own + layout_.data_offset + index * layout_.stride;
@@ -159,6 +171,8 @@ class LaneSender {
   std::uint32_t free_count_ = 0;
   std::unique_ptr<std::uint32_t[]> shipped_;  // unordered; shipped and not seen released
   std::uint32_t shipped_count_ = 0;
+  bool erases_ = false;
+  bool erases_whole_ = false;
   std::atomic<std::uint64_t> unread_{0};
 };
 

@@ -21,8 +21,9 @@
 
 namespace lwmq::wire {
 
-// What an extent holds. Raw channels have kRaw and kGoodbye, others the rest.
-enum class ExtentKind : std::uint32_t { kRaw = 0, kOneFrame = 1, kFrames = 2, kGoodbye = 3 };
+// What an extent holds. Raw channels have kRaw and kGoodbye, others the rest. kPassed never leaves its
+// process: the eight bytes are the address of the message itself, which is whose who lands it.
+enum class ExtentKind : std::uint32_t { kRaw = 0, kOneFrame = 1, kFrames = 2, kGoodbye = 3, kPassed = 4 };
 
 // The last extent of a channel that closes in order, raw or not, has kind kGoodbye and is no message: it says
 // how many messages the closing side has received in this conversation. So the other side knows exactly which

@@ -22,8 +22,8 @@ lwmq_status limits(const char* address, lwmq_limits* out_limits) {
   if (const Status status = parse(address, &parsed); status != LWMQ_OK) return status;
   out_limits->buffer_bytes_max = kBufferBytesMax;
   out_limits->buffers_max = kBuffersMax;
-  out_limits->capabilities =
-      LWMQ_CAN_SEND | LWMQ_CAN_RECEIVE | LWMQ_CAN_SHARE_WINDOW | LWMQ_IS_RELIABLE | LWMQ_IS_ORDERED;
+  out_limits->capabilities = LWMQ_CAN_SEND | LWMQ_CAN_RECEIVE | LWMQ_CAN_SHARE_WINDOW | LWMQ_IS_RELIABLE |
+                             LWMQ_IS_ORDERED | LWMQ_CAN_ERASE;
   return LWMQ_OK;
 }
 

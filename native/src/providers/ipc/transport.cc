@@ -41,6 +41,8 @@ Status Transport::create(TransportParts parts, Transport** out_transport) {
     delete transport;
     return fail(LWMQ_E_NO_MEMORY, "no memory for a transport");
   }
+  if (our.options.secure_erase != 0)
+    transport->sender_.erase_buffers(our.options.purpose == LWMQ_TLI_FOR_RAW);
   our.own_side.fd.reset();  // the peer has its own
   *out_transport = transport;
   return LWMQ_OK;
@@ -160,6 +162,7 @@ void Transport::close() noexcept {
   LWMQ_YIELD("transport.closed");
   waker_.ring();
   LWMQ_YIELD("transport.closed_rung");
+  sender_.erase_rest(state() == LWMQ_TLI_LOST);
   if (door_ != nullptr) {
     unwatch_death(own_event());
     door_->remove_transport(this);

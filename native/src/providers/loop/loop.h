@@ -14,16 +14,7 @@
 #include "tli/record_lane.h"
 
 namespace lwmq::loop {
-
-// The memory of both sides; gone with the last end that shows it.
-struct Pair {
-  ~Pair();
-
-  std::unique_ptr<std::uint8_t, void (*)(void*)> side[2]{{nullptr, nullptr}, {nullptr, nullptr}};
-  std::mutex mutex;
-  std::map<std::string, lwmq_tli_window*> shown;  // exported and not yet found: kept here on its way
-};
-
+struct Pair;
 }  // namespace lwmq::loop
 
 struct lwmq_tli_listener {
@@ -36,16 +27,30 @@ struct lwmq_tli_listener {
 };
 
 struct lwmq_tli_transport {
-  std::shared_ptr<lwmq::loop::Pair> pair;  // both ends
+  lwmq::loop::Pair* pair = nullptr;  // that it is a part of
   lwmq::tli::Sides sides;
   lwmq::tli::Waker waker;
   lwmq::tli::LaneSender sender;
   lwmq::tli::LaneReceiver receiver;
-  lwmq_tli_options options{};                // ours
-  lwmq_tli_options peer_options{};           // the other end's
-  std::shared_ptr<int> own_event;            // of the listener that accepted us
-  std::shared_ptr<int> peer_event;           // of the listener that accepted the other end: we poke it
-  std::atomic<std::uint32_t> references{1};  // the handle, and one for each landed extent
+  lwmq_tli_options options{};       // ours
+  lwmq_tli_options peer_options{};  // the other end's
+  std::shared_ptr<int> own_event;   // of the listener that accepted us
+  std::shared_ptr<int> peer_event;  // of the listener that accepted the other end: we poke it
+  // Extents landed and not released keep us: balance counts down with each release, and close adds what was
+  // landed.
+  std::uint64_t landed = 0;              // the landing thread's; read by close
+  std::atomic<std::int64_t> balance{0};  // any thread; whoever brings it to 0 after close ends this end
+};
+
+// Both ends, and the memory of both sides; gone when the second end is.
+struct lwmq::loop::Pair {
+  ~Pair();
+
+  lwmq_tli_transport ends[2];
+  std::atomic<std::uint32_t> ends_left{2};
+  std::unique_ptr<std::uint8_t, void (*)(void*)> side[2]{{nullptr, nullptr}, {nullptr, nullptr}};
+  std::mutex mutex;
+  std::map<std::string, lwmq_tli_window*> shown;  // exported and not yet found: kept here on its way
 };
 
 struct lwmq_tli_window {

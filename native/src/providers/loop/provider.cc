@@ -59,8 +59,8 @@ lwmq_status limits(const char* address, lwmq_limits* out_limits) {
   if (status != LWMQ_OK) return status;
   out_limits->buffer_bytes_max = kBufferBytesMax;
   out_limits->buffers_max = kBuffersMax;
-  out_limits->capabilities =
-      LWMQ_CAN_SEND | LWMQ_CAN_RECEIVE | LWMQ_CAN_SHARE_WINDOW | LWMQ_IS_RELIABLE | LWMQ_IS_ORDERED;
+  out_limits->capabilities = LWMQ_CAN_SEND | LWMQ_CAN_RECEIVE | LWMQ_CAN_SHARE_WINDOW | LWMQ_IS_RELIABLE |
+                             LWMQ_IS_ORDERED | LWMQ_CAN_ERASE | LWMQ_IS_IN_PROCESS;
   return LWMQ_OK;
 }
 
@@ -130,17 +130,15 @@ lwmq_status connect(const char* address, const lwmq_tli_options* options, std::u
     return fail(LWMQ_E_VERSION, "%s: the listener is for purpose %u, this end for %u", address,
                 listener->options.purpose, options->purpose);
   }
-  auto pair = std::make_shared<Pair>();
+  auto pair = std::make_unique<Pair>();
   pair->side[0] = make_side(options->buffers_send, options->buffer_bytes);
   pair->side[1] = make_side(listener->options.buffers_send, listener->options.buffer_bytes);
   if (!pair->side[0] || !pair->side[1])
     return fail(LWMQ_E_NO_MEMORY, "%s: no memory for the buffers", address);
-  std::unique_ptr<lwmq_tli_transport> ends[2];
   const lwmq_tli_options* of[2] = {options, &listener->options};
   for (int i = 0; i < 2; ++i) {
-    ends[i] = std::make_unique<lwmq_tli_transport>();
-    auto* end = ends[i].get();
-    end->pair = pair;
+    auto* end = &pair->ends[i];
+    end->pair = pair.get();
     end->options = *of[i];
     end->peer_options = *of[1 - i];
     end->sides.own = aligned(pair->side[i]);
@@ -157,13 +155,14 @@ lwmq_status connect(const char* address, const lwmq_tli_options* options, std::u
         !end->receiver.init(end->sides, &end->waker, of[1 - i]->buffers_send, of[1 - i]->buffer_bytes)) {
       return fail(LWMQ_E_NO_MEMORY, "%s: no memory for the transport", address);
     }
+    if (of[i]->secure_erase != 0) end->sender.erase_buffers(of[i]->purpose == LWMQ_TLI_FOR_RAW);
   }
   {
     const std::lock_guard pending_lock(listener->mutex);
-    listener->pending.push_back(ends[1].release());
+    listener->pending.push_back(&pair->ends[1]);
   }
   poke(listener->event_owner.get());
-  *out_transport = ends[0].release();
+  *out_transport = &pair.release()->ends[0];
   return LWMQ_OK;
 }
 
@@ -191,14 +190,17 @@ std::int32_t state(lwmq_tli_transport* transport) {
              : LWMQ_TLI_CONNECTED;
 }
 
-void drop_reference(lwmq_tli_transport* transport) {
-  if (transport->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete transport;
+void end_is_over(lwmq_tli_transport* transport) {
+  Pair* pair = transport->pair;
+  if (pair->ends_left.fetch_sub(1, std::memory_order_acq_rel) == 1) delete pair;
 }
 
 void close(lwmq_tli_transport* transport) {
   transport->sides.own_header().closed.store(1, std::memory_order_release);  // sync: closed
   transport->waker.ring();
-  drop_reference(transport);
+  transport->sender.erase_rest(false);
+  const auto landed = static_cast<std::int64_t>(transport->landed);
+  if (transport->balance.fetch_add(landed, std::memory_order_acq_rel) + landed == 0) end_is_over(transport);
 }
 
 // ---- Buffers ----------------------------------------------------------------------------------------
@@ -232,18 +234,19 @@ lwmq_status land(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) {
   // The state first: what the peer showed before it closed is then seen by land.
   const bool open = state(transport) == LWMQ_TLI_CONNECTED;
   const Status status = transport->receiver.land(out_extent);
-  if (status == LWMQ_OK) transport->references.fetch_add(1, std::memory_order_relaxed);
+  if (status == LWMQ_OK) ++transport->landed;
   return status == LWMQ_E_EMPTY && !open ? closed_text() : status;
 }
 
 void release(lwmq_tli_transport* transport, lwmq_tli_extent* extent) {
   transport->receiver.release(*extent);
-  drop_reference(transport);
+  // Before close the balance is 0 or below, and nobody meets 0 from above.
+  if (transport->balance.fetch_sub(1, std::memory_order_acq_rel) == 1) end_is_over(transport);
 }
 
 void release_last(lwmq_tli_transport* transport, lwmq_tli_extent* extent) {
   transport->receiver.release_last(*extent);
-  drop_reference(transport);
+  --transport->landed;
 }
 
 // ---- Waiting ----------------------------------------------------------------------------------------
@@ -355,6 +358,14 @@ void window_release(lwmq_tli_window* window) {
 }  // namespace
 
 Pair::~Pair() {
+  for (auto& end : ends) {
+    lwmq_tli_extent extent{};
+    while (end.options.drop != nullptr && end.receiver.land(&extent) == LWMQ_OK) {
+      end.options.drop(extent.data, extent.bytes, extent.kind);
+      end.receiver.release_last(extent);
+    }
+    end.sender.erase_rest(true);
+  }
   for (const auto& [id, window] : shown) window_release(window);
 }
 

@@ -179,6 +179,20 @@ class ChannelTest {
     }
   }
 
+  // rows: S10
+  @Test
+  void aChannelThatErasesIsAChannelLikeOthers() {
+    Channel.Options erasing = Channel.Options.DEFAULT.erasing();
+    assertTrue(erasing.secureErase());
+    try (Channel server = Channel.open("loop://java-erases", Role.SERVER, erasing);
+        Channel client = Channel.open("loop://java-erases", Role.CLIENT, erasing)) {
+      client.sendQueue(Priority.NORMAL).post("secret");
+      try (Message message = server.receive(soon)) {
+        assertEquals("secret", new String(message.bytes(0), StandardCharsets.UTF_8));
+      }
+    }
+  }
+
   @Test
   void aClosedChannelSaysSo() {
     Channel channel = Channel.open("loop://java-closed", Role.SERVER, Channel.Options.DEFAULT);

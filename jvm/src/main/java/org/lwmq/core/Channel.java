@@ -20,10 +20,21 @@ public final class Channel implements AutoCloseable {
    *
    * @param bufferBytes of each transport buffer; the largest message
    * @param isRaw direct access to transport buffers instead of messages
+   * @param secureErase buffers, and our copies of what passes, are zeroed as soon as nobody needs them
    */
-  public record Options(long bufferBytes, int buffersSend, int buffersReceive, int retryMs, boolean isRaw) {
+  public record Options(
+      long bufferBytes, int buffersSend, int buffersReceive, int retryMs, boolean isRaw, boolean secureErase) {
     public static final Options DEFAULT = new Options(0, 0, 0, 0, false);
     public static final Options RAW = new Options(0, 0, 0, 0, true);
+
+    public Options(long bufferBytes, int buffersSend, int buffersReceive, int retryMs, boolean isRaw) {
+      this(bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, false);
+    }
+
+    /** The same with {@code secureErase}. */
+    public Options erasing() {
+      return new Options(bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, true);
+    }
   }
 
   /** Binds the address or begins to connect, as {@code role} says; does not wait for the peer. */
@@ -31,7 +42,7 @@ public final class Channel implements AutoCloseable {
     long made =
         Jni.channelCreate(
             Jni.utf8(address), options.bufferBytes(), options.buffersSend(), options.buffersReceive(),
-            options.retryMs(), options.isRaw());
+            options.retryMs(), options.isRaw(), options.secureErase());
     Channel channel = new Channel(address, made);
     try {
       Jni.channelOpen(made, role.ordinal());

@@ -162,7 +162,8 @@ final class Jni {
   // ---- channel ----------------------------------------------------------------------------------
 
   static native long channelCreate(
-      byte[] address, long bufferBytes, int buffersSend, int buffersReceive, int retryMs, boolean raw);
+      byte[] address, long bufferBytes, int buffersSend, int buffersReceive, int retryMs, boolean raw,
+      boolean secureErase);
 
   static native void channelOpen(long channel, int role);
 

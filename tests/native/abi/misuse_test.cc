@@ -1,0 +1,127 @@
+// What a C program may get wrong: which mistakes end it, with a text, and which are answered by a status.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lwmq/lwmq.h"
+
+namespace {
+
+struct Handles {
+  lwmq_channel* channel = nullptr;
+  lwmq_send_queue* queue = nullptr;
+  lwmq_message* message = nullptr;
+
+  Handles() {
+    EXPECT_EQ(lwmq_channel_create("loop://misuse", nullptr, &channel), LWMQ_OK);
+    EXPECT_EQ(lwmq_channel_add_send_queue(channel, nullptr, &queue), LWMQ_OK);
+    EXPECT_EQ(lwmq_message_create(0, &message), LWMQ_OK);
+    EXPECT_EQ(lwmq_message_append(message, "x", 1), LWMQ_OK);
+  }
+  ~Handles() {
+    lwmq_message_destroy(message);
+    lwmq_channel_destroy(channel);
+  }
+};
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which say so first, in their own words
+
+struct Mistake {
+  const char* text;
+  std::function<void(Handles&)> make;
+};
+
+const void* g_data;
+std::uint64_t g_number;
+
+// rows: S12
+TEST(Misuse, EndsTheProgramWhereAHandleIsUsedThatIsNoneAnyMore) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::vector<Mistake> mistakes = {
+      {"lwmq_message_append: this is no message",
+       [](Handles& h) { lwmq_message_destroy(h.message), lwmq_message_append(h.message, "y", 1); }},
+      {"lwmq_message_destroy: this is no message",
+       [](Handles& h) { lwmq_message_destroy(h.message), lwmq_message_destroy(h.message); }},
+      {"lwmq_message_frame: this is no message",
+       [](Handles& h) {
+         lwmq_message_destroy(h.message), lwmq_message_frame(h.message, 0, &g_data, &g_number);
+       }},
+      {"lwmq_message_frame_count: this is no message",
+       [](Handles& h) { lwmq_message_destroy(h.message), lwmq_message_frame_count(h.message); }},
+      {"lwmq_message_timestamp: this is no message",
+       [](Handles& h) { lwmq_message_destroy(h.message), lwmq_message_timestamp(h.message, 0, &g_number); }},
+      {"lwmq_message_reference: this is no message \\(destroyed, or taken by a post\\)",
+       [](Handles& h) {
+         lwmq_message* mine = h.message;
+         lwmq_message* second = nullptr;
+         lwmq_message_destroy(mine), lwmq_message_reference(mine, &second);
+       }},
+      {"lwmq_send_queue_post: this is no message",
+       [](Handles& h) {
+         lwmq_message* mine = h.message;
+         lwmq_message_destroy(mine), lwmq_send_queue_post(h.queue, &mine);
+       }},
+      {"lwmq_message_append: this is no message",
+       [](Handles& h) { lwmq_message_append(reinterpret_cast<lwmq_message*>(h.channel), "y", 1); }},
+      {"lwmq_channel_open: this is no channel",
+       [](Handles& h) { lwmq_channel_open(reinterpret_cast<lwmq_channel*>(h.queue), LWMQ_ROLE_SERVER); }},
+      {"lwmq_channel_destroy: this is no channel",
+       [](Handles& h) { lwmq_channel_destroy(h.channel), lwmq_channel_destroy(h.channel); }},
+      {"lwmq_channel_flush: this is no channel",
+       [](Handles& h) { lwmq_channel_destroy(h.channel), lwmq_channel_flush(h.channel, 0); }},
+      {"lwmq_send_queue_post_bytes: this is no send queue",
+       [](Handles& h) { lwmq_channel_destroy(h.channel), lwmq_send_queue_post_bytes(h.queue, "y", 1); }},
+  };
+  for (const Mistake& mistake : mistakes) {
+    EXPECT_DEATH(
+        {
+          Handles handles;
+          mistake.make(handles);
+        },
+        mistake.text);
+  }
+}
+
+#endif
+
+// rows: S12
+TEST(Misuse, AnswersWhatAnyCallerMayRunIntoWithAStatusAndAText) {
+  Handles h;
+  lwmq_message* nothing = nullptr;
+  const void* data = nullptr;
+  std::uint64_t bytes = 0;
+  const std::vector<std::pair<lwmq_status, std::function<lwmq_status()>>> table = {
+      {LWMQ_E_INVALID, [&] { return lwmq_message_create(0, nullptr); }},
+      {LWMQ_E_INVALID, [&] { return lwmq_message_append(nullptr, "x", 1); }},
+      {LWMQ_E_INVALID, [&] { return lwmq_message_append(h.message, nullptr, 1); }},
+      {LWMQ_E_INVALID, [&] { return lwmq_message_append_external(h.message, "x", 1, nullptr, nullptr); }},
+      {LWMQ_E_INVALID, [&] { return lwmq_message_frame(h.message, 1, &data, &bytes); }},
+      {LWMQ_E_INVALID, [&] { return lwmq_message_set_timestamp(h.message, 0, 7, 0); }},
+      {LWMQ_E_INVALID, [&] { return lwmq_send_queue_post(h.queue, &nothing); }},
+      {LWMQ_E_INVALID, [&] { return lwmq_send_queue_post(nullptr, &h.message); }},
+      {LWMQ_E_INVALID, [&] { return lwmq_channel_receive(h.channel, 0, &nothing); }},  // not open yet
+      {LWMQ_E_INVALID, [&] { return lwmq_channel_open(h.channel, 9); }},
+      {LWMQ_E_INVALID, [&] { return lwmq_channel_flush(nullptr, 0); }},
+      {LWMQ_OK, [&] { return lwmq_channel_open(h.channel, LWMQ_ROLE_SERVER); }},
+      {LWMQ_E_INVALID, [&] { return lwmq_channel_open(h.channel, LWMQ_ROLE_SERVER); }},
+      {LWMQ_E_EMPTY, [&] { return lwmq_channel_receive(h.channel, 0, &nothing); }},
+      {LWMQ_OK, [&] { return lwmq_channel_close(h.channel, 0); }},
+      {LWMQ_E_CLOSED, [&] { return lwmq_channel_close(h.channel, 0); }},
+      {LWMQ_E_CLOSED, [&] { return lwmq_send_queue_post(h.queue, &h.message); }},
+      {LWMQ_E_CLOSED, [&] { return lwmq_send_queue_post_bytes(h.queue, "x", 1); }},
+      {LWMQ_E_CLOSED, [&] { return lwmq_channel_receive(h.channel, 0, &nothing); }},
+  };
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const lwmq_status status = table[i].second();
+    EXPECT_EQ(status, table[i].first) << "call " << i << ": " << lwmq_last_error();
+    EXPECT_TRUE(status < LWMQ_E_INVALID || *lwmq_last_error() != '\0') << "call " << i;
+  }
+  EXPECT_NE(h.message, nullptr) << "what was refused is still ours";
+  lwmq_message_destroy(nullptr);
+  lwmq_channel_destroy(nullptr);
+  EXPECT_EQ(lwmq_message_frame_count(nullptr), 0u);
+}
+
+}  // namespace
