@@ -1,0 +1,53 @@
+"""The programs of native/samples do what their first lines say. CMake builds them beside the native tests."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILT = ROOT / "build" / "dev" / "samples"
+SOURCES = ROOT / "native" / "samples"
+
+# What each of them prints when it is run alone.
+EXPECTED = {
+    "priorities": "alarm\nbulk 0\nbulk 1\nbulk 2\n",
+    "request_reply": f"1000 replies, sum of squares {sum(i * i for i in range(1000))}\n",
+    "raw_buffers": "64 MiB in 64 buffers\n",
+    "external_frames": "".join(f"receiver {i}: the very picture, 1 holder\n" for i in range(3))
+    + "released: 0 holders\n",
+}
+
+
+def _program(name: str) -> Path:
+    program = BUILT / f"sample_{name}"
+    assert program.exists(), f"{program} is not built: make native-test"
+    return program
+
+
+@pytest.mark.row("M02")
+def test_hello_is_said_from_one_process_to_another_in_fifteen_lines() -> None:
+    command = [str(_program("hello")), f"ipc://sample-hello-{os.getpid()}"]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = sorted(process.communicate(timeout=60)[0] for process in both)
+    assert [process.returncode for process in both] == [0, 0]
+    assert said == ["said hello\n", "somebody said hello\n"]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_sample_prints_what_it_should(name: str) -> None:
+    ran = subprocess.run([_program(name)], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == EXPECTED[name]
+
+
+def test_samples_need_nothing_but_the_public_header() -> None:
+    known = {path.stem for path in SOURCES.glob("*.c")}
+    assert known == {"hello", *EXPECTED}
+    for path in [*SOURCES.glob("*.c"), *SOURCES.glob("*.h")]:
+        for name in re.findall(r'#include "([^"]+)"', path.read_text(encoding="utf-8")):
+            assert name in ("check.h", "lwmq/lwmq.h"), f"{path.name} includes {name}"
