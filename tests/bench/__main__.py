@@ -38,6 +38,11 @@ NATIVE = [
     ("buffers of 640 KB", "rate", 640 << 10, BANDWIDTH, ["floor", "lwmq", "zmq", "uds"]),
     ("buffers of 1 MB", "rate", 1 << 20, BANDWIDTH, ["floor", "lwmq", "zmq", "uds"]),
 ]
+# title, message bytes, what is shown
+IN_PROCESS = [
+    ("messages between threads, 64 B", 64, RATE),
+    ("messages between threads, 64 KB", 64 << 10, BANDWIDTH),
+]
 WAKE = ["futex", "lwmq", "uds", "mq", "zmq"]
 # title, metric, message bytes, what is shown
 PYTHON = [
@@ -79,6 +84,19 @@ def wake_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
     yield "system calls per message, both awake", CALLS, runs
 
 
+def in_process_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    """From one thread to another; the rivals are a list under a mutex and a pair of local sockets."""
+    for title, size, columns in IN_PROCESS:
+        yield (
+            title,
+            columns,
+            {
+                peer: lambda peer=peer, size=size: machine.in_process(peer, size, seconds)
+                for peer in ("lwmq", "mutex", "uds")
+            },
+        )
+
+
 def python_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
     for title, metric, size, columns in PYTHON:
         runs: Runs = {
@@ -103,7 +121,13 @@ def arrow_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
         yield title, columns, runs
 
 
-PAIRS = {"native": native_figures, "wake": wake_figures, "python": python_figures, "arrow": arrow_figures}
+PAIRS = {
+    "native": native_figures,
+    "wake": wake_figures,
+    "threads": in_process_figures,
+    "python": python_figures,
+    "arrow": arrow_figures,
+}
 PARTS = [*PAIRS, "spark"]
 
 

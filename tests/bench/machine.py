@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = Path(__file__).parent / "native"
 BUILD = ROOT / "build" / "bench"
 PROGRAM = BUILD / "native_bench"
+IN_PROCESS = BUILD / "in_process_bench"
 PATIENCE_S = 60
 
 # One-way nanoseconds of a cache line between the two cores, up to which a state is meant.
@@ -46,14 +47,18 @@ def build() -> None:
     subprocess.run(
         ["cmake", "--build", str(BUILD), "--target", "lwmq"], check=True, stdout=subprocess.DEVNULL
     )
-    sources = sorted(SOURCES.glob("*.c"))
+    _compile(PROGRAM, sorted(SOURCES.glob("*.c")))
+    _compile(IN_PROCESS, sorted(SOURCES.glob("in_process/*.c")))
+
+
+def _compile(program: Path, sources: list[Path]) -> None:
     newest = max(path.stat().st_mtime for path in [*sources, BUILD / "liblwmq.so"])
-    if PROGRAM.exists() and PROGRAM.stat().st_mtime > newest:
+    if program.exists() and program.stat().st_mtime > newest:
         return
     subprocess.run(
         ["gcc", "-std=c11", "-D_GNU_SOURCE", "-O3", "-march=native", "-Wall", "-Wextra", "-Werror",
          f"-I{ROOT / 'native/include'}", *map(str, sources), f"-L{BUILD}", "-llwmq", f"-Wl,-rpath,{BUILD}",
-         "-ldl", "-lrt", "-o", str(PROGRAM)],
+         "-ldl", "-lrt", "-pthread", "-o", str(program)],
         check=True,
     )  # fmt: skip
 
@@ -114,6 +119,17 @@ def native(peer: str, metric: str, size: int, seconds: float, prefix: Sequence[s
         serving, asking = command("serve", cores.serving), command("ask", cores.asking)
         _, output = together(serving, asking, _with_zmq(), head_start_s=0.1)
     found: dict[str, Any] = json.loads(output)
+    return found
+
+
+def in_process(peer: str, size: int, seconds: float) -> dict[str, Any]:
+    """One run between two threads of one process, each on its core."""
+    cores = two_cores()
+    command = [str(IN_PROCESS), peer, str(size), str(seconds), str(cores.asking), str(cores.serving)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S + seconds)
+    if ran.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} failed: {ran.stderr}")
+    found: dict[str, Any] = json.loads(ran.stdout)
     return found
 
 
