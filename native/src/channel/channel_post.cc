@@ -66,6 +66,8 @@ Status Channel::check_posting() const noexcept {
 }
 
 Status Channel::admit(const ChannelQueue* queue, Message& message, std::uint64_t tag) const noexcept {
+  if (secure_erase_) [[unlikely]]
+    message.erase_when_destroyed();
   const codec::Encoding encoding = codec::measure(message);
   if (encoding.bytes > tli_options_.buffer_bytes) [[unlikely]]
     return too_big(encoding.bytes, payload_of(message));
@@ -74,8 +76,6 @@ Status Channel::admit(const ChannelQueue* queue, Message& message, std::uint64_t
                 "tag %" PRIu64 " for a send queue without tags (kind %u); take a tagged kind, or tag 0 (%s)",
                 tag, queue->kind(), address_.c_str());
   }
-  if (secure_erase_) [[unlikely]]
-    message.erase_when_destroyed();
   return LWMQ_OK;
 }
 

@@ -79,15 +79,27 @@ class Ownership {
   }
 
   void leave(State state) noexcept {
-    if (!is_home() ||
-        state_.load(std::memory_order_relaxed) == kAdopted)   // what home adopts it holds as a guest
-      return state_.store(state, std::memory_order_release);  // sync: turn
-    if (state != kFree) state_.store(state, std::memory_order_release);  // nobody else has it
-    home_.store(false, std::memory_order_release);                       // sync: turn
+    if (!is_home() || state_.load(std::memory_order_relaxed) == kAdopted) {
+      state_.store(state,
+                   std::memory_order_release);  // sync: turn; what home adopts it holds as a guest does
+      return;
+    }
+    if (state != kFree) {
+      // A guest that asks sees home_ and steps back: before that its word is not ours to overwrite.
+      std::uint32_t free = kFree;
+      while (
+          !state_.compare_exchange_weak(free, state, std::memory_order_release, std::memory_order_relaxed)) {
+        free = kFree;
+        tli::pause();
+      }
+    }
+    home_.store(false, std::memory_order_release);  // sync: turn
   }
 
   bool try_take_at_home() noexcept {
     for (;;) {
+      const std::uint32_t before = state_.load(std::memory_order_relaxed);
+      if (before == kTaken || before == kHanded) return false;  // old news: as above
       home_.store(true, std::memory_order_relaxed);
       os::light_barrier(membarrier_);                                     // sync: home-turn
       const std::uint32_t seen = state_.load(std::memory_order_acquire);  // sync: turn

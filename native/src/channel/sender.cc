@@ -68,8 +68,9 @@ Sent Sender::write(const Message& message, const codec::Encoding& encoding) noex
 Sent Sender::pass(Message* message) noexcept {
   const std::uint64_t counted = codec::measure(*message).bytes;
   std::memcpy(buffer_.next, &message, sizeof message);
-  add(messages_passed_, 1);
-  return show(sizeof message, wire::ExtentKind::kPassed, counted);
+  const Sent sent = show(sizeof message, wire::ExtentKind::kPassed, counted);
+  if (sent == Sent::kAll) add(messages_passed_, 1);
+  return sent;
 }
 
 Sent Sender::pump(scheduler::Scheduler& scheduler, std::uint64_t bytes_max,
