@@ -61,6 +61,7 @@ typedef struct lwmq_tli_peer {
   uint32_t pid, uid;
   uint64_t buffer_bytes; /* of the peer's send buffers: its largest extent */
   uint32_t buffers;
+  uint32_t drops;        /* with LWMQ_IS_IN_PROCESS: 1 where it gave `drop`, and may be shown addresses */
 } lwmq_tli_peer;
 
 /* A send buffer in the hands of the sender. The provider updates `next` and `room` at each show. */

@@ -80,7 +80,8 @@ Status Channel::create(const char* address, const lwmq_channel_options* options,
   wanted.buffers_receive =
       first_said(given.buffers_receive, said.buffers_receive, 0u);  // 0: what the peer makes
   wanted.secure_erase = given.secure_erase != 0 ? 1 : 0;
-  wanted.drop = drop_extent;
+  const bool passes = given.raw == 0 && (limits.capabilities & LWMQ_IS_IN_PROCESS) != 0;
+  wanted.drop = passes ? drop_extent : nullptr;
   wanted.purpose = given.raw != 0 ? LWMQ_TLI_FOR_RAW : LWMQ_TLI_FOR_MESSAGES;
   if (wanted.buffer_bytes < kBufferBytesMin || wanted.buffer_bytes > limits.buffer_bytes_max) {
     return fail(LWMQ_E_INVALID, "buffers of %" PRIu64 " bytes; %" PRIu64 " to %" PRIu64 " are possible (%s)",
@@ -105,7 +106,7 @@ Status Channel::create(const char* address, const lwmq_channel_options* options,
   made->tli_options_.filters = made->filters_.get();
   made->retry_ms_ = first_said(given.retry_ms, said.retry_ms, kDefaultRetryMs);
   made->raw_ = given.raw != 0;
-  made->passes_ = given.raw == 0 && (limits.capabilities & LWMQ_IS_IN_PROCESS) != 0;
+  made->passes_ = passes;
   made->secure_erase_ = given.secure_erase != 0;
   if (given.home_thread != 0) {
     made->pump_.make_home();

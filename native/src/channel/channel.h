@@ -216,7 +216,7 @@ class Channel {
   std::unique_ptr<lwmq_tli_filters> filters_;  // handed down with the options; null: none
   std::uint32_t retry_ms_ = 0;
   bool raw_ = false;
-  bool passes_ = false;  // the peer is in this process
+  bool passes_ = false;  // messages are handed over as they are, to a peer that takes them so
   bool secure_erase_ = false;
   const bool membarrier_;
 

@@ -153,8 +153,11 @@ bool Channel::accept() noexcept {
 void Channel::attach(lwmq_tli_transport* transport) noexcept {
   landing_.take();
   take_pump();
-  sender_.attach(provider_, transport, passes_);
-  receiver_.attach(transport, passes_);
+  lwmq_tli_peer peer{};
+  provider_->peer(transport, &peer);
+  const bool passes = passes_ && peer.drops != 0;
+  sender_.attach(provider_, transport, passes);
+  receiver_.attach(transport, passes);
   peer_gone_.store(false, std::memory_order_relaxed);
   free_buffers_seen_.store(provider_->free_buffers(transport), std::memory_order_relaxed);
   attached_.store(transport, std::memory_order_release);

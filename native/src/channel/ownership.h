@@ -99,7 +99,7 @@ class Ownership {
   bool try_take_at_home() noexcept {
     for (;;) {
       const std::uint32_t before = state_.load(std::memory_order_relaxed);
-      if (before == kTaken || before == kHanded) return false;  // old news: as above
+      if (before != kFree && before != kAsking) return false;  // old news: as above
       home_.store(true, std::memory_order_relaxed);
       os::light_barrier(membarrier_);                                     // sync: home-turn
       const std::uint32_t seen = state_.load(std::memory_order_acquire);  // sync: turn

@@ -319,6 +319,8 @@ lwmq_status limits(const char* address, lwmq_limits* out_limits) {
   if (status != LWMQ_OK) return status;
   status = below->limits(behind_filters(address), out_limits);
   if (is_failure(status)) add_context(address);
+  // What passes through us is bytes, of which we may keep copies: no addresses, nothing that has to be erased.
+  out_limits->capabilities &= ~(LWMQ_IS_IN_PROCESS | LWMQ_CAN_ERASE);
   return status;
 }
 

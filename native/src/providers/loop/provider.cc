@@ -182,6 +182,7 @@ void peer(lwmq_tli_transport* transport, lwmq_tli_peer* out_peer) {
   out_peer->uid = self.uid;
   out_peer->buffer_bytes = transport->peer_options.buffer_bytes;
   out_peer->buffers = transport->peer_options.buffers_send;
+  out_peer->drops = transport->peer_options.drop != nullptr ? 1 : 0;
 }
 
 std::int32_t state(lwmq_tli_transport* transport) {
