@@ -5,7 +5,7 @@ pyspark: each name brings what it needs when it is first used.
 
     Spark      session, configure, attach, publish, subscribe, error_of
     Arrow      open_writer, open_reader, Endpoint, progress
-    Messages   Channel, SendQueue, Message, Frame, Priority
+    Messages   Channel, SendQueue, Selector, Message, Frame, Priority
     Errors     LwmqError and its tree (see `lwmq_spark.errors`)
 """
 
@@ -31,7 +31,7 @@ from lwmq_spark.errors import (
 
 if TYPE_CHECKING:
     from lwmq_spark.arrow import Endpoint, StreamReader, StreamWriter, open_reader, open_writer
-    from lwmq_spark.channel import Channel, Priority, SendQueue
+    from lwmq_spark.channel import Channel, Priority, Selector, SendQueue
     from lwmq_spark.message import Frame, Message
     from lwmq_spark.meter import progress
     from lwmq_spark.spark.publish import PUBLISH_SCHEMA, publish, subscribe
@@ -55,6 +55,7 @@ __all__ = [
     "PeerLostError",
     "Priority",
     "SchemaError",
+    "Selector",
     "SendQueue",
     "StreamReader",
     "StreamWriter",
@@ -76,6 +77,7 @@ _LAZY = {
     "Channel": "lwmq_spark.channel",
     "Endpoint": "lwmq_spark.arrow",
     "Priority": "lwmq_spark.channel",
+    "Selector": "lwmq_spark.channel",
     "SendQueue": "lwmq_spark.channel",
     "Frame": "lwmq_spark.message",
     "Message": "lwmq_spark.message",

@@ -110,6 +110,31 @@ class Turn:
         self._use.release()
 
 
+class Crowd:
+    """In place of a Turn, where any number of threads call at once; `empty` waits until none does."""
+
+    __slots__ = ("_changed", "_count")
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._count = 0
+
+    def __enter__(self) -> None:
+        with self._changed:
+            self._count += 1
+
+    def __exit__(self, *exc: object) -> None:
+        with self._changed:
+            self._count -= 1
+            if self._count == 0:
+                self._changed.notify_all()
+
+    def empty(self) -> None:
+        """For who has turned away newcomers: they come in, find the handle closed, and leave."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._count == 0)
+
+
 class Handle:
     """A native handle and whoever destroys it. `what` names it in errors: `writer of ipc://flights`.
 
@@ -221,7 +246,7 @@ def wait(
     call: Callable[[int], int],
     timeout: float | None,
     *,
-    turn: Turn | None = None,
+    turn: Turn | Crowd | None = None,
     notice: Callable[[str], None] | None = None,
     notice_after_s: float = 5.0,
 ) -> int:

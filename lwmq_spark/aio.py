@@ -5,9 +5,9 @@
     message = await aio.receive(channel, timeout=1.0)
     await aio.write(writer, batch)
 
-What waits does so on a thread of the object's own, asleep in the library: no polling, and the event loop
-stays free. A cancelled `await` does not lose what arrives: the next one gets it. One task at a time per
-object.
+Channels are awaited on the event loop itself, through their descriptors: thousands of them need no thread.
+Readers and writers wait on a thread of their own, asleep in the library. Nothing polls. A cancelled `await`
+does not lose what arrives: the next one gets it. One task at a time per object.
 """
 
 from __future__ import annotations

@@ -2,13 +2,18 @@
 
 channel.py       Channel and its statistics
 send_queue.py    where the application posts
+readiness.py     awaiting a channel on an event loop
+selector.py      many channels by one thread, in turns
+threads.py       where the library's threads run
 raw.py           buffers without messages: get, fill, send; receive, dispose
 transports.py    which providers there are, and what an address allows
 """
 
 from lwmq_spark.channel.channel import Channel, ChannelStatistics, FilterState
 from lwmq_spark.channel.raw import ReceiveBuffer, SendBuffer
+from lwmq_spark.channel.selector import Selector
 from lwmq_spark.channel.send_queue import Priority, SendQueue, SendQueueStatistics
+from lwmq_spark.channel.threads import set_service_affinity
 from lwmq_spark.channel.transports import Limits, filters, limits, providers
 
 __all__ = [
@@ -18,10 +23,12 @@ __all__ = [
     "Limits",
     "Priority",
     "ReceiveBuffer",
+    "Selector",
     "SendBuffer",
     "SendQueue",
     "SendQueueStatistics",
     "filters",
     "limits",
     "providers",
+    "set_service_affinity",
 ]

@@ -5,9 +5,9 @@
         orders.post(b"buy 100")
         answer = channel.receive(timeout=1.0)
 
-A channel may be used by several threads. Each send queue and the receiving side serve one thread at a time,
-in the order they come; sides do not wait for each other. `post` never waits, unless it is asked to wait for
-room in a bounded queue.
+A channel may be used by several threads. Each send queue and a mono receiving side serve one thread at a
+time, in the order they come; sides do not wait for each other. `post` never waits, unless it is asked to wait
+for room in a bounded queue.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from lwmq_spark import errors
 from lwmq_spark._ffi import (
+    Crowd,
     Handle,
     Lingering,
     Turn,
@@ -33,10 +34,18 @@ from lwmq_spark._ffi import (
     wait,
 )
 from lwmq_spark.channel.raw import ReceiveBuffer, SendBuffer
+from lwmq_spark.channel.readiness import Readiness
 from lwmq_spark.channel.send_queue import KINDS, Kind, Priority, SendQueue
 from lwmq_spark.message import Message
 from lwmq_spark.options import ROLES, Role, parse_address, parse_duration, resolve
 
+ReceiveKind = Literal["mono_unbounded", "multi_unbounded", "bounded_discard_oldest", "bounded_discard_newest"]
+RECEIVE_KINDS: dict[str, int] = {
+    "mono_unbounded": lib.LWMQ_QUEUE_MONO_UNBOUNDED,
+    "multi_unbounded": lib.LWMQ_QUEUE_MULTI_UNBOUNDED,
+    "bounded_discard_oldest": lib.LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST,
+    "bounded_discard_newest": lib.LWMQ_QUEUE_BOUNDED_DISCARD_NEWEST,
+}
 LINGER_S = 5.0  # of close(), where neither argument nor address nor conf says otherwise
 
 
@@ -62,6 +71,8 @@ class ChannelStatistics:
     peers_lost: int
     buffers_free: int
     messages_passed: int
+    receive_queued: int
+    receive_discarded: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +95,7 @@ class Channel(Lingering):
 
     def __init__(
         self,
-        address: str,
+        address: str | Sequence[str],
         role: Role | None = None,
         *,
         buffer_bytes: int | str | None = None,
@@ -94,9 +105,13 @@ class Channel(Lingering):
         secure_erase: bool | None = None,
         home_thread: bool | None = None,
         linger: float | None = None,
+        receive_queue: ReceiveKind = "mono_unbounded",
+        receive_capacity: int | None = None,
     ) -> None:
         """Binds `address` or begins to connect; does not wait for the peer.
 
+        address: one, or several for a channel of several transports: what is posted goes to the peer of each,
+        what any of them sends is received here, in turns; a peer that is slow or lost disturbs no other.
         role: `auto` connects if somebody listens and binds otherwise; `server` binds; `client` goes on
         trying.
         buffer_bytes: of each transport buffer (default 64 KiB), and so the largest message.
@@ -106,10 +121,18 @@ class Channel(Lingering):
         secure_erase: buffers, and our copies of what passes, are zeroed as soon as nobody needs them.
         home_thread: made for this thread; it posts and receives without atomic operations, others pay more.
         linger: seconds that `close` waits until the peer has read what was posted (default 5).
+        receive_queue: `mono_unbounded`: messages stay in the transport until a thread receives them. Into the
+        others the library's own thread lands while nobody receives, and any number of threads receive at
+        once, each message goes to one: `multi_unbounded`, `bounded_discard_oldest` and
+        `bounded_discard_newest`, which hold at most `receive_capacity` messages
+        (`statistics.receive_discarded` counts the others).
         Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
         AddressError: malformed, no such scheme, or bound by somebody else.
         """
-        parsed = parse_address(address)
+        addresses = [address] if isinstance(address, str) else list(address)
+        if not addresses:
+            raise ValueError("a channel without a transport: say at least one address")
+        parsed = parse_address(addresses[0])
 
         def setting(key: str, argument: Any, default: Any) -> Any:
             return resolve(parsed, "channel", key, argument, default)
@@ -128,6 +151,10 @@ class Channel(Lingering):
         options.raw = self._raw
         options.secure_erase = setting("secure_erase", secure_erase, False)
         options.home_thread = setting("home_thread", home_thread, False)
+        if receive_queue not in RECEIVE_KINDS:
+            raise ValueError(f"receive_queue {receive_queue!r} is none of {', '.join(RECEIVE_KINDS)}")
+        options.receive_queue = RECEIVE_KINDS[receive_queue]
+        options.receive_capacity = receive_capacity or 0
 
         out = ffi.new("lwmq_channel **")
         check(lib.lwmq_channel_create(self._address.encode(), options, out))
@@ -135,10 +162,16 @@ class Channel(Lingering):
         # destroys.
         pointer = ffi.gc(out[0], lib.lwmq_channel_destroy)
         self._handle = Handle(pointer, lambda _: None, f"channel on {self._address}")
-        del pointer
-        self._receiving = Turn()
+        self._receiving: Turn | Crowd = Turn() if receive_queue == "mono_unbounded" else Crowd()
         self._shipping = Turn()  # raw sends
         self._queues: list[SendQueue] = []
+        self._readiness = Readiness(self.fileno)
+        alike = sized("lwmq_transport_options")
+        alike.buffers_send, alike.buffers_receive = options.buffers_send, options.buffers_receive
+        alike.retry_ms = options.retry_ms
+        for further in addresses[1:]:
+            check(lib.lwmq_channel_add_transport(pointer, further.encode(), alike))
+        del pointer
         self.waiter = Waiter(f"lwmq {self._address}")
         check(lib.lwmq_channel_open(self._handle.pointer, ROLES[self._role]))
 
@@ -206,6 +239,29 @@ class Channel(Lingering):
         raise_status(status)
         raise AssertionError  # not reached
 
+    def receive_many(self, limit: int = 256, timeout: float | None = None) -> list[Message]:
+        """The next message and what has come behind it, at most `limit`; waits for the first alone.
+
+        Per message much cheaper than `receive`. Errors as there; what ends the peer's conversation is raised
+        by a call of its own, behind every message. ValueError: a limit below 1.
+        """
+        if limit < 1:
+            raise ValueError(f"a limit of {limit} messages; at least 1 is possible")
+        out = ffi.new("lwmq_message *[]", limit)
+        count = ffi.new("uint32_t *")
+        status = wait(
+            self._handle,
+            lambda ms: lib.lwmq_channel_receive_many(self._handle.pointer, limit, ms, out, count),
+            timeout,
+            turn=self._receiving,
+        )
+        if status == lib.LWMQ_OK:
+            return [Message.adopt(pointer) for pointer in out[0 : count[0]]]
+        if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
+            raise errors.TimeoutError(f"no message within {timeout} s on {self._address}", status=status)
+        raise_status(status)
+        raise AssertionError  # not reached
+
     def try_receive(self) -> Message | None:
         """The next message if one is there. Never waits."""
         try:
@@ -224,7 +280,7 @@ class Channel(Lingering):
             del message  # held no longer than the caller does
 
     async def __aiter__(self) -> AsyncIterator[Message]:
-        """As `for`, in asyncio; one task at a time. A message is not lost when the task is cancelled."""
+        """As `for`, in asyncio. A message is not lost when the task is cancelled."""
         while True:
             try:
                 message = await self.receive_async()
@@ -234,11 +290,27 @@ class Channel(Lingering):
             del message
 
     async def receive_async(self) -> Message:
-        """Await the next message.
+        """Await the next message, on the event loop itself: no thread waits for it.
 
-        One task at a time; when that one is cancelled, the next call gets the message.
+        When a task is cancelled, the next call gets the message.
         """
-        return await self.waiter.run(self.receive, resume=True)
+        await self._readiness.breathe()
+        while (message := self.try_receive()) is None:
+            await self._readiness.wait()
+        return message
+
+    def fileno(self) -> int:
+        """A descriptor for select, poll, epoll and event loops: readable while there is something to receive.
+
+        Poll it, then `try_receive` until None, and poll again; what is not received stays readable. Also
+        readable when the peer is lost or the channel is closed. Lent until then; not to be read from.
+        """
+        out = ffi.new("int32_t *")
+        self._handle.check_open()
+        with self._handle.turn:
+            self._handle.check_open()
+            check(lib.lwmq_channel_descriptor(self._handle.pointer, out))
+        return int(out[0])
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything posted so far was shipped. TimeoutError when that takes longer."""
@@ -360,7 +432,7 @@ class Channel(Lingering):
 
     @property
     def address(self) -> str:
-        """Without its options."""
+        """Without its options; of several transports the first."""
         return self._address
 
     @property
@@ -401,7 +473,10 @@ class Channel(Lingering):
                 *(q._turn for q in self._queues),
                 *(q._waiting for q in self._queues),
             ):
-                sides.enter_context(turn)
+                if isinstance(turn, Crowd):
+                    turn.empty()
+                else:
+                    sides.enter_context(turn)
             try:
                 status = lib.lwmq_channel_close(self._handle.pointer, milliseconds(seconds))
                 while status == lib.LWMQ_E_INTERRUPTED:
@@ -412,6 +487,7 @@ class Channel(Lingering):
                     check(status)
             finally:
                 self._handle.destroy()
+                self._readiness.close()
 
     def __repr__(self) -> str:
         if self.closed:

@@ -78,6 +78,36 @@ def test_messages_of_one_queue_keep_their_order_and_share_buffers(pair: Pair) ->
     assert client.statistics.messages_received == count
 
 
+@pytest.mark.row("K15", "Z05")
+def test_receive_many_takes_what_was_waiting_when_it_was_asked(pair: Pair) -> None:
+    server, client = pair
+    queue = server.send_queue()
+    sent = [bytes([n % 251]) * (n * 37 % 9000) for n in range(300)]  # copies, and views where they lie
+    for frame in sent[:10]:
+        queue.post(frame)
+    server.flush(10)
+    first = client.receive_many(4, timeout=10)
+    assert [bytes(message) for message in first] == sent[:4], "the limit"
+    assert [bytes(message) for message in client.receive_many(100, timeout=10)] == sent[4:10], "all there is"
+    with pytest.raises(lwmq.TimeoutError):
+        client.receive_many(5, timeout=0)
+    with pytest.raises(ValueError, match="limit of 0"):
+        client.receive_many(0)
+    posting = threading.Thread(target=lambda: [queue.post(frame) for frame in sent[10:]])
+    posting.start()
+    rest: list[bytes] = []
+    while len(rest) < 290:
+        rest += map(bytes, client.receive_many(timeout=10))
+    posting.join()
+    assert rest == sent[10:]
+    queue.post(b"last")
+    with suppress(lwmq.TimeoutError):
+        server.close(linger=0)
+    assert [bytes(message) for message in client.receive_many(timeout=10)] == [b"last"]
+    with pytest.raises(lwmq.ClosedError):
+        client.receive_many(timeout=10)
+
+
 @pytest.mark.row("L53")
 def test_a_message_larger_than_a_buffer_is_refused_and_nothing_is_sent(address: str) -> None:
     with lwmq.Channel(address, "server", buffer_bytes=4096, linger=0) as server:

@@ -163,6 +163,12 @@ lwmq_status lwmq_query_statistics(lwmq_statistics *out_statistics);
    machine and our cgroups have free when first asked). */
 lwmq_status lwmq_set_window_memory(uint64_t bytes_max);
 
+/* Ties the threads of the library to these processors: those that run and those to come. One processor is the ideal
+   one of them all. `count` 0 lets them run wherever the main thread may. They are few and started once: lwmq-channels and
+   lwmq-connect with the first channel, one for each provider that needs it, one for each endpoint. LWMQ_E_INVALID: no
+   such processor, or none of them is allowed for this process. */
+lwmq_status lwmq_set_service_affinity(const uint32_t *processors, uint32_t count);
+
 /* ---- What the processes of this machine do ------------------------------------------------------- */
 
 /* Each process keeps figures of its writers, readers, endpoints and channels on a page that others can map. An
@@ -304,6 +310,9 @@ typedef struct lwmq_channel_options {
   uint32_t secure_erase;    /* 1: our memory is zeroed when its content is no longer needed; see below */
   uint32_t home_thread;     /* 1: made for the thread that creates it, which posts and receives without an atomic operation;
                                other threads may, too, and pay for both */
+  uint32_t receive_queue;   /* LWMQ_QUEUE_MONO_UNBOUNDED (default), _MULTI_UNBOUNDED, _BOUNDED_DISCARD_OLDEST or _NEWEST */
+  uint32_t reserved;
+  uint64_t receive_capacity; /* messages; at least 1 for a bounded receive queue, 0 for every other */
 } lwmq_channel_options;
 
 /* secure_erase, for what lies in memory of our own: a transport buffer is zeroed once the peer has released it, before it
@@ -313,9 +322,36 @@ typedef struct lwmq_channel_options {
    side), and buffers that the peer still holds when we close: the kernel clears them when the last mapping is gone.
    LWMQ_E_UNSUPPORTED from create: the provider cannot. */
 
+/* Receive queues.
+   mono      one thread receives at a time. Messages stay in the transport's buffers until they are received: a peer's
+             sends wait for that when its buffers are full
+   multi, bounded   any number of threads receive, each message goes to one of them. While nobody receives, the
+             service thread lands what comes: sends of the peer complete, and count as read by it. What a close finds
+             there is lost, and counts as lost at the peer
+   bounded   a receive first lands what has come; what finds the queue full discards the oldest message in it, or is
+             discarded itself (newest). lwmq_channel_query counts it */
+
 /* Makes a channel on one transport at `address`. Nothing happens before lwmq_channel_open. */
 lwmq_status lwmq_channel_create(const char *address, const lwmq_channel_options *options,
                                 lwmq_channel **out_channel);
+
+typedef struct lwmq_transport_options {
+  uint64_t size;
+  uint64_t buffer_bytes;    /* 0, or what the channel has: one size for all its transports */
+  uint32_t buffers_send, buffers_receive, retry_ms; /* as in lwmq_channel_options */
+  uint32_t redundant;       /* 1: may lead to a peer that another one leads to; not there yet, LWMQ_E_UNSUPPORTED */
+} lwmq_transport_options;
+
+/* Adds a further transport at `address`, before open; of any scheme, the same one as often as wanted. Each message
+   that is posted goes to the peer of each transport, encoded for each, and waits there for a peer that is not
+   connected yet; one that is slow or lost holds up no other. What comes over any of them is received from the one
+   channel, in turns; in order per transport; the end of a peer is reported and the others go on. wait_connected waits
+   for a peer on each; flush and close are for all of them; lwmq_channel_query sums over them, `connected` is 1 when
+   all are. Two transports that lead to the same channel of the same process are refused: receive and wait_connected
+   answer LWMQ_E_INVALID, once, on both sides. LWMQ_E_INVALID: what the transports of a channel share is not what
+   this one says. */
+lwmq_status lwmq_channel_add_transport(lwmq_channel *channel, const char *address,
+                                       const lwmq_transport_options *options);
 
 /* Kinds of send queues. Any number and mix of them per channel and priority.
    mono       one thread posts at a time, without a lock, and without an atomic read-modify-write on the queue
@@ -363,7 +399,8 @@ lwmq_status lwmq_channel_add_send_queue(lwmq_channel *channel, const lwmq_send_q
 lwmq_status lwmq_channel_set_weights(lwmq_channel *channel, const uint32_t *weights, uint32_t count);
 /* Moves the queue with all its messages to another priority. Any thread; waits for whoever ships just now. */
 lwmq_status lwmq_send_queue_set_priority(lwmq_send_queue *queue, uint32_t priority);
-/* Binds or begins to connect; does not wait for the peer. */
+/* Binds or begins to connect; does not wait for the peer. Where there are several transports and one fails, all are
+   closed. */
 lwmq_status lwmq_channel_open(lwmq_channel *channel, int32_t role);
 /* Waits until a peer is there. */
 lwmq_status lwmq_channel_wait_connected(lwmq_channel *channel, uint32_t timeout_ms);
@@ -415,6 +452,17 @@ lwmq_status lwmq_send_queue_query(const lwmq_send_queue *queue, lwmq_send_queue_
    committed comes first, then once LWMQ_E_PEER_LOST, or LWMQ_E_CLOSED for a peer that closed in order; a new
    peer may follow. */
 lwmq_status lwmq_channel_receive(lwmq_channel *channel, uint32_t timeout_ms, lwmq_message **out_message);
+/* As lwmq_channel_receive, and takes what has come meanwhile, at most `limit` messages: waits for the first alone.
+   `out_messages` has room for `limit` pointers; *out_count is at least 1. What ends the peer's conversation comes in
+   a call of its own, behind every message. */
+lwmq_status lwmq_channel_receive_many(lwmq_channel *channel, uint32_t limit, uint32_t timeout_ms,
+                                      lwmq_message **out_messages, uint32_t *out_count);
+/* A descriptor for poll, epoll and the like: readable unless nothing has come since a receive answered that there is
+   nothing. So: poll for reading, then receive with a timeout of 0 until LWMQ_E_EMPTY, and poll again; what is not
+   received stays readable. Each message, each report and the close of the channel make it so; now and then it is so
+   for nothing. Nobody wakes while nothing comes. Not to be read from; lent until destroy. Any thread; may wait for one
+   that receives. */
+lwmq_status lwmq_channel_descriptor(lwmq_channel *channel, int32_t *out_descriptor);
 /* Waits until everything posted so far was shipped. */
 lwmq_status lwmq_channel_flush(lwmq_channel *channel, uint32_t timeout_ms);
 
@@ -430,6 +478,8 @@ typedef struct lwmq_channel_statistics {
   uint64_t peers_lost;
   uint32_t buffers_free; /* send buffers that can be had at once */
   uint64_t messages_passed; /* of those shipped: handed as they are to a peer in this process */
+  uint64_t receive_queued;    /* in the receive queue now; 0 where it is mono */
+  uint64_t receive_discarded; /* by the rule of a bounded receive queue; counted as received, too */
 } lwmq_channel_statistics;
 
 lwmq_status lwmq_channel_query(const lwmq_channel *channel, lwmq_channel_statistics *out_statistics);
@@ -473,6 +523,23 @@ lwmq_status lwmq_channel_query_times(const lwmq_channel *channel, uint32_t place
 lwmq_status lwmq_channel_close(lwmq_channel *channel, uint32_t linger_ms);
 /* Takes the channel and its queues. Never waits. Messages received live on. */
 void lwmq_channel_destroy(lwmq_channel *channel);
+
+/* Many channels by one thread, in turns: each that has something gives one message before any gives its next,
+   however unequally they send (RFC 970). One thread waits or receives at a time; any thread adds and removes. */
+typedef struct lwmq_selector lwmq_selector;
+
+lwmq_status lwmq_selector_create(lwmq_selector **out_selector);
+/* Keeps nothing: a channel is removed before it is destroyed. LWMQ_E_INVALID: added before. */
+lwmq_status lwmq_selector_add(lwmq_selector *selector, lwmq_channel *channel);
+lwmq_status lwmq_selector_remove(lwmq_selector *selector, lwmq_channel *channel);
+/* The channel whose turn it is; a receive with a timeout of 0 answers LWMQ_E_EMPTY now and then all the same. */
+lwmq_status lwmq_selector_wait(lwmq_selector *selector, uint32_t timeout_ms, lwmq_channel **out_channel);
+/* Waits and receives one message. *out_channel is written also where that channel's receive has failed (the loss of
+   its peer, its close), and NULL for LWMQ_E_TIMED_OUT, LWMQ_E_EMPTY, LWMQ_E_INTERRUPTED. */
+lwmq_status lwmq_selector_receive(lwmq_selector *selector, uint32_t timeout_ms, lwmq_channel **out_channel,
+                                  lwmq_message **out_message);
+/* Takes the selector; its channels live on. NULL is allowed. */
+void lwmq_selector_destroy(lwmq_selector *selector);
 
 /* Direct buffer access, on a channel made with raw = 1: get, fill, send; receive, dispose.
    Buffers travel in the order sent. */

@@ -32,7 +32,7 @@
 extern "C" {
 #endif
 
-#define LWMQ_TLI_VERSION 1u
+#define LWMQ_TLI_VERSION 2u
 
 typedef struct lwmq_tli_listener lwmq_tli_listener;
 typedef struct lwmq_tli_transport lwmq_tli_transport;
@@ -48,6 +48,7 @@ typedef struct lwmq_tli_options {
   uint32_t secure_erase;    /* 1: send buffers are zeroed when acquire or free_buffers sees that they were released, when
                                they are abandoned, and when the transport ends as far as no peer can read them any more;
                                with LWMQ_CAN_ERASE */
+  uint32_t channel;         /* which of our conversations this is a transport of; 0: not said. The peer is told */
   lwmq_tli_filters *filters; /* not a provider's business: it passes over them */
   /* With LWMQ_IS_IN_PROCESS: called for each extent that was shown to us and never landed, when both ends have closed: it
      may be the address of something. NULL: nothing to do. */
@@ -62,6 +63,7 @@ typedef struct lwmq_tli_peer {
   uint64_t buffer_bytes; /* of the peer's send buffers: its largest extent */
   uint32_t buffers;
   uint32_t drops;        /* with LWMQ_IS_IN_PROCESS: 1 where it gave `drop`, and may be shown addresses */
+  uint32_t channel;      /* of its options; 0: not said */
 } lwmq_tli_peer;
 
 /* A send buffer in the hands of the sender. The provider updates `next` and `room` at each show. */
@@ -115,7 +117,7 @@ typedef struct lwmq_tli_provider {
      is slow or wrong in its handshake is dropped without holding up others. */
   lwmq_status (*accept)(lwmq_tli_listener *listener, lwmq_tli_transport **out_transport);
   /* A descriptor that polls readable when accept has something to do, or when an accepted and armed transport
-     has something (see arm). Lent. Level-triggered; accept and disarm drain it. */
+     has something (see arm, transport_fd). Lent. Level-triggered; accept and disarm drain it. */
   int32_t (*listener_fd)(lwmq_tli_listener *listener);
   /* Takes the listener; its transports live on. The address can be served again at once. Never waits. */
   void (*listener_close)(lwmq_tli_listener *listener);
@@ -152,10 +154,14 @@ typedef struct lwmq_tli_provider {
   /* Waits until land (LWMQ_TLI_WAIT_EXTENT) or acquire (LWMQ_TLI_WAIT_ROOM) may succeed, the state changed, or the
      time is over. Spins for a while, then sleeps without any wake-up. May return early with LWMQ_OK. */
   lwmq_status (*wait)(lwmq_tli_transport *transport, uint32_t what, uint32_t timeout_ms);
-  /* For accepted transports: asks that listener_fd becomes readable at the next extent, room or change of state.
-     1: something is there already, look again; 0: armed. */
-  int32_t (*arm)(lwmq_tli_transport *transport);
+  /* Asks that the transport's descriptor becomes readable at the next extent (LWMQ_TLI_WAIT_EXTENT), room
+     (LWMQ_TLI_WAIT_ROOM; where an acquire has found none) or, in any case, change of state. On the landing thread;
+     with room, on the sending thread too. 1: something is there already, look again; 0: armed. A wait ends it. */
+  int32_t (*arm)(lwmq_tli_transport *transport, uint32_t what);
   void (*disarm)(lwmq_tli_transport *transport);
+  /* The transport's descriptor: level-triggered; arm and disarm drain it. Lent until close. An accepted transport has
+     its listener's until this is called first, and one of its own from then on. -1: none, with a text. Any thread. */
+  int32_t (*transport_fd)(lwmq_tli_transport *transport);
 
   /* Takes the transport: tells the peer that this is the end in order. What was shown stays readable for the peer;
      landed extents that were not released stay mapped until they are. Never waits. */

@@ -7,6 +7,7 @@
 #include "abi/options.h"
 #include "base/status.h"
 #include "channel/channel.h"
+#include "channel/several.h"
 #include "lwmq/lwmq.h"
 #include "message/message.h"
 #include "os/clock.h"
@@ -16,6 +17,7 @@ using lwmq::fail;
 using lwmq::Message;
 using lwmq::channel::Channel;
 using lwmq::channel::ChannelQueue;
+using lwmq::channel::Several;
 
 namespace {
 
@@ -177,6 +179,12 @@ lwmq_status lwmq_channel_create(const char* address, const lwmq_channel_options*
   return status;
 }
 
+lwmq_status lwmq_channel_add_transport(lwmq_channel* channel, const char* address,
+                                       const lwmq_transport_options* options) {
+  LWMQ_REQUIRE(channel != nullptr && address != nullptr);
+  return Several::add_transport(in(channel), address, lwmq::abi::read_options(options));
+}
+
 lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_queue_options* options,
                                         lwmq_send_queue** out_queue) {
   LWMQ_REQUIRE(channel != nullptr && out_queue != nullptr);
@@ -184,7 +192,7 @@ lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_q
   lwmq_send_queue_options known{};
   if (options != nullptr) std::memcpy(&known, options, std::min<uint64_t>(options->size, sizeof known));
   ChannelQueue* queue = nullptr;
-  const lwmq_status status = in(channel)->add_send_queue(known, &queue);
+  const lwmq_status status = Several::add_send_queue(in(channel), known, &queue);
   if (status == LWMQ_OK) *out_queue = reinterpret_cast<lwmq_send_queue*>(queue);
   return status;
 }
@@ -192,34 +200,41 @@ lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_q
 lwmq_status lwmq_channel_open(lwmq_channel* channel, int32_t role) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return in(channel)->open(role);
+  return Several::open(in(channel), role);
 }
 
 lwmq_status lwmq_channel_wait_connected(lwmq_channel* channel, uint32_t timeout_ms) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return in(channel)->wait_connected(timeout_ms);
+  return Several::wait_connected(in(channel), timeout_ms);
 }
 
 lwmq_status lwmq_channel_set_weights(lwmq_channel* channel, const uint32_t* weights, uint32_t count) {
   LWMQ_REQUIRE(channel != nullptr && weights != nullptr);
-  return in(channel)->set_weights(weights, count);
+  LWMQ_ALIVE(channel);
+  return Several::set_weights(in(channel), weights, count);
 }
 
 lwmq_status lwmq_send_queue_set_priority(lwmq_send_queue* queue, uint32_t priority) {
   LWMQ_REQUIRE(queue != nullptr);
-  return in(queue)->channel->set_priority(in(queue), priority);
+  LWMQ_ALIVE(queue);
+  return Several::set_priority(in(queue), priority);
 }
 
 lwmq_status lwmq_send_queue_post(lwmq_send_queue* queue, lwmq_message** message) {
-  return lwmq_send_queue_post_tagged(queue, 0, message);
+  LWMQ_REQUIRE(queue != nullptr && message != nullptr && *message != nullptr);
+  LWMQ_ALIVE(queue);
+  LWMQ_ALIVE(*message);
+  const lwmq_status status = Several::post(in(queue), in(*message), 0);
+  if (status == LWMQ_OK) *message = nullptr;
+  return status;
 }
 
 lwmq_status lwmq_send_queue_post_tagged(lwmq_send_queue* queue, uint64_t tag, lwmq_message** message) {
   LWMQ_REQUIRE(queue != nullptr && message != nullptr && *message != nullptr);
   LWMQ_ALIVE(queue);
   LWMQ_ALIVE(*message);
-  const lwmq_status status = in(queue)->channel->post(in(queue), in(*message), tag);
+  const lwmq_status status = Several::post(in(queue), in(*message), tag);
   if (status == LWMQ_OK) *message = nullptr;
   return status;
 }
@@ -229,8 +244,7 @@ lwmq_status lwmq_send_queue_post_wait(lwmq_send_queue* queue, uint64_t tag, uint
   LWMQ_REQUIRE(queue != nullptr && message != nullptr && *message != nullptr);
   LWMQ_ALIVE(queue);
   LWMQ_ALIVE(*message);
-  const lwmq_status status =
-      in(queue)->channel->post_wait(in(queue), in(*message), tag, timeout_ms, or_discard != 0);
+  const lwmq_status status = Several::post_wait(in(queue), in(*message), tag, timeout_ms, or_discard != 0);
   if (status == LWMQ_OK) *message = nullptr;
   return status;
 }
@@ -238,26 +252,27 @@ lwmq_status lwmq_send_queue_post_wait(lwmq_send_queue* queue, uint64_t tag, uint
 lwmq_status lwmq_send_queue_post_bytes(lwmq_send_queue* queue, const void* data, uint64_t bytes) {
   LWMQ_REQUIRE(queue != nullptr && (data != nullptr || bytes == 0));
   LWMQ_ALIVE(queue);
-  return in(queue)->channel->post_bytes(in(queue), data, bytes);
+  return Several::post_bytes(in(queue), data, bytes);
 }
 
 lwmq_status lwmq_send_queue_post_many(lwmq_send_queue* queue, const lwmq_bytes* frames, uint64_t count,
                                       uint64_t* out_posted) {
   LWMQ_REQUIRE(queue != nullptr && (frames != nullptr || count == 0) && out_posted != nullptr);
-  return in(queue)->channel->post_many(in(queue), frames, count, out_posted);
+  LWMQ_ALIVE(queue);
+  return Several::post_many(in(queue), frames, count, out_posted);
 }
 
 lwmq_status lwmq_send_queue_post_messages(lwmq_send_queue* queue, lwmq_message** messages, uint64_t count,
                                           uint64_t* out_posted) {
   LWMQ_REQUIRE(queue != nullptr && (messages != nullptr || count == 0) && out_posted != nullptr);
-  return in(queue)->channel->post_messages(in(queue), reinterpret_cast<Message**>(messages), count,
-                                           out_posted);
+  LWMQ_ALIVE(queue);
+  return Several::post_messages(in(queue), reinterpret_cast<Message**>(messages), count, out_posted);
 }
 
 lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_statistics* out_statistics) {
   LWMQ_REQUIRE(queue != nullptr && out_statistics != nullptr && out_statistics->size >= sizeof(uint64_t));
   lwmq_send_queue_statistics known{};
-  const lwmq_status status = in(queue)->channel->query_queue(in(queue), &known);
+  const lwmq_status status = Several::query_queue(in(queue), &known);
   if (status != LWMQ_OK) return status;
   known.size = std::min<uint64_t>(out_statistics->size, sizeof known);
   std::memcpy(out_statistics, &known, known.size);
@@ -268,15 +283,32 @@ lwmq_status lwmq_channel_receive(lwmq_channel* channel, uint32_t timeout_ms, lwm
   LWMQ_REQUIRE(channel != nullptr && out_message != nullptr);
   LWMQ_ALIVE(channel);
   Message* message = nullptr;
-  const lwmq_status status = in(channel)->receive(timeout_ms, &message);
+  std::uint32_t count = 0;
+  const lwmq_status status = Several::receive(in(channel), timeout_ms, 1, &message, &count);
   if (status == LWMQ_OK) *out_message = out(message);
   return status;
+}
+
+lwmq_status lwmq_channel_receive_many(lwmq_channel* channel, uint32_t limit, uint32_t timeout_ms,
+                                      lwmq_message** out_messages, uint32_t* out_count) {
+  LWMQ_REQUIRE(channel != nullptr && out_messages != nullptr && out_count != nullptr);
+  if (limit == 0) return fail(LWMQ_E_INVALID, "no message can be received with a limit of 0");
+  std::uint32_t count = 0;
+  const lwmq_status status =
+      Several::receive(in(channel), timeout_ms, limit, reinterpret_cast<Message**>(out_messages), &count);
+  if (status == LWMQ_OK) *out_count = count;
+  return status;
+}
+
+lwmq_status lwmq_channel_descriptor(lwmq_channel* channel, int32_t* out_descriptor) {
+  LWMQ_REQUIRE(channel != nullptr && out_descriptor != nullptr);
+  return in(channel)->descriptor(out_descriptor);
 }
 
 lwmq_status lwmq_channel_flush(lwmq_channel* channel, uint32_t timeout_ms) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return in(channel)->flush(timeout_ms);
+  return Several::flush(in(channel), timeout_ms);
 }
 
 lwmq_status lwmq_channel_query(const lwmq_channel* channel, lwmq_channel_statistics* out_statistics) {
@@ -285,7 +317,7 @@ lwmq_status lwmq_channel_query(const lwmq_channel* channel, lwmq_channel_statist
   // To ask whether the peer is there takes the pump for a moment: a change that the caller cannot see.
   auto* asked = in(const_cast<lwmq_channel*>(channel));
   lwmq_channel_statistics known{};
-  const lwmq_status status = asked->query(&known);
+  const lwmq_status status = Several::query(asked, &known);
   if (status != LWMQ_OK) return status;
   known.size = std::min<uint64_t>(out_statistics->size, sizeof known);
   std::memcpy(out_statistics, &known, known.size);
@@ -328,13 +360,13 @@ lwmq_status lwmq_channel_query_times(const lwmq_channel* channel, uint32_t place
 lwmq_status lwmq_channel_close(lwmq_channel* channel, uint32_t linger_ms) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return in(channel)->close(linger_ms);
+  return Several::close(in(channel), linger_ms);
 }
 
 void lwmq_channel_destroy(lwmq_channel* channel) {
   if (channel == nullptr) return;
   LWMQ_ALIVE(channel);
-  Channel::destroy(in(channel));
+  Several::destroy(in(channel));
 }
 
 // ---- Direct buffers -----------------------------------------------------------------------------------

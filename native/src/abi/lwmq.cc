@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "os/identity.h"
 #include "os/memory_budget.h"
+#include "os/thread.h"
 #include "stats/process_counters.h"
 #include "tli/registry.h"
 
@@ -75,6 +76,13 @@ lwmq_status lwmq_query_statistics(lwmq_statistics* out_statistics) {
   statistics.peers_lost = read(counters.peers_lost);
   lwmq::abi::write_output(statistics, out_statistics);
   return LWMQ_OK;
+}
+
+lwmq_status lwmq_set_service_affinity(const uint32_t* processors, uint32_t count) {
+  if (lwmq::os::forked()) return lwmq::fail(LWMQ_E_CLOSED, "forked: the threads are the parent's");
+  if (processors == nullptr && count != 0)
+    return lwmq::fail(LWMQ_E_INVALID, "%s: an argument is NULL that must not be", __func__);
+  return lwmq::os::set_affinity(processors, count);
 }
 
 lwmq_status lwmq_set_window_memory(uint64_t bytes_max) {

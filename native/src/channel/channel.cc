@@ -47,6 +47,30 @@ void drop_extent(const void* data, std::uint64_t bytes, std::uint32_t kind) {
   Message::destroy(message);
 }
 
+Status check_receive_queue(const lwmq_channel_options& given, const char* address) noexcept {
+  const std::uint32_t kind = given.receive_queue;
+  const bool bounded = kind == LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST || kind == LWMQ_QUEUE_BOUNDED_DISCARD_NEWEST;
+  if (!bounded && kind != LWMQ_QUEUE_MONO_UNBOUNDED && kind != LWMQ_QUEUE_MULTI_UNBOUNDED) {
+    return fail(LWMQ_E_INVALID,
+                "there is no kind %u of receive queue; there are mono and multi unbounded, bounded discard "
+                "oldest and newest (%u, %u, %u, %u; %s)",
+                kind, LWMQ_QUEUE_MONO_UNBOUNDED, LWMQ_QUEUE_MULTI_UNBOUNDED,
+                LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST, LWMQ_QUEUE_BOUNDED_DISCARD_NEWEST, address);
+  }
+  if (bounded != (given.receive_capacity != 0)) {
+    return fail(LWMQ_E_INVALID,
+                bounded ? "capacity %" PRIu64
+                          " of a bounded receive queue; say how many messages it may hold (%s)"
+                        : "capacity %" PRIu64
+                          " of an unbounded receive queue; leave it 0, or take a bounded kind (%s)",
+                given.receive_capacity, address);
+  }
+  if (kind != LWMQ_QUEUE_MONO_UNBOUNDED && given.raw != 0)
+    return fail(LWMQ_E_INVALID,
+                "a raw channel has no receive queue: its buffers are received as they lie (%s)", address);
+  return LWMQ_OK;
+}
+
 }  // namespace
 
 Channel::Channel(const char* address, const lwmq_tli_provider* provider) noexcept
@@ -82,6 +106,8 @@ Status Channel::create(const char* address, const lwmq_channel_options* options,
   wanted.secure_erase = given.secure_erase != 0 ? 1 : 0;
   const bool passes = given.raw == 0 && (limits.capabilities & LWMQ_IS_IN_PROCESS) != 0;
   wanted.drop = passes ? drop_extent : nullptr;
+  static std::atomic<std::uint32_t> channels{0};
+  wanted.channel = channels.fetch_add(1, std::memory_order_relaxed) + 1;
   wanted.purpose = given.raw != 0 ? LWMQ_TLI_FOR_RAW : LWMQ_TLI_FOR_MESSAGES;
   if (wanted.buffer_bytes < kBufferBytesMin || wanted.buffer_bytes > limits.buffer_bytes_max) {
     return fail(LWMQ_E_INVALID, "buffers of %" PRIu64 " bytes; %" PRIu64 " to %" PRIu64 " are possible (%s)",
@@ -99,6 +125,9 @@ Status Channel::create(const char* address, const lwmq_channel_options* options,
   std::unique_ptr<lwmq_tli_filters> filters;
   status = tli::make_filters(bare.c_str(), &filters);
   if (status != LWMQ_OK) return status;
+  status = check_receive_queue(given, bare.c_str());
+  if (status != LWMQ_OK) return status;
+
   auto* made = new (std::nothrow) Channel(bare.c_str(), provider);
   if (made == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a channel (%s)", bare.c_str());
   made->tli_options_ = wanted;
@@ -112,6 +141,8 @@ Status Channel::create(const char* address, const lwmq_channel_options* options,
     made->pump_.make_home();
     made->landing_.make_home();
   }
+  if (given.receive_queue != LWMQ_QUEUE_MONO_UNBOUNDED)
+    made->queue_ = std::make_shared<ReceiveQueue>(given.receive_queue, given.receive_capacity);
   *out_channel = made;
   return LWMQ_OK;
 }

@@ -37,8 +37,10 @@
 
 #include "base/cache_line.h"
 #include "base/status.h"
+#include "channel/descriptor.h"
 #include "channel/handle_mark.h"
 #include "channel/ownership.h"
+#include "channel/receive_queue.h"
 #include "channel/receiver.h"
 #include "channel/sender.h"
 #include "channel/service_thread.h"
@@ -61,6 +63,7 @@ class ChannelQueue : public SendQueue {
       : SendQueue(kind, priority, capacity), channel(owner) {}
   Channel* const channel;
   std::shared_ptr<stats::Entry> entry;  // what others see of it; set before it is added
+  ChannelQueue* twin = nullptr;         // of the next transport; fixed before it is posted to
   HandleMark mark;
 };
 
@@ -91,7 +94,18 @@ class Channel {
                        std::uint64_t* out_posted) noexcept;
   Status flush(std::uint32_t timeout_ms);
 
-  Status receive(std::uint32_t timeout_ms, Message** out_message);
+  // 1 to `limit` messages; waits for the first alone.
+  Status receive(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
+                 std::uint32_t* out_count);
+
+  // Makes it at the first call. Lent until destroy.
+  Status descriptor(std::int32_t* out_fd);
+  // The same where it was made, also after close.
+  bool lent_descriptor(std::int32_t* out_fd) const noexcept {
+    const Descriptor* made = descriptor_.load(std::memory_order_acquire);
+    if (made != nullptr) *out_fd = made->fd();
+    return made != nullptr;
+  }
 
   Status raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer);
   Status raw_send(lwmq_buffer* buffer);
@@ -110,6 +124,7 @@ class Channel {
   [[nodiscard]] bool is_alive() const noexcept { return mark_.is_alive(); }
 
  private:
+  friend class Several;
   enum class Phase : std::uint32_t { kCreated, kOpen, kClosing, kClosed };
 
   // The two faces that the service threads see.
@@ -149,6 +164,8 @@ class Channel {
   }
   Status refuse(bool raw) const noexcept;
   Status refuse_phase() const noexcept;
+  [[nodiscard]] bool is_one_of_several() const noexcept { return head_ != nullptr || !more_.empty(); }
+  [[nodiscard]] Channel& head() noexcept { return head_ != nullptr ? *head_ : *this; }
   Status too_big(std::uint64_t encoded_bytes, std::uint64_t payload_bytes) const noexcept;
   Status no_memory() const noexcept;
   Status check_posting() const noexcept;
@@ -180,7 +197,24 @@ class Channel {
 
   // channel_receive.cc
   Status receive_landed(std::uint32_t timeout_ms, Landed* out_landed, Message** out_message);
+  Status receive_one(std::uint32_t timeout_ms, Message** out_message);
+  std::uint32_t receive_more(std::uint32_t limit, Message** out_messages);
+  bool may_leave_empty() noexcept;
+  bool arm_transport() noexcept;
+  void ring() noexcept {
+    if (Descriptor* descriptor = descriptor_.load(std::memory_order_acquire); descriptor != nullptr)
+      descriptor->ring();
+  }
+  void poll_transport() noexcept;
+  void poll_transport_no_more() noexcept;
   Status wait_for_change(std::uint32_t seen, std::int64_t deadline) noexcept;
+
+  // channel_queue.cc
+  Status receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
+                        std::uint32_t* out_count);
+  bool land_into_queue(std::uint64_t limit, bool stays, Completions& completions);
+  std::int64_t land_waiting(std::int64_t now_ns);
+  void note_delivered() noexcept;
 
   // channel_service.cc
   std::int64_t attend(std::int64_t now_ns, bool alone) noexcept;
@@ -190,12 +224,16 @@ class Channel {
   bool has_erased() noexcept;
   Status listen() noexcept;
   bool accept() noexcept;
-  void attach(lwmq_tli_transport* transport) noexcept;
+  bool attach(lwmq_tli_transport* transport) noexcept;
+  Status meet(lwmq_tli_transport* transport) noexcept;
+  void part() noexcept;
   bool retire() noexcept;
   void changed() noexcept;
+  void announce() noexcept;
   void note_figures() noexcept;
   void set_connect_failure(Status status) noexcept;
   [[nodiscard]] Status connect_failure();
+  void report_connect_failure();
   void set_broken(Status status) noexcept;
   std::uint64_t count_unread(lwmq_tli_transport* transport) noexcept;
   void report_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost) noexcept;
@@ -218,6 +256,7 @@ class Channel {
   bool raw_ = false;
   bool passes_ = false;  // messages are handed over as they are, to a peer that takes them so
   bool secure_erase_ = false;
+  std::shared_ptr<ReceiveQueue> queue_;  // null: what is received lands when it is asked for
   const bool membarrier_;
 
   std::atomic<Phase> phase_{Phase::kCreated};  // written by open and close
@@ -235,11 +274,15 @@ class Channel {
 
   alignas(kCacheLine) Ownership landing_;
   Receiver receiver_;
+  std::unique_ptr<Descriptor> descriptor_owner_;
+  int polled_fd_ = -1;                            // of the transport that is attached, behind the descriptor
+  std::atomic<Descriptor*> descriptor_{nullptr};  // written once, under landing_
 
   alignas(kCacheLine) std::atomic<std::uint32_t> changes_{0};  // futex
   std::atomic<lwmq_tli_transport*> attached_{nullptr};         // written with both halves in hand
-  std::atomic<bool> active_{false};     // the service thread ticks for us; see `activity`
-  std::atomic<bool> peer_gone_{false};  // the service thread shall retire the transport
+  std::atomic<bool> active_{false};          // the service thread ticks for us; see `activity`
+  std::atomic<bool> peer_gone_{false};       // the service thread shall retire the transport
+  std::atomic<std::uint32_t> followers_{0};  // threads that wait for what another one lands
   std::atomic<std::uint64_t> messages_lost_{0};
   std::atomic<std::uint64_t> peers_lost_{0};
 
@@ -263,6 +306,15 @@ class Channel {
   Status broken_ = LWMQ_OK;  // the peer broke the protocol; guarded by failure_mutex_
   std::string broken_text_;
   HandleMark mark_;
+  bool failure_told_ = false;  // where there are several transports: one that fails is reported once
+
+  // Where there are several transports (several.h): fixed when the channel opens.
+  std::vector<Channel*> more_;  // the head's: the others, which it owns
+  Channel* head_ = nullptr;     // of another one
+  std::size_t turn_ = 0;        // the head's, for whoever receives
+  std::mutex peers_mutex_;      // the head's: guards the next two of all
+  lwmq_tli_peer peer_{};
+  bool has_peer_ = false;
 };
 
 }  // namespace lwmq::channel

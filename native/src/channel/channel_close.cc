@@ -71,7 +71,7 @@ Status Channel::close(std::uint32_t linger_ms) {
   if (before == Phase::kOpen) {
     phase_.store(Phase::kClosing);  // posts and receives are refused from here on
     wake_posters();
-    changed();
+    announce();
     if (wait_drained(deadline_of(linger_ms), true) == LWMQ_E_INTERRUPTED) {
       phase_.store(Phase::kOpen);
       return LWMQ_E_INTERRUPTED;
@@ -92,7 +92,11 @@ Status Channel::close(std::uint32_t linger_ms) {
     if (provider_->state(transport) != LWMQ_TLI_CONNECTED)
       receiver_.drain();  // its last words may be among it
     unread = count_unread(transport);
-    sender_.say_goodbye(receiver_.messages_from_peer());
+    const std::uint64_t untaken = queue_ != nullptr ? queue_->size() : 0;
+    const std::uint64_t landed = receiver_.messages_from_peer();
+    sender_.say_goodbye(landed - std::min(landed, untaken));
+    part();
+    poll_transport_no_more();
     sender_.detach();
     receiver_.detach();
     attached_.store(nullptr, std::memory_order_release);
@@ -106,6 +110,7 @@ Status Channel::close(std::uint32_t linger_ms) {
   {
     Completions completions;
     receiver_.clear(completions);
+    if (queue_ != nullptr) queue_->clear(completions);
     dropped = drop_queued(completions);
     pump_.release();
     // Who was in the middle of a post either sees behind it that the channel is closed, and takes its message

@@ -45,6 +45,7 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, Mes
     bool reported = false;
     Status status = receiver_.next(out_landed, &reported);
     if (status == LWMQ_OK) [[likely]] {
+      if (deadline != 0) ring();  // our wait has taken the place of whoever polls
       if (out_message != nullptr && Receiver::is_copied(*out_landed)) {
         status = receiver_.decode(*out_landed, out_message);
       }
@@ -67,27 +68,138 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, Mes
       status = provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, kWaitSliceMs));
       taken = status == LWMQ_OK;
       if (!taken) landing_.release();
-      if (status == LWMQ_E_INTERRUPTED) return status;
+      if (status == LWMQ_E_INTERRUPTED) {
+        ring();
+        return status;
+      }
       continue;
     }
     if (status == LWMQ_E_CORRUPT)
       set_broken(status);  // of this peer: nobody takes its place before the release
+    if (is_peer_over(status)) note_peer_gone();
+    const bool may_leave = left > 0 || may_leave_empty();
     landing_.release();
-    if (is_peer_over(status)) {
-      note_peer_gone();
-    } else if (transport == nullptr) {
+    if (!may_leave) continue;
+    if (transport == nullptr) {
       status = connect_failure();
       if (status != LWMQ_OK) return status;
     }
     if (left == 0) return timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
     status = wait_for_change(seen, deadline);
-    if (status != LWMQ_OK) return status;
+    if (status != LWMQ_OK) {
+      ring();
+      return status;
+    }
   }
 }
 
-Status Channel::receive(std::uint32_t timeout_ms, Message** out_message) {
+// ---- The descriptor ---------------------------------------------------------------------------------
+
+// With the landing side in hand, before a receive answers that there is nothing: whoever polls will hear of
+// what comes. False: something has come meanwhile.
+bool Channel::may_leave_empty() noexcept {
+  Descriptor* descriptor = descriptor_.load(std::memory_order_relaxed);
+  if (descriptor == nullptr && queue_ == nullptr) return true;
+  if (is_one_of_several()) return true;  // who receives from all of them arms all of them
+  if (descriptor != nullptr) descriptor->drain();
+  return arm_transport();
+}
+
+// With the landing side in hand, behind a drain. False: something is there.
+bool Channel::arm_transport() noexcept {
+  if ((queue_ != nullptr && !queue_->empty()) || receiver_.has_arrivals() || phase_.load() != Phase::kOpen)
+    return false;
+  lwmq_tli_transport* transport = receiver_.transport();
+  if (transport == nullptr || peer_gone_.load(std::memory_order_acquire)) return true;  // what follows rings
+  if (polled_fd_ >= 0) return provider_->arm(transport, LWMQ_TLI_WAIT_EXTENT) == 0;
+  if (queue_ != nullptr) return true;  // the service thread looks now and then
+  ring();                              // a transport that nobody can poll: whoever polls asks again and again
+  return true;
+}
+
+// With the landing side in hand: what is attached is behind the descriptor, too; where there is a receive
+// queue, the service thread looks at it.
+void Channel::poll_transport() noexcept {
+  Descriptor* descriptor = descriptor_.load(std::memory_order_relaxed);
+  if ((descriptor == nullptr && queue_ == nullptr) || receiver_.transport() == nullptr || polled_fd_ >= 0)
+    return;
+  polled_fd_ = provider_->transport_fd(receiver_.transport());
+  if (polled_fd_ < 0) return;
+  const Status status = queue_ != nullptr ? ServiceThread::attending().watch(&attend_, polled_fd_)
+                                          : descriptor->add(polled_fd_);
+  if (status != LWMQ_OK) polled_fd_ = -1;
+}
+
+// With the landing side in hand, before the transport is closed.
+void Channel::poll_transport_no_more() noexcept {
+  if (polled_fd_ < 0) return;
+  if (queue_ != nullptr) {
+    ServiceThread::attending().unwatch(polled_fd_);
+  } else {
+    descriptor_.load(std::memory_order_relaxed)->remove(polled_fd_);
+  }
+  polled_fd_ = -1;
+}
+
+Status Channel::descriptor(std::int32_t* out_fd) {
+  if (os::forked() || phase_.load() >= Phase::kClosing) return refuse_phase();
+  if (descriptor_.load(std::memory_order_acquire) == nullptr) {
+    landing_.take();
+    Status status = LWMQ_OK;
+    if (descriptor_owner_ == nullptr) {
+      auto made = std::make_unique<Descriptor>();
+      status = made->open();
+      if (status == LWMQ_OK) {
+        descriptor_owner_ = std::move(made);
+        descriptor_.store(descriptor_owner_.get(), std::memory_order_release);
+        poll_transport();
+      }
+    }
+    landing_.release();
+    if (status != LWMQ_OK) return status;
+  }
+  *out_fd = descriptor_.load(std::memory_order_relaxed)->fd();
+  return LWMQ_OK;
+}
+
+Status Channel::receive(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
+                        std::uint32_t* out_count) {
   Status status = check_open(false);
   if (status != LWMQ_OK) return status;
+  if (queue_ != nullptr) [[unlikely]]
+    return receive_queued(timeout_ms, limit, out_messages, out_count);
+  status = receive_one(timeout_ms, out_messages);
+  if (status != LWMQ_OK) return status;
+  *out_count = limit > 1 ? 1 + receive_more(limit - 1, out_messages + 1) : 1;
+  return LWMQ_OK;
+}
+
+// What has come behind a message that was received, up to the first thing that is no message.
+std::uint32_t Channel::receive_more(std::uint32_t limit, Message** out_messages) {
+  if (!landing_.try_take()) return 0;  // another thread receives: the rest is his
+  std::uint32_t count = 0;
+  Status status = LWMQ_OK;
+  while (count < limit && !receiver_.has_report()) {
+    Landed landed;
+    bool reported = false;
+    status = receiver_.next(&landed, &reported);
+    if (status != LWMQ_OK) break;
+    status = receiver_.decode(landed, &out_messages[count]);
+    if (status != LWMQ_OK) break;
+    if (secure_erase_) [[unlikely]]
+      out_messages[count]->erase_when_destroyed();
+    ++count;
+  }
+  if (status == LWMQ_E_CORRUPT) set_broken(status);
+  if (status == LWMQ_E_NO_MEMORY) receiver_.report(status, last_error());  // the next call's
+  landing_.release();
+  if (status != LWMQ_E_NO_MEMORY && is_peer_over(status)) note_peer_gone();  // the report comes in order
+  note_activity();
+  return count;
+}
+
+Status Channel::receive_one(std::uint32_t timeout_ms, Message** out_message) {
+  Status status = LWMQ_OK;
   for (;;) {
     Landed landed;
     *out_message = nullptr;
@@ -155,6 +267,10 @@ Status Channel::query(lwmq_channel_statistics* out_statistics) {
   out_statistics->bytes_received = receiver_.bytes();
   out_statistics->messages_passed = sender_.messages_passed();
   out_statistics->peers_lost = peers_lost_.load(std::memory_order_relaxed);
+  if (queue_ != nullptr) {
+    out_statistics->receive_queued = queue_->size();
+    out_statistics->receive_discarded = queue_->discarded();
+  }
   out_statistics->buffers_free = connected != 0 ? free_buffers_seen_.load(std::memory_order_relaxed) : 0;
   return LWMQ_OK;
 }

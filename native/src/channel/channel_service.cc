@@ -2,6 +2,8 @@
 // a lost peer.
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
+#include <utility>
 
 #include "channel/channel.h"
 #include "channel/deadline.h"
@@ -47,6 +49,13 @@ bool is_lasting(Status status) noexcept {
 void Channel::changed() noexcept {
   changes_.fetch_add(1, std::memory_order_release);  // sync: change
   os::futex_wake_all(changes_);
+  if (head_ != nullptr) head_->changed();
+}
+
+// Also for those who poll: a receive has something to say.
+void Channel::announce() noexcept {
+  changed();
+  ring();
 }
 
 // What `lwmq top` shows; the service thread looks while the channel is in use and once after.
@@ -75,15 +84,24 @@ void Channel::set_connect_failure(Status status) noexcept {
     const std::lock_guard lock(failure_mutex_);
     const bool same = failure_ == status;
     failure_ = is_lasting(status) ? status : LWMQ_OK;
+    failure_told_ = failure_told_ && same;
     failure_text_ = failure_ != LWMQ_OK ? last_error() : "";
     if (same) return;
   }
-  changed();
+  announce();
 }
 
+// The last one, until an attempt succeeds; of several transports once, because the others go on.
 Status Channel::connect_failure() {
   const std::lock_guard lock(failure_mutex_);
+  if (is_one_of_several() && std::exchange(failure_told_, true)) return LWMQ_OK;
   return failure_ == LWMQ_OK ? LWMQ_OK : fail(failure_, "%s", failure_text_.c_str());
+}
+
+// Into the receive queue.
+void Channel::report_connect_failure() {
+  if (attached_.load(std::memory_order_acquire) != nullptr) return;
+  if (const Status status = connect_failure(); status != LWMQ_OK) queue_->report(status, last_error());
 }
 
 void Channel::set_broken(Status status) noexcept {
@@ -121,8 +139,8 @@ std::int64_t Channel::connect(std::int64_t now_ns) noexcept {
   lwmq_tli_transport* transport = nullptr;
   Status status = provider_->connect(address_.c_str(), &tli_options_, kHandshakeMs, &transport);
   if (status == LWMQ_OK) {
-    attach(transport);
-    return kNever;
+    if (attach(transport)) return kNever;
+    status = LWMQ_E_INVALID;
   }
   if (status == LWMQ_E_EMPTY && role_ == LWMQ_ROLE_AUTO) {
     status = listen();
@@ -144,13 +162,52 @@ bool Channel::accept() noexcept {
     const Status status = provider_->accept(listener_.load(std::memory_order_relaxed), &transport);
     if (status == LWMQ_E_EMPTY) break;
     if (status != LWMQ_OK) continue;  // a peer that went wrong in its handshake: the next one
-    attach(transport);
-    return true;
+    if (attach(transport)) return true;
   }
   return false;
 }
 
-void Channel::attach(lwmq_tli_transport* transport) noexcept {
+// Of several transports: whoever is reached over one already is not to be reached over another.
+Status Channel::meet(lwmq_tli_transport* transport) noexcept {
+  lwmq_tli_peer peer{};
+  provider_->peer(transport, &peer);
+  const auto is_same = [&peer](const Channel& channel) {
+    return channel.has_peer_ && peer.channel != 0 && channel.peer_.channel == peer.channel &&
+           std::memcmp(channel.peer_.instance, peer.instance, sizeof peer.instance) == 0;
+  };
+  Channel& first = head();
+  const std::lock_guard lock(first.peers_mutex_);
+  const Channel* same = is_same(first) ? &first : nullptr;
+  for (const Channel* channel : first.more_) {
+    if (is_same(*channel)) same = channel;
+  }
+  if (same != nullptr) {
+    return fail(
+        LWMQ_E_INVALID,
+        "the peer at %s, a channel of process %u, is reached over %s already: two transports of a channel "
+        "lead to different peers, or every message would come twice",
+        address_.c_str(), peer.pid, same->address_.c_str());
+  }
+  peer_ = peer;
+  has_peer_ = true;
+  return LWMQ_OK;
+}
+
+void Channel::part() noexcept {
+  if (!is_one_of_several()) return;
+  const std::lock_guard lock(head().peers_mutex_);
+  has_peer_ = false;
+}
+
+// False: the transport is closed again, and the failure says why.
+bool Channel::attach(lwmq_tli_transport* transport) noexcept {
+  if (is_one_of_several()) {
+    if (const Status status = meet(transport); status != LWMQ_OK) {
+      set_connect_failure(status);
+      provider_->close(transport);
+      return false;
+    }
+  }
   landing_.take();
   take_pump();
   lwmq_tli_peer peer{};
@@ -158,6 +215,7 @@ void Channel::attach(lwmq_tli_transport* transport) noexcept {
   const bool passes = passes_ && peer.drops != 0;
   sender_.attach(provider_, transport, passes);
   receiver_.attach(transport, passes);
+  poll_transport();
   peer_gone_.store(false, std::memory_order_relaxed);
   free_buffers_seen_.store(provider_->free_buffers(transport), std::memory_order_relaxed);
   attached_.store(transport, std::memory_order_release);
@@ -168,7 +226,8 @@ void Channel::attach(lwmq_tli_transport* transport) noexcept {
   }
   landing_.release();
   pump_and_release();  // what was queued while nobody was there
-  changed();
+  announce();
+  return true;
 }
 
 // ---- Attending --------------------------------------------------------------------------------------
@@ -189,7 +248,7 @@ std::int64_t Channel::attend(std::int64_t now_ns, bool alone) noexcept {
     // It may have come and gone while we had another peer. What it shipped counts: we hear it to its end.
     if (provider_->state(attached_.load(std::memory_order_relaxed)) != LWMQ_TLI_CONNECTED) return now_ns;
   }
-  return std::min(ship_waiting(now_ns, alone), tidy(now_ns));
+  return std::min({ship_waiting(now_ns, alone), land_waiting(now_ns), tidy(now_ns)});
 }
 
 // Ships what a poster handed over. Between two calls the pump stays handed, so that posts are enqueues alone.
@@ -238,7 +297,7 @@ std::int64_t Channel::tidy(std::int64_t now_ns) noexcept {
     sender_.ship_idle();
     release_and_look();
   }
-  if (received == received_seen_ && landing_.try_take()) {
+  if (received == received_seen_ && queue_ == nullptr && landing_.try_take()) {
     receiver_.look();
     landing_.release();
   }
@@ -270,6 +329,7 @@ bool Channel::has_erased() noexcept {
 // report; what we shipped and did not see read is counted as lost. False: the application is receiving just
 // now; try again.
 bool Channel::retire() noexcept {
+  Completions completions;  // gone when nothing is locked
   if (!landing_.try_take()) return false;
   take_pump();
   lwmq_tli_transport* transport = sender_.transport();
@@ -285,7 +345,7 @@ bool Channel::retire() noexcept {
       peer_gone_.store(false, std::memory_order_relaxed);
       release_and_look();
       landing_.release();
-      changed();
+      announce();
       return true;
     }
     status = provider_->state(transport) == LWMQ_TLI_CLOSED ? LWMQ_E_CLOSED : LWMQ_E_PEER_LOST;
@@ -297,6 +357,9 @@ bool Channel::retire() noexcept {
     stats::add(stats::process().peers_lost, 1);
   }
   report_end_of_peer(status, transport, lost);
+  if (queue_ != nullptr) land_into_queue(UINT64_MAX, true, completions);
+  part();
+  poll_transport_no_more();
   sender_.detach();
   receiver_.detach();
   attached_.store(nullptr, std::memory_order_release);
@@ -310,7 +373,7 @@ bool Channel::retire() noexcept {
   release_and_look();
   landing_.release();
   if (ended) provider_->close(transport);  // when nothing is locked: messages may go with it
-  changed();
+  announce();                              // followers, too
   return true;
 }
 

@@ -105,9 +105,7 @@ void Receiver::report(Status status, const char* text) { queue_.push_back({{}, s
 
 void Receiver::clear(Completions& completions) noexcept {
   for (Arrival& arrival : queue_) {
-    if (arrival.status != LWMQ_OK) continue;
-    if (is_passed(arrival.landed)) completions.add(take_passed(arrival.landed));
-    release(arrival.landed);
+    if (arrival.status == LWMQ_OK) discard(arrival.landed, completions);
   }
   queue_.clear();
 }

@@ -65,6 +65,23 @@ class Receiver {
   Status decode(Landed& landed, Message** out_message) noexcept {
     return is_copied(landed) ? decode_copy(landed, out_message) : decode_view(landed, out_message);
   }
+  // The same, copied whatever its size: the extent is back.
+  Status decode_copy(Landed& landed, Message** out_message) noexcept {
+    const lwmq_tli_extent& extent = landed.extent;
+    Status status = LWMQ_OK;
+    if (is_passed(landed)) {
+      *out_message = take_passed(landed);
+    } else {
+      status = codec::decode_copy(extent.data, extent.bytes, extent.kind, out_message);
+    }
+    release(landed);
+    return status;
+  }
+  // Drops an extent that nobody shall have; a message that was handed over goes to `completions`.
+  void discard(Landed& landed, Completions& completions) noexcept {
+    if (is_passed(landed)) completions.add(take_passed(landed));
+    release(landed);
+  }
   void release(Landed& landed) noexcept {
     const auto give =
         landed.last && provider_->release_last != nullptr ? provider_->release_last : provider_->release;
@@ -77,6 +94,13 @@ class Receiver {
   Status drain();
   // Puts an outcome behind what is in the receive queue.
   void report(Status status, const char* text);
+
+  // Whether something waits in the receive queue.
+  [[nodiscard]] bool has_arrivals() const noexcept { return !queue_.empty(); }
+  // Whether next would say what was reported.
+  [[nodiscard]] bool has_report() const noexcept {
+    return !queue_.empty() && queue_.front().status != LWMQ_OK;
+  }
 
   // Messages of the attached peer that the application has received.
   [[nodiscard]] std::uint64_t messages_from_peer() const noexcept { return messages_from_peer_; }
@@ -99,17 +123,6 @@ class Receiver {
   };
 
   Status land(Landed* out_landed) noexcept;
-  Status decode_copy(Landed& landed, Message** out_message) noexcept {
-    const lwmq_tli_extent& extent = landed.extent;
-    Status status = LWMQ_OK;
-    if (is_passed(landed)) {
-      *out_message = take_passed(landed);
-    } else {
-      status = codec::decode_copy(extent.data, extent.bytes, extent.kind, out_message);
-    }
-    release(landed);
-    return status;
-  }
   [[nodiscard]] bool is_passed(const Landed& landed) const noexcept {
     return passes_ && landed.extent.kind == static_cast<std::uint32_t>(wire::ExtentKind::kPassed) &&
            landed.extent.bytes == sizeof(Message*);

@@ -85,13 +85,19 @@ Sent Sender::pump(scheduler::Scheduler& scheduler, std::uint64_t bytes_max,
     if (room != Sent::kAll) return room;
     Message* message = scheduler.claim(passes_ ? UINT64_MAX : buffer_.room, &encoding);
     if (message == nullptr) continue;  // a larger one came in its place
-    const Sent sent = passes_ ? pass(message) : write(*message, encoding);
+    if (passes_) {
+      scheduler.done();  // out of its queue before it is the peer's
+      if (pass(message) == Sent::kAll) continue;
+      add(messages_, 1);  // shipped, and not read: so it counts as lost
+      completions.add(message);
+      return Sent::kPeerGone;
+    }
+    const Sent sent = write(*message, encoding);
     if (sent != Sent::kAll) {
       if (Message* gone = scheduler.put_back(message); gone != nullptr) completions.add(gone);
       return sent;
     }
     scheduler.done();
-    if (passes_) continue;  // it is the peer's
     if (message->has_owners()) {
       completions.add(message);
     } else {

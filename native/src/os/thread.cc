@@ -1,7 +1,14 @@
 #include "os/thread.h"
 
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <csignal>
+#include <mutex>
 #include <new>
+#include <vector>
 
 namespace lwmq::os {
 namespace {
@@ -11,10 +18,31 @@ struct Start {
   void* context;
 };
 
+// The threads that run now, and where they may. Never destroyed: they may outlive main.
+struct Threads {
+  std::mutex mutex;
+  std::vector<pid_t> running;
+  bool limited = false;  // to `processors`; else each is where its creator was
+  cpu_set_t processors;
+};
+
+Threads& threads() noexcept {
+  static auto* instance = new Threads;
+  return *instance;
+}
+
 void* run(void* argument) noexcept {
   const Start start = *static_cast<Start*>(argument);
   delete static_cast<Start*>(argument);
+  const auto self = static_cast<pid_t>(syscall(SYS_gettid));
+  {
+    const std::lock_guard lock(threads().mutex);
+    threads().running.push_back(self);
+    if (threads().limited) sched_setaffinity(self, sizeof threads().processors, &threads().processors);
+  }
   start.body(start.context);
+  const std::lock_guard lock(threads().mutex);
+  std::erase(threads().running, self);
   return nullptr;
 }
 
@@ -37,6 +65,28 @@ Status start_thread(const char* name, void (*body)(void*), void* context, pthrea
   }
   pthread_setname_np(thread, name);
   *out_thread = thread;
+  return LWMQ_OK;
+}
+
+Status set_affinity(const std::uint32_t* processors, std::uint32_t count) noexcept {
+  cpu_set_t wanted;
+  CPU_ZERO(&wanted);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (processors[i] >= CPU_SETSIZE)
+      return fail(LWMQ_E_INVALID, "processor %u; 0 to %d are possible", processors[i], CPU_SETSIZE - 1);
+    CPU_SET(processors[i], &wanted);
+  }
+  if (count == 0 && sched_getaffinity(getpid(), sizeof wanted, &wanted) != 0)  // of the main thread
+    return fail_errno(LWMQ_E_SYSTEM, errno, "sched_getaffinity");
+  const std::lock_guard lock(threads().mutex);
+  for (const pid_t thread : threads().running) {
+    if (sched_setaffinity(thread, sizeof wanted, &wanted) == 0) continue;
+    if (errno == EINVAL)
+      return fail(LWMQ_E_INVALID, "none of the %u processors is there, or allowed for this process", count);
+    return fail_errno(LWMQ_E_SYSTEM, errno, "sched_setaffinity");
+  }
+  threads().limited = count != 0;
+  threads().processors = wanted;
   return LWMQ_OK;
 }
 

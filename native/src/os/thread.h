@@ -4,11 +4,17 @@
 
 #include <pthread.h>
 
+#include <cstdint>
+
 #include "base/status.h"
 
 namespace lwmq::os {
 
 // Starts `body(context)` on a joinable thread; `name` has at most 15 characters. LWMQ_E_SYSTEM.
 Status start_thread(const char* name, void (*body)(void*), void* context, pthread_t* out_thread) noexcept;
+
+// Where those threads may run, the ones that run and the ones to come; none given: where the main thread may.
+// LWMQ_E_INVALID: no such processor, or none of them allowed. Any thread.
+Status set_affinity(const std::uint32_t* processors, std::uint32_t count) noexcept;
 
 }  // namespace lwmq::os

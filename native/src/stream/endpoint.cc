@@ -234,7 +234,8 @@ void Endpoint::forget_dead() {
 void Endpoint::arm_and_sleep(std::unique_lock<std::mutex>& lock) {
   bool news = false;
   armed_ = true;
-  for (auto& c : conversations_) news |= provider_->arm(c->link.transport()) != 0;
+  for (auto& c : conversations_)
+    news |= provider_->arm(c->link.transport(), LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_ROOM) != 0;
   // Nobody rings when a writer takes the news of readers; one that waits for room must not wait for that.
   bool look_soon = false;
   for (auto& c : conversations_) {

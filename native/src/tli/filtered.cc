@@ -65,8 +65,9 @@ class Transport final : public Below {
   Status land(lwmq_tli_extent* out_extent);
   void release(lwmq_tli_extent* extent);
   Status wait(std::uint32_t what, std::uint32_t timeout_ms);
-  std::int32_t arm();
+  std::int32_t arm(std::uint32_t what);
   void disarm();
+  std::int32_t fd();
   void close();
 
   void give_back(const lwmq_tli_extent& extent) noexcept override;
@@ -74,6 +75,7 @@ class Transport final : public Below {
   [[nodiscard]] bool is_own(const lwmq_tli_extent& extent) noexcept override;
 
  private:
+  void stop_timer();
   ~Transport() = default;
   void drop_reference() noexcept {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
@@ -86,6 +88,7 @@ class Transport final : public Below {
   lwmq_tli_transport* const transport_;
   const std::shared_ptr<Poll> poll_;  // null: we have connected
   os::UniqueFd timer_;                // in poll_, from the first time that it is needed
+  os::UniqueFd own_poll_;             // what fd has made: from then on the timer rings there
 
   std::mutex sending_mutex_;
   std::mutex landing_mutex_;
@@ -261,7 +264,7 @@ Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) {
   }
 }
 
-std::int32_t Transport::arm() {
+std::int32_t Transport::arm(std::uint32_t what) {
   const std::int64_t now_ns = os::now_ns();
   std::int64_t due = kNeverDue;
   {
@@ -269,29 +272,52 @@ std::int32_t Transport::arm() {
     if (pull(now_ns)) return 1;
     due = landing_.next_due_ns();
   }
-  if (is_blocked(now_ns)) {
+  if ((what & LWMQ_TLI_WAIT_ROOM) != 0 && is_blocked(now_ns)) {
     const std::lock_guard lock(sending_mutex_);
     due = std::min(due, sending_.blocked_until_ns());
   }
-  if (due != kNeverDue && poll_ != nullptr) {
+  stop_timer();
+  const int poll = own_poll_ ? own_poll_.get() : poll_ != nullptr ? poll_->epoll.get() : -1;
+  if (due != kNeverDue && poll >= 0) {
     if (!timer_) {
       timer_ = os::UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
       epoll_event event{};
       event.events = EPOLLIN;
-      if (!timer_ || epoll_ctl(poll_->epoll.get(), EPOLL_CTL_ADD, timer_.get(), &event) != 0) return 1;
+      if (!timer_ || epoll_ctl(poll, EPOLL_CTL_ADD, timer_.get(), &event) != 0) return 1;
     }
     const itimerspec at{{0, 0}, {due / 1'000'000'000, due % 1'000'000'000}};
     timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
   }
-  return below_->arm(transport_);
+  return below_->arm(transport_, what);
+}
+
+void Transport::stop_timer() {
+  if (!timer_) return;
+  const itimerspec never{};
+  timerfd_settime(timer_.get(), 0, &never, nullptr);  // also takes back that it has rung
 }
 
 void Transport::disarm() {
-  if (timer_) {
-    const itimerspec never{};
-    timerfd_settime(timer_.get(), 0, &never, nullptr);  // also takes back that it has rung
-  }
+  stop_timer();
   below_->disarm(transport_);
+}
+
+// The descriptor of the transport below, and our timer.
+std::int32_t Transport::fd() {
+  const std::lock_guard lock(landing_mutex_);
+  if (own_poll_) return own_poll_.get();
+  const std::int32_t below = below_->transport_fd(transport_);
+  if (below < 0) return -1;
+  os::UniqueFd made(epoll_create1(EPOLL_CLOEXEC));
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (!made || epoll_ctl(made.get(), EPOLL_CTL_ADD, below, &event) != 0) {
+    fail_errno(LWMQ_E_SYSTEM, errno, "a descriptor of a filtered transport");
+    return -1;
+  }
+  timer_.reset();  // the listener had it
+  own_poll_ = std::move(made);
+  return own_poll_.get();
 }
 
 // ---- The table --------------------------------------------------------------------------------------
@@ -319,7 +345,8 @@ lwmq_status limits(const char* address, lwmq_limits* out_limits) {
   if (status != LWMQ_OK) return status;
   status = below->limits(behind_filters(address), out_limits);
   if (is_failure(status)) add_context(address);
-  // What passes through us is bytes, of which we may keep copies: no addresses, nothing that has to be erased.
+  // What passes through us is bytes, of which we may keep copies: no addresses, nothing that has to be
+  // erased.
   out_limits->capabilities &= ~(LWMQ_IS_IN_PROCESS | LWMQ_CAN_ERASE);
   return status;
 }
@@ -412,8 +439,9 @@ constexpr lwmq_tli_provider kFiltered = {
     .release = [](T t, lwmq_tli_extent* extent) { of(t)->release(extent); },
     .release_last = nullptr,  // what landed last here need not have landed last below
     .wait = [](T t, std::uint32_t what, std::uint32_t timeout_ms) { return of(t)->wait(what, timeout_ms); },
-    .arm = [](T t) { return of(t)->arm(); },
+    .arm = [](T t, std::uint32_t what) { return of(t)->arm(what); },
     .disarm = [](T t) { of(t)->disarm(); },
+    .transport_fd = [](T t) { return of(t)->fd(); },
     .close = [](T t) { of(t)->close(); },
     // Windows have no filters; what does not name a transport is the provider's own.
     .window_create = nullptr,

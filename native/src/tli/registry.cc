@@ -31,8 +31,8 @@ bool is_complete(const lwmq_tli_provider& p) noexcept {
   return p.size == sizeof(lwmq_tli_provider) && p.version == LWMQ_TLI_VERSION && p.name && p.claim &&
          p.limits && p.listen && p.accept && p.listener_fd && p.listener_close && p.connect && p.peer &&
          p.state && p.acquire && p.show && p.ship && p.abandon && p.free_buffers && p.unread_extents &&
-         p.land && p.release && p.wait && p.arm && p.disarm && p.close && windows_together &&
-         (p.service != nullptr) == (p.service_wake != nullptr);
+         p.land && p.release && p.wait && p.arm && p.disarm && p.transport_fd && p.close &&
+         windows_together && (p.service != nullptr) == (p.service_wake != nullptr);
 }
 
 bool is_complete(const lwmq_tli_filter& f) noexcept {

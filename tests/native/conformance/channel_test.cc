@@ -626,6 +626,37 @@ TEST_P(ChannelOver, RunsManyChannelsSideBySideEachInItsOwnOrder) {
   }
 }
 
+// rows: K26 K11
+TEST_P(ChannelOver, ASelectorServesChannelsInTurns) {
+  const Meeting one(GetParam().fresh_address());
+  const Meeting other(GetParam().fresh_address());
+  lwmq_selector* selector = nullptr;
+  ASSERT_EQ(lwmq_selector_create(&selector), LWMQ_OK);
+  ASSERT_EQ(lwmq_selector_add(selector, one.server.channel), LWMQ_OK) << lwmq_last_error();
+  ASSERT_EQ(lwmq_selector_add(selector, other.server.channel), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(lwmq_selector_add(selector, one.server.channel), LWMQ_E_INVALID);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(one.client.post("one"), LWMQ_OK);
+  ASSERT_EQ(other.client.post("other"), LWMQ_OK);
+  ASSERT_EQ(lwmq_channel_flush(one.client.channel, kLimitMs), LWMQ_OK);
+  ASSERT_EQ(lwmq_channel_flush(other.client.channel, kLimitMs), LWMQ_OK);
+  std::vector<lwmq_channel*> served;
+  for (int i = 0; i < 4; ++i) {
+    lwmq_channel* channel = nullptr;
+    lwmq_message* message = nullptr;
+    ASSERT_EQ(lwmq_selector_receive(selector, kLimitMs, &channel, &message), LWMQ_OK) << lwmq_last_error();
+    lwmq_message_destroy(message);
+    served.push_back(channel);
+  }
+  EXPECT_TRUE(served[0] == other.server.channel || served[1] == other.server.channel);
+  lwmq_channel* channel = one.server.channel;
+  lwmq_message* message = nullptr;
+  EXPECT_EQ(lwmq_selector_receive(selector, 0, &channel, &message), LWMQ_E_EMPTY);
+  EXPECT_EQ(channel, nullptr);
+  EXPECT_EQ(lwmq_selector_remove(selector, other.server.channel), LWMQ_OK);
+  EXPECT_EQ(lwmq_selector_remove(selector, other.server.channel), LWMQ_E_INVALID);
+  lwmq_selector_destroy(selector);
+}
+
 LWMQ_OVER_ALL_PROVIDERS(ChannelOver);
 
 // rows: S10 L11

@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -70,7 +71,8 @@ struct Transport {
   std::vector<std::shared_ptr<Transport>> peers;  // the members of a hub, or the hub of a member
   bool closed = false;                            // by its owner
   bool had_peer = false;
-  std::shared_ptr<int> event;  // of the listener that accepted it
+  std::shared_ptr<int> event;  // of the listener that accepted it; its own once it was asked for
+  bool has_own_event = false;
   bool armed = false;
 
   bool peer_closed() const {
@@ -145,6 +147,13 @@ lwmq_status check_options(const char* address, const lwmq_tli_options* options) 
   return LWMQ_OK;
 }
 
+std::shared_ptr<int> make_event() {
+  return {new int(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), [](const int* fd) {
+            ::close(*fd);
+            delete fd;
+          }};
+}
+
 lwmq_status listen(const char* address, const lwmq_tli_options* options, lwmq_tli_listener** out_listener) {
   const lwmq_status status = check_options(address, options);
   if (status != LWMQ_OK) return status;
@@ -152,10 +161,7 @@ lwmq_status listen(const char* address, const lwmq_tli_options* options, lwmq_tl
   auto& slot = world().listeners[address];
   if (slot != nullptr) return lwmq::fail(LWMQ_E_ADDRESS, "%s is served already", address);
   slot = new lwmq_tli_listener{address, *options, nullptr, nullptr, true};
-  slot->event = std::shared_ptr<int>(new int(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), [](const int* fd) {
-    ::close(*fd);
-    delete fd;
-  });
+  slot->event = make_event();
   *out_listener = slot;
   return LWMQ_OK;
 }
@@ -344,16 +350,23 @@ lwmq_status wait(lwmq_tli_transport* transport, std::uint32_t what, std::uint32_
   return is ? LWMQ_OK : LWMQ_E_TIMED_OUT;
 }
 
-std::int32_t arm(lwmq_tli_transport* transport) {
+std::int32_t arm(lwmq_tli_transport* transport, std::uint32_t what) {
   const std::lock_guard lock(world().mutex);
+  if (transport->self->has_own_event) drain(transport->self->event);
   transport->self->armed = true;
-  return is_ready(*transport->self, LWMQ_TLI_WAIT_EXTENT) ? 1 : 0;
+  return is_ready(*transport->self, what & LWMQ_TLI_WAIT_EXTENT) ? 1 : 0;
 }
 
 void disarm(lwmq_tli_transport* transport) {
   const std::lock_guard lock(world().mutex);
   transport->self->armed = false;
   if (transport->self->event) drain(transport->self->event);
+}
+
+std::int32_t transport_fd(lwmq_tli_transport* transport) {
+  const std::lock_guard lock(world().mutex);
+  if (!std::exchange(transport->self->has_own_event, true)) transport->self->event = make_event();
+  return *transport->self->event;
 }
 
 void close(lwmq_tli_transport* transport) {
@@ -401,6 +414,7 @@ const lwmq_tli_provider kStub = {
     .wait = wait,
     .arm = arm,
     .disarm = disarm,
+    .transport_fd = transport_fd,
     .close = close,
     .window_create = nullptr,
     .window_export = nullptr,

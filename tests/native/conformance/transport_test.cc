@@ -391,7 +391,7 @@ TEST_P(Transport, RingsTheListenersDescriptorForAnArmedTransport) {
   const Pair pair(address_, 2, 512);
   lwmq_tli_transport* none = nullptr;
   EXPECT_EQ(pair.tli.accept(pair.listener, &none), LWMQ_E_EMPTY);  // drains what the meeting has left
-  ASSERT_EQ(pair.tli.arm(pair.served), 0);
+  ASSERT_EQ(pair.tli.arm(pair.served, LWMQ_TLI_WAIT_EXTENT), 0);
   ASSERT_EQ(pair.send(pair.client, "news"), LWMQ_OK);
   pollfd descriptor{pair.tli.listener_fd(pair.listener), POLLIN, 0};
   EXPECT_EQ(poll(&descriptor, 1, 5000), 1);
@@ -399,8 +399,40 @@ TEST_P(Transport, RingsTheListenersDescriptorForAnArmedTransport) {
   EXPECT_EQ(pair.land_text(pair.served), "news");
   ASSERT_EQ(pair.send(pair.client, "more"), LWMQ_OK);
   EXPECT_TRUE(eventually([&] { return pair.tli.wait(pair.served, LWMQ_TLI_WAIT_EXTENT, 100) == LWMQ_OK; }));
-  EXPECT_EQ(pair.tli.arm(pair.served), 1) << "something is there already";
+  EXPECT_EQ(pair.tli.arm(pair.served, LWMQ_TLI_WAIT_EXTENT), 1) << "something is there already";
   pair.tli.disarm(pair.served);
+}
+
+// rows: K11 L57
+TEST_P(Transport, EachEndHasADescriptorOfItsOwn) {
+  const Pair pair(address_, 2, 512);
+  for (const bool from_client : {true, false}) {
+    lwmq_tli_transport* sender = from_client ? pair.client : pair.served;
+    lwmq_tli_transport* receiver = from_client ? pair.served : pair.client;
+    pollfd descriptor{pair.tli.transport_fd(receiver), POLLIN, 0};
+    ASSERT_GE(descriptor.fd, 0);
+    EXPECT_EQ(pair.tli.transport_fd(receiver), descriptor.fd);
+    for (int round = 0; round < 3; ++round) {
+      lwmq_tli_extent none{};
+      ASSERT_EQ(pair.tli.land(receiver, &none), LWMQ_E_EMPTY) << "also the end of the last buffer lands";
+      ASSERT_EQ(pair.tli.arm(receiver, LWMQ_TLI_WAIT_EXTENT), 0);
+      EXPECT_EQ(poll(&descriptor, 1, 0), 0) << "nothing has come";
+      ASSERT_EQ(pair.send(sender, "news"), LWMQ_OK);
+      EXPECT_EQ(poll(&descriptor, 1, 5000), 1);
+      EXPECT_EQ(pair.tli.arm(receiver, LWMQ_TLI_WAIT_EXTENT), 1) << "look again";
+      EXPECT_EQ(pair.land_text(receiver), "news");
+    }
+  }
+}
+
+// rows: K11
+TEST_P(Transport, ADescriptorTellsTheEndOfThePeer) {
+  Pair pair(address_, 2, 512);
+  pollfd descriptor{pair.tli.transport_fd(pair.served), POLLIN, 0};
+  ASSERT_EQ(pair.tli.arm(pair.served, LWMQ_TLI_WAIT_EXTENT), 0);
+  pair.close(&pair.client);
+  EXPECT_EQ(poll(&descriptor, 1, 5000), 1);
+  EXPECT_EQ(pair.tli.arm(pair.served, LWMQ_TLI_WAIT_EXTENT), 1);
 }
 
 // ---- Ends

@@ -163,12 +163,18 @@ static lwmq_status wait(lwmq_tli_transport* transport, uint32_t what, uint32_t t
   return LWMQ_OK; /* may return early: the caller looks again */
 }
 
-static int32_t arm(lwmq_tli_transport* transport) {
+static int32_t arm(lwmq_tli_transport* transport, uint32_t what) {
   (void)transport;
+  (void)what;
   return 1;
 }
 
 static void disarm(lwmq_tli_transport* transport) { (void)transport; }
+
+static int32_t transport_fd(lwmq_tli_transport* transport) {
+  (void)transport;
+  return -1;
+}
 
 static void close(lwmq_tli_transport* transport) { transport->closed = 1; }
 
@@ -196,6 +202,7 @@ static const lwmq_tli_provider kToy = {
     .wait = wait,
     .arm = arm,
     .disarm = disarm,
+    .transport_fd = transport_fd,
     .close = close,
 };
 

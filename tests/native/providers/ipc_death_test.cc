@@ -107,7 +107,7 @@ TEST(IpcDeath, MakesTheListenerFdReadableForAnArmedTransport) {
   lwmq_tli_extent extent{};
   ASSERT_EQ(receive(transport, &got), LWMQ_OK);
   ASSERT_EQ(ipc().land(transport, &extent), LWMQ_E_EMPTY);
-  ASSERT_EQ(ipc().arm(transport), 0);
+  ASSERT_EQ(ipc().arm(transport, LWMQ_TLI_WAIT_EXTENT), 0);
   const int fd = ipc().listener_fd(listener);
   EXPECT_FALSE(is_readable(fd, 50));
   const std::int64_t struck = os::now_ns();

@@ -45,8 +45,8 @@ class RawClient {
   std::uint8_t* side() { return offer_.side.memory.data(); }
 
   void send(const void* data, std::size_t bytes, int side_fd = -1) {
-    const int fds[] = {ipc::own_page_fd(), side_fd >= 0 ? side_fd : offer_.side.fd.get()};
-    EXPECT_EQ(os::send_message(socket_.get(), data, bytes, fds, 2), LWMQ_OK) << last_error();
+    const int fds[] = {ipc::own_page_fd(), side_fd >= 0 ? side_fd : offer_.side.fd.get(), event_.get()};
+    EXPECT_EQ(os::send_message(socket_.get(), data, bytes, fds, 3), LWMQ_OK) << last_error();
   }
   void say_hello(int side_fd = -1) { send(&hello_, sizeof hello_, side_fd); }
   void say_hello_with(const std::vector<int>& fds) {
@@ -80,6 +80,7 @@ class RawClient {
   os::UniqueFd socket_;
   ipc::Offer offer_;
   ipc::Hello hello_{};
+  os::UniqueFd event_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  // our own doorbell
   os::UniqueFd doorbell_;
   lwmq_tli_transport* accepted_ = nullptr;
 };
@@ -299,17 +300,25 @@ TEST_F(IpcHostile, DescriptorsOfEveryWrongKindAndNumberAreRefused) {
   ASSERT_EQ(pipe2(pipe_ends, O_CLOEXEC), 0);
   const os::UniqueFd in(pipe_ends[0]);
   const os::UniqueFd out(pipe_ends[1]);
-  const os::UniqueFd event(eventfd(0, EFD_CLOEXEC));
+  const os::UniqueFd event(eventfd(0, EFD_CLOEXEC));  // one whose reads and writes wait
+  const os::UniqueFd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   const os::UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   const os::UniqueFd folder(open("/", O_PATH | O_CLOEXEC));
   os::Segment page;  // sealed and of the right size, but no process page
   ASSERT_EQ(os::create_segment("page", ipc::kProcessPageBytes, &page), LWMQ_OK);
   const int own = ipc::own_page_fd();
+  ipc::Offer side_offer;
+  ASSERT_EQ(ipc::make_offer(options(), &side_offer), LWMQ_OK);
+  const os::Segment& side = side_offer.side;
   for (const int wrong : {in.get(), out.get(), event.get(), null.get(), folder.get(), page.fd.get()}) {
-    expect_refusal("LWMQ_E_CORRUPT", [&](RawClient& c) { c.say_hello_with({own, wrong}); });
-    expect_refusal("LWMQ_E_CORRUPT", [&](RawClient& c) { c.say_hello_with({wrong, own}); });
+    expect_refusal("LWMQ_E_CORRUPT", [&](RawClient& c) { c.say_hello_with({own, wrong, bell.get()}); });
+    expect_refusal("LWMQ_E_CORRUPT", [&](RawClient& c) { c.say_hello_with({wrong, own, bell.get()}); });
   }
-  for (const std::vector<int>& number : {std::vector<int>{}, {own}, {own, own, own}, {own, own, own, own}}) {
+  for (const int wrong : {in.get(), out.get(), event.get(), null.get(), folder.get(), page.fd.get()}) {
+    expect_refusal("LWMQ_E_CORRUPT", [&](RawClient& c) { c.say_hello_with({own, side.fd.get(), wrong}); });
+    EXPECT_NE(last_answer_.find("doorbell is no eventfd"), std::string::npos) << last_answer_;
+  }
+  for (const std::vector<int>& number : {std::vector<int>{}, {own}, {own, own}, {own, own, own, own}}) {
     expect_refusal("LWMQ_E_CORRUPT", [&](RawClient& c) { c.say_hello_with(number); });
     EXPECT_NE(last_answer_.find(std::to_string(number.size()) + " descriptors"), std::string::npos)
         << last_answer_;
@@ -376,7 +385,7 @@ TEST_F(IpcHostile, ADoorbellThatAPeerHasMadeBlockingHoldsUpNobody) {
     if (!done) eventfd_write(client.doorbell(), 1);
   });
   const std::int64_t began = os::now_ns();
-  ipc().arm(client.accepted());
+  ipc().arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
   ipc().disarm(client.accepted());
   done = true;
   EXPECT_LT(os::now_ns() - began, kSecond);

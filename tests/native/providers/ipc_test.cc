@@ -348,14 +348,14 @@ TEST(IpcListenerFd, IsReadableWhenAClientComesAndWhenAnArmedTransportHasSomethin
   });
   EXPECT_TRUE(is_readable(fd, 5000));
   lwmq_tli_transport* server = accept(listener);
-  ASSERT_EQ(ipc().arm(server), 0);
+  ASSERT_EQ(ipc().arm(server, LWMQ_TLI_WAIT_EXTENT), 0);
   EXPECT_TRUE(is_readable(fd, 5000));
   ipc().disarm(server);
   std::string got;
   ASSERT_EQ(receive(server, &got), LWMQ_OK);
   lwmq_tli_extent extent{};
   while (ipc().land(server, &extent) == LWMQ_E_EMPTY) {
-    if (ipc().arm(server) == 0) {
+    if (ipc().arm(server, LWMQ_TLI_WAIT_EXTENT) == 0) {
       ASSERT_TRUE(is_readable(fd, 5000));
     }
     ipc().disarm(server);

@@ -5,6 +5,7 @@
 
 #include "base/yield_point.h"
 #include "os/clock.h"
+#include "os/event_fd.h"
 #include "providers/ipc/handshake.h"
 #include "providers/ipc/listener.h"
 
@@ -65,14 +66,16 @@ Status connect(const char* address, const lwmq_tli_options* options, std::uint32
   Offer offer;
   if (const Status status = make_offer(*options, &offer); status != LWMQ_OK) return status;
   LWMQ_YIELD("connect.hello");
-  Status status = send_hello(socket.get(), parsed, *options, offer, -1);
+  TransportParts parts;
+  Status status = os::create_event_fd(&parts.own_event);
+  if (status != LWMQ_OK) return status;
+  status = send_hello(socket.get(), parsed, *options, offer, parts.own_event.get());
   if (status == LWMQ_E_PEER_LOST) return LWMQ_E_EMPTY;
   LWMQ_YIELD("connect.hello_sent");
   AnyMessage message{};
   os::Received received;
   if (status == LWMQ_OK) status = await_answer(socket.get(), parsed, deadline, &message, &received);
   if (status == LWMQ_OK) status = check_hello(message, received, parsed, *options, true);
-  TransportParts parts;
   if (status == LWMQ_OK)
     status = accept_hello(message.hello, &received, credentials, parsed, *options, &parts);
   if (status != LWMQ_OK) return status;

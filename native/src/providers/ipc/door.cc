@@ -54,6 +54,19 @@ void Door::remove_transport(Transport* transport) noexcept {
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, transport->life_line(), nullptr);
 }
 
+void Door::leave_doorbell(const Transport& transport) noexcept {
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, transport.own_event(), nullptr);
+}
+
+Status Door::create_for(const Transport& transport, os::UniqueFd* out_fd) noexcept {
+  os::UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) return fail_errno(LWMQ_E_SYSTEM, errno, "epoll_create1");
+  Status status = add(epoll.get(), transport.own_event(), EPOLLIN, kNotALifeLine);
+  if (status == LWMQ_OK) status = add(epoll.get(), transport.life_line(), 0, kNotALifeLine);
+  if (status == LWMQ_OK) *out_fd = std::move(epoll);
+  return status;
+}
+
 void Door::look_at_life_lines() noexcept {
   constexpr int kEvents = 64;
   epoll_event events[kEvents];

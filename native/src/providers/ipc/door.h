@@ -27,6 +27,10 @@ class Door {
   // A transport's doorbell, and its life line's hang-up.
   Status add_transport(Transport* transport) noexcept;
   void remove_transport(Transport* transport) noexcept;
+  // Its doorbell is for another descriptor from now on; the hang-up stays.
+  void leave_doorbell(const Transport& transport) noexcept;
+  // A descriptor of one transport: its doorbell and its life line's hang-up.
+  static Status create_for(const Transport& transport, os::UniqueFd* out_fd) noexcept;
 
   // Tells the transports whose life line has been hung up. Never waits.
   void look_at_life_lines() noexcept;

@@ -9,8 +9,7 @@
 namespace lwmq::ipc {
 namespace {
 
-constexpr std::size_t kClientFds = 2;    // page, side
-constexpr std::size_t kListenerFds = 3;  // page, side, doorbell
+constexpr std::size_t kHelloFds = 3;  // page, side, doorbell
 
 const char* purpose_name(std::uint32_t purpose) noexcept {
   switch (purpose) {
@@ -78,11 +77,12 @@ Status send_hello(int socket, const Address& address, const lwmq_tli_options& op
   hello.buffers_receive = options.buffers_receive;
   std::memcpy(hello.instance, os::identity().instance, sizeof hello.instance);
   hello.pid = os::identity().pid;
+  hello.channel = options.channel;
   hello.death_word = offer.death_word;
   hello.name_bytes = static_cast<std::uint32_t>(address.name.size());
   std::memcpy(hello.name, address.name.data(), std::min(address.name.size(), sizeof hello.name));
   const int fds[] = {own_page_fd(), offer.side.fd.get(), own_event};
-  return os::send_message(socket, &hello, sizeof hello, fds, own_event < 0 ? kClientFds : kListenerFds);
+  return os::send_message(socket, &hello, sizeof hello, fds, kHelloFds);
 }
 
 void send_refusal(int socket, Status why) noexcept {
@@ -109,8 +109,7 @@ Status check_hello(const AnyMessage& message, const os::Received& received, cons
     return check_refusal(message.refusal, address);
   }
   const Hello& hello = message.hello;
-  const std::size_t fds = from_listener ? kListenerFds : kClientFds;
-  if (hello.head.kind != kHello || received.bytes != sizeof hello || received.fd_count != fds ||
+  if (hello.head.kind != kHello || received.bytes != sizeof hello || received.fd_count != kHelloFds ||
       hello.name_bytes > sizeof hello.name || hello.death_word >= kDeathWords) {
     return fail(LWMQ_E_CORRUPT, "%s: a hello of kind %u, %zu bytes, %zu descriptors, name of %u bytes", text,
                 hello.head.kind, received.bytes, received.fd_count, hello.name_bytes);
@@ -137,6 +136,7 @@ Status accept_hello(const Hello& hello, os::Received* received, const os::PeerCr
   parts.peer.uid = credentials.uid;
   parts.peer.buffer_bytes = hello.buffer_bytes;
   parts.peer.buffers = hello.buffers;
+  parts.peer.channel = hello.channel;
   parts.death_word = hello.death_word;
   if (const Status status = meet_process(std::move(received->fds[0]), hello.instance, &parts.process);
       status != LWMQ_OK) {
@@ -151,12 +151,10 @@ Status accept_hello(const Hello& hello, os::Received* received, const os::PeerCr
       status != LWMQ_OK) {
     return status;
   }
-  if (received->fd_count == kListenerFds) {
-    if (!os::is_event_fd(received->fds[2].get())) {
-      return fail(LWMQ_E_CORRUPT, "%s: the listener's doorbell is no eventfd", address.text.c_str());
-    }
-    parts.peer_event = std::move(received->fds[2]);
+  if (!os::is_event_fd(received->fds[2].get())) {
+    return fail(LWMQ_E_CORRUPT, "%s: the peer's doorbell is no eventfd", address.text.c_str());
   }
+  parts.peer_event = std::move(received->fds[2]);
   return LWMQ_OK;
 }
 

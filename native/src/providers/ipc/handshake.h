@@ -21,7 +21,7 @@ struct Offer {
 };
 Status make_offer(const lwmq_tli_options& options, Offer* out_offer) noexcept;
 
-// Sends our hello. `own_event` < 0: the client's, which brings none.
+// Sends our hello, with the doorbell that the peer rings where we wait at a descriptor.
 Status send_hello(int socket, const Address& address, const lwmq_tli_options& options, const Offer& offer,
                   int own_event) noexcept;
 

@@ -42,7 +42,7 @@ inline constexpr std::uint64_t kProcessPageBytes = 8192;
 // ---- Messages on the socket --------------------------------------------------------------------------
 //
 //    client                              listener
-//      | hello + page, side                 |
+//      | hello + page, side, doorbell       |
 //      |----------------------------------->|   checks, makes its side
 //      |      hello + page, side, doorbell  |
 //      |<-----------------------------------|   or a refusal, and the socket closes
@@ -70,7 +70,7 @@ struct Hello {
   std::uint32_t pid;
   std::uint32_t death_word;  // in its page, for this transport
   std::uint32_t name_bytes;
-  std::uint32_t reserved;
+  std::uint32_t channel;        // of its owner, 0: not said
   char name[kAddressBytesMax];  // the full name: two names may share a hash. Empty for socket files
 };
 static_assert(sizeof(Hello) == 72 + kAddressBytesMax);

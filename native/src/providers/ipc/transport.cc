@@ -163,13 +163,14 @@ void Transport::close() noexcept {
   waker_.ring();
   LWMQ_YIELD("transport.closed_rung");
   sender_.erase_rest(state() == LWMQ_TLI_LOST);
+  if (door_ != nullptr || own_poll_) unwatch_death(own_event());
   if (door_ != nullptr) {
-    unwatch_death(own_event());
     door_->remove_transport(this);
     door_.reset();
   }
   {
     const std::lock_guard lock(line_mutex_);
+    own_poll_.reset();
     parts_.life_line.reset();
     shown_.clear();
   }
@@ -224,15 +225,29 @@ Status Transport::sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept {
   return result == os::WaitResult::kInterrupted ? LWMQ_E_INTERRUPTED : LWMQ_OK;
 }
 
-std::int32_t Transport::arm() noexcept {
+std::int32_t Transport::arm(std::uint32_t what) noexcept {
   if (os::forked()) return 1;
   os::drain_event_fd(own_event());
   glance_at_life_line();
   auto& header = sides_.own_header();
-  tli::announce_waiting(header.waiting_room, true);
-  tli::announce_waiting(header.waiting_extent, true);
+  const bool room = (what & LWMQ_TLI_WAIT_ROOM) != 0;
+  if (room) tli::announce_waiting(header.waiting_room, true);
+  if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) tli::announce_waiting(header.waiting_extent, true);
   // Room counts where somebody has asked for it in vain: else it is nearly always there.
-  return is_ready(LWMQ_TLI_WAIT_EXTENT) || (wants_room_ && sender_.has_room()) ? 1 : 0;
+  return is_ready(what & LWMQ_TLI_WAIT_EXTENT) || (room && wants_room_ && sender_.has_room()) ? 1 : 0;
+}
+
+std::int32_t Transport::fd() noexcept {
+  if (os::forked()) return -1;
+  const std::lock_guard lock(line_mutex_);
+  if (own_poll_) return own_poll_.get();
+  if (Door::create_for(*this, &own_poll_) != LWMQ_OK) return -1;
+  if (door_ != nullptr) {
+    door_->leave_doorbell(*this);
+  } else {
+    watch_death(death_, parts_.process, own_event());
+  }
+  return own_poll_.get();
 }
 
 void Transport::disarm() noexcept {

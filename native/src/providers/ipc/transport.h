@@ -43,8 +43,8 @@ struct TransportParts {
   std::shared_ptr<PeerProcess> process;
   std::uint32_t death_word = 0;  // of the peer's page
   os::UniqueFd life_line;
-  os::UniqueFd own_event;   // accepted transports: what arm makes readable
-  os::UniqueFd peer_event;  // connected ones: the other end's
+  os::UniqueFd own_event;   // what the peer makes readable where we have armed
+  os::UniqueFd peer_event;  // the other end's
 };
 
 class Transport {
@@ -74,8 +74,9 @@ class Transport {
   void release(lwmq_tli_extent* extent) noexcept;
   void release_last(lwmq_tli_extent* extent) noexcept;
   Status wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept;
-  std::int32_t arm() noexcept;
+  std::int32_t arm(std::uint32_t what) noexcept;
   void disarm() noexcept;
+  std::int32_t fd() noexcept;
   void close() noexcept;
   Status export_window(Window* window);
   Status find_window(const std::uint8_t id[16], std::uint32_t timeout_ms, Window** out_window);
@@ -121,6 +122,7 @@ class Transport {
   std::uint64_t landed_ = 0;              // the landing thread's; read by close
   std::atomic<std::int64_t> balance_{0};  // any thread; whoever brings it to 0 after close destroys
   std::mutex line_mutex_;
+  os::UniqueFd own_poll_;  // under line_mutex_: our doorbell and our life line, once somebody polls us alone
   std::map<std::string, ShownWindow> shown_;  // under line_mutex_: arrived, not looked for yet
   std::set<std::string> found_;  // under line_mutex_: found before, and still mapped as far as we know
   std::size_t found_limit_ = kFoundRememberedMin;  // under line_mutex_: when to look which of them are gone

@@ -28,6 +28,7 @@ struct lwmq_tli_listener {
 
 struct lwmq_tli_transport {
   lwmq::loop::Pair* pair = nullptr;  // that it is a part of
+  int end = 0;                       // which one we are
   lwmq::tli::Sides sides;
   lwmq::tli::Waker waker;
   lwmq::tli::LaneSender sender;
@@ -49,6 +50,7 @@ struct lwmq::loop::Pair {
   lwmq_tli_transport ends[2];
   std::atomic<std::uint32_t> ends_left{2};
   std::unique_ptr<std::uint8_t, void (*)(void*)> side[2]{{nullptr, nullptr}, {nullptr, nullptr}};
+  std::atomic<int> event[2]{-1, -1};  // descriptors of the ends' own, made when asked for
   std::mutex mutex;
   std::map<std::string, lwmq_tli_window*> shown;  // exported and not yet found: kept here on its way
 };

@@ -73,10 +73,25 @@ std::shared_ptr<int> make_event() {
           }};
 }
 
-void poke(void* event) {
+void poke(int event) {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written =
-      ::write(*static_cast<int*>(event), &one, sizeof one);  // full: already readable
+  [[maybe_unused]] const auto written = ::write(event, &one, sizeof one);  // full: already readable
+}
+
+void drain(int event) {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto read = ::read(event, &count, sizeof count);  // empty: nothing to drain
+}
+
+// Where the other end waits at a descriptor: at its own, else at its listener's.
+void poke_other_end(void* context) {
+  auto* self = static_cast<lwmq_tli_transport*>(context);
+  const int own = self->pair->event[1 - self->end].load(std::memory_order_acquire);
+  if (own >= 0) {
+    poke(own);
+  } else if (self->peer_event) {
+    poke(*self->peer_event);
+  }
 }
 
 lwmq_status listen(const char* address, const lwmq_tli_options* options, lwmq_tli_listener** out_listener) {
@@ -143,13 +158,10 @@ lwmq_status connect(const char* address, const lwmq_tli_options* options, std::u
     end->peer_options = *of[1 - i];
     end->sides.own = aligned(pair->side[i]);
     end->sides.peer = aligned(pair->side[1 - i]);
-    if (i == 0) {
-      end->peer_event = listener->event_owner;
-      end->sides.poke = poke;
-      end->sides.poke_context = end->peer_event.get();
-    } else {
-      end->own_event = listener->event_owner;
-    }
+    end->end = i;
+    (i == 0 ? end->peer_event : end->own_event) = listener->event_owner;
+    end->sides.poke = poke_other_end;
+    end->sides.poke_context = end;
     end->waker.init(end->sides);
     if (!end->sender.init(end->sides, &end->waker, of[i]->buffers_send, of[i]->buffer_bytes) ||
         !end->receiver.init(end->sides, &end->waker, of[1 - i]->buffers_send, of[1 - i]->buffer_bytes)) {
@@ -161,7 +173,7 @@ lwmq_status connect(const char* address, const lwmq_tli_options* options, std::u
     const std::lock_guard pending_lock(listener->mutex);
     listener->pending.push_back(&pair->ends[1]);
   }
-  poke(listener->event_owner.get());
+  poke(*listener->event_owner);
   *out_transport = &pair.release()->ends[0];
   return LWMQ_OK;
 }
@@ -183,6 +195,7 @@ void peer(lwmq_tli_transport* transport, lwmq_tli_peer* out_peer) {
   out_peer->buffer_bytes = transport->peer_options.buffer_bytes;
   out_peer->buffers = transport->peer_options.buffers_send;
   out_peer->drops = transport->peer_options.drop != nullptr ? 1 : 0;
+  out_peer->channel = transport->peer_options.channel;
 }
 
 std::int32_t state(lwmq_tli_transport* transport) {
@@ -273,22 +286,38 @@ lwmq_status wait(lwmq_tli_transport* transport, std::uint32_t what, std::uint32_
   return result == os::WaitResult::kTimedOut ? LWMQ_E_TIMED_OUT : LWMQ_OK;
 }
 
-std::int32_t arm(lwmq_tli_transport* transport) {
+void drain_own(lwmq_tli_transport* transport) noexcept {
+  if (const int own = transport->pair->event[transport->end].load(std::memory_order_relaxed); own >= 0) {
+    drain(own);
+  } else if (transport->own_event) {
+    drain(*transport->own_event);
+  }
+}
+
+std::int32_t arm(lwmq_tli_transport* transport, std::uint32_t what) {
+  if (transport->pair->event[transport->end].load(std::memory_order_relaxed) >= 0) drain_own(transport);
   auto& header = transport->sides.own_header();
-  tli::announce_waiting(header.waiting_extent, true);
-  tli::announce_waiting(header.waiting_room, true);
-  return is_ready(transport, LWMQ_TLI_WAIT_EXTENT) ? 1 : 0;
+  if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) tli::announce_waiting(header.waiting_extent, true);
+  if ((what & LWMQ_TLI_WAIT_ROOM) != 0) tli::announce_waiting(header.waiting_room, true);
+  return is_ready(transport, what & LWMQ_TLI_WAIT_EXTENT) ? 1 : 0;
 }
 
 void disarm(lwmq_tli_transport* transport) {
   auto& header = transport->sides.own_header();
   tli::clear_waiting(header.waiting_extent);
   tli::clear_waiting(header.waiting_room);
-  if (transport->own_event) {
-    std::uint64_t count = 0;
-    [[maybe_unused]] const auto read =
-        ::read(*transport->own_event, &count, sizeof count);  // empty: nothing to drain
+  drain_own(transport);
+}
+
+std::int32_t transport_fd(lwmq_tli_transport* transport) {
+  const std::lock_guard lock(transport->pair->mutex);
+  auto& event = transport->pair->event[transport->end];
+  if (event.load(std::memory_order_relaxed) < 0) {
+    const int made = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (made < 0) fail_errno(LWMQ_E_SYSTEM, errno, "eventfd");
+    event.store(made, std::memory_order_release);
   }
+  return event.load(std::memory_order_relaxed);
 }
 
 // ---- Windows ----------------------------------------------------------------------------------------
@@ -367,6 +396,9 @@ Pair::~Pair() {
     }
     end.sender.erase_rest(true);
   }
+  for (const auto& own : event) {
+    if (const int fd = own.load(std::memory_order_relaxed); fd >= 0) ::close(fd);
+  }
   for (const auto& [id, window] : shown) window_release(window);
 }
 
@@ -397,6 +429,7 @@ constexpr lwmq_tli_provider kLoopProvider = {
     .wait = wait,
     .arm = arm,
     .disarm = disarm,
+    .transport_fd = transport_fd,
     .close = close,
     .window_create = window_create,
     .window_export = window_export,

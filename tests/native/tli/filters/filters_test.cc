@@ -233,7 +233,7 @@ TEST(Filters, TheListenersDescriptorRingsWhenWhatIsHeldIsDue) {
   ASSERT_EQ(pair.tli.land(pair.served, &extent), LWMQ_E_EMPTY);
   int rings = 0;
   for (; pair.tli.land(pair.served, &extent) == LWMQ_E_EMPTY; ++rings) {
-    if (pair.tli.arm(pair.served) == 0) {
+    if (pair.tli.arm(pair.served, LWMQ_TLI_WAIT_EXTENT) == 0) {
       pollfd descriptor{pair.tli.listener_fd(pair.listener), POLLIN, 0};
       ASSERT_EQ(poll(&descriptor, 1, 10'000), 1);
     }

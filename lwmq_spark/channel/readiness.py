@@ -1,0 +1,91 @@
+"""Awaiting a channel's descriptor: thousands of channels on one event loop, and no thread of their own.
+
+The loop watches a duplicate that is ours, only while a task waits: so closing the channel in the middle
+leaves no number behind that somebody else's file may get.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Callable
+
+TURNS = 16  # messages that one task takes before the loop has a turn
+
+
+class Readiness:
+    """Who waits for one channel, on any loops."""
+
+    def __init__(self, descriptor: Callable[[], int]) -> None:
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+        self._fd = -1
+        self._closed = False
+        self._waiting: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+        self._taken = 0
+
+    async def breathe(self) -> None:
+        """Lets others have the loop now and then, while messages keep coming."""
+        self._taken += 1
+        if self._taken >= TURNS:
+            self._taken = 0
+            await asyncio.sleep(0)
+
+    async def wait(self) -> None:
+        """Until the channel has something to say, or is closed. The next call makes sure: look again."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        with self._lock:
+            if self._closed:
+                return
+            if self._fd < 0:
+                self._fd = os.dup(self._descriptor())
+            waiting = self._waiting.setdefault(loop, [])
+            if not waiting:
+                loop.add_reader(self._fd, self._wake, loop)
+            waiting.append(future)
+        self._taken = 0
+        try:
+            await future
+        except asyncio.CancelledError:
+            with self._lock:
+                if future in (left := self._waiting.get(loop, [])):
+                    left.remove(future)
+                    if not left:
+                        self._leave(loop)
+            raise
+
+    def close(self) -> None:
+        """Wakes everybody who waits, on their loops. Any thread."""
+        with self._lock:
+            self._closed = True
+            loops = list(self._waiting)
+            self._close_if_unused()
+        for loop in loops:
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits there
+                loop.call_soon_threadsafe(self._wake, loop)
+
+    def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            futures = self._waiting.get(loop, [])
+            self._leave(loop)
+        for future in futures:
+            if not future.done():
+                future.set_result(None)
+
+    def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
+        """With the lock: nobody waits on `loop` any more."""
+        if self._waiting.pop(loop, None) is not None and not loop.is_closed():
+            loop.remove_reader(self._fd)
+        self._close_if_unused()
+
+    def _close_if_unused(self) -> None:
+        if self._closed and not self._waiting and self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)

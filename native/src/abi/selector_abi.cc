@@ -1,0 +1,72 @@
+// lwmq.h: many channels by one thread.
+#include "base/status.h"
+#include "channel/deadline.h"
+#include "channel/selector.h"
+#include "channel/several.h"
+#include "lwmq/lwmq.h"
+
+using lwmq::fail;
+using lwmq::Message;
+using lwmq::channel::Channel;
+using lwmq::channel::Selector;
+using lwmq::channel::Several;
+
+namespace {
+
+Channel* in(lwmq_channel* handle) noexcept { return reinterpret_cast<Channel*>(handle); }
+Selector* in(lwmq_selector* handle) noexcept { return reinterpret_cast<Selector*>(handle); }
+lwmq_channel* out(Channel* channel) noexcept { return reinterpret_cast<lwmq_channel*>(channel); }
+
+}  // namespace
+
+#define LWMQ_REQUIRE(condition)  \
+  if (!(condition)) [[unlikely]] \
+  return fail(LWMQ_E_INVALID, "%s: an argument is NULL that must not be", __func__)
+
+extern "C" {
+
+lwmq_status lwmq_selector_create(lwmq_selector** out_selector) {
+  LWMQ_REQUIRE(out_selector != nullptr);
+  return Selector::create(reinterpret_cast<Selector**>(out_selector));
+}
+
+lwmq_status lwmq_selector_add(lwmq_selector* selector, lwmq_channel* channel) {
+  LWMQ_REQUIRE(selector != nullptr && channel != nullptr);
+  return in(selector)->add(in(channel));
+}
+
+lwmq_status lwmq_selector_remove(lwmq_selector* selector, lwmq_channel* channel) {
+  LWMQ_REQUIRE(selector != nullptr && channel != nullptr);
+  return in(selector)->remove(in(channel));
+}
+
+lwmq_status lwmq_selector_wait(lwmq_selector* selector, uint32_t timeout_ms, lwmq_channel** out_channel) {
+  LWMQ_REQUIRE(selector != nullptr && out_channel != nullptr);
+  Channel* channel = nullptr;
+  const lwmq_status status = in(selector)->wait(timeout_ms, &channel);
+  if (status == LWMQ_OK) *out_channel = out(channel);
+  return status;
+}
+
+lwmq_status lwmq_selector_receive(lwmq_selector* selector, uint32_t timeout_ms, lwmq_channel** out_channel,
+                                  lwmq_message** out_message) {
+  LWMQ_REQUIRE(selector != nullptr && out_channel != nullptr && out_message != nullptr);
+  *out_channel = nullptr;
+  const int64_t deadline = timeout_ms == 0 ? 0 : lwmq::channel::deadline_of(timeout_ms);
+  for (;;) {
+    Channel* channel = nullptr;
+    lwmq_status status = in(selector)->wait(timeout_ms == 0 ? 0 : lwmq::channel::ms_left(deadline), &channel);
+    if (status != LWMQ_OK) return timeout_ms != 0 && status == LWMQ_E_EMPTY ? LWMQ_E_TIMED_OUT : status;
+    Message* message = nullptr;
+    uint32_t count = 0;
+    status = Several::receive(channel, 0, 1, &message, &count);
+    if (status == LWMQ_E_EMPTY) continue;  // it was readable for nothing
+    *out_channel = out(channel);
+    if (status == LWMQ_OK) *out_message = reinterpret_cast<lwmq_message*>(message);
+    return status;
+  }
+}
+
+void lwmq_selector_destroy(lwmq_selector* selector) { delete in(selector); }
+
+}  // extern "C"

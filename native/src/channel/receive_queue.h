@@ -1,0 +1,77 @@
+// The receive queue of a channel whose application may be busy: several threads take from it, and where it is
+// bounded the rule says what goes.
+//
+// Whoever lands, delivers: for each transport one thread at a time, the holder of its landing side. Any
+// number take, each message goes to one. A lock guards the list; it is held for a few stores.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+
+#include "base/status.h"
+#include "channel/completions.h"
+#include "message/message.h"
+
+namespace lwmq::channel {
+
+class ReceiveQueue {
+ public:
+  // `kind` is LWMQ_QUEUE_*; `capacity` is 0 where it is unbounded.
+  ReceiveQueue(std::uint32_t kind, std::uint64_t capacity) noexcept : kind_(kind), capacity_(capacity) {}
+  ReceiveQueue(const ReceiveQueue&) = delete;
+  ReceiveQueue& operator=(const ReceiveQueue&) = delete;
+  ~ReceiveQueue() {
+    Completions completions;
+    clear(completions);
+  }
+
+  [[nodiscard]] bool is_bounded() const noexcept { return capacity_ != 0; }
+
+  // The landing side's.
+  // Takes the message. What the kind discards goes to `completions`.
+  void deliver(Message* message, Completions& completions) noexcept;
+  // Whether deliver would discard what it is given: it need not be made.
+  [[nodiscard]] bool refuses() const noexcept;
+  void count_refused() noexcept { discarded_.fetch_add(1, std::memory_order_relaxed); }
+  // Puts an outcome behind what was delivered: one taker hears it.
+  void report(Status status, const char* text);
+
+  // Any thread.
+  // 1 to `limit` messages, up to the next report. LWMQ_E_EMPTY, or a report that is due, with its text.
+  Status take(std::uint32_t limit, Message** out_messages, std::uint32_t* out_count);
+  // Messages and reports.
+  [[nodiscard]] bool empty() const noexcept {
+    return size() == 0 && !reported_.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] std::uint64_t size() const noexcept { return size_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::uint64_t discarded() const noexcept {
+    return discarded_.load(std::memory_order_relaxed);
+  }
+  // Drops everything.
+  void clear(Completions& completions) noexcept;
+
+ private:
+  struct Report {
+    std::uint64_t position;  // due when that many messages were taken or discarded
+    Status status;
+    std::string text;
+  };
+
+  Message* pop() noexcept;
+
+  const std::uint32_t kind_;
+  const std::uint64_t capacity_;
+  std::mutex mutex_;  // guards what follows; counters are written under it and read by anybody
+  Message* first_ = nullptr;
+  Message* last_ = nullptr;
+  std::uint64_t gone_ = 0;  // messages that have left
+  std::deque<Report> reports_;
+  std::atomic<bool> reported_{false};
+  std::atomic<std::uint64_t> size_{0};
+  std::atomic<std::uint64_t> discarded_{0};
+};
+
+}  // namespace lwmq::channel

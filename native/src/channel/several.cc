@@ -1,0 +1,358 @@
+#include "channel/several.h"
+
+#include <algorithm>
+#include <string>
+
+#include "channel/address_options.h"
+#include "channel/deadline.h"
+#include "os/identity.h"
+
+namespace lwmq::channel {
+namespace {
+
+constexpr std::uint32_t kTransportsMax = 64;
+constexpr std::uint32_t kWaitSliceMs = 250;
+
+// What is left of a time that several calls share.
+std::uint32_t rest_of(std::uint32_t timeout_ms, std::int64_t deadline) noexcept {
+  return timeout_ms == 0 ? 0 : ms_left(deadline);
+}
+
+}  // namespace
+
+// ---- Making -----------------------------------------------------------------------------------------
+
+Status Several::add_transport(Channel* head, const char* address, const lwmq_transport_options& options) {
+  const char* first = head->address_.c_str();
+  if (os::forked() || head->phase_.load() >= Channel::Phase::kClosing) return head->refuse_phase();
+  if (head->phase_.load() != Channel::Phase::kCreated)
+    return fail(LWMQ_E_INVALID, "transports are added before the channel is opened (%s)", first);
+  if (head->raw_)
+    return fail(LWMQ_E_INVALID, "a raw channel has one transport: its buffers are that transport's (%s)",
+                first);
+  if (options.redundant != 0) {
+    return fail(
+        LWMQ_E_UNSUPPORTED,
+        "%s: redundant transports, two to one peer, are not there yet; transports of a channel lead to "
+        "different peers",
+        address);
+  }
+  if (head->more_.size() + 1 >= kTransportsMax)
+    return fail(LWMQ_E_INVALID, "a channel has at most %u transports (%s)", kTransportsMax, first);
+  AddressOptions said;
+  Status status = parse_address_options(address, &said);
+  if (status != LWMQ_OK) return status;
+  const std::uint64_t wanted = options.buffer_bytes != 0 ? options.buffer_bytes : said.buffer_bytes;
+  if (wanted != 0 && wanted != head->tli_options_.buffer_bytes) {
+    return fail(LWMQ_E_INVALID,
+                "%s: buffers of %" PRIu64 " bytes beside those of %" PRIu64
+                " at %s; the transports of a channel have one size of buffers, which is its largest message",
+                address, wanted, head->tli_options_.buffer_bytes, first);
+  }
+  lwmq_channel_options as_first{};
+  as_first.size = sizeof as_first;
+  as_first.buffer_bytes = head->tli_options_.buffer_bytes;
+  as_first.buffers_send = options.buffers_send;
+  as_first.buffers_receive = options.buffers_receive;
+  as_first.retry_ms = options.retry_ms;
+  std::int32_t fd = -1;
+  status = head->descriptor(&fd);
+  if (status != LWMQ_OK) return status;
+  Channel* made = nullptr;
+  status = Channel::create(address, &as_first, &made);
+  if (status != LWMQ_OK) return status;
+  made->head_ = head;
+  made->queue_ = head->queue_;
+  made->tli_options_.channel = head->tli_options_.channel;
+  made->descriptor_.store(head->descriptor_.load());
+  for (const auto& queue : head->queues_) {
+    ChannelQueue* last = queue.get();
+    while (last->twin != nullptr) last = last->twin;
+    lwmq_send_queue_options same{};
+    same.size = sizeof same;
+    same.kind = queue->kind();
+    same.priority = queue->priority();
+    same.capacity = queue->capacity();
+    status = made->add_send_queue(same, &last->twin);
+    if (status != LWMQ_OK) {
+      Channel::destroy(made);
+      return status;
+    }
+  }
+  head->more_.push_back(made);
+  return LWMQ_OK;
+}
+
+Status Several::add_send_queue(Channel* head, const lwmq_send_queue_options& options,
+                               ChannelQueue** out_queue) {
+  ChannelQueue* made = nullptr;
+  Status status = head->add_send_queue(options, &made);
+  ChannelQueue* last = made;
+  for (Channel* channel : head->more_) {
+    if (status != LWMQ_OK) return status;
+    status = channel->add_send_queue(options, &last->twin);
+    last = last->twin;
+  }
+  if (status == LWMQ_OK) *out_queue = made;
+  return status;
+}
+
+Status Several::set_priority(ChannelQueue* queue, std::uint32_t priority) noexcept {
+  Status status = LWMQ_OK;
+  for (; queue != nullptr && status == LWMQ_OK; queue = queue->twin)
+    status = queue->channel->set_priority(queue, priority);
+  return status;
+}
+
+Status Several::set_weights(Channel* head, const std::uint32_t* weights, std::uint32_t count) noexcept {
+  Status status = LWMQ_OK;
+  each(head, [&](Channel& channel) {
+    if (status == LWMQ_OK) status = channel.set_weights(weights, count);
+  });
+  return status;
+}
+
+Status Several::query_queue(const ChannelQueue* queue, lwmq_send_queue_statistics* out_statistics) {
+  Status status = queue->channel->query_queue(queue, out_statistics);
+  for (queue = queue->twin; queue != nullptr && status == LWMQ_OK; queue = queue->twin) {
+    lwmq_send_queue_statistics one{};
+    status = queue->channel->query_queue(queue, &one);
+    out_statistics->collected += one.collected;
+    out_statistics->discarded += one.discarded;
+    out_statistics->replaced += one.replaced;
+    out_statistics->queued += one.queued;
+  }
+  return status;
+}
+
+Status Several::open(Channel* head, std::int32_t role) {
+  if (head->more_.empty()) return head->open(role);
+  Status status = LWMQ_OK;
+  each(head, [&](Channel& channel) {
+    if (status == LWMQ_OK) status = channel.open(role);
+  });
+  if (status == LWMQ_OK) return LWMQ_OK;
+  const std::string text = last_error();
+  each(head, [](Channel& channel) { channel.close(0); });
+  return fail(status, "%s", text.c_str());
+}
+
+Status Several::wait_connected(Channel* head, std::uint32_t timeout_ms) {
+  const std::int64_t deadline = deadline_of(timeout_ms);
+  Status status = LWMQ_OK;
+  each(head, [&](Channel& channel) {
+    if (status == LWMQ_OK) status = channel.wait_connected(rest_of(timeout_ms, deadline));
+  });
+  return status;
+}
+
+// ---- Posting ----------------------------------------------------------------------------------------
+
+Status Several::post_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
+  Message* references = nullptr;  // made first: a message reaches every transport, or none
+  const auto drop = [&references] {
+    while (references != nullptr) {
+      Message* next = references->next;
+      Message::destroy(references);
+      references = next;
+    }
+  };
+  for (ChannelQueue* twin = queue->twin; twin != nullptr; twin = twin->twin) {
+    Message* reference = message->reference();
+    if (reference == nullptr) {
+      drop();
+      return fail(LWMQ_E_NO_MEMORY, "no memory for a message (%s)", queue->channel->address_.c_str());
+    }
+    reference->next = references;
+    references = reference;
+  }
+  const Status status = queue->channel->post(queue, message, tag);
+  if (status != LWMQ_OK) {
+    drop();
+    return status;
+  }
+  for (ChannelQueue* twin = queue->twin; twin != nullptr; twin = twin->twin) {
+    Message* reference = references;
+    references = reference->next;
+    reference->next = nullptr;
+    if (twin->channel->post(twin, reference, tag) == LWMQ_OK) continue;
+    Message::destroy(reference);  // no memory, or closed just now
+    twin->channel->messages_lost_.fetch_add(1, std::memory_order_relaxed);
+  }
+  return LWMQ_OK;
+}
+
+Status Several::post_bytes(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept {
+  if (queue->twin == nullptr) [[likely]]
+    return queue->channel->post_bytes(queue, data, bytes);
+  Message* message = Message::copy_of(data, bytes);
+  if (message == nullptr)
+    return fail(LWMQ_E_NO_MEMORY, "no memory for a message of %" PRIu64 " bytes", bytes);
+  const Status status = post_to_each(queue, message, 0);
+  if (status != LWMQ_OK) Message::destroy(message);
+  return status;
+}
+
+Status Several::post_wait(ChannelQueue* queue, Message* message, std::uint64_t tag, std::uint32_t timeout_ms,
+                          bool or_discard) noexcept {
+  if (queue->twin == nullptr) [[likely]]
+    return queue->channel->post_wait(queue, message, tag, timeout_ms, or_discard);
+  if (timeout_ms == 0 && or_discard) return post_to_each(queue, message, tag);
+  return fail(
+      LWMQ_E_UNSUPPORTED,
+      "a message for several transports cannot wait for room: each has a queue of its own; post without "
+      "a timeout, and the rule of the queue applies to each (%s)",
+      queue->channel->address_.c_str());
+}
+
+Status Several::post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::uint64_t count,
+                          std::uint64_t* out_posted) noexcept {
+  if (queue->twin == nullptr) [[likely]]
+    return queue->channel->post_many(queue, frames, count, out_posted);
+  Status status = LWMQ_OK;
+  for (*out_posted = 0; *out_posted < count && status == LWMQ_OK; *out_posted += status == LWMQ_OK)
+    status = post_bytes(queue, frames[*out_posted].data, frames[*out_posted].bytes);
+  return status;
+}
+
+Status Several::post_messages(ChannelQueue* queue, Message** messages, std::uint64_t count,
+                              std::uint64_t* out_posted) noexcept {
+  if (queue->twin == nullptr) [[likely]]
+    return queue->channel->post_messages(queue, messages, count, out_posted);
+  for (*out_posted = 0; *out_posted < count; ++*out_posted) {
+    const Status status = post_to_each(queue, messages[*out_posted], 0);
+    if (status != LWMQ_OK) return status;
+    messages[*out_posted] = nullptr;
+  }
+  return LWMQ_OK;
+}
+
+Status Several::flush(Channel* head, std::uint32_t timeout_ms) {
+  if (head->more_.empty()) return head->flush(timeout_ms);
+  const std::int64_t deadline = deadline_of(timeout_ms);
+  Status status = LWMQ_OK;
+  each(head, [&](Channel& channel) {
+    if (status == LWMQ_OK) status = channel.flush(rest_of(timeout_ms, deadline));
+  });
+  return status;
+}
+
+// ---- Receiving --------------------------------------------------------------------------------------
+
+// The drain comes before every look: what rings behind it is for the next one.
+bool Several::arm_all(Channel* head) {
+  head->descriptor_.load(std::memory_order_relaxed)->drain();
+  bool armed = true;
+  each(head, [&](Channel& channel) {
+    channel.landing_.take();
+    armed = channel.arm_transport() && armed;
+    channel.landing_.release();
+  });
+  return armed && head->phase_.load() == Channel::Phase::kOpen;
+}
+
+Status Several::receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
+                                 Message** out_messages, std::uint32_t* out_count) {
+  const std::size_t count = 1 + head->more_.size();
+  std::int64_t deadline = 0;
+  for (;;) {
+    Status status = head->check_open(false);
+    if (status != LWMQ_OK) return status;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t place = (head->turn_ + i) % count;
+      Channel* channel = place == 0 ? head : head->more_[place - 1];
+      status = channel->receive(0, limit, out_messages, out_count);
+      if (status == LWMQ_E_EMPTY || channel->phase_.load() != Channel::Phase::kOpen) continue;
+      head->turn_ = place + 1;
+      return status;
+    }
+    if (timeout_ms != 0 && deadline == 0) deadline = deadline_of(timeout_ms);
+    if (!arm_all(head)) continue;
+    const std::uint32_t left = rest_of(timeout_ms, deadline);
+    if (left == 0) return timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
+    status = head->descriptor_.load(std::memory_order_relaxed)->wait(std::min(left, kWaitSliceMs));
+    if (status != LWMQ_OK) return status;
+  }
+}
+
+// From the one receive queue. The service thread lands for everybody who waits; who does not find a message
+// looks itself at every transport first.
+Status Several::take(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
+                     std::uint32_t* out_count) {
+  const std::int64_t deadline = timeout_ms == 0 ? 0 : deadline_of(timeout_ms);
+  head->followers_.fetch_add(1);  // sync: follower
+  Status status = LWMQ_OK;
+  for (;;) {
+    status = head->check_open(false);
+    if (status != LWMQ_OK) break;
+    const std::uint32_t seen = head->changes_.load(std::memory_order_acquire);  // sync: change
+    if (head->queue_->is_bounded() || head->queue_->empty()) {
+      if (timeout_ms == 0) head->descriptor_.load(std::memory_order_relaxed)->drain();
+      each(head, [&](Channel& channel) {
+        if (channel.land_waiting(0) != kNever) ServiceThread::attending().request(&channel.attend_);
+        channel.report_connect_failure();
+      });
+    }
+    status = head->queue_->take(limit, out_messages, out_count);
+    if (status != LWMQ_E_EMPTY) break;
+    if (timeout_ms == 0) break;
+    status = head->wait_for_change(seen, deadline);
+    if (status != LWMQ_OK) break;
+  }
+  head->followers_.fetch_sub(1, std::memory_order_relaxed);
+  if (!head->queue_->empty()) head->ring();
+  return status;
+}
+
+// ---- The rest ---------------------------------------------------------------------------------------
+
+Status Several::query(Channel* head, lwmq_channel_statistics* out_statistics) {
+  Status status = head->query(out_statistics);
+  for (Channel* channel : head->more_) {
+    lwmq_channel_statistics one{};
+    if (status == LWMQ_OK) status = channel->query(&one);
+    if (status != LWMQ_OK) return status;
+    lwmq_channel_statistics& all = *out_statistics;
+    all.connected = all.connected != 0 && one.connected != 0 ? 1 : 0;
+    all.messages_shipped += one.messages_shipped;
+    all.messages_received += one.messages_received;
+    all.messages_lost += one.messages_lost;
+    all.buffers_shipped += one.buffers_shipped;
+    all.shipped_full += one.shipped_full;
+    all.shipped_idle += one.shipped_idle;
+    all.bytes_shipped += one.bytes_shipped;
+    all.bytes_received += one.bytes_received;
+    all.peers_lost += one.peers_lost;
+    all.buffers_free += one.buffers_free;
+  }
+  return status;
+}
+
+Status Several::close(Channel* head, std::uint32_t linger_ms) {
+  if (head->more_.empty()) return head->close(linger_ms);
+  const std::int64_t deadline = deadline_of(linger_ms);
+  Status outcome = LWMQ_OK;
+  std::string texts;
+  // The head last: until then a close that a signal has ended may be repeated.
+  for (std::size_t i = 0; i <= head->more_.size(); ++i) {
+    Channel* channel = i < head->more_.size() ? head->more_[i] : head;
+    if (channel != head && channel->phase_.load() == Channel::Phase::kClosed) continue;
+    const Status status = channel->close(rest_of(linger_ms, deadline));
+    if (status == LWMQ_E_INTERRUPTED) return status;
+    if (status == LWMQ_OK) continue;
+    if (outcome == LWMQ_OK) outcome = status;
+    texts += (texts.empty() ? "" : "; ") + std::string(last_error());
+  }
+  return outcome == LWMQ_OK ? LWMQ_OK : fail(outcome, "%s", texts.c_str());
+}
+
+void Several::destroy(Channel* head) {
+  const std::vector<Channel*> more = head->more_;
+  for (Channel* channel : more) channel->close(0);
+  // They speak to the head until they are closed.
+  Channel::destroy(head);
+  if (os::forked()) return;
+  for (Channel* channel : more) Channel::destroy(channel);
+}
+
+}  // namespace lwmq::channel

@@ -1,0 +1,76 @@
+// A channel with several transports: each is a channel of its own, with its queues, its pump and its peer,
+// and this makes one conversation of them.
+//
+//   posting     a message goes into the queue of the same place of each: encoded for each, in the order
+//   posted.
+//               A peer that is slow, absent or lost holds up no other
+//   receiving   what any of them has, in turns; their order is kept per transport. They share one descriptor,
+//               and one receive queue where it is not mono
+//   the rest    all of them
+//
+// The first transport is the channel that the application holds (the head). Everything here also takes a
+// channel of one transport, which it passes on.
+#pragma once
+
+#include "channel/channel.h"
+
+namespace lwmq::channel {
+
+class Several {
+ public:
+  // Before open. LWMQ_E_INVALID: what all transports of a channel share is not what this one says.
+  static Status add_transport(Channel* head, const char* address, const lwmq_transport_options& options);
+  static Status add_send_queue(Channel* head, const lwmq_send_queue_options& options,
+                               ChannelQueue** out_queue);
+  static Status set_priority(ChannelQueue* queue, std::uint32_t priority) noexcept;
+  static Status set_weights(Channel* head, const std::uint32_t* weights, std::uint32_t count) noexcept;
+  // Sums, but what was posted.
+  static Status query_queue(const ChannelQueue* queue, lwmq_send_queue_statistics* out_statistics);
+  // Where one cannot be opened, none is, and the channel can only be destroyed.
+  static Status open(Channel* head, std::int32_t role);
+  // Until each has a peer.
+  static Status wait_connected(Channel* head, std::uint32_t timeout_ms);
+
+  static Status post(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
+    if (queue->twin == nullptr) [[likely]]
+      return queue->channel->post(queue, message, tag);
+    return post_to_each(queue, message, tag);
+  }
+  // LWMQ_E_UNSUPPORTED where there are several: each has room of its own, and a message that waits for one of
+  // them would reach the others before, or be discarded there.
+  static Status post_wait(ChannelQueue* queue, Message* message, std::uint64_t tag, std::uint32_t timeout_ms,
+                          bool or_discard) noexcept;
+  static Status post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::uint64_t count,
+                          std::uint64_t* out_posted) noexcept;
+  static Status post_messages(ChannelQueue* queue, Message** messages, std::uint64_t count,
+                              std::uint64_t* out_posted) noexcept;
+  static Status post_bytes(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept;
+  static Status flush(Channel* head, std::uint32_t timeout_ms);
+
+  static Status receive(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
+                        std::uint32_t* out_count) {
+    if (head->more_.empty()) [[likely]]
+      return head->receive(timeout_ms, limit, out_messages, out_count);
+    return head->queue_ != nullptr ? take(head, timeout_ms, limit, out_messages, out_count)
+                                   : receive_in_turns(head, timeout_ms, limit, out_messages, out_count);
+  }
+
+  static Status query(Channel* head, lwmq_channel_statistics* out_statistics);
+  static Status close(Channel* head, std::uint32_t linger_ms);
+  static void destroy(Channel* head);
+
+ private:
+  template <typename Call>
+  static void each(Channel* head, Call&& call) {
+    call(*head);
+    for (Channel* channel : head->more_) call(*channel);
+  }
+  static Status post_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
+  static Status receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
+                                 Message** out_messages, std::uint32_t* out_count);
+  static Status take(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
+                     std::uint32_t* out_count);
+  static bool arm_all(Channel* head);
+};
+
+}  // namespace lwmq::channel

@@ -1,0 +1,121 @@
+"""Many channels by one thread in turns, and the threads that serve them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+import lwmq_spark as lwmq
+from lwmq_spark.channel import Selector, set_service_affinity
+
+Pairs = list[tuple[lwmq.Channel, lwmq.Channel]]
+
+
+@pytest.fixture
+def pairs(address: str) -> Iterator[Pairs]:
+    with ExitStack() as stack:
+        made = []
+        for n in range(5):
+            ends = [
+                stack.enter_context(lwmq.Channel(f"{address}-{n}", role, linger=0))  # type: ignore[arg-type]
+                for role in ("server", "client")
+            ]
+            for end in ends:
+                end.wait_connected(10)
+            made.append((ends[0], ends[1]))
+        yield made
+        for pair in made:
+            for channel in pair[::-1]:
+                with suppress(lwmq.LwmqError):
+                    channel.close()
+
+
+@pytest.mark.row("K26", "K16")
+def test_senders_with_unequal_rates_get_equal_service(pairs: Pairs) -> None:
+    with Selector() as selector:
+        for n, (server, client) in enumerate(pairs):
+            selector.add(server)
+            queue = client.send_queue()
+            for _ in range(30 * (1 + 10 * n)):
+                queue.post(bytes([n]))
+            client.flush(10)
+        first = [selector.receive(10) for _ in range(100)]
+        served = [bytes(message)[0] for _, message in first]
+        assert [served.count(n) for n in range(5)] == [20] * 5
+        assert all(pairs[bytes(message)[0]][0] is channel for channel, message in first)
+
+
+@pytest.mark.row("K43", "K44")
+def test_channels_come_and_go_while_the_others_go_on(pairs: Pairs) -> None:
+    with Selector() as selector:
+        for server, _ in pairs[:3]:
+            selector.add(server)
+        with pytest.raises(ValueError, match="added to this selector before"):
+            selector.add(pairs[0][0])
+        with pytest.raises(lwmq.TimeoutError, match="3 channels"):
+            selector.receive(0.05)
+        queues = [client.send_queue() for _, client in pairs]
+        late = threading.Timer(0.1, lambda: (selector.add(pairs[3][0]), queues[3].post(b"late")))
+        late.start()
+        channel, message = selector.receive(10)
+        assert (channel, bytes(message)) == (pairs[3][0], b"late")
+        late.join()
+        selector.remove(pairs[0][0])
+        pairs[1][0].close(linger=0)
+        for queue in (queues[0], queues[2]):
+            with suppress(lwmq.ClosedError):
+                queue.post(b"there")
+        channel, message = selector.receive(10)
+        assert (channel, bytes(message)) == (pairs[2][0], b"there")
+        with pytest.raises(lwmq.TimeoutError):
+            selector.receive(0.05)
+
+
+def _threads() -> dict[str, list[Path]]:
+    """Those of the library, by name."""
+    found: dict[str, list[Path]] = {}
+    for task in Path("/proc/self/task").iterdir():
+        name = (task / "comm").read_text().strip()
+        if name in ("lwmq-channels", "lwmq-connect", "lwmq-ipc", "lwmq-loop"):
+            found.setdefault(name, []).append(task)
+    return found
+
+
+@pytest.mark.row("K04", "Z20")
+def test_the_number_of_threads_is_fixed_and_they_are_made_once(pairs: Pairs) -> None:
+    before = _threads()
+    assert set(before) <= {"lwmq-channels", "lwmq-connect", "lwmq-ipc"} and len(before) >= 2
+    assert all(len(tasks) == 1 for tasks in before.values())
+    for server, client in pairs:
+        client.send_queue().post(b"x")
+        assert server.receive(10)
+    assert _threads() == before
+
+
+@pytest.mark.row("S09", "C66", "Z20")
+def test_the_librarys_threads_run_where_they_are_told(pairs: Pairs) -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    tasks = [int(task.name) for tasks in _threads().values() for task in tasks]
+    try:
+        set_service_affinity([allowed[-1]])
+        assert all(os.sched_getaffinity(task) == {allowed[-1]} for task in tasks)
+        masks = {
+            line.split()[1]
+            for task in tasks
+            for line in Path(f"/proc/self/task/{task}/status").read_text().splitlines()
+            if line.startswith("Cpus_allowed_list")
+        }
+        assert masks == {str(allowed[-1])}
+        assert os.sched_getaffinity(0) == set(allowed), "ours is as it was"
+        pairs[0][1].send_queue().post(b"still")
+        assert pairs[0][0].receive(10)
+        with pytest.raises(lwmq.LwmqError, match="processor 5000"):
+            set_service_affinity([5000])
+    finally:
+        set_service_affinity()
+    assert all(os.sched_getaffinity(task) == set(allowed) for task in tasks)
