@@ -14,6 +14,7 @@ class says what kind, so that a program can tell a peer that died from a schema 
       DataLossError        what was asked for is no longer there
       CorruptError         bytes from the peer that cannot be right
       VersionError         the peer speaks another version of the protocol
+      HandlerError         the peer's handler of a request raised
 
 None of these classes crosses a Spark task result. What Spark shows is its own exception with a token such as
 `LWMQ_DATA_LOSS` in front of our text, and `error_of` turns that back.
@@ -103,6 +104,16 @@ class VersionError(LwmqError):
     token = "LWMQ_VERSION"
 
 
+class HandlerError(LwmqError):
+    """The peer's handler of a request raised. `kind`: the class there, as the peer says."""
+
+    token = "LWMQ_HANDLER"
+
+    def __init__(self, text: str = "", *, status: int = 0, kind: str = "") -> None:
+        super().__init__(text, status=status)
+        self.kind = kind
+
+
 TREE: tuple[type[LwmqError], ...] = (
     AddressError,
     TimeoutError,
@@ -114,6 +125,7 @@ TREE: tuple[type[LwmqError], ...] = (
     DataLossError,
     CorruptError,
     VersionError,
+    HandlerError,
 )
 
 # What follows `LWMQ_` or `LWMQ_E_` in a text. Besides the tokens of the tree, the names of C statuses,

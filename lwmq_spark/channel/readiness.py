@@ -25,6 +25,7 @@ class Readiness:
         self._closed = False
         self._waiting: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
         self._taken = 0
+        self._to_tell: list[Callable[[], None]] = []
 
     async def breathe(self) -> None:
         """Lets others have the loop now and then, while messages keep coming."""
@@ -57,12 +58,27 @@ class Readiness:
                         self._leave(loop)
             raise
 
+    def tell_when_closed(self, call: Callable[[], None]) -> None:
+        """Calls it once, on the thread that closes the channel; at once when it is closed."""
+        with self._lock:
+            if not self._closed:
+                self._to_tell.append(call)
+                return
+        call()
+
+    def tell_no_more(self, call: Callable[[], None]) -> None:
+        with self._lock, contextlib.suppress(ValueError):
+            self._to_tell.remove(call)
+
     def close(self) -> None:
         """Wakes everybody who waits, on their loops. Any thread."""
         with self._lock:
             self._closed = True
             loops = list(self._waiting)
+            to_tell, self._to_tell = self._to_tell, []
             self._close_if_unused()
+        for call in to_tell:
+            call()
         for loop in loops:
             with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits there
                 loop.call_soon_threadsafe(self._wake, loop)

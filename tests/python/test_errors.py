@@ -25,6 +25,7 @@ def test_every_error_is_an_lwmq_error_and_a_timeout_also_the_builtin_one() -> No
         "DataLossError",
         "CorruptError",
         "VersionError",
+        "HandlerError",
     }
     assert all(getattr(lwmq, cls.__name__) is cls for cls in errors.TREE)
 

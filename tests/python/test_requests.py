@@ -1,0 +1,461 @@
+"""Requests and replies: which reply is whose, what ends a request, and that nothing else does."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, wait
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lwmq_spark as lwmq
+from lwmq_spark.channel.requests import HEAD, Frames, Request
+
+SERVER = """
+channel = lwmq.Channel(sys.argv[1], "server", linger=0, buffers=4)
+replies = lwmq.Replies(channel)
+print("there", flush=True)
+replies.serve(lambda frames: [b"re:", *frames])
+"""
+
+
+@contextmanager
+def _pair(address: str, **options: Any) -> Iterator[tuple[lwmq.Channel, lwmq.Channel]]:
+    with (
+        lwmq.Channel(address, "server", linger=0, **options) as server,
+        lwmq.Channel(address, "client", linger=0, **options) as client,
+    ):
+        server.wait_connected(10)
+        client.wait_connected(10)
+        yield server, client
+        for channel in (client, server):
+            with suppress(lwmq.LwmqError):
+                channel.close()
+
+
+@contextmanager
+def _serving(channel: lwmq.Channel, handler: Callable[[Frames], Any]) -> Iterator[lwmq.Replies]:
+    replies = lwmq.Replies(channel)
+    thread = threading.Thread(target=replies.serve, args=(handler,))
+    thread.start()
+    try:
+        yield replies
+    finally:
+        with suppress(lwmq.LwmqError):
+            channel.close(linger=0)
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def _request_threads() -> int:
+    return sum(thread.name == "lwmq-requests" for thread in threading.enumerate())
+
+
+@pytest.mark.row("M21")
+def test_each_reply_comes_to_its_request_over_any_number_outstanding(address: str) -> None:
+    with _pair(address) as (server, client), _serving(server, lambda frames: [b"re", *frames]) as replies:
+        with lwmq.Requests(client) as requests:
+            asked = [requests.submit([b"%d" % n, b"x" * (n % 50)], timeout=60) for n in range(3000)]
+            for n, reply in enumerate(asked):
+                assert [bytes(frame) for frame in reply.result(60)] == [b"re", b"%d" % n, b"x" * (n % 50)]
+            assert bytes(requests.request(b"one")) == b"reone"
+            assert tuple(requests.request([])) == (b"re",)
+            state = requests.statistics
+            assert (state.asked, state.answered, state.outstanding) == (3002, 3002, 0)
+        _until(lambda: replies.statistics.answered == 3002)
+
+
+@pytest.mark.row("M21")
+def test_replies_come_in_any_order_and_from_any_thread(address: str) -> None:
+    with _pair(address) as (server, client), lwmq.Requests(client) as requests:
+        replies = lwmq.Replies(server)
+        asked = [requests.submit(b"%d" % n) for n in range(1200)]
+        came = [replies.receive(20) for _ in asked]
+
+        def answer(mine: list[Request]) -> None:
+            for request in reversed(mine):
+                request.reply(b"re" + bytes(request.frames))
+
+        threads = [threading.Thread(target=answer, args=(came[n::3],)) for n in range(3)]
+        for thread in threads:
+            thread.start()
+        wait(asked, 30)
+        assert [bytes(reply.result(0)) for reply in asked] == [b"re%d" % n for n in range(1200)]
+        for thread in threads:
+            thread.join()
+        with pytest.raises(lwmq.LwmqError, match="request 1 was answered before"):
+            came[0].reply(b"again")
+
+
+def test_many_threads_and_tasks_ask_at_once(address: str) -> None:
+    with (
+        _pair(address) as (server, client),
+        _serving(server, lambda frames: frames),
+        lwmq.Requests(client) as requests,
+    ):
+        wrong = []
+
+        def ask(who: int) -> None:
+            for n in range(200):
+                said = b"%d %d" % (who, n)
+                if bytes(requests.request(said, timeout=30)) != said:
+                    wrong.append(said)
+
+        async def tasks() -> list[Frames]:
+            return await asyncio.gather(*(requests.submit(b"%d" % n, timeout=30) for n in range(1500)))
+
+        threads = [threading.Thread(target=ask, args=(who,)) for who in range(4)]
+        for thread in threads:
+            thread.start()
+        assert [bytes(frames) for frames in asyncio.run(tasks())] == [b"%d" % n for n in range(1500)]
+        for thread in threads:
+            thread.join()
+        assert not wrong
+
+
+def test_each_request_has_a_time_out_of_its_own_and_a_late_reply_is_counted(address: str) -> None:
+    with _pair(address) as (server, client), lwmq.Requests(client) as requests:
+        replies = lwmq.Replies(server)
+        for_ever = requests.submit(b"for ever")
+        long = requests.submit(b"long", timeout=60)
+        started = time.monotonic()
+        short = [requests.submit(b"short", timeout=0.3 - 0.002 * n) for n in range(100)]
+        for reply in short:
+            with pytest.raises(lwmq.TimeoutError, match=r"no reply to request \d+ within 0\.\d+ s on "):
+                reply.result(20)
+        assert 0.29 < time.monotonic() - started < 10
+        assert not long.done() and not for_ever.done()
+        with pytest.raises(lwmq.TimeoutError, match="request 2 within 0 s"):
+            long.result(0)
+        for _ in range(102):
+            replies.receive(10).reply(b"late")
+        assert bytes(for_ever.result(10)) == bytes(long.result(10)) == b"late"
+        _until(lambda: requests.statistics.late == 100)
+        state = requests.statistics
+        assert (state.timed_out, state.answered, state.outstanding) == (100, 2, 0)
+
+
+def test_a_cancelled_request_is_forgotten(address: str) -> None:
+    async def too_long() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(requests.submit(b"slow"), 0.05)
+
+    with _pair(address) as (server, client), lwmq.Requests(client) as requests:
+        reply = requests.submit(b"x")
+        assert reply.cancel()
+        with pytest.raises(CancelledError):
+            reply.result(10)
+        asyncio.run(too_long())
+        assert (requests.statistics.given_up, requests.statistics.outstanding) == (2, 0)
+        replies = lwmq.Replies(server)
+        for _ in range(2):
+            replies.receive(10).reply(b"late")
+        _until(lambda: requests.statistics.late == 2)
+
+
+def test_an_exception_of_the_handler_is_raised_where_was_asked(address: str) -> None:
+    def handler(frames: Frames) -> Any:
+        match bytes(frames):
+            case b"raise":
+                raise KeyError("no such carrier: ÄÖ" + "x" * 5000)
+            case b"str":
+                return "text"
+            case b"big":
+                return bytes(1 << 20)
+        return b"fine"
+
+    with (
+        _pair(address) as (server, client),
+        _serving(server, handler) as replies,
+        lwmq.Requests(client) as requests,
+    ):
+        with pytest.raises(lwmq.HandlerError, match=r"KeyError: 'no such carrier: ÄÖx+ ") as raised:
+            requests.request(b"raise", timeout=10)
+        assert raised.value.kind == "KeyError" and len(str(raised.value)) < 1200
+        with pytest.raises(lwmq.HandlerError, match=r"TypeError: .*not str"):
+            requests.request(b"str", timeout=10)
+        with pytest.raises(lwmq.HandlerError, match="MessageTooBigError: "):
+            requests.request(b"big", timeout=10)
+        assert bytes(requests.request(b"ok", timeout=10)) == b"fine"
+        assert (requests.statistics.failed, requests.statistics.answered) == (3, 1)
+        _until(lambda: (replies.statistics.failed, replies.statistics.answered) == (3, 1))
+
+
+@pytest.mark.row("L56")
+def test_a_silent_peer_never_blocks_who_asks_and_all_is_answered_when_it_goes_on(
+    ipc: str, spawn: Callable[..., Any]
+) -> None:
+    server = spawn(SERVER, ipc)
+    assert server.line() == "there"
+    with lwmq.Channel(ipc, "client", linger=0, buffers=4) as client, lwmq.Requests(client) as requests:
+        assert bytes(requests.request(b"x", timeout=20)) == b"re:x"
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            asked, longest = [], 0.0
+            for n in range(20_000):  # far more than four buffers hold
+                before = time.monotonic()
+                asked.append(requests.submit(b"%0100d" % n))
+                longest = max(longest, time.monotonic() - before)
+            with pytest.raises(lwmq.TimeoutError):
+                requests.request(b"not now", timeout=0.1)
+            assert longest < 5
+            assert requests.statistics.outstanding == 20_000
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        assert [bytes(reply.result(60)) for reply in asked] == [b"re:%0100d" % n for n in range(20_000)]
+        _until(lambda: requests.statistics.late == 1)
+
+
+def test_a_peer_that_is_killed_fails_what_is_outstanding_and_its_successor_answers(
+    ipc: str, spawn: Callable[..., Any]
+) -> None:
+    server = spawn(SERVER.replace("replies.serve", "time.sleep(600); replies.serve"), ipc)
+    assert server.line() == "there"
+    with lwmq.Channel(ipc, "client", linger=0, buffers=4) as client, lwmq.Requests(client) as requests:
+        client.wait_connected(20)
+        asked = [requests.submit(b"%0100d" % n, timeout=600) for n in range(5000)]
+        time.sleep(0.05)
+        server.kill()
+        for reply in asked:
+            with pytest.raises(lwmq.PeerLostError):
+                reply.result(20)
+        assert requests.statistics.lost == 5000
+        with pytest.raises(lwmq.TimeoutError):
+            requests.request(b"nobody there", timeout=0.05)
+        server = spawn(SERVER, ipc)
+        assert server.line() == "there"
+        assert bytes(requests.request(b"anew", timeout=30)) == b"re:anew"
+        assert requests.statistics.foreign == requests.statistics.malformed == 0
+
+
+def test_close_fails_what_is_outstanding_and_leaves_the_channel(address: str) -> None:
+    with _pair(address) as (server, client):
+        requests = lwmq.Requests(client)
+        asked = [requests.submit(b"x", timeout=600) for _ in range(1000)]
+        requests.close()
+        requests.close()
+        for reply in asked:
+            with pytest.raises(lwmq.ClosedError, match=r"requests on .* are closed"):
+                reply.result(0)
+        with pytest.raises(lwmq.ClosedError, match=r"requests on .* are closed"):
+            requests.request(b"x")
+        assert _request_threads() == 0
+        server.send_queue().post(b"still")
+        assert bytes(client.receive(10)) == b"still"
+
+
+def test_closing_the_channel_at_either_end_fails_what_is_outstanding(address: str) -> None:
+    with _pair(address) as (server, client), lwmq.Requests(client) as requests:
+        reply = requests.submit(b"x")
+        server.close()
+        with pytest.raises(lwmq.ClosedError, match="has closed"):
+            reply.result(20)
+        reply = requests.submit(b"y")
+        with suppress(lwmq.TimeoutError):
+            client.close(linger=0)
+        with pytest.raises(lwmq.ClosedError, match="is closed"):
+            reply.result(20)
+        with pytest.raises(lwmq.ClosedError):
+            requests.submit(b"z")
+        _until(lambda: _request_threads() == 0)
+
+
+def test_requests_that_are_forgotten_end_their_thread(address: str) -> None:
+    files = len(list(Path("/proc/self/fd").iterdir()))
+    with _pair(address) as (_, client):
+        requests = lwmq.Requests(client)
+        reply = requests.submit(b"x")
+        del requests
+        gc.collect()
+        with pytest.raises(lwmq.ClosedError):
+            reply.result(10)
+        _until(lambda: _request_threads() == 0)
+    del reply
+    gc.collect()
+    assert len(list(Path("/proc/self/fd").iterdir())) <= files + 4  # the service threads' own, made once
+
+
+def test_the_head_is_as_it_is_written_down(address: str) -> None:
+    with _pair(address) as (server, client), lwmq.Requests(client) as requests:
+        reply = requests.submit([b"a", b"b"])
+        message = server.receive(10)
+        head = bytes(message[0])
+        assert head[:8].hex() == "6c777271" + "01" + "01" + "0000"  # "lwrq", format, request, zero
+        assert head[16:].hex() == "0100000000000000"
+        assert [bytes(frame) for frame in message.frames[1:]] == [b"a", b"b"]
+        server.send_queue().post([bytes.fromhex("6c77727101020000") + head[8:], b"c"])
+        assert bytes(reply.result(10)) == b"c"
+        failing = requests.submit(b"d")
+        head = bytes(server.receive(10)[0])
+        assert head[16:].hex() == "0200000000000000"
+        server.send_queue().post([bytes.fromhex("6c77727101030000") + head[8:], b"Kind", b"text"])
+        with pytest.raises(lwmq.HandlerError, match="the peer's handler failed: Kind: text"):
+            failing.result(10)
+
+
+def test_what_a_hostile_peer_sends_harms_nobody(address: str) -> None:
+    with _pair(address) as (server, client), lwmq.Requests(client) as requests:
+        reply = requests.submit(b"x", timeout=60)
+        head = bytes(server.receive(10)[0])
+        asker, number = struct.unpack("<QQ", head[8:])
+
+        def made(
+            magic: bytes = b"lwrq", form: int = 1, kind: int = 2, zero: int = 0, number: int = 1
+        ) -> bytes:
+            return HEAD.pack(magic, form, kind, zero, asker, number)
+
+        wrong: list[list[bytes]] = [
+            [],
+            [b""],
+            [b"lwrq"],
+            [made() + b"\0"],
+            [made(magic=b"LWRQ")],
+            [made(form=2)],
+            [made(kind=0)],
+            [made(kind=1)],
+            [made(kind=4)],
+            [made(zero=1)],
+            [made(number=0)],
+            [made(number=2)],
+            [made(number=(1 << 64) - 1)],
+            [made(kind=3)],
+            [made(kind=3), b"Kind"],
+            [made(kind=3), b"Kind", b"text", b"more"],
+            [made(kind=3), b"Kind", bytes(1001)],
+        ]
+        queue = server.send_queue()
+        for frames in wrong:
+            queue.post(frames)
+        queue.post([HEAD.pack(b"lwrq", 1, 2, 0, asker ^ 1, number), b"to another one"])
+        _until(lambda: requests.statistics.malformed + requests.statistics.foreign == len(wrong) + 1)
+        assert requests.statistics.foreign == 1 and not reply.done()
+        queue.post([made(), b"right"])
+        assert bytes(reply.result(10)) == b"right"
+        queue.post([made(), b"twice"])
+        failing = requests.submit(b"x")
+        queue.post([made(kind=3, number=2), b"\xff\xfe", b"\0"])
+        with pytest.raises(lwmq.HandlerError, match="�"):
+            failing.result(10)
+        assert requests.statistics.late == 1
+
+
+def test_a_server_drops_what_is_no_request_and_stays(address: str) -> None:
+    with _pair(address) as (server, client), _serving(server, lambda frames: frames) as replies:
+        queue = client.send_queue()
+        for frames in (
+            [],
+            [b"GET /"],
+            [HEAD.pack(b"lwrq", 1, 2, 0, 7, 1)],
+            [HEAD.pack(b"lwrq", 9, 1, 0, 7, 1)],
+        ):
+            queue.post(frames)
+        with lwmq.Requests(client) as requests:
+            assert bytes(requests.request(b"x", timeout=10)) == b"x"
+        assert (replies.statistics.malformed, replies.statistics.received) == (4, 1)
+
+
+def test_two_requesters_of_one_channel_of_two_transports_get_their_own_replies(address: str) -> None:
+    addresses = [f"{address}-{n}" for n in range(2)]
+    with lwmq.Channel(addresses, "server", linger=0) as server:
+        clients = [lwmq.Channel(one, "client", linger=0) for one in addresses]
+        try:
+            with (
+                _serving(server, lambda frames: [b"re:", *frames]),
+                lwmq.Requests(clients[0]) as first,
+                lwmq.Requests(clients[1]) as second,
+            ):
+                for n in range(200):
+                    asked = first.submit(b"a%d" % n, timeout=20), second.submit(b"b%d" % n, timeout=20)
+                    assert [bytes(reply.result()) for reply in asked] == [b"re:a%d" % n, b"re:b%d" % n]
+                assert first.statistics.answered == second.statistics.answered == 200
+                _until(lambda: first.statistics.foreign == second.statistics.foreign == 200)
+        finally:
+            for client in clients:
+                with suppress(lwmq.LwmqError):
+                    client.close(linger=0)
+
+
+def test_a_callback_may_ask_but_not_wait_for_what_its_own_thread_receives(address: str) -> None:
+    with (
+        _pair(address) as (server, client),
+        _serving(server, lambda frames: frames),
+        lwmq.Requests(client) as requests,
+    ):
+        seen: list[Any] = []
+        done = threading.Event()
+
+        def then(_: Any) -> None:
+            try:
+                requests.request(b"second", timeout=5)
+            except lwmq.LwmqError as exc:
+                seen.append(str(exc))
+            third = requests.submit(b"third")
+            third.add_done_callback(lambda _: (seen.append(bytes(third.result())), done.set()))
+
+        requests.submit(b"first").add_done_callback(then)
+        assert done.wait(20)
+        assert "awaited in a callback" in seen[0] and seen[1] == b"third"
+
+
+async def _answer(server: lwmq.Channel, count: int) -> None:
+    replies = lwmq.Replies(server)
+    for _ in range(count):
+        request = await replies.receive_async()
+        request.reply(request.frames)
+
+
+def test_one_event_loop_asks_and_answers(address: str) -> None:
+    async def both() -> list[Frames]:
+        answering = asyncio.create_task(_answer(server, 300))
+        got = await asyncio.gather(*(requests.submit(b"%d" % n, timeout=30) for n in range(300)))
+        await answering
+        return got
+
+    with _pair(address) as (server, client), lwmq.Requests(client) as requests:
+        assert [bytes(frames) for frames in asyncio.run(both())] == [b"%d" % n for n in range(300)]
+
+
+def test_serve_ends_with_its_peer_when_asked_to(address: str) -> None:
+    with _pair(address) as (server, client):
+        replies = lwmq.Replies(server)
+        thread = threading.Thread(target=replies.serve, args=(bytes,), kwargs={"forever": False})
+        thread.start()
+        with lwmq.Requests(client) as requests:
+            assert bytes(requests.request(b"x", timeout=10)) == b"x"
+        client.close(linger=10)
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def test_too_many_and_what_cannot_be_posted_are_refused(address: str) -> None:
+    with _pair(address) as (server, client):
+        with pytest.raises(ValueError, match="outstanding_max 0"):
+            lwmq.Requests(client, outstanding_max=0)
+        with pytest.raises(ValueError, match="not of the channel on"):
+            lwmq.Requests(client, queue=server.send_queue())
+        with lwmq.Requests(client, outstanding_max=3) as requests:
+            with pytest.raises(TypeError, match="bytes, not str"):
+                requests.submit("x")
+            with pytest.raises(lwmq.MessageTooBigError):
+                requests.submit(bytes(1 << 20))
+            for _ in range(3):
+                requests.submit(b"x")
+            with pytest.raises(lwmq.LwmqError, match=r"3 requests are outstanding on .* outstanding_max"):
+                requests.submit(b"x")
+            assert requests.statistics.given_up == 1
