@@ -537,7 +537,7 @@ JNI_METHOD(void, readerClose)(JNIEnv* env, jclass, jlong reader, jint linger_ms)
 
 JNI_METHOD(jlong, channelCreate)
 (JNIEnv* env, jclass, jbyteArray address, jlong buffer_bytes, jint buffers_send, jint buffers_receive,
- jint retry_ms, jboolean raw, jboolean secure_erase) {
+ jint retry_ms, jboolean raw, jboolean secure_erase, jint receive_kind, jlong receive_capacity) {
   const Bytes uri(env, address);
   if (!check_memory(env, uri.ok())) return 0;
   auto options = sized<lwmq_channel_options>();
@@ -547,9 +547,23 @@ JNI_METHOD(jlong, channelCreate)
   options.retry_ms = static_cast<std::uint32_t>(retry_ms);
   options.raw = raw != 0;
   options.secure_erase = secure_erase != 0;
+  options.receive_queue = static_cast<std::uint32_t>(receive_kind);
+  options.receive_capacity = static_cast<std::uint64_t>(receive_capacity);
   lwmq_channel* channel = nullptr;
   if (!check(env, lwmq_channel_create(uri.text(), &options, &channel))) return 0;
   return address_of(channel);
+}
+
+JNI_METHOD(void, channelAddTransport)
+(JNIEnv* env, jclass, jlong channel, jbyteArray address, jint buffers_send, jint buffers_receive,
+ jint retry_ms) {
+  const Bytes uri(env, address);
+  if (!check_memory(env, uri.ok())) return;
+  auto options = sized<lwmq_transport_options>();
+  options.buffers_send = static_cast<std::uint32_t>(buffers_send);
+  options.buffers_receive = static_cast<std::uint32_t>(buffers_receive);
+  options.retry_ms = static_cast<std::uint32_t>(retry_ms);
+  check(env, lwmq_channel_add_transport(handle<lwmq_channel>(channel), uri.text(), &options));
 }
 
 JNI_METHOD(void, channelOpen)(JNIEnv* env, jclass, jlong channel, jint role) {
@@ -577,6 +591,26 @@ JNI_METHOD(jlong, channelReceive)(JNIEnv* env, jclass, jlong channel, jint timeo
   const lwmq_status status =
       lwmq_channel_receive(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(timeout_ms), &message);
   return check(env, status) ? address_of(message) : 0;
+}
+
+JNI_METHOD(jlongArray, channelReceiveMany)
+(JNIEnv* env, jclass, jlong channel, jint limit, jint timeout_ms) {
+  constexpr jint kAtOnce = 1024;
+  lwmq_message* messages[kAtOnce];
+  jlong addresses[kAtOnce];
+  std::uint32_t count = 0;
+  const auto most =
+      static_cast<std::uint32_t>(limit < kAtOnce ? limit : kAtOnce);  // 0 or less is refused there
+  if (!check(env, lwmq_channel_receive_many(handle<lwmq_channel>(channel), limit < 0 ? 0 : most,
+                                            static_cast<std::uint32_t>(timeout_ms), messages, &count))) {
+    return nullptr;
+  }
+  for (std::uint32_t i = 0; i < count; ++i) addresses[i] = address_of(messages[i]);
+  jlongArray result = new_longs(env, addresses, count);
+  if (result == nullptr) {
+    for (std::uint32_t i = 0; i < count; ++i) lwmq_message_destroy(messages[i]);
+  }
+  return result;
 }
 
 JNI_METHOD(void, channelFlush)(JNIEnv* env, jclass, jlong channel, jint timeout_ms) {

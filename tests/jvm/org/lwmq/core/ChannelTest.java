@@ -10,7 +10,9 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import org.junit.jupiter.api.Test;
 
 /** Messages and buffers between two ends in one process. */
@@ -133,6 +135,133 @@ class ChannelTest {
       assertEquals(texts, drain(server, 1000));
       assertEquals(1000, queue.statistics().posted());
     }
+  }
+
+  private static List<String> closed(List<Message> messages) {
+    List<String> texts = new ArrayList<>();
+    for (Message message : messages) {
+      try (message) {
+        texts.add(new String(message.bytes(0), StandardCharsets.UTF_8));
+      }
+    }
+    return texts;
+  }
+
+  @Test
+  void manyMessagesAreReceivedInOneCall() {
+    try (Channel server = Channel.open("loop://java-take", Role.SERVER, Channel.Options.DEFAULT);
+        Channel client = Channel.open("loop://java-take", Role.CLIENT, Channel.Options.DEFAULT)) {
+      SendQueue queue = client.sendQueue(Priority.NORMAL);
+      List<String> sent = new ArrayList<>();
+      for (int i = 0; i < 3000; i++) {
+        sent.add("m" + i);
+        queue.post(sent.get(i));
+      }
+      List<String> got = new ArrayList<>(closed(server.receiveMany(1, soon)));
+      assertEquals(1, got.size());
+      int calls = 0;
+      while (got.size() < sent.size()) {
+        List<String> came = closed(server.receiveMany(Integer.MAX_VALUE, soon));
+        assertTrue(!came.isEmpty() && came.size() <= 1024, "came " + came.size());
+        got.addAll(came);
+        calls++;
+      }
+      assertEquals(sent, got);
+      assertTrue(calls < 1000, calls + " calls");
+      LwmqException late =
+          assertThrows(LwmqException.class, () -> server.receiveMany(10, Deadline.after(20)));
+      assertEquals(Status.TIMED_OUT, late.status());
+      for (int wrong : new int[] {0, -1}) {
+        LwmqException refusal =
+            assertThrows(LwmqException.class, () -> server.receiveMany(wrong, Deadline.after(20)));
+        assertEquals(Status.INVALID, refusal.status());
+      }
+    }
+  }
+
+  // rows: S02 K03
+  @Test
+  void eachKindOfReceiveQueueKeepsWhatItsRuleSays() {
+    for (Channel.ReceiveKind kind : Channel.ReceiveKind.values()) {
+      boolean isBounded = kind.name().startsWith("BOUNDED");
+      boolean isMono = kind == Channel.ReceiveKind.MONO_UNBOUNDED;
+      String address = "loop://java-receive-" + kind;
+      Channel.Options options = Channel.Options.DEFAULT.receiving(kind, isBounded ? 3 : 0);
+      assertEquals(kind, options.erasing().receiveQueue());
+      try (Channel server = Channel.open(address, Role.SERVER, options);
+          Channel client = Channel.open(address, Role.CLIENT, Channel.Options.DEFAULT)) {
+        client.awaitConnected(soon);
+        SendQueue queue = client.sendQueue(Priority.NORMAL);
+        for (int i = 0; i < 10; i++) {
+          queue.post("" + i);
+        }
+        if (isMono) {
+          assertEquals(10, drain(server, 10).size());
+          continue;
+        }
+        client.close(10_000); // until all of it has landed, and nobody receives
+        List<String> kept =
+            switch (kind) {
+              case BOUNDED_DISCARD_OLDEST -> List.of("7", "8", "9");
+              case BOUNDED_DISCARD_NEWEST -> List.of("0", "1", "2");
+              default -> List.of("0", "1", "2", "3", "4", "5", "6", "7", "8", "9");
+            };
+        assertEquals(kept, drain(server, kept.size()));
+        LwmqException end = assertThrows(LwmqException.class, () -> server.receive(soon));
+        assertEquals(Status.CLOSED, end.status());
+      }
+    }
+    Channel.Options none = Channel.Options.DEFAULT.receiving(Channel.ReceiveKind.BOUNDED_DISCARD_OLDEST, 0);
+    assertThrows(LwmqException.class, () -> Channel.open("loop://java-receive", Role.SERVER, none));
+  }
+
+  // rows: S02 K16
+  @Test
+  void severalThreadsReceiveAndEachMessageGoesToOne() throws InterruptedException {
+    Channel.Options many = Channel.Options.DEFAULT.receiving(Channel.ReceiveKind.MULTI_UNBOUNDED, 0);
+    try (Channel server = Channel.open("loop://java-crowd", Role.SERVER, many);
+        Channel client = Channel.open("loop://java-crowd", Role.CLIENT, Channel.Options.DEFAULT)) {
+      List<List<String>> got = List.of(new ArrayList<>(), new ArrayList<>(), new ArrayList<>());
+      List<Thread> threads = new ArrayList<>();
+      for (List<String> mine : got) {
+        Thread thread = new Thread(() -> mine.addAll(drain(server, 1000)));
+        threads.add(thread);
+        thread.start();
+      }
+      SendQueue queue = client.sendQueue(Priority.NORMAL);
+      Set<String> sent = new HashSet<>();
+      for (int i = 0; i < 3000; i++) {
+        sent.add("c" + i);
+        queue.post("c" + i);
+      }
+      for (Thread thread : threads) {
+        thread.join(20_000);
+      }
+      Set<String> received = new HashSet<>();
+      got.forEach(received::addAll);
+      assertEquals(sent, received);
+    }
+  }
+
+  // rows: L57 L51 Z09
+  @Test
+  void aChannelOfTwoTransportsReachesBothPeersAndHearsThem() {
+    List<String> addresses = List.of("loop://java-several-a", "loop://java-several-b");
+    try (Channel both = Channel.open(addresses, Role.SERVER, Channel.Options.DEFAULT);
+        Channel one = Channel.open(addresses.get(0), Role.CLIENT, Channel.Options.DEFAULT);
+        Channel other = Channel.open(addresses.get(1), Role.CLIENT, Channel.Options.DEFAULT)) {
+      both.awaitConnected(soon);
+      assertEquals(addresses.get(0), both.address());
+      both.sendQueue(Priority.NORMAL).post("to all");
+      assertEquals(List.of("to all"), drain(one, 1));
+      assertEquals(List.of("to all"), drain(other, 1));
+      one.sendQueue(Priority.NORMAL).post("one");
+      other.sendQueue(Priority.NORMAL).post("other");
+      assertEquals(Set.of("one", "other"), new HashSet<>(drain(both, 2)));
+    }
+    LwmqException none =
+        assertThrows(LwmqException.class, () -> Channel.open(List.of(), Role.SERVER, Channel.Options.DEFAULT));
+    assertEquals(Status.INVALID, none.status());
   }
 
   @Test

@@ -1,10 +1,13 @@
 package org.lwmq.core;
 
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
 
 /**
- * A two-way conversation with one peer at an address. Posts go through its {@link SendQueue}s. One thread at a time;
- * so are the queues.
+ * A two-way conversation with one peer at an address, or with one at each of several. Posts go through its
+ * {@link SendQueue}s. One thread at a time; but any number receive where the receive queue is not mono, until the
+ * channel is closed, which is for one again.
  */
 public final class Channel implements AutoCloseable {
   private final String address;
@@ -15,15 +18,35 @@ public final class Channel implements AutoCloseable {
     this.handle = new Handle(this, channel, "channel " + address, c -> Jni.channelDestroy(c));
   }
 
+  /** Who receives, and what may wait: see {@link Options#receiving}. */
+  public enum ReceiveKind {
+    /** One thread at a time; messages stay in the transport until then. */
+    MONO_UNBOUNDED(SendQueue.Kind.MONO_UNBOUNDED),
+    /** Any number of threads, each message goes to one. Messages land while nobody receives. */
+    MULTI_UNBOUNDED(SendQueue.Kind.MULTI_UNBOUNDED),
+    /** The same, and a full one discards its oldest message. */
+    BOUNDED_DISCARD_OLDEST(SendQueue.Kind.BOUNDED_DISCARD_OLDEST),
+    /** The same, and a full one discards what comes. */
+    BOUNDED_DISCARD_NEWEST(SendQueue.Kind.BOUNDED_DISCARD_NEWEST);
+
+    private final int code;
+
+    ReceiveKind(SendQueue.Kind like) {
+      this.code = like.ordinal(); // LWMQ_QUEUE_* are the same for both
+    }
+  }
+
   /**
    * Options; zero means the default of {@code lwmq_channel_options}.
    *
    * @param bufferBytes of each transport buffer; the largest message
    * @param isRaw direct access to transport buffers instead of messages
    * @param secureErase buffers, and our copies of what passes, are zeroed as soon as nobody needs them
+   * @param receiveCapacity messages that a bounded receive queue holds, at least 1; 0 for every other
    */
   public record Options(
-      long bufferBytes, int buffersSend, int buffersReceive, int retryMs, boolean isRaw, boolean secureErase) {
+      long bufferBytes, int buffersSend, int buffersReceive, int retryMs, boolean isRaw, boolean secureErase,
+      ReceiveKind receiveQueue, long receiveCapacity) {
     public static final Options DEFAULT = new Options(0, 0, 0, 0, false);
     public static final Options RAW = new Options(0, 0, 0, 0, true);
 
@@ -31,20 +54,50 @@ public final class Channel implements AutoCloseable {
       this(bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, false);
     }
 
+    public Options(
+        long bufferBytes, int buffersSend, int buffersReceive, int retryMs, boolean isRaw, boolean secureErase) {
+      this(
+          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, secureErase, ReceiveKind.MONO_UNBOUNDED, 0);
+    }
+
     /** The same with {@code secureErase}. */
     public Options erasing() {
-      return new Options(bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, true);
+      return new Options(
+          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, true, receiveQueue, receiveCapacity);
+    }
+
+    /** The same with a receive queue of {@code kind}; {@code capacity} messages if it is bounded, else 0. */
+    public Options receiving(ReceiveKind kind, long capacity) {
+      return new Options(
+          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, secureErase, kind, capacity);
     }
   }
 
   /** Binds the address or begins to connect, as {@code role} says; does not wait for the peer. */
   public static Channel open(String address, Role role, Options options) {
+    return open(List.of(address), role, options);
+  }
+
+  /**
+   * The same with one transport per address, of any schemes: what is posted goes to the peer of each, what any of them
+   * sends is received here, in turns; a peer that is slow or lost holds up no other.
+   */
+  public static Channel open(List<String> addresses, Role role, Options options) {
+    if (addresses.isEmpty()) {
+      throw new LwmqException(Status.INVALID, "a channel without a transport: say at least one address");
+    }
+    String address = addresses.get(0);
     long made =
         Jni.channelCreate(
             Jni.utf8(address), options.bufferBytes(), options.buffersSend(), options.buffersReceive(),
-            options.retryMs(), options.isRaw(), options.secureErase());
+            options.retryMs(), options.isRaw(), options.secureErase(), options.receiveQueue().code,
+            options.receiveCapacity());
     Channel channel = new Channel(address, made);
     try {
+      for (String further : addresses.subList(1, addresses.size())) {
+        Jni.channelAddTransport(
+            made, Jni.utf8(further), options.buffersSend(), options.buffersReceive(), options.retryMs());
+      }
       Jni.channelOpen(made, role.ordinal());
     } catch (LwmqException e) {
       channel.handle.close();
@@ -53,6 +106,7 @@ public final class Channel implements AutoCloseable {
     return channel;
   }
 
+  /** Of several transports the first. */
   public String address() {
     return address;
   }
@@ -93,6 +147,22 @@ public final class Channel implements AutoCloseable {
     long channel = handle.get();
     return deadline.await(
         "waiting for a message at " + address, slice -> new Message(Jni.channelReceive(channel, slice)));
+  }
+
+  /**
+   * The next message and what has come behind it, at most {@code limit} (and 1024), which the caller closes; waits for
+   * the first alone. What ends the peer's conversation is thrown by a call of its own, behind every message.
+   */
+  public List<Message> receiveMany(int limit, Deadline deadline) {
+    long channel = handle.get();
+    long[] came =
+        deadline.await(
+            "waiting for messages at " + address, slice -> Jni.channelReceiveMany(channel, limit, slice));
+    List<Message> messages = new ArrayList<>(came.length);
+    for (long message : came) {
+      messages.add(new Message(message));
+    }
+    return messages;
   }
 
   /** Waits until everything posted so far was shipped. */

@@ -163,7 +163,10 @@ final class Jni {
 
   static native long channelCreate(
       byte[] address, long bufferBytes, int buffersSend, int buffersReceive, int retryMs, boolean raw,
-      boolean secureErase);
+      boolean secureErase, int receiveKind, long receiveCapacity);
+
+  static native void channelAddTransport(
+      long channel, byte[] address, int buffersSend, int buffersReceive, int retryMs);
 
   static native void channelOpen(long channel, int role);
 
@@ -175,6 +178,9 @@ final class Jni {
 
   /** The message that came. */
   static native long channelReceive(long channel, int timeoutMs);
+
+  /** The messages that came: at least one, at most {@code limit} and 1024. */
+  static native long[] channelReceiveMany(long channel, int limit, int timeoutMs);
 
   static native void channelFlush(long channel, int timeoutMs);
 
