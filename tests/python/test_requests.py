@@ -134,6 +134,7 @@ def test_each_request_has_a_time_out_of_its_own_and_a_late_reply_is_counted(addr
         replies = lwmq.Replies(server)
         for_ever = requests.submit(b"for ever")
         long = requests.submit(b"long", timeout=60)
+        time.sleep(0.2)  # the thread sleeps now, for 60 s as far as it knows
         started = time.monotonic()
         short = [requests.submit(b"short", timeout=0.3 - 0.002 * n) for n in range(100)]
         for reply in short:
