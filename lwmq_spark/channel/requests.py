@@ -252,9 +252,9 @@ class Requests:
     def __init__(
         self, channel: Channel, *, queue: SendQueue | None = None, outstanding_max: int = OUTSTANDING_MAX
     ) -> None:
-        """queue: where requests are posted; by default one of our own, unbounded, of normal priority.
+        """queue: where requests are posted; by default a new one, which lives as long as the channel.
 
-        outstanding_max: more than these are refused (LwmqError).
+        outstanding_max: more than these are refused (LwmqError); each takes some 2 KiB until it is settled.
         ValueError: a bound below 1, or the queue of another channel. ClosedError.
         """
         if outstanding_max < 1:
