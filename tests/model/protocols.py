@@ -477,6 +477,159 @@ def served(wrong: str = "", posts: int = 2) -> Model:
     )
 
 
+# ---- native/src/channel/ownership.h: the same with a home thread ------------------------------------------
+
+HOME_FREE, HOME_TAKEN, HOME_ASKING, HOME_HANDED, HOME_ADOPTED = range(5)
+HOME_WRONG = [
+    "home gives up before it has looked again",
+    "home looks again without a fence",
+    "who asks is taken for one who works",
+    "guest asks without the heavy barrier",
+    "poster without the heavy barrier",
+]
+HOME_HANDS_WRONG = ["adopted before home has let go"]
+
+
+def _home_take(process: Process, at: str, wrong: str, others: list[str], home: bool) -> None:
+    """try_take: goes to `at`:ok or to `at`:no."""
+    process.label(at)
+    if home:
+        process.load("state", "state")
+        process.goto(f"{at}:no", lambda r: r["state"] not in (HOME_FREE, HOME_ASKING))
+        process.store("home", 1)
+        process.load("state", "state")
+        process.goto(f"{at}:ok", lambda r: r["state"] == HOME_FREE)
+        process.store("home", 0, release=True)
+        if wrong == "home gives up before it has looked again":
+            process.goto(f"{at}:no", lambda r: r["state"] != HOME_ASKING)
+        elif wrong != "home looks again without a fence":
+            process.fence()
+        process.until(("state", lambda v, r: v != HOME_ASKING))
+        process.goto(at)
+        return
+    process.load("home", "home")
+    process.goto(f"{at}:no", lambda r: r["home"] == 1)
+    process.compare_swap("state", "state", HOME_FREE, HOME_ASKING)
+    process.goto(f"{at}:asks", lambda r: r["state"] == HOME_FREE)
+    if wrong == "who asks is taken for one who works":
+        process.goto(f"{at}:no")
+    process.goto(f"{at}:no", lambda r: r["state"] != HOME_ASKING)
+    process.until(("state", lambda v, r: v != HOME_ASKING))
+    process.goto(at)
+    process.label(f"{at}:asks")
+    if wrong != "guest asks without the heavy barrier":
+        for other in others:
+            process.heavy(other)
+    process.load("home", "home")
+    process.store("state", lambda r: HOME_FREE if r["home"] else HOME_TAKEN, release=True)
+    process.goto(f"{at}:no", lambda r: r["home"] == 1)
+    process.goto(f"{at}:ok")
+
+
+def _home_hold(process: Process, at: str, wrong: str, others: list[str], home: bool, pumps: bool) -> None:
+    """With the pump in hand, at `at`:ok: pumps, or posts past its queue; release, look; ends at `at`:no."""
+    process.label(f"{at}:ok")
+    process.load("holders", "holders")
+    process.check(lambda r: r["holders"] == 0, "two hold the pump")
+    process.store("holders", 1)
+    if not pumps:
+        process.goto(f"{at}:release", lambda r: r["mark"] == 0)
+    process.load("mark", "mark")
+    process.goto(f"{at}:ship", lambda r: r["mark"] == 0)
+    process.store("mark", 0)
+    process.fence()
+    process.label(f"{at}:ship")
+    process.load("seen", "posted")
+    process.store("shipped", lambda r: r["seen"])
+    process.label(f"{at}:release")
+    process.do(lambda r: r.update(mark=0, seen=0, state=0, home=0))
+    process.store("holders", 0)
+    process.store("home" if home else "state", 0, release=True)
+    if not home:
+        process.fence()
+    process.load("mark", "mark")
+    process.goto(at, lambda r: r["mark"] == 1)
+    process.label(f"{at}:no")
+    process.do(lambda r: r.update(mark=0, seen=0, state=0, home=0))
+
+
+def _home_post(process: Process, wrong: str, others: list[str]) -> None:
+    """A guest leaves one message behind, and kicks."""
+    barrier = [] if wrong == "poster without the heavy barrier" else others
+    process.store("posted", 1, release=True)
+    process.load("state", "state")
+    process.goto("kick:no", lambda r: r["state"] >= HOME_HANDED)
+    process.fence()
+    for other in barrier:
+        process.heavy(other)
+    process.store("mark", 1)
+    process.fence()
+    for other in barrier:
+        process.heavy(other)
+    process.load("state", "state")
+    if wrong == "who asks is taken for one who works":
+        process.goto("kick:no", lambda r: r["state"] != HOME_FREE)
+    process.goto("kick:no", lambda r: r["state"] not in (HOME_FREE, HOME_ASKING))
+    process.load("home", "home")
+    process.goto("kick:no", lambda r: r["home"] == 1)
+    _home_take(process, "kick", wrong, others, home=False)
+    _home_hold(process, "kick", wrong, others, home=False, pumps=True)
+    process.store("done:poster", 1, release=True)
+
+
+def _home_model(processes: list[Process], memory: dict[str, int]) -> Model:
+    judge = Process("judge", {"shipped": 0}, mortal=False)
+    for process in processes:
+        judge.until((f"done:{process.name}", _is_set))
+    judge.load("shipped", "shipped")
+    judge.check(lambda r: r["shipped"] == 1, "a message was left behind")
+    names = ["state", "home", "mark", "posted", "shipped", "holders"]
+    names += [f"done:{process.name}" for process in processes]
+    return Model([*processes, judge], dict.fromkeys(names, 0) | memory)
+
+
+def _home_process(name: str) -> Process:
+    return Process(name, dict.fromkeys(["state", "home", "mark", "seen", "holders"], 0), mortal=False)
+
+
+def home(wrong: str = "") -> Model:
+    """A message is left behind while home and a guest take the pump and release it without a look at it."""
+    processes = [_home_process(name) for name in ("home", "guest", "poster")]
+    for process in processes[:2]:
+        at_home = process.name == "home"
+        others = [other.name for other in processes if other is not process]
+        _home_take(process, "try", wrong, others, at_home)
+        _home_hold(process, "try", wrong, others, at_home, pumps=False)
+        process.store(f"done:{process.name}", 1, release=True)
+    _home_post(processes[2], wrong, ["home", "guest"])
+    return _home_model(processes, {})
+
+
+def home_hands(wrong: str = "") -> Model:
+    """Home hands over to the service thread, which pumps and releases before home has gone."""
+    keeper, service, poster = (_home_process(name) for name in ("home", "service", "poster"))
+    keeper.compare_swap("state", "state", HOME_FREE, HOME_HANDED, release=True)
+    keeper.store("home", 0, release=True)
+    keeper.store("done:home", 1, release=True)
+    service.until(("state", lambda v, r: v == HOME_HANDED))
+    service.compare_swap("state", "state", HOME_HANDED, HOME_ADOPTED)
+    if wrong != "adopted before home has let go":
+        service.until(("home", lambda v, r: v == 0))
+    service.load("seen", "posted")
+    service.store("shipped", lambda r: r["seen"])
+    service.store("state", HOME_FREE, release=True)
+    for other in ("home", "poster"):
+        service.heavy(other)
+    service.store("mark", 1)
+    for other in ("home", "poster"):
+        service.heavy(other)
+    _home_take(service, "try", wrong, ["home", "poster"], home=False)
+    _home_hold(service, "try", wrong, ["home", "poster"], home=False, pumps=True)
+    service.store("done:service", 1, release=True)
+    _home_post(poster, wrong, ["home", "service"])
+    return _home_model([keeper, service, poster], {"home": 1})
+
+
 # ---- native/src/scheduler/scheduler.cc: a queue goes to rest while somebody posts into it -----------------
 
 REST_WRONG = [

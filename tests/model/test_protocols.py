@@ -17,6 +17,8 @@ MODELS: list[tuple[Callable[..., Model], list[str]]] = [
     (protocols.multi, protocols.MULTI_WRONG),
     (protocols.left_behind, protocols.LEFT_WRONG),
     (protocols.served, protocols.SERVED_WRONG),
+    (protocols.home, protocols.HOME_WRONG),
+    (protocols.home_hands, protocols.HOME_HANDS_WRONG),
     (protocols.rest, protocols.REST_WRONG),
 ]
 MUTATIONS = [(make, wrong) for make, wrongs in MODELS for wrong in wrongs]

@@ -36,7 +36,7 @@ void Channel::kick(ChannelQueue* queue) noexcept {
     left_behind_.store(true, std::memory_order_relaxed);
     barrier();  // sync: left-behind
   }
-  if (pump_.is_free() && pump_.try_take()) pump_and_release();
+  if (pump_.may_be_free() && pump_.try_take()) pump_and_release();
 }
 
 // With the pump in hand: ships what the queues hold, about `bytes_max` bytes of it.
@@ -80,8 +80,11 @@ bool Channel::release_word() noexcept {
     os::heavy_barrier();  // sync: left-behind
     left_behind_.store(true, std::memory_order_relaxed);
   }
-  if (pump_.is_home()) {
+  const bool home = pump_.is_home();
+  if (home && !served) {
     os::light_barrier(membarrier_);  // sync: left-behind
+  } else if (served && !home && pump_.has_home()) {
+    os::heavy_barrier();  // as in kick: home's own look may be on its way; sync: left-behind
   } else {
     std::atomic_thread_fence(std::memory_order_seq_cst);  // sync: left-behind
   }

@@ -18,9 +18,10 @@
 //   home-turn   home stores home_, (light barrier) loads state_; a guest swaps state_ to asking, (heavy
 //               barrier) loads home_: one of the two sees the other
 //
-// A guest that sees home_ steps back. Home that sees a guest *asking* steps back, waits for the guest's mind
-// to be made up (a few loads) and tries again: so never do both give up, and who fails has seen somebody
-// work.
+// A guest that sees home_ steps back. Home that sees a guest steps back, waits where it is only *asking* for
+// its mind to be made up (a few loads), and looks again, behind a full fence: others may have stepped back
+// before its home_. Nobody takes a guest that asks for one that works. So never do both give up, and who
+// fails has seen somebody who works, or who will.
 #pragma once
 
 #include <sched.h>
@@ -40,6 +41,11 @@ class Ownership {
     membarrier_ = os::membarrier_available();
     home_thread_ = __builtin_thread_pointer();
   }
+  // The same, with the home of another one, or none.
+  void share_home(const Ownership& other) noexcept {
+    membarrier_ = other.membarrier_;
+    home_thread_ = other.home_thread_;
+  }
   // Whether the calling thread is.
   [[nodiscard]] bool is_home() const noexcept {
     return home_thread_ != nullptr && home_thread_ == __builtin_thread_pointer();
@@ -56,13 +62,20 @@ class Ownership {
   // Waits, for threads that are no users of the fast path. Holders are brief, or end when
   // their transport does.
   void take() noexcept {
-    while (!tli::spin_until([this] { return try_take(); }, 200)) sched_yield();
+    wait_until([this] { return try_take(); });
   }
   void release() noexcept { leave(kFree); }
   void hand_over() noexcept { leave(kHanded); }
-  [[nodiscard]] bool adopt() noexcept { return swap(kHanded, kAdopted); }
-  [[nodiscard]] bool is_free() const noexcept {
-    return state_.load(std::memory_order_relaxed) == kFree && !home_.load(std::memory_order_relaxed);
+  [[nodiscard]] bool adopt() noexcept {
+    if (!swap(kHanded, kAdopted)) return false;
+    // Home that handed over lowers home_ next. Before that guests would step back from nobody.
+    if (has_home() && !is_home()) wait_until([this] { return !home_.load(std::memory_order_acquire); });
+    return true;
+  }
+  // Also where a guest asks: it may step back.
+  [[nodiscard]] bool may_be_free() const noexcept {
+    const std::uint32_t state = state_.load(std::memory_order_acquire);  // before home_: see home-turn
+    return (state == kFree || state == kAsking) && !home_.load(std::memory_order_relaxed);
   }
   [[nodiscard]] bool is_adopted() const noexcept {
     return state_.load(std::memory_order_relaxed) == kAdopted;
@@ -72,6 +85,14 @@ class Ownership {
 
  private:
   enum State : std::uint32_t { kFree, kTaken, kAsking, kHanded, kAdopted };
+
+  template <typename Condition>
+  static void wait_until(Condition&& holds) noexcept {
+    while (!tli::spin_until(holds, 200)) sched_yield();
+  }
+  void wait_while_asking() const noexcept {
+    wait_until([this] { return state_.load(std::memory_order_relaxed) != kAsking; });
+  }
 
   bool swap(std::uint32_t from, std::uint32_t to) noexcept {
     return state_.compare_exchange_strong(from, to, std::memory_order_acquire,
@@ -106,14 +127,19 @@ class Ownership {
       if (seen == kFree) [[likely]]
         return true;
       home_.store(false, std::memory_order_release);
-      if (seen != kAsking) return false;
-      while (!tli::spin_until([this] { return state_.load(std::memory_order_relaxed) != kAsking; }, 200))
-        sched_yield();
+      std::atomic_thread_fence(std::memory_order_seq_cst);  // a guest that released meanwhile, and saw home_,
+                                                            // leaves to us what it saw left behind
+      wait_while_asking();
     }
   }
 
   bool try_take_as_guest() noexcept {
-    if (home_.load(std::memory_order_relaxed) || !swap(kFree, kAsking)) return false;
+    for (;;) {
+      if (home_.load(std::memory_order_relaxed)) return false;
+      if (swap(kFree, kAsking)) break;
+      if (state_.load(std::memory_order_relaxed) != kAsking) return false;
+      wait_while_asking();
+    }
     os::heavy_barrier();                                      // sync: home-turn
     const bool home = home_.load(std::memory_order_acquire);  // sync: turn
     state_.store(home ? kFree : kTaken, std::memory_order_release);
