@@ -55,6 +55,8 @@ class ChannelStatistics:
 
     `messages_passed`: of those shipped, handed as they are to a peer in this process.
     `shipped_full` and `shipped_idle` say why buffers were closed: no room left, or nothing left to put in.
+    `receive_queued` wait in the receive queue now, where it is not mono; `receive_discarded` by its rule.
+    Of several transports: sums, but `messages_posted`; `connected` when all are.
     """
 
     connected: bool

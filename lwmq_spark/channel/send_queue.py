@@ -87,7 +87,7 @@ class SendQueue:
         tag: of tagged queues: an unsent message of the same tag is removed first, and this one goes to the
         end; 0 is no tag, and no tag travels.
         timeout: of bounded queues: seconds to wait for room (None: for ever), before the rule of the queue
-        discards. Otherwise a post never waits.
+        discards. Otherwise a post never waits. Not where the channel has several transports.
         Small frames are copied; of frames over 64 KiB the owner is kept until they were shipped.
         MessageTooBigError: it does not fit a transport buffer; nothing was sent. ClosedError.
         TypeError: a str. LwmqError: a tag for a queue without tags, a timeout for one without bounds.

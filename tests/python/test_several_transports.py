@@ -188,3 +188,17 @@ def test_two_transports_to_one_channel_are_refused(places: list[str]) -> None:
             client.receive(10)
         with pytest.raises(lwmq.LwmqError, match=r"reached over .* already"):
             server.receive(10)
+
+
+@pytest.mark.row("K13")
+def test_the_figures_are_sums_also_of_what_was_handed_over(ipc: str) -> None:
+    inside = f"loop://{ipc.partition('://')[2]}"
+    with (
+        lwmq.Channel(ipc, "client", linger=0) as first,
+        lwmq.Channel(inside, "client", linger=0) as second,
+        lwmq.Channel([ipc, inside], "server", linger=10) as hub,
+    ):
+        hub.wait_connected(10)
+        hub.send_queue().post(b"x")
+        assert [bytes(peer.receive(10)) for peer in (first, second)] == [b"x"] * 2
+        assert hub.statistics.messages_passed == 1, "the second transport's"

@@ -342,14 +342,15 @@ typedef struct lwmq_transport_options {
   uint32_t redundant;       /* 1: may lead to a peer that another one leads to; not there yet, LWMQ_E_UNSUPPORTED */
 } lwmq_transport_options;
 
-/* Adds a further transport at `address`, before open; of any scheme, the same one as often as wanted. Each message
-   that is posted goes to the peer of each transport, encoded for each, and waits there for a peer that is not
-   connected yet; one that is slow or lost holds up no other. What comes over any of them is received from the one
-   channel, in turns; in order per transport; the end of a peer is reported and the others go on. wait_connected waits
-   for a peer on each; flush and close are for all of them; lwmq_channel_query sums over them, `connected` is 1 when
-   all are. Two transports that lead to the same channel of the same process are refused: receive and wait_connected
-   answer LWMQ_E_INVALID, once, on both sides. LWMQ_E_INVALID: what the transports of a channel share is not what
-   this one says. */
+/* Adds a further transport at `address`, before open and before the first post; of any scheme, the same one as often
+   as wanted. What the channel was created with (secure_erase, home_thread, the receive queue) holds for it, too: so
+   does LWMQ_E_UNSUPPORTED. Each message that is posted goes to the peer of each transport, encoded for each, and
+   waits there for a peer that is not connected yet; one that is slow or lost holds up no other. What comes over any
+   of them is received from the one channel, in turns; in order per transport; the end of a peer is reported and the
+   others go on. wait_connected waits for a peer on each; flush and close are for all of them; lwmq_channel_query
+   sums over them, `connected` is 1 when all are. Two transports that lead to the same channel of the same process
+   are refused: receive and wait_connected answer LWMQ_E_INVALID, once, on both sides. LWMQ_E_INVALID: what the
+   transports of a channel share is not what this one says. */
 lwmq_status lwmq_channel_add_transport(lwmq_channel *channel, const char *address,
                                        const lwmq_transport_options *options);
 

@@ -239,6 +239,8 @@ class Channel {
   void report_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost) noexcept;
 
   // channel_close.cc
+  void begin_close() noexcept;
+  void reopen() noexcept;
   enum class Drained { kYes, kNo, kUnknown };
   Drained drain(bool also_read) noexcept;
   Status wait_drained(std::int64_t deadline, bool also_read) noexcept;

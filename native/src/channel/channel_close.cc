@@ -63,19 +63,29 @@ Status Channel::flush(std::uint32_t timeout_ms) {
   return status != LWMQ_OK ? status : wait_drained(deadline_of(timeout_ms), false);
 }
 
+// Of an open channel: posts and receives are refused from here on.
+void Channel::begin_close() noexcept {
+  if (os::forked()) return;  // nor does the parent hear of it
+  Phase open = Phase::kOpen;
+  if (!phase_.compare_exchange_strong(open, Phase::kClosing)) return;
+  wake_posters();
+  announce();
+}
+
+// After begin_close, where a signal has ended the linger.
+void Channel::reopen() noexcept {
+  Phase closing = Phase::kClosing;
+  phase_.compare_exchange_strong(closing, Phase::kOpen);
+}
+
 Status Channel::close(std::uint32_t linger_ms) {
   if (os::forked()) return refuse_phase();
   const std::uint64_t lost_before = messages_lost_.load(std::memory_order_relaxed);
-  const Phase before = phase_.load();
-  if (before == Phase::kClosed) return refuse_phase();
-  if (before == Phase::kOpen) {
-    phase_.store(Phase::kClosing);  // posts and receives are refused from here on
-    wake_posters();
-    announce();
-    if (wait_drained(deadline_of(linger_ms), true) == LWMQ_E_INTERRUPTED) {
-      phase_.store(Phase::kOpen);
-      return LWMQ_E_INTERRUPTED;
-    }
+  if (phase_.load() == Phase::kClosed) return refuse_phase();
+  begin_close();
+  if (phase_.load() == Phase::kClosing && wait_drained(deadline_of(linger_ms), true) == LWMQ_E_INTERRUPTED) {
+    reopen();
+    return LWMQ_E_INTERRUPTED;
   }
   if (attending_) {
     ServiceThread::connecting().remove(&connect_);

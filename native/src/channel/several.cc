@@ -37,6 +37,11 @@ Status Several::add_transport(Channel* head, const char* address, const lwmq_tra
         "different peers",
         address);
   }
+  if (head->scheduler_.posted() != 0)
+    return fail(
+        LWMQ_E_INVALID,
+        "%s: transports are added before the first post, or their peers would miss what was posted (%s)",
+        address, first);
   if (head->more_.size() + 1 >= kTransportsMax)
     return fail(LWMQ_E_INVALID, "a channel has at most %u transports (%s)", kTransportsMax, first);
   AddressOptions said;
@@ -55,6 +60,7 @@ Status Several::add_transport(Channel* head, const char* address, const lwmq_tra
   as_first.buffers_send = options.buffers_send;
   as_first.buffers_receive = options.buffers_receive;
   as_first.retry_ms = options.retry_ms;
+  as_first.secure_erase = head->secure_erase_ ? 1 : 0;  // the same content, whatever it travels over
   std::int32_t fd = -1;
   status = head->descriptor(&fd);
   if (status != LWMQ_OK) return status;
@@ -63,6 +69,8 @@ Status Several::add_transport(Channel* head, const char* address, const lwmq_tra
   if (status != LWMQ_OK) return status;
   made->head_ = head;
   made->queue_ = head->queue_;
+  made->pump_.share_home(head->pump_);
+  made->landing_.share_home(head->landing_);
   made->tli_options_.channel = head->tli_options_.channel;
   made->descriptor_.store(head->descriptor_.load());
   for (const auto& queue : head->queues_) {
@@ -322,6 +330,7 @@ Status Several::query(Channel* head, lwmq_channel_statistics* out_statistics) {
     all.shipped_idle += one.shipped_idle;
     all.bytes_shipped += one.bytes_shipped;
     all.bytes_received += one.bytes_received;
+    all.messages_passed += one.messages_passed;
     all.peers_lost += one.peers_lost;
     all.buffers_free += one.buffers_free;
   }
@@ -333,12 +342,17 @@ Status Several::close(Channel* head, std::uint32_t linger_ms) {
   const std::int64_t deadline = deadline_of(linger_ms);
   Status outcome = LWMQ_OK;
   std::string texts;
+  // All at once: what is posted while one lingers would reach the peers of the others alone.
+  each(head, [](Channel& channel) { channel.begin_close(); });
   // The head last: until then a close that a signal has ended may be repeated.
   for (std::size_t i = 0; i <= head->more_.size(); ++i) {
     Channel* channel = i < head->more_.size() ? head->more_[i] : head;
     if (channel != head && channel->phase_.load() == Channel::Phase::kClosed) continue;
     const Status status = channel->close(rest_of(linger_ms, deadline));
-    if (status == LWMQ_E_INTERRUPTED) return status;
+    if (status == LWMQ_E_INTERRUPTED) {
+      each(head, [](Channel& one) { one.reopen(); });
+      return status;
+    }
     if (status == LWMQ_OK) continue;
     if (outcome == LWMQ_OK) outcome = status;
     texts += (texts.empty() ? "" : "; ") + std::string(last_error());
@@ -348,6 +362,7 @@ Status Several::close(Channel* head, std::uint32_t linger_ms) {
 
 void Several::destroy(Channel* head) {
   const std::vector<Channel*> more = head->more_;
+  each(head, [](Channel& channel) { channel.begin_close(); });
   for (Channel* channel : more) channel->close(0);
   // They speak to the head until they are closed.
   Channel::destroy(head);

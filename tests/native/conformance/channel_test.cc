@@ -670,5 +670,33 @@ TEST(SecureErase, IsRefusedWhereTheTransportCannot) {
       << lwmq_last_error();
 }
 
+// The same content goes over each of them.
+// rows: S10 L11
+TEST(SecureErase, IsAskedOfEveryTransportOfAChannel) {
+  lwmq_channel_options options = channel_options(512, 2);
+  options.secure_erase = 1;
+  End end;
+  end.create(kLoop.fresh_address(), options);
+  lwmq_transport_options further{};
+  further.size = sizeof further;
+  EXPECT_EQ(lwmq_channel_add_transport(end.channel, kStubDatagram.fresh_address().c_str(), &further),
+            LWMQ_E_UNSUPPORTED);
+  EXPECT_EQ(lwmq_channel_add_transport(end.channel, kIpc.fresh_address().c_str(), &further), LWMQ_OK)
+      << lwmq_last_error();
+}
+
+// rows: L47
+TEST(SeveralTransports, AreAddedBeforeTheFirstPost) {
+  End end;
+  end.create(kLoop.fresh_address(), channel_options(512, 2));
+  lwmq_transport_options further{};
+  further.size = sizeof further;
+  ASSERT_EQ(lwmq_channel_add_transport(end.channel, kIpc.fresh_address().c_str(), &further), LWMQ_OK);
+  ASSERT_EQ(end.post("early"), LWMQ_OK);
+  EXPECT_EQ(lwmq_channel_add_transport(end.channel, kIpc.fresh_address().c_str(), &further), LWMQ_E_INVALID);
+  EXPECT_NE(std::string(lwmq_last_error()).find("before the first post"), std::string::npos)
+      << lwmq_last_error();
+}
+
 }  // namespace
 }  // namespace lwmq::conformance
