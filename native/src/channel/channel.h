@@ -285,6 +285,7 @@ class Channel {
   std::atomic<bool> active_{false};          // the service thread ticks for us; see `activity`
   std::atomic<bool> peer_gone_{false};       // the service thread shall retire the transport
   std::atomic<std::uint32_t> followers_{0};  // threads that wait for what another one lands
+  std::atomic<bool> leader_waits_{false};    // in the transport, with the landing side in hand
   std::atomic<std::uint64_t> messages_lost_{0};
   std::atomic<std::uint64_t> peers_lost_{0};
 

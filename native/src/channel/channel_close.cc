@@ -120,7 +120,7 @@ Status Channel::close(std::uint32_t linger_ms) {
   {
     Completions completions;
     receiver_.clear(completions);
-    if (queue_ != nullptr) queue_->clear(completions);
+    if (queue_ != nullptr && head_ == nullptr) queue_->clear(completions);  // the head, which closes last
     dropped = drop_queued(completions);
     pump_.release();
     // Who was in the middle of a post either sees behind it that the channel is closed, and takes its message

@@ -8,11 +8,14 @@
 //
 //   follower  who will sleep counts itself in followers_, then looks at the queue (its lock); who delivers
 //             puts a message there (the lock), then loads followers_: one of the two sees the other
+#include <sched.h>
+
 #include <algorithm>
 
 #include "channel/channel.h"
 #include "channel/deadline.h"
 #include "os/identity.h"
+#include "tli/spin.h"
 
 namespace lwmq::channel {
 namespace {
@@ -98,7 +101,13 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
   for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
     Completions completions;  // gone behind the landing side's release
-    const bool leads = landing_.try_take();
+    bool leads = landing_.try_take();
+    // What another thread lands just now comes first; one that waits in the transport is not waited for.
+    while (!leads && queue_->is_bounded() && !leader_waits_.load(std::memory_order_acquire)) {
+      tli::pause();
+      leads = landing_.try_take();
+      if (!leads) sched_yield();
+    }
     // A bounded queue is what has come so far; of an unbounded one no more than is asked for.
     if (leads && (queue_->is_bounded() || queue_->size() < limit))
       land_into_queue(queue_->is_bounded() ? kLandAtOnce : limit - queue_->size(), queue_->is_bounded(),
@@ -116,7 +125,9 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
     const std::uint32_t left = timeout_ms == 0 ? 0 : ms_left(deadline);
     lwmq_tli_transport* transport = leads ? receiver_.transport() : nullptr;
     if (transport != nullptr && !peer_gone_.load(std::memory_order_acquire) && left > 0) {
+      leader_waits_.store(true, std::memory_order_release);
       status = provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, kWaitSliceMs));
+      leader_waits_.store(false, std::memory_order_release);
       landing_.release();
       if (status != LWMQ_E_INTERRUPTED) continue;
       if (followers_.load(std::memory_order_relaxed) > 0) changed();
