@@ -32,10 +32,15 @@ def main() -> int:
             if not options.go_on:
                 return 1
     noticed = sorted(oracle.noticed_ms)
+    times = "no death was to be noticed"
+    if noticed:
+        times = (
+            f"a death was noticed after {statistics.median(noticed):.2f} ms, p99 "
+            f"{noticed[len(noticed) * 99 // 100]:.1f} ms, at most {noticed[-1]:.1f} ms ({len(noticed)} times)"
+        )
     print(
         f"{options.kills} rounds from {options.first}, seed {options.seed}: {failures} failures in "
-        f"{time.monotonic() - began:.0f} s; a death was noticed after {statistics.median(noticed):.2f} ms, "
-        f"p99 {noticed[len(noticed) * 99 // 100]:.1f} ms, at most {noticed[-1]:.1f} ms ({len(noticed)} times)"
+        f"{time.monotonic() - began:.0f} s; {times}"
     )
     return 1 if failures else 0
 
