@@ -14,6 +14,7 @@ public final class Deadline {
   static final int SLICE_MS = 200;
 
   private static final int SLICE_MAX_MS = 1600;
+  private static final long NANOS_PER_MS = 1_000_000;
   private static final BooleanSupplier NEVER = () -> false;
 
   private final long endNanos;
@@ -64,12 +65,15 @@ public final class Deadline {
     }
   }
 
-  /** The part of at most {@code sliceMs} that is left, in milliseconds; never negative. */
+  /**
+   * The part of at most {@code sliceMs} that is left, in milliseconds: rounded up, since a call that is given 0 does not
+   * wait, and answers so.
+   */
   int slice(int sliceMs) {
     if (forever) {
       return sliceMs;
     }
-    long left = TimeUnit.NANOSECONDS.toMillis(endNanos - System.nanoTime());
+    long left = TimeUnit.NANOSECONDS.toMillis(endNanos - System.nanoTime() + NANOS_PER_MS - 1);
     return (int) Math.max(0, Math.min(left, sliceMs));
   }
 
