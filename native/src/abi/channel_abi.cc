@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "abi/handles.h"
 #include "abi/options.h"
 #include "base/status.h"
 #include "channel/channel.h"
@@ -18,58 +19,62 @@ using lwmq::Message;
 using lwmq::channel::Channel;
 using lwmq::channel::ChannelQueue;
 using lwmq::channel::Several;
+using namespace lwmq::abi;  // the handles
 
 namespace {
-
-// The handles of the interface are our objects under another name.
-Message* in(lwmq_message* handle) noexcept { return reinterpret_cast<Message*>(handle); }
-const Message* in(const lwmq_message* handle) noexcept { return reinterpret_cast<const Message*>(handle); }
-Channel* in(lwmq_channel* handle) noexcept { return reinterpret_cast<Channel*>(handle); }
-ChannelQueue* in(lwmq_send_queue* handle) noexcept { return reinterpret_cast<ChannelQueue*>(handle); }
-const ChannelQueue* in(const lwmq_send_queue* handle) noexcept {
-  return reinterpret_cast<const ChannelQueue*>(handle);
-}
-lwmq_message* out(Message* message) noexcept { return reinterpret_cast<lwmq_message*>(message); }
-
-lwmq_status null_argument(const char* function) noexcept {
-  return fail(LWMQ_E_INVALID, "%s: an argument is NULL that must not be", function);
-}
 
 lwmq_status no_frame(const lwmq_message* message, uint32_t index) noexcept {
   return fail(LWMQ_E_INVALID, "frame %u of a message of %u", index, in(message)->frame_count());
 }
 
+// What fits into the caller's structure, with its size.
+template <typename Statistics>
+void answer(Statistics known, Statistics* out_statistics) noexcept {
+  known.size = std::min<uint64_t>(out_statistics->size, sizeof known);
+  std::memcpy(out_statistics, &known, known.size);
+}
+
 uint64_t ticks_of(uint64_t realtime_ns) noexcept { return LWMQ_TICKS_1970 + realtime_ns / 100; }
 
-// A handle that is none any more is the caller's mistake, and what follows would be a mystery: end here,
-// where it is still known. The mark of a freed handle is there until its memory is used again, so that most
-// are caught, not all.
 [[noreturn, gnu::cold, gnu::noinline]] void misused(const char* function, const char* what) noexcept {
   std::fprintf(stderr, "lwmq: %s: this is no %s, or one that is gone\n", function, what);
   std::abort();
 }
+
+}  // namespace
+
+namespace lwmq::abi {
 
 void check_alive(const lwmq_message* handle, const char* function) noexcept {
   if (!in(handle)->is_alive()) [[unlikely]]
     misused(function, "message (destroyed, or taken by a post)");
 }
 void check_alive(const lwmq_channel* handle, const char* function) noexcept {
-  if (!reinterpret_cast<const Channel*>(handle)->is_alive()) [[unlikely]]
+  if (!in(handle)->is_alive()) [[unlikely]]
     misused(function, "channel (destroyed)");
 }
 void check_alive(const lwmq_send_queue* handle, const char* function) noexcept {
-  if (!reinterpret_cast<const ChannelQueue*>(handle)->mark.is_alive()) [[unlikely]]
+  if (!in(handle)->mark.is_alive()) [[unlikely]]
     misused(function, "send queue (its channel was destroyed)");
 }
 
+}  // namespace lwmq::abi
+
+namespace {
+
+// For the calls that post one message; `function` is theirs.
+lwmq_status post(lwmq_send_queue* queue, uint64_t tag, lwmq_message** message,
+                 const char* function) noexcept {
+  if (queue == nullptr || message == nullptr || *message == nullptr) [[unlikely]]
+    return null_argument(function);
+  check_alive(queue, function);
+  check_alive(*message, function);
+  const lwmq_status status = Several::post(in(queue), in(*message), tag);
+  if (status == LWMQ_OK) *message = nullptr;
+  return status;
+}
+
 }  // namespace
-
-// Aborts with a text where the handle is no such thing. Not for NULL, which is refused with a status.
-#define LWMQ_ALIVE(handle) check_alive(handle, __func__)
-
-#define LWMQ_REQUIRE(condition)  \
-  if (!(condition)) [[unlikely]] \
-  return null_argument(__func__)
 
 extern "C" {
 
@@ -175,25 +180,23 @@ lwmq_status lwmq_channel_create(const char* address, const lwmq_channel_options*
   LWMQ_REQUIRE(address != nullptr && out_channel != nullptr);
   Channel* channel = nullptr;
   const lwmq_status status = Channel::create(address, options, &channel);
-  if (status == LWMQ_OK) *out_channel = reinterpret_cast<lwmq_channel*>(channel);
+  if (status == LWMQ_OK) *out_channel = out(channel);
   return status;
 }
 
 lwmq_status lwmq_channel_add_transport(lwmq_channel* channel, const char* address,
                                        const lwmq_transport_options* options) {
   LWMQ_REQUIRE(channel != nullptr && address != nullptr);
-  return Several::add_transport(in(channel), address, lwmq::abi::read_options(options));
+  return Several::add_transport(in(channel), address, read_options(options));
 }
 
 lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_queue_options* options,
                                         lwmq_send_queue** out_queue) {
   LWMQ_REQUIRE(channel != nullptr && out_queue != nullptr);
   LWMQ_ALIVE(channel);
-  lwmq_send_queue_options known{};
-  if (options != nullptr) std::memcpy(&known, options, std::min<uint64_t>(options->size, sizeof known));
   ChannelQueue* queue = nullptr;
-  const lwmq_status status = Several::add_send_queue(in(channel), known, &queue);
-  if (status == LWMQ_OK) *out_queue = reinterpret_cast<lwmq_send_queue*>(queue);
+  const lwmq_status status = Several::add_send_queue(in(channel), read_options(options), &queue);
+  if (status == LWMQ_OK) *out_queue = out(queue);
   return status;
 }
 
@@ -222,21 +225,11 @@ lwmq_status lwmq_send_queue_set_priority(lwmq_send_queue* queue, uint32_t priori
 }
 
 lwmq_status lwmq_send_queue_post(lwmq_send_queue* queue, lwmq_message** message) {
-  LWMQ_REQUIRE(queue != nullptr && message != nullptr && *message != nullptr);
-  LWMQ_ALIVE(queue);
-  LWMQ_ALIVE(*message);
-  const lwmq_status status = Several::post(in(queue), in(*message), 0);
-  if (status == LWMQ_OK) *message = nullptr;
-  return status;
+  return post(queue, 0, message, __func__);
 }
 
 lwmq_status lwmq_send_queue_post_tagged(lwmq_send_queue* queue, uint64_t tag, lwmq_message** message) {
-  LWMQ_REQUIRE(queue != nullptr && message != nullptr && *message != nullptr);
-  LWMQ_ALIVE(queue);
-  LWMQ_ALIVE(*message);
-  const lwmq_status status = Several::post(in(queue), in(*message), tag);
-  if (status == LWMQ_OK) *message = nullptr;
-  return status;
+  return post(queue, tag, message, __func__);
 }
 
 lwmq_status lwmq_send_queue_post_wait(lwmq_send_queue* queue, uint64_t tag, uint32_t timeout_ms,
@@ -273,10 +266,8 @@ lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_
   LWMQ_REQUIRE(queue != nullptr && out_statistics != nullptr && out_statistics->size >= sizeof(uint64_t));
   lwmq_send_queue_statistics known{};
   const lwmq_status status = Several::query_queue(in(queue), &known);
-  if (status != LWMQ_OK) return status;
-  known.size = std::min<uint64_t>(out_statistics->size, sizeof known);
-  std::memcpy(out_statistics, &known, known.size);
-  return LWMQ_OK;
+  if (status == LWMQ_OK) answer(known, out_statistics);
+  return status;
 }
 
 lwmq_status lwmq_channel_receive(lwmq_channel* channel, uint32_t timeout_ms, lwmq_message** out_message) {
@@ -318,10 +309,8 @@ lwmq_status lwmq_channel_query(const lwmq_channel* channel, lwmq_channel_statist
   auto* asked = in(const_cast<lwmq_channel*>(channel));
   lwmq_channel_statistics known{};
   const lwmq_status status = Several::query(asked, &known);
-  if (status != LWMQ_OK) return status;
-  known.size = std::min<uint64_t>(out_statistics->size, sizeof known);
-  std::memcpy(out_statistics, &known, known.size);
-  return LWMQ_OK;
+  if (status == LWMQ_OK) answer(known, out_statistics);
+  return status;
 }
 
 lwmq_status lwmq_channel_add_filter(lwmq_channel* channel, const char* filter, uint32_t place) {
@@ -342,10 +331,10 @@ lwmq_status lwmq_channel_query_filter(const lwmq_channel* channel, uint32_t plac
                                       lwmq_filter_view* out_view) {
   LWMQ_REQUIRE(channel != nullptr && out_view != nullptr);
   lwmq::tli::Filters* filters = nullptr;
-  lwmq_status status = reinterpret_cast<const Channel*>(channel)->filters(&filters);
+  lwmq_status status = in(channel)->filters(&filters);
   lwmq_filter_view view{};
   if (status == LWMQ_OK) status = filters->query(place, &view);
-  if (status == LWMQ_OK) lwmq::abi::write_output(view, out_view);
+  if (status == LWMQ_OK) write_output(view, out_view);
   return status;
 }
 
@@ -353,7 +342,7 @@ lwmq_status lwmq_channel_query_times(const lwmq_channel* channel, uint32_t place
                                      uint64_t* out_ns) {
   LWMQ_REQUIRE(channel != nullptr && out_ns != nullptr);
   lwmq::tli::Filters* filters = nullptr;
-  const lwmq_status status = reinterpret_cast<const Channel*>(channel)->filters(&filters);
+  const lwmq_status status = in(channel)->filters(&filters);
   return status != LWMQ_OK ? status : filters->query_times(place, share, out_ns);
 }
 

@@ -1,27 +1,21 @@
 // lwmq.h: many channels by one thread.
-#include "base/status.h"
+#include "abi/handles.h"
 #include "channel/deadline.h"
 #include "channel/selector.h"
 #include "channel/several.h"
 #include "lwmq/lwmq.h"
 
-using lwmq::fail;
 using lwmq::Message;
 using lwmq::channel::Channel;
 using lwmq::channel::Selector;
 using lwmq::channel::Several;
+using namespace lwmq::abi;  // the handles
 
 namespace {
 
-Channel* in(lwmq_channel* handle) noexcept { return reinterpret_cast<Channel*>(handle); }
 Selector* in(lwmq_selector* handle) noexcept { return reinterpret_cast<Selector*>(handle); }
-lwmq_channel* out(Channel* channel) noexcept { return reinterpret_cast<lwmq_channel*>(channel); }
 
 }  // namespace
-
-#define LWMQ_REQUIRE(condition)  \
-  if (!(condition)) [[unlikely]] \
-  return fail(LWMQ_E_INVALID, "%s: an argument is NULL that must not be", __func__)
 
 extern "C" {
 
@@ -62,7 +56,7 @@ lwmq_status lwmq_selector_receive(lwmq_selector* selector, uint32_t timeout_ms, 
     status = Several::receive(channel, 0, 1, &message, &count);
     if (status == LWMQ_E_EMPTY) continue;  // it was readable for nothing
     *out_channel = out(channel);
-    if (status == LWMQ_OK) *out_message = reinterpret_cast<lwmq_message*>(message);
+    if (status == LWMQ_OK) *out_message = out(message);
     return status;
   }
 }
