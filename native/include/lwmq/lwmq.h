@@ -808,7 +808,8 @@ typedef struct lwmq_reader_options {
   uint32_t credit;       /* batches handed over ahead of their use; default 8 */
   const char *name;      /* counts once per batch; NULL: a name of its own */
   const uint8_t *generation; /* 16 bytes; LWMQ_E_DATA_LOSS if the endpoint's is another, for a client LWMQ_E_CLOSED
-                                at once if there is none any more. NULL: any */
+                                at once if there is none any more. Such a reader takes part in a read that was
+                                planned: it never waits for the next producer of a stream that has ended. NULL: any */
   const lwmq_range *ranges;  /* NULL: every partition, EARLIEST to END */
   uint32_t range_count;
   uint32_t keep_mapped;  /* 1: the writers' windows stay mapped 10 s longer, for the next reader of this process */

@@ -19,6 +19,7 @@ namespace lwmq::stream {
 namespace {
 
 constexpr std::uint32_t kRetryMs = 100;
+constexpr std::uint32_t kAskAgainMs = 5;      // an address changes hands
 constexpr std::uint32_t kLocalGlances = 200;  // some 30 µs with the serving
 
 // The endpoints of this process. Never destroyed: threads may outlive main.
@@ -160,6 +161,13 @@ Status reach(const char* address, std::int32_t role, const Deadline& deadline, s
     status = nap(deadline.left_ms(kRetryMs));
     if (status != LWMQ_OK) return status;
   }
+}
+
+bool ask_again(Status* status, const Deadline& deadline) noexcept {
+  if ((*status != LWMQ_E_PEER_LOST && *status != LWMQ_E_CLOSED) || deadline.over()) return false;
+  if (nap(deadline.left_ms(kAskAgainMs)) == LWMQ_OK) return true;
+  *status = LWMQ_E_INTERRUPTED;
+  return false;
 }
 
 Status host(const char* address, std::shared_ptr<Endpoint>* out_endpoint) {

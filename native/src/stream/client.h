@@ -53,6 +53,11 @@ Status reach(const char* address, std::int32_t role, const Deadline& deadline, s
 // Connects to an endpoint that is there, or answers LWMQ_E_EMPTY at once.
 Status reach_now(const char* address, const Deadline& deadline, std::uint32_t stall_ms, Reach* out_reach);
 
+// Whether to reach and ask anew after `*status`: an endpoint that went before it had answered has done
+// nothing of what it was asked, and another one may serve the address by now. Until the deadline, after a
+// short sleep; a signal ends that with LWMQ_E_INTERRUPTED.
+bool ask_again(Status* status, const Deadline& deadline) noexcept;
+
 // Binds an endpoint in this process, to be found by reach. LWMQ_E_ADDRESS: somebody serves the address.
 Status host(const char* address, std::shared_ptr<Endpoint>* out_endpoint);
 

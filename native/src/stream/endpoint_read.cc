@@ -32,7 +32,8 @@ Status Endpoint::open_reader(Conversation& c, const std::string& bytes) {
                   "and what the old one held is gone");
   }
   session->name = name_number(options.name);
-  session->joined_before_end = !has_ended(options.writers);
+  // A part of a planned read may begin when the others have read everything: the end is its own all the same.
+  session->joined_before_end = !has_ended(options.writers) || !options.generation.empty();
   session->aborts_seen = aborts_.size();  // of those that lie wholly before it; declare_to looks again
   c.reader = std::move(session);
   const Status status = c.link.send_letter(wire::StreamKind::kOpened, opened());

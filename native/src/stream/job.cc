@@ -15,11 +15,14 @@ Status open_job(const char* address, const void* schema, std::uint64_t schema_by
   if (options.job == nullptr) return fail(LWMQ_E_INVALID, "%s: a job needs a name", address);
   const Deadline deadline(options.timeout_ms);
   auto job = std::make_unique<lwmq_job>();
-  status = reach(address, options.role, deadline, options.stall_ms, &job->reach);
-  if (status != LWMQ_OK) return status;
   wire::Opened answer;
-  status = open_with(job->reach, wire::StreamKind::kOpenJob, letter_of(schema, schema_bytes, options),
-                     deadline, &answer);
+  do {
+    status = reach(address, options.role, deadline, options.stall_ms, &job->reach);
+    if (status == LWMQ_OK) {
+      status = open_with(job->reach, wire::StreamKind::kOpenJob, letter_of(schema, schema_bytes, options),
+                         deadline, &answer);
+    }
+  } while (ask_again(&status, deadline));
   if (status != LWMQ_OK) return status;
   job->schema = std::move(answer.schema);
   job->partitions = answer.partitions;

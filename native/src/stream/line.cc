@@ -68,7 +68,6 @@ Status Line::give_back(std::unique_ptr<Line> line, const Deadline& deadline) {
   line->commit_unanswered = false;
   line->held_up_by.clear();
   line->readers_expelled = 0;
-  line->used_before = true;
   shelf().put({std::move(line)});
   return LWMQ_OK;
 }

@@ -42,7 +42,6 @@ class Line {
   std::deque<std::uint32_t> unannounced;  // windows, in order
   std::string held_up_by;                 // the reader that keeps us waiting, as the endpoint has told
   std::uint64_t readers_expelled = 0;     // for this writer's sake
-  bool used_before = false;               // it lay on the shelf: its endpoint may have gone since
   wire::Drained drained{};
 };
 

@@ -8,25 +8,36 @@
 
 namespace lwmq::stream {
 
-Status describe(const char* address, bool wait_declared, std::uint32_t timeout_ms,
-                std::unique_ptr<Description>* out) {
-  const Deadline deadline(timeout_ms);
+namespace {
+
+Status ask_state(const char* address, const wire::Describe& letter, const Deadline& deadline,
+                 std::uint32_t timeout_ms, std::string* out_bytes) {
   Reach made;
   Status status = reach(address, LWMQ_ROLE_CLIENT, deadline, kStallMs, &made);
   if (status != LWMQ_OK) return status;
+  status = made.link->send_letter(wire::StreamKind::kDescribe, letter);
+  if (status == LWMQ_OK) status = await_answer(made, wire::StreamKind::kState, deadline, out_bytes);
+  if (status != LWMQ_E_TIMED_OUT) return status;
+  return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema in %u ms%s", made.address.c_str(),
+              timeout_ms, served_elsewhere(made.address).c_str());
+}
+
+}  // namespace
+
+Status describe(const char* address, bool wait_declared, std::uint32_t timeout_ms,
+                std::unique_ptr<Description>* out) {
+  const Deadline deadline(timeout_ms);
   wire::Describe letter;
   letter.wait_declared = wait_declared ? 1 : 0;
-  status = made.link->send_letter(wire::StreamKind::kDescribe, letter);
   std::string bytes;
-  if (status == LWMQ_OK) status = await_answer(made, wire::StreamKind::kState, deadline, &bytes);
-  if (status == LWMQ_E_TIMED_OUT) {
-    return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema in %u ms%s", made.address.c_str(),
-                timeout_ms, served_elsewhere(made.address).c_str());
-  }
+  Status status = LWMQ_OK;
+  do {
+    status = ask_state(address, letter, deadline, timeout_ms, &bytes);
+  } while (ask_again(&status, deadline));
   if (status != LWMQ_OK) return status;
   wire::State answer;
   if (!wire::decode(bytes, &answer) || answer.generation.size() != 16 || answer.instance.size() != 16) {
-    return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer is malformed", made.address.c_str());
+    return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer is malformed", address);
   }
   auto description = std::make_unique<Description>();
   description->schema = std::move(answer.schema);

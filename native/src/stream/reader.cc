@@ -323,11 +323,6 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
   reader->follows = options.follow != 0;
   reader->keeps_mapped = options.keep_mapped != 0;
   reader->credit = std::clamp<std::uint32_t>(options.credit, 1, kReaderCreditMax);
-  Status status = options.generation != nullptr && options.role == LWMQ_ROLE_CLIENT
-                      ? reach_known(address, deadline, options.stall_ms, &reader->reach)
-                      : reach(address, options.role, deadline, options.stall_ms, &reader->reach);
-  if (status != LWMQ_OK) return status;
-  reader->address = reader->reach.address;
   wire::OpenReader letter;
   letter.acknowledge = options.acknowledge;
   letter.follow = options.follow;
@@ -341,11 +336,17 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
   for (std::uint32_t i = 0; i < options.range_count; ++i) {
     letter.ranges.push_back({options.ranges[i].partition, options.ranges[i].start, options.ranges[i].end});
   }
-  Link& link = *reader->reach.link;
-  status = link.send_letter(wire::StreamKind::kOpenReader, letter);
+  Status status = LWMQ_OK;
   wire::Opened answer;
-  if (status == LWMQ_OK) status = await_opened(reader->reach, deadline, &answer);
+  do {
+    status = options.generation != nullptr && options.role == LWMQ_ROLE_CLIENT
+                 ? reach_known(address, deadline, options.stall_ms, &reader->reach)
+                 : reach(address, options.role, deadline, options.stall_ms, &reader->reach);
+    if (status == LWMQ_OK) status = reader->reach.link->send_letter(wire::StreamKind::kOpenReader, letter);
+    if (status == LWMQ_OK) status = await_opened(reader->reach, deadline, &answer);
+  } while (ask_again(&status, deadline));
   if (status != LWMQ_OK) return status;
+  reader->address = reader->reach.address;
   reader->generation = std::move(answer.generation);
   if (reader->generation.size() == 16)
     std::memcpy(reader->statistics.generation, reader->generation.data(), 16);

@@ -58,11 +58,11 @@ Status open_writer(const char* address, const void* schema, std::uint64_t schema
   do {
     writer->line.reset();
     status = Line::take(address, options.role, deadline, options.stall_ms, &writer->line);
-    if (status != LWMQ_OK) return status;
-    status = open_with(writer->line->reach, wire::StreamKind::kOpenWriter,
-                       letter_of(schema, schema_bytes, options), deadline, &answer, news_of(*writer->line));
-    // The endpoint of a line that lay on the shelf may have gone just now, and another one serve the address.
-  } while ((status == LWMQ_E_PEER_LOST || status == LWMQ_E_CLOSED) && writer->line->used_before);
+    if (status == LWMQ_OK) {
+      status = open_with(writer->line->reach, wire::StreamKind::kOpenWriter,
+                         letter_of(schema, schema_bytes, options), deadline, &answer, news_of(*writer->line));
+    }
+  } while (ask_again(&status, deadline));
   if (status != LWMQ_OK) return status;
   if (!writer->line->pool.has_ledger()) {  // a line from the shelf knows it
     lwmq_tli_window* ledger = nullptr;

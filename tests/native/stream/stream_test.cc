@@ -316,6 +316,39 @@ TEST_P(Stream, AReadByNumbersLetsTheWriterGo) {
   lwmq_writer_destroy(writer);
 }
 
+TEST_P(Stream, APartOfAPlannedReadThatComesLateHearsOfTheEnd) {
+  lwmq_endpoint* endpoint = nullptr;
+  ASSERT_EQ(lwmq_endpoint_open(address_.c_str(), &endpoint), LWMQ_OK);
+  lwmq_writer_options writing{};
+  writing.partitions = 2;
+  lwmq_writer* writer = open_writer(writing);
+  ASSERT_EQ(write(writer, 0), LWMQ_OK);
+  lwmq_reader_options options{};
+  lwmq_range range{0, 0, 0, LWMQ_SEQ_END};
+  options.ranges = &range;
+  options.range_count = 1;
+  lwmq_reader* first = open_reader(options);
+  ASSERT_EQ(lwmq_writer_close(writer, 0), LWMQ_E_TIMED_OUT);  // ended; not read yet
+  const Read read = read_all(first);
+  EXPECT_EQ(read.status, LWMQ_E_END);
+  EXPECT_EQ(read.numbers, iota(1));
+  lwmq_reader_statistics statistics{};
+  statistics.size = sizeof statistics;
+  ASSERT_EQ(lwmq_reader_query(first, &statistics), LWMQ_OK);
+  lwmq_reader_close(first, 0);
+
+  range.partition = 1;  // nothing was ever written there
+  lwmq_batch* batch = nullptr;
+  lwmq_reader* newcomer = open_reader(options);
+  EXPECT_EQ(lwmq_reader_next(newcomer, 50, &batch), LWMQ_E_TIMED_OUT) << "it waits for the next producer";
+  lwmq_reader_close(newcomer, 0);
+  options.generation = statistics.generation;
+  lwmq_reader* second = open_reader(options);
+  EXPECT_EQ(lwmq_reader_next(second, 5000, &batch), LWMQ_E_END) << lwmq_last_error();
+  lwmq_reader_close(second, 0);
+  lwmq_endpoint_close(endpoint, 1000);
+}
+
 TEST_P(Stream, WhatWasReleasedIsDataLoss) {
   lwmq_endpoint* endpoint = nullptr;
   ASSERT_EQ(lwmq_endpoint_open(address_.c_str(), &endpoint), LWMQ_OK);

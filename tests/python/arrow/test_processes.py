@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Callable
@@ -240,6 +241,35 @@ def test_describe_reaches_the_endpoint_of_another_process(ipc: str, spawn: Calla
     assert state.endpoint.pid == writer.pid
     assert (state.partitions[0].next_seq, state.partitions[0].rows) == (2, 2000)
     writer.kill()
+
+
+COMING_AND_GOING = """
+    import contextlib
+    from lwmq_spark.arrow import Endpoint
+    print("there")
+    while True:
+        endpoint = Endpoint(sys.argv[1], linger=0)
+        time.sleep(0.0005)
+        with contextlib.suppress(lwmq.TimeoutError):  # of those that have just come
+            endpoint.close()
+"""
+
+
+def test_an_endpoint_that_goes_while_it_is_asked_is_waited_for_as_if_it_had_not_been_there(
+    ipc: str, spawn: Callable[..., Any]
+) -> None:
+    """An address that changes hands: who opens reaches an endpoint that closes at this moment."""
+    serving = spawn(COMING_AND_GOING, ipc)
+    assert serving.line() == "there"
+    for _ in range(15):
+        reader = lwmq.open_reader(ipc, role="client", timeout=20, linger=0)
+        with contextlib.suppress(lwmq.PeerLostError, lwmq.ClosedError):  # it has gone since
+            reader.close()
+    for _ in range(15):
+        writer = lwmq.open_writer(ipc, SCHEMA, role="client", timeout=20, linger=0)
+        with contextlib.suppress(lwmq.PeerLostError, lwmq.ClosedError):
+            writer.abort()
+    serving.kill()
 
 
 def test_an_abort_in_another_process_reaches_the_reader_with_its_reason(
