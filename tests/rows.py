@@ -25,6 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
+ROW = re.compile(r"\| ([A-Z]\d\d)(?: \([^)]*\))? \| (.+?) \| ")  # `| L38 (fut) | what | how it is seen |`
 COMMENT = re.compile(r"^\s*// rows: *(.+)$")
 NATIVE_TEST = re.compile(r"^\s*(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)")
 JAVA_TEST = re.compile(r"^\s*(?:public |final |static )*void (\w+)\(")
@@ -66,7 +67,7 @@ def load_rows() -> dict[str, Row]:
     if features.exists():
         lines = features.read_text(encoding="utf-8").splitlines()
         found = [
-            match.groups() for line in lines if (match := re.match(r"\| ([A-Z]\d\d) \| (.+?) \| ", line))
+            match.groups() for line in lines if (match := re.match(ROW, line))
         ]
     else:
         with (TESTS / "rows.csv").open(encoding="utf-8", newline="") as file:

@@ -27,6 +27,8 @@ _NOTHING: Iterator[Any] = iter(())
 class BlockReader:
     """Reads blocks. One thread at a time."""
 
+    head = b""  # prefix and metadata of the last message, as they were checked
+
     def __init__(self) -> None:
         self._source = _Source()
         self._file = pa.PythonFile(self._source, mode="r")
@@ -36,7 +38,7 @@ class BlockReader:
 
         ValueError, EOFError, pa.ArrowException: it is none.
         """
-        head = _head(data, 0, buffer.size)
+        self.head = head = _head(data, 0, buffer.size)
         self._source.open(iter((head, buffer.slice(len(head)))))
         try:
             return pa.ipc.read_record_batch(pa.ipc.read_message(self._file), schema)

@@ -8,7 +8,6 @@ every type.
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 import pyarrow as pa
@@ -16,8 +15,6 @@ import pyarrow as pa
 from lwmq_spark._ffi import check, ffi, lib, sized
 from lwmq_spark.arrow.layout import Template, template_of
 from lwmq_spark.errors import SchemaError
-
-_PREFIX = struct.Struct("<Ii")
 
 
 class Plan:
@@ -64,7 +61,7 @@ class Layout:
         self._schema = schema
         self._array = _Array()
         self._is_fixed = all(_is_fixed(field.type) for field in schema)
-        self._seen = (0, 0)
+        self._seen = b""
         self._layout: Any = None
 
     def show(self, batch: Any) -> pa.RecordBatch | None:
@@ -75,15 +72,15 @@ class Layout:
             return None
         return pa.RecordBatch._import_from_c(self._array.address, self._schema)
 
-    def learn(self, raw: Any, batch: pa.RecordBatch) -> None:
-        """From `batch`, that was checked and lies at `raw.data`, if the one before had its size, too."""
-        seen, self._seen = self._seen, (raw.bytes, raw.rows)
-        if not self._is_fixed or seen != self._seen or raw.flags != lib.LWMQ_BATCH_IPC_MESSAGE:
+    def learn(self, raw: Any, head: bytes, batch: pa.RecordBatch) -> None:
+        """From `batch`, that was made from `head` and lies at `raw.data`, if the one before had that head,
+        too."""
+        seen, self._seen = self._seen, head
+        if not self._is_fixed or seen != head or raw.flags != lib.LWMQ_BATCH_IPC_MESSAGE:
             return
-        head_bytes = _PREFIX.size + _PREFIX.unpack(ffi.buffer(raw.data, _PREFIX.size))[1]
         out = ffi.new("lwmq_array_layout **")
         batch._export_to_c(self._array.address)
-        status = lib.lwmq_array_layout_create(self._array.pointer, raw, head_bytes, out)
+        status = lib.lwmq_array_layout_create(self._array.pointer, raw, ffi.from_buffer(head), len(head), out)
         lib.lwmq_python_release_array(self._array.pointer)
         if status == lib.LWMQ_E_UNSUPPORTED:
             self._is_fixed = False  # pyarrow lays something elsewhere

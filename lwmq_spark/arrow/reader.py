@@ -214,7 +214,7 @@ class StreamReader:
                 batch = batch_over(self._info, lease, schema, self._blocks)
                 if layout is None:
                     layout = self._layout = Layout(schema)
-                layout.learn(self._info, batch)
+                layout.learn(self._info, self._blocks.head, batch)
                 return batch
             batch = verified_batch(self._info, schema, self._blocks)
             lease.end()

@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -196,7 +197,6 @@ class StreamWriter:
         try:
             compare(declared, self._schema, self._address)
             self._encoder = Encoder(self._schema)
-            self._plan = Plan.of(self._schema, self._buffer_bytes)
         except errors.SchemaError as exc:
             self.abort(str(exc)) if job is not None else self._leave()
             raise
@@ -226,7 +226,7 @@ class StreamWriter:
         written.
         """
         self._handle.check_open()
-        if self._plan is not None and isinstance(data, pa.RecordBatch) and data.schema.equals(self._schema):
+        if isinstance(data, pa.RecordBatch) and self._plan is not None and data.schema.equals(self._schema):
             chosen = self._choose(partition)
             if self._write_at_once(data, chosen):
                 return int(data.num_rows)
@@ -240,6 +240,10 @@ class StreamWriter:
                 self._publish(encoded, chosen)
             rows += batch.num_rows
         return rows
+
+    @cached_property
+    def _plan(self) -> Plan | None:
+        return Plan.of(self._schema, self._buffer_bytes)
 
     def _write_at_once(self, batch: pa.RecordBatch, partition: int) -> bool:
         """False, and nothing done, where the plan does not cover the batch."""

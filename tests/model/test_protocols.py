@@ -24,6 +24,7 @@ MODELS: list[tuple[Callable[..., Model], list[str]]] = [
 MUTATIONS = [(make, wrong) for make, wrongs in MODELS for wrong in wrongs]
 
 
+@pytest.mark.row("Z22", "K20")
 @pytest.mark.parametrize("make", [make for make, _ in MODELS], ids=lambda make: make.__name__)
 def test_the_protocol_holds_in_every_order_and_whoever_dies(make: Callable[..., Model]) -> None:
     assert make().run() > 500

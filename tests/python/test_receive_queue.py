@@ -6,31 +6,19 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import lwmq_spark as lwmq
+from tests.python.pairs import pair
 
 KINDS = ["multi_unbounded", "bounded_discard_oldest", "bounded_discard_newest"]
 
 
-@contextmanager
-def _pair(address: str, kind: str, capacity: int | None = None, **options: Any) -> Iterator[Any]:
-    with (
-        lwmq.Channel(
-            address, "server", receive_queue=kind, receive_capacity=capacity, linger=0, **options
-        ) as server,
-        lwmq.Channel(address, "client", linger=0, **options) as client,
-    ):
-        server.wait_connected(10)
-        client.wait_connected(10)
-        yield server, client
-        for channel in (client, server):
-            with suppress(lwmq.LwmqError):
-                channel.close()
+def _queued(kind: str, capacity: int | None = None) -> dict[str, Any]:
+    return {"receive_queue": kind, "receive_capacity": capacity}
 
 
 def _landed(channel: lwmq.Channel, count: int) -> None:
@@ -46,7 +34,7 @@ def _landed(channel: lwmq.Channel, count: int) -> None:
 def test_a_peers_sends_complete_while_the_application_is_busy(address: str, kind: str) -> None:
     """More than its buffers hold, small and large, and nobody receives."""
     capacity = None if kind == "multi_unbounded" else 100
-    with _pair(address, kind, capacity, buffers=4, buffer_bytes=16384) as (server, client):
+    with pair(address, receive=_queued(kind, capacity), buffers=4, buffer_bytes=16384) as (server, client):
         queue = client.send_queue()
         sent = [n.to_bytes(4, "little") * (1 + n * 7919 % 3000) for n in range(1000)]
         for frame in sent:
@@ -71,7 +59,7 @@ def test_exactly_the_messages_that_the_rule_says_survive(address: str, kind: str
     capacity = chance.randint(1, 7)
     model: deque[int] = deque()
     discarded = posted = taken = 0
-    with _pair(address, kind, capacity) as (server, client):
+    with pair(address, receive=_queued(kind, capacity)) as (server, client):
         queue = client.send_queue()
         for _ in range(60):
             for _ in range(chance.randint(0, 9)):
@@ -101,7 +89,7 @@ def test_exactly_the_messages_that_the_rule_says_survive(address: str, kind: str
 @pytest.mark.row("S02", "K16")
 def test_several_threads_receive_at_once_and_each_message_goes_to_one(address: str) -> None:
     count, threads = 6000, 4
-    with _pair(address, "multi_unbounded") as (server, client):
+    with pair(address, receive=_queued("multi_unbounded")) as (server, client):
         queue = client.send_queue()
         got: list[list[int]] = [[] for _ in range(threads)]
 
@@ -134,7 +122,7 @@ def test_several_threads_receive_at_once_and_each_message_goes_to_one(address: s
 def test_the_descriptor_tells_of_what_the_service_thread_landed(address: str, kind: str) -> None:
     import select
 
-    with _pair(address, kind, None if kind == "multi_unbounded" else 8) as (server, client):
+    with pair(address, receive=_queued(kind, None if kind == "multi_unbounded" else 8)) as (server, client):
         queue = client.send_queue()
         server.fileno()
         for number in range(60):
@@ -171,7 +159,7 @@ def test_the_loss_of_the_peer_comes_behind_what_it_sent(ipc: str, spawn: Callabl
 
 def test_close_ends_every_thread_that_receives(address: str) -> None:
     ended = []
-    with _pair(address, "multi_unbounded") as (server, _):
+    with pair(address, receive=_queued("multi_unbounded")) as (server, _):
 
         def take() -> None:
             try:

@@ -19,6 +19,7 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark.channel.requests import HEAD, Frames, Request
+from tests.python.pairs import pair
 
 SERVER = """
 channel = lwmq.Channel(sys.argv[1], "server", linger=0, buffers=4)
@@ -26,20 +27,6 @@ replies = lwmq.Replies(channel)
 print("there", flush=True)
 replies.serve(lambda frames: [b"re:", *frames])
 """
-
-
-@contextmanager
-def _pair(address: str, **options: Any) -> Iterator[tuple[lwmq.Channel, lwmq.Channel]]:
-    with (
-        lwmq.Channel(address, "server", linger=0, **options) as server,
-        lwmq.Channel(address, "client", linger=0, **options) as client,
-    ):
-        server.wait_connected(10)
-        client.wait_connected(10)
-        yield server, client
-        for channel in (client, server):
-            with suppress(lwmq.LwmqError):
-                channel.close()
 
 
 @contextmanager
@@ -69,7 +56,7 @@ def _request_threads() -> int:
 
 @pytest.mark.row("M21")
 def test_each_reply_comes_to_its_request_over_any_number_outstanding(address: str) -> None:
-    with _pair(address) as (server, client), _serving(server, lambda frames: [b"re", *frames]) as replies:
+    with pair(address) as (server, client), _serving(server, lambda frames: [b"re", *frames]) as replies:
         with lwmq.Requests(client) as requests:
             asked = [requests.submit([b"%d" % n, b"x" * (n % 50)], timeout=60) for n in range(3000)]
             for n, reply in enumerate(asked):
@@ -83,7 +70,7 @@ def test_each_reply_comes_to_its_request_over_any_number_outstanding(address: st
 
 @pytest.mark.row("M21")
 def test_replies_come_in_any_order_and_from_any_thread(address: str) -> None:
-    with _pair(address) as (server, client), lwmq.Requests(client) as requests:
+    with pair(address) as (server, client), lwmq.Requests(client) as requests:
         replies = lwmq.Replies(server)
         asked = [requests.submit(b"%d" % n) for n in range(1200)]
         came = [replies.receive(20) for _ in asked]
@@ -105,7 +92,7 @@ def test_replies_come_in_any_order_and_from_any_thread(address: str) -> None:
 
 def test_many_threads_and_tasks_ask_at_once(address: str) -> None:
     with (
-        _pair(address) as (server, client),
+        pair(address) as (server, client),
         _serving(server, lambda frames: frames),
         lwmq.Requests(client) as requests,
     ):
@@ -130,7 +117,7 @@ def test_many_threads_and_tasks_ask_at_once(address: str) -> None:
 
 
 def test_each_request_has_a_time_out_of_its_own_and_a_late_reply_is_counted(address: str) -> None:
-    with _pair(address) as (server, client), lwmq.Requests(client) as requests:
+    with pair(address) as (server, client), lwmq.Requests(client) as requests:
         replies = lwmq.Replies(server)
         for_ever = requests.submit(b"for ever")
         long = requests.submit(b"long", timeout=60)
@@ -157,7 +144,7 @@ def test_a_cancelled_request_is_forgotten(address: str) -> None:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(requests.submit(b"slow"), 0.05)
 
-    with _pair(address) as (server, client), lwmq.Requests(client) as requests:
+    with pair(address) as (server, client), lwmq.Requests(client) as requests:
         reply = requests.submit(b"x")
         assert reply.cancel()
         with pytest.raises(CancelledError):
@@ -182,7 +169,7 @@ def test_an_exception_of_the_handler_is_raised_where_was_asked(address: str) -> 
         return b"fine"
 
     with (
-        _pair(address) as (server, client),
+        pair(address) as (server, client),
         _serving(server, handler) as replies,
         lwmq.Requests(client) as requests,
     ):
@@ -246,7 +233,7 @@ def test_a_peer_that_is_killed_fails_what_is_outstanding_and_its_successor_answe
 
 
 def test_close_fails_what_is_outstanding_and_leaves_the_channel(address: str) -> None:
-    with _pair(address) as (server, client):
+    with pair(address) as (server, client):
         requests = lwmq.Requests(client)
         asked = [requests.submit(b"x", timeout=600) for _ in range(1000)]
         requests.close()
@@ -262,7 +249,7 @@ def test_close_fails_what_is_outstanding_and_leaves_the_channel(address: str) ->
 
 
 def test_closing_the_channel_at_either_end_fails_what_is_outstanding(address: str) -> None:
-    with _pair(address) as (server, client), lwmq.Requests(client) as requests:
+    with pair(address) as (server, client), lwmq.Requests(client) as requests:
         reply = requests.submit(b"x")
         server.close()
         with pytest.raises(lwmq.ClosedError, match="has closed"):
@@ -279,7 +266,7 @@ def test_closing_the_channel_at_either_end_fails_what_is_outstanding(address: st
 
 def test_requests_that_are_forgotten_end_their_thread(address: str) -> None:
     files = len(list(Path("/proc/self/fd").iterdir()))
-    with _pair(address) as (_, client):
+    with pair(address) as (_, client):
         requests = lwmq.Requests(client)
         reply = requests.submit(b"x")
         del requests
@@ -293,7 +280,7 @@ def test_requests_that_are_forgotten_end_their_thread(address: str) -> None:
 
 
 def test_the_head_is_as_it_is_written_down(address: str) -> None:
-    with _pair(address) as (server, client), lwmq.Requests(client) as requests:
+    with pair(address) as (server, client), lwmq.Requests(client) as requests:
         reply = requests.submit([b"a", b"b"])
         message = server.receive(10)
         head = bytes(message[0])
@@ -311,7 +298,7 @@ def test_the_head_is_as_it_is_written_down(address: str) -> None:
 
 
 def test_what_a_hostile_peer_sends_harms_nobody(address: str) -> None:
-    with _pair(address) as (server, client), lwmq.Requests(client) as requests:
+    with pair(address) as (server, client), lwmq.Requests(client) as requests:
         reply = requests.submit(b"x", timeout=60)
         head = bytes(server.receive(10)[0])
         asker, number = struct.unpack("<QQ", head[8:])
@@ -357,7 +344,7 @@ def test_what_a_hostile_peer_sends_harms_nobody(address: str) -> None:
 
 
 def test_a_server_drops_what_is_no_request_and_stays(address: str) -> None:
-    with _pair(address) as (server, client), _serving(server, lambda frames: frames) as replies:
+    with pair(address) as (server, client), _serving(server, lambda frames: frames) as replies:
         queue = client.send_queue()
         for frames in (
             [],
@@ -394,7 +381,7 @@ def test_two_requesters_of_one_channel_of_two_transports_get_their_own_replies(a
 
 def test_a_callback_may_ask_but_not_wait_for_what_its_own_thread_receives(address: str) -> None:
     with (
-        _pair(address) as (server, client),
+        pair(address) as (server, client),
         _serving(server, lambda frames: frames),
         lwmq.Requests(client) as requests,
     ):
@@ -428,12 +415,12 @@ def test_one_event_loop_asks_and_answers(address: str) -> None:
         await answering
         return got
 
-    with _pair(address) as (server, client), lwmq.Requests(client) as requests:
+    with pair(address) as (server, client), lwmq.Requests(client) as requests:
         assert [bytes(frames) for frames in asyncio.run(both())] == [b"%d" % n for n in range(300)]
 
 
 def test_serve_ends_with_its_peer_when_asked_to(address: str) -> None:
-    with _pair(address) as (server, client):
+    with pair(address) as (server, client):
         replies = lwmq.Replies(server)
         thread = threading.Thread(target=replies.serve, args=(bytes,), kwargs={"forever": False})
         thread.start()
@@ -445,7 +432,7 @@ def test_serve_ends_with_its_peer_when_asked_to(address: str) -> None:
 
 
 def test_too_many_and_what_cannot_be_posted_are_refused(address: str) -> None:
-    with _pair(address) as (server, client):
+    with pair(address) as (server, client):
         with pytest.raises(ValueError, match="outstanding_max 0"):
             lwmq.Requests(client, outstanding_max=0)
         with pytest.raises(ValueError, match="not of the channel on"):

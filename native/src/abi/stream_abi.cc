@@ -263,13 +263,13 @@ void lwmq_batch_release(lwmq_batch* batch) {
   if (batch != nullptr && !lwmq::os::forked()) stream::release(batch);
 }
 
-lwmq_status lwmq_array_layout_create(const void* array, const lwmq_batch_info* batch, uint64_t head_bytes,
-                                     lwmq_array_layout** out_layout) {
-  lwmq_status status = ready(array && batch && out_layout, "lwmq_array_layout_create");
+lwmq_status lwmq_array_layout_create(const void* array, const lwmq_batch_info* batch, const void* head,
+                                     uint64_t head_bytes, lwmq_array_layout** out_layout) {
+  lwmq_status status = ready(array && batch && head && out_layout, "lwmq_array_layout_create");
   if (status != LWMQ_OK) return status;
   auto layout = std::make_unique<lwmq_array_layout>();
   status = stream::learn_layout(*static_cast<const ArrowArray*>(array), lwmq::abi::read_options(batch),
-                                head_bytes, layout.get());
+                                {static_cast<const char*>(head), head_bytes}, layout.get());
   if (status == LWMQ_OK) *out_layout = layout.release();
   return status;
 }

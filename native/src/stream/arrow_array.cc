@@ -76,12 +76,11 @@ Exported* make_exported(const lwmq_array_layout& layout) noexcept {
 
 }  // namespace
 
-Status learn_layout(const ArrowArray& example, const lwmq_batch_info& block, std::uint64_t head_bytes,
+Status learn_layout(const ArrowArray& example, const lwmq_batch_info& block, std::string_view head,
                     lwmq_array_layout* out_layout) {
-  if (head_bytes > block.bytes)
-    return fail(LWMQ_E_INVALID, "a head of %" PRIu64 " bytes of a batch of %" PRIu64, head_bytes,
-                block.bytes);
-  out_layout->head.assign(reinterpret_cast<const char*>(block.data), head_bytes);
+  if (head.size() > block.bytes)
+    return fail(LWMQ_E_INVALID, "a head of %zu bytes of a batch of %" PRIu64, head.size(), block.bytes);
+  out_layout->head = head;
   out_layout->bytes = block.bytes;
   out_layout->rows = block.rows;
   return add_node(example, block, 0, out_layout);

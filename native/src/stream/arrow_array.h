@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -43,7 +44,7 @@ struct lwmq_array_layout {
 
 namespace lwmq::stream {
 
-Status learn_layout(const ArrowArray& example, const lwmq_batch_info& block, std::uint64_t head_bytes,
+Status learn_layout(const ArrowArray& example, const lwmq_batch_info& block, std::string_view head,
                     lwmq_array_layout* out_layout);
 Status export_batch(lwmq_batch* batch, const lwmq_array_layout& layout, ArrowArray* out_array);
 Status write_array(lwmq_writer& writer, const lwmq_array_plan& plan, const ArrowArray& array,

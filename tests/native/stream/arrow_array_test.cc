@@ -146,7 +146,8 @@ TEST_F(ArrowArrays, ALayoutShowsBatchesWithTheSameHeadAndNoOthers) {
   Example example(16);
   point_into(info, &example);
   lwmq_array_layout* layout = nullptr;
-  ASSERT_EQ(lwmq_array_layout_create(&example.top, &info, 128, &layout), LWMQ_OK) << lwmq_last_error();
+  ASSERT_EQ(lwmq_array_layout_create(&example.top, &info, info.data, 128, &layout), LWMQ_OK)
+      << lwmq_last_error();
   lwmq_batch_release(batch);
 
   ASSERT_EQ(write(Example(16)), LWMQ_OK);
@@ -186,9 +187,10 @@ TEST_F(ArrowArrays, ABufferOutsideOfTheBatchIsNoLayout) {
   Example example(16);
   point_into(info, &example);
   lwmq_array_layout* layout = nullptr;
-  EXPECT_EQ(lwmq_array_layout_create(&example.top, &info, info.bytes + 1, &layout), LWMQ_E_INVALID);
+  EXPECT_EQ(lwmq_array_layout_create(&example.top, &info, info.data, info.bytes + 1, &layout),
+            LWMQ_E_INVALID);
   example.buffers[1][1] = info.data + info.bytes + 1;
-  EXPECT_EQ(lwmq_array_layout_create(&example.top, &info, 128, &layout), LWMQ_E_UNSUPPORTED);
+  EXPECT_EQ(lwmq_array_layout_create(&example.top, &info, info.data, 128, &layout), LWMQ_E_UNSUPPORTED);
   EXPECT_EQ(layout, nullptr);
   lwmq_batch_release(batch);
 }

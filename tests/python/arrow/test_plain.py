@@ -60,9 +60,9 @@ class LongWays:
             self.written += 1
             return encode(encoder, batch)
 
-        def count_read(layout: Layout, raw: Any, batch: pa.RecordBatch) -> None:
+        def count_read(layout: Layout, raw: Any, head: bytes, batch: pa.RecordBatch) -> None:
             self.read += 1
-            learn(layout, raw, batch)
+            learn(layout, raw, head, batch)
 
         monkeypatch.setattr(Encoder, "encode", count_written)
         monkeypatch.setattr(Layout, "learn", count_read)
