@@ -5,7 +5,7 @@ pyspark: each name brings what it needs when it is first used.
 
     Spark      session, configure, attach, publish, subscribe, error_of
     Arrow      open_writer, open_reader, Endpoint, progress
-    Messages   Channel, SendQueue, Selector, Requests, Replies, Message, Frame, Priority
+    Messages   Channel, SendQueue, Selector, Router, Requests, Replies, Message, Frame, Priority
     Errors     LwmqError and its tree (see `lwmq_spark.errors`)
 """
 
@@ -32,7 +32,7 @@ from lwmq_spark.errors import (
 
 if TYPE_CHECKING:
     from lwmq_spark.arrow import Endpoint, StreamReader, StreamWriter, open_reader, open_writer
-    from lwmq_spark.channel import Channel, Priority, Replies, Requests, Selector, SendQueue
+    from lwmq_spark.channel import Channel, Priority, Replies, Requests, Router, Selector, SendQueue
     from lwmq_spark.message import Frame, Message
     from lwmq_spark.meter import progress
     from lwmq_spark.spark.publish import PUBLISH_SCHEMA, publish, subscribe
@@ -58,6 +58,7 @@ __all__ = [
     "Priority",
     "Replies",
     "Requests",
+    "Router",
     "SchemaError",
     "Selector",
     "SendQueue",
@@ -83,6 +84,7 @@ _LAZY = {
     "Priority": "lwmq_spark.channel",
     "Replies": "lwmq_spark.channel",
     "Requests": "lwmq_spark.channel",
+    "Router": "lwmq_spark.channel",
     "Selector": "lwmq_spark.channel",
     "SendQueue": "lwmq_spark.channel",
     "Frame": "lwmq_spark.message",

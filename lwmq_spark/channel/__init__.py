@@ -4,6 +4,8 @@ channel.py       Channel and its statistics
 send_queue.py    where the application posts
 readiness.py     awaiting a channel on an event loop
 selector.py      many channels by one thread, in turns
+calls.py         messages by call-back
+router.py        which queues a message goes to, by its topic and headers
 requests.py      requests and their replies
 threads.py       where the library's threads run
 raw.py           buffers without messages: get, fill, send; receive, dispose
@@ -13,6 +15,7 @@ transports.py    which providers there are, and what an address allows
 from lwmq_spark.channel.channel import Channel, ChannelStatistics, FilterState
 from lwmq_spark.channel.raw import ReceiveBuffer, SendBuffer
 from lwmq_spark.channel.requests import Frames, Replies, Reply, Request, Requests
+from lwmq_spark.channel.router import Router
 from lwmq_spark.channel.selector import Selector
 from lwmq_spark.channel.send_queue import Priority, SendQueue, SendQueueStatistics
 from lwmq_spark.channel.threads import set_service_affinity
@@ -30,6 +33,7 @@ __all__ = [
     "Reply",
     "Request",
     "Requests",
+    "Router",
     "Selector",
     "SendBuffer",
     "SendQueue",

@@ -12,10 +12,10 @@ for room in a bounded queue.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from lwmq_spark import errors
 from lwmq_spark._ffi import (
@@ -234,12 +234,9 @@ class Channel(Lingering):
             timeout,
             turn=self._receiving,
         )
-        if status == lib.LWMQ_OK:
-            return Message.adopt(out[0])
-        if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
-            raise errors.TimeoutError(f"no message within {timeout} s on {self._address}", status=status)
-        raise_status(status)
-        raise AssertionError  # not reached
+        if status != lib.LWMQ_OK:
+            self._no_message(status, timeout)
+        return Message.adopt(out[0])
 
     def receive_many(self, limit: int = 256, timeout: float | None = None) -> list[Message]:
         """The next message and what has come behind it, at most `limit`; waits for the first alone.
@@ -257,8 +254,11 @@ class Channel(Lingering):
             timeout,
             turn=self._receiving,
         )
-        if status == lib.LWMQ_OK:
-            return [Message.adopt(pointer) for pointer in out[0 : count[0]]]
+        if status != lib.LWMQ_OK:
+            self._no_message(status, timeout)
+        return [Message.adopt(pointer) for pointer in out[0 : count[0]]]
+
+    def _no_message(self, status: int, timeout: float | None) -> NoReturn:
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
             raise errors.TimeoutError(f"no message within {timeout} s on {self._address}", status=status)
         raise_status(status)
@@ -313,6 +313,30 @@ class Channel(Lingering):
             self._handle.check_open()
             check(lib.lwmq_channel_descriptor(self._handle.pointer, out))
         return int(out[0])
+
+    def on_message(self, callback: Callable[[Message], object] | None) -> None:
+        """From now on `callback` gets each message, in order, on a thread that all channels share.
+
+        It may post and end its own calls; while it runs, others wait, and what it raises is logged. So is the
+        loss of the peer. None ends the calls: none runs any more when this returns, but the one that asks.
+        """
+        from lwmq_spark.channel.calls import calls
+
+        if callback is None:
+            calls.drop(self)
+        else:
+            calls.put(self, callback)
+
+    def signal_on_message(self, number: int) -> None:
+        """From now on the real-time signal `number` is queued to this process when there is something to
+        receive, and again when something comes after `try_receive` answered None. 0 ends that.
+
+        LwmqError: no signal from SIGRTMIN to SIGRTMAX.
+        """
+        self._handle.check_open()
+        with self._handle.turn:
+            self._handle.check_open()
+            check(lib.lwmq_channel_signal_on_message(self._handle.pointer, number, ffi.NULL))
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything posted so far was shipped. TimeoutError when that takes longer."""

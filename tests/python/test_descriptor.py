@@ -111,6 +111,7 @@ def test_the_loss_of_a_peer_and_the_next_one_are_news(ipc: str, spawn: Callable[
             child.wait()
 
 
+@pytest.mark.row("K21", "K23")
 def test_many_channels_share_one_epoll_and_nobody_is_missed(address: str) -> None:
     count = 50
     with ExitStack() as stack:

@@ -427,7 +427,8 @@ typedef struct lwmq_bytes {
 } lwmq_bytes;
 
 /* Posts `count` messages of one frame each, copied, in their order, for less than one call each. Never waits.
-   *out_posted is written on every outcome: how many were posted, from the first on. LWMQ_E_TOO_BIG: none. */
+   *out_posted is written on every outcome: how many were posted, from the first on. LWMQ_E_TOO_BIG: none.
+   LWMQ_E_CLOSED, from another thread: what was posted and had not left is gone. */
 lwmq_status lwmq_send_queue_post_many(lwmq_send_queue *queue, const lwmq_bytes *frames, uint64_t count,
                                       uint64_t *out_posted);
 /* Likewise, for messages. Those posted were taken and are NULL in the array. */
@@ -464,6 +465,19 @@ lwmq_status lwmq_channel_receive_many(lwmq_channel *channel, uint32_t limit, uin
    for nothing. Nobody wakes while nothing comes. Not to be read from; lent until destroy. Any thread; may wait for one
    that receives. */
 lwmq_status lwmq_channel_descriptor(lwmq_channel *channel, int32_t *out_descriptor);
+/* Called with each message that has come, in order, which it owns; or with NULL and what receive would have answered
+   (the loss of the peer, the end of its conversation), whose text lwmq_last_error has. After the channel's own close
+   it is called once more, with LWMQ_E_CLOSED. */
+typedef void (*lwmq_on_message)(void *context, lwmq_status status, lwmq_message *message);
+/* From now on `callback` receives, on a thread of the library that all channels share: while it runs, others wait. It
+   may post, to any channel, and end its own calls; it must not destroy its channel. NULL ends them: when this returns
+   none runs any more, but the one that asks. Ends what the channel was told before. LWMQ_E_INVALID: a raw channel,
+   or one that is not open. */
+lwmq_status lwmq_channel_on_message(lwmq_channel *channel, lwmq_on_message callback, void *context);
+/* From now on `signal` (SIGRTMIN to SIGRTMAX) is queued to this process with `value` when there is something to receive,
+   and again when something comes after a receive with a timeout of 0 answered LWMQ_E_EMPTY; now and then for nothing.
+   0 ends that; a signal that is queued comes all the same. Ends what the channel was told before. */
+lwmq_status lwmq_channel_signal_on_message(lwmq_channel *channel, int32_t signal, void *value);
 /* Waits until everything posted so far was shipped. */
 lwmq_status lwmq_channel_flush(lwmq_channel *channel, uint32_t timeout_ms);
 
@@ -541,6 +555,29 @@ lwmq_status lwmq_selector_receive(lwmq_selector *selector, uint32_t timeout_ms, 
                                   lwmq_message **out_message);
 /* Takes the selector; its channels live on. NULL is allowed. */
 void lwmq_selector_destroy(lwmq_selector *selector);
+
+/* A routing table: which send queues a message goes to, by what it says of itself. A route has a pattern for one frame
+   (the first is the topic of a message, others are its headers), as of AMQP 0-9-1 topic exchanges: words between dots, of
+   which * is any one and # any number. A queue gets a message once, however many of its routes match; of the routes that
+   name the same group one gets it, in turns, passing over bounded queues that are full. Any thread. */
+typedef struct lwmq_router lwmq_router;
+
+lwmq_status lwmq_router_create(lwmq_router **out_router);
+/* `group` may be NULL: the route is alone. Keeps the queue: forget it before its channel is destroyed.
+   LWMQ_E_INVALID: a malformed pattern, or a route that is there already. */
+lwmq_status lwmq_router_add(lwmq_router *router, uint32_t frame, const char *pattern, const char *group,
+                            lwmq_send_queue *queue);
+/* LWMQ_E_INVALID: there is no such route. */
+lwmq_status lwmq_router_remove(lwmq_router *router, uint32_t frame, const char *pattern, const char *group,
+                               lwmq_send_queue *queue);
+/* Every route to this queue. */
+lwmq_status lwmq_router_forget(lwmq_router *router, const lwmq_send_queue *queue);
+/* Posts a message to every queue that a route leads to; nothing is copied. Never waits. *out_queues is written on every
+   outcome: how many have it. The message is taken unless that is 0. LWMQ_E_EMPTY: no route matches. LWMQ_E_FULL: no queue
+   of a group has room. LWMQ_E_TOO_BIG, LWMQ_E_CLOSED: of one of the queues; the others have it. */
+lwmq_status lwmq_router_post(lwmq_router *router, lwmq_message **message, uint32_t *out_queues);
+/* Takes the router; its queues live on. NULL is allowed. */
+void lwmq_router_destroy(lwmq_router *router);
 
 /* Direct buffer access, on a channel made with raw = 1: get, fill, send; receive, dispose.
    Buffers travel in the order sent. */
@@ -855,9 +892,10 @@ void lwmq_batch_release(lwmq_batch *batch);
 typedef struct lwmq_array_layout lwmq_array_layout;
 
 /* Learns from `array` (a `struct ArrowArray`, lent), which shows `batch`, was checked against it, and keeps it leased.
-   `head_bytes`: of the prefix and metadata that the batch begins with. LWMQ_E_UNSUPPORTED: a buffer lies elsewhere. */
-lwmq_status lwmq_array_layout_create(const void *array, const lwmq_batch_info *batch, uint64_t head_bytes,
-                                     lwmq_array_layout **out_layout);
+   `head` (lent): the prefix and metadata that the array was made from, a copy, for its writer can write to the batch
+   still. LWMQ_E_UNSUPPORTED: a buffer lies elsewhere. */
+lwmq_status lwmq_array_layout_create(const void *array, const lwmq_batch_info *batch, const void *head,
+                                     uint64_t head_bytes, lwmq_array_layout **out_layout);
 /* Takes the layout. NULL is allowed. */
 void lwmq_array_layout_destroy(lwmq_array_layout *layout);
 /* Makes `out_array` (a `struct ArrowArray`) show the batch where it lies. LWMQ_OK: takes the batch; releasing the array

@@ -296,6 +296,18 @@ lwmq_status lwmq_channel_descriptor(lwmq_channel* channel, int32_t* out_descript
   return in(channel)->descriptor(out_descriptor);
 }
 
+lwmq_status lwmq_channel_on_message(lwmq_channel* channel, lwmq_on_message callback, void* context) {
+  LWMQ_REQUIRE(channel != nullptr);
+  LWMQ_ALIVE(channel);
+  return in(channel)->notify(callback, 0, context);
+}
+
+lwmq_status lwmq_channel_signal_on_message(lwmq_channel* channel, int32_t signal, void* value) {
+  LWMQ_REQUIRE(channel != nullptr);
+  LWMQ_ALIVE(channel);
+  return in(channel)->notify(nullptr, signal, value);
+}
+
 lwmq_status lwmq_channel_flush(lwmq_channel* channel, uint32_t timeout_ms) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);

@@ -80,7 +80,14 @@ Channel::Channel(const char* address, const lwmq_tli_provider* provider) noexcep
       receiver_(provider),
       entry_(stats::open_entry(stats::EntryKind::kChannel, address)) {}
 
-Channel::~Channel() = default;
+Channel::~Channel() {
+  Completions completions;
+  while (withdrawn_ != nullptr) {
+    Message* one = withdrawn_;
+    withdrawn_ = one->next;
+    completions.add(one);
+  }
+}
 
 Status Channel::create(const char* address, const lwmq_channel_options* options, Channel** out_channel) {
   const lwmq_tli_provider* provider = nullptr;
@@ -137,6 +144,7 @@ Status Channel::create(const char* address, const lwmq_channel_options* options,
   made->raw_ = given.raw != 0;
   made->passes_ = passes;
   made->secure_erase_ = given.secure_erase != 0;
+  if (made->secure_erase_) made->receiver_.erase_messages();
   if (given.home_thread != 0) {
     made->pump_.make_home();
     made->landing_.make_home();

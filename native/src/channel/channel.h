@@ -39,6 +39,7 @@
 #include "base/status.h"
 #include "channel/descriptor.h"
 #include "channel/handle_mark.h"
+#include "channel/notice.h"
 #include "channel/ownership.h"
 #include "channel/receive_queue.h"
 #include "channel/receiver.h"
@@ -120,6 +121,11 @@ class Channel {
   // The filters that its address names. LWMQ_E_UNSUPPORTED: none.
   Status filters(tli::Filters** out_filters) const;
 
+  // From now on `callback` gets what receive would answer, or `signal` says that there is something, on a
+  // thread of ours; neither: no longer. Waits for a call-back that runs, but for the one that asks.
+  Status notify(lwmq_on_message callback, std::int32_t signal, void* context);
+  [[nodiscard]] bool is_over() const noexcept { return phase_.load() >= Phase::kClosing; }
+
   // False of memory that was a channel: for checks of what an application hands in.
   [[nodiscard]] bool is_alive() const noexcept { return mark_.is_alive(); }
 
@@ -181,6 +187,7 @@ class Channel {
   void wake_posters() noexcept;
   Sent pump(std::uint64_t bytes_max, Completions& completions) noexcept;
   void pump_and_release() noexcept;
+  void hand_pump_over() noexcept;
   bool release_word() noexcept;
   void release_pump() noexcept;
   void release_and_look() noexcept;
@@ -225,7 +232,7 @@ class Channel {
   Status listen() noexcept;
   bool accept() noexcept;
   bool attach(lwmq_tli_transport* transport) noexcept;
-  Status meet(lwmq_tli_transport* transport) noexcept;
+  Status meet(const lwmq_tli_peer& peer) noexcept;
   void part() noexcept;
   bool retire() noexcept;
   void changed() noexcept;
@@ -273,6 +280,7 @@ class Channel {
   std::uint32_t raw_lent_ = 0;  // raw send buffers in the application's hands, of the present transport
   std::atomic<std::uint32_t> free_buffers_seen_{0};
   std::vector<Retired> retired_;  // transports that live on for such buffers
+  Message* withdrawn_ = nullptr;  // what came into the queues behind the close
 
   alignas(kCacheLine) Ownership landing_;
   Receiver receiver_;
@@ -308,6 +316,8 @@ class Channel {
   std::string failure_text_;
   Status broken_ = LWMQ_OK;  // the peer broke the protocol; guarded by failure_mutex_
   std::string broken_text_;
+  std::mutex notice_mutex_;
+  std::unique_ptr<Notice> notice_;
   HandleMark mark_;
   bool failure_told_ = false;  // where there are several transports: one that fails is reported once
 

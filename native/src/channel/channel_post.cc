@@ -150,26 +150,19 @@ Status Channel::enqueue(ChannelQueue* queue, Message* message, std::uint64_t tag
 }
 
 // Of a channel that was closed while we posted: takes our message back. False: close has dropped it, and
-// counted it.
+// counted it. What else is there belongs to other posters, who look for theirs.
 bool Channel::withdraw(ChannelQueue* queue, Message* message) noexcept {
   take_pump();
-  Message* first = nullptr;
-  Message** end = &first;
-  bool found = false;
   while (Message* one = queue->collect()) {
-    if (one == message) {
-      found = true;
-      continue;
-    }
-    one->next = nullptr;
-    *end = one;
-    end = &one->next;
+    one->next = withdrawn_;
+    withdrawn_ = one;
   }
-  while (first != nullptr) {  // other posters look for theirs
-    Message* one = first;
-    first = one->next;
-    Message* gone = nullptr;
-    if (queue->push(one, 0, false, &gone) != Pushed::kTaken) Message::destroy(one);
+  Message** place = &withdrawn_;
+  while (*place != nullptr && *place != message) place = &(*place)->next;
+  const bool found = *place != nullptr;
+  if (found) {
+    *place = message->next;
+    message->next = nullptr;
   }
   pump_.release();
   return found;

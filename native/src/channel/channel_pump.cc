@@ -58,7 +58,7 @@ void Channel::pump_and_release() noexcept {
     {
       Completions completions;
       const Sent sent = pump(kPumpBytes, completions);
-      if (sent == Sent::kSome || sent == Sent::kNoRoom) break;
+      if (sent == Sent::kSome || sent == Sent::kNoRoom) return hand_pump_over();
       const bool look = release_word();
       // Where nobody is connected, what is queued goes out when a peer is attached.
       if (sent == Sent::kNoPeer && !look) return note_queued();
@@ -67,6 +67,10 @@ void Channel::pump_and_release() noexcept {
     // What another thread pushed while it saw the pump taken.
     if (!left_behind_.load(std::memory_order_relaxed) || !pump_.try_take()) return note_activity();
   }
+  hand_pump_over();
+}
+
+void Channel::hand_pump_over() noexcept {
   pump_.hand_over();
   ServiceThread::attending().request(&attend_);
 }

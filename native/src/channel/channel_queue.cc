@@ -20,7 +20,6 @@
 namespace lwmq::channel {
 namespace {
 
-constexpr std::uint32_t kWaitSliceMs = 250;               // as in channel_receive.cc
 constexpr std::uint64_t kLandAtOnce = 4096;               // between two looks at other channels
 constexpr std::int64_t kUnpolledTick = 5 * kMillisecond;  // a transport that has no descriptor is looked at
 
@@ -49,7 +48,6 @@ bool Channel::land_into_queue(std::uint64_t limit, bool stays, Completions& comp
     Message* message = nullptr;
     status = stays ? receiver_.decode_copy(landed, &message) : receiver_.decode(landed, &message);
     if (status == LWMQ_OK) {
-      if (secure_erase_) message->erase_when_destroyed();
       queue_->deliver(message, completions);
     } else if (status == LWMQ_E_NO_MEMORY) {
       queue_->report(status, last_error());

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kSendBuffer = 0x73656e642d627566;
 constexpr std::uint64_t kReceivedBuffer = 0x726563762d627566;
-constexpr std::uint32_t kWaitSliceMs = 50;  // with the pump in hand: others who want it wait for us
+constexpr std::uint32_t kRoomSliceMs = 50;  // with the pump in hand: others who want it wait for us
 
 lwmq_tli_transport* transport_of(const lwmq_buffer* buffer) noexcept {
   return reinterpret_cast<lwmq_tli_transport*>(static_cast<std::uintptr_t>(buffer->token[2]));
@@ -59,7 +59,7 @@ Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
     }
     const std::uint32_t left = timeout_ms == 0 ? 0 : ms_left(deadline);
     if (status == LWMQ_E_FULL && left > 0) {
-      status = provider_->wait(transport, LWMQ_TLI_WAIT_ROOM, std::min(left, kWaitSliceMs));
+      status = provider_->wait(transport, LWMQ_TLI_WAIT_ROOM, std::min(left, kRoomSliceMs));
       pump_.release();
       if (status == LWMQ_E_INTERRUPTED) return status;
       continue;

@@ -1,5 +1,6 @@
 // Receiving, and waiting for what others change.
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "channel/channel.h"
@@ -12,10 +13,6 @@
 namespace lwmq::channel {
 
 namespace {
-
-// A thread that waits in the transport cannot be woken by a close from another thread of ours: it
-// looks that often.
-constexpr std::uint32_t kWaitSliceMs = 250;
 
 bool is_peer_over(Status status) noexcept {
   return status != LWMQ_OK && status != LWMQ_E_EMPTY && status != LWMQ_E_INTERRUPTED &&
@@ -162,6 +159,35 @@ Status Channel::descriptor(std::int32_t* out_fd) {
   return LWMQ_OK;
 }
 
+Status Channel::notify(lwmq_on_message callback, std::int32_t signal, void* context) {
+  const bool ends = callback == nullptr && signal == 0;
+  if (Notice* around = Notice::around(this); around != nullptr) {
+    if (!ends)
+      return fail(LWMQ_E_INVALID, "a call-back may end its calls, not put another in its place (%s)",
+                  address_.c_str());
+    around->end_after_this();
+    return LWMQ_OK;
+  }
+  if (!ends) {
+    if (const Status status = check_open(false); status != LWMQ_OK) return status;
+    if (callback == nullptr && (signal < SIGRTMIN || signal > SIGRTMAX))
+      return fail(LWMQ_E_INVALID, "signal %d is no real-time signal: there are %d to %d (%s)", signal,
+                  SIGRTMIN, SIGRTMAX, address_.c_str());
+  }
+  const std::lock_guard lock(notice_mutex_);
+  if (notice_ != nullptr) {
+    notice_->end();
+    notice_.reset();
+  }
+  if (ends) return LWMQ_OK;
+  auto made = callback != nullptr
+                  ? std::make_unique<Notice>(this, callback, context)
+                  : std::make_unique<Notice>(this, signal, reinterpret_cast<std::uintptr_t>(context));
+  const Status status = made->begin();
+  if (status == LWMQ_OK) notice_ = std::move(made);
+  return status;
+}
+
 Status Channel::receive(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
                         std::uint32_t* out_count) {
   Status status = check_open(false);
@@ -186,8 +212,6 @@ std::uint32_t Channel::receive_more(std::uint32_t limit, Message** out_messages)
     if (status != LWMQ_OK) break;
     status = receiver_.decode(landed, &out_messages[count]);
     if (status != LWMQ_OK) break;
-    if (secure_erase_) [[unlikely]]
-      out_messages[count]->erase_when_destroyed();
     ++count;
   }
   if (status == LWMQ_E_CORRUPT) set_broken(status);
@@ -205,8 +229,6 @@ Status Channel::receive_one(std::uint32_t timeout_ms, Message** out_message) {
     *out_message = nullptr;
     status = receive_landed(timeout_ms, &landed, out_message);
     if (status == LWMQ_OK && *out_message == nullptr) status = receiver_.decode(landed, out_message);
-    if (secure_erase_ && status == LWMQ_OK) [[unlikely]]
-      (*out_message)->erase_when_destroyed();
     const bool from_peer = landed.transport != nullptr;  // else the service thread has reported it
     if (status != LWMQ_E_CORRUPT || !from_peer) [[likely]]
       return status;

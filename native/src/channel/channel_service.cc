@@ -168,9 +168,7 @@ bool Channel::accept() noexcept {
 }
 
 // Of several transports: whoever is reached over one already is not to be reached over another.
-Status Channel::meet(lwmq_tli_transport* transport) noexcept {
-  lwmq_tli_peer peer{};
-  provider_->peer(transport, &peer);
+Status Channel::meet(const lwmq_tli_peer& peer) noexcept {
   const auto is_same = [&peer](const Channel& channel) {
     return channel.has_peer_ && peer.channel != 0 && channel.peer_.channel == peer.channel &&
            std::memcmp(channel.peer_.instance, peer.instance, sizeof peer.instance) == 0;
@@ -201,8 +199,10 @@ void Channel::part() noexcept {
 
 // False: the transport is closed again, and the failure says why.
 bool Channel::attach(lwmq_tli_transport* transport) noexcept {
+  lwmq_tli_peer peer{};
+  provider_->peer(transport, &peer);
   if (is_one_of_several()) {
-    if (const Status status = meet(transport); status != LWMQ_OK) {
+    if (const Status status = meet(peer); status != LWMQ_OK) {
       set_connect_failure(status);
       provider_->close(transport);
       return false;
@@ -210,8 +210,6 @@ bool Channel::attach(lwmq_tli_transport* transport) noexcept {
   }
   landing_.take();
   take_pump();
-  lwmq_tli_peer peer{};
-  provider_->peer(transport, &peer);
   const bool passes = passes_ && peer.drops != 0;
   sender_.attach(provider_, transport, passes);
   receiver_.attach(transport, passes);

@@ -10,6 +10,9 @@ namespace lwmq::channel {
 
 inline constexpr std::int64_t kMillisecond = 1'000'000;
 inline constexpr std::int64_t kNoDeadline = INT64_MAX;
+// A thread that waits in a transport cannot be woken by a close from another thread of ours: it looks that
+// often.
+inline constexpr std::uint32_t kWaitSliceMs = 250;
 
 inline std::int64_t deadline_of(std::uint32_t timeout_ms) noexcept {
   return timeout_ms == LWMQ_FOREVER ? kNoDeadline : os::now_ns() + timeout_ms * kMillisecond;

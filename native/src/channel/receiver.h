@@ -43,6 +43,9 @@ class Receiver {
     clear(completions);
   }
 
+  // From now on what is decoded is erased when it is destroyed.
+  void erase_messages() noexcept { erases_ = true; }
+
   // `passes`: the peer is in this process, and what it says of messages in memory is true.
   void attach(lwmq_tli_transport* transport, bool passes) noexcept {
     transport_ = transport;
@@ -63,7 +66,8 @@ class Receiver {
   // Message of an extent, which goes back at once or with the message. LWMQ_E_CORRUPT, LWMQ_E_NO_MEMORY:
   // it is back.
   Status decode(Landed& landed, Message** out_message) noexcept {
-    return is_copied(landed) ? decode_copy(landed, out_message) : decode_view(landed, out_message);
+    if (is_copied(landed)) return decode_copy(landed, out_message);
+    return note_made(decode_view(landed, out_message), out_message);
   }
   // The same, copied whatever its size: the extent is back.
   Status decode_copy(Landed& landed, Message** out_message) noexcept {
@@ -75,7 +79,7 @@ class Receiver {
       status = codec::decode_copy(extent.data, extent.bytes, extent.kind, out_message);
     }
     release(landed);
-    return status;
+    return note_made(status, out_message);
   }
   // Drops an extent that nobody shall have; a message that was handed over goes to `completions`.
   void discard(Landed& landed, Completions& completions) noexcept {
@@ -128,11 +132,17 @@ class Receiver {
            landed.extent.bytes == sizeof(Message*);
   }
   Message* take_passed(const Landed& landed) noexcept;
+  Status note_made(Status status, Message** message) const noexcept {
+    if (erases_ && status == LWMQ_OK) [[unlikely]]
+      (*message)->erase_when_destroyed();
+    return status;
+  }
   Status decode_view(Landed& landed, Message** out_message) noexcept;
 
   const lwmq_tli_provider* provider_;
   lwmq_tli_transport* transport_ = nullptr;
   bool passes_ = false;
+  bool erases_ = false;
   std::uint64_t messages_from_peer_ = 0;
   std::optional<std::uint64_t> goodbye_;
   std::deque<Arrival> queue_;

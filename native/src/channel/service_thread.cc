@@ -28,6 +28,11 @@ ServiceThread& ServiceThread::connecting() noexcept {
   return *instance;
 }
 
+ServiceThread& ServiceThread::calling() noexcept {
+  static auto* instance = new ServiceThread("lwmq-calls");
+  return *instance;
+}
+
 Status ServiceThread::start() noexcept {
   if (started_) return LWMQ_OK;
   epoll_ = os::UniqueFd(epoll_create1(EPOLL_CLOEXEC));

@@ -1,8 +1,9 @@
 // A thread that does for many channels what must go on while their applications do something else.
 //
-// There are two in a process, each started when the first channel needs it: one attends (accepts, ships what
-// waits for room, retires lost peers), the other connects, because an attempt may wait for a handshake that
-// the first has to answer. Both sleep without any wake-up while no channel has asked for something.
+// There are three in a process, each started when the first channel needs it: one attends (accepts, ships
+// what waits for room, retires lost peers), one connects, because an attempt may wait for a handshake that
+// the first has to answer, and one calls the application back, which may take its time. All sleep without any
+// wake-up while no channel has asked for something.
 #pragma once
 
 #include <atomic>
@@ -41,6 +42,7 @@ class ServiceThread {
  public:
   static ServiceThread& attending() noexcept;
   static ServiceThread& connecting() noexcept;
+  static ServiceThread& calling() noexcept;
 
   // Starts the thread if it does not run yet. LWMQ_E_SYSTEM.
   Status add(Served* served) noexcept;

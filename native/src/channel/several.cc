@@ -11,7 +11,6 @@ namespace lwmq::channel {
 namespace {
 
 constexpr std::uint32_t kTransportsMax = 64;
-constexpr std::uint32_t kWaitSliceMs = 250;
 
 // What is left of a time that several calls share.
 std::uint32_t rest_of(std::uint32_t timeout_ms, std::int64_t deadline) noexcept {
@@ -113,11 +112,7 @@ Status Several::set_priority(ChannelQueue* queue, std::uint32_t priority) noexce
 }
 
 Status Several::set_weights(Channel* head, const std::uint32_t* weights, std::uint32_t count) noexcept {
-  Status status = LWMQ_OK;
-  each(head, [&](Channel& channel) {
-    if (status == LWMQ_OK) status = channel.set_weights(weights, count);
-  });
-  return status;
+  return all(head, [&](Channel& channel) { return channel.set_weights(weights, count); });
 }
 
 Status Several::query_queue(const ChannelQueue* queue, lwmq_send_queue_statistics* out_statistics) {
@@ -135,10 +130,7 @@ Status Several::query_queue(const ChannelQueue* queue, lwmq_send_queue_statistic
 
 Status Several::open(Channel* head, std::int32_t role) {
   if (head->more_.empty()) return head->open(role);
-  Status status = LWMQ_OK;
-  each(head, [&](Channel& channel) {
-    if (status == LWMQ_OK) status = channel.open(role);
-  });
+  const Status status = all(head, [&](Channel& channel) { return channel.open(role); });
   if (status == LWMQ_OK) return LWMQ_OK;
   const std::string text = last_error();
   each(head, [](Channel& channel) { channel.close(0); });
@@ -147,11 +139,7 @@ Status Several::open(Channel* head, std::int32_t role) {
 
 Status Several::wait_connected(Channel* head, std::uint32_t timeout_ms) {
   const std::int64_t deadline = deadline_of(timeout_ms);
-  Status status = LWMQ_OK;
-  each(head, [&](Channel& channel) {
-    if (status == LWMQ_OK) status = channel.wait_connected(rest_of(timeout_ms, deadline));
-  });
-  return status;
+  return all(head, [&](Channel& channel) { return channel.wait_connected(rest_of(timeout_ms, deadline)); });
 }
 
 // ---- Posting ----------------------------------------------------------------------------------------
@@ -238,11 +226,7 @@ Status Several::post_messages(ChannelQueue* queue, Message** messages, std::uint
 Status Several::flush(Channel* head, std::uint32_t timeout_ms) {
   if (head->more_.empty()) return head->flush(timeout_ms);
   const std::int64_t deadline = deadline_of(timeout_ms);
-  Status status = LWMQ_OK;
-  each(head, [&](Channel& channel) {
-    if (status == LWMQ_OK) status = channel.flush(rest_of(timeout_ms, deadline));
-  });
-  return status;
+  return all(head, [&](Channel& channel) { return channel.flush(rest_of(timeout_ms, deadline)); });
 }
 
 // ---- Receiving --------------------------------------------------------------------------------------
@@ -361,6 +345,7 @@ Status Several::close(Channel* head, std::uint32_t linger_ms) {
 }
 
 void Several::destroy(Channel* head) {
+  if (!os::forked()) head->notify(nullptr, 0, nullptr);
   const std::vector<Channel*> more = head->more_;
   each(head, [](Channel& channel) { channel.begin_close(); });
   for (Channel* channel : more) channel->close(0);

@@ -65,6 +65,16 @@ class Several {
     call(*head);
     for (Channel* channel : head->more_) call(*channel);
   }
+  // Up to the first that fails.
+  template <typename Call>
+  static Status all(Channel* head, Call&& call) {
+    Status status = call(*head);
+    for (Channel* channel : head->more_) {
+      if (status != LWMQ_OK) break;
+      status = call(*channel);
+    }
+    return status;
+  }
   static Status post_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
   static Status receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
                                  Message** out_messages, std::uint32_t* out_count);

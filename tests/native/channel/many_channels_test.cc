@@ -21,7 +21,7 @@ std::uint64_t resident_bytes() {
   return resident * 4096;
 }
 
-// rows: L23
+// rows: L23 K21
 TEST(ManyChannels, OpenAndExchangeWithinAMemoryBound) {
   constexpr int kPairs = 5000;  // two ends each
   const std::uint64_t before = resident_bytes();

@@ -1,0 +1,81 @@
+"""Messages by call-back: one thread for all channels that have one, asleep while nothing comes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lwmq_spark import errors
+from lwmq_spark.channel.selector import Selector
+from lwmq_spark.message import Message
+
+if TYPE_CHECKING:
+    from lwmq_spark.channel.channel import Channel
+
+_log = logging.getLogger("lwmq_spark")
+
+
+class Calls:
+    """Who is called for which channel. Any thread; a call-back may change its own."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._selector = Selector()
+        self._callbacks: dict[Channel, Callable[[Message], object]] = {}
+        self._running: Channel | None = None
+        self._thread: threading.Thread | None = None
+
+    def put(self, channel: Channel, callback: Callable[[Message], object]) -> None:
+        with self._changed:
+            if channel not in self._callbacks:
+                self._selector.add(channel)
+            self._callbacks[channel] = callback
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="lwmq calls", daemon=True)
+                self._thread.start()
+
+    def drop(self, channel: Channel) -> None:
+        """Afterwards the call-back is not called, and does not run, unless it asks itself."""
+        with self._changed:
+            if self._callbacks.pop(channel, None) is not None:
+                self._selector.remove(channel)
+            if self._thread is not threading.current_thread():
+                self._changed.wait_for(lambda: self._running is not channel)
+
+    def _run(self) -> None:
+        while True:
+            channel = self._selector.select()
+            if channel is None:
+                continue
+            with self._changed:
+                callback = self._callbacks.get(channel)
+                if callback is None:
+                    continue
+                self._running = channel
+            try:
+                self._call(channel, callback)
+            finally:
+                with self._changed:
+                    self._running = None
+                    self._changed.notify_all()
+
+    def _call(self, channel: Channel, callback: Callable[[Message], object]) -> None:
+        try:
+            message = channel.try_receive()
+        except errors.LwmqError as error:
+            if channel.closed:
+                self.drop(channel)
+            else:
+                _log.warning("%s: %s", channel.address, error)
+            return
+        if message is None:
+            return
+        try:
+            callback(message)
+        except Exception:
+            _log.exception("the call-back for messages of %s has failed", channel.address)
+
+
+calls = Calls()

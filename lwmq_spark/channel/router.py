@@ -1,0 +1,85 @@
+"""Routing messages by what they say of themselves.
+
+    router = Router()
+    router.add("trades.*.eur", queue)            # the first frame is the topic
+    router.add("urgent", alarm, frame=1)         # further frames are headers
+    router.add("jobs.#", worker, group="work")   # of a group one gets it, in turns
+    router.post([b"trades.sap.eur", b"urgent", body])
+
+Patterns are those of AMQP 0-9-1 topic exchanges: words between dots, `*` is any one, `#` any number of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from lwmq_spark._ffi import check, ffi, lib, raise_status
+from lwmq_spark.channel.send_queue import SendQueue
+from lwmq_spark.message import Message, frames_of
+
+
+class Router:
+    """Which send queues a message goes to. Any thread adds, removes and posts."""
+
+    def __init__(self) -> None:
+        out = ffi.new("lwmq_router **")
+        check(lib.lwmq_router_create(out))
+        self._pointer = ffi.gc(out[0], lib.lwmq_router_destroy)
+        self._lock = threading.Lock()
+        self._routes: dict[SendQueue, int] = {}  # keeps the queues
+
+    def add(self, pattern: str, queue: SendQueue, *, frame: int = 0, group: str | None = None) -> None:
+        """Lead messages whose frame `frame` matches `pattern` to `queue`.
+
+        A queue gets a message once, however many of its routes match. group: of the routes with this name one
+        gets it, in turns, passing over bounded queues that are full.
+        LwmqError: a malformed pattern, or a route that is there already. ValueError: a queue of kind
+        mono_unbounded, which has one poster.
+        """
+        if queue.kind == "mono_unbounded":
+            raise ValueError("a queue of kind mono_unbounded has one poster; take another kind for a router")
+        with self._lock:
+            check(self._change(lib.lwmq_router_add, pattern, queue, frame, group))
+            self._routes[queue] = self._routes.get(queue, 0) + 1
+
+    def remove(self, pattern: str, queue: SendQueue, *, frame: int = 0, group: str | None = None) -> None:
+        """Take a route away. LwmqError: there is none like it."""
+        with self._lock:
+            check(self._change(lib.lwmq_router_remove, pattern, queue, frame, group))
+            self._routes[queue] -= 1
+            if self._routes[queue] == 0:
+                del self._routes[queue]
+
+    def forget(self, queue: SendQueue) -> None:
+        """Take every route to `queue` away, also of a channel that was closed."""
+        with self._lock:
+            if self._routes.pop(queue, None) is not None:
+                check(lib.lwmq_router_forget(self._pointer, queue._pointer))
+
+    def post(self, frames: Any) -> int:
+        """Post one message, as `SendQueue.post`; how many queues have it now. 0: no route matches.
+
+        Never waits, copies nothing for a further queue. LwmqError: no queue of a group has room.
+        MessageTooBigError, ClosedError: of one of the queues; the others have it.
+        """
+        message = frames if isinstance(frames, Message) else Message(frames_of(frames, "post"))
+        reference = message.reference()
+        count = ffi.new("uint32_t *")
+        status = lib.lwmq_router_post(self._pointer, reference, count)
+        if reference[0] != ffi.NULL:
+            lib.lwmq_message_destroy(reference[0])
+        if status not in (lib.LWMQ_OK, lib.LWMQ_E_EMPTY):
+            raise_status(status)
+        return int(count[0])
+
+    def _change(self, call: Any, pattern: str, queue: SendQueue, frame: int, group: str | None) -> int:
+        name = ffi.NULL if group is None else ffi.new("char[]", group.encode())
+        return int(call(self._pointer, frame, pattern.encode(), name, queue._pointer))
+
+    def __len__(self) -> int:
+        """Routes."""
+        return sum(self._routes.values())
+
+    def __repr__(self) -> str:
+        return f"<Router of {len(self)} routes to {len(self._routes)} queues>"

@@ -1,0 +1,72 @@
+#include "channel/notice.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "channel/channel.h"
+#include "channel/deadline.h"
+#include "channel/several.h"
+
+namespace lwmq::channel {
+namespace {
+
+constexpr std::uint32_t kTurn = 64;  // messages of one channel before the others have theirs
+
+thread_local Notice* running = nullptr;  // whose call-back this thread is in
+
+}  // namespace
+
+Status Notice::begin() noexcept {
+  Status status = channel_->descriptor(&fd_);
+  if (status == LWMQ_OK) status = ServiceThread::calling().add(this);
+  if (status != LWMQ_OK) return status;
+  status = ServiceThread::calling().watch(this, fd_);
+  if (status == LWMQ_OK) {
+    ServiceThread::calling().request(this);  // what is there already
+  } else {
+    ServiceThread::calling().remove(this);
+  }
+  return status;
+}
+
+void Notice::end() noexcept {
+  ServiceThread::calling().unwatch(fd_);
+  ServiceThread::calling().remove(this);
+}
+
+Notice* Notice::around(const Channel* channel) noexcept {
+  return running != nullptr && running->channel_ == channel ? running : nullptr;
+}
+
+std::int64_t Notice::serve(std::int64_t now_ns, bool) noexcept {
+  if (over_) return kNever;
+  return callback_ != nullptr ? call(now_ns) : raise(now_ns);
+}
+
+std::int64_t Notice::call(std::int64_t now_ns) noexcept {
+  for (std::uint32_t i = 0; i < kTurn; ++i) {
+    Message* message = nullptr;
+    std::uint32_t count = 0;
+    const Status status = Several::receive(channel_, 0, 1, &message, &count);
+    if (status == LWMQ_E_EMPTY) return kNever;
+    const bool last = status != LWMQ_OK && channel_->is_over();
+    running = this;
+    callback_(context_, status, reinterpret_cast<lwmq_message*>(message));
+    running = nullptr;
+    over_ = over_ || last;
+    if (over_) return kNever;
+  }
+  return now_ns;
+}
+
+// The signal says that there is something: once, until a receive has answered that there is nothing.
+std::int64_t Notice::raise(std::int64_t now_ns) const noexcept {
+  sigval value{};
+  value.sival_ptr = context_;
+  if (sigqueue(getpid(), signal_, value) == 0 || errno != EAGAIN) return kNever;
+  return now_ns + kMillisecond;  // the process has as many signals pending as it may
+}
+
+}  // namespace lwmq::channel

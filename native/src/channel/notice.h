@@ -1,0 +1,48 @@
+// How an application hears of messages while it does something else: a call-back with each of them, or a
+// real-time signal that there are some.
+//
+// One thread of the process serves every channel that has asked for one of the two. It sleeps on their
+// descriptors, so that it sees what any other poller would see, and receives as any other receiver.
+#pragma once
+
+#include <cstdint>
+
+#include "base/status.h"
+#include "channel/service_thread.h"
+#include "lwmq/lwmq.h"
+
+namespace lwmq::channel {
+
+class Channel;
+
+class Notice final : public Served {
+ public:
+  Notice(Channel* channel, lwmq_on_message callback, void* context) noexcept
+      : channel_(channel), callback_(callback), context_(context) {}
+  Notice(Channel* channel, std::int32_t signal, std::uintptr_t value) noexcept
+      : channel_(channel), signal_(signal), context_(reinterpret_cast<void*>(value)) {}
+
+  // From here on the thread serves us.
+  Status begin() noexcept;
+  // Afterwards nothing is called and nothing runs. Not from the call-back.
+  void end() noexcept;
+  // Of the call-back of `channel` that we are in, or null.
+  static Notice* around(const Channel* channel) noexcept;
+  // From the call-back: it is the last one.
+  void end_after_this() noexcept { over_ = true; }
+
+  std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override;
+
+ private:
+  std::int64_t call(std::int64_t now_ns) noexcept;
+  std::int64_t raise(std::int64_t now_ns) const noexcept;
+
+  Channel* const channel_;
+  const lwmq_on_message callback_ = nullptr;
+  const std::int32_t signal_ = 0;
+  void* const context_;  // of the call-back; the value of the signal
+  std::int32_t fd_ = -1;
+  bool over_ = false;  // the last call was made; the thread's own
+};
+
+}  // namespace lwmq::channel

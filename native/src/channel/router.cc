@@ -1,0 +1,177 @@
+#include "channel/router.h"
+
+#include <algorithm>
+
+#include "channel/several.h"
+
+namespace lwmq::channel {
+namespace {
+
+// `#` tries every place: what a pattern may cost has a bound.
+constexpr std::size_t kWordsMax = 32;
+constexpr std::size_t kAnyMax = 4;
+constexpr std::string_view kOne = "*";
+constexpr std::string_view kAny = "#";
+
+void words_of(std::string_view text, std::vector<std::string_view>* out_words) {
+  out_words->clear();
+  for (std::size_t at = 0;;) {
+    const std::size_t dot = text.find('.', at);
+    out_words->push_back(text.substr(at, dot - at));
+    if (dot == std::string_view::npos) return;
+    at = dot + 1;
+  }
+}
+
+void add_once(std::vector<ChannelQueue*>* queues, ChannelQueue* queue) {
+  if (std::find(queues->begin(), queues->end(), queue) == queues->end()) queues->push_back(queue);
+}
+
+}  // namespace
+
+// ---- The table --------------------------------------------------------------------------------------
+
+Status Router::split(const char* pattern, std::vector<std::string_view>* out_words) {
+  words_of(pattern, out_words);
+  if (out_words->size() > kWordsMax)
+    return fail(LWMQ_E_INVALID, "pattern '%.80s' has %zu words; up to %zu are possible", pattern,
+                out_words->size(), kWordsMax);
+  if (std::count(out_words->begin(), out_words->end(), kAny) > static_cast<std::ptrdiff_t>(kAnyMax))
+    return fail(LWMQ_E_INVALID, "pattern '%.80s' has more than %zu words #", pattern, kAnyMax);
+  for (const std::string_view word : *out_words) {
+    if (word.size() > 1 && word.find_first_of("*#") != std::string_view::npos)
+      return fail(LWMQ_E_INVALID,
+                  "pattern '%.80s' has the word '%.*s': * and # stand for whole words, between dots", pattern,
+                  static_cast<int>(word.size()), word.data());
+  }
+  return LWMQ_OK;
+}
+
+Status Router::add(std::uint32_t frame, const char* pattern, const char* group, ChannelQueue* queue) {
+  std::vector<std::string_view> words;
+  const Status status = split(pattern, &words);
+  if (status != LWMQ_OK) return status;
+  const std::string_view in_group = group != nullptr ? group : "";
+  const std::lock_guard lock(mutex_);
+  Node* node = &tables_[frame];
+  for (const std::string_view word : words) {
+    auto& next = node->next[std::string(word)];
+    if (next == nullptr) next = std::make_unique<Node>();
+    node = next.get();
+  }
+  for (const Target& target : node->ends) {
+    if (target.queue == queue && target.group == in_group)
+      return fail(LWMQ_E_INVALID, "pattern '%.80s' for frame %u leads to this queue already", pattern, frame);
+  }
+  node->ends.push_back({queue, std::string(in_group)});
+  return LWMQ_OK;
+}
+
+Status Router::remove(std::uint32_t frame, const char* pattern, const char* group, ChannelQueue* queue) {
+  std::vector<std::string_view> words;
+  const Status status = split(pattern, &words);
+  if (status != LWMQ_OK) return status;
+  const std::string_view in_group = group != nullptr ? group : "";
+  const std::lock_guard lock(mutex_);
+  const auto table = tables_.find(frame);
+  Node* node = table == tables_.end() ? nullptr : &table->second;
+  std::vector<Node*> way;
+  for (const std::string_view word : words) {
+    if (node == nullptr) break;
+    way.push_back(node);
+    const auto next = node->next.find(word);
+    node = next == node->next.end() ? nullptr : next->second.get();
+  }
+  const auto is_it = [&](const Target& target) { return target.queue == queue && target.group == in_group; };
+  if (node == nullptr || std::erase_if(node->ends, is_it) == 0)
+    return fail(LWMQ_E_INVALID, "no pattern '%.80s' for frame %u leads to this queue", pattern, frame);
+  for (std::size_t i = words.size(); i > 0 && node->ends.empty() && node->next.empty(); --i) {
+    node = way[i - 1];
+    node->next.erase(node->next.find(words[i - 1]));
+  }
+  return LWMQ_OK;
+}
+
+void Router::forget(const ChannelQueue* queue) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto forget_in = [queue](auto& self, Node& node) -> bool {
+    std::erase_if(node.ends, [queue](const Target& target) { return target.queue == queue; });
+    std::erase_if(node.next, [&self](auto& next) { return self(self, *next.second); });
+    return node.ends.empty() && node.next.empty();
+  };
+  for (auto& [frame, table] : tables_) forget_in(forget_in, table);
+}
+
+// ---- Posting ----------------------------------------------------------------------------------------
+
+void Router::match(const Node& node, const std::string_view* words, std::size_t count) {
+  if (count == 0) {
+    for (const Target& target : node.ends)
+      add_once(target.group.empty() ? &matched_ : &matched_groups_[target.group], target.queue);
+  } else {
+    if (const auto next = node.next.find(*words); next != node.next.end() && *words != kAny && *words != kOne)
+      match(*next->second, words + 1, count - 1);
+    if (const auto one = node.next.find(kOne); one != node.next.end())
+      match(*one->second, words + 1, count - 1);
+  }
+  if (const auto any = node.next.find(kAny); any != node.next.end()) {
+    for (std::size_t skipped = 0; skipped <= count; ++skipped)
+      match(*any->second, words + skipped, count - skipped);
+  }
+}
+
+Status Router::post(Message* message, std::uint32_t* out_count) {
+  const Status status = post_matched(message, out_count);
+  if (*out_count > 0) Message::destroy(message);  // not under the lock: call-backs may run
+  return status;
+}
+
+Status Router::post_matched(Message* message, std::uint32_t* out_count) {
+  *out_count = 0;
+  const std::lock_guard lock(mutex_);
+  matched_.clear();
+  matched_groups_.clear();
+  for (const auto& [frame, table] : tables_) {
+    if (frame >= message->frame_count()) continue;
+    const Frame& text = message->frames()[frame];
+    words_of({reinterpret_cast<const char*>(text.data), text.bytes}, &words_);
+    if (words_.size() <= kWordsMax) match(table, words_.data(), words_.size());
+  }
+  if (matched_.empty() && matched_groups_.empty()) return LWMQ_E_EMPTY;
+  Status outcome = LWMQ_OK;
+  std::string text;  // of the first that failed
+  const auto note = [&](Status status) {
+    if (status == LWMQ_OK) {
+      ++*out_count;
+    } else if (outcome == LWMQ_OK) {
+      outcome = status;
+      text = last_error();
+    }
+  };
+  for (ChannelQueue* queue : matched_) note(post_one(message, queue, true));
+  for (auto& [group, members] : matched_groups_)
+    note(post_to_group(message, members, turns_[std::string(group)]));
+  return outcome == LWMQ_OK || text.empty() ? outcome : fail(outcome, "%s", text.c_str());
+}
+
+// The queue gets a handle of its own on the same frames.
+Status Router::post_one(Message* message, ChannelQueue* queue, bool may_discard) noexcept {
+  Message* reference = message->reference();
+  if (reference == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a message");
+  const Status status =
+      may_discard ? Several::post(queue, reference, 0) : Several::post_wait(queue, reference, 0, 0, false);
+  if (status != LWMQ_OK) Message::destroy(reference);
+  return status;
+}
+
+Status Router::post_to_group(Message* message, std::vector<ChannelQueue*>& members, std::size_t& turn) {
+  Status status = LWMQ_OK;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    status = post_one(message, members[turn++ % members.size()], false);
+    if (status == LWMQ_OK) return LWMQ_OK;
+  }
+  return status == LWMQ_E_FULL ? fail(LWMQ_E_FULL, "none of %zu queues of a group has room", members.size())
+                               : status;
+}
+
+}  // namespace lwmq::channel

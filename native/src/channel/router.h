@@ -1,0 +1,61 @@
+// A routing table: which send queues a message goes to, by what it says of itself.
+//
+// A route has a pattern for one frame of the message (the first is its topic; others are its headers), in the
+// words of AMQP 0-9-1 topic exchanges: words between dots, `*` is one word, `#` any number. What matches goes
+// to the route's queue, once, however many of its routes match; of the routes that share a group it goes to
+// one, in turns, passing over those whose bounded queue is full (fair load-balancing).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "channel/channel.h"
+
+namespace lwmq::channel {
+
+class Router {
+ public:
+  // Any thread. LWMQ_E_INVALID: a malformed pattern, or the route is there already.
+  Status add(std::uint32_t frame, const char* pattern, const char* group, ChannelQueue* queue);
+  // LWMQ_E_INVALID: there is no such route.
+  Status remove(std::uint32_t frame, const char* pattern, const char* group, ChannelQueue* queue);
+  // Every route to this queue.
+  void forget(const ChannelQueue* queue) noexcept;
+
+  // Any thread, one at a time. Takes the message where some queue has taken it; LWMQ_E_EMPTY: no route
+  // matches. LWMQ_E_FULL: of a group no queue has room. *out_count queues have it, whatever the status.
+  Status post(Message* message, std::uint32_t* out_count);
+
+ private:
+  struct Target {
+    ChannelQueue* queue;
+    std::string group;  // empty: none
+  };
+  // Of the patterns for one frame: those that begin with the words on the way here.
+  struct Node {
+    std::map<std::string, std::unique_ptr<Node>, std::less<>> next;  // by word, `*` and `#` among them
+    std::vector<Target> ends;
+  };
+
+  static Status split(const char* pattern, std::vector<std::string_view>* out_words);
+  void match(const Node& node, const std::string_view* words, std::size_t count);
+  Status post_matched(Message* message, std::uint32_t* out_count);
+  Status post_one(Message* message, ChannelQueue* queue, bool may_discard) noexcept;
+  Status post_to_group(Message* message, std::vector<ChannelQueue*>& members, std::size_t& turn);
+
+  std::mutex mutex_;  // guards what follows
+  std::map<std::uint32_t, Node> tables_;
+  std::map<std::string, std::size_t, std::less<>> turns_;  // of the groups
+  // Of the message that is posted.
+  std::vector<std::string_view> words_;
+  std::vector<ChannelQueue*> matched_;
+  std::map<std::string_view, std::vector<ChannelQueue*>> matched_groups_;
+};
+
+}  // namespace lwmq::channel

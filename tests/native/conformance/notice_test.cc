@@ -1,0 +1,198 @@
+// Hearing of messages: by call-back and by signal, beside the call that waits and the descriptor that is
+// polled.
+#include <poll.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+
+#include "conformance/channel_fixture.h"
+#include "conformance/providers.h"
+
+namespace lwmq::conformance {
+namespace {
+
+using namespace std::chrono_literals;
+
+using Texts = std::vector<std::string>;
+
+// What a call-back has heard, in order: frames, or the name of a status.
+class Heard {
+ public:
+  static void hear(void* self, lwmq_status status, lwmq_message* message) {
+    auto* heard = static_cast<Heard*>(self);
+    std::string text = lwmq_status_name(status);
+    if (status == LWMQ_OK) text = frames_of(message).at(0);
+    lwmq_message_destroy(message);
+    {
+      const std::lock_guard lock(heard->mutex_);
+      heard->all_.push_back(text);
+    }
+    heard->more_.notify_all();
+  }
+  // Waits until so many have come, and takes them.
+  Texts next(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    more_.wait_for(lock, std::chrono::milliseconds(kLimitMs), [&] { return all_.size() >= count; });
+    return std::exchange(all_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable more_;
+  Texts all_;
+};
+
+Texts numbered(int count) {
+  Texts texts;
+  for (int i = 0; i < count; ++i) texts.push_back("message " + std::to_string(i));
+  return texts;
+}
+
+class NoticesOver : public testing::TestWithParam<Subject> {
+ protected:
+  void SetUp() override {
+    address_ = GetParam().fresh_address();
+    server_ = End(address_, LWMQ_ROLE_SERVER);
+    client_ = End(address_, LWMQ_ROLE_CLIENT);
+    ASSERT_EQ(server_.wait_connected(), LWMQ_OK);
+    ASSERT_EQ(client_.wait_connected(), LWMQ_OK);
+  }
+  void post_all(const Texts& texts) const {
+    for (const auto& text : texts) ASSERT_EQ(client_.post(text), LWMQ_OK) << lwmq_last_error();
+  }
+
+  std::string address_;
+  End server_, client_;
+};
+
+// rows: K11
+TEST_P(NoticesOver, ACallBackGetsEveryMessageInOrderAndWhatEndsTheConversation) {
+  Heard heard;
+  post_all({"before"});
+  ASSERT_EQ(lwmq_channel_on_message(server_.channel, Heard::hear, &heard), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(heard.next(1), Texts{"before"});
+  const auto texts = numbered(3000);
+  post_all(texts);
+  EXPECT_TRUE(heard.next(3000) == texts);
+  client_.close(kLimitMs);
+  EXPECT_EQ(heard.next(1), Texts{"LWMQ_E_CLOSED"});
+  client_ = End(address_, LWMQ_ROLE_CLIENT);  // the next peer
+  ASSERT_EQ(client_.wait_connected(), LWMQ_OK);
+  post_all({"again"});
+  EXPECT_EQ(heard.next(1), Texts{"again"});
+  server_.close(0);
+  EXPECT_EQ(heard.next(1), Texts{"LWMQ_E_CLOSED"});
+  server_.destroy();
+  EXPECT_EQ(heard.next(0), Texts{}) << "called behind the last";
+}
+
+TEST_P(NoticesOver, ACallBackMayPostAndEndItsOwnCalls) {
+  struct Echo {
+    End* end;
+    std::atomic<int> calls{0};
+  } echo{&server_};
+  const auto answer = [](void* context, lwmq_status status, lwmq_message* message) {
+    auto* self = static_cast<Echo*>(context);
+    ASSERT_EQ(status, LWMQ_OK);
+    ASSERT_EQ(lwmq_send_queue_post(self->end->queue, &message), LWMQ_OK);
+    if (++self->calls < 3) return;
+    EXPECT_EQ(lwmq_channel_on_message(self->end->channel, Heard::hear, nullptr), LWMQ_E_INVALID);
+    EXPECT_EQ(lwmq_channel_on_message(self->end->channel, nullptr, nullptr), LWMQ_OK);
+  };
+  ASSERT_EQ(lwmq_channel_on_message(server_.channel, answer, &echo), LWMQ_OK);
+  post_all(numbered(5));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(client_.receive_text(), "message " + std::to_string(i));
+  EXPECT_EQ(server_.receive_text(), "message 3") << "what no call-back has got, a receive gets";
+  EXPECT_EQ(server_.receive_text(), "message 4");
+  EXPECT_EQ(echo.calls, 3);
+  Heard heard;
+  ASSERT_EQ(lwmq_channel_on_message(server_.channel, Heard::hear, &heard), LWMQ_OK);
+  post_all({"once more"});
+  EXPECT_EQ(heard.next(1), Texts{"once more"});
+  server_.destroy();  // before what it calls
+}
+
+TEST_P(NoticesOver, WhenTheCallsHaveEndedNoneRuns) {
+  struct Slow {
+    std::atomic<bool> runs{false}, over{false};
+  } slow;
+  const auto wait = [](void* context, lwmq_status, lwmq_message* message) {
+    auto* self = static_cast<Slow*>(context);
+    self->runs = true;
+    std::this_thread::sleep_for(50ms);
+    lwmq_message_destroy(message);
+    EXPECT_FALSE(self->over);
+    self->runs = false;
+  };
+  ASSERT_EQ(lwmq_channel_on_message(server_.channel, wait, &slow), LWMQ_OK);
+  post_all(numbered(4));
+  while (!slow.runs) std::this_thread::yield();
+  ASSERT_EQ(lwmq_channel_on_message(server_.channel, nullptr, nullptr), LWMQ_OK);
+  slow.over = true;
+  EXPECT_FALSE(slow.runs);
+  ASSERT_EQ(lwmq_channel_on_message(server_.channel, nullptr, nullptr), LWMQ_OK) << "twice is once";
+}
+
+// rows: K11 K23
+TEST_P(NoticesOver, ARealTimeSignalSaysThatThereIsSomething) {
+  sigset_t wanted, before;
+  sigemptyset(&wanted);
+  sigaddset(&wanted, SIGRTMIN + 3);
+  // Blocked before the channel's threads: those of the library block every signal anyway.
+  ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &wanted, &before), 0);
+  int value = 0;
+  ASSERT_EQ(lwmq_channel_signal_on_message(server_.channel, SIGRTMIN + 3, &value), LWMQ_OK);
+  const timespec limit{10, 0};
+  Texts received;
+  const auto take_all = [&] {
+    for (;;) {
+      const Frames frames = server_.receive(0);
+      if (frames.size() != 1) return;
+      received.push_back(frames[0]);
+    }
+  };
+  take_all();
+  const auto texts = numbered(300);
+  std::thread poster([&] {
+    for (const auto& text : texts) {
+      ASSERT_EQ(client_.post(text), LWMQ_OK);
+      if (text.back() == '0') std::this_thread::sleep_for(1ms);
+    }
+  });
+  while (received.size() < texts.size()) {
+    siginfo_t info{};
+    ASSERT_EQ(sigtimedwait(&wanted, &info, &limit), SIGRTMIN + 3) << received.size();
+    EXPECT_EQ(info.si_value.sival_ptr, &value);
+    take_all();
+  }
+  poster.join();
+  EXPECT_EQ(received, texts);
+  ASSERT_EQ(lwmq_channel_signal_on_message(server_.channel, 0, nullptr), LWMQ_OK);
+  const timespec none{0, 0};
+  while (sigtimedwait(&wanted, nullptr, &none) > 0) {
+  }
+  post_all({"silent"});
+  EXPECT_EQ(server_.receive_text(), "silent");
+  const timespec moment{0, 20'000'000};
+  EXPECT_EQ(sigtimedwait(&wanted, nullptr, &moment), -1);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+TEST_P(NoticesOver, WhatCannotBeIsRefused) {
+  EXPECT_EQ(lwmq_channel_signal_on_message(server_.channel, SIGTERM, nullptr), LWMQ_E_INVALID);
+  EXPECT_NE(std::string(lwmq_last_error()).find("signal 15 is no real-time signal"), std::string::npos)
+      << lwmq_last_error();
+  End raw;
+  raw.create(GetParam().fresh_address(), channel_options(1024, 4, true));
+  EXPECT_EQ(lwmq_channel_on_message(raw.channel, Heard::hear, nullptr), LWMQ_E_INVALID);
+  server_.close(0);
+  EXPECT_EQ(lwmq_channel_on_message(server_.channel, Heard::hear, nullptr), LWMQ_E_CLOSED);
+}
+
+LWMQ_OVER_ALL_PROVIDERS(NoticesOver);
+
+}  // namespace
+}  // namespace lwmq::conformance

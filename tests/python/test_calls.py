@@ -1,0 +1,108 @@
+"""Messages by call-back and by signal."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+
+import pytest
+
+import lwmq_spark as lwmq
+from tests.python.pairs import pair
+
+pytestmark = pytest.mark.row("K11")
+
+
+def test_a_call_back_gets_every_message_in_order(address: str) -> None:
+    heard: list[bytes] = []
+    all_there = threading.Event()
+
+    def hear(message: lwmq.Message) -> None:
+        heard.append(bytes(message))
+        if len(heard) == 500:
+            all_there.set()
+
+    with pair(address) as (server, client):
+        server.on_message(hear)
+        queue = client.send_queue()
+        for number in range(500):
+            queue.post(str(number).encode())
+        assert all_there.wait(20)
+        server.on_message(None)
+        queue.post(b"not heard")
+        assert bytes(server.receive(10)) == b"not heard"
+    assert heard == [str(number).encode() for number in range(500)]
+
+
+def test_a_call_back_that_raises_is_logged_and_called_again(
+    address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    again = threading.Event()
+
+    def hear(message: lwmq.Message) -> None:
+        if bytes(message) == b"bad":
+            raise ValueError("this one is bad")
+        again.set()
+
+    with pair(address) as (server, client), caplog.at_level(logging.ERROR, "lwmq_spark"):
+        server.on_message(hear)
+        queue = client.send_queue()
+        queue.post(b"bad")
+        queue.post(b"good")
+        assert again.wait(20)
+        server.on_message(None)
+    assert "this one is bad" in caplog.text and address.split("?")[0] in caplog.text
+
+
+def test_a_call_back_may_answer_and_end_its_own_calls(address: str) -> None:
+    with pair(address) as (server, client):
+        replies = server.send_queue()
+
+        def answer(message: lwmq.Message) -> None:
+            replies.post(b"re:" + bytes(message))
+            server.on_message(None)
+
+        server.on_message(answer)
+        queue = client.send_queue()
+        queue.post(b"one")
+        assert bytes(client.receive(20)) == b"re:one"
+        queue.post(b"two")
+        assert bytes(server.receive(20)) == b"two"
+
+
+def test_a_channel_that_closes_is_called_no_more_and_others_go_on(address: str) -> None:
+    heard = threading.Event()
+    with pair(address) as (server, _):
+        server.on_message(lambda _: None)
+    with pair(address + "-2") as (server, client):
+        server.on_message(lambda _: heard.set())
+        client.send_queue().post(b"x")
+        assert heard.wait(20)
+        server.on_message(None)
+
+
+def test_a_real_time_signal_says_that_there_is_something(address: str) -> None:
+    number = signal.SIGRTMIN + 4
+    woken = threading.Event()
+    before = signal.signal(number, lambda *_: woken.set())
+    try:
+        with pair(address) as (server, client):
+            server.signal_on_message(number)
+            queue = client.send_queue()
+            for text in (b"one", b"two"):
+                while server.try_receive() is not None:
+                    pass
+                woken.clear()
+                queue.post(text)
+                deadline = time.monotonic() + 20
+                while not woken.is_set() and time.monotonic() < deadline:
+                    time.sleep(0.001)
+                assert woken.is_set()
+                assert bytes(server.receive(10)) == text
+            server.signal_on_message(0)
+            with pytest.raises(lwmq.LwmqError, match="signal 15 is no real-time signal"):
+                server.signal_on_message(signal.SIGTERM)
+    finally:
+        signal.signal(number, before)

@@ -1,0 +1,152 @@
+"""Routing by topic and headers, and shares of work in turns."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+
+import pytest
+
+import lwmq_spark as lwmq
+from tests.python.pairs import pair
+
+Ends = list[tuple[lwmq.Channel, lwmq.SendQueue]]  # who receives, and the queue that leads there
+
+
+@pytest.fixture
+def ends(address: str) -> Iterator[Ends]:
+    with ExitStack() as stack:
+        made = []
+        for number in range(4):
+            server, client = stack.enter_context(pair(f"{address}-{number}"))
+            made.append((server, client.send_queue("multi_unbounded")))
+        yield made
+
+
+def received(channel: lwmq.Channel) -> list[bytes]:
+    texts = []
+    while (message := channel.try_receive()) is not None:
+        texts.append(bytes(message[len(message) - 1]))
+    return texts
+
+
+@pytest.mark.row("K45")
+def test_a_message_goes_to_every_queue_that_a_route_leads_to_once(ends: Ends) -> None:
+    router = lwmq.Router()
+    (eur, eur_queue), (all_, all_queue), (alarm, alarm_queue), (nobody, _) = ends
+    router.add("trades.*.eur", eur_queue)
+    router.add("trades.#", all_queue)
+    router.add("#", all_queue)
+    router.add("urgent", alarm_queue, frame=1)
+    assert router.post([b"trades.sap.eur", b"calm", b"1"]) == 2
+    assert router.post([b"trades.sap.usd", b"urgent", b"2"]) == 2
+    assert router.post([b"trades", b"3"]) == 1
+    for _, queue in ends[:3]:
+        queue._channel.flush(10)
+    for channel, expected in ((eur, [b"1"]), (all_, [b"1", b"2", b"3"]), (alarm, [b"2"]), (nobody, [])):
+        if expected:
+            got = [bytes((message := channel.receive(10))[len(message) - 1]) for _ in expected]
+            assert got == expected
+        assert channel.try_receive() is None
+    router.remove("#", all_queue)
+    assert router.post([b"news"]) == 0
+    router.forget(all_queue)
+    assert router.post([b"trades.sap.usd"]) == 0
+    assert repr(router) == "<Router of 2 routes to 2 queues>"
+
+
+def matches(pattern: str, topic: str) -> bool:
+    """The rule, as a regular expression over words that each end with a dot."""
+    words = {"*": r"[^.]*\.", "#": r"(?:[^.]*\.)*"}
+    expression = "".join(words.get(word, re.escape(word) + r"\.") for word in pattern.split("."))
+    return re.fullmatch(expression, topic + ".") is not None
+
+
+@pytest.mark.row("K45")
+@pytest.mark.parametrize("seed", range(5))
+def test_patterns_match_as_their_regular_expressions_do(ends: Ends, seed: int) -> None:
+    chance = random.Random(seed)
+    queues = [queue for _, queue in ends]
+    routes: dict[tuple[str, int], lwmq.SendQueue] = {}
+    router = lwmq.Router()
+
+    def words(of: str, count: int) -> str:
+        return ".".join(chance.choice(of) for _ in range(count))
+
+    for _ in range(600):
+        if chance.random() < 0.3:
+            route = (words("ab*#", chance.randint(1, 4)), chance.randrange(len(queues)))
+            if route in routes:
+                router.remove(route[0], routes.pop(route))
+            else:
+                routes[route] = queues[route[1]]
+                router.add(route[0], routes[route])
+        topic = words("abc", chance.randint(1, 5))
+        expected = {queue for (pattern, _), queue in routes.items() if matches(pattern, topic)}
+        assert router.post(topic.encode()) == len(expected), (topic, sorted(routes))
+    assert len(router) == len(routes)
+
+
+@pytest.mark.row("K27")
+def test_of_a_group_each_gets_its_share_and_who_is_full_is_passed_over(address: str) -> None:
+    with ExitStack() as stack:
+        pairs = [stack.enter_context(pair(f"{address}-{number}")) for number in range(3)]
+        router = lwmq.Router()
+        for _, client in pairs:
+            router.add("jobs.#", client.send_queue("bounded_discard_newest", capacity=1000), group="workers")
+        for number in range(300):
+            assert router.post([b"jobs", str(number).encode()]) == 1
+        shares = []
+        for server, client in pairs:
+            client.flush(10)
+            shares.append(received(server))
+        assert [len(share) for share in shares] == [100, 100, 100]
+        assert sorted(int(text) for share in shares for text in share) == list(range(300))
+
+    with ExitStack() as stack:
+        busy_address, idle_address = address + "-busy", address + "-idle"
+        busy, idle = (
+            stack.enter_context(lwmq.Channel(uri, "client", linger=0, buffers=2, buffer_bytes=1024))
+            for uri in (busy_address, idle_address)
+        )
+        router = lwmq.Router()
+        queues = []
+        for channel, capacity in ((busy, 5), (idle, 1000)):
+            queues.append(channel.send_queue("bounded_discard_newest", capacity=capacity))
+            router.add("jobs", queues[-1], group="workers")
+        for _ in range(100):  # five wait for who does not take them, and then he is passed over
+            assert router.post(b"jobs") == 1
+        assert [queue.statistics.queued for queue in queues] == [5, 95]
+        router.add("x", busy.send_queue("bounded_discard_newest", capacity=1), group="one")
+        assert router.post(b"x") == 1
+        with pytest.raises(lwmq.LwmqError, match="none of 1 queues of a group has room"):
+            router.post(b"x")
+        for channel in (busy, idle):
+            with suppress(lwmq.TimeoutError):  # nobody was there
+                channel.close()
+
+
+def test_what_cannot_be_routed_is_refused(ends: Ends) -> None:
+    (_, queue), _, _, (server, _) = ends
+    router = lwmq.Router()
+    with pytest.raises(lwmq.LwmqError, match=r"has the word 'b\*': \* and # stand for whole words"):
+        router.add("a.b*", queue)
+    with pytest.raises(lwmq.LwmqError, match="has 33 words; up to 32"):
+        router.add(".".join("a" * 33), queue)
+    with pytest.raises(lwmq.LwmqError, match="more than 4 words #"):
+        router.add("#.a.#.b.#.c.#.d.#", queue)
+    router.add("a", queue)
+    with pytest.raises(lwmq.LwmqError, match="leads to this queue already"):
+        router.add("a", queue)
+    with pytest.raises(lwmq.LwmqError, match="no pattern 'a' for frame 1"):
+        router.remove("a", queue, frame=1)
+    with pytest.raises(ValueError, match="mono_unbounded has one poster"):
+        router.add("a", server.send_queue())
+    assert router.post([]) == 0
+    with pytest.raises(lwmq.MessageTooBigError):
+        router.post([b"a", bytes(1 << 20)])
+    queue._channel.close()
+    with pytest.raises(lwmq.ClosedError):
+        router.post(b"a")
