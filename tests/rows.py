@@ -66,9 +66,7 @@ def load_rows() -> dict[str, Row]:
     features = ROOT.parent / "shared" / "FEATURES.md"
     if features.exists():
         lines = features.read_text(encoding="utf-8").splitlines()
-        found = [
-            match.groups() for line in lines if (match := re.match(ROW, line))
-        ]
+        found = [match.groups() for line in lines if (match := re.match(ROW, line))]
     else:
         with (TESTS / "rows.csv").open(encoding="utf-8", newline="") as file:
             found = [(line["id"], line["feature"]) for line in csv.DictReader(file)]

@@ -1,10 +1,8 @@
-"""Other ways to bring messages from one process to another, for `lwmq perf --against`.
-
-python -m lwmq_spark.cli._rivals NAME ADDRESS BYTES         the side that answers; started by `measure`
-"""
+"""Other ways to bring messages from one process to another, for `lwmq perf --against`."""
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
 import shutil
@@ -13,6 +11,7 @@ import subprocess
 import sys
 import time
 import uuid
+from pathlib import Path
 from typing import Any, Protocol
 
 PATIENCE_S = 30.0
@@ -88,7 +87,81 @@ class Uds:
         self._socket.close()
 
 
-RIVALS: dict[str, type[Zmq] | type[Uds]] = {"zmq": Zmq, "uds": Uds}
+def iceoryx2_node(address: str) -> Any:
+    """A node whose files have names that begin with the address, in /dev/shm and in a folder of its own."""
+    import iceoryx2 as iox
+
+    iox.set_log_level(iox.LogLevel.Error)
+    config = iox.config.default()
+    config.global_cfg.prefix = iox.FileName.new(f"{address}-")
+    config.global_cfg.root_path = iox.Path.new(f"/dev/shm/{address}.iceoryx2/")
+    return iox.NodeBuilder.new().config(config).create(iox.ServiceType.Ipc)
+
+
+class Iceoryx2:
+    """Two services of iceoryx2, one each way; who receives looks without a pause."""
+
+    def __init__(self, address: str, *, server: bool, bytes_max: int = 1 << 17) -> None:
+        import iceoryx2 as iox
+
+        self._node = iceoryx2_node(address)
+        self._server = server
+        depth = 256 if bytes_max <= 1 << 17 else 4
+
+        def service(name: str) -> Any:
+            builder = self._node.service_builder(iox.ServiceName.new(f"{address}-{name}"))
+            return (
+                builder.publish_subscribe(iox.Slice[ctypes.c_uint8])
+                .payload_alignment(iox.Alignment.new(64))
+                .subscriber_max_buffer_size(depth)
+                .subscriber_max_borrowed_samples(2)
+                .history_size(0)
+                .enable_safe_overflow(False)
+                .open_or_create()
+            )
+
+        out, into = service("back" if server else "there"), service("there" if server else "back")
+        self._services = out, into  # the ports need them
+        self._subscriber = into.subscriber_builder().create()
+        self._publisher = (
+            out.publisher_builder()
+            .initial_max_slice_len(bytes_max)
+            .max_loaned_samples(1)
+            .backpressure_strategy(iox.BackpressureStrategy.RetryUntilDelivered)
+            .create()
+        )
+        end = time.monotonic() + PATIENCE_S
+        while out.dynamic_config.number_of_subscribers == 0:
+            if time.monotonic() > end:
+                raise TimeoutError("iceoryx2: the other process did not come")
+            time.sleep(0.001)
+
+    def send(self, payload: bytes) -> None:
+        sample = self._publisher.loan_slice_uninit(len(payload))
+        ctypes.memmove(sample.payload_ptr, payload, len(payload))
+        sample.assume_init().send()
+
+    def take(self) -> Any:
+        """The next sample, to be deleted."""
+        receive = self._subscriber.receive
+        while (sample := receive()) is None:
+            pass
+        return sample
+
+    def receive(self) -> bytes:
+        sample = self.take()
+        payload = ctypes.string_at(sample.payload_ptr, sample.header.number_of_elements)
+        sample.delete()
+        return payload
+
+    def close(self) -> None:
+        if self._server:
+            time.sleep(0.2)  # the other side may still read our last answer
+        self._publisher.delete()
+        self._subscriber.delete()
+
+
+RIVALS: dict[str, type[Zmq] | type[Uds] | type[Iceoryx2]] = {"zmq": Zmq, "uds": Uds, "iceoryx2": Iceoryx2}
 NAMES = (*RIVALS, "ucx")
 
 
@@ -96,6 +169,8 @@ def why_not(name: str) -> str | None:
     """What would have to be installed; None where it can run."""
     if name == "zmq" and importlib.util.find_spec("zmq") is None:
         return "needs the Python package pyzmq"
+    if name == "iceoryx2" and importlib.util.find_spec("iceoryx2") is None:
+        return "needs the Python package iceoryx2"
     if name == "ucx" and shutil.which("ucx_perftest") is None:
         return "needs ucx_perftest (Debian: ucx-utils)"
     return None
@@ -106,8 +181,9 @@ def measure(name: str, size: int, seconds: float) -> dict[str, Any]:
     if name == "ucx":
         return _ucx(size, seconds)
     address = f"lwmq-perf-{uuid.uuid4().hex}"
+    command = "import sys; from lwmq_spark.cli._rivals import answer; answer(*sys.argv[1:])"
     answering = subprocess.Popen(
-        [sys.executable, "-m", "lwmq_spark.cli._rivals", name, address, str(size)], stdout=subprocess.DEVNULL
+        [sys.executable, "-c", command, name, address, str(size)], stdout=subprocess.DEVNULL
     )
     try:
         figures = _ask(RIVALS[name](address, server=False), size, seconds)
@@ -116,6 +192,8 @@ def measure(name: str, size: int, seconds: float) -> dict[str, Any]:
         if answering.poll() is None:
             answering.kill()
             answering.wait()
+        for left in Path("/dev/shm").glob(f"{address}*"):  # iceoryx2 leaves a folder and a file or two
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
     return figures
 
 
@@ -183,9 +261,10 @@ def _ucx(size: int, seconds: float) -> dict[str, Any]:
     return found
 
 
-def _answer(name: str, address: str, size: int) -> None:
+def answer(name: str, address: str, size: str) -> None:
+    """The side that answers, in a process of its own, until it has counted what came."""
     rival = RIVALS[name](address, server=True)
-    payload = bytes(size)
+    payload = bytes(int(size))
     while rival.receive() != COUNT:
         rival.send(payload)
     seen = 0
@@ -193,7 +272,3 @@ def _answer(name: str, address: str, size: int) -> None:
         seen += 1
     rival.send(str(seen).encode())
     rival.close()
-
-
-if __name__ == "__main__":
-    _answer(sys.argv[1], sys.argv[2], int(sys.argv[3]))

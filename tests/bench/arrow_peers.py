@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tests.bench.message_peers import iceoryx2_node
+from lwmq_spark.cli._rivals import iceoryx2_node
 
 COLUMNS = 4
 PATIENCE_S = 20.0

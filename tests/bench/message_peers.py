@@ -19,6 +19,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from lwmq_spark.cli import _rivals
+
 PATIENCE_S = 20.0
 STOP = (1 << 64) - 1
 SMALL_BYTES = 4096  # up to here bytes are compared, above NumPy reads them
@@ -63,74 +65,19 @@ class Lwmq:
         self.channel.close(linger=PATIENCE_S)
 
 
-def iceoryx2_node(address: str) -> Any:
-    """A node whose files have names that begin with the address, in /dev/shm and in a folder of its own."""
-    import iceoryx2 as iox
-
-    iox.set_log_level(iox.LogLevel.Error)
-    config = iox.config.default()
-    config.global_cfg.prefix = iox.FileName.new(f"{address}-")
-    config.global_cfg.root_path = iox.Path.new(f"/dev/shm/{address}.iceoryx2/")
-    return iox.NodeBuilder.new().config(config).create(iox.ServiceType.Ipc)
-
-
 class Iceoryx2:
-    """Two services, one each way; the receiver looks without a pause, as ours does while it is awake."""
+    """Ours looks without a pause while it is awake, and so does this one."""
 
     def __init__(self, address: str, server: bool, size: int) -> None:
-        import iceoryx2 as iox
-
-        self.node = iceoryx2_node(address)
-        self.server = server
-        depth = 256 if size < 65536 else 4
-
-        def service(name: str) -> Any:
-            builder = self.node.service_builder(iox.ServiceName.new(f"{address}-{name}"))
-            return (
-                builder.publish_subscribe(iox.Slice[ctypes.c_uint8])
-                .payload_alignment(iox.Alignment.new(64))
-                .subscriber_max_buffer_size(depth)
-                .subscriber_max_borrowed_samples(2)
-                .history_size(0)
-                .enable_safe_overflow(False)
-                .open_or_create()
-            )
-
-        out, into = service("back" if server else "there"), service("there" if server else "back")
+        self.rival = _rivals.Iceoryx2(address, server=server, bytes_max=size)
         self.size = size
-        self.services = out, into
-        self.subscriber = into.subscriber_builder().create()
-        self.publisher = (
-            out.publisher_builder()
-            .initial_max_slice_len(size)
-            .max_loaned_samples(1)
-            .backpressure_strategy(iox.BackpressureStrategy.RetryUntilDelivered)
-            .create()
-        )
-        end = time.monotonic() + PATIENCE_S
-        while out.dynamic_config.number_of_subscribers == 0:
-            if time.monotonic() > end:
-                raise TimeoutError("iceoryx2: the other process did not come")
-            time.sleep(0.001)
-
-    def send(self, payload: bytes) -> None:
-        sample = self.publisher.loan_slice_uninit(self.size)
-        ctypes.memmove(sample.payload_ptr, payload, self.size)
-        sample.assume_init().send()
+        self.send, self.close = self.rival.send, self.rival.close
 
     def receive(self, read: Reader) -> bool:
-        receive = self.subscriber.receive
-        while (sample := receive()) is None:
-            pass
+        sample = self.rival.take()
         found = read((ctypes.c_uint8 * self.size).from_address(sample.payload_ptr))
         sample.delete()
         return found
-
-    def close(self) -> None:
-        if self.server:
-            time.sleep(0.2)  # the other side may still read our last answer
-        self.publisher.delete()
-        self.subscriber.delete()
 
 
 class Zmq:

@@ -613,6 +613,45 @@ JNI_METHOD(jlongArray, channelReceiveMany)
   return result;
 }
 
+JNI_METHOD(jint, channelDescriptor)(JNIEnv* env, jclass, jlong channel) {
+  std::int32_t descriptor = -1;
+  check(env, lwmq_channel_descriptor(handle<lwmq_channel>(channel), &descriptor));
+  return descriptor;
+}
+
+JNI_METHOD(void, channelAddFilter)(JNIEnv* env, jclass, jlong channel, jbyteArray filter, jint place) {
+  const Bytes text(env, filter);
+  if (!check_memory(env, text.ok())) return;
+  check(env, lwmq_channel_add_filter(handle<lwmq_channel>(channel), text.text(),
+                                     static_cast<std::uint32_t>(place)));
+}
+
+JNI_METHOD(void, channelRemoveFilter)(JNIEnv* env, jclass, jlong channel, jint place) {
+  check(env, lwmq_channel_remove_filter(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(place)));
+}
+
+JNI_METHOD(jlongArray, channelQueryFilter)
+(JNIEnv* env, jclass, jlong channel, jint place, jobjectArray out_texts) {
+  auto view = sized<lwmq_filter_view>();
+  const lwmq_status status =
+      lwmq_channel_query_filter(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(place), &view);
+  if (status == LWMQ_E_INVALID || status == LWMQ_E_UNSUPPORTED || !check(env, status)) return nullptr;
+  env->SetObjectArrayElement(out_texts, 0, new_bytes(env, view.name, std::strlen(view.name)));
+  env->SetObjectArrayElement(out_texts, 1, new_bytes(env, view.settings, std::strlen(view.settings)));
+  const jlong counts[] = {static_cast<jlong>(view.seen),    static_cast<jlong>(view.dropped),
+                          static_cast<jlong>(view.changed), static_cast<jlong>(view.sourced),
+                          static_cast<jlong>(view.held),    static_cast<jlong>(view.failed),
+                          static_cast<jlong>(view.timed)};
+  return new_longs(env, counts, std::size(counts));
+}
+
+JNI_METHOD(jlong, channelQueryTimes)(JNIEnv* env, jclass, jlong channel, jint place, jdouble share) {
+  std::uint64_t ns = 0;
+  check(env, lwmq_channel_query_times(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(place), share,
+                                      &ns));
+  return static_cast<jlong>(ns);
+}
+
 JNI_METHOD(void, channelFlush)(JNIEnv* env, jclass, jlong channel, jint timeout_ms) {
   check(env, lwmq_channel_flush(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(timeout_ms)));
 }
@@ -689,6 +728,80 @@ JNI_METHOD(void, channelSetWeights)(JNIEnv* env, jclass, jlong channel, jintArra
   std::copy(std::begin(known), std::end(known), numbers);
   check(env,
         lwmq_channel_set_weights(handle<lwmq_channel>(channel), numbers, static_cast<std::uint32_t>(count)));
+}
+
+JNI_METHOD(jlong, selectorCreate)(JNIEnv* env, jclass) {
+  lwmq_selector* selector = nullptr;
+  return check(env, lwmq_selector_create(&selector)) ? address_of(selector) : 0;
+}
+
+JNI_METHOD(void, selectorAdd)(JNIEnv* env, jclass, jlong selector, jlong channel) {
+  check(env, lwmq_selector_add(handle<lwmq_selector>(selector), handle<lwmq_channel>(channel)));
+}
+
+JNI_METHOD(void, selectorRemove)(JNIEnv* env, jclass, jlong selector, jlong channel) {
+  check(env, lwmq_selector_remove(handle<lwmq_selector>(selector), handle<lwmq_channel>(channel)));
+}
+
+JNI_METHOD(jlong, selectorWait)(JNIEnv* env, jclass, jlong selector, jint timeout_ms) {
+  lwmq_channel* channel = nullptr;
+  const lwmq_status status =
+      lwmq_selector_wait(handle<lwmq_selector>(selector), static_cast<std::uint32_t>(timeout_ms), &channel);
+  return check(env, status) ? address_of(channel) : 0;
+}
+
+JNI_METHOD(jlongArray, selectorReceive)(JNIEnv* env, jclass, jlong selector, jint timeout_ms) {
+  lwmq_channel* channel = nullptr;
+  lwmq_message* message = nullptr;
+  const lwmq_status status = lwmq_selector_receive(
+      handle<lwmq_selector>(selector), static_cast<std::uint32_t>(timeout_ms), &channel, &message);
+  if (!check(env, status)) return nullptr;
+  const jlong came[] = {address_of(channel), address_of(message)};
+  jlongArray result = new_longs(env, came, std::size(came));
+  if (result == nullptr) lwmq_message_destroy(message);
+  return result;
+}
+
+JNI_METHOD(void, selectorDestroy)(JNIEnv*, jclass, jlong selector) {
+  lwmq_selector_destroy(handle<lwmq_selector>(selector));
+}
+
+JNI_METHOD(jlong, routerCreate)(JNIEnv* env, jclass) {
+  lwmq_router* router = nullptr;
+  return check(env, lwmq_router_create(&router)) ? address_of(router) : 0;
+}
+
+JNI_METHOD(void, routerAdd)
+(JNIEnv* env, jclass, jlong router, jint frame, jbyteArray pattern, jbyteArray group, jlong queue) {
+  const Bytes text(env, pattern), name(env, group);
+  if (!check_memory(env, text.ok() && name.ok())) return;
+  check(env, lwmq_router_add(handle<lwmq_router>(router), static_cast<std::uint32_t>(frame), text.text(),
+                             name.text(), handle<lwmq_send_queue>(queue)));
+}
+
+JNI_METHOD(void, routerRemove)
+(JNIEnv* env, jclass, jlong router, jint frame, jbyteArray pattern, jbyteArray group, jlong queue) {
+  const Bytes text(env, pattern), name(env, group);
+  if (!check_memory(env, text.ok() && name.ok())) return;
+  check(env, lwmq_router_remove(handle<lwmq_router>(router), static_cast<std::uint32_t>(frame), text.text(),
+                                name.text(), handle<lwmq_send_queue>(queue)));
+}
+
+JNI_METHOD(void, routerForget)(JNIEnv* env, jclass, jlong router, jlong queue) {
+  check(env, lwmq_router_forget(handle<lwmq_router>(router), handle<lwmq_send_queue>(queue)));
+}
+
+JNI_METHOD(void, routerPost)(JNIEnv* env, jclass, jlong router, jlong message, jintArray out_queues) {
+  auto* posted = handle<lwmq_message>(message);
+  std::uint32_t count = 0;
+  const lwmq_status status = lwmq_router_post(handle<lwmq_router>(router), &posted, &count);
+  const jint queues = static_cast<jint>(count);
+  env->SetIntArrayRegion(out_queues, 0, 1, &queues);
+  if (status != LWMQ_E_EMPTY) check(env, status);
+}
+
+JNI_METHOD(void, routerDestroy)(JNIEnv*, jclass, jlong router) {
+  lwmq_router_destroy(handle<lwmq_router>(router));
 }
 
 JNI_METHOD(jlong, messageCreate)(JNIEnv* env, jclass, jint frames_hint) {

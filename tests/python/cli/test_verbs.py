@@ -176,15 +176,19 @@ def test_perf_measures_latency_rate_and_throughput(address: str) -> None:
 
 @pytest.mark.row("S14")
 def test_perf_measures_rivals_beside_ours(address: str) -> None:
-    figures = json.loads(call("perf", address, "--seconds", "0.1", "--against", "zmq,uds,ucx", "--json"))
-    assert set(figures["against"]) == {"zmq", "uds", "ucx"}
+    figures = json.loads(
+        call("perf", address, "--seconds", "0.1", "--against", "zmq,uds,iceoryx2,ucx", "--json")
+    )
+    assert set(figures["against"]) == {"zmq", "uds", "iceoryx2", "ucx"}
     for rival in figures["against"].values():
         if "missing" not in rival:
             # Some rivals answer one percentile per run: on a busy machine they need not be in order.
             assert min(rival["latency_p50_us"], rival["latency_p999_us"]) > 0
             assert rival["messages_per_second"] > 100
     assert "missing" not in figures["against"]["uds"]
-    assert "there are zmq, uds, ucx, and all" in call("perf", address, "--against", "zmq,pigeon", code=2)
+    assert "there are zmq, uds, iceoryx2, ucx, and all" in call(
+        "perf", address, "--against", "zmq,pigeon", code=2
+    )
 
 
 def _write(path: Path, table: pa.Table) -> None:

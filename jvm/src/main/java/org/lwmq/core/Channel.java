@@ -3,6 +3,7 @@ package org.lwmq.core;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Consumer;
 
 /**
  * A two-way conversation with one peer at an address, or with one at each of several. Posts go through its
@@ -10,6 +11,9 @@ import java.util.List;
  * channel is closed, which is for one again.
  */
 public final class Channel implements AutoCloseable {
+  /** As a place: the nearest to the wire. */
+  public static final int LAST_FILTER = -1;
+
   private final String address;
   private final Handle handle;
 
@@ -163,6 +167,80 @@ public final class Channel implements AutoCloseable {
       messages.add(new Message(message));
     }
     return messages;
+  }
+
+  /** The next message if one is there, which the caller closes; null if none is. Never waits. */
+  public Message tryReceive() {
+    try {
+      return new Message(Jni.channelReceive(handle.get(), 0));
+    } catch (LwmqException e) {
+      if (e.status() == Status.EMPTY || e.status() == Status.TIMED_OUT) {
+        return null;
+      }
+      throw e;
+    }
+  }
+
+  /**
+   * From now on {@code callback} gets each message, in order, on a thread that all channels share; the message is closed
+   * behind it. It may post and end its own calls; what it throws is logged, and so is the loss of the peer. Null ends the
+   * calls, which is due before the channel is closed: none runs any more when this returns, but the one that asks.
+   */
+  public void onMessage(Consumer<Message> callback) {
+    if (callback == null) {
+      Calls.ALL.drop(this);
+    } else {
+      Calls.ALL.put(this, callback);
+    }
+  }
+
+  /**
+   * A descriptor for epoll and the like: readable unless nothing has come since {@link #tryReceive} answered null. Lent
+   * until close; not to be read from.
+   */
+  public int descriptor() {
+    return Jni.channelDescriptor(handle.get());
+  }
+
+  /**
+   * Adds a filter such as {@code loss=0.01,seed=7} while extents pass. The address must name filters
+   * ({@code filters+ipc://orders} begins without any).
+   *
+   * @param place 0 is the nearest to the application, {@link #LAST_FILTER} the nearest to the wire
+   */
+  public void addFilter(String filter, int place) {
+    Jni.channelAddFilter(handle.get(), Jni.utf8(filter), place);
+  }
+
+  /** Removes the filter at {@code place}; what it held lands at once. */
+  public void removeFilter(int place) {
+    Jni.channelRemoveFilter(handle.get(), place);
+  }
+
+  /** The filters of this channel, the nearest to the application first; empty where there are none. */
+  public List<FilterState> filters() {
+    List<FilterState> found = new ArrayList<>();
+    byte[][] texts = new byte[2][];
+    while (true) {
+      long[] counts = Jni.channelQueryFilter(handle.get(), found.size(), texts);
+      if (counts == null) {
+        return found;
+      }
+      found.add(
+          new FilterState(
+              Identity.text(texts[0]), Identity.text(texts[1]), counts[0], counts[1], counts[2], counts[3],
+              counts[4], counts[5], counts[6]));
+    }
+  }
+
+  /** Nanoseconds within which {@code share} (0 to 1) of what the filter {@code latency} has timed was on its way. */
+  public long latencyNs(int place, double share) {
+    return Jni.channelQueryTimes(handle.get(), place, share);
+  }
+
+  /** For selectors. */
+  long pointer() {
+    return handle.get();
   }
 
   /** Waits until everything posted so far was shipped. */

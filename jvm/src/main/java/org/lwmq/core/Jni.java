@@ -182,6 +182,21 @@ final class Jni {
   /** The messages that came: at least one, at most {@code limit} and 1024. */
   static native long[] channelReceiveMany(long channel, int limit, int timeoutMs);
 
+  static native int channelDescriptor(long channel);
+
+  static native void channelAddFilter(long channel, byte[] filter, int place);
+
+  static native void channelRemoveFilter(long channel, int place);
+
+  /**
+   * {seen, dropped, changed, sourced, held, failed, timed}, and fills {@code texts} with name and settings; null where
+   * there is no filter.
+   */
+  static native long[] channelQueryFilter(long channel, int place, byte[][] texts);
+
+  /** Nanoseconds. */
+  static native long channelQueryTimes(long channel, int place, double share);
+
   static native void channelFlush(long channel, int timeoutMs);
 
   static native void channelClose(long channel, int lingerMs);
@@ -205,6 +220,34 @@ final class Jni {
 
   /** {posted, collected, discarded, replaced, queued}. */
   static native long[] sendQueueQuery(long queue);
+
+  static native long selectorCreate();
+
+  static native void selectorAdd(long selector, long channel);
+
+  static native void selectorRemove(long selector, long channel);
+
+  /** The channel whose turn it is. */
+  static native long selectorWait(long selector, int timeoutMs);
+
+  /** {channel, message}. */
+  static native long[] selectorReceive(long selector, int timeoutMs);
+
+  static native void selectorDestroy(long selector);
+
+  static native long routerCreate();
+
+  /** {@code group} may be null. */
+  static native void routerAdd(long router, int frame, byte[] pattern, byte[] group, long queue);
+
+  static native void routerRemove(long router, int frame, byte[] pattern, byte[] group, long queue);
+
+  static native void routerForget(long router, long queue);
+
+  /** {@code queues[0]} becomes the number of queues that have it, also where this throws; 0: it was not taken. */
+  static native void routerPost(long router, long message, int[] queues);
+
+  static native void routerDestroy(long router);
 
   static native long messageCreate(int framesHint);
 

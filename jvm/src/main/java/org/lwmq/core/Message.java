@@ -80,7 +80,17 @@ public final class Message implements AutoCloseable {
 
   /** Lends the native message to {@code taker}; it is not ours any more when that returns. */
   void giveTo(LongConsumer taker) {
-    taker.accept(handle.get());
+    lendTo(taker);
+    taken();
+  }
+
+  /** Lends the native message to {@code user}. */
+  void lendTo(LongConsumer user) {
+    user.accept(handle.get());
+  }
+
+  /** The native message is not ours any more. */
+  void taken() {
     handle.take();
   }
 

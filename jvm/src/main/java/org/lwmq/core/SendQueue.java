@@ -32,6 +32,12 @@ public final class SendQueue {
     this.queue = queue;
   }
 
+  /** For routers: CLOSED once the channel is. */
+  long pointer() {
+    channel.checkOpen();
+    return queue;
+  }
+
   /** Posts a message of one frame, copied. */
   public void post(byte[] frame) {
     post(ByteBuffer.wrap(frame));

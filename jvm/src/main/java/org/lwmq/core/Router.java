@@ -1,0 +1,63 @@
+package org.lwmq.core;
+
+import java.util.HashMap;
+import java.util.Map;
+
+/**
+ * Which send queues a message goes to, by what it says of itself. A route has a pattern for one frame (the first is the
+ * topic, others are headers), as of AMQP 0-9-1 topic exchanges: words between dots, of which {@code *} is any one and
+ * {@code #} any number. Any thread; the queues are of kinds that any thread may post to.
+ */
+public final class Router implements AutoCloseable {
+  private final Handle handle = new Handle(this, Jni.routerCreate(), "router", r -> Jni.routerDestroy(r));
+  private final Map<SendQueue, Integer> routes = new HashMap<>(); // keeps the queues
+
+  /** Leads messages whose first frame matches to {@code queue}, once, however many of its routes match. */
+  public void add(String pattern, SendQueue queue) {
+    add(0, pattern, null, queue);
+  }
+
+  /**
+   * The same for frame {@code frame}; of the routes that name the same {@code group} (null: none) one gets a message, in
+   * turns, passing over bounded queues that are full. INVALID: a malformed pattern, or the route is there already.
+   */
+  public synchronized void add(int frame, String pattern, String group, SendQueue queue) {
+    Jni.routerAdd(handle.get(), frame, Jni.utf8(pattern), Jni.utf8(group), queue.pointer());
+    routes.merge(queue, 1, Integer::sum);
+  }
+
+  /** INVALID: there is no such route. */
+  public synchronized void remove(int frame, String pattern, String group, SendQueue queue) {
+    Jni.routerRemove(handle.get(), frame, Jni.utf8(pattern), Jni.utf8(group), queue.pointer());
+    routes.computeIfPresent(queue, (known, count) -> count == 1 ? null : count - 1);
+  }
+
+  /** Takes every route to {@code queue} away; before its channel is closed. */
+  public synchronized void forget(SendQueue queue) {
+    if (routes.remove(queue) != null) {
+      Jni.routerForget(handle.get(), queue.pointer());
+    }
+  }
+
+  /**
+   * How many queues have {@code message} now; it is taken unless that is none. FULL: no queue of a group has room.
+   * TOO_BIG, CLOSED: of one of the queues; the others have it.
+   */
+  public int post(Message message) {
+    int[] queues = {0};
+    try {
+      message.lendTo(pointer -> Jni.routerPost(handle.get(), pointer, queues));
+    } finally {
+      if (queues[0] > 0) {
+        message.taken();
+      }
+    }
+    return queues[0];
+  }
+
+  /** The queues live on. */
+  @Override
+  public void close() {
+    handle.close();
+  }
+}

@@ -1,0 +1,60 @@
+package org.lwmq.core;
+
+import java.util.HashMap;
+import java.util.Map;
+
+/**
+ * Many channels by one thread, in turns: each that has something gives one message before any gives its next, however
+ * unequally they send (RFC 970). One thread receives at a time; any thread adds and removes.
+ */
+public final class Selector implements AutoCloseable {
+  /** A message, which the caller closes, and the channel that it came over. */
+  public record Received(Channel channel, Message message) {}
+
+  private final Handle handle = new Handle(this, Jni.selectorCreate(), "selector", s -> Jni.selectorDestroy(s));
+  private final Map<Long, Channel> channels = new HashMap<>(); // keeps them
+
+  /** INVALID: it was added before. */
+  public synchronized void add(Channel channel) {
+    Jni.selectorAdd(handle.get(), channel.pointer());
+    channels.put(channel.pointer(), channel);
+  }
+
+  /** Before the channel is closed. */
+  public synchronized void remove(Channel channel) {
+    Jni.selectorRemove(handle.get(), channel.pointer());
+    channels.remove(channel.pointer());
+  }
+
+  /** The channel whose turn it is; it may have nothing all the same. Null where it was removed just now. */
+  Channel select(Deadline deadline) {
+    long selector = handle.get();
+    return channel(
+        deadline.await(
+            "waiting for a message on " + size() + " channels", slice -> Jni.selectorWait(selector, slice)));
+  }
+
+  /** What ends a peer's conversation is thrown as by {@link Channel#receive}; the others go on. */
+  public Received receive(Deadline deadline) {
+    long selector = handle.get();
+    long[] came =
+        deadline.await(
+            "waiting for a message on " + size() + " channels", slice -> Jni.selectorReceive(selector, slice));
+    return new Received(channel(came[0]), new Message(came[1]));
+  }
+
+  public synchronized int size() {
+    return channels.size();
+  }
+
+  private synchronized Channel channel(long pointer) {
+    return channels.get(pointer);
+  }
+
+  /** The channels live on. */
+  @Override
+  public synchronized void close() {
+    handle.close();
+    channels.clear();
+  }
+}
