@@ -1,4 +1,4 @@
-"""`python -m tests.stress --kills 10000 [--seed S] [--first N]`: rounds with a death in each."""
+"""`python -m tests.stress --kills 10000 [--seed S] [--first N] [--queues]`: rounds with a death in each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import sys
 import time
 
 from . import oracle, players, rounds
-from .case import draw
+from .case import draw, draw_queue_case
+from .queues import KINDS
 
 
 def main() -> int:
@@ -18,12 +19,14 @@ def main() -> int:
     parser.add_argument("--seed", default=str(time.time_ns()))
     parser.add_argument("--first", type=int, default=0, help="number of the first round")
     parser.add_argument("--go-on", action="store_true", help="do not end with the first failure")
+    parser.add_argument("--queues", action="store_true", help="of channels, with send queues of all kinds")
     options = parser.parse_args()
     players.build_driver()
     players.become_reaper()
     began, failures = time.monotonic(), 0
     for number in range(options.first, options.first + options.kills):
-        case = draw(random.Random(f"{options.seed}-{number}"), number)
+        rng = random.Random(f"{options.seed}-{number}")
+        case = draw_queue_case(rng, number % len(KINDS)) if options.queues else draw(rng, number)
         try:
             rounds.run(case)
         except oracle.Broken as error:

@@ -157,6 +157,41 @@ def draw_generation_case(rng: random.Random) -> Case:
     )
 
 
+@cache
+def channel_points() -> tuple[str, ...]:
+    """Those below streams."""
+    return tuple(
+        p for p in points() if p.split(".")[0] not in ("endpoint", "writer", "reader", "pool", "job")
+    )
+
+
+def draw_queue_case(rng: random.Random, kind: int, victim: str = "", point: str | None = None) -> Case:
+    """A queue of the `kind`-th kind; on the other side one that keeps everything, or a bounded one."""
+    serves = rng.choice(["poster", "taker"])
+    point = rng.choice(["", *channel_points()]) if point is None else point
+    place = _PLACES.get(point.split(".")[0], "")
+    victim = victim or rng.choice(["poster", "taker"])
+    if place:
+        serves = victim if place == "server" else next(r for r in ("poster", "taker") if r != victim)
+    receives = rng.choice([{}, {}, {"receive_kind": 1}, {"receive_kind": 3, "receive_capacity": 50}])
+    return Case(
+        kind="queue",
+        serves=serves,
+        victim=victim,
+        point=point,
+        passing=rng.choice([1, 1, 2, 3, 8, 50]),
+        after_s=rng.uniform(0.0, 0.05),
+        settings={
+            "kind": kind,
+            "capacity": rng.choice([1, 10, 100]),
+            "bytes": rng.choice([64, 1024, 8000]),
+            "pace_us": rng.choice([0, 0, 20, 200]),
+            "keeps_all": int(kind <= 1 and receives.get("receive_kind") != 3),
+            **receives,
+        },
+    )
+
+
 def draw(rng: random.Random, number: int) -> Case:
     """The number-th round: deaths at points and at random times, and jobs, stops, restarts."""
     if number % 6 == 4:

@@ -1,4 +1,5 @@
-// One player of a stress round: endpoint, writer, task, job or reader of a stream, on lwmq.h alone.
+// One player of a stress round: endpoint, writer, task, job or reader of a stream, poster or taker of a
+// channel, on lwmq.h alone.
 //
 //   stress_driver ROLE ADDRESS [key=value ...]
 //
@@ -439,6 +440,157 @@ int play_endpoint(const char* address) {
   return 0;
 }
 
+// -- Channels: one posts from some threads into a queue of some kind, the other receives
+
+constexpr std::uint64_t kQueuedMost = 500;  // while nobody takes them
+
+lwmq_channel* open_channel(const char* address) {
+  lwmq_channel_options options{};
+  options.size = sizeof options;
+  options.buffer_bytes = 16384;
+  options.buffers_send = 4;
+  options.retry_ms = 20;
+  options.receive_queue = static_cast<std::uint32_t>(number("receive_kind", LWMQ_QUEUE_MONO_UNBOUNDED));
+  options.receive_capacity = number("receive_capacity", 0);
+  lwmq_channel* channel = nullptr;
+  lwmq_status status = lwmq_channel_create(address, &options, &channel);
+  if (status != LWMQ_OK) say_failed(status);
+  return channel;
+}
+
+// Posts numbered messages, of thread `thread`, until the player closes.
+void post_from(lwmq_send_queue* queue, std::uint32_t thread, bool is_tagged) {
+  const std::uint64_t id = number("id", 0);
+  std::vector<std::uint64_t> words(1024);
+  while (!closing) {
+    lwmq_send_queue_statistics state{};
+    state.size = sizeof state;
+    if (lwmq_send_queue_query(queue, &state) != LWMQ_OK) return;
+    if (state.queued >= kQueuedMost) {
+      usleep(200);
+      continue;
+    }
+    Head head{id, thread, board->next[id][thread], 0};
+    head.bytes = 64 + mix(head.number ^ id << 32 ^ thread << 20) % number("bytes", 4096) / 8 * 8;
+    fill(reinterpret_cast<std::uint8_t*>(words.data()), head);
+    lwmq_message* message = nullptr;
+    lwmq_message_create(0, &message);
+    lwmq_message_append(message, words.data(), head.bytes);
+    // A tag is of one thread: what replaces a message is behind it in its own order.
+    const std::uint64_t tag = is_tagged ? 1 + thread * 8 + head.number % 5 : 0;
+    const lwmq_status status = lwmq_send_queue_post_tagged(queue, tag, &message);
+    if (status != LWMQ_OK) {
+      lwmq_message_destroy(message);
+      if (status != LWMQ_E_CLOSED) say_failed(status);
+      return;
+    }
+    ++board->next[id][thread];
+    __atomic_add_fetch(&board->batches, 1, __ATOMIC_RELAXED);
+    pace();
+  }
+}
+
+// What ends a conversation is said; the next peer may come.
+bool note_end(lwmq_status status) {
+  if (status != LWMQ_E_PEER_LOST && status != LWMQ_E_CLOSED) return false;
+  say("lost", "%s %s", lwmq_status_name(status), lwmq_last_error());
+  return true;
+}
+
+void note_meeting(lwmq_channel* channel, bool* met) {
+  if (*met || lwmq_channel_wait_connected(channel, 20) != LWMQ_OK) return;
+  *met = true;
+  say("met", "%s", "");
+}
+
+int play_poster(const char* address) {
+  lwmq_channel* channel = open_channel(address);
+  if (channel == nullptr) return 0;
+  lwmq_send_queue_options options{};
+  options.size = sizeof options;
+  options.kind = static_cast<std::uint32_t>(number("kind", LWMQ_QUEUE_MONO_UNBOUNDED));
+  options.capacity = options.kind >= LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST ? number("capacity", 10) : 0;
+  const bool is_tagged = options.kind == LWMQ_QUEUE_MULTI_UNBOUNDED_TAGGED ||
+                         options.kind >= LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST_TAGGED;
+  lwmq_send_queue* queue = nullptr;
+  lwmq_status status = lwmq_channel_add_send_queue(channel, &options, &queue);
+  if (status == LWMQ_OK) status = lwmq_channel_open(channel, role());
+  if (status != LWMQ_OK) {
+    say_failed(status);
+    return 0;
+  }
+  say("open", "%s", "");
+  std::vector<std::thread> threads;
+  const std::uint32_t posters = options.kind == LWMQ_QUEUE_MONO_UNBOUNDED ? 1 : 3;
+  for (std::uint32_t i = 0; i < posters; ++i) threads.emplace_back(post_from, queue, i, is_tagged);
+  bool met = false;
+  while (!told_to_close()) {
+    note_meeting(channel, &met);
+    lwmq_message* message = nullptr;
+    status = lwmq_channel_receive(channel, kPatienceMs, &message);
+    if (note_end(status)) met = false;
+  }
+  for (auto& thread : threads) thread.join();
+  do status = lwmq_channel_close(channel, kPatienceMs);
+  while (status == LWMQ_E_INTERRUPTED);
+  lwmq_channel_destroy(channel);
+  say("closed", "%s %s", lwmq_status_name(status), status == LWMQ_OK ? "" : lwmq_last_error());
+  return 0;
+}
+
+// Messages of a thread come in its order, none twice; where the queue keeps everything, none is missing.
+bool is_next(const Head& head, bool keeps_all) {
+  static bool seen[kWriters][kPartitions];
+  std::uint64_t& next = board->next[head.writer][head.partition];
+  const bool first = !seen[head.writer][head.partition];
+  const bool good = first || head.number == next || (!keeps_all && head.number > next);
+  if (!good)
+    say("disorder", "poster %llu thread %llu: %llu in place of %llu",
+        static_cast<unsigned long long>(head.writer), static_cast<unsigned long long>(head.partition),
+        static_cast<unsigned long long>(head.number), static_cast<unsigned long long>(next));
+  seen[head.writer][head.partition] = true;
+  next = head.number + 1;
+  ++board->batches;
+  return good;
+}
+
+int play_taker(const char* address) {
+  lwmq_channel* channel = open_channel(address);
+  if (channel == nullptr) return 0;
+  lwmq_status status = lwmq_channel_open(channel, role());
+  if (status != LWMQ_OK) {
+    say_failed(status);
+    return 0;
+  }
+  say("open", "%s", "");
+  const std::uint64_t kind = number("kind", LWMQ_QUEUE_MONO_UNBOUNDED);
+  const bool keeps_all = (kind == LWMQ_QUEUE_MONO_UNBOUNDED || kind == LWMQ_QUEUE_MULTI_UNBOUNDED) &&
+                         number("receive_capacity", 0) == 0;
+  bool met = false;
+  while (!told_to_close()) {
+    note_meeting(channel, &met);
+    lwmq_message* message = nullptr;
+    status = lwmq_channel_receive(channel, kPatienceMs, &message);
+    if (note_end(status)) met = false;
+    if (status != LWMQ_OK) continue;
+    const void* data = nullptr;
+    std::uint64_t bytes = 0;
+    lwmq_message_frame(message, 0, &data, &bytes);
+    Head head{};
+    if (bytes < sizeof head || !is_whole(static_cast<const std::uint8_t*>(data), bytes, &head)) {
+      say("torn", "a message of %llu bytes", static_cast<unsigned long long>(bytes));
+      _exit(3);
+    }
+    if (!is_next(head, keeps_all)) _exit(4);
+    lwmq_message_destroy(message);
+  }
+  do status = lwmq_channel_close(channel, 0);
+  while (status == LWMQ_E_INTERRUPTED);
+  lwmq_channel_destroy(channel);
+  say("closed", "%s", lwmq_status_name(status));
+  return 0;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -462,6 +614,8 @@ int main(int count, char** arguments) {
   if (who == "writer") result = play_writer(arguments[2]);
   if (who == "task") result = play_task(arguments[2]);
   if (who == "reader") result = play_reader(arguments[2]);
+  if (who == "poster") result = play_poster(arguments[2]);
+  if (who == "taker") result = play_taker(arguments[2]);
   heard = true;
   _exit(result);
 }

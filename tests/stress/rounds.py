@@ -10,6 +10,7 @@ from .case import STALL_MS, Case
 from .jobs import job_round
 from .oracle import GONE, HANG_S, Broken, expect
 from .players import Player, until
+from .queues import queue_round
 from .scene import OPEN_S, Scene, scene
 
 
@@ -263,4 +264,5 @@ ROUND = {
     "calm": calm_round,
     "generation": generation_round,
     "job": job_round,
+    "queue": queue_round,
 }

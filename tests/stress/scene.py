@@ -37,7 +37,7 @@ class Scene:
         settings = {"serves": int(serves)} | self.case.settings | more
         if order:
             settings |= self.case.victim_settings
-        if role == "writer":
+        if role in ("writer", "poster"):
             settings.setdefault("id", next(self._ids))
         if role == "reader":  # what it still has to read when a peer dies must not take long
             settings["pace_us"] = min(50, int(str(settings.get("pace_us", 0))))
