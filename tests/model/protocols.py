@@ -369,10 +369,22 @@ LEFT_WRONG = [
     "clearing without a fence",
     "mark is set behind the last fence",
 ]
+WANTED_WRONG = ["wanted is lowered behind the last look"]
 SERVED_WRONG = ["served pump released without the heavy barrier", "no look after the heavy barrier"]
 
 
-def _pump(process: Process, at: str, wrong: str, queues: list[str], adopted: bool) -> None:
+def _try_take(process: Process, register: str, failed: str, wanted: bool) -> None:
+    """try_take: goes on with the pump in hand, or to the label `failed`."""
+    if wanted:  # there is somebody who takes it before others
+        process.load(register, "wanted")
+        process.goto(failed, lambda r: r[register] != 0)
+    process.compare_swap(register, "pump", FREE, TAKEN)
+    process.goto(failed, lambda r: r[register] != FREE)
+
+
+def _pump(
+    process: Process, at: str, wrong: str, queues: list[str], adopted: bool, wanted: bool = False
+) -> None:
     """With the pump in hand: pump, release, look; ends at the label `at` with the pump given away."""
     process.label(f"{at}:pump")
     process.load("mark", "mark")
@@ -400,8 +412,7 @@ def _pump(process: Process, at: str, wrong: str, queues: list[str], adopted: boo
         process.goto(at)
     process.load("mark", "mark")
     process.goto(at, lambda r: r["mark"] == 0)
-    process.compare_swap("mark", "pump", FREE, TAKEN)
-    process.goto(at, lambda r: r["mark"] != FREE)
+    _try_take(process, "mark", at, wanted)
     if adopted:  # from here on as anybody
         _pump(process, f"{at}+", wrong, queues, adopted=False)
         process.label(f"{at}+")
@@ -410,15 +421,14 @@ def _pump(process: Process, at: str, wrong: str, queues: list[str], adopted: boo
         process.goto(f"{at}:pump")
 
 
-def _poster(name: str, wrong: str, queues: list[str], posts: int) -> Process:
+def _poster(name: str, wrong: str, queues: list[str], posts: int, wanted: bool = False) -> Process:
     process = Process(name, {"pump": 0, "mark": 0, "seen": 0}, mortal=False)
     for item in range(1, posts + 1):
         over = f"over{item}"
         process.do(lambda r: r.update(pump=0, mark=0, seen=0))
-        process.compare_swap("pump", "pump", FREE, TAKEN)
-        process.goto(f"enqueue{item}", lambda r: r["pump"] != FREE)
+        _try_take(process, "pump", f"enqueue{item}", wanted)
         process.store(f"posted:{name}", item, release=True)
-        _pump(process, f"mine{item}", wrong, queues, adopted=False)
+        _pump(process, f"mine{item}", wrong, queues, adopted=False, wanted=wanted)
         process.label(f"mine{item}")
         process.goto(over)
         process.label(f"enqueue{item}")
@@ -435,9 +445,8 @@ def _poster(name: str, wrong: str, queues: list[str], posts: int) -> Process:
         process.label(f"marked{item}")
         process.load("pump", "pump")
         process.goto(over, lambda r: r["pump"] != FREE)
-        process.compare_swap("pump", "pump", FREE, TAKEN)
-        process.goto(over, lambda r: r["pump"] != FREE)
-        _pump(process, f"kicked{item}", wrong, queues, adopted=False)
+        _try_take(process, "pump", over, wanted)
+        _pump(process, f"kicked{item}", wrong, queues, adopted=False, wanted=wanted)
         process.label(f"kicked{item}")
         process.label(over)
     process.store(f"done:{name}", 1, release=True)
@@ -461,6 +470,26 @@ def left_behind(wrong: str = "", posts: int = 2) -> Model:
     names = [f"{what}:{queue}" for queue in queues for what in ("posted", "shipped", "done")]
     processes = [_poster(queue, wrong, queues, posts) for queue in queues]
     return Model([*processes, _judge(queues, [], posts)], dict.fromkeys(["pump", "mark", *names], 0))
+
+
+def wanted(wrong: str = "", posts: int = 2) -> Model:
+    """A poster beside a thread that takes the pump before others, who leave theirs to it."""
+    poster = _poster("one", wrong, ["one"], posts, wanted=True)
+    taker = Process("taker", {"pump": 0, "mark": 0, "seen": 0}, mortal=False)
+    taker.store("wanted", 1)
+    taker.label("again")
+    taker.until(("pump", lambda v, r: v == FREE))
+    taker.compare_swap("pump", "pump", FREE, TAKEN)
+    taker.goto("again", lambda r: r["pump"] != FREE)
+    if wrong not in WANTED_WRONG:
+        taker.store("wanted", 0)
+    _pump(taker, "over", wrong, ["one"], adopted=False)
+    taker.label("over")
+    if wrong in WANTED_WRONG:
+        taker.store("wanted", 0)
+    taker.store("done:taker", 1, release=True)
+    names = ["pump", "mark", "wanted", "posted:one", "shipped:one", "done:one", "done:taker"]
+    return Model([poster, taker, _judge(["one"], ["taker"], posts)], dict.fromkeys(names, 0))
 
 
 def served(wrong: str = "", posts: int = 2) -> Model:

@@ -16,6 +16,7 @@ MODELS: list[tuple[Callable[..., Model], list[str]]] = [
     (protocols.room, protocols.ROOM_WRONG),
     (protocols.multi, protocols.MULTI_WRONG),
     (protocols.left_behind, protocols.LEFT_WRONG),
+    (protocols.wanted, protocols.WANTED_WRONG),
     (protocols.served, protocols.SERVED_WRONG),
     (protocols.home, protocols.HOME_WRONG),
     (protocols.home_hands, protocols.HOME_HANDS_WRONG),

@@ -1,6 +1,4 @@
 // Pumping: what the queues hold goes out, by whoever is there; and nothing is left behind when he leaves.
-#include <sched.h>
-
 #include "channel/channel.h"
 #include "os/membarrier.h"
 
@@ -141,9 +139,7 @@ void Channel::note_queues() noexcept {
   });
 }
 
-void Channel::take_pump() noexcept {
-  while (!pump_.try_take() && !pump_.adopt()) sched_yield();
-}
+void Channel::take_pump() noexcept { pump_.take_before_others(); }
 
 void Channel::begin_activity() noexcept {
   active_.store(true, std::memory_order_relaxed);

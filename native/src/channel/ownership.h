@@ -55,9 +55,19 @@ class Ownership {
   // The one read-modify-write of a post.
   [[nodiscard]] bool try_take() noexcept {
     if (has_home()) return is_home() ? try_take_at_home() : try_take_as_guest();
-    if (state_.load(std::memory_order_relaxed) != kFree)
+    if (state_.load(std::memory_order_relaxed) != kFree || wanted_.load(std::memory_order_relaxed) != 0)
       return false;  // old news: we behave as if we came earlier
     return swap(kFree, kTaken);
+  }
+  // Takes or adopts it, and waits for that; those who only try fail meanwhile, so that many of them, who come
+  // again and again, do not keep us waiting. Whoever releases what he got here looks for what they left
+  // behind.
+  void take_before_others() noexcept {
+    if (try_take() || adopt()) return;
+    wanted_.fetch_add(1, std::memory_order_relaxed);
+    const auto taken = [this] { return (has_home() ? try_take() : swap(kFree, kTaken)) || adopt(); };
+    while (!taken()) sched_yield();
+    wanted_.fetch_sub(1, std::memory_order_relaxed);  // before the fence of the release
   }
   // Waits, for threads that are no users of the fast path. Holders are brief, or end when
   // their transport does.
@@ -147,7 +157,8 @@ class Ownership {
   }
 
   std::atomic<std::uint32_t> state_{kFree};
-  std::atomic<bool> home_{false};  // written by the home thread: it works
+  std::atomic<std::uint32_t> wanted_{0};  // threads in take_before_others
+  std::atomic<bool> home_{false};         // written by the home thread: it works
   bool membarrier_ = false;
   const void* home_thread_ = nullptr;  // set before anybody else looks
 };

@@ -344,7 +344,7 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
                  : reach(address, options.role, deadline, options.stall_ms, &reader->reach);
     if (status == LWMQ_OK) status = reader->reach.link->send_letter(wire::StreamKind::kOpenReader, letter);
     if (status == LWMQ_OK) status = await_opened(reader->reach, deadline, &answer);
-  } while (ask_again(&status, deadline));
+  } while (options.generation == nullptr && ask_again(&status, deadline));
   if (status != LWMQ_OK) return status;
   reader->address = reader->reach.address;
   reader->generation = std::move(answer.generation);

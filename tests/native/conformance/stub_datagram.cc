@@ -91,6 +91,12 @@ struct Transport {
   }
 };
 
+// A circle of references would keep both ends for ever.
+void break_circle(Transport& transport) {
+  for (const auto& to : transport.peers) to->peers.clear(), to->inbox.clear();
+  transport.peers.clear();
+}
+
 std::shared_ptr<Transport> make_transport(const lwmq_tli_options& options) {
   auto transport = std::make_shared<Transport>();
   transport->options = options;
@@ -185,7 +191,10 @@ std::int32_t listener_fd(lwmq_tli_listener* listener) { return *listener->event;
 void listener_close(lwmq_tli_listener* listener) {
   const std::lock_guard lock(world().mutex);
   world().listeners.erase(listener->address);
-  if (!listener->accepted) listener->hub->closed = true;  // nobody will ever hear its members
+  if (!listener->accepted) {  // nobody will ever hear its members
+    listener->hub->closed = true;
+    if (listener->hub->peer_closed()) break_circle(*listener->hub);
+  }
   world().changed.notify_all();
   delete listener;
 }
@@ -202,6 +211,7 @@ lwmq_status connect(const char* address, const lwmq_tli_options* options, std::u
     return lwmq::fail(LWMQ_E_VERSION, "%s: the group is for another purpose", address);
   }
   if (!listener->hub || listener->hub->closed || listener->hub->peer_closed()) {
+    if (!listener->accepted) break_circle(*listener->hub);  // its members came and went
     listener->hub = make_transport(listener->options);
     listener->hub->event = listener->event;
     listener->accepted = false;
@@ -380,12 +390,7 @@ void close(lwmq_tli_transport* transport) {
     if (!datagram->sender->peer_closed()) --datagram->sender->buffers[datagram->buffer].unread;
   }
   self->inbox.clear();
-  // A circle of references would keep both ends for ever.
-  const bool all_closed = self->peer_closed();
-  if (all_closed) {
-    for (const auto& to : self->peers) to->peers.clear(), to->inbox.clear();
-    self->peers.clear();
-  }
+  if (self->peer_closed()) break_circle(*self);
   delete transport;
 }
 

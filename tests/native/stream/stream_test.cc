@@ -329,6 +329,7 @@ TEST_P(Stream, APartOfAPlannedReadThatComesLateHearsOfTheEnd) {
   options.range_count = 1;
   lwmq_reader* first = open_reader(options);
   ASSERT_EQ(lwmq_writer_close(writer, 0), LWMQ_E_TIMED_OUT);  // ended; not read yet
+  lwmq_writer_destroy(writer);
   const Read read = read_all(first);
   EXPECT_EQ(read.status, LWMQ_E_END);
   EXPECT_EQ(read.numbers, iota(1));
@@ -347,6 +348,13 @@ TEST_P(Stream, APartOfAPlannedReadThatComesLateHearsOfTheEnd) {
   EXPECT_EQ(lwmq_reader_next(second, 5000, &batch), LWMQ_E_END) << lwmq_last_error();
   lwmq_reader_close(second, 0);
   lwmq_endpoint_close(endpoint, 1000);
+
+  options.size = sizeof options;
+  options.role = LWMQ_ROLE_CLIENT;
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_EQ(lwmq_reader_open(address_.c_str(), &options, &second), LWMQ_E_CLOSED);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(2))
+      << "of 30: it is gone for good";
 }
 
 TEST_P(Stream, WhatWasReleasedIsDataLoss) {
