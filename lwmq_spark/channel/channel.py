@@ -168,6 +168,7 @@ class Channel(Lingering):
         self._shipping = Turn()  # raw sends
         self._queues: list[SendQueue] = []
         self._readiness = Readiness(self.fileno)
+        self._is_called = False  # there is a call-back, which goes with us
         alike = sized("lwmq_transport_options")
         alike.buffers_send, alike.buffers_receive = options.buffers_send, options.buffers_receive
         alike.retry_ms = options.retry_ms
@@ -322,6 +323,7 @@ class Channel(Lingering):
         """
         from lwmq_spark.channel.calls import calls
 
+        self._is_called = callback is not None
         if callback is None:
             calls.drop(self)
         else:
@@ -488,6 +490,8 @@ class Channel(Lingering):
 
         TimeoutError has the number of messages that were dropped. Messages received live on.
         """
+        if self._is_called:
+            self.on_message(None)
         if not self._handle.begin_close():
             return
         seconds = self._linger if linger is None else parse_duration(linger)

@@ -10,6 +10,7 @@ import time
 import pytest
 
 import lwmq_spark as lwmq
+from lwmq_spark.channel.calls import calls
 from tests.python.pairs import pair
 
 pytestmark = pytest.mark.row("K11")
@@ -76,6 +77,7 @@ def test_a_channel_that_closes_is_called_no_more_and_others_go_on(address: str) 
     heard = threading.Event()
     with pair(address) as (server, _):
         server.on_message(lambda _: None)
+    assert not calls._callbacks, "a closed channel is kept"
     with pair(address + "-2") as (server, client):
         server.on_message(lambda _: heard.set())
         client.send_queue().post(b"x")

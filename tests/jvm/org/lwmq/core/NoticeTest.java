@@ -104,6 +104,20 @@ class NoticeTest {
     }
   }
 
+  @Test
+  void aChannelThatIsClosedIsCalledNoMore() throws InterruptedException {
+    try (Channel server = server("loop://java-calls-end")) {
+      server.onMessage(message -> {});
+    }
+    try (Channel server = server("loop://java-calls-next");
+        Channel client = client("loop://java-calls-next")) {
+      CountDownLatch heard = new CountDownLatch(1);
+      server.onMessage(message -> heard.countDown());
+      client.sendQueue(Priority.NORMAL).post("x");
+      assertTrue(heard.await(10, TimeUnit.SECONDS));
+    }
+  }
+
   // rows: K45 K27
   @Test
   void aRouterPostsByTopicAndSharesOutInTurns() {

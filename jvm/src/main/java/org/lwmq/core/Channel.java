@@ -16,6 +16,7 @@ public final class Channel implements AutoCloseable {
 
   private final String address;
   private final Handle handle;
+  private volatile boolean isCalled;
 
   private Channel(String address, long channel) {
     this.address = address;
@@ -184,9 +185,10 @@ public final class Channel implements AutoCloseable {
   /**
    * From now on {@code callback} gets each message, in order, on a thread that all channels share; the message is closed
    * behind it. It may post and end its own calls; what it throws is logged, and so is the loss of the peer. Null ends the
-   * calls, which is due before the channel is closed: none runs any more when this returns, but the one that asks.
+   * calls, and so does close: none runs any more when this returns, but the one that asks.
    */
   public void onMessage(Consumer<Message> callback) {
+    isCalled = callback != null;
     if (callback == null) {
       Calls.ALL.drop(this);
     } else {
@@ -307,6 +309,7 @@ public final class Channel implements AutoCloseable {
     if (!handle.isOpen()) {
       return;
     }
+    endCalls();
     try {
       Jni.channelClose(handle.get(), lingerMs);
     } finally {
@@ -317,7 +320,14 @@ public final class Channel implements AutoCloseable {
   /** Closes without waiting; messages that were received live on. */
   @Override
   public void close() {
+    endCalls();
     handle.close();
+  }
+
+  private void endCalls() {
+    if (isCalled) {
+      onMessage(null);
+    }
   }
 
   /** For queues: CLOSED once the channel is. */
