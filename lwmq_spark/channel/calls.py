@@ -65,10 +65,7 @@ class Calls:
         try:
             message = channel.try_receive()
         except errors.LwmqError as error:
-            if channel.closed:
-                self.drop(channel)
-            else:
-                _log.warning("%s: %s", channel.address, error)
+            _log.warning("%s: %s", channel.address, error)
             return
         if message is None:
             return

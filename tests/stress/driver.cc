@@ -454,7 +454,12 @@ lwmq_channel* open_channel(const char* address) {
   options.receive_capacity = number("receive_capacity", 0);
   lwmq_channel* channel = nullptr;
   lwmq_status status = lwmq_channel_create(address, &options, &channel);
-  if (status != LWMQ_OK) say_failed(status);
+  if (status == LWMQ_OK) status = lwmq_channel_open(channel, role());
+  if (status != LWMQ_OK) {
+    say_failed(status);
+    return nullptr;
+  }
+  say("open", "%s", "");
   return channel;
 }
 
@@ -514,12 +519,10 @@ int play_poster(const char* address) {
                          options.kind >= LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST_TAGGED;
   lwmq_send_queue* queue = nullptr;
   lwmq_status status = lwmq_channel_add_send_queue(channel, &options, &queue);
-  if (status == LWMQ_OK) status = lwmq_channel_open(channel, role());
   if (status != LWMQ_OK) {
     say_failed(status);
     return 0;
   }
-  say("open", "%s", "");
   std::vector<std::thread> threads;
   const std::uint32_t posters = options.kind == LWMQ_QUEUE_MONO_UNBOUNDED ? 1 : 3;
   for (std::uint32_t i = 0; i < posters; ++i) threads.emplace_back(post_from, queue, i, is_tagged);
@@ -557,12 +560,7 @@ bool is_next(const Head& head, bool keeps_all) {
 int play_taker(const char* address) {
   lwmq_channel* channel = open_channel(address);
   if (channel == nullptr) return 0;
-  lwmq_status status = lwmq_channel_open(channel, role());
-  if (status != LWMQ_OK) {
-    say_failed(status);
-    return 0;
-  }
-  say("open", "%s", "");
+  lwmq_status status = LWMQ_OK;
   const std::uint64_t kind = number("kind", LWMQ_QUEUE_MONO_UNBOUNDED);
   const bool keeps_all = (kind == LWMQ_QUEUE_MONO_UNBOUNDED || kind == LWMQ_QUEUE_MULTI_UNBOUNDED) &&
                          number("receive_capacity", 0) == 0;

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from lwmq_spark.channel import send_queue
+
 from . import oracle
 from .oracle import GONE, HANG_S, Broken, expect
 from .players import Player, until
 from .scene import OPEN_S, Scene
 
-KINDS = [
-    "mono_unbounded",
-    "multi_unbounded",
-    "multi_unbounded_tagged",
-    "bounded_discard_oldest",
-    "bounded_discard_newest",
-    "bounded_discard_oldest_tagged",
-    "bounded_discard_newest_tagged",
-]
+KINDS = list(send_queue.KINDS)  # in the order of their codes
+_ROLES = ("poster", "taker")
 THREADS = 3
 
 
@@ -54,9 +49,6 @@ def queue_round(s: Scene) -> None:
         expect(s.players, HANG_S, f"{taker} lacks messages of {poster}", lambda: _has_all(taker, poster))
     taker.close()
     expect(s.players, HANG_S, f"{taker} does not close", lambda: not taker.alive)
-
-
-_ROLES = ("poster", "taker")
 
 
 def _flows(pair: list[Player], second: Player) -> bool:

@@ -1,6 +1,7 @@
 #include "channel/router.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "channel/several.h"
 
@@ -51,7 +52,7 @@ Status Router::add(std::uint32_t frame, const char* pattern, const char* group, 
   std::vector<std::string_view> words;
   const Status status = split(pattern, &words);
   if (status != LWMQ_OK) return status;
-  const std::string_view in_group = group != nullptr ? group : "";
+  Target target{queue, group != nullptr ? group : ""};
   const std::lock_guard lock(mutex_);
   Node* node = &tables_[frame];
   for (const std::string_view word : words) {
@@ -59,11 +60,9 @@ Status Router::add(std::uint32_t frame, const char* pattern, const char* group, 
     if (next == nullptr) next = std::make_unique<Node>();
     node = next.get();
   }
-  for (const Target& target : node->ends) {
-    if (target.queue == queue && target.group == in_group)
-      return fail(LWMQ_E_INVALID, "pattern '%.80s' for frame %u leads to this queue already", pattern, frame);
-  }
-  node->ends.push_back({queue, std::string(in_group)});
+  if (std::find(node->ends.begin(), node->ends.end(), target) != node->ends.end())
+    return fail(LWMQ_E_INVALID, "pattern '%.80s' for frame %u leads to this queue already", pattern, frame);
+  node->ends.push_back(std::move(target));
   return LWMQ_OK;
 }
 
@@ -71,7 +70,7 @@ Status Router::remove(std::uint32_t frame, const char* pattern, const char* grou
   std::vector<std::string_view> words;
   const Status status = split(pattern, &words);
   if (status != LWMQ_OK) return status;
-  const std::string_view in_group = group != nullptr ? group : "";
+  const Target target{queue, group != nullptr ? group : ""};
   const std::lock_guard lock(mutex_);
   const auto table = tables_.find(frame);
   Node* node = table == tables_.end() ? nullptr : &table->second;
@@ -82,8 +81,7 @@ Status Router::remove(std::uint32_t frame, const char* pattern, const char* grou
     const auto next = node->next.find(word);
     node = next == node->next.end() ? nullptr : next->second.get();
   }
-  const auto is_it = [&](const Target& target) { return target.queue == queue && target.group == in_group; };
-  if (node == nullptr || std::erase_if(node->ends, is_it) == 0)
+  if (node == nullptr || std::erase(node->ends, target) == 0)
     return fail(LWMQ_E_INVALID, "no pattern '%.80s' for frame %u leads to this queue", pattern, frame);
   for (std::size_t i = words.size(); i > 0 && node->ends.empty() && node->next.empty(); --i) {
     node = way[i - 1];

@@ -36,6 +36,7 @@ class Router {
   struct Target {
     ChannelQueue* queue;
     std::string group;  // empty: none
+    bool operator==(const Target&) const = default;
   };
   // Of the patterns for one frame: those that begin with the words on the way here.
   struct Node {

@@ -95,7 +95,7 @@ final class StreamSettler implements LwmqSettlement.Settler {
         Batch none = reader.next(Deadline.after(END_MS))) {
       LOG.debug("lwmq: heard the end of {}: {}", uri, none == null);
     } catch (LwmqException e) {
-      if (e.status() != Status.TIMED_OUT) { // somebody else has heard it before
+      if (e.status() != Status.TIMED_OUT) { // the next producer has come meanwhile
         throw e;
       }
     }
