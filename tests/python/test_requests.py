@@ -380,9 +380,15 @@ def test_two_requesters_of_one_channel_of_two_transports_get_their_own_replies(a
 
 
 def test_a_callback_may_ask_but_not_wait_for_what_its_own_thread_receives(address: str) -> None:
+    asked = threading.Event()  # a callback that is added to what is settled runs where it is added
+
+    def echo(frames: Frames) -> Frames:
+        assert asked.wait(20)
+        return frames
+
     with (
         pair(address) as (server, client),
-        _serving(server, lambda frames: frames),
+        _serving(server, echo),
         lwmq.Requests(client) as requests,
     ):
         seen: list[Any] = []
@@ -397,6 +403,7 @@ def test_a_callback_may_ask_but_not_wait_for_what_its_own_thread_receives(addres
             third.add_done_callback(lambda _: (seen.append(bytes(third.result())), done.set()))
 
         requests.submit(b"first").add_done_callback(then)
+        asked.set()
         assert done.wait(20)
         assert "awaited in a callback" in seen[0] and seen[1] == b"third"
 
