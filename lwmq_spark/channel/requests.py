@@ -68,7 +68,7 @@ class Reply(Future[Frames]):
     """The frames that will come, or the error: `result()`, or `await` on any event loop.
 
     `result` also raises HandlerError, where the peer's handler raised. `cancel` gives up: what comes is late.
-    Callbacks run on the thread of its `Requests`, or at once where it is settled already; they should not wait.
+    Callbacks run on the thread of its `Requests`, or at once where it is settled already; none should wait.
     """
 
     def __init__(self, desk: _Desk, number: int) -> None:

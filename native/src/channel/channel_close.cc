@@ -131,8 +131,9 @@ Status Channel::close(std::uint32_t linger_ms) {
     pump_.release();
     landing_.release();
   }
-  for (lwmq_tli_transport* transport : ended) provider_->close(transport);
+  // A peer that hears of the end asks for the address at once: we are not to be found there any more.
   if (listener != nullptr) provider_->listener_close(listener);
+  for (lwmq_tli_transport* transport : ended) provider_->close(transport);
   changed();
   messages_lost_.fetch_add(unread + dropped, std::memory_order_relaxed);
   unread = messages_lost_.load(std::memory_order_relaxed) - lost_before - dropped;

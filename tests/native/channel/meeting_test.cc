@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <string>
@@ -15,6 +16,8 @@ using namespace std::chrono_literals;
 
 // Whether this thread is held up behind the next descriptor that it has watched.
 thread_local bool held_up_once = false;
+// Whether it gives back its descriptors slowly.
+thread_local bool closes_slowly = false;
 
 }  // namespace
 
@@ -25,6 +28,13 @@ extern "C" int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) n
     held_up_once = false;
     std::this_thread::sleep_for(100ms);
   }
+  return result;
+}
+
+extern "C" int close(int fd) noexcept {
+  static const auto real = reinterpret_cast<decltype(&close)>(dlsym(RTLD_NEXT, "close"));
+  const int result = real(fd);
+  if (closes_slowly) std::this_thread::sleep_for(20ms);
   return result;
 }
 
@@ -57,6 +67,26 @@ TEST_P(Meetings, AServerThatIsHeldUpWhileItBindsMeetsItsClient) {
   lwmq_message* message = nullptr;
   EXPECT_EQ(lwmq_channel_receive(server, 1000, &message), LWMQ_OK) << lwmq_last_error();
   lwmq_message_destroy(message);
+  lwmq_channel_destroy(client);
+  lwmq_channel_destroy(server);
+}
+
+// Its peer, told of the end, met it a second time at once, and was told of a second end.
+TEST_P(Meetings, AServerThatClosesIsMetByNobody) {
+  lwmq_channel* server = made(GetParam());
+  lwmq_channel* client = made(GetParam());
+  ASSERT_EQ(lwmq_channel_open(server, LWMQ_ROLE_SERVER), LWMQ_OK) << lwmq_last_error();
+  ASSERT_EQ(lwmq_channel_open(client, LWMQ_ROLE_CLIENT), LWMQ_OK) << lwmq_last_error();
+  ASSERT_EQ(lwmq_channel_wait_connected(client, 2000), LWMQ_OK) << lwmq_last_error();
+  std::thread closing([server] {
+    closes_slowly = true;
+    EXPECT_EQ(lwmq_channel_close(server, 0), LWMQ_OK) << lwmq_last_error();
+    closes_slowly = false;
+  });
+  lwmq_message* message = nullptr;
+  EXPECT_EQ(lwmq_channel_receive(client, 2000, &message), LWMQ_E_CLOSED);
+  EXPECT_EQ(lwmq_channel_receive(client, 500, &message), LWMQ_E_TIMED_OUT) << lwmq_last_error();
+  closing.join();
   lwmq_channel_destroy(client);
   lwmq_channel_destroy(server);
 }
