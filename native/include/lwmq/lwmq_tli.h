@@ -32,7 +32,7 @@
 extern "C" {
 #endif
 
-#define LWMQ_TLI_VERSION 2u
+#define LWMQ_TLI_VERSION 3u
 
 typedef struct lwmq_tli_listener lwmq_tli_listener;
 typedef struct lwmq_tli_transport lwmq_tli_transport;
@@ -147,9 +147,13 @@ typedef struct lwmq_tli_provider {
   lwmq_status (*land)(lwmq_tli_transport *transport, lwmq_tli_extent *out_extent);
   /* Takes a landed extent. Any thread. Never waits. */
   void (*release)(lwmq_tli_transport *transport, lwmq_tli_extent *extent);
-  /* Takes the extent that landed last, before the next land and on its thread: what no other thread can meet costs
-     no atomic operation. NULL: release does as well. */
-  void (*release_last)(lwmq_tli_transport *transport, lwmq_tli_extent *extent);
+  /* Takes the extent that landed last, or `count` of the last land_run, whose first is `extent`; before the next land
+     and on its thread: what no other thread can meet costs no atomic operation. NULL: release does as well. */
+  void (*release_last)(lwmq_tli_transport *transport, lwmq_tli_extent *extent, uint32_t count);
+  /* Lends up to `limit` further extents of less than `bytes_below` bytes, if they are there and can be released
+     together. 0: land knows more. Never waits. NULL: land does as well; never without release_last. */
+  uint32_t (*land_run)(lwmq_tli_transport *transport, uint64_t bytes_below, uint32_t limit,
+                       lwmq_tli_extent *out_extents);
 
   /* Waits until land (LWMQ_TLI_WAIT_EXTENT) or acquire (LWMQ_TLI_WAIT_ROOM) may succeed, the state changed, or the
      time is over. Spins for a while, then sleeps without any wake-up. May return early with LWMQ_OK. */

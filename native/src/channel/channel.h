@@ -249,7 +249,7 @@ class Channel {
   void begin_close() noexcept;
   void reopen() noexcept;
   enum class Drained { kYes, kNo, kUnknown };
-  Drained drain(bool also_read) noexcept;
+  Drained drain(bool also_read, std::uint32_t room_ms) noexcept;
   Status wait_drained(std::int64_t deadline, bool also_read) noexcept;
 
   // channel_raw.cc

@@ -14,16 +14,22 @@ namespace {
 // What the peer has read cannot be waited for: we look, at first often, then seldom.
 constexpr std::int64_t kFirstPauseNs = 20'000;
 constexpr std::int64_t kLongestPauseNs = 5 * kMillisecond;
+constexpr std::uint32_t kRoomWaitMs = 5;  // others may want the pump meanwhile
 
 }  // namespace
 
-// One step: ships what can be shipped now, and says whether all of it is out (and read by the peer).
-Channel::Drained Channel::drain(bool also_read) noexcept {
-  if (!pump_.try_take()) return Drained::kUnknown;  // somebody ships
+// One step: ships what can be shipped within `room_ms`, and says whether all of it is out (and read by the
+// peer). What was handed to the service thread we take back: who waits for the end of it may as well do it.
+Channel::Drained Channel::drain(bool also_read, std::uint32_t room_ms) noexcept {
+  if (!pump_.try_take() && !pump_.adopt()) return Drained::kUnknown;  // somebody ships
   Drained drained = Drained::kNo;
   {
     Completions completions;
-    const Sent sent = pump(UINT64_MAX / 2, completions);
+    Sent sent = pump(UINT64_MAX / 2, completions);
+    while (sent == Sent::kNoRoom &&
+           provider_->wait(sender_.transport(), LWMQ_TLI_WAIT_ROOM, room_ms) == LWMQ_OK) {
+      sent = pump(UINT64_MAX / 2, completions);
+    }
     if (sent == Sent::kPeerGone) note_peer_gone();  // what is queued waits for the next one
     codec::Encoding ignored;
     const bool empty = sent == Sent::kAll || !scheduler_.front(&ignored);
@@ -48,7 +54,7 @@ Status Channel::wait_drained(std::int64_t deadline, bool also_read) noexcept {
   std::int64_t pause_ns = kFirstPauseNs;
   for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
-    if (drain(also_read) == Drained::kYes) return LWMQ_OK;
+    if (drain(also_read, std::min(ms_left(deadline), kRoomWaitMs)) == Drained::kYes) return LWMQ_OK;
     const std::int64_t left = deadline == kNoDeadline ? kLongestPauseNs : deadline - os::now_ns();
     if (left <= 0) return LWMQ_E_TIMED_OUT;
     if (os::futex_wait(changes_, seen, std::min(pause_ns, left)) == os::WaitResult::kInterrupted) {
@@ -125,7 +131,7 @@ Status Channel::close(std::uint32_t linger_ms) {
     pump_.release();
     // Who was in the middle of a post either sees behind it that the channel is closed, and takes its message
     // back, or its message is here now.
-    os::heavy_barrier();  // sync: last-post
+    os::heavy_barrier_within();  // sync: last-post
     pump_.take();
     dropped += drop_queued(completions);
     pump_.release();

@@ -24,7 +24,7 @@ void Channel::kick(ChannelQueue* queue) noexcept {
   if (pump_.is_served()) return;
   const auto barrier = [this] {  // a guest pays for the home thread, too
     if (pump_.has_home() && !pump_.is_home()) {
-      os::heavy_barrier();
+      os::heavy_barrier_within();
     } else {
       std::atomic_thread_fence(std::memory_order_seq_cst);
     }
@@ -79,14 +79,14 @@ bool Channel::release_word() noexcept {
   const bool served = pump_.is_adopted();
   pump_.release();
   if (served) {
-    os::heavy_barrier();  // sync: left-behind
+    os::heavy_barrier_within();  // sync: left-behind
     left_behind_.store(true, std::memory_order_relaxed);
   }
   const bool home = pump_.is_home();
   if (home && !served) {
     os::light_barrier(membarrier_);  // sync: left-behind
   } else if (served && !home && pump_.has_home()) {
-    os::heavy_barrier();  // as in kick: home's own look may be on its way; sync: left-behind
+    os::heavy_barrier_within();  // as in kick: home's own look may be on its way; sync: left-behind
   } else {
     std::atomic_thread_fence(std::memory_order_seq_cst);  // sync: left-behind
   }

@@ -206,6 +206,10 @@ std::uint32_t Channel::receive_more(std::uint32_t limit, Message** out_messages)
   std::uint32_t count = 0;
   Status status = LWMQ_OK;
   while (count < limit && !receiver_.has_report()) {
+    if (const std::uint32_t more = receiver_.take_run(limit - count, out_messages + count); more > 0) {
+      count += more;
+      continue;
+    }
     Landed landed;
     bool reported = false;
     status = receiver_.next(&landed, &reported);

@@ -307,7 +307,7 @@ std::int64_t Channel::tidy(std::int64_t now_ns) noexcept {
   }
   quiet_looks_ = 0;
   active_.store(false, std::memory_order_relaxed);
-  os::heavy_barrier();  // sync: activity
+  os::heavy_barrier_within();  // sync: activity
   if (sender_.messages() == sent_seen_ && receiver_.messages() == received_seen_) return kNever;
   active_.store(true, std::memory_order_relaxed);
   return now_ns + kTick;

@@ -150,7 +150,7 @@ class Ownership {
       if (state_.load(std::memory_order_relaxed) != kAsking) return false;
       wait_while_asking();
     }
-    os::heavy_barrier();                                      // sync: home-turn
+    os::heavy_barrier_within();                               // sync: home-turn
     const bool home = home_.load(std::memory_order_acquire);  // sync: turn
     state_.store(home ? kFree : kTaken, std::memory_order_release);
     return !home;

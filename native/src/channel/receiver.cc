@@ -1,5 +1,7 @@
 #include "channel/receiver.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
 
@@ -10,6 +12,8 @@
 
 namespace lwmq::channel {
 namespace {
+
+constexpr std::uint32_t kRunExtents = 64;
 
 // Keeps an extent for the messages that show it.
 struct Lease {
@@ -32,15 +36,28 @@ Status Receiver::land(Landed* out_landed) noexcept {
     const Status status = provider_->land(transport_, &out_landed->extent);
     if (status != LWMQ_OK) return status;
     out_landed->transport = transport_;
-    if (out_landed->extent.kind != static_cast<std::uint32_t>(wire::ExtentKind::kGoodbye)) [[likely]]
+    if (!note_goodbye(out_landed->extent)) [[likely]]
       return LWMQ_OK;
-    wire::Goodbye goodbye{};
-    if (out_landed->extent.bytes == sizeof goodbye) {  // what a liar says is bounded where it is used
-      std::memcpy(&goodbye, out_landed->extent.data, sizeof goodbye);
-      goodbye_ = goodbye.messages_received;
-    }
     release(*out_landed);
   }
+}
+
+// False: it is none.
+bool Receiver::note_goodbye(const lwmq_tli_extent& extent) noexcept {
+  if (extent.kind != static_cast<std::uint32_t>(wire::ExtentKind::kGoodbye)) [[likely]]
+    return false;
+  wire::Goodbye goodbye{};
+  if (extent.bytes == sizeof goodbye) {  // what a liar says is bounded where it is used
+    std::memcpy(&goodbye, extent.data, sizeof goodbye);
+    goodbye_ = goodbye.messages_received;
+  }
+  return true;
+}
+
+// Of the holder, who alone writes: no read-modify-write.
+void Receiver::count(std::uint64_t messages, std::uint64_t bytes) noexcept {
+  messages_.store(messages_.load(std::memory_order_relaxed) + messages, std::memory_order_relaxed);
+  bytes_.store(bytes_.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
 }
 
 Status Receiver::next(Landed* out_landed, bool* out_reported) {
@@ -56,18 +73,39 @@ Status Receiver::next(Landed* out_landed, bool* out_reported) {
     out_landed->last = true;
   }
   if (status != LWMQ_OK) return status;
-  messages_.store(messages_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // our own
+  count(1, out_landed->extent.bytes);
   if (out_landed->transport == transport_) ++messages_from_peer_;
-  bytes_.store(bytes_.load(std::memory_order_relaxed) + out_landed->extent.bytes, std::memory_order_relaxed);
   return LWMQ_OK;
 }
 
+std::uint32_t Receiver::take_run(std::uint32_t limit, Message** out_messages) {
+  if (transport_ == nullptr || provider_->land_run == nullptr || !queue_.empty()) return 0;
+  std::array<lwmq_tli_extent, kRunExtents> run;
+  const std::uint32_t landed =
+      provider_->land_run(transport_, kViewBytes, std::min(limit, kRunExtents), run.data());
+  std::uint32_t done = 0;
+  std::uint32_t made = 0;
+  std::uint64_t bytes = 0;
+  for (; done < landed; ++done) {
+    const lwmq_tli_extent& extent = run[done];
+    if (note_goodbye(extent)) continue;
+    if (make(extent, &out_messages[made]) != LWMQ_OK) break;
+    bytes += extent.bytes;
+    ++made;
+  }
+  if (done > 0) provider_->release_last(transport_, &run[0], done);
+  // The first of them is no message, or memory is short: next says so.
+  for (; done < landed; ++done) queue_.push_back({{transport_, run[done], false}, LWMQ_OK, {}});
+  count(made, bytes);
+  messages_from_peer_ += made;
+  return made;
+}
+
 // The message that a peer in this process has handed over: ours now.
-Message* Receiver::take_passed(const Landed& landed) noexcept {
+Message* Receiver::take_passed(const lwmq_tli_extent& extent) noexcept {
   Message* message = nullptr;
-  std::memcpy(&message, landed.extent.data, sizeof message);
-  const std::uint64_t more = codec::measure(*message).bytes - sizeof message;
-  bytes_.store(bytes_.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+  std::memcpy(&message, extent.data, sizeof message);
+  count(0, codec::measure(*message).bytes - sizeof message);
   return message;
 }
 

@@ -71,26 +71,25 @@ class Receiver {
   }
   // The same, copied whatever its size: the extent is back.
   Status decode_copy(Landed& landed, Message** out_message) noexcept {
-    const lwmq_tli_extent& extent = landed.extent;
-    Status status = LWMQ_OK;
-    if (is_passed(landed)) {
-      *out_message = take_passed(landed);
-    } else {
-      status = codec::decode_copy(extent.data, extent.bytes, extent.kind, out_message);
-    }
+    const Status status = make(landed.extent, out_message);
     release(landed);
-    return note_made(status, out_message);
+    return status;
   }
   // Drops an extent that nobody shall have; a message that was handed over goes to `completions`.
   void discard(Landed& landed, Completions& completions) noexcept {
-    if (is_passed(landed)) completions.add(take_passed(landed));
+    if (is_passed(landed.extent)) completions.add(take_passed(landed.extent));
     release(landed);
   }
   void release(Landed& landed) noexcept {
-    const auto give =
-        landed.last && provider_->release_last != nullptr ? provider_->release_last : provider_->release;
-    give(landed.transport, &landed.extent);
+    if (landed.last && provider_->release_last != nullptr) {
+      provider_->release_last(landed.transport, &landed.extent, 1);
+    } else {
+      provider_->release(landed.transport, &landed.extent);
+    }
   }
+  // Small messages that are there already and need no more than a copy, for less than one next and decode
+  // each: how many. What ends them, next says.
+  std::uint32_t take_run(std::uint32_t limit, Message** out_messages);
 
   // The service thread's. Lands one extent into the receive queue if nothing waits there.
   void look();
@@ -127,11 +126,23 @@ class Receiver {
   };
 
   Status land(Landed* out_landed) noexcept;
-  [[nodiscard]] bool is_passed(const Landed& landed) const noexcept {
-    return passes_ && landed.extent.kind == static_cast<std::uint32_t>(wire::ExtentKind::kPassed) &&
-           landed.extent.bytes == sizeof(Message*);
+  bool note_goodbye(const lwmq_tli_extent& extent) noexcept;
+  void count(std::uint64_t messages, std::uint64_t bytes) noexcept;
+  [[nodiscard]] bool is_passed(const lwmq_tli_extent& extent) const noexcept {
+    return passes_ && extent.kind == static_cast<std::uint32_t>(wire::ExtentKind::kPassed) &&
+           extent.bytes == sizeof(Message*);
   }
-  Message* take_passed(const Landed& landed) noexcept;
+  Message* take_passed(const lwmq_tli_extent& extent) noexcept;
+  // The message that was handed over, or a copy.
+  Status make(const lwmq_tli_extent& extent, Message** out_message) noexcept {
+    Status status = LWMQ_OK;
+    if (is_passed(extent)) {
+      *out_message = take_passed(extent);
+    } else {
+      status = codec::decode_copy(extent.data, extent.bytes, extent.kind, out_message);
+    }
+    return note_made(status, out_message);
+  }
   Status note_made(Status status, Message** message) const noexcept {
     if (erases_ && status == LWMQ_OK) [[unlikely]]
       (*message)->erase_when_destroyed();

@@ -1,10 +1,10 @@
-// Blocks of one size, for message handles and what they own: recycled, so that a small message
-// costs no malloc.
+// Blocks of a few sizes, for message handles and what they own: recycled, so that a small message costs no
+// malloc, and one of up to 4 KiB none when another one has gone.
 //
-// Each thread keeps some blocks at hand. A thread that gives back more than it takes (the one that ships)
-// hands whole magazines over to a common depot, where a thread that takes more (the one that posts) finds
-// them: one lock for each kMagazineBlocks blocks, none for a thread that does both. Above kDepotMagazinesMax
-// the heap gets them back.
+// Each thread keeps some blocks of each size at hand. A thread that gives back more than it takes (the one
+// that ships) hands whole magazines over to a common depot, where a thread that takes more (the one that
+// posts) finds them: one lock for each magazine, none for a thread that does both. What the depot has no room
+// for the heap gets back.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,29 @@
 namespace lwmq::message {
 
 inline constexpr std::size_t kBlockBytes = 3 * kCacheLine;
-inline constexpr std::size_t kMagazineBlocks = 64;
-inline constexpr std::size_t kDepotMagazinesMax = 512;  // 6 MiB
+struct BlockSize {
+  std::size_t bytes;
+  std::size_t magazine_blocks;
+  std::size_t depot_magazines;
+};
+// Handles; copied frames of up to 320 bytes, 1 KiB and 4 KiB, with the line that counts them.
+inline constexpr BlockSize kBlockSizes[] = {
+    {kBlockBytes, 64, 512},       // 6 MiB at most in the depot
+    {320 + kCacheLine, 64, 128},  // 3 MiB
+    {1024 + kCacheLine, 32, 96},  // 3.2 MiB
+    {4096 + kCacheLine, 16, 48},  // 3 MiB
+};
+inline constexpr std::size_t kMagazineBlocks = kBlockSizes[0].magazine_blocks;
 
 // A block of kBlockBytes at a cache line, not initialised. Null when memory is short.
 [[nodiscard]] void* take_block() noexcept;
 
 // Takes a block that take_block gave, on any thread. NULL is not allowed.
 void give_block(void* block) noexcept;
+
+// The same for any number of bytes, from the heap where they are too many for a block. Who gives them back
+// says the number again.
+[[nodiscard]] void* take_memory(std::size_t bytes) noexcept;
+void give_memory(void* memory, std::size_t bytes) noexcept;
 
 }  // namespace lwmq::message

@@ -1,7 +1,6 @@
 #include "message/message.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -30,11 +29,11 @@ struct alignas(kCacheLine) CopiedBytes {
   static void finish(Owner* owner) noexcept {
     auto* copy = reinterpret_cast<CopiedBytes*>(owner);
     if (copy->erases.load(std::memory_order_relaxed)) erase(copy->data(), copy->bytes);
-    std::free(owner);
+    message::give_memory(owner, sizeof(CopiedBytes) + copy->bytes);
   }
 
   static CopiedBytes* create(std::uint64_t bytes) noexcept {
-    void* memory = std::aligned_alloc(kCacheLine, sizeof(CopiedBytes) + align_up(bytes, kCacheLine));
+    void* memory = message::take_memory(sizeof(CopiedBytes) + bytes);
     return memory == nullptr ? nullptr : new (memory) CopiedBytes{Owner(finish), bytes};
   }
 };
@@ -56,9 +55,6 @@ static_assert(sizeof(ExternalBytes) <= message::kBlockBytes);
 // A list of frames, and behind it their ticks.
 constexpr std::uint64_t list_bytes(std::uint32_t capacity, bool timestamps) noexcept {
   return capacity * (sizeof(Frame) + (timestamps ? sizeof(std::uint64_t) : 0));
-}
-constexpr bool is_block(std::uint32_t capacity, bool timestamps) noexcept {
-  return list_bytes(capacity, timestamps) <= message::kBlockBytes;
 }
 constexpr std::uint32_t kBlockFrames = message::kBlockBytes / sizeof(Frame);
 constexpr std::uint32_t kBlockStampedFrames = message::kBlockBytes / (sizeof(Frame) + sizeof(std::uint64_t));
@@ -170,8 +166,7 @@ Status Message::add(const void* data, std::uint64_t bytes, Owner* owner) noexcep
 // timestamps. False when memory is short: nothing has changed.
 bool Message::reserve(std::uint32_t capacity, bool timestamps) noexcept {
   capacity = std::max(capacity, timestamps ? kBlockStampedFrames : kBlockFrames);
-  void* memory =
-      is_block(capacity, timestamps) ? message::take_block() : std::malloc(list_bytes(capacity, timestamps));
+  void* memory = message::take_memory(list_bytes(capacity, timestamps));
   if (memory == nullptr) return false;
   auto* list = static_cast<Frame*>(memory);
   std::memcpy(list, own_frames(), frame_count_ * sizeof(Frame));
@@ -186,11 +181,7 @@ bool Message::reserve(std::uint32_t capacity, bool timestamps) noexcept {
 }
 
 void Message::free_list() noexcept {
-  if (is_block(frame_capacity_, has_timestamps())) {
-    message::give_block(large_frames_);
-  } else {
-    std::free(large_frames_);
-  }
+  message::give_memory(large_frames_, list_bytes(frame_capacity_, has_timestamps()));
 }
 
 Status Message::set_timestamp(std::uint32_t index, std::uint64_t ticks) noexcept {

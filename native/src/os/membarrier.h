@@ -18,6 +18,9 @@ namespace lwmq::os {
 
 // The sleeper's barrier: full for us, and where membarrier is available for every registered process.
 void heavy_barrier() noexcept;
+// The same for the threads of this process alone: where all who meet are its own. Leaves the processors of
+// peers in peace.
+void heavy_barrier_within() noexcept;
 
 // The poster's barrier. `both_registered`: what both sides said of membarrier_available().
 inline void light_barrier(bool both_registered) noexcept {

@@ -108,7 +108,7 @@ void Scheduler::rest_empty_queues() noexcept {
     queue->is_active.store(false,
                            std::memory_order_release);  // its links are the next activation's; sync: rest
   }
-  os::heavy_barrier();  // sync: rest
+  os::heavy_barrier_within();  // sync: rest
   while (resting != nullptr) {
     SendQueue* const queue = resting;
     resting = queue->before_in_group;

@@ -438,6 +438,7 @@ constexpr lwmq_tli_provider kFiltered = {
     .land = [](T t, lwmq_tli_extent* out_extent) { return of(t)->land(out_extent); },
     .release = [](T t, lwmq_tli_extent* extent) { of(t)->release(extent); },
     .release_last = nullptr,  // what landed last here need not have landed last below
+    .land_run = nullptr,
     .wait = [](T t, std::uint32_t what, std::uint32_t timeout_ms) { return of(t)->wait(what, timeout_ms); },
     .arm = [](T t, std::uint32_t what) { return of(t)->arm(what); },
     .disarm = [](T t) { of(t)->disarm(); },

@@ -269,6 +269,42 @@ Status LaneReceiver::open_next() noexcept {
   return LWMQ_OK;
 }
 
+// In a buffer: what its next word says, checked.
+inline LaneReceiver::Here LaneReceiver::look(lwmq_tli_extent* out_extent) const noexcept {
+  const std::uint64_t seen = word().load(std::memory_order_acquire);  // sync: extent-shown
+  if (seen == 0) return Here::kNothing;
+  const std::uint64_t length = seen & kLengthMask;
+  const auto kind = static_cast<std::uint32_t>(seen >> 40 & 0xff);
+  const std::uint64_t payload = position_ + kWordBytes;
+  out_extent->data = buffer_ + payload;
+  out_extent->bytes = length;
+  out_extent->kind = kind - 1;
+  out_extent->token[0] = index_;
+  out_extent->token[1] = lap_;
+  if (seen >> 48 != lap_ || kind == 0 || !fits(payload, length, layout_.stride)) return Here::kCorrupt;
+  if (kind <= LWMQ_TLI_KIND_MAX + 1) [[likely]]
+    return Here::kExtent;
+  return kind == kKindEnd ? Here::kEnd : Here::kCorrupt;
+}
+
+// Over an extent that landed. False: it was the buffer's last.
+inline bool LaneReceiver::step_over(std::uint64_t length) noexcept {
+  ++landed_;
+  position_ = next_word(position_, length);
+  if (position_ + kWordBytes <= layout_.stride) [[likely]]
+    return true;
+  leave_buffer();
+  return false;
+}
+
+Status LaneReceiver::corrupt(std::uint64_t word) const noexcept {
+  return fail(LWMQ_E_CORRUPT,
+              "the peer shows an extent of %" PRIu64 " bytes, kind %u, lap %" PRIu64 " at %" PRIu64
+              " of a buffer of %" PRIu64 " in lap %u",
+              word & kLengthMask, static_cast<std::uint32_t>(word >> 40 & 0xff), word >> 48, position_,
+              layout_.stride, lap_);
+}
+
 Status LaneReceiver::land(lwmq_tli_extent* out_extent) noexcept {
   // A peer has only so many buffers to leave empty; one that goes on for ever would keep us here.
   for (std::uint32_t opened = 0;;) {
@@ -277,36 +313,31 @@ Status LaneReceiver::land(lwmq_tli_extent* out_extent) noexcept {
       const Status status = open_next();
       if (status != LWMQ_OK) return status;
     }
-    const std::uint64_t seen = word().load(std::memory_order_acquire);  // sync: extent-shown
-    if (seen == 0) return LWMQ_E_EMPTY;
-    const std::uint64_t length = seen & kLengthMask;
-    const auto kind = static_cast<std::uint32_t>(seen >> 40 & 0xff);
-    const std::uint64_t payload = position_ + kWordBytes;
-    if (seen >> 48 != lap_ || kind == 0 || (kind > LWMQ_TLI_KIND_MAX + 1 && kind != kKindEnd) ||
-        !fits(payload, length, layout_.stride)) {
-      return fail(LWMQ_E_CORRUPT,
-                  "the peer shows an extent of %" PRIu64 " bytes, kind %u, lap %" PRIu64 " at %" PRIu64
-                  " of a buffer of %" PRIu64 " in lap %u",
-                  length, kind, seen >> 48, position_, layout_.stride, lap_);
+    switch (look(out_extent)) {
+      case Here::kNothing:
+        return LWMQ_E_EMPTY;
+      case Here::kCorrupt:
+        return corrupt(word().load(std::memory_order_relaxed));
+      case Here::kEnd:
+        leave_buffer();
+        continue;
+      case Here::kExtent:
+        if (step_over(out_extent->bytes)) __builtin_prefetch(&word());  // on its way while we decode this one
+        return LWMQ_OK;
     }
-    if (kind == kKindEnd) {
-      leave_buffer();
-      continue;
-    }
-    out_extent->data = buffer_ + payload;
-    out_extent->bytes = length;
-    out_extent->kind = kind - 1;
-    out_extent->token[0] = index_;
-    out_extent->token[1] = lap_;
-    ++landed_;
-    position_ = next_word(position_, length);
-    if (position_ + kWordBytes > layout_.stride) {
-      leave_buffer();
-    } else {
-      __builtin_prefetch(&word());  // on its way while this one is decoded
-    }
-    return LWMQ_OK;
   }
+}
+
+std::uint32_t LaneReceiver::land_run(std::uint64_t bytes_below, std::uint32_t limit,
+                                     lwmq_tli_extent* out_extents) noexcept {
+  std::uint32_t count = 0;
+  while (count < limit && buffer_ != nullptr) {
+    lwmq_tli_extent& extent = out_extents[count];
+    if (look(&extent) != Here::kExtent || extent.bytes >= bytes_below) break;
+    ++count;
+    if (step_over(extent.bytes)) __builtin_prefetch(reinterpret_cast<const char*>(&word()) + kCacheLine);
+  }
+  return count;
 }
 
 void LaneReceiver::leave_buffer() noexcept {
@@ -316,18 +347,19 @@ void LaneReceiver::leave_buffer() noexcept {
   give_back(index_, lap_);
 }
 
-void LaneReceiver::release(const lwmq_tli_extent& extent) noexcept {
+void LaneReceiver::release(const lwmq_tli_extent& extent, std::uint32_t count) noexcept {
   const auto index = static_cast<std::uint32_t>(extent.token[0]);
-  // Never 1 before we have left the buffer: until then it only counts down.
-  if (leases_[index].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  const auto released = static_cast<std::int32_t>(count);
+  // Nobody meets 0 before we have left the buffer: until then it only counts down.
+  if (leases_[index].fetch_sub(released, std::memory_order_acq_rel) != released) return;
   give_back(index, static_cast<std::uint32_t>(extent.token[1]));
 }
 
-void LaneReceiver::release_last(const lwmq_tli_extent& extent) noexcept {
+void LaneReceiver::release_last(const lwmq_tli_extent& extent, std::uint32_t count) noexcept {
   if (buffer_ != nullptr) [[likely]] {
-    --landed_;
+    landed_ -= static_cast<std::int32_t>(count);
   } else {
-    release(extent);  // it was the buffer's last
+    release(extent, count);  // the buffer's last was among them
   }
 }
 

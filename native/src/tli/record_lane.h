@@ -184,15 +184,23 @@ class LaneReceiver {
 
   // LWMQ_OK, LWMQ_E_EMPTY or LWMQ_E_CORRUPT with a text.
   Status land(lwmq_tli_extent* out_extent) noexcept;
-  void release(const lwmq_tli_extent& extent) noexcept;
-  // Of the extent that landed last, before the next one lands.
-  void release_last(const lwmq_tli_extent& extent) noexcept;
+  void release(const lwmq_tli_extent& extent, std::uint32_t count = 1) noexcept;
+  // Up to `limit` extents below `bytes_below` bytes that lie in the buffer that we are in. What ends them,
+  // land says.
+  std::uint32_t land_run(std::uint64_t bytes_below, std::uint32_t limit,
+                         lwmq_tli_extent* out_extents) noexcept;
+  // Of the extent that landed last, or `count` of the last run, before the next one lands.
+  void release_last(const lwmq_tli_extent& extent, std::uint32_t count) noexcept;
   // True when land would not answer LWMQ_E_EMPTY. The landing thread only.
   [[nodiscard]] bool has_extent() const noexcept;
 
  private:
   [[nodiscard]] const std::atomic<std::uint64_t>& order_at(std::uint64_t number) const noexcept;
   [[nodiscard]] const std::atomic<std::uint64_t>& word() const noexcept;
+  enum class Here { kExtent, kNothing, kEnd, kCorrupt };
+  Here look(lwmq_tli_extent* out_extent) const noexcept;
+  bool step_over(std::uint64_t length) noexcept;
+  Status corrupt(std::uint64_t word) const noexcept;
   Status open_next() noexcept;
   void leave_buffer() noexcept;
   void give_back(std::uint32_t index, std::uint32_t lap) noexcept;

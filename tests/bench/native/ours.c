@@ -1,6 +1,6 @@
 /* lwmq, through lwmq.h: messages up to 32 KB, raw buffers (fill in place, read in place) above. Our queues
  * have no bound, those of the others do: a flush for each kFlushEach messages keeps the sender as near to its
- * reader. */
+ * reader. `lwmq` makes one call for each message, `lwmq-many` one for up to kMany. */
 #include "peer.h"
 
 #include <lwmq/lwmq.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kRawFrom = 32 << 10, kRawBuffers = 4, kFlushEach = 1000 };
+enum { kRawFrom = 32 << 10, kRawBuffers = 4, kFlushEach = 1000, kMany = 100 };
 
 static lwmq_channel* channel_;
 static lwmq_send_queue* queue_;
@@ -22,7 +22,7 @@ static void must(lwmq_status status) {
 }
 
 static void ours_open(const char* address, int server, size_t bytes) {
-  lwmq_channel_options options = {.size = sizeof(options)};
+  lwmq_channel_options options = {.size = sizeof(options), .home_thread = 1};
   raw_ = bytes >= kRawFrom;
   if (raw_) {
     options.raw = 1;
@@ -37,10 +37,16 @@ static void ours_open(const char* address, int server, size_t bytes) {
   must(lwmq_channel_wait_connected(channel_, 10000));
 }
 
+static void flush_now_and_then(uint64_t posted) {
+  const uint64_t before = posted_;
+  posted_ += posted;
+  if (posted_ / kFlushEach != before / kFlushEach) must(lwmq_channel_flush(channel_, LWMQ_FOREVER));
+}
+
 static void ours_send(const void* data, size_t bytes) {
   if (!raw_) {
     must(lwmq_send_queue_post_bytes(queue_, data, bytes));
-    if (++posted_ % kFlushEach == 0) must(lwmq_channel_flush(channel_, LWMQ_FOREVER));
+    flush_now_and_then(1);
     return;
   }
   lwmq_buffer buffer;
@@ -48,6 +54,15 @@ static void ours_send(const void* data, size_t bytes) {
   memcpy(buffer.data, data, bytes);
   buffer.bytes = bytes;
   must(lwmq_raw_send_buffer(channel_, &buffer));
+}
+
+static uint64_t read_and_destroy(lwmq_message* message, size_t bytes) {
+  const void* data;
+  uint64_t found;
+  must(lwmq_message_frame(message, 0, &data, &found));
+  const uint64_t sum = read_all(data, bytes < found ? bytes : found);
+  lwmq_message_destroy(message);
+  return sum;
 }
 
 static uint64_t ours_receive(size_t bytes) {
@@ -61,12 +76,7 @@ static uint64_t ours_receive(size_t bytes) {
   }
   lwmq_message* message;
   must(lwmq_channel_receive(channel_, LWMQ_FOREVER, &message));
-  const void* data;
-  uint64_t found;
-  must(lwmq_message_frame(message, 0, &data, &found));
-  sum = read_all(data, bytes < found ? bytes : found);
-  lwmq_message_destroy(message);
-  return sum;
+  return read_and_destroy(message, bytes);
 }
 
 static void ours_close(void) {
@@ -75,3 +85,50 @@ static void ours_close(void) {
 }
 
 const peer kLwmq = {"lwmq", ours_open, ours_send, ours_receive, ours_close};
+
+/* ---- Many with one call ----------------------------------------------------------------------------- */
+
+static uint8_t* staged_bytes_;
+static lwmq_bytes staged_[kMany];
+static uint64_t staged_count_;
+static lwmq_message* received_[kMany];
+static uint32_t received_count_, received_taken_;
+
+static void many_open(const char* address, int server, size_t bytes) {
+  if (bytes >= kRawFrom) die("lwmq-many: messages below 32 KB");
+  ours_open(address, server, bytes);
+  staged_bytes_ = malloc(kMany * bytes);
+  if (staged_bytes_ == NULL) die("malloc");
+}
+
+static void post_staged(void) {
+  uint64_t posted;
+  must(lwmq_send_queue_post_many(queue_, staged_, staged_count_, &posted));
+  staged_count_ = 0;
+  flush_now_and_then(posted);
+}
+
+static void many_send(const void* data, size_t bytes) {
+  uint8_t* place = staged_bytes_ + staged_count_ * bytes;
+  memcpy(place, data, bytes);
+  staged_[staged_count_++] = (lwmq_bytes){place, bytes};
+  if (staged_count_ == kMany) post_staged();
+}
+
+/* What was sent goes out before we wait for an answer, or end. */
+static uint64_t many_receive(size_t bytes) {
+  if (staged_count_ > 0) post_staged();
+  if (received_taken_ == received_count_) {
+    must(lwmq_channel_receive_many(channel_, kMany, LWMQ_FOREVER, received_, &received_count_));
+    received_taken_ = 0;
+  }
+  return read_and_destroy(received_[received_taken_++], bytes);
+}
+
+static void many_close(void) {
+  if (staged_count_ > 0) post_staged();
+  free(staged_bytes_);
+  ours_close();
+}
+
+const peer kLwmqMany = {"lwmq-many", many_open, many_send, many_receive, many_close};

@@ -20,7 +20,7 @@ typedef struct peer {
   void (*close)(void);
 } peer;
 
-extern const peer kFloor, kFutex, kLwmq, kUnixSocket, kZeroMq, kPosixQueue;
+extern const peer kFloor, kFutex, kLwmq, kLwmqMany, kUnixSocket, kZeroMq, kPosixQueue;
 
 /* Sum of the 64-bit words at `data`; `bytes` is a multiple of 8. */
 uint64_t read_all(const void* data, size_t bytes);

@@ -416,6 +416,7 @@ const lwmq_tli_provider kStub = {
     .land = land,
     .release = release,
     .release_last = nullptr,
+    .land_run = nullptr,
     .wait = wait,
     .arm = arm,
     .disarm = disarm,

@@ -248,7 +248,7 @@ TEST_P(Transport, FreesABufferWhoseExtentsWereReleasedByTheLandingThreadAndByAno
     lwmq_tli_extent extents[3] = {};
     for (int i = 0; i < 3; ++i) {
       ASSERT_EQ(pair.land(pair.served, &extents[i]), LWMQ_OK);
-      if ((i == 0) != last_is_kept) pair.tli.release_last(pair.served, &extents[i]);
+      if ((i == 0) != last_is_kept) pair.tli.release_last(pair.served, &extents[i], 1);
     }
     ASSERT_EQ(pair.tli.ship(pair.client, &buffer), LWMQ_OK);
     lwmq_tli_extent none{};

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <cstring>
 #include <random>
 #include <string>
 #include <thread>
@@ -140,8 +141,8 @@ TEST(MessageHandle, AcquiresAndReleasesAnExternalFrameExactlyOnce) {
 }
 
 // rows: Z01 Z04
-TEST(MessageHandle, AsksTheHeapForNothingUpToItsInlineRoomAndEightFrames) {
-  const std::string content(Message::kInlineBytes + 1, 'i');
+TEST(MessageHandle, AsksTheHeapForNothingUpToItsInlineRoomAndEightFramesNorForFourKilobytesOnceMore) {
+  const std::string content(4097, 'i');
   const auto allocations_of = [&](std::uint64_t bytes, int frames, bool timestamps) {
     const std::uint64_t before = t_allocations;
     Message* message = Message::create();
@@ -155,11 +156,17 @@ TEST(MessageHandle, AsksTheHeapForNothingUpToItsInlineRoomAndEightFrames) {
   };
   allocations_of(1, 6, true);  // the pool of this thread has blocks
   EXPECT_EQ(allocations_of(kInlineBytesMax, 1, false), 0u);
-  EXPECT_EQ(allocations_of(kInlineBytesMax + 1, 1, false), 1u) << "of its own, once for both handles";
   EXPECT_EQ(allocations_of(1, 8, false), 0u);
-  EXPECT_EQ(allocations_of(1, 9, false), 2u) << "a list for each handle";
   EXPECT_EQ(allocations_of(1, 6, true), 0u);
-  EXPECT_GT(allocations_of(1, 7, true), 0u);
+  for (const std::uint64_t bytes : {321u, 1025u, 4096u}) {
+    allocations_of(bytes, 1, false);
+    EXPECT_EQ(allocations_of(bytes, 1, false), 0u) << bytes;
+  }
+  EXPECT_EQ(allocations_of(4097, 1, false), 1u) << "too large for a block: of its own, once for both handles";
+  allocations_of(1, 16, false);
+  EXPECT_EQ(allocations_of(1, 16, false), 0u);
+  EXPECT_EQ(allocations_of(1, 300, false) % 2, 0u) << "a list for each handle";
+  EXPECT_GT(allocations_of(1, 300, false), 0u);
 }
 
 // rows: S05
@@ -330,14 +337,32 @@ TEST(BlockPool, GivesBlocksAgainToTheThreadThatTakesThem) {
   message::give_block(first);
 }
 
+TEST(BlockPool, HasMemoryOfAnySizeAndGivesWhatFitsABlockAgain) {
+  for (const std::size_t bytes : {1u, 192u, 193u, 384u, 385u, 1088u, 1089u, 4160u, 4161u, 100'000u}) {
+    void* memory = message::take_memory(bytes);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % kCacheLine, 0u) << bytes;
+    std::memset(memory, 0xff, bytes);
+    message::give_memory(memory, bytes);
+    const std::uint64_t before = t_allocations;
+    void* again = message::take_memory(bytes);
+    EXPECT_EQ(t_allocations - before, bytes <= 4160 ? 0u : 1u) << bytes;
+    if (bytes <= 4160) {
+      EXPECT_EQ(again, memory) << bytes;
+    }
+    message::give_memory(again, bytes);
+  }
+}
+
 TEST(BlockPool, BringsBlocksFromAThreadThatGivesToOneThatTakes) {
   constexpr int kBlocks = 10000;
   std::vector<void*> blocks(kBlocks);
-  for (int round = 0; round < 5; ++round) {
-    for (auto& block : blocks) ASSERT_NE(block = message::take_block(), nullptr);
-    std::thread([&] {
-      for (void* block : blocks) message::give_block(block);
-    }).join();
+  for (const std::size_t bytes : {192u, 384u, 1088u, 4160u}) {
+    for (int round = 0; round < 3; ++round) {
+      for (auto& block : blocks) ASSERT_NE(block = message::take_memory(bytes), nullptr);
+      std::thread([&] {
+        for (void* block : blocks) message::give_memory(block, bytes);
+      }).join();
+    }
   }
 }
 

@@ -95,9 +95,60 @@ TEST_F(Lane, FramesComeBackWholeAndInOrderWhateverTheirSizes) {
     ASSERT_EQ(extent.bytes, bytes);
     ASSERT_EQ(extent.kind, 5u);
     for (std::uint64_t i = 0; i < bytes; ++i) ASSERT_EQ(extent.data[i], bytes & 0xff);
-    receiver_.release_last(extent);
+    receiver_.release_last(extent, 1);
     EXPECT_EQ(receiver_.land(&extent), LWMQ_E_EMPTY);
   }
+}
+
+// rows: M03
+TEST_F(Lane, ARunIsWhatLandWouldHaveGivenOneByOne) {
+  std::uint64_t shown = 0;
+  std::uint64_t landed = 0;
+  for (int round = 0; round < 500; ++round) {
+    // At most two buffers' worth: show waits for nobody.
+    for (int i = 0; i < 1 + round % 7; ++i, ++shown) show(shown * 37 % (kBufferBytes / 5));
+    while (landed < shown) {
+      lwmq_tli_extent run[4] = {};
+      const std::uint32_t limit = 1 + round % 4;
+      std::uint32_t count = receiver_.land_run(kBufferBytes / 10, limit, run);
+      ASSERT_LE(count, limit);
+      for (std::uint32_t i = 0; i < count; ++i) ASSERT_LT(run[i].bytes, kBufferBytes / 10);
+      if (count == 0) {
+        ASSERT_EQ(receiver_.land(&run[0]), LWMQ_OK) << last_error();
+        count = 1;
+      }
+      for (std::uint32_t i = 0; i < count; ++i, ++landed) {
+        ASSERT_EQ(run[i].bytes, landed * 37 % (kBufferBytes / 5));
+        ASSERT_EQ(run[i].kind, 5u);
+        for (std::uint64_t k = 0; k < run[i].bytes; ++k) ASSERT_EQ(run[i].data[k], run[i].bytes & 0xff);
+      }
+      // Some of a run may be kept, and go back one by one.
+      const std::uint32_t together = count - (round % 3 == 0 ? count / 2 : 0);
+      receiver_.release_last(run[0], together);
+      for (std::uint32_t i = together; i < count; ++i) receiver_.release(run[i]);
+    }
+    lwmq_tli_extent none{};
+    EXPECT_EQ(receiver_.land_run(UINT64_MAX, 1, &none), 0u);
+    EXPECT_EQ(receiver_.land(&none), LWMQ_E_EMPTY);
+  }
+}
+
+// rows: M03
+TEST_F(Lane, ARunEndsBeforeAWordThatCannotBe) {
+  show(100);
+  show(100);
+  std::uint64_t honest = 0;
+  std::memcpy(&honest, last_word_, sizeof honest);
+  const std::uint64_t told = honest ^ (std::uint64_t{1} << 48);
+  std::memcpy(last_word_, &told, sizeof told);
+  lwmq_tli_extent run[3] = {};
+  ASSERT_EQ(receiver_.land(&run[0]), LWMQ_OK);
+  receiver_.release_last(run[0], 1);
+  EXPECT_EQ(receiver_.land_run(UINT64_MAX, 3, run), 0u);
+  EXPECT_EQ(receiver_.land(&run[0]), LWMQ_E_CORRUPT);
+  std::memcpy(last_word_, &honest, sizeof honest);
+  ASSERT_EQ(receiver_.land_run(UINT64_MAX, 3, run), 1u);
+  receiver_.release_last(run[0], 1);
 }
 
 // rows: M03
@@ -125,7 +176,7 @@ TEST_F(Lane, AWordThatCannotBeIsCorruptWhicheverPartOfItLies) {
     }
     std::memcpy(last_word_, &honest, sizeof honest);
     ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
-    receiver_.release_last(extent);
+    receiver_.release_last(extent, 1);
   }
 }
 

@@ -60,8 +60,11 @@ constexpr lwmq_tli_provider kIpcProvider = {
     .land = [](lwmq_tli_transport* transport,
                lwmq_tli_extent* out_extent) { return of(transport)->land(out_extent); },
     .release = [](lwmq_tli_transport* transport, lwmq_tli_extent* extent) { of(transport)->release(extent); },
-    .release_last = [](lwmq_tli_transport* transport,
-                       lwmq_tli_extent* extent) { of(transport)->release_last(extent); },
+    .release_last = [](lwmq_tli_transport* transport, lwmq_tli_extent* extent,
+                       std::uint32_t count) { of(transport)->release_last(extent, count); },
+    .land_run =
+        [](lwmq_tli_transport* transport, std::uint64_t bytes_below, std::uint32_t limit,
+           lwmq_tli_extent* out_extents) { return of(transport)->land_run(bytes_below, limit, out_extents); },
     .wait = [](lwmq_tli_transport* transport, std::uint32_t what,
                std::uint32_t timeout_ms) { return of(transport)->wait(what, timeout_ms); },
     .arm = [](lwmq_tli_transport* transport, std::uint32_t what) { return of(transport)->arm(what); },

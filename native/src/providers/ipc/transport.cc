@@ -117,6 +117,7 @@ Status Transport::land(lwmq_tli_extent* out_extent) noexcept {
   const Status status = receiver_.land(out_extent);
   if (status != LWMQ_OK) return land_nothing(status, out_extent);
   ++landed_;
+  pace_.landed(1);
   return LWMQ_OK;
 }
 
@@ -144,10 +145,20 @@ void Transport::release(lwmq_tli_extent* extent) noexcept {
   drop_balance(1);
 }
 
-void Transport::release_last(lwmq_tli_extent* extent) noexcept {
+std::uint32_t Transport::land_run(std::uint64_t bytes_below, std::uint32_t limit,
+                                  lwmq_tli_extent* out_extents) noexcept {
+  if (os::forked() || broken_.load(std::memory_order_relaxed)) [[unlikely]]
+    return 0;
+  const std::uint32_t count = receiver_.land_run(bytes_below, limit, out_extents);
+  landed_ += count;
+  pace_.landed(count);
+  return count;
+}
+
+void Transport::release_last(lwmq_tli_extent* extent, std::uint32_t count) noexcept {
   if (os::forked()) return;
-  receiver_.release_last(*extent);
-  --landed_;
+  receiver_.release_last(*extent, count);
+  landed_ -= count;
 }
 
 void Transport::drop_balance(std::int64_t by) noexcept {
@@ -186,6 +197,7 @@ bool Transport::is_ready(std::uint32_t what) noexcept {
 }
 
 Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept {
+  if (what == LWMQ_TLI_WAIT_EXTENT && timeout_ms != 0) pace_.hold();
   if (is_ready(what)) return LWMQ_OK;
   if (timeout_ms == 0) return LWMQ_E_TIMED_OUT;
   // Spinning pays while the peer answers within the time of a wake-up; where it does not, less and less of

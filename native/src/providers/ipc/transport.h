@@ -28,6 +28,7 @@
 #include "providers/ipc/door.h"
 #include "providers/ipc/process.h"
 #include "providers/ipc/window.h"
+#include "tli/pace.h"
 #include "tli/record_lane.h"
 #include "tli/spin.h"
 
@@ -72,7 +73,9 @@ class Transport {
   std::uint64_t unread_extents() const noexcept { return sender_.unread_extents(); }
   Status land(lwmq_tli_extent* out_extent) noexcept;
   void release(lwmq_tli_extent* extent) noexcept;
-  void release_last(lwmq_tli_extent* extent) noexcept;
+  void release_last(lwmq_tli_extent* extent, std::uint32_t count) noexcept;
+  std::uint32_t land_run(std::uint64_t bytes_below, std::uint32_t limit,
+                         lwmq_tli_extent* out_extents) noexcept;
   Status wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept;
   std::int32_t arm(std::uint32_t what) noexcept;
   void disarm() noexcept;
@@ -116,6 +119,7 @@ class Transport {
   bool wants_room_ = false;                            // the sending thread's: its last acquire found none
   std::uint32_t glances_[2] = {tli::kSpinGlances,
                                tli::kSpinGlances};  // of the receiving, of the sending thread
+  tli::Pace pace_;                                  // the receiving thread's
 
   // Extents landed and not released keep us: released_ counts down with each release, and close adds what was
   // landed.

@@ -258,9 +258,16 @@ void release(lwmq_tli_transport* transport, lwmq_tli_extent* extent) {
   if (transport->balance.fetch_sub(1, std::memory_order_acq_rel) == 1) end_is_over(transport);
 }
 
-void release_last(lwmq_tli_transport* transport, lwmq_tli_extent* extent) {
-  transport->receiver.release_last(*extent);
-  --transport->landed;
+std::uint32_t land_run(lwmq_tli_transport* transport, std::uint64_t bytes_below, std::uint32_t limit,
+                       lwmq_tli_extent* out_extents) {
+  const std::uint32_t count = transport->receiver.land_run(bytes_below, limit, out_extents);
+  transport->landed += count;
+  return count;
+}
+
+void release_last(lwmq_tli_transport* transport, lwmq_tli_extent* extent, std::uint32_t count) {
+  transport->receiver.release_last(*extent, count);
+  transport->landed -= count;
 }
 
 // ---- Waiting ----------------------------------------------------------------------------------------
@@ -392,7 +399,7 @@ Pair::~Pair() {
     lwmq_tli_extent extent{};
     while (end.options.drop != nullptr && end.receiver.land(&extent) == LWMQ_OK) {
       end.options.drop(extent.data, extent.bytes, extent.kind);
-      end.receiver.release_last(extent);
+      end.receiver.release_last(extent, 1);
     }
     end.sender.erase_rest(true);
   }
@@ -426,6 +433,7 @@ constexpr lwmq_tli_provider kLoopProvider = {
     .land = land,
     .release = release,
     .release_last = release_last,
+    .land_run = land_run,
     .wait = wait,
     .arm = arm,
     .disarm = disarm,

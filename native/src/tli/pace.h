@@ -1,0 +1,65 @@
+// A reader that has caught up with a busy writer holds back.
+//
+// Behind a writer that does not pause, a reader that looks at once takes every cache line from it while the
+// line is being written: each message then costs both a line that travels. A reader that leaves the writer
+// alone for a moment finds a run of messages, whose lines travel once (FLOORS.md, finding 8: a factor of
+// three at 64 B). What is held back is late, so it is done only while it pays: a try when messages come in
+// runs by themselves, longer while the runs grow, not at all once they are short. Who answers one message
+// with one is never held.
+//
+// One thread at a time: the one that lands.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "tli/spin.h"
+
+namespace lwmq::tli {
+
+class Pace {
+ public:
+  void landed(std::uint32_t count) noexcept { run_ += count; }
+
+  // When nothing is there, before the wait for the next message: pauses up to some 1.3 us.
+  void hold() noexcept {
+    const std::uint32_t run = run_;
+    run_ = 0;
+    if (pauses_ != 0) {
+      follow(run);
+    } else if (run >= kRunMin && ++runs_ >= runs_for_try_) {
+      runs_ = 0;
+      pauses_ = kPausesFirst;
+    }
+    for (std::uint32_t i = 0; i < pauses_; ++i) pause();
+  }
+
+  static constexpr std::uint32_t kPausesMax = 100;
+  // How often it pauses now, for tests.
+  [[nodiscard]] std::uint32_t pauses() const noexcept { return pauses_; }
+
+ private:
+  static constexpr std::uint32_t kRunMin = 2;  // messages between two times that nothing was there
+  static constexpr std::uint32_t kRunPays = 4;
+  static constexpr std::uint32_t kRunGrows = 8;
+  static constexpr std::uint32_t kPausesFirst = 20;
+  static constexpr std::uint32_t kRunsFirst = 2;
+  static constexpr std::uint32_t kRunsMax = 1024;
+
+  void follow(std::uint32_t run) noexcept {
+    if (run < kRunPays) {
+      pauses_ = 0;
+      runs_for_try_ = std::min(runs_for_try_ * 2, kRunsMax);
+      return;
+    }
+    runs_for_try_ = kRunsFirst;
+    if (run >= kRunGrows) pauses_ = std::min(pauses_ * 2, kPausesMax);
+  }
+
+  std::uint32_t run_ = 0;
+  std::uint32_t pauses_ = 0;
+  std::uint32_t runs_ = 0;
+  std::uint32_t runs_for_try_ = kRunsFirst;
+};
+
+}  // namespace lwmq::tli
