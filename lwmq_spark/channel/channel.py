@@ -228,13 +228,19 @@ class Channel(Lingering):
         After the loss of the peer, what was committed comes first, then PeerLostError once; a new peer may
         follow. TimeoutError, ClosedError (closed by us or by the peer, in order), CorruptError, VersionError.
         """
-        out = ffi.new("lwmq_message **")
-        status = wait(
-            self._handle,
-            lambda ms: lib.lwmq_channel_receive(self._handle.pointer, ms, out),
-            timeout,
-            turn=self._receiving,
-        )
+        handle = self._handle
+        handle.check_open()
+        with self._receiving:
+            handle.check_open()
+            out = ffi.new("lwmq_message **")
+            status = lib.lwmq_channel_receive(handle.pointer, 0, out)
+        if status == lib.LWMQ_E_EMPTY and timeout != 0:  # a wait costs as much again before it begins
+            status = wait(
+                handle,
+                lambda ms: lib.lwmq_channel_receive(handle.pointer, ms, out),
+                timeout,
+                turn=self._receiving,
+            )
         if status != lib.LWMQ_OK:
             self._no_message(status, timeout)
         return Message.adopt(out[0])
