@@ -34,7 +34,10 @@ CALLS: list[Column] = [("calls_per_message", "calls/message", 1)]
 NATIVE = [
     ("one-way latency, 8 B", "latency", 8, LATENCY, ["floor", "lwmq", "zmq", "uds", "mq"]),
     ("one-way latency, 64 B", "latency", 64, LATENCY, ["floor", "lwmq", "zmq", "uds", "mq"]),
-    ("messages per second, 64 B", "rate", 64, RATE, ["floor", "lwmq", "zmq", "uds", "mq"]),
+    ("messages per second, 8 B", "rate", 8, RATE, ["floor", "lwmq", "lwmq-many", "zmq", "uds", "mq"]),
+    ("messages per second, 64 B", "rate", 64, RATE, ["floor", "lwmq", "lwmq-many", "zmq", "uds", "mq"]),
+    ("messages per second, 256 B", "rate", 256, RATE, ["floor", "lwmq", "lwmq-many", "zmq", "uds"]),
+    ("messages per second, 1 KB", "rate", 1024, RATE, ["floor", "lwmq", "lwmq-many", "zmq", "uds"]),
     ("buffers of 640 KB", "rate", 640 << 10, BANDWIDTH, ["floor", "lwmq", "zmq", "uds"]),
     ("buffers of 1 MB", "rate", 1 << 20, BANDWIDTH, ["floor", "lwmq", "zmq", "uds"]),
 ]

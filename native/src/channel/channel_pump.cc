@@ -44,6 +44,7 @@ Sent Channel::pump(std::uint64_t bytes_max, Completions& completions) noexcept {
     std::atomic_thread_fence(std::memory_order_seq_cst);  // sync: left-behind
   }
   const Sent sent = sender_.pump(scheduler_, bytes_max, completions);
+  if (sent == Sent::kNoRoom) free_buffers_seen_.store(0, std::memory_order_relaxed);
   // Where nobody is connected the next peer's attach looks by itself; a peer that is gone may be a false
   // alarm.
   if (sent != Sent::kAll && sent != Sent::kNoPeer) left_behind_.store(true, std::memory_order_relaxed);

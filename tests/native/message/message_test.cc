@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <memory>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>

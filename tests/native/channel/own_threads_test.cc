@@ -1,0 +1,210 @@
+// Threads with a channel each stand in nobody's way, one core is enough for two, and two copies of the library
+// in one process are two worlds.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "conformance/channel_fixture.h"
+#include "conformance/providers.h"
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+namespace {
+thread_local long t_locks = 0;
+}
+
+extern "C" int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
+  static const auto real =
+      reinterpret_cast<int (*)(pthread_mutex_t*)>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
+  ++t_locks;
+  return real(mutex);
+}
+#endif
+
+namespace lwmq::conformance {
+namespace {
+
+void exchange(const Meeting& meeting, int count) {
+  for (int i = 0; i < count; ++i) {
+    ASSERT_EQ(meeting.client.post("there"), LWMQ_OK);
+    lwmq_message* message = nullptr;
+    ASSERT_EQ(lwmq_channel_receive(meeting.server.channel, kLimitMs, &message), LWMQ_OK);
+    ASSERT_EQ(lwmq_send_queue_post(meeting.server.queue, &message), LWMQ_OK);
+    ASSERT_EQ(lwmq_channel_receive(meeting.client.channel, kLimitMs, &message), LWMQ_OK);
+    lwmq_message_destroy(message);
+  }
+}
+
+// The whole process on one core, until the end of the scope.
+class OneCore {
+ public:
+  OneCore() {
+    sched_getaffinity(0, sizeof before_, &before_);
+    int core = 0;
+    while (!CPU_ISSET(core, &before_)) ++core;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    set(one);
+  }
+  ~OneCore() { set(before_); }
+  OneCore(const OneCore&) = delete;
+  OneCore& operator=(const OneCore&) = delete;
+
+ private:
+  static void set(const cpu_set_t& cores) {
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
+      sched_setaffinity(std::stoi(task.path().filename()), sizeof cores, &cores);
+  }
+  cpu_set_t before_{};
+};
+
+// Of all threads: how often one of them gave its core away to wait.
+long waits() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nvcsw;
+}
+
+class OwnThreads : public testing::TestWithParam<Subject> {};
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// rows: K02 K52
+TEST_P(OwnThreads, ThreadsWithAChannelEachTakeNoLock) {
+  constexpr int kThreads = 4;
+  constexpr int kExchanges = 20'000;
+  std::vector<long> locks(kThreads);
+  std::vector<std::thread> threads;
+  for (long& taken : locks) {
+    threads.emplace_back([&taken, this] {
+      const Meeting meeting(GetParam().fresh_address());
+      exchange(meeting, 1000);  // pools fill
+      const long before = t_locks;
+      exchange(meeting, kExchanges);
+      taken = t_locks - before;
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  // Where a thread loses its core in the middle, the service thread may have to be asked.
+  for (const long taken : locks) EXPECT_LT(taken, kExchanges / 100);
+}
+#endif
+
+// rows: K02
+TEST_P(OwnThreads, ThreadsWithAChannelEachRunBesideEachOther) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([this] {
+      for (int round = 0; round < 5; ++round) {
+        const Meeting meeting(GetParam().fresh_address());
+        exchange(meeting, 500);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+// rows: K05
+TEST_P(OwnThreads, OneThreadOnOneCoreNeverGivesItAway) {
+  const Meeting meeting(GetParam().fresh_address());
+  const OneCore here;
+  exchange(meeting, 1000);
+  constexpr int kExchanges = 50'000;
+  const long before = waits();
+  exchange(meeting, kExchanges);
+  EXPECT_LT(waits() - before, kExchanges / 50) << "the service thread looks every few milliseconds, no more";
+}
+
+// rows: K05
+TEST_P(OwnThreads, TwoThreadsOnOneCoreGiveItAwayOnceForEachMessage) {
+  const Meeting meeting(GetParam().fresh_address());
+  const OneCore here;
+  constexpr int kExchanges = 3000;
+  std::thread answering([&meeting] {
+    for (int i = 0; i < 2 * kExchanges; ++i) {
+      lwmq_message* message = nullptr;
+      ASSERT_EQ(lwmq_channel_receive(meeting.server.channel, kLimitMs, &message), LWMQ_OK);
+      ASSERT_EQ(lwmq_send_queue_post(meeting.server.queue, &message), LWMQ_OK);
+    }
+  });
+  const auto ask = [&meeting] {
+    for (int i = 0; i < kExchanges; ++i) {
+      ASSERT_EQ(meeting.client.post("there"), LWMQ_OK);
+      ASSERT_EQ(meeting.client.receive_text(), "there");
+    }
+  };
+  ask();
+  const long before = waits();
+  ask();
+  EXPECT_LT(waits() - before, 2 * kExchanges * 6 / 5);
+  answering.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Loop, OwnThreads, testing::Values(kLoop), name_of);
+INSTANTIATE_TEST_SUITE_P(Ipc, OwnThreads, testing::Values(kIpc), name_of);
+
+// A second copy of the library, as two components of an application may bring it.
+class SecondCopy {
+ public:
+  SecondCopy() {
+    // We hold the first one ourselves, as an application that is linked with it.
+    const auto library = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "../liblwmq.so";
+    library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    EXPECT_NE(library_, nullptr) << dlerror();
+  }
+
+  template <typename Function>
+  Function* find(Function*, const char* name) const {
+    return reinterpret_cast<Function*>(dlsym(library_, name));
+  }
+
+ private:
+  void* library_ = nullptr;  // stays: its threads run to the end of the process
+};
+#define OF(copy, function) (copy).find(&function, #function)
+
+// rows: Z18
+TEST(TwoCopies, OfTheLibraryInOneProcessAreIsolatedAndMeetAsTwoProcessesDo) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer knows each global once";
+#endif
+  const SecondCopy copy;
+  ASSERT_NE(OF(copy, lwmq_channel_create), &lwmq_channel_create);
+  const auto options = channel_options(1024, 4);
+
+  // What is inside of one is not there for the other.
+  const std::string inside = kLoop.fresh_address();
+  const End here(inside, LWMQ_ROLE_SERVER, options);
+  lwmq_channel* there = nullptr;
+  ASSERT_EQ(OF(copy, lwmq_channel_create)(inside.c_str(), &options, &there), LWMQ_OK);
+  ASSERT_EQ(OF(copy, lwmq_channel_open)(there, LWMQ_ROLE_CLIENT), LWMQ_OK);
+  EXPECT_EQ(OF(copy, lwmq_channel_wait_connected)(there, 200), LWMQ_E_TIMED_OUT);
+  EXPECT_EQ(OF(copy, lwmq_channel_close)(there, 0), LWMQ_OK);
+  OF(copy, lwmq_channel_destroy)(there);
+
+  // Over shared memory they are two like any others, and the end of the one is not the other's.
+  const std::string between = kIpc.fresh_address();
+  const End server(between, LWMQ_ROLE_SERVER, options);
+  for (int round = 0; round < 3; ++round) {
+    lwmq_send_queue* queue = nullptr;
+    ASSERT_EQ(OF(copy, lwmq_channel_create)(between.c_str(), &options, &there), LWMQ_OK);
+    ASSERT_EQ(OF(copy, lwmq_channel_add_send_queue)(there, nullptr, &queue), LWMQ_OK);
+    ASSERT_EQ(OF(copy, lwmq_channel_open)(there, LWMQ_ROLE_CLIENT), LWMQ_OK);
+    for (int i = 0; i < 100; ++i) {
+      ASSERT_EQ(OF(copy, lwmq_send_queue_post_bytes)(queue, "hello", 5), LWMQ_OK);
+      ASSERT_EQ(server.receive_text(), "hello");
+    }
+    ASSERT_EQ(OF(copy, lwmq_channel_close)(there, kLimitMs), LWMQ_OK);
+    OF(copy, lwmq_channel_destroy)(there);
+    EXPECT_EQ(server.receive()[0], "LWMQ_E_CLOSED");
+  }
+}
+
+}  // namespace
+}  // namespace lwmq::conformance
