@@ -26,9 +26,6 @@ END = "/* cdef: end */"
 EXTRA_CDEF = """
 /* Makes the descriptor (an eventfd) at the first call; -1 and errno on failure. */
 int lwmq_python_release_fd(void);
-/* Where frame `index` lies, and its bytes; NULL and 0 where there is none. */
-const char *lwmq_python_frame_data(const lwmq_message *message, uint32_t index);
-uint64_t lwmq_python_frame_bytes(const lwmq_message *message, uint32_t index);
 /* For lwmq_message_append_external: notes `context` when the frame is released. Any thread, no GIL. */
 void lwmq_python_frame_event(void *context, int32_t event);
 /* The next noted context, newest first; NULL when there is none. */
@@ -66,20 +63,6 @@ static int lwmq_python_release_fd(void) {
     return expected;
   }
   return fd;
-}
-
-static const char *lwmq_python_frame_data(const lwmq_message *message, uint32_t index) {
-  const void *data = NULL;
-  uint64_t bytes = 0;
-  lwmq_message_frame(message, index, &data, &bytes);
-  return data;
-}
-
-static uint64_t lwmq_python_frame_bytes(const lwmq_message *message, uint32_t index) {
-  const void *data = NULL;
-  uint64_t bytes = 0;
-  lwmq_message_frame(message, index, &data, &bytes);
-  return bytes;
 }
 
 static void lwmq_python_frame_event(void *context, int32_t event) {

@@ -138,14 +138,26 @@ class Crowd:
 class Handle:
     """A native handle and whoever destroys it. `what` names it in errors: `writer of ipc://flights`.
 
-    `pointer` is for calls made inside `with handle.turn:` after `check_open()`. It is destroyed by
-    `destroy()`, or when the last reference goes; both are safe from any thread.
+    `pointer`, or its `address`, is for calls made inside `with handle.turn:` after `check_open()`. It is
+    destroyed by `destroy()`, or when the last reference goes; both are safe from any thread.
     """
 
-    __slots__ = ("__weakref__", "_destroy", "_pid", "closed", "forked", "pointer", "turn", "usable", "what")
+    __slots__ = (
+        "__weakref__",
+        "_destroy",
+        "_pid",
+        "address",
+        "closed",
+        "forked",
+        "pointer",
+        "turn",
+        "usable",
+        "what",
+    )
 
     def __init__(self, pointer: Any, destroy: Callable[[Any], object], what: str) -> None:
         self.pointer: Any = pointer
+        self.address = address_of(pointer)
         self._destroy = destroy
         self.what = what
         self.turn = Turn()
@@ -208,6 +220,15 @@ def _disown() -> None:
 os.register_at_fork(after_in_child=_disown)
 
 
+T = TypeVar("T")
+Outcome = TypeVar("Outcome")
+
+
+def address_of(pointer: Any) -> int:
+    """For `_native_messages`."""
+    return int(ffi.cast("uintptr_t", pointer))
+
+
 def milliseconds(seconds: float | None) -> int:
     """For `timeout_ms` of the library: rounded up, None is no limit."""
     if seconds is None or seconds >= lib.LWMQ_FOREVER / 1000:
@@ -216,7 +237,7 @@ def milliseconds(seconds: float | None) -> int:
 
 
 _SLICE_MS = milliseconds(SLICE_S)
-_NOT_YET = frozenset({lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_INTERRUPTED})
+_NOT_YET = (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_INTERRUPTED)
 
 
 class Lingering:
@@ -243,19 +264,19 @@ class Lingering:
 
 def wait(
     handle: Handle,
-    call: Callable[[int], int],
+    call: Callable[[int], Outcome],
     timeout: float | None,
     *,
     turn: Turn | Crowd | None = None,
     notice: Callable[[str], None] | None = None,
     notice_after_s: float = 5.0,
-) -> int:
+) -> Outcome | int:
     """Make `call(timeout_ms)` until it answers something else than "not yet", or `timeout` seconds are over.
 
     Gives up the handle's turn between slices, so that other threads get in, and raises ClosedError when one
     of them closes it. Python's signal handlers run between slices: KeyboardInterrupt comes out of here.
     `notice` is called once, with the library's text, when `notice_after_s` have passed in vain.
-    Returns the last status; LWMQ_E_TIMED_OUT when the time is over.
+    Returns what it answered last; LWMQ_E_TIMED_OUT when the time is over.
     """
     turn = handle.turn if turn is None else turn
     started, left = time.monotonic(), timeout
@@ -264,9 +285,9 @@ def wait(
         handle.check_open()
         with turn:
             handle.check_open()
-            status = call(slice_ms)
-        if status not in _NOT_YET:
-            return status
+            outcome = call(slice_ms)
+        if outcome not in _NOT_YET:
+            return outcome
         waited = time.monotonic() - started
         if timeout is not None:
             left = timeout - waited
@@ -300,9 +321,6 @@ def undisturbed() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-T = TypeVar("T")
 
 
 class Waiter:

@@ -1,8 +1,8 @@
 """Messages: one or more frames, sent whole or not at all.
 
 A `Message` is built once and may be posted any number of times, to any channels; posting adds a reference,
-not a copy. A frame is a read-only `memoryview` that keeps its message alive: a frame may outlive the
-`Message` object and the channel that it came from.
+not a copy. A frame is a read-only `memoryview` that keeps its message alive: it may outlive the
+channel that it came from.
 
 Frames up to `COPY_BYTES_MAX` are copied into the message. Larger ones stay where they are, and the object
 that owns them is kept until the last message that shows them is gone; who changes such a buffer meanwhile
@@ -20,7 +20,8 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, TypeAlias
 
-from lwmq_spark._ffi import check, ffi, lib
+from lwmq_spark import _native_messages
+from lwmq_spark._ffi import address_of, check, ffi, lib
 
 COPY_BYTES_MAX = 64 * 1024
 
@@ -55,13 +56,13 @@ def ticks_to_datetime(ticks: int) -> datetime.datetime:
     return epoch + datetime.timedelta(microseconds=ticks // 10)
 
 
-class Message:
+class Message(_native_messages.Message):
     """Frames that travel together. `Message([b"head", view])` builds one; `Channel.receive` returns one.
 
     Behaves as a sequence of frames: `len(m)`, `m[0]`, `for frame in m`. Safe to share between threads.
     """
 
-    __slots__ = ("__weakref__", "_handle")
+    __slots__ = ("__weakref__",)
 
     def __init__(self, frames: Any = (), timestamp: Timestamp = None) -> None:
         """`frames`: bytes or any contiguous buffer for one frame, or an iterable of such.
@@ -71,41 +72,24 @@ class Message:
         parts = frames_of(frames, "Message")
         out = ffi.new("lwmq_message **")
         check(lib.lwmq_message_create(len(parts), out))
-        self._handle = ffi.gc(out[0], lib.lwmq_message_destroy)
+        self._take(address_of(out[0]))
         for part in parts:
-            _append(self._handle, part)
+            _append(out[0], part)
         if timestamp is not None:
             source, ticks = _source_of(timestamp)
             for index in range(len(parts)):
-                check(lib.lwmq_message_set_timestamp(self._handle, index, source, ticks))
+                check(lib.lwmq_message_set_timestamp(out[0], index, source, ticks))
 
-    @classmethod
-    def adopt(cls, pointer: Any) -> Message:
-        """Takes a native message."""
-        message = cls.__new__(cls)
-        message._handle = ffi.gc(pointer, lib.lwmq_message_destroy)
-        return message
+    @property
+    def _handle(self) -> Any:
+        """Lent, as long as we live."""
+        return ffi.cast("lwmq_message *", self._address)
 
     def reference(self) -> Any:
         """A second native handle on the same frames, for who takes one (lwmq_send_queue_post)."""
         out = ffi.new("lwmq_message **")
         check(lib.lwmq_message_reference(self._handle, out))
         return out
-
-    def __len__(self) -> int:
-        return int(lib.lwmq_message_frame_count(self._handle))
-
-    def __getitem__(self, index: int) -> Frame:
-        handle = self._handle
-        place = index if index >= 0 else index + len(self)
-        size = lib.lwmq_python_frame_bytes(handle, place) if place >= 0 else 0
-        if size == 0:
-            if not 0 <= place < len(self):
-                raise IndexError(f"frame {index} of a message of {len(self)}")
-            return memoryview(b"")
-        # The view holds this pointer, and the pointer's destructor holds the message.
-        pointer = ffi.gc(lib.lwmq_python_frame_data(handle, place), lambda _: handle)
-        return memoryview(ffi.buffer(pointer, size)).toreadonly()
 
     def __iter__(self) -> Iterator[Frame]:
         return (self[index] for index in range(len(self)))
@@ -142,17 +126,6 @@ class Message:
         out = ffi.new("uint64_t *")
         check(lib.lwmq_message_timestamp(self._handle, place, out))
         return int(out[0])
-
-    def tobytes(self) -> bytes:
-        """A copy of all frames, one after the other."""
-        handle = self._handle
-        if lib.lwmq_message_frame_count(handle) != 1:
-            return b"".join(self)
-        size = lib.lwmq_python_frame_bytes(handle, 0)
-        return bytes(ffi.buffer(lib.lwmq_python_frame_data(handle, 0), size)) if size else b""
-
-    def __bytes__(self) -> bytes:
-        return self.tobytes()
 
     def __eq__(self, other: object) -> bool:
         return self.frames == other.frames if isinstance(other, Message) else NotImplemented

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
-from lwmq_spark import errors
+from lwmq_spark import _native_messages, errors
 from lwmq_spark._ffi import (
     Crowd,
     Handle,
@@ -232,18 +232,15 @@ class Channel(Lingering):
         handle.check_open()
         with self._receiving:
             handle.check_open()
-            out = ffi.new("lwmq_message **")
-            status = lib.lwmq_channel_receive(handle.pointer, 0, out)
-        if status == lib.LWMQ_E_EMPTY and timeout != 0:  # a wait costs as much again before it begins
-            status = wait(
+            got = _native_messages.receive(handle.address, 0, Message)
+        if got == lib.LWMQ_E_EMPTY and timeout != 0:  # a wait costs as much again before it begins
+            got = wait(
                 handle,
-                lambda ms: lib.lwmq_channel_receive(handle.pointer, ms, out),
+                lambda ms: _native_messages.receive(handle.address, ms, Message),
                 timeout,
                 turn=self._receiving,
             )
-        if status != lib.LWMQ_OK:
-            self._no_message(status, timeout)
-        return Message.adopt(out[0])
+        return got if isinstance(got, Message) else self._no_message(got, timeout)
 
     def receive_many(self, limit: int = 256, timeout: float | None = None) -> list[Message]:
         """The next message and what has come behind it, at most `limit`; waits for the first alone.
@@ -253,17 +250,14 @@ class Channel(Lingering):
         """
         if limit < 1:
             raise ValueError(f"a limit of {limit} messages; at least 1 is possible")
-        out = ffi.new("lwmq_message *[]", limit)
-        count = ffi.new("uint32_t *")
-        status = wait(
-            self._handle,
-            lambda ms: lib.lwmq_channel_receive_many(self._handle.pointer, limit, ms, out, count),
+        handle = self._handle
+        got = wait(
+            handle,
+            lambda ms: _native_messages.receive_many(handle.address, limit, ms, Message),
             timeout,
             turn=self._receiving,
         )
-        if status != lib.LWMQ_OK:
-            self._no_message(status, timeout)
-        return [Message.adopt(pointer) for pointer in out[0 : count[0]]]
+        return got if isinstance(got, list) else self._no_message(got, timeout)
 
     def _no_message(self, status: int, timeout: float | None) -> NoReturn:
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):

@@ -43,14 +43,32 @@ def test_a_frame_is_a_read_only_memoryview_that_keeps_its_message_alive() -> Non
     frame = message[0]
     alive = weakref.ref(message)
     del message
-    gc.collect()
-    assert alive() is None
     assert isinstance(frame, memoryview)
     assert frame.readonly
     part = frame[10:20]
     del frame
     gc.collect()
     assert bytes(part) == b"x" * 10
+    assert alive() is not None
+    del part
+    assert alive() is None
+
+
+def test_a_message_that_was_not_made_says_so() -> None:
+    empty = lwmq.Message.__new__(lwmq.Message)
+    for use in (len, bytes, lambda m: m[0], lambda m: m.reference(), repr):
+        with pytest.raises(ValueError, match="was not made"):
+            use(empty)
+    made = lwmq.Message(b"x")
+    with pytest.raises(ValueError, match="made before"):
+        made.__init__(b"y")  # type: ignore[misc]
+    assert bytes(made) == b"x"
+
+
+@pytest.mark.parametrize("index", ["0", None, slice(0, 1), 1.0])
+def test_an_index_that_is_no_number_is_a_type_error(index: object) -> None:
+    with pytest.raises(TypeError):
+        lwmq.Message(b"x")[index]  # type: ignore[index]
 
 
 @pytest.mark.row("Z01", "Z03")

@@ -215,7 +215,7 @@ def test_a_peer_that_is_killed_fails_what_is_outstanding_and_its_successor_answe
 ) -> None:
     server = spawn(SERVER.replace("replies.serve", "time.sleep(600); replies.serve"), ipc)
     assert server.line() == "there"
-    with lwmq.Channel(ipc, "client", linger=0, buffers=4) as client, lwmq.Requests(client) as requests:
+    with lwmq.Channel(ipc, "client", linger=20, buffers=4) as client, lwmq.Requests(client) as requests:
         client.wait_connected(20)
         asked = [requests.submit(b"%0100d" % n, timeout=600) for n in range(5000)]
         time.sleep(0.05)

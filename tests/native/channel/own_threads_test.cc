@@ -1,5 +1,5 @@
-// Threads with a channel each stand in nobody's way, one core is enough for two, and two copies of the library
-// in one process are two worlds.
+// Threads with a channel each stand in nobody's way, one core is enough for two, and two copies of the
+// library in one process are two worlds.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <pthread.h>

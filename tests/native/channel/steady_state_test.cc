@@ -125,7 +125,7 @@ std::chrono::nanoseconds processor_time() {
 
 // rows: S08
 TEST(SteadyState, CostsLittleWhileItRetriesToConnect) {
-#if defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "the sanitizer costs more than the attempts";
 #endif
   auto options = channel_options(1024, 2);

@@ -1,0 +1,25 @@
+"""native/src/python/messages.c: messages as Python objects, for the calls that are made once per message."""
+
+from typing import TypeVar
+
+class Message:
+    """Owns one native message."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int) -> memoryview: ...
+    def __bytes__(self) -> bytes: ...
+    def tobytes(self) -> bytes:
+        """A copy of all frames, one after the other."""
+    def _take(self, address: int) -> None:
+        """Takes the native message at this address. ValueError, and it is destroyed: there is one already."""
+    @property
+    def _address(self) -> int:
+        """Of the native message, which stays ours."""
+
+M = TypeVar("M", bound=Message)
+
+def receive(channel: int, timeout_ms: int, type: type[M]) -> M | int:
+    """lwmq_channel_receive: a message, or the status."""
+
+def receive_many(channel: int, limit: int, timeout_ms: int, type: type[M]) -> list[M] | int:
+    """lwmq_channel_receive_many: messages, or the status."""
