@@ -55,7 +55,10 @@ MAY_INCLUDE: dict[str, set[str]] = {
 }
 # Which folders may include the public headers.
 _FACES = {"jni", "python"}
-PUBLIC = {"lwmq/lwmq.h": set(MAY_INCLUDE), "lwmq/lwmq_tli.h": set(MAY_INCLUDE) - _FACES - {"message", "codec"}}
+PUBLIC = {
+    "lwmq/lwmq.h": set(MAY_INCLUDE),
+    "lwmq/lwmq_tli.h": set(MAY_INCLUDE) - _FACES - {"message", "codec"},
+}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 
