@@ -1,5 +1,6 @@
-/* lwmq_spark._native_messages: messages as Python objects, for the calls that are made once per message. Everything
- * else of lwmq.h goes through cffi; a wrapper that is made and unmade by it costs more than the message does.
+/* lwmq_spark._native_messages: messages as Python objects, for the calls that are made once per message.
+ * Everything else of lwmq.h goes through cffi; a wrapper that is made and unmade by it costs more than the
+ * message does.
  *
  *     Message   owns one lwmq_message, and is the base of lwmq_spark.Message
  *     Frame     where a memoryview of a frame gets its bytes: holds its Message
@@ -11,26 +12,24 @@
 #include <lwmq/lwmq.h>
 
 typedef struct {
-  PyObject_HEAD
-  lwmq_message *message; /* NULL until take, or receive, gave one */
+  PyObject_HEAD lwmq_message* message; /* NULL until take, or receive, gave one */
 } Message;
 
 typedef struct {
-  PyObject_HEAD
-  PyObject *owner;
-  const void *data;
+  PyObject_HEAD PyObject* owner;
+  const void* data;
   Py_ssize_t bytes;
 } Frame;
 
 /* ---- Frames -------------------------------------------------------------------------------------------- */
 
-static int frame_buffer(PyObject *self, Py_buffer *view, int flags) {
-  const Frame *frame = (const Frame *)self;
-  return PyBuffer_FillInfo(view, self, (void *)(uintptr_t)frame->data, frame->bytes, 1, flags);
+static int frame_buffer(PyObject* self, Py_buffer* view, int flags) {
+  const Frame* frame = (const Frame*)self;
+  return PyBuffer_FillInfo(view, self, (void*)(uintptr_t)frame->data, frame->bytes, 1, flags);
 }
 
-static void frame_free(PyObject *self) {
-  Py_DECREF(((Frame *)self)->owner);
+static void frame_free(PyObject* self) {
+  Py_DECREF(((Frame*)self)->owner);
   PyObject_Free(self);
 }
 
@@ -43,13 +42,13 @@ static PyTypeObject FrameType = {
     .tp_as_buffer = &frame_as_buffer,
 };
 
-static PyObject *view_of(PyObject *owner, const void *data, uint64_t bytes) {
-  Frame *frame = PyObject_New(Frame, &FrameType);
+static PyObject* view_of(PyObject* owner, const void* data, uint64_t bytes) {
+  Frame* frame = PyObject_New(Frame, &FrameType);
   if (frame == NULL) return NULL;
   frame->owner = Py_NewRef(owner);
   frame->data = data != NULL ? data : "";
   frame->bytes = (Py_ssize_t)bytes;
-  PyObject *view = PyMemoryView_FromObject((PyObject *)frame);
+  PyObject* view = PyMemoryView_FromObject((PyObject*)frame);
   Py_DECREF(frame);
   return view;
 }
@@ -57,33 +56,31 @@ static PyObject *view_of(PyObject *owner, const void *data, uint64_t bytes) {
 /* ---- Messages ------------------------------------------------------------------------------------------ */
 
 /* What the message is; sets an error where there is none yet. */
-static lwmq_message *message_of(PyObject *self) {
-  lwmq_message *message = ((Message *)self)->message;
+static lwmq_message* message_of(PyObject* self) {
+  lwmq_message* message = ((Message*)self)->message;
   if (message == NULL) PyErr_SetString(PyExc_ValueError, "a message that was not made");
   return message;
 }
 
-static void message_free(PyObject *self) {
-  PyTypeObject *type = Py_TYPE(self);
-  lwmq_message *message = ((Message *)self)->message;
+static void message_free(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  lwmq_message* message = ((Message*)self)->message;
   if (message != NULL) {
     PyObject *kind, *value, *trace;
     PyErr_Fetch(&kind, &value, &trace);
-    Py_BEGIN_ALLOW_THREADS
-    lwmq_message_destroy(message);
-    Py_END_ALLOW_THREADS
-    PyErr_Restore(kind, value, trace);
+    Py_BEGIN_ALLOW_THREADS lwmq_message_destroy(message);
+    Py_END_ALLOW_THREADS PyErr_Restore(kind, value, trace);
   }
   type->tp_free(self);
 }
 
-static Py_ssize_t message_length(PyObject *self) {
-  const lwmq_message *message = message_of(self);
+static Py_ssize_t message_length(PyObject* self) {
+  const lwmq_message* message = message_of(self);
   return message == NULL ? -1 : (Py_ssize_t)lwmq_message_frame_count(message);
 }
 
-static PyObject *message_item(PyObject *self, PyObject *key) {
-  const lwmq_message *message = message_of(self);
+static PyObject* message_item(PyObject* self, PyObject* key) {
+  const lwmq_message* message = message_of(self);
   if (message == NULL) return NULL;
   const Py_ssize_t index = PyNumber_AsSsize_t(key, PyExc_IndexError);
   if (index == -1 && PyErr_Occurred()) return NULL;
@@ -93,27 +90,27 @@ static PyObject *message_item(PyObject *self, PyObject *key) {
     PyErr_Format(PyExc_IndexError, "frame %zd of a message of %zd", index, count);
     return NULL;
   }
-  const void *data = NULL;
+  const void* data = NULL;
   uint64_t bytes = 0;
   lwmq_message_frame(message, (uint32_t)place, &data, &bytes);
   return view_of(self, data, bytes);
 }
 
-static PyObject *message_tobytes(PyObject *self, PyObject *ignored) {
+static PyObject* message_tobytes(PyObject* self, PyObject* ignored) {
   (void)ignored;
-  const lwmq_message *message = message_of(self);
+  const lwmq_message* message = message_of(self);
   if (message == NULL) return NULL;
   const uint32_t count = lwmq_message_frame_count(message);
-  const void *data = NULL;
+  const void* data = NULL;
   uint64_t bytes = 0, total = 0;
   for (uint32_t i = 0; i < count; ++i) {
     lwmq_message_frame(message, i, &data, &bytes);
     if (bytes > (uint64_t)PY_SSIZE_T_MAX - total) return PyErr_NoMemory();
     total += bytes;
   }
-  PyObject *all = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)total);
+  PyObject* all = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)total);
   if (all == NULL) return NULL;
-  char *next = PyBytes_AS_STRING(all);
+  char* next = PyBytes_AS_STRING(all);
   for (uint32_t i = 0; i < count; ++i) {
     lwmq_message_frame(message, i, &data, &bytes);
     if (bytes > 0) memcpy(next, data, bytes);
@@ -122,21 +119,21 @@ static PyObject *message_tobytes(PyObject *self, PyObject *ignored) {
   return all;
 }
 
-static PyObject *message_take(PyObject *self, PyObject *address) {
-  void *message = PyLong_AsVoidPtr(address);
+static PyObject* message_take(PyObject* self, PyObject* address) {
+  void* message = PyLong_AsVoidPtr(address);
   if (message == NULL && PyErr_Occurred()) return NULL;
-  if (((Message *)self)->message != NULL) {
+  if (((Message*)self)->message != NULL) {
     lwmq_message_destroy(message);
     PyErr_SetString(PyExc_ValueError, "this message was made before");
     return NULL;
   }
-  ((Message *)self)->message = message;
+  ((Message*)self)->message = message;
   Py_RETURN_NONE;
 }
 
-static PyObject *message_address(PyObject *self, void *ignored) {
+static PyObject* message_address(PyObject* self, void* ignored) {
   (void)ignored;
-  lwmq_message *message = message_of(self);
+  lwmq_message* message = message_of(self);
   return message == NULL ? NULL : PyLong_FromVoidPtr(message);
 }
 
@@ -162,58 +159,55 @@ static PyTypeObject MessageType = {
 
 /* ---- Calls --------------------------------------------------------------------------------------------- */
 
-static PyObject *object_of(PyTypeObject *type, lwmq_message *message) {
-  PyObject *object = type->tp_alloc(type, 0);
+static PyObject* object_of(PyTypeObject* type, lwmq_message* message) {
+  PyObject* object = type->tp_alloc(type, 0);
   if (object == NULL) {
     lwmq_message_destroy(message);
     return NULL;
   }
-  ((Message *)object)->message = message;
+  ((Message*)object)->message = message;
   return object;
 }
 
-static PyTypeObject *checked_type(PyObject *type) {
-  if (PyType_Check(type) && PyType_IsSubtype((PyTypeObject *)type, &MessageType)) return (PyTypeObject *)type;
+static PyTypeObject* checked_type(PyObject* type) {
+  if (PyType_Check(type) && PyType_IsSubtype((PyTypeObject*)type, &MessageType)) return (PyTypeObject*)type;
   PyErr_SetString(PyExc_TypeError, "a subclass of Message is needed");
   return NULL;
 }
 
 /* receive(channel, timeout_ms, type): a message, or the status as an int. */
-static PyObject *receive(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject* receive(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
   (void)module;
   if (count != 3) return PyErr_Format(PyExc_TypeError, "receive(channel, timeout_ms, type)");
-  lwmq_channel *channel = PyLong_AsVoidPtr(arguments[0]);
+  lwmq_channel* channel = PyLong_AsVoidPtr(arguments[0]);
   const unsigned long timeout_ms = PyLong_AsUnsignedLong(arguments[1]);
-  PyTypeObject *type = checked_type(arguments[2]);
+  PyTypeObject* type = checked_type(arguments[2]);
   if (PyErr_Occurred()) return NULL;
-  lwmq_message *message = NULL;
+  lwmq_message* message = NULL;
   lwmq_status status;
-  Py_BEGIN_ALLOW_THREADS
-  status = lwmq_channel_receive(channel, (uint32_t)timeout_ms, &message);
-  Py_END_ALLOW_THREADS
-  return status == LWMQ_OK ? object_of(type, message) : PyLong_FromLong(status);
+  Py_BEGIN_ALLOW_THREADS status = lwmq_channel_receive(channel, (uint32_t)timeout_ms, &message);
+  Py_END_ALLOW_THREADS return status == LWMQ_OK ? object_of(type, message) : PyLong_FromLong(status);
 }
 
 /* receive_many(channel, limit, timeout_ms, type): a list of messages, or the status as an int. */
-static PyObject *receive_many(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+static PyObject* receive_many(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
   (void)module;
   if (count != 4) return PyErr_Format(PyExc_TypeError, "receive_many(channel, limit, timeout_ms, type)");
-  lwmq_channel *channel = PyLong_AsVoidPtr(arguments[0]);
+  lwmq_channel* channel = PyLong_AsVoidPtr(arguments[0]);
   const unsigned long limit = PyLong_AsUnsignedLong(arguments[1]);
   const unsigned long timeout_ms = PyLong_AsUnsignedLong(arguments[2]);
-  PyTypeObject *type = checked_type(arguments[3]);
+  PyTypeObject* type = checked_type(arguments[3]);
   if (PyErr_Occurred()) return NULL;
   if (limit > UINT32_MAX) return PyErr_Format(PyExc_ValueError, "a limit of %lu messages", limit);
-  lwmq_message **messages = PyMem_New(lwmq_message *, limit);
+  lwmq_message** messages = PyMem_New(lwmq_message*, limit);
   if (messages == NULL) return PyErr_NoMemory();
   uint32_t received = 0;
   lwmq_status status;
-  Py_BEGIN_ALLOW_THREADS
-  status = lwmq_channel_receive_many(channel, (uint32_t)limit, (uint32_t)timeout_ms, messages, &received);
-  Py_END_ALLOW_THREADS
-  PyObject *result = status != LWMQ_OK ? PyLong_FromLong(status) : PyList_New(received);
+  Py_BEGIN_ALLOW_THREADS status =
+      lwmq_channel_receive_many(channel, (uint32_t)limit, (uint32_t)timeout_ms, messages, &received);
+  Py_END_ALLOW_THREADS PyObject* result = status != LWMQ_OK ? PyLong_FromLong(status) : PyList_New(received);
   for (uint32_t i = 0; status == LWMQ_OK && i < received; ++i) {
-    PyObject *object = result != NULL ? object_of(type, messages[i]) : NULL;
+    PyObject* object = result != NULL ? object_of(type, messages[i]) : NULL;
     if (object != NULL) {
       PyList_SET_ITEM(result, i, object);
     } else if (result != NULL) {
@@ -231,12 +225,20 @@ static PyMethodDef functions[] = {
     {"receive_many", (PyCFunction)(void (*)(void))receive_many, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL}};
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_native_messages", "Messages as Python objects.", -1, functions, NULL, NULL, NULL, NULL};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                                        "_native_messages",
+                                        "Messages as Python objects.",
+                                        -1,
+                                        functions,
+                                        NULL,
+                                        NULL,
+                                        NULL,
+                                        NULL};
 
 PyMODINIT_FUNC PyInit__native_messages(void) {
   if (PyType_Ready(&FrameType) < 0 || PyType_Ready(&MessageType) < 0) return NULL;
-  PyObject *module = PyModule_Create(&definition);
-  if (module != NULL && PyModule_AddObjectRef(module, "Message", (PyObject *)&MessageType) < 0) Py_CLEAR(module);
+  PyObject* module = PyModule_Create(&definition);
+  if (module != NULL && PyModule_AddObjectRef(module, "Message", (PyObject*)&MessageType) < 0)
+    Py_CLEAR(module);
   return module;
 }
