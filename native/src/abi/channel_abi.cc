@@ -187,6 +187,7 @@ lwmq_status lwmq_channel_create(const char* address, const lwmq_channel_options*
 lwmq_status lwmq_channel_add_transport(lwmq_channel* channel, const char* address,
                                        const lwmq_transport_options* options) {
   LWMQ_REQUIRE(channel != nullptr && address != nullptr);
+  LWMQ_ALIVE(channel);
   return Several::add_transport(in(channel), address, read_options(options));
 }
 
@@ -264,6 +265,7 @@ lwmq_status lwmq_send_queue_post_messages(lwmq_send_queue* queue, lwmq_message**
 
 lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_statistics* out_statistics) {
   LWMQ_REQUIRE(queue != nullptr && out_statistics != nullptr && out_statistics->size >= sizeof(uint64_t));
+  LWMQ_ALIVE(queue);
   lwmq_send_queue_statistics known{};
   const lwmq_status status = Several::query_queue(in(queue), &known);
   if (status == LWMQ_OK) answer(known, out_statistics);
@@ -283,6 +285,7 @@ lwmq_status lwmq_channel_receive(lwmq_channel* channel, uint32_t timeout_ms, lwm
 lwmq_status lwmq_channel_receive_many(lwmq_channel* channel, uint32_t limit, uint32_t timeout_ms,
                                       lwmq_message** out_messages, uint32_t* out_count) {
   LWMQ_REQUIRE(channel != nullptr && out_messages != nullptr && out_count != nullptr);
+  LWMQ_ALIVE(channel);
   if (limit == 0) return fail(LWMQ_E_INVALID, "no message can be received with a limit of 0");
   std::uint32_t count = 0;
   const lwmq_status status =
@@ -293,6 +296,7 @@ lwmq_status lwmq_channel_receive_many(lwmq_channel* channel, uint32_t limit, uin
 
 lwmq_status lwmq_channel_descriptor(lwmq_channel* channel, int32_t* out_descriptor) {
   LWMQ_REQUIRE(channel != nullptr && out_descriptor != nullptr);
+  LWMQ_ALIVE(channel);
   return in(channel)->descriptor(out_descriptor);
 }
 
@@ -327,6 +331,7 @@ lwmq_status lwmq_channel_query(const lwmq_channel* channel, lwmq_channel_statist
 
 lwmq_status lwmq_channel_add_filter(lwmq_channel* channel, const char* filter, uint32_t place) {
   LWMQ_REQUIRE(channel != nullptr && filter != nullptr);
+  LWMQ_ALIVE(channel);
   lwmq::tli::Filters* filters = nullptr;
   const lwmq_status status = in(channel)->filters(&filters);
   return status != LWMQ_OK ? status : filters->add(filter, place);
@@ -334,6 +339,7 @@ lwmq_status lwmq_channel_add_filter(lwmq_channel* channel, const char* filter, u
 
 lwmq_status lwmq_channel_remove_filter(lwmq_channel* channel, uint32_t place) {
   LWMQ_REQUIRE(channel != nullptr);
+  LWMQ_ALIVE(channel);
   lwmq::tli::Filters* filters = nullptr;
   const lwmq_status status = in(channel)->filters(&filters);
   return status != LWMQ_OK ? status : filters->remove(place);
@@ -342,6 +348,7 @@ lwmq_status lwmq_channel_remove_filter(lwmq_channel* channel, uint32_t place) {
 lwmq_status lwmq_channel_query_filter(const lwmq_channel* channel, uint32_t place,
                                       lwmq_filter_view* out_view) {
   LWMQ_REQUIRE(channel != nullptr && out_view != nullptr);
+  LWMQ_ALIVE(channel);
   lwmq::tli::Filters* filters = nullptr;
   lwmq_status status = in(channel)->filters(&filters);
   lwmq_filter_view view{};
@@ -353,6 +360,7 @@ lwmq_status lwmq_channel_query_filter(const lwmq_channel* channel, uint32_t plac
 lwmq_status lwmq_channel_query_times(const lwmq_channel* channel, uint32_t place, double share,
                                      uint64_t* out_ns) {
   LWMQ_REQUIRE(channel != nullptr && out_ns != nullptr);
+  LWMQ_ALIVE(channel);
   lwmq::tli::Filters* filters = nullptr;
   const lwmq_status status = in(channel)->filters(&filters);
   return status != LWMQ_OK ? status : filters->query_times(place, share, out_ns);

@@ -30,11 +30,13 @@ lwmq_status lwmq_router_add(lwmq_router* router, uint32_t frame, const char* pat
 lwmq_status lwmq_router_remove(lwmq_router* router, uint32_t frame, const char* pattern, const char* group,
                                lwmq_send_queue* queue) {
   LWMQ_REQUIRE(router != nullptr && pattern != nullptr && queue != nullptr);
+  LWMQ_ALIVE(queue);
   return in(router)->remove(frame, pattern, group, in(queue));
 }
 
 lwmq_status lwmq_router_forget(lwmq_router* router, const lwmq_send_queue* queue) {
   LWMQ_REQUIRE(router != nullptr && queue != nullptr);
+  LWMQ_ALIVE(queue);
   in(router)->forget(in(queue));
   return LWMQ_OK;
 }

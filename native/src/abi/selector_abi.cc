@@ -26,11 +26,13 @@ lwmq_status lwmq_selector_create(lwmq_selector** out_selector) {
 
 lwmq_status lwmq_selector_add(lwmq_selector* selector, lwmq_channel* channel) {
   LWMQ_REQUIRE(selector != nullptr && channel != nullptr);
+  LWMQ_ALIVE(channel);
   return in(selector)->add(in(channel));
 }
 
 lwmq_status lwmq_selector_remove(lwmq_selector* selector, lwmq_channel* channel) {
   LWMQ_REQUIRE(selector != nullptr && channel != nullptr);
+  LWMQ_ALIVE(channel);
   return in(selector)->remove(in(channel));
 }
 

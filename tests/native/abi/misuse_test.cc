@@ -71,6 +71,25 @@ TEST(Misuse, EndsTheProgramWhereAHandleIsUsedThatIsNoneAnyMore) {
        [](Handles& h) { lwmq_channel_destroy(h.channel), lwmq_channel_destroy(h.channel); }},
       {"lwmq_channel_flush: this is no channel",
        [](Handles& h) { lwmq_channel_destroy(h.channel), lwmq_channel_flush(h.channel, 0); }},
+      {"lwmq_channel_receive_many: this is no channel",
+       [](Handles& h) {
+         std::uint32_t count = 0;
+         lwmq_channel_destroy(h.channel), lwmq_channel_receive_many(h.channel, 1, 0, &h.message, &count);
+       }},
+      {"lwmq_channel_add_filter: this is no channel",
+       [](Handles& h) { lwmq_channel_destroy(h.channel), lwmq_channel_add_filter(h.channel, "trace", 0); }},
+      {"lwmq_selector_add: this is no channel",
+       [](Handles& h) {
+         lwmq_selector* selector = nullptr;
+         lwmq_selector_create(&selector);
+         lwmq_channel_destroy(h.channel), lwmq_selector_add(selector, h.channel);
+       }},
+      {"lwmq_router_forget: this is no send queue",
+       [](Handles& h) {
+         lwmq_router* router = nullptr;
+         lwmq_router_create(&router);
+         lwmq_channel_destroy(h.channel), lwmq_router_forget(router, h.queue);
+       }},
       {"lwmq_send_queue_post_bytes: this is no send queue",
        [](Handles& h) { lwmq_channel_destroy(h.channel), lwmq_send_queue_post_bytes(h.queue, "y", 1); }},
   };
