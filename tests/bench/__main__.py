@@ -38,6 +38,7 @@ NATIVE = [
     ("messages per second, 64 B", "rate", 64, RATE, ["floor", "lwmq", "lwmq-many", "zmq", "uds", "mq"]),
     ("messages per second, 256 B", "rate", 256, RATE, ["floor", "lwmq", "lwmq-many", "zmq", "uds"]),
     ("messages per second, 1 KB", "rate", 1024, RATE, ["floor", "lwmq", "lwmq-many", "zmq", "uds"]),
+    ("buffers of 64 KB", "rate", 64 << 10, BANDWIDTH, ["floor", "lwmq", "zmq", "uds"]),
     ("buffers of 640 KB", "rate", 640 << 10, BANDWIDTH, ["floor", "lwmq", "zmq", "uds"]),
     ("buffers of 1 MB", "rate", 1 << 20, BANDWIDTH, ["floor", "lwmq", "zmq", "uds"]),
 ]

@@ -29,6 +29,7 @@ ROWS = {
     "messages per second, 64 B": [("messages of 64 B, one call for each", "per_second", 1e6, "M/s")],
     "messages per second, 256 B": [("messages of 256 B, one call for each", "per_second", 1e6, "M/s")],
     "messages per second, 1 KB": [("messages of 1 KB, one call for each", "per_second", 1e6, "M/s")],
+    "buffers of 64 KB": [("buffers of 64 KB, filled and read in place", "bytes_per_second", 1e9, "GB/s")],
     "buffers of 640 KB": [("buffers of 640 KB, filled and read in place", "bytes_per_second", 1e9, "GB/s")],
     "buffers of 1 MB": [("buffers of 1 MB, filled and read in place", "bytes_per_second", 1e9, "GB/s")],
     "one-way latency, 8 B, Python": [("one-way latency of 8 B, Python to Python, p50", "p50_ns", 1.0, "ns")],

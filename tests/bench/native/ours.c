@@ -1,6 +1,7 @@
 /* lwmq, through lwmq.h: messages up to 32 KB, raw buffers (fill in place, read in place) above. Our queues
  * have no bound, those of the others do: a flush for each kFlushEach messages keeps the sender as near to its
- * reader. `lwmq` makes one call for each message, `lwmq-many` one for up to kMany. */
+ * reader. `lwmq` makes one call for each message, `lwmq-many` one for up to kMany. Raw buffers make a ring of
+ * kRawRing: more than a core's own cache, less than the common one. */
 #include "peer.h"
 
 #include <lwmq/lwmq.h>
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kRawFrom = 32 << 10, kRawBuffers = 4, kFlushEach = 1000, kMany = 100 };
+enum { kRawFrom = 32 << 10, kRawBuffers = 4, kRawRing = 4 << 20, kFlushEach = 1000, kMany = 100 };
 
 static lwmq_channel* channel_;
 static lwmq_send_queue* queue_;
@@ -27,7 +28,8 @@ static void ours_open(const char* address, int server, size_t bytes) {
   if (raw_) {
     options.raw = 1;
     options.buffer_bytes = bytes;
-    options.buffers_send = options.buffers_receive = kRawBuffers;
+    const size_t fit = kRawRing / bytes;
+    options.buffers_send = options.buffers_receive = (uint32_t)(fit > kRawBuffers ? fit : kRawBuffers);
   }
   char uri[300];
   snprintf(uri, sizeof(uri), "ipc://%s", address);
