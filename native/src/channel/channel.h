@@ -248,7 +248,7 @@ class Channel {
   // channel_close.cc
   void begin_close() noexcept;
   void reopen() noexcept;
-  enum class Drained { kYes, kNo, kUnknown };
+  enum class Drained { kYes, kNo, kUnknown, kInterrupted };
   Drained drain(bool also_read, std::uint32_t room_ms) noexcept;
   Status wait_drained(std::int64_t deadline, bool also_read) noexcept;
 

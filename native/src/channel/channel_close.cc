@@ -26,8 +26,11 @@ Channel::Drained Channel::drain(bool also_read, std::uint32_t room_ms) noexcept 
   {
     Completions completions;
     Sent sent = pump(UINT64_MAX / 2, completions);
-    while (sent == Sent::kNoRoom &&
-           provider_->wait(sender_.transport(), LWMQ_TLI_WAIT_ROOM, room_ms) == LWMQ_OK) {
+    const std::int64_t end = sent == Sent::kNoRoom ? os::now_ns() + room_ms * kMillisecond : 0;
+    while (sent == Sent::kNoRoom && os::now_ns() < end) {
+      const Status status = provider_->wait(sender_.transport(), LWMQ_TLI_WAIT_ROOM, room_ms);
+      if (status == LWMQ_E_INTERRUPTED) drained = Drained::kInterrupted;
+      if (status != LWMQ_OK) break;
       sent = pump(UINT64_MAX / 2, completions);
     }
     if (sent == Sent::kPeerGone) note_peer_gone();  // what is queued waits for the next one
@@ -54,7 +57,9 @@ Status Channel::wait_drained(std::int64_t deadline, bool also_read) noexcept {
   std::int64_t pause_ns = kFirstPauseNs;
   for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
-    if (drain(also_read, std::min(ms_left(deadline), kRoomWaitMs)) == Drained::kYes) return LWMQ_OK;
+    const Drained drained = drain(also_read, std::min(ms_left(deadline), kRoomWaitMs));
+    if (drained == Drained::kYes) return LWMQ_OK;
+    if (drained == Drained::kInterrupted) return LWMQ_E_INTERRUPTED;
     const std::int64_t left = deadline == kNoDeadline ? kLongestPauseNs : deadline - os::now_ns();
     if (left <= 0) return LWMQ_E_TIMED_OUT;
     if (os::futex_wait(changes_, seen, std::min(pause_ns, left)) == os::WaitResult::kInterrupted) {

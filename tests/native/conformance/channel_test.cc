@@ -255,6 +255,30 @@ TEST_P(ChannelOver, DoesNotLoseWhatWasPostedWhileNoBufferWasFree) {
 }
 
 // rows: S04
+TEST_P(ChannelOver, AFlushThatWaitsForRoomEndsWithASignal) {
+  struct sigaction handled {};
+  handled.sa_handler = [](int) {};
+  struct sigaction before {};
+  sigaction(SIGUSR1, &handled, &before);
+  {
+    const Meeting meeting(address_, channel_options(256, 2));
+    for (int i = 0; i < 20; ++i) ASSERT_EQ(meeting.client.post(std::string(200, 'x')), LWMQ_OK);
+    std::atomic<bool> over{false};
+    const pthread_t flushing = pthread_self();
+    std::thread signalling([&] {
+      while (!over) {
+        std::this_thread::sleep_for(20ms);
+        pthread_kill(flushing, SIGUSR1);
+      }
+    });
+    EXPECT_EQ(lwmq_channel_flush(meeting.client.channel, kLimitMs), LWMQ_E_INTERRUPTED);
+    over = true;
+    signalling.join();
+  }
+  sigaction(SIGUSR1, &before, nullptr);
+}
+
+// rows: S04
 TEST_P(ChannelOver, FlushesOrSaysThatThereWasNoTime) {
   const Meeting meeting(address_, channel_options(256, 2));
   EXPECT_EQ(lwmq_channel_flush(meeting.client.channel, 0), LWMQ_OK) << "nothing to flush";
