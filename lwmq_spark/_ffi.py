@@ -31,6 +31,7 @@ from typing import Any, Self, TypeVar
 from lwmq_spark import errors
 
 try:
+    from lwmq_spark import _native_messages as native_messages
     from lwmq_spark._native import ffi, lib
 except ImportError as exc:
     raise ImportError(
@@ -47,6 +48,7 @@ __all__ = [
     "check",
     "ffi",
     "lib",
+    "native_messages",
     "raise_status",
     "text_of",
     "wait",
@@ -221,11 +223,10 @@ os.register_at_fork(after_in_child=_disown)
 
 
 T = TypeVar("T")
-Outcome = TypeVar("Outcome")
 
 
 def address_of(pointer: Any) -> int:
-    """For `_native_messages`."""
+    """For `native_messages`."""
     return int(ffi.cast("uintptr_t", pointer))
 
 
@@ -264,13 +265,13 @@ class Lingering:
 
 def wait(
     handle: Handle,
-    call: Callable[[int], Outcome],
+    call: Callable[[int], T],
     timeout: float | None,
     *,
     turn: Turn | Crowd | None = None,
     notice: Callable[[str], None] | None = None,
     notice_after_s: float = 5.0,
-) -> Outcome | int:
+) -> T | int:
     """Make `call(timeout_ms)` until it answers something else than "not yet", or `timeout` seconds are over.
 
     Gives up the handle's turn between slices, so that other threads get in, and raises ClosedError when one

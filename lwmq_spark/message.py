@@ -20,8 +20,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, TypeAlias
 
-from lwmq_spark import _native_messages
-from lwmq_spark._ffi import address_of, check, ffi, lib
+from lwmq_spark._ffi import address_of, check, ffi, lib, native_messages
 
 COPY_BYTES_MAX = 64 * 1024
 
@@ -56,7 +55,7 @@ def ticks_to_datetime(ticks: int) -> datetime.datetime:
     return epoch + datetime.timedelta(microseconds=ticks // 10)
 
 
-class Message(_native_messages.Message):
+class Message(native_messages.Message):
     """Frames that travel together. `Message([b"head", view])` builds one; `Channel.receive` returns one.
 
     Behaves as a sequence of frames: `len(m)`, `m[0]`, `for frame in m`. Safe to share between threads.

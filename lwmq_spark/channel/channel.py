@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
-from lwmq_spark import _native_messages, errors
+from lwmq_spark import errors
 from lwmq_spark._ffi import (
     Crowd,
     Handle,
@@ -29,6 +29,7 @@ from lwmq_spark._ffi import (
     fields_of,
     lib,
     milliseconds,
+    native_messages,
     raise_status,
     sized,
     wait,
@@ -232,11 +233,11 @@ class Channel(Lingering):
         handle.check_open()
         with self._receiving:
             handle.check_open()
-            got = _native_messages.receive(handle.address, 0, Message)
+            got = native_messages.receive(handle.address, 0, Message)
         if got == lib.LWMQ_E_EMPTY and timeout != 0:  # a wait costs as much again before it begins
             got = wait(
                 handle,
-                lambda ms: _native_messages.receive(handle.address, ms, Message),
+                lambda ms: native_messages.receive(handle.address, ms, Message),
                 timeout,
                 turn=self._receiving,
             )
@@ -253,7 +254,7 @@ class Channel(Lingering):
         handle = self._handle
         got = wait(
             handle,
-            lambda ms: _native_messages.receive_many(handle.address, limit, ms, Message),
+            lambda ms: native_messages.receive_many(handle.address, limit, ms, Message),
             timeout,
             turn=self._receiving,
         )

@@ -46,18 +46,12 @@ constexpr std::size_t size_for(std::size_t bytes) noexcept {
 }
 
 // Full magazines of one size, of all threads.
-template <std::size_t kSize>
 class Depot {
  public:
-  // Never destroyed: threads give blocks back while the process exits.
-  static Depot& only() noexcept {
-    static auto* instance = new Depot;
-    return *instance;
-  }
   // False when the depot is full: the magazine is still the caller's.
-  bool put(const Magazine& magazine) noexcept {
+  bool put(const Magazine& magazine, std::size_t most) noexcept {
     const std::lock_guard lock(mutex_);
-    if (count_ == kMost) return false;
+    if (count_ == most) return false;
     magazines_[count_++] = magazine;
     return true;
   }
@@ -69,11 +63,16 @@ class Depot {
   }
 
  private:
-  static constexpr std::size_t kMost = kBlockSizes[kSize].depot_magazines;
   std::mutex mutex_;
   std::size_t count_ = 0;
-  Magazine magazines_[kMost];
+  Magazine magazines_[kBlockSizes[0].depot_magazines];  // the most of all
 };
+
+// Never destroyed: threads give blocks back while the process exits.
+Depot& depot(std::size_t size) noexcept {
+  static auto* instances = new Depot[kSizes];
+  return instances[size];
+}
 
 enum class Phase : std::uint8_t { kFresh, kRegistered, kOver };
 
@@ -111,84 +110,60 @@ struct Cleaner {
   (void)&cleaner;
 }
 
-template <std::size_t kSize>
-[[gnu::noinline]] void* take_slowly(Cache& cache) noexcept {
+[[gnu::noinline]] void* take_slowly(std::size_t size) noexcept {
+  Cache& cache = t_caches.of[size];
   if (t_caches.phase == Phase::kFresh) register_thread();
   if (cache.full.count > 0) {
     cache.active = cache.full;
     cache.full = {};
     return cache.active.pop();
   }
-  if (t_caches.phase == Phase::kRegistered && Depot<kSize>::only().take(&cache.active))
-    return cache.active.pop();
-  return std::aligned_alloc(kCacheLine, kBlockSizes[kSize].bytes);
+  if (t_caches.phase == Phase::kRegistered && depot(size).take(&cache.active)) return cache.active.pop();
+  return std::aligned_alloc(kCacheLine, kBlockSizes[size].bytes);
 }
 
-template <std::size_t kSize>
-[[gnu::noinline]] void give_slowly(Cache& cache, void* block) noexcept {
+[[gnu::noinline]] void give_slowly(std::size_t size, void* block) noexcept {
+  Cache& cache = t_caches.of[size];
   if (t_caches.phase == Phase::kFresh) register_thread();
   if (t_caches.phase == Phase::kOver) return std::free(block);
-  if (cache.active.count == kBlockSizes[kSize].magazine_blocks) {
-    if (cache.full.count > 0 && !Depot<kSize>::only().put(cache.full)) free_all(cache.full);
+  if (cache.active.count == kBlockSizes[size].magazine_blocks) {
+    if (cache.full.count > 0 && !depot(size).put(cache.full, kBlockSizes[size].depot_magazines))
+      free_all(cache.full);
     cache.full = cache.active;
     cache.active = {};
   }
   cache.active.push(block);
 }
 
-template <std::size_t kSize>
-void* take() noexcept {
-  Cache& cache = t_caches.of[kSize];
-  if (cache.active.count > 0) [[likely]]
-    return cache.active.pop();
-  return take_slowly<kSize>(cache);
+inline void* take(std::size_t size) noexcept {
+  Magazine& active = t_caches.of[size].active;
+  if (active.count > 0) [[likely]]
+    return active.pop();
+  return take_slowly(size);
 }
 
-template <std::size_t kSize>
-void give(void* block) noexcept {
-  Cache& cache = t_caches.of[kSize];
-  if (t_caches.phase == Phase::kRegistered && cache.active.count < kBlockSizes[kSize].magazine_blocks)
-      [[likely]] {
-    return cache.active.push(block);
+inline void give(std::size_t size, void* block) noexcept {
+  Magazine& active = t_caches.of[size].active;
+  if (t_caches.phase == Phase::kRegistered && active.count < kBlockSizes[size].magazine_blocks) [[likely]] {
+    return active.push(block);
   }
-  give_slowly<kSize>(cache, block);
+  give_slowly(size, block);
 }
-
-static_assert(kSizes == 4);  // as many as there are cases below
 
 }  // namespace
 
-void* take_block() noexcept { return take<0>(); }
-void give_block(void* block) noexcept { give<0>(block); }
+void* take_block() noexcept { return take(0); }
+void give_block(void* block) noexcept { give(0, block); }
 
 void* take_memory(std::size_t bytes) noexcept {
-  switch (size_for(bytes)) {
-    case 0:
-      return take<0>();
-    case 1:
-      return take<1>();
-    case 2:
-      return take<2>();
-    case 3:
-      return take<3>();
-    default:
-      return std::aligned_alloc(kCacheLine, align_up(bytes, kCacheLine));
-  }
+  const std::size_t size = size_for(bytes);
+  return size < kSizes ? take(size) : std::aligned_alloc(kCacheLine, align_up(bytes, kCacheLine));
 }
 
 void give_memory(void* memory, std::size_t bytes) noexcept {
-  switch (size_for(bytes)) {
-    case 0:
-      return give<0>(memory);
-    case 1:
-      return give<1>(memory);
-    case 2:
-      return give<2>(memory);
-    case 3:
-      return give<3>(memory);
-    default:
-      std::free(memory);
-  }
+  const std::size_t size = size_for(bytes);
+  if (size == kSizes) return std::free(memory);
+  give(size, memory);
 }
 
 }  // namespace lwmq::message

@@ -27,7 +27,6 @@ inline constexpr BlockSize kBlockSizes[] = {
     {1024 + kCacheLine, 32, 96},  // 3.2 MiB
     {4096 + kCacheLine, 16, 48},  // 3 MiB
 };
-inline constexpr std::size_t kMagazineBlocks = kBlockSizes[0].magazine_blocks;
 
 // A block of kBlockBytes at a cache line, not initialised. Null when memory is short.
 [[nodiscard]] void* take_block() noexcept;

@@ -269,9 +269,10 @@ Status LaneReceiver::open_next() noexcept {
   return LWMQ_OK;
 }
 
-// In a buffer: what its next word says, checked.
-inline LaneReceiver::Here LaneReceiver::look(lwmq_tli_extent* out_extent) const noexcept {
-  const std::uint64_t seen = word().load(std::memory_order_acquire);  // sync: extent-shown
+// In a buffer: what its next word says, checked. It is read once.
+inline LaneReceiver::Here LaneReceiver::look(std::uint64_t* out_word,
+                                             lwmq_tli_extent* out_extent) const noexcept {
+  const std::uint64_t seen = *out_word = word().load(std::memory_order_acquire);  // sync: extent-shown
   if (seen == 0) return Here::kNothing;
   const std::uint64_t length = seen & kLengthMask;
   const auto kind = static_cast<std::uint32_t>(seen >> 40 & 0xff);
@@ -313,11 +314,12 @@ Status LaneReceiver::land(lwmq_tli_extent* out_extent) noexcept {
       const Status status = open_next();
       if (status != LWMQ_OK) return status;
     }
-    switch (look(out_extent)) {
+    std::uint64_t seen = 0;
+    switch (look(&seen, out_extent)) {
       case Here::kNothing:
         return LWMQ_E_EMPTY;
       case Here::kCorrupt:
-        return corrupt(word().load(std::memory_order_relaxed));
+        return corrupt(seen);
       case Here::kEnd:
         leave_buffer();
         continue;
@@ -331,9 +333,10 @@ Status LaneReceiver::land(lwmq_tli_extent* out_extent) noexcept {
 std::uint32_t LaneReceiver::land_run(std::uint64_t bytes_below, std::uint32_t limit,
                                      lwmq_tli_extent* out_extents) noexcept {
   std::uint32_t count = 0;
+  std::uint64_t seen = 0;
   while (count < limit && buffer_ != nullptr) {
     lwmq_tli_extent& extent = out_extents[count];
-    if (look(&extent) != Here::kExtent || extent.bytes >= bytes_below) break;
+    if (look(&seen, &extent) != Here::kExtent || extent.bytes >= bytes_below) break;
     ++count;
     if (step_over(extent.bytes)) __builtin_prefetch(reinterpret_cast<const char*>(&word()) + kCacheLine);
   }

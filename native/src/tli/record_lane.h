@@ -198,7 +198,7 @@ class LaneReceiver {
   [[nodiscard]] const std::atomic<std::uint64_t>& order_at(std::uint64_t number) const noexcept;
   [[nodiscard]] const std::atomic<std::uint64_t>& word() const noexcept;
   enum class Here { kExtent, kNothing, kEnd, kCorrupt };
-  Here look(lwmq_tli_extent* out_extent) const noexcept;
+  Here look(std::uint64_t* out_word, lwmq_tli_extent* out_extent) const noexcept;
   bool step_over(std::uint64_t length) noexcept;
   Status corrupt(std::uint64_t word) const noexcept;
   Status open_next() noexcept;

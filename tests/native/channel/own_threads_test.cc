@@ -30,17 +30,6 @@ extern "C" int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
 namespace lwmq::conformance {
 namespace {
 
-void exchange(const Meeting& meeting, int count) {
-  for (int i = 0; i < count; ++i) {
-    ASSERT_EQ(meeting.client.post("there"), LWMQ_OK);
-    lwmq_message* message = nullptr;
-    ASSERT_EQ(lwmq_channel_receive(meeting.server.channel, kLimitMs, &message), LWMQ_OK);
-    ASSERT_EQ(lwmq_send_queue_post(meeting.server.queue, &message), LWMQ_OK);
-    ASSERT_EQ(lwmq_channel_receive(meeting.client.channel, kLimitMs, &message), LWMQ_OK);
-    lwmq_message_destroy(message);
-  }
-}
-
 // The whole process on one core, until the end of the scope.
 class OneCore {
  public:
@@ -84,9 +73,9 @@ TEST_P(OwnThreads, ThreadsWithAChannelEachTakeNoLock) {
   for (long& taken : locks) {
     threads.emplace_back([&taken, this] {
       const Meeting meeting(GetParam().fresh_address());
-      exchange(meeting, 1000);  // pools fill
+      exchange(meeting, "there", 5, 1000);  // pools fill
       const long before = t_locks;
-      exchange(meeting, kExchanges);
+      exchange(meeting, "there", 5, kExchanges);
       taken = t_locks - before;
     });
   }
@@ -103,7 +92,7 @@ TEST_P(OwnThreads, ThreadsWithAChannelEachRunBesideEachOther) {
     threads.emplace_back([this] {
       for (int round = 0; round < 5; ++round) {
         const Meeting meeting(GetParam().fresh_address());
-        exchange(meeting, 500);
+        exchange(meeting, "there", 5, 500);
       }
     });
   }
@@ -114,10 +103,10 @@ TEST_P(OwnThreads, ThreadsWithAChannelEachRunBesideEachOther) {
 TEST_P(OwnThreads, OneThreadOnOneCoreNeverGivesItAway) {
   const Meeting meeting(GetParam().fresh_address());
   const OneCore here;
-  exchange(meeting, 1000);
+  exchange(meeting, "there", 5, 1000);
   constexpr int kExchanges = 50'000;
   const long before = waits();
-  exchange(meeting, kExchanges);
+  exchange(meeting, "there", 5, kExchanges);
   EXPECT_LT(waits() - before, kExchanges / 50) << "the service thread looks every few milliseconds, no more";
 }
 

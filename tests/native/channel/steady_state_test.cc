@@ -45,19 +45,6 @@ void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
 namespace lwmq::conformance {
 namespace {
 
-// A message there and one back, `count` times, all by the C interface and without help of the test's own
-// heap.
-void exchange(const Meeting& meeting, const char* data, std::uint64_t bytes, int count) {
-  for (int i = 0; i < count; ++i) {
-    ASSERT_EQ(lwmq_send_queue_post_bytes(meeting.client.queue, data, bytes), LWMQ_OK);
-    lwmq_message* message = nullptr;
-    ASSERT_EQ(lwmq_channel_receive(meeting.server.channel, kLimitMs, &message), LWMQ_OK);
-    ASSERT_EQ(lwmq_send_queue_post(meeting.server.queue, &message), LWMQ_OK);
-    ASSERT_EQ(lwmq_channel_receive(meeting.client.channel, kLimitMs, &message), LWMQ_OK);
-    lwmq_message_destroy(message);
-  }
-}
-
 #if LWMQ_HEAP_IS_COUNTED
 // More than the buffers hold, both ways: the queues get their chunks. Later a thread that loses its core in
 // the middle of shipping makes the next post wait in its queue, and the first one to wait there would pay for

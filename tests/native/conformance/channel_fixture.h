@@ -126,6 +126,19 @@ struct Meeting {
   explicit Meeting(const std::string& address) : Meeting(address, channel_options(1024, 8)) {}
 };
 
+// A message there and one back, `count` times, all by the C interface and without help of the test's own
+// heap.
+inline void exchange(const Meeting& meeting, const char* data, std::uint64_t bytes, int count) {
+  for (int i = 0; i < count; ++i) {
+    ASSERT_EQ(lwmq_send_queue_post_bytes(meeting.client.queue, data, bytes), LWMQ_OK);
+    lwmq_message* message = nullptr;
+    ASSERT_EQ(lwmq_channel_receive(meeting.server.channel, kLimitMs, &message), LWMQ_OK);
+    ASSERT_EQ(lwmq_send_queue_post(meeting.server.queue, &message), LWMQ_OK);
+    ASSERT_EQ(lwmq_channel_receive(meeting.client.channel, kLimitMs, &message), LWMQ_OK);
+    lwmq_message_destroy(message);
+  }
+}
+
 // Waits for a condition, with a limit.
 template <typename Condition>
 bool eventually_true(Condition&& condition, std::chrono::milliseconds limit = std::chrono::seconds(10)) {
