@@ -163,7 +163,7 @@ class Channel {
   Status check_priority(std::uint32_t priority) const noexcept;
 
   // channel_post.cc
-  Status check_open(bool raw) const noexcept {
+  [[gnu::always_inline]] Status check_open(bool raw) const noexcept {
     if (phase_.load(std::memory_order_relaxed) == Phase::kOpen && !os::forked() && raw == raw_) [[likely]]
       return LWMQ_OK;
     return refuse(raw);
@@ -189,12 +189,18 @@ class Channel {
   void pump_and_release() noexcept;
   void hand_pump_over() noexcept;
   bool release_word() noexcept;
-  void release_pump() noexcept;
+  // With the pump in hand, from try_take. As the one poster of the one queue nobody else can have pushed, so
+  // there is nothing to look for.
+  void release_pump() noexcept {
+    if (scheduler_.has_several_posters()) [[unlikely]]
+      return release_and_look();
+    pump_.release();
+  }
   void release_and_look() noexcept;
   void take_pump() noexcept;
   void note_queued() noexcept;
   void note_queues() noexcept;
-  void note_activity() noexcept {
+  [[gnu::always_inline]] void note_activity() noexcept {
     os::light_barrier(membarrier_);  // sync: activity
     if (!active_.load(std::memory_order_relaxed)) [[unlikely]]
       begin_activity();
@@ -203,6 +209,8 @@ class Channel {
   void note_peer_gone() noexcept;
 
   // channel_receive.cc
+  Status receive_waiting(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
+                         std::uint32_t* out_count);
   Status receive_landed(std::uint32_t timeout_ms, Landed* out_landed, Message** out_message);
   Status receive_one(std::uint32_t timeout_ms, Message** out_message);
   std::uint32_t receive_more(std::uint32_t limit, Message** out_messages);

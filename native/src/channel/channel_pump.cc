@@ -94,14 +94,6 @@ bool Channel::release_word() noexcept {
   return served;
 }
 
-// With the pump in hand, from try_take. As the one poster of the one queue nobody else can have pushed, so
-// there is nothing to look for.
-void Channel::release_pump() noexcept {
-  if (scheduler_.has_several_posters()) [[unlikely]]
-    return release_and_look();
-  pump_.release();
-}
-
 // With the pump in hand, as anybody.
 void Channel::release_and_look() noexcept {
   release_word();

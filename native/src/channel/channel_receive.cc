@@ -190,10 +190,24 @@ Status Channel::notify(lwmq_on_message callback, std::int32_t signal, void* cont
 
 Status Channel::receive(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
                         std::uint32_t* out_count) {
+  if (check_open(false) == LWMQ_OK && queue_ == nullptr && landing_.try_take()) [[likely]] {
+    const std::uint32_t taken = receiver_.take_run(limit, out_messages);
+    landing_.release();
+    if (taken > 0) [[likely]] {
+      note_activity();
+      *out_count = taken;
+      return LWMQ_OK;
+    }
+  }
+  return receive_waiting(timeout_ms, limit, out_messages, out_count);
+}
+
+// Where no small message has landed.
+[[gnu::noinline]] Status Channel::receive_waiting(std::uint32_t timeout_ms, std::uint32_t limit,
+                                                  Message** out_messages, std::uint32_t* out_count) {
   Status status = check_open(false);
   if (status != LWMQ_OK) return status;
-  if (queue_ != nullptr) [[unlikely]]
-    return receive_queued(timeout_ms, limit, out_messages, out_count);
+  if (queue_ != nullptr) return receive_queued(timeout_ms, limit, out_messages, out_count);
   status = receive_one(timeout_ms, out_messages);
   if (status != LWMQ_OK) return status;
   *out_count = limit > 1 ? 1 + receive_more(limit - 1, out_messages + 1) : 1;

@@ -53,11 +53,10 @@ class Ownership {
   [[nodiscard]] bool has_home() const noexcept { return home_thread_ != nullptr; }
 
   // The one read-modify-write of a post.
-  [[nodiscard]] bool try_take() noexcept {
-    if (has_home()) return is_home() ? try_take_at_home() : try_take_as_guest();
-    if (state_.load(std::memory_order_relaxed) != kFree || wanted_.load(std::memory_order_relaxed) != 0)
-      return false;  // old news: we behave as if we came earlier
-    return swap(kFree, kTaken);
+  [[nodiscard, gnu::always_inline]] bool try_take() noexcept {
+    if (is_home()) [[likely]]
+      return try_take_at_home();
+    return try_take_as_other();
   }
   // Takes or adopts it, and waits for that; those who only try fail meanwhile, so that many of them, who come
   // again and again, do not keep us waiting. Whoever releases what he got here looks for what they left
@@ -72,10 +71,32 @@ class Ownership {
   // Waits, for threads that are no users of the fast path. Holders are brief, or end when
   // their transport does.
   void take() noexcept {
+    if (try_take()) [[likely]]
+      return;
     wait_until([this] { return try_take(); });
   }
-  void release() noexcept { leave(kFree); }
-  void hand_over() noexcept { leave(kHanded); }
+  [[gnu::always_inline]] void release() noexcept {
+    if (is_home() && state_.load(std::memory_order_relaxed) != kAdopted) [[likely]] {
+      home_.store(false, std::memory_order_release);  // sync: turn
+    } else {
+      // sync: turn; what home adopts it holds as a guest does
+      state_.store(kFree, std::memory_order_release);
+    }
+  }
+  void hand_over() noexcept {
+    if (is_home() && state_.load(std::memory_order_relaxed) != kAdopted) {
+      // A guest that asks sees home_ and steps back: before that its word is not ours to overwrite.
+      std::uint32_t free = kFree;
+      while (!state_.compare_exchange_weak(free, kHanded, std::memory_order_release,
+                                           std::memory_order_relaxed)) {
+        free = kFree;
+        tli::pause();
+      }
+      home_.store(false, std::memory_order_release);  // sync: turn
+    } else {
+      state_.store(kHanded, std::memory_order_release);  // sync: turn
+    }
+  }
   [[nodiscard]] bool adopt() noexcept {
     if (!swap(kHanded, kAdopted)) return false;
     // Home that handed over lowers home_ next. Before that guests would step back from nobody.
@@ -109,40 +130,36 @@ class Ownership {
                                           std::memory_order_relaxed);  // sync: turn
   }
 
-  void leave(State state) noexcept {
-    if (!is_home() || state_.load(std::memory_order_relaxed) == kAdopted) {
-      state_.store(state,
-                   std::memory_order_release);  // sync: turn; what home adopts it holds as a guest does
-      return;
-    }
-    if (state != kFree) {
-      // A guest that asks sees home_ and steps back: before that its word is not ours to overwrite.
-      std::uint32_t free = kFree;
-      while (
-          !state_.compare_exchange_weak(free, state, std::memory_order_release, std::memory_order_relaxed)) {
-        free = kFree;
-        tli::pause();
-      }
-    }
-    home_.store(false, std::memory_order_release);  // sync: turn
+  [[gnu::always_inline]] bool try_take_at_home() noexcept {
+    return is_open_to_home() && (enter_home() || give_way());
   }
-
-  bool try_take_at_home() noexcept {
-    for (;;) {
-      const std::uint32_t before = state_.load(std::memory_order_relaxed);
-      if (before != kFree && before != kAsking) return false;  // old news: as above
-      home_.store(true, std::memory_order_relaxed);
-      os::light_barrier(membarrier_);                                     // sync: home-turn
-      const std::uint32_t seen = state_.load(std::memory_order_acquire);  // sync: turn
-      if (seen == kFree) [[likely]]
-        return true;
+  [[nodiscard]] bool is_open_to_home() const noexcept {
+    const std::uint32_t state = state_.load(std::memory_order_relaxed);
+    return state == kFree || state == kAsking;  // old news: as below
+  }
+  [[gnu::always_inline]] bool enter_home() noexcept {
+    home_.store(true, std::memory_order_relaxed);
+    os::light_barrier(membarrier_);                          // sync: home-turn
+    return state_.load(std::memory_order_acquire) == kFree;  // sync: turn
+  }
+  // Home, which has met a guest.
+  [[gnu::noinline]] bool give_way() noexcept {
+    do {
       home_.store(false, std::memory_order_release);
       std::atomic_thread_fence(std::memory_order_seq_cst);  // a guest that released meanwhile, and saw home_,
                                                             // leaves to us what it saw left behind
       wait_while_asking();
-    }
+      if (!is_open_to_home()) return false;
+    } while (!enter_home());
+    return true;
   }
 
+  [[gnu::noinline]] bool try_take_as_other() noexcept {
+    if (has_home()) return try_take_as_guest();
+    if (state_.load(std::memory_order_relaxed) != kFree || wanted_.load(std::memory_order_relaxed) != 0)
+      return false;  // old news: we behave as if we came earlier
+    return swap(kFree, kTaken);
+  }
   bool try_take_as_guest() noexcept {
     for (;;) {
       if (home_.load(std::memory_order_relaxed)) return false;

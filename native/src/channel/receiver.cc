@@ -1,7 +1,5 @@
 #include "channel/receiver.h"
 
-#include <algorithm>
-#include <array>
 #include <cstring>
 #include <new>
 
@@ -12,8 +10,6 @@
 
 namespace lwmq::channel {
 namespace {
-
-constexpr std::uint32_t kRunExtents = 64;
 
 // Keeps an extent for the messages that show it.
 struct Lease {
@@ -42,25 +38,8 @@ Status Receiver::land(Landed* out_landed) noexcept {
   }
 }
 
-// False: it is none.
-bool Receiver::note_goodbye(const lwmq_tli_extent& extent) noexcept {
-  if (extent.kind != static_cast<std::uint32_t>(wire::ExtentKind::kGoodbye)) [[likely]]
-    return false;
-  wire::Goodbye goodbye{};
-  if (extent.bytes == sizeof goodbye) {  // what a liar says is bounded where it is used
-    std::memcpy(&goodbye, extent.data, sizeof goodbye);
-    goodbye_ = goodbye.messages_received;
-  }
-  return true;
-}
-
-// Of the holder, who alone writes: no read-modify-write.
-void Receiver::count(std::uint64_t messages, std::uint64_t bytes) noexcept {
-  messages_.store(messages_.load(std::memory_order_relaxed) + messages, std::memory_order_relaxed);
-  bytes_.store(bytes_.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
-}
-
 Status Receiver::next(Landed* out_landed, bool* out_reported) {
+  leave_run();
   Status status = LWMQ_E_EMPTY;
   if (!queue_.empty()) [[unlikely]] {
     status = queue_.front().status;
@@ -74,31 +53,38 @@ Status Receiver::next(Landed* out_landed, bool* out_reported) {
   }
   if (status != LWMQ_OK) return status;
   count(1, out_landed->extent.bytes);
-  if (out_landed->transport == transport_) ++messages_from_peer_;
+  if (out_landed->transport != transport_) ++messages_before_;
   return LWMQ_OK;
 }
 
-std::uint32_t Receiver::take_run(std::uint32_t limit, Message** out_messages) {
-  if (transport_ == nullptr || provider_->land_run == nullptr || !queue_.empty()) return 0;
-  std::array<lwmq_tli_extent, kRunExtents> run;
-  const std::uint32_t landed =
-      provider_->land_run(transport_, kViewBytes, std::min(limit, kRunExtents), run.data());
-  std::uint32_t done = 0;
-  std::uint32_t made = 0;
-  std::uint64_t bytes = 0;
-  for (; done < landed; ++done) {
-    const lwmq_tli_extent& extent = run[done];
-    if (note_goodbye(extent)) continue;
-    if (make(extent, &out_messages[made]) != LWMQ_OK) break;
-    bytes += extent.bytes;
-    ++made;
+[[gnu::noinline]] bool Receiver::make_other(const lwmq_tli_extent& extent, Message** out_message) noexcept {
+  return note_goodbye(extent) || make(extent, out_message) == LWMQ_OK;
+}
+
+bool Receiver::note_goodbye(const lwmq_tli_extent& extent) noexcept {
+  if (extent.kind != static_cast<std::uint32_t>(wire::ExtentKind::kGoodbye)) [[likely]]
+    return false;
+  wire::Goodbye goodbye{};
+  if (extent.bytes == sizeof goodbye) {  // what a liar says is bounded where it is used
+    std::memcpy(&goodbye, extent.data, sizeof goodbye);
+    goodbye_ = goodbye.messages_received;
   }
-  if (done > 0) provider_->release_last(transport_, &run[0], done);
-  // The first of them is no message, or memory is short: next says so.
-  for (; done < landed; ++done) queue_.push_back({{transport_, run[done], false}, LWMQ_OK, {}});
-  count(made, bytes);
-  messages_from_peer_ += made;
-  return made;
+  return true;
+}
+
+bool Receiver::land_run() noexcept {
+  if (transport_ == nullptr || provider_->land_run == nullptr || !queue_.empty()) return false;
+  run_next_ = 0;
+  run_end_ = provider_->land_run(transport_, kViewBytes, kRunExtents, run_.data());
+  return run_end_ > 0;
+}
+
+void Receiver::leave_run() noexcept {
+  if (run_next_ > 0) provider_->release_last(transport_, &run_[0], run_next_);
+  for (; run_next_ < run_end_; ++run_next_)
+    queue_.push_back({{transport_, run_[run_next_], false}, LWMQ_OK, {}});
+  run_next_ = 0;
+  run_end_ = 0;
 }
 
 // The message that a peer in this process has handed over: ours now.
@@ -125,12 +111,13 @@ Status Receiver::decode_view(Landed& landed, Message** out_message) noexcept {
 }
 
 void Receiver::look() {
-  if (!queue_.empty() || transport_ == nullptr) return;
+  if (has_arrivals() || transport_ == nullptr) return;
   Landed landed;
   if (land(&landed) == LWMQ_OK) queue_.push_back({landed, LWMQ_OK, {}});
 }
 
 Status Receiver::drain() {
+  leave_run();
   for (;;) {
     Landed landed;
     const Status status = land(&landed);
@@ -142,6 +129,7 @@ Status Receiver::drain() {
 void Receiver::report(Status status, const char* text) { queue_.push_back({{}, status, text}); }
 
 void Receiver::clear(Completions& completions) noexcept {
+  leave_run();
   for (Arrival& arrival : queue_) {
     if (arrival.status == LWMQ_OK) discard(arrival.landed, completions);
   }

@@ -2,10 +2,12 @@
 //
 // Usually the thread that receives lands and decodes itself. What the service thread lands (to see the end of
 // a buffer while the application does not look, or to drain a transport that has lost its peer) waits in the
-// receive queue as the extent that it is. Everything here is for the holder of the channel's landing side,
-// but the counters.
+// receive queue as the extent that it is. Small messages land in runs: two calls of the provider serve up to
+// 32 receives, and the peer gets its room back with the last of them. Everything here is for the holder of
+// the channel's landing side, but the counters.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -24,6 +26,8 @@ namespace lwmq::channel {
 // From here on a message lies where it arrived, and its extent goes back when the message is destroyed;
 // below, a copy costs less than the peer's buffer is worth.
 inline constexpr std::uint64_t kViewBytes = 4096;
+// How many small ones land together.
+inline constexpr std::uint32_t kRunExtents = 32;
 
 // An extent and the transport that wants it back. Transports keep what they need for that beyond their close.
 struct Landed {
@@ -50,10 +54,13 @@ class Receiver {
   void attach(lwmq_tli_transport* transport, bool passes) noexcept {
     transport_ = transport;
     passes_ = passes;
-    messages_from_peer_ = 0;
+    messages_before_ = messages();
     goodbye_.reset();
   }
-  void detach() noexcept { transport_ = nullptr; }
+  void detach() noexcept {
+    leave_run();
+    transport_ = nullptr;
+  }
   [[nodiscard]] lwmq_tli_transport* transport() const noexcept { return transport_; }
 
   // The next extent: from the receive queue, else landed now. LWMQ_E_EMPTY; what the service thread reported,
@@ -89,7 +96,25 @@ class Receiver {
   }
   // Small messages that are there already and need no more than a copy, for less than one next and decode
   // each: how many. What ends them, next says.
-  std::uint32_t take_run(std::uint32_t limit, Message** out_messages);
+  std::uint32_t take_run(std::uint32_t limit, Message** out_messages) noexcept {
+    std::uint32_t taken = 0;
+    std::uint64_t bytes = 0;
+    while (taken < limit && (run_next_ < run_end_ || land_run())) {
+      const lwmq_tli_extent& extent = run_[run_next_];
+      Message* message = nullptr;
+      if (!(is_plain(extent) ? copy_plain(extent, &message) : make_other(extent, &message))) [[unlikely]] {
+        leave_run();  // none, or memory is short: next says so
+        break;
+      }
+      if (message != nullptr) [[likely]] {
+        out_messages[taken++] = message;
+        bytes += extent.bytes;
+      }
+      if (++run_next_ == run_end_) leave_run();
+    }
+    count(taken, bytes);
+    return taken;
+  }
 
   // The service thread's. Lands one extent into the receive queue if nothing waits there.
   void look();
@@ -99,14 +124,14 @@ class Receiver {
   void report(Status status, const char* text);
 
   // Whether something waits in the receive queue.
-  [[nodiscard]] bool has_arrivals() const noexcept { return !queue_.empty(); }
+  [[nodiscard]] bool has_arrivals() const noexcept { return run_next_ < run_end_ || !queue_.empty(); }
   // Whether next would say what was reported.
   [[nodiscard]] bool has_report() const noexcept {
-    return !queue_.empty() && queue_.front().status != LWMQ_OK;
+    return run_next_ == run_end_ && !queue_.empty() && queue_.front().status != LWMQ_OK;
   }
 
   // Messages of the attached peer that the application has received.
-  [[nodiscard]] std::uint64_t messages_from_peer() const noexcept { return messages_from_peer_; }
+  [[nodiscard]] std::uint64_t messages_from_peer() const noexcept { return messages() - messages_before_; }
   // How many of ours the attached peer has received, where it said so before it closed.
   [[nodiscard]] std::optional<std::uint64_t> goodbye() const noexcept { return goodbye_; }
 
@@ -126,8 +151,26 @@ class Receiver {
   };
 
   Status land(Landed* out_landed) noexcept;
+  // Where no run is left. False: next knows more.
+  bool land_run() noexcept;
+  // Gives back what was taken of the run; the rest waits in the receive queue.
+  void leave_run() noexcept;
+  [[nodiscard]] bool is_plain(const lwmq_tli_extent& extent) const noexcept {
+    return extent.kind == static_cast<std::uint32_t>(wire::ExtentKind::kOneFrame) && !erases_;
+  }
+  static bool copy_plain(const lwmq_tli_extent& extent, Message** out_message) noexcept {
+    *out_message = Message::copy_of(extent.data, extent.bytes);
+    return *out_message != nullptr;
+  }
+  // True without a message: a goodbye.
+  bool make_other(const lwmq_tli_extent& extent, Message** out_message) noexcept;
+  // False: it is none.
   bool note_goodbye(const lwmq_tli_extent& extent) noexcept;
-  void count(std::uint64_t messages, std::uint64_t bytes) noexcept;
+  // Of the holder, who alone writes: no read-modify-write.
+  void count(std::uint64_t messages, std::uint64_t bytes) noexcept {
+    messages_.store(messages_.load(std::memory_order_relaxed) + messages, std::memory_order_relaxed);
+    bytes_.store(bytes_.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+  }
   [[nodiscard]] bool is_passed(const lwmq_tli_extent& extent) const noexcept {
     return passes_ && extent.kind == static_cast<std::uint32_t>(wire::ExtentKind::kPassed) &&
            extent.bytes == sizeof(Message*);
@@ -154,8 +197,13 @@ class Receiver {
   lwmq_tli_transport* transport_ = nullptr;
   bool passes_ = false;
   bool erases_ = false;
-  std::uint64_t messages_from_peer_ = 0;
+  std::uint64_t messages_before_ = 0;  // of other peers: what came before this one, and what is late
   std::optional<std::uint64_t> goodbye_;
+  // A run that has landed, in front of the receive queue: [run_next_, run_end_) is still to be taken, what
+  // lies before goes back with the last of it.
+  std::array<lwmq_tli_extent, kRunExtents> run_;
+  std::uint32_t run_next_ = 0;
+  std::uint32_t run_end_ = 0;
   std::deque<Arrival> queue_;
   std::atomic<std::uint64_t> messages_{0};  // written by the holder
   std::atomic<std::uint64_t> bytes_{0};

@@ -18,12 +18,10 @@ void Sender::attach(const lwmq_tli_provider* provider, lwmq_tli_transport* trans
   open_.store(false, std::memory_order_relaxed);
 }
 
-// Opens a buffer with room for an extent of `bytes` where the open one has none.
-Sent Sender::make_room(std::uint64_t bytes) noexcept {
+// The open buffer, if there is one, has no room.
+[[gnu::noinline]] Sent Sender::open_buffer() noexcept {
   if (transport_ == nullptr) return Sent::kNoPeer;
   if (has_open_buffer()) {
-    if (buffer_.room >= bytes && buffer_.room > 0) [[likely]]
-      return Sent::kAll;
     open_.store(false, std::memory_order_relaxed);
     add(shipped_full_, 1);
     if (provider_->ship(transport_, &buffer_) != LWMQ_OK) return Sent::kPeerGone;
@@ -33,22 +31,6 @@ Sent Sender::make_room(std::uint64_t bytes) noexcept {
   if (status != LWMQ_OK) return Sent::kPeerGone;
   open_.store(true, std::memory_order_relaxed);
   return Sent::kAll;
-}
-
-Sent Sender::show(std::uint64_t bytes, wire::ExtentKind kind, std::uint64_t counted) noexcept {
-  if (provider_->show(transport_, &buffer_, bytes, static_cast<std::uint32_t>(kind)) != LWMQ_OK) {
-    return Sent::kPeerGone;
-  }
-  add(messages_, 1);
-  add(bytes_, counted);
-  return Sent::kAll;
-}
-
-Sent Sender::put(const void* data, std::uint64_t bytes) noexcept {
-  const Sent room = make_room(bytes);
-  if (room != Sent::kAll) return room;
-  if (bytes > 0) std::memcpy(buffer_.next, data, bytes);
-  return show(bytes, wire::ExtentKind::kOneFrame, bytes);
 }
 
 Sent Sender::put(Message* message) noexcept {

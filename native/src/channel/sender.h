@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 
 #include "base/status.h"
 #include "channel/completions.h"
@@ -37,7 +38,12 @@ class Sender {
   }
 
   // One frame, straight from the application's memory. kAll: it is out.
-  Sent put(const void* data, std::uint64_t bytes) noexcept;
+  Sent put(const void* data, std::uint64_t bytes) noexcept {
+    if (const Sent room = make_room(bytes); room != Sent::kAll) [[unlikely]]
+      return room;
+    if (bytes > 0) std::memcpy(buffer_.next, data, bytes);
+    return show(bytes, wire::ExtentKind::kOneFrame, bytes);
+  }
   // One message, which stays the caller's, unless kAll and passes(): then it is the peer's already.
   Sent put(Message* message) noexcept;
   [[nodiscard]] bool passes() const noexcept { return passes_; }
@@ -72,8 +78,21 @@ class Sender {
     counter.store(read(counter) + amount, std::memory_order_relaxed);
   }
 
-  Sent make_room(std::uint64_t bytes) noexcept;
-  Sent show(std::uint64_t bytes, wire::ExtentKind kind, std::uint64_t counted) noexcept;
+  // Opens a buffer with room for an extent of `bytes` where the open one has none.
+  Sent make_room(std::uint64_t bytes) noexcept {
+    if (has_open_buffer() && buffer_.room >= bytes && buffer_.room > 0) [[likely]]
+      return Sent::kAll;
+    return open_buffer();
+  }
+  Sent open_buffer() noexcept;
+  Sent show(std::uint64_t bytes, wire::ExtentKind kind, std::uint64_t counted) noexcept {
+    if (provider_->show(transport_, &buffer_, bytes, static_cast<std::uint32_t>(kind)) != LWMQ_OK)
+        [[unlikely]]
+      return Sent::kPeerGone;
+    add(messages_, 1);
+    add(bytes_, counted);
+    return Sent::kAll;
+  }
   Sent write(const Message& message, const codec::Encoding& encoding) noexcept;
   Sent pass(Message* message) noexcept;
 

@@ -21,7 +21,7 @@ extern std::atomic<Use> use;
 // True in the child of a fork whose parent had begun to use the library: threads and mappings are the
 // parent's, every call answers LWMQ_E_CLOSED. To ask is to use: the first call binds the library to this
 // process, so a child of a process that had only loaded it is free to begin by itself.
-[[nodiscard]] inline bool forked() noexcept {
+[[nodiscard, gnu::always_inline]] inline bool forked() noexcept {
   const Use now = use.load(std::memory_order_relaxed);
   if (now == Use::kOurs) [[likely]]
     return false;

@@ -13,6 +13,9 @@ constexpr std::uint64_t kFirstWord = 56;  // so that the first extent lies on a 
 constexpr std::uint64_t kWordBytes = 8;
 constexpr std::uint64_t kLargeExtent = 1024;  // behind one, the next extent gets a line of its own
 constexpr std::uint32_t kKindEnd = 255;
+// Of a run: each word is found by the length in the one before, which is a cache miss each; whoever reads the
+// bytes first finds the next word with them.
+constexpr std::uint64_t kRunBytes = 4096;
 constexpr std::uint64_t kLengthMask = (std::uint64_t{1} << 40) - 1;
 
 // A ticket names one sleep: number << 1 | waits at a descriptor. Never 0.
@@ -334,10 +337,12 @@ std::uint32_t LaneReceiver::land_run(std::uint64_t bytes_below, std::uint32_t li
                                      lwmq_tli_extent* out_extents) noexcept {
   std::uint32_t count = 0;
   std::uint64_t seen = 0;
-  while (count < limit && buffer_ != nullptr) {
+  std::uint64_t run_bytes = 0;
+  while (count < limit && run_bytes < kRunBytes && buffer_ != nullptr) {
     lwmq_tli_extent& extent = out_extents[count];
     if (look(&seen, &extent) != Here::kExtent || extent.bytes >= bytes_below) break;
     ++count;
+    run_bytes += extent.bytes;
     if (step_over(extent.bytes)) __builtin_prefetch(reinterpret_cast<const char*>(&word()) + kCacheLine);
   }
   return count;
