@@ -57,7 +57,8 @@ class ChannelStatistics:
     `messages_passed`: of those shipped, handed as they are to a peer in this process.
     `shipped_full` and `shipped_idle` say why buffers were closed: no room left, or nothing left to put in.
     `receive_queued` wait in the receive queue now, where it is not mono; `receive_discarded` by its rule.
-    Of several transports: sums, but `messages_posted`; `connected` when all are.
+    `duplicates_dropped` came before over another of redundant transports, and do not count as received.
+    Of several transports: sums, but `messages_posted`; `connected` when all are, of redundant ones when one is.
     """
 
     connected: bool
@@ -76,6 +77,7 @@ class ChannelStatistics:
     messages_passed: int
     receive_queued: int
     receive_discarded: int
+    duplicates_dropped: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ class Channel(Lingering):
         linger: float | None = None,
         receive_queue: ReceiveKind = "mono_unbounded",
         receive_capacity: int | None = None,
+        redundant: bool = False,
     ) -> None:
         """Binds `address` or begins to connect; does not wait for the peer.
 
@@ -129,12 +132,17 @@ class Channel(Lingering):
         once, each message goes to one: `multi_unbounded`, `bounded_discard_oldest` and
         `bounded_discard_newest`, which hold at most `receive_capacity` messages
         (`statistics.receive_discarded` counts the others).
+        redundant: the addresses are several ways to one peer, which says so, too: each message goes every way,
+        and is received once, in the order of its queue. As long as one way is left nothing is lost with another.
+        `wait_connected` waits for one way; `flush` and `close` for those that there are.
         Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
         AddressError: malformed, no such scheme, or bound by somebody else.
         """
         addresses = [address] if isinstance(address, str) else list(address)
         if not addresses:
             raise ValueError("a channel without a transport: say at least one address")
+        if redundant and len(addresses) == 1:
+            raise ValueError(f"redundant=True with one address, {addresses[0]}: say the other ways to the peer")
         parsed = parse_address(addresses[0])
 
         def setting(key: str, argument: Any, default: Any) -> Any:
@@ -173,6 +181,7 @@ class Channel(Lingering):
         alike = sized("lwmq_transport_options")
         alike.buffers_send, alike.buffers_receive = options.buffers_send, options.buffers_receive
         alike.retry_ms = options.retry_ms
+        alike.redundant = redundant
         for further in addresses[1:]:
             check(lib.lwmq_channel_add_transport(pointer, further.encode(), alike))
         del pointer

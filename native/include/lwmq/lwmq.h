@@ -339,7 +339,7 @@ typedef struct lwmq_transport_options {
   uint64_t size;
   uint64_t buffer_bytes;    /* 0, or what the channel has: one size for all its transports */
   uint32_t buffers_send, buffers_receive, retry_ms; /* as in lwmq_channel_options */
-  uint32_t redundant;       /* 1: may lead to a peer that another one leads to; not there yet, LWMQ_E_UNSUPPORTED */
+  uint32_t redundant;       /* 1: a further way to the peer of the others, for when one fails. All of a channel, or none */
 } lwmq_transport_options;
 
 /* Adds a further transport at `address`, before open and before the first post; of any scheme, the same one as often
@@ -350,7 +350,12 @@ typedef struct lwmq_transport_options {
    others go on. wait_connected waits for a peer on each; flush and close are for all of them; lwmq_channel_query
    sums over them, `connected` is 1 when all are. Two transports that lead to the same channel of the same process
    are refused: receive and wait_connected answer LWMQ_E_INVALID, once, on both sides. LWMQ_E_INVALID: what the
-   transports of a channel share is not what this one says. */
+   transports of a channel share is not what this one says.
+   Redundant transports (said on both sides) are several ways to one peer, of which any may fail: each message goes every
+   way, with a number (40 bytes), and what has come before is dropped, and counted; in order per send queue. As long as one
+   way to a peer is left the end of another is no news and loses nothing. wait_connected waits for one way, `connected` is 1 when there is
+   one; flush and close wait for the ways that are there. A way that is down for long fills its queues: bounded kinds say
+   how much of it is kept */
 lwmq_status lwmq_channel_add_transport(lwmq_channel *channel, const char *address,
                                        const lwmq_transport_options *options);
 
@@ -495,6 +500,7 @@ typedef struct lwmq_channel_statistics {
   uint64_t messages_passed; /* of those shipped: handed as they are to a peer in this process */
   uint64_t receive_queued;    /* in the receive queue now; 0 where it is mono */
   uint64_t receive_discarded; /* by the rule of a bounded receive queue; counted as received, too */
+  uint64_t duplicates_dropped; /* received before over another of redundant transports; not counted as received */
 } lwmq_channel_statistics;
 
 lwmq_status lwmq_channel_query(const lwmq_channel *channel, lwmq_channel_statistics *out_statistics);

@@ -5,7 +5,7 @@
 
 namespace lwmq {
 
-inline constexpr std::uint32_t kProtocolVersion = 4;  // of the wire and of shared memory, together
+inline constexpr std::uint32_t kProtocolVersion = 5;  // of the wire and of shared memory, together
 inline constexpr const char* kLibraryVersion = "0.1.0";
 
 inline constexpr std::uint64_t kKiB = 1024;
@@ -24,6 +24,8 @@ inline constexpr std::uint64_t kInlineBytesMax = 128;  // of a frame that lies i
 
 // Send queues.
 inline constexpr std::uint32_t kWeightMax = 65535;  // of a priority group
+inline constexpr std::uint32_t kNumberedQueuesMax =
+    65536;  // of redundant peers, whose numbers a channel remembers
 
 // Streams.
 inline constexpr std::uint32_t kPartitionsMax = 16384;

@@ -28,6 +28,7 @@
 //                (acquire) before it looks, and sleeps on that value
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -39,6 +40,7 @@
 #include "base/status.h"
 #include "channel/descriptor.h"
 #include "channel/handle_mark.h"
+#include "channel/merge.h"
 #include "channel/notice.h"
 #include "channel/ownership.h"
 #include "channel/receive_queue.h"
@@ -63,8 +65,9 @@ class ChannelQueue : public SendQueue {
   ChannelQueue(Channel* owner, std::uint32_t kind, std::uint32_t priority, std::uint64_t capacity) noexcept
       : SendQueue(kind, priority, capacity), channel(owner) {}
   Channel* const channel;
-  std::shared_ptr<stats::Entry> entry;  // what others see of it; set before it is added
-  ChannelQueue* twin = nullptr;         // of the next transport; fixed before it is posted to
+  std::shared_ptr<stats::Entry> entry;   // what others see of it; set before it is added
+  ChannelQueue* twin = nullptr;          // of the next transport; fixed before it is posted to
+  std::unique_ptr<Numbering> numbering;  // the head's, where transports are redundant; likewise
   HandleMark mark;
 };
 
@@ -139,7 +142,7 @@ class Channel {
     std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override {
       const std::int64_t again = channel->attend(now_ns, alone);
       channel->note_figures();
-      return again;
+      return std::min(again, channel->attend_merge(now_ns));
     }
     Channel* channel;
   };
@@ -233,6 +236,7 @@ class Channel {
 
   // channel_service.cc
   std::int64_t attend(std::int64_t now_ns, bool alone) noexcept;
+  std::int64_t attend_merge(std::int64_t now_ns) noexcept;
   std::int64_t connect(std::int64_t now_ns) noexcept;
   std::int64_t ship_waiting(std::int64_t now_ns, bool alone) noexcept;
   std::int64_t tidy(std::int64_t now_ns) noexcept;
@@ -241,7 +245,8 @@ class Channel {
   bool accept() noexcept;
   bool attach(lwmq_tli_transport* transport) noexcept;
   Status meet(const lwmq_tli_peer& peer) noexcept;
-  void part() noexcept;
+  const Channel* other_way_to(const lwmq_tli_peer& peer) const noexcept;
+  bool part() noexcept;
   bool retire() noexcept;
   void changed() noexcept;
   void announce() noexcept;
@@ -273,6 +278,7 @@ class Channel {
   bool raw_ = false;
   bool passes_ = false;  // messages are handed over as they are, to a peer that takes them so
   bool secure_erase_ = false;
+  bool redundant_ = false;               // one of several ways to a peer: its messages have numbers
   std::shared_ptr<ReceiveQueue> queue_;  // null: what is received lands when it is asked for
   const bool membarrier_;
 
@@ -330,10 +336,17 @@ class Channel {
   bool failure_told_ = false;  // where there are several transports: one that fails is reported once
 
   // Where there are several transports (several.h): fixed when the channel opens.
-  std::vector<Channel*> more_;  // the head's: the others, which it owns
-  Channel* head_ = nullptr;     // of another one
-  std::size_t turn_ = 0;        // the head's, for whoever receives
-  std::mutex peers_mutex_;      // the head's: guards the next two of all
+  std::vector<Channel*> more_;          // the head's: the others, which it owns
+  Channel* head_ = nullptr;             // of another one
+  std::size_t turn_ = 0;                // the head's, for whoever receives
+  std::unique_ptr<Merge> merge_;        // the head's, where they are redundant
+  std::atomic<std::uint64_t> cuts_{0};  // ends of peers that had not read everything
+  std::uint64_t cuts_seen_ = 0;         // by whoever flushes or closes
+  std::atomic<std::int64_t> merge_until_{
+      0};                 // when merge_ may have something without anybody's doing; 0: never
+  Status end_ = LWMQ_OK;  // of the peer over the last way, behind what the others have; with its text
+  std::string end_text_;
+  std::mutex peers_mutex_;  // the head's: guards the next two of all
   lwmq_tli_peer peer_{};
   bool has_peer_ = false;
 };

@@ -167,23 +167,30 @@ bool Channel::accept() noexcept {
   return false;
 }
 
-// Of several transports: whoever is reached over one already is not to be reached over another.
-Status Channel::meet(const lwmq_tli_peer& peer) noexcept {
-  const auto is_same = [&peer](const Channel& channel) {
-    return channel.has_peer_ && peer.channel != 0 && channel.peer_.channel == peer.channel &&
+// Another transport of ours to the same channel of the same process, or null. With peers_mutex_ of the head.
+const Channel* Channel::other_way_to(const lwmq_tli_peer& peer) const noexcept {
+  const auto is_one = [this, &peer](const Channel& channel) {
+    return &channel != this && channel.has_peer_ && peer.channel != 0 &&
+           channel.peer_.channel == peer.channel &&
            std::memcmp(channel.peer_.instance, peer.instance, sizeof peer.instance) == 0;
   };
-  Channel& first = head();
-  const std::lock_guard lock(first.peers_mutex_);
-  const Channel* same = is_same(first) ? &first : nullptr;
-  for (const Channel* channel : first.more_) {
-    if (is_same(*channel)) same = channel;
-  }
-  if (same != nullptr) {
+  const Channel& first = head_ != nullptr ? *head_ : *this;
+  if (is_one(first)) return &first;
+  const auto found = std::find_if(first.more_.begin(), first.more_.end(),
+                                  [&is_one](const Channel* channel) { return is_one(*channel); });
+  return found == first.more_.end() ? nullptr : *found;
+}
+
+// Of several transports: whoever is reached over one already is reached over another where they are
+// redundant.
+Status Channel::meet(const lwmq_tli_peer& peer) noexcept {
+  const std::lock_guard lock(head().peers_mutex_);
+  const Channel* same = other_way_to(peer);
+  if (same != nullptr && !redundant_) {
     return fail(
         LWMQ_E_INVALID,
         "the peer at %s, a channel of process %u, is reached over %s already: two transports of a channel "
-        "lead to different peers, or every message would come twice",
+        "lead to different peers, or are redundant on both sides, or every message would come twice",
         address_.c_str(), peer.pid, same->address_.c_str());
   }
   peer_ = peer;
@@ -191,10 +198,12 @@ Status Channel::meet(const lwmq_tli_peer& peer) noexcept {
   return LWMQ_OK;
 }
 
-void Channel::part() noexcept {
-  if (!is_one_of_several()) return;
+// True: there is another way to the peer that we part from.
+bool Channel::part() noexcept {
+  if (!is_one_of_several()) return false;
   const std::lock_guard lock(head().peers_mutex_);
   has_peer_ = false;
+  return other_way_to(peer_) != nullptr;
 }
 
 // False: the transport is closed again, and the failure says why.
@@ -211,7 +220,7 @@ bool Channel::attach(lwmq_tli_transport* transport) noexcept {
   landing_.take();
   take_pump();
   const bool passes = passes_ && peer.drops != 0;
-  sender_.attach(provider_, transport, passes);
+  sender_.attach(provider_, transport, passes && !redundant_);  // a number travels with what is encoded
   receiver_.attach(transport, passes);
   poll_transport();
   peer_gone_.store(false, std::memory_order_relaxed);
@@ -229,6 +238,16 @@ bool Channel::attach(lwmq_tli_transport* transport) noexcept {
 }
 
 // ---- Attending --------------------------------------------------------------------------------------
+
+// Of redundant transports: a receive will have something by the mere passing of time.
+std::int64_t Channel::attend_merge(std::int64_t now_ns) noexcept {
+  const std::int64_t until = merge_until_.load(std::memory_order_relaxed);
+  if (until == 0) return kNever;
+  if (now_ns < until) return until;
+  merge_until_.store(0, std::memory_order_relaxed);
+  ring();
+  return kNever;
+}
 
 std::int64_t Channel::attend(std::int64_t now_ns, bool alone) noexcept {
   // Only this thread takes a transport away, so that the one we see here stays.
@@ -348,15 +367,17 @@ bool Channel::retire() noexcept {
     }
     status = provider_->state(transport) == LWMQ_TLI_CLOSED ? LWMQ_E_CLOSED : LWMQ_E_PEER_LOST;
   }
-  const std::uint64_t lost = count_unread(transport);
+  const bool reached = part();  // what is lost here comes to it the other way, and so does its end
+  const std::uint64_t unread = count_unread(transport);
+  if (unread > 0) cuts_.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t lost = reached ? 0 : unread;
   messages_lost_.fetch_add(lost, std::memory_order_relaxed);
   if (status != LWMQ_E_CLOSED) {
     peers_lost_.fetch_add(1, std::memory_order_relaxed);
     stats::add(stats::process().peers_lost, 1);
   }
-  report_end_of_peer(status, transport, lost);
+  if (!reached) report_end_of_peer(status, transport, lost);
   if (queue_ != nullptr) land_into_queue(UINT64_MAX, true, completions);
-  part();
   poll_transport_no_more();
   sender_.detach();
   receiver_.detach();

@@ -50,6 +50,9 @@ class Receiver {
   // From now on what is decoded is erased when it is destroyed.
   void erase_messages() noexcept { erases_ = true; }
 
+  // From now on numbers of messages stay on them, for who merges several ways to a peer.
+  void keep_numbers() noexcept { keeps_numbers_ = true; }
+
   // `passes`: the peer is in this process, and what it says of messages in memory is true.
   void attach(lwmq_tli_transport* transport, bool passes) noexcept {
     transport_ = transport;
@@ -189,6 +192,8 @@ class Receiver {
   Status note_made(Status status, Message** message) const noexcept {
     if (erases_ && status == LWMQ_OK) [[unlikely]]
       (*message)->erase_when_destroyed();
+    if (status == LWMQ_OK && (*message)->is_numbered() && !keeps_numbers_) [[unlikely]]
+      (*message)->take_number();
     return status;
   }
   Status decode_view(Landed& landed, Message** out_message) noexcept;
@@ -197,6 +202,7 @@ class Receiver {
   lwmq_tli_transport* transport_ = nullptr;
   bool passes_ = false;
   bool erases_ = false;
+  bool keeps_numbers_ = false;
   std::uint64_t messages_before_ = 0;  // of other peers: what came before this one, and what is late
   std::optional<std::uint64_t> goodbye_;
   // A run that has landed, in front of the receive queue: [run_next_, run_end_) is still to be taken, what

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "channel/address_options.h"
 #include "channel/deadline.h"
@@ -11,6 +12,8 @@ namespace lwmq::channel {
 namespace {
 
 constexpr std::uint32_t kTransportsMax = 64;
+constexpr std::int64_t kWaySliceNs =
+    10 * kMillisecond;  // for one of redundant transports, before the next is asked
 
 // What is left of a time that several calls share.
 std::uint32_t rest_of(std::uint32_t timeout_ms, std::int64_t deadline) noexcept {
@@ -29,12 +32,17 @@ Status Several::add_transport(Channel* head, const char* address, const lwmq_tra
   if (head->raw_)
     return fail(LWMQ_E_INVALID, "a raw channel has one transport: its buffers are that transport's (%s)",
                 first);
-  if (options.redundant != 0) {
-    return fail(
-        LWMQ_E_UNSUPPORTED,
-        "%s: redundant transports, two to one peer, are not there yet; transports of a channel lead to "
-        "different peers",
-        address);
+  const bool redundant = options.redundant != 0;
+  if (!head->more_.empty() && redundant != head->redundant_) {
+    return fail(LWMQ_E_INVALID, "%s: %s; all transports of a channel are redundant, or none is (%s)", address,
+                redundant ? "redundant beside others that are not" : "not redundant beside others that are",
+                first);
+  }
+  if (redundant && head->queue_ != nullptr) {
+    return fail(LWMQ_E_UNSUPPORTED,
+                "%s: redundant transports beside a receive queue for several threads: one thread makes one "
+                "stream of what comes twice; take the mono receive queue (%s)",
+                address, first);
   }
   if (head->scheduler_.posted() != 0)
     return fail(
@@ -67,6 +75,7 @@ Status Several::add_transport(Channel* head, const char* address, const lwmq_tra
   status = Channel::create(address, &as_first, &made);
   if (status != LWMQ_OK) return status;
   made->head_ = head;
+  made->redundant_ = redundant;
   made->queue_ = head->queue_;
   made->pump_.share_home(head->pump_);
   made->landing_.share_home(head->landing_);
@@ -86,14 +95,27 @@ Status Several::add_transport(Channel* head, const char* address, const lwmq_tra
       return status;
     }
   }
+  if (redundant) {
+    if (!head->redundant_) begin_redundancy(head);
+    made->receiver_.keep_numbers();
+  }
   head->more_.push_back(made);
   return LWMQ_OK;
+}
+
+// With the first transport that is redundant to the head's own.
+void Several::begin_redundancy(Channel* head) {
+  head->redundant_ = true;
+  head->merge_ = std::make_unique<Merge>();
+  head->receiver_.keep_numbers();
+  for (const auto& queue : head->queues_) queue->numbering = std::make_unique<Numbering>();
 }
 
 Status Several::add_send_queue(Channel* head, const lwmq_send_queue_options& options,
                                ChannelQueue** out_queue) {
   ChannelQueue* made = nullptr;
   Status status = head->add_send_queue(options, &made);
+  if (status == LWMQ_OK && head->redundant_) made->numbering = std::make_unique<Numbering>();
   ChannelQueue* last = made;
   for (Channel* channel : head->more_) {
     if (status != LWMQ_OK) return status;
@@ -139,12 +161,42 @@ Status Several::open(Channel* head, std::int32_t role) {
 
 Status Several::wait_connected(Channel* head, std::uint32_t timeout_ms) {
   const std::int64_t deadline = deadline_of(timeout_ms);
+  if (head->redundant_) return wait_for_a_way(head, deadline);
   return all(head, [&](Channel& channel) { return channel.wait_connected(rest_of(timeout_ms, deadline)); });
+}
+
+// Until one of redundant transports has a peer.
+Status Several::wait_for_a_way(Channel* head, std::int64_t deadline) {
+  for (;;) {
+    const std::uint32_t seen = head->changes_.load(std::memory_order_acquire);  // sync: change
+    lwmq_channel_statistics now{};
+    now.size = sizeof now;
+    Status status = query(head, &now);  // also notices peers that are gone
+    if (status != LWMQ_OK || now.connected != 0) return status;
+    status = all(head, [](Channel& channel) { return channel.connect_failure(); });
+    if (status == LWMQ_OK) status = head->wait_for_change(seen, deadline);
+    if (status != LWMQ_OK) return status;
+  }
 }
 
 // ---- Posting ----------------------------------------------------------------------------------------
 
 Status Several::post_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
+  if (queue->numbering == nullptr) return lay_to_each(queue, message, tag);
+  Numbering& numbering = *queue->numbering;
+  const std::lock_guard lock(numbering.mutex);
+  Status status = message->put_number(numbering.next);
+  if (status != LWMQ_OK) return status;
+  status = lay_to_each(queue, message, tag);
+  if (status == LWMQ_OK) {
+    ++numbering.next.place;
+  } else {
+    message->take_number();  // the caller's again, as it was
+  }
+  return status;
+}
+
+Status Several::lay_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
   Message* references = nullptr;  // made first: a message reaches every transport, or none
   const auto drop = [&references] {
     while (references != nullptr) {
@@ -226,7 +278,46 @@ Status Several::post_messages(ChannelQueue* queue, Message** messages, std::uint
 Status Several::flush(Channel* head, std::uint32_t timeout_ms) {
   if (head->more_.empty()) return head->flush(timeout_ms);
   const std::int64_t deadline = deadline_of(timeout_ms);
+  if (head->redundant_) {
+    const Status status = head->check_open(false);
+    return status != LWMQ_OK ? status : wait_drained(head, deadline, false);
+  }
   return all(head, [&](Channel& channel) { return channel.flush(rest_of(timeout_ms, deadline)); });
+}
+
+// Of redundant transports: until one way has brought everything. One that was cut since the last time may
+// have lost what another still has: where there is none that was not, until all that have a peer are drained.
+Status Several::wait_drained(Channel* head, std::int64_t deadline, bool also_read) noexcept {
+  for (;;) {
+    const std::uint32_t seen = head->changes_.load(std::memory_order_acquire);  // sync: change
+    std::uint32_t ways = 0;
+    std::uint32_t drained = 0;
+    bool one_has_all = false;
+    bool queued = false;
+    const Status status = all(head, [&](Channel& channel) -> Status {
+      queued = queued || channel.scheduler_.message_count() > 0;
+      if (one_has_all || channel.attached_.load(std::memory_order_acquire) == nullptr) return LWMQ_OK;
+      const std::int64_t slice = std::min(deadline, os::now_ns() + kWaySliceNs);
+      const Status one = channel.wait_drained(slice, also_read);
+      if (one == LWMQ_E_INTERRUPTED) return one;
+      if (channel.attached_.load(std::memory_order_acquire) == nullptr) return LWMQ_OK;  // just now
+      ++ways;
+      if (one != LWMQ_OK) return LWMQ_OK;
+      ++drained;
+      one_has_all = channel.cuts_.load(std::memory_order_relaxed) == channel.cuts_seen_;
+      return LWMQ_OK;
+    });
+    if (status != LWMQ_OK) return status;
+    if (one_has_all || (drained == ways && (ways > 0 || !queued))) {
+      each(head,
+           [](Channel& channel) { channel.cuts_seen_ = channel.cuts_.load(std::memory_order_relaxed); });
+      return LWMQ_OK;
+    }
+    if (os::now_ns() >= deadline) return LWMQ_E_TIMED_OUT;
+    if (ways > 0) continue;
+    const Status waited = head->wait_for_change(seen, deadline);
+    if (waited != LWMQ_OK) return waited;
+  }
 }
 
 // ---- Receiving --------------------------------------------------------------------------------------
@@ -263,6 +354,67 @@ Status Several::receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::u
     const std::uint32_t left = rest_of(timeout_ms, deadline);
     if (left == 0) return timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
     status = head->descriptor_.load(std::memory_order_relaxed)->wait(std::min(left, kWaitSliceMs));
+    if (status != LWMQ_OK) return status;
+  }
+}
+
+// Of redundant transports, in the order of the numbers.
+Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
+                               Message** out_messages, std::uint32_t* out_count) {
+  Merge& merge = *head->merge_;
+  const std::size_t ways = 1 + head->more_.size();
+  const auto way_of = [head](std::size_t place) { return place == 0 ? head : head->more_[place - 1]; };
+  const auto may_bring = [&](std::size_t place) {
+    return way_of(place)->attached_.load(std::memory_order_acquire) != nullptr || merge.holds(place);
+  };
+  std::int64_t deadline = 0;
+  for (;;) {
+    Status status = head->check_open(false);
+    if (status != LWMQ_OK) return status;
+    const std::int64_t now_ns = os::now_ns();
+    std::uint32_t count = 0;
+    bool moved = true;
+    while (moved && count < limit) {
+      moved = false;
+      for (std::size_t place = 0; place < ways && count < limit; ++place) {
+        if (merge.holds(place)) continue;
+        Message* message = nullptr;
+        std::uint32_t one = 0;
+        status = way_of(place)->receive(0, 1, &message, &one);
+        if (status == LWMQ_E_EMPTY || way_of(place)->phase_.load() != Channel::Phase::kOpen) continue;
+        moved = true;
+        if (status == LWMQ_OK && message->is_numbered())
+          merge.put(place, message, now_ns);
+        else if (status == LWMQ_OK)
+          out_messages[count++] = message;  // of a peer whose ways are not redundant
+        if (status == LWMQ_OK) continue;
+        head->end_ = status;
+        head->end_text_ = last_error();
+      }
+      while (count < limit) {
+        Message* message = merge.take(ways, now_ns, may_bring);
+        if (message == nullptr) break;
+        out_messages[count++] = message;
+        moved = true;
+      }
+    }
+    if (count > 0) {
+      *out_count = count;
+      return LWMQ_OK;
+    }
+    const std::int64_t until = merge.holds_until();
+    if (head->end_ != LWMQ_OK && until == INT64_MAX)
+      return fail(std::exchange(head->end_, LWMQ_OK), "%s", head->end_text_.c_str());
+    if (timeout_ms != 0 && deadline == 0) deadline = deadline_of(timeout_ms);
+    if (!arm_all(head)) continue;
+    const std::uint32_t left = rest_of(timeout_ms, deadline);
+    if (until != INT64_MAX) {  // for those who poll
+      head->merge_until_.store(until, std::memory_order_relaxed);
+      ServiceThread::attending().request(&head->attend_);
+    }
+    if (left == 0) return timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
+    status = head->descriptor_.load(std::memory_order_relaxed)
+                 ->wait(std::min({left, kWaitSliceMs, ms_left(until)}));
     if (status != LWMQ_OK) return status;
   }
 }
@@ -305,7 +457,7 @@ Status Several::query(Channel* head, lwmq_channel_statistics* out_statistics) {
     if (status == LWMQ_OK) status = channel->query(&one);
     if (status != LWMQ_OK) return status;
     lwmq_channel_statistics& all = *out_statistics;
-    all.connected = all.connected != 0 && one.connected != 0 ? 1 : 0;
+    all.connected = head->redundant_ ? all.connected | one.connected : all.connected & one.connected;
     all.messages_shipped += one.messages_shipped;
     all.messages_received += one.messages_received;
     all.messages_lost += one.messages_lost;
@@ -318,6 +470,10 @@ Status Several::query(Channel* head, lwmq_channel_statistics* out_statistics) {
     all.peers_lost += one.peers_lost;
     all.buffers_free += one.buffers_free;
   }
+  if (status == LWMQ_OK && head->redundant_) {
+    out_statistics->duplicates_dropped = head->merge_->duplicates();
+    out_statistics->messages_received -= head->merge_->duplicates();
+  }
   return status;
 }
 
@@ -328,11 +484,19 @@ Status Several::close(Channel* head, std::uint32_t linger_ms) {
   std::string texts;
   // All at once: what is posted while one lingers would reach the peers of the others alone.
   each(head, [](Channel& channel) { channel.begin_close(); });
+  Status lingered = LWMQ_E_TIMED_OUT;
+  if (head->redundant_) {  // who has no peer any more need not be waited for
+    lingered = wait_drained(head, deadline, true);
+    if (lingered == LWMQ_E_INTERRUPTED) {
+      each(head, [](Channel& one) { one.reopen(); });
+      return lingered;
+    }
+  }
   // The head last: until then a close that a signal has ended may be repeated.
   for (std::size_t i = 0; i <= head->more_.size(); ++i) {
     Channel* channel = i < head->more_.size() ? head->more_[i] : head;
     if (channel != head && channel->phase_.load() == Channel::Phase::kClosed) continue;
-    const Status status = channel->close(rest_of(linger_ms, deadline));
+    const Status status = channel->close(head->redundant_ ? 0 : rest_of(linger_ms, deadline));
     if (status == LWMQ_E_INTERRUPTED) {
       each(head, [](Channel& one) { one.reopen(); });
       return status;
@@ -341,7 +505,7 @@ Status Several::close(Channel* head, std::uint32_t linger_ms) {
     if (outcome == LWMQ_OK) outcome = status;
     texts += (texts.empty() ? "" : "; ") + std::string(last_error());
   }
-  return outcome == LWMQ_OK ? LWMQ_OK : fail(outcome, "%s", texts.c_str());
+  return outcome == LWMQ_OK || lingered == LWMQ_OK ? LWMQ_OK : fail(outcome, "%s", texts.c_str());
 }
 
 void Several::destroy(Channel* head) {

@@ -6,6 +6,8 @@
 //               A peer that is slow, absent or lost holds up no other
 //   receiving   what any of them has, in turns; their order is kept per transport. They share one descriptor,
 //               and one receive queue where it is not mono
+//   redundant   several ways to one peer: what comes twice is dropped (merge.h), and as long as one way is
+//               left, the loss of another is no news, and holds up neither a flush nor a close
 //   the rest    all of them
 //
 // The first transport is the channel that the application holds (the head). Everything here also takes a
@@ -51,6 +53,7 @@ class Several {
                         std::uint32_t* out_count) {
     if (head->more_.empty()) [[likely]]
       return head->receive(timeout_ms, limit, out_messages, out_count);
+    if (head->redundant_) return receive_merged(head, timeout_ms, limit, out_messages, out_count);
     return head->queue_ != nullptr ? take(head, timeout_ms, limit, out_messages, out_count)
                                    : receive_in_turns(head, timeout_ms, limit, out_messages, out_count);
   }
@@ -75,9 +78,15 @@ class Several {
     }
     return status;
   }
+  static void begin_redundancy(Channel* head);
+  static Status wait_for_a_way(Channel* head, std::int64_t deadline);
   static Status post_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
+  static Status lay_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
+  static Status wait_drained(Channel* head, std::int64_t deadline, bool also_read) noexcept;
   static Status receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
                                  Message** out_messages, std::uint32_t* out_count);
+  static Status receive_merged(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
+                               Message** out_messages, std::uint32_t* out_count);
   static Status take(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
                      std::uint32_t* out_count);
   static bool arm_all(Channel* head);

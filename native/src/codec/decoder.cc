@@ -22,7 +22,7 @@ Status walk(const std::uint8_t* data, std::uint64_t bytes, Message* message, Add
   ByteReader reader(data, bytes);
   const auto header = reader.take<wire::MessageHeader>();
   if (!reader.ok() || header.message_bytes != bytes || header.frame_count > kFramesMax ||
-      (header.flags & ~wire::kFlagTimestamps) != 0) {
+      (header.flags & ~(wire::kFlagTimestamps | wire::kFlagNumbered)) != 0) {
     return fail(LWMQ_E_CORRUPT,
                 "an extent of %" PRIu64 " bytes says of its message: %" PRIu64 " bytes, %u frames, flags %#x",
                 bytes, header.message_bytes, header.frame_count, header.flags);
@@ -49,6 +49,9 @@ Status walk(const std::uint8_t* data, std::uint64_t bytes, Message* message, Add
     return fail(LWMQ_E_CORRUPT, "%" PRIu64 " bytes are left behind the last of %u frames", reader.left(),
                 header.frame_count);
   }
+  if ((header.flags & wire::kFlagNumbered) != 0 && !message->note_numbered())
+    return fail(LWMQ_E_CORRUPT, "the last of %u frames is to be a number of %zu bytes, and is not",
+                header.frame_count, sizeof(wire::Number));
   return LWMQ_OK;
 }
 

@@ -6,10 +6,19 @@
 
 namespace lwmq::codec {
 
+namespace {
+
+// Whether its one frame says all.
+bool is_one_frame(const Message& message) noexcept {
+  return message.frame_count() == 1 && !message.has_timestamps() && !message.is_numbered();
+}
+
+}  // namespace
+
 Encoding measure(const Message& message) noexcept {
   const Frame* frames = message.frames();
+  if (is_one_frame(message)) return {frames[0].bytes, wire::ExtentKind::kOneFrame};
   const bool timestamps = message.has_timestamps();
-  if (message.frame_count() == 1 && !timestamps) return {frames[0].bytes, wire::ExtentKind::kOneFrame};
   const std::uint64_t frame_header = wire::kFrameHeaderBytes + (timestamps ? wire::kTicksBytes : 0);
   std::uint64_t bytes = sizeof(wire::MessageHeader);
   for (std::uint32_t i = 0; i < message.frame_count(); ++i) {
@@ -21,13 +30,14 @@ Encoding measure(const Message& message) noexcept {
 
 void encode(const Message& message, std::uint8_t* out) noexcept {
   const Frame* frames = message.frames();
-  const bool timestamps = message.has_timestamps();
-  if (message.frame_count() == 1 && !timestamps) {
+  if (is_one_frame(message)) {
     if (frames[0].bytes > 0) std::memcpy(out, frames[0].data, frames[0].bytes);
     return;
   }
-  const wire::MessageHeader header{measure(message).bytes, message.frame_count(),
-                                   timestamps ? wire::kFlagTimestamps : 0};
+  const bool timestamps = message.has_timestamps();
+  const wire::MessageHeader header{
+      measure(message).bytes, message.frame_count(),
+      (timestamps ? wire::kFlagTimestamps : 0) | (message.is_numbered() ? wire::kFlagNumbered : 0)};
   std::memcpy(out, &header, sizeof header);
   out += sizeof header;
   for (std::uint32_t i = 0; i < message.frame_count(); ++i) {

@@ -194,6 +194,31 @@ Status Message::set_timestamp(std::uint32_t index, std::uint64_t ticks) noexcept
   return LWMQ_OK;
 }
 
+Status Message::put_number(const wire::Number& number) noexcept {
+  const Status status = append(&number, sizeof number);
+  if (status == LWMQ_OK) flags_ |= kIsNumbered;
+  return status;
+}
+
+bool Message::note_numbered() noexcept {
+  if (frame_count_ == 0 || frames()[frame_count_ - 1].bytes != sizeof(wire::Number)) return false;
+  flags_ |= kIsNumbered;
+  return true;
+}
+
+wire::Number Message::take_number() noexcept {
+  const Frame last = frames()[--frame_count_];
+  wire::Number number{};
+  std::memcpy(&number, last.data, sizeof number);
+  flags_ &= static_cast<std::uint8_t>(~kIsNumbered);
+  if (last.owner != nullptr) {
+    message::drop(last.owner);
+  } else {
+    inline_used_ = static_cast<std::uint8_t>(last.data - inline_bytes_);
+  }
+  return number;
+}
+
 void Message::erase_when_destroyed() noexcept {
   flags_ |= kErases;
   if (!has_owners()) return;

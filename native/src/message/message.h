@@ -24,6 +24,7 @@
 #include "base/status.h"
 #include "message/block_pool.h"
 #include "message/owner.h"
+#include "wire/message_header.h"
 
 namespace lwmq {
 
@@ -74,6 +75,14 @@ class Message {
   // Whether some frame was ever given one.
   [[nodiscard]] bool has_timestamps() const noexcept { return (flags_ & kHasTimestamps) != 0; }
 
+  // Puts a number behind its frames, which travels with them and is nobody's frame; at most one.
+  Status put_number(const wire::Number& number) noexcept;
+  // Takes the number off it, which is there.
+  wire::Number take_number() noexcept;
+  [[nodiscard]] bool is_numbered() const noexcept { return (flags_ & kIsNumbered) != 0; }
+  // Of a message whose last frame arrived as its number. False: it cannot be one.
+  bool note_numbered() noexcept;
+
   // From here on our copies of its bytes are zeroed when the last handle that shows them is gone.
   void erase_when_destroyed() noexcept;
 
@@ -91,7 +100,7 @@ class Message {
   Message* next = nullptr;  // for whoever holds the message, to chain several
 
  private:
-  enum Flags : std::uint8_t { kHasOwners = 1, kHasTimestamps = 2, kErases = 4 };
+  enum Flags : std::uint8_t { kHasOwners = 1, kHasTimestamps = 2, kErases = 4, kIsNumbered = 8 };
   static constexpr std::uint16_t kAlive = 0x4d6c;
   static constexpr std::uint16_t kGone = 0xdead;
 

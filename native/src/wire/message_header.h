@@ -13,7 +13,8 @@
 // message_bytes counts from here to the end of the last pad and is the extent's length: a message that
 // arrives with another one is refused. Pads are zero when written and not looked at when read. With
 // kFlagTimestamps each frame has 8 bytes of ticks: 100 ns since 1601-01-01 UTC, 0 for a frame without a
-// timestamp. A reader refuses flags that it does not know.
+// timestamp. With kFlagNumbered the last frame is no frame of the message but its Number, and counts in
+// frame_count. A reader refuses flags that it does not know.
 #pragma once
 
 #include <cstddef>
@@ -48,6 +49,19 @@ static_assert(offsetof(MessageHeader, frame_count) == 8);
 static_assert(offsetof(MessageHeader, flags) == 12);
 
 inline constexpr std::uint32_t kFlagTimestamps = 1;
+inline constexpr std::uint32_t kFlagNumbered = 2;
+
+// Of a message that travels over redundant transports: who receives it twice knows it.
+//
+//    0                               8                              16
+//   +-------------------------------+-------------------------------+
+//   | queue, random                 | place in it, from 1           |
+//   +-------------------------------+-------------------------------+
+struct Number {
+  std::uint64_t queue;
+  std::uint64_t place;
+};
+static_assert(sizeof(Number) == 16);
 
 inline constexpr std::uint64_t kFrameHeaderBytes = 8;  // frame_bytes
 inline constexpr std::uint64_t kTicksBytes = 8;        // behind it, with kFlagTimestamps

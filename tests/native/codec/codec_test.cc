@@ -88,7 +88,7 @@ TEST(Codec, WritesAndReadsTheGoldenBytes) {
       {"two_frames_one_timestamp", {"head", "the body"}, {0, kNoon + 1}},
   };
   auto golden = testing_support::read_golden(LWMQ_SOURCE_ROOT "/tests/wire/message.hex");
-  ASSERT_EQ(golden.size(), meaning.size() + 1);
+  ASSERT_EQ(golden.size(), meaning.size() + 2);
   const wire::Goodbye goodbye{1000};
   EXPECT_EQ(golden["goodbye"].kind, static_cast<std::uint32_t>(wire::ExtentKind::kGoodbye));
   EXPECT_EQ(golden["goodbye"].bytes, std::string(reinterpret_cast<const char*>(&goodbye), sizeof goodbye));
@@ -103,6 +103,45 @@ TEST(Codec, WritesAndReadsTheGoldenBytes) {
     ASSERT_EQ(decode({golden[name].bytes, golden[name].kind}, &frames, &ticks), LWMQ_OK) << last_error();
     EXPECT_EQ(frames, meant);
     EXPECT_EQ(ticks, stamped);
+  }
+}
+
+// The frames of an application, and behind them what is not theirs.
+// rows: L48
+TEST(Codec, CarriesANumberBehindTheFrames) {
+  const auto golden =
+      testing_support::read_golden(LWMQ_SOURCE_ROOT "/tests/wire/message.hex").at("numbered_frame");
+  const wire::Number number{0x0102030405060708, 42};
+  for (const bool viewed : {false, true}) {
+    Message* made = make({"buy 100"});
+    ASSERT_EQ(made->put_number(number), LWMQ_OK);
+    std::string bytes(measure(*made).bytes, '\0');
+    encode(*made, reinterpret_cast<std::uint8_t*>(bytes.data()));
+    EXPECT_EQ(bytes, golden.bytes);
+    EXPECT_EQ(static_cast<std::uint32_t>(measure(*made).kind), golden.kind);
+    made->take_number();
+    EXPECT_EQ(measure(*made).bytes, 7u);  // as before
+    Message::destroy(made);
+
+    const Extent extent{golden.bytes, golden.kind};
+    static bool released;
+    released = false;
+    message::Owner owner([](message::Owner*) noexcept { released = true; });
+    Message* got = nullptr;
+    ASSERT_EQ(viewed ? decode_view(data_of(extent), extent.bytes.size(), extent.kind, &owner, &got)
+                     : decode_copy(data_of(extent), extent.bytes.size(), extent.kind, &got),
+              LWMQ_OK)
+        << last_error();
+    ASSERT_TRUE(got->is_numbered());
+    const wire::Number read = got->take_number();
+    EXPECT_EQ(read.queue, number.queue);
+    EXPECT_EQ(read.place, number.place);
+    EXPECT_FALSE(got->is_numbered());
+    EXPECT_EQ(frames_of(*got), Frames{"buy 100"});
+    Message::destroy(got);
+    EXPECT_FALSE(released);  // ours is left
+    message::drop(&owner);
+    EXPECT_TRUE(released);
   }
 }
 
@@ -178,8 +217,9 @@ TEST(Codec, RefusesWhatCannotBeRightAndSaysWhy) {
       {"an extent of 0 bytes", {"", 2}},
       {"its message: 49 bytes", with(0, 49)},
       {"its message: 47 bytes", with(0, 47)},
-      {"flags 0x2", with(12, 2)},
-      {"flags 0x3", with(12, 3)},
+      {"flags 0x4", with(12, 4)},
+      {"flags 0x7", with(12, 7)},
+      {"the last of 2 frames is to be a number of 16 bytes", with(12, 2)},
       {"frame 0 of 2 says 4 bytes where 0 are left", {stamped.bytes.substr(0, 32), stamped.kind}},
       {"70000 frames",
        [&] {

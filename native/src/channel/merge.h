@@ -1,0 +1,95 @@
+// One stream of what comes over redundant transports: several ways to one peer, of which any may fail.
+//
+// Each message that is posted to a channel with redundant transports gets a number, which travels behind its
+// frames (wire::Number): the queue that it was posted to, and its place there. Every way keeps the order of a queue,
+// so that what has a place behind the last one is a duplicate. What is ahead of its turn came over a way that has
+// lost or discarded what is missing: it is held as long as another way that is connected may bring that, and at most
+// kGapWaitNs (as SMPTE ST 2022-7 does for packets); then the stream goes on behind the gap.
+//
+// For the thread that receives, but duplicates().
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "message/message.h"
+#include "wire/message_header.h"
+
+namespace lwmq::channel {
+
+// Of one send queue: who posts holds the mutex until every way has the message, so that all have one order.
+struct Numbering {
+  Numbering() noexcept;
+
+  std::mutex mutex;
+  wire::Number next;  // guarded by mutex
+};
+
+class Merge {
+ public:
+  static constexpr std::int64_t kGapWaitNs = 250'000'000;
+
+  Merge() = default;
+  Merge(const Merge&) = delete;
+  Merge& operator=(const Merge&) = delete;
+  ~Merge();
+
+  // Takes a numbered message that came over `way`, which holds none, and its number off it.
+  void put(std::size_t way, Message* message, std::int64_t now_ns) noexcept;
+  [[nodiscard]] bool holds(std::size_t way) const noexcept {
+    return way < held_.size() && held_[way].message != nullptr;
+  }
+  // What may be received now, or null. `is_connected(way)`.
+  template <typename IsConnected>
+  Message* take(std::size_t ways, std::int64_t now_ns, IsConnected&& is_connected) noexcept {
+    for (std::size_t way = 0; way < held_.size(); ++way) {
+      if (!holds(way)) continue;
+      const Held& held = held_[way];
+      if (held.place > held.queue->last + 1 && now_ns < held.since_ns + kGapWaitNs) {
+        bool may_come = false;
+        for (std::size_t other = 0; other < ways && !may_come; ++other)
+          may_come = other != way && held.queue->may_bring(other, held.place) && is_connected(other);
+        if (may_come) continue;
+      }
+      if (Message* message = release(way); message != nullptr) return message;
+    }
+    return nullptr;
+  }
+  // Until when what is held waits at most; INT64_MAX: nothing is.
+  [[nodiscard]] std::int64_t holds_until() const noexcept;
+
+  // Any thread.
+  [[nodiscard]] std::uint64_t duplicates() const noexcept { return duplicates_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Queue {
+    std::uint64_t last = 0;             // place
+    std::vector<std::uint64_t> places;  // by way: the last that came over it
+
+    [[nodiscard]] bool may_bring(std::size_t way, std::uint64_t place) const noexcept {
+      return way >= places.size() || places[way] < place;
+    }
+  };
+  struct Held {
+    Message* message = nullptr;  // null: none
+    std::uint64_t place = 0;
+    Queue* queue = nullptr;
+    std::int64_t since_ns = 0;
+  };
+
+  Queue& queue_of(std::uint64_t id) noexcept;
+  void forget_oldest() noexcept;
+  Message* release(std::size_t way) noexcept;
+
+  std::vector<Held> held_;                           // by way
+  std::unordered_map<std::uint64_t, Queue> queues_;  // by what its sender calls it
+  std::deque<std::uint64_t> order_;  // of queues_, oldest first: beyond kNumberedQueuesMax they are forgotten
+  std::atomic<std::uint64_t> duplicates_{0};
+};
+
+}  // namespace lwmq::channel
