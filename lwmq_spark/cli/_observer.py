@@ -18,6 +18,7 @@ ROLES = {
     lib.LWMQ_ENTRY_CHANNEL: "channel",
     lib.LWMQ_ENTRY_QUEUE: "queue",
 }
+LATENCY_BOUNDS_S = [(64 << step) / 1e9 for step in range(31)]
 # Counters that make rates.
 GROWING = ("batches", "rows", "bytes", "messages_posted", "messages_sent", "messages_received", "bytes_sent",
            "bytes_received")  # fmt: skip
@@ -58,6 +59,17 @@ class Entry:
 
 
 @dataclass
+class Latencies:
+    """How long extents were on their way to a channel or a stream, as one of its filters has timed."""
+
+    address: str
+    filter: str
+    opened_ns: int
+    seconds: float  # all together
+    counts: list[int]  # as LATENCY_BOUNDS_S, and the longer ones
+
+
+@dataclass
 class Process:
     """A process that uses lwmq."""
 
@@ -70,6 +82,7 @@ class Process:
     unlisted: int
     figures: dict[str, int]
     entries: list[Entry]
+    latencies: list[Latencies]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -123,6 +136,14 @@ class Observer:
         check(lib.lwmq_observer_process(self._pointer, number, raw))
         figures = fields_of(raw)
         about = {name: figures.pop(name) for name in ("pid", "uid", "known", "page_version", "unlisted")}
+        entries: list[Entry] = []
+        latencies: list[Latencies] = []
+        for one in self._views(number, figures.pop("entry_count")):
+            if one.kind == lib.LWMQ_ENTRY_LATENCY:
+                if not one.flags & lib.LWMQ_ENTRY_CLOSED:
+                    latencies.append(_latencies(one))
+            elif one.kind in ROLES:  # else of a later version, or nonsense
+                entries.append(_entry(one))
         return Process(
             pid=about["pid"],
             uid=about["uid"],
@@ -131,29 +152,42 @@ class Observer:
             page_version=about["page_version"],
             library=_text(raw.library),
             unlisted=about["unlisted"],
-            entries=list(self._entries(number, figures.pop("entry_count"))),
+            entries=entries,
+            latencies=latencies,
             figures=figures,
         )
 
-    def _entries(self, number: int, count: int) -> Iterator[Entry]:
+    def _views(self, number: int, count: int) -> Iterator[Any]:
         for index in range(count):
             raw = sized("lwmq_entry_view")
             check(lib.lwmq_observer_entry(self._pointer, number, index, raw))
-            role = ROLES.get(raw.kind)
-            if role is None:  # of a later version, or nonsense
-                continue
-            state, seconds = _state(role, raw)
-            all_figures = fields_of(raw)
-            yield Entry(
-                role=role,
-                address=_text(raw.address),
-                name=_text(raw.name),
-                opened_ns=int(raw.opened_ns),
-                state=state,
-                state_seconds=seconds,
-                figures={name: all_figures[name] for name in _SHOWN[role]},
-                unmoved_seconds=raw.unmoved_ns / 1e9 if raw.unmoved_ns else None,
-            )
+            yield raw
+
+
+def _entry(raw: Any) -> Entry:
+    role = ROLES[raw.kind]
+    state, seconds = _state(role, raw)
+    all_figures = fields_of(raw)
+    return Entry(
+        role=role,
+        address=_text(raw.address),
+        name=_text(raw.name),
+        opened_ns=int(raw.opened_ns),
+        state=state,
+        state_seconds=seconds,
+        figures={name: all_figures[name] for name in _SHOWN[role]},
+        unmoved_seconds=raw.unmoved_ns / 1e9 if raw.unmoved_ns else None,
+    )
+
+
+def _latencies(raw: Any) -> Latencies:
+    return Latencies(
+        address=_text(raw.address),
+        filter=_text(raw.name),
+        opened_ns=int(raw.opened_ns),
+        seconds=raw.took_ns / 1e9,
+        counts=list(raw.took),
+    )
 
 
 def _state(role: str, raw: Any) -> tuple[str, float | None]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import accumulate
 from threading import Lock
 from typing import Annotated
 
 import typer
 
-from lwmq_spark.cli._observer import GROWING, Observer, Process
+from lwmq_spark.cli._observer import GROWING, LATENCY_BOUNDS_S, Observer, Process
 from lwmq_spark.cli._output import problems
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -20,6 +21,7 @@ _COUNTERS = {
     "bytes_written", "bytes_read", "bytes_copied", "batches_copied", "peers_lost",
 }  # fmt: skip
 _NO_FIGURES = {"peer_pid", "stalled_pid", "priority"}  # labels of what they tell, or nothing to add up
+_LATENCY = "lwmq_latency_seconds"
 
 Sample = tuple[str, dict[str, str], float]
 
@@ -33,7 +35,8 @@ def run(
     """Print the figures of every stream, channel and queue of this host for Prometheus, or serve them.
 
     Nobody is asked: each scrape reads the counters that every process keeps anyway. It shows your own
-    processes, as root everybody's.
+    processes, as root everybody's. Latencies are there of channels and streams that measure them: with the
+    filter `latency` at both ends, such as latency+ipc://orders, or latency=100+ipc://orders for each 100th.
 
     \b
     Examples:
@@ -58,12 +61,28 @@ def exposition(processes: list[Process]) -> str:
     for name, samples in sorted(families.items()):
         lines.append(f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}")
         lines += [f"{name}{{{_labels(labels)}}} {value:.17g}" for _, labels, value in samples]
+    lines += _latency_lines(processes)
     return "\n".join(lines) + "\n" if lines else ""
+
+
+def _latency_lines(processes: list[Process]) -> Iterator[str]:
+    """One histogram for each filter that has timed something, its buckets in the order of their ends."""
+    if any(process.latencies for process in processes):
+        yield f"# HELP {_LATENCY} From show to landing, of extents that a filter has timed where they landed."
+        yield f"# TYPE {_LATENCY} histogram"
+    for process in processes:
+        for times in process.latencies:
+            labels = _labels(_who(process) | _what(times.address, times.filter, times.opened_ns))
+            ends = [*map(repr, LATENCY_BOUNDS_S), "+Inf"]
+            for end, count in zip(ends, accumulate(times.counts), strict=True):
+                yield f'{_LATENCY}_bucket{{{labels},le="{end}"}} {count}'
+            yield f"{_LATENCY}_sum{{{labels}}} {times.seconds:.17g}"
+            yield f"{_LATENCY}_count{{{labels}}} {sum(times.counts)}"
 
 
 def _samples(processes: list[Process]) -> Iterator[Sample]:
     for process in processes:
-        who = {"pid": str(process.pid), "command": process.command}
+        who = _who(process)
         yield "lwmq_process_info", {**who, "uid": str(process.uid), "library": process.library}, 1.0
         if not process.known:
             continue
@@ -71,7 +90,7 @@ def _samples(processes: list[Process]) -> Iterator[Sample]:
         for name, value in process.figures.items():
             yield _metric("process", name), who, float(value)
         for entry in process.entries:
-            labels = {**who, "address": entry.address, "name": entry.name, "opened_ns": str(entry.opened_ns)}
+            labels = who | _what(entry.address, entry.name, entry.opened_ns)
             if entry.role == "queue":
                 labels["priority"] = str(entry.figures["priority"])
             yield f"lwmq_{entry.role}_state", {**labels, "state": entry.state}, 1.0
@@ -80,6 +99,14 @@ def _samples(processes: list[Process]) -> Iterator[Sample]:
             for name, value in entry.figures.items():
                 if name not in _NO_FIGURES:
                     yield _metric(entry.role, name), labels, float(value)
+
+
+def _who(process: Process) -> dict[str, str]:
+    return {"pid": str(process.pid), "command": process.command}
+
+
+def _what(address: str, name: str, opened_ns: int) -> dict[str, str]:
+    return {"address": address, "name": name, "opened_ns": str(opened_ns)}
 
 
 def _metric(role: str, name: str) -> str:

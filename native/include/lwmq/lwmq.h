@@ -192,22 +192,24 @@ typedef struct lwmq_process_view {
 } lwmq_process_view;
 
 enum { LWMQ_ENTRY_WRITER = 1, LWMQ_ENTRY_READER = 2, LWMQ_ENTRY_ENDPOINT = 3, LWMQ_ENTRY_CHANNEL = 4,
-       LWMQ_ENTRY_QUEUE = 5 };
+       LWMQ_ENTRY_QUEUE = 5, LWMQ_ENTRY_LATENCY = 6 };
 enum {
   LWMQ_ENTRY_CONNECTED = 1,
   LWMQ_ENTRY_SERVER = 2,
-  LWMQ_ENTRY_CLOSED = 4, /* a reader whose batches are still held; a writer that waits to be read to its end */
+  LWMQ_ENTRY_CLOSED = 4, /* a reader whose batches are still held; a writer that waits to be read to its end; times of a
+                            filter that was removed */
   LWMQ_ENTRY_STALLED = 8 /* a reader, a writer: the endpoint that it waits for lives and does not answer */
 };
 
-/* One writer, reader, endpoint, channel or send queue of a channel. What its kind does not have is 0. */
+/* One writer, reader, endpoint, channel or send queue of a channel; or the times that a filter has measured since it was
+   added (`latency`, where it has measured any). What its kind does not have is 0. */
 typedef struct lwmq_entry_view {
   uint64_t size;
   uint32_t kind;             /* LWMQ_ENTRY_WRITER ... */
   uint32_t flags;            /* LWMQ_ENTRY_CONNECTED ... */
   uint64_t opened_ns;        /* CLOCK_REALTIME */
   char address[160];         /* cut where longer */
-  char name[64];             /* of a reader, a job */
+  char name[64];             /* of a reader, a job; latency: the filter with its settings */
   uint64_t waiting_ns;       /* for so long it has been waiting: a writer for room, a reader for a batch */
   uint64_t unmoved_ns;       /* since a writer wrote, or a reader was lent, its last batch; 0: none yet */
   uint64_t partitions;
@@ -227,6 +229,9 @@ typedef struct lwmq_entry_view {
   uint64_t messages_posted;  /* channel, queue */
   uint64_t messages_discarded; /* queue: dropped before they were shipped */
   uint64_t priority;         /* queue */
+  uint64_t took_ns;          /* latency: all its times together */
+  uint64_t took[32];         /* latency: how many times took 64 ns << i at most, and longer than those before; the last: how
+                                many took longer still */
 } lwmq_entry_view;
 
 lwmq_status lwmq_observer_create(lwmq_observer **out_observer);

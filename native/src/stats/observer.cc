@@ -135,6 +135,43 @@ void read_entries(SeenProcess& process, std::int64_t now_ns) {
   process.view.entry_count = process.entries.size();
 }
 
+void copy_figures(const Entry& entry, std::int64_t now_ns, lwmq_entry_view& view) noexcept {
+  view.waiting_ns = since(get(entry.waiting_since_ns), now_ns);
+  view.unmoved_ns = since(get(entry.moved_ns), now_ns);
+  view.partitions = get(entry.partitions);
+  view.batches = get(entry.batches);
+  view.rows = get(entry.rows);
+  view.bytes = get(entry.bytes);
+  view.window_bytes = get(entry.window_bytes);
+  view.window_used_bytes = get(entry.window_used_bytes);
+  view.unread_batches = get(entry.unread_batches);
+  view.kept_batches = get(entry.kept_batches);
+  view.kept_bytes = get(entry.kept_bytes);
+  view.leased_batches = get(entry.leased_batches);
+  view.leased_bytes = get(entry.leased_bytes);
+  view.readers = get(entry.readers);
+  view.writers = get(entry.writers);
+  view.peer_pid = get(entry.peer_pid);
+  view.messages_sent = get(entry.messages_sent);
+  view.messages_received = get(entry.messages_received);
+  view.bytes_sent = get(entry.bytes_sent);
+  view.bytes_received = get(entry.bytes_received);
+  view.messages_queued = get(entry.messages_queued);
+  view.messages_lost = get(entry.messages_lost);
+  view.readers_stalled = get(entry.readers_stalled);
+  view.readers_expelled = get(entry.readers_expelled);
+  view.stalled_pid = get(entry.stalled_pid);
+  view.messages_posted = get(entry.messages_posted);
+  view.messages_discarded = get(entry.messages_discarded);
+  view.priority = get(entry.priority);
+}
+
+void copy_latencies(const Latencies& latencies, lwmq_entry_view& view) noexcept {
+  static_assert(sizeof view.took == sizeof latencies.counts);
+  view.took_ns = get(latencies.sum_ns);
+  for (std::size_t i = 0; i < kLatencySteps; ++i) view.took[i] = get(latencies.counts[i]);
+}
+
 }  // namespace
 
 bool copy_entry(const Entry& entry, std::int64_t now_ns, lwmq_entry_view* out_view) noexcept {
@@ -142,40 +179,18 @@ bool copy_entry(const Entry& entry, std::int64_t now_ns, lwmq_entry_view* out_vi
     const std::uint32_t lap = entry.lap.load(std::memory_order_acquire);  // sync: entry-taken
     if (lap % 2 == 0) return false;
     lwmq_entry_view& view = *out_view;
+    view = {};
     view.size = sizeof view;
     view.kind = entry.kind;
     view.flags = static_cast<std::uint32_t>(get(entry.flags));
     view.opened_ns = entry.opened_ns;
     copy_text(entry.address, view.address, sizeof view.address);
     copy_text(entry.name, view.name, sizeof view.name);
-    view.waiting_ns = since(get(entry.waiting_since_ns), now_ns);
-    view.unmoved_ns = since(get(entry.moved_ns), now_ns);
-    view.partitions = get(entry.partitions);
-    view.batches = get(entry.batches);
-    view.rows = get(entry.rows);
-    view.bytes = get(entry.bytes);
-    view.window_bytes = get(entry.window_bytes);
-    view.window_used_bytes = get(entry.window_used_bytes);
-    view.unread_batches = get(entry.unread_batches);
-    view.kept_batches = get(entry.kept_batches);
-    view.kept_bytes = get(entry.kept_bytes);
-    view.leased_batches = get(entry.leased_batches);
-    view.leased_bytes = get(entry.leased_bytes);
-    view.readers = get(entry.readers);
-    view.writers = get(entry.writers);
-    view.peer_pid = get(entry.peer_pid);
-    view.messages_sent = get(entry.messages_sent);
-    view.messages_received = get(entry.messages_received);
-    view.bytes_sent = get(entry.bytes_sent);
-    view.bytes_received = get(entry.bytes_received);
-    view.messages_queued = get(entry.messages_queued);
-    view.messages_lost = get(entry.messages_lost);
-    view.readers_stalled = get(entry.readers_stalled);
-    view.readers_expelled = get(entry.readers_expelled);
-    view.stalled_pid = get(entry.stalled_pid);
-    view.messages_posted = get(entry.messages_posted);
-    view.messages_discarded = get(entry.messages_discarded);
-    view.priority = get(entry.priority);
+    if (view.kind == static_cast<std::uint32_t>(EntryKind::kLatency)) {
+      copy_latencies(latencies_of(entry), view);
+    } else {
+      copy_figures(entry, now_ns, view);
+    }
     std::atomic_thread_fence(std::memory_order_acquire);                // the copy before the second look
     if (entry.lap.load(std::memory_order_relaxed) == lap) return true;  // sync: entry-taken
   }

@@ -13,8 +13,8 @@
 //   | entry 0 (512 bytes) | entry 1 | ...                                                                 |
 //   +-----------------------------------------------------------------------------------------------------+
 //
-// An *entry* tells of one writer, reader, endpoint, channel or send queue of a channel. Its lap is odd while
-// it is in use:
+// An *entry* tells of one writer, reader, endpoint, channel or send queue of a channel, or of the times that
+// a filter has measured. Its lap is odd while it is in use:
 //
 //   entry-taken   owner makes lap even, writes what does not change, makes it odd (release)
 //                 -> a looker loads lap (acquire), copies, (fence) loads it again: the same and odd, or the
@@ -24,6 +24,8 @@
 // process's descriptors.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -43,12 +45,14 @@ enum class EntryKind : std::uint32_t {
   kReader = 2,
   kEndpoint = 3,
   kChannel = 4,
-  kQueue = 5
+  kQueue = 5,
+  kLatency = 6
 };
 inline constexpr std::uint64_t kEntryConnected = 1;
 inline constexpr std::uint64_t kEntryServer = 2;
 inline constexpr std::uint64_t kEntryClosed = 4;  // a reader whose batches are still leased; a writer that
-                                                  // has ended and is not read to its end
+                                                  // has ended and is not read to its end; times of a filter
+                                                  // that was removed
 
 inline constexpr std::uint64_t kEntryStalled = 8;  // the endpoint that it waits for lives and does not answer
 
@@ -57,7 +61,7 @@ struct Entry {
   std::uint32_t kind;
   std::uint64_t opened_ns;  // CLOCK_REALTIME
   char address[160];        // cut where longer; ends with NUL
-  char name[64];            // of a reader, a job; of a queue its number on the channel
+  char name[64];            // of a reader, a job; of a queue its number on the channel; of times the filter
   // Zero where the kind has no such thing. Clocks are CLOCK_MONOTONIC.
   Counter flags;
   Counter waiting_since_ns;  // writer: for room; reader: for a batch; 0: does not wait
@@ -84,6 +88,27 @@ struct Entry {
 static_assert(sizeof(Entry) == 512);
 static_assert(offsetof(Entry, address) == 16 && offsetof(Entry, flags) == 240);
 static_assert(offsetof(Entry, messages_lost) == 416 && offsetof(Entry, stalled_pid) == 440);
+
+// What an entry of kind kLatency has in the place of everything behind `flags`. Any thread adds.
+struct Latencies {
+  Counter sum_ns;
+  Counter
+      counts[32];  // i: of 64 ns << i at most, and longer than those before; the last: all that are longer
+};
+static_assert(offsetof(Entry, waiting_since_ns) + sizeof(Latencies) == sizeof(Entry));
+inline constexpr std::size_t kLatencySteps = sizeof(Latencies::counts) / sizeof(Counter);
+
+inline const Latencies& latencies_of(const Entry& entry) noexcept {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(&entry);
+  return *reinterpret_cast<const Latencies*>(bytes + offsetof(Entry, waiting_since_ns));
+}
+
+inline void add_latency(Entry& entry, std::uint64_t ns) noexcept {
+  auto& latencies = const_cast<Latencies&>(latencies_of(entry));
+  const std::size_t step = ns <= 64 ? 0 : static_cast<std::size_t>(std::bit_width(ns - 1)) - 6;
+  add(latencies.counts[std::min(step, kLatencySteps - 1)], 1);
+  add(latencies.sum_ns, ns);
+}
 
 struct PageHead {
   std::uint64_t magic;

@@ -25,10 +25,11 @@ std::string known_names() {
 }
 
 // `loss=0.01,seed=7`, `loss,every=9`: a name, and what stands behind it.
-Status make(std::string_view text, std::shared_ptr<NamedFilter>* out) {
+Status make(std::string_view text, const std::string& address, std::shared_ptr<NamedFilter>* out) {
   const std::size_t end = text.find_first_of("=,");
   const std::string_view name = text.substr(0, end);
   auto made = std::make_shared<NamedFilter>();
+  made->address = address;
   made->filter = find_filter(name);
   if (made->filter == nullptr) {
     return fail(LWMQ_E_INVALID, "there is no filter '%.*s'; there are: %s", static_cast<int>(name.size()),
@@ -78,21 +79,30 @@ std::uint64_t Times::within(double share) const noexcept {
 }
 
 void NamedFilter::add_time(std::uint64_t ns) noexcept {
-  Times* known = times.load(std::memory_order_acquire);
+  Measured* known = measured.load(std::memory_order_acquire);
   if (known == nullptr) {
-    auto* made = new (std::nothrow) Times;
+    auto* made = new (std::nothrow) Measured;
     if (made == nullptr) return;
-    if (times.compare_exchange_strong(known, made, std::memory_order_acq_rel)) {
+    const std::string name = settings.empty() ? filter->name : filter->name + ("=" + settings);
+    made->entry = stats::open_entry(stats::EntryKind::kLatency, address.c_str(), name.c_str());
+    if (measured.compare_exchange_strong(known, made, std::memory_order_acq_rel)) {
       known = made;
     } else {
       delete made;
     }
   }
-  known->add(ns);
+  known->times.add(ns);
+  stats::add_latency(*known->entry, ns);
+}
+
+void NamedFilter::retire() const noexcept {
+  if (const Measured* known = measured.load(std::memory_order_acquire); known != nullptr)
+    stats::set(known->entry->flags, stats::kEntryClosed);
 }
 
 Status Filters::parse(const char* address, std::shared_ptr<Filters>* out_filters) {
   auto made = std::make_shared<Filters>();
+  made->address_ = address;
   std::string_view rest(address, static_cast<std::size_t>(behind_filters(address) - address));
   while (!rest.empty()) {
     const std::size_t end = rest.find('+');  // there is one: each filter ends with it
@@ -100,7 +110,7 @@ Status Filters::parse(const char* address, std::shared_ptr<Filters>* out_filters
     rest = rest.substr(end + 1);
     if (text == kNone) continue;
     std::shared_ptr<NamedFilter> filter;
-    Status status = make(text, &filter);
+    Status status = make(text, made->address_, &filter);
     if (status == LWMQ_OK && made->list_.size() == kFiltersMax)
       status = fail(LWMQ_E_ADDRESS, "more than %zu filters", kFiltersMax);
     if (status != LWMQ_OK) {
@@ -115,7 +125,7 @@ Status Filters::parse(const char* address, std::shared_ptr<Filters>* out_filters
 
 Status Filters::add(const char* text, std::uint32_t place) {
   std::shared_ptr<NamedFilter> filter;
-  const Status status = make(text, &filter);  // not under the lock: it may look at a file
+  const Status status = make(text, address_, &filter);  // not under the lock: it may look at a file
   if (status != LWMQ_OK) return status;
   const std::lock_guard lock(mutex_);
   if (list_.size() == kFiltersMax) return fail(LWMQ_E_INVALID, "there are %zu filters already", kFiltersMax);
@@ -130,6 +140,7 @@ Status Filters::remove(std::uint32_t place) {
   const std::lock_guard lock(mutex_);
   if (place == LWMQ_FILTER_LAST && !list_.empty()) place = static_cast<std::uint32_t>(list_.size() - 1);
   if (place >= list_.size()) return fail(LWMQ_E_INVALID, "filter %u of %zu", place, list_.size());
+  list_[place]->retire();
   list_.erase(list_.begin() + place);
   version_.fetch_add(1, std::memory_order_release);
   return LWMQ_OK;
@@ -146,8 +157,8 @@ Status Filters::query(std::uint32_t place, lwmq_filter_view* out_view) const {
   out_view->changed = filter.changed.load(std::memory_order_relaxed);
   out_view->sourced = filter.sourced.load(std::memory_order_relaxed);
   out_view->held = filter.held.load(std::memory_order_relaxed);
-  const Times* times = filter.times.load(std::memory_order_acquire);
-  out_view->timed = times == nullptr ? 0 : times->count();
+  const NamedFilter::Measured* measured = filter.measured.load(std::memory_order_acquire);
+  out_view->timed = measured == nullptr ? 0 : measured->times.count();
   out_view->failed = filter.failed.load(std::memory_order_relaxed);
   return LWMQ_OK;
 }
@@ -156,9 +167,9 @@ Status Filters::query_times(std::uint32_t place, double share, std::uint64_t* ou
   const std::lock_guard lock(mutex_);
   if (place >= list_.size()) return fail(LWMQ_E_INVALID, "filter %u of %zu", place, list_.size());
   if (!(share >= 0 && share <= 1)) return fail(LWMQ_E_INVALID, "a share of %g; 0 to 1 is possible", share);
-  const Times* times = list_[place]->times.load(std::memory_order_acquire);
-  if (times == nullptr || times->count() == 0) return LWMQ_E_EMPTY;
-  *out_ns = times->within(share);
+  const NamedFilter::Measured* measured = list_[place]->measured.load(std::memory_order_acquire);
+  if (measured == nullptr || measured->times.count() == 0) return LWMQ_E_EMPTY;
+  *out_ns = measured->times.within(share);
   return LWMQ_OK;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "lwmq/lwmq_tli.h"
+#include "stats/page.h"
 
 namespace lwmq::tli {
 
@@ -35,11 +36,20 @@ class Times {
 struct NamedFilter {
   const lwmq_tli_filter* filter = nullptr;
   std::string settings;
+  std::string address;  // of its channel, with all filters
   std::atomic<std::uint64_t> seen{0}, dropped{0}, changed{0}, sourced{0}, held{0}, failed{0};
-  std::atomic<Times*> times{nullptr};  // made with the first; gone with us
 
-  ~NamedFilter() { delete times.load(std::memory_order_relaxed); }
+  // What it has measured: for ourselves, and on the statistics page.
+  struct Measured {
+    Times times;
+    std::shared_ptr<stats::Entry> entry;
+  };
+  std::atomic<Measured*> measured{nullptr};  // made with the first time; gone with us
+
+  ~NamedFilter() { delete measured.load(std::memory_order_relaxed); }
   void add_time(std::uint64_t ns) noexcept;
+  // It was removed; lanes that have not looked since may still measure.
+  void retire() const noexcept;
 };
 
 class Filters {
@@ -61,6 +71,7 @@ class Filters {
   [[nodiscard]] List list(std::uint64_t* out_version) const;
 
  private:
+  std::string address_;  // as it was parsed
   mutable std::mutex mutex_;
   List list_;
   std::atomic<std::uint64_t> version_{1};  // written under the mutex

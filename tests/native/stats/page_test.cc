@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,6 +29,9 @@ const auto& golden() {
   static const auto cases = read_golden(LWMQ_SOURCE_ROOT "/tests/wire/statistics.hex");
   return cases;
 }
+
+// At the edges of steps: two in the second, one in the last that has an end, one beyond.
+constexpr std::uint64_t kTimes[] = {64, 65, 128, std::uint64_t{1} << 36, (std::uint64_t{1} << 36) + 1};
 
 const SeenProcess* find(const Observer& observer, std::uint32_t pid) {
   for (const auto& process : observer.processes()) {
@@ -72,6 +76,32 @@ TEST(StatisticsPage, LiesInTheGoldenBytes) {
   entry.bytes_received = 40, entry.messages_queued = 41, entry.messages_lost = 42;
   entry.readers_stalled = 43, entry.readers_expelled = 44, entry.stalled_pid = 45;
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(&entry), sizeof entry), golden().at("entry").bytes);
+
+  Entry times{};
+  times.lap = 1;
+  times.kind = static_cast<std::uint32_t>(EntryKind::kLatency);
+  times.opened_ns = 123456789;
+  std::strcpy(times.address, "latency+ipc://orders");
+  std::strcpy(times.name, "latency=100");
+  for (const std::uint64_t ns : kTimes) add_latency(times, ns);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(&times), sizeof times), golden().at("latency").bytes);
+}
+
+// rows: C40
+TEST(StatisticsPage, ShowsTimesByPowersOfTwo) {
+  const auto times = open_entry(EntryKind::kLatency, "latency+ipc://timed", "latency");
+  for (const std::uint64_t ns : kTimes) add_latency(*times, ns);
+  Observer observer;
+  ASSERT_EQ(observer.look(), LWMQ_OK);
+  const auto* seen = find_entry(find(observer, static_cast<std::uint32_t>(getpid())), "latency+ipc://timed");
+  ASSERT_NE(seen, nullptr);
+  EXPECT_EQ(seen->kind, static_cast<std::uint32_t>(LWMQ_ENTRY_LATENCY));
+  std::vector<std::uint64_t> counts(std::size(seen->took));
+  counts[0] = 1, counts[1] = 2, counts[30] = 1, counts[31] = 1;
+  EXPECT_EQ(std::vector<std::uint64_t>(std::begin(seen->took), std::end(seen->took)), counts);
+  EXPECT_EQ(seen->took_ns, 64 + 65 + 128 + (std::uint64_t{1} << 37) + 1);
+  EXPECT_EQ(seen->rows, 0u);
+  EXPECT_EQ(seen->messages_sent, 0u);
 }
 
 TEST(StatisticsPage, IsSeenByAnObserver) {

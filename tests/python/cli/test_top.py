@@ -350,23 +350,125 @@ def test_prometheus_reads_what_top_knows(ipc: str, spawn: Any) -> None:
     writer.tell()
 
 
+TIMED = """
+with lwmq.Channel(sys.argv[1], "server") as channel:
+    print("there")
+    for _ in range(500):
+        channel.receive(timeout=20)
+    print(channel.latency(0.5), channel.latency(1))
+    sys.stdin.readline()
+    channel.remove_filter()
+    print("removed")
+    sys.stdin.readline()
+    channel.close(linger=0)
+"""
+
+
+def latencies(text: str, pid: int) -> tuple[list[tuple[float, float]], float, float]:
+    """Buckets by their ends, sum and count of the one histogram of a process."""
+    mine = {
+        key: value
+        for key, value in exposed(text).items()
+        if key[0].startswith("lwmq_latency_seconds") and dict(key[1])["pid"] == str(pid)
+    }
+    ends = {key: dict(key[1]).get("le") for key in mine}
+    buckets = [(float(end), mine[key]) for key, end in ends.items() if end is not None]
+    rest = {key[0]: mine[key] for key, end in ends.items() if end is None}
+    assert len(rest) == 2, mine
+    return buckets, rest["lwmq_latency_seconds_sum"], rest["lwmq_latency_seconds_count"]
+
+
+@pytest.mark.row("C40")
+@pytest.mark.row("C41")
+def test_latencies_are_a_histogram_for_prometheus(ipc: str, spawn: Any) -> None:
+    server = spawn(TIMED, f"latency+{ipc}")
+    assert server.line() == "there"
+    with lwmq.Channel(f"latency+{ipc}", "client") as client:
+        assert ipc not in latency_text(exported())  # nothing was measured, nothing is shown
+        queue = client.send_queue()
+        for number in range(500):
+            queue.post(b"%d" % number)
+            client.flush(10)
+        median, longest = map(float, server.line().split())
+        os.kill(server.pid, signal.SIGSTOP)  # nobody is asked
+        try:
+            buckets, seconds, count = latencies(exported(), server.pid)
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        assert 0 < count <= 500
+        assert [end for end, _ in buckets[:3]] == [64e-9, 128e-9, 256e-9] and len(buckets) == 32
+        assert buckets[-1] == (float("inf"), count)
+        # The filter says an upper end, within 1/64: it is in no bucket below that of what it stands for.
+        assert next(end for end, below in buckets if below == count) >= longest / (1 + 1 / 32)
+        assert min(below for end, below in buckets if end >= median) >= count / 2
+        assert max((below for end, below in buckets if end < median / 1.05), default=0) <= count / 2
+        assert count * 1e-9 <= seconds <= count * longest
+        server.tell()
+        assert server.line() == "removed"
+        assert ipc not in latency_text(exported())
+        server.tell()
+
+
+@pytest.mark.row("C41")
+def test_streams_and_channels_that_measure_nothing_have_no_latencies(ipc: str, spawn: Any) -> None:
+    import pyarrow as pa
+
+    writer, reader = writer_and_reader(spawn, ipc)
+    timed = f"latency+{ipc}-timed"
+    table = pa.table({"n": range(100)})
+    with lwmq.open_writer(timed, table.schema, linger=0) as writing, lwmq.open_reader(timed) as reading:
+        writing.write(table)
+        assert next(iter(reading)).num_rows == 100
+        text = latency_text(exported())
+        assert f'address="{timed}"' in text and f'pid="{os.getpid()}"' in text
+        assert f'pid="{writer.pid}"' not in text and f'pid="{reader.pid}"' not in text
+        writing.abort("the test is over")
+    reader.tell()
+    writer.tell()
+
+
+def exported() -> str:
+    command = [sys.executable, "-m", "lwmq_spark.cli", "export"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def latency_text(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if line.startswith("lwmq_latency"))
+
+
 def exposed(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    """The samples of the text format, read strictly: each of a family that was introduced, none twice."""
+    """The samples of the text format, read strictly: each of the family that was introduced last, none twice;
+    the buckets of a histogram grow up to its count.
+    """
     families: dict[str, str] = {}
     samples: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+    family, kind, told, bucket = "", "", "", -1.0
     for line in text.splitlines():
+        if line.startswith("# HELP "):
+            told = line.split()[2]
+            continue
         if line.startswith("# TYPE "):
-            _, _, name, kind = line.split()
-            assert name not in families and kind in ("counter", "gauge")
-            families[name] = kind
+            _, _, family, kind = line.split()
+            assert family not in families and kind in ("counter", "gauge", "histogram")
+            assert told in ("", family)
+            families[family], told = kind, ""
             continue
         whole = re.fullmatch(r'([a-z_]+)\{((?:[a-z_]+="(?:[^"\\\n]|\\.)*",?)*)\} (\S+)', line)
         assert whole is not None, line
         name, labels, value = whole.groups()
-        assert name in families
         key = name, tuple(re.findall(r'([a-z_]+)="((?:[^"\\]|\\.)*)"', labels))
         assert key not in samples
         samples[key] = float(value)
+        if kind != "histogram":
+            assert name == family
+        elif name == f"{family}_bucket":
+            assert float(value) >= bucket
+            bucket = float(value)
+        elif name == f"{family}_count":
+            assert float(value) == bucket
+            bucket = -1.0
+        else:
+            assert name == f"{family}_sum"
     return samples
 
 

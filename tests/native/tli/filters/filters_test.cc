@@ -9,11 +9,14 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
+#include <numeric>
 #include <sstream>
 
 #include "conformance/providers.h"
 #include "conformance/transport_pair.h"
 #include "os/clock.h"
+#include "stats/observer.h"
 #include "tli/filtered.h"
 #include "tli/filters.h"
 #include "tli/filters/tape.h"
@@ -330,6 +333,44 @@ TEST(Filters, AHistogramIsRightToOneStepInSixtyFour) {
   }
   times.add(UINT64_MAX);
   EXPECT_GT(times.within(1), std::uint64_t{1} << 40);
+}
+
+const lwmq_entry_view* find_times(const stats::Observer& observer, const std::string& name) {
+  for (const auto& process : observer.processes()) {
+    if (process.view.pid != static_cast<std::uint32_t>(getpid())) continue;
+    for (const auto& entry : process.entries) {
+      if (entry.kind == LWMQ_ENTRY_LATENCY && entry.name == name) return &entry;
+    }
+  }
+  return nullptr;
+}
+
+// rows: C40
+TEST(Filters, WhatWasTimedIsOnTheStatisticsPageUntilTheFilterGoes) {
+  Filtered over("latency=1+delay=3ms");
+  stats::Observer observer;
+  ASSERT_EQ(observer.look(), LWMQ_OK);
+  EXPECT_EQ(find_times(observer, "latency=1"), nullptr);  // nothing was measured yet
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(over.pair->send(over.pair->client, "x"), LWMQ_OK);
+    EXPECT_EQ(over.pair->land_text(over.pair->served), "x");
+  }
+  ASSERT_EQ(observer.look(), LWMQ_OK);
+  const auto* seen = find_times(observer, "latency=1");
+  ASSERT_NE(seen, nullptr);
+  EXPECT_EQ(std::string(seen->address).find("latency=1+delay=3ms+"), 0u);
+  EXPECT_EQ(over.view(0).timed, 20u);
+  EXPECT_EQ(std::accumulate(std::begin(seen->took), std::end(seen->took), std::uint64_t{0}), 20u);
+  constexpr int kBelowDelay = 16;  // 64 ns << 15 is 2.1 ms
+  EXPECT_EQ(std::accumulate(seen->took, seen->took + kBelowDelay, std::uint64_t{0}), 0u);
+  EXPECT_GE(seen->took_ns, 20u * 3'000'000);
+  ASSERT_EQ(over.filters->filters->remove(0), LWMQ_OK);
+  ASSERT_EQ(observer.look(), LWMQ_OK);
+  seen = find_times(observer, "latency=1");  // lanes that have not looked since may hold it
+  EXPECT_TRUE(seen == nullptr || seen->flags == LWMQ_ENTRY_CLOSED);
+  over.pair.reset();
+  ASSERT_EQ(observer.look(), LWMQ_OK);
+  EXPECT_EQ(find_times(observer, "latency=1"), nullptr);
 }
 
 // rows: C40

@@ -4,20 +4,64 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.function.Consumer;
 
-/** Messages by call-back: one daemon thread for all channels that have one, asleep while nothing comes. */
+/** Messages by call-back: one daemon thread for all channels that have a listener, asleep while nothing comes. */
 final class Calls {
   private static final System.Logger LOG = System.getLogger(Calls.class.getName());
   static final Calls ALL = new Calls();
 
   private final Selector selector = new Selector();
-  private final Map<Channel, Consumer<Message>> callbacks = new HashMap<>();
+  private final Map<Channel, Listener> listeners = new HashMap<>();
   private Channel running;
-  private Thread thread;
+  private volatile Thread thread; // written by put alone
 
-  synchronized void put(Channel channel, Consumer<Message> callback) {
-    if (callbacks.put(channel, callback) == null) {
-      selector.add(channel);
+  /** Who gets what a channel receives, on our thread. */
+  interface Listener {
+    /** {@code message} is closed behind it. */
+    void came(Message message);
+
+    /** The conversation with a peer has ended; or a receive has failed for another reason. */
+    void ended(LwmqException why);
+
+    /** Whether another one of this sort may take its place. */
+    default boolean givesWay() {
+      return false;
     }
+  }
+
+  /** An application's. */
+  record CallBack(Channel channel, Consumer<Message> callback) implements Listener {
+    @Override
+    public void came(Message message) {
+      try {
+        callback.accept(message);
+      } catch (RuntimeException e) {
+        LOG.log(
+            System.Logger.Level.ERROR, "lwmq: the call-back for messages of " + channel.address() + " has failed", e);
+      }
+    }
+
+    @Override
+    public void ended(LwmqException why) {
+      LOG.log(System.Logger.Level.WARNING, "lwmq: " + why.getMessage());
+    }
+
+    @Override
+    public boolean givesWay() {
+      return true;
+    }
+  }
+
+  /** INVALID: the channel has a listener, and one of the two does not give way. */
+  synchronized void put(Channel channel, Listener listener) {
+    Listener known = listeners.get(channel);
+    if (known == null) {
+      selector.add(channel);
+    } else if (!known.givesWay() || !listener.givesWay()) {
+      throw new LwmqException(
+          Status.INVALID,
+          "the messages of " + channel.address() + " go to requests or to a call-back: end those first");
+    }
+    listeners.put(channel, listener);
     if (thread == null) {
       thread = new Thread(this::run, "lwmq-calls");
       thread.setDaemon(true);
@@ -27,11 +71,11 @@ final class Calls {
 
   /** Afterwards the call-back is not called, and does not run, unless it asks itself. */
   synchronized void drop(Channel channel) {
-    if (callbacks.remove(channel) != null) {
+    if (listeners.remove(channel) != null) {
       selector.remove(channel);
     }
     boolean wasInterrupted = false;
-    while (running == channel && Thread.currentThread() != thread) {
+    while (running == channel && !isOwnThread()) {
       try {
         wait();
       } catch (InterruptedException e) {
@@ -43,13 +87,17 @@ final class Calls {
     }
   }
 
+  boolean isOwnThread() {
+    return Thread.currentThread() == thread;
+  }
+
   private void run() {
     while (true) {
       try {
         Channel channel = selector.select(Deadline.never());
-        Consumer<Message> callback = begin(channel);
-        if (callback != null) {
-          call(channel, callback);
+        Listener listener = begin(channel);
+        if (listener != null) {
+          call(channel, listener);
         }
       } catch (LwmqException e) {
         LOG.log(System.Logger.Level.WARNING, "lwmq: " + e.getMessage());
@@ -59,10 +107,10 @@ final class Calls {
     }
   }
 
-  private synchronized Consumer<Message> begin(Channel channel) {
-    Consumer<Message> callback = callbacks.get(channel);
-    running = callback == null ? null : channel;
-    return callback;
+  private synchronized Listener begin(Channel channel) {
+    Listener listener = listeners.get(channel);
+    running = listener == null ? null : channel;
+    return listener;
   }
 
   private synchronized void end() {
@@ -70,16 +118,18 @@ final class Calls {
     notifyAll();
   }
 
-  private static void call(Channel channel, Consumer<Message> callback) {
-    Message message = channel.tryReceive();
-    if (message == null) {
+  private static void call(Channel channel, Listener listener) {
+    Message message;
+    try {
+      message = channel.tryReceive();
+    } catch (LwmqException e) {
+      listener.ended(e);
       return;
     }
-    try (message) {
-      callback.accept(message);
-    } catch (RuntimeException e) {
-      LOG.log(
-          System.Logger.Level.ERROR, "lwmq: the call-back for messages of " + channel.address() + " has failed", e);
+    if (message != null) {
+      try (message) {
+        listener.came(message);
+      }
     }
   }
 }

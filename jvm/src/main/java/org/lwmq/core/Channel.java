@@ -17,6 +17,8 @@ public final class Channel implements AutoCloseable {
   private final String address;
   private final Handle handle;
   private volatile boolean isCalled;
+  private final List<Runnable> toTell = new ArrayList<>(); // guarded by itself, as is the next
+  private boolean isClosing;
 
   private Channel(String address, long channel) {
     this.address = address;
@@ -149,9 +151,12 @@ public final class Channel implements AutoCloseable {
 
   /** The next message, which the caller closes. PEER_LOST comes once, after what the peer had committed. */
   public Message receive(Deadline deadline) {
-    long channel = handle.get();
-    return deadline.await(
-        "waiting for a message at " + address, slice -> new Message(Jni.channelReceive(channel, slice)));
+    return deadline.await("waiting for a message at " + address, this::receiveOnce);
+  }
+
+  /** As that, in one native call that waits at most {@code timeoutMs}. */
+  Message receiveOnce(int timeoutMs) {
+    return new Message(Jni.channelReceive(handle.get(), timeoutMs));
   }
 
   /**
@@ -185,14 +190,31 @@ public final class Channel implements AutoCloseable {
   /**
    * From now on {@code callback} gets each message, in order, on a thread that all channels share; the message is closed
    * behind it. It may post and end its own calls; what it throws is logged, and so is the loss of the peer. Null ends the
-   * calls, and so does close: none runs any more when this returns, but the one that asks.
+   * calls, and so does close: none runs any more when this returns, but the one that asks. INVALID: {@link Requests}
+   * receive here.
    */
   public void onMessage(Consumer<Message> callback) {
-    isCalled = callback != null;
-    if (callback == null) {
+    if (callback != null) {
+      Calls.ALL.put(this, new Calls.CallBack(this, callback));
+    } else if (isCalled) {
       Calls.ALL.drop(this);
-    } else {
-      Calls.ALL.put(this, callback);
+    }
+    isCalled = callback != null;
+  }
+
+  /** Calls it once, on the thread that closes the channel, before it does. CLOSED: that has begun. */
+  void tellWhenClosed(Runnable call) {
+    synchronized (toTell) {
+      if (isClosing) {
+        throw new LwmqException(Status.CLOSED, "channel " + address + " is closed");
+      }
+      toTell.add(call);
+    }
+  }
+
+  void tellNoMore(Runnable call) {
+    synchronized (toTell) {
+      toTell.remove(call);
     }
   }
 
@@ -309,7 +331,7 @@ public final class Channel implements AutoCloseable {
     if (!handle.isOpen()) {
       return;
     }
-    endCalls();
+    endUses();
     try {
       Jni.channelClose(handle.get(), lingerMs);
     } finally {
@@ -320,11 +342,19 @@ public final class Channel implements AutoCloseable {
   /** Closes without waiting; messages that were received live on. */
   @Override
   public void close() {
-    endCalls();
+    endUses();
     handle.close();
   }
 
-  private void endCalls() {
+  /** Afterwards no thread of ours, or of those who were told, is in the channel. */
+  private void endUses() {
+    List<Runnable> told;
+    synchronized (toTell) {
+      isClosing = true;
+      told = List.copyOf(toTell);
+      toTell.clear();
+    }
+    told.forEach(Runnable::run);
     if (isCalled) {
       onMessage(null);
     }

@@ -77,6 +77,15 @@ public final class Deadline {
     return (int) Math.max(0, Math.min(left, sliceMs));
   }
 
+  boolean isForever() {
+    return forever;
+  }
+
+  /** Not to be asked of one that is for ever. */
+  long leftNanos() {
+    return endNanos - System.nanoTime();
+  }
+
   boolean isOver() {
     return !forever && System.nanoTime() - endNanos >= 0;
   }

@@ -8,7 +8,7 @@ import java.nio.charset.StandardCharsets;
  * <p>Never leaves a Spark task as it is (a driver whose jar was added late could not read it back): the source
  * turns it into an exception of Spark's own.
  */
-public final class LwmqException extends RuntimeException {
+public class LwmqException extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
   private final Status status;

@@ -38,6 +38,15 @@ public final class SendQueue {
     return queue;
   }
 
+  /** INVALID: it is not. */
+  void checkIsOf(Channel other) {
+    if (channel != other) {
+      throw new LwmqException(
+          Status.INVALID,
+          "a send queue of " + channel.address() + ", not of the channel on " + other.address());
+    }
+  }
+
   /** Posts a message of one frame, copied. */
   public void post(byte[] frame) {
     post(ByteBuffer.wrap(frame));

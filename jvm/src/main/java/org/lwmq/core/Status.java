@@ -28,7 +28,9 @@ public enum Status {
   DENIED(22, "LWMQ_DENIED"),
   UNSUPPORTED(23, "LWMQ_UNSUPPORTED"),
   SYSTEM(24, "LWMQ_SYSTEM"),
-  SUPERSEDED(25, "LWMQ_SUPERSEDED");
+  SUPERSEDED(25, "LWMQ_SUPERSEDED"),
+  /** No native call answers it: {@link HandlerException}. */
+  HANDLER(-1, "LWMQ_HANDLER");
 
   private final int code;
   private final String errorClass;

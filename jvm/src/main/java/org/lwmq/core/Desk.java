@@ -1,0 +1,201 @@
+package org.lwmq.core;
+
+import java.nio.charset.StandardCharsets;
+import java.security.SecureRandom;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * What is outstanding of one {@link Requests}, by number; each with its own time. Any thread; nobody is told anything with
+ * the lock held.
+ */
+final class Desk {
+  static final int TEXT_BYTES_MAX = 1000; // of a failure's class and of its text
+
+  private static final ScheduledThreadPoolExecutor TIMES = keeper();
+  private static volatile Thread keeper; // written by TIMES where it makes its thread
+
+  /** @param timer null where there is no time-out */
+  private record Outstanding(Reply reply, ScheduledFuture<?> timer) {}
+
+  final String address;
+  final long asker = new SecureRandom().nextLong();
+
+  private final int most;
+  private final Map<Long, Outstanding> outstanding = new HashMap<>();
+  private long asked;
+  private long answered;
+  private long failed;
+  private long timedOut;
+  private long lost;
+  private long givenUp;
+  private long late;
+  private long foreign;
+  private long malformed;
+
+  Desk(String address, int most) {
+    this.address = address;
+    this.most = most;
+  }
+
+  Reply enlist(Deadline deadline) {
+    Reply reply;
+    synchronized (this) {
+      if (outstanding.size() >= most) {
+        throw new LwmqException(
+            Status.FULL,
+            most + " requests are outstanding on " + address + ", as many as outstandingMax allows: give them a"
+                + " deadline, or wait for replies");
+      }
+      long number = ++asked;
+      reply = new Reply(number);
+      outstanding.put(number, new Outstanding(reply, timer(number, deadline)));
+    }
+    reply.whenComplete((frames, end) -> forget(reply.number())); // does nothing unless somebody else completed it
+    return reply;
+  }
+
+  private ScheduledFuture<?> timer(long number, Deadline deadline) {
+    if (deadline.isForever()) {
+      return null;
+    }
+    long nanos = Math.max(0, deadline.leftNanos());
+    long ms = (nanos + 500_000) / 1_000_000;
+    return TIMES.schedule(() -> expire(number, ms), nanos, TimeUnit.NANOSECONDS);
+  }
+
+  private void forget(long number) {
+    synchronized (this) {
+      if (take(number) != null) {
+        givenUp++;
+      }
+    }
+  }
+
+  private void expire(long number, long ms) {
+    Reply reply;
+    synchronized (this) {
+      reply = take(number);
+      if (reply == null) {
+        return;
+      }
+      timedOut++;
+    }
+    reply.completeExceptionally(
+        new LwmqException(
+            Status.TIMED_OUT, "no reply to request " + number + " within " + ms + " ms on " + address));
+  }
+
+  /** With the lock. Null where it is settled. */
+  private Reply take(long number) {
+    Outstanding found = outstanding.remove(number);
+    if (found == null) {
+      return null;
+    }
+    if (found.timer() != null) {
+      found.timer().cancel(false);
+    }
+    return found.reply();
+  }
+
+  /** Gives a message that came to whom it answers. */
+  void settle(Message message) {
+    RequestHead head = RequestHead.of(message);
+    Reply reply;
+    HandlerException failure = null;
+    synchronized (this) {
+      if (head == null || (head.kind() != RequestHead.REPLY && head.kind() != RequestHead.FAILURE)) {
+        malformed++;
+        return;
+      }
+      if (head.asker() != asker) {
+        foreign++;
+        return;
+      }
+      boolean isFailure = head.kind() == RequestHead.FAILURE;
+      if (isFailure) {
+        failure = failure(message);
+      }
+      if (head.number() <= 0 || head.number() > asked || (isFailure && failure == null)) {
+        malformed++;
+        return;
+      }
+      reply = take(head.number());
+      if (reply == null) {
+        late++;
+        return;
+      }
+      if (isFailure) {
+        failed++;
+      } else {
+        answered++;
+      }
+    }
+    if (failure != null) {
+      reply.completeExceptionally(failure);
+    } else {
+      reply.complete(Frames.from(message, 1));
+    }
+  }
+
+  /** Null where the frames are not those of a failure. */
+  private HandlerException failure(Message message) {
+    if (message.frameCount() != 3
+        || message.frame(1).remaining() > TEXT_BYTES_MAX
+        || message.frame(2).remaining() > TEXT_BYTES_MAX) {
+      return null;
+    }
+    String kind = new String(message.bytes(1), StandardCharsets.UTF_8);
+    String text = new String(message.bytes(2), StandardCharsets.UTF_8);
+    String said = kind + (kind.isEmpty() || text.isEmpty() ? "" : ": ") + text;
+    return new HandlerException(kind, "the peer's handler failed: " + said + " (" + address + ")");
+  }
+
+  /** Fails all that is outstanding. */
+  void lose(LwmqException why) {
+    Map<Long, Outstanding> all;
+    synchronized (this) {
+      all = new HashMap<>(outstanding);
+      all.keySet().forEach(this::take);
+      lost += all.size();
+    }
+    for (Outstanding one : all.values()) {
+      one.reply().completeExceptionally(new LwmqException(why.status(), why.getMessage()));
+    }
+  }
+
+  synchronized Requests.Statistics statistics() {
+    return new Requests.Statistics(
+        asked, outstanding.size(), answered, failed, timedOut, lost, givenUp, late, foreign, malformed);
+  }
+
+  /** Whether {@code status} ends the conversation with one peer: said once, the next one may come. */
+  static boolean endsPeer(Status status) {
+    return status == Status.CLOSED
+        || status == Status.PEER_LOST
+        || status == Status.STALLED
+        || status == Status.CORRUPT;
+  }
+
+  /** Whether this is the thread that keeps the time of all. */
+  static boolean isOwnThread() {
+    return Thread.currentThread() == keeper;
+  }
+
+  private static ScheduledThreadPoolExecutor keeper() {
+    ScheduledThreadPoolExecutor made =
+        new ScheduledThreadPoolExecutor(
+            1,
+            run -> {
+              Thread thread = new Thread(run, "lwmq-times");
+              thread.setDaemon(true);
+              keeper = thread;
+              return thread;
+            });
+    made.setRemoveOnCancelPolicy(true); // thousands that were answered leave nothing behind
+    return made;
+  }
+}

@@ -1,0 +1,145 @@
+package org.lwmq.core;
+
+import java.util.Objects;
+import java.util.concurrent.atomic.AtomicLong;
+
+/**
+ * The answering side of a channel, for {@link Requests} here or in Python. Threads receive as from the channel: one at a
+ * time where its receive queue is mono. Closing the channel from another thread ends them first.
+ */
+public final class Replies implements AutoCloseable {
+  /** Answers one request. What it throws is {@link HandlerException} at the requester, with its class and text. */
+  @FunctionalInterface
+  public interface Handler {
+    Frames answer(Frames frames) throws Exception;
+  }
+
+  /** {@code malformed}: messages that are no requests, dropped. */
+  public record Statistics(long received, long answered, long failed, long malformed) {}
+
+  private final Channel channel;
+  private final SendQueue queue;
+  private final Lent lent = new Lent();
+  private final Runnable channelCloses = this::channelCloses;
+  private final AtomicLong received = new AtomicLong();
+  private final AtomicLong answered = new AtomicLong();
+  private final AtomicLong failed = new AtomicLong();
+  private final AtomicLong malformed = new AtomicLong();
+
+  /** Posts to an unbounded queue of its own: a requester that asks and takes no replies lets that grow. */
+  public Replies(Channel channel) {
+    this(channel, channel.sendQueue(SendQueue.Kind.MULTI_UNBOUNDED, Priority.NORMAL, 0));
+  }
+
+  /** Posts to {@code queue}; a bounded one stands a requester that takes no replies. */
+  public Replies(Channel channel, SendQueue queue) {
+    queue.checkIsOf(channel);
+    this.channel = channel;
+    this.queue = queue;
+    channel.tellWhenClosed(channelCloses);
+  }
+
+  /** The next request; throws what {@link Channel#receive} does. What is no request is counted and dropped. */
+  public Request receive(Deadline deadline) {
+    while (true) {
+      Request request =
+          deadline.await(
+              "waiting for a request at " + channel.address(), slice -> lent.enter(() -> receiveOnce(slice)));
+      if (request != null) {
+        return request;
+      }
+    }
+  }
+
+  /** In short slices: whoever closes waits for them. Null for what is no request. */
+  private Request receiveOnce(int sliceMs) {
+    try (Message message = channel.receiveOnce(Math.min(sliceMs, Deadline.SLICE_MS))) {
+      RequestHead head = RequestHead.of(message);
+      if (head == null || head.kind() != RequestHead.REQUEST) {
+        malformed.incrementAndGet();
+        return null;
+      }
+      received.incrementAndGet();
+      return new Request(this, head, Frames.from(message, 1));
+    }
+  }
+
+  /**
+   * Answers each request with what {@code handler} returns, on this thread. Peers come and go, until the channel or this
+   * is closed here, by any thread. INTERRUPTED.
+   */
+  public void serve(Handler handler) {
+    serve(handler, true);
+  }
+
+  /** As that; unless {@code forever}, until the peer has closed. PEER_LOST, CORRUPT. */
+  public void serve(Handler handler, boolean forever) {
+    while (true) {
+      try {
+        answer(receive(Deadline.never()), handler);
+      } catch (LwmqException e) {
+        if (lent.isEnded()) {
+          return;
+        }
+        if (!Desk.endsPeer(e.status())) {
+          throw e;
+        }
+        if (!forever) {
+          if (e.status() == Status.CLOSED) {
+            return;
+          }
+          throw e;
+        }
+      }
+    }
+  }
+
+  private void answer(Request request, Handler handler) {
+    try {
+      Frames frames = handler.answer(request.frames());
+      request.reply(Objects.requireNonNull(frames, "the handler returned null; Frames.none() is an empty reply"));
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      request.fail(e);
+    } catch (Exception e) {
+      request.fail(e);
+    } catch (Error e) {
+      request.fail(e);
+      throw e;
+    }
+  }
+
+  /** For requests. */
+  void post(RequestHead head, Frames frames) {
+    lent.enter(
+        () -> {
+          try (Message message = frames.under(head)) {
+            queue.post(message);
+          }
+          return null;
+        });
+  }
+
+  void countAnswered() {
+    answered.incrementAndGet();
+  }
+
+  void countFailed() {
+    failed.incrementAndGet();
+  }
+
+  public Statistics statistics() {
+    return new Statistics(received.get(), answered.get(), failed.get(), malformed.get());
+  }
+
+  /** Ends whoever serves or receives; what is unanswered stays so. The channel stays open. Twice is once. */
+  @Override
+  public void close() {
+    channel.tellNoMore(channelCloses);
+    lent.end(new LwmqException(Status.CLOSED, "the replies on " + channel.address() + " are closed"));
+  }
+
+  private void channelCloses() {
+    lent.end(new LwmqException(Status.CLOSED, "channel " + channel.address() + " is closed"));
+  }
+}

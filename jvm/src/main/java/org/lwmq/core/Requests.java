@@ -1,0 +1,159 @@
+package org.lwmq.core;
+
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+
+/**
+ * The asking side of a channel: any number of requests outstanding, from any number of threads, each with a time-out of
+ * its own; {@link Replies} answers, here or in Python.
+ *
+ * <p>The replies are received on the thread that all channels with a call-back share. The channel is lent: its
+ * receiving side is ours until close, which leaves the channel open; its send queues are not. A request may be executed
+ * although its requester was told that the time is over or the peer is lost; nothing is asked twice by itself.
+ */
+public final class Requests implements AutoCloseable {
+  /** Of {@code outstandingMax}, where it is not given. */
+  public static final int OUTSTANDING_MAX = 1 << 20;
+
+  /**
+   * {@code asked} is the sum of {@code outstanding} and what follows up to {@code givenUp}.
+   *
+   * @param lost failed because the peer was lost or closed, or these requests were
+   * @param givenUp cancelled, or never posted
+   * @param late dropped: replies to what was settled before
+   * @param foreign dropped: replies to another asker
+   * @param malformed dropped: what is no reply to anything
+   */
+  public record Statistics(
+      long asked, long outstanding, long answered, long failed, long timedOut, long lost, long givenUp, long late,
+      long foreign, long malformed) {}
+
+  private final Channel channel;
+  private final SendQueue queue;
+  private final Desk desk;
+  private final Lent lent = new Lent();
+  private final Runnable channelCloses = this::channelCloses;
+
+  /** Posts to a queue of its own, which lives as long as the channel. */
+  public Requests(Channel channel) {
+    this(channel, channel.sendQueue(SendQueue.Kind.MULTI_UNBOUNDED, Priority.NORMAL, 0), OUTSTANDING_MAX);
+  }
+
+  /**
+   * INVALID: a bound below 1, the queue of another channel, or the messages of this one go somewhere else already. CLOSED.
+   *
+   * @param queue where requests are posted; of a kind for any thread, unless one alone asks
+   * @param outstandingMax more than these are refused; each takes some hundred bytes until it is settled
+   */
+  public Requests(Channel channel, SendQueue queue, int outstandingMax) {
+    if (outstandingMax < 1) {
+      throw new LwmqException(
+          Status.INVALID, "outstandingMax " + outstandingMax + ": at least 1 is possible");
+    }
+    queue.checkIsOf(channel);
+    this.channel = channel;
+    this.queue = queue;
+    this.desk = new Desk(channel.address(), outstandingMax);
+    channel.tellWhenClosed(channelCloses);
+    try {
+      Calls.ALL.put(channel, new Incoming());
+    } catch (LwmqException e) {
+      channel.tellNoMore(channelCloses);
+      throw e;
+    }
+  }
+
+  /**
+   * Asks and waits for the reply; what {@link #submit} says of errors is thrown here. INTERRUPTED, also for the
+   * deadline's own reason to stop, gives up.
+   */
+  public Frames request(Frames frames, Deadline deadline) {
+    Reply reply = submit(frames, deadline);
+    try {
+      while (true) {
+        deadline.checkCancelled("waiting for a reply at " + desk.address);
+        try {
+          return reply.get(Deadline.SLICE_MS, TimeUnit.MILLISECONDS);
+        } catch (TimeoutException e) {
+          continue; // the reply has its own time
+        } catch (InterruptedException e) {
+          Thread.currentThread().interrupt();
+        } catch (ExecutionException e) {
+          if (e.getCause() instanceof LwmqException cause) {
+            throw cause;
+          }
+          throw new IllegalStateException(e.getCause()); // nobody else has this reply
+        }
+      }
+    } finally {
+      reply.cancel(false);
+    }
+  }
+
+  /**
+   * Asks and goes on. Never waits for the peer.
+   *
+   * <p>The reply comes, or fails with TIMED_OUT at the deadline (never: waits as long as the peer lives), {@link
+   * HandlerException}, PEER_LOST or CLOSED (the peer was lost or has closed, or we have). On a channel of several
+   * transports every peer is asked, the first reply counts, and the end of any of them fails what is outstanding. Without
+   * a peer a request waits for one. Throws what a post does, and FULL when too many are outstanding.
+   */
+  public Reply submit(Frames frames, Deadline deadline) {
+    return lent.enter(
+        () -> {
+          Reply reply = desk.enlist(deadline);
+          boolean isPosted = false;
+          RequestHead head = new RequestHead(RequestHead.REQUEST, desk.asker, reply.number());
+          try (Message message = frames.under(head)) {
+            queue.post(message);
+            isPosted = true;
+          } finally {
+            if (!isPosted) {
+              reply.cancel(false);
+            }
+          }
+          return reply;
+        });
+  }
+
+  public Statistics statistics() {
+    return desk.statistics();
+  }
+
+  /** What is outstanding fails with CLOSED. The channel stays open. Twice is once. */
+  @Override
+  public void close() {
+    channel.tellNoMore(channelCloses);
+    end(new LwmqException(Status.CLOSED, "the requests on " + desk.address + " are closed"));
+  }
+
+  private void channelCloses() {
+    end(new LwmqException(Status.CLOSED, "channel " + desk.address + " is closed"));
+  }
+
+  private void end(LwmqException why) {
+    if (lent.end(why)) {
+      Calls.ALL.drop(channel);
+      desk.lose(why);
+    }
+  }
+
+  /** What the channel receives. */
+  private final class Incoming implements Calls.Listener {
+    @Override
+    public void came(Message message) {
+      desk.settle(message);
+    }
+
+    @Override
+    public void ended(LwmqException why) {
+      if (Desk.endsPeer(why.status())) {
+        desk.lose(why);
+      } else {
+        channel.tellNoMore(channelCloses);
+        end(why);
+      }
+    }
+  }
+}
