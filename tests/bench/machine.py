@@ -11,9 +11,8 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = Path(__file__).parent / "native"
@@ -26,8 +25,7 @@ PATIENCE_S = 60
 STATES = (("smt", 57.0), ("near", 150.0), ("far", float("inf")))
 
 
-@dataclass
-class Cores:
+class Cores(NamedTuple):
     """The two cores of a pair of processes: (asks or writes, serves or reads)."""
 
     asking: int
@@ -40,25 +38,28 @@ def two_cores() -> Cores:
 
 
 def build() -> None:
-    """Compiles the release build of the core and the native benchmark program."""
+    """Compiles the release build of the core and the native benchmark programs."""
     subprocess.run(
         ["cmake", "-S", "native", "--preset", "bench"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL
     )
     subprocess.run(
         ["cmake", "--build", str(BUILD), "--target", "lwmq"], check=True, stdout=subprocess.DEVNULL
     )
-    _compile(PROGRAM, sorted(SOURCES.glob("*.c")))
-    _compile(IN_PROCESS, sorted(SOURCES.glob("in_process/*.c")))
+    _compile(PROGRAM, "*.c")
+    _compile(IN_PROCESS, "in_process/*.c")
 
 
-def _compile(program: Path, sources: list[Path]) -> None:
-    newest = max(path.stat().st_mtime for path in [*sources, BUILD / "liblwmq.so"])
+def _compile(program: Path, pattern: str) -> None:
+    common = SOURCES / "common"
+    sources = sorted([*SOURCES.glob(pattern), *common.glob("*.c")])
+    read = [*sources, *SOURCES.glob("*.h"), *common.glob("*.h"), BUILD / "liblwmq.so"]
+    newest = max(path.stat().st_mtime for path in read)
     if program.exists() and program.stat().st_mtime > newest:
         return
     subprocess.run(
         ["gcc", "-std=c11", "-D_GNU_SOURCE", "-O3", "-march=native", "-Wall", "-Wextra", "-Werror",
-         f"-I{ROOT / 'native/include'}", *map(str, sources), f"-L{BUILD}", "-llwmq", f"-Wl,-rpath,{BUILD}",
-         "-ldl", "-lrt", "-pthread", "-o", str(program)],
+         f"-I{ROOT / 'native/include'}", f"-I{common}", *map(str, sources), f"-L{BUILD}", "-llwmq",
+         f"-Wl,-rpath,{BUILD}", "-ldl", "-lrt", "-pthread", "-o", str(program)],
         check=True,
     )  # fmt: skip
 
@@ -109,28 +110,39 @@ def together(
 
 def native(peer: str, metric: str, size: int, seconds: float, prefix: Sequence[str] = ()) -> dict[str, Any]:
     """One run of the native benchmark: two processes on two cores, each started by `prefix`."""
-    cores = two_cores()
-    with address() as where:
-
-        def command(role: str, core: int) -> list[str]:
-            return [*prefix, str(PROGRAM), peer, metric, role, str(size), str(seconds), where, str(core)]
-
-        # The floor has no handshake: its file must be there before the other side looks for it.
-        serving, asking = command("serve", cores.serving), command("ask", cores.asking)
-        _, output = together(serving, asking, _with_zmq(), head_start_s=0.1)
+    _, output = _sides(PROGRAM, [peer, metric], [size, seconds], prefix)
     found: dict[str, Any] = json.loads(output)
     return found
 
 
 def in_process(peer: str, size: int, seconds: float) -> dict[str, Any]:
     """One run between two threads of one process, each on its core."""
-    cores = two_cores()
-    command = [str(IN_PROCESS), peer, str(size), str(seconds), str(cores.asking), str(cores.serving)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S + seconds)
+    return _alone(IN_PROCESS, peer, size, seconds, *two_cores())
+
+
+def _alone(*command: object) -> dict[str, Any]:
+    """What one process prints."""
+    words = [*map(str, command)]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, env=_with_zmq())
     if ran.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)} failed: {ran.stderr}")
+        raise RuntimeError(f"{' '.join(words)} failed: {ran.stderr}")
     found: dict[str, Any] = json.loads(ran.stdout)
     return found
+
+
+def _sides(
+    program: Path, what: Sequence[str], rest: Sequence[object], prefix: Sequence[str] = ()
+) -> tuple[str, str]:
+    """What the two processes of a program print that has a role, serving and asking, one core for each."""
+    cores = two_cores()
+    with address() as where:
+
+        def command(role: str, core: int) -> list[str]:
+            return [*prefix, str(program), *what, role, *map(str, rest), where, str(core)]
+
+        # The floor has no handshake: its file must be there before the other side looks for it.
+        serving, asking = command("serve", cores.serving), command("ask", cores.asking)
+        return together(serving, asking, _with_zmq(), head_start_s=0.1)
 
 
 def messages(peer: str, metric: str, size: int, seconds: float) -> dict[str, Any]:

@@ -2,12 +2,11 @@
  * have no bound, those of the others do: a flush for each kFlushEach messages keeps the sender as near to its
  * reader. `lwmq` makes one call for each message, `lwmq-many` one for up to kMany. Raw buffers make a ring of
  * kRawRing: more than a core's own cache, less than the common one. */
-#include "peer.h"
-
-#include <lwmq/lwmq.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "peer.h"
 
 enum { kRawFrom = 32 << 10, kRawBuffers = 4, kRawRing = 4 << 20, kFlushEach = 1000, kMany = 100 };
 
@@ -15,12 +14,6 @@ static lwmq_channel* channel_;
 static lwmq_send_queue* queue_;
 static int raw_;
 static uint64_t posted_;
-
-static void must(lwmq_status status) {
-  if (status == LWMQ_OK) return;
-  fprintf(stderr, "native_bench: %s: %s\n", lwmq_status_name(status), lwmq_last_error());
-  exit(1);
-}
 
 static void ours_open(const char* address, int server, size_t bytes) {
   lwmq_channel_options options = {.size = sizeof(options), .home_thread = 1};

@@ -5,8 +5,7 @@
 #ifndef LWMQ_BENCH_PEER_H
 #define LWMQ_BENCH_PEER_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "common.h"
 
 typedef struct peer {
   const char* name;
@@ -21,9 +20,5 @@ typedef struct peer {
 } peer;
 
 extern const peer kFloor, kFutex, kLwmq, kLwmqMany, kUnixSocket, kZeroMq, kPosixQueue;
-
-/* Sum of the 64-bit words at `data`; `bytes` is a multiple of 8. */
-uint64_t read_all(const void* data, size_t bytes);
-void die(const char* what);
 
 #endif
