@@ -47,6 +47,13 @@ IN_PROCESS = [
     ("messages between threads, 64 B", 64, RATE),
     ("messages between threads, 64 KB", 64 << 10, BANDWIDTH),
 ]
+# title, metric, bytes of a buffer, what is shown
+HANDED = [
+    ("hand-over of 64 KB", "latency", 64 << 10, LATENCY),
+    ("hand-over of 1 MB", "latency", 1 << 20, LATENCY),
+    ("hand-overs per second, 64 KB", "rate", 64 << 10, RATE),
+    ("hand-overs per second, 1 MB", "rate", 1 << 20, RATE),
+]
 WAKE = ["futex", "lwmq", "uds", "mq", "zmq"]
 # title, metric, message bytes, what is shown
 PYTHON = [
@@ -73,6 +80,21 @@ def native_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
             runs["UCX"] = lambda metric=metric, size=size: rivals.ucx(metric, size, seconds)
         if size >= 65536:
             runs["iceoryx2 (Python)"] = lambda size=size: machine.messages("iceoryx2", "rate", size, seconds)
+        yield title, columns, runs
+
+
+def handed_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    """Buffers that were written before the run, and that nobody touches: what a hand-over costs by itself."""
+    for title, metric, size, columns in HANDED:
+        runs: Runs = {
+            peer: lambda peer=peer, metric=metric, size=size: machine.native(
+                f"{peer}-handed", metric, size, seconds
+            )
+            for peer in ("floor", "lwmq")
+        }
+        runs["iceoryx2 (Python)"] = lambda metric=metric, size=size: machine.messages(
+            "iceoryx2-handed", metric, size, seconds
+        )
         yield title, columns, runs
 
 
@@ -127,6 +149,7 @@ def arrow_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
 
 PAIRS = {
     "native": native_figures,
+    "handed": handed_figures,
     "wake": wake_figures,
     "threads": in_process_figures,
     "python": python_figures,
@@ -241,7 +264,7 @@ def main() -> None:
             records = results[title] = interleaved(title, arguments.rounds, present)
             keep(results)
             for column in columns:
-                name = f", {column[0][:-3]}" if len(columns) > 1 else ""
+                name = f", {column[0].removesuffix('_ns').replace('_', ' ')}" if len(columns) > 1 else ""
                 show(f"{title}{name}", records, column)
     if "spark" in arguments.only:
         spark_figures(arguments.rows, results)

@@ -32,6 +32,12 @@ ROWS = {
     "buffers of 64 KB": [("buffers of 64 KB, filled and read in place", "bytes_per_second", 1e9, "GB/s")],
     "buffers of 640 KB": [("buffers of 640 KB, filled and read in place", "bytes_per_second", 1e9, "GB/s")],
     "buffers of 1 MB": [("buffers of 1 MB, filled and read in place", "bytes_per_second", 1e9, "GB/s")],
+    "hand-over of 64 KB": [
+        ("hand-over of a finished buffer of 64 KB, untouched, one way, p50", "p50_ns", 1.0, "ns")
+    ],
+    "hand-over of 1 MB": [("the same, 1 MB", "p50_ns", 1.0, "ns")],
+    "hand-overs per second, 64 KB": [("hand-overs of buffers of 64 KB", "per_second", 1e6, "M/s")],
+    "hand-overs per second, 1 MB": [("the same, 1 MB", "per_second", 1e6, "M/s")],
     "one-way latency, 8 B, Python": [("one-way latency of 8 B, Python to Python, p50", "p50_ns", 1.0, "ns")],
     "one-way latency, 64 B, Python": [
         ("one-way latency of 64 B, Python to Python, p50", "p50_ns", 1.0, "ns")

@@ -1,4 +1,5 @@
-/* The floor: messages by hand through the rings of rings.h, looking without a pause. */
+/* The floors: messages by hand through the rings of rings.h, looking without a pause; and `floor-handed`,
+ * which moves the mark and the length of a message, and nothing of it. */
 #include <immintrin.h>
 #include <string.h>
 
@@ -39,3 +40,28 @@ static uint64_t floor_receive(size_t bytes) {
 static void floor_close(void) { rings_close(&rings_); }
 
 const peer kFloor = {"floor", floor_open, floor_send, floor_receive, floor_close};
+
+/* ---- Handed over ------------------------------------------------------------------------------------ */
+
+static void handed_open(const char* address, int server, size_t bytes) {
+  rings_open(&rings_, address, server, bytes, kHandedBuffers * (bytes + 64));
+  for (size_t i = 0; i < rings_.slot_count; ++i)
+    memset(rings_slot(&rings_, rings_.sending, i) + 64, 1, bytes);
+}
+
+/* Beside the mark, on its line. */
+static uint64_t* length_of(uint8_t* payload) { return (uint64_t*)(payload - 64) + 1; }
+
+static void handed_send(const void* data, size_t bytes) {
+  *length_of(room()) = handed_bytes(data, bytes);
+  rings_ship(&rings_);
+}
+
+static uint64_t handed_receive(size_t bytes) {
+  (void)bytes;
+  const uint64_t words = *length_of(arrived()) / 8;
+  rings_release(&rings_);
+  return words;
+}
+
+const peer kFloorHanded = {"floor-handed", handed_open, handed_send, handed_receive, floor_close};

@@ -15,6 +15,15 @@ static lwmq_send_queue* queue_;
 static int raw_;
 static uint64_t posted_;
 
+static void open_channel(const char* address, int server, const lwmq_channel_options* options) {
+  char uri[300];
+  snprintf(uri, sizeof(uri), "ipc://%s", address);
+  must(lwmq_channel_create(uri, options, &channel_));
+  if (options->raw == 0) must(lwmq_channel_add_send_queue(channel_, NULL, &queue_));
+  must(lwmq_channel_open(channel_, server ? LWMQ_ROLE_SERVER : LWMQ_ROLE_CLIENT));
+  must(lwmq_channel_wait_connected(channel_, 10000));
+}
+
 static void ours_open(const char* address, int server, size_t bytes) {
   lwmq_channel_options options = {.size = sizeof(options), .home_thread = 1};
   raw_ = bytes >= kRawFrom;
@@ -24,12 +33,7 @@ static void ours_open(const char* address, int server, size_t bytes) {
     const size_t fit = kRawRing / bytes;
     options.buffers_send = options.buffers_receive = (uint32_t)(fit > kRawBuffers ? fit : kRawBuffers);
   }
-  char uri[300];
-  snprintf(uri, sizeof(uri), "ipc://%s", address);
-  must(lwmq_channel_create(uri, &options, &channel_));
-  if (!raw_) must(lwmq_channel_add_send_queue(channel_, NULL, &queue_));
-  must(lwmq_channel_open(channel_, server ? LWMQ_ROLE_SERVER : LWMQ_ROLE_CLIENT));
-  must(lwmq_channel_wait_connected(channel_, 10000));
+  open_channel(address, server, &options);
 }
 
 static void flush_now_and_then(uint64_t posted) {
@@ -127,3 +131,39 @@ static void many_close(void) {
 }
 
 const peer kLwmqMany = {"lwmq-many", many_open, many_send, many_receive, many_close};
+
+/* ---- Handed over ------------------------------------------------------------------------------------ */
+
+static void handed_open(const char* address, int server, size_t bytes) {
+  const lwmq_channel_options options = {.size = sizeof(options),
+                                        .home_thread = 1,
+                                        .raw = 1,
+                                        .buffer_bytes = bytes,
+                                        .buffers_send = kHandedBuffers,
+                                        .buffers_receive = kHandedBuffers};
+  open_channel(address, server, &options);
+  lwmq_buffer buffers[kHandedBuffers];
+  for (int i = 0; i < kHandedBuffers; ++i) {
+    must(lwmq_raw_get_buffer(channel_, 0, &buffers[i]));
+    memset(buffers[i].data, 1, bytes);
+  }
+  for (int i = 0; i < kHandedBuffers; ++i) must(lwmq_raw_abandon_buffer(channel_, &buffers[i]));
+}
+
+static void handed_send(const void* data, size_t bytes) {
+  lwmq_buffer buffer;
+  must(lwmq_raw_get_buffer(channel_, LWMQ_FOREVER, &buffer));
+  buffer.bytes = handed_bytes(data, bytes);
+  must(lwmq_raw_send_buffer(channel_, &buffer));
+}
+
+static uint64_t handed_receive(size_t bytes) {
+  (void)bytes;
+  lwmq_buffer buffer;
+  must(lwmq_raw_receive_buffer(channel_, LWMQ_FOREVER, &buffer));
+  const uint64_t words = buffer.bytes / 8;
+  must(lwmq_raw_dispose_buffer(channel_, &buffer));
+  return words;
+}
+
+const peer kLwmqHanded = {"lwmq-handed", handed_open, handed_send, handed_receive, ours_close};
