@@ -54,6 +54,7 @@ HANDED = [
     ("hand-overs per second, 64 KB", "rate", 64 << 10, RATE),
     ("hand-overs per second, 1 MB", "rate", 1 << 20, RATE),
 ]
+POSTS = ["floor", "lwmq", "lwmq-many", "lwmq-made", "lwmq-alone", "mutex", "zmq"]
 WAKE = ["futex", "lwmq", "uds", "mq", "zmq"]
 # title, metric, message bytes, what is shown
 PYTHON = [
@@ -96,6 +97,15 @@ def handed_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
             "iceoryx2-handed", metric, size, seconds
         )
         yield title, columns, runs
+
+
+def post_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    """What a post costs the one who posts while somebody else empties the queue, or nobody does."""
+    yield (
+        "posts per second, 64 B",
+        RATE,
+        {peer: lambda peer=peer: machine.posts(peer, 64, seconds) for peer in POSTS},
+    )
 
 
 def wake_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
@@ -150,6 +160,7 @@ def arrow_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
 PAIRS = {
     "native": native_figures,
     "handed": handed_figures,
+    "posts": post_figures,
     "wake": wake_figures,
     "threads": in_process_figures,
     "python": python_figures,

@@ -19,6 +19,7 @@ SOURCES = Path(__file__).parent / "native"
 BUILD = ROOT / "build" / "bench"
 PROGRAM = BUILD / "native_bench"
 IN_PROCESS = BUILD / "in_process_bench"
+POST = BUILD / "post_bench"
 PATIENCE_S = 60
 
 # One-way nanoseconds of a cache line between the two cores, up to which a state is meant.
@@ -47,6 +48,7 @@ def build() -> None:
     )
     _compile(PROGRAM, "*.c")
     _compile(IN_PROCESS, "in_process/*.c")
+    _compile(POST, "post/*.c")
 
 
 def _compile(program: Path, pattern: str) -> None:
@@ -118,6 +120,11 @@ def native(peer: str, metric: str, size: int, seconds: float, prefix: Sequence[s
 def in_process(peer: str, size: int, seconds: float) -> dict[str, Any]:
     """One run between two threads of one process, each on its core."""
     return _alone(IN_PROCESS, peer, size, seconds, *two_cores())
+
+
+def posts(peer: str, size: int, seconds: float) -> dict[str, Any]:
+    """One run of bursts of posts by one thread, which another one receives."""
+    return _alone(POST, peer, size, seconds, *two_cores())
 
 
 def _alone(*command: object) -> dict[str, Any]:

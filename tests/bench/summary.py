@@ -38,6 +38,9 @@ ROWS = {
     "hand-over of 1 MB": [("the same, 1 MB", "p50_ns", 1.0, "ns")],
     "hand-overs per second, 64 KB": [("hand-overs of buffers of 64 KB", "per_second", 1e6, "M/s")],
     "hand-overs per second, 1 MB": [("the same, 1 MB", "per_second", 1e6, "M/s")],
+    "posts per second, 64 B": [
+        ("posts of 64 B into a queue that somebody else empties", "per_second", 1e6, "M/s")
+    ],
     "one-way latency, 8 B, Python": [("one-way latency of 8 B, Python to Python, p50", "p50_ns", 1.0, "ns")],
     "one-way latency, 64 B, Python": [
         ("one-way latency of 64 B, Python to Python, p50", "p50_ns", 1.0, "ns")
