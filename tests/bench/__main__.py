@@ -29,6 +29,12 @@ RATE: list[Column] = [("per_second", "million/s", 1e6)]
 BANDWIDTH: list[Column] = [("bytes_per_second", "GB/s", 1e9)]
 BATCHES: list[Column] = [("per_second", "thousand/s", 1e3)]
 CALLS: list[Column] = [("calls_per_message", "calls/message", 1)]
+MANY: list[Column] = [
+    *LATENCY,
+    ("count", "channels of a process", 1),
+    ("rss_bytes", "MB", 1e6),
+    ("descriptors", "open", 1),
+]
 
 # title, metric, message bytes, what is shown, peers of native_bench
 NATIVE = [
@@ -55,6 +61,7 @@ HANDED = [
     ("hand-overs per second, 1 MB", "rate", 1 << 20, RATE),
 ]
 POSTS = ["floor", "lwmq", "lwmq-many", "lwmq-made", "lwmq-alone", "mutex", "zmq"]
+CHANNELS = 10_000  # of one process
 WAKE = ["futex", "lwmq", "uds", "mq", "zmq"]
 # title, metric, message bytes, what is shown
 PYTHON = [
@@ -105,6 +112,37 @@ def post_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
         "posts per second, 64 B",
         RATE,
         {peer: lambda peer=peer: machine.posts(peer, 64, seconds) for peer in POSTS},
+    )
+
+
+def channel_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    """Many channels, and what they cost the latency of one."""
+    floor = {"floor": lambda: machine.native("floor", "latency", 64, seconds)}
+    count, each, allowed = machine.channels_that_fit(CHANNELS)
+    if count < CHANNELS:
+        console.print(
+            f"channels between two processes: {count:,} of {CHANNELS:,}, because each has {each:.0f} "
+            f"descriptors and a process here may have {allowed:,}",
+            highlight=False,
+        )
+    yield (
+        "channels between two processes",
+        MANY,
+        {
+            **floor,
+            "lwmq": lambda: machine.channels("lwmq", count, seconds),
+            "lwmq, 1 channel": lambda: machine.channels("lwmq", 1, seconds),
+            "uds": lambda: machine.channels("uds", count, seconds),
+        },
+    )
+    yield (
+        "channels inside one process",
+        MANY,
+        {
+            **floor,
+            "lwmq": lambda: machine.channels_in_process(CHANNELS, seconds),
+            "lwmq, 1 channel": lambda: machine.channels_in_process(2, seconds),
+        },
     )
 
 
@@ -161,6 +199,7 @@ PAIRS = {
     "native": native_figures,
     "handed": handed_figures,
     "posts": post_figures,
+    "channels": channel_figures,
     "wake": wake_figures,
     "threads": in_process_figures,
     "python": python_figures,

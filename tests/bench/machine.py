@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,9 @@ BUILD = ROOT / "build" / "bench"
 PROGRAM = BUILD / "native_bench"
 IN_PROCESS = BUILD / "in_process_bench"
 POST = BUILD / "post_bench"
+CHANNELS = BUILD / "channels_bench"
 PATIENCE_S = 60
+CHANNEL_BYTES = 4096  # of a buffer, where channels are many; each has two each way
 
 # One-way nanoseconds of a cache line between the two cores, up to which a state is meant.
 STATES = (("smt", 57.0), ("near", 150.0), ("far", float("inf")))
@@ -49,6 +51,7 @@ def build() -> None:
     _compile(PROGRAM, "*.c")
     _compile(IN_PROCESS, "in_process/*.c")
     _compile(POST, "post/*.c")
+    _compile(CHANNELS, "channels/*.c")
 
 
 def _compile(program: Path, pattern: str) -> None:
@@ -115,6 +118,28 @@ def native(peer: str, metric: str, size: int, seconds: float, prefix: Sequence[s
     _, output = _sides(PROGRAM, [peer, metric], [size, seconds], prefix)
     found: dict[str, Any] = json.loads(output)
     return found
+
+
+def channels(peer: str, count: int, seconds: float) -> dict[str, Any]:
+    """One run of many conversations between two processes; of what both count, the larger figure."""
+    serving, asking = map(json.loads, _sides(CHANNELS, [peer], [count, CHANNEL_BYTES, seconds]))
+    return {**asking, **{key: max(value, asking[key]) for key, value in serving.items()}}
+
+
+def channels_that_fit(most: int) -> tuple[int, float, int]:
+    """How many channels between two processes the limit of descriptors allows; how many descriptors each of
+    them has, and what the limit is. `most` where that is no more than fit."""
+    few = 100
+    found = _patiently(lambda seconds: channels("lwmq", few, seconds))
+    each, allowed = found["descriptors"] / few, found["descriptors_max"]
+    fit = int(0.8 * allowed / each)  # a fifth for those of handshakes that are on
+    return min(most, max(fit // 1000 * 1000, few)), each, allowed
+
+
+def channels_in_process(count: int, seconds: float) -> dict[str, Any]:
+    """One run of channels whose `count` ends are in one process, one half in each of two threads."""
+    with address() as where:
+        return _alone(CHANNELS, "lwmq", "both", count, CHANNEL_BYTES, seconds, where, *two_cores())
 
 
 def in_process(peer: str, size: int, seconds: float) -> dict[str, Any]:
@@ -190,15 +215,19 @@ def _with_zmq() -> dict[str, str]:
     return {**os.environ, "LWMQ_BENCH_ZMQ": str(found[0])} if found else dict(os.environ)
 
 
+def _patiently(run: Callable[[float], dict[str, Any]]) -> dict[str, Any]:
+    """A short run; a longer one where it fails: on a machine that is busy otherwise it may see nothing."""
+    for seconds in (0.05, 0.2):
+        try:
+            return run(seconds)
+        except RuntimeError:
+            continue
+    return run(1.0)
+
+
 def state() -> tuple[str, float]:
     """The state of the machine now, and the nanoseconds that say so."""
-    for seconds in (0.05, 0.2, 1.0):  # on a machine that is busy otherwise a short look may see nothing
-        try:
-            nanoseconds = float(native("floor", "latency", 8, seconds)["p50_ns"])
-            break
-        except RuntimeError:
-            if seconds == 1.0:
-                raise
+    nanoseconds = float(_patiently(lambda seconds: native("floor", "latency", 8, seconds))["p50_ns"])
     return next(name for name, limit in STATES if nanoseconds <= limit), nanoseconds
 
 

@@ -41,6 +41,18 @@ ROWS = {
     "posts per second, 64 B": [
         ("posts of 64 B into a queue that somebody else empties", "per_second", 1e6, "M/s")
     ],
+    "channels between two processes": [
+        ("channels of a process with another one", "count", 1.0, "open"),
+        ("its memory, with what it shares", "rss_bytes", 1e6, "MB"),
+        ("its descriptors", "descriptors", 1.0, "open"),
+        ("one-way latency of 64 B over one of them, p50", "p50_ns", 1.0, "ns"),
+    ],
+    "channels inside one process": [
+        ("channels inside one process", "count", 1.0, "open"),
+        ("its memory", "rss_bytes", 1e6, "MB"),
+        ("its descriptors", "descriptors", 1.0, "open"),
+        ("one-way latency of 64 B over one of them, p50", "p50_ns", 1.0, "ns"),
+    ],
     "one-way latency, 8 B, Python": [("one-way latency of 8 B, Python to Python, p50", "p50_ns", 1.0, "ns")],
     "one-way latency, 64 B, Python": [
         ("one-way latency of 64 B, Python to Python, p50", "p50_ns", 1.0, "ns")
