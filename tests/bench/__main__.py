@@ -35,6 +35,12 @@ MANY: list[Column] = [
     ("rss_bytes", "MB", 1e6),
     ("descriptors", "open", 1),
 ]
+BESIDE: list[Column] = [
+    *LATENCY,
+    ("idle_p99_ns", "ns", 1),
+    ("p99_to_idle", "times that without data", 1),
+    ("data_p50_ns", "ns for each 64 KB", 1),
+]
 
 # title, metric, message bytes, what is shown, peers of native_bench
 NATIVE = [
@@ -62,6 +68,14 @@ HANDED = [
 ]
 POSTS = ["floor", "lwmq", "lwmq-many", "lwmq-made", "lwmq-alone", "mutex", "zmq"]
 CHANNELS = 10_000  # of one process
+# title, peers of beside_bench and as what they are shown
+BESIDES = [
+    (
+        "control beside data, 64 KB moved at once",
+        {"floor": "floor", "lwmq": "lwmq", "uds": "uds", "zmq": "zmq"},
+    ),
+    ("control beside data, a look each 4 KB", {"floor-often": "floor", "lwmq-often": "lwmq"}),
+]
 WAKE = ["futex", "lwmq", "uds", "mq", "zmq"]
 # title, metric, message bytes, what is shown
 PYTHON = [
@@ -146,6 +160,16 @@ def channel_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
     )
 
 
+def beside_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    """The latency of a small message beside large ones that leave no pause, by one thread on each side."""
+    for title, peers in BESIDES:
+        yield (
+            title,
+            BESIDE,
+            {name: lambda peer=peer: machine.beside(peer, seconds) for peer, name in peers.items()},
+        )
+
+
 def wake_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
     """How soon a receiver that sleeps is awake; and what those that are awake ask of the kernel."""
     # One message in half a millisecond: more time than the others, for as many samples as percentiles need.
@@ -200,6 +224,7 @@ PAIRS = {
     "handed": handed_figures,
     "posts": post_figures,
     "channels": channel_figures,
+    "beside": beside_figures,
     "wake": wake_figures,
     "threads": in_process_figures,
     "python": python_figures,

@@ -21,6 +21,7 @@ PROGRAM = BUILD / "native_bench"
 IN_PROCESS = BUILD / "in_process_bench"
 POST = BUILD / "post_bench"
 CHANNELS = BUILD / "channels_bench"
+BESIDE = BUILD / "beside_bench"
 PATIENCE_S = 60
 CHANNEL_BYTES = 4096  # of a buffer, where channels are many; each has two each way
 
@@ -52,6 +53,7 @@ def build() -> None:
     _compile(IN_PROCESS, "in_process/*.c")
     _compile(POST, "post/*.c")
     _compile(CHANNELS, "channels/*.c")
+    _compile(BESIDE, "beside/*.c")
 
 
 def _compile(program: Path, pattern: str) -> None:
@@ -118,6 +120,13 @@ def native(peer: str, metric: str, size: int, seconds: float, prefix: Sequence[s
     _, output = _sides(PROGRAM, [peer, metric], [size, seconds], prefix)
     found: dict[str, Any] = json.loads(output)
     return found
+
+
+def beside(peer: str, seconds: float) -> dict[str, Any]:
+    """One run of control beside data: two processes, each with one thread for both."""
+    _, output = _sides(BESIDE, [peer], [seconds])
+    found: dict[str, Any] = json.loads(output)
+    return {**found, "p99_to_idle": found["p99_ns"] / found["idle_p99_ns"]}
 
 
 def channels(peer: str, count: int, seconds: float) -> dict[str, Any]:

@@ -53,6 +53,16 @@ ROWS = {
         ("its descriptors", "descriptors", 1.0, "open"),
         ("one-way latency of 64 B over one of them, p50", "p50_ns", 1.0, "ns"),
     ],
+    "control beside data, 64 KB moved at once": [
+        ("64 B beside 64 KB without a pause, one thread for both on each side, p99", "p99_ns", 1.0, "ns"),
+        ("the same without the 64 KB", "idle_p99_ns", 1.0, "ns"),
+        ("from one of the 64 KB to the next", "data_p50_ns", 1.0, "ns"),
+    ],
+    "control beside data, a look each 4 KB": [
+        ("64 B beside 64 KB, looked for while those are filled and read, p99", "p99_ns", 1.0, "ns"),
+        ("the same without the 64 KB", "idle_p99_ns", 1.0, "ns"),
+        ("from one of the 64 KB to the next", "data_p50_ns", 1.0, "ns"),
+    ],
     "one-way latency, 8 B, Python": [("one-way latency of 8 B, Python to Python, p50", "p50_ns", 1.0, "ns")],
     "one-way latency, 64 B, Python": [
         ("one-way latency of 64 B, Python to Python, p50", "p50_ns", 1.0, "ns")
