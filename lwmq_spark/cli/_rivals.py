@@ -136,8 +136,12 @@ class Iceoryx2:
                 raise TimeoutError("iceoryx2: the other process did not come")
             time.sleep(0.001)
 
+    def loan(self, size: int) -> Any:
+        """A sample, to be filled and sent."""
+        return self._publisher.loan_slice_uninit(size)
+
     def send(self, payload: bytes) -> None:
-        sample = self._publisher.loan_slice_uninit(len(payload))
+        sample = self.loan(len(payload))
         ctypes.memmove(sample.payload_ptr, payload, len(payload))
         sample.assume_init().send()
 

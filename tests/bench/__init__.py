@@ -1,7 +1,8 @@
 """Figures: ours, the best peers' and the physical limit, taken in one run on one machine.
 
     make bench                               everything; JSON in build/bench/, a table on the terminal
-    make bench BENCH="--only native wake"    parts of it: native, wake, python, arrow, spark
+    make bench BENCH="--only native wake"    parts of it: native, handed, posts, channels, beside, wake,
+                                             threads, python, arrow, spark
     make bench BENCH="--rounds 5"
 
 The hypervisor of a virtual machine may move its cores, which changes everything by a factor of four and more.

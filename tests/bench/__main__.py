@@ -29,6 +29,18 @@ RATE: list[Column] = [("per_second", "million/s", 1e6)]
 BANDWIDTH: list[Column] = [("bytes_per_second", "GB/s", 1e9)]
 BATCHES: list[Column] = [("per_second", "thousand/s", 1e3)]
 CALLS: list[Column] = [("calls_per_message", "calls/message", 1)]
+MANY: list[Column] = [
+    *LATENCY,
+    ("count", "channels of a process", 1),
+    ("rss_bytes", "MB", 1e6),
+    ("descriptors", "open", 1),
+]
+BESIDE: list[Column] = [
+    *LATENCY,
+    ("idle_p99_ns", "ns", 1),
+    ("p99_to_idle", "times that without data", 1),
+    ("data_p50_ns", "ns for each 64 KB", 1),
+]
 
 # title, metric, message bytes, what is shown, peers of native_bench
 NATIVE = [
@@ -46,6 +58,23 @@ NATIVE = [
 IN_PROCESS = [
     ("messages between threads, 64 B", 64, RATE),
     ("messages between threads, 64 KB", 64 << 10, BANDWIDTH),
+]
+# title, metric, bytes of a buffer, what is shown
+HANDED = [
+    ("hand-over of 64 KB", "latency", 64 << 10, LATENCY),
+    ("hand-over of 1 MB", "latency", 1 << 20, LATENCY),
+    ("hand-overs per second, 64 KB", "rate", 64 << 10, RATE),
+    ("hand-overs per second, 1 MB", "rate", 1 << 20, RATE),
+]
+POSTS = ["floor", "lwmq", "lwmq-many", "lwmq-made", "lwmq-alone", "mutex", "zmq"]
+CHANNELS = 10_000  # of one process
+# title, peers of beside_bench and as what they are shown
+BESIDES = [
+    (
+        "control beside data, 64 KB moved at once",
+        {"floor": "floor", "lwmq": "lwmq", "uds": "uds", "zmq": "zmq"},
+    ),
+    ("control beside data, a look each 4 KB", {"floor-often": "floor", "lwmq-often": "lwmq"}),
 ]
 WAKE = ["futex", "lwmq", "uds", "mq", "zmq"]
 # title, metric, message bytes, what is shown
@@ -74,6 +103,71 @@ def native_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
         if size >= 65536:
             runs["iceoryx2 (Python)"] = lambda size=size: machine.messages("iceoryx2", "rate", size, seconds)
         yield title, columns, runs
+
+
+def handed_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    """Buffers that were written before the run, and that nobody touches: what a hand-over costs by itself."""
+    for title, metric, size, columns in HANDED:
+        runs: Runs = {
+            peer: lambda peer=peer, metric=metric, size=size: machine.native(
+                f"{peer}-handed", metric, size, seconds
+            )
+            for peer in ("floor", "lwmq")
+        }
+        runs["iceoryx2 (Python)"] = lambda metric=metric, size=size: machine.messages(
+            "iceoryx2-handed", metric, size, seconds
+        )
+        yield title, columns, runs
+
+
+def post_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    """What a post costs the one who posts while somebody else empties the queue, or nobody does."""
+    yield (
+        "posts per second, 64 B",
+        RATE,
+        {peer: lambda peer=peer: machine.posts(peer, 64, seconds) for peer in POSTS},
+    )
+
+
+def channel_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    """Many channels, and what they cost the latency of one."""
+    floor = {"floor": lambda: machine.native("floor", "latency", 64, seconds)}
+    count, each, allowed = machine.channels_that_fit(CHANNELS)
+    if count < CHANNELS:
+        console.print(
+            f"channels between two processes: {count:,} of {CHANNELS:,}, because each has {each:.0f} "
+            f"descriptors and a process here may have {allowed:,}",
+            highlight=False,
+        )
+    yield (
+        "channels between two processes",
+        MANY,
+        {
+            **floor,
+            "lwmq": lambda: machine.channels("lwmq", count, seconds),
+            "lwmq, 1 channel": lambda: machine.channels("lwmq", 1, seconds),
+            "uds": lambda: machine.channels("uds", count, seconds),
+        },
+    )
+    yield (
+        "channels inside one process",
+        MANY,
+        {
+            **floor,
+            "lwmq": lambda: machine.channels_in_process(CHANNELS, seconds),
+            "lwmq, 1 channel": lambda: machine.channels_in_process(2, seconds),
+        },
+    )
+
+
+def beside_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    """The latency of a small message beside large ones that leave no pause, by one thread on each side."""
+    for title, peers in BESIDES:
+        yield (
+            title,
+            BESIDE,
+            {name: lambda peer=peer: machine.beside(peer, seconds) for peer, name in peers.items()},
+        )
 
 
 def wake_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
@@ -127,6 +221,10 @@ def arrow_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
 
 PAIRS = {
     "native": native_figures,
+    "handed": handed_figures,
+    "posts": post_figures,
+    "channels": channel_figures,
+    "beside": beside_figures,
     "wake": wake_figures,
     "threads": in_process_figures,
     "python": python_figures,
@@ -241,7 +339,7 @@ def main() -> None:
             records = results[title] = interleaved(title, arguments.rounds, present)
             keep(results)
             for column in columns:
-                name = f", {column[0][:-3]}" if len(columns) > 1 else ""
+                name = f", {column[0].removesuffix('_ns').replace('_', ' ')}" if len(columns) > 1 else ""
                 show(f"{title}{name}", records, column)
     if "spark" in arguments.only:
         spark_figures(arguments.rows, results)

@@ -9,25 +9,27 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = Path(__file__).parent / "native"
 BUILD = ROOT / "build" / "bench"
 PROGRAM = BUILD / "native_bench"
 IN_PROCESS = BUILD / "in_process_bench"
+POST = BUILD / "post_bench"
+CHANNELS = BUILD / "channels_bench"
+BESIDE = BUILD / "beside_bench"
 PATIENCE_S = 60
+CHANNEL_BYTES = 4096  # of a buffer, where channels are many; each has two each way
 
 # One-way nanoseconds of a cache line between the two cores, up to which a state is meant.
 STATES = (("smt", 57.0), ("near", 150.0), ("far", float("inf")))
 
 
-@dataclass
-class Cores:
+class Cores(NamedTuple):
     """The two cores of a pair of processes: (asks or writes, serves or reads)."""
 
     asking: int
@@ -40,25 +42,31 @@ def two_cores() -> Cores:
 
 
 def build() -> None:
-    """Compiles the release build of the core and the native benchmark program."""
+    """Compiles the release build of the core and the native benchmark programs."""
     subprocess.run(
         ["cmake", "-S", "native", "--preset", "bench"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL
     )
     subprocess.run(
         ["cmake", "--build", str(BUILD), "--target", "lwmq"], check=True, stdout=subprocess.DEVNULL
     )
-    _compile(PROGRAM, sorted(SOURCES.glob("*.c")))
-    _compile(IN_PROCESS, sorted(SOURCES.glob("in_process/*.c")))
+    _compile(PROGRAM, "*.c")
+    _compile(IN_PROCESS, "in_process/*.c")
+    _compile(POST, "post/*.c")
+    _compile(CHANNELS, "channels/*.c")
+    _compile(BESIDE, "beside/*.c")
 
 
-def _compile(program: Path, sources: list[Path]) -> None:
-    newest = max(path.stat().st_mtime for path in [*sources, BUILD / "liblwmq.so"])
+def _compile(program: Path, pattern: str) -> None:
+    common = SOURCES / "common"
+    sources = sorted([*SOURCES.glob(pattern), *common.glob("*.c")])
+    read = [*sources, *SOURCES.glob("*.h"), *common.glob("*.h"), BUILD / "liblwmq.so"]
+    newest = max(path.stat().st_mtime for path in read)
     if program.exists() and program.stat().st_mtime > newest:
         return
     subprocess.run(
         ["gcc", "-std=c11", "-D_GNU_SOURCE", "-O3", "-march=native", "-Wall", "-Wextra", "-Werror",
-         f"-I{ROOT / 'native/include'}", *map(str, sources), f"-L{BUILD}", "-llwmq", f"-Wl,-rpath,{BUILD}",
-         "-ldl", "-lrt", "-pthread", "-o", str(program)],
+         f"-I{ROOT / 'native/include'}", f"-I{common}", *map(str, sources), f"-L{BUILD}", "-llwmq",
+         f"-Wl,-rpath,{BUILD}", "-ldl", "-lrt", "-pthread", "-o", str(program)],
         check=True,
     )  # fmt: skip
 
@@ -109,28 +117,73 @@ def together(
 
 def native(peer: str, metric: str, size: int, seconds: float, prefix: Sequence[str] = ()) -> dict[str, Any]:
     """One run of the native benchmark: two processes on two cores, each started by `prefix`."""
-    cores = two_cores()
-    with address() as where:
-
-        def command(role: str, core: int) -> list[str]:
-            return [*prefix, str(PROGRAM), peer, metric, role, str(size), str(seconds), where, str(core)]
-
-        # The floor has no handshake: its file must be there before the other side looks for it.
-        serving, asking = command("serve", cores.serving), command("ask", cores.asking)
-        _, output = together(serving, asking, _with_zmq(), head_start_s=0.1)
+    _, output = _sides(PROGRAM, [peer, metric], [size, seconds], prefix)
     found: dict[str, Any] = json.loads(output)
     return found
 
 
+def beside(peer: str, seconds: float) -> dict[str, Any]:
+    """One run of control beside data: two processes, each with one thread for both."""
+    _, output = _sides(BESIDE, [peer], [seconds])
+    found: dict[str, Any] = json.loads(output)
+    return {**found, "p99_to_idle": found["p99_ns"] / found["idle_p99_ns"]}
+
+
+def channels(peer: str, count: int, seconds: float) -> dict[str, Any]:
+    """One run of many conversations between two processes; of what both count, the larger figure."""
+    serving, asking = map(json.loads, _sides(CHANNELS, [peer], [count, CHANNEL_BYTES, seconds]))
+    return {**asking, **{key: max(value, asking[key]) for key, value in serving.items()}}
+
+
+def channels_that_fit(most: int) -> tuple[int, float, int]:
+    """How many channels between two processes the limit of descriptors allows; how many descriptors each of
+    them has, and what the limit is. `most` where that is no more than fit."""
+    few = 100
+    found = _patiently(lambda seconds: channels("lwmq", few, seconds))
+    each, allowed = found["descriptors"] / few, found["descriptors_max"]
+    fit = int(0.8 * allowed / each)  # a fifth for those of handshakes that are on
+    return min(most, max(fit // 1000 * 1000, few)), each, allowed
+
+
+def channels_in_process(count: int, seconds: float) -> dict[str, Any]:
+    """One run of channels whose `count` ends are in one process, one half in each of two threads."""
+    with address() as where:
+        return _alone(CHANNELS, "lwmq", "both", count, CHANNEL_BYTES, seconds, where, *two_cores())
+
+
 def in_process(peer: str, size: int, seconds: float) -> dict[str, Any]:
     """One run between two threads of one process, each on its core."""
-    cores = two_cores()
-    command = [str(IN_PROCESS), peer, str(size), str(seconds), str(cores.asking), str(cores.serving)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S + seconds)
+    return _alone(IN_PROCESS, peer, size, seconds, *two_cores())
+
+
+def posts(peer: str, size: int, seconds: float) -> dict[str, Any]:
+    """One run of bursts of posts by one thread, which another one receives."""
+    return _alone(POST, peer, size, seconds, *two_cores())
+
+
+def _alone(*command: object) -> dict[str, Any]:
+    """What one process prints."""
+    words = [*map(str, command)]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, env=_with_zmq())
     if ran.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)} failed: {ran.stderr}")
+        raise RuntimeError(f"{' '.join(words)} failed: {ran.stderr}")
     found: dict[str, Any] = json.loads(ran.stdout)
     return found
+
+
+def _sides(
+    program: Path, what: Sequence[str], rest: Sequence[object], prefix: Sequence[str] = ()
+) -> tuple[str, str]:
+    """What the two processes of a program print that has a role, serving and asking, one core for each."""
+    cores = two_cores()
+    with address() as where:
+
+        def command(role: str, core: int) -> list[str]:
+            return [*prefix, str(program), *what, role, *map(str, rest), where, str(core)]
+
+        # The floor has no handshake: its file must be there before the other side looks for it.
+        serving, asking = command("serve", cores.serving), command("ask", cores.asking)
+        return together(serving, asking, _with_zmq(), head_start_s=0.1)
 
 
 def messages(peer: str, metric: str, size: int, seconds: float) -> dict[str, Any]:
@@ -171,15 +224,19 @@ def _with_zmq() -> dict[str, str]:
     return {**os.environ, "LWMQ_BENCH_ZMQ": str(found[0])} if found else dict(os.environ)
 
 
+def _patiently(run: Callable[[float], dict[str, Any]]) -> dict[str, Any]:
+    """A short run; a longer one where it fails: on a machine that is busy otherwise it may see nothing."""
+    for seconds in (0.05, 0.2):
+        try:
+            return run(seconds)
+        except RuntimeError:
+            continue
+    return run(1.0)
+
+
 def state() -> tuple[str, float]:
     """The state of the machine now, and the nanoseconds that say so."""
-    for seconds in (0.05, 0.2, 1.0):  # on a machine that is busy otherwise a short look may see nothing
-        try:
-            nanoseconds = float(native("floor", "latency", 8, seconds)["p50_ns"])
-            break
-        except RuntimeError:
-            if seconds == 1.0:
-                raise
+    nanoseconds = float(_patiently(lambda seconds: native("floor", "latency", 8, seconds))["p50_ns"])
     return next(name for name, limit in STATES if nanoseconds <= limit), nanoseconds
 
 

@@ -80,6 +80,24 @@ class Iceoryx2:
         return found
 
 
+class Iceoryx2Handed(Iceoryx2):
+    """Nobody touches the payload; a sample says by its length what other messages say by their first word."""
+
+    def __init__(self, address: str, server: bool, size: int) -> None:
+        super().__init__(address, server, size)
+        self.send = self.hand_over
+
+    def hand_over(self, payload: bytes) -> None:
+        ordinary = payload[0] == 1
+        self.rival.loan(self.size if ordinary else self.size - 8).assume_init().send()
+
+    def receive(self, read: Reader) -> bool:
+        sample = self.rival.take()
+        size = sample.header.number_of_elements
+        sample.delete()
+        return bool(size == self.size)
+
+
 class Zmq:
     def __init__(self, address: str, server: bool, size: int) -> None:
         import zmq
@@ -100,7 +118,12 @@ class Zmq:
         self.context.term()
 
 
-PEERS: dict[str, Callable[[str, bool, int], Peer]] = {"lwmq": Lwmq, "iceoryx2": Iceoryx2, "pyzmq": Zmq}
+PEERS: dict[str, Callable[[str, bool, int], Peer]] = {
+    "lwmq": Lwmq,
+    "iceoryx2": Iceoryx2,
+    "iceoryx2-handed": Iceoryx2Handed,
+    "pyzmq": Zmq,
+}
 
 
 def reader(size: int, ordinary: bytes) -> Reader:

@@ -32,6 +32,37 @@ ROWS = {
     "buffers of 64 KB": [("buffers of 64 KB, filled and read in place", "bytes_per_second", 1e9, "GB/s")],
     "buffers of 640 KB": [("buffers of 640 KB, filled and read in place", "bytes_per_second", 1e9, "GB/s")],
     "buffers of 1 MB": [("buffers of 1 MB, filled and read in place", "bytes_per_second", 1e9, "GB/s")],
+    "hand-over of 64 KB": [
+        ("hand-over of a finished buffer of 64 KB, untouched, one way, p50", "p50_ns", 1.0, "ns")
+    ],
+    "hand-over of 1 MB": [("the same, 1 MB", "p50_ns", 1.0, "ns")],
+    "hand-overs per second, 64 KB": [("hand-overs of buffers of 64 KB", "per_second", 1e6, "M/s")],
+    "hand-overs per second, 1 MB": [("the same, 1 MB", "per_second", 1e6, "M/s")],
+    "posts per second, 64 B": [
+        ("posts of 64 B into a queue that somebody else empties", "per_second", 1e6, "M/s")
+    ],
+    "channels between two processes": [
+        ("channels of a process with another one", "count", 1.0, "open"),
+        ("its memory, with what it shares", "rss_bytes", 1e6, "MB"),
+        ("its descriptors", "descriptors", 1.0, "open"),
+        ("one-way latency of 64 B over one of them, p50", "p50_ns", 1.0, "ns"),
+    ],
+    "channels inside one process": [
+        ("channels inside one process", "count", 1.0, "open"),
+        ("its memory", "rss_bytes", 1e6, "MB"),
+        ("its descriptors", "descriptors", 1.0, "open"),
+        ("one-way latency of 64 B over one of them, p50", "p50_ns", 1.0, "ns"),
+    ],
+    "control beside data, 64 KB moved at once": [
+        ("64 B beside 64 KB without a pause, one thread for both on each side, p99", "p99_ns", 1.0, "ns"),
+        ("the same without the 64 KB", "idle_p99_ns", 1.0, "ns"),
+        ("from one of the 64 KB to the next", "data_p50_ns", 1.0, "ns"),
+    ],
+    "control beside data, a look each 4 KB": [
+        ("64 B beside 64 KB, looked for while those are filled and read, p99", "p99_ns", 1.0, "ns"),
+        ("the same without the 64 KB", "idle_p99_ns", 1.0, "ns"),
+        ("from one of the 64 KB to the next", "data_p50_ns", 1.0, "ns"),
+    ],
     "one-way latency, 8 B, Python": [("one-way latency of 8 B, Python to Python, p50", "p50_ns", 1.0, "ns")],
     "one-way latency, 64 B, Python": [
         ("one-way latency of 64 B, Python to Python, p50", "p50_ns", 1.0, "ns")

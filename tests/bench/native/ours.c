@@ -2,12 +2,11 @@
  * have no bound, those of the others do: a flush for each kFlushEach messages keeps the sender as near to its
  * reader. `lwmq` makes one call for each message, `lwmq-many` one for up to kMany. Raw buffers make a ring of
  * kRawRing: more than a core's own cache, less than the common one. */
-#include "peer.h"
-
-#include <lwmq/lwmq.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "peer.h"
 
 enum { kRawFrom = 32 << 10, kRawBuffers = 4, kRawRing = 4 << 20, kFlushEach = 1000, kMany = 100 };
 
@@ -16,10 +15,13 @@ static lwmq_send_queue* queue_;
 static int raw_;
 static uint64_t posted_;
 
-static void must(lwmq_status status) {
-  if (status == LWMQ_OK) return;
-  fprintf(stderr, "native_bench: %s: %s\n", lwmq_status_name(status), lwmq_last_error());
-  exit(1);
+static void open_channel(const char* address, int server, const lwmq_channel_options* options) {
+  char uri[300];
+  snprintf(uri, sizeof(uri), "ipc://%s", address);
+  must(lwmq_channel_create(uri, options, &channel_));
+  if (options->raw == 0) must(lwmq_channel_add_send_queue(channel_, NULL, &queue_));
+  must(lwmq_channel_open(channel_, server ? LWMQ_ROLE_SERVER : LWMQ_ROLE_CLIENT));
+  must(lwmq_channel_wait_connected(channel_, 10000));
 }
 
 static void ours_open(const char* address, int server, size_t bytes) {
@@ -31,12 +33,7 @@ static void ours_open(const char* address, int server, size_t bytes) {
     const size_t fit = kRawRing / bytes;
     options.buffers_send = options.buffers_receive = (uint32_t)(fit > kRawBuffers ? fit : kRawBuffers);
   }
-  char uri[300];
-  snprintf(uri, sizeof(uri), "ipc://%s", address);
-  must(lwmq_channel_create(uri, &options, &channel_));
-  if (!raw_) must(lwmq_channel_add_send_queue(channel_, NULL, &queue_));
-  must(lwmq_channel_open(channel_, server ? LWMQ_ROLE_SERVER : LWMQ_ROLE_CLIENT));
-  must(lwmq_channel_wait_connected(channel_, 10000));
+  open_channel(address, server, &options);
 }
 
 static void flush_now_and_then(uint64_t posted) {
@@ -134,3 +131,39 @@ static void many_close(void) {
 }
 
 const peer kLwmqMany = {"lwmq-many", many_open, many_send, many_receive, many_close};
+
+/* ---- Handed over ------------------------------------------------------------------------------------ */
+
+static void handed_open(const char* address, int server, size_t bytes) {
+  const lwmq_channel_options options = {.size = sizeof(options),
+                                        .home_thread = 1,
+                                        .raw = 1,
+                                        .buffer_bytes = bytes,
+                                        .buffers_send = kHandedBuffers,
+                                        .buffers_receive = kHandedBuffers};
+  open_channel(address, server, &options);
+  lwmq_buffer buffers[kHandedBuffers];
+  for (int i = 0; i < kHandedBuffers; ++i) {
+    must(lwmq_raw_get_buffer(channel_, 0, &buffers[i]));
+    memset(buffers[i].data, 1, bytes);
+  }
+  for (int i = 0; i < kHandedBuffers; ++i) must(lwmq_raw_abandon_buffer(channel_, &buffers[i]));
+}
+
+static void handed_send(const void* data, size_t bytes) {
+  lwmq_buffer buffer;
+  must(lwmq_raw_get_buffer(channel_, LWMQ_FOREVER, &buffer));
+  buffer.bytes = handed_bytes(data, bytes);
+  must(lwmq_raw_send_buffer(channel_, &buffer));
+}
+
+static uint64_t handed_receive(size_t bytes) {
+  (void)bytes;
+  lwmq_buffer buffer;
+  must(lwmq_raw_receive_buffer(channel_, LWMQ_FOREVER, &buffer));
+  const uint64_t words = buffer.bytes / 8;
+  must(lwmq_raw_dispose_buffer(channel_, &buffer));
+  return words;
+}
+
+const peer kLwmqHanded = {"lwmq-handed", handed_open, handed_send, handed_receive, ours_close};

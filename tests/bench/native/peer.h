@@ -1,12 +1,12 @@
 /* What every peer of the native benchmark looks like: two processes, one conversation, whole messages.
  *
  * The same work for all: the sender copies the payload from its own memory into the message (or the peer
- * does), the receiver reads every byte of it. */
+ * does), the receiver reads every byte of it. But for those named `-handed`: their buffers were written
+ * before the run, and nobody touches them. */
 #ifndef LWMQ_BENCH_PEER_H
 #define LWMQ_BENCH_PEER_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "common.h"
 
 typedef struct peer {
   const char* name;
@@ -15,15 +15,19 @@ typedef struct peer {
   /* Sends `bytes` bytes; waits for room. */
   void (*send)(const void* data, size_t bytes);
   /* Waits for the next message, reads every byte of it and returns their sum: a result that cannot be
-     optimised away. */
+     optimised away. Handed over: the sum that an ordinary message of that length has. */
   uint64_t (*receive)(size_t bytes);
   void (*close)(void);
 } peer;
 
-extern const peer kFloor, kFutex, kLwmq, kLwmqMany, kUnixSocket, kZeroMq, kPosixQueue;
+extern const peer kFloor, kFloorHanded, kFutex, kLwmq, kLwmqMany, kLwmqHanded, kUnixSocket, kZeroMq,
+    kPosixQueue;
 
-/* Sum of the 64-bit words at `data`; `bytes` is a multiple of 8. */
-uint64_t read_all(const void* data, size_t bytes);
-void die(const char* what);
+/* Each way, whatever their size: what does not depend on it shall not depend on their number. */
+enum { kHandedBuffers = 16 };
+/* A buffer that is handed over says by its length what a message says by its first word. */
+static inline size_t handed_bytes(const void* data, size_t bytes) {
+  return *(const uint64_t*)data == kStop ? bytes - 8 : bytes;
+}
 
 #endif

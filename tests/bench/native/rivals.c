@@ -1,9 +1,5 @@
-/* Rivals that every machine of this project has: a Unix stream socket, a POSIX message queue, and libzmq from
- * the pyzmq wheel (opened at run time; LWMQ_BENCH_ZMQ is its path). All of them block; none is tuned against.
- */
-#include "peer.h"
-
-#include <dlfcn.h>
+/* Rivals that every machine of this project has: a Unix stream socket, a POSIX message queue, and libzmq. All
+ * of them block; none is tuned against. */
 #include <fcntl.h>
 #include <mqueue.h>
 #include <stdio.h>
@@ -14,6 +10,9 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "peer.h"
+#include "zmq.h"
 
 static uint8_t* buffer_;
 
@@ -122,40 +121,12 @@ const peer kPosixQueue = {"mq", mq_peer_open, mq_peer_send, mq_peer_receive, mq_
 /* ---- libzmq, a PAIR over ipc
  * ------------------------------------------------------------------------------------ */
 
-enum { kZmqPair = 0, kZmqLinger = 17 };
-static struct {
-  void* (*ctx_new)(void);
-  int (*ctx_term)(void*);
-  void* (*socket)(void*, int);
-  int (*bind)(void*, const char*);
-  int (*connect)(void*, const char*);
-  int (*send)(void*, const void*, size_t, int);
-  int (*recv)(void*, void*, size_t, int);
-  int (*close)(void*);
-  int (*setsockopt)(void*, int, const void*, size_t);
-} zmq_;
+static zmq_calls zmq_;
 static void *context_, *zmq_socket_;
-
-static void* symbol(void* library, const char* name) {
-  void* found = dlsym(library, name);
-  if (found == NULL) die(name);
-  return found;
-}
 
 static void zmq_open(const char* address, int server, size_t bytes) {
   make_buffer(bytes);
-  const char* path = getenv("LWMQ_BENCH_ZMQ");
-  void* library = dlopen(path != NULL ? path : "libzmq.so.5", RTLD_NOW | RTLD_LOCAL);
-  if (library == NULL) die("libzmq");
-  *(void**)&zmq_.ctx_new = symbol(library, "zmq_ctx_new");
-  *(void**)&zmq_.ctx_term = symbol(library, "zmq_ctx_term");
-  *(void**)&zmq_.socket = symbol(library, "zmq_socket");
-  *(void**)&zmq_.bind = symbol(library, "zmq_bind");
-  *(void**)&zmq_.connect = symbol(library, "zmq_connect");
-  *(void**)&zmq_.send = symbol(library, "zmq_send");
-  *(void**)&zmq_.recv = symbol(library, "zmq_recv");
-  *(void**)&zmq_.close = symbol(library, "zmq_close");
-  *(void**)&zmq_.setsockopt = symbol(library, "zmq_setsockopt");
+  zmq_ = load_zmq();
   char uri[300];
   snprintf(uri, sizeof(uri), "ipc://@%s", address);
   context_ = zmq_.ctx_new();

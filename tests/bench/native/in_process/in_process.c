@@ -4,58 +4,24 @@
  *
  * The same work for all: the sender makes a message with BYTES bytes in it, the receiver reads all of them
  * and gives the message back. Prints one JSON object. */
-#include <errno.h>
-#include <lwmq/lwmq.h>
 #include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "common.h"
 
 enum { kBytesMax = 1 << 20, kFlushEach = 1000, kQueuedMax = 10000 };
 
 static size_t bytes_;
 static uint8_t payload_[kBytesMax];
 
-static void die(const char* what) {
-  fprintf(stderr, "in_process_bench: %s: %s (%s)\n", what, strerror(errno), lwmq_last_error());
-  exit(1);
-}
-
-static uint64_t read_all(const void* data) {
-  const uint64_t* words = data;
-  uint64_t sum = 0;
-  for (size_t i = 0; i < bytes_ / 8; ++i) sum += words[i];
-  return sum;
-}
-
-static uint64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
-}
-
-static void stay_on(int core) {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  CPU_SET(core, &cores);
-  if (pthread_setaffinity_np(pthread_self(), sizeof(cores), &cores) != 0) die("pthread_setaffinity_np");
-}
-
 /* ---- lwmq */
 
 static lwmq_channel *sender_, *receiver_;
 static lwmq_send_queue* queue_;
 static uint64_t posted_;
-
-static void must(lwmq_status status) {
-  if (status != LWMQ_OK) die(lwmq_status_name(status));
-}
 
 static void lwmq_open(void) {
   lwmq_channel_options options = {.size = sizeof(options), .buffer_bytes = 2 * kBytesMax};
@@ -85,7 +51,7 @@ static uint64_t lwmq_receive(void) {
   uint64_t found;
   must(lwmq_channel_receive(receiver_, LWMQ_FOREVER, &message));
   must(lwmq_message_frame(message, 0, &data, &found));
-  const uint64_t sum = read_all(data);
+  const uint64_t sum = read_all(data, bytes_);
   lwmq_message_destroy(message);
   return sum;
 }
@@ -125,7 +91,7 @@ static uint64_t mutex_receive(void) {
   if (first_ == NULL) last_ = &first_;
   if (count_-- == kQueuedMax) pthread_cond_signal(&emptied_);
   pthread_mutex_unlock(&mutex_);
-  const uint64_t sum = read_all(taken->data);
+  const uint64_t sum = read_all(taken->data, bytes_);
   free(taken);
   return sum;
 }
@@ -145,7 +111,7 @@ static void uds_send(void) {
 
 static uint64_t uds_receive(void) {
   if (recv(pair_[1], incoming_, bytes_, 0) != (ssize_t)bytes_) die("recv");
-  return read_all(incoming_);
+  return read_all(incoming_, bytes_);
 }
 
 static const struct {
@@ -184,7 +150,7 @@ int main(int argc, char** argv) {
   do {
     for (int i = 0; i < 256; ++i) kPeers[peer_].send();
   } while (now_ns() < end);
-  ((uint64_t*)payload_)[0] = ~0ull;
+  ((uint64_t*)payload_)[0] = kStop;
   kPeers[peer_].send();
   if (peer_ == 0) must(lwmq_channel_flush(sender_, LWMQ_FOREVER));
   pthread_join(thread, NULL);
