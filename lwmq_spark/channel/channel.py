@@ -58,7 +58,7 @@ class ChannelStatistics:
     `shipped_full` and `shipped_idle` say why buffers were closed: no room left, or nothing left to put in.
     `receive_queued` wait in the receive queue now, where it is not mono; `receive_discarded` by its rule.
     `duplicates_dropped` came before over another of redundant transports, and do not count as received.
-    Of several transports: sums, but `messages_posted`; `connected` when all are, of redundant ones when one is.
+    Of several transports: sums, but `messages_posted`; `connected` when all are, or one where redundant.
     """
 
     connected: bool
@@ -132,9 +132,9 @@ class Channel(Lingering):
         once, each message goes to one: `multi_unbounded`, `bounded_discard_oldest` and
         `bounded_discard_newest`, which hold at most `receive_capacity` messages
         (`statistics.receive_discarded` counts the others).
-        redundant: the addresses are several ways to one peer, which says so, too: each message goes every way,
-        and is received once, in the order of its queue. As long as one way is left nothing is lost with another.
-        `wait_connected` waits for one way; `flush` and `close` for those that there are.
+        redundant: the addresses are several ways to one peer, which says so, too: each message goes every
+        way and is received once, in the order of its queue. While one way is left nothing is lost with
+        another. `wait_connected` waits for one way; `flush` and `close` until one has brought everything.
         Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
         AddressError: malformed, no such scheme, or bound by somebody else.
         """
@@ -142,7 +142,9 @@ class Channel(Lingering):
         if not addresses:
             raise ValueError("a channel without a transport: say at least one address")
         if redundant and len(addresses) == 1:
-            raise ValueError(f"redundant=True with one address, {addresses[0]}: say the other ways to the peer")
+            raise ValueError(
+                f"redundant=True with one address, {addresses[0]}: say the other ways to the peer"
+            )
         parsed = parse_address(addresses[0])
 
         def setting(key: str, argument: Any, default: Any) -> Any:

@@ -1,10 +1,11 @@
 // One stream of what comes over redundant transports: several ways to one peer, of which any may fail.
 //
 // Each message that is posted to a channel with redundant transports gets a number, which travels behind its
-// frames (wire::Number): the queue that it was posted to, and its place there. Every way keeps the order of a queue,
-// so that what has a place behind the last one is a duplicate. What is ahead of its turn came over a way that has
-// lost or discarded what is missing: it is held as long as another way that is connected may bring that, and at most
-// kGapWaitNs (as SMPTE ST 2022-7 does for packets); then the stream goes on behind the gap.
+// frames (wire::Number): the queue that it was posted to, and its place there. Every way keeps the order of a
+// queue, so that what has a place behind the last one is a duplicate. What is ahead of its turn came over a
+// way that has lost or discarded what is missing: it is held as long as another way that is connected may
+// bring that, and at most kGapWaitNs (as SMPTE ST 2022-7 does for packets); then the stream goes on behind
+// the gap.
 //
 // For the thread that receives, but duplicates().
 #pragma once
@@ -64,7 +65,9 @@ class Merge {
   [[nodiscard]] std::int64_t holds_until() const noexcept;
 
   // Any thread.
-  [[nodiscard]] std::uint64_t duplicates() const noexcept { return duplicates_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t duplicates() const noexcept {
+    return duplicates_.load(std::memory_order_relaxed);
+  }
 
  private:
   struct Queue {

@@ -556,13 +556,14 @@ JNI_METHOD(jlong, channelCreate)
 
 JNI_METHOD(void, channelAddTransport)
 (JNIEnv* env, jclass, jlong channel, jbyteArray address, jint buffers_send, jint buffers_receive,
- jint retry_ms) {
+ jint retry_ms, jboolean redundant) {
   const Bytes uri(env, address);
   if (!check_memory(env, uri.ok())) return;
   auto options = sized<lwmq_transport_options>();
   options.buffers_send = static_cast<std::uint32_t>(buffers_send);
   options.buffers_receive = static_cast<std::uint32_t>(buffers_receive);
   options.retry_ms = static_cast<std::uint32_t>(retry_ms);
+  options.redundant = redundant != 0;
   check(env, lwmq_channel_add_transport(handle<lwmq_channel>(channel), uri.text(), &options));
 }
 

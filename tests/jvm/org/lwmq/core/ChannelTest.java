@@ -264,6 +264,29 @@ class ChannelTest {
     assertEquals(Status.INVALID, none.status());
   }
 
+  // rows: L51
+  @Test
+  void twoWaysToOnePeerBringEachMessageOnce() {
+    List<String> ways = List.of("loop://java-redundant-a", "loop://java-redundant-b");
+    Channel.Options options = Channel.Options.DEFAULT.redundant();
+    try (Channel server = Channel.open(ways, Role.SERVER, options);
+        Channel client = Channel.open(ways, Role.CLIENT, options)) {
+      client.awaitConnected(soon);
+      List<String> sent = new ArrayList<>();
+      SendQueue queue = client.sendQueue(Priority.NORMAL);
+      for (int i = 0; i < 50; i++) {
+        sent.add("message " + i);
+        queue.post(sent.get(i));
+      }
+      assertEquals(sent, drain(server, 50));
+      LwmqException nothing = assertThrows(LwmqException.class, () -> server.receive(Deadline.after(50)));
+      assertEquals(Status.TIMED_OUT, nothing.status());
+    }
+    LwmqException one =
+        assertThrows(LwmqException.class, () -> Channel.open(ways.get(0), Role.SERVER, options));
+    assertEquals(Status.INVALID, one.status());
+  }
+
   @Test
   void rawBuffersTravelInTheOrderSent() {
     try (Channel server = Channel.open("loop://java-raw", Role.SERVER, Channel.Options.RAW);

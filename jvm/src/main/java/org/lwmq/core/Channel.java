@@ -50,10 +50,11 @@ public final class Channel implements AutoCloseable {
    * @param isRaw direct access to transport buffers instead of messages
    * @param secureErase buffers, and our copies of what passes, are zeroed as soon as nobody needs them
    * @param receiveCapacity messages that a bounded receive queue holds, at least 1; 0 for every other
+   * @param isRedundant several addresses are ways to one peer, which says so, too: see {@link #redundant}
    */
   public record Options(
       long bufferBytes, int buffersSend, int buffersReceive, int retryMs, boolean isRaw, boolean secureErase,
-      ReceiveKind receiveQueue, long receiveCapacity) {
+      ReceiveKind receiveQueue, long receiveCapacity, boolean isRedundant) {
     public static final Options DEFAULT = new Options(0, 0, 0, 0, false);
     public static final Options RAW = new Options(0, 0, 0, 0, true);
 
@@ -64,19 +65,30 @@ public final class Channel implements AutoCloseable {
     public Options(
         long bufferBytes, int buffersSend, int buffersReceive, int retryMs, boolean isRaw, boolean secureErase) {
       this(
-          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, secureErase, ReceiveKind.MONO_UNBOUNDED, 0);
+          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, secureErase, ReceiveKind.MONO_UNBOUNDED, 0,
+          false);
     }
 
     /** The same with {@code secureErase}. */
     public Options erasing() {
       return new Options(
-          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, true, receiveQueue, receiveCapacity);
+          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, true, receiveQueue, receiveCapacity,
+          isRedundant);
     }
 
     /** The same with a receive queue of {@code kind}; {@code capacity} messages if it is bounded, else 0. */
     public Options receiving(ReceiveKind kind, long capacity) {
       return new Options(
-          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, secureErase, kind, capacity);
+          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, secureErase, kind, capacity, isRedundant);
+    }
+
+    /**
+     * The same with redundant transports: each message goes every way and is received once, in the order of its queue.
+     * As long as one way is left nothing is lost with another. Said on both sides, with several addresses.
+     */
+    public Options redundant() {
+      return new Options(
+          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, secureErase, receiveQueue, receiveCapacity, true);
     }
   }
 
@@ -94,6 +106,10 @@ public final class Channel implements AutoCloseable {
       throw new LwmqException(Status.INVALID, "a channel without a transport: say at least one address");
     }
     String address = addresses.get(0);
+    if (options.isRedundant() && addresses.size() == 1) {
+      throw new LwmqException(
+          Status.INVALID, "redundant with one address, " + address + ": say the other ways to the peer");
+    }
     long made =
         Jni.channelCreate(
             Jni.utf8(address), options.bufferBytes(), options.buffersSend(), options.buffersReceive(),
@@ -103,7 +119,8 @@ public final class Channel implements AutoCloseable {
     try {
       for (String further : addresses.subList(1, addresses.size())) {
         Jni.channelAddTransport(
-            made, Jni.utf8(further), options.buffersSend(), options.buffersReceive(), options.retryMs());
+            made, Jni.utf8(further), options.buffersSend(), options.buffersReceive(), options.retryMs(),
+            options.isRedundant());
       }
       Jni.channelOpen(made, role.ordinal());
     } catch (LwmqException e) {

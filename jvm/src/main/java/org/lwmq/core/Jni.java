@@ -166,7 +166,7 @@ final class Jni {
       boolean secureErase, int receiveKind, long receiveCapacity);
 
   static native void channelAddTransport(
-      long channel, byte[] address, int buffersSend, int buffersReceive, int retryMs);
+      long channel, byte[] address, int buffersSend, int buffersReceive, int retryMs, boolean redundant);
 
   static native void channelOpen(long channel, int role);
 
