@@ -104,8 +104,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         if (us.receiver.has_extent()) ++seen;
         us.sender.free_buffers();
         break;
-      case 5:  // the order ring
-        put(tli::SideLayout::kOrderOffset + input.take<std::uint8_t>() % layout.order_slots * 8,
+      case 5:  // the order ring, and what lies beside
+        put(tli::SideLayout::kOrderOffset + input.take<std::uint8_t>() % (layout.order_slots * 2) * 8,
             input.take<std::uint64_t>());
         break;
       case 6:  // words and bytes of the buffers

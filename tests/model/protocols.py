@@ -83,6 +83,54 @@ def lane(wrong: str = "", messages: int = 7) -> Model:
     return Model([sender, receiver], memory | {"order0": 0, "order1": 0, "released0": 0, "released1": 0})
 
 
+HANDED_WRONG = ["only behind its order", "order without release", "released before it was read"]
+
+
+def handed(wrong: str = "", buffers: int = 5) -> Model:
+    """Two buffers that are handed over whole, five times: what is in them is said beside their order."""
+    sender = Process("sender", {"dead": 0})
+    for use in range(buffers):
+        buffer, lap = use % 2, use // 2 + 1
+        if lap > 1:
+            sender.until(
+                (f"released{buffer}", lambda v, r, lap=lap: v == lap - 1), ("dead:receiver", _is_set)
+            )
+            sender.load("dead", "dead:receiver")
+            sender.goto("over", lambda r: r["dead"] == 1)
+        entry = (use + 1) * 100 + lap * 10 + buffer
+        sender.store(f"data{buffer}", use + 1)
+        if wrong != "only behind its order":
+            sender.store(f"only{use % 2}", use + 1)
+        sender.store(f"order{use % 2}", entry, release=wrong != "order without release")
+        if wrong == "only behind its order":
+            sender.store(f"only{use % 2}", use + 1)
+    sender.label("over")
+
+    receiver = Process("receiver", {"entry": 0, "number": 0, "only": 0, "data": 0})
+    slot = lambda r: r["number"] % 2  # noqa: E731
+    released = lambda r: f"released{r['entry'] % 10}"  # noqa: E731
+    receiver.label("open")
+    receiver.goto("over", lambda r: r["number"] == buffers)
+    receiver.until(
+        (lambda r: f"order{slot(r)}", lambda v, r: v // 100 == r["number"] + 1), ("dead:sender", _is_set)
+    )
+    receiver.load("entry", lambda r: f"order{slot(r)}")
+    receiver.goto("over", lambda r: r["entry"] // 100 != r["number"] + 1)
+    receiver.load("only", lambda r: f"only{slot(r)}")
+    receiver.check(lambda r: r["only"] == r["number"] + 1, "what is said of another buffer")
+    if wrong == "released before it was read":
+        receiver.store(released, lambda r: r["entry"] // 10 % 10, release=True)
+    receiver.load("data", lambda r: f"data{r['entry'] % 10}")
+    receiver.check(lambda r: r["data"] == r["number"] + 1, "not the next buffer")
+    if wrong != "released before it was read":
+        receiver.store(released, lambda r: r["entry"] // 10 % 10, release=True)
+    receiver.do(lambda r: r.update(number=r["number"] + 1))
+    receiver.goto("open")
+    receiver.label("over")
+    names = ("order0", "order1", "only0", "only1", "data0", "data1", "released0", "released1")
+    return Model([sender, receiver], dict.fromkeys(names, 0))
+
+
 def _is_set(value: int, registers: dict[str, int]) -> bool:
     return value == 1
 

@@ -32,7 +32,7 @@
 extern "C" {
 #endif
 
-#define LWMQ_TLI_VERSION 3u
+#define LWMQ_TLI_VERSION 4u
 
 typedef struct lwmq_tli_listener lwmq_tli_listener;
 typedef struct lwmq_tli_transport lwmq_tli_transport;
@@ -136,6 +136,9 @@ typedef struct lwmq_tli_provider {
   lwmq_status (*show)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer, uint64_t bytes, uint32_t kind);
   /* Takes the buffer, also on failure: nothing more will be shown in it. Never waits. */
   lwmq_status (*ship)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer);
+  /* Shows the only extent of a buffer of which nothing was shown, and ships it. Takes the buffer, also on failure.
+     Never waits. NULL: show and ship do as well. */
+  lwmq_status (*ship_only)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer, uint64_t bytes, uint32_t kind);
   /* Takes a buffer of which nothing was shown. */
   void (*abandon)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer);
   /* How many send buffers acquire would lend now; collects what the peer has released. */

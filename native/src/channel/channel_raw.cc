@@ -106,10 +106,14 @@ Status Channel::raw_send(lwmq_buffer* buffer) {
     tli_buffer.room = tli_options_.buffer_bytes;
     tli_buffer.token[0] = buffer->token[0];
     tli_buffer.token[1] = buffer->token[1];
-    status = provider_->show(transport, &tli_buffer, buffer->bytes, 0);
+    if (provider_->ship_only != nullptr) {
+      status = provider_->ship_only(transport, &tli_buffer, buffer->bytes, 0);
+    } else {
+      status = provider_->show(transport, &tli_buffer, buffer->bytes, 0);
+      const Status shipped = provider_->ship(transport, &tli_buffer);
+      if (status == LWMQ_OK) status = shipped;
+    }
     if (status == LWMQ_OK) sender_.count_raw(buffer->bytes);
-    const Status shipped = provider_->ship(transport, &tli_buffer);
-    if (status == LWMQ_OK) status = shipped;
   } else {
     messages_lost_.fetch_add(1, std::memory_order_relaxed);
     status = fail(LWMQ_E_PEER_LOST, "the peer that this buffer was for has gone (%s)", address_.c_str());

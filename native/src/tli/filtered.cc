@@ -432,6 +432,7 @@ constexpr lwmq_tli_provider kFiltered = {
     .show = [](T t, lwmq_tli_buffer* buffer, std::uint64_t bytes,
                std::uint32_t kind) { return of(t)->show(buffer, bytes, kind); },
     .ship = [](T t, lwmq_tli_buffer* buffer) { return of(t)->below().ship(of(t)->transport(), buffer); },
+    .ship_only = nullptr,  // a filter sees what is shown
     .abandon = [](T t, lwmq_tli_buffer* buffer) { of(t)->below().abandon(of(t)->transport(), buffer); },
     .free_buffers = [](T t) { return of(t)->free_buffers(); },
     .unread_extents = [](T t) { return of(t)->below().unread_extents(of(t)->transport()); },

@@ -18,6 +18,9 @@ constexpr std::uint32_t kKindEnd = 255;
 constexpr std::uint64_t kRunBytes = 4096;
 constexpr std::uint64_t kLengthMask = (std::uint64_t{1} << 40) - 1;
 
+// In the token of an only extent, above its lap.
+constexpr std::uint64_t kIsOnly = std::uint64_t{1} << 32;
+
 // A ticket names one sleep: number << 1 | waits at a descriptor. Never 0.
 constexpr std::uint32_t kAtDescriptor = 1;
 
@@ -47,7 +50,7 @@ SideLayout SideLayout::of(std::uint32_t buffers, std::uint64_t buffer_bytes) noe
   SideLayout layout;
   layout.order_slots = 1;
   while (layout.order_slots < buffers) layout.order_slots *= 2;
-  layout.data_offset = align_up(kOrderOffset + layout.order_slots * sizeof(std::uint64_t), 4096);
+  layout.data_offset = align_up(kOrderOffset + layout.order_slots * sizeof(OrderEntry), 4096);
   layout.stride = kCacheLine + align_up(buffer_bytes, kCacheLine);
   layout.bytes = align_up(layout.data_offset + buffers * layout.stride, 4096);
   return layout;
@@ -132,11 +135,19 @@ void LaneSender::set_next(lwmq_tli_buffer* buffer, std::uint8_t* base,
   buffer->room = payload < layout_.stride ? layout_.stride - payload : 0;
 }
 
+namespace {
+
+Status check_extent(const lwmq_tli_buffer& buffer, std::uint64_t bytes, std::uint32_t kind) noexcept {
+  if (bytes <= buffer.room && kind <= LWMQ_TLI_KIND_MAX) [[likely]]
+    return LWMQ_OK;
+  return fail(LWMQ_E_TOO_BIG, "extent of %" PRIu64 " bytes, kind %u: the buffer has room for %" PRIu64, bytes,
+              kind, buffer.room);
+}
+
+}  // namespace
+
 Status LaneSender::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept {
-  if (bytes > buffer->room || kind > LWMQ_TLI_KIND_MAX) {
-    return fail(LWMQ_E_TOO_BIG, "extent of %" PRIu64 " bytes, kind %u: the buffer has room for %" PRIu64,
-                bytes, kind, buffer->room);
-  }
+  if (const Status status = check_extent(*buffer, bytes, kind); status != LWMQ_OK) return status;
   const auto index = static_cast<std::uint32_t>(buffer->token[0]);
   const std::uint64_t position = buffer->token[1];
   const std::uint64_t next = next_word(position, bytes);
@@ -148,21 +159,28 @@ Status LaneSender::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint3
   word_at(base, position)
       .store(make_word(bytes, kind + 1, slot.lap), std::memory_order_release);  // sync: extent-shown
   LWMQ_YIELD("lane.shown");
-  ++slot.extents;
-  unread_.store(unread_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // our own
-  if (!slot.opened) open(index);
+  note_shown(slot);
+  if (!slot.opened) open(index, 0);
   set_next(buffer, base, next);
   waker_->extent_shown();
   return LWMQ_OK;
 }
 
-void LaneSender::open(std::uint32_t index) noexcept {
+void LaneSender::note_shown(Slot& slot) noexcept {
+  ++slot.extents;
+  unread_.store(unread_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // our own
+}
+
+void LaneSender::open(std::uint32_t index, std::uint64_t only) noexcept {
   Slot& slot = slots_[index];
   slot.opened = true;
   const std::uint64_t number = next_order_++;
-  auto& entry = word_at(sides_.own, SideLayout::kOrderOffset + (number & (layout_.order_slots - 1)) * 8);
-  entry.store((number + 1) << 32 | std::uint64_t{slot.lap} << 16 | (index + 1),
-              std::memory_order_release);  // sync: buffer-open
+  auto& entry = reinterpret_cast<OrderEntry*>(sides_.own +
+                                              SideLayout::kOrderOffset)[number & (layout_.order_slots - 1)];
+  entry.only.store(only, std::memory_order_relaxed);
+  LWMQ_YIELD("lane.only");
+  entry.order.store((number + 1) << 32 | std::uint64_t{slot.lap} << 16 | (index + 1),
+                    std::memory_order_release);  // sync: buffer-open
   LWMQ_YIELD("lane.opened");
 }
 
@@ -176,11 +194,28 @@ void LaneSender::ship(lwmq_tli_buffer* buffer) noexcept {
         .store(make_word(0, kKindEnd, slot.lap), std::memory_order_release);  // sync: extent-shown
   }
   LWMQ_YIELD("lane.ended");
-  if (!slot.opened) open(index);  // an empty buffer: the peer opens and releases it
+  if (!slot.opened) open(index, 0);  // an empty buffer: the peer opens and releases it
   slot.used = position;
   shipped_[shipped_count_++] = index;
   buffer->room = 0;
   waker_->extent_shown();
+}
+
+Status LaneSender::ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept {
+  if (const Status status = check_extent(*buffer, bytes, kind); status != LWMQ_OK) {
+    ship(buffer);
+    return status;
+  }
+  const auto index = static_cast<std::uint32_t>(buffer->token[0]);
+  Slot& slot = slots_[index];
+  LWMQ_YIELD("lane.written");
+  note_shown(slot);
+  open(index, make_word(bytes, kind + 1, slot.lap));
+  slot.used = kFirstWord + kWordBytes + bytes;
+  shipped_[shipped_count_++] = index;
+  buffer->room = 0;
+  waker_->extent_shown();
+  return LWMQ_OK;
 }
 
 void LaneSender::abandon(lwmq_tli_buffer* buffer) noexcept {
@@ -243,8 +278,9 @@ bool LaneReceiver::init(const Sides& sides, Waker* waker, std::uint32_t peer_buf
   return leases_ != nullptr;
 }
 
-const std::atomic<std::uint64_t>& LaneReceiver::order_at(std::uint64_t number) const noexcept {
-  return word_at(sides_.peer, SideLayout::kOrderOffset + (number & (layout_.order_slots - 1)) * 8);
+const OrderEntry& LaneReceiver::order_at(std::uint64_t number) const noexcept {
+  return reinterpret_cast<const OrderEntry*>(sides_.peer +
+                                             SideLayout::kOrderOffset)[number & (layout_.order_slots - 1)];
 }
 
 // The word that we wait for in the buffer that we are in: we leave one that has no room for another.
@@ -252,17 +288,20 @@ const std::atomic<std::uint64_t>& LaneReceiver::word() const noexcept { return w
 
 bool LaneReceiver::has_extent() const noexcept {
   if (buffer_ != nullptr) return word().load(std::memory_order_relaxed) != 0;  // a glance: land decides
-  return order_at(next_order_).load(std::memory_order_relaxed) >> 32 == ((next_order_ + 1) & 0xffffffffu);
+  return order_at(next_order_).order.load(std::memory_order_relaxed) >> 32 ==
+         ((next_order_ + 1) & 0xffffffffu);
 }
 
 Status LaneReceiver::open_next() noexcept {
-  const std::uint64_t entry = order_at(next_order_).load(std::memory_order_acquire);  // sync: buffer-open
+  const OrderEntry& at = order_at(next_order_);
+  const std::uint64_t entry = at.order.load(std::memory_order_acquire);  // sync: buffer-open
   if (entry >> 32 != ((next_order_ + 1) & 0xffffffffu)) return LWMQ_E_EMPTY;
   const auto index = static_cast<std::uint32_t>(entry & 0xffff) - 1;
   if (index >= buffers_ || leases_[index].load(std::memory_order_relaxed) != 0) {
     return fail(LWMQ_E_CORRUPT, "the peer opened buffer %u of %u, which %s", index, buffers_,
                 index >= buffers_ ? "does not exist" : "is still in our hands");
   }
+  only_ = at.only.load(std::memory_order_relaxed);
   ++next_order_;
   index_ = index;
   lap_ = static_cast<std::uint32_t>(entry >> 16 & 0xffff);
@@ -275,8 +314,11 @@ Status LaneReceiver::open_next() noexcept {
 // In a buffer: what its next word says, checked. It is read once.
 inline LaneReceiver::Here LaneReceiver::look(std::uint64_t* out_word,
                                              lwmq_tli_extent* out_extent) const noexcept {
-  const std::uint64_t seen = *out_word = word().load(std::memory_order_acquire);  // sync: extent-shown
-  if (seen == 0) return Here::kNothing;
+  *out_word = word().load(std::memory_order_acquire);  // sync: extent-shown
+  return *out_word == 0 ? Here::kNothing : read(*out_word, out_extent);
+}
+
+inline LaneReceiver::Here LaneReceiver::read(std::uint64_t seen, lwmq_tli_extent* out_extent) const noexcept {
   const std::uint64_t length = seen & kLengthMask;
   const auto kind = static_cast<std::uint32_t>(seen >> 40 & 0xff);
   const std::uint64_t payload = position_ + kWordBytes;
@@ -316,6 +358,7 @@ Status LaneReceiver::land(lwmq_tli_extent* out_extent) noexcept {
       if (opened++ > buffers_) return LWMQ_E_EMPTY;
       const Status status = open_next();
       if (status != LWMQ_OK) return status;
+      if (only_ != 0) return land_only(out_extent);
     }
     std::uint64_t seen = 0;
     switch (look(&seen, out_extent)) {
@@ -331,6 +374,15 @@ Status LaneReceiver::land(lwmq_tli_extent* out_extent) noexcept {
         return LWMQ_OK;
     }
   }
+}
+
+// Of the buffer that was opened just now.
+Status LaneReceiver::land_only(lwmq_tli_extent* out_extent) noexcept {
+  if (read(only_, out_extent) != Here::kExtent) return corrupt(only_);
+  out_extent->token[1] |= kIsOnly;
+  leases_[index_].store(1, std::memory_order_relaxed);
+  buffer_ = nullptr;  // nothing else is in it
+  return LWMQ_OK;
 }
 
 std::uint32_t LaneReceiver::land_run(std::uint64_t bytes_below, std::uint32_t limit,
@@ -358,6 +410,10 @@ void LaneReceiver::leave_buffer() noexcept {
 void LaneReceiver::release(const lwmq_tli_extent& extent, std::uint32_t count) noexcept {
   const auto index = static_cast<std::uint32_t>(extent.token[0]);
   const auto released = static_cast<std::int32_t>(count);
+  if ((extent.token[1] & kIsOnly) != 0) {  // ours alone: nobody else counts
+    leases_[index].store(0, std::memory_order_relaxed);
+    return give_back(index, static_cast<std::uint32_t>(extent.token[1]));
+  }
   // Nobody meets 0 before we have left the buffer: until then it only counts down.
   if (leases_[index].fetch_sub(released, std::memory_order_acq_rel) != released) return;
   give_back(index, static_cast<std::uint32_t>(extent.token[1]));

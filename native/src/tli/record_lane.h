@@ -6,7 +6,7 @@
 //
 //    0         512                16,640              data
 //   +---------+------------------+-------------------+-----------+-----------+--
-//   | header  | released[4000]   | order[2^k]        | buffer 0  | buffer 1  | ...
+//   | header  | released[4000]   | order[2^k], only  | buffer 0  | buffer 1  | ...
 //   +---------+------------------+-------------------+-----------+-----------+--
 //
 //   buffer     +--- 56 ---+ word | extent ... | word | extent ... | end word |
@@ -14,13 +14,16 @@
 //              of its own again behind an extent of 1 KiB and more (FLOORS.md, finding 7)
 //   word       length:40 | kind:8 | lap:16, zero while nothing is there
 //   order[k]   number k+1:32 | lap:16 | buffer+1:16
+//   only       zero, or the word of the buffer's only extent, beside order[k]: a buffer that is handed over
+//   whole
+//              costs the peer the line of its order and no other, and has no words of its own
 //
 // The two sides meet at five points:
 //
 //   extent-shown   sender zeroes the next word, stores this one (release) -> receiver loads it (acquire);
 //                  the bytes are there when the word is, and what follows is never an old word
 //   buffer-open    sender stores order[k] (release) -> receiver loads it (acquire);
-//                  the first word of the buffer is zeroed or written before the buffer can be found
+//                  what says of the first extent (only, else the first word) is zeroed or written before that
 //   buffer-free    receiver stores released[i] = lap (release) -> sender loads it (acquire);
 //                  the receiver is done with the bytes before they are written again
 //   sleeper        the side that will sleep stores `waiting`, pays a heavy barrier and looks again; the other
@@ -57,6 +60,12 @@ struct SideHeader {
   alignas(kCacheLine) std::atomic<std::uint32_t> closed;  // 1: the owner has closed in order
 };
 static_assert(sizeof(SideHeader) <= 512);
+
+struct OrderEntry {
+  std::atomic<std::uint64_t> order;
+  std::atomic<std::uint64_t> only;
+};
+static_assert(sizeof(OrderEntry) == 16);
 
 // Where things lie in a side.
 struct SideLayout {
@@ -128,6 +137,7 @@ class LaneSender {
   Status acquire(lwmq_tli_buffer* out_buffer) noexcept;
   Status show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
   void ship(lwmq_tli_buffer* buffer) noexcept;
+  Status ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
   void abandon(lwmq_tli_buffer* buffer) noexcept;
   // Takes back what the peer has released, and counts.
   std::uint32_t free_buffers() noexcept;
@@ -154,7 +164,8 @@ class LaneSender {
   };
 
   bool collect() noexcept;
-  void open(std::uint32_t index) noexcept;
+  void open(std::uint32_t index, std::uint64_t only) noexcept;
+  void note_shown(Slot& slot) noexcept;
   void erase_buffer(std::uint32_t index, std::uint64_t bytes) noexcept;
   void set_next(lwmq_tli_buffer* buffer, std::uint8_t* base, std::uint64_t position) const noexcept;
   [[nodiscard]] std::uint8_t* buffer_at(std::uint32_t index) const noexcept {
@@ -195,10 +206,12 @@ class LaneReceiver {
   [[nodiscard]] bool has_extent() const noexcept;
 
  private:
-  [[nodiscard]] const std::atomic<std::uint64_t>& order_at(std::uint64_t number) const noexcept;
+  [[nodiscard]] const OrderEntry& order_at(std::uint64_t number) const noexcept;
   [[nodiscard]] const std::atomic<std::uint64_t>& word() const noexcept;
   enum class Here { kExtent, kNothing, kEnd, kCorrupt };
   Here look(std::uint64_t* out_word, lwmq_tli_extent* out_extent) const noexcept;
+  Here read(std::uint64_t word, lwmq_tli_extent* out_extent) const noexcept;
+  Status land_only(lwmq_tli_extent* out_extent) noexcept;
   bool step_over(std::uint64_t length) noexcept;
   Status corrupt(std::uint64_t word) const noexcept;
   Status open_next() noexcept;
@@ -214,9 +227,10 @@ class LaneReceiver {
   std::uint32_t index_ = 0;               // its own
   std::uint32_t lap_ = 0;
   std::uint64_t position_ = 0;  // of the next word in it
+  std::uint64_t only_ = 0;      // of the buffer that was opened last
   std::int32_t landed_ = 0;     // extents of it, less those that release_last took
   // By buffer: counts down with each release; what was landed is added when we leave it. Whoever makes it 0
-  // then gives the buffer back.
+  // then gives the buffer back. Of an only extent 1 until it is released.
   std::unique_ptr<std::atomic<std::int32_t>[]> leases_;
 };
 

@@ -1,10 +1,12 @@
 // Both ends in one process: the message itself changes hands; and what one thread pays for that.
 #include <gtest/gtest.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -326,6 +328,24 @@ std::vector<pid_t> threads_of(pid_t pid) {
   return threads;
 }
 
+// Stops a thread where it sleeps: nowhere else, where it could hold what the others wait for.
+bool stop_asleep(pid_t thread) {
+  for (;;) {
+    int status = 0;
+    user_regs_struct registers{};
+    if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0 ||
+        waitpid(thread, &status, __WALL) != thread ||
+        ptrace(PTRACE_GETREGS, thread, nullptr, &registers) != 0)
+      return false;
+    const auto call = static_cast<long>(registers.orig_rax);
+    for (const long sleep : {SYS_epoll_wait, SYS_epoll_pwait, SYS_futex, SYS_futex_waitv}) {
+      if (call == sleep) return true;
+    }
+    if (ptrace(PTRACE_CONT, thread, nullptr, nullptr) != 0) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 // What the one thread of the child executes. Its service threads, which would look in every few milliseconds,
 // and at single steps that is often, are held where they sleep.
 bool count_instructions(const char* argument, Executed* out_executed) {
@@ -336,8 +356,7 @@ bool count_instructions(const char* argument, Executed* out_executed) {
   for (const pid_t thread : threads) {
     if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) return false;
     if (thread == child.pid()) continue;
-    if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0 || waitpid(thread, &status, __WALL) != thread)
-      return false;
+    if (!stop_asleep(thread)) return false;
   }
   child.say('.');
   // To its first breakpoint, and from there to the second.

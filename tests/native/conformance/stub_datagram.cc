@@ -410,6 +410,7 @@ const lwmq_tli_provider kStub = {
     .acquire = acquire,
     .show = show,
     .ship = ship,
+    .ship_only = nullptr,
     .abandon = abandon,
     .free_buffers = free_buffers,
     .unread_extents = unread_extents,

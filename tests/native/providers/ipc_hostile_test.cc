@@ -412,7 +412,7 @@ TEST_F(IpcHostile, EmptyBuffersForEverKeepNobody) {
     while (!stop) {
       const std::uint64_t base = next.load();
       for (std::uint64_t n = base; n < base + layout.order_slots; ++n) {
-        put(side + tli::SideLayout::kOrderOffset + (n & (layout.order_slots - 1)) * 8,
+        put(side + tli::SideLayout::kOrderOffset + (n & (layout.order_slots - 1)) * sizeof(tli::OrderEntry),
             (n + 1) << 32 | 1 << 16 | (n % options().buffers_send + 1));
       }
       next += 1;

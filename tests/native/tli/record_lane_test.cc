@@ -192,10 +192,89 @@ TEST_F(Lane, ABufferThatDoesNotExistOrIsOpenTwiceIsCorrupt) {
   order[0] = honest;
   ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
   sender_.ship(&buffer_);
-  order[1] = honest + (std::uint64_t{1} << 32);
+  order[2] = honest + (std::uint64_t{1} << 32);
   lwmq_tli_extent second{};
   EXPECT_EQ(receiver_.land(&second), LWMQ_E_CORRUPT) << "its first extent is still in our hands";
   EXPECT_NE(std::string(last_error()).find("is still in our hands"), std::string::npos);
+}
+
+// ---- Buffers that are handed over whole
+
+// rows: L14 L16
+TEST_F(Lane, ABufferHandedOverWholeComesAndGoesBackLikeAnyOther) {
+  lwmq_tli_extent held{};
+  for (std::uint32_t round = 0; round < 4 * kBuffers; ++round) {
+    SCOPED_TRACE(round);
+    const std::uint64_t bytes = round % 3 == 0 ? 0 : round % 3 == 1 ? 100 : kBufferBytes;
+    ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
+    std::memset(buffer_.next, static_cast<int>('a' + round), bytes);
+    ASSERT_EQ(sender_.ship_only(&buffer_, bytes, round % 2), LWMQ_OK);
+    if (round % 4 == 3) {  // one with words of its own behind it
+      show(8);
+      sender_.ship(&buffer_);
+      open_ = false;
+    }
+    lwmq_tli_extent extent{};
+    ASSERT_TRUE(receiver_.has_extent());
+    ASSERT_EQ(receiver_.land(&extent), LWMQ_OK) << last_error();
+    EXPECT_EQ(extent.bytes, bytes);
+    EXPECT_EQ(extent.kind, round % 2);
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(extent.data), bytes),
+              std::string(bytes, static_cast<char>('a' + round)));
+    if (round > 0) receiver_.release(held);  // one is always in our hands
+    held = extent;
+    if (round % 4 == 3) {
+      ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
+      receiver_.release_last(extent, 1);
+    }
+    EXPECT_EQ(receiver_.land(&extent), LWMQ_E_EMPTY);
+    EXPECT_EQ(sender_.free_buffers(), kBuffers - 1);
+    EXPECT_EQ(sender_.unread_extents(), 1u);
+  }
+  receiver_.release_last(held, 1);
+  EXPECT_EQ(sender_.free_buffers(), kBuffers);
+  EXPECT_EQ(sender_.unread_extents(), 0u);
+}
+
+TEST_F(Lane, ABufferThatCannotBeHandedOverIsShippedEmpty) {
+  ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
+  EXPECT_EQ(sender_.ship_only(&buffer_, kBufferBytes + kCacheLine + 1, 0), LWMQ_E_TOO_BIG);
+  lwmq_tli_extent extent{};
+  EXPECT_EQ(receiver_.land(&extent), LWMQ_E_EMPTY);
+  EXPECT_EQ(sender_.free_buffers(), kBuffers);
+}
+
+class LaneOfLies : public Lane, public testing::WithParamInterface<std::uint64_t> {};
+
+// rows: M03
+TEST_P(LaneOfLies, AnOnlyExtentThatCannotBeIsCorrupt) {
+  ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
+  ASSERT_EQ(sender_.ship_only(&buffer_, 100, 0), LWMQ_OK);
+  auto* only = reinterpret_cast<std::uint64_t*>(sending_.get() + SideLayout::kOrderOffset) + 1;
+  *only ^= GetParam();
+  lwmq_tli_extent extent{};
+  EXPECT_EQ(receiver_.land(&extent), LWMQ_E_CORRUPT);
+  EXPECT_NE(std::string(last_error()).find("the peer shows an extent"), std::string::npos) << last_error();
+}
+
+INSTANTIATE_TEST_SUITE_P(Word, LaneOfLies,
+                         testing::Values((std::uint64_t{1} << 40) - 1,  // beyond the buffer
+                                         std::uint64_t{0xfe} << 40,     // no kind, but the end of a buffer
+                                         std::uint64_t{0x40} << 40,     // a kind beyond the last
+                                         std::uint64_t{1} << 48));      // another lap
+
+// rows: M03
+TEST_F(Lane, ABufferHandedOverTwiceIsCorruptWhileItIsInOurHands) {
+  ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
+  ASSERT_EQ(sender_.ship_only(&buffer_, 100, 0), LWMQ_OK);
+  auto* order = reinterpret_cast<std::uint64_t*>(sending_.get() + SideLayout::kOrderOffset);
+  lwmq_tli_extent extent{};
+  ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
+  order[2] = order[0] + (std::uint64_t{1} << 32);
+  order[3] = order[1];
+  lwmq_tli_extent second{};
+  EXPECT_EQ(receiver_.land(&second), LWMQ_E_CORRUPT);
+  EXPECT_NE(std::string(last_error()).find("is still in our hands"), std::string::npos) << last_error();
 }
 
 }  // namespace

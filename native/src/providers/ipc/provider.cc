@@ -54,6 +54,8 @@ constexpr lwmq_tli_provider kIpcProvider = {
                std::uint32_t kind) { return of(transport)->show(buffer, bytes, kind); },
     .ship = [](lwmq_tli_transport* transport,
                lwmq_tli_buffer* buffer) { return of(transport)->ship(buffer); },
+    .ship_only = [](lwmq_tli_transport* transport, lwmq_tli_buffer* buffer, std::uint64_t bytes,
+                    std::uint32_t kind) { return of(transport)->ship_only(buffer, bytes, kind); },
     .abandon = [](lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) { of(transport)->abandon(buffer); },
     .free_buffers = [](lwmq_tli_transport* transport) { return of(transport)->free_buffers(); },
     .unread_extents = [](lwmq_tli_transport* transport) { return of(transport)->unread_extents(); },

@@ -111,6 +111,12 @@ Status Transport::ship(lwmq_tli_buffer* buffer) noexcept {
   return LWMQ_OK;
 }
 
+Status Transport::ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept {
+  if (state() == LWMQ_TLI_CONNECTED) return sender_.ship_only(buffer, bytes, kind);
+  ship(buffer);
+  return over();
+}
+
 Status Transport::land(lwmq_tli_extent* out_extent) noexcept {
   if (os::forked() || broken_.load(std::memory_order_relaxed)) [[unlikely]]
     return over();

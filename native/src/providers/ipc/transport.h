@@ -68,6 +68,7 @@ class Transport {
   Status acquire(lwmq_tli_buffer* out_buffer) noexcept;
   Status show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
   Status ship(lwmq_tli_buffer* buffer) noexcept;
+  Status ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
   void abandon(lwmq_tli_buffer* buffer) noexcept { sender_.abandon(buffer); }
   std::uint32_t free_buffers() noexcept { return sender_.free_buffers(); }
   std::uint64_t unread_extents() const noexcept { return sender_.unread_extents(); }

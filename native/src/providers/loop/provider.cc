@@ -238,6 +238,11 @@ lwmq_status ship(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) {
   return LWMQ_OK;
 }
 
+lwmq_status ship_only(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer, std::uint64_t bytes,
+                      std::uint32_t kind) {
+  return transport->sender.ship_only(buffer, bytes, kind);
+}
+
 void abandon(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) { transport->sender.abandon(buffer); }
 
 std::uint32_t free_buffers(lwmq_tli_transport* transport) { return transport->sender.free_buffers(); }
@@ -427,6 +432,7 @@ constexpr lwmq_tli_provider kLoopProvider = {
     .acquire = acquire,
     .show = show,
     .ship = ship,
+    .ship_only = ship_only,
     .abandon = abandon,
     .free_buffers = free_buffers,
     .unread_extents = unread_extents,
