@@ -180,6 +180,8 @@ class Channel {
   Status check_posting() const noexcept;
   Status admit(const ChannelQueue* queue, Message& message, std::uint64_t tag) const noexcept;
   Status post_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
+  Status push_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
+  Status post_copy(ChannelQueue* queue, const void* data, std::uint64_t bytes, bool has_pump) noexcept;
   Status try_post(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
   Status enqueue(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
   template <typename Source>

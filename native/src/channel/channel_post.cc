@@ -101,6 +101,12 @@ Status Channel::post_with_pump(ChannelQueue* queue, Message* message, std::uint6
     if (!passed) Message::destroy(message);
     return LWMQ_OK;
   }
+  return push_with_pump(queue, message, tag, may_discard);
+}
+
+// The same, where it cannot go out at once.
+Status Channel::push_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag,
+                               bool may_discard) noexcept {
   if (phase_.load(std::memory_order_relaxed) == Phase::kClosed) {  // since check_posting; seen with the pump
     release_pump();
     return refuse_phase();
@@ -120,20 +126,29 @@ Status Channel::post_with_pump(ChannelQueue* queue, Message* message, std::uint6
 Status Channel::post_bytes(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept {
   if (bytes > tli_options_.buffer_bytes) [[unlikely]]
     return too_big(bytes, bytes);
-  if (phase_.load(std::memory_order_relaxed) == Phase::kOpen && !os::forked() && pump_.try_take())
-      [[likely]] {
-    if (queue->empty() && sender_.put(data, bytes) == Sent::kAll) [[likely]] {
-      queue->count_direct();
-      release_pump();
-      note_activity();
-      return LWMQ_OK;
-    }
+  if (const Status status = check_posting(); status != LWMQ_OK) [[unlikely]]
+    return status;
+  const bool has_pump = pump_.try_take();
+  if (has_pump && queue->empty() && sender_.put(data, bytes) == Sent::kAll) [[likely]] {
+    queue->count_direct();
     release_pump();
+    note_activity();
+    return LWMQ_OK;
   }
+  return post_copy(queue, data, bytes, has_pump);
+}
+
+// What post_bytes does where the bytes cannot go out at once.
+Status Channel::post_copy(ChannelQueue* queue, const void* data, std::uint64_t bytes,
+                          bool has_pump) noexcept {
   Message* message = Message::copy_of(data, bytes);
-  if (message == nullptr)
+  if (message == nullptr) {
+    if (has_pump) release_pump();
     return fail(LWMQ_E_NO_MEMORY, "no memory for a message of %" PRIu64 " bytes", bytes);
-  const Status status = post(queue, message, 0);
+  }
+  if (secure_erase_) [[unlikely]]
+    message->erase_when_destroyed();
+  const Status status = has_pump ? push_with_pump(queue, message, 0, true) : enqueue(queue, message, 0);
   if (status != LWMQ_OK) Message::destroy(message);
   return status;
 }
