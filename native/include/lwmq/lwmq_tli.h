@@ -53,6 +53,10 @@ typedef struct lwmq_tli_options {
   /* With LWMQ_IS_IN_PROCESS: called for each extent that was shown to us and never landed, when both ends have closed: it
      may be the address of something. NULL: nothing to do. */
   void (*drop)(const void *data, uint64_t bytes, uint32_t kind);
+  /* Of a listener: a provider that can calls it, on any thread, when its descriptor would become readable, until
+     listener_close, and then has none: listener_fd is -1. It does not wait. NULL: a descriptor. */
+  void (*ring)(void *context);
+  void *ring_context;
 } lwmq_tli_options;
 
 enum { LWMQ_TLI_FOR_MESSAGES = 1, LWMQ_TLI_FOR_RAW = 2, LWMQ_TLI_FOR_STREAM = 3 };
@@ -117,7 +121,8 @@ typedef struct lwmq_tli_provider {
      is slow or wrong in its handshake is dropped without holding up others. */
   lwmq_status (*accept)(lwmq_tli_listener *listener, lwmq_tli_transport **out_transport);
   /* A descriptor that polls readable when accept has something to do, or when an accepted and armed transport
-     has something (see arm, transport_fd). Lent. Level-triggered; accept and disarm drain it. */
+     has something (see arm, transport_fd). Lent. Level-triggered; accept and disarm drain it. -1: see ring of the
+     options. */
   int32_t (*listener_fd)(lwmq_tli_listener *listener);
   /* Takes the listener; its transports live on. The address can be served again at once. Never waits. */
   void (*listener_close)(lwmq_tli_listener *listener);

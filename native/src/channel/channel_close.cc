@@ -126,7 +126,8 @@ Status Channel::close(std::uint32_t linger_ms) {
   for (const Retired& retired : retired_) ended.push_back(retired.transport);
   retired_.clear();
   lwmq_tli_listener* listener = listener_.exchange(nullptr);
-  if (listener != nullptr) ServiceThread::attending().unwatch(provider_->listener_fd(listener));
+  if (listener != nullptr)
+    ServiceThread::attending().unwatch(provider_->listener_fd(listener));  // if it has one
   std::uint64_t dropped = 0;
   {
     Completions completions;

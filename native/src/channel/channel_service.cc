@@ -115,9 +115,15 @@ void Channel::set_broken(Status status) noexcept {
 
 Status Channel::listen() noexcept {
   lwmq_tli_listener* listener = nullptr;
-  Status status = provider_->listen(address_.c_str(), &tli_options_, &listener);
+  lwmq_tli_options options = tli_options_;
+  options.ring = [](void* self) {
+    ServiceThread::attending().request(&static_cast<Channel*>(self)->attend_);
+  };
+  options.ring_context = this;
+  Status status = provider_->listen(address_.c_str(), &options, &listener);
   if (status != LWMQ_OK) return status;
-  status = ServiceThread::attending().watch(&attend_, provider_->listener_fd(listener));
+  const int fd = provider_->listener_fd(listener);
+  if (fd >= 0) status = ServiceThread::attending().watch(&attend_, fd);
   if (status != LWMQ_OK) {
     provider_->listener_close(listener);
     return status;

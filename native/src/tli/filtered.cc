@@ -358,7 +358,9 @@ lwmq_status listen(const char* address, const lwmq_tli_options* options, lwmq_tl
   if (status != LWMQ_OK) return status;
   made->poll->epoll = os::UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   if (!made->poll->epoll) return fail_errno(LWMQ_E_SYSTEM, errno, "%s: epoll_create1", address);
-  status = made->below->listen(behind_filters(address), options, &made->listener);
+  lwmq_tli_options polled = *options;
+  polled.ring = nullptr;  // we poll its descriptor, beside those of our own
+  status = made->below->listen(behind_filters(address), &polled, &made->listener);
   if (is_failure(status)) add_context(address);
   if (status != LWMQ_OK) return status;
   epoll_event event{};

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,16 +23,23 @@ std::uint64_t resident_bytes() {
   return resident * 4096;
 }
 
+std::uint64_t open_descriptors() {
+  const std::filesystem::directory_iterator descriptors("/proc/self/fd");
+  return static_cast<std::uint64_t>(std::distance(begin(descriptors), end(descriptors)));
+}
+
 // rows: L23 K21
 TEST(ManyChannels, OpenAndExchangeWithinAMemoryBound) {
   constexpr int kPairs = 5000;  // two ends each
   const std::uint64_t before = resident_bytes();
+  const std::uint64_t descriptors_before = open_descriptors();
   std::vector<std::unique_ptr<Meeting>> meetings;
   for (int i = 0; i < kPairs; ++i) {
     meetings.push_back(std::make_unique<Meeting>(kLoop.fresh_address(), channel_options(256, 2)));
   }
   for (int i = 0; i < kPairs; ++i) ASSERT_EQ(meetings[i]->client.post(std::to_string(i)), LWMQ_OK);
   for (int i = 0; i < kPairs; ++i) ASSERT_EQ(meetings[i]->server.receive_text(), std::to_string(i));
+  EXPECT_LE(open_descriptors() - descriptors_before, 10u) << "those of the service threads";
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer's shadow is memory too";
 #endif

@@ -61,7 +61,8 @@ TEST_P(Meetings, AServerThatIsHeldUpWhileItBindsMeetsItsClient) {
   lwmq_channel* server = made(GetParam());
   held_up_once = true;
   ASSERT_EQ(lwmq_channel_open(server, LWMQ_ROLE_SERVER), LWMQ_OK) << lwmq_last_error();
-  ASSERT_FALSE(held_up_once);
+  EXPECT_EQ(held_up_once, std::string(GetParam()).starts_with("loop"));  // which watches none
+  held_up_once = false;
   ASSERT_EQ(lwmq_channel_wait_connected(client, 2000), LWMQ_OK) << lwmq_last_error();
   ASSERT_EQ(lwmq_send_queue_post_bytes(queue, "hello", 5), LWMQ_OK);
   lwmq_message* message = nullptr;

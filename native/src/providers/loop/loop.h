@@ -17,11 +17,36 @@ namespace lwmq::loop {
 struct Pair;
 }  // namespace lwmq::loop
 
+namespace lwmq::loop {
+
+// Says that there is something: to accept, or for an armed transport that was accepted. A descriptor, or a
+// call where the listener was opened with one. Kept by the ends that ring it.
+class Bell {
+ public:
+  explicit Bell(const lwmq_tli_options& options) noexcept;
+  Bell(const Bell&) = delete;
+  Bell& operator=(const Bell&) = delete;
+  ~Bell();
+
+  [[nodiscard]] int fd() const noexcept { return fd_; }  // -1: it calls
+  void ring() noexcept;
+  void drain() const noexcept;
+  // Calls no more.
+  void end() noexcept;
+
+ private:
+  int fd_ = -1;
+  std::mutex mutex_;  // held while it calls
+  void (*call_)(void* context);
+  void* context_;
+};
+
+}  // namespace lwmq::loop
+
 struct lwmq_tli_listener {
   std::string address;
   lwmq_tli_options options{};
-  int event_fd = -1;  // readable: look at pending and at the armed transports. Kept by the ends that poke it.
-  std::shared_ptr<int> event_owner;
+  std::shared_ptr<lwmq::loop::Bell> bell;
   std::mutex mutex;
   std::deque<lwmq_tli_transport*> pending;  // connected and not yet accepted
 };
@@ -33,10 +58,10 @@ struct lwmq_tli_transport {
   lwmq::tli::Waker waker;
   lwmq::tli::LaneSender sender;
   lwmq::tli::LaneReceiver receiver;
-  lwmq_tli_options options{};       // ours
-  lwmq_tli_options peer_options{};  // the other end's
-  std::shared_ptr<int> own_event;   // of the listener that accepted us
-  std::shared_ptr<int> peer_event;  // of the listener that accepted the other end: we poke it
+  lwmq_tli_options options{};                   // ours
+  lwmq_tli_options peer_options{};              // the other end's
+  std::shared_ptr<lwmq::loop::Bell> own_bell;   // of the listener that accepted us
+  std::shared_ptr<lwmq::loop::Bell> peer_bell;  // of the listener that accepted the other end: we ring it
   // Extents landed and not released keep us: balance counts down with each release, and close adds what was
   // landed.
   std::uint64_t landed = 0;              // the landing thread's; read by close

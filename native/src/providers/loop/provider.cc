@@ -66,13 +66,6 @@ lwmq_status limits(const char* address, lwmq_limits* out_limits) {
 
 // ---- Meeting ----------------------------------------------------------------------------------------
 
-std::shared_ptr<int> make_event() {
-  return {new int(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), [](const int* fd) {
-            ::close(*fd);
-            delete fd;
-          }};
-}
-
 void poke(int event) {
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(event, &one, sizeof one);  // full: already readable
@@ -83,28 +76,30 @@ void drain(int event) {
   [[maybe_unused]] const auto read = ::read(event, &count, sizeof count);  // empty: nothing to drain
 }
 
-// Where the other end waits at a descriptor: at its own, else at its listener's.
+// Where the other end waits at a descriptor: at its own, else at its listener's bell.
 void poke_other_end(void* context) {
   auto* self = static_cast<lwmq_tli_transport*>(context);
   const int own = self->pair->event[1 - self->end].load(std::memory_order_acquire);
   if (own >= 0) {
     poke(own);
-  } else if (self->peer_event) {
-    poke(*self->peer_event);
+  } else if (self->peer_bell) {
+    self->peer_bell->ring();
   }
 }
 
 lwmq_status listen(const char* address, const lwmq_tli_options* options, lwmq_tli_listener** out_listener) {
   const Status status = check(address, options);
   if (status != LWMQ_OK) return status;
+  auto bell = std::make_shared<Bell>(*options);
+  if (bell->fd() < 0 && options->ring == nullptr)
+    return fail_errno(LWMQ_E_SYSTEM, errno, "%s: eventfd", address);
   const std::lock_guard lock(world().mutex);
   auto& slot = world().listeners[address];
   if (slot != nullptr) return fail(LWMQ_E_ADDRESS, "%s is served already in this process", address);
   slot = new lwmq_tli_listener;
   slot->address = address;
   slot->options = *options;
-  slot->event_owner = make_event();
-  slot->event_fd = *slot->event_owner;
+  slot->bell = std::move(bell);
   *out_listener = slot;
   return LWMQ_OK;
 }
@@ -117,7 +112,7 @@ lwmq_status accept(lwmq_tli_listener* listener, lwmq_tli_transport** out_transpo
   return LWMQ_OK;
 }
 
-std::int32_t listener_fd(lwmq_tli_listener* listener) { return listener->event_fd; }
+std::int32_t listener_fd(lwmq_tli_listener* listener) { return listener->bell->fd(); }
 
 std::unique_ptr<std::uint8_t, void (*)(void*)> make_side(std::uint32_t buffers, std::uint64_t buffer_bytes) {
   const std::uint64_t bytes = tli::SideLayout::of(buffers, buffer_bytes).bytes;
@@ -159,7 +154,7 @@ lwmq_status connect(const char* address, const lwmq_tli_options* options, std::u
     end->sides.own = aligned(pair->side[i]);
     end->sides.peer = aligned(pair->side[1 - i]);
     end->end = i;
-    (i == 0 ? end->peer_event : end->own_event) = listener->event_owner;
+    (i == 0 ? end->peer_bell : end->own_bell) = listener->bell;
     end->sides.poke = poke_other_end;
     end->sides.poke_context = end;
     end->waker.init(end->sides);
@@ -173,7 +168,7 @@ lwmq_status connect(const char* address, const lwmq_tli_options* options, std::u
     const std::lock_guard pending_lock(listener->mutex);
     listener->pending.push_back(&pair->ends[1]);
   }
-  poke(*listener->event_owner);
+  listener->bell->ring();
   *out_transport = &pair.release()->ends[0];
   return LWMQ_OK;
 }
@@ -183,6 +178,7 @@ void listener_close(lwmq_tli_listener* listener) {
     const std::lock_guard lock(world().mutex);
     world().listeners.erase(listener->address);
   }
+  listener->bell->end();
   for (auto* transport : listener->pending) close(transport);
   delete listener;
 }
@@ -301,8 +297,8 @@ lwmq_status wait(lwmq_tli_transport* transport, std::uint32_t what, std::uint32_
 void drain_own(lwmq_tli_transport* transport) noexcept {
   if (const int own = transport->pair->event[transport->end].load(std::memory_order_relaxed); own >= 0) {
     drain(own);
-  } else if (transport->own_event) {
-    drain(*transport->own_event);
+  } else if (transport->own_bell) {
+    transport->own_bell->drain();
   }
 }
 
@@ -412,6 +408,29 @@ Pair::~Pair() {
     if (const int fd = own.load(std::memory_order_relaxed); fd >= 0) ::close(fd);
   }
   for (const auto& [id, window] : shown) window_release(window);
+}
+
+Bell::Bell(const lwmq_tli_options& options) noexcept : call_(options.ring), context_(options.ring_context) {
+  if (call_ == nullptr) fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+Bell::~Bell() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void Bell::ring() noexcept {
+  if (fd_ >= 0) return poke(fd_);
+  const std::lock_guard lock(mutex_);
+  if (call_ != nullptr) call_(context_);
+}
+
+void Bell::drain() const noexcept {
+  if (fd_ >= 0) loop::drain(fd_);
+}
+
+void Bell::end() noexcept {
+  const std::lock_guard lock(mutex_);
+  call_ = nullptr;
 }
 
 namespace {
