@@ -49,19 +49,22 @@ lwmq_channel* made(const std::string& address) {
   return channel;
 }
 
-class Meetings : public ::testing::TestWithParam<const char*> {};
+class Meetings : public ::testing::TestWithParam<const char*> {
+ protected:
+  const std::string address_ = GetParam() + std::to_string(getpid());
+};
 
 // The service thread heard of the client before the channel knew of its own listener, and had it connected to
 // itself.
 TEST_P(Meetings, AServerThatIsHeldUpWhileItBindsMeetsItsClient) {
-  lwmq_channel* client = made(GetParam());
+  lwmq_channel* client = made(address_);
   lwmq_send_queue* queue = nullptr;
   ASSERT_EQ(lwmq_channel_add_send_queue(client, nullptr, &queue), LWMQ_OK);
   ASSERT_EQ(lwmq_channel_open(client, LWMQ_ROLE_CLIENT), LWMQ_OK) << lwmq_last_error();
-  lwmq_channel* server = made(GetParam());
+  lwmq_channel* server = made(address_);
   held_up_once = true;
   ASSERT_EQ(lwmq_channel_open(server, LWMQ_ROLE_SERVER), LWMQ_OK) << lwmq_last_error();
-  EXPECT_EQ(held_up_once, std::string(GetParam()).starts_with("loop"));  // which watches none
+  EXPECT_EQ(held_up_once, address_.starts_with("loop"));  // which watches none
   held_up_once = false;
   ASSERT_EQ(lwmq_channel_wait_connected(client, 2000), LWMQ_OK) << lwmq_last_error();
   ASSERT_EQ(lwmq_send_queue_post_bytes(queue, "hello", 5), LWMQ_OK);
@@ -74,8 +77,8 @@ TEST_P(Meetings, AServerThatIsHeldUpWhileItBindsMeetsItsClient) {
 
 // Its peer, told of the end, met it a second time at once, and was told of a second end.
 TEST_P(Meetings, AServerThatClosesIsMetByNobody) {
-  lwmq_channel* server = made(GetParam());
-  lwmq_channel* client = made(GetParam());
+  lwmq_channel* server = made(address_);
+  lwmq_channel* client = made(address_);
   ASSERT_EQ(lwmq_channel_open(server, LWMQ_ROLE_SERVER), LWMQ_OK) << lwmq_last_error();
   ASSERT_EQ(lwmq_channel_open(client, LWMQ_ROLE_CLIENT), LWMQ_OK) << lwmq_last_error();
   ASSERT_EQ(lwmq_channel_wait_connected(client, 2000), LWMQ_OK) << lwmq_last_error();
@@ -93,6 +96,6 @@ TEST_P(Meetings, AServerThatClosesIsMetByNobody) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Meetings,
-                         ::testing::Values("loop://held-up", "ipc://held-up-in-a-test"));
+                         ::testing::Values("loop://held-up-", "ipc://held-up-in-test-"));
 
 }  // namespace

@@ -89,6 +89,73 @@ TEST_P(NoticesOver, ACallBackGetsEveryMessageInOrderAndWhatEndsTheConversation) 
   EXPECT_EQ(heard.next(0), Texts{}) << "called behind the last";
 }
 
+// All call-backs run on one thread: no channel has it for longer than its slice.
+// rows: K24
+TEST_P(NoticesOver, AChannelWithMuchToSayLetsTheOthersHaveTheirTurn) {
+  constexpr int kMuch = 3000;
+  struct Busy {
+    std::atomic<bool> holds{true};
+    std::atomic<int> calls{0};
+    int calls_when_other_came = -1;
+  } busy;
+  const auto count = [](void* context, lwmq_status, lwmq_message* message) {
+    auto* self = static_cast<Busy*>(context);
+    while (self->holds) std::this_thread::yield();
+    ++self->calls;
+    lwmq_message_destroy(message);
+  };
+  const auto note = [](void* context, lwmq_status, lwmq_message* message) {
+    auto* self = static_cast<Busy*>(context);
+    self->calls_when_other_came = self->calls;
+    lwmq_message_destroy(message);
+  };
+  const Meeting other(GetParam().fresh_address());
+  ASSERT_EQ(lwmq_channel_on_message(other.server.channel, note, &busy), LWMQ_OK);
+  ASSERT_EQ(lwmq_channel_on_message(server_.channel, count, &busy), LWMQ_OK);
+  post_all(numbered(kMuch));
+  ASSERT_EQ(other.client.post("just one"), LWMQ_OK);
+  busy.holds = false;
+  EXPECT_TRUE(eventually_true([&] { return busy.calls == kMuch; }));
+  EXPECT_GE(busy.calls_when_other_came, 0);
+  EXPECT_LE(busy.calls_when_other_came, 200) << "of " << kMuch;
+  ASSERT_EQ(lwmq_channel_on_message(other.server.channel, nullptr, nullptr), LWMQ_OK);
+}
+
+// One thread of the application's, asleep in poll(2), drives both ends of many channels.
+// rows: K22 K21
+TEST_P(NoticesOver, OneThreadThatPollsDrivesManyChannels) {
+  constexpr std::size_t kPairs = 20;
+  constexpr int kRounds = 50;
+  std::vector<std::unique_ptr<Meeting>> meetings;
+  std::vector<pollfd> descriptors;  // of servers, then of clients
+  for (std::size_t i = 0; i < kPairs; ++i)
+    meetings.push_back(std::make_unique<Meeting>(GetParam().fresh_address()));
+  const auto end_at = [&](std::size_t place) -> End& {
+    return place < kPairs ? meetings[place]->server : meetings[place - kPairs]->client;
+  };
+  for (std::size_t place = 0; place < 2 * kPairs; ++place) {
+    std::int32_t fd = -1;
+    ASSERT_EQ(lwmq_channel_descriptor(end_at(place).channel, &fd), LWMQ_OK) << lwmq_last_error();
+    descriptors.push_back({fd, POLLIN, 0});
+  }
+  for (const auto& meeting : meetings) ASSERT_EQ(meeting->client.post("1"), LWMQ_OK);
+  std::size_t finished = 0;
+  while (finished < kPairs) {
+    ASSERT_GT(poll(descriptors.data(), descriptors.size(), static_cast<int>(kLimitMs)), 0);
+    for (std::size_t place = 0; place < descriptors.size(); ++place) {
+      if (descriptors[place].revents == 0) continue;
+      for (Frames frames = end_at(place).receive(0); frames.size() == 1; frames = end_at(place).receive(0)) {
+        const int round = std::stoi(frames[0]);
+        if (round == kRounds) {
+          ++finished;
+        } else {
+          ASSERT_EQ(end_at(place).post(std::to_string(round + 1)), LWMQ_OK);  // there and back
+        }
+      }
+    }
+  }
+}
+
 TEST_P(NoticesOver, ACallBackMayPostAndEndItsOwnCalls) {
   struct Echo {
     End* end;
