@@ -338,14 +338,13 @@ class Channel {
   bool failure_told_ = false;  // where there are several transports: one that fails is reported once
 
   // Where there are several transports (several.h): fixed when the channel opens.
-  std::vector<Channel*> more_;          // the head's: the others, which it owns
-  Channel* head_ = nullptr;             // of another one
-  std::size_t turn_ = 0;                // the head's, for whoever receives
-  std::unique_ptr<Merge> merge_;        // the head's, where they are redundant
-  std::atomic<std::uint64_t> cuts_{0};  // ends of peers that had not read everything
-  std::uint64_t cuts_seen_ = 0;         // by whoever flushes or closes
-  std::atomic<std::int64_t> merge_until_{
-      0};                 // when merge_ may have something without anybody's doing; 0: never
+  std::vector<Channel*> more_;                // the head's: the others, which it owns
+  Channel* head_ = nullptr;                   // of another one
+  std::size_t turn_ = 0;                      // the head's, for whoever receives
+  std::unique_ptr<Merge> merge_;              // the head's, where they are redundant
+  std::atomic<std::uint64_t> cuts_{0};        // ends of peers that had not read everything
+  std::uint64_t cuts_seen_ = 0;               // by whoever flushes or closes
+  std::atomic<std::int64_t> merge_until_{0};  // when merge_ has something by itself; 0: never
   Status end_ = LWMQ_OK;  // of the peer over the last way, behind what the others have; with its text
   std::string end_text_;
   std::mutex peers_mutex_;  // the head's: guards the next two of all
