@@ -111,6 +111,11 @@ class Turn:
     def __exit__(self, *exc: object) -> None:
         self._use.release()
 
+    @property
+    def lock(self) -> threading.Lock:
+        """Taken while somebody has his turn; to be looked at."""
+        return self._use
+
 
 class Crowd:
     """In place of a Turn, where any number of threads call at once; `empty` waits until none does."""

@@ -1,6 +1,9 @@
 """native/src/python/messages.c: messages as Python objects, for the calls that are made once per message."""
 
+from threading import Lock
 from typing import TypeVar
+
+from lwmq_spark._ffi import Handle
 
 class Message:
     """Owns one native message."""
@@ -20,6 +23,12 @@ M = TypeVar("M", bound=Message)
 
 def receive(channel: int, timeout_ms: int, type: type[M]) -> M | int:
     """lwmq_channel_receive: a message, or the status."""
+
+def receive_now(handle: Handle, lock: Lock | None, type: type[M]) -> M | int | None:
+    """receive without a wait, the GIL in hand. None: the handle is not usable, or `lock` is taken or None."""
+
+def post_now(handle: Handle, lock: Lock, queue: int, frame: object) -> int | None:
+    """lwmq_send_queue_post_bytes, the GIL in hand: the status. None as above; of no short bytes, too."""
 
 def receive_many(channel: int, limit: int, timeout_ms: int, type: type[M]) -> list[M] | int:
     """lwmq_channel_receive_many: messages, or the status."""

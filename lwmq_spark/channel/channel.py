@@ -176,6 +176,7 @@ class Channel(Lingering):
         pointer = ffi.gc(out[0], lib.lwmq_channel_destroy)
         self._handle = Handle(pointer, lambda _: None, f"channel on {self._address}")
         self._receiving: Turn | Crowd = Turn() if receive_queue == "mono_unbounded" else Crowd()
+        self._receive_lock = self._receiving.lock if isinstance(self._receiving, Turn) else None
         self._shipping = Turn()  # raw sends
         self._queues: list[SendQueue] = []
         self._readiness = Readiness(self.fileno)
@@ -241,10 +242,12 @@ class Channel(Lingering):
         follow. TimeoutError, ClosedError (closed by us or by the peer, in order), CorruptError, VersionError.
         """
         handle = self._handle
-        handle.check_open()
-        with self._receiving:
+        got = native_messages.receive_now(handle, self._receive_lock, Message)
+        if got is None:
             handle.check_open()
-            got = native_messages.receive(handle.address, 0, Message)
+            with self._receiving:
+                handle.check_open()
+                got = native_messages.receive(handle.address, 0, Message)
         if got == lib.LWMQ_E_EMPTY and timeout != 0:  # a wait costs as much again before it begins
             got = wait(
                 handle,

@@ -8,7 +8,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from lwmq_spark._ffi import Turn, check, ffi, fields_of, lib, raise_status, sized, wait
+from lwmq_spark._ffi import (
+    Turn,
+    address_of,
+    check,
+    ffi,
+    fields_of,
+    lib,
+    native_messages,
+    raise_status,
+    sized,
+    wait,
+)
 from lwmq_spark.message import Message, frames_of
 
 if TYPE_CHECKING:
@@ -64,6 +75,8 @@ class SendQueue:
         self._channel = channel
         self._pointer = pointer
         self._turn = Turn()
+        self._lock = self._turn.lock
+        self._address = address_of(self._pointer)
         self._waiting = Turn()  # for those who wait for room: the others pass them
         self._priority = priority
         self.kind = kind
@@ -93,14 +106,17 @@ class SendQueue:
         TypeError: a str. LwmqError: a tag for a queue without tags, a timeout for one without bounds.
         """
         handle = self._channel._handle
-        handle.check_open()
         if tag == 0 and timeout == 0 and type(frames) is bytes:
-            with self._turn:
+            status = native_messages.post_now(handle, self._lock, self._address, frames)
+            if status is None:
                 handle.check_open()
-                status = lib.lwmq_send_queue_post_bytes(self._pointer, frames, len(frames))
+                with self._turn:
+                    handle.check_open()
+                    status = lib.lwmq_send_queue_post_bytes(self._pointer, frames, len(frames))
             if status != lib.LWMQ_OK:
                 raise_status(status)
             return
+        handle.check_open()
         if not 0 <= tag <= TAGS_MAX:
             raise ValueError(f"tag {tag}; there are 0 (no tag) to {TAGS_MAX}")
         message = frames if isinstance(frames, Message) else Message(frames_of(frames, "post"))

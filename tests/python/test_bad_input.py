@@ -19,11 +19,12 @@ import pyarrow as pa
 import pytest
 
 import lwmq_spark as lwmq
+from lwmq_spark._ffi import lib
 from lwmq_spark.arrow.endpoint import describe
 
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
 MAGIC = 0x514D574C
-VERSION = 4  # of the protocol
+VERSION = lib.lwmq_protocol_version()
 HELLO, REFUSAL = 1, 2
 
 

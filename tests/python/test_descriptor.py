@@ -172,7 +172,7 @@ def test_asyncio_awaits_many_channels_without_a_thread_for_each(address: str) ->
         pairs = [_meet(f"{address}-{n}", stack, buffers=2, buffer_bytes=1024) for n in range(count)]
         before = len(list(Path("/proc/self/fd").iterdir()))
         asyncio.run(run(pairs))
-    assert len(list(Path("/proc/self/fd").iterdir())) < before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
 def test_a_cancelled_task_loses_nothing_and_close_ends_who_waits(address: str) -> None:

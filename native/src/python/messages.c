@@ -5,7 +5,8 @@
  *     Message   owns one lwmq_message, and is the base of lwmq_spark.Message
  *     Frame     where a memoryview of a frame gets its bytes: holds its Message
  *
- * Whatever may wait, or may call back, runs without the GIL. */
+ * Whatever may wait runs without the GIL. receive_now and post_now do not wait and keep it, which costs less
+ * than to give it away. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -220,7 +221,67 @@ static PyObject* receive_many(PyObject* module, PyObject* const* arguments, Py_s
   return result;
 }
 
+/* ---- Calls that keep the GIL --------------------------------------------------------------------------- */
+
+enum { kBytesNow = 16384 }; /* of one message: a longer copy is not made with the GIL in hand */
+
+static PyObject *usable_, *address_, *acquire_, *locked_, *release_; /* names */
+
+/* Of what is True or False, or NULL with an error: 1 where it is `wanted`. Takes it. */
+static int is(PyObject* answer, PyObject* wanted) {
+  Py_XDECREF(answer); /* both live for ever */
+  return answer == wanted;
+}
+
+static PyObject* not_now(void) {
+  if (PyErr_Occurred()) return NULL;
+  Py_RETURN_NONE;
+}
+
+/* receive_now(handle, lock, type): a message, the status as an int, or None: not now. */
+static PyObject* receive_now(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
+  (void)module;
+  if (count != 3) return PyErr_Format(PyExc_TypeError, "receive_now(handle, lock, type)");
+  PyTypeObject* type = checked_type(arguments[2]);
+  if (type == NULL) return NULL;
+  /* A receive does not call back: nobody else runs before it is over, so that it is enough to look. */
+  if (arguments[1] == Py_None || !is(PyObject_CallMethodNoArgs(arguments[1], locked_), Py_False) ||
+      !is(PyObject_GetAttr(arguments[0], usable_), Py_True))
+    return not_now();
+  PyObject* number = PyObject_GetAttr(arguments[0], address_);
+  if (number == NULL) return NULL;
+  lwmq_channel* channel = PyLong_AsVoidPtr(number);
+  Py_DECREF(number);
+  if (PyErr_Occurred()) return NULL;
+  lwmq_message* message = NULL;
+  const lwmq_status status = lwmq_channel_receive(channel, 0, &message);
+  return status == LWMQ_OK ? object_of(type, message) : PyLong_FromLong(status);
+}
+
+/* post_now(handle, lock, queue, frame): the status, or None: not now, or the frame is none of bytes or too
+ * long. */
+static PyObject* post_now(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
+  (void)module;
+  if (count != 4) return PyErr_Format(PyExc_TypeError, "post_now(handle, lock, queue, frame)");
+  PyObject* frame = arguments[3];
+  if (!PyBytes_CheckExact(frame) || PyBytes_GET_SIZE(frame) > kBytesNow) Py_RETURN_NONE;
+  lwmq_send_queue* queue = PyLong_AsVoidPtr(arguments[2]);
+  if (PyErr_Occurred()) return NULL;
+  /* A post may call back, for other messages that it ships, and then others run. */
+  PyObject* lock = arguments[1];
+  if (!is(PyObject_CallMethodOneArg(lock, acquire_, Py_False), Py_True)) return not_now();
+  PyObject* status = NULL;
+  if (is(PyObject_GetAttr(arguments[0], usable_), Py_True))
+    status = PyLong_FromLong(
+        lwmq_send_queue_post_bytes(queue, PyBytes_AS_STRING(frame), (uint64_t)PyBytes_GET_SIZE(frame)));
+  PyObject* released = PyObject_CallMethodNoArgs(lock, release_);
+  Py_XDECREF(released);
+  return status != NULL ? status : not_now();
+}
+
 static PyMethodDef functions[] = {
+    {"receive_now", (PyCFunction)(void (*)(void))receive_now, METH_FASTCALL, NULL},
+    {"post_now", (PyCFunction)(void (*)(void))post_now, METH_FASTCALL, NULL},
     {"receive", (PyCFunction)(void (*)(void))receive, METH_FASTCALL, NULL},
     {"receive_many", (PyCFunction)(void (*)(void))receive_many, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL}};
@@ -237,6 +298,12 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 
 PyMODINIT_FUNC PyInit__native_messages(void) {
   if (PyType_Ready(&FrameType) < 0 || PyType_Ready(&MessageType) < 0) return NULL;
+  usable_ = PyUnicode_InternFromString("usable");
+  address_ = PyUnicode_InternFromString("address");
+  acquire_ = PyUnicode_InternFromString("acquire");
+  locked_ = PyUnicode_InternFromString("locked");
+  release_ = PyUnicode_InternFromString("release");
+  if (!usable_ || !address_ || !acquire_ || !locked_ || !release_) return NULL;
   PyObject* module = PyModule_Create(&definition);
   if (module != NULL && PyModule_AddObjectRef(module, "Message", (PyObject*)&MessageType) < 0)
     Py_CLEAR(module);
