@@ -23,6 +23,7 @@ void Merge::put(std::size_t way, Message* message, std::int64_t now_ns) noexcept
   if (way >= queue.places.size()) queue.places.resize(way + 1);
   queue.places[way] = number.place;
   held_[way] = {message, number.place, &queue, now_ns};
+  holding_.fetch_or(std::uint64_t{1} << way, std::memory_order_relaxed);
 }
 
 Merge::Queue& Merge::queue_of(std::uint64_t id) noexcept {
@@ -38,16 +39,20 @@ void Merge::forget_oldest() noexcept {
   const std::uint64_t id = order_.front();
   Queue* const queue = &queues_[id];
   order_.pop_front();
-  for (Held& held : held_) {
-    if (held.queue != queue || held.message == nullptr) continue;
-    Message::destroy(std::exchange(held.message, nullptr));
+  for (std::size_t way = 0; way < held_.size(); ++way) {
+    if (holds(way) && held_[way].queue == queue) Message::destroy(let_go(way));
   }
   queues_.erase(id);
 }
 
+Message* Merge::let_go(std::size_t way) noexcept {
+  holding_.fetch_and(~(std::uint64_t{1} << way), std::memory_order_relaxed);
+  return std::exchange(held_[way].message, nullptr);
+}
+
 Message* Merge::release(std::size_t way) noexcept {
-  Held& held = held_[way];
-  Message* message = std::exchange(held.message, nullptr);
+  const Held& held = held_[way];
+  Message* message = let_go(way);
   if (held.place > held.queue->last) {
     held.queue->last = held.place;
     return message;

@@ -7,7 +7,7 @@
 // bring that, and at most kGapWaitNs (as SMPTE ST 2022-7 does for packets); then the stream goes on behind
 // the gap.
 //
-// For the thread that receives, but duplicates().
+// For the thread that receives, but what is said to be for any.
 #pragma once
 
 #include <atomic>
@@ -64,7 +64,10 @@ class Merge {
   // Until when what is held waits at most; INT64_MAX: nothing is.
   [[nodiscard]] std::int64_t holds_until() const noexcept;
 
-  // Any thread.
+  // Any thread; of the first 64 ways.
+  [[nodiscard]] bool seems_to_hold(std::size_t way) const noexcept {
+    return (holding_.load(std::memory_order_relaxed) >> way & 1) != 0;
+  }
   [[nodiscard]] std::uint64_t duplicates() const noexcept {
     return duplicates_.load(std::memory_order_relaxed);
   }
@@ -87,12 +90,14 @@ class Merge {
 
   Queue& queue_of(std::uint64_t id) noexcept;
   void forget_oldest() noexcept;
+  Message* let_go(std::size_t way) noexcept;
   Message* release(std::size_t way) noexcept;
 
   std::vector<Held> held_;                           // by way
   std::unordered_map<std::uint64_t, Queue> queues_;  // by what its sender calls it
   std::deque<std::uint64_t> order_;  // of queues_, oldest first: beyond kNumberedQueuesMax they are forgotten
   std::atomic<std::uint64_t> duplicates_{0};
+  std::atomic<std::uint64_t> holding_{0};  // a bit per way
 };
 
 }  // namespace lwmq::channel

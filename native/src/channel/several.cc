@@ -75,6 +75,7 @@ Status Several::add_transport(Channel* head, const char* address, const lwmq_tra
   status = Channel::create(address, &as_first, &made);
   if (status != LWMQ_OK) return status;
   made->head_ = head;
+  made->place_ = head->more_.size() + 1;
   made->redundant_ = redundant;
   made->queue_ = head->queue_;
   made->pump_.share_home(head->pump_);
