@@ -208,7 +208,6 @@ Status LaneSender::ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::
   }
   const auto index = static_cast<std::uint32_t>(buffer->token[0]);
   Slot& slot = slots_[index];
-  LWMQ_YIELD("lane.filled");
   note_shown(slot);
   open(index, make_word(bytes, kind + 1, slot.lap));
   slot.used = kFirstWord + kWordBytes + bytes;
