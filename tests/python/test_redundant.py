@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import select
-import signal
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -161,37 +161,10 @@ def test_a_way_that_comes_later_brings_nothing_twice(ways: list[str]) -> None:
         assert got == list(range(got[0], 201)) and got[0] in (151, 200)
 
 
-def test_the_end_of_the_peer_is_told_once_behind_all_that_it_said(ways: list[str]) -> None:
-    told, tell = os.pipe()
-    child = os.fork()
-    if child == 0:  # a process of its own, which has not used the library
-        os._exit(_talk_until_killed(ways, tell))
-    os.close(tell)
-    try:
-        with lwmq.Channel(ways, "client", redundant=True, retry=0.02) as client:
-            client.wait_connected(10)
-            assert os.read(told, 1) == b"p"
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            got = []
-            with pytest.raises(lwmq.PeerLostError):
-                while True:
-                    got.append(int.from_bytes(client.receive(10)[0], "little"))
-            assert got == list(range(500))
-            with pytest.raises(lwmq.TimeoutError):
-                client.receive(0.5)
-    finally:
-        os.close(told)
-
-
-def _talk_until_killed(ways: list[str], tell: int) -> int:
-    import subprocess  # the parent's library is bound to the parent
-    import sys
-
-    program = f"""
-import os, time
+TALKER = """
+import sys, time
 import lwmq_spark as lwmq
-channel = lwmq.Channel({ways!r}, "server", redundant=True)
+channel = lwmq.Channel(sys.argv[1:3], "server", redundant=True)
 channel.wait_connected(10)
 while channel.statistics.buffers_free < 16:
     time.sleep(0.01)
@@ -199,12 +172,45 @@ queue = channel.send_queue()
 for n in range(500):
     queue.post(n.to_bytes(4, "little"))
 channel.flush(10)
-os.write({tell}, b"p")
+print("said", flush=True)
 time.sleep(60)
 """
-    os.set_inheritable(tell, True)
-    os.execv(sys.executable, [sys.executable, "-c", program])
-    return subprocess.STDOUT  # not reached
+
+
+def test_the_end_of_the_peer_is_told_once_behind_all_that_it_said(
+    ways: list[str], spawn: Callable[..., Any]
+) -> None:
+    talker = spawn(TALKER, *ways)
+    with lwmq.Channel(ways, "client", redundant=True, retry=0.02) as client:
+        client.wait_connected(10)
+        assert talker.line() == "said"
+        talker.kill()
+        got = []
+        with pytest.raises(lwmq.PeerLostError):
+            while True:
+                got.append(int.from_bytes(client.receive(10)[0], "little"))
+        assert got == list(range(500))
+        with pytest.raises(lwmq.TimeoutError):
+            client.receive(0.5)
+
+
+@pytest.mark.parametrize("lossy", [0, 1])
+def test_what_a_lost_peer_had_said_over_one_way_fills_the_gaps_of_another(
+    ways: list[str], spawn: Callable[..., Any], lossy: int
+) -> None:
+    """Both ways have ended, and what is ahead over the one waits for all that came over the other."""
+    theirs = [f"loss=0.5,seed=4+{way}" if place == lossy else way for place, way in enumerate(ways)]
+    talker = spawn(TALKER, *theirs)
+    with lwmq.Channel(ways, "client", redundant=True, retry=0.02) as client:
+        client.wait_connected(10)
+        assert talker.line() == "said"
+        talker.kill()
+        time.sleep(0.3)
+        got: list[int] = []
+        with pytest.raises(lwmq.PeerLostError):
+            while True:
+                got += [int.from_bytes(message[0], "little") for message in client.receive_many(256, 10)]
+        assert got == list(range(500))
 
 
 def _end_of(channel: lwmq.Channel) -> lwmq.LwmqError:

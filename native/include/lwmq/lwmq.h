@@ -356,11 +356,11 @@ typedef struct lwmq_transport_options {
    sums over them, `connected` is 1 when all are. Two transports that lead to the same channel of the same process
    are refused: receive and wait_connected answer LWMQ_E_INVALID, once, on both sides. LWMQ_E_INVALID: what the
    transports of a channel share is not what this one says.
-   Redundant transports (said on both sides) are several ways to one peer, of which any may fail: each message goes every
-   way, with a number (24 bytes, 48 where it has one frame), and what has come before is dropped, and counted; in order per send queue. As long as one
-   way to a peer is left the end of another is no news and loses nothing. wait_connected waits for one way, `connected` is 1 when there is
-   one; flush and close wait until one way has brought everything. A way that is down for long fills its queues: bounded kinds say
-   how much of it is kept */
+   Redundant transports (said on both sides) are several ways to one peer, of which any may fail: each message goes
+   every way, with a number (24 bytes, 48 where it has one frame), and what has come before is dropped, and counted; in
+   order per send queue. As long as one way to a peer is left the end of another is no news and loses nothing.
+   wait_connected waits for one way, `connected` is 1 when there is one; flush and close wait until one way has brought
+   everything. A way that is down for long fills its queues: bounded kinds say how much of it is kept */
 lwmq_status lwmq_channel_add_transport(lwmq_channel *channel, const char *address,
                                        const lwmq_transport_options *options);
 

@@ -23,9 +23,8 @@ inline constexpr std::uint32_t kFramesMax = 65535;
 inline constexpr std::uint64_t kInlineBytesMax = 128;  // of a frame that lies in its message
 
 // Send queues.
-inline constexpr std::uint32_t kWeightMax = 65535;  // of a priority group
-inline constexpr std::uint32_t kNumberedQueuesMax =
-    65536;  // of redundant peers, whose numbers a channel remembers
+inline constexpr std::uint32_t kWeightMax = 65535;          // of a priority group
+inline constexpr std::uint32_t kNumberedQueuesMax = 65536;  // whose numbers a channel remembers
 
 // Streams.
 inline constexpr std::uint32_t kPartitionsMax = 16384;

@@ -1,7 +1,7 @@
 #include "channel/merge.h"
 
 #include <algorithm>
-#include <utility>
+#include <bit>
 
 #include "base/limits.h"
 #include "os/identity.h"
@@ -11,8 +11,8 @@ namespace lwmq::channel {
 Numbering::Numbering() noexcept : next{0, 1} { os::random_bytes(&next.queue, sizeof next.queue); }
 
 Merge::~Merge() {
-  for (const Held& held : held_) {
-    if (held.message != nullptr) Message::destroy(held.message);
+  for (std::size_t way = 0; way < held_.size(); ++way) {
+    if (holds(way)) Message::destroy(held_[way].message);
   }
 }
 
@@ -47,7 +47,25 @@ void Merge::forget_oldest() noexcept {
 
 Message* Merge::let_go(std::size_t way) noexcept {
   holding_.fetch_and(~(std::uint64_t{1} << way), std::memory_order_relaxed);
-  return std::exchange(held_[way].message, nullptr);
+  return held_[way].message;
+}
+
+// Whether what `way` holds is ahead of its turn, and another one may still bring what is missing.
+bool Merge::waits(std::size_t way, std::uint64_t sources, std::int64_t now_ns) const noexcept {
+  const Held& held = held_[way];
+  if (held.place <= held.queue->last + 1 || now_ns >= held.since_ns + kGapWaitNs) return false;
+  for (std::uint64_t left = sources & ~(std::uint64_t{1} << way); left != 0; left &= left - 1) {
+    if (held.queue->may_bring(static_cast<std::size_t>(std::countr_zero(left)), held.place)) return true;
+  }
+  return false;
+}
+
+Message* Merge::take(std::uint64_t sources, std::int64_t now_ns) noexcept {
+  for (std::size_t way = 0; way < held_.size(); ++way) {
+    if (!holds(way) || waits(way, sources, now_ns)) continue;
+    if (Message* message = release(way); message != nullptr) return message;
+  }
+  return nullptr;
 }
 
 Message* Merge::release(std::size_t way) noexcept {
@@ -64,8 +82,8 @@ Message* Merge::release(std::size_t way) noexcept {
 
 std::int64_t Merge::holds_until() const noexcept {
   std::int64_t until = INT64_MAX;
-  for (const Held& held : held_) {
-    if (held.message != nullptr) until = std::min(until, held.since_ns + kGapWaitNs);
+  for (std::size_t way = 0; way < held_.size(); ++way) {
+    if (holds(way)) until = std::min(until, held_[way].since_ns + kGapWaitNs);
   }
   return until;
 }

@@ -3,7 +3,7 @@
 // Each message that is posted to a channel with redundant transports gets a number, which travels behind its
 // frames (wire::Number): the queue that it was posted to, and its place there. Every way keeps the order of a
 // queue, so that what has a place behind the last one is a duplicate. What is ahead of its turn came over a
-// way that has lost or discarded what is missing: it is held as long as another way that is connected may
+// way that has lost or discarded what is missing: it is held as long as another way may
 // bring that, and at most kGapWaitNs (as SMPTE ST 2022-7 does for packets); then the stream goes on behind
 // the gap.
 //
@@ -40,32 +40,15 @@ class Merge {
   Merge& operator=(const Merge&) = delete;
   ~Merge();
 
-  // Takes a numbered message that came over `way`, which holds none, and its number off it.
+  // Takes a numbered message that came over `way`, which holds none, and its number off it. Below 64.
   void put(std::size_t way, Message* message, std::int64_t now_ns) noexcept;
-  [[nodiscard]] bool holds(std::size_t way) const noexcept {
-    return way < held_.size() && held_[way].message != nullptr;
-  }
-  // What may be received now, or null. `is_connected(way)`.
-  template <typename IsConnected>
-  Message* take(std::size_t ways, std::int64_t now_ns, IsConnected&& is_connected) noexcept {
-    for (std::size_t way = 0; way < held_.size(); ++way) {
-      if (!holds(way)) continue;
-      const Held& held = held_[way];
-      if (held.place > held.queue->last + 1 && now_ns < held.since_ns + kGapWaitNs) {
-        bool may_come = false;
-        for (std::size_t other = 0; other < ways && !may_come; ++other)
-          may_come = other != way && held.queue->may_bring(other, held.place) && is_connected(other);
-        if (may_come) continue;
-      }
-      if (Message* message = release(way); message != nullptr) return message;
-    }
-    return nullptr;
-  }
+  // What may be received now, or null. `sources`: a bit per way that may bring more.
+  Message* take(std::uint64_t sources, std::int64_t now_ns) noexcept;
   // Until when what is held waits at most; INT64_MAX: nothing is.
   [[nodiscard]] std::int64_t holds_until() const noexcept;
 
-  // Any thread; of the first 64 ways.
-  [[nodiscard]] bool seems_to_hold(std::size_t way) const noexcept {
+  // Any thread.
+  [[nodiscard]] bool holds(std::size_t way) const noexcept {
     return (holding_.load(std::memory_order_relaxed) >> way & 1) != 0;
   }
   [[nodiscard]] std::uint64_t duplicates() const noexcept {
@@ -82,7 +65,7 @@ class Merge {
     }
   };
   struct Held {
-    Message* message = nullptr;  // null: none
+    Message* message = nullptr;
     std::uint64_t place = 0;
     Queue* queue = nullptr;
     std::int64_t since_ns = 0;
@@ -91,9 +74,10 @@ class Merge {
   Queue& queue_of(std::uint64_t id) noexcept;
   void forget_oldest() noexcept;
   Message* let_go(std::size_t way) noexcept;
+  [[nodiscard]] bool waits(std::size_t way, std::uint64_t sources, std::int64_t now_ns) const noexcept;
   Message* release(std::size_t way) noexcept;
 
-  std::vector<Held> held_;                           // by way
+  std::vector<Held> held_;                           // by way, where holding_ says so
   std::unordered_map<std::uint64_t, Queue> queues_;  // by what its sender calls it
   std::deque<std::uint64_t> order_;  // of queues_, oldest first: beyond kNumberedQueuesMax they are forgotten
   std::atomic<std::uint64_t> duplicates_{0};

@@ -344,7 +344,7 @@ Status Several::receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::u
     if (status != LWMQ_OK) return status;
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t place = (head->turn_ + i) % count;
-      Channel* channel = place == 0 ? head : head->more_[place - 1];
+      Channel* channel = at(head, place);
       status = channel->receive(0, limit, out_messages, out_count);
       if (status == LWMQ_E_EMPTY || channel->phase_.load() != Channel::Phase::kOpen) continue;
       head->turn_ = place + 1;
@@ -359,15 +359,34 @@ Status Several::receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::u
   }
 }
 
+// Takes what comes next over a way that holds nothing; *out_unnumbered is of a peer whose ways are not
+// redundant.
+Several::Pulled Several::pull(Channel* head, std::size_t place, std::int64_t now_ns,
+                              Message** out_unnumbered) {
+  Channel* way = at(head, place);
+  // Before the look: when it has lost its peer, what that had sent is there.
+  const bool may_bring = way->attached_.load(std::memory_order_acquire) != nullptr;
+  Message* message = nullptr;
+  std::uint32_t count = 0;
+  const Status status = way->receive(0, 1, &message, &count);
+  if (status == LWMQ_E_EMPTY || way->phase_.load() != Channel::Phase::kOpen)
+    return may_bring ? Pulled::kNothingYet : Pulled::kNoMore;
+  if (status != LWMQ_OK) {
+    head->end_ = status;
+    head->end_text_ = last_error();
+  } else if (message->is_numbered()) {
+    head->merge_->put(place, message, now_ns);
+  } else {
+    *out_unnumbered = message;
+  }
+  return Pulled::kSomething;
+}
+
 // Of redundant transports, in the order of the numbers.
 Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
                                Message** out_messages, std::uint32_t* out_count) {
   Merge& merge = *head->merge_;
   const std::size_t ways = 1 + head->more_.size();
-  const auto way_of = [head](std::size_t place) { return place == 0 ? head : head->more_[place - 1]; };
-  const auto may_bring = [&](std::size_t place) {
-    return way_of(place)->attached_.load(std::memory_order_acquire) != nullptr || merge.holds(place);
-  };
   std::int64_t deadline = 0;
   for (;;) {
     Status status = head->check_open(false);
@@ -377,23 +396,17 @@ Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uin
     bool moved = true;
     while (moved && count < limit) {
       moved = false;
-      for (std::size_t place = 0; place < ways && count < limit; ++place) {
-        if (merge.holds(place)) continue;
-        Message* message = nullptr;
-        std::uint32_t one = 0;
-        status = way_of(place)->receive(0, 1, &message, &one);
-        if (status == LWMQ_E_EMPTY || way_of(place)->phase_.load() != Channel::Phase::kOpen) continue;
-        moved = true;
-        if (status == LWMQ_OK && message->is_numbered())
-          merge.put(place, message, now_ns);
-        else if (status == LWMQ_OK)
-          out_messages[count++] = message;  // of a peer whose ways are not redundant
-        if (status == LWMQ_OK) continue;
-        head->end_ = status;
-        head->end_text_ = last_error();
+      std::uint64_t sources = 0;  // ways that may bring more
+      for (std::size_t place = 0; place < ways; ++place) {
+        Message* unnumbered = nullptr;
+        const bool looks = !merge.holds(place) && count < limit;
+        const Pulled pulled = looks ? pull(head, place, now_ns, &unnumbered) : Pulled::kNothingYet;
+        if (pulled == Pulled::kSomething) moved = true;
+        if (pulled != Pulled::kNoMore) sources |= std::uint64_t{1} << place;
+        if (unnumbered != nullptr) out_messages[count++] = unnumbered;
       }
       while (count < limit) {
-        Message* message = merge.take(ways, now_ns, may_bring);
+        Message* message = merge.take(sources, now_ns);
         if (message == nullptr) break;
         out_messages[count++] = message;
         moved = true;

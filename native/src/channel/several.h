@@ -78,6 +78,9 @@ class Several {
     }
     return status;
   }
+  static Channel* at(Channel* head, std::size_t place) noexcept {
+    return place == 0 ? head : head->more_[place - 1];
+  }
   static void begin_redundancy(Channel* head);
   static Status wait_for_a_way(Channel* head, std::int64_t deadline);
   static Status post_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
@@ -85,6 +88,8 @@ class Several {
   static Status wait_drained(Channel* head, std::int64_t deadline, bool also_read) noexcept;
   static Status receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
                                  Message** out_messages, std::uint32_t* out_count);
+  enum class Pulled { kSomething, kNothingYet, kNoMore };
+  static Pulled pull(Channel* head, std::size_t place, std::int64_t now_ns, Message** out_unnumbered);
   static Status receive_merged(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
                                Message** out_messages, std::uint32_t* out_count);
   static Status take(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,

@@ -22,7 +22,7 @@ struct MergeOfTwo : testing::Test {
   }
   std::vector<std::string> taken() {
     std::vector<std::string> texts;
-    while (Message* message = merge.take(2, now_ns, [this](std::size_t way) { return connected[way]; })) {
+    while (Message* message = merge.take(sources, now_ns)) {
       EXPECT_EQ(message->frame_count(), 1u);
       EXPECT_FALSE(message->is_numbered());
       const Frame& frame = message->frames()[0];
@@ -35,7 +35,7 @@ struct MergeOfTwo : testing::Test {
   using Texts = std::vector<std::string>;
   Merge merge;
   std::int64_t now_ns = 1'000'000'000;
-  bool connected[2] = {true, true};
+  std::uint64_t sources = 0b11;
 };
 
 TEST_F(MergeOfTwo, GivesOutEachOnceInItsOrder) {
@@ -73,7 +73,7 @@ TEST_F(MergeOfTwo, WaitsForWhatTheOtherWayMayBring) {
 }
 
 TEST_F(MergeOfTwo, DoesNotWaitForAWayThatIsDown) {
-  connected[1] = false;
+  sources = 0b01;
   bring(0, 5);
   EXPECT_EQ(taken(), Texts{"7:5"});
 }
