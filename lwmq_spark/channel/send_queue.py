@@ -109,9 +109,7 @@ class SendQueue:
         if tag == 0 and timeout == 0 and type(frames) is bytes:
             status = native_messages.post_now(handle, self._lock, self._address, frames)
             if status is None:
-                handle.check_open()
-                with self._turn:
-                    handle.check_open()
+                with self._open_turn():
                     status = lib.lwmq_send_queue_post_bytes(self._pointer, frames, len(frames))
             if status != lib.LWMQ_OK:
                 raise_status(status)

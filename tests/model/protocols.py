@@ -12,18 +12,21 @@ from .checker import Model, Process
 LANE_WRONG = ["word before the next is zeroed", "word without release", "released before it was read"]
 
 
+def _until_released(sender: Process, buffer: int, lap: int) -> None:
+    """Before a buffer is filled again, where it was before; ends with "over" when the receiver is dead."""
+    if lap > 1:
+        sender.until((f"released{buffer}", lambda v, r: v == lap - 1), ("dead:receiver", _is_set))
+        sender.load("dead", "dead:receiver")
+        sender.goto("over", lambda r: r["dead"] == 1)
+
+
 def lane(wrong: str = "", messages: int = 7) -> Model:
     """Two buffers of two extents and an end; seven messages, so that both buffers come again."""
     sender = Process("sender", {"released": 0, "dead": 0})
     sent = 0
     for use in range((messages + 1) // 2):
         buffer, lap = use % 2, use // 2 + 1
-        if lap > 1:
-            sender.until(
-                (f"released{buffer}", lambda v, r, lap=lap: v == lap - 1), ("dead:receiver", _is_set)
-            )
-            sender.load("dead", "dead:receiver")
-            sender.goto("over", lambda r: r["dead"] == 1)
+        _until_released(sender, buffer, lap)
         sender.store(f"word{buffer}0", 0)
         for place in range(min(2, messages - sent)):
             sent += 1
@@ -91,12 +94,7 @@ def handed(wrong: str = "", buffers: int = 5) -> Model:
     sender = Process("sender", {"dead": 0})
     for use in range(buffers):
         buffer, lap = use % 2, use // 2 + 1
-        if lap > 1:
-            sender.until(
-                (f"released{buffer}", lambda v, r, lap=lap: v == lap - 1), ("dead:receiver", _is_set)
-            )
-            sender.load("dead", "dead:receiver")
-            sender.goto("over", lambda r: r["dead"] == 1)
+        _until_released(sender, buffer, lap)
         entry = (use + 1) * 100 + lap * 10 + buffer
         sender.store(f"data{buffer}", use + 1)
         if wrong != "only behind its order":
