@@ -247,7 +247,7 @@ class Channel {
   bool accept() noexcept;
   bool attach(lwmq_tli_transport* transport) noexcept;
   Status meet(const lwmq_tli_peer& peer) noexcept;
-  const Channel* other_way_to(const lwmq_tli_peer& peer) const noexcept;
+  const Channel* other_way_to(const lwmq_tli_peer& peer) noexcept;
   bool part() noexcept;
   bool retire() noexcept;
   void changed() noexcept;

@@ -174,13 +174,13 @@ bool Channel::accept() noexcept {
 }
 
 // Another transport of ours to the same channel of the same process, or null. With peers_mutex_ of the head.
-const Channel* Channel::other_way_to(const lwmq_tli_peer& peer) const noexcept {
+const Channel* Channel::other_way_to(const lwmq_tli_peer& peer) noexcept {
   const auto is_one = [this, &peer](const Channel& channel) {
     return &channel != this && channel.has_peer_ && peer.channel != 0 &&
            channel.peer_.channel == peer.channel &&
            std::memcmp(channel.peer_.instance, peer.instance, sizeof peer.instance) == 0;
   };
-  const Channel& first = head_ != nullptr ? *head_ : *this;
+  const Channel& first = head();
   if (is_one(first)) return &first;
   const auto found = std::find_if(first.more_.begin(), first.more_.end(),
                                   [&is_one](const Channel* channel) { return is_one(*channel); });

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "common.h"
+#include "pair.h"
 
 enum { kBytesMax = 1 << 20, kFlushEach = 1000, kQueuedMax = 10000 };
 
@@ -19,42 +20,24 @@ static uint8_t payload_[kBytesMax];
 
 /* ---- lwmq */
 
-static lwmq_channel *sender_, *receiver_;
-static lwmq_send_queue* queue_;
+static pair channels_;
 static uint64_t posted_;
 
-static void lwmq_open(void) {
-  lwmq_channel_options options = {.size = sizeof(options), .buffer_bytes = 2 * kBytesMax};
-  must(lwmq_channel_create("loop://bench", &options, &receiver_));
-  must(lwmq_channel_open(receiver_, LWMQ_ROLE_SERVER));
-  must(lwmq_channel_create("loop://bench", &options, &sender_));
-  must(lwmq_channel_add_send_queue(sender_, NULL, &queue_));
-  must(lwmq_channel_open(sender_, LWMQ_ROLE_CLIENT));
-  must(lwmq_channel_wait_connected(sender_, 10000));
-}
+static void lwmq_open(void) { channels_ = make_pair((lwmq_channel_options){.buffer_bytes = 2 * kBytesMax}); }
 
 static void lwmq_send(void) {
   if (bytes_ <= 128) {
-    must(lwmq_send_queue_post_bytes(queue_, payload_, bytes_));
+    must(lwmq_send_queue_post_bytes(channels_.queue, payload_, bytes_));
   } else {
     lwmq_message* message;
     must(lwmq_message_create(1, &message));
     must(lwmq_message_append(message, payload_, bytes_));
-    must(lwmq_send_queue_post(queue_, &message));
+    must(lwmq_send_queue_post(channels_.queue, &message));
   }
-  if (++posted_ % kFlushEach == 0) must(lwmq_channel_flush(sender_, LWMQ_FOREVER));
+  if (++posted_ % kFlushEach == 0) must(lwmq_channel_flush(channels_.sender, LWMQ_FOREVER));
 }
 
-static uint64_t lwmq_receive(void) {
-  lwmq_message* message;
-  const void* data;
-  uint64_t found;
-  must(lwmq_channel_receive(receiver_, LWMQ_FOREVER, &message));
-  must(lwmq_message_frame(message, 0, &data, &found));
-  const uint64_t sum = read_all(data, bytes_);
-  lwmq_message_destroy(message);
-  return sum;
-}
+static uint64_t lwmq_receive(void) { return read_next(&channels_); }
 
 /* ---- mutex */
 
@@ -152,7 +135,7 @@ int main(int argc, char** argv) {
   } while (now_ns() < end);
   ((uint64_t*)payload_)[0] = kStop;
   kPeers[peer_].send();
-  if (peer_ == 0) must(lwmq_channel_flush(sender_, LWMQ_FOREVER));
+  if (peer_ == 0) must(lwmq_channel_flush(channels_.sender, LWMQ_FOREVER));
   pthread_join(thread, NULL);
   const double taken = (double)(now_ns() - begun) / 1e9;
   printf("{\"per_second\": %.1f, \"bytes_per_second\": %.1f, \"messages\": %llu}\n", (double)received / taken,

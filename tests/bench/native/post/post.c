@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "common.h"
+#include "pair.h"
 #include "zmq.h"
 
 enum { kBytesMax = 4096, kBurst = 1000, kMany = 100, kFill = 1000 };
@@ -74,55 +75,38 @@ static uint64_t floor_receive(void) {
 
 /* ---- lwmq */
 
-static lwmq_channel *sender_, *receiver_;
-static lwmq_send_queue* queue_;
+static pair channels_;
 static lwmq_message* made_[kBurst];
 
 static void lwmq_open(void) {
-  const lwmq_channel_options options = {
-      .size = sizeof(options), .buffer_bytes = kBytesMax, .buffers_send = 2};
-  must(lwmq_channel_create("loop://post_bench", &options, &receiver_));
-  must(lwmq_channel_open(receiver_, LWMQ_ROLE_SERVER));
-  must(lwmq_channel_create("loop://post_bench", &options, &sender_));
-  must(lwmq_channel_add_send_queue(sender_, NULL, &queue_));
-  must(lwmq_channel_open(sender_, LWMQ_ROLE_CLIENT));
-  must(lwmq_channel_wait_connected(sender_, 10000));
+  channels_ = make_pair((lwmq_channel_options){.buffer_bytes = kBytesMax, .buffers_send = 2});
 }
 
 static void lwmq_prepare(void) {
-  for (int i = 0; i < kFill; ++i) must(lwmq_send_queue_post_bytes(queue_, payload_, bytes_));
+  for (int i = 0; i < kFill; ++i) must(lwmq_send_queue_post_bytes(channels_.queue, payload_, bytes_));
 }
 
 static void lwmq_burst(void) {
-  for (int i = 0; i < kBurst; ++i) must(lwmq_send_queue_post_bytes(queue_, payload_, bytes_));
+  for (int i = 0; i < kBurst; ++i) must(lwmq_send_queue_post_bytes(channels_.queue, payload_, bytes_));
 }
 
 /* All of a burst must still be there, else it was no burst into a busy channel. */
 static void lwmq_check(void) {
   lwmq_send_queue_statistics statistics = {.size = sizeof(statistics)};
-  must(lwmq_send_queue_query(queue_, &statistics));
+  must(lwmq_send_queue_query(channels_.queue, &statistics));
   if (statistics.queued < kBurst) die("the channel was not busy");
 }
 
-static void lwmq_settle(void) { must(lwmq_channel_flush(sender_, LWMQ_FOREVER)); }
+static void lwmq_settle(void) { must(lwmq_channel_flush(channels_.sender, LWMQ_FOREVER)); }
 
-static uint64_t lwmq_receive(void) {
-  lwmq_message* message;
-  const void* data;
-  uint64_t found;
-  must(lwmq_channel_receive(receiver_, LWMQ_FOREVER, &message));
-  must(lwmq_message_frame(message, 0, &data, &found));
-  const uint64_t sum = read_all(data, found);
-  lwmq_message_destroy(message);
-  return sum;
-}
+static uint64_t lwmq_receive(void) { return read_next(&channels_); }
 
 static void many_burst(void) {
   lwmq_bytes frames[kMany];
   for (int i = 0; i < kMany; ++i) frames[i] = (lwmq_bytes){payload_, bytes_};
   for (int i = 0; i < kBurst; i += kMany) {
     uint64_t posted;
-    must(lwmq_send_queue_post_many(queue_, frames, kMany, &posted));
+    must(lwmq_send_queue_post_many(channels_.queue, frames, kMany, &posted));
   }
 }
 
@@ -135,17 +119,17 @@ static void made_prepare(void) {
 }
 
 static void made_burst(void) {
-  for (int i = 0; i < kBurst; ++i) must(lwmq_send_queue_post(queue_, &made_[i]));
+  for (int i = 0; i < kBurst; ++i) must(lwmq_send_queue_post(channels_.queue, &made_[i]));
 }
 
 /* A channel of its own for each burst: what waits in it nobody receives. */
 static void alone_prepare(void) {
-  must(lwmq_channel_create("loop://post_bench_alone", NULL, &sender_));
-  must(lwmq_channel_add_send_queue(sender_, NULL, &queue_));
-  must(lwmq_channel_open(sender_, LWMQ_ROLE_SERVER));
+  must(lwmq_channel_create("loop://post_bench_alone", NULL, &channels_.sender));
+  must(lwmq_channel_add_send_queue(channels_.sender, NULL, &channels_.queue));
+  must(lwmq_channel_open(channels_.sender, LWMQ_ROLE_SERVER));
 }
 
-static void alone_settle(void) { lwmq_channel_destroy(sender_); }
+static void alone_settle(void) { lwmq_channel_destroy(channels_.sender); }
 
 /* ---- mutex */
 

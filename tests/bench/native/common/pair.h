@@ -1,0 +1,16 @@
+/* Two channels of one process that have met. */
+#ifndef LWMQ_BENCH_PAIR_H
+#define LWMQ_BENCH_PAIR_H
+
+#include <lwmq/lwmq.h>
+
+typedef struct pair {
+  lwmq_channel *sender, *receiver;
+  lwmq_send_queue* queue; /* of the sender: one thread posts, no bounds */
+} pair;
+
+pair make_pair(lwmq_channel_options options);
+/* Waits for the next message, reads all of its one frame and gives it back. Sum of its words. */
+uint64_t read_next(const pair* from);
+
+#endif
