@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark.channel.requests import Frames
+from tests.stopping import stop
 
 ROOT = Path(__file__).resolve().parents[2]
 JAR = ROOT / "build" / "dev" / "lwmq-spark.jar"
@@ -68,7 +68,7 @@ def test_python_asks_and_java_answers_until_it_is_killed(classes: str) -> None:
         with pytest.raises(lwmq.HandlerError, match="IOException: no such carrier: Ä") as raised:
             requests.request(b"fail", timeout=60)
         assert raised.value.kind == "IOException"
-        java.send_signal(signal.SIGSTOP)
+        stop(java.pid)
         reply = requests.submit(b"nobody there", timeout=60)
         java.kill()
         with pytest.raises(lwmq.PeerLostError):

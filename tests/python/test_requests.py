@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
-import signal
 import struct
 import threading
 import time
@@ -20,6 +18,7 @@ import pytest
 import lwmq_spark as lwmq
 from lwmq_spark.channel.requests import HEAD, Frames, Request
 from tests.python.pairs import pair
+from tests.stopping import stopped
 
 SERVER = """
 channel = lwmq.Channel(sys.argv[1], "server", linger=0, buffers=4)
@@ -193,8 +192,7 @@ def test_a_silent_peer_never_blocks_who_asks_and_all_is_answered_when_it_goes_on
     assert server.line() == "there"
     with lwmq.Channel(ipc, "client", linger=0, buffers=4) as client, lwmq.Requests(client) as requests:
         assert bytes(requests.request(b"x", timeout=20)) == b"re:x"
-        os.kill(server.pid, signal.SIGSTOP)
-        try:
+        with stopped(server.pid):
             asked, longest = [], 0.0
             for n in range(20_000):  # far more than four buffers hold
                 before = time.monotonic()
@@ -204,8 +202,6 @@ def test_a_silent_peer_never_blocks_who_asks_and_all_is_answered_when_it_goes_on
                 requests.request(b"not now", timeout=0.1)
             assert longest < 5
             assert requests.statistics.outstanding == 20_000
-        finally:
-            os.kill(server.pid, signal.SIGCONT)
         assert [bytes(reply.result(60)) for reply in asked] == [b"re:%0100d" % n for n in range(20_000)]
         _until(lambda: requests.statistics.late == 1)
 

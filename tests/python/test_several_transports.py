@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import select
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -14,6 +12,7 @@ from typing import Any
 import pytest
 
 import lwmq_spark as lwmq
+from tests.stopping import stopped
 
 
 @pytest.fixture
@@ -142,8 +141,7 @@ def test_the_loss_of_one_peer_and_the_silence_of_another_disturb_no_other(
         assert [bytes(hub.receive(20)) for _ in range(2)] == [b"here"] * 2
         good.wait_connected(10)
         queue = hub.send_queue()
-        os.kill(silent.pid, signal.SIGSTOP)
-        try:
+        with stopped(silent.pid):
             lost.kill()
             for n in range(3000):
                 queue.post(n.to_bytes(4, "little") * 50)
@@ -155,8 +153,6 @@ def test_the_loss_of_one_peer_and_the_silence_of_another_disturb_no_other(
             again = spawn(code, places[0])  # what was only queued goes to the next one
             assert bytes(hub.receive(20)) == b"here"
             again.kill()
-        finally:
-            os.kill(silent.pid, signal.SIGCONT)
         silent.kill()
         with suppress(lwmq.TimeoutError, lwmq.PeerLostError):
             hub.close(linger=0)

@@ -17,6 +17,7 @@ import pytest
 import lwmq_spark as lwmq
 from lwmq_spark.arrow import describe
 from tests.spark.producers import Producer, kept, metrics, numbers, plan, read
+from tests.stopping import stop
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,7 +65,7 @@ def test_an_endpoint_too_busy_to_answer_a_look_is_there_all_the_same(spark: Spar
     producer = subprocess.Popen([sys.executable, "-c", STOPPABLE, ipc], stdout=subprocess.PIPE, text=True)
     try:
         assert producer.stdout is not None and producer.stdout.readline() == "written\n"
-        producer.send_signal(signal.SIGSTOP)
+        stop(producer.pid)
         threading.Timer(4.0, producer.send_signal, [signal.SIGCONT]).start()
         assert read(spark, ipc).count() == 10
         assert producer.wait(20) == 0

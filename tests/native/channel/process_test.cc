@@ -315,7 +315,7 @@ TEST(ChannelProcesses, DoNotBlockEachOtherWhenOneIsStopped) {
   ASSERT_EQ(child.line(), "serving");
   ASSERT_EQ(child.line(), "connected");
   ASSERT_EQ(client.wait_connected(), LWMQ_OK);
-  ASSERT_EQ(::kill(child.pid(), SIGSTOP), 0);
+  ASSERT_TRUE(child.stop());
   lwmq_buffer buffer{};
   for (int i = 0; i < 2; ++i) {
     ASSERT_EQ(lwmq_raw_get_buffer(client.channel, 0, &buffer), LWMQ_OK);
@@ -336,7 +336,7 @@ TEST(ChannelProcesses, PostOnTowardsAPeerThatIsStopped) {
   Child child("receiving_server", address);
   ASSERT_EQ(child.line(), "serving");
   ASSERT_EQ(client.wait_connected(), LWMQ_OK);
-  ASSERT_EQ(::kill(child.pid(), SIGSTOP), 0);
+  ASSERT_TRUE(child.stop());
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 100000; ++i) ASSERT_EQ(client.post("unread"), LWMQ_OK);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s) << "posting never waits for the peer";

@@ -65,6 +65,12 @@ class Child {
   // SIGKILL, without waiting for its end: what a peer sees then is the point of the test.
   void strike() { ::kill(pid_, SIGKILL); }
 
+  // Its threads run on for a moment after kill(2) has returned, on another core: waits for the last of them.
+  [[nodiscard]] bool stop() const {
+    siginfo_t ignored;
+    return ::kill(pid_, SIGSTOP) == 0 && waitid(P_PID, static_cast<id_t>(pid_), &ignored, WSTOPPED) == 0;
+  }
+
   void kill() {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);

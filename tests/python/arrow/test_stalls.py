@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import signal
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +13,7 @@ import pytest
 import lwmq_spark as lwmq
 from lwmq_spark.arrow import describe
 from lwmq_spark.cli._observer import Observer
+from tests.stopping import stop, stopped
 
 STALL = 0.3  # seconds, in place of 5
 SCHEMA = pa.schema([("number", pa.int64())])
@@ -59,21 +56,6 @@ def number_of(read: pa.RecordBatch) -> int:
     return int(values.pop())
 
 
-def state_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-@contextlib.contextmanager
-def stopped(child: Any) -> Iterator[None]:
-    os.kill(child.pid, signal.SIGSTOP)
-    while state_of(child.pid) != "T":
-        time.sleep(0.001)
-    try:
-        yield
-    finally:
-        os.kill(child.pid, signal.SIGCONT)
-
-
 def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
@@ -100,7 +82,7 @@ def test_a_reader_beside_a_stopped_endpoint_is_told_and_goes_on_when_it_does(ser
     ):
         writer.write(batch(0))
         assert number_of(reader.read_next_batch()) == 0
-        with stopped(endpoint):
+        with stopped(endpoint.pid):
             writer.write(batch(1))
             for _ in range(2):
                 started = time.monotonic()
@@ -120,7 +102,7 @@ def test_stall_forever_waits_on(served: tuple[str, Any]) -> None:
     address, endpoint = served
     with (
         lwmq.open_reader(f"{address}?stall=forever") as reader,
-        stopped(endpoint),
+        stopped(endpoint.pid),
         pytest.raises(lwmq.TimeoutError),
     ):
         reader.read_next_batch(timeout=1.0)
@@ -139,7 +121,7 @@ def test_a_writer_beside_a_stopped_endpoint_is_told_and_nothing_is_lost_or_doubl
     writer = lwmq.open_writer(address, SCHEMA, window_bytes="1MiB", stall=STALL)
     written = 0
     with lwmq.open_reader(address) as reader:
-        with stopped(endpoint):
+        with stopped(endpoint.pid):
             with pytest.raises(lwmq.PeerLostError, match=f"process {endpoint.pid} "):
                 while True:
                     writer.write(batch(written))
@@ -153,7 +135,7 @@ def test_a_writer_beside_a_stopped_endpoint_is_told_and_nothing_is_lost_or_doubl
                 writer.write(batch(written))
                 written += 1
             assert number_of(reader.read_next_batch(timeout=5)) == expected
-        with stopped(endpoint), pytest.raises(lwmq.PeerLostError):
+        with stopped(endpoint.pid), pytest.raises(lwmq.PeerLostError):
             writer.close()
         for expected in range(3 * first, written):
             assert number_of(reader.read_next_batch(timeout=5)) == expected
@@ -171,7 +153,7 @@ def test_a_commit_that_was_not_answered_is_made_once(served: tuple[str, Any]) ->
         lwmq.open_writer(address, SCHEMA, stall=STALL, **options) as writer,
     ):
         writer.write(batch(7))
-        with stopped(endpoint):
+        with stopped(endpoint.pid):
             for _ in range(2):
                 with pytest.raises(lwmq.PeerLostError):
                     writer.commit()
@@ -184,7 +166,7 @@ def test_a_commit_that_was_not_answered_is_made_once(served: tuple[str, Any]) ->
 
 def test_whoever_opens_beside_a_stopped_endpoint_is_told(served: tuple[str, Any]) -> None:
     address, endpoint = served
-    with stopped(endpoint), pytest.raises(lwmq.PeerLostError, match="has not answered"):
+    with stopped(endpoint.pid), pytest.raises(lwmq.PeerLostError, match="has not answered"):
         lwmq.open_reader(address, stall=STALL, timeout=10)
 
 
@@ -200,7 +182,7 @@ def test_a_stopped_reader_is_named_and_waited_for(served: tuple[str, Any], spawn
         slow.tell("1")
         assert slow.line() == "0 0"
         written = 1
-        with stopped(slow):
+        with stopped(slow.pid):
             with pytest.raises(
                 lwmq.TimeoutError, match=rf"no batch was taken for long by reader slow of process {slow.pid}"
             ):
@@ -237,7 +219,7 @@ def test_a_stopped_reader_is_expelled_and_others_go_on(served: tuple[str, Any], 
         slow.tell("1")
         assert slow.line() == "0 0"
         assert number_of(quick.read_next_batch(timeout=5)) == 0
-        with stopped(slow):
+        with stopped(slow.pid):
             for number in range(1, 100):
                 writer.write(batch(number))
                 assert number_of(quick.read_next_batch(timeout=5)) == number
@@ -280,7 +262,7 @@ def test_readers_wait_for_a_stopped_writer(served: tuple[str, Any], spawn: Any) 
     writer = spawn(WRITER, address)
     with lwmq.open_reader(address, stall=0.1) as reader:
         assert writer.line() == "written"
-        with stopped(writer):
+        with stopped(writer.pid):
             writer.tell()
             kept = reader.read_next_batch(timeout=5)  # its windows live
             assert number_of(kept) == 0
@@ -297,7 +279,7 @@ def test_a_job_waits_for_a_stopped_task(served: tuple[str, Any], spawn: Any) -> 
     task = spawn(WRITER, address, "job")
     assert task.line() == "written"
     with lwmq.open_reader(address) as reader:
-        with stopped(task):
+        with stopped(task.pid):
             with lwmq.open_writer(address, SCHEMA, job="j", job_tasks=2, task=0, delivery="task") as other:
                 other.write(batch(5))
             assert number_of(reader.read_next_batch(timeout=5)) == 5
@@ -313,7 +295,7 @@ def test_a_task_that_dies_while_it_is_stopped_leaves_nothing(served: tuple[str, 
     task = spawn(WRITER, address, "job")
     assert task.line() == "written"
     with lwmq.open_reader(address) as reader:
-        os.kill(task.pid, signal.SIGSTOP)
+        stop(task.pid)
         task.kill()
         for number in (0, 1):
             with lwmq.open_writer(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark.cli._observer import Entry, Observer, Process
+from tests.stopping import stopped
 
 PATIENCE_S = 20.0
 pytestmark = pytest.mark.row("P34")
@@ -138,15 +138,10 @@ def test_a_stalled_reader_is_shown_beside_the_writer_that_waits_for_it(ipc: str,
 def test_processes_that_are_stopped_are_seen_like_any_other(ipc: str, spawn: Any) -> None:
     """They cannot do anything, so that nothing is asked of them."""
     writer, reader = writer_and_reader(spawn, ipc)
-    for process in (writer, reader):
-        os.kill(process.pid, signal.SIGSTOP)
-    try:
+    with stopped(writer.pid), stopped(reader.pid):
         seen = processes(Observer().look(), {writer.pid, reader.pid})
         assert entry(seen[writer.pid], "writer").figures["batches"] == 2
         assert entry(seen[reader.pid], "reader").figures["leased_batches"] == 2
-    finally:
-        for process in (writer, reader):
-            os.kill(process.pid, signal.SIGCONT)
     reader.tell()
     writer.tell()
 
@@ -390,11 +385,8 @@ def test_latencies_are_a_histogram_for_prometheus(ipc: str, spawn: Any) -> None:
             queue.post(b"%d" % number)
             client.flush(10)
         median, longest = map(float, server.line().split())
-        os.kill(server.pid, signal.SIGSTOP)  # nobody is asked
-        try:
+        with stopped(server.pid):  # nobody is asked
             buckets, seconds, count = latencies(exported(), server.pid)
-        finally:
-            os.kill(server.pid, signal.SIGCONT)
         assert 0 < count <= 500
         assert [end for end, _ in buckets[:3]] == [64e-9, 128e-9, 256e-9] and len(buckets) == 32
         assert buckets[-1] == (float("inf"), count)
