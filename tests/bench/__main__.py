@@ -27,6 +27,7 @@ Column = tuple[str, str, float]
 LATENCY: list[Column] = [("p50_ns", "ns", 1), ("p99_ns", "ns", 1), ("p999_ns", "ns", 1)]
 RATE: list[Column] = [("per_second", "million/s", 1e6)]
 BANDWIDTH: list[Column] = [("bytes_per_second", "GB/s", 1e9)]
+LINEAR: list[Column] = [*RATE, ("linear", "of the sum of each core alone", 1)]
 BATCHES: list[Column] = [("per_second", "thousand/s", 1e3)]
 CALLS: list[Column] = [("calls_per_message", "calls/message", 1)]
 MANY: list[Column] = [
@@ -76,6 +77,7 @@ BESIDES = [
     ),
     ("control beside data, a look each 4 KB", {"floor-often": "floor", "lwmq-often": "lwmq"}),
 ]
+CORE_PEERS = ["floor", "lwmq", "zmq", "mutex"]
 WAKE = ["futex", "lwmq", "uds", "mq", "zmq"]
 # title, metric, message bytes, what is shown
 PYTHON = [
@@ -195,6 +197,15 @@ def in_process_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs
         )
 
 
+def core_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    """As many threads as there are cores, each with a conversation of its own: whether they share anything."""
+    yield (
+        "messages per second, 64 B, all cores",
+        LINEAR,
+        {peer: lambda peer=peer: machine.all_cores(peer, 64, 2 * seconds) for peer in CORE_PEERS},
+    )
+
+
 def python_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
     for title, metric, size, columns in PYTHON:
         runs: Runs = {
@@ -227,6 +238,7 @@ PAIRS = {
     "beside": beside_figures,
     "wake": wake_figures,
     "threads": in_process_figures,
+    "cores": core_figures,
     "python": python_figures,
     "arrow": arrow_figures,
 }

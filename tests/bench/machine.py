@@ -22,6 +22,7 @@ IN_PROCESS = BUILD / "in_process_bench"
 POST = BUILD / "post_bench"
 CHANNELS = BUILD / "channels_bench"
 BESIDE = BUILD / "beside_bench"
+CORES = BUILD / "cores_bench"
 PATIENCE_S = 60
 CHANNEL_BYTES = 4096  # of a buffer, where channels are many; each has two each way
 
@@ -54,6 +55,7 @@ def build() -> None:
     _compile(POST, "post/*.c")
     _compile(CHANNELS, "channels/*.c")
     _compile(BESIDE, "beside/*.c")
+    _compile(CORES, "cores/*.c")
 
 
 def _compile(program: Path, pattern: str) -> None:
@@ -159,6 +161,11 @@ def in_process(peer: str, size: int, seconds: float) -> dict[str, Any]:
 def posts(peer: str, size: int, seconds: float) -> dict[str, Any]:
     """One run of bursts of posts by one thread, which another one receives."""
     return _alone(POST, peer, size, seconds, *two_cores())
+
+
+def all_cores(peer: str, size: int, seconds: float) -> dict[str, Any]:
+    """One run of threads that share nothing: each alone on its core, then all of them at once."""
+    return _alone(CORES, peer, size, seconds, *sorted(os.sched_getaffinity(0)))
 
 
 def _alone(*command: object) -> dict[str, Any]:

@@ -26,14 +26,16 @@ def test_a_million_messages_need_few_system_calls(tmp_path: Path) -> None:
         pytest.skip("this machine lets nobody trace")
     assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-2000:]
     table = counts.read_text()
-    calls = {}
+    calls, failed = {}, {}
     for line in table.splitlines():
-        if found := re.match(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?(\w+)$", line):
-            calls[found[2]] = int(found[1])
-    total = calls.pop("total")
-    assert total < MESSAGES / 100, table
-    # No payload goes through the kernel: the sockets carry a handshake, no message.
+        if found := re.match(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(\d+)?\s*(\w+)$", line):
+            calls[found[3]], failed[found[3]] = int(found[1]), int(found[2] or 0)
+    assert calls["total"] < MESSAGES / 100, table
+    # No payload goes through the kernel: the sockets carry a handshake, no message. Before each sleep there
+    # is a look at the socket, which finds nothing.
     moved = sum(
-        calls.get(name, 0) for name in ("sendto", "sendmsg", "recvfrom", "recvmsg", "readv", "writev")
+        calls[name] - failed[name]
+        for name in ("sendto", "sendmsg", "recvfrom", "recvmsg", "readv", "writev")
+        if name in calls
     )
-    assert moved < 100, table
+    assert 0 < moved < 100, table

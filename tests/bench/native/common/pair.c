@@ -2,13 +2,12 @@
 
 #include "common.h"
 
-pair make_pair(lwmq_channel_options options) {
-  static const char kAddress[] = "loop://bench";
+pair make_pair(const char* address, lwmq_channel_options options) {
   pair made;
   options.size = sizeof(options);
-  must(lwmq_channel_create(kAddress, &options, &made.receiver));
+  must(lwmq_channel_create(address, &options, &made.receiver));
   must(lwmq_channel_open(made.receiver, LWMQ_ROLE_SERVER));
-  must(lwmq_channel_create(kAddress, &options, &made.sender));
+  must(lwmq_channel_create(address, &options, &made.sender));
   must(lwmq_channel_add_send_queue(made.sender, NULL, &made.queue));
   must(lwmq_channel_open(made.sender, LWMQ_ROLE_CLIENT));
   must(lwmq_channel_wait_connected(made.sender, 10000));

@@ -9,7 +9,8 @@ typedef struct pair {
   lwmq_send_queue* queue; /* of the sender: one thread posts, no bounds */
 } pair;
 
-pair make_pair(lwmq_channel_options options);
+/* At an address of loop://, which nobody else has. */
+pair make_pair(const char* address, lwmq_channel_options options);
 /* Waits for the next message, reads all of its one frame and gives it back. Sum of its words. */
 uint64_t read_next(const pair* from);
 

@@ -23,7 +23,9 @@ static uint8_t payload_[kBytesMax];
 static pair channels_;
 static uint64_t posted_;
 
-static void lwmq_open(void) { channels_ = make_pair((lwmq_channel_options){.buffer_bytes = 2 * kBytesMax}); }
+static void lwmq_open(void) {
+  channels_ = make_pair("loop://in_process_bench", (lwmq_channel_options){.buffer_bytes = 2 * kBytesMax});
+}
 
 static void lwmq_send(void) {
   if (bytes_ <= 128) {

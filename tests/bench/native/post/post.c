@@ -79,7 +79,8 @@ static pair channels_;
 static lwmq_message* made_[kBurst];
 
 static void lwmq_open(void) {
-  channels_ = make_pair((lwmq_channel_options){.buffer_bytes = kBytesMax, .buffers_send = 2});
+  channels_ =
+      make_pair("loop://post_bench", (lwmq_channel_options){.buffer_bytes = kBytesMax, .buffers_send = 2});
 }
 
 static void lwmq_prepare(void) {
