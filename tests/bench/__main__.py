@@ -198,7 +198,7 @@ def in_process_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs
 
 
 def core_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
-    """As many threads as there are cores, each with a conversation of its own: whether they share anything."""
+    """As many threads as there are cores, each with a conversation of its own: do they share anything?"""
     yield (
         "messages per second, 64 B, all cores",
         LINEAR,

@@ -272,14 +272,24 @@ lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_
   return status;
 }
 
+// Where none is at hand.
+[[gnu::noinline]] static lwmq_status receive_one(Channel* channel, uint32_t timeout_ms,
+                                                 lwmq_message** out_message) {
+  Message* message = nullptr;
+  std::uint32_t count = 0;
+  const lwmq_status status = Several::receive(channel, timeout_ms, 1, &message, &count);
+  if (status == LWMQ_OK) *out_message = out(message);
+  return status;
+}
+
 lwmq_status lwmq_channel_receive(lwmq_channel* channel, uint32_t timeout_ms, lwmq_message** out_message) {
   LWMQ_REQUIRE(channel != nullptr && out_message != nullptr);
   LWMQ_ALIVE(channel);
-  Message* message = nullptr;
-  std::uint32_t count = 0;
-  const lwmq_status status = Several::receive(in(channel), timeout_ms, 1, &message, &count);
-  if (status == LWMQ_OK) *out_message = out(message);
-  return status;
+  Message* message = in(channel)->receive_at_hand();
+  if (message == nullptr) [[unlikely]]
+    return receive_one(in(channel), timeout_ms, out_message);
+  *out_message = out(message);
+  return LWMQ_OK;
 }
 
 lwmq_status lwmq_channel_receive_many(lwmq_channel* channel, uint32_t limit, uint32_t timeout_ms,

@@ -258,6 +258,7 @@ Status Channel::open(std::int32_t role) {
   if (role < LWMQ_ROLE_AUTO || role > LWMQ_ROLE_CLIENT)
     return fail(LWMQ_E_INVALID, "there is no role %d", role);
   role_ = role;
+  receives_plainly_ = !raw_ && queue_ == nullptr && !is_one_of_several();
   start_services();
   Status status = ServiceThread::attending().add(&attend_);
   if (status != LWMQ_OK) return status;

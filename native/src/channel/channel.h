@@ -98,6 +98,18 @@ class Channel {
                        std::uint64_t* out_posted) noexcept;
   Status flush(std::uint32_t timeout_ms);
 
+  // The next of the small messages that have landed together, where there is no more to do than to copy it;
+  // else null, and receive knows.
+  [[nodiscard, gnu::always_inline]] Message* receive_at_hand() noexcept {
+    if (phase_.load(std::memory_order_relaxed) != Phase::kOpen || os::forked() || !receives_plainly_ ||
+        !receiver_.may_have_run() || !landing_.try_take())
+      return nullptr;
+    Message* message = receiver_.take_at_hand();
+    landing_.release();
+    if (message != nullptr) [[likely]]
+      note_activity();
+    return message;
+  }
   // 1 to `limit` messages; waits for the first alone.
   Status receive(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
                  std::uint32_t* out_count);
@@ -177,7 +189,13 @@ class Channel {
   [[nodiscard]] Channel& head() noexcept { return head_ != nullptr ? *head_ : *this; }
   Status too_big(std::uint64_t encoded_bytes, std::uint64_t payload_bytes) const noexcept;
   Status no_memory() const noexcept;
-  Status check_posting() const noexcept;
+  // Before open, messages may be queued.
+  [[gnu::always_inline]] Status check_posting() const noexcept {
+    if (phase_.load(std::memory_order_relaxed) == Phase::kOpen && !os::forked()) [[likely]]
+      return LWMQ_OK;
+    return refuse_posting();
+  }
+  Status refuse_posting() const noexcept;
   Status admit(const ChannelQueue* queue, Message& message, std::uint64_t tag) const noexcept;
   Status post_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
   Status push_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
@@ -196,7 +214,7 @@ class Channel {
   bool release_word() noexcept;
   // With the pump in hand, from try_take. As the one poster of the one queue nobody else can have pushed, so
   // there is nothing to look for.
-  void release_pump() noexcept {
+  [[gnu::always_inline]] void release_pump() noexcept {
     if (scheduler_.has_several_posters()) [[unlikely]]
       return release_and_look();
     pump_.release();
@@ -286,6 +304,7 @@ class Channel {
 
   std::atomic<Phase> phase_{Phase::kCreated};  // written by open and close
   std::int32_t role_ = LWMQ_ROLE_AUTO;
+  bool receives_plainly_ = false;  // written by open: whoever receives lands, from one transport
   std::vector<std::unique_ptr<ChannelQueue>> queues_;
 
   alignas(kCacheLine) Ownership pump_;

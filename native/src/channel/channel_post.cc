@@ -57,11 +57,7 @@ Status Channel::no_memory() const noexcept {
   return fail(LWMQ_E_NO_MEMORY, "no memory to queue a message (%s)", address_.c_str());
 }
 
-// Before open, messages may be queued.
-Status Channel::check_posting() const noexcept {
-  const Phase phase = phase_.load(std::memory_order_relaxed);
-  if (phase == Phase::kOpen && !os::forked()) [[likely]]
-    return LWMQ_OK;
+Status Channel::refuse_posting() const noexcept {
   return phase_.load() == Phase::kCreated && !os::forked() ? LWMQ_OK : refuse_phase();
 }
 
@@ -139,8 +135,8 @@ Status Channel::post_bytes(ChannelQueue* queue, const void* data, std::uint64_t 
 }
 
 // What post_bytes does where the bytes cannot go out at once.
-Status Channel::post_copy(ChannelQueue* queue, const void* data, std::uint64_t bytes,
-                          bool has_pump) noexcept {
+[[gnu::noinline]] Status Channel::post_copy(ChannelQueue* queue, const void* data, std::uint64_t bytes,
+                                            bool has_pump) noexcept {
   Message* message = Message::copy_of(data, bytes);
   if (message == nullptr) {
     if (has_pump) release_pump();

@@ -76,6 +76,7 @@ bool Receiver::land_run() noexcept {
   if (transport_ == nullptr || provider_->land_run == nullptr || !queue_.empty()) return false;
   run_next_ = 0;
   run_end_ = provider_->land_run(transport_, kViewBytes, kRunExtents, run_.data());
+  has_run_.store(run_end_ > 0, std::memory_order_relaxed);
   return run_end_ > 0;
 }
 
@@ -85,6 +86,7 @@ void Receiver::leave_run() noexcept {
     queue_.push_back({{transport_, run_[run_next_], false}, LWMQ_OK, {}});
   run_next_ = 0;
   run_end_ = 0;
+  has_run_.store(false, std::memory_order_relaxed);
 }
 
 // The message that a peer in this process has handed over: ours now.

@@ -97,6 +97,20 @@ class Receiver {
       provider_->release(landed.transport, &landed.extent);
     }
   }
+  // The next of a run that has landed, where it needs no more than a copy; else null, and all is as it was.
+  Message* take_at_hand() noexcept {
+    if (run_next_ == run_end_) return nullptr;
+    const lwmq_tli_extent& extent = run_[run_next_];
+    if (!is_plain(extent)) [[unlikely]]
+      return nullptr;
+    Message* message = Message::copy_of(extent.data, extent.bytes);
+    if (message == nullptr) [[unlikely]]
+      return nullptr;
+    count(1, extent.bytes);
+    if (++run_next_ == run_end_) [[unlikely]]
+      leave_run();
+    return message;
+  }
   // Small messages that are there already and need no more than a copy, for less than one next and decode
   // each: how many. What ends them, next says.
   std::uint32_t take_run(std::uint32_t limit, Message** out_messages) noexcept {
@@ -142,6 +156,7 @@ class Receiver {
   void clear(Completions& completions) noexcept;
 
   // Any thread: hints.
+  [[nodiscard]] bool may_have_run() const noexcept { return has_run_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t messages() const noexcept { return messages_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
@@ -210,6 +225,7 @@ class Receiver {
   std::array<lwmq_tli_extent, kRunExtents> run_;
   std::uint32_t run_next_ = 0;
   std::uint32_t run_end_ = 0;
+  std::atomic<bool> has_run_{false};  // something of it is still to be taken
   std::deque<Arrival> queue_;
   std::atomic<std::uint64_t> messages_{0};  // written by the holder
   std::atomic<std::uint64_t> bytes_{0};

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/copy.h"
 #include "base/status.h"
 #include "channel/completions.h"
 #include "codec/encoder.h"
@@ -41,7 +42,7 @@ class Sender {
   Sent put(const void* data, std::uint64_t bytes) noexcept {
     if (const Sent room = make_room(bytes); room != Sent::kAll) [[unlikely]]
       return room;
-    if (bytes > 0) std::memcpy(buffer_.next, data, bytes);
+    copy_bytes(static_cast<std::uint8_t*>(buffer_.next), data, bytes);
     return show(bytes, wire::ExtentKind::kOneFrame, bytes);
   }
   // One message, which stays the caller's, unless kAll and passes(): then it is the peer's already.

@@ -231,9 +231,7 @@ Status Several::lay_to_each(ChannelQueue* queue, Message* message, std::uint64_t
   return LWMQ_OK;
 }
 
-Status Several::post_bytes(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept {
-  if (queue->twin == nullptr) [[likely]]
-    return queue->channel->post_bytes(queue, data, bytes);
+Status Several::post_copy_to_each(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept {
   Message* message = Message::copy_of(data, bytes);
   if (message == nullptr)
     return fail(LWMQ_E_NO_MEMORY, "no memory for a message of %" PRIu64 " bytes", bytes);

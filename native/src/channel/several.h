@@ -46,7 +46,11 @@ class Several {
                           std::uint64_t* out_posted) noexcept;
   static Status post_messages(ChannelQueue* queue, Message** messages, std::uint64_t count,
                               std::uint64_t* out_posted) noexcept;
-  static Status post_bytes(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept;
+  static Status post_bytes(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept {
+    if (queue->twin == nullptr) [[likely]]
+      return queue->channel->post_bytes(queue, data, bytes);
+    return post_copy_to_each(queue, data, bytes);
+  }
   static Status flush(Channel* head, std::uint32_t timeout_ms);
 
   static Status receive(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
@@ -84,6 +88,7 @@ class Several {
   static void begin_redundancy(Channel* head);
   static Status wait_for_a_way(Channel* head, std::int64_t deadline);
   static Status post_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
+  static Status post_copy_to_each(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept;
   static Status lay_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
   static Status wait_drained(Channel* head, std::int64_t deadline, bool also_read) noexcept;
   static Status receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,

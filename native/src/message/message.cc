@@ -73,34 +73,31 @@ Message* Message::create(std::uint32_t frames_hint) noexcept {
   return made;
 }
 
-Message* Message::copy_of(const void* data, std::uint64_t bytes) noexcept {
-  void* block = message::take_block();
-  if (block == nullptr) return nullptr;
-  auto* made = new (block) Message;
-  if (bytes <= kInlineBytes) [[likely]] {
-    made->small_frames_[0] = {made->inline_bytes_, bytes, nullptr};
-    made->frame_count_ = 1;
-    made->inline_used_ = static_cast<std::uint8_t>(bytes);
-    if (bytes > 0) std::memcpy(made->inline_bytes_, data, bytes);
-    return made;
-  }
-  if (made->append(data, bytes) == LWMQ_OK) return made;
-  message::give_block(block);
+[[gnu::noinline]] Message* Message::copy_of_large(const void* data, std::uint64_t bytes) noexcept {
+  Message* made = create();
+  if (made == nullptr || made->append(data, bytes) == LWMQ_OK) return made;
+  message::give_block(made);
   return nullptr;
 }
 
 void Message::destroy(Message* message) noexcept {
   message->mark_ = kGone;
-  const Frame* frames = message->frames();
-  if (message->has_owners()) {
-    for (std::uint32_t i = 0; i < message->frame_count_; ++i) {
+  const bool lies_in_its_block = (message->flags_ & (kHasOwners | kErases)) == 0 && message->is_small();
+  if (!lies_in_its_block) [[unlikely]]
+    message->clear();
+  message::give_block(message);
+}
+
+// Gives back and erases what is beside the handle.
+[[gnu::noinline]] void Message::clear() noexcept {
+  if (has_owners()) {
+    const Frame* frames = this->frames();
+    for (std::uint32_t i = 0; i < frame_count_; ++i) {
       if (frames[i].owner != nullptr) message::drop(frames[i].owner);
     }
   }
-  if (message->frame_capacity_ > kSmallFrames) message->free_list();
-  if ((message->flags_ & kErases) != 0) [[unlikely]]
-    erase(message->inline_bytes_, message->inline_used_);
-  message::give_block(message);
+  if (!is_small()) free_list();
+  if ((flags_ & kErases) != 0) erase(inline_bytes_, inline_used_);
 }
 
 Status Message::append(const void* data, std::uint64_t bytes) noexcept {

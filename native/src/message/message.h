@@ -18,8 +18,10 @@
 #pragma once
 
 #include <cstdint>
+#include <new>
 
 #include "base/cache_line.h"
+#include "base/copy.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "message/block_pool.h"
@@ -49,7 +51,19 @@ class Message {
   // Null when memory is short; `frames_hint` reserves room.
   [[nodiscard]] static Message* create(std::uint32_t frames_hint = 0) noexcept;
   // A message of one frame, copied. Null when memory is short.
-  [[nodiscard]] static Message* copy_of(const void* data, std::uint64_t bytes) noexcept;
+  [[nodiscard, gnu::always_inline]] static Message* copy_of(const void* data, std::uint64_t bytes) noexcept {
+    if (bytes > kInlineBytes) [[unlikely]]
+      return copy_of_large(data, bytes);
+    void* block = message::take_block();
+    if (block == nullptr) [[unlikely]]
+      return nullptr;
+    auto* made = new (block) Message;
+    made->small_frames_[0] = {made->inline_bytes_, bytes, nullptr};
+    made->frame_count_ = 1;
+    made->inline_used_ = static_cast<std::uint8_t>(bytes);
+    copy_bytes(made->inline_bytes_, data, bytes);
+    return made;
+  }
   // Takes the message: drops its owners. RELEASE call-backs may run in here.
   static void destroy(Message* message) noexcept;
 
@@ -87,9 +101,7 @@ class Message {
   void erase_when_destroyed() noexcept;
 
   [[nodiscard]] std::uint32_t frame_count() const noexcept { return frame_count_; }
-  [[nodiscard]] const Frame* frames() const noexcept {
-    return frame_capacity_ == kSmallFrames ? small_frames_ : large_frames_;
-  }
+  [[nodiscard]] const Frame* frames() const noexcept { return is_small() ? small_frames_ : large_frames_; }
   // Whether destroy may have more to do than to recycle the handle: call-backs, memory, a peer's buffer.
   [[nodiscard]] bool has_owners() const noexcept { return (flags_ & kHasOwners) != 0; }
 
@@ -104,14 +116,17 @@ class Message {
   static constexpr std::uint16_t kAlive = 0x4d6c;
   static constexpr std::uint16_t kGone = 0xdead;
 
+  static Message* copy_of_large(const void* data, std::uint64_t bytes) noexcept;
   Message() noexcept {}  // the inline bytes stay as they are
-  Frame* own_frames() noexcept { return frame_capacity_ == kSmallFrames ? small_frames_ : large_frames_; }
+  [[nodiscard]] bool is_small() const noexcept { return frame_capacity_ == kSmallFrames; }
+  Frame* own_frames() noexcept { return is_small() ? small_frames_ : large_frames_; }
   static std::uint64_t* ticks_of(Frame* list, std::uint32_t capacity) noexcept {
     return reinterpret_cast<std::uint64_t*>(list + capacity);
   }
   Status add(const void* data, std::uint64_t bytes, message::Owner* owner) noexcept;
   bool reserve(std::uint32_t capacity, bool timestamps) noexcept;
   void free_list() noexcept;
+  void clear() noexcept;
 
   std::uint16_t frame_count_ = 0;
   std::uint16_t frame_capacity_ = kSmallFrames;

@@ -64,7 +64,7 @@ void Waker::init(const Sides& sides) noexcept {
 }
 
 // `ticket` is not 0: the peer sleeps, or is about to.
-void Waker::answer(std::uint32_t ticket, std::atomic<std::uint32_t>& answered) noexcept {
+[[gnu::noinline]] void Waker::answer(std::uint32_t ticket, std::atomic<std::uint32_t>& answered) noexcept {
   // Two of our threads may ring for one ticket: a wake too many is harmless.
   if (answered.exchange(ticket, std::memory_order_relaxed) == ticket) return;
   auto& doorbell = sides_.own_header().doorbell;
@@ -160,8 +160,9 @@ Status LaneSender::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint3
       .store(make_word(bytes, kind + 1, slot.lap), std::memory_order_release);  // sync: extent-shown
   LWMQ_YIELD("lane.shown");
   note_shown(slot);
-  if (!slot.opened) open(index, 0);
   set_next(buffer, base, next);
+  if (!slot.opened) [[unlikely]]
+    open(index, 0);
   waker_->extent_shown();
   return LWMQ_OK;
 }
@@ -171,7 +172,7 @@ void LaneSender::note_shown(Slot& slot) noexcept {
   unread_.store(unread_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // our own
 }
 
-void LaneSender::open(std::uint32_t index, std::uint64_t only) noexcept {
+[[gnu::noinline]] void LaneSender::open(std::uint32_t index, std::uint64_t only) noexcept {
   Slot& slot = slots_[index];
   slot.opened = true;
   const std::uint64_t number = next_order_++;
@@ -386,15 +387,17 @@ Status LaneReceiver::land_only(lwmq_tli_extent* out_extent) noexcept {
 
 std::uint32_t LaneReceiver::land_run(std::uint64_t bytes_below, std::uint32_t limit,
                                      lwmq_tli_extent* out_extents) noexcept {
+  if (buffer_ == nullptr) return 0;
+  const std::uint64_t begin = position_;
   std::uint32_t count = 0;
-  std::uint64_t seen = 0;
-  std::uint64_t run_bytes = 0;
-  while (count < limit && run_bytes < kRunBytes && buffer_ != nullptr) {
+  while (count < limit && position_ - begin < kRunBytes) {
+    std::uint64_t seen = 0;
     lwmq_tli_extent& extent = out_extents[count];
     if (look(&seen, &extent) != Here::kExtent || extent.bytes >= bytes_below) break;
     ++count;
-    run_bytes += extent.bytes;
-    if (step_over(extent.bytes)) __builtin_prefetch(reinterpret_cast<const char*>(&word()) + kCacheLine);
+    if (!step_over(extent.bytes)) [[unlikely]]
+      break;
+    __builtin_prefetch(reinterpret_cast<const char*>(&word()) + kCacheLine);
   }
   return count;
 }

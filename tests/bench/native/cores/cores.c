@@ -1,5 +1,5 @@
-/* cores_bench PEER BYTES SECONDS CORE CORE...: what threads get done that have nothing to do with each other, one
- * on each core: first each of them alone, then all of them together.
+/* cores_bench PEER BYTES SECONDS CORE CORE...: what threads get done that have nothing to do with each other,
+ * one on each core: first each of them alone, then all of them together.
  *
  *   floor   the payload copied into memory of the thread, and read there
  *   lwmq    two channels over loop:// for each thread, which posts and receives
@@ -210,7 +210,7 @@ int main(int argc, char** argv) {
   double alone = 0;
   for (int i = 0; i < count; ++i) alone += run_together(&workers[i], 1);
   const double together = run_together(workers, count);
-  printf("{\"per_second\": %.1f, \"alone_per_second\": %.1f, \"linear\": %.4f, \"cores\": %d}\n", together, alone,
-         together / alone, count);
+  printf("{\"per_second\": %.1f, \"alone_per_second\": %.1f, \"linear\": %.4f, \"cores\": %d}\n", together,
+         alone, together / alone, count);
   return 0;
 }
