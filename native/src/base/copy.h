@@ -12,8 +12,8 @@ inline constexpr std::uint64_t kCopyInlineMax = 128;
 
 namespace internal {
 
-// From the front and from the back, which may overlap: any number of bytes from kHalf to 2 * kHalf. Nothing of
-// them stays on the stack: they may be a secret.
+// From the front and from the back, which may overlap: any number of bytes from kHalf to 2 * kHalf. Nothing
+// of them stays on the stack: they may be a secret.
 template <std::uint64_t kHalf>
 [[gnu::always_inline]] inline void copy_two(std::uint8_t* to, const std::uint8_t* from,
                                             std::uint64_t bytes) noexcept {
@@ -24,7 +24,8 @@ template <std::uint64_t kHalf>
 }  // namespace internal
 
 // As memcpy, but that nothing may be at NULL.
-[[gnu::always_inline]] inline void copy_bytes(std::uint8_t* to, const void* data, std::uint64_t bytes) noexcept {
+[[gnu::always_inline]] inline void copy_bytes(std::uint8_t* to, const void* data,
+                                              std::uint64_t bytes) noexcept {
   const auto* from = static_cast<const std::uint8_t*>(data);
   if (bytes > kCopyInlineMax) {
     std::memcpy(to, from, bytes);

@@ -212,6 +212,7 @@ class LaneReceiver {
   Here look(std::uint64_t* out_word, lwmq_tli_extent* out_extent) const noexcept;
   Here read(std::uint64_t word, lwmq_tli_extent* out_extent) const noexcept;
   Status land_only(lwmq_tli_extent* out_extent) noexcept;
+  void guess_length(std::uint64_t length) noexcept;
   bool step_over(std::uint64_t length) noexcept;
   Status corrupt(std::uint64_t word) const noexcept;
   Status open_next() noexcept;
@@ -227,8 +228,9 @@ class LaneReceiver {
   std::uint32_t index_ = 0;               // its own
   std::uint32_t lap_ = 0;
   std::uint64_t position_ = 0;  // of the next word in it
-  std::uint64_t only_ = 0;      // of the buffer that was opened last
-  std::int32_t landed_ = 0;     // extents of it, less those that release_last took
+  std::uint64_t guessed_length_ = 0;
+  std::uint64_t only_ = 0;   // of the buffer that was opened last
+  std::int32_t landed_ = 0;  // extents of it, less those that release_last took
   // By buffer: counts down with each release; what was landed is added when we leave it. Whoever makes it 0
   // then gives the buffer back. Of an only extent 1 until it is released.
   std::unique_ptr<std::atomic<std::int32_t>[]> leases_;
