@@ -15,6 +15,11 @@ class Message:
         """A copy of all frames, one after the other."""
     def _take(self, address: int) -> None:
         """Takes the native message at this address. ValueError, and it is destroyed: there is one already."""
+    def _make(self, frames: object) -> bool:
+        """Makes the native message of a list or tuple of short buffers, which are copied.
+
+        False, and nothing was done: they are something else, too long, or there is a message already.
+        """
     @property
     def _address(self) -> int:
         """Of the native message, which stays ours."""

@@ -68,6 +68,8 @@ class Message(native_messages.Message):
 
         timestamp: of each frame. TypeError for a str.
         """
+        if timestamp is None and self._make(frames):
+            return
         parts = frames_of(frames, "Message")
         out = ffi.new("lwmq_message **")
         check(lib.lwmq_message_create(len(parts), out))
@@ -178,6 +180,15 @@ def frames_of(frames: Any, who: str) -> list[memoryview]:
         except TypeError:
             raise TypeError(f"{who}() takes frames of bytes or buffers, not {type(frame).__name__}") from None
     return views
+
+
+def parts_of(frames: Any, who: str) -> list[Any]:
+    """The same as `frames_of`, but that bytes stay what they are."""
+    if type(frames) is bytes:
+        return [frames]
+    if type(frames) in (list, tuple) and all(type(frame) is bytes for frame in frames):
+        return list(frames)
+    return list(frames_of(frames, who))
 
 
 def _flat(view: memoryview, who: str) -> memoryview:

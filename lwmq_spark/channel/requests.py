@@ -41,7 +41,7 @@ from typing import Any
 from lwmq_spark import errors
 from lwmq_spark.channel.channel import Channel
 from lwmq_spark.channel.send_queue import SendQueue
-from lwmq_spark.message import Frame, Message, frames_of
+from lwmq_spark.message import Frame, Message, parts_of
 
 HEAD = struct.Struct("<4sBBHQQ")
 MAGIC, FORMAT = b"lwrq", 1
@@ -292,7 +292,7 @@ class Requests:
         Raises what `post` does; and LwmqError when too many are outstanding.
         """
         self._channel._handle.check_open()
-        parts = frames_of(frames, "submit")
+        parts = parts_of(frames, "submit")
         reply = self._desk.enlist(timeout)
         try:
             self._queue.post([HEAD.pack(MAGIC, FORMAT, REQUEST, 0, self._desk.asker, reply._number), *parts])
@@ -373,16 +373,16 @@ class Request:
 
     def reply(self, frames: Any = ()) -> None:
         """Answers. Never waits. Raises what `post` does, and the request is still to be answered."""
-        self._answer(REPLY, frames_of(frames, "reply"))
+        self._answer(REPLY, parts_of(frames, "reply"))
         self._replies._count("answered")
 
     def fail(self, exc: BaseException | str) -> None:
         """Answers with a failure: HandlerError there, with the class and the text of `exc`."""
         kind, text = ("", exc) if isinstance(exc, str) else (type(exc).__qualname__, str(exc))
-        self._answer(FAILURE, [memoryview(_shortened(part)) for part in (kind, text)])
+        self._answer(FAILURE, [_shortened(part) for part in (kind, text)])
         self._replies._count("failed")
 
-    def _answer(self, kind: int, frames: list[memoryview]) -> None:
+    def _answer(self, kind: int, frames: list[Any]) -> None:
         with self._lock:
             if not self._open:
                 raise errors.LwmqError(f"request {self._head[1]} was answered before")

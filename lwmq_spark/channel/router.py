@@ -16,7 +16,7 @@ from typing import Any
 
 from lwmq_spark._ffi import check, ffi, lib, raise_status
 from lwmq_spark.channel.send_queue import SendQueue
-from lwmq_spark.message import Message, frames_of
+from lwmq_spark.message import Message, parts_of
 
 
 class Router:
@@ -63,7 +63,7 @@ class Router:
         Never waits, copies nothing for a further queue. LwmqError: no queue of a group has room.
         MessageTooBigError, ClosedError: of one of the queues; the others have it.
         """
-        message = frames if isinstance(frames, Message) else Message(frames_of(frames, "post"))
+        message = frames if isinstance(frames, Message) else Message(parts_of(frames, "post"))
         reference = message.reference()
         count = ffi.new("uint32_t *")
         status = lib.lwmq_router_post(self._pointer, reference, count)

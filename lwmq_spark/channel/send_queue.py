@@ -20,7 +20,7 @@ from lwmq_spark._ffi import (
     sized,
     wait,
 )
-from lwmq_spark.message import Message, frames_of
+from lwmq_spark.message import Message, frames_of, parts_of
 
 if TYPE_CHECKING:
     from lwmq_spark.channel.channel import Channel
@@ -117,7 +117,7 @@ class SendQueue:
         handle.check_open()
         if not 0 <= tag <= TAGS_MAX:
             raise ValueError(f"tag {tag}; there are 0 (no tag) to {TAGS_MAX}")
-        message = frames if isinstance(frames, Message) else Message(frames_of(frames, "post"))
+        message = frames if isinstance(frames, Message) else Message(parts_of(frames, "post"))
         reference = message.reference()
         try:
             if timeout == 0:

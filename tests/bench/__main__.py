@@ -85,6 +85,9 @@ PYTHON = [
     ("one-way latency, 64 B, Python", "latency", 64, LATENCY),
     ("messages per second, 64 B, Python", "rate", 64, RATE),
 ]
+DELEGATED: list[Column] = [("task_ns", "us for a task", 1e3), ("overhead", "% more than at home", 1)]
+DELEGATES = ["lwmq", "pyzmq", "pipe"]
+BATCHES_DELEGATED = (1, 10, 100)
 # title, kind of tests.bench.arrow_peers, bytes of a batch, what is shown
 ARROW = [
     ("Arrow batches of 1 MB, Python", "copied", 1 << 20, BANDWIDTH),
@@ -218,6 +221,19 @@ def python_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
         yield title, columns, runs
 
 
+def delegation_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    """Tasks of 100 us that another process does, in batches; `pipe` is a connection of multiprocessing."""
+    for batch in BATCHES_DELEGATED:
+        yield (
+            f"tasks of 100 us delegated, batches of {batch}, Python",
+            DELEGATED,
+            {
+                peer: lambda peer=peer, batch=batch: machine.delegation(peer, batch, 2 * seconds)
+                for peer in DELEGATES
+            },
+        )
+
+
 def arrow_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
     for title, kind, size, columns in ARROW:
         runs: Runs = {}
@@ -240,6 +256,7 @@ PAIRS = {
     "threads": in_process_figures,
     "cores": core_figures,
     "python": python_figures,
+    "delegation": delegation_figures,
     "arrow": arrow_figures,
 }
 PARTS = [*PAIRS, "spark"]

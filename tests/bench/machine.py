@@ -207,8 +207,15 @@ def batches(kind: str, peer: str, size: int, seconds: float) -> dict[str, Any]:
     return found
 
 
+def delegation(peer: str, batch: int, seconds: float) -> dict[str, Any]:
+    """One run of tests.bench.delegation: what the process that asks has seen."""
+    _, output = _pair("delegation", (peer,), ("serve", "ask"), batch, seconds)
+    found: dict[str, Any] = json.loads(output)
+    return found
+
+
 def _pair(
-    module: str, what: tuple[str, str], roles: tuple[str, str], size: int, seconds: float
+    module: str, what: tuple[str, ...], roles: tuple[str, str], size: int, seconds: float
 ) -> tuple[str, str]:
     """What two processes of a module of this folder print, one role and one core for each."""
     cores = two_cores()

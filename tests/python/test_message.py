@@ -9,6 +9,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,6 +81,21 @@ def test_size_makes_no_difference_to_the_user(size: int) -> None:
     message = lwmq.Message(data[:size])
     assert len(message) == 1
     assert bytes(message[0]) == data[:size]
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 16384, 16385, COPY_BYTES_MAX + 1])
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+@pytest.mark.parametrize("sequence", [list, tuple, iter])
+def test_what_the_frames_lie_in_makes_no_difference(size: int, kind: Any, sequence: Any) -> None:
+    parts = [kind(bytes([n]) * size) for n in range(100)]
+    message = lwmq.Message(sequence(parts))
+    assert message.frames == parts
+    if kind is bytearray and size <= COPY_BYTES_MAX:
+        parts[0].extend(b"nobody holds it once it was copied")
+    with pytest.raises(TypeError, match="not int"):
+        lwmq.Message(sequence([*parts[:3], 7]))
+    with pytest.raises(TypeError, match="encode"):
+        lwmq.Message(sequence([*parts[:3], "text"]))
 
 
 @pytest.mark.row("Z02")

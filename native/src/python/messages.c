@@ -132,6 +132,46 @@ static PyObject* message_take(PyObject* self, PyObject* address) {
   Py_RETURN_NONE;
 }
 
+enum {
+  kBytesNow = 16384,        /* of one frame: a longer copy is not made with the GIL in hand */
+  kAllBytesNow = 64 * 16384 /* of all frames of a message */
+};
+
+/* A copy of each frame. False: one of them is no buffer, or they are too long; an error may be set. */
+static int append_all(lwmq_message* message, PyObject* frames) {
+  Py_ssize_t left = kAllBytesNow;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(frames);
+       ++i) { /* who exports a buffer may change them */
+    PyObject* frame = Py_NewRef(PySequence_Fast_GET_ITEM(frames, i));
+    Py_buffer view;
+    const int got = PyObject_GetBuffer(frame, &view, PyBUF_SIMPLE) == 0;
+    Py_DECREF(frame);
+    if (!got) return 0;
+    const int fits = view.len <= kBytesNow && view.len <= left;
+    left -= view.len;
+    const lwmq_status status =
+        fits ? lwmq_message_append(message, view.buf, (uint64_t)view.len) : LWMQ_E_TOO_BIG;
+    PyBuffer_Release(&view);
+    if (status != LWMQ_OK) return 0;
+  }
+  return 1;
+}
+
+static PyObject* message_make(PyObject* self, PyObject* frames) {
+  Message* made = (Message*)self;
+  if (made->message != NULL || (!PyList_CheckExact(frames) && !PyTuple_CheckExact(frames))) Py_RETURN_FALSE;
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(frames);
+  lwmq_message* message = NULL;
+  if (count > UINT16_MAX || lwmq_message_create((uint32_t)count, &message) != LWMQ_OK) Py_RETURN_FALSE;
+  if (append_all(message, frames) && made->message == NULL) {
+    made->message = message;
+    Py_RETURN_TRUE;
+  }
+  lwmq_message_destroy(message);
+  PyErr_Clear();
+  Py_RETURN_FALSE;
+}
+
 static PyObject* message_address(PyObject* self, void* ignored) {
   (void)ignored;
   lwmq_message* message = message_of(self);
@@ -142,6 +182,9 @@ static PyMethodDef message_methods[] = {
     {"tobytes", message_tobytes, METH_NOARGS, "A copy of all frames, one after the other."},
     {"__bytes__", message_tobytes, METH_NOARGS, NULL},
     {"_take", message_take, METH_O, "Takes the native message at this address. Once."},
+    {"_make", message_make, METH_O,
+     "Makes the native message of a list or tuple of short buffers. False: they are something else, or too "
+     "long."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef message_attributes[] = {
     {"_address", message_address, NULL, "Of the native message, which stays ours.", NULL},
@@ -222,8 +265,6 @@ static PyObject* receive_many(PyObject* module, PyObject* const* arguments, Py_s
 }
 
 /* ---- Calls that keep the GIL --------------------------------------------------------------------------- */
-
-enum { kBytesNow = 16384 }; /* of one message: a longer copy is not made with the GIL in hand */
 
 static PyObject *usable_, *address_, *acquire_, *locked_, *release_; /* names */
 
