@@ -9,8 +9,7 @@ import sys
 import time
 
 from . import oracle, players, rounds
-from .case import draw, draw_queue_case
-from .queues import KINDS
+from .case import KINDS, draw, draw_queue_case
 
 
 def main() -> int:

@@ -7,7 +7,12 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 
+from lwmq_spark.channel import send_queue
+
 from .players import ROOT
+
+# Send queues in the order of their codes, and the buffers of a raw channel.
+KINDS = [*send_queue.KINDS, "raw"]
 
 # Who passes the points of a name; all others are passed by everybody.
 _PLACES = {
@@ -166,7 +171,7 @@ def channel_points() -> tuple[str, ...]:
 
 
 def draw_queue_case(rng: random.Random, kind: int, victim: str = "", point: str | None = None) -> Case:
-    """A queue of the `kind`-th kind; on the other side one that keeps everything, or a bounded one."""
+    """The `kind`-th of KINDS; on the other side of a queue one that keeps everything, or a bounded one."""
     serves = rng.choice(["poster", "taker"])
     point = rng.choice(["", *channel_points()]) if point is None else point
     place = _PLACES.get(point.split(".")[0], "")
@@ -174,6 +179,9 @@ def draw_queue_case(rng: random.Random, kind: int, victim: str = "", point: str 
     if place:
         serves = victim if place == "server" else next(r for r in ("poster", "taker") if r != victim)
     receives = rng.choice([{}, {}, {"receive_kind": 1}, {"receive_kind": 3, "receive_capacity": 50}])
+    queue = {"kind": kind, "capacity": rng.choice([1, 10, 100]), **receives}
+    if KINDS[kind] == "raw":
+        queue = {"raw": 1}
     return Case(
         kind="queue",
         serves=serves,
@@ -182,12 +190,10 @@ def draw_queue_case(rng: random.Random, kind: int, victim: str = "", point: str 
         passing=rng.choice([1, 1, 2, 3, 8, 50]),
         after_s=rng.uniform(0.0, 0.05),
         settings={
-            "kind": kind,
-            "capacity": rng.choice([1, 10, 100]),
             "bytes": rng.choice([64, 1024, 8000]),
             "pace_us": rng.choice([0, 0, 20, 200]),
-            "keeps_all": int(kind <= 1 and receives.get("receive_kind") != 3),
-            **receives,
+            "keeps_all": int(queue.get("kind", 0) <= 1 and queue.get("receive_kind") != 3),
+            **queue,
         },
     )
 

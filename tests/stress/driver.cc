@@ -452,6 +452,7 @@ lwmq_channel* open_channel(const char* address) {
   options.retry_ms = 20;
   options.receive_queue = static_cast<std::uint32_t>(number("receive_kind", LWMQ_QUEUE_MONO_UNBOUNDED));
   options.receive_capacity = number("receive_capacity", 0);
+  options.raw = static_cast<std::uint32_t>(number("raw", 0));
   lwmq_channel* channel = nullptr;
   lwmq_status status = lwmq_channel_create(address, &options, &channel);
   if (status == LWMQ_OK) status = lwmq_channel_open(channel, role());
@@ -463,9 +464,21 @@ lwmq_channel* open_channel(const char* address) {
   return channel;
 }
 
+Head next_head(std::uint32_t thread) {
+  const std::uint64_t id = number("id", 0);
+  Head head{id, thread, board->next[id][thread], 0};
+  head.bytes = 64 + mix(head.number ^ id << 32 ^ thread << 20) % number("bytes", 4096) / 8 * 8;
+  return head;
+}
+
+void count_sent(const Head& head) {
+  ++board->next[head.writer][head.partition];
+  __atomic_add_fetch(&board->batches, 1, __ATOMIC_RELAXED);
+  pace();
+}
+
 // Posts numbered messages, of thread `thread`, until the player closes.
 void post_from(lwmq_send_queue* queue, std::uint32_t thread, bool is_tagged) {
-  const std::uint64_t id = number("id", 0);
   std::vector<std::uint64_t> words(1024);
   while (!closing) {
     lwmq_send_queue_statistics state{};
@@ -475,8 +488,7 @@ void post_from(lwmq_send_queue* queue, std::uint32_t thread, bool is_tagged) {
       usleep(200);
       continue;
     }
-    Head head{id, thread, board->next[id][thread], 0};
-    head.bytes = 64 + mix(head.number ^ id << 32 ^ thread << 20) % number("bytes", 4096) / 8 * 8;
+    const Head head = next_head(thread);
     fill(reinterpret_cast<std::uint8_t*>(words.data()), head);
     lwmq_message* message = nullptr;
     lwmq_message_create(0, &message);
@@ -489,9 +501,22 @@ void post_from(lwmq_send_queue* queue, std::uint32_t thread, bool is_tagged) {
       if (status != LWMQ_E_CLOSED) say_failed(status);
       return;
     }
-    ++board->next[id][thread];
-    __atomic_add_fetch(&board->batches, 1, __ATOMIC_RELAXED);
-    pace();
+    count_sent(head);
+  }
+}
+
+// Fills numbered buffers where they lie, and sends them, until the player closes.
+void send_buffers(lwmq_channel* channel) {
+  while (!closing) {
+    lwmq_buffer buffer{};
+    if (lwmq_raw_get_buffer(channel, 20, &buffer) != LWMQ_OK) {
+      usleep(200);  // nobody is there, or nobody reads
+      continue;
+    }
+    const Head head = next_head(0);
+    fill(static_cast<std::uint8_t*>(buffer.data), head);
+    buffer.bytes = head.bytes;
+    if (lwmq_raw_send_buffer(channel, &buffer) == LWMQ_OK) count_sent(head);
   }
 }
 
@@ -508,9 +533,21 @@ void note_meeting(lwmq_channel* channel, bool* met) {
   say("met", "%s", "");
 }
 
-int play_poster(const char* address) {
-  lwmq_channel* channel = open_channel(address);
-  if (channel == nullptr) return 0;
+// Waits for what nobody sends; what it hears of is the end of a conversation.
+lwmq_status listen(lwmq_channel* channel) {
+  lwmq_message* message = nullptr;
+  lwmq_buffer buffer{};
+  return number("raw", 0) != 0 ? lwmq_raw_receive_buffer(channel, kPatienceMs, &buffer)
+                               : lwmq_channel_receive(channel, kPatienceMs, &message);
+}
+
+// Threads that post into one queue of the kind that was asked for; none where it cannot be made.
+std::vector<std::thread> start_posting(lwmq_channel* channel) {
+  std::vector<std::thread> threads;
+  if (number("raw", 0) != 0) {
+    threads.emplace_back(send_buffers, channel);
+    return threads;
+  }
   lwmq_send_queue_options options{};
   options.size = sizeof options;
   options.kind = static_cast<std::uint32_t>(number("kind", LWMQ_QUEUE_MONO_UNBOUNDED));
@@ -518,20 +555,26 @@ int play_poster(const char* address) {
   const bool is_tagged = options.kind == LWMQ_QUEUE_MULTI_UNBOUNDED_TAGGED ||
                          options.kind >= LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST_TAGGED;
   lwmq_send_queue* queue = nullptr;
-  lwmq_status status = lwmq_channel_add_send_queue(channel, &options, &queue);
+  const lwmq_status status = lwmq_channel_add_send_queue(channel, &options, &queue);
   if (status != LWMQ_OK) {
     say_failed(status);
-    return 0;
+    return threads;
   }
-  std::vector<std::thread> threads;
   const std::uint32_t posters = options.kind == LWMQ_QUEUE_MONO_UNBOUNDED ? 1 : 3;
   for (std::uint32_t i = 0; i < posters; ++i) threads.emplace_back(post_from, queue, i, is_tagged);
+  return threads;
+}
+
+int play_poster(const char* address) {
+  lwmq_channel* channel = open_channel(address);
+  if (channel == nullptr) return 0;
+  std::vector<std::thread> threads = start_posting(channel);
+  if (threads.empty()) return 0;
+  lwmq_status status = LWMQ_OK;
   bool met = false;
   while (!told_to_close()) {
     note_meeting(channel, &met);
-    lwmq_message* message = nullptr;
-    status = lwmq_channel_receive(channel, kPatienceMs, &message);
-    if (note_end(status)) met = false;
+    if (note_end(listen(channel))) met = false;
   }
   for (auto& thread : threads) thread.join();
   do status = lwmq_channel_close(channel, kPatienceMs);
@@ -557,31 +600,56 @@ bool is_next(const Head& head, bool keeps_all) {
   return good;
 }
 
+// Ends the player where the bytes are no message as they were sent, or come out of turn.
+void check_taken(const void* data, std::uint64_t bytes, bool keeps_all) {
+  Head head{};
+  if (bytes < sizeof head || !is_whole(static_cast<const std::uint8_t*>(data), bytes, &head)) {
+    say("torn", "a message of %llu bytes", static_cast<unsigned long long>(bytes));
+    _exit(3);
+  }
+  if (!is_next(head, keeps_all)) _exit(4);
+}
+
+// One message; or a buffer, of which two are kept and given back in another order than they came.
+lwmq_status take_one(lwmq_channel* channel, bool keeps_all) {
+  if (number("raw", 0) == 0) {
+    lwmq_message* message = nullptr;
+    const lwmq_status status = lwmq_channel_receive(channel, kPatienceMs, &message);
+    if (status != LWMQ_OK) return status;
+    const void* data = nullptr;
+    std::uint64_t bytes = 0;
+    lwmq_message_frame(message, 0, &data, &bytes);
+    check_taken(data, bytes, keeps_all);
+    lwmq_message_destroy(message);
+    return LWMQ_OK;
+  }
+  static std::vector<lwmq_buffer> kept;
+  lwmq_buffer buffer{};
+  // Who keeps some keeps the poster's close waiting.
+  const lwmq_status status = lwmq_raw_receive_buffer(channel, kept.empty() ? kPatienceMs : 20, &buffer);
+  if (status == LWMQ_OK) {
+    check_taken(buffer.data, buffer.bytes, keeps_all);
+    kept.push_back(buffer);
+  }
+  if (status != LWMQ_OK || kept.size() > 2) {
+    for (auto last = kept.rbegin(); last != kept.rend(); ++last) lwmq_raw_dispose_buffer(channel, &*last);
+    kept.clear();
+  }
+  return status;
+}
+
 int play_taker(const char* address) {
   lwmq_channel* channel = open_channel(address);
   if (channel == nullptr) return 0;
-  lwmq_status status = LWMQ_OK;
   const std::uint64_t kind = number("kind", LWMQ_QUEUE_MONO_UNBOUNDED);
   const bool keeps_all = (kind == LWMQ_QUEUE_MONO_UNBOUNDED || kind == LWMQ_QUEUE_MULTI_UNBOUNDED) &&
                          number("receive_capacity", 0) == 0;
   bool met = false;
   while (!told_to_close()) {
     note_meeting(channel, &met);
-    lwmq_message* message = nullptr;
-    status = lwmq_channel_receive(channel, kPatienceMs, &message);
-    if (note_end(status)) met = false;
-    if (status != LWMQ_OK) continue;
-    const void* data = nullptr;
-    std::uint64_t bytes = 0;
-    lwmq_message_frame(message, 0, &data, &bytes);
-    Head head{};
-    if (bytes < sizeof head || !is_whole(static_cast<const std::uint8_t*>(data), bytes, &head)) {
-      say("torn", "a message of %llu bytes", static_cast<unsigned long long>(bytes));
-      _exit(3);
-    }
-    if (!is_next(head, keeps_all)) _exit(4);
-    lwmq_message_destroy(message);
+    if (note_end(take_one(channel, keeps_all))) met = false;
   }
+  lwmq_status status = LWMQ_OK;
   do status = lwmq_channel_close(channel, 0);
   while (status == LWMQ_E_INTERRUPTED);
   lwmq_channel_destroy(channel);

@@ -1,15 +1,12 @@
-"""Channels: a poster and a taker, a queue of any kind between them, and the death of either."""
+"""Channels: a poster and a taker, queues of any kind or raw buffers between them; and the death of either."""
 
 from __future__ import annotations
-
-from lwmq_spark.channel import send_queue
 
 from . import oracle
 from .oracle import GONE, HANG_S, Broken, expect
 from .players import Player, until
 from .scene import OPEN_S, Scene
 
-KINDS = list(send_queue.KINDS)  # in the order of their codes
 _ROLES = ("poster", "taker")
 THREADS = 3
 

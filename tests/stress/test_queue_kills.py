@@ -1,4 +1,4 @@
-"""kill -9 of who posts and of who receives, with send queues of every kind."""
+"""kill -9 of who posts and of who receives, with send queues of every kind and with raw buffers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import random
 import pytest
 
 from . import rounds
-from .case import channel_points, draw_queue_case
+from .case import KINDS, channel_points, draw_queue_case
 from .oracle import Broken
-from .queues import KINDS
 from .test_kills import SEED
 
 
