@@ -16,7 +16,7 @@ def stop(pid: int) -> None:
 
 @contextlib.contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    """Stops a child of ours for the block, which may also kill it."""
+    """Stops a child of ours for the block."""
     stop(pid)
     try:
         yield

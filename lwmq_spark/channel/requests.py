@@ -19,10 +19,6 @@ and its text, UTF-8, at most 1000 bytes each. asker: 64 random bits of one `Requ
 the reply to another one for his own: not on a channel of several transports, where all peers see it, and not
 the successor of a peer that was lost. number: 1, 2, 3... of that asker.
 
-Who waits in `request` receives the replies meanwhile, its own and those of others: a message then wakes one
-thread, and not one that wakes another. Whoever waits longer than LEAD_S leaves that to the thread of the
-`Requests`, which does it at all other times.
-
 A request may be executed although its requester was told that the time is over or the peer is lost; nothing
 is asked twice by itself.
 """
@@ -53,7 +49,6 @@ REQUEST, REPLY, FAILURE = 1, 2, 3
 OUTSTANDING_MAX = 1 << 20
 TEXT_BYTES_MAX = 1000  # of a failure's class and of its text
 RECEIVED_AT_ONCE = 256
-LEAD_S = 0.02  # so long a thread in `request` receives
 DEADLINES_KEPT = 64  # of requests that are settled, beside as many as are outstanding
 
 # What ends the conversation with one peer: said once, the next one may come.
@@ -73,8 +68,7 @@ class Reply(Future[Frames]):
     """The frames that will come, or the error: `result()`, or `await` on any event loop.
 
     `result` also raises HandlerError, where the peer's handler raised. `cancel` gives up: what comes is late.
-    Callbacks run on the thread of its `Requests`, on one that waits in `request`, or at once where it is
-    settled already; none should wait.
+    Callbacks run on the thread of its `Requests`, or at once where it is settled already; none should wait.
     """
 
     def __init__(self, desk: _Desk, number: int) -> None:
@@ -84,7 +78,7 @@ class Reply(Future[Frames]):
 
     def result(self, timeout: float | None = None) -> Frames:
         """Waits, at most `timeout` seconds; the request stays outstanding when that was too short."""
-        if self._desk.is_received_here() and not self.done():
+        if self._desk.thread == threading.get_ident() and not self.done():
             raise errors.LwmqError(
                 f"request {self._number} awaited in a callback on the thread that would receive its reply: "
                 "add a callback to it, or wait on a thread of your own"
@@ -136,10 +130,6 @@ class _Desk:
         self.asker = int.from_bytes(os.urandom(8), "little")
         self.thread = 0
         self.ended: errors.LwmqError | None = None
-        self.receiving = threading.Lock()  # whoever receives holds it
-        self._leader = 0  # the thread that does, where it is one in `request`
-        self._led_until = -math.inf
-        self._parked = False  # our own thread leaves the messages to leaders
         self._most = most
         self._lock = threading.RLock()  # collecting garbage while it is held may end a Requests
         self._replies: dict[int, Reply] = {}
@@ -150,38 +140,7 @@ class _Desk:
         )
         self.wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
-    # ---- Who receives
-
-    def is_received_here(self) -> bool:
-        """Whether the calling thread is the one that settles replies, in a callback of one of them."""
-        return threading.get_ident() in (self.thread, self._leader)
-
-    def lead(self) -> bool:
-        """From here on the calling thread receives; False: somebody else does."""
-        if not self.receiving.acquire(blocking=False):
-            return False
-        self._leader = threading.get_ident()
-        return True
-
-    def lead_no_more(self) -> None:
-        with self._lock:
-            self._leader = 0
-            self._led_until = time.monotonic()
-            self.receiving.release()
-            if self._replies:  # which our thread has not been told of
-                self._wake()
-
-    def park(self) -> float | None:
-        """For our thread: how long to leave the messages to leaders; None: not at all."""
-        with self._lock:
-            left = LEAD_S if self._leader != 0 else self._led_until + LEAD_S - time.monotonic()
-            awaited = self._leader == 0 and len(self._replies) > 0
-            self._parked = left > 0 and not awaited and self.ended is None
-            return left if self._parked else None
-
-    # ---- What is outstanding
-
-    def enlist(self, timeout: float | None, *, leads: bool = False) -> Reply:
+    def enlist(self, timeout: float | None) -> Reply:
         with self._lock:
             if self.ended is not None:
                 raise _again(self.ended)
@@ -198,10 +157,8 @@ class _Desk:
                 if len(self._deadlines) > DEADLINES_KEPT + 2 * len(self._replies):
                     self._deadlines = [due for due in self._deadlines if due[1] in self._replies]
                     heapq.heapify(self._deadlines)
-                if self._deadlines[0][1] == number and not leads:
+                if self._deadlines[0][1] == number:
                     self._wake()
-            if self._parked and self._leader == 0:
-                self._wake()
             return reply
 
     def forget(self, number: int) -> None:
@@ -318,7 +275,7 @@ class Requests:
 
     def request(self, frames: Any, timeout: float | None = None) -> Frames:
         """Asks and waits for the reply, at most `timeout` seconds; arguments and errors as of `submit`."""
-        reply = self._ask_and_lead(frames, timeout) if self._desk.lead() else self.submit(frames, timeout)
+        reply = self.submit(frames, timeout)
         try:
             return reply.result()
         except BaseException:
@@ -334,24 +291,9 @@ class Requests:
         them fails what is outstanding. Without a peer a request waits for one.
         Raises what `post` does; and LwmqError when too many are outstanding.
         """
-        return self._ask(frames, timeout, leads=False)
-
-    def _ask_and_lead(self, frames: Any, timeout: float | None) -> Reply:
-        """Asks, and receives what comes until that is the reply, or it takes long."""
-        try:
-            reply = self._ask(frames, timeout, leads=True)
-            end = time.monotonic() + LEAD_S
-            while not reply.done() and (left := end - time.monotonic()) > 0:
-                due = self._desk.expire()
-                _settle_what_comes(self._channel, self._desk, left if due is None else min(left, due))
-            return reply
-        finally:
-            self._desk.lead_no_more()
-
-    def _ask(self, frames: Any, timeout: float | None, *, leads: bool) -> Reply:
         self._channel._handle.check_open()
         parts = parts_of(frames, "submit")
-        reply = self._desk.enlist(timeout, leads=leads)
+        reply = self._desk.enlist(timeout)
         try:
             self._queue.post([HEAD.pack(MAGIC, FORMAT, REQUEST, 0, self._desk.asker, reply._number), *parts])
         except BaseException:
@@ -367,11 +309,8 @@ class Requests:
         """What is outstanding fails with ClosedError. The channel stays open. Twice is once."""
         self._channel._readiness.tell_no_more(self._desk.wake)
         self._end()
-        if self._desk.is_received_here():
-            return
-        with self._desk.receiving:  # until a leader has noticed
-            pass
-        self._thread.join()
+        if threading.get_ident() != self._desk.thread:
+            self._thread.join()
 
     def _end(self) -> None:
         if self._channel._handle.forked:  # the thread, and whoever held the lock, are our parent's
@@ -395,44 +334,29 @@ class Requests:
 def _receive_replies(channel: Channel, desk: _Desk, fd: int) -> None:
     """The thread of a Requests; knows not the object itself, so that it does not keep it alive."""
     desk.thread = threading.get_ident()
-    poll, poll_parked = select.poll(), select.poll()
+    poll = select.poll()
     poll.register(fd, select.POLLIN)
-    for each in (poll, poll_parked):
-        each.register(desk.wake_fd, select.POLLIN)
+    poll.register(desk.wake_fd, select.POLLIN)
     try:
         while desk.ended is None:
-            parked = desk.park()
-            if parked is None and desk.receiving.acquire(blocking=False):
-                try:
-                    came = _settle_what_comes(channel, desk, 0)
-                finally:
-                    desk.receiving.release()
-                if came:
-                    desk.expire()
-                    continue
+            try:
+                for message in channel.receive_many(RECEIVED_AT_ONCE, 0):
+                    desk.settle(message)
+                    del message
+                desk.expire()
+                continue
+            except errors.TimeoutError:
+                pass
+            except errors.LwmqError as exc:
+                desk.lose(exc, for_good=channel.closed or not isinstance(exc, _ENDS_OF_PEER))
+                continue
             left = desk.expire()
-            if parked is not None:
-                left = parked if left is None else min(left, parked)
-            ways = poll if parked is None else poll_parked
-            for ready, _ in ways.poll(None if left is None else math.ceil(left * 1000)):
+            for ready, _ in poll.poll(None if left is None else math.ceil(left * 1000)):
                 if ready == desk.wake_fd:
                     os.eventfd_read(ready)
     finally:
         desk.leave()
         os.close(fd)
-
-
-def _settle_what_comes(channel: Channel, desk: _Desk, timeout: float) -> bool:
-    """Whoever receives: waits at most so long. False: nothing has come."""
-    try:
-        for message in channel.receive_many(RECEIVED_AT_ONCE, timeout):
-            desk.settle(message)
-            del message
-    except errors.TimeoutError:
-        return False
-    except errors.LwmqError as exc:
-        desk.lose(exc, for_good=channel.closed or not isinstance(exc, _ENDS_OF_PEER))
-    return True
 
 
 class Request:

@@ -63,12 +63,20 @@ ROWS = {
         ("the same without the 64 KB", "idle_p99_ns", 1.0, "ns"),
         ("from one of the 64 KB to the next", "data_p50_ns", 1.0, "ns"),
     ],
+    "messages between threads, 64 B": [("messages of 64 B between two threads", "per_second", 1e6, "M/s")],
+    "messages per second, 64 B, all cores": [
+        ("messages of 64 B on all cores, each thread with itself", "per_second", 1e6, "M/s"),
+        ("as a share of what each core does alone", "linear", 1.0, ""),
+    ],
     "one-way latency, 8 B, Python": [("one-way latency of 8 B, Python to Python, p50", "p50_ns", 1.0, "ns")],
     "one-way latency, 64 B, Python": [
         ("one-way latency of 64 B, Python to Python, p50", "p50_ns", 1.0, "ns")
     ],
     "messages per second, 64 B, Python": [
         ("messages of 64 B, Python to Python", "per_second", 1e6, "M/s"),
+    ],
+    "tasks of 100 us delegated, batches of 100, Python": [
+        ("tasks of 100 µs done elsewhere, batches of 100, Python: more than at home", "overhead", 1.0, "%")
     ],
     "Arrow batches of 1 MB, Python": [
         ("Arrow batches of 1 MB, Python to Python", "bytes_per_second", 1e9, "GB/s")

@@ -124,6 +124,9 @@ def test_any_contiguous_buffer_is_a_frame() -> None:
     assert lwmq.Message([matrix]).tobytes() == matrix.tobytes()
     with pytest.raises(ValueError, match="contiguous"):
         lwmq.Message([matrix[:, 1]])
+    for count in (1, 100_000):  # whatever makes the copy: memoryview knows no dates
+        with pytest.raises(ValueError, match="dtype 'M'"):
+            lwmq.Message([np.zeros(count, "M8[s]")])
 
 
 @pytest.mark.row("S07")

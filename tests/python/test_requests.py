@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import lwmq_spark as lwmq
-from lwmq_spark.channel.requests import HEAD, LEAD_S, Frames, Request
+from lwmq_spark.channel.requests import HEAD, Frames, Request
 from tests.python.pairs import pair
 from tests.stopping import stopped
 
@@ -115,97 +115,6 @@ def test_many_threads_and_tasks_ask_at_once(address: str) -> None:
         assert not wrong
 
 
-def _wake_ups(requests: lwmq.Requests) -> int:
-    """How often the thread of its own has slept."""
-    task = Path(f"/proc/self/task/{requests._thread.native_id}/status").read_text()
-    return int(task.split("\nvoluntary_ctxt_switches:")[1].split()[0])
-
-
-def test_who_waits_receives_and_wakes_nobody_else(ipc: str, spawn: Callable[..., Any]) -> None:
-    server = spawn(SERVER, ipc)
-    assert server.line() == "there"
-    with lwmq.Channel(ipc, "client", buffers=4) as client, lwmq.Requests(client) as requests:
-        requests.request(b"first", timeout=20)
-        before = _wake_ups(requests)
-        for _ in range(1000):
-            requests.request(b"x", timeout=20)
-        assert _wake_ups(requests) - before < 300
-        on = []
-        asked = [requests.submit(b"%d" % n) for n in range(100)]  # of which nobody waits for one
-        for reply in asked:
-            reply.add_done_callback(lambda _: on.append(threading.current_thread().name))
-        wait(asked, 20)
-        assert set(on) <= {"lwmq-requests", threading.current_thread().name}
-
-
-@pytest.mark.parametrize("takes", [LEAD_S / 10, 5 * LEAD_S])
-def test_whoever_leads_settles_what_others_have_asked_and_leaves_in_time(address: str, takes: float) -> None:
-    is_late = threading.Semaphore(0)
-
-    def handler(frames: Frames) -> Frames:
-        if bytes(frames) == b"late":
-            assert is_late.acquire(timeout=20)
-        return frames
-
-    with (
-        pair(address) as (server, client),
-        _serving(server, handler),
-        lwmq.Requests(client) as requests,
-    ):
-        for _ in range(5):
-            before = [requests.submit(b"%d" % n) for n in range(20)]
-            soon = requests.submit(b"late", timeout=takes)
-            soon.add_done_callback(lambda _: is_late.release())
-            assert bytes(requests.request(b"behind it", timeout=20)) == b"behind it"
-            assert [bytes(reply.result(0)) for reply in before] == [b"%d" % n for n in range(20)]
-            with pytest.raises(lwmq.TimeoutError):
-                soon.result(20)
-            started = time.monotonic()
-            with pytest.raises(lwmq.TimeoutError):
-                requests.request(b"late", timeout=takes)
-            assert time.monotonic() - started < 5
-            is_late.release()
-        _until(lambda: requests.statistics.late == 10)
-
-
-def test_a_callback_that_waits_where_its_reply_would_be_received_is_told(address: str) -> None:
-    with pair(address) as (server, client), lwmq.Requests(client) as requests:
-        replies = lwmq.Replies(server)
-        told = []
-
-        def wait_for_another(_: Any) -> None:
-            try:
-                requests.request(b"another", timeout=20)
-            except lwmq.LwmqError as exc:
-                told.append(str(exc))
-
-        requests.submit(b"first").add_done_callback(wait_for_another)
-
-        def answer_two() -> None:
-            two = [replies.receive(20) for _ in range(2)]
-            for request in two:
-                request.reply()
-
-        thread = threading.Thread(target=answer_two)
-        thread.start()
-        requests.request(b"second", timeout=20)
-        thread.join(20)
-        _until(lambda: len(told) == 1)
-        assert "awaited in a callback on the thread that would receive its reply" in told[0]
-
-
-def test_requests_that_are_closed_while_somebody_waits_in_them(address: str) -> None:
-    with pair(address) as (_, client):
-        for delay in (0.0, LEAD_S / 2, 2 * LEAD_S):
-            requests = lwmq.Requests(client)
-            timer = threading.Timer(delay, requests.close)
-            timer.start()
-            with pytest.raises(lwmq.ClosedError):
-                requests.request(b"nobody answers", timeout=20)
-            timer.join(20)
-            assert not requests._thread.is_alive()
-
-
 def test_each_request_has_a_time_out_of_its_own_and_a_late_reply_is_counted(address: str) -> None:
     with pair(address) as (server, client), lwmq.Requests(client) as requests:
         replies = lwmq.Replies(server)
@@ -227,6 +136,18 @@ def test_each_request_has_a_time_out_of_its_own_and_a_late_reply_is_counted(addr
         _until(lambda: requests.statistics.late == 100)
         state = requests.statistics
         assert (state.timed_out, state.answered, state.outstanding) == (100, 2, 0)
+
+
+def test_a_request_that_was_never_posted_delays_no_time_out(address: str) -> None:
+    with pair(address) as (_, client), lwmq.Requests(client) as requests:
+        for _ in range(5):
+            with pytest.raises(lwmq.MessageTooBigError):
+                requests.request(b"x" * (1 << 20), timeout=0.01)
+            started = time.monotonic()
+            with pytest.raises(lwmq.TimeoutError):
+                requests.request(b"nobody answers", timeout=0.2)
+            assert time.monotonic() - started < 10
+        assert (requests.statistics.given_up, requests.statistics.timed_out) == (5, 5)
 
 
 def test_a_cancelled_request_is_forgotten(address: str) -> None:

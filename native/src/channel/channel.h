@@ -101,7 +101,7 @@ class Channel {
   // The next of the small messages that have landed together, where there is no more to do than to copy it;
   // else null, and receive knows.
   [[nodiscard, gnu::always_inline]] Message* receive_at_hand() noexcept {
-    if (phase_.load(std::memory_order_relaxed) != Phase::kOpen || os::forked() || !receives_plainly_ ||
+    if (phase_.load(std::memory_order_acquire) != Phase::kOpen || os::forked() || !receives_plainly_ ||
         !receiver_.may_have_run() || !landing_.try_take())
       return nullptr;
     Message* message = receiver_.take_at_hand();

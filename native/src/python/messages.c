@@ -137,17 +137,18 @@ enum {
   kAllBytesNow = 64 * 16384 /* of all frames of a message */
 };
 
-/* A copy of each frame. False: one of them is no buffer, or they are too long; an error may be set. */
+/* A copy of each frame. False: one of them is no buffer, or they are too long; an error may be set. A buffer
+ * is asked for all that memoryview() asks for, so that both take the same. */
 static int append_all(lwmq_message* message, PyObject* frames) {
   Py_ssize_t left = kAllBytesNow;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(frames);
        ++i) { /* who exports a buffer may change them */
     PyObject* frame = Py_NewRef(PySequence_Fast_GET_ITEM(frames, i));
     Py_buffer view;
-    const int got = PyObject_GetBuffer(frame, &view, PyBUF_SIMPLE) == 0;
+    const int got = PyObject_GetBuffer(frame, &view, PyBUF_FULL_RO) == 0;
     Py_DECREF(frame);
     if (!got) return 0;
-    const int fits = view.len <= kBytesNow && view.len <= left;
+    const int fits = PyBuffer_IsContiguous(&view, 'C') && view.len <= kBytesNow && view.len <= left;
     left -= view.len;
     const lwmq_status status =
         fits ? lwmq_message_append(message, view.buf, (uint64_t)view.len) : LWMQ_E_TOO_BIG;
@@ -168,6 +169,7 @@ static PyObject* message_make(PyObject* self, PyObject* frames) {
     Py_RETURN_TRUE;
   }
   lwmq_message_destroy(message);
+  if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return NULL; /* a KeyboardInterrupt */
   PyErr_Clear();
   Py_RETURN_FALSE;
 }
