@@ -204,7 +204,15 @@ class Channel {
   Status enqueue(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
   template <typename Source>
   Status post_all(ChannelQueue* queue, Source&& source, std::uint64_t* out_posted) noexcept;
-  void kick(ChannelQueue* queue) noexcept;
+  // A message was left behind: whoever holds the pump takes it, or we do. The queue is awake before we look
+  // at the pump, so that the last look of whoever gives it away finds it.
+  [[gnu::always_inline]] void kick(ChannelQueue* queue) noexcept {
+    os::light_barrier(membarrier_);  // sync: left-behind, rest
+    scheduler_.note_pushed(queue);
+    if (!pump_.is_served()) [[unlikely]]
+      kick_pump();
+  }
+  void kick_pump() noexcept;
   bool withdraw(ChannelQueue* queue, Message* message) noexcept;
   std::uint64_t drop_queued(Completions& completions) noexcept;
   void wake_posters() noexcept;

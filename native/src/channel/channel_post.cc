@@ -77,6 +77,20 @@ Status Channel::admit(const ChannelQueue* queue, Message& message, std::uint64_t
 
 // ---- One message ------------------------------------------------------------------------------------
 
+// Without the pump: somebody else holds it.
+[[gnu::always_inline]] inline Status Channel::enqueue(ChannelQueue* queue, Message* message,
+                                                      std::uint64_t tag) noexcept {
+  Message* gone = nullptr;
+  if (queue->push(message, tag, true, &gone) != Pushed::kTaken) [[unlikely]]
+    return no_memory();
+  kick(queue);
+  if (gone != nullptr) [[unlikely]]
+    Message::destroy(gone);
+  if (phase_.load(std::memory_order_relaxed) == Phase::kClosed && gone != message) [[unlikely]]
+    return withdraw(queue, message) ? refuse_phase() : LWMQ_OK;  // sync: last-post
+  return LWMQ_OK;
+}
+
 Status Channel::post(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
   Status status = check_posting();
   if (status == LWMQ_OK) status = admit(queue, *message, tag);
@@ -147,17 +161,6 @@ Status Channel::post_bytes(ChannelQueue* queue, const void* data, std::uint64_t 
   const Status status = has_pump ? push_with_pump(queue, message, 0, true) : enqueue(queue, message, 0);
   if (status != LWMQ_OK) Message::destroy(message);
   return status;
-}
-
-// Without the pump: somebody else holds it.
-Status Channel::enqueue(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
-  Message* gone = nullptr;
-  if (queue->push(message, tag, true, &gone) != Pushed::kTaken) return no_memory();
-  kick(queue);
-  if (gone != nullptr) Message::destroy(gone);
-  if (phase_.load(std::memory_order_relaxed) == Phase::kClosed && gone != message) [[unlikely]]
-    return withdraw(queue, message) ? refuse_phase() : LWMQ_OK;  // sync: last-post
-  return LWMQ_OK;
 }
 
 // Of a channel that was closed while we posted: takes our message back. False: close has dropped it, and

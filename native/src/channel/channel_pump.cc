@@ -16,12 +16,8 @@ constexpr std::uint32_t kNotesSkipped = 64;
 
 }  // namespace
 
-// A message was left behind: whoever holds the pump takes it, or we do. The queue is awake before we look at
-// the pump, so that the last look of whoever gives it away finds it.
-void Channel::kick(ChannelQueue* queue) noexcept {
-  os::light_barrier(membarrier_);  // sync: left-behind, rest
-  scheduler_.note_pushed(queue);
-  if (pump_.is_served()) return;
+// Of a pump that nobody serves.
+void Channel::kick_pump() noexcept {
   const auto barrier = [this] {  // a guest pays for the home thread, too
     if (pump_.has_home() && !pump_.is_home()) {
       os::heavy_barrier_within();

@@ -50,7 +50,8 @@ class SpscList {
   [[nodiscard]] bool try_push(const T& item) noexcept {
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);  // our own
     const std::size_t slot = tail % kChunkItems;
-    if (slot == 0 && !append_chunk(tail)) return false;
+    if (slot == 0 && !append_chunk(tail)) [[unlikely]]
+      return false;
     last_->items[slot] = item;
     tail_.store(tail + 1, std::memory_order_release);  // sync: item-ready
     return true;
@@ -103,7 +104,7 @@ class SpscList {
     T items[kChunkItems];
   };
 
-  bool append_chunk(std::uint64_t tail) noexcept {
+  [[gnu::noinline]] bool append_chunk(std::uint64_t tail) noexcept {
     Chunk* chunk = take_spare();
     if (chunk == nullptr) chunk = new (std::nothrow) Chunk;
     if (chunk == nullptr) return false;

@@ -71,17 +71,12 @@ class SendQueue {
   // kTaken: takes the message; what had to go for it, perhaps itself, is in *out_gone (else null), for the
   // caller to destroy when it holds no lock. kFull comes only without `may_discard`. Otherwise the message
   // is still the caller's.
-  [[nodiscard]] queue::Pushed push(Message* message, std::uint64_t tag, bool may_discard,
-                                   Message** out_gone) noexcept {
+  [[nodiscard, gnu::always_inline]] queue::Pushed push(Message* message, std::uint64_t tag, bool may_discard,
+                                                       Message** out_gone) noexcept {
     *out_gone = nullptr;
-    if (auto* mono = std::get_if<Mono>(&list_)) {
+    if (auto* mono = std::get_if<Mono>(&list_)) [[likely]]
       return mono->try_push(message) ? queue::Pushed::kTaken : queue::Pushed::kNoMemory;
-    }
-    if (auto* multi = std::get_if<Multi>(&list_)) {
-      multi->push(message);
-      return queue::Pushed::kTaken;
-    }
-    return std::get<Ruled>(list_).push(message, tag, may_discard, out_gone);
+    return push_shared(message, tag, may_discard, out_gone);
   }
 
   // Waiting for room in a bounded queue: load room(), try to push, and sleep while room() is that value,
@@ -191,6 +186,16 @@ class SendQueue {
   using Mono = queue::SpscList<Message*>;
   using Multi = queue::MpscList<Message>;
   using Ruled = queue::RuledList<Message*>;
+
+  // Of a queue that several may post into.
+  [[gnu::noinline]] queue::Pushed push_shared(Message* message, std::uint64_t tag, bool may_discard,
+                                              Message** out_gone) noexcept {
+    if (auto* multi = std::get_if<Multi>(&list_)) {
+      multi->push(message);
+      return queue::Pushed::kTaken;
+    }
+    return std::get<Ruled>(list_).push(message, tag, may_discard, out_gone);
+  }
 
   [[nodiscard]] Message* front_of_unruled() noexcept {
     if (auto* multi = std::get_if<Multi>(&list_)) return multi->front();

@@ -362,7 +362,11 @@ bool count_instructions(const char* argument, Executed* out_executed) {
   // To its first breakpoint, and from there to the second.
   const bool counted = waitpid(child.pid(), &status, __WALL) == child.pid() && WIFSTOPPED(status) &&
                        run_to_breakpoint(child.pid(), out_executed);
-  for (const pid_t thread : threads) ptrace(PTRACE_DETACH, thread, nullptr, nullptr);
+  // The one that ends the process last: who ends while we still trace it can be reaped by nobody.
+  for (const pid_t thread : threads) {
+    if (thread != child.pid()) ptrace(PTRACE_DETACH, thread, nullptr, nullptr);
+  }
+  ptrace(PTRACE_DETACH, child.pid(), nullptr, nullptr);
   EXPECT_EQ(child.wait(), 0);
   return counted;
 }

@@ -122,9 +122,8 @@ TEST(SteadyState, CostsLittleWhileItRetriesToConnect) {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   const auto before = processor_time();
   std::this_thread::sleep_for(std::chrono::seconds(3));
-  // A thousandth of a core would be 3 ms; on a busy machine each of the thirty attempts may also find cold
-  // caches.
-  EXPECT_LT(processor_time() - before, std::chrono::milliseconds(6));
+  // Thirty attempts; on a busy machine each of them finds cold caches, too.
+  EXPECT_LT(processor_time() - before, std::chrono::milliseconds(15)) << "a two-hundredth of a core";
 }
 
 // rows: L56 K17

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "common.h"
+#include "locked.h"
 #include "pair.h"
 #include "zmq.h"
 
@@ -98,14 +99,6 @@ static uint64_t zmq_receive(worker* w, int i) {
 
 /* ---- mutex */
 
-typedef struct node {
-  struct node* next;
-  uint8_t data[];
-} node;
-
-static pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
-static node *first_, **last_ = &first_;
-
 static void mutex_open(worker* w, int number) {
   (void)w;
   (void)number;
@@ -113,29 +106,13 @@ static void mutex_open(worker* w, int number) {
 
 static void mutex_burst(worker* w) {
   (void)w;
-  for (int i = 0; i < kBurst; ++i) {
-    node* made = malloc(sizeof(*made) + bytes_);
-    if (made == NULL) die("malloc");
-    made->next = NULL;
-    memcpy(made->data, payload_, bytes_);
-    pthread_mutex_lock(&mutex_);
-    *last_ = made;
-    last_ = &made->next;
-    pthread_mutex_unlock(&mutex_);
-  }
+  for (int i = 0; i < kBurst; ++i) locked_put(payload_, bytes_);
 }
 
 static uint64_t mutex_receive(worker* w, int i) {
   (void)w;
   (void)i;
-  pthread_mutex_lock(&mutex_);
-  node* taken = first_;
-  first_ = taken->next;
-  if (first_ == NULL) last_ = &first_;
-  pthread_mutex_unlock(&mutex_);
-  const uint64_t sum = read_all(taken->data, bytes_);
-  free(taken);
-  return sum;
+  return locked_take(bytes_);
 }
 
 static const struct peer {

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "common.h"
+#include "locked.h"
 #include "pair.h"
 #include "zmq.h"
 
@@ -134,37 +135,11 @@ static void alone_settle(void) { lwmq_channel_destroy(channels_.sender); }
 
 /* ---- mutex */
 
-typedef struct locked {
-  struct locked* next;
-  uint8_t data[];
-} locked;
-
-static pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
-static locked *first_, **last_ = &first_;
-
 static void mutex_burst(void) {
-  for (int i = 0; i < kBurst; ++i) {
-    locked* made = malloc(sizeof(*made) + bytes_);
-    if (made == NULL) die("malloc");
-    made->next = NULL;
-    memcpy(made->data, payload_, bytes_);
-    pthread_mutex_lock(&mutex_);
-    *last_ = made;
-    last_ = &made->next;
-    pthread_mutex_unlock(&mutex_);
-  }
+  for (int i = 0; i < kBurst; ++i) locked_put(payload_, bytes_);
 }
 
-static uint64_t mutex_receive(void) {
-  pthread_mutex_lock(&mutex_);
-  locked* taken = first_;
-  first_ = taken->next;
-  if (first_ == NULL) last_ = &first_;
-  pthread_mutex_unlock(&mutex_);
-  const uint64_t sum = read_all(taken->data, bytes_);
-  free(taken);
-  return sum;
-}
+static uint64_t mutex_receive(void) { return locked_take(bytes_); }
 
 /* ---- zmq */
 
