@@ -36,6 +36,8 @@ def queue_round(s: Scene) -> None:
     expect(s.players, OPEN_S, f"some of {pair} do not go on", lambda: _flows(pair, second))
     oracle.sound(s.players)
     poster, taker = (next(player for player in pair if player.role == role) for role in _ROLES)
+    if s.case.settings["keeps_all"]:  # a thread that rests since the death would seem to have lost some
+        expect(pair, OPEN_S, f"{taker} hears not all of {poster}", lambda: _hears_all(taker, poster))
     poster.close()
     expect(s.players, HANG_S, f"{poster} does not close", lambda: not poster.alive)
     poster.read()
@@ -54,6 +56,12 @@ def _flows(pair: list[Player], second: Player) -> bool:
     until(pair, 0.02, lambda: False)
     return second.batches >= oracle.FLOWING and all(
         player.batches > was for player, was in zip(pair, before, strict=True)
+    )
+
+
+def _hears_all(taker: Player, poster: Player) -> bool:
+    return all(
+        taker.next(poster.id, thread) for thread in range(THREADS) if poster.next(poster.id, thread)
     )
 
 
