@@ -188,7 +188,7 @@ def parts_of(frames: Any, who: str) -> list[Any]:
         return [frames]
     if type(frames) in (list, tuple) and all(type(frame) is bytes for frame in frames):
         return list(frames)
-    return list(frames_of(frames, who))
+    return frames_of(frames, who)
 
 
 def _flat(view: memoryview, who: str) -> memoryview:

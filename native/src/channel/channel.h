@@ -101,9 +101,7 @@ class Channel {
   // The next of the small messages that have landed together, where there is no more to do than to copy it;
   // else null, and receive knows.
   [[nodiscard, gnu::always_inline]] Message* receive_at_hand() noexcept {
-    if (phase_.load(std::memory_order_acquire) != Phase::kOpen || os::forked() || !receives_plainly_ ||
-        !receiver_.may_have_run() || !landing_.try_take())
-      return nullptr;
+    if (!is_open() || !receives_plainly_ || !receiver_.may_have_run() || !landing_.try_take()) return nullptr;
     Message* message = receiver_.take_at_hand();
     landing_.release();
     if (message != nullptr) [[likely]]
@@ -178,8 +176,11 @@ class Channel {
   Status check_priority(std::uint32_t priority) const noexcept;
 
   // channel_post.cc
+  [[nodiscard, gnu::always_inline]] bool is_open() const noexcept {
+    return phase_.load(std::memory_order_acquire) == Phase::kOpen && !os::forked();
+  }
   [[gnu::always_inline]] Status check_open(bool raw) const noexcept {
-    if (phase_.load(std::memory_order_relaxed) == Phase::kOpen && !os::forked() && raw == raw_) [[likely]]
+    if (is_open() && raw == raw_) [[likely]]
       return LWMQ_OK;
     return refuse(raw);
   }
@@ -191,7 +192,7 @@ class Channel {
   Status no_memory() const noexcept;
   // Before open, messages may be queued.
   [[gnu::always_inline]] Status check_posting() const noexcept {
-    if (phase_.load(std::memory_order_relaxed) == Phase::kOpen && !os::forked()) [[likely]]
+    if (is_open()) [[likely]]
       return LWMQ_OK;
     return refuse_posting();
   }

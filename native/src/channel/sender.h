@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstring>
 
 #include "base/copy.h"
 #include "base/status.h"
@@ -42,7 +41,7 @@ class Sender {
   Sent put(const void* data, std::uint64_t bytes) noexcept {
     if (const Sent room = make_room(bytes); room != Sent::kAll) [[unlikely]]
       return room;
-    copy_bytes(static_cast<std::uint8_t*>(buffer_.next), data, bytes);
+    copy_bytes(buffer_.next, data, bytes);
     return show(bytes, wire::ExtentKind::kOneFrame, bytes);
   }
   // One message, which stays the caller's, unless kAll and passes(): then it is the peer's already.

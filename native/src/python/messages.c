@@ -133,16 +133,16 @@ static PyObject* message_take(PyObject* self, PyObject* address) {
 }
 
 enum {
-  kBytesNow = 16384,        /* of one frame: a longer copy is not made with the GIL in hand */
-  kAllBytesNow = 64 * 16384 /* of all frames of a message */
+  kBytesNow = 16384,            /* of one frame: a longer copy is not made with the GIL in hand */
+  kAllBytesNow = 64 * kBytesNow /* of all frames of a message */
 };
 
 /* A copy of each frame. False: one of them is no buffer, or they are too long; an error may be set. A buffer
- * is asked for all that memoryview() asks for, so that both take the same. */
+ * is asked for all that memoryview() asks for, so that both take the same; whoever exports one may change the
+ * list. */
 static int append_all(lwmq_message* message, PyObject* frames) {
   Py_ssize_t left = kAllBytesNow;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(frames);
-       ++i) { /* who exports a buffer may change them */
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(frames); ++i) {
     PyObject* frame = Py_NewRef(PySequence_Fast_GET_ITEM(frames, i));
     Py_buffer view;
     const int got = PyObject_GetBuffer(frame, &view, PyBUF_FULL_RO) == 0;
