@@ -37,3 +37,6 @@ def post_now(handle: Handle, lock: Lock, queue: int, frame: object) -> int | Non
 
 def receive_many(channel: int, limit: int, timeout_ms: int, type: type[M]) -> list[M] | int:
     """lwmq_channel_receive_many: messages, or the status."""
+
+def receive_bytes(channel: int, limit: int, timeout_ms: int) -> list[bytes] | int:
+    """lwmq_channel_receive_loan: of each message all frames, one after the other; or the status."""

@@ -43,14 +43,15 @@ BESIDE: list[Column] = [
     ("data_p50_ns", "ns for each 64 KB", 1),
 ]
 
+OURS = ["floor", "lwmq", "lwmq-many", "lwmq-lent"]
 # title, metric, message bytes, what is shown, peers of native_bench
 NATIVE = [
     ("one-way latency, 8 B", "latency", 8, LATENCY, ["floor", "lwmq", "zmq", "uds", "mq"]),
     ("one-way latency, 64 B", "latency", 64, LATENCY, ["floor", "lwmq", "zmq", "uds", "mq"]),
-    ("messages per second, 8 B", "rate", 8, RATE, ["floor", "lwmq", "lwmq-many", "zmq", "uds", "mq"]),
-    ("messages per second, 64 B", "rate", 64, RATE, ["floor", "lwmq", "lwmq-many", "zmq", "uds", "mq"]),
-    ("messages per second, 256 B", "rate", 256, RATE, ["floor", "lwmq", "lwmq-many", "zmq", "uds"]),
-    ("messages per second, 1 KB", "rate", 1024, RATE, ["floor", "lwmq", "lwmq-many", "zmq", "uds"]),
+    ("messages per second, 8 B", "rate", 8, RATE, [*OURS, "zmq", "uds", "mq"]),
+    ("messages per second, 64 B", "rate", 64, RATE, [*OURS, "zmq", "uds", "mq"]),
+    ("messages per second, 256 B", "rate", 256, RATE, [*OURS, "zmq", "uds"]),
+    ("messages per second, 1 KB", "rate", 1024, RATE, [*OURS, "zmq", "uds"]),
     ("buffers of 64 KB", "rate", 64 << 10, BANDWIDTH, ["floor", "lwmq", "zmq", "uds"]),
     ("buffers of 640 KB", "rate", 640 << 10, BANDWIDTH, ["floor", "lwmq", "zmq", "uds"]),
     ("buffers of 1 MB", "rate", 1 << 20, BANDWIDTH, ["floor", "lwmq", "zmq", "uds"]),

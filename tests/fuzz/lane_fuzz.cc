@@ -38,8 +38,16 @@ struct End {
   void send(Input& input) {
     lwmq_tli_buffer buffer{};
     if (sender.acquire(&buffer) != LWMQ_OK) return;
-    const std::uint32_t extents = input.take<std::uint8_t>() % 4;
-    for (std::uint32_t i = 0; i < extents; ++i) {
+    const std::uint8_t how = input.take<std::uint8_t>();
+    const std::uint32_t extents = how % 4;
+    if (how >= 128) {
+      static const std::uint8_t kSource[256] = {};
+      lwmq_bytes frames[4] = {};
+      for (lwmq_bytes& frame : frames) frame = {kSource, input.take<std::uint8_t>()};
+      std::uint64_t bytes = 0;
+      sender.show_run(&buffer, frames, extents, input.take<std::uint8_t>() & 63, &bytes);
+    }
+    for (std::uint32_t i = 0; how < 128 && i < extents; ++i) {
       sender.show(&buffer, input.take<std::uint8_t>() % (buffer.room + 1), input.take<std::uint8_t>() & 63);
     }
     if (extents == 0 && input.take<std::uint8_t>() % 2 == 0) {
@@ -74,7 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (offset + 8 <= layout.bytes) std::memcpy(theirs.get() + offset, &value, sizeof value);
   };
   for (std::size_t step = 0; step < kStepsMax && !input.empty() && !broken; ++step) {
-    switch (input.take<std::uint8_t>() % 9) {
+    switch (input.take<std::uint8_t>() % 10) {
       case 0:
         peer.send(input);
         break;
@@ -97,7 +105,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       }
       case 3:
         if (landed.empty()) break;
-        us.receiver.release(landed.front());
+        us.receiver.release(landed.front().token, 1);
         landed.pop_front();
         break;
       case 4:
@@ -116,6 +124,22 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         put(tli::SideLayout::kReleasedOffset + input.take<std::uint8_t>() % kBuffers * 4,
             input.take<std::uint32_t>());
         break;
+      case 8: {
+        lwmq_tli_piece pieces[5] = {};
+        std::uint64_t token[2] = {};
+        const std::uint64_t below = input.take<std::uint16_t>();
+        const std::uint32_t count = us.receiver.land_run(below, 5, token, pieces);
+        require(count <= 5, "no more than was asked for");
+        for (std::uint32_t i = 0; i < count; ++i) {
+          const lwmq_tli_piece& piece = pieces[i];
+          require(piece.bytes < below && piece.kind <= LWMQ_TLI_KIND_MAX && piece.data >= theirs.get() &&
+                      piece.data + piece.bytes <= theirs.get() + layout.bytes,
+                  "a piece is as asked for and lies within the peer's side");
+          touch(piece.data, piece.bytes);
+          landed.push_back({piece.data, piece.bytes, piece.kind, 0, {token[0], token[1]}});
+        }
+        break;
+      }
       default:
         put(input.take<std::uint16_t>() / 8 * 8, input.take<std::uint64_t>());
     }

@@ -43,6 +43,11 @@ def lane(wrong: str = "", messages: int = 7) -> Model:
         sender.store(f"word{buffer}{min(2, messages - 2 * use)}", lap * 10 + 2, release=True)
     sender.label("over")
 
+    return Model([sender, _lander(messages, wrong)], _lane_memory(2))
+
+
+def _lander(messages: int, wrong: str = "") -> Process:
+    """Takes `messages` in their order."""
     r0 = {
         "entry": 0,
         "number": 0,
@@ -81,9 +86,44 @@ def lane(wrong: str = "", messages: int = 7) -> Model:
     receiver.do(lambda r: r.update(number=r["number"] + 1, entry=-1 if r["got"] == messages else 0))
     receiver.goto("open")
     receiver.label("over")
-    memory = {f"word{b}{p}": 0 for b in range(2) for p in range(3)}
-    memory |= {f"data{b}{p}": 0 for b in range(2) for p in range(2)}
-    return Model([sender, receiver], memory | {"order0": 0, "order1": 0, "released0": 0, "released1": 0})
+    return receiver
+
+
+def _lane_memory(extents: int) -> dict[str, int]:
+    """Of two buffers with room for so many extents and an end."""
+    memory = {f"word{b}{p}": 0 for b in range(2) for p in range(extents + 1)}
+    memory |= {f"data{b}{p}": 0 for b in range(2) for p in range(extents)}
+    return memory | {"order0": 0, "order1": 0, "released0": 0, "released1": 0}
+
+
+RUN_WRONG = ["first word before the others", "first word without release", "end is not zeroed"]
+
+
+def run(wrong: str = "", uses: int = 3) -> Model:
+    """Two buffers, thrice: one extent opens it, then two together that their first word shows."""
+    sender = Process("sender", {"released": 0, "dead": 0})
+    for use in range(uses):
+        buffer, lap = use % 2, use // 2 + 1
+        _until_released(sender, buffer, lap)
+        word, end = lap * 10 + 1, lap * 10 + 2
+        first = f"word{buffer}1"
+        sender.store(f"word{buffer}0", 0)
+        sender.store(f"data{buffer}0", 3 * use + 1)
+        sender.store(first, 0)
+        sender.store(f"word{buffer}0", word, release=True)
+        sender.store(f"order{use % 2}", (use + 1) * 100 + lap * 10 + buffer, release=True)
+        if wrong == "first word before the others":
+            sender.store(first, word, release=True)
+        for place in (1, 2):
+            sender.store(f"data{buffer}{place}", 3 * use + place + 1)
+        sender.store(f"word{buffer}2", word)
+        if wrong != "end is not zeroed":
+            sender.store(f"word{buffer}3", 0)
+        if wrong != "first word before the others":
+            sender.store(first, word, release=wrong != "first word without release")
+        sender.store(f"word{buffer}3", end, release=True)
+    sender.label("over")
+    return Model([sender, _lander(3 * uses)], _lane_memory(3))
 
 
 HANDED_WRONG = ["only behind its order", "order without release", "released before it was read"]

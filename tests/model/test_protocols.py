@@ -11,6 +11,7 @@ from .checker import Model, Process, Wrong
 
 MODELS: list[tuple[Callable[..., Model], list[str]]] = [
     (protocols.lane, protocols.LANE_WRONG),
+    (protocols.run, protocols.RUN_WRONG),
     (protocols.handed, protocols.HANDED_WRONG),
     (protocols.sleeper, protocols.SLEEPER_WRONG),
     (protocols.lease, protocols.LEASE_WRONG),

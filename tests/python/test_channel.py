@@ -78,6 +78,39 @@ def test_messages_of_one_queue_keep_their_order_and_share_buffers(pair: Pair) ->
     assert client.statistics.messages_received == count
 
 
+def test_receive_bytes_is_receive_many_without_the_messages(pair: Pair) -> None:
+    server, client = pair
+    queue = server.send_queue()
+    sent = [bytes([n % 251]) * (n * 37 % 9000 if n % 9 == 0 else n % 100) for n in range(2000)]
+    posting = threading.Thread(target=lambda: [queue.post_many(sent[n : n + 50]) for n in range(0, 2000, 50)])
+    posting.start()
+    first = client.receive_bytes(4, timeout=10)
+    assert 1 <= len(first) <= 4
+    got = list(first)
+    while len(got) < 2000:
+        if len(got) % 3 == 0:
+            got.append(bytes(client.receive(timeout=10)))
+        else:
+            got += client.receive_bytes(timeout=10)
+    posting.join()
+    assert got == sent
+    queue.post([b"several ", b"", b"frames"])
+    queue.post([])
+    queue.post(b"one")
+    rest: list[bytes] = []
+    while len(rest) < 3:
+        rest += client.receive_bytes(timeout=10)
+    assert rest == [b"several frames", b"", b"one"]
+    with pytest.raises(lwmq.TimeoutError):
+        client.receive_bytes(5, timeout=0)
+    with pytest.raises(ValueError, match="limit of 0"):
+        client.receive_bytes(0)
+    with suppress(lwmq.TimeoutError):
+        server.close(linger=0)
+    with pytest.raises(lwmq.ClosedError):
+        client.receive_bytes(timeout=10)
+
+
 @pytest.mark.row("K15", "Z05")
 def test_receive_many_takes_what_was_waiting_when_it_was_asked(pair: Pair) -> None:
     server, client = pair

@@ -73,7 +73,7 @@ def points() -> tuple[str, ...]:
 
 @cache
 def stream_points() -> tuple[str, ...]:
-    return tuple(point for point in points() if not point.startswith("job."))
+    return tuple(point for point in points() if not point.startswith(("job.", "lane.run_")))
 
 
 def draw_stream_case(rng: random.Random, point: str = "") -> Case:
@@ -179,7 +179,10 @@ def draw_queue_case(rng: random.Random, kind: int, victim: str = "", point: str 
     if place:
         serves = victim if place == "server" else next(r for r in ("poster", "taker") if r != victim)
     receives = rng.choice([{}, {}, {"receive_kind": 1}, {"receive_kind": 3, "receive_capacity": 50}])
-    queue = {"kind": kind, "capacity": rng.choice([1, 10, 100]), **receives}
+    together = int(rng.random() < 0.3)  # posted and lent some at a time, not one by one
+    if point.startswith("lane.run_"):
+        victim, together = "poster", 1
+    queue = {"kind": kind, "capacity": rng.choice([1, 10, 100]), "together": together, **receives}
     if KINDS[kind] == "raw":
         queue = {"raw": 1}
     return Case(

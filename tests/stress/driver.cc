@@ -23,6 +23,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -464,9 +465,9 @@ lwmq_channel* open_channel(const char* address) {
   return channel;
 }
 
-Head next_head(std::uint32_t thread) {
+Head next_head(std::uint32_t thread, std::uint64_t ahead = 0) {
   const std::uint64_t id = number("id", 0);
-  Head head{id, thread, board->next[id][thread], 0};
+  Head head{id, thread, board->next[id][thread] + ahead, 0};
   head.bytes = 64 + mix(head.number ^ id << 32 ^ thread << 20) % number("bytes", 4096) / 8 * 8;
   return head;
 }
@@ -477,8 +478,27 @@ void count_sent(const Head& head) {
   pace();
 }
 
+// Posts the next numbered messages of thread `thread` with one call.
+lwmq_status post_together(lwmq_send_queue* queue, std::uint32_t thread) {
+  constexpr std::size_t kTogether = 5;
+  std::vector<std::uint64_t> words[kTogether];
+  Head heads[kTogether];
+  lwmq_bytes frames[kTogether];
+  for (std::size_t i = 0; i < kTogether; ++i) {
+    heads[i] = next_head(thread, i);
+    words[i].resize(1024);
+    fill(reinterpret_cast<std::uint8_t*>(words[i].data()), heads[i]);
+    frames[i] = {words[i].data(), heads[i].bytes};
+  }
+  std::uint64_t posted = 0;
+  const lwmq_status status = lwmq_send_queue_post_many(queue, frames, kTogether, &posted);
+  for (std::uint64_t i = 0; i < posted && status == LWMQ_OK; ++i) count_sent(heads[i]);
+  return status;
+}
+
 // Posts numbered messages, of thread `thread`, until the player closes.
 void post_from(lwmq_send_queue* queue, std::uint32_t thread, bool is_tagged) {
+  const bool together = number("together", 0) != 0 && !is_tagged;
   std::vector<std::uint64_t> words(1024);
   while (!closing) {
     lwmq_send_queue_statistics state{};
@@ -487,6 +507,12 @@ void post_from(lwmq_send_queue* queue, std::uint32_t thread, bool is_tagged) {
     if (state.queued >= kQueuedMost) {
       usleep(200);
       continue;
+    }
+    if (together) {
+      const lwmq_status status = post_together(queue, thread);
+      if (status == LWMQ_OK) continue;
+      if (status != LWMQ_E_CLOSED) say_failed(status);
+      return;
     }
     const Head head = next_head(thread);
     fill(reinterpret_cast<std::uint8_t*>(words.data()), head);
@@ -610,8 +636,27 @@ void check_taken(const void* data, std::uint64_t bytes, bool keeps_all) {
   if (!is_next(head, keeps_all)) _exit(4);
 }
 
-// One message; or a buffer, of which two are kept and given back in another order than they came.
-lwmq_status take_one(lwmq_channel* channel, bool keeps_all) {
+// What has come, lent until the next call.
+lwmq_status take_loan(lwmq_channel* channel, bool keeps_all) {
+  struct Destroy {
+    void operator()(lwmq_loan* loan) const { lwmq_loan_destroy(loan); }
+  };
+  static std::unique_ptr<lwmq_loan, Destroy> loan;
+  if (loan == nullptr) {
+    lwmq_loan* made = nullptr;
+    if (const lwmq_status status = lwmq_loan_create(7, &made); status != LWMQ_OK) return status;
+    loan.reset(made);
+  }
+  const lwmq_lent* lent = nullptr;
+  std::uint32_t count = 0;
+  const lwmq_status status = lwmq_channel_receive_loan(channel, kPatienceMs, loan.get(), &lent, &count);
+  for (std::uint32_t i = 0; i < count; ++i) check_taken(lent[i].data, lent[i].bytes, keeps_all);
+  return status;
+}
+
+// One message, or some; or a buffer, of which two are kept and given back in another order than they came.
+lwmq_status take_some(lwmq_channel* channel, bool keeps_all) {
+  if (number("together", 0) != 0) return take_loan(channel, keeps_all);
   if (number("raw", 0) == 0) {
     lwmq_message* message = nullptr;
     const lwmq_status status = lwmq_channel_receive(channel, kPatienceMs, &message);
@@ -647,7 +692,7 @@ int play_taker(const char* address) {
   bool met = false;
   while (!told_to_close()) {
     note_meeting(channel, &met);
-    if (note_end(take_one(channel, keeps_all))) met = false;
+    if (note_end(take_some(channel, keeps_all))) met = false;
   }
   lwmq_status status = LWMQ_OK;
   do status = lwmq_channel_close(channel, 0);

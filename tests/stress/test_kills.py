@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from . import rounds
-from .case import Case, draw, draw_stall_case, points
+from .case import Case, draw, draw_queue_case, draw_stall_case, points
 from .oracle import Broken
 from .players import Player
 
@@ -71,6 +71,8 @@ def test_every_yield_point_is_passed_by_somebody() -> None:
         missing -= _passed(Case(kind="job", victim="nobody", act="list", settings=settings))
     expel = draw_stall_case(random.Random("expel"), "expel")
     missing -= _passed(replace(expel, act="list"))
+    run = draw_queue_case(random.Random("run"), 0, "poster", "lane.run_shown")
+    missing -= _passed(replace(run, act="list"))
     assert not missing
 
 

@@ -309,8 +309,8 @@ typedef struct lwmq_send_queue lwmq_send_queue;
 typedef struct lwmq_channel_options {
   uint64_t size;
   uint64_t buffer_bytes;    /* of each transport buffer; the largest message; default 64 KiB */
-  uint32_t buffers_send;    /* default 8 */
-  uint32_t buffers_receive; /* default 8 */
+  uint32_t buffers_send;    /* default 8; for most messages a second 4 MiB together, more than a core's own cache */
+  uint32_t buffers_receive; /* of the peer's, at most; 0: as many as it makes */
   uint32_t retry_ms;        /* between attempts to connect; default 100 */
   uint32_t raw;             /* 1: direct buffer access instead of messages */
   uint32_t secure_erase;    /* 1: our memory is zeroed when its content is no longer needed; see below */
@@ -470,6 +470,30 @@ lwmq_status lwmq_channel_receive(lwmq_channel *channel, uint32_t timeout_ms, lwm
    a call of its own, behind every message. */
 lwmq_status lwmq_channel_receive_many(lwmq_channel *channel, uint32_t limit, uint32_t timeout_ms,
                                       lwmq_message **out_messages, uint32_t *out_count);
+
+/* A message that is lent: its first frame (NULL and 0 where it has none), and its handle where it has one. Where
+   `message` is NULL the bytes are the whole message and lie where the peer has written them: copy what you follow before
+   you check it. A handle is the loan's; lwmq_message_reference keeps what it shows beyond the loan. */
+typedef struct lwmq_lent {
+  const void *data;
+  uint64_t bytes;
+  lwmq_message *message;
+} lwmq_lent;
+/* What an application looks at and then receives the next: small messages cost neither a copy nor a handle each. Used by
+   one thread at a time; for any number of channels, one after the other. */
+typedef struct lwmq_loan lwmq_loan;
+/* For up to `limit` messages at a time, at least 1. */
+lwmq_status lwmq_loan_create(uint32_t limit, lwmq_loan **out_loan);
+/* Gives back what `loan` has, also on failure, then receives as lwmq_channel_receive_many does, but for that: what was
+   received is the loan's, until the next call with it. *out_lent shows *out_count messages, at least 1. While they are
+   lent, the peer has not got their buffers back; they stay readable when the peer is lost and the channel closed. */
+lwmq_status lwmq_channel_receive_loan(lwmq_channel *channel, uint32_t timeout_ms, lwmq_loan *loan,
+                                      const lwmq_lent **out_lent, uint32_t *out_count);
+/* What is lent. Never waits. */
+void lwmq_loan_give_back(lwmq_loan *loan);
+/* Takes the loan, and gives back what it has. */
+void lwmq_loan_destroy(lwmq_loan *loan);
+
 /* A descriptor for poll, epoll and the like: readable unless nothing has come since a receive answered that there is
    nothing. So: poll for reading, then receive with a timeout of 0 until LWMQ_E_EMPTY, and poll again; what is not
    received stays readable. Each message, each report and the close of the channel make it so; now and then it is so

@@ -32,7 +32,7 @@
 extern "C" {
 #endif
 
-#define LWMQ_TLI_VERSION 4u
+#define LWMQ_TLI_VERSION 5u
 
 typedef struct lwmq_tli_listener lwmq_tli_listener;
 typedef struct lwmq_tli_transport lwmq_tli_transport;
@@ -84,6 +84,13 @@ typedef struct lwmq_tli_extent {
   uint32_t reserved;
   uint64_t token[2];   /* the provider's */
 } lwmq_tli_extent;
+
+/* One of several extents that have landed together. */
+typedef struct lwmq_tli_piece {
+  const uint8_t *data; /* as of an extent */
+  uint32_t bytes;
+  uint32_t kind;
+} lwmq_tli_piece;
 
 #define LWMQ_TLI_KIND_MAX 63u
 
@@ -139,6 +146,10 @@ typedef struct lwmq_tli_provider {
   lwmq_status (*acquire)(lwmq_tli_transport *transport, lwmq_tli_buffer *out_buffer);
   /* Makes the `bytes` bytes at buffer->next visible as one extent of `kind`. Never waits. */
   lwmq_status (*show)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer, uint64_t bytes, uint32_t kind);
+  /* Copies up to `count` frames to buffer->next and shows each as an extent of `kind`, while there is room for them:
+     how many, of *out_bytes together. 0: show says why. Never waits. NULL: show does as well. */
+  uint64_t (*show_run)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer, const lwmq_bytes *frames,
+                       uint64_t count, uint32_t kind, uint64_t *out_bytes);
   /* Takes the buffer, also on failure: nothing more will be shown in it. Never waits. */
   lwmq_status (*ship)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer);
   /* Shows the only extent of a buffer of which nothing was shown, and ships it. Takes the buffer, also on failure.
@@ -155,13 +166,16 @@ typedef struct lwmq_tli_provider {
   lwmq_status (*land)(lwmq_tli_transport *transport, lwmq_tli_extent *out_extent);
   /* Takes a landed extent. Any thread. Never waits. */
   void (*release)(lwmq_tli_transport *transport, lwmq_tli_extent *extent);
-  /* Takes the extent that landed last, or `count` of the last land_run, whose first is `extent`; before the next land
-     and on its thread: what no other thread can meet costs no atomic operation. NULL: release does as well. */
-  void (*release_last)(lwmq_tli_transport *transport, lwmq_tli_extent *extent, uint32_t count);
-  /* Lends up to `limit` further extents of less than `bytes_below` bytes, if they are there and can be released
-     together. 0: land knows more. Never waits. NULL: land does as well; never without release_last. */
-  uint32_t (*land_run)(lwmq_tli_transport *transport, uint64_t bytes_below, uint32_t limit,
-                       lwmq_tli_extent *out_extents);
+  /* Takes `count` extents of one land_run, with its token. Any thread. Never waits. NULL where land_run is. */
+  void (*release_run)(lwmq_tli_transport *transport, const uint64_t token[2], uint32_t count);
+  /* Takes the extent that landed last, or `count` of the last land_run, with their token; before the next land and on
+     its thread: what no other thread can meet costs no atomic operation. NULL: release does as well. */
+  void (*release_last)(lwmq_tli_transport *transport, const uint64_t token[2], uint32_t count);
+  /* Lends up to `limit` further extents of less than `bytes_below` bytes, and of less than 4 GiB, if they are there and
+     can be released together. *out_token is that of each of them. 0: land knows more. Never waits. NULL: land does as
+     well; never without release_last. */
+  uint32_t (*land_run)(lwmq_tli_transport *transport, uint64_t bytes_below, uint32_t limit, uint64_t out_token[2],
+                       lwmq_tli_piece *out_pieces);
 
   /* Waits until land (LWMQ_TLI_WAIT_EXTENT) or acquire (LWMQ_TLI_WAIT_ROOM) may succeed, the state changed, or the
      time is over. Spins for a while, then sleeps without any wake-up. May return early with LWMQ_OK. */

@@ -18,6 +18,7 @@ using lwmq::fail;
 using lwmq::Message;
 using lwmq::channel::Channel;
 using lwmq::channel::ChannelQueue;
+using lwmq::channel::Loan;
 using lwmq::channel::Several;
 using namespace lwmq::abi;  // the handles
 
@@ -56,6 +57,10 @@ void check_alive(const lwmq_channel* handle, const char* function) noexcept {
 void check_alive(const lwmq_send_queue* handle, const char* function) noexcept {
   if (!in(handle)->mark.is_alive()) [[unlikely]]
     misused(function, "send queue (its channel was destroyed)");
+}
+void check_alive(const lwmq_loan* handle, const char* function) noexcept {
+  if (!in(handle)->mark.is_alive()) [[unlikely]]
+    misused(function, "loan (destroyed)");
 }
 
 }  // namespace lwmq::abi
@@ -302,6 +307,39 @@ lwmq_status lwmq_channel_receive_many(lwmq_channel* channel, uint32_t limit, uin
       Several::receive(in(channel), timeout_ms, limit, reinterpret_cast<Message**>(out_messages), &count);
   if (status == LWMQ_OK) *out_count = count;
   return status;
+}
+
+lwmq_status lwmq_loan_create(uint32_t limit, lwmq_loan** out_loan) {
+  LWMQ_REQUIRE(out_loan != nullptr);
+  if (limit == 0) return fail(LWMQ_E_INVALID, "a loan of at most 0 messages receives none");
+  Loan* loan = Loan::create(limit);
+  if (loan == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a loan of %u messages", limit);
+  *out_loan = out(loan);
+  return LWMQ_OK;
+}
+
+lwmq_status lwmq_channel_receive_loan(lwmq_channel* channel, uint32_t timeout_ms, lwmq_loan* loan,
+                                      const lwmq_lent** out_lent, uint32_t* out_count) {
+  LWMQ_REQUIRE(channel != nullptr && loan != nullptr && out_lent != nullptr && out_count != nullptr);
+  LWMQ_ALIVE(channel);
+  LWMQ_ALIVE(loan);
+  const lwmq_status status = Several::receive(in(channel), timeout_ms, *in(loan));
+  if (status != LWMQ_OK) return status;
+  *out_lent = in(loan)->entries();
+  *out_count = in(loan)->count();
+  return LWMQ_OK;
+}
+
+void lwmq_loan_give_back(lwmq_loan* loan) {
+  if (loan == nullptr) return;
+  LWMQ_ALIVE(loan);
+  in(loan)->give_back();
+}
+
+void lwmq_loan_destroy(lwmq_loan* loan) {
+  if (loan == nullptr) return;
+  LWMQ_ALIVE(loan);
+  delete in(loan);
 }
 
 lwmq_status lwmq_channel_descriptor(lwmq_channel* channel, int32_t* out_descriptor) {

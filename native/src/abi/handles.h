@@ -25,6 +25,11 @@ inline channel::ChannelQueue* in(lwmq_send_queue* handle) noexcept {
 inline const channel::ChannelQueue* in(const lwmq_send_queue* handle) noexcept {
   return reinterpret_cast<const channel::ChannelQueue*>(handle);
 }
+inline channel::Loan* in(lwmq_loan* handle) noexcept { return reinterpret_cast<channel::Loan*>(handle); }
+inline const channel::Loan* in(const lwmq_loan* handle) noexcept {
+  return reinterpret_cast<const channel::Loan*>(handle);
+}
+inline lwmq_loan* out(channel::Loan* loan) noexcept { return reinterpret_cast<lwmq_loan*>(loan); }
 inline lwmq_message* out(Message* message) noexcept { return reinterpret_cast<lwmq_message*>(message); }
 inline lwmq_channel* out(channel::Channel* channel) noexcept {
   return reinterpret_cast<lwmq_channel*>(channel);
@@ -43,6 +48,7 @@ inline lwmq_status null_argument(const char* function) noexcept {
 void check_alive(const lwmq_message* handle, const char* function) noexcept;
 void check_alive(const lwmq_channel* handle, const char* function) noexcept;
 void check_alive(const lwmq_send_queue* handle, const char* function) noexcept;
+void check_alive(const lwmq_loan* handle, const char* function) noexcept;
 
 }  // namespace lwmq::abi
 

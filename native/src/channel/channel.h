@@ -40,6 +40,7 @@
 #include "base/status.h"
 #include "channel/descriptor.h"
 #include "channel/handle_mark.h"
+#include "channel/loan.h"
 #include "channel/merge.h"
 #include "channel/notice.h"
 #include "channel/ownership.h"
@@ -111,6 +112,14 @@ class Channel {
   // 1 to `limit` messages; waits for the first alone.
   Status receive(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
                  std::uint32_t* out_count);
+
+  // What has come of small messages, where it lies, if this thread may land; else nothing, and receive knows.
+  void lend(Loan& loan) noexcept {
+    if (!is_open() || !receives_plainly_ || !landing_.try_take()) return;
+    receiver_.lend_runs(loan);
+    landing_.release();
+    note_activity();
+  }
 
   // Makes it at the first call. Lent until destroy.
   Status descriptor(std::int32_t* out_fd);

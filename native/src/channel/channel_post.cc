@@ -16,6 +16,7 @@ using queue::Pushed;
 namespace {
 
 constexpr std::uint64_t kTurnBytes = 64 * kKiB;  // of many messages, before other posters have their turn
+constexpr std::uint64_t kRunMessages = 64;       // before the peer is woken, if it sleeps
 
 std::uint64_t payload_of(const Message& message) noexcept {
   std::uint64_t bytes = 0;
@@ -105,7 +106,7 @@ Status Channel::post_with_pump(ChannelQueue* queue, Message* message, std::uint6
                                bool may_discard) noexcept {
   if (queue->empty() && sender_.put(message) == Sent::kAll) [[likely]] {
     const bool passed = sender_.passes();
-    queue->count_direct();
+    queue->count_direct(1);
     release_pump();
     note_activity();
     if (!passed) Message::destroy(message);
@@ -140,7 +141,7 @@ Status Channel::post_bytes(ChannelQueue* queue, const void* data, std::uint64_t 
     return status;
   const bool has_pump = pump_.try_take();
   if (has_pump && queue->empty() && sender_.put(data, bytes) == Sent::kAll) [[likely]] {
-    queue->count_direct();
+    queue->count_direct(1);
     release_pump();
     note_activity();
     return LWMQ_OK;
@@ -241,8 +242,9 @@ void Channel::wake_posters() noexcept {
 
 // ---- Many messages ----------------------------------------------------------------------------------
 
-// What `source` answers of message i: put, straight into the buffer; sent, what becomes of it then; make, as
-// the queue will take it, or null; queued and refused, what becomes of it then.
+// What `source` answers of message i: put, it and some that follow, straight into the buffer: how many; sent,
+// what becomes of it then; make, as the queue will take it, or null; queued and refused, what becomes of it
+// then.
 template <typename Source>
 Status Channel::post_all(ChannelQueue* queue, Source&& source, std::uint64_t* out_posted) noexcept {
   *out_posted = 0;
@@ -255,10 +257,12 @@ Status Channel::post_all(ChannelQueue* queue, Source&& source, std::uint64_t* ou
     const std::uint64_t end = sender_.bytes() + kTurnBytes;
     bool put = true;
     while (posted < source.count && sender_.bytes() < end) {
-      put = queue->empty() && source.put(posted, sender_) == Sent::kAll;
+      const std::uint64_t some = queue->empty() ? source.put(posted, sender_) : 0;
+      put = some > 0;
       if (!put) break;
-      queue->count_direct();
-      source.sent(posted++, sender_.passes(), completions);
+      queue->count_direct(some);
+      for (const std::uint64_t next = posted + some; posted < next; ++posted)
+        source.sent(posted, sender_.passes(), completions);
     }
     release_pump();
     note_activity();
@@ -306,7 +310,10 @@ Status Channel::post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::ui
   struct Frames {
     const lwmq_bytes* frames;
     std::uint64_t count;
-    Sent put(std::uint64_t i, Sender& sender) const { return sender.put(frames[i].data, frames[i].bytes); }
+    std::uint64_t put(std::uint64_t i, Sender& sender) const {
+      const std::uint64_t run = sender.put_run(&frames[i], std::min(count - i, kRunMessages));
+      return run > 0 ? run : sender.put(frames[i].data, frames[i].bytes) == Sent::kAll;
+    }
     Message* make(std::uint64_t i) const { return Message::copy_of(frames[i].data, frames[i].bytes); }
     void sent(std::uint64_t, bool, Completions&) const {}
     void queued(std::uint64_t) const {}
@@ -329,7 +336,9 @@ Status Channel::post_messages(ChannelQueue* queue, Message** messages, std::uint
   struct Messages {
     Message** messages;
     std::uint64_t count;
-    Sent put(std::uint64_t i, Sender& sender) const { return sender.put(messages[i]); }
+    std::uint64_t put(std::uint64_t i, Sender& sender) const {
+      return sender.put(messages[i]) == Sent::kAll ? 1 : 0;
+    }
     Message* make(std::uint64_t i) const { return messages[i]; }
     void sent(std::uint64_t i, bool passed, Completions& completions) const {
       if (!passed) completions.add(messages[i]);

@@ -1,5 +1,6 @@
 #include "channel/receiver.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -74,19 +75,40 @@ bool Receiver::note_goodbye(const lwmq_tli_extent& extent) noexcept {
 
 bool Receiver::land_run() noexcept {
   if (transport_ == nullptr || provider_->land_run == nullptr || !queue_.empty()) return false;
-  run_next_ = 0;
-  run_end_ = provider_->land_run(transport_, kViewBytes, kRunExtents, run_.data());
+  run_begin_ = run_next_ = 0;
+  run_end_ = provider_->land_run(transport_, kViewBytes, kRunExtents, run_token_, run_.data());
   has_run_.store(run_end_ > 0, std::memory_order_relaxed);
   return run_end_ > 0;
 }
 
 void Receiver::leave_run() noexcept {
-  if (run_next_ > 0) provider_->release_last(transport_, &run_[0], run_next_);
+  release_taken();
   for (; run_next_ < run_end_; ++run_next_)
-    queue_.push_back({{transport_, run_[run_next_], false}, LWMQ_OK, {}});
-  run_next_ = 0;
-  run_end_ = 0;
+    queue_.push_back({{transport_, run_extent(), false}, LWMQ_OK, {}});
+  run_begin_ = run_next_ = run_end_ = 0;
   has_run_.store(false, std::memory_order_relaxed);
+}
+
+bool Receiver::lend_run(Loan& loan) noexcept {
+  release_taken();
+  const std::uint32_t limit = std::min(loan.left(), run_end_ - run_next_);
+  const lwmq_tli_piece* const run = &run_[run_next_];
+  lwmq_lent* const entries = loan.next_entry();
+  std::uint64_t bytes = 0;
+  std::uint32_t lent = 0;
+  for (; lent < limit; ++lent) {
+    const lwmq_tli_piece& piece = run[lent];
+    if (piece.kind != static_cast<std::uint32_t>(wire::ExtentKind::kOneFrame)) [[unlikely]]
+      break;
+    entries[lent] = {piece.data, piece.bytes, nullptr};
+    bytes += piece.bytes;
+  }
+  if (lent == 0) return false;
+  loan.add_run(provider_, transport_, run_token_, lent);
+  count(lent, bytes);
+  run_begin_ = run_next_ += lent;
+  if (run_next_ == run_end_) leave_run();
+  return lent == limit;
 }
 
 // The message that a peer in this process has handed over: ours now.

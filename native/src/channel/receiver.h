@@ -16,6 +16,7 @@
 
 #include "base/status.h"
 #include "channel/completions.h"
+#include "channel/loan.h"
 #include "codec/decoder.h"
 #include "lwmq/lwmq_tli.h"
 #include "message/message.h"
@@ -92,7 +93,7 @@ class Receiver {
   }
   void release(Landed& landed) noexcept {
     if (landed.last && provider_->release_last != nullptr) {
-      provider_->release_last(landed.transport, &landed.extent, 1);
+      provider_->release_last(landed.transport, landed.extent.token, 1);
     } else {
       provider_->release(landed.transport, &landed.extent);
     }
@@ -100,13 +101,13 @@ class Receiver {
   // The next of a run that has landed, where it needs no more than a copy; else null, and all is as it was.
   Message* take_at_hand() noexcept {
     if (run_next_ == run_end_) return nullptr;
-    const lwmq_tli_extent& extent = run_[run_next_];
-    if (!is_plain(extent)) [[unlikely]]
+    const lwmq_tli_piece& piece = run_[run_next_];
+    if (!is_plain(piece)) [[unlikely]]
       return nullptr;
-    Message* message = Message::copy_of(extent.data, extent.bytes);
+    Message* message = Message::copy_of(piece.data, piece.bytes);
     if (message == nullptr) [[unlikely]]
       return nullptr;
-    count(1, extent.bytes);
+    count(1, piece.bytes);
     if (++run_next_ == run_end_) [[unlikely]]
       leave_run();
     return message;
@@ -117,20 +118,32 @@ class Receiver {
     std::uint32_t taken = 0;
     std::uint64_t bytes = 0;
     while (taken < limit && (run_next_ < run_end_ || land_run())) {
-      const lwmq_tli_extent& extent = run_[run_next_];
+      const lwmq_tli_piece& piece = run_[run_next_];
       Message* message = nullptr;
-      if (!(is_plain(extent) ? copy_plain(extent, &message) : make_other(extent, &message))) [[unlikely]] {
+      if (!(is_plain(piece) ? copy_plain(piece, &message) : make_other(run_extent(), &message)))
+          [[unlikely]] {
         leave_run();  // none, or memory is short: next says so
         break;
       }
       if (message != nullptr) [[likely]] {
         out_messages[taken++] = message;
-        bytes += extent.bytes;
+        bytes += piece.bytes;
       }
       if (++run_next_ == run_end_) leave_run();
     }
     count(taken, bytes);
     return taken;
+  }
+
+  // Small messages that are there already and are no more than their bytes, where they lie, as many as `loan`
+  // takes. What ends them, next says.
+  void lend_runs(Loan& loan) noexcept {
+    if (provider_->release_run == nullptr) [[unlikely]]
+      return;
+    while (loan.takes_runs() && (run_next_ < run_end_ || land_run())) {
+      if (!lend_run(loan)) [[unlikely]]
+        break;
+    }
   }
 
   // The service thread's. Lands one extent into the receive queue if nothing waits there.
@@ -173,12 +186,23 @@ class Receiver {
   bool land_run() noexcept;
   // Gives back what was taken of the run; the rest waits in the receive queue.
   void leave_run() noexcept;
-  [[nodiscard]] bool is_plain(const lwmq_tli_extent& extent) const noexcept {
-    return extent.kind == static_cast<std::uint32_t>(wire::ExtentKind::kOneFrame) && !erases_;
+  void release_taken() noexcept {
+    if (run_next_ > run_begin_) provider_->release_last(transport_, run_token_, run_next_ - run_begin_);
+    run_begin_ = run_next_;
   }
-  static bool copy_plain(const lwmq_tli_extent& extent, Message** out_message) noexcept {
-    *out_message = Message::copy_of(extent.data, extent.bytes);
+  // False: it ends with something that is not lent.
+  bool lend_run(Loan& loan) noexcept;
+  [[nodiscard]] bool is_plain(const lwmq_tli_piece& piece) const noexcept {
+    return piece.kind == static_cast<std::uint32_t>(wire::ExtentKind::kOneFrame) && !erases_;
+  }
+  static bool copy_plain(const lwmq_tli_piece& piece, Message** out_message) noexcept {
+    *out_message = Message::copy_of(piece.data, piece.bytes);
     return *out_message != nullptr;
+  }
+  // The next of the run, as land would have given it.
+  [[nodiscard]] lwmq_tli_extent run_extent() const noexcept {
+    const lwmq_tli_piece& piece = run_[run_next_];
+    return {piece.data, piece.bytes, piece.kind, 0, {run_token_[0], run_token_[1]}};
   }
   // True without a message: a goodbye.
   bool make_other(const lwmq_tli_extent& extent, Message** out_message) noexcept;
@@ -220,9 +244,11 @@ class Receiver {
   bool keeps_numbers_ = false;
   std::uint64_t messages_before_ = 0;  // of other peers: what came before this one, and what is late
   std::optional<std::uint64_t> goodbye_;
-  // A run that has landed, in front of the receive queue: [run_next_, run_end_) is still to be taken, what
-  // lies before goes back with the last of it.
-  std::array<lwmq_tli_extent, kRunExtents> run_;
+  // A run that has landed, in front of the receive queue: [run_next_, run_end_) is still to be taken,
+  // [run_begin_, run_next_) goes back with the last of it, what lies before was lent.
+  std::array<lwmq_tli_piece, kRunExtents> run_;
+  std::uint64_t run_token_[2] = {};
+  std::uint32_t run_begin_ = 0;
   std::uint32_t run_next_ = 0;
   std::uint32_t run_end_ = 0;
   std::atomic<bool> has_run_{false};  // something of it is still to be taken

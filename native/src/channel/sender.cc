@@ -33,6 +33,16 @@ void Sender::attach(const lwmq_tli_provider* provider, lwmq_tli_transport* trans
   return Sent::kAll;
 }
 
+std::uint64_t Sender::put_run(const lwmq_bytes* frames, std::uint64_t count) noexcept {
+  if (!has_open_buffer() || provider_->show_run == nullptr) return 0;  // none without a peer
+  std::uint64_t bytes = 0;
+  const std::uint64_t shown = provider_->show_run(
+      transport_, &buffer_, frames, count, static_cast<std::uint32_t>(wire::ExtentKind::kOneFrame), &bytes);
+  add(messages_, shown);
+  add(bytes_, bytes);
+  return shown;
+}
+
 Sent Sender::put(Message* message) noexcept {
   const codec::Encoding encoding = codec::measure(*message);
   const Sent room = make_room(passes_ ? sizeof message : encoding.bytes);

@@ -44,6 +44,8 @@ class Sender {
     copy_bytes(buffer_.next, data, bytes);
     return show(bytes, wire::ExtentKind::kOneFrame, bytes);
   }
+  // Up to `count` of them: how many are out. 0: put says why.
+  std::uint64_t put_run(const lwmq_bytes* frames, std::uint64_t count) noexcept;
   // One message, which stays the caller's, unless kAll and passes(): then it is the peer's already.
   Sent put(Message* message) noexcept;
   [[nodiscard]] bool passes() const noexcept { return passes_; }

@@ -431,6 +431,20 @@ Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uin
   }
 }
 
+// Where nothing can be lent as it lies. Behind a message that we have waited for, there may be what can.
+Status Several::receive_for(Channel* head, std::uint32_t timeout_ms, Loan& loan) {
+  const std::uint32_t limit = head->receives_plainly_ ? 1 : loan.left();
+  std::uint32_t count = 0;
+  Status status = receive(head, timeout_ms, limit, loan.next_message(), &count);
+  if (status != LWMQ_OK) return status;
+  loan.note_messages(count);
+  if (!head->receives_plainly_) return LWMQ_OK;
+  head->lend(loan);
+  if (loan.count() == 1 && loan.left() > 0)
+    loan.note_messages(head->receive_more(loan.left(), loan.next_message()));
+  return LWMQ_OK;
+}
+
 // From the one receive queue. The service thread lands for everybody who waits; who does not find a message
 // looks itself at every transport first.
 Status Several::take(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,

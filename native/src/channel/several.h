@@ -62,11 +62,21 @@ class Several {
                                    : receive_in_turns(head, timeout_ms, limit, out_messages, out_count);
   }
 
+  // Gives back what `loan` has, first. 1 to as many messages as it takes; waits for the first alone.
+  static Status receive(Channel* head, std::uint32_t timeout_ms, Loan& loan) {
+    loan.give_back();
+    head->lend(loan);
+    if (loan.count() > 0) [[likely]]
+      return LWMQ_OK;
+    return receive_for(head, timeout_ms, loan);
+  }
+
   static Status query(Channel* head, lwmq_channel_statistics* out_statistics);
   static Status close(Channel* head, std::uint32_t linger_ms);
   static void destroy(Channel* head);
 
  private:
+  static Status receive_for(Channel* head, std::uint32_t timeout_ms, Loan& loan);
   template <typename Call>
   static void each(Channel* head, Call&& call) {
     call(*head);

@@ -594,15 +594,18 @@ JNI_METHOD(jlong, channelReceive)(JNIEnv* env, jclass, jlong channel, jint timeo
   return check(env, status) ? address_of(message) : 0;
 }
 
+// Of one call. 0 or less is refused there.
+static constexpr jint kReceivedAtOnce = 1024;
+static std::uint32_t received_at_once(jint limit) {
+  return static_cast<std::uint32_t>(limit < 0 ? 0 : limit < kReceivedAtOnce ? limit : kReceivedAtOnce);
+}
+
 JNI_METHOD(jlongArray, channelReceiveMany)
 (JNIEnv* env, jclass, jlong channel, jint limit, jint timeout_ms) {
-  constexpr jint kAtOnce = 1024;
-  lwmq_message* messages[kAtOnce];
-  jlong addresses[kAtOnce];
+  lwmq_message* messages[kReceivedAtOnce];
+  jlong addresses[kReceivedAtOnce];
   std::uint32_t count = 0;
-  const auto most =
-      static_cast<std::uint32_t>(limit < kAtOnce ? limit : kAtOnce);  // 0 or less is refused there
-  if (!check(env, lwmq_channel_receive_many(handle<lwmq_channel>(channel), limit < 0 ? 0 : most,
+  if (!check(env, lwmq_channel_receive_many(handle<lwmq_channel>(channel), received_at_once(limit),
                                             static_cast<std::uint32_t>(timeout_ms), messages, &count))) {
     return nullptr;
   }
@@ -610,6 +613,50 @@ JNI_METHOD(jlongArray, channelReceiveMany)
   jlongArray result = new_longs(env, addresses, count);
   if (result == nullptr) {
     for (std::uint32_t i = 0; i < count; ++i) lwmq_message_destroy(messages[i]);
+  }
+  return result;
+}
+
+// All frames of what was lent, one after the other. Null, with an exception, where memory is short.
+static jbyteArray bytes_of(JNIEnv* env, const lwmq_lent& lent) {
+  const std::uint32_t frames = lent.message == nullptr ? 1 : lwmq_message_frame_count(lent.message);
+  if (frames < 2) return new_bytes(env, lent.data, lent.bytes);
+  const void* data = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint64_t all = 0;
+  for (std::uint32_t i = 0; i < frames; ++i, all += bytes) lwmq_message_frame(lent.message, i, &data, &bytes);
+  jbyteArray array = env->NewByteArray(static_cast<jsize>(all));
+  std::uint64_t at = 0;
+  for (std::uint32_t i = 0; i < frames && array != nullptr; ++i, at += bytes) {
+    lwmq_message_frame(lent.message, i, &data, &bytes);
+    env->SetByteArrayRegion(array, static_cast<jsize>(at), static_cast<jsize>(bytes),
+                            static_cast<const jbyte*>(data));
+  }
+  return array;
+}
+
+JNI_METHOD(jobjectArray, channelReceiveBytes)
+(JNIEnv* env, jclass, jlong channel, jint limit, jint timeout_ms) {
+  struct Destroy {
+    void operator()(lwmq_loan* loan) const { lwmq_loan_destroy(loan); }
+  };
+  lwmq_loan* made = nullptr;
+  if (!check(env, lwmq_loan_create(received_at_once(limit), &made))) return nullptr;
+  const std::unique_ptr<lwmq_loan, Destroy> loan(made);
+  const lwmq_lent* lent = nullptr;
+  std::uint32_t count = 0;
+  if (!check(env, lwmq_channel_receive_loan(handle<lwmq_channel>(channel),
+                                            static_cast<std::uint32_t>(timeout_ms), made, &lent, &count))) {
+    return nullptr;
+  }
+  jclass type = env->FindClass("[B");
+  jobjectArray result =
+      type == nullptr ? nullptr : env->NewObjectArray(static_cast<jsize>(count), type, nullptr);
+  for (std::uint32_t i = 0; i < count && result != nullptr; ++i) {
+    jbyteArray bytes = bytes_of(env, lent[i]);
+    if (bytes == nullptr) return nullptr;
+    env->SetObjectArrayElement(result, static_cast<jsize>(i), bytes);
+    env->DeleteLocalRef(bytes);
   }
   return result;
 }

@@ -266,6 +266,53 @@ static PyObject* receive_many(PyObject* module, PyObject* const* arguments, Py_s
   return result;
 }
 
+/* All frames of what was lent, one after the other. */
+static PyObject* bytes_of(const lwmq_lent* lent) {
+  const uint32_t frames = lent->message == NULL ? 1 : lwmq_message_frame_count(lent->message);
+  if (frames < 2) return PyBytes_FromStringAndSize(lent->data, (Py_ssize_t)lent->bytes);
+  const void* data = NULL;
+  uint64_t bytes = 0, all = 0;
+  for (uint32_t i = 0; i < frames; ++i, all += bytes) lwmq_message_frame(lent->message, i, &data, &bytes);
+  PyObject* joined = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)all);
+  if (joined == NULL) return NULL;
+  char* to = PyBytes_AS_STRING(joined);
+  for (uint32_t i = 0; i < frames; ++i, to += bytes) {
+    lwmq_message_frame(lent->message, i, &data, &bytes);
+    if (bytes > 0) memcpy(to, data, bytes);
+  }
+  return joined;
+}
+
+/* receive_bytes(channel, limit, timeout_ms): a list of bytes, or the status as an int. */
+static PyObject* receive_bytes(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
+  (void)module;
+  if (count != 3) return PyErr_Format(PyExc_TypeError, "receive_bytes(channel, limit, timeout_ms)");
+  lwmq_channel* channel = PyLong_AsVoidPtr(arguments[0]);
+  const unsigned long limit = PyLong_AsUnsignedLong(arguments[1]);
+  const unsigned long timeout_ms = PyLong_AsUnsignedLong(arguments[2]);
+  if (PyErr_Occurred()) return NULL;
+  if (limit == 0 || limit > UINT32_MAX)
+    return PyErr_Format(PyExc_ValueError, "a limit of %lu messages", limit);
+  lwmq_loan* loan = NULL;
+  if (lwmq_loan_create((uint32_t)limit, &loan) != LWMQ_OK) return PyErr_NoMemory();
+  const lwmq_lent* lent = NULL;
+  uint32_t received = 0;
+  lwmq_status status;
+  Py_BEGIN_ALLOW_THREADS status =
+      lwmq_channel_receive_loan(channel, (uint32_t)timeout_ms, loan, &lent, &received);
+  Py_END_ALLOW_THREADS PyObject* result = status != LWMQ_OK ? PyLong_FromLong(status) : PyList_New(received);
+  for (uint32_t i = 0; status == LWMQ_OK && result != NULL && i < received; ++i) {
+    PyObject* bytes = bytes_of(&lent[i]);
+    if (bytes != NULL) {
+      PyList_SET_ITEM(result, i, bytes);
+    } else {
+      Py_CLEAR(result);
+    }
+  }
+  lwmq_loan_destroy(loan);
+  return result;
+}
+
 /* ---- Calls that keep the GIL --------------------------------------------------------------------------- */
 
 static PyObject *usable_, *address_, *acquire_, *locked_, *release_; /* names */
@@ -327,6 +374,7 @@ static PyMethodDef functions[] = {
     {"post_now", (PyCFunction)(void (*)(void))post_now, METH_FASTCALL, NULL},
     {"receive", (PyCFunction)(void (*)(void))receive, METH_FASTCALL, NULL},
     {"receive_many", (PyCFunction)(void (*)(void))receive_many, METH_FASTCALL, NULL},
+    {"receive_bytes", (PyCFunction)(void (*)(void))receive_bytes, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,

@@ -143,9 +143,9 @@ class SendQueue {
     }
     return message;
   }
-  // A message that went past the queue, because it was empty.
-  void count_direct() noexcept {
-    direct_.store(direct_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  // Messages that went past the queue, because it was empty.
+  void count_direct(std::uint64_t messages) noexcept {
+    direct_.store(direct_.load(std::memory_order_relaxed) + messages, std::memory_order_relaxed);
   }
 
   // ---- Any thread.

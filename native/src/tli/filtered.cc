@@ -433,6 +433,7 @@ constexpr lwmq_tli_provider kFiltered = {
     .acquire = [](T t, lwmq_tli_buffer* out_buffer) { return of(t)->acquire(out_buffer); },
     .show = [](T t, lwmq_tli_buffer* buffer, std::uint64_t bytes,
                std::uint32_t kind) { return of(t)->show(buffer, bytes, kind); },
+    .show_run = nullptr,  // a filter sees each
     .ship = [](T t, lwmq_tli_buffer* buffer) { return of(t)->below().ship(of(t)->transport(), buffer); },
     .ship_only = nullptr,  // a filter sees what is shown
     .abandon = [](T t, lwmq_tli_buffer* buffer) { of(t)->below().abandon(of(t)->transport(), buffer); },
@@ -440,6 +441,7 @@ constexpr lwmq_tli_provider kFiltered = {
     .unread_extents = [](T t) { return of(t)->below().unread_extents(of(t)->transport()); },
     .land = [](T t, lwmq_tli_extent* out_extent) { return of(t)->land(out_extent); },
     .release = [](T t, lwmq_tli_extent* extent) { of(t)->release(extent); },
+    .release_run = nullptr,
     .release_last = nullptr,  // what landed last here need not have landed last below
     .land_run = nullptr,
     .wait = [](T t, std::uint32_t what, std::uint32_t timeout_ms) { return of(t)->wait(what, timeout_ms); },

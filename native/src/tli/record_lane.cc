@@ -1,8 +1,10 @@
 #include "tli/record_lane.h"
 
+#include <algorithm>
 #include <new>
 
 #include "base/checked.h"
+#include "base/copy.h"
 #include "base/erase.h"
 #include "base/yield_point.h"
 
@@ -159,7 +161,7 @@ Status LaneSender::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint3
   word_at(base, position)
       .store(make_word(bytes, kind + 1, slot.lap), std::memory_order_release);  // sync: extent-shown
   LWMQ_YIELD("lane.shown");
-  note_shown(slot);
+  note_shown(slot, 1);
   set_next(buffer, base, next);
   if (!slot.opened) [[unlikely]]
     open(index, 0);
@@ -167,9 +169,49 @@ Status LaneSender::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint3
   return LWMQ_OK;
 }
 
-void LaneSender::note_shown(Slot& slot) noexcept {
-  ++slot.extents;
-  unread_.store(unread_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // our own
+std::uint64_t LaneSender::show_run(lwmq_tli_buffer* buffer, const lwmq_bytes* frames, std::uint64_t count,
+                                   std::uint32_t kind, std::uint64_t* out_bytes) noexcept {
+  if (kind > LWMQ_TLI_KIND_MAX) return 0;
+  const auto index = static_cast<std::uint32_t>(buffer->token[0]);
+  Slot& slot = slots_[index];
+  std::uint8_t* base = buffer_at(index);
+  const std::uint64_t stride = layout_.stride;
+  const std::uint64_t first = buffer->token[1];
+  const std::uint64_t end = first + kRunBytes;
+  std::uint64_t position = first;
+  std::uint64_t first_bytes = 0;
+  std::uint64_t shown = 0;
+  std::uint64_t shown_bytes = 0;
+  for (; shown < count && position < end; ++shown) {
+    const std::uint64_t bytes = frames[shown].bytes;
+    if (!fits(position + kWordBytes, bytes, stride)) break;
+    copy_bytes(base + position + kWordBytes, frames[shown].data, bytes);
+    if (shown == 0) {
+      first_bytes = bytes;
+    } else {
+      word_at(base, position).store(make_word(bytes, kind + 1, slot.lap), std::memory_order_relaxed);
+    }
+    position = next_word(position, bytes);
+    shown_bytes += bytes;
+  }
+  if (shown == 0) return 0;
+  *out_bytes = shown_bytes;
+  LWMQ_YIELD("lane.run_written");
+  if (position + kWordBytes <= stride) word_at(base, position).store(0, std::memory_order_relaxed);
+  LWMQ_YIELD("lane.run_zeroed");
+  word_at(base, first)
+      .store(make_word(first_bytes, kind + 1, slot.lap), std::memory_order_release);  // sync: extent-shown
+  LWMQ_YIELD("lane.run_shown");
+  note_shown(slot, static_cast<std::uint32_t>(shown));
+  set_next(buffer, base, position);
+  if (!slot.opened) open(index, 0);
+  waker_->extent_shown();
+  return shown;
+}
+
+void LaneSender::note_shown(Slot& slot, std::uint32_t extents) noexcept {
+  slot.extents += extents;
+  unread_.store(unread_.load(std::memory_order_relaxed) + extents, std::memory_order_relaxed);  // our own
 }
 
 [[gnu::noinline]] void LaneSender::open(std::uint32_t index, std::uint64_t only) noexcept {
@@ -209,7 +251,7 @@ Status LaneSender::ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::
   }
   const auto index = static_cast<std::uint32_t>(buffer->token[0]);
   Slot& slot = slots_[index];
-  note_shown(slot);
+  note_shown(slot, 1);
   open(index, make_word(bytes, kind + 1, slot.lap));
   slot.used = kFirstWord + kWordBytes + bytes;
   shipped_[shipped_count_++] = index;
@@ -336,11 +378,11 @@ inline LaneReceiver::Here LaneReceiver::read(std::uint64_t seen, lwmq_tli_extent
 // Where the next word lies follows from a length that is still on its way from the other core. It is taken to
 // be that of the extent before, behind a branch, so that the processor looks for several words at once and
 // not for one after the other; where it was another one, the branch costs some nanoseconds.
-inline void LaneReceiver::guess_length(std::uint64_t length) noexcept {
-  if (length == guessed_length_) [[likely]]
+inline void guess_length(std::uint64_t length, std::uint64_t* guessed) noexcept {
+  if (length == *guessed) [[likely]]
     return;
   asm volatile("" : "+r"(length));  // a branch, and no conditional move: that would wait for the length
-  guessed_length_ = length;
+  *guessed = length;
 }
 
 // Over an extent that landed. False: it was the buffer's last.
@@ -396,20 +438,38 @@ Status LaneReceiver::land_only(lwmq_tli_extent* out_extent) noexcept {
 }
 
 std::uint32_t LaneReceiver::land_run(std::uint64_t bytes_below, std::uint32_t limit,
-                                     lwmq_tli_extent* out_extents) noexcept {
+                                     std::uint64_t out_token[2], lwmq_tli_piece* out_pieces) noexcept {
   if (buffer_ == nullptr) return 0;
-  const std::uint64_t begin = position_;
+  out_token[0] = index_;
+  out_token[1] = lap_;
+  const std::uint8_t* const base = buffer_;
+  const std::uint64_t stride = layout_.stride;
+  const std::uint64_t lap = lap_;
+  const std::uint64_t end = position_ + kRunBytes;
+  bytes_below = std::min<std::uint64_t>(bytes_below, UINT32_MAX);
+  std::uint64_t position = position_;
+  std::uint64_t guessed = guessed_length_;
   std::uint32_t count = 0;
-  while (count < limit && position_ - begin < kRunBytes) {
-    std::uint64_t seen = 0;
-    lwmq_tli_extent& extent = out_extents[count];
-    if (look(&seen, &extent) != Here::kExtent || extent.bytes >= bytes_below) break;
-    ++count;
-    guess_length(extent.bytes);
-    if (!step_over(guessed_length_)) [[unlikely]]
+  bool goes_on = true;
+  while (count < limit && position < end && goes_on) {
+    const std::uint64_t seen = word_at(base, position).load(std::memory_order_acquire);  // sync: extent-shown
+    const std::uint64_t length = seen & kLengthMask;
+    const std::uint32_t kind = static_cast<std::uint32_t>(seen >> 40 & 0xff) - 1;
+    const std::uint64_t payload = position + kWordBytes;
+    if (seen >> 48 != lap || kind > LWMQ_TLI_KIND_MAX || length >= bytes_below ||
+        !fits(payload, length, stride))
       break;
-    __builtin_prefetch(reinterpret_cast<const char*>(&word()) + kCacheLine);
+    out_pieces[count++] = {base + payload, static_cast<std::uint32_t>(length), kind};
+    guess_length(length, &guessed);
+    position = next_word(position, guessed);
+    goes_on = position + kWordBytes <= stride;
+    __builtin_prefetch(base + position + kCacheLine);
   }
+  position_ = position;
+  guessed_length_ = guessed;
+  landed_ += static_cast<std::int32_t>(count);
+  if (!goes_on) [[unlikely]]
+    leave_buffer();
   return count;
 }
 
@@ -420,23 +480,23 @@ void LaneReceiver::leave_buffer() noexcept {
   give_back(index_, lap_);
 }
 
-void LaneReceiver::release(const lwmq_tli_extent& extent, std::uint32_t count) noexcept {
-  const auto index = static_cast<std::uint32_t>(extent.token[0]);
+void LaneReceiver::release(const std::uint64_t token[2], std::uint32_t count) noexcept {
+  const auto index = static_cast<std::uint32_t>(token[0]);
   const auto released = static_cast<std::int32_t>(count);
-  if ((extent.token[1] & kIsOnly) != 0) {  // ours alone: nobody else counts
+  if ((token[1] & kIsOnly) != 0) {  // ours alone: nobody else counts
     leases_[index].store(0, std::memory_order_relaxed);
-    return give_back(index, static_cast<std::uint32_t>(extent.token[1]));
+    return give_back(index, static_cast<std::uint32_t>(token[1]));
   }
   // Nobody meets 0 before we have left the buffer: until then it only counts down.
   if (leases_[index].fetch_sub(released, std::memory_order_acq_rel) != released) return;
-  give_back(index, static_cast<std::uint32_t>(extent.token[1]));
+  give_back(index, static_cast<std::uint32_t>(token[1]));
 }
 
-void LaneReceiver::release_last(const lwmq_tli_extent& extent, std::uint32_t count) noexcept {
+void LaneReceiver::release_last(const std::uint64_t token[2], std::uint32_t count) noexcept {
   if (buffer_ != nullptr) [[likely]] {
     landed_ -= static_cast<std::int32_t>(count);
   } else {
-    release(extent, count);  // the buffer's last was among them
+    release(token, count);  // the buffer's last was among them
   }
 }
 

@@ -136,6 +136,8 @@ class LaneSender {
 
   Status acquire(lwmq_tli_buffer* out_buffer) noexcept;
   Status show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
+  std::uint64_t show_run(lwmq_tli_buffer* buffer, const lwmq_bytes* frames, std::uint64_t count,
+                         std::uint32_t kind, std::uint64_t* out_bytes) noexcept;
   void ship(lwmq_tli_buffer* buffer) noexcept;
   Status ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
   void abandon(lwmq_tli_buffer* buffer) noexcept;
@@ -165,7 +167,7 @@ class LaneSender {
 
   bool collect() noexcept;
   void open(std::uint32_t index, std::uint64_t only) noexcept;
-  void note_shown(Slot& slot) noexcept;
+  void note_shown(Slot& slot, std::uint32_t extents) noexcept;
   void erase_buffer(std::uint32_t index, std::uint64_t bytes) noexcept;
   void set_next(lwmq_tli_buffer* buffer, std::uint8_t* base, std::uint64_t position) const noexcept;
   [[nodiscard]] std::uint8_t* buffer_at(std::uint32_t index) const noexcept {
@@ -195,13 +197,13 @@ class LaneReceiver {
 
   // LWMQ_OK, LWMQ_E_EMPTY or LWMQ_E_CORRUPT with a text.
   Status land(lwmq_tli_extent* out_extent) noexcept;
-  void release(const lwmq_tli_extent& extent, std::uint32_t count = 1) noexcept;
+  void release(const std::uint64_t token[2], std::uint32_t count) noexcept;
   // Up to `limit` extents below `bytes_below` bytes that lie in the buffer that we are in. What ends them,
   // land says.
-  std::uint32_t land_run(std::uint64_t bytes_below, std::uint32_t limit,
-                         lwmq_tli_extent* out_extents) noexcept;
+  std::uint32_t land_run(std::uint64_t bytes_below, std::uint32_t limit, std::uint64_t out_token[2],
+                         lwmq_tli_piece* out_pieces) noexcept;
   // Of the extent that landed last, or `count` of the last run, before the next one lands.
-  void release_last(const lwmq_tli_extent& extent, std::uint32_t count) noexcept;
+  void release_last(const std::uint64_t token[2], std::uint32_t count) noexcept;
   // True when land would not answer LWMQ_E_EMPTY. The landing thread only.
   [[nodiscard]] bool has_extent() const noexcept;
 
@@ -212,7 +214,6 @@ class LaneReceiver {
   Here look(std::uint64_t* out_word, lwmq_tli_extent* out_extent) const noexcept;
   Here read(std::uint64_t word, lwmq_tli_extent* out_extent) const noexcept;
   Status land_only(lwmq_tli_extent* out_extent) noexcept;
-  void guess_length(std::uint64_t length) noexcept;
   bool step_over(std::uint64_t length) noexcept;
   Status corrupt(std::uint64_t word) const noexcept;
   Status open_next() noexcept;

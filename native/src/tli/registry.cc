@@ -32,7 +32,9 @@ bool is_complete(const lwmq_tli_provider& p) noexcept {
          p.limits && p.listen && p.accept && p.listener_fd && p.listener_close && p.connect && p.peer &&
          p.state && p.acquire && p.show && p.ship && p.abandon && p.free_buffers && p.unread_extents &&
          p.land && p.release && p.wait && p.arm && p.disarm && p.transport_fd && p.close &&
-         windows_together && (p.service != nullptr) == (p.service_wake != nullptr);
+         windows_together &&
+         (p.land_run == nullptr || (p.release_last != nullptr && p.release_run != nullptr)) &&
+         (p.service != nullptr) == (p.service_wake != nullptr);
 }
 
 bool is_complete(const lwmq_tli_filter& f) noexcept {

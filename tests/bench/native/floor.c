@@ -39,7 +39,13 @@ static uint64_t floor_receive(size_t bytes) {
 
 static void floor_close(void) { rings_close(&rings_); }
 
-const peer kFloor = {"floor", floor_open, floor_send, floor_receive, floor_close};
+const peer kFloor = {
+    .name = "floor",
+    .open = floor_open,
+    .send = floor_send,
+    .receive = floor_receive,
+    .close = floor_close,
+};
 
 /* ---- Handed over ------------------------------------------------------------------------------------ */
 
@@ -64,4 +70,10 @@ static uint64_t handed_receive(size_t bytes) {
   return words;
 }
 
-const peer kFloorHanded = {"floor-handed", handed_open, handed_send, handed_receive, floor_close};
+const peer kFloorHanded = {
+    .name = "floor-handed",
+    .open = handed_open,
+    .send = handed_send,
+    .receive = handed_receive,
+    .close = floor_close,
+};

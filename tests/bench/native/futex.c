@@ -54,4 +54,10 @@ static void futex_close(void) {
   if (server_) unlink(path_);
 }
 
-const peer kFutex = {"futex", futex_open, futex_send, futex_receive, futex_close};
+const peer kFutex = {
+    .name = "futex",
+    .open = futex_open,
+    .send = futex_send,
+    .receive = futex_receive,
+    .close = futex_close,
+};

@@ -1,6 +1,6 @@
 /* native_bench PEER METRIC ROLE BYTES SECONDS ADDRESS CORE
  *
- *   PEER    floor, futex, lwmq, lwmq-many (rate only), uds, zmq, mq;
+ *   PEER    floor, futex, lwmq, lwmq-many, lwmq-lent (rate only), uds, zmq, mq;
  *           floor-handed, lwmq-handed (64 KB and more)
  *   METRIC  latency (round trips of two that are awake), wake (one way to one that sleeps) or rate (one way)
  *   ROLE    serve (echoes, times or counts) or ask (measures; prints one JSON object)
@@ -63,15 +63,20 @@ static void ask_wake(const peer* p, uint64_t* payload, size_t bytes, double seco
 static void ask_rate(const peer* p, uint64_t* payload, size_t bytes, double seconds) {
   const uint64_t begun = now_ns(), end = begun + (uint64_t)(1e9 * seconds);
   uint64_t sent = 0;
-  const uint64_t between_looks = bytes >= 65536 ? 1 : 256;
+  const uint64_t between_looks = bytes >= 65536 ? 1 : 2 * kMany;
   do {
-    for (uint64_t i = 0; i < between_looks; ++i) p->send(payload, bytes);
+    if (p->send_many != NULL)
+      for (int i = 0; i < 2; ++i) p->send_many(payload, bytes, kMany);
+    else
+      for (uint64_t i = 0; i < between_looks; ++i) p->send(payload, bytes);
     sent += between_looks;
   } while (now_ns() < end);
-  payload[0] = kStop;
-  p->send(payload, bytes);
+  uint64_t* stop = make_payload(bytes);
+  stop[0] = kStop;
+  p->send(stop, bytes);
   /* The other side answers when it has read everything. */
   p->receive(bytes);
+  free(stop);
   const double taken = (double)(now_ns() - begun) / 1e9;
   printf("{\"per_second\": %.1f, \"bytes_per_second\": %.1f, \"messages\": %llu}\n", (double)sent / taken,
          (double)sent * (double)bytes / taken, (unsigned long long)sent);
@@ -80,8 +85,12 @@ static void ask_rate(const peer* p, uint64_t* payload, size_t bytes, double seco
 static void serve(const peer* p, uint64_t* payload, size_t bytes, int echo) {
   /* Every word of an ordinary message is 1, so that the sum of a stop message is another one. */
   const uint64_t ordinary = bytes / 8;
-  while (p->receive(bytes) == ordinary)
-    if (echo) p->send(payload, bytes);
+  if (p->receive_many != NULL && !echo)
+    for (size_t count = 0; p->receive_many(bytes, &count) == count * ordinary;) {
+    }
+  else
+    while (p->receive(bytes) == ordinary)
+      if (echo) p->send(payload, bytes);
   if (!echo) p->send(payload, bytes);
 }
 
@@ -95,8 +104,8 @@ static void serve_wake(const peer* p, uint64_t* payload, size_t bytes) {
 
 int main(int argc, char** argv) {
   if (argc != 8) die("usage: native_bench PEER METRIC ROLE BYTES SECONDS ADDRESS CORE");
-  const peer* peers[] = {&kFloor,      &kFloorHanded, &kFutex,  &kLwmq,      &kLwmqMany,
-                         &kLwmqHanded, &kUnixSocket,  &kZeroMq, &kPosixQueue};
+  const peer* peers[] = {&kFloor,    &kFloorHanded, &kFutex,      &kLwmq,   &kLwmqMany,
+                         &kLwmqLent, &kLwmqHanded,  &kUnixSocket, &kZeroMq, &kPosixQueue};
   const peer* p = NULL;
   for (size_t i = 0; i < sizeof(peers) / sizeof(peers[0]); ++i)
     if (strcmp(peers[i]->name, argv[1]) == 0) p = peers[i];

@@ -1,14 +1,15 @@
 /* lwmq, through lwmq.h: messages up to 32 KB, raw buffers (fill in place, read in place) above. Our queues
  * have no bound, those of the others do: a flush for each kFlushEach messages keeps the sender as near to its
- * reader. `lwmq` makes one call for each message, `lwmq-many` one for up to kMany. Raw buffers make a ring of
- * kRawRing: more than a core's own cache, less than the common one. */
+ * reader. `lwmq` makes one call for each message, `lwmq-many` one for up to kMany, `lwmq-lent` likewise, and
+ * reads them where they landed. The buffers make a ring of kRing: more than a core's own cache, less than the
+ * common one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "peer.h"
 
-enum { kRawFrom = 32 << 10, kRawBuffers = 4, kRawRing = 4 << 20, kFlushEach = 1000, kMany = 100 };
+enum { kRawFrom = 32 << 10, kBuffersMin = 4, kRing = 4 << 20, kFlushEach = 1000 };
 
 static lwmq_channel* channel_;
 static lwmq_send_queue* queue_;
@@ -27,12 +28,10 @@ static void open_channel(const char* address, int server, const lwmq_channel_opt
 static void ours_open(const char* address, int server, size_t bytes) {
   lwmq_channel_options options = {.size = sizeof(options), .home_thread = 1};
   raw_ = bytes >= kRawFrom;
-  if (raw_) {
-    options.raw = 1;
-    options.buffer_bytes = bytes;
-    const size_t fit = kRawRing / bytes;
-    options.buffers_send = options.buffers_receive = (uint32_t)(fit > kRawBuffers ? fit : kRawBuffers);
-  }
+  options.raw = raw_;
+  options.buffer_bytes = raw_ ? bytes : kRawFrom;
+  const size_t fit = kRing / options.buffer_bytes;
+  options.buffers_send = options.buffers_receive = (uint32_t)(fit > kBuffersMin ? fit : kBuffersMin);
   open_channel(address, server, &options);
 }
 
@@ -83,54 +82,84 @@ static void ours_close(void) {
   lwmq_channel_destroy(channel_);
 }
 
-const peer kLwmq = {"lwmq", ours_open, ours_send, ours_receive, ours_close};
+const peer kLwmq = {
+    .name = "lwmq",
+    .open = ours_open,
+    .send = ours_send,
+    .receive = ours_receive,
+    .close = ours_close,
+};
 
 /* ---- Many with one call ----------------------------------------------------------------------------- */
 
-static uint8_t* staged_bytes_;
-static lwmq_bytes staged_[kMany];
-static uint64_t staged_count_;
-static lwmq_message* received_[kMany];
-static uint32_t received_count_, received_taken_;
+static lwmq_bytes many_[kMany];
 
 static void many_open(const char* address, int server, size_t bytes) {
   if (bytes >= kRawFrom) die("lwmq-many: messages below 32 KB");
   ours_open(address, server, bytes);
-  staged_bytes_ = malloc(kMany * bytes);
-  if (staged_bytes_ == NULL) die("malloc");
 }
 
-static void post_staged(void) {
+static void many_send(const void* data, size_t bytes, size_t count) {
+  for (size_t i = 0; i < count; ++i) many_[i] = (lwmq_bytes){data, bytes};
   uint64_t posted;
-  must(lwmq_send_queue_post_many(queue_, staged_, staged_count_, &posted));
-  staged_count_ = 0;
+  must(lwmq_send_queue_post_many(queue_, many_, count, &posted));
   flush_now_and_then(posted);
 }
 
-static void many_send(const void* data, size_t bytes) {
-  uint8_t* place = staged_bytes_ + staged_count_ * bytes;
-  memcpy(place, data, bytes);
-  staged_[staged_count_++] = (lwmq_bytes){place, bytes};
-  if (staged_count_ == kMany) post_staged();
+static uint64_t many_receive(size_t bytes, size_t* out_count) {
+  lwmq_message* messages[kMany];
+  uint32_t count;
+  must(lwmq_channel_receive_many(channel_, kMany, LWMQ_FOREVER, messages, &count));
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i < count; ++i) sum += read_and_destroy(messages[i], bytes);
+  *out_count = count;
+  return sum;
 }
 
-/* What was sent goes out before we wait for an answer, or end. */
-static uint64_t many_receive(size_t bytes) {
-  if (staged_count_ > 0) post_staged();
-  if (received_taken_ == received_count_) {
-    must(lwmq_channel_receive_many(channel_, kMany, LWMQ_FOREVER, received_, &received_count_));
-    received_taken_ = 0;
-  }
-  return read_and_destroy(received_[received_taken_++], bytes);
+const peer kLwmqMany = {
+    .name = "lwmq-many",
+    .open = many_open,
+    .send = ours_send,
+    .receive = ours_receive,
+    .close = ours_close,
+    .send_many = many_send,
+    .receive_many = many_receive,
+};
+
+/* ---- Lent ------------------------------------------------------------------------------------------- */
+
+static lwmq_loan* loan_;
+
+static void lent_open(const char* address, int server, size_t bytes) {
+  many_open(address, server, bytes);
+  must(lwmq_loan_create(kMany, &loan_));
 }
 
-static void many_close(void) {
-  if (staged_count_ > 0) post_staged();
-  free(staged_bytes_);
+static uint64_t lent_receive(size_t bytes, size_t* out_count) {
+  const lwmq_lent* lent;
+  uint32_t count;
+  must(lwmq_channel_receive_loan(channel_, LWMQ_FOREVER, loan_, &lent, &count));
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i < count; ++i)
+    sum += read_all(lent[i].data, bytes < lent[i].bytes ? bytes : lent[i].bytes);
+  *out_count = count;
+  return sum;
+}
+
+static void lent_close(void) {
+  lwmq_loan_destroy(loan_);
   ours_close();
 }
 
-const peer kLwmqMany = {"lwmq-many", many_open, many_send, many_receive, many_close};
+const peer kLwmqLent = {
+    .name = "lwmq-lent",
+    .open = lent_open,
+    .send = ours_send,
+    .receive = ours_receive,
+    .close = lent_close,
+    .send_many = many_send,
+    .receive_many = lent_receive,
+};
 
 /* ---- Handed over ------------------------------------------------------------------------------------ */
 
@@ -166,4 +195,10 @@ static uint64_t handed_receive(size_t bytes) {
   return words;
 }
 
-const peer kLwmqHanded = {"lwmq-handed", handed_open, handed_send, handed_receive, ours_close};
+const peer kLwmqHanded = {
+    .name = "lwmq-handed",
+    .open = handed_open,
+    .send = handed_send,
+    .receive = handed_receive,
+    .close = ours_close,
+};

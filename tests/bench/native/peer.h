@@ -12,16 +12,22 @@ typedef struct peer {
   const char* name;
   /* `server` is 1 in the process that was started first. Ends the process with a text on failure. */
   void (*open)(const char* address, int server, size_t bytes);
-  /* Sends `bytes` bytes; waits for room. */
+  /* Sends `bytes` bytes, which stay as they are until it is closed; waits for room. */
   void (*send)(const void* data, size_t bytes);
   /* Waits for the next message, reads every byte of it and returns their sum: a result that cannot be
      optimised away. Handed over: the sum that an ordinary message of that length has. */
   uint64_t (*receive)(size_t bytes);
   void (*close)(void);
+  /* Where it can: the same for `count` of them, and for as many as have come (at most kMany), of which it
+     returns the sum of all. */
+  void (*send_many)(const void* data, size_t bytes, size_t count);
+  uint64_t (*receive_many)(size_t bytes, size_t* out_count);
 } peer;
 
-extern const peer kFloor, kFloorHanded, kFutex, kLwmq, kLwmqMany, kLwmqHanded, kUnixSocket, kZeroMq,
-    kPosixQueue;
+enum { kMany = 128 };
+
+extern const peer kFloor, kFloorHanded, kFutex, kLwmq, kLwmqMany, kLwmqLent, kLwmqHanded, kUnixSocket,
+    kZeroMq, kPosixQueue;
 
 /* Each way, whatever their size: what does not depend on it shall not depend on their number. */
 enum { kHandedBuffers = 16 };

@@ -72,7 +72,13 @@ static void uds_close(void) {
   free(buffer_);
 }
 
-const peer kUnixSocket = {"uds", uds_open, uds_send, uds_receive, uds_close};
+const peer kUnixSocket = {
+    .name = "uds",
+    .open = uds_open,
+    .send = uds_send,
+    .receive = uds_receive,
+    .close = uds_close,
+};
 
 /* ---- POSIX message queues, one per direction
  * ------------------------------------------------------------------ */
@@ -116,7 +122,13 @@ static void mq_peer_close(void) {
   free(buffer_);
 }
 
-const peer kPosixQueue = {"mq", mq_peer_open, mq_peer_send, mq_peer_receive, mq_peer_close};
+const peer kPosixQueue = {
+    .name = "mq",
+    .open = mq_peer_open,
+    .send = mq_peer_send,
+    .receive = mq_peer_receive,
+    .close = mq_peer_close,
+};
 
 /* ---- libzmq, a PAIR over ipc
  * ------------------------------------------------------------------------------------ */
@@ -151,4 +163,10 @@ static void zmq_peer_close(void) {
   free(buffer_);
 }
 
-const peer kZeroMq = {"zmq", zmq_open, zmq_peer_send, zmq_receive, zmq_peer_close};
+const peer kZeroMq = {
+    .name = "zmq",
+    .open = zmq_open,
+    .send = zmq_peer_send,
+    .receive = zmq_receive,
+    .close = zmq_peer_close,
+};

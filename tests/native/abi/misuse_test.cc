@@ -48,6 +48,11 @@ TEST(Misuse, EndsTheProgramWhereAHandleIsUsedThatIsNoneAnyMore) {
        [](Handles& h) {
          lwmq_message_destroy(h.message), lwmq_message_frame(h.message, 0, &g_data, &g_number);
        }},
+      {"lwmq_loan_give_back: this is no loan \\(destroyed\\)",
+       [](Handles&) {
+         lwmq_loan* loan = nullptr;
+         lwmq_loan_create(1, &loan), lwmq_loan_destroy(loan), lwmq_loan_give_back(loan);
+       }},
       {"lwmq_message_frame_count: this is no message",
        [](Handles& h) { lwmq_message_destroy(h.message), lwmq_message_frame_count(h.message); }},
       {"lwmq_message_timestamp: this is no message",

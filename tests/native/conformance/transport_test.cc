@@ -248,7 +248,7 @@ TEST_P(Transport, FreesABufferWhoseExtentsWereReleasedByTheLandingThreadAndByAno
     lwmq_tli_extent extents[3] = {};
     for (int i = 0; i < 3; ++i) {
       ASSERT_EQ(pair.land(pair.served, &extents[i]), LWMQ_OK);
-      if ((i == 0) != last_is_kept) pair.tli.release_last(pair.served, &extents[i], 1);
+      if ((i == 0) != last_is_kept) pair.tli.release_last(pair.served, extents[i].token, 1);
     }
     ASSERT_EQ(pair.tli.ship(pair.client, &buffer), LWMQ_OK);
     lwmq_tli_extent none{};
@@ -256,6 +256,47 @@ TEST_P(Transport, FreesABufferWhoseExtentsWereReleasedByTheLandingThreadAndByAno
     EXPECT_EQ(pair.tli.free_buffers(pair.client), 0u) << "some are still held";
     for (int i = 0; i < 3; ++i) {
       if ((i == 0) == last_is_kept) pair.tli.release(pair.served, &extents[i]);
+    }
+    EXPECT_TRUE(eventually([&] { return pair.tli.free_buffers(pair.client) == 1; }));
+    EXPECT_EQ(pair.tli.unread_extents(pair.client), 0u);
+  }
+}
+
+// rows: L16
+TEST_P(Transport, FreesABufferOfRunsWhoeverReleasesWhichPartOfThem) {
+  const Pair pair(address_, 1, 512);
+  if (pair.tli.show_run == nullptr || pair.tli.land_run == nullptr) GTEST_SKIP() << "it moves one by one";
+  for (const bool by_another : {false, true, false}) {
+    lwmq_tli_buffer buffer{};
+    ASSERT_EQ(pair.tli.acquire(pair.client, &buffer), LWMQ_OK);
+    ASSERT_EQ(pair.tli.show(pair.client, &buffer, 1, 3), LWMQ_OK);
+    const lwmq_bytes frames[3] = {{"one", 3}, {"", 0}, {"three", 5}};
+    std::uint64_t bytes = 0;
+    ASSERT_EQ(pair.tli.show_run(pair.client, &buffer, frames, 3, 4, &bytes), 3u);
+    EXPECT_EQ(bytes, 8u);
+    EXPECT_EQ(pair.tli.unread_extents(pair.client), 4u);
+    lwmq_tli_extent first{};
+    ASSERT_EQ(pair.land(pair.served, &first), LWMQ_OK);
+    std::uint64_t token[2] = {};
+    lwmq_tli_piece pieces[8] = {};
+    ASSERT_EQ(pair.tli.land_run(pair.served, 100, 8, token, pieces), 3u);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(std::string(reinterpret_cast<const char*>(pieces[i].data), pieces[i].bytes),
+                static_cast<const char*>(frames[i].data));
+      EXPECT_EQ(pieces[i].kind, 4u);
+    }
+    EXPECT_EQ(pair.tli.land_run(pair.served, 100, 8, token, pieces), 0u);
+    pair.tli.release_last(pair.served, token, 1);
+    ASSERT_EQ(pair.tli.ship(pair.client, &buffer), LWMQ_OK);
+    lwmq_tli_extent none{};
+    EXPECT_EQ(pair.tli.land(pair.served, &none), LWMQ_E_EMPTY);
+    pair.tli.release(pair.served, &first);
+    EXPECT_EQ(pair.tli.free_buffers(pair.client), 0u) << "two are still held";
+    const auto release = [&] { pair.tli.release_run(pair.served, token, 2); };
+    if (by_another) {
+      std::thread(release).join();
+    } else {
+      release();
     }
     EXPECT_TRUE(eventually([&] { return pair.tli.free_buffers(pair.client) == 1; }));
     EXPECT_EQ(pair.tli.unread_extents(pair.client), 0u);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace lwmq::tli {
 namespace {
@@ -73,6 +74,22 @@ class Lane : public testing::Test {
     ASSERT_EQ(sender_.show(&buffer_, bytes, 5), LWMQ_OK) << last_error();
   }
 
+  // The `place`-th of extents whose lengths go in steps of 37.
+  static void expect_shown(const std::uint8_t* data, std::uint64_t bytes, std::uint32_t kind,
+                           std::uint64_t place) {
+    ASSERT_EQ(bytes, place * 37 % (kBufferBytes / 5));
+    ASSERT_EQ(kind, 5u);
+    for (std::uint64_t k = 0; k < bytes; ++k) ASSERT_EQ(data[k], bytes & 0xff);
+  }
+  // Of at most one extent, which goes back: how many.
+  std::uint32_t land_run_of_one() {
+    std::uint64_t token[2] = {};
+    lwmq_tli_piece piece{};
+    const std::uint32_t count = receiver_.land_run(UINT64_MAX, 1, token, &piece);
+    if (count > 0) receiver_.release_last(token, count);
+    return count;
+  }
+
   struct Free {
     void operator()(std::uint8_t* memory) const { std::free(memory); }
   };
@@ -95,7 +112,7 @@ TEST_F(Lane, FramesComeBackWholeAndInOrderWhateverTheirSizes) {
     ASSERT_EQ(extent.bytes, bytes);
     ASSERT_EQ(extent.kind, 5u);
     for (std::uint64_t i = 0; i < bytes; ++i) ASSERT_EQ(extent.data[i], bytes & 0xff);
-    receiver_.release_last(extent, 1);
+    receiver_.release_last(extent.token, 1);
     EXPECT_EQ(receiver_.land(&extent), LWMQ_E_EMPTY);
   }
 }
@@ -108,27 +125,29 @@ TEST_F(Lane, ARunIsWhatLandWouldHaveGivenOneByOne) {
     // At most two buffers' worth: show waits for nobody.
     for (int i = 0; i < 1 + round % 7; ++i, ++shown) show(shown * 37 % (kBufferBytes / 5));
     while (landed < shown) {
-      lwmq_tli_extent run[4] = {};
+      std::uint64_t token[2] = {};
+      lwmq_tli_piece run[4] = {};
       const std::uint32_t limit = 1 + round % 4;
-      std::uint32_t count = receiver_.land_run(kBufferBytes / 10, limit, run);
+      const std::uint32_t count = receiver_.land_run(kBufferBytes / 10, limit, token, run);
       ASSERT_LE(count, limit);
-      for (std::uint32_t i = 0; i < count; ++i) ASSERT_LT(run[i].bytes, kBufferBytes / 10);
       if (count == 0) {
-        ASSERT_EQ(receiver_.land(&run[0]), LWMQ_OK) << last_error();
-        count = 1;
+        lwmq_tli_extent extent{};
+        ASSERT_EQ(receiver_.land(&extent), LWMQ_OK) << last_error();
+        expect_shown(extent.data, extent.bytes, extent.kind, landed++);
+        receiver_.release_last(extent.token, 1);
+        continue;
       }
-      for (std::uint32_t i = 0; i < count; ++i, ++landed) {
-        ASSERT_EQ(run[i].bytes, landed * 37 % (kBufferBytes / 5));
-        ASSERT_EQ(run[i].kind, 5u);
-        for (std::uint64_t k = 0; k < run[i].bytes; ++k) ASSERT_EQ(run[i].data[k], run[i].bytes & 0xff);
+      for (std::uint32_t i = 0; i < count; ++i) {
+        ASSERT_LT(run[i].bytes, kBufferBytes / 10);
+        expect_shown(run[i].data, run[i].bytes, run[i].kind, landed++);
       }
-      // Some of a run may be kept, and go back one by one.
+      // Some of a run may be kept, and go back later.
       const std::uint32_t together = count - (round % 3 == 0 ? count / 2 : 0);
-      receiver_.release_last(run[0], together);
-      for (std::uint32_t i = together; i < count; ++i) receiver_.release(run[i]);
+      receiver_.release_last(token, together);
+      if (together < count) receiver_.release(token, count - together);
     }
+    EXPECT_EQ(land_run_of_one(), 0u);
     lwmq_tli_extent none{};
-    EXPECT_EQ(receiver_.land_run(UINT64_MAX, 1, &none), 0u);
     EXPECT_EQ(receiver_.land(&none), LWMQ_E_EMPTY);
   }
 }
@@ -141,14 +160,71 @@ TEST_F(Lane, ARunEndsBeforeAWordThatCannotBe) {
   std::memcpy(&honest, last_word_, sizeof honest);
   const std::uint64_t told = honest ^ (std::uint64_t{1} << 48);
   std::memcpy(last_word_, &told, sizeof told);
-  lwmq_tli_extent run[3] = {};
-  ASSERT_EQ(receiver_.land(&run[0]), LWMQ_OK);
-  receiver_.release_last(run[0], 1);
-  EXPECT_EQ(receiver_.land_run(UINT64_MAX, 3, run), 0u);
-  EXPECT_EQ(receiver_.land(&run[0]), LWMQ_E_CORRUPT);
+  lwmq_tli_extent extent{};
+  ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
+  receiver_.release_last(extent.token, 1);
+  EXPECT_EQ(land_run_of_one(), 0u);
+  EXPECT_EQ(receiver_.land(&extent), LWMQ_E_CORRUPT);
   std::memcpy(last_word_, &honest, sizeof honest);
-  ASSERT_EQ(receiver_.land_run(UINT64_MAX, 3, run), 1u);
-  receiver_.release_last(run[0], 1);
+  EXPECT_EQ(land_run_of_one(), 1u);
+}
+
+// rows: M03
+TEST_F(Lane, FramesThatAreShownTogetherAreWhatShowWouldHaveMadeOfEach) {
+  std::uint64_t shown = 0;
+  std::uint64_t landed = 0;
+  std::vector<std::string> texts;
+  for (int round = 0; round < 2000; ++round) {
+    texts.clear();
+    std::vector<lwmq_bytes> frames;
+    for (std::uint64_t i = 0; i < 1 + static_cast<std::uint64_t>(round) % 9; ++i) {
+      const std::uint64_t bytes = (shown + i) * 37 % (kBufferBytes / 5);
+      texts.emplace_back(bytes, static_cast<char>(bytes));
+    }
+    for (const std::string& text : texts) frames.push_back({text.data(), text.size()});
+    for (std::uint64_t done = 0; done < frames.size();) {
+      std::uint64_t bytes = 0;
+      std::uint64_t some = 0;
+      if (open_) some = sender_.show_run(&buffer_, &frames[done], frames.size() - done, 5, &bytes);
+      if (some == 0) {  // show knows why: there is no room, or no buffer yet
+        if (open_) {
+          EXPECT_LT(buffer_.room, frames[done].bytes);
+        }
+        show(frames[done].bytes);
+        some = 1;
+      } else {
+        std::uint64_t expected = 0;
+        for (std::uint64_t i = 0; i < some; ++i) expected += frames[done + i].bytes;
+        EXPECT_EQ(bytes, expected);
+      }
+      done += some;
+      shown += some;
+      EXPECT_EQ(sender_.unread_extents() > 0, true);
+      while (landed < shown) {
+        lwmq_tli_extent extent{};
+        ASSERT_EQ(receiver_.land(&extent), LWMQ_OK) << last_error();
+        expect_shown(extent.data, extent.bytes, extent.kind, landed++);
+        receiver_.release_last(extent.token, 1);
+      }
+      lwmq_tli_extent none{};
+      ASSERT_EQ(receiver_.land(&none), LWMQ_E_EMPTY) << "nothing old behind it";
+    }
+  }
+}
+
+// rows: M03
+TEST_F(Lane, FramesThatAreShownTogetherHaveAKindAndRoom) {
+  const lwmq_bytes frames[2] = {{"abc", 3}, {"de", 2}};
+  std::uint64_t bytes = 0;
+  ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
+  EXPECT_EQ(sender_.show_run(&buffer_, frames, 2, LWMQ_TLI_KIND_MAX + 1, &bytes), 0u);
+  EXPECT_EQ(sender_.show_run(&buffer_, frames, 0, 5, &bytes), 0u);
+  const std::string large(kBufferBytes, 'x');
+  const lwmq_bytes whole[2] = {{large.data(), large.size()}, {"f", 1}};
+  EXPECT_EQ(sender_.show_run(&buffer_, whole, 2, 5, &bytes), 1u) << "the second finds no room";
+  EXPECT_EQ(bytes, kBufferBytes);
+  EXPECT_EQ(sender_.show_run(&buffer_, frames, 2, 5, &bytes), 0u);
+  sender_.ship(&buffer_);
 }
 
 // rows: M03
@@ -176,7 +252,7 @@ TEST_F(Lane, AWordThatCannotBeIsCorruptWhicheverPartOfItLies) {
     }
     std::memcpy(last_word_, &honest, sizeof honest);
     ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
-    receiver_.release_last(extent, 1);
+    receiver_.release_last(extent.token, 1);
   }
 }
 
@@ -221,17 +297,17 @@ TEST_F(Lane, ABufferHandedOverWholeComesAndGoesBackLikeAnyOther) {
     EXPECT_EQ(extent.kind, round % 2);
     EXPECT_EQ(std::string(reinterpret_cast<const char*>(extent.data), bytes),
               std::string(bytes, static_cast<char>('a' + round)));
-    if (round > 0) receiver_.release(held);  // one is always in our hands
+    if (round > 0) receiver_.release(held.token, 1);  // one is always in our hands
     held = extent;
     if (round % 4 == 3) {
       ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
-      receiver_.release_last(extent, 1);
+      receiver_.release_last(extent.token, 1);
     }
     EXPECT_EQ(receiver_.land(&extent), LWMQ_E_EMPTY);
     EXPECT_EQ(sender_.free_buffers(), kBuffers - 1);
     EXPECT_EQ(sender_.unread_extents(), 1u);
   }
-  receiver_.release_last(held, 1);
+  receiver_.release_last(held.token, 1);
   EXPECT_EQ(sender_.free_buffers(), kBuffers);
   EXPECT_EQ(sender_.unread_extents(), 0u);
 }

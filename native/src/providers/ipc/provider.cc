@@ -52,6 +52,11 @@ constexpr lwmq_tli_provider kIpcProvider = {
                   lwmq_tli_buffer* out_buffer) { return of(transport)->acquire(out_buffer); },
     .show = [](lwmq_tli_transport* transport, lwmq_tli_buffer* buffer, std::uint64_t bytes,
                std::uint32_t kind) { return of(transport)->show(buffer, bytes, kind); },
+    .show_run =
+        [](lwmq_tli_transport* transport, lwmq_tli_buffer* buffer, const lwmq_bytes* frames,
+           std::uint64_t count, std::uint32_t kind, std::uint64_t* out_bytes) {
+          return of(transport)->show_run(buffer, frames, count, kind, out_bytes);
+        },
     .ship = [](lwmq_tli_transport* transport,
                lwmq_tli_buffer* buffer) { return of(transport)->ship(buffer); },
     .ship_only = [](lwmq_tli_transport* transport, lwmq_tli_buffer* buffer, std::uint64_t bytes,
@@ -61,12 +66,17 @@ constexpr lwmq_tli_provider kIpcProvider = {
     .unread_extents = [](lwmq_tli_transport* transport) { return of(transport)->unread_extents(); },
     .land = [](lwmq_tli_transport* transport,
                lwmq_tli_extent* out_extent) { return of(transport)->land(out_extent); },
-    .release = [](lwmq_tli_transport* transport, lwmq_tli_extent* extent) { of(transport)->release(extent); },
-    .release_last = [](lwmq_tli_transport* transport, lwmq_tli_extent* extent,
-                       std::uint32_t count) { of(transport)->release_last(extent, count); },
+    .release = [](lwmq_tli_transport* transport,
+                  lwmq_tli_extent* extent) { of(transport)->release(extent->token, 1); },
+    .release_run = [](lwmq_tli_transport* transport, const std::uint64_t token[2],
+                      std::uint32_t count) { of(transport)->release(token, count); },
+    .release_last = [](lwmq_tli_transport* transport, const std::uint64_t token[2],
+                       std::uint32_t count) { of(transport)->release_last(token, count); },
     .land_run =
         [](lwmq_tli_transport* transport, std::uint64_t bytes_below, std::uint32_t limit,
-           lwmq_tli_extent* out_extents) { return of(transport)->land_run(bytes_below, limit, out_extents); },
+           std::uint64_t out_token[2], lwmq_tli_piece* out_pieces) {
+          return of(transport)->land_run(bytes_below, limit, out_token, out_pieces);
+        },
     .wait = [](lwmq_tli_transport* transport, std::uint32_t what,
                std::uint32_t timeout_ms) { return of(transport)->wait(what, timeout_ms); },
     .arm = [](lwmq_tli_transport* transport, std::uint32_t what) { return of(transport)->arm(what); },

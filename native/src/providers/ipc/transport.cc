@@ -105,6 +105,11 @@ Status Transport::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32
   return sender_.show(buffer, bytes, kind);
 }
 
+std::uint64_t Transport::show_run(lwmq_tli_buffer* buffer, const lwmq_bytes* frames, std::uint64_t count,
+                                  std::uint32_t kind, std::uint64_t* out_bytes) noexcept {
+  return state() == LWMQ_TLI_CONNECTED ? sender_.show_run(buffer, frames, count, kind, out_bytes) : 0;
+}
+
 Status Transport::ship(lwmq_tli_buffer* buffer) noexcept {
   if (os::forked()) return forked_text();
   sender_.ship(buffer);
@@ -145,25 +150,25 @@ Status Transport::land_nothing(Status status, lwmq_tli_extent* out_extent) noexc
   return status;
 }
 
-void Transport::release(lwmq_tli_extent* extent) noexcept {
+void Transport::release(const std::uint64_t token[2], std::uint32_t count) noexcept {
   if (os::forked()) return;
-  receiver_.release(*extent);
-  drop_balance(1);
+  receiver_.release(token, count);
+  drop_balance(count);
 }
 
-std::uint32_t Transport::land_run(std::uint64_t bytes_below, std::uint32_t limit,
-                                  lwmq_tli_extent* out_extents) noexcept {
+std::uint32_t Transport::land_run(std::uint64_t bytes_below, std::uint32_t limit, std::uint64_t out_token[2],
+                                  lwmq_tli_piece* out_pieces) noexcept {
   if (os::forked() || broken_.load(std::memory_order_relaxed)) [[unlikely]]
     return 0;
-  const std::uint32_t count = receiver_.land_run(bytes_below, limit, out_extents);
+  const std::uint32_t count = receiver_.land_run(bytes_below, limit, out_token, out_pieces);
   landed_ += count;
   pace_.landed(count);
   return count;
 }
 
-void Transport::release_last(lwmq_tli_extent* extent, std::uint32_t count) noexcept {
+void Transport::release_last(const std::uint64_t token[2], std::uint32_t count) noexcept {
   if (os::forked()) return;
-  receiver_.release_last(*extent, count);
+  receiver_.release_last(token, count);
   landed_ -= count;
 }
 

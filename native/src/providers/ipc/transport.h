@@ -67,16 +67,18 @@ class Transport {
   }
   Status acquire(lwmq_tli_buffer* out_buffer) noexcept;
   Status show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
+  std::uint64_t show_run(lwmq_tli_buffer* buffer, const lwmq_bytes* frames, std::uint64_t count,
+                         std::uint32_t kind, std::uint64_t* out_bytes) noexcept;
   Status ship(lwmq_tli_buffer* buffer) noexcept;
   Status ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
   void abandon(lwmq_tli_buffer* buffer) noexcept { sender_.abandon(buffer); }
   std::uint32_t free_buffers() noexcept { return sender_.free_buffers(); }
   std::uint64_t unread_extents() const noexcept { return sender_.unread_extents(); }
   Status land(lwmq_tli_extent* out_extent) noexcept;
-  void release(lwmq_tli_extent* extent) noexcept;
-  void release_last(lwmq_tli_extent* extent, std::uint32_t count) noexcept;
-  std::uint32_t land_run(std::uint64_t bytes_below, std::uint32_t limit,
-                         lwmq_tli_extent* out_extents) noexcept;
+  void release(const std::uint64_t token[2], std::uint32_t count) noexcept;
+  void release_last(const std::uint64_t token[2], std::uint32_t count) noexcept;
+  std::uint32_t land_run(std::uint64_t bytes_below, std::uint32_t limit, std::uint64_t out_token[2],
+                         lwmq_tli_piece* out_pieces) noexcept;
   Status wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept;
   std::int32_t arm(std::uint32_t what) noexcept;
   void disarm() noexcept;

@@ -229,6 +229,11 @@ lwmq_status show(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer, std::ui
   return transport->sender.show(buffer, bytes, kind);
 }
 
+std::uint64_t show_run(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer, const lwmq_bytes* frames,
+                       std::uint64_t count, std::uint32_t kind, std::uint64_t* out_bytes) {
+  return transport->sender.show_run(buffer, frames, count, kind, out_bytes);
+}
+
 lwmq_status ship(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) {
   transport->sender.ship(buffer);
   return LWMQ_OK;
@@ -253,21 +258,25 @@ lwmq_status land(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) {
   return status == LWMQ_E_EMPTY && !open ? closed_text() : status;
 }
 
-void release(lwmq_tli_transport* transport, lwmq_tli_extent* extent) {
-  transport->receiver.release(*extent);
+void release_run(lwmq_tli_transport* transport, const std::uint64_t token[2], std::uint32_t count) {
+  transport->receiver.release(token, count);
   // Before close the balance is 0 or below, and nobody meets 0 from above.
-  if (transport->balance.fetch_sub(1, std::memory_order_acq_rel) == 1) end_is_over(transport);
+  if (transport->balance.fetch_sub(count, std::memory_order_acq_rel) == count) end_is_over(transport);
+}
+
+void release(lwmq_tli_transport* transport, lwmq_tli_extent* extent) {
+  release_run(transport, extent->token, 1);
 }
 
 std::uint32_t land_run(lwmq_tli_transport* transport, std::uint64_t bytes_below, std::uint32_t limit,
-                       lwmq_tli_extent* out_extents) {
-  const std::uint32_t count = transport->receiver.land_run(bytes_below, limit, out_extents);
+                       std::uint64_t out_token[2], lwmq_tli_piece* out_pieces) {
+  const std::uint32_t count = transport->receiver.land_run(bytes_below, limit, out_token, out_pieces);
   transport->landed += count;
   return count;
 }
 
-void release_last(lwmq_tli_transport* transport, lwmq_tli_extent* extent, std::uint32_t count) {
-  transport->receiver.release_last(*extent, count);
+void release_last(lwmq_tli_transport* transport, const std::uint64_t token[2], std::uint32_t count) {
+  transport->receiver.release_last(token, count);
   transport->landed -= count;
 }
 
@@ -400,7 +409,7 @@ Pair::~Pair() {
     lwmq_tli_extent extent{};
     while (end.options.drop != nullptr && end.receiver.land(&extent) == LWMQ_OK) {
       end.options.drop(extent.data, extent.bytes, extent.kind);
-      end.receiver.release_last(extent, 1);
+      end.receiver.release_last(extent.token, 1);
     }
     end.sender.erase_rest(true);
   }
@@ -450,6 +459,7 @@ constexpr lwmq_tli_provider kLoopProvider = {
     .state = state,
     .acquire = acquire,
     .show = show,
+    .show_run = show_run,
     .ship = ship,
     .ship_only = ship_only,
     .abandon = abandon,
@@ -457,6 +467,7 @@ constexpr lwmq_tli_provider kLoopProvider = {
     .unread_extents = unread_extents,
     .land = land,
     .release = release,
+    .release_run = release_run,
     .release_last = release_last,
     .land_run = land_run,
     .wait = wait,

@@ -37,7 +37,7 @@ uint64_t* make_payload(size_t bytes) {
   return payload;
 }
 
-uint64_t read_all(const void* data, size_t bytes) {
+uint64_t read_lines(const void* data, size_t bytes) {
   const uint64_t* words = data;
   uint64_t sum[8] = {0};
   size_t n = bytes / 8, i = 0;

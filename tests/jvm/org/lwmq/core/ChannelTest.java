@@ -179,6 +179,43 @@ class ChannelTest {
     }
   }
 
+  @Test
+  void theBytesOfManyMessagesAreReceivedInOneCall() {
+    for (String address : new String[] {"loop://java-bytes", "ipc://java-bytes"}) {
+      try (Channel server = Channel.open(address, Role.SERVER, Channel.Options.DEFAULT);
+          Channel client = Channel.open(address, Role.CLIENT, Channel.Options.DEFAULT)) {
+        SendQueue queue = client.sendQueue(Priority.NORMAL);
+        List<String> sent = new ArrayList<>();
+        for (int i = 0; i < 3000; i++) {
+          sent.add(("m" + i).repeat(i % 7 == 0 ? 2000 : i % 5));
+          if (i % 11 == 0) {
+            byte[] head = sent.get(i).getBytes(StandardCharsets.UTF_8);
+            byte[] tail = ("-" + i).getBytes(StandardCharsets.UTF_8);
+            queue.post(Message.create().append(head).append(new byte[0]).append(tail));
+            sent.set(i, sent.get(i) + "-" + i);
+          } else {
+            queue.post(sent.get(i));
+          }
+        }
+        List<String> got = new ArrayList<>();
+        while (got.size() < sent.size()) {
+          List<byte[]> came = server.receiveBytes(Integer.MAX_VALUE, soon);
+          assertTrue(!came.isEmpty() && came.size() <= 1024, "came " + came.size());
+          for (byte[] bytes : came) {
+            got.add(new String(bytes, StandardCharsets.UTF_8));
+          }
+        }
+        assertEquals(sent, got);
+        LwmqException late =
+            assertThrows(LwmqException.class, () -> server.receiveBytes(10, Deadline.after(20)));
+        assertEquals(Status.TIMED_OUT, late.status());
+        LwmqException refusal =
+            assertThrows(LwmqException.class, () -> server.receiveBytes(0, Deadline.after(20)));
+        assertEquals(Status.INVALID, refusal.status());
+      }
+    }
+  }
+
   // rows: S02 K03
   @Test
   void eachKindOfReceiveQueueKeepsWhatItsRuleSays() {

@@ -182,6 +182,9 @@ final class Jni {
   /** The messages that came: at least one, at most {@code limit} and 1024. */
   static native long[] channelReceiveMany(long channel, int limit, int timeoutMs);
 
+  /** Of each message that came all frames, one after the other; as many as above. */
+  static native byte[][] channelReceiveBytes(long channel, int limit, int timeoutMs);
+
   static native int channelDescriptor(long channel);
 
   static native void channelAddFilter(long channel, byte[] filter, int place);
