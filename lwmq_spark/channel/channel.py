@@ -271,8 +271,9 @@ class Channel(Lingering):
     def receive_bytes(self, limit: int = 256, timeout: float | None = None) -> list[bytes]:
         """As `receive_many`, but of each message its bytes alone: all frames, one after the other.
 
-        For messages of one frame, the cheapest way to receive them: no message is made, and the bytes are
-        copied once, out of the transport's buffer. Errors as there.
+        For messages of one frame, the cheapest way to receive them: no message is made of those that are
+        there already, and their bytes are copied once, out of the transport's buffer. Errors as there; with
+        a MemoryError, what had come is lost.
         """
         return self._receive_some(
             lambda ms: native_messages.receive_bytes(self._handle.address, limit, ms), limit, timeout

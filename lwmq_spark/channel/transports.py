@@ -10,7 +10,10 @@ from lwmq_spark.options import parse_address
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an address allows. `buffers_max` counts both directions together."""
+    """What an address allows. `buffers_max` counts both directions together.
+
+    is_one_way: who serves posts, who connects receives; what needs both ways is refused (UnsupportedError).
+    """
 
     buffer_bytes_max: int
     buffers_max: int
@@ -24,6 +27,7 @@ class Limits:
     is_ordered: bool
     can_erase: bool
     is_in_process: bool
+    is_one_way: bool
 
 
 def limits(address: str) -> Limits:
@@ -44,6 +48,7 @@ def limits(address: str) -> Limits:
         is_ordered=bool(flags & lib.LWMQ_IS_ORDERED),
         can_erase=bool(flags & lib.LWMQ_CAN_ERASE),
         is_in_process=bool(flags & lib.LWMQ_IS_IN_PROCESS),
+        is_one_way=bool(flags & lib.LWMQ_IS_ONE_WAY),
     )
 
 

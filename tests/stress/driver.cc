@@ -627,13 +627,17 @@ bool is_next(const Head& head, bool keeps_all) {
 }
 
 // Ends the player where the bytes are no message as they were sent, or come out of turn.
-void check_taken(const void* data, std::uint64_t bytes, bool keeps_all) {
+Head check_whole(const void* data, std::uint64_t bytes) {
   Head head{};
   if (bytes < sizeof head || !is_whole(static_cast<const std::uint8_t*>(data), bytes, &head)) {
     say("torn", "a message of %llu bytes", static_cast<unsigned long long>(bytes));
     _exit(3);
   }
-  if (!is_next(head, keeps_all)) _exit(4);
+  return head;
+}
+
+void check_taken(const void* data, std::uint64_t bytes, bool keeps_all) {
+  if (!is_next(check_whole(data, bytes), keeps_all)) _exit(4);
 }
 
 // What has come, lent until the next call.
@@ -647,8 +651,9 @@ lwmq_status take_loan(lwmq_channel* channel, bool keeps_all) {
     if (const lwmq_status status = lwmq_loan_create(7, &made); status != LWMQ_OK) return status;
     loan.reset(made);
   }
-  const lwmq_lent* lent = nullptr;
-  std::uint32_t count = 0;
+  static const lwmq_lent* lent = nullptr;
+  static std::uint32_t count = 0;
+  for (std::uint32_t i = 0; i < count; ++i) check_whole(lent[i].data, lent[i].bytes);  // still
   const lwmq_status status = lwmq_channel_receive_loan(channel, kPatienceMs, loan.get(), &lent, &count);
   for (std::uint32_t i = 0; i < count; ++i) check_taken(lent[i].data, lent[i].bytes, keeps_all);
   return status;

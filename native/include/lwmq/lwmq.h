@@ -140,7 +140,10 @@ enum {
   LWMQ_IS_RELIABLE = 16,
   LWMQ_IS_ORDERED = 32,
   LWMQ_CAN_ERASE = 64,      /* lwmq_channel_options.secure_erase */
-  LWMQ_IS_IN_PROCESS = 128  /* both ends in one process: a posted message itself is handed over, nothing of it is copied */
+  LWMQ_IS_IN_PROCESS = 128, /* both ends in one process: a posted message itself is handed over, nothing of it is copied */
+  LWMQ_IS_ONE_WAY = 256     /* who serves posts, who connects receives, and nothing comes back. What needs both ways is
+                               refused with LWMQ_E_UNSUPPORTED: receiving or a descriptor at the one end, send queues at the
+                               other, the automatic role, further transports of a channel. A close cannot know what was read */
 };
 
 lwmq_status lwmq_query_limits(const char *address, lwmq_limits *out_limits);
@@ -479,17 +482,19 @@ typedef struct lwmq_lent {
   uint64_t bytes;
   lwmq_message *message;
 } lwmq_lent;
-/* What an application looks at and then receives the next: small messages cost neither a copy nor a handle each. Used by
-   one thread at a time; for any number of channels, one after the other. */
+/* What an application looks at and then receives the next. Small messages that are there when it asks cost neither a
+   copy nor a handle; one that it has waited for costs both. Used by one thread at a time; for any number of channels, one
+   after the other. Any of them keeps a whole buffer from the peer: who holds all of its buffers, and waits for more of
+   it otherwise than by this loan, waits for ever. */
 typedef struct lwmq_loan lwmq_loan;
 /* For up to `limit` messages at a time, at least 1. */
 lwmq_status lwmq_loan_create(uint32_t limit, lwmq_loan **out_loan);
-/* Gives back what `loan` has, also on failure, then receives as lwmq_channel_receive_many does, but for that: what was
-   received is the loan's, until the next call with it. *out_lent shows *out_count messages, at least 1. While they are
-   lent, the peer has not got their buffers back; they stay readable when the peer is lost and the channel closed. */
+/* Gives back what `loan` has, whatever comes then, and receives as lwmq_channel_receive_many does, but for that: what was
+   received is the loan's, until the next call with it. *out_lent shows *out_count messages, at least 1, or nothing on
+   failure; there may be more than it takes at a time. They stay readable when the peer is lost and the channel closed. */
 lwmq_status lwmq_channel_receive_loan(lwmq_channel *channel, uint32_t timeout_ms, lwmq_loan *loan,
                                       const lwmq_lent **out_lent, uint32_t *out_count);
-/* What is lent. Never waits. */
+/* What is lent. Never waits. RELEASE call-backs may run in here, in the next receive, and in destroy. */
 void lwmq_loan_give_back(lwmq_loan *loan);
 /* Takes the loan, and gives back what it has. */
 void lwmq_loan_destroy(lwmq_loan *loan);

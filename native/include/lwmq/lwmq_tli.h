@@ -20,6 +20,8 @@
  * Threads: one thread sends (acquire, show, ship, abandon, wait for room) and one receives (land, wait for
  *   extents) on a transport at a time; the two may be different. release, state and window calls: any thread.
  * Ownership: takes, lends, keeps as in lwmq.h.
+ * One way (LWMQ_IS_ONE_WAY of limits): a transport that was accepted sends, one that has connected receives. Asked for
+ *   the other, acquire and land answer LWMQ_E_FULL and LWMQ_E_EMPTY; unread_extents is 0.
  * Loss: when the peer dies, land first returns what was shown, then LWMQ_E_PEER_LOST; after an orderly close of
  *   the peer LWMQ_E_CLOSED in its place. acquire and show fail with the same status at once.
  */
@@ -146,8 +148,8 @@ typedef struct lwmq_tli_provider {
   lwmq_status (*acquire)(lwmq_tli_transport *transport, lwmq_tli_buffer *out_buffer);
   /* Makes the `bytes` bytes at buffer->next visible as one extent of `kind`. Never waits. */
   lwmq_status (*show)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer, uint64_t bytes, uint32_t kind);
-  /* Copies up to `count` frames to buffer->next and shows each as an extent of `kind`, while there is room for them:
-     how many, of *out_bytes together. 0: show says why. Never waits. NULL: show does as well. */
+  /* Copies up to `count` frames to buffer->next and shows each as an extent of `kind`: how many, of *out_bytes together.
+     Fewer where there is no room, or where the first would be late. 0: show says why. Never waits. NULL: show does as well. */
   uint64_t (*show_run)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer, const lwmq_bytes *frames,
                        uint64_t count, uint32_t kind, uint64_t *out_bytes);
   /* Takes the buffer, also on failure: nothing more will be shown in it. Never waits. */

@@ -59,7 +59,7 @@ void check_alive(const lwmq_send_queue* handle, const char* function) noexcept {
     misused(function, "send queue (its channel was destroyed)");
 }
 void check_alive(const lwmq_loan* handle, const char* function) noexcept {
-  if (!in(handle)->mark.is_alive()) [[unlikely]]
+  if (!in(handle)->is_alive()) [[unlikely]]
     misused(function, "loan (destroyed)");
 }
 
@@ -311,7 +311,7 @@ lwmq_status lwmq_channel_receive_many(lwmq_channel* channel, uint32_t limit, uin
 
 lwmq_status lwmq_loan_create(uint32_t limit, lwmq_loan** out_loan) {
   LWMQ_REQUIRE(out_loan != nullptr);
-  if (limit == 0) return fail(LWMQ_E_INVALID, "a loan of at most 0 messages receives none");
+  if (limit == 0) return fail(LWMQ_E_INVALID, "a loan with a limit of 0 receives no message");
   Loan* loan = Loan::create(limit);
   if (loan == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a loan of %u messages", limit);
   *out_loan = out(loan);
@@ -323,6 +323,8 @@ lwmq_status lwmq_channel_receive_loan(lwmq_channel* channel, uint32_t timeout_ms
   LWMQ_REQUIRE(channel != nullptr && loan != nullptr && out_lent != nullptr && out_count != nullptr);
   LWMQ_ALIVE(channel);
   LWMQ_ALIVE(loan);
+  *out_lent = nullptr;  // what was lent is no more, whatever comes
+  *out_count = 0;
   const lwmq_status status = Several::receive(in(channel), timeout_ms, *in(loan));
   if (status != LWMQ_OK) return status;
   *out_lent = in(loan)->entries();

@@ -142,6 +142,7 @@ Status Channel::create(const char* address, const lwmq_channel_options* options,
   made->tli_options_.filters = made->filters_.get();
   made->retry_ms_ = first_said(given.retry_ms, said.retry_ms, kDefaultRetryMs);
   made->raw_ = given.raw != 0;
+  made->one_way_ = (limits.capabilities & LWMQ_IS_ONE_WAY) != 0;
   made->passes_ = passes;
   made->secure_erase_ = given.secure_erase != 0;
   if (made->secure_erase_) made->receiver_.erase_messages();
@@ -192,7 +193,8 @@ Status Channel::add_send_queue(const lwmq_send_queue_options& options, ChannelQu
   if (raw_)
     return fail(LWMQ_E_INVALID, "a raw channel has no queues: get and send buffers (%s)", address_.c_str());
   if (phase_.load() >= Phase::kClosing || os::forked()) return refuse_phase();
-  const Status status = check_queue_options(options);
+  Status status = check_queue_options(options);
+  if (status == LWMQ_OK) status = check_sends();
   if (status != LWMQ_OK) return status;
   auto queue = std::make_unique<ChannelQueue>(this, options.kind, priority_said(options), options.capacity);
   *out_queue = queue.get();
@@ -257,10 +259,21 @@ Status Channel::open(std::int32_t role) {
     return fail(LWMQ_E_INVALID, "the channel is open already (%s)", address_.c_str());
   if (role < LWMQ_ROLE_AUTO || role > LWMQ_ROLE_CLIENT)
     return fail(LWMQ_E_INVALID, "there is no role %d", role);
+  if (one_way_ && role == LWMQ_ROLE_AUTO) {
+    return fail(LWMQ_E_UNSUPPORTED,
+                "this transport carries one way, from who serves to who connects: open it in one of these "
+                "roles (%s)",
+                address_.c_str());
+  }
   role_ = role;
+  Status status = queues_.empty() ? LWMQ_OK : check_sends();
+  if (status != LWMQ_OK) {
+    role_ = LWMQ_ROLE_AUTO;
+    return status;
+  }
   receives_plainly_ = !raw_ && queue_ == nullptr && !is_one_of_several();
   start_services();
-  Status status = ServiceThread::attending().add(&attend_);
+  status = ServiceThread::attending().add(&attend_);
   if (status != LWMQ_OK) return status;
   status = ServiceThread::connecting().add(&connect_);
   attending_ = true;
@@ -277,6 +290,23 @@ Status Channel::open(std::int32_t role) {
   if (role == LWMQ_ROLE_AUTO) connect(os::now_ns());
   ServiceThread::attending().request(&attend_);
   return LWMQ_OK;
+}
+
+Status Channel::check_sends() const noexcept {
+  if (!one_way_ || role_ != LWMQ_ROLE_CLIENT) return LWMQ_OK;
+  return fail(LWMQ_E_UNSUPPORTED,
+              "this transport carries one way: who connects receives and cannot send; what needs both ways "
+              "needs another transport (%s)",
+              address_.c_str());
+}
+
+Status Channel::check_receives() const noexcept {
+  if (!one_way_ || role_ != LWMQ_ROLE_SERVER) return LWMQ_OK;
+  return fail(
+      LWMQ_E_UNSUPPORTED,
+      "this transport carries one way: who serves sends and cannot receive; what needs both ways needs "
+      "another transport (%s)",
+      address_.c_str());
 }
 
 Status Channel::filters(tli::Filters** out_filters) const {

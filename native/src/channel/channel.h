@@ -113,13 +113,14 @@ class Channel {
   Status receive(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
                  std::uint32_t* out_count);
 
-  // What has come of small messages, where it lies, if this thread may land; else nothing, and receive knows.
-  void lend(Loan& loan) noexcept {
-    if (!is_open() || !receives_plainly_ || !landing_.try_take()) return;
-    receiver_.lend_runs(loan);
-    landing_.release();
-    note_activity();
+  // The same, into what takes them as they lie, where that can be: whoever receives lands, from one
+  // transport.
+  Status receive(std::uint32_t timeout_ms, Loan& loan) {
+    if (lend(loan)) [[likely]]
+      return LWMQ_OK;
+    return receive_for(timeout_ms, loan);
   }
+  [[nodiscard]] bool lends() const noexcept { return is_open() && receives_plainly_; }
 
   // Makes it at the first call. Lent until destroy.
   Status descriptor(std::int32_t* out_fd);
@@ -195,6 +196,9 @@ class Channel {
   }
   Status refuse(bool raw) const noexcept;
   Status refuse_phase() const noexcept;
+  // LWMQ_E_UNSUPPORTED at the wrong end of a transport that carries one way.
+  Status check_sends() const noexcept;
+  Status check_receives() const noexcept;
   [[nodiscard]] bool is_one_of_several() const noexcept { return head_ != nullptr || !more_.empty(); }
   [[nodiscard]] Channel& head() noexcept { return head_ != nullptr ? *head_ : *this; }
   Status too_big(std::uint64_t encoded_bytes, std::uint64_t payload_bytes) const noexcept;
@@ -255,6 +259,8 @@ class Channel {
   Status receive_landed(std::uint32_t timeout_ms, Landed* out_landed, Message** out_message);
   Status receive_one(std::uint32_t timeout_ms, Message** out_message);
   std::uint32_t receive_more(std::uint32_t limit, Message** out_messages);
+  bool lend(Loan& loan) noexcept;
+  Status receive_for(std::uint32_t timeout_ms, Loan& loan);
   bool may_leave_empty() noexcept;
   bool arm_transport() noexcept;
   void ring() noexcept {
@@ -314,7 +320,8 @@ class Channel {
   std::unique_ptr<lwmq_tli_filters> filters_;  // handed down with the options; null: none
   std::uint32_t retry_ms_ = 0;
   bool raw_ = false;
-  bool passes_ = false;  // messages are handed over as they are, to a peer that takes them so
+  bool one_way_ = false;  // what its transport carries: from the server to the client
+  bool passes_ = false;   // messages are handed over as they are, to a peer that takes them so
   bool secure_erase_ = false;
   bool redundant_ = false;               // one of several ways to a peer: its messages have numbers
   std::shared_ptr<ReceiveQueue> queue_;  // null: what is received lands when it is asked for

@@ -114,7 +114,7 @@ Status Channel::close(std::uint32_t linger_ms) {
       receiver_.drain();  // its last words may be among it
     unread = count_unread(transport);
     const bool holds = head().merge_ != nullptr && head().merge_->holds(place_);
-    const std::uint64_t untaken = queue_ != nullptr ? queue_->size() : holds ? 1 : 0;
+    const std::uint64_t untaken = queue_ != nullptr ? queue_->size_of(place_) : holds ? 1 : 0;
     const std::uint64_t landed = receiver_.messages_from_peer();
     sender_.say_goodbye(landed - std::min(landed, untaken));
     part();

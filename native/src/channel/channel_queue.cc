@@ -48,7 +48,7 @@ bool Channel::land_into_queue(std::uint64_t limit, bool stays, Completions& comp
     Message* message = nullptr;
     status = stays ? receiver_.decode_copy(landed, &message) : receiver_.decode(landed, &message);
     if (status == LWMQ_OK) {
-      queue_->deliver(message, completions);
+      queue_->deliver(message, place_, completions);
     } else if (status == LWMQ_E_NO_MEMORY) {
       queue_->report(status, last_error());
     } else {

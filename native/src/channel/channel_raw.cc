@@ -40,6 +40,7 @@ Status Channel::check_token(const lwmq_buffer* buffer, std::uint64_t kind) const
 }
 
 Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
+  if (const Status status = check_sends(); status != LWMQ_OK) return status;
   const std::int64_t deadline = timeout_ms == 0 ? 0 : deadline_of(timeout_ms);
   for (;;) {
     Status status = check_open(true);
@@ -142,6 +143,7 @@ Status Channel::raw_abandon(lwmq_buffer* buffer) {
 
 Status Channel::raw_receive(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   Status status = check_open(true);
+  if (status == LWMQ_OK) status = check_receives();
   if (status != LWMQ_OK) return status;
   Landed landed;
   status = receive_landed(timeout_ms, &landed, nullptr);

@@ -140,6 +140,7 @@ void Channel::poll_transport_no_more() noexcept {
 
 Status Channel::descriptor(std::int32_t* out_fd) {
   if (os::forked() || phase_.load() >= Phase::kClosing) return refuse_phase();
+  if (const Status status = check_receives(); status != LWMQ_OK) return status;
   if (descriptor_.load(std::memory_order_acquire) == nullptr) {
     landing_.take();
     Status status = LWMQ_OK;
@@ -206,6 +207,7 @@ Status Channel::receive(std::uint32_t timeout_ms, std::uint32_t limit, Message**
 [[gnu::noinline]] Status Channel::receive_waiting(std::uint32_t timeout_ms, std::uint32_t limit,
                                                   Message** out_messages, std::uint32_t* out_count) {
   Status status = check_open(false);
+  if (status == LWMQ_OK) status = check_receives();
   if (status != LWMQ_OK) return status;
   if (queue_ != nullptr) return receive_queued(timeout_ms, limit, out_messages, out_count);
   status = receive_one(timeout_ms, out_messages);
@@ -238,6 +240,28 @@ std::uint32_t Channel::receive_more(std::uint32_t limit, Message** out_messages)
   if (status != LWMQ_E_NO_MEMORY && is_peer_over(status)) note_peer_gone();  // the report comes in order
   note_activity();
   return count;
+}
+
+// What has come of small messages, where it lies, if this thread may land.
+bool Channel::lend(Loan& loan) noexcept {
+  if (!landing_.try_take()) return false;
+  const bool lent = receiver_.lend(loan);
+  landing_.release();
+  if (lent) note_activity();
+  return lent;
+}
+
+// Where nothing could be lent as it lies. Behind a message that we have waited for there may be what can.
+[[gnu::noinline]] Status Channel::receive_for(std::uint32_t timeout_ms, Loan& loan) {
+  std::uint32_t count = 0;
+  const Status status = receive_waiting(timeout_ms, 1, loan.next_message(), &count);
+  if (status != LWMQ_OK) return status;
+  do {
+    loan.note_messages(count);
+    lend(loan);
+    count = loan.left() > 0 ? receive_more(1, loan.next_message()) : 0;
+  } while (count > 0);
+  return LWMQ_OK;
 }
 
 Status Channel::receive_one(std::uint32_t timeout_ms, Message** out_message) {

@@ -104,7 +104,9 @@ void Channel::report_connect_failure() {
   if (const Status status = connect_failure(); status != LWMQ_OK) queue_->report(status, last_error());
 }
 
+// With the landing side in hand.
 void Channel::set_broken(Status status) noexcept {
+  receiver_.break_off();
   const std::lock_guard lock(failure_mutex_);
   if (broken_ != LWMQ_OK) return;  // the first one counts
   broken_ = status;

@@ -27,9 +27,9 @@ void Loan::note_messages(std::uint32_t count) noexcept {
   }
 }
 
+// A call-back may give back the same loan.
 [[gnu::noinline]] void Loan::destroy_messages() noexcept {
-  for (std::uint32_t i = 0; i < messages_count_; ++i) Message::destroy(messages_[i]);
-  messages_count_ = 0;
+  while (messages_count_ > 0) Message::destroy(messages_[--messages_count_]);
 }
 
 }  // namespace lwmq::channel

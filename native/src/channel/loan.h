@@ -26,10 +26,10 @@ class Loan {
 
   // Everything that is lent. RELEASE call-backs may run in here.
   void give_back() noexcept {
-    if (messages_count_ > 0) [[unlikely]]
-      destroy_messages();
     for (std::uint32_t i = 0; i < runs_count_; ++i) runs_[i].give_back();
     count_ = runs_count_ = 0;
+    if (messages_count_ > 0) [[unlikely]]
+      destroy_messages();
   }
 
   [[nodiscard]] const lwmq_lent* entries() const noexcept { return entries_.get(); }
@@ -52,7 +52,8 @@ class Loan {
   [[nodiscard]] Message** next_message() noexcept { return &messages_[messages_count_]; }
   void note_messages(std::uint32_t count) noexcept;
 
-  HandleMark mark;
+  // False of memory that was a loan: for checks of what an application hands in.
+  [[nodiscard]] bool is_alive() const noexcept { return mark_.is_alive(); }
 
  private:
   struct Run {
@@ -63,7 +64,8 @@ class Loan {
 
     void give_back() noexcept;
   };
-  static constexpr std::size_t kRuns = 8;  // of 32 small messages each, or of 4 KiB
+  // Runs at a time. More messages than they have, or more of them than `limit`, come with the next call.
+  static constexpr std::size_t kRuns = 8;
 
   explicit Loan(std::uint32_t limit) noexcept : limit_(limit) {}
   void destroy_messages() noexcept;
@@ -75,6 +77,7 @@ class Loan {
   std::unique_ptr<lwmq_lent[]> entries_;
   std::unique_ptr<Message*[]> messages_;
   std::array<Run, kRuns> runs_{};
+  HandleMark mark_;
 };
 
 }  // namespace lwmq::channel

@@ -10,6 +10,10 @@ Message* ReceiveQueue::pop() noexcept {
   message->next = nullptr;
   ++gone_;
   size_.store(size() - 1, std::memory_order_release);
+  if (!sizes_.empty()) {
+    --sizes_[places_.front()];
+    places_.pop_front();
+  }
   return message;
 }
 
@@ -18,7 +22,12 @@ bool ReceiveQueue::refuses() const noexcept {
   return kind_ == LWMQ_QUEUE_BOUNDED_DISCARD_NEWEST && size() >= capacity_;
 }
 
-void ReceiveQueue::deliver(Message* message, Completions& completions) noexcept {
+std::uint64_t ReceiveQueue::size_of(std::size_t place) noexcept {
+  const std::lock_guard lock(mutex_);
+  return sizes_.empty() ? size() : sizes_[place];
+}
+
+void ReceiveQueue::deliver(Message* message, std::size_t place, Completions& completions) noexcept {
   const std::lock_guard lock(mutex_);
   if (is_bounded() && size() >= capacity_) {
     discarded_.fetch_add(1, std::memory_order_relaxed);
@@ -29,6 +38,10 @@ void ReceiveQueue::deliver(Message* message, Completions& completions) noexcept 
   (size() == 0 ? first_ : last_->next) = message;
   last_ = message;
   size_.store(size() + 1, std::memory_order_release);
+  if (!sizes_.empty()) {
+    ++sizes_[place];
+    places_.push_back(static_cast<std::uint8_t>(place));
+  }
 }
 
 void ReceiveQueue::report(Status status, const char* text) {

@@ -10,6 +10,7 @@
 #include <deque>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "channel/completions.h"
@@ -30,9 +31,12 @@ class ReceiveQueue {
 
   [[nodiscard]] bool is_bounded() const noexcept { return capacity_ != 0; }
 
+  // Before anything is delivered: that is to be known of each of `places`.
+  void tell_apart(std::size_t places) { sizes_.resize(places); }
+
   // The landing side's.
-  // Takes the message. What the kind discards goes to `completions`.
-  void deliver(Message* message, Completions& completions) noexcept;
+  // Takes the message, which `place` has landed. What the kind discards goes to `completions`.
+  void deliver(Message* message, std::size_t place, Completions& completions) noexcept;
   // Whether deliver would discard what it is given: it need not be made.
   [[nodiscard]] bool refuses() const noexcept;
   void count_refused() noexcept { discarded_.fetch_add(1, std::memory_order_relaxed); }
@@ -47,6 +51,8 @@ class ReceiveQueue {
     return size() == 0 && !reported_.load(std::memory_order_acquire);
   }
   [[nodiscard]] std::uint64_t size() const noexcept { return size_.load(std::memory_order_acquire); }
+  // Of what `place` has landed.
+  [[nodiscard]] std::uint64_t size_of(std::size_t place) noexcept;
   [[nodiscard]] std::uint64_t discarded() const noexcept {
     return discarded_.load(std::memory_order_relaxed);
   }
@@ -69,6 +75,8 @@ class ReceiveQueue {
   Message* last_ = nullptr;
   std::uint64_t gone_ = 0;  // messages that have left
   std::deque<Report> reports_;
+  std::deque<std::uint8_t> places_;   // of each message, and how many there are of each place: only where
+  std::vector<std::uint64_t> sizes_;  // they are told apart
   std::atomic<bool> reported_{false};
   std::atomic<std::uint64_t> size_{0};
   std::atomic<std::uint64_t> discarded_{0};

@@ -29,6 +29,8 @@ static_assert(sizeof(Lease) <= message::kBlockBytes);
 }  // namespace
 
 Status Receiver::land(Landed* out_landed) noexcept {
+  if (broken_off_) [[unlikely]]
+    return LWMQ_E_EMPTY;
   for (;;) {
     const Status status = provider_->land(transport_, &out_landed->extent);
     if (status != LWMQ_OK) return status;
@@ -74,7 +76,7 @@ bool Receiver::note_goodbye(const lwmq_tli_extent& extent) noexcept {
 }
 
 bool Receiver::land_run() noexcept {
-  if (transport_ == nullptr || provider_->land_run == nullptr || !queue_.empty()) return false;
+  if (transport_ == nullptr || broken_off_ || provider_->land_run == nullptr || !queue_.empty()) return false;
   run_begin_ = run_next_ = 0;
   run_end_ = provider_->land_run(transport_, kViewBytes, kRunExtents, run_token_, run_.data());
   has_run_.store(run_end_ > 0, std::memory_order_relaxed);
@@ -89,7 +91,20 @@ void Receiver::leave_run() noexcept {
   has_run_.store(false, std::memory_order_relaxed);
 }
 
-bool Receiver::lend_run(Loan& loan) noexcept {
+void Receiver::break_off() noexcept {
+  broken_off_ = true;
+  if (passes_) return;  // it is a thread of ours: what it has handed over is its messages
+  run_next_ = run_end_;
+  leave_run();
+  const auto is_its = [this](Arrival& arrival) {
+    const bool its = arrival.status == LWMQ_OK && arrival.landed.transport == transport_;
+    if (its) release(arrival.landed);
+    return its;
+  };
+  queue_.erase(std::remove_if(queue_.begin(), queue_.end(), is_its), queue_.end());
+}
+
+bool Receiver::lend_some(Loan& loan) noexcept {
   release_taken();
   const std::uint32_t limit = std::min(loan.left(), run_end_ - run_next_);
   const lwmq_tli_piece* const run = &run_[run_next_];
@@ -98,7 +113,7 @@ bool Receiver::lend_run(Loan& loan) noexcept {
   std::uint32_t lent = 0;
   for (; lent < limit; ++lent) {
     const lwmq_tli_piece& piece = run[lent];
-    if (piece.kind != static_cast<std::uint32_t>(wire::ExtentKind::kOneFrame)) [[unlikely]]
+    if (!is_one_frame(piece)) [[unlikely]]
       break;
     entries[lent] = {piece.data, piece.bytes, nullptr};
     bytes += piece.bytes;

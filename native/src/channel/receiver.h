@@ -64,7 +64,10 @@ class Receiver {
   void detach() noexcept {
     leave_run();
     transport_ = nullptr;
+    broken_off_ = false;
   }
+  // Nothing more of this peer is landed; what had landed with the last of it goes back unread.
+  void break_off() noexcept;
   [[nodiscard]] lwmq_tli_transport* transport() const noexcept { return transport_; }
 
   // The next extent: from the receive queue, else landed now. LWMQ_E_EMPTY; what the service thread reported,
@@ -136,14 +139,14 @@ class Receiver {
   }
 
   // Small messages that are there already and are no more than their bytes, where they lie, as many as `loan`
-  // takes. What ends them, next says.
-  void lend_runs(Loan& loan) noexcept {
-    if (provider_->release_run == nullptr) [[unlikely]]
-      return;
+  // takes: whether there were any. What ends them, next says.
+  bool lend(Loan& loan) noexcept {
+    const std::uint32_t before = loan.count();
     while (loan.takes_runs() && (run_next_ < run_end_ || land_run())) {
-      if (!lend_run(loan)) [[unlikely]]
+      if (!lend_some(loan)) [[unlikely]]
         break;
     }
+    return loan.count() != before;
   }
 
   // The service thread's. Lands one extent into the receive queue if nothing waits there.
@@ -190,10 +193,13 @@ class Receiver {
     if (run_next_ > run_begin_) provider_->release_last(transport_, run_token_, run_next_ - run_begin_);
     run_begin_ = run_next_;
   }
-  // False: it ends with something that is not lent.
-  bool lend_run(Loan& loan) noexcept;
+  // Of the run that has landed. False: it ends with something that is not lent.
+  bool lend_some(Loan& loan) noexcept;
+  static bool is_one_frame(const lwmq_tli_piece& piece) noexcept {
+    return piece.kind == static_cast<std::uint32_t>(wire::ExtentKind::kOneFrame);
+  }
   [[nodiscard]] bool is_plain(const lwmq_tli_piece& piece) const noexcept {
-    return piece.kind == static_cast<std::uint32_t>(wire::ExtentKind::kOneFrame) && !erases_;
+    return is_one_frame(piece) && !erases_;
   }
   static bool copy_plain(const lwmq_tli_piece& piece, Message** out_message) noexcept {
     *out_message = Message::copy_of(piece.data, piece.bytes);
@@ -240,6 +246,7 @@ class Receiver {
   const lwmq_tli_provider* provider_;
   lwmq_tli_transport* transport_ = nullptr;
   bool passes_ = false;
+  bool broken_off_ = false;
   bool erases_ = false;
   bool keeps_numbers_ = false;
   std::uint64_t messages_before_ = 0;  // of other peers: what came before this one, and what is late

@@ -74,6 +74,11 @@ Status Several::add_transport(Channel* head, const char* address, const lwmq_tra
   Channel* made = nullptr;
   status = Channel::create(address, &as_first, &made);
   if (status != LWMQ_OK) return status;
+  if (head->one_way_ || made->one_way_) {
+    Channel::destroy(made);
+    return fail(LWMQ_E_UNSUPPORTED, "%s: a further transport where one of them carries one way alone (%s)",
+                address, first);
+  }
   made->head_ = head;
   made->place_ = head->more_.size() + 1;
   made->redundant_ = redundant;
@@ -101,6 +106,7 @@ Status Several::add_transport(Channel* head, const char* address, const lwmq_tra
     made->receiver_.keep_numbers();
   }
   head->more_.push_back(made);
+  if (head->queue_ != nullptr) head->queue_->tell_apart(head->more_.size() + 1);
   return LWMQ_OK;
 }
 
@@ -429,20 +435,6 @@ Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uin
                  ->wait(std::min({left, kWaitSliceMs, ms_left(until)}));
     if (status != LWMQ_OK) return status;
   }
-}
-
-// Where nothing can be lent as it lies. Behind a message that we have waited for, there may be what can.
-Status Several::receive_for(Channel* head, std::uint32_t timeout_ms, Loan& loan) {
-  const std::uint32_t limit = head->receives_plainly_ ? 1 : loan.left();
-  std::uint32_t count = 0;
-  Status status = receive(head, timeout_ms, limit, loan.next_message(), &count);
-  if (status != LWMQ_OK) return status;
-  loan.note_messages(count);
-  if (!head->receives_plainly_) return LWMQ_OK;
-  head->lend(loan);
-  if (loan.count() == 1 && loan.left() > 0)
-    loan.note_messages(head->receive_more(loan.left(), loan.next_message()));
-  return LWMQ_OK;
 }
 
 // From the one receive queue. The service thread lands for everybody who waits; who does not find a message

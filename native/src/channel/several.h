@@ -65,10 +65,12 @@ class Several {
   // Gives back what `loan` has, first. 1 to as many messages as it takes; waits for the first alone.
   static Status receive(Channel* head, std::uint32_t timeout_ms, Loan& loan) {
     loan.give_back();
-    head->lend(loan);
-    if (loan.count() > 0) [[likely]]
-      return LWMQ_OK;
-    return receive_for(head, timeout_ms, loan);
+    if (head->lends()) [[likely]]
+      return head->receive(timeout_ms, loan);
+    std::uint32_t count = 0;
+    const Status status = receive(head, timeout_ms, loan.left(), loan.next_message(), &count);
+    if (status == LWMQ_OK) loan.note_messages(count);
+    return status;
   }
 
   static Status query(Channel* head, lwmq_channel_statistics* out_statistics);
@@ -76,7 +78,6 @@ class Several {
   static void destroy(Channel* head);
 
  private:
-  static Status receive_for(Channel* head, std::uint32_t timeout_ms, Loan& loan);
   template <typename Call>
   static void each(Channel* head, Call&& call) {
     call(*head);

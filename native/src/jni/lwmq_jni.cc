@@ -617,20 +617,29 @@ JNI_METHOD(jlongArray, channelReceiveMany)
   return result;
 }
 
-// All frames of what was lent, one after the other. Null, with an exception, where memory is short.
+// All frames of what was lent, one after the other. Null, with an exception, where memory is short or they
+// are more than an array holds.
 static jbyteArray bytes_of(JNIEnv* env, const lwmq_lent& lent) {
   const std::uint32_t frames = lent.message == nullptr ? 1 : lwmq_message_frame_count(lent.message);
-  if (frames < 2) return new_bytes(env, lent.data, lent.bytes);
-  const void* data = nullptr;
-  std::uint64_t bytes = 0;
+  const auto frame_at = [&lent](std::uint32_t i) {  // a message without a handle is one frame
+    lwmq_bytes frame{lent.data, lent.bytes};
+    if (i > 0) lwmq_message_frame(lent.message, i, &frame.data, &frame.bytes);
+    return frame;
+  };
   std::uint64_t all = 0;
-  for (std::uint32_t i = 0; i < frames; ++i, all += bytes) lwmq_message_frame(lent.message, i, &data, &bytes);
+  for (std::uint32_t i = 0; i < frames; ++i) all += frame_at(i).bytes;
+  if (all > INT32_MAX) {
+    throw_text(env, LWMQ_E_TOO_BIG,
+               "a message of 2 GiB or more fits no array of bytes: receive it as a message");
+    return nullptr;
+  }
   jbyteArray array = env->NewByteArray(static_cast<jsize>(all));
-  std::uint64_t at = 0;
-  for (std::uint32_t i = 0; i < frames && array != nullptr; ++i, at += bytes) {
-    lwmq_message_frame(lent.message, i, &data, &bytes);
-    env->SetByteArrayRegion(array, static_cast<jsize>(at), static_cast<jsize>(bytes),
-                            static_cast<const jbyte*>(data));
+  jsize at = 0;
+  for (std::uint32_t i = 0; array != nullptr && i < frames; ++i) {
+    const lwmq_bytes frame = frame_at(i);
+    env->SetByteArrayRegion(array, at, static_cast<jsize>(frame.bytes),
+                            static_cast<const jbyte*>(frame.data));
+    at += static_cast<jsize>(frame.bytes);
   }
   return array;
 }

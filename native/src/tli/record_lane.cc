@@ -119,7 +119,7 @@ Status LaneSender::acquire(lwmq_tli_buffer* out_buffer) noexcept {
   const std::uint32_t index = free_[--free_count_];
   Slot& slot = slots_[index];
   ++slot.lap;
-  slot.opened = false;
+  slot.opened = slot.only = false;
   slot.extents = 0;
   std::uint8_t* base = buffer_at(index);
   word_at(base, kFirstWord).store(0, std::memory_order_relaxed);  // seen no later than buffer-open
@@ -185,6 +185,7 @@ std::uint64_t LaneSender::show_run(lwmq_tli_buffer* buffer, const lwmq_bytes* fr
   for (; shown < count && position < end; ++shown) {
     const std::uint64_t bytes = frames[shown].bytes;
     if (!fits(position + kWordBytes, bytes, stride)) break;
+    if (shown > 0 && position + bytes > end) break;  // small ones do not wait for it
     copy_bytes(base + position + kWordBytes, frames[shown].data, bytes);
     if (shown == 0) {
       first_bytes = bytes;
@@ -252,6 +253,7 @@ Status LaneSender::ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::
   const auto index = static_cast<std::uint32_t>(buffer->token[0]);
   Slot& slot = slots_[index];
   note_shown(slot, 1);
+  slot.only = true;
   open(index, make_word(bytes, kind + 1, slot.lap));
   slot.used = kFirstWord + kWordBytes + bytes;
   shipped_[shipped_count_++] = index;
@@ -271,10 +273,12 @@ bool LaneSender::collect() noexcept {
   const auto* released =
       reinterpret_cast<const std::atomic<std::uint32_t>*>(sides_.peer + SideLayout::kReleasedOffset);
   std::uint64_t read = 0;
+  std::uint64_t only = 0;
   for (std::uint32_t i = 0; i < shipped_count_;) {
     const std::uint32_t index = shipped_[i];
     if (released[index].load(std::memory_order_acquire) == slots_[index].lap) {  // sync: buffer-free
       read += slots_[index].extents;
+      if (slots_[index].only) ++only;
       if (erases_) [[unlikely]]
         erase_buffer(index, erases_whole_ ? layout_.stride : slots_[index].used + kWordBytes);
       free_[free_count_++] = index;
@@ -283,8 +287,10 @@ bool LaneSender::collect() noexcept {
       ++i;
     }
   }
-  if (read > 0)
-    unread_.store(unread_.load(std::memory_order_relaxed) - read, std::memory_order_relaxed);  // our own
+  if (read > 0) {  // our own
+    unread_.store(unread_.load(std::memory_order_relaxed) - read, std::memory_order_relaxed);
+    collected_.store(collected_.load(std::memory_order_relaxed) + read - only, std::memory_order_relaxed);
+  }
   return free_count_ > 0;
 }
 
@@ -306,7 +312,15 @@ void LaneSender::erase_rest(bool gone) noexcept {
   }
 }
 
-std::uint64_t LaneSender::unread_extents() const noexcept { return unread_.load(std::memory_order_relaxed); }
+std::uint64_t LaneSender::unread_extents() const noexcept {
+  const std::uint64_t unread = unread_.load(std::memory_order_relaxed);
+  const SideHeader& peer = sides_.peer_header();
+  // Of buffers that have not come back; what a liar says is no more than there is.
+  const std::uint64_t released = peer.released_landing.load(std::memory_order_acquire) +
+                                 peer.released_others.load(std::memory_order_acquire) -
+                                 collected_.load(std::memory_order_relaxed);
+  return released <= unread ? unread - released : unread;
+}
 
 // ---- Receiving ------------------------------------------------------------------------------------
 
@@ -316,7 +330,7 @@ bool LaneReceiver::init(const Sides& sides, Waker* waker, std::uint32_t peer_buf
   waker_ = waker;
   buffers_ = peer_buffers;
   layout_ = SideLayout::of(peer_buffers, peer_buffer_bytes);
-  leases_.reset(new (std::nothrow) std::atomic<std::int32_t>[peer_buffers]());
+  leases_.reset(new (std::nothrow) std::atomic<std::int64_t>[peer_buffers]());
   return leases_ != nullptr;
 }
 
@@ -467,7 +481,7 @@ std::uint32_t LaneReceiver::land_run(std::uint64_t bytes_below, std::uint32_t li
   }
   position_ = position;
   guessed_length_ = guessed;
-  landed_ += static_cast<std::int32_t>(count);
+  landed_ += static_cast<std::int64_t>(count);
   if (!goes_on) [[unlikely]]
     leave_buffer();
   return count;
@@ -482,11 +496,12 @@ void LaneReceiver::leave_buffer() noexcept {
 
 void LaneReceiver::release(const std::uint64_t token[2], std::uint32_t count) noexcept {
   const auto index = static_cast<std::uint32_t>(token[0]);
-  const auto released = static_cast<std::int32_t>(count);
+  const auto released = static_cast<std::int64_t>(count);
   if ((token[1] & kIsOnly) != 0) {  // ours alone: nobody else counts
     leases_[index].store(0, std::memory_order_relaxed);
     return give_back(index, static_cast<std::uint32_t>(token[1]));
   }
+  sides_.own_header().released_others.fetch_add(count, std::memory_order_release);
   // Nobody meets 0 before we have left the buffer: until then it only counts down.
   if (leases_[index].fetch_sub(released, std::memory_order_acq_rel) != released) return;
   give_back(index, static_cast<std::uint32_t>(token[1]));
@@ -494,7 +509,9 @@ void LaneReceiver::release(const std::uint64_t token[2], std::uint32_t count) no
 
 void LaneReceiver::release_last(const std::uint64_t token[2], std::uint32_t count) noexcept {
   if (buffer_ != nullptr) [[likely]] {
-    landed_ -= static_cast<std::int32_t>(count);
+    landed_ -= static_cast<std::int64_t>(count);
+    released_landing_ += count;
+    sides_.own_header().released_landing.store(released_landing_, std::memory_order_release);
   } else {
     release(token, count);  // the buffer's last was among them
   }

@@ -21,7 +21,8 @@
 // The two sides meet at five points:
 //
 //   extent-shown   sender zeroes the next word, stores this one (release) -> receiver loads it (acquire);
-//                  the bytes are there when the word is, and what follows is never an old word
+//                  the bytes are there when the word is, and what follows is never an old word.
+//                  Of a run, the first word is stored last: behind the others, and the zero behind all
 //   buffer-open    sender stores order[k] (release) -> receiver loads it (acquire);
 //                  what says of the first extent (only, else the first word) is zeroed or written before that
 //   buffer-free    receiver stores released[i] = lap (release) -> sender loads it (acquire);
@@ -58,6 +59,11 @@ struct SideHeader {
   alignas(kCacheLine) std::atomic<std::uint32_t> waiting_extent;
   std::atomic<std::uint32_t> waiting_room;
   alignas(kCacheLine) std::atomic<std::uint32_t> closed;  // 1: the owner has closed in order
+  // How many of the peer's extents the owner has released ever, by its landing thread and by others; those
+  // that were a buffer's only ones do not count. For the peer's count of what is unread, where it has not got
+  // the buffer back; an owner that says nothing here is one of an earlier version.
+  alignas(kCacheLine) std::atomic<std::uint64_t> released_landing;
+  std::atomic<std::uint64_t> released_others;
 };
 static_assert(sizeof(SideHeader) <= 512);
 
@@ -162,6 +168,7 @@ class LaneSender {
     std::uint64_t used = 0;  // where the last lap ended
     std::uint16_t lap = 0;
     bool opened = false;        // its order entry was stored
+    bool only = false;          // of this lap: its one extent is said beside its order
     std::uint32_t extents = 0;  // shown in this lap
   };
 
@@ -186,7 +193,8 @@ class LaneSender {
   std::uint32_t shipped_count_ = 0;
   bool erases_ = false;
   bool erases_whole_ = false;
-  std::atomic<std::uint64_t> unread_{0};
+  std::atomic<std::uint64_t> unread_{0};     // in buffers that did not come back
+  std::atomic<std::uint64_t> collected_{0};  // in those that did, ever, but for only ones
 };
 
 // The receiving end. land, release_last: one thread at a time; release: any thread.
@@ -231,10 +239,11 @@ class LaneReceiver {
   std::uint64_t position_ = 0;  // of the next word in it
   std::uint64_t guessed_length_ = 0;
   std::uint64_t only_ = 0;   // of the buffer that was opened last
-  std::int32_t landed_ = 0;  // extents of it, less those that release_last took
+  std::int64_t landed_ = 0;  // extents of it, less those that release_last took
+  std::uint64_t released_landing_ = 0;
   // By buffer: counts down with each release; what was landed is added when we leave it. Whoever makes it 0
   // then gives the buffer back. Of an only extent 1 until it is released.
-  std::unique_ptr<std::atomic<std::int32_t>[]> leases_;
+  std::unique_ptr<std::atomic<std::int64_t>[]> leases_;
 };
 
 // Sleeps until the peer rings for `waiting` or `waiting_too` (words of our own header; the second may be

@@ -90,6 +90,31 @@ TEST(SteadyState, AllocatesNothingForLargeMessagesThatAreReadWhereTheyLie) {
 }
 #endif
 
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+// rows: Z04
+TEST(SteadyState, AllocatesNothingForWhatIsLent) {
+  const Meeting meeting(kIpc.fresh_address(), channel_options(65536, 8));
+  lwmq_loan* loan = nullptr;
+  ASSERT_EQ(lwmq_loan_create(64, &loan), LWMQ_OK);
+  const std::string content(64, 'x');
+  const std::vector<lwmq_bytes> frames(100, lwmq_bytes{content.data(), content.size()});
+  const auto round = [&] {
+    std::uint64_t posted = 0;
+    ASSERT_EQ(lwmq_send_queue_post_many(meeting.client.queue, frames.data(), frames.size(), &posted),
+              LWMQ_OK);
+    for (std::uint32_t received = 0, count = 0; received < frames.size(); received += count) {
+      const lwmq_lent* lent = nullptr;
+      ASSERT_EQ(lwmq_channel_receive_loan(meeting.server.channel, kLimitMs, loan, &lent, &count), LWMQ_OK);
+    }
+  };
+  for (int i = 0; i < 1000; ++i) round();
+  const std::uint64_t before = g_allocations;
+  for (int i = 0; i < 1000; ++i) round();
+  EXPECT_EQ(g_allocations - before, 0u);
+  lwmq_loan_destroy(loan);
+}
+#endif
+
 // How often the threads of this process but the calling one have gone to sleep so far.
 long switches_of_other_threads() {
   long sum = 0;
@@ -150,6 +175,25 @@ TEST(SteadyState, SleepsWithoutAnyWakeUpWhileItIsConnectedAndIdle) {
   const long before = switches_of_other_threads();
   std::this_thread::sleep_for(std::chrono::seconds(2));
   EXPECT_EQ(switches_of_other_threads() - before, 0) << "threads of the library woke up";
+}
+
+// rows: K17
+TEST(SteadyState, SleepsWithoutAnyWakeUpWhileALoanWaitsInSlices) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer has a thread of its own that wakes up";
+#endif
+  const Meeting meeting(kIpc.fresh_address());
+  exchange(meeting, "warm", 4, 100);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  lwmq_loan* loan = nullptr;
+  ASSERT_EQ(lwmq_loan_create(16, &loan), LWMQ_OK);
+  const lwmq_lent* lent = nullptr;
+  std::uint32_t count = 0;
+  const long before = switches_of_other_threads();
+  for (int i = 0; i < 10; ++i)
+    EXPECT_EQ(lwmq_channel_receive_loan(meeting.server.channel, 100, loan, &lent, &count), LWMQ_E_TIMED_OUT);
+  EXPECT_EQ(switches_of_other_threads() - before, 0) << "threads of the library woke up";
+  lwmq_loan_destroy(loan);
 }
 
 }  // namespace

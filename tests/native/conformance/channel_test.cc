@@ -81,6 +81,24 @@ TEST_P(ChannelOver, TakesMessagesOfManyQueuesFromManyThreads) {
   for (auto& thread : posting) thread.join();
 }
 
+// rows: S04
+TEST_P(ChannelOver, ClosesWithoutLingerAndMissesNothingThatWasReceived) {
+  for (const int left : {0, 3}) {
+    const Meeting meeting(GetParam().fresh_address());
+    for (int i = 0; i < 10; ++i) ASSERT_EQ(meeting.client.post(std::to_string(i)), LWMQ_OK);
+    // The buffer that they lie in is not full: it stays the peer's.
+    for (int i = 0; i < 10 - left; ++i) ASSERT_EQ(meeting.server.receive_text(), std::to_string(i));
+    const lwmq_status status = meeting.client.close(0);
+    if (left == 0) {
+      EXPECT_EQ(status, LWMQ_OK) << lwmq_last_error();
+    } else {
+      EXPECT_EQ(status, LWMQ_E_TIMED_OUT);
+      // Some that were received may have landed in a run with the others.
+      EXPECT_NE(std::string(lwmq_last_error()).find(" were shipped and not seen read"), std::string::npos);
+    }
+  }
+}
+
 // rows: L53
 TEST_P(ChannelOver, RejectsAMessageThatDoesNotFitABufferAndLeavesItToTheCaller) {
   const Meeting meeting(address_);
@@ -720,6 +738,37 @@ TEST(SeveralTransports, AreAddedBeforeTheFirstPost) {
   EXPECT_EQ(lwmq_channel_add_transport(end.channel, kIpc.fresh_address().c_str(), &further), LWMQ_E_INVALID);
   EXPECT_NE(std::string(lwmq_last_error()).find("before the first post"), std::string::npos)
       << lwmq_last_error();
+}
+
+// rows: S02
+TEST(SeveralTransports, SayOfWhatNobodyTookWhoseItWas) {
+  const std::string places[2] = {kIpc.fresh_address(), kIpc.fresh_address()};
+  auto options = channel_options(1024, 4);
+  options.receive_queue = LWMQ_QUEUE_MULTI_UNBOUNDED;
+  End server;
+  server.create(places[0], options);
+  lwmq_transport_options further{};
+  further.size = sizeof further;
+  ASSERT_EQ(lwmq_channel_add_transport(server.channel, places[1].c_str(), &further), LWMQ_OK);
+  ASSERT_EQ(lwmq_channel_open(server.channel, LWMQ_ROLE_SERVER), LWMQ_OK) << lwmq_last_error();
+  const End clients[2] = {End(places[0], LWMQ_ROLE_CLIENT), End(places[1], LWMQ_ROLE_CLIENT)};
+  for (const End& client : clients) ASSERT_EQ(client.wait_connected(), LWMQ_OK);
+  int posted[2] = {10, 20};
+  for (int place = 0; place < 2; ++place) {
+    for (int i = 0; i < posted[place]; ++i) ASSERT_EQ(clients[place].post(std::to_string(place)), LWMQ_OK);
+  }
+  ASSERT_TRUE(eventually_true([&] { return server.statistics().receive_queued == 30; }))
+      << "they land by themselves";
+  for (int i = 0; i < 5; ++i) --posted[std::stoi(server.receive_text())];
+  EXPECT_EQ(server.close(0), LWMQ_OK);
+  for (int place = 0; place < 2; ++place) {
+    ASSERT_GT(posted[place], 0);
+    const Frames end = clients[place].receive();
+    ASSERT_EQ(end[0], "LWMQ_E_CLOSED");
+    EXPECT_NE(end[2].find(std::to_string(posted[place]) + " messages were shipped to it and not seen read"),
+              std::string::npos)
+        << end[2];
+  }
 }
 
 }  // namespace

@@ -49,8 +49,8 @@ class Lane : public testing::Test {
   static constexpr std::uint32_t kBuffers = 3;
   static constexpr std::uint64_t kBufferBytes = 4096;
 
-  Lane() {
-    const std::uint64_t bytes = SideLayout::of(kBuffers, kBufferBytes).bytes;
+  explicit Lane(std::uint64_t buffer_bytes = kBufferBytes) {
+    const std::uint64_t bytes = SideLayout::of(kBuffers, buffer_bytes).bytes;
     for (auto* side : {&sending_, &receiving_}) {
       side->reset(static_cast<std::uint8_t*>(std::aligned_alloc(4096, bytes)));
       std::memset(side->get(), 0, bytes);
@@ -59,8 +59,8 @@ class Lane : public testing::Test {
     const Sides to{receiving_.get(), sending_.get()};
     sender_waker_.init(from);
     receiver_waker_.init(to);
-    EXPECT_TRUE(sender_.init(from, &sender_waker_, kBuffers, kBufferBytes));
-    EXPECT_TRUE(receiver_.init(to, &receiver_waker_, kBuffers, kBufferBytes));
+    EXPECT_TRUE(sender_.init(from, &sender_waker_, kBuffers, buffer_bytes));
+    EXPECT_TRUE(receiver_.init(to, &receiver_waker_, kBuffers, buffer_bytes));
   }
 
   void show(std::uint64_t bytes) {
@@ -225,6 +225,28 @@ TEST_F(Lane, FramesThatAreShownTogetherHaveAKindAndRoom) {
   EXPECT_EQ(bytes, kBufferBytes);
   EXPECT_EQ(sender_.show_run(&buffer_, frames, 2, 5, &bytes), 0u);
   sender_.ship(&buffer_);
+}
+
+class LaneOfLargeBuffers : public Lane {
+ protected:
+  LaneOfLargeBuffers() : Lane(16384) {}
+};
+
+TEST_F(LaneOfLargeBuffers, FramesThatAreShownTogetherDoNotWaitForALargeOne) {
+  const std::string large(8000, 'y');
+  const lwmq_bytes frames[4] = {{"g", 1}, {"h", 1}, {large.data(), large.size()}, {"i", 1}};
+  std::uint64_t bytes = 0;
+  ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
+  EXPECT_EQ(sender_.show_run(&buffer_, frames, 4, 5, &bytes), 2u);
+  EXPECT_EQ(sender_.show_run(&buffer_, &frames[2], 2, 5, &bytes), 1u);
+  EXPECT_EQ(sender_.show_run(&buffer_, &frames[3], 1, 5, &bytes), 1u);
+  sender_.ship(&buffer_);
+  for (const lwmq_bytes& frame : frames) {
+    lwmq_tli_extent extent{};
+    ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
+    EXPECT_EQ(extent.bytes, frame.bytes);
+    receiver_.release_last(extent.token, 1);
+  }
 }
 
 // rows: M03

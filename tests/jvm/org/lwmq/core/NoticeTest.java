@@ -39,8 +39,9 @@ class NoticeTest {
         Channel first = client("loop://java-turns-1");
         Channel second = client("loop://java-turns-2");
         Selector selector = new Selector()) {
-      first.awaitConnected(soon);
-      second.awaitConnected(soon);
+      for (Channel channel : List.of(first, second, firstServer, secondServer)) {
+        channel.awaitConnected(soon);
+      }
       selector.add(firstServer);
       selector.add(secondServer);
       SendQueue many = first.sendQueue(Priority.NORMAL);

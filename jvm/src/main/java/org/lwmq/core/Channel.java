@@ -194,7 +194,8 @@ public final class Channel implements AutoCloseable {
 
   /**
    * As {@link #receiveMany}, but of each message its bytes alone: all frames, one after the other. For messages of one
-   * frame the cheapest way to receive them: there is nothing to close, and the bytes are copied once.
+   * frame the cheapest way to receive them: there is nothing to close, and the bytes are copied once. TOO_BIG: 2 GiB and
+   * more; what had come with it is lost.
    */
   public List<byte[]> receiveBytes(int limit, Deadline deadline) {
     long channel = handle.get();

@@ -1,0 +1,195 @@
+// A transport that carries one way, as multicast does: accepted where no more is needed, refused where it is.
+//
+// `one-way://name` is loop:// whose connecting ends cannot send and whose accepted ends cannot receive.
+#include <cstring>
+#include <mutex>
+#include <set>
+
+#include "conformance/channel_fixture.h"
+#include "conformance/providers.h"
+#include "lwmq/lwmq_tli.h"
+
+namespace lwmq::conformance {
+namespace {
+
+constexpr char kScheme[] = "one-way://";
+
+lwmq_tli_provider one_way;
+std::mutex mutex;
+std::set<lwmq_tli_transport*> accepted;
+
+std::string below(const char* address) { return std::string("loop://") + (address + std::strlen(kScheme)); }
+
+bool was_accepted(lwmq_tli_transport* transport) {
+  const std::lock_guard lock(mutex);
+  return accepted.count(transport) != 0;
+}
+
+LWMQ_TLI_BOUND(lwmq_tli_provider, __start_lwmq_tli);
+LWMQ_TLI_BOUND(lwmq_tli_provider, __stop_lwmq_tli);
+
+const lwmq_tli_provider* loop() {
+  for (const auto* const* at = __start_lwmq_tli; at != __stop_lwmq_tli; ++at) {
+    if ((*at)->name != nullptr && std::strcmp((*at)->name, "loop") == 0) return *at;
+  }
+  return nullptr;
+}
+
+// Before anybody looks for providers.
+const bool filled = [] {
+  one_way = *loop();
+  one_way.name = "one-way";
+  one_way.claim = [](const char* address) -> std::int32_t {
+    return std::strncmp(address, kScheme, std::strlen(kScheme)) == 0 ? 1 : 0;
+  };
+  one_way.limits = [](const char* address, lwmq_limits* out_limits) -> lwmq_status {
+    const lwmq_status status = loop()->limits(below(address).c_str(), out_limits);
+    out_limits->capabilities = LWMQ_CAN_SEND | LWMQ_CAN_RECEIVE | LWMQ_IS_ORDERED | LWMQ_IS_ONE_WAY;
+    return status;
+  };
+  one_way.listen = [](const char* address, const lwmq_tli_options* options, lwmq_tli_listener** out) {
+    return loop()->listen(below(address).c_str(), options, out);
+  };
+  one_way.connect = [](const char* address, const lwmq_tli_options* options, std::uint32_t timeout_ms,
+                       lwmq_tli_transport** out) {
+    return loop()->connect(below(address).c_str(), options, timeout_ms, out);
+  };
+  one_way.accept = [](lwmq_tli_listener* listener, lwmq_tli_transport** out) {
+    const lwmq_status status = loop()->accept(listener, out);
+    const std::lock_guard lock(mutex);
+    if (status == LWMQ_OK) accepted.insert(*out);
+    return status;
+  };
+  one_way.acquire = [](lwmq_tli_transport* transport, lwmq_tli_buffer* out_buffer) -> lwmq_status {
+    return was_accepted(transport) ? loop()->acquire(transport, out_buffer) : LWMQ_E_FULL;
+  };
+  one_way.land = [](lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) -> lwmq_status {
+    return was_accepted(transport) ? LWMQ_E_EMPTY : loop()->land(transport, out_extent);
+  };
+  one_way.unread_extents = [](lwmq_tli_transport*) { return std::uint64_t{0}; };
+  one_way.close = [](lwmq_tli_transport* transport) {
+    {
+      const std::lock_guard lock(mutex);
+      accepted.erase(transport);
+    }
+    loop()->close(transport);
+  };
+  one_way.window_create = nullptr;
+  one_way.window_export = nullptr;
+  one_way.window_find = nullptr;
+  one_way.window_info = nullptr;
+  one_way.window_owner_alive = nullptr;
+  one_way.window_keep = nullptr;
+  one_way.window_release = nullptr;
+  return true;
+}();
+
+LWMQ_TLI_REGISTER(one_way);
+
+std::string fresh_address() { return kScheme + fresh_name(); }
+
+void expect_refused(lwmq_status status, const char* text) {
+  EXPECT_EQ(status, LWMQ_E_UNSUPPORTED);
+  EXPECT_NE(std::string(lwmq_last_error()).find(text), std::string::npos) << lwmq_last_error();
+}
+
+// A client without send queues.
+struct Listening {
+  lwmq_channel* channel = nullptr;
+
+  explicit Listening(const std::string& address, std::uint32_t raw = 0) {
+    auto options = channel_options(1024, 4);
+    options.raw = raw;
+    EXPECT_EQ(lwmq_channel_create(address.c_str(), &options, &channel), LWMQ_OK) << lwmq_last_error();
+    EXPECT_EQ(lwmq_channel_open(channel, LWMQ_ROLE_CLIENT), LWMQ_OK) << lwmq_last_error();
+  }
+  Listening(const Listening&) = delete;
+  Listening& operator=(const Listening&) = delete;
+  ~Listening() { lwmq_channel_destroy(channel); }
+};
+
+// rows: K12
+TEST(OneWay, IsAcceptedWhereNothingComesBack) {
+  const std::string address = fresh_address();
+  const End server(address, LWMQ_ROLE_SERVER);
+  Listening client(address);
+  ASSERT_EQ(server.wait_connected(), LWMQ_OK);
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(server.post(std::to_string(i)), LWMQ_OK);
+  for (int i = 0; i < 1000; ++i) {
+    lwmq_message* message = nullptr;
+    ASSERT_EQ(lwmq_channel_receive(client.channel, kLimitMs, &message), LWMQ_OK) << lwmq_last_error();
+    EXPECT_EQ(frames_of(message), Frames{std::to_string(i)});
+    lwmq_message_destroy(message);
+  }
+  EXPECT_EQ(lwmq_channel_flush(server.channel, kLimitMs), LWMQ_OK);
+  EXPECT_EQ(server.close(0), LWMQ_OK) << "what was read is not known, so that nothing is missed";
+  lwmq_message* none = nullptr;
+  EXPECT_EQ(lwmq_channel_receive(client.channel, kLimitMs, &none), LWMQ_E_CLOSED);
+}
+
+// rows: K12
+TEST(OneWay, IsRefusedWhereBothWaysAreNeeded) {
+  const std::string address = fresh_address();
+  const End server(address, LWMQ_ROLE_SERVER);
+  Listening client(address);
+  ASSERT_EQ(server.wait_connected(), LWMQ_OK);
+  lwmq_message* message = nullptr;
+  expect_refused(lwmq_channel_receive(server.channel, kLimitMs, &message),
+                 "who serves sends and cannot receive");
+  expect_refused(lwmq_channel_receive(server.channel, 0, &message), "cannot receive");
+  std::uint32_t count = 0;
+  expect_refused(lwmq_channel_receive_many(server.channel, 1, 0, &message, &count), "cannot receive");
+  std::int32_t fd = -1;
+  expect_refused(lwmq_channel_descriptor(server.channel, &fd), address.c_str());
+  const auto ignore = [](void*, lwmq_status, lwmq_message* received) { lwmq_message_destroy(received); };
+  expect_refused(lwmq_channel_on_message(server.channel, ignore, nullptr), "cannot receive");
+  lwmq_send_queue* queue = nullptr;
+  expect_refused(lwmq_channel_add_send_queue(client.channel, nullptr, &queue),
+                 "who connects receives and cannot send");
+}
+
+// rows: K12
+TEST(OneWay, IsRefusedBeforeItIsOpenedWhereItsRoleSaysSo) {
+  const std::string address = fresh_address();
+  End client;
+  client.create(address, channel_options(1024, 4));
+  expect_refused(lwmq_channel_open(client.channel, LWMQ_ROLE_CLIENT), "cannot send");
+  expect_refused(lwmq_channel_open(client.channel, LWMQ_ROLE_AUTO), "open it in one of these roles");
+  lwmq_transport_options further{};
+  further.size = sizeof further;
+  expect_refused(lwmq_channel_add_transport(client.channel, kLoop.fresh_address().c_str(), &further),
+                 "one of them carries one way alone");
+  EXPECT_EQ(lwmq_channel_open(client.channel, LWMQ_ROLE_SERVER), LWMQ_OK) << lwmq_last_error();
+  End both;
+  both.create(kLoop.fresh_address(), channel_options(1024, 4));
+  expect_refused(lwmq_channel_add_transport(both.channel, address.c_str(), &further),
+                 "one of them carries one way alone");
+}
+
+// rows: K12
+TEST(OneWay, HasRawBuffersInOneDirection) {
+  const std::string address = fresh_address();
+  const End server(address, LWMQ_ROLE_SERVER, channel_options(1024, 4, true));
+  Listening client(address, 1);
+  ASSERT_EQ(server.wait_connected(), LWMQ_OK);
+  lwmq_buffer buffer{};
+  ASSERT_EQ(lwmq_raw_get_buffer(server.channel, kLimitMs, &buffer), LWMQ_OK) << lwmq_last_error();
+  std::memcpy(buffer.data, "one way", 7);
+  buffer.bytes = 7;
+  ASSERT_EQ(lwmq_raw_send_buffer(server.channel, &buffer), LWMQ_OK);
+  lwmq_buffer received{};
+  ASSERT_EQ(lwmq_raw_receive_buffer(client.channel, kLimitMs, &received), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(std::string(static_cast<const char*>(received.data), received.bytes), "one way");
+  ASSERT_EQ(lwmq_raw_dispose_buffer(client.channel, &received), LWMQ_OK);
+  expect_refused(lwmq_raw_receive_buffer(server.channel, 0, &received), "cannot receive");
+  expect_refused(lwmq_raw_get_buffer(client.channel, 0, &buffer), "cannot send");
+}
+
+// rows: K12
+TEST(OneWay, CarriesNoStream) {
+  lwmq_endpoint* endpoint = nullptr;
+  expect_refused(lwmq_endpoint_open(fresh_address().c_str(), &endpoint), "streams need a transport");
+}
+
+}  // namespace
+}  // namespace lwmq::conformance
