@@ -109,14 +109,16 @@ bool LaneSender::init(const Sides& sides, Waker* waker, std::uint32_t buffers,
   free_.reset(new (std::nothrow) std::uint32_t[buffers]);
   shipped_.reset(new (std::nothrow) std::uint32_t[buffers]);
   if (!slots_ || !free_ || !shipped_) return false;
-  for (std::uint32_t i = 0; i < buffers; ++i) free_[i] = buffers - 1 - i;
+  for (std::uint32_t i = 0; i < buffers; ++i) free_[i] = i;
   free_count_ = buffers;
   return true;
 }
 
 Status LaneSender::acquire(lwmq_tli_buffer* out_buffer) noexcept {
   if (free_count_ == 0 && !collect()) return LWMQ_E_FULL;
-  const std::uint32_t index = free_[--free_count_];
+  const std::uint32_t index = free_[free_first_];
+  free_first_ = free_first_ + 1 < buffers_ ? free_first_ + 1 : 0;
+  --free_count_;
   Slot& slot = slots_[index];
   ++slot.lap;
   slot.opened = slot.only = false;
@@ -265,7 +267,7 @@ Status LaneSender::ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::
 void LaneSender::abandon(lwmq_tli_buffer* buffer) noexcept {
   const auto index = static_cast<std::uint32_t>(buffer->token[0]);
   if (erases_) erase_buffer(index, layout_.stride);
-  free_[free_count_++] = index;
+  put_free(index);
   buffer->room = 0;
 }
 
@@ -274,19 +276,20 @@ bool LaneSender::collect() noexcept {
       reinterpret_cast<const std::atomic<std::uint32_t>*>(sides_.peer + SideLayout::kReleasedOffset);
   std::uint64_t read = 0;
   std::uint64_t only = 0;
-  for (std::uint32_t i = 0; i < shipped_count_;) {
+  std::uint32_t kept = 0;
+  for (std::uint32_t i = 0; i < shipped_count_; ++i) {
     const std::uint32_t index = shipped_[i];
     if (released[index].load(std::memory_order_acquire) == slots_[index].lap) {  // sync: buffer-free
       read += slots_[index].extents;
       if (slots_[index].only) ++only;
       if (erases_) [[unlikely]]
         erase_buffer(index, erases_whole_ ? layout_.stride : slots_[index].used + kWordBytes);
-      free_[free_count_++] = index;
-      shipped_[i] = shipped_[--shipped_count_];
+      put_free(index);
     } else {
-      ++i;
+      shipped_[kept++] = index;
     }
   }
+  shipped_count_ = kept;
   if (read > 0) {  // our own
     unread_.store(unread_.load(std::memory_order_relaxed) - read, std::memory_order_relaxed);
     collected_.store(collected_.load(std::memory_order_relaxed) + read - only, std::memory_order_relaxed);

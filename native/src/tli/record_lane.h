@@ -173,6 +173,10 @@ class LaneSender {
   };
 
   bool collect() noexcept;
+  void put_free(std::uint32_t index) noexcept {
+    const std::uint32_t place = free_first_ + free_count_++;
+    free_[place < buffers_ ? place : place - buffers_] = index;
+  }
   void open(std::uint32_t index, std::uint64_t only) noexcept;
   void note_shown(Slot& slot, std::uint32_t extents) noexcept;
   void erase_buffer(std::uint32_t index, std::uint64_t bytes) noexcept;
@@ -187,9 +191,10 @@ class LaneSender {
   std::uint32_t buffers_ = 0;
   std::uint64_t next_order_ = 0;
   std::unique_ptr<Slot[]> slots_;
-  std::unique_ptr<std::uint32_t[]> free_;  // a stack: the buffer freed last is warm in the cache
+  std::unique_ptr<std::uint32_t[]> free_;  // a ring: what was freed last is in the peer's cache still
+  std::uint32_t free_first_ = 0;
   std::uint32_t free_count_ = 0;
-  std::unique_ptr<std::uint32_t[]> shipped_;  // unordered; shipped and not seen released
+  std::unique_ptr<std::uint32_t[]> shipped_;  // shipped and not seen released, in that order
   std::uint32_t shipped_count_ = 0;
   bool erases_ = false;
   bool erases_whole_ = false;

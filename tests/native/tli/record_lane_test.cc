@@ -227,6 +227,23 @@ TEST_F(Lane, FramesThatAreShownTogetherHaveAKindAndRoom) {
   sender_.ship(&buffer_);
 }
 
+// Least recently used first: what was read last is in the peer's cache still, and would have to be fetched
+// back.
+TEST_F(Lane, BuffersAreUsedAgainInTheOrderInWhichTheyWereSent) {
+  std::uint64_t first_round[kBuffers] = {};
+  for (std::uint32_t i = 0; i < 5 * kBuffers; ++i) {
+    ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
+    if (i < kBuffers) first_round[i] = buffer_.token[0];
+    EXPECT_EQ(buffer_.token[0], first_round[i % kBuffers]);
+    ASSERT_EQ(sender_.show(&buffer_, 10, 5), LWMQ_OK);
+    sender_.ship(&buffer_);
+    lwmq_tli_extent extent{};
+    ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
+    receiver_.release_last(extent.token, 1);
+    EXPECT_EQ(receiver_.land(&extent), LWMQ_E_EMPTY);  // leaves the buffer
+  }
+}
+
 class LaneOfLargeBuffers : public Lane {
  protected:
   LaneOfLargeBuffers() : Lane(16384) {}
