@@ -215,7 +215,7 @@ def python_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
         runs: Runs = {
             "floor": lambda metric=metric, size=size: machine.native("floor", metric, size, seconds)
         }
-        for peer in ("lwmq", "iceoryx2", "pyzmq"):
+        for peer in ("lwmq", *(["lwmq-many"] if metric == "rate" else []), "iceoryx2", "pyzmq"):
             runs[peer] = lambda peer=peer, metric=metric, size=size: machine.messages(
                 peer, metric, size, seconds
             )

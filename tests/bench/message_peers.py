@@ -65,6 +65,39 @@ class Lwmq:
         self.channel.close(linger=PATIENCE_S)
 
 
+class LwmqMany(Lwmq):
+    """Calls for up to MANY messages, received as bytes."""
+
+    MANY = 256
+
+    def __init__(self, address: str, server: bool, size: int) -> None:
+        super().__init__(address, server, size)
+        self.staged: list[bytes] = []
+        self.came: list[bytes] = []
+
+    def send(self, payload: bytes) -> None:
+        self.staged.append(payload)
+        if len(self.staged) == self.MANY:
+            self.post_staged()
+
+    def post_staged(self) -> None:
+        self.queue.post_many(self.staged)
+        self.channel.flush(PATIENCE_S)
+        self.staged = []
+
+    def receive(self, read: Reader) -> bool:
+        if self.staged:
+            self.post_staged()
+        if not self.came:
+            self.came = self.channel.receive_bytes(self.MANY, PATIENCE_S)[::-1]
+        return read(self.came.pop())
+
+    def close(self) -> None:
+        if self.staged:
+            self.post_staged()
+        super().close()
+
+
 class Iceoryx2:
     """Ours looks without a pause while it is awake, and so does this one."""
 
@@ -120,6 +153,7 @@ class Zmq:
 
 PEERS: dict[str, Callable[[str, bool, int], Peer]] = {
     "lwmq": Lwmq,
+    "lwmq-many": LwmqMany,
     "iceoryx2": Iceoryx2,
     "iceoryx2-handed": Iceoryx2Handed,
     "pyzmq": Zmq,

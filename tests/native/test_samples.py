@@ -18,6 +18,7 @@ EXPECTED = {
     "priorities": "alarm\nbulk 0\nbulk 1\nbulk 2\n",
     "request_reply": f"1000 replies, sum of squares {sum(i * i for i in range(1000))}\n",
     "raw_buffers": "64 MiB in 64 buffers\n",
+    "ticks": "1000000 ticks, the highest 106\n",
     "external_frames": "".join(f"receiver {i}: the very picture, 1 holder\n" for i in range(3))
     + "released: 0 holders\n",
 }

@@ -38,6 +38,16 @@ constexpr std::uint64_t next_word(std::uint64_t position, std::uint64_t length) 
 static_assert(next_word(kFirstWord, 56) == 120);
 static_assert((next_word(kFirstWord, 1024) + kWordBytes) % kCacheLine == 0);
 
+// Where the next word lies follows from a length that is still on its way from the other core. It is taken to
+// be that of the extent before, behind a branch, so that the processor looks for several words at once and
+// not for one after the other; where it was another one, the branch costs some nanoseconds.
+void guess_length(std::uint64_t length, std::uint64_t* guessed) noexcept {
+  if (length == *guessed) [[likely]]
+    return;
+  asm volatile("" : "+r"(length));  // a branch, and no conditional move: that would wait for the length
+  *guessed = length;
+}
+
 std::atomic<std::uint64_t>& word_at(std::uint8_t* base, std::uint64_t offset) noexcept {
   return *reinterpret_cast<std::atomic<std::uint64_t>*>(base + offset);
 }
@@ -390,16 +400,6 @@ inline LaneReceiver::Here LaneReceiver::read(std::uint64_t seen, lwmq_tli_extent
   if (kind <= LWMQ_TLI_KIND_MAX + 1) [[likely]]
     return Here::kExtent;
   return kind == kKindEnd ? Here::kEnd : Here::kCorrupt;
-}
-
-// Where the next word lies follows from a length that is still on its way from the other core. It is taken to
-// be that of the extent before, behind a branch, so that the processor looks for several words at once and
-// not for one after the other; where it was another one, the branch costs some nanoseconds.
-inline void guess_length(std::uint64_t length, std::uint64_t* guessed) noexcept {
-  if (length == *guessed) [[likely]]
-    return;
-  asm volatile("" : "+r"(length));  // a branch, and no conditional move: that would wait for the length
-  *guessed = length;
 }
 
 // Over an extent that landed. False: it was the buffer's last.

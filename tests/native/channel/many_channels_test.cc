@@ -48,5 +48,26 @@ TEST(ManyChannels, OpenAndExchangeWithinAMemoryBound) {
   RecordProperty("bytes_per_channel", std::to_string(each));
 }
 
+std::uint64_t threads_of_this_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<std::uint64_t>(std::distance(begin(tasks), end(tasks)));
+}
+
+// rows: K18
+TEST(ManyChannels, AreServedByTheThreadsOfTheFirst) {
+  for (const Subject& subject : {kLoop, kIpc}) {
+    const Meeting first(subject.fresh_address(), channel_options(256, 2));
+    ASSERT_EQ(first.client.post("warm"), LWMQ_OK);
+    ASSERT_EQ(first.server.receive_text(), "warm");
+    const std::uint64_t before = threads_of_this_process();
+    std::vector<std::unique_ptr<Meeting>> meetings;
+    for (int i = 0; i < 200; ++i) {
+      meetings.push_back(std::make_unique<Meeting>(subject.fresh_address(), channel_options(256, 2)));
+      ASSERT_EQ(meetings.back()->client.post("more"), LWMQ_OK);
+    }
+    EXPECT_EQ(threads_of_this_process(), before) << subject.name;
+  }
+}
+
 }  // namespace
 }  // namespace lwmq::conformance

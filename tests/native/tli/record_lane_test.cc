@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -41,6 +42,20 @@ TEST(RecordLane, ASleepEndsByTheRingForItHoweverEarlyThatComes) {
   over = true;
   late.join();
   EXPECT_EQ(timed_out, 0);
+}
+
+// What one side writes for each message shares no line with what the other one polls for each.
+// rows: K18
+TEST(RecordLane, SidesMeetOnLinesOfTheirOwn) {
+  const std::size_t polled[] = {offsetof(SideHeader, waiting_extent), offsetof(SideHeader, closed)};
+  const std::size_t written[] = {offsetof(SideHeader, doorbell), offsetof(SideHeader, released_landing),
+                                 SideLayout::kReleasedOffset, SideLayout::kOrderOffset};
+  for (const std::size_t one : polled) {
+    for (const std::size_t other : written) EXPECT_NE(one / kCacheLine, other / kCacheLine);
+  }
+  const SideLayout layout = SideLayout::of(8, 1000);
+  EXPECT_EQ(layout.data_offset % 4096, 0u);
+  EXPECT_EQ(layout.stride % kCacheLine, 0u) << "nor do two buffers";
 }
 
 // One direction in plain memory: nothing of processes, handshakes or queues.
