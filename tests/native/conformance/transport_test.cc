@@ -262,7 +262,6 @@ TEST_P(Transport, FreesABufferWhoseExtentsWereReleasedByTheLandingThreadAndByAno
   }
 }
 
-// rows: L16
 TEST_P(Transport, FreesABufferOfRunsWhoeverReleasesWhichPartOfThem) {
   const Pair pair(address_, 1, 512);
   if (pair.tli.show_run == nullptr || pair.tli.land_run == nullptr) GTEST_SKIP() << "it moves one by one";
