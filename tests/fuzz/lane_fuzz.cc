@@ -46,9 +46,9 @@ struct End {
       for (lwmq_bytes& frame : frames) frame = {kSource, input.take<std::uint8_t>()};
       std::uint64_t bytes = 0;
       sender.show_run(&buffer, frames, extents, input.take<std::uint8_t>() & 63, &bytes);
-    }
-    for (std::uint32_t i = 0; how < 128 && i < extents; ++i) {
-      sender.show(&buffer, input.take<std::uint8_t>() % (buffer.room + 1), input.take<std::uint8_t>() & 63);
+    } else {
+      for (std::uint32_t i = 0; i < extents; ++i)
+        sender.show(&buffer, input.take<std::uint8_t>() % (buffer.room + 1), input.take<std::uint8_t>() & 63);
     }
     if (extents == 0 && input.take<std::uint8_t>() % 2 == 0) {
       sender.abandon(&buffer);

@@ -194,7 +194,7 @@ Status Channel::add_send_queue(const lwmq_send_queue_options& options, ChannelQu
     return fail(LWMQ_E_INVALID, "a raw channel has no queues: get and send buffers (%s)", address_.c_str());
   if (phase_.load() >= Phase::kClosing || os::forked()) return refuse_phase();
   Status status = check_queue_options(options);
-  if (status == LWMQ_OK) status = check_sends();
+  if (status == LWMQ_OK) status = check_sends(role_);
   if (status != LWMQ_OK) return status;
   auto queue = std::make_unique<ChannelQueue>(this, options.kind, priority_said(options), options.capacity);
   *out_queue = queue.get();
@@ -265,12 +265,9 @@ Status Channel::open(std::int32_t role) {
                 "roles (%s)",
                 address_.c_str());
   }
+  Status status = queues_.empty() ? LWMQ_OK : check_sends(role);
+  if (status != LWMQ_OK) return status;
   role_ = role;
-  Status status = queues_.empty() ? LWMQ_OK : check_sends();
-  if (status != LWMQ_OK) {
-    role_ = LWMQ_ROLE_AUTO;
-    return status;
-  }
   receives_plainly_ = !raw_ && queue_ == nullptr && !is_one_of_several();
   start_services();
   status = ServiceThread::attending().add(&attend_);
@@ -292,8 +289,8 @@ Status Channel::open(std::int32_t role) {
   return LWMQ_OK;
 }
 
-Status Channel::check_sends() const noexcept {
-  if (!one_way_ || role_ != LWMQ_ROLE_CLIENT) return LWMQ_OK;
+Status Channel::check_sends(std::int32_t role) const noexcept {
+  if (!one_way_ || role != LWMQ_ROLE_CLIENT) return LWMQ_OK;
   return fail(LWMQ_E_UNSUPPORTED,
               "this transport carries one way: who connects receives and cannot send; what needs both ways "
               "needs another transport (%s)",

@@ -197,7 +197,7 @@ class Channel {
   Status refuse(bool raw) const noexcept;
   Status refuse_phase() const noexcept;
   // LWMQ_E_UNSUPPORTED at the wrong end of a transport that carries one way.
-  Status check_sends() const noexcept;
+  Status check_sends(std::int32_t role) const noexcept;
   Status check_receives() const noexcept;
   [[nodiscard]] bool is_one_of_several() const noexcept { return head_ != nullptr || !more_.empty(); }
   [[nodiscard]] Channel& head() noexcept { return head_ != nullptr ? *head_ : *this; }

@@ -40,7 +40,7 @@ Status Channel::check_token(const lwmq_buffer* buffer, std::uint64_t kind) const
 }
 
 Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
-  if (const Status status = check_sends(); status != LWMQ_OK) return status;
+  if (const Status status = check_sends(role_); status != LWMQ_OK) return status;
   const std::int64_t deadline = timeout_ms == 0 ? 0 : deadline_of(timeout_ms);
   for (;;) {
     Status status = check_open(true);

@@ -97,10 +97,8 @@ static PyObject* message_item(PyObject* self, PyObject* key) {
   return view_of(self, data, bytes);
 }
 
-static PyObject* message_tobytes(PyObject* self, PyObject* ignored) {
-  (void)ignored;
-  const lwmq_message* message = message_of(self);
-  if (message == NULL) return NULL;
+/* All frames, one after the other. */
+static PyObject* joined_frames(const lwmq_message* message) {
   const uint32_t count = lwmq_message_frame_count(message);
   const void* data = NULL;
   uint64_t bytes = 0, total = 0;
@@ -118,6 +116,12 @@ static PyObject* message_tobytes(PyObject* self, PyObject* ignored) {
     next += bytes;
   }
   return all;
+}
+
+static PyObject* message_tobytes(PyObject* self, PyObject* ignored) {
+  (void)ignored;
+  const lwmq_message* message = message_of(self);
+  return message == NULL ? NULL : joined_frames(message);
 }
 
 static PyObject* message_take(PyObject* self, PyObject* address) {
@@ -266,21 +270,9 @@ static PyObject* receive_many(PyObject* module, PyObject* const* arguments, Py_s
   return result;
 }
 
-/* All frames of what was lent, one after the other. */
 static PyObject* bytes_of(const lwmq_lent* lent) {
-  const uint32_t frames = lent->message == NULL ? 1 : lwmq_message_frame_count(lent->message);
-  if (frames < 2) return PyBytes_FromStringAndSize(lent->data, (Py_ssize_t)lent->bytes);
-  const void* data = NULL;
-  uint64_t bytes = 0, all = 0;
-  for (uint32_t i = 0; i < frames; ++i, all += bytes) lwmq_message_frame(lent->message, i, &data, &bytes);
-  PyObject* joined = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)all);
-  if (joined == NULL) return NULL;
-  char* to = PyBytes_AS_STRING(joined);
-  for (uint32_t i = 0; i < frames; ++i, to += bytes) {
-    lwmq_message_frame(lent->message, i, &data, &bytes);
-    if (bytes > 0) memcpy(to, data, bytes);
-  }
-  return joined;
+  if (lent->message != NULL) return joined_frames(lent->message);
+  return PyBytes_FromStringAndSize(lent->data, (Py_ssize_t)lent->bytes);
 }
 
 /* receive_bytes(channel, limit, timeout_ms): a list of bytes, or the status as an int. */

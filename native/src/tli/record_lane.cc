@@ -30,6 +30,12 @@ constexpr std::uint64_t make_word(std::uint64_t length, std::uint32_t kind, std:
   return length | std::uint64_t{kind} << 40 | std::uint64_t{lap} << 48;
 }
 
+constexpr std::uint64_t length_of(std::uint64_t word) noexcept { return word & kLengthMask; }
+constexpr std::uint32_t kind_of(std::uint64_t word) noexcept {
+  return static_cast<std::uint32_t>(word >> 40 & 0xff);
+}
+constexpr std::uint64_t lap_of(std::uint64_t word) noexcept { return word >> 48; }
+
 // Where the word behind an extent lies that begins at `position` + 8.
 constexpr std::uint64_t next_word(std::uint64_t position, std::uint64_t length) noexcept {
   const std::uint64_t end = position + kWordBytes + align_up(length, kWordBytes);
@@ -388,15 +394,15 @@ inline LaneReceiver::Here LaneReceiver::look(std::uint64_t* out_word,
 }
 
 inline LaneReceiver::Here LaneReceiver::read(std::uint64_t seen, lwmq_tli_extent* out_extent) const noexcept {
-  const std::uint64_t length = seen & kLengthMask;
-  const auto kind = static_cast<std::uint32_t>(seen >> 40 & 0xff);
+  const std::uint64_t length = length_of(seen);
+  const std::uint32_t kind = kind_of(seen);
   const std::uint64_t payload = position_ + kWordBytes;
   out_extent->data = buffer_ + payload;
   out_extent->bytes = length;
   out_extent->kind = kind - 1;
   out_extent->token[0] = index_;
   out_extent->token[1] = lap_;
-  if (seen >> 48 != lap_ || kind == 0 || !fits(payload, length, layout_.stride)) return Here::kCorrupt;
+  if (lap_of(seen) != lap_ || kind == 0 || !fits(payload, length, layout_.stride)) return Here::kCorrupt;
   if (kind <= LWMQ_TLI_KIND_MAX + 1) [[likely]]
     return Here::kExtent;
   return kind == kKindEnd ? Here::kEnd : Here::kCorrupt;
@@ -416,8 +422,7 @@ Status LaneReceiver::corrupt(std::uint64_t word) const noexcept {
   return fail(LWMQ_E_CORRUPT,
               "the peer shows an extent of %" PRIu64 " bytes, kind %u, lap %" PRIu64 " at %" PRIu64
               " of a buffer of %" PRIu64 " in lap %u",
-              word & kLengthMask, static_cast<std::uint32_t>(word >> 40 & 0xff), word >> 48, position_,
-              layout_.stride, lap_);
+              length_of(word), kind_of(word), lap_of(word), position_, layout_.stride, lap_);
 }
 
 Status LaneReceiver::land(lwmq_tli_extent* out_extent) noexcept {
@@ -470,10 +475,10 @@ std::uint32_t LaneReceiver::land_run(std::uint64_t bytes_below, std::uint32_t li
   bool goes_on = true;
   while (count < limit && position < end && goes_on) {
     const std::uint64_t seen = word_at(base, position).load(std::memory_order_acquire);  // sync: extent-shown
-    const std::uint64_t length = seen & kLengthMask;
-    const std::uint32_t kind = static_cast<std::uint32_t>(seen >> 40 & 0xff) - 1;
+    const std::uint64_t length = length_of(seen);
+    const std::uint32_t kind = kind_of(seen) - 1;
     const std::uint64_t payload = position + kWordBytes;
-    if (seen >> 48 != lap || kind > LWMQ_TLI_KIND_MAX || length >= bytes_below ||
+    if (lap_of(seen) != lap || kind > LWMQ_TLI_KIND_MAX || length >= bytes_below ||
         !fits(payload, length, stride))
       break;
     out_pieces[count++] = {base + payload, static_cast<std::uint32_t>(length), kind};
