@@ -256,8 +256,17 @@ class Channel {
   // channel_receive.cc
   Status receive_waiting(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
                          std::uint32_t* out_count);
-  Status receive_landed(std::uint32_t timeout_ms, Landed* out_landed, Message** out_message);
-  Status receive_one(std::uint32_t timeout_ms, Message** out_message);
+  // Where a small message goes for which somebody waits.
+  struct Taker {
+    Message** out_message;  // a handle
+    Loan* loan = nullptr;   // where there is one, and nothing stands against it: as it lies
+
+    bool take_awaited(Receiver& receiver) const noexcept {
+      return loan != nullptr ? receiver.lend_awaited(*loan) : receiver.take_awaited(out_message);
+    }
+  };
+  Status receive_landed(std::uint32_t timeout_ms, Landed* out_landed, const Taker* taker);
+  Status receive_one(std::uint32_t timeout_ms, const Taker& taker);
   std::uint32_t receive_more(std::uint32_t limit, Message** out_messages);
   bool lend(Loan& loan) noexcept;
   Status receive_for(std::uint32_t timeout_ms, Loan& loan);

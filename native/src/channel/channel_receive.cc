@@ -1,7 +1,6 @@
 // Receiving, and waiting for what others change.
 #include <algorithm>
 #include <csignal>
-#include <utility>
 
 #include "channel/channel.h"
 #include "channel/deadline.h"
@@ -30,27 +29,30 @@ Status Channel::wait_for_change(std::uint32_t seen, std::int64_t deadline) noexc
   return result == os::WaitResult::kInterrupted ? LWMQ_E_INTERRUPTED : LWMQ_OK;
 }
 
-// The next extent of the conversation, with its waits; small ones are decoded at once where `out_message` is
-// given. What is said of the peer comes once, through the receive queue, from the service thread when it has
-// retired the transport.
-Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, Message** out_message) {
+// The next extent of the conversation, with its waits; a small one is the `taker`'s at once, where there is
+// one: `out_landed` shows none where it was waited for. What is said of the peer comes once, through the
+// receive queue, from the service thread when it has retired the transport.
+Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, const Taker* taker) {
   std::int64_t deadline = 0;  // computed when we first wait: the clock costs as much as a small message
-  bool taken = false;         // the landing side, since the last wait in the transport
+  bool waited = false;        // in the transport, with the landing side, since we last looked
   for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
-    if (!std::exchange(taken, false)) landing_.take();
+    if (!waited) landing_.take();
     bool reported = false;
-    Status status = receiver_.next(out_landed, &reported);
+    Status status = LWMQ_OK;
+    const bool took = waited && taker != nullptr && taker->take_awaited(receiver_);
+    if (!took) [[unlikely]]
+      status = receiver_.next(out_landed, &reported);
     if (status == LWMQ_OK) [[likely]] {
       if (deadline != 0) ring();  // our wait has taken the place of whoever polls
-      if (out_message != nullptr && Receiver::is_copied(*out_landed)) {
-        status = receiver_.decode(*out_landed, out_message);
-      }
+      if (!took && taker != nullptr && Receiver::is_copied(*out_landed))
+        status = receiver_.decode(*out_landed, taker->out_message);
       out_landed->last = false;
       landing_.release();
       note_activity();
       return status;
     }
+    waited = false;
     lwmq_tli_transport* transport = receiver_.transport();
     if (reported || phase_.load() != Phase::kOpen) {
       landing_.release();
@@ -63,8 +65,8 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, Mes
     const bool waits_here = transport != nullptr && !peer_gone_.load(std::memory_order_acquire);
     if (status == LWMQ_E_EMPTY && waits_here && left > 0) {
       status = provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, kWaitSliceMs));
-      taken = status == LWMQ_OK;
-      if (!taken) landing_.release();
+      waited = status == LWMQ_OK;
+      if (!waited) landing_.release();
       if (status == LWMQ_E_INTERRUPTED) {
         ring();
         return status;
@@ -210,7 +212,7 @@ Status Channel::receive(std::uint32_t timeout_ms, std::uint32_t limit, Message**
   if (status == LWMQ_OK) status = check_receives();
   if (status != LWMQ_OK) return status;
   if (queue_ != nullptr) return receive_queued(timeout_ms, limit, out_messages, out_count);
-  status = receive_one(timeout_ms, out_messages);
+  status = receive_one(timeout_ms, {out_messages});
   if (status != LWMQ_OK) return status;
   *out_count = limit > 1 ? 1 + receive_more(limit - 1, out_messages + 1) : 1;
   return LWMQ_OK;
@@ -251,11 +253,13 @@ bool Channel::lend(Loan& loan) noexcept {
   return lent;
 }
 
-// Where nothing could be lent as it lies. Behind a message that we have waited for there may be what can.
+// Where nothing could be lent as it lies. Behind a message that could not there may be what can.
 [[gnu::noinline]] Status Channel::receive_for(std::uint32_t timeout_ms, Loan& loan) {
-  std::uint32_t count = 0;
-  const Status status = receive_waiting(timeout_ms, 1, loan.next_message(), &count);
-  if (status != LWMQ_OK) return status;
+  Status status = check_open(false);
+  if (status == LWMQ_OK) status = check_receives();
+  if (status == LWMQ_OK) status = receive_one(timeout_ms, {loan.next_message(), &loan});
+  if (status != LWMQ_OK || loan.count() > 0) return status;
+  std::uint32_t count = 1;
   do {
     loan.note_messages(count);
     lend(loan);
@@ -264,14 +268,15 @@ bool Channel::lend(Loan& loan) noexcept {
   return LWMQ_OK;
 }
 
-Status Channel::receive_one(std::uint32_t timeout_ms, Message** out_message) {
+Status Channel::receive_one(std::uint32_t timeout_ms, const Taker& taker) {
   Status status = LWMQ_OK;
   for (;;) {
     Landed landed;
-    *out_message = nullptr;
-    status = receive_landed(timeout_ms, &landed, out_message);
-    if (status == LWMQ_OK && *out_message == nullptr) status = receiver_.decode(landed, out_message);
+    *taker.out_message = nullptr;
+    status = receive_landed(timeout_ms, &landed, &taker);
     const bool from_peer = landed.transport != nullptr;  // else the service thread has reported it
+    if (status == LWMQ_OK && from_peer && *taker.out_message == nullptr)
+      status = receiver_.decode(landed, taker.out_message);
     if (status != LWMQ_E_CORRUPT || !from_peer) [[likely]]
       return status;
     // Nothing that this peer says can be believed any more. Its conversation ends here; the report

@@ -75,18 +75,24 @@ bool Receiver::note_goodbye(const lwmq_tli_extent& extent) noexcept {
   return true;
 }
 
-bool Receiver::land_run() noexcept {
+bool Receiver::land_run(std::uint32_t limit) noexcept {
   if (transport_ == nullptr || broken_off_ || provider_->land_run == nullptr || !queue_.empty()) return false;
   run_begin_ = run_next_ = 0;
-  run_end_ = provider_->land_run(transport_, kViewBytes, kRunExtents, run_token_, run_.data());
+  run_end_ = provider_->land_run(transport_, kViewBytes, limit, run_token_, run_.data());
   has_run_.store(run_end_ > 0, std::memory_order_relaxed);
   return run_end_ > 0;
 }
 
 void Receiver::leave_run() noexcept {
   release_taken();
-  for (; run_next_ < run_end_; ++run_next_)
-    queue_.push_back({{transport_, run_extent(), false}, LWMQ_OK, {}});
+  for (; run_next_ < run_end_; ++run_next_) {
+    Landed landed{transport_, run_extent(), false};
+    if (note_goodbye(landed.extent)) {
+      release(landed);
+    } else {
+      queue_.push_back({landed, LWMQ_OK, {}});
+    }
+  }
   run_begin_ = run_next_ = run_end_ = 0;
   has_run_.store(false, std::memory_order_relaxed);
 }

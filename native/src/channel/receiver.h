@@ -115,6 +115,13 @@ class Receiver {
       leave_run();
     return message;
   }
+  // The message that was waited for, where it is small and plain; its release, and what has come behind it,
+  // can wait until it is answered. False: next knows more.
+  bool take_awaited(Message** out_message) noexcept {
+    if (run_next_ == run_end_ && !land_run(1)) return false;
+    *out_message = take_at_hand();
+    return *out_message != nullptr;
+  }
   // Small messages that are there already and need no more than a copy, for less than one next and decode
   // each: how many. What ends them, next says.
   std::uint32_t take_run(std::uint32_t limit, Message** out_messages) noexcept {
@@ -148,6 +155,8 @@ class Receiver {
     }
     return loan.count() != before;
   }
+  // The one that was waited for, likewise.
+  bool lend_awaited(Loan& loan) noexcept { return (run_next_ < run_end_ || land_run(1)) && lend_some(loan); }
 
   // The service thread's. Lands one extent into the receive queue if nothing waits there.
   void look();
@@ -186,7 +195,7 @@ class Receiver {
 
   Status land(Landed* out_landed) noexcept;
   // Where no run is left. False: next knows more.
-  bool land_run() noexcept;
+  bool land_run(std::uint32_t limit = kRunExtents) noexcept;
   // Gives back what was taken of the run; the rest waits in the receive queue.
   void leave_run() noexcept;
   void release_taken() noexcept {

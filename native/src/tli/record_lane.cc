@@ -361,10 +361,17 @@ const OrderEntry& LaneReceiver::order_at(std::uint64_t number) const noexcept {
 // The word that we wait for in the buffer that we are in: we leave one that has no room for another.
 const std::atomic<std::uint64_t>& LaneReceiver::word() const noexcept { return word_at(buffer_, position_); }
 
-bool LaneReceiver::has_extent() const noexcept {
-  if (buffer_ != nullptr) return word().load(std::memory_order_relaxed) != 0;  // a glance: land decides
-  return order_at(next_order_).order.load(std::memory_order_relaxed) >> 32 ==
-         ((next_order_ + 1) & 0xffffffffu);
+bool LaneReceiver::has_extent() const noexcept {  // a glance: land decides
+  if (buffer_ != nullptr) {
+    if (only_ == 0 && word().load(std::memory_order_relaxed) == 0) return false;
+    __builtin_prefetch(buffer_ + position_ + kCacheLine);  // on its way while whoever waited returns
+    return true;
+  }
+  const std::uint64_t entry = order_at(next_order_).order.load(std::memory_order_relaxed);
+  if (entry >> 32 != ((next_order_ + 1) & 0xffffffffu)) return false;
+  __builtin_prefetch(sides_.peer + layout_.data_offset + ((entry & 0xffff) - 1) * layout_.stride +
+                     kCacheLine);
+  return true;
 }
 
 Status LaneReceiver::open_next() noexcept {
@@ -432,8 +439,8 @@ Status LaneReceiver::land(lwmq_tli_extent* out_extent) noexcept {
       if (opened++ > buffers_) return LWMQ_E_EMPTY;
       const Status status = open_next();
       if (status != LWMQ_OK) return status;
-      if (only_ != 0) return land_only(out_extent);
     }
+    if (only_ != 0) return land_only(out_extent);
     std::uint64_t seen = 0;
     switch (look(&seen, out_extent)) {
       case Here::kNothing:
@@ -450,18 +457,31 @@ Status LaneReceiver::land(lwmq_tli_extent* out_extent) noexcept {
   }
 }
 
-// Of the buffer that was opened just now.
+// Of the buffer that was opened last.
 Status LaneReceiver::land_only(lwmq_tli_extent* out_extent) noexcept {
   if (read(only_, out_extent) != Here::kExtent) return corrupt(only_);
   out_extent->token[1] |= kIsOnly;
   leases_[index_].store(1, std::memory_order_relaxed);
+  only_ = 0;
   buffer_ = nullptr;  // nothing else is in it
   return LWMQ_OK;
 }
 
+// Into the next buffer where this one has ended. False: there is none, or land knows more of it.
+inline bool LaneReceiver::find_buffer() noexcept {
+  if (buffer_ != nullptr) [[likely]] {
+    if (only_ != 0) return false;
+    const std::uint64_t seen = word().load(std::memory_order_acquire);  // sync: extent-shown
+    if (kind_of(seen) != kKindEnd || lap_of(seen) != lap_) [[likely]]
+      return true;
+    leave_buffer();
+  }
+  return open_next() == LWMQ_OK && only_ == 0;
+}
+
 std::uint32_t LaneReceiver::land_run(std::uint64_t bytes_below, std::uint32_t limit,
                                      std::uint64_t out_token[2], lwmq_tli_piece* out_pieces) noexcept {
-  if (buffer_ == nullptr) return 0;
+  if (!find_buffer()) return 0;
   out_token[0] = index_;
   out_token[1] = lap_;
   const std::uint8_t* const base = buffer_;

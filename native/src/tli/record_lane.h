@@ -211,8 +211,7 @@ class LaneReceiver {
   // LWMQ_OK, LWMQ_E_EMPTY or LWMQ_E_CORRUPT with a text.
   Status land(lwmq_tli_extent* out_extent) noexcept;
   void release(const std::uint64_t token[2], std::uint32_t count) noexcept;
-  // Up to `limit` extents below `bytes_below` bytes that lie in the buffer that we are in. What ends them,
-  // land says.
+  // Up to `limit` extents below `bytes_below` bytes that lie in one buffer. What ends them, land says.
   std::uint32_t land_run(std::uint64_t bytes_below, std::uint32_t limit, std::uint64_t out_token[2],
                          lwmq_tli_piece* out_pieces) noexcept;
   // Of the extent that landed last, or `count` of the last run, before the next one lands.
@@ -227,6 +226,7 @@ class LaneReceiver {
   Here look(std::uint64_t* out_word, lwmq_tli_extent* out_extent) const noexcept;
   Here read(std::uint64_t word, lwmq_tli_extent* out_extent) const noexcept;
   Status land_only(lwmq_tli_extent* out_extent) noexcept;
+  bool find_buffer() noexcept;
   bool step_over(std::uint64_t length) noexcept;
   Status corrupt(std::uint64_t word) const noexcept;
   Status open_next() noexcept;
@@ -243,7 +243,7 @@ class LaneReceiver {
   std::uint32_t lap_ = 0;
   std::uint64_t position_ = 0;  // of the next word in it
   std::uint64_t guessed_length_ = 0;
-  std::uint64_t only_ = 0;   // of the buffer that was opened last
+  std::uint64_t only_ = 0;   // of the buffer that we are in, until it has landed
   std::int64_t landed_ = 0;  // extents of it, less those that release_last took
   std::uint64_t released_landing_ = 0;
   // By buffer: counts down with each release; what was landed is added when we leave it. Whoever makes it 0

@@ -146,6 +146,13 @@ static uint64_t lent_receive(size_t bytes, size_t* out_count) {
   return sum;
 }
 
+static uint64_t lent_receive_one(size_t bytes) {
+  size_t count;
+  const uint64_t sum = lent_receive(bytes, &count);
+  if (count != 1) die("lwmq-lent: several messages where one was on its way");
+  return sum;
+}
+
 static void lent_close(void) {
   lwmq_loan_destroy(loan_);
   ours_close();
@@ -155,7 +162,7 @@ const peer kLwmqLent = {
     .name = "lwmq-lent",
     .open = lent_open,
     .send = ours_send,
-    .receive = ours_receive,
+    .receive = lent_receive_one,
     .close = lent_close,
     .send_many = many_send,
     .receive_many = lent_receive,

@@ -2,9 +2,11 @@
 // who looks at them for as long as he does.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <random>
+#include <thread>
 
 #include "conformance/channel_fixture.h"
 #include "conformance/providers.h"
@@ -146,6 +148,43 @@ TEST_P(LoanOver, StaysReadableWhenThePeerHasClosedAndTheChannelIsGone) {
     meeting.server.destroy();
   }
   for (std::uint32_t i = 0; i < loan.count && i < 10; ++i) EXPECT_EQ(loan.at(i), Frames{"as it was"});
+}
+
+TEST_P(LoanOver, LendsWhatItHasWaitedForAsItLies) {
+  const Meeting meeting(address_);
+  const lwmq_tli_provider& tli = provider_of(address_);
+  Loan loan(8);
+  for (int i = 0; i < 4; ++i) {
+    std::thread posting([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      ASSERT_EQ(meeting.client.post("tick " + std::to_string(i)), LWMQ_OK);
+    });
+    const lwmq_status status = loan.receive(meeting.server);
+    posting.join();
+    ASSERT_EQ(status, LWMQ_OK) << lwmq_last_error();
+    ASSERT_EQ(loan.count, 1u);
+    EXPECT_EQ(loan.at(0), Frames{"tick " + std::to_string(i)});
+    if (tli.land_run != nullptr) {
+      EXPECT_EQ(loan.lent[0].message, nullptr) << i;
+    }
+  }
+  EXPECT_EQ(meeting.server.statistics().messages_received, 4u);
+  lwmq_loan_give_back(loan.loan);
+  EXPECT_TRUE(eventually_true([&] { return meeting.client.close(kLimitMs) == LWMQ_OK; }));
+}
+
+// What a peer says last is no message, wherever it lies.
+TEST_P(LoanOver, EndsBehindTheLastMessageOfAPeerThatCloses) {
+  Meeting meeting(address_);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(meeting.client.post("tick"), LWMQ_OK);
+  std::thread closing([&] { meeting.client.close(kLimitMs); });
+  Loan loan(2);
+  lwmq_status status = LWMQ_OK;
+  std::uint32_t received = 0;
+  while ((status = loan.receive(meeting.server)) == LWMQ_OK) received += loan.count;
+  closing.join();
+  EXPECT_EQ(status, LWMQ_E_CLOSED) << lwmq_last_error();
+  EXPECT_EQ(received, 3u);
 }
 
 TEST_P(LoanOver, KeepsThePeersBuffersUntilItIsGivenBack) {
