@@ -43,7 +43,7 @@ BESIDE: list[Column] = [
     ("data_p50_ns", "ns for each 64 KB", 1),
 ]
 
-OURS = ["floor", "lwmq", "lwmq-many", "lwmq-lent"]
+OURS = ["floor", "lwmq", "lwmq-each-lent", "lwmq-many", "lwmq-lent"]
 # title, metric, message bytes, what is shown, peers of native_bench
 NATIVE = [
     ("one-way latency, 8 B", "latency", 8, LATENCY, ["floor", "lwmq", "zmq", "uds", "mq"]),

@@ -116,7 +116,7 @@ class Channel {
   // The same, into what takes them as they lie, where that can be: whoever receives lands, from one
   // transport.
   Status receive(std::uint32_t timeout_ms, Loan& loan) {
-    if (lend(loan)) [[likely]]
+    if (lend(loan, timeout_ms != 0)) [[likely]]
       return LWMQ_OK;
     return receive_for(timeout_ms, loan);
   }
@@ -262,13 +262,13 @@ class Channel {
     Loan* loan = nullptr;   // where there is one, and nothing stands against it: as it lies
 
     bool take_awaited(Receiver& receiver) const noexcept {
-      return loan != nullptr ? receiver.lend_awaited(*loan) : receiver.take_awaited(out_message);
+      return (loan != nullptr && receiver.lend_awaited(*loan)) || receiver.take_awaited(out_message);
     }
   };
   Status receive_landed(std::uint32_t timeout_ms, Landed* out_landed, const Taker* taker);
   Status receive_one(std::uint32_t timeout_ms, const Taker& taker);
   std::uint32_t receive_more(std::uint32_t limit, Message** out_messages);
-  bool lend(Loan& loan) noexcept;
+  bool lend(Loan& loan, bool may_wait) noexcept;
   Status receive_for(std::uint32_t timeout_ms, Loan& loan);
   bool may_leave_empty() noexcept;
   bool arm_transport() noexcept;

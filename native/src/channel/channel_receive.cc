@@ -35,14 +35,20 @@ Status Channel::wait_for_change(std::uint32_t seen, std::int64_t deadline) noexc
 Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, const Taker* taker) {
   std::int64_t deadline = 0;  // computed when we first wait: the clock costs as much as a small message
   bool waited = false;        // in the transport, with the landing side, since we last looked
+  bool looks =
+      taker == nullptr || timeout_ms == 0;  // who takes has looked: to look again at once is to chase
   for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
     if (!waited) landing_.take();
     bool reported = false;
-    Status status = LWMQ_OK;
+    Status status = LWMQ_E_EMPTY;
     const bool took = waited && taker != nullptr && taker->take_awaited(receiver_);
-    if (!took) [[unlikely]]
+    if (took) [[likely]] {
+      status = LWMQ_OK;
+    } else if (looks || !receiver_.is_caught_up()) {
       status = receiver_.next(out_landed, &reported);
+    }
+    looks = true;
     if (status == LWMQ_OK) [[likely]] {
       if (deadline != 0) ring();  // our wait has taken the place of whoever polls
       if (!took && taker != nullptr && Receiver::is_copied(*out_landed))
@@ -194,7 +200,8 @@ Status Channel::notify(lwmq_on_message callback, std::int32_t signal, void* cont
 Status Channel::receive(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
                         std::uint32_t* out_count) {
   if (check_open(false) == LWMQ_OK && queue_ == nullptr && landing_.try_take()) [[likely]] {
-    const std::uint32_t taken = receiver_.take_run(limit, out_messages);
+    const bool waits = timeout_ms != 0 && receiver_.is_chasing();
+    const std::uint32_t taken = waits ? 0 : receiver_.take_run(limit, out_messages);
     landing_.release();
     if (taken > 0) [[likely]] {
       note_activity();
@@ -245,9 +252,10 @@ std::uint32_t Channel::receive_more(std::uint32_t limit, Message** out_messages)
 }
 
 // What has come of small messages, where it lies, if this thread may land.
-bool Channel::lend(Loan& loan) noexcept {
+bool Channel::lend(Loan& loan, bool may_wait) noexcept {
   if (!landing_.try_take()) return false;
-  const bool lent = receiver_.lend(loan);
+  const bool waits = may_wait && receiver_.is_chasing();
+  const bool lent = !waits && receiver_.lend(loan);
   landing_.release();
   if (lent) note_activity();
   return lent;
@@ -262,7 +270,7 @@ bool Channel::lend(Loan& loan) noexcept {
   std::uint32_t count = 1;
   do {
     loan.note_messages(count);
-    lend(loan);
+    lend(loan, false);
     count = loan.left() > 0 ? receive_more(1, loan.next_message()) : 0;
   } while (count > 0);
   return LWMQ_OK;

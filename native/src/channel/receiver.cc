@@ -43,6 +43,7 @@ Status Receiver::land(Landed* out_landed) noexcept {
 
 Status Receiver::next(Landed* out_landed, bool* out_reported) {
   leave_run();
+  short_runs_ = 0;
   Status status = LWMQ_E_EMPTY;
   if (!queue_.empty()) [[unlikely]] {
     status = queue_.front().status;
@@ -80,6 +81,7 @@ bool Receiver::land_run(std::uint32_t limit) noexcept {
   run_begin_ = run_next_ = 0;
   run_end_ = provider_->land_run(transport_, kViewBytes, limit, run_token_, run_.data());
   has_run_.store(run_end_ > 0, std::memory_order_relaxed);
+  short_runs_ = run_end_ > 0 && run_end_ <= kShortRun && limit > kShortRun ? short_runs_ + 1 : 0;
   return run_end_ > 0;
 }
 

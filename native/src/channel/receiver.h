@@ -29,6 +29,9 @@ namespace lwmq::channel {
 inline constexpr std::uint64_t kViewBytes = 4096;
 // How many small ones land together.
 inline constexpr std::uint32_t kRunExtents = 32;
+// Who lands so many runs of so few, one after the other, chases the peer.
+inline constexpr std::uint32_t kChase = 4;
+inline constexpr std::uint32_t kShortRun = 2;
 
 // An extent and the transport that wants it back. Transports keep what they need for that beyond their close.
 struct Landed {
@@ -115,13 +118,14 @@ class Receiver {
       leave_run();
     return message;
   }
-  // The message that was waited for, where it is small and plain; its release, and what has come behind it,
-  // can wait until it is answered. False: next knows more.
+  // The message that was waited for, where it is small: what has come behind it can wait until it is
+  // answered. False: next knows more.
   bool take_awaited(Message** out_message) noexcept {
-    if (run_next_ == run_end_ && !land_run(1)) return false;
-    *out_message = take_at_hand();
-    return *out_message != nullptr;
+    return (run_next_ < run_end_ || land_run(1)) && take_run(1, out_message) == 1;
   }
+  // Whether run after run was short: we are as fast as the peer, and chase it. Who may wait does so before he
+  // looks again, and the provider knows how long to let the peer go ahead.
+  [[nodiscard]] bool is_chasing() const noexcept { return short_runs_ >= kChase && run_next_ == run_end_; }
   // Small messages that are there already and need no more than a copy, for less than one next and decode
   // each: how many. What ends them, next says.
   std::uint32_t take_run(std::uint32_t limit, Message** out_messages) noexcept {
@@ -165,6 +169,8 @@ class Receiver {
   // Puts an outcome behind what is in the receive queue.
   void report(Status status, const char* text);
 
+  // Whether all that has landed was taken.
+  [[nodiscard]] bool is_caught_up() const noexcept { return transport_ != nullptr && !has_arrivals(); }
   // Whether something waits in the receive queue.
   [[nodiscard]] bool has_arrivals() const noexcept { return run_next_ < run_end_ || !queue_.empty(); }
   // Whether next would say what was reported.
@@ -267,6 +273,7 @@ class Receiver {
   std::uint32_t run_begin_ = 0;
   std::uint32_t run_next_ = 0;
   std::uint32_t run_end_ = 0;
+  std::uint32_t short_runs_ = 0;      // one after the other, without a wait
   std::atomic<bool> has_run_{false};  // something of it is still to be taken
   std::deque<Arrival> queue_;
   std::atomic<std::uint64_t> messages_{0};  // written by the holder

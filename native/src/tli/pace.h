@@ -4,8 +4,8 @@
 // line is being written: each message then costs both a line that travels. A reader that leaves the writer
 // alone for a moment finds a run of messages, whose lines travel once (FLOORS.md, finding 8: a factor of
 // three at 64 B). What is held back is late, so it is done only while it pays: a try when messages come in
-// runs by themselves, longer while the runs grow, not at all once they are short. Who answers one message
-// with one is never held.
+// runs by themselves, longer while the runs grow, not at all once they are short; more than some 1.3 us
+// behind a flood alone, and only while more of it comes. Who answers one message with one is never held.
 //
 // One thread at a time: the one that lands.
 #pragma once
@@ -21,8 +21,10 @@ class Pace {
  public:
   void landed(std::uint32_t count) noexcept { run_ += count; }
 
-  // When nothing is there, before the wait for the next message: pauses up to some 1.3 us.
-  void hold() noexcept {
+  // When nothing is there, or little again and again, before the wait for the next message: pauses up to some
+  // 5 us, beyond the first 1.3 of them while `more` has come.
+  template <typename More>
+  void hold(More&& more) noexcept {
     const std::uint32_t run = run_;
     run_ = 0;
     if (pauses_ != 0) {
@@ -32,32 +34,39 @@ class Pace {
       pauses_ = kPausesFirst;
     }
     for (std::uint32_t i = 0; i < pauses_; ++i) pause();
+    for (std::uint32_t slice = 1; slice < slices_ && more(); ++slice) {
+      for (std::uint32_t i = 0; i < kPausesMax; ++i) pause();
+    }
   }
 
   static constexpr std::uint32_t kPausesMax = 100;
-  // How often it pauses now, for tests.
+  static constexpr std::uint32_t kSlicesMax = 4;
+  // How often it pauses now, and how many times that behind a flood, for tests.
   [[nodiscard]] std::uint32_t pauses() const noexcept { return pauses_; }
+  [[nodiscard]] std::uint32_t slices() const noexcept { return slices_; }
 
  private:
-  static constexpr std::uint32_t kRunMin = 2;  // messages between two times that nothing was there
-  static constexpr std::uint32_t kRunPays = 4;
-  static constexpr std::uint32_t kRunGrows = 8;
+  static constexpr std::uint32_t kRunMin = 2;   // messages between two times that nothing was there
+  static constexpr std::uint32_t kRunPays = 9;  // more than whoever chases has landed when it holds back
+  static constexpr std::uint32_t kRunFlood = 24;
   static constexpr std::uint32_t kPausesFirst = 20;
   static constexpr std::uint32_t kRunsFirst = 2;
   static constexpr std::uint32_t kRunsMax = 1024;
 
   void follow(std::uint32_t run) noexcept {
+    slices_ = run >= kRunFlood && pauses_ == kPausesMax ? std::min(slices_ + 1, kSlicesMax) : 1;
     if (run < kRunPays) {
       pauses_ = 0;
       runs_for_try_ = std::min(runs_for_try_ * 2, kRunsMax);
       return;
     }
     runs_for_try_ = kRunsFirst;
-    if (run >= kRunGrows) pauses_ = std::min(pauses_ * 2, kPausesMax);
+    pauses_ = std::min(pauses_ * 2, kPausesMax);
   }
 
   std::uint32_t run_ = 0;
   std::uint32_t pauses_ = 0;
+  std::uint32_t slices_ = 1;
   std::uint32_t runs_ = 0;
   std::uint32_t runs_for_try_ = kRunsFirst;
 };

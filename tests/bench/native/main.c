@@ -104,8 +104,8 @@ static void serve_wake(const peer* p, uint64_t* payload, size_t bytes) {
 
 int main(int argc, char** argv) {
   if (argc != 8) die("usage: native_bench PEER METRIC ROLE BYTES SECONDS ADDRESS CORE");
-  const peer* peers[] = {&kFloor,    &kFloorHanded, &kFutex,      &kLwmq,   &kLwmqMany,
-                         &kLwmqLent, &kLwmqHanded,  &kUnixSocket, &kZeroMq, &kPosixQueue};
+  const peer* peers[] = {&kFloor,        &kFloorHanded, &kFutex,      &kLwmq,   &kLwmqMany,  &kLwmqLent,
+                         &kLwmqEachLent, &kLwmqHanded,  &kUnixSocket, &kZeroMq, &kPosixQueue};
   const peer* p = NULL;
   for (size_t i = 0; i < sizeof(peers) / sizeof(peers[0]); ++i)
     if (strcmp(peers[i]->name, argv[1]) == 0) p = peers[i];

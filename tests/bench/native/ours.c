@@ -1,8 +1,8 @@
 /* lwmq, through lwmq.h: messages up to 32 KB, raw buffers (fill in place, read in place) above. Our queues
  * have no bound, those of the others do: a flush for each kFlushEach messages keeps the sender as near to its
  * reader. `lwmq` makes one call for each message, `lwmq-many` one for up to kMany, `lwmq-lent` likewise, and
- * reads them where they landed. The buffers make a ring of kRing: more than a core's own cache, less than the
- * common one. */
+ * reads them where they landed, as `lwmq-each-lent` does, which posts one by one. The buffers make a ring of
+ * kRing: more than a core's own cache, less than the common one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,6 +165,15 @@ const peer kLwmqLent = {
     .receive = lent_receive_one,
     .close = lent_close,
     .send_many = many_send,
+    .receive_many = lent_receive,
+};
+
+const peer kLwmqEachLent = {
+    .name = "lwmq-each-lent",
+    .open = lent_open,
+    .send = ours_send,
+    .receive = lent_receive_one,
+    .close = lent_close,
     .receive_many = lent_receive,
 };
 

@@ -26,8 +26,8 @@ typedef struct peer {
 
 enum { kMany = 128 };
 
-extern const peer kFloor, kFloorHanded, kFutex, kLwmq, kLwmqMany, kLwmqLent, kLwmqHanded, kUnixSocket,
-    kZeroMq, kPosixQueue;
+extern const peer kFloor, kFloorHanded, kFutex, kLwmq, kLwmqMany, kLwmqLent, kLwmqEachLent, kLwmqHanded,
+    kUnixSocket, kZeroMq, kPosixQueue;
 
 /* Each way, whatever their size: what does not depend on it shall not depend on their number. */
 enum { kHandedBuffers = 16 };

@@ -208,7 +208,7 @@ bool Transport::is_ready(std::uint32_t what) noexcept {
 }
 
 Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept {
-  if (what == LWMQ_TLI_WAIT_EXTENT && timeout_ms != 0) pace_.hold();
+  if (what == LWMQ_TLI_WAIT_EXTENT && timeout_ms != 0) pace_.hold([this] { return receiver_.has_extent(); });
   if (is_ready(what)) return LWMQ_OK;
   if (timeout_ms == 0) return LWMQ_E_TIMED_OUT;
   // Spinning pays while the peer answers within the time of a wake-up; where it does not, less and less of
