@@ -102,7 +102,7 @@ def test_a_gap_is_waited_for_and_then_left_behind(ways: list[str]) -> None:
     ):
         server.wait_connected(10)
         deadline = time.monotonic() + 10
-        while server.statistics.buffers_free < 16 and time.monotonic() < deadline:
+        while server.statistics.buffers_free < 64 and time.monotonic() < deadline:
             time.sleep(0.01)  # both ways are there
         queue = client.send_queue()
         for n in range(20):
@@ -166,7 +166,7 @@ import sys, time
 import lwmq_spark as lwmq
 channel = lwmq.Channel(sys.argv[1:3], "server", redundant=True)
 channel.wait_connected(10)
-while channel.statistics.buffers_free < 16:
+while channel.statistics.buffers_free < 64:
     time.sleep(0.01)
 queue = channel.send_queue()
 for n in range(500):

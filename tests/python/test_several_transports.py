@@ -134,7 +134,7 @@ def test_the_loss_of_one_peer_and_the_silence_of_another_disturb_no_other(
             sys.stdin.read()
         """
     with (
-        lwmq.Channel(places[:3], "server", linger=0, buffers=(2, 8)) as hub,
+        lwmq.Channel(places[:3], "server", linger=0, buffers=(2, 32)) as hub,
         lwmq.Channel(places[2], "client", linger=0) as good,
     ):
         lost, silent = (spawn(code, place) for place in places[:2])

@@ -20,7 +20,7 @@ namespace lwmq::channel {
 namespace {
 
 constexpr std::uint64_t kDefaultBufferBytes = 64 * kKiB;
-constexpr std::uint32_t kDefaultBuffers = 8;
+constexpr std::uint32_t kDefaultBuffers = 32;
 constexpr std::uint32_t kDefaultRetryMs = 100;
 
 template <typename T>

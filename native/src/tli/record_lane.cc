@@ -18,6 +18,7 @@ constexpr std::uint32_t kKindEnd = 255;
 // Of a run: each word is found by the length in the one before, which is a cache miss each; whoever reads the
 // bytes first finds the next word with them.
 constexpr std::uint64_t kRunBytes = 4096;
+constexpr std::uint32_t kReusesPerFresh = 8;
 constexpr std::uint64_t kLengthMask = (std::uint64_t{1} << 40) - 1;
 
 // In the token of an only extent, above its lap.
@@ -52,6 +53,11 @@ void guess_length(std::uint64_t length, std::uint64_t* guessed) noexcept {
     return;
   asm volatile("" : "+r"(length));  // a branch, and no conditional move: that would wait for the length
   *guessed = length;
+}
+
+// Of an order entry.
+constexpr std::uint32_t index_of(std::uint64_t entry) noexcept {
+  return static_cast<std::uint32_t>(entry & 0xffff) - 1;
 }
 
 std::atomic<std::uint64_t>& word_at(std::uint8_t* base, std::uint64_t offset) noexcept {
@@ -125,16 +131,29 @@ bool LaneSender::init(const Sides& sides, Waker* waker, std::uint32_t buffers,
   free_.reset(new (std::nothrow) std::uint32_t[buffers]);
   shipped_.reset(new (std::nothrow) std::uint32_t[buffers]);
   if (!slots_ || !free_ || !shipped_) return false;
-  for (std::uint32_t i = 0; i < buffers; ++i) free_[i] = i;
-  free_count_ = buffers;
+  return true;
+}
+
+// Whether the next buffer is one that was never used: where no other is free, and now and then while much
+// flows. A ring that the peer's own cache holds would be the slower one: each line comes back from there
+// before it is written again (FLOORS.md, finding 6).
+inline bool LaneSender::takes_fresh() noexcept {
+  if (fresh_ == buffers_) return false;
+  if (free_count_ > 0 && ++reused_ < kReusesPerFresh) return false;
+  reused_ = 0;
   return true;
 }
 
 Status LaneSender::acquire(lwmq_tli_buffer* out_buffer) noexcept {
-  if (free_count_ == 0 && !collect()) return LWMQ_E_FULL;
-  const std::uint32_t index = free_[free_first_];
-  free_first_ = free_first_ + 1 < buffers_ ? free_first_ + 1 : 0;
-  --free_count_;
+  if (free_count_ == 0 && !collect() && fresh_ == buffers_) return LWMQ_E_FULL;
+  std::uint32_t index = fresh_;
+  if (takes_fresh()) {
+    ++fresh_;
+  } else {
+    index = free_[free_first_];
+    free_first_ = free_first_ + 1 < buffers_ ? free_first_ + 1 : 0;
+    --free_count_;
+  }
   Slot& slot = slots_[index];
   ++slot.lap;
   slot.opened = slot.only = false;
@@ -315,7 +334,7 @@ bool LaneSender::collect() noexcept {
 
 std::uint32_t LaneSender::free_buffers() noexcept {
   collect();
-  return free_count_;
+  return free_count_ + (buffers_ - fresh_);
 }
 
 void LaneSender::erase_buffer(std::uint32_t index, std::uint64_t bytes) noexcept {
@@ -369,8 +388,8 @@ bool LaneReceiver::has_extent() const noexcept {  // a glance: land decides
   }
   const std::uint64_t entry = order_at(next_order_).order.load(std::memory_order_relaxed);
   if (entry >> 32 != ((next_order_ + 1) & 0xffffffffu)) return false;
-  __builtin_prefetch(sides_.peer + layout_.data_offset + ((entry & 0xffff) - 1) * layout_.stride +
-                     kCacheLine);
+  const std::uint32_t index = index_of(entry);
+  if (index < buffers_) __builtin_prefetch(buffer_at(index) + kCacheLine);
   return true;
 }
 
@@ -378,7 +397,7 @@ Status LaneReceiver::open_next() noexcept {
   const OrderEntry& at = order_at(next_order_);
   const std::uint64_t entry = at.order.load(std::memory_order_acquire);  // sync: buffer-open
   if (entry >> 32 != ((next_order_ + 1) & 0xffffffffu)) return LWMQ_E_EMPTY;
-  const auto index = static_cast<std::uint32_t>(entry & 0xffff) - 1;
+  const std::uint32_t index = index_of(entry);
   if (index >= buffers_ || leases_[index].load(std::memory_order_relaxed) != 0) {
     return fail(LWMQ_E_CORRUPT, "the peer opened buffer %u of %u, which %s", index, buffers_,
                 index >= buffers_ ? "does not exist" : "is still in our hands");
@@ -388,7 +407,7 @@ Status LaneReceiver::open_next() noexcept {
   index_ = index;
   lap_ = static_cast<std::uint32_t>(entry >> 16 & 0xffff);
   position_ = kFirstWord;
-  buffer_ = sides_.peer + layout_.data_offset + index * layout_.stride;
+  buffer_ = buffer_at(index);
   landed_ = 0;
   return LWMQ_OK;
 }

@@ -150,7 +150,7 @@ class LaneSender {
   // Takes back what the peer has released, and counts.
   std::uint32_t free_buffers() noexcept;
   // True when acquire would lend one. Cheap: looks at the oldest first.
-  bool has_room() noexcept { return free_count_ > 0 || collect(); }
+  bool has_room() noexcept { return free_count_ > 0 || fresh_ < buffers_ || collect(); }
   [[nodiscard]] std::uint64_t unread_extents() const noexcept;
 
   // From here on buffers are zeroed when they come back: as far as they were filled, or whole where the
@@ -173,6 +173,7 @@ class LaneSender {
   };
 
   bool collect() noexcept;
+  [[nodiscard]] bool takes_fresh() noexcept;
   void put_free(std::uint32_t index) noexcept {
     const std::uint32_t place = free_first_ + free_count_++;
     free_[place < buffers_ ? place : place - buffers_] = index;
@@ -191,6 +192,10 @@ class LaneSender {
   std::uint32_t buffers_ = 0;
   std::uint64_t next_order_ = 0;
   std::unique_ptr<Slot[]> slots_;
+  // Buffers whose memory nobody has touched come behind those that are free: as long as little flows, few
+  // pages are used.
+  std::uint32_t fresh_ = 0;                // the first of them
+  std::uint32_t reused_ = 0;               // buffers lent since one of them was
   std::unique_ptr<std::uint32_t[]> free_;  // a ring: what was freed last is in the peer's cache still
   std::uint32_t free_first_ = 0;
   std::uint32_t free_count_ = 0;
@@ -221,6 +226,9 @@ class LaneReceiver {
 
  private:
   [[nodiscard]] const OrderEntry& order_at(std::uint64_t number) const noexcept;
+  [[nodiscard]] const std::uint8_t* buffer_at(std::uint32_t index) const noexcept {
+    return sides_.peer + layout_.data_offset + index * layout_.stride;
+  }
   [[nodiscard]] const std::atomic<std::uint64_t>& word() const noexcept;
   enum class Here { kExtent, kNothing, kEnd, kCorrupt };
   Here look(std::uint64_t* out_word, lwmq_tli_extent* out_extent) const noexcept;

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -243,13 +244,17 @@ TEST_F(Lane, FramesThatAreShownTogetherHaveAKindAndRoom) {
 }
 
 // Least recently used first: what was read last is in the peer's cache still, and would have to be fetched
-// back.
-TEST_F(Lane, BuffersAreUsedAgainInTheOrderInWhichTheyWereSent) {
-  std::uint64_t first_round[kBuffers] = {};
-  for (std::uint32_t i = 0; i < 5 * kBuffers; ++i) {
+// back. What nobody has used comes now and then: its memory is not there before.
+TEST_F(Lane, BuffersAreUsedAgainInTheOrderInWhichTheyWereSentAndFreshOnesComeWhileMuchFlows) {
+  constexpr std::uint32_t kFlow = 20 * kBuffers;
+  std::vector<std::uint64_t> used;
+  std::set<std::uint64_t> ever;
+  for (std::uint32_t i = 0; i < 2 * kFlow; ++i) {
     ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
-    if (i < kBuffers) first_round[i] = buffer_.token[0];
-    EXPECT_EQ(buffer_.token[0], first_round[i % kBuffers]);
+    used.push_back(buffer_.token[0]);
+    ever.insert(buffer_.token[0]);
+    EXPECT_LE(ever.size(), 1 + i / 8) << i;
+    EXPECT_EQ(sender_.free_buffers(), kBuffers - 1);
     ASSERT_EQ(sender_.show(&buffer_, 10, 5), LWMQ_OK);
     sender_.ship(&buffer_);
     lwmq_tli_extent extent{};
@@ -257,6 +262,23 @@ TEST_F(Lane, BuffersAreUsedAgainInTheOrderInWhichTheyWereSent) {
     receiver_.release_last(extent.token, 1);
     EXPECT_EQ(receiver_.land(&extent), LWMQ_E_EMPTY);  // leaves the buffer
   }
+  EXPECT_EQ(ever.size(), kBuffers);
+  for (std::uint32_t i = kFlow; i < 2 * kFlow; ++i) EXPECT_EQ(used[i], used[i - kBuffers]) << i;
+}
+
+// A peer that takes nothing is no reason to keep a buffer back.
+TEST_F(Lane, EveryBufferIsLentWhileThePeerHoldsTheOthers) {
+  std::set<std::uint64_t> ever;
+  for (std::uint32_t i = 0; i < kBuffers; ++i) {
+    EXPECT_TRUE(sender_.has_room());
+    ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
+    ever.insert(buffer_.token[0]);
+    ASSERT_EQ(sender_.show(&buffer_, 10, 5), LWMQ_OK);
+    sender_.ship(&buffer_);
+  }
+  EXPECT_EQ(ever.size(), kBuffers);
+  EXPECT_FALSE(sender_.has_room());
+  EXPECT_EQ(sender_.acquire(&buffer_), LWMQ_E_FULL);
 }
 
 class LaneOfLargeBuffers : public Lane {

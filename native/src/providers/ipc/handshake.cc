@@ -31,6 +31,16 @@ Status check_refusal(const Refusal& refusal, const Address& address) noexcept {
   return fail(told_failure(refusal.status), "%s: the listener refused: %s", address.text.c_str(), text);
 }
 
+// `ready`: 0 for any number.
+Status check_ready(const char* text, std::uint32_t sends, std::uint32_t ready) noexcept {
+  if (ready == 0 || sends <= ready) return LWMQ_OK;
+  return fail(
+      LWMQ_E_INVALID,
+      "%s: one side sends with %u buffers, the other is ready for %u; give both the same `buffers`, or "
+      "the other one `buffers_send` alone",
+      text, sends, ready);
+}
+
 Status check_counts(const Hello& hello, const Address& address, const lwmq_tli_options& options) noexcept {
   const char* text = address.text.c_str();
   if (hello.buffers == 0 || hello.buffers > kBuffersMax || hello.buffer_bytes < kBufferBytesMin ||
@@ -47,15 +57,9 @@ Status check_counts(const Hello& hello, const Address& address, const lwmq_tli_o
                 "%s: %u buffers of one side and %u of the other are %u; a transport has at most %u", text,
                 options.buffers_send, hello.buffers, hello.buffers + options.buffers_send, kBuffersMax);
   }
-  if (options.buffers_receive != 0 && hello.buffers > options.buffers_receive) {
-    return fail(LWMQ_E_INVALID, "%s: one side sends with %u buffers, the other is ready for %u", text,
-                hello.buffers, options.buffers_receive);
-  }
-  if (hello.buffers_receive != 0 && options.buffers_send > hello.buffers_receive) {
-    return fail(LWMQ_E_INVALID, "%s: one side sends with %u buffers, the other is ready for %u", text,
-                options.buffers_send, hello.buffers_receive);
-  }
-  return LWMQ_OK;
+  if (const Status status = check_ready(text, hello.buffers, options.buffers_receive); status != LWMQ_OK)
+    return status;
+  return check_ready(text, options.buffers_send, hello.buffers_receive);
 }
 
 }  // namespace
