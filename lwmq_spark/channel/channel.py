@@ -122,7 +122,7 @@ class Channel(Lingering):
         role: `auto` connects if somebody listens and binds otherwise; `server` binds; `client` goes on
         trying.
         buffer_bytes: of each transport buffer (default 64 KiB), and so the largest message.
-        buffers: per direction (default 8), or (send, receive).
+        buffers: per direction (default 32, whose memory is used as it is needed), or (send, receive).
         retry: seconds between attempts to connect (default 0.1).
         raw: buffers by `get_buffer` and `receive_buffer` instead of messages.
         secure_erase: buffers, and our copies of what passes, are zeroed as soon as nobody needs them.

@@ -176,4 +176,11 @@ def test_the_conf_file_of_the_project_can_be_read() -> None:
     from lwmq_spark.options import load_conf
 
     path = Path(__file__).resolve().parents[2] / "conf" / "lwmq.toml"
-    assert set(load_conf(path, 0)) == {"stream", "channel"}
+    conf = load_conf(path, 0)
+    assert set(conf) == {"stream", "channel"}
+    with (
+        lwmq.Channel("loop://built-in-values", "server", linger=0),
+        lwmq.Channel("loop://built-in-values", "client", linger=0) as client,
+    ):
+        client.wait_connected(10)
+        assert client.statistics.buffers_free == conf["channel"]["buffers"]

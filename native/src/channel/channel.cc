@@ -107,7 +107,9 @@ Status Channel::create(const char* address, const lwmq_channel_options* options,
   wanted.size = sizeof wanted;
   wanted.buffer_bytes = first_said(given.buffer_bytes, said.buffer_bytes,
                                    std::min(kDefaultBufferBytes, limits.buffer_bytes_max));
-  wanted.buffers_send = first_said(given.buffers_send, said.buffers_send, kDefaultBuffers);
+  wanted.buffers_send =
+      first_said(given.buffers_send, said.buffers_send,
+                 static_cast<std::uint32_t>(std::min<std::uint64_t>(kDefaultBuffers, limits.buffers_max)));
   wanted.buffers_receive =
       first_said(given.buffers_receive, said.buffers_receive, 0u);  // 0: what the peer makes
   wanted.secure_erase = given.secure_erase != 0 ? 1 : 0;

@@ -1,6 +1,7 @@
 // Receiving, and waiting for what others change.
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "channel/channel.h"
 #include "channel/deadline.h"
@@ -34,21 +35,21 @@ Status Channel::wait_for_change(std::uint32_t seen, std::int64_t deadline) noexc
 // receive queue, from the service thread when it has retired the transport.
 Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, const Taker* taker) {
   std::int64_t deadline = 0;  // computed when we first wait: the clock costs as much as a small message
-  bool waited = false;        // in the transport, with the landing side, since we last looked
-  bool looks =
-      taker == nullptr || timeout_ms == 0;  // who takes has looked: to look again at once is to chase
-  for (;;) {
+  bool in_hand = false;       // the landing side, since the last wait in the transport
+  for (bool first = true;; first = false) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
+    const bool waited = std::exchange(in_hand, false);
     if (!waited) landing_.take();
     bool reported = false;
     Status status = LWMQ_E_EMPTY;
     const bool took = waited && taker != nullptr && taker->take_awaited(receiver_);
+    const bool holds_back = first && taker != nullptr && timeout_ms != 0 && receiver_.is_chasing();
     if (took) [[likely]] {
       status = LWMQ_OK;
-    } else if (looks || !receiver_.is_caught_up()) {
+      *out_landed = {};
+    } else if (!holds_back) {
       status = receiver_.next(out_landed, &reported);
     }
-    looks = true;
     if (status == LWMQ_OK) [[likely]] {
       if (deadline != 0) ring();  // our wait has taken the place of whoever polls
       if (!took && taker != nullptr && Receiver::is_copied(*out_landed))
@@ -58,7 +59,6 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, con
       note_activity();
       return status;
     }
-    waited = false;
     lwmq_tli_transport* transport = receiver_.transport();
     if (reported || phase_.load() != Phase::kOpen) {
       landing_.release();
@@ -71,12 +71,16 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, con
     const bool waits_here = transport != nullptr && !peer_gone_.load(std::memory_order_acquire);
     if (status == LWMQ_E_EMPTY && waits_here && left > 0) {
       status = provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, kWaitSliceMs));
-      waited = status == LWMQ_OK;
-      if (!waited) landing_.release();
+      in_hand = status == LWMQ_OK;
+      if (!in_hand) landing_.release();
       if (status == LWMQ_E_INTERRUPTED) {
         ring();
         return status;
       }
+      continue;
+    }
+    if (holds_back) {  // there is no time to, or nobody to wait for
+      in_hand = true;
       continue;
     }
     if (status == LWMQ_E_CORRUPT)

@@ -125,7 +125,7 @@ class Receiver {
   }
   // Whether run after run was short: we are as fast as the peer, and chase it. Who may wait does so before he
   // looks again, and the provider knows how long to let the peer go ahead.
-  [[nodiscard]] bool is_chasing() const noexcept { return short_runs_ >= kChase && run_next_ == run_end_; }
+  [[nodiscard]] bool is_chasing() const noexcept { return short_runs_ >= kChase && !has_arrivals(); }
   // Small messages that are there already and need no more than a copy, for less than one next and decode
   // each: how many. What ends them, next says.
   std::uint32_t take_run(std::uint32_t limit, Message** out_messages) noexcept {
@@ -160,7 +160,7 @@ class Receiver {
     return loan.count() != before;
   }
   // The one that was waited for, likewise.
-  bool lend_awaited(Loan& loan) noexcept { return (run_next_ < run_end_ || land_run(1)) && lend_some(loan); }
+  bool lend_awaited(Loan& loan) noexcept { return land_run(1) && lend_some(loan); }
 
   // The service thread's. Lands one extent into the receive queue if nothing waits there.
   void look();
@@ -169,8 +169,6 @@ class Receiver {
   // Puts an outcome behind what is in the receive queue.
   void report(Status status, const char* text);
 
-  // Whether all that has landed was taken.
-  [[nodiscard]] bool is_caught_up() const noexcept { return transport_ != nullptr && !has_arrivals(); }
   // Whether something waits in the receive queue.
   [[nodiscard]] bool has_arrivals() const noexcept { return run_next_ < run_end_ || !queue_.empty(); }
   // Whether next would say what was reported.

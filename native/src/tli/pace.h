@@ -5,7 +5,7 @@
 // alone for a moment finds a run of messages, whose lines travel once (FLOORS.md, finding 8: a factor of
 // three at 64 B). What is held back is late, so it is done only while it pays: a try when messages come in
 // runs by themselves, longer while the runs grow, not at all once they are short; more than some 1.3 us
-// behind a flood alone, and only while more of it comes. Who answers one message with one is never held.
+// behind a flood alone, and only where more has come by then. Who answers one message with one is never held.
 //
 // One thread at a time: the one that lands.
 #pragma once
@@ -46,8 +46,8 @@ class Pace {
   [[nodiscard]] std::uint32_t slices() const noexcept { return slices_; }
 
  private:
-  static constexpr std::uint32_t kRunMin = 2;   // messages between two times that nothing was there
-  static constexpr std::uint32_t kRunPays = 9;  // more than whoever chases has landed when it holds back
+  static constexpr std::uint32_t kRunMin = 2;    // messages between two times that nothing was there
+  static constexpr std::uint32_t kRunPays = 10;  // more than whoever chases has landed when it holds back
   static constexpr std::uint32_t kRunFlood = 24;
   static constexpr std::uint32_t kPausesFirst = 20;
   static constexpr std::uint32_t kRunsFirst = 2;

@@ -130,8 +130,7 @@ bool LaneSender::init(const Sides& sides, Waker* waker, std::uint32_t buffers,
   slots_.reset(new (std::nothrow) Slot[buffers]);
   free_.reset(new (std::nothrow) std::uint32_t[buffers]);
   shipped_.reset(new (std::nothrow) std::uint32_t[buffers]);
-  if (!slots_ || !free_ || !shipped_) return false;
-  return true;
+  return slots_ && free_ && shipped_;
 }
 
 // Whether the next buffer is one that was never used: where no other is free, and now and then while much
@@ -344,9 +343,9 @@ void LaneSender::erase_buffer(std::uint32_t index, std::uint64_t bytes) noexcept
 void LaneSender::erase_rest(bool gone) noexcept {
   if (!erases_) return;
   collect();
-  for (std::uint32_t i = 0; i < buffers_; ++i) {
+  for (std::uint32_t i = 0; i < fresh_; ++i) {
     // What was never shown is nobody's but ours; what was is the peer's as long as it can read.
-    if (slots_[i].lap != 0 && (gone || !slots_[i].opened)) erase_buffer(i, layout_.stride);
+    if (gone || !slots_[i].opened) erase_buffer(i, layout_.stride);
   }
 }
 

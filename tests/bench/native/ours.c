@@ -149,7 +149,7 @@ static uint64_t lent_receive(size_t bytes, size_t* out_count) {
 static uint64_t lent_receive_one(size_t bytes) {
   size_t count;
   const uint64_t sum = lent_receive(bytes, &count);
-  if (count != 1) die("lwmq-lent: several messages where one was on its way");
+  if (count != 1) die("lent: several messages where one was on its way");
   return sum;
 }
 

@@ -11,6 +11,7 @@
 #include "conformance/channel_fixture.h"
 #include "conformance/providers.h"
 #include "conformance/transport_pair.h"
+#include "wire/message_header.h"
 
 namespace lwmq::conformance {
 namespace {
@@ -177,12 +178,11 @@ TEST_P(LoanOver, LendsWhatItHasWaitedForAsItLies) {
 TEST_P(LoanOver, EndsBehindTheLastMessageOfAPeerThatCloses) {
   Meeting meeting(address_);
   for (int i = 0; i < 3; ++i) ASSERT_EQ(meeting.client.post("tick"), LWMQ_OK);
-  std::thread closing([&] { meeting.client.close(kLimitMs); });
+  meeting.client.close(0);
   Loan loan(2);
   lwmq_status status = LWMQ_OK;
   std::uint32_t received = 0;
   while ((status = loan.receive(meeting.server)) == LWMQ_OK) received += loan.count;
-  closing.join();
   EXPECT_EQ(status, LWMQ_E_CLOSED) << lwmq_last_error();
   EXPECT_EQ(received, 3u);
 }
@@ -268,6 +268,41 @@ TEST_P(LoanOver, EndsWithThePeerThatSendsNonsense) {
   ASSERT_EQ(client.post("honest"), LWMQ_OK);
   ASSERT_EQ(loan.receive(server), LWMQ_OK) << lwmq_last_error();
   EXPECT_EQ(loan.at(0), Frames{"honest"});
+}
+
+// A goodbye as large as no goodbye is, and more behind it: given back once.
+TEST_P(LoanOver, LendsWhatComesBehindAGoodbyeThatIsNone) {
+  if (buffer_bytes() < 8192) GTEST_SKIP() << "its buffers are small";
+  const End server(address_, LWMQ_ROLE_SERVER, channel_options(8192, 2));
+  const auto& tli = provider_of(address_);
+  lwmq_tli_options options = options_of(2, 8192, LWMQ_TLI_FOR_MESSAGES);
+  lwmq_tli_transport* liar = nullptr;
+  ASSERT_TRUE(
+      eventually_true([&] { return tli.connect(address_.c_str(), &options, 1000, &liar) == LWMQ_OK; }));
+  std::thread lying([&] {
+    const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); };
+    lwmq_tli_buffer buffer{};
+    EXPECT_EQ(tli.acquire(liar, &buffer), LWMQ_OK);
+    pause();
+    std::memset(buffer.next, 0, 4096);
+    EXPECT_EQ(tli.show(liar, &buffer, 4096, static_cast<std::uint32_t>(wire::ExtentKind::kGoodbye)), LWMQ_OK);
+    pause();
+    for (int i = 0; i < 2; ++i) {
+      std::memcpy(buffer.next, "tick", 4);
+      EXPECT_EQ(tli.show(liar, &buffer, 4, static_cast<std::uint32_t>(wire::ExtentKind::kOneFrame)), LWMQ_OK);
+    }
+  });
+  Loan loan(4);
+  for (std::uint32_t received = 0; received < 2; received += loan.count) {
+    ASSERT_EQ(loan.receive(server), LWMQ_OK) << lwmq_last_error();
+    for (std::uint32_t i = 0; i < loan.count; ++i) EXPECT_EQ(loan.at(i), Frames{"tick"});
+  }
+  lying.join();
+  EXPECT_EQ(server.statistics().messages_received, 2u);
+  lwmq_loan_give_back(loan.loan);
+  EXPECT_EQ(tli.unread_extents(liar), 0u) << "each once";
+  tli.close(liar);
+  EXPECT_EQ(loan.receive(server), LWMQ_E_CLOSED) << lwmq_last_error();
 }
 
 // rows: L42

@@ -57,6 +57,18 @@ TEST(Pace, HoldsOnBehindAFloodWhileMoreOfItComes) {
   EXPECT_EQ(pace.slices(), 1u);
 }
 
+// Who chases has landed nine when it holds back: one that it waited for, and four runs of two.
+TEST(Pace, DoesNotPayWhereNoMoreCameThanWhoeverChasesHasLandedAnyway) {
+  Pace pace;
+  int held = 0;
+  for (int i = 0; i < 5000; ++i) {
+    pace.landed(9);
+    pace.hold(nothing);
+    held += pace.pauses() > 0 ? 1 : 0;
+  }
+  EXPECT_LE(held, 15);
+}
+
 // Pairs of messages that are answered come in runs of two for ever: what does not pay is tried ever less.
 TEST(Pace, TriesLessAndLessWhereItDoesNotPay) {
   Pace pace;
