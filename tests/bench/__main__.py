@@ -46,8 +46,8 @@ BESIDE: list[Column] = [
 OURS = ["floor", "lwmq", "lwmq-each-lent", "lwmq-many", "lwmq-lent"]
 # title, metric, message bytes, what is shown, peers of native_bench
 NATIVE = [
-    ("one-way latency, 8 B", "latency", 8, LATENCY, ["floor", "lwmq", "zmq", "uds", "mq"]),
-    ("one-way latency, 64 B", "latency", 64, LATENCY, ["floor", "lwmq", "zmq", "uds", "mq"]),
+    ("one-way latency, 8 B", "latency", 8, LATENCY, ["floor", "lwmq", "lwmq-lent", "zmq", "uds", "mq"]),
+    ("one-way latency, 64 B", "latency", 64, LATENCY, ["floor", "lwmq", "lwmq-lent", "zmq", "uds", "mq"]),
     ("messages per second, 8 B", "rate", 8, RATE, [*OURS, "zmq", "uds", "mq"]),
     ("messages per second, 64 B", "rate", 64, RATE, [*OURS, "zmq", "uds", "mq"]),
     ("messages per second, 256 B", "rate", 256, RATE, [*OURS, "zmq", "uds"]),

@@ -30,8 +30,8 @@ inline constexpr std::uint64_t kViewBytes = 4096;
 // How many small ones land together.
 inline constexpr std::uint32_t kRunExtents = 32;
 // Who lands so many runs of so few, one after the other, chases the peer.
-inline constexpr std::uint32_t kChase = 4;
-inline constexpr std::uint32_t kShortRun = 2;
+inline constexpr std::uint32_t kChase = 2;
+inline constexpr std::uint32_t kShortRun = 1;
 
 // An extent and the transport that wants it back. Transports keep what they need for that beyond their close.
 struct Landed {

@@ -46,8 +46,9 @@ class Pace {
   [[nodiscard]] std::uint32_t slices() const noexcept { return slices_; }
 
  private:
-  static constexpr std::uint32_t kRunMin = 2;    // messages between two times that nothing was there
-  static constexpr std::uint32_t kRunPays = 10;  // more than whoever chases has landed when it holds back
+  static constexpr std::uint32_t kRunMin = 2;   // messages between two times that nothing was there
+  static constexpr std::uint32_t kRunPays = 4;  // more than whoever chases has landed when it holds back
+  static constexpr std::uint32_t kRunGrows = 8;
   static constexpr std::uint32_t kRunFlood = 24;
   static constexpr std::uint32_t kPausesFirst = 20;
   static constexpr std::uint32_t kRunsFirst = 2;
@@ -61,7 +62,7 @@ class Pace {
       return;
     }
     runs_for_try_ = kRunsFirst;
-    pauses_ = std::min(pauses_ * 2, kPausesMax);
+    if (run >= kRunGrows) pauses_ = std::min(pauses_ * 2, kPausesMax);
   }
 
   std::uint32_t run_ = 0;

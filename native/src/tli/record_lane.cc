@@ -18,7 +18,6 @@ constexpr std::uint32_t kKindEnd = 255;
 // Of a run: each word is found by the length in the one before, which is a cache miss each; whoever reads the
 // bytes first finds the next word with them.
 constexpr std::uint64_t kRunBytes = 4096;
-constexpr std::uint32_t kReusesPerFresh = 8;
 constexpr std::uint64_t kLengthMask = (std::uint64_t{1} << 40) - 1;
 
 // In the token of an only extent, above its lap.
@@ -138,7 +137,7 @@ bool LaneSender::init(const Sides& sides, Waker* waker, std::uint32_t buffers,
 // before it is written again (FLOORS.md, finding 6).
 inline bool LaneSender::takes_fresh() noexcept {
   if (fresh_ == buffers_) return false;
-  if (free_count_ > 0 && ++reused_ < kReusesPerFresh) return false;
+  if (free_count_ > 0 && ++reused_ < reuses_per_fresh_) return false;
   reused_ = 0;
   return true;
 }

@@ -57,12 +57,12 @@ TEST(Pace, HoldsOnBehindAFloodWhileMoreOfItComes) {
   EXPECT_EQ(pace.slices(), 1u);
 }
 
-// Who chases has landed nine when it holds back: one that it waited for, and four runs of two.
+// Who chases has landed three when it holds back: one that it waited for, and two runs of one.
 TEST(Pace, DoesNotPayWhereNoMoreCameThanWhoeverChasesHasLandedAnyway) {
   Pace pace;
   int held = 0;
   for (int i = 0; i < 5000; ++i) {
-    pace.landed(9);
+    pace.landed(3);
     pace.hold(nothing);
     held += pace.pauses() > 0 ? 1 : 0;
   }

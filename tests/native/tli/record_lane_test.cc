@@ -266,6 +266,20 @@ TEST_F(Lane, BuffersAreUsedAgainInTheOrderInWhichTheyWereSentAndFreshOnesComeWhi
   for (std::uint32_t i = kFlow; i < 2 * kFlow; ++i) EXPECT_EQ(used[i], used[i - kBuffers]) << i;
 }
 
+TEST_F(Lane, AllBuffersAreUsedBeforeAnyIsUsedAgainWhereThatIsSaid) {
+  sender_.use_all_buffers();
+  for (std::uint32_t i = 0; i < 5 * kBuffers; ++i) {
+    ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
+    EXPECT_EQ(buffer_.token[0], i % kBuffers);
+    ASSERT_EQ(sender_.show(&buffer_, 10, 5), LWMQ_OK);
+    sender_.ship(&buffer_);
+    lwmq_tli_extent extent{};
+    ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
+    receiver_.release_last(extent.token, 1);
+    EXPECT_EQ(receiver_.land(&extent), LWMQ_E_EMPTY);
+  }
+}
+
 // A peer that takes nothing is no reason to keep a buffer back.
 TEST_F(Lane, EveryBufferIsLentWhileThePeerHoldsTheOthers) {
   std::set<std::uint64_t> ever;

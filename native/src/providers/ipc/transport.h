@@ -123,6 +123,9 @@ class Transport {
   std::uint32_t glances_[2] = {tli::kSpinGlances,
                                tli::kSpinGlances};  // of the receiving, of the sending thread
   tli::Pace pace_;                                  // the receiving thread's
+  // Whether the peer has room for what it sends while we hold back: not where its buffers are few or handed
+  // over.
+  bool may_be_flooded_ = false;
 
   // Extents landed and not released keep us: released_ counts down with each release, and close adds what was
   // landed.
