@@ -482,10 +482,10 @@ typedef struct lwmq_lent {
   uint64_t bytes;
   lwmq_message *message;
 } lwmq_lent;
-/* What an application looks at and then receives the next. Small messages of one frame cost neither a copy nor a handle, and
-   count as not yet read until they are given back. Used by one
-   thread at a time; for any number of channels, one after the other. Any of them keeps a whole buffer from the peer: who
-   holds all of its buffers, and waits for more of it otherwise than by this loan, waits for ever. */
+/* What an application looks at and then receives the next. Small messages of one frame cost neither a copy nor a
+   handle, and count as not yet read until they are given back. Used by one thread at a time; for any number of
+   channels, one after the other. Any of them keeps a whole buffer from the peer: who holds all of its buffers, and
+   waits for more of it otherwise than by this loan, waits for ever. */
 typedef struct lwmq_loan lwmq_loan;
 /* For up to `limit` messages at a time, at least 1. */
 lwmq_status lwmq_loan_create(uint32_t limit, lwmq_loan **out_loan);

@@ -199,6 +199,11 @@ class Channel {
   // LWMQ_E_UNSUPPORTED at the wrong end of a transport that carries one way.
   Status check_sends(std::int32_t role) const noexcept;
   Status check_receives() const noexcept;
+  // Before a receive: open, of the kind asked for, and at the end that receives.
+  Status check_receiving(bool raw) const noexcept {
+    const Status status = check_open(raw);
+    return status == LWMQ_OK ? check_receives() : status;
+  }
   [[nodiscard]] bool is_one_of_several() const noexcept { return head_ != nullptr || !more_.empty(); }
   [[nodiscard]] Channel& head() noexcept { return head_ != nullptr ? *head_ : *this; }
   Status too_big(std::uint64_t encoded_bytes, std::uint64_t payload_bytes) const noexcept;

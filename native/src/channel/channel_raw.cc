@@ -142,8 +142,7 @@ Status Channel::raw_abandon(lwmq_buffer* buffer) {
 }
 
 Status Channel::raw_receive(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
-  Status status = check_open(true);
-  if (status == LWMQ_OK) status = check_receives();
+  Status status = check_receiving(true);
   if (status != LWMQ_OK) return status;
   Landed landed;
   status = receive_landed(timeout_ms, &landed, nullptr);

@@ -219,8 +219,7 @@ Status Channel::receive(std::uint32_t timeout_ms, std::uint32_t limit, Message**
 // Where no small message has landed.
 [[gnu::noinline]] Status Channel::receive_waiting(std::uint32_t timeout_ms, std::uint32_t limit,
                                                   Message** out_messages, std::uint32_t* out_count) {
-  Status status = check_open(false);
-  if (status == LWMQ_OK) status = check_receives();
+  Status status = check_receiving(false);
   if (status != LWMQ_OK) return status;
   if (queue_ != nullptr) return receive_queued(timeout_ms, limit, out_messages, out_count);
   status = receive_one(timeout_ms, {out_messages});
@@ -267,8 +266,7 @@ bool Channel::lend(Loan& loan, bool may_wait) noexcept {
 
 // Where nothing could be lent as it lies. Behind a message that could not there may be what can.
 [[gnu::noinline]] Status Channel::receive_for(std::uint32_t timeout_ms, Loan& loan) {
-  Status status = check_open(false);
-  if (status == LWMQ_OK) status = check_receives();
+  Status status = check_receiving(false);
   if (status == LWMQ_OK) status = receive_one(timeout_ms, {loan.next_message(), &loan});
   if (status != LWMQ_OK || loan.count() > 0) return status;
   std::uint32_t count = 1;

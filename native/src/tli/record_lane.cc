@@ -385,7 +385,7 @@ bool LaneReceiver::has_extent() const noexcept {  // a glance: land decides
     return true;
   }
   const std::uint64_t entry = order_at(next_order_).order.load(std::memory_order_relaxed);
-  if (entry >> 32 != ((next_order_ + 1) & 0xffffffffu)) return false;
+  if (!is_next(entry)) return false;
   const std::uint32_t index = index_of(entry);
   if (index < buffers_) __builtin_prefetch(buffer_at(index) + kCacheLine);
   return true;
@@ -394,7 +394,7 @@ bool LaneReceiver::has_extent() const noexcept {  // a glance: land decides
 Status LaneReceiver::open_next() noexcept {
   const OrderEntry& at = order_at(next_order_);
   const std::uint64_t entry = at.order.load(std::memory_order_acquire);  // sync: buffer-open
-  if (entry >> 32 != ((next_order_ + 1) & 0xffffffffu)) return LWMQ_E_EMPTY;
+  if (!is_next(entry)) return LWMQ_E_EMPTY;
   const std::uint32_t index = index_of(entry);
   if (index >= buffers_ || leases_[index].load(std::memory_order_relaxed) != 0) {
     return fail(LWMQ_E_CORRUPT, "the peer opened buffer %u of %u, which %s", index, buffers_,

@@ -230,6 +230,10 @@ class LaneReceiver {
 
  private:
   [[nodiscard]] const OrderEntry& order_at(std::uint64_t number) const noexcept;
+  // Whether an order entry is that of the next buffer, and no older one.
+  [[nodiscard]] bool is_next(std::uint64_t entry) const noexcept {
+    return entry >> 32 == ((next_order_ + 1) & 0xffffffffu);
+  }
   [[nodiscard]] const std::uint8_t* buffer_at(std::uint32_t index) const noexcept {
     return sides_.peer + layout_.data_offset + index * layout_.stride;
   }
