@@ -1,7 +1,7 @@
 """The one module that touches the native library.
 
     check       where a status becomes an exception
-    Turn        one thread at a time, in the order they came
+    Turn, Turns, Crowd, Condition   who is inside: no signal's handler leaves one of them closed
     Handle      a native handle: closed once, destroyed once, refused in a forked child
     Lingering   `with` for what lingers when it is closed
     wait        a native call that may wait, in slices: Ctrl-C and close() from another thread are heard
@@ -33,6 +33,7 @@ from lwmq_spark import errors
 try:
     from lwmq_spark import _native_messages as native_messages
     from lwmq_spark._native import ffi, lib
+    from lwmq_spark._native_messages import Condition, Crowd, Turn, Turns
 except ImportError as exc:
     raise ImportError(
         f"the native part of lwmq_spark is missing or does not load ({exc}): "
@@ -41,9 +42,12 @@ except ImportError as exc:
 
 __all__ = [
     "SLICE_S",
+    "Condition",
+    "Crowd",
     "Handle",
     "Lingering",
     "Turn",
+    "Turns",
     "Waiter",
     "check",
     "ffi",
@@ -82,64 +86,21 @@ def advice_of() -> str:
     return "".join(text_of().partition("; ")[1:])
 
 
+def exception_of(status: int, text: str) -> errors.LwmqError:
+    """What a failure is raised as; without a text it has the name of its status."""
+    text = text or ffi.string(lib.lwmq_status_name(status)).decode()
+    return _CLASS_OF.get(status, errors.LwmqError)(text, status=status)
+
+
 def raise_status(status: int, text: str | None = None) -> None:
     """Raise the exception of `status`, with the library's text or the one given."""
-    text = text or text_of() or ffi.string(lib.lwmq_status_name(status)).decode()
-    raise _CLASS_OF.get(status, errors.LwmqError)(text, status=status)
+    raise exception_of(status, text or text_of())
 
 
 def check(status: int) -> None:
     """Raise what `status` stands for; return on LWMQ_OK."""
     if status != lib.LWMQ_OK:
         raise_status(status)
-
-
-class Turn:
-    """A lock that threads pass in the order they came: one that waits in slices lets the others in."""
-
-    __slots__ = ("_entry", "_use")
-
-    def __init__(self) -> None:
-        self._entry = threading.Lock()
-        self._use = threading.Lock()
-
-    def __enter__(self) -> None:
-        if self._entry.locked() or not self._use.acquire(False):
-            with self._entry:
-                self._use.acquire()
-
-    def __exit__(self, *exc: object) -> None:
-        self._use.release()
-
-    @property
-    def lock(self) -> threading.Lock:
-        """Taken while somebody has his turn; to be looked at."""
-        return self._use
-
-
-class Crowd:
-    """In place of a Turn, where any number of threads call at once; `empty` waits until none does."""
-
-    __slots__ = ("_changed", "_count")
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._count = 0
-
-    def __enter__(self) -> None:
-        with self._changed:
-            self._count += 1
-
-    def __exit__(self, *exc: object) -> None:
-        with self._changed:
-            self._count -= 1
-            if self._count == 0:
-                self._changed.notify_all()
-
-    def empty(self) -> None:
-        """For who has turned away newcomers: they come in, find the handle closed, and leave."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._count == 0)
 
 
 class Handle:
@@ -322,8 +283,9 @@ _BYSTANDERS = (
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
     """For a native call that waits but cannot be repeated: only signals meant to end the program end it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _BYSTANDERS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, _BYSTANDERS)
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,6 +1,6 @@
 """native/src/python/messages.c: messages as Python objects, for the calls that are made once per message."""
 
-from threading import Lock
+from collections import deque
 from typing import TypeVar
 
 from lwmq_spark._ffi import Handle
@@ -24,19 +24,57 @@ class Message:
     def _address(self) -> int:
         """Of the native message, which stays ours."""
 
+class Turn:
+    """A lock that threads pass in the order they came: one that waits in slices lets the others in.
+
+    `with` leaves it open whatever a signal's handler raises, and when; so it is for those below.
+    """
+
+    def __enter__(self) -> None: ...
+    def __exit__(self, *exc: object) -> None: ...
+
+class Turns:
+    """All of them, taken one after the other."""
+
+    def __init__(self, turns: tuple[Turn, ...]) -> None: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *exc: object) -> None: ...
+
+class Crowd:
+    """In place of a Turn, where any number of threads call at once."""
+
+    def __enter__(self) -> None: ...
+    def __exit__(self, *exc: object) -> None: ...
+    def empty(self) -> None:
+        """Until nobody is inside; for who turns newcomers away: they come in, find it closed, and leave."""
+
+class Condition:
+    """As threading.Condition, as far as a Future needs it; for signals see Turn."""
+
+    def __enter__(self) -> bool: ...
+    def __exit__(self, *exc: object) -> None: ...
+    def acquire(self) -> bool: ...
+    def release(self) -> None: ...
+    def wait(self, timeout: float | None = None) -> bool:
+        """False where nobody has notified within `timeout` seconds."""
+    def notify_all(self) -> None: ...
+
 M = TypeVar("M", bound=Message)
 
 def receive(channel: int, timeout_ms: int, type: type[M]) -> M | int:
     """lwmq_channel_receive: a message, or the status."""
 
-def receive_now(handle: Handle, lock: Lock | None, type: type[M]) -> M | int | None:
-    """receive without a wait, the GIL in hand. None: the handle is not usable, or `lock` is taken or None."""
+def receive_now(handle: Handle, turn: Turn | Crowd, type: type[M]) -> M | int | None:
+    """receive without a wait, the GIL in hand. None: the handle is not usable, `turn` is taken or a Crowd."""
 
-def post_now(handle: Handle, lock: Lock, queue: int, frame: object) -> int | None:
+def post_now(handle: Handle, turn: Turn, queue: int, frame: object) -> int | None:
     """lwmq_send_queue_post_bytes, the GIL in hand: the status. None as above; of no short bytes, too."""
 
 def receive_many(channel: int, limit: int, timeout_ms: int, type: type[M]) -> list[M] | int:
     """lwmq_channel_receive_many: messages, or the status."""
+
+def receive_into(channel: int, timeout_ms: int, type: type[M], came: deque[M | tuple[int, str]]) -> int:
+    """As receive_many of 256, but appended to `came`; as is what ended a receive, its status and its text."""
 
 def receive_bytes(channel: int, limit: int, timeout_ms: int) -> list[bytes] | int:
     """lwmq_channel_receive_loan: of each message all frames, one after the other; or the status."""

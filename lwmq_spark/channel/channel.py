@@ -12,8 +12,8 @@ for room in a bounded queue.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -23,6 +23,7 @@ from lwmq_spark._ffi import (
     Handle,
     Lingering,
     Turn,
+    Turns,
     Waiter,
     check,
     ffi,
@@ -177,7 +178,6 @@ class Channel(Lingering):
         pointer = ffi.gc(out[0], lib.lwmq_channel_destroy)
         self._handle = Handle(pointer, lambda _: None, f"channel on {self._address}")
         self._receiving: Turn | Crowd = Turn() if receive_queue == "mono_unbounded" else Crowd()
-        self._receive_lock = self._receiving.lock if isinstance(self._receiving, Turn) else None
         self._shipping = Turn()  # raw sends
         self._queues: list[SendQueue] = []
         self._readiness = Readiness(self.fileno)
@@ -243,7 +243,7 @@ class Channel(Lingering):
         follow. TimeoutError, ClosedError (closed by us or by the peer, in order), CorruptError, VersionError.
         """
         handle = self._handle
-        got = native_messages.receive_now(handle, self._receive_lock, Message)
+        got = native_messages.receive_now(handle, self._receiving, Message)
         if got is None:
             handle.check_open()
             with self._receiving:
@@ -278,6 +278,21 @@ class Channel(Lingering):
         return self._receive_some(
             lambda ms: native_messages.receive_bytes(self._handle.address, limit, ms), limit, timeout
         )
+
+    def _receive_into(self, came: deque[Message | tuple[int, str]], timeout: float) -> None:
+        """As `receive_many`, but appends messages to `came`, or the status and text of what was to be raised.
+
+        Received is in `came`, whatever a signal's handler raises. Raised are TimeoutError and, behind our own
+        close, ClosedError.
+        """
+        status = wait(
+            self._handle,
+            lambda ms: native_messages.receive_into(self._handle.address, ms, Message, came),
+            timeout,
+            turn=self._receiving,
+        )
+        if status != lib.LWMQ_OK:
+            self._no_message(status, timeout)
 
     def _receive_some(
         self, receive: Callable[[int], list[Received] | int], limit: int, timeout: float | None
@@ -523,18 +538,13 @@ class Channel(Lingering):
         if not self._handle.begin_close():
             return
         seconds = self._linger if linger is None else parse_duration(linger)
-        with ExitStack() as sides:
-            for turn in (
-                self._handle.turn,
-                self._receiving,
-                self._shipping,
-                *(q._turn for q in self._queues),
-                *(q._waiting for q in self._queues),
-            ):
-                if isinstance(turn, Crowd):
-                    turn.empty()
-                else:
-                    sides.enter_context(turn)
+        turns = [self._handle.turn, self._shipping]
+        turns += [turn for q in self._queues for turn in (q._turn, q._waiting)]
+        if isinstance(self._receiving, Crowd):
+            self._receiving.empty()
+        else:
+            turns.append(self._receiving)
+        with Turns(tuple(turns)):
             try:
                 status = lib.lwmq_channel_close(self._handle.pointer, milliseconds(seconds))
                 while status == lib.LWMQ_E_INTERRUPTED:

@@ -21,6 +21,13 @@ the successor of a peer that was lost. number: 1, 2, 3... of that asker.
 
 A request may be executed although its requester was told that the time is over or the peer is lost; nothing
 is asked twice by itself.
+
+Who receives: a thread of the `Requests`, the *keeper*, which also keeps the time; but while somebody waits
+for the only reply outstanding, he does (he *leads*), so that it wakes one thread and not two. The keeper
+stands aside then, and a moment longer. The leader may be the main thread, where a signal's handler may raise
+between any two steps: he settles his own reply alone, in steps that can be taken again. What is received is
+in `_came` in the same moment, from where the keeper settles the rest; and the lock `here` says whether a
+leader is there still.
 """
 
 from __future__ import annotations
@@ -33,12 +40,15 @@ import select
 import struct
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from lwmq_spark import errors
+from lwmq_spark._ffi import Condition, exception_of
 from lwmq_spark.channel.channel import Channel
 from lwmq_spark.channel.send_queue import SendQueue
 from lwmq_spark.message import Frame, Message, parts_of
@@ -48,8 +58,13 @@ MAGIC, FORMAT = b"lwrq", 1
 REQUEST, REPLY, FAILURE = 1, 2, 3
 OUTSTANDING_MAX = 1 << 20
 TEXT_BYTES_MAX = 1000  # of a failure's class and of its text
-RECEIVED_AT_ONCE = 256
+LEADER_WAIT_S = 0.02  # in the channel, where it sees soonest what comes; then where others can wake it
+KEEPER_ASIDE_S = 0.01  # behind a leader: the next one may come soon
+KEEPER_LOOKS_S = 1.0  # while one leads, at most: a signal's handler may have ended that between two steps
 DEADLINES_KEPT = 64  # of requests that are settled, beside as many as are outstanding
+
+# Of a receive that failed: its status, and its text.
+Ended = tuple[int, str]
 
 # What ends the conversation with one peer: said once, the next one may come.
 _ENDS_OF_PEER = (errors.ClosedError, errors.PeerLostError, errors.CorruptError)
@@ -64,6 +79,9 @@ class Frames(tuple[Frame, ...]):
         return b"".join(self)
 
 
+Outcome = Frames | errors.LwmqError
+
+
 class Reply(Future[Frames]):
     """The frames that will come, or the error: `result()`, or `await` on any event loop.
 
@@ -73,27 +91,38 @@ class Reply(Future[Frames]):
 
     def __init__(self, desk: _Desk, number: int) -> None:
         super().__init__()
+        # Future's own may stay closed where a signal's handler raises, and the keeper would wait for ever.
+        self._condition = Condition()  # type: ignore[assignment]
         self._desk = desk
         self._number = number
+        self._calls_back = False  # then the keeper settles it
 
     def result(self, timeout: float | None = None) -> Frames:
         """Waits, at most `timeout` seconds; the request stays outstanding when that was too short."""
-        if self._desk.thread == threading.get_ident() and not self.done():
-            raise errors.LwmqError(
-                f"request {self._number} awaited in a callback on the thread that would receive its reply: "
-                "add a callback to it, or wait on a thread of your own"
-            )
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        if not self.done():
+            if self._desk.thread == threading.get_ident():
+                raise errors.LwmqError(
+                    f"request {self._number} awaited in a callback on the thread that would receive its "
+                    "reply: add a callback to it, or wait on a thread of your own"
+                )
+            self._desk.lead(self, end)
         try:
-            return super().result(timeout)
+            return super().result(None if timeout is None else max(0.0, end - time.monotonic()))
         except TimeoutError as exc:
             if isinstance(exc, errors.LwmqError):
                 raise
             raise errors.TimeoutError(f"no reply to request {self._number} within {timeout} s") from None
 
+    def add_done_callback(self, fn: Callable[[Future[Frames]], object]) -> None:
+        with self._desk._lock:  # not between a leader's look at this and its end of the reply
+            self._calls_back = True
+        super().add_done_callback(fn)
+
     def cancel(self) -> bool:
         if not super().cancel():
             return False
-        self._desk.forget(self._number)
+        self._desk.forget(self)
         return True
 
     def __await__(self) -> Generator[Any, None, Frames]:
@@ -122,13 +151,23 @@ class RequestsStatistics:
     malformed: int
 
 
-class _Desk:
-    """What is outstanding, by number and by time. Any thread; nobody is told anything with the lock held."""
+class _Leader:
+    """A thread that waits for `reply`, and receives."""
 
-    def __init__(self, address: str, most: int) -> None:
-        self.address = address
+    __slots__ = ("here", "reply")
+
+    def __init__(self, reply: Reply) -> None:
+        self.reply = reply
+        self.here = threading.Lock()  # held by it
+
+
+class _Desk:
+    """What is outstanding, by number and by time, and who receives. Any thread."""
+
+    def __init__(self, channel: Channel, most: int) -> None:
+        self.address = channel.address
         self.asker = int.from_bytes(os.urandom(8), "little")
-        self.thread = 0
+        self.thread = 0  # the keeper
         self.ended: errors.LwmqError | None = None
         self._most = most
         self._lock = threading.RLock()  # collecting garbage while it is held may end a Requests
@@ -136,11 +175,26 @@ class _Desk:
         self._deadlines: list[tuple[float, int, float]] = []  # a heap; what is settled leaves it later
         self._asked = 0
         self._count = dict.fromkeys(
-            ("answered", "failed", "timed_out", "lost", "given_up", "late", "foreign", "malformed"), 0
+            ("answered", "failed", "timed_out", "lost", "late", "foreign", "malformed"), 0
         )
-        self.wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._came: deque[Message | Ended] = deque()  # received, and not settled
+        self._leader: _Leader | None = None
+        self._aside_until = 0.0  # the keeper, behind a leader
+        self._sleeps_until = 0.0  # the keeper, by itself
+        self._leader_seen: _Leader | None = None  # by the keeper
+        self._looks_within = KEEPER_ASIDE_S  # seconds, of the keeper while that one leads
+        self._receiving = threading.Lock()  # guards what follows; the keeper holds it for moments alone
+        self._channel = channel
+        self._fd = os.dup(channel.fileno())
+        try:
+            self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            self._lead_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        except BaseException:
+            os.close(self._fd)
+            raise
 
-    def enlist(self, timeout: float | None) -> Reply:
+    def enlist(self, timeout: float | None, made: list[Reply], *, leads: bool) -> Reply:
+        """made: has it, too, before it is outstanding. leads: who asks will wait for it at once."""
         with self._lock:
             if self.ended is not None:
                 raise _again(self.ended)
@@ -151,56 +205,220 @@ class _Desk:
                 )
             self._asked += 1
             number = self._asked
-            reply = self._replies[number] = Reply(self, number)
+            reply = Reply(self, number)
+            made.append(reply)
+            self._replies[number] = reply
             if timeout is not None:
-                heapq.heappush(self._deadlines, (time.monotonic() + timeout, number, timeout))
+                due = time.monotonic() + timeout
+                heapq.heappush(self._deadlines, (due, number, timeout))
                 if len(self._deadlines) > DEADLINES_KEPT + 2 * len(self._replies):
                     self._deadlines = [due for due in self._deadlines if due[1] in self._replies]
                     heapq.heapify(self._deadlines)
-                if self._deadlines[0][1] == number:
+                if due < self._sleeps_until:
                     self._wake()
+            if not leads:
+                self._call_keeper()
             return reply
 
-    def forget(self, number: int) -> None:
+    def forget(self, reply: Reply) -> None:
         with self._lock:
-            if self._replies.pop(number, None) is not None:
-                self._count["given_up"] += 1
+            self._replies.pop(reply._number, None)
+            self._tell_leader(reply)
 
-    def settle(self, message: Message) -> None:
-        """Gives a message that came to whom it answers."""
-        head = _head_of(message)
+    def end(self, exc: errors.LwmqError) -> None:
+        """What is outstanding fails, and whatever is asked from now on."""
         with self._lock:
-            if head is None or head[0] not in (REPLY, FAILURE):
-                self._count["malformed"] += 1
-                return
-            kind, asker, number = head
-            if asker != self.asker:
-                self._count["foreign"] += 1
-                return
-            failure = _failure_of(message, self.address) if kind == FAILURE else None
-            if not 0 < number <= self._asked or (kind == FAILURE and failure is None):
-                self._count["malformed"] += 1
-                return
-            reply = self._replies.pop(number, None)
-            if reply is None:
-                self._count["late"] += 1
-                return
-            self._count["answered" if failure is None else "failed"] += 1
-        if failure is not None:
-            _fail(reply, failure)
-        elif reply.set_running_or_notify_cancel():
-            reply.set_result(Frames(message.frames[1:]))
+            self.ended = self.ended or exc
+        self.wake()
 
-    def expire(self) -> float | None:
-        """Fails what is due; seconds until the next is, None where none has a time-out."""
+    def wake(self) -> None:
+        """Everybody who receives shall look at the channel."""
+        with self._lock:
+            self._wake()
+            self._tell_leader()
+
+    def statistics(self) -> RequestsStatistics:
+        with self._lock:
+            count, outstanding = self._count, len(self._replies)
+            settled = sum(count[how] for how in ("answered", "failed", "timed_out", "lost"))
+            given_up = self._asked - outstanding - settled
+            return RequestsStatistics(asked=self._asked, outstanding=outstanding, given_up=given_up, **count)
+
+    def _wake(self) -> None:
+        if self._wake_fd >= 0:
+            os.eventfd_write(self._wake_fd, 1)
+
+    def _tell_leader(self, reply: Reply | None = None) -> None:
+        """It sleeps, and somebody else has settled what it waits for."""
+        leader = self._leader
+        if leader is not None and reply in (None, leader.reply) and self._lead_fd >= 0:
+            os.eventfd_write(self._lead_fd, 1)
+
+    # ---- Who waits ---------------------------------------------------------------------------------------
+
+    def lead(self, reply: Reply, end: float) -> None:
+        """Receives until `reply` is settled or `end` has come.
+
+        Returns at once where another one does, and where more is outstanding: then the keeper is the quicker.
+        """
+        leader = _Leader(reply)
+        with leader.here:
+            try:
+                with self._lock:
+                    if self._is_led() or len(self._replies) > 1:
+                        self._call_keeper()
+                        return
+                    self._leader = leader
+                with self._receiving:
+                    self._lead(reply, end)
+            finally:
+                self._leave(leader)
+
+    def _lead(self, reply: Reply, end: float) -> None:
+        wait = LEADER_WAIT_S
+        poll = None
+        while not reply.done() and self.ended is None and (left := end - time.monotonic()) > 0:
+            if self._receive(min(wait, left)):
+                if not self._settle_own(reply):
+                    wait = 0.0  # the keeper settles it; that may be what we wait for
+                continue
+            if wait > 0 or poll is None:  # a look that does not wait makes the descriptor tell of what comes
+                wait = 0.0
+                poll = _poll_of(self._fd, self._lead_fd)
+                continue
+            for ready, _ in poll.poll(_poll_ms(end - time.monotonic())):
+                if ready == self._lead_fd:
+                    os.eventfd_read(ready)
+
+    def _settle_own(self, reply: Reply) -> bool:
+        """What has come, if it is a message for `reply` and nothing else; else it is the keeper's."""
+        with self._lock:
+            came = self._came[0] if len(self._came) == 1 else None
+            if (
+                not isinstance(came, Message)
+                or (head := _head_of(came)) is None
+                or head[1:] != (self.asker, reply._number)
+                or reply._calls_back
+            ):
+                self._wake()
+                return False
+            if (found := self._find(came)) is not None:
+                _set(*found)
+                self._take(*found)
+            self._came.clear()
+            return True
+
+    def _leave(self, leader: _Leader) -> None:
+        with self._lock:
+            if self._leader is leader:
+                self._leader = None
+                self._aside_until = time.monotonic() + KEEPER_ASIDE_S
+                if self._replies or self._came:
+                    self._call_keeper()
+                elif self._sleeps_until > self._aside_until:
+                    self._wake()
+
+    def _is_led(self) -> bool:
+        return self._leader is not None and self._leader.here.locked()
+
+    def _receive(self, timeout: float) -> bool:
+        """False where nothing came. With _receiving in hand."""
+        try:
+            self._channel._receive_into(self._came, timeout)
+        except errors.TimeoutError:
+            return False
+        except errors.LwmqError as exc:  # our own end: the channel is closed
+            self.end(exc)
+        return True
+
+    # ---- The keeper --------------------------------------------------------------------------------------
+
+    def keep(self) -> None:
+        """The life of the keeper."""
+        self.thread = threading.get_ident()
+        aside, at_the_channel = _poll_of(self._wake_fd), _poll_of(self._wake_fd, self._fd)
+        while self.ended is None:
+            looked = not self._is_aside() and self._receive_as_keeper()
+            if self._settle_all() or self._expire():
+                continue  # a callback may have taken its time, or asked anew
+            with self._lock:
+                is_aside = self._is_aside()
+                if not is_aside and not looked:
+                    continue
+                due = self._deadlines[0][0] if self._deadlines else math.inf
+                self._sleeps_until = min(due, self._aside_end() if is_aside else math.inf)
+            poll = aside if is_aside else at_the_channel
+            for ready, _ in poll.poll(_poll_ms(self._sleeps_until - time.monotonic())):
+                if ready == self._wake_fd:
+                    os.eventfd_read(ready)
+        self._settle_all()
+        self._lose(self.ended)
+        with self._receiving, self._lock:  # a leader has been told
+            for fd in (self._fd, self._wake_fd, self._lead_fd):
+                os.close(fd)
+            self._fd = self._wake_fd = self._lead_fd = -1
+            del self._channel
+
+    def _is_aside(self) -> bool:
+        """Whether somebody else receives, or soon may."""
+        return self._is_led() or time.monotonic() < self._aside_until
+
+    def _aside_end(self) -> float:
+        """When to look again: soon while leaders come and go, ever later while one stays."""
+        if not self._is_led():
+            return self._aside_until
+        stays = self._leader is self._leader_seen
+        self._looks_within = min(2 * self._looks_within, KEEPER_LOOKS_S) if stays else KEEPER_ASIDE_S
+        self._leader_seen = self._leader
+        return time.monotonic() + self._looks_within
+
+    def _call_keeper(self) -> None:
+        """Somebody has to receive what nobody waits for."""
+        if self._aside_until > 0 and not self._is_led():
+            self._aside_until = 0.0
+            self._wake()
+
+    def _receive_as_keeper(self) -> bool:
+        """False where somebody leads since it looked."""
+        if not self._receiving.acquire(blocking=False):
+            return False
+        try:
+            self._receive(0)
+            return True
+        finally:
+            self._receiving.release()
+
+    def _settle_all(self) -> bool:
+        """What has come; False where nothing has."""
+        some = False
+        while self._came:
+            with self._lock:
+                if not self._came:  # a leader was quicker
+                    break
+                came = self._came.popleft()
+                found = self._find(came) if isinstance(came, Message) else None
+                if found is not None:
+                    self._take(*found)
+            some = True
+            if found is not None:
+                self._conclude(*found)
+            elif not isinstance(came, Message):
+                exc = exception_of(*came)
+                if isinstance(exc, _ENDS_OF_PEER):
+                    self._lose(exc)
+                else:
+                    self.end(exc)
+            del came, found
+        return some
+
+    def _expire(self) -> bool:
+        """Fails what is due; False where nothing is."""
         due: list[tuple[Reply, float]] = []
-        left = None
         now = time.monotonic()
         with self._lock:
             while self._deadlines:
                 end, number, timeout = self._deadlines[0]
                 if number in self._replies and end > now:
-                    left = end - now
                     break
                 heapq.heappop(self._deadlines)
                 if (reply := self._replies.pop(number, None)) is not None:
@@ -208,45 +426,56 @@ class _Desk:
                     due.append((reply, timeout))
         for reply, timeout in due:
             text = f"no reply to request {reply._number} within {timeout} s on {self.address}"
-            _fail(reply, errors.TimeoutError(text))
-        return 0.0 if due else left  # a callback may have taken its time, or asked anew
+            self._conclude(reply, errors.TimeoutError(text))
+        return bool(due)
 
-    def lose(self, exc: errors.LwmqError, *, for_good: bool = False) -> None:
-        """Fails all that is outstanding; `for_good`: and whatever is asked from now on."""
+    def _lose(self, exc: errors.LwmqError) -> None:
+        """Fails all that is outstanding."""
         with self._lock:
-            if for_good:
-                self.ended = self.ended or exc
-                self._wake()
             replies, self._replies = self._replies, {}
             self._deadlines.clear()
             self._count["lost"] += len(replies)
         for reply in replies.values():
-            _fail(reply, _again(exc))
+            self._conclude(reply, _again(exc))
 
-    def wake(self) -> None:
+    def _conclude(self, reply: Reply, outcome: Outcome) -> None:
+        _set(reply, outcome)
         with self._lock:
-            self._wake()
+            self._tell_leader(reply)
 
-    def _wake(self) -> None:
-        if self.wake_fd >= 0:
-            os.eventfd_write(self.wake_fd, 1)
+    # ---- What a message answers, with the lock in hand ---------------------------------------------------
 
-    def leave(self) -> None:
-        """The thread's last word."""
-        with self._lock:
-            os.close(self.wake_fd)
-            self.wake_fd = -1
+    def _find(self, message: Message) -> tuple[Reply, Outcome] | None:
+        """The reply that it settles, and how; None where it settles none, and is counted."""
+        head = _head_of(message)
+        if head is None or head[0] not in (REPLY, FAILURE):
+            self._count["malformed"] += 1
+            return None
+        kind, asker, number = head
+        if asker != self.asker:
+            self._count["foreign"] += 1
+            return None
+        failure = _failure_of(message, self.address) if kind == FAILURE else None
+        if not 0 < number <= self._asked or (kind == FAILURE and failure is None):
+            self._count["malformed"] += 1
+            return None
+        reply = self._replies.get(number)
+        if reply is None:
+            self._count["late"] += 1
+            return None
+        return reply, failure or Frames(message.frames[1:])
 
-    def statistics(self) -> RequestsStatistics:
-        with self._lock:
-            return RequestsStatistics(asked=self._asked, outstanding=len(self._replies), **self._count)
+    def _take(self, reply: Reply, outcome: Outcome) -> None:
+        if self._replies.pop(reply._number, None) is not None:
+            self._count["answered" if isinstance(outcome, Frames) else "failed"] += 1
 
 
 class Requests:
     """The asking side of a channel. Any number of threads and event loops ask.
 
-    A thread of its own receives the replies and keeps the time, asleep while there is neither. The channel is
-    lent: its receiving side is ours until `close`, which leaves the channel open; its send queues are not.
+    Who waits for the only reply outstanding receives it himself; a thread of its own receives the others
+    and keeps the time, asleep while there is neither. The channel is lent: its receiving side is ours until
+    `close`, which leaves the channel open; its send queues are not.
     """
 
     def __init__(
@@ -261,26 +490,20 @@ class Requests:
             raise ValueError(f"outstanding_max {outstanding_max}: at least 1 is possible")
         self._channel = channel
         self._queue = _queue_of(channel, queue)
-        self._desk = _Desk(channel.address, outstanding_max)
-        try:
-            fd = os.dup(channel.fileno())
-        except BaseException:
-            self._desk.leave()
-            raise
+        self._desk = _Desk(channel, outstanding_max)
         channel._readiness.tell_when_closed(self._desk.wake)
-        self._thread = threading.Thread(
-            target=_receive_replies, args=(channel, self._desk, fd), name="lwmq-requests", daemon=True
-        )
+        # It knows not this object itself, so that it does not keep it alive.
+        self._thread = threading.Thread(target=self._desk.keep, name="lwmq-requests", daemon=True)
         self._thread.start()
 
     def request(self, frames: Any, timeout: float | None = None) -> Frames:
         """Asks and waits for the reply, at most `timeout` seconds; arguments and errors as of `submit`."""
-        reply = self.submit(frames, timeout)
+        made: list[Reply] = []
         try:
-            return reply.result()
-        except BaseException:
-            reply.cancel()  # where a signal ended the wait
-            raise
+            return self._submit(frames, timeout, made, leads=True).result()
+        finally:
+            for reply in made:  # where a signal's handler ended it
+                reply.cancel()
 
     def submit(self, frames: Any, timeout: float | None = None) -> Reply:
         """Asks and goes on: bytes or a buffer for one frame, or a list of them. Never waits for the peer.
@@ -291,14 +514,19 @@ class Requests:
         them fails what is outstanding. Without a peer a request waits for one.
         Raises what `post` does; and LwmqError when too many are outstanding.
         """
+        made: list[Reply] = []
+        try:
+            return self._submit(frames, timeout, made, leads=False)
+        except BaseException:
+            for reply in made:
+                reply.cancel()
+            raise
+
+    def _submit(self, frames: Any, timeout: float | None, made: list[Reply], *, leads: bool) -> Reply:
         self._channel._handle.check_open()
         parts = parts_of(frames, "submit")
-        reply = self._desk.enlist(timeout)
-        try:
-            self._queue.post([HEAD.pack(MAGIC, FORMAT, REQUEST, 0, self._desk.asker, reply._number), *parts])
-        except BaseException:
-            self._desk.forget(reply._number)
-            raise
+        reply = self._desk.enlist(timeout, made, leads=leads)
+        self._queue.post([HEAD.pack(MAGIC, FORMAT, REQUEST, 0, self._desk.asker, reply._number), *parts])
         return reply
 
     @property
@@ -315,7 +543,7 @@ class Requests:
     def _end(self) -> None:
         if self._channel._handle.forked:  # the thread, and whoever held the lock, are our parent's
             return
-        self._desk.lose(errors.ClosedError(f"the requests on {self._desk.address} are closed"), for_good=True)
+        self._desk.end(errors.ClosedError(f"the requests on {self._desk.address} are closed"))
 
     def __enter__(self) -> Requests:
         return self
@@ -329,34 +557,6 @@ class Requests:
 
     def __repr__(self) -> str:
         return f"<Requests on {self._desk.address}, {self.statistics.outstanding} outstanding>"
-
-
-def _receive_replies(channel: Channel, desk: _Desk, fd: int) -> None:
-    """The thread of a Requests; knows not the object itself, so that it does not keep it alive."""
-    desk.thread = threading.get_ident()
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    poll.register(desk.wake_fd, select.POLLIN)
-    try:
-        while desk.ended is None:
-            try:
-                for message in channel.receive_many(RECEIVED_AT_ONCE, 0):
-                    desk.settle(message)
-                    del message
-                desk.expire()
-                continue
-            except errors.TimeoutError:
-                pass
-            except errors.LwmqError as exc:
-                desk.lose(exc, for_good=channel.closed or not isinstance(exc, _ENDS_OF_PEER))
-                continue
-            left = desk.expire()
-            for ready, _ in poll.poll(None if left is None else math.ceil(left * 1000)):
-                if ready == desk.wake_fd:
-                    os.eventfd_read(ready)
-    finally:
-        desk.leave()
-        os.close(fd)
 
 
 class Request:
@@ -511,9 +711,23 @@ def _shortened(text: str) -> bytes:
     return cut.decode("utf-8", "ignore").encode()
 
 
-def _fail(reply: Reply, exc: errors.LwmqError) -> None:
-    if reply.set_running_or_notify_cancel():
-        reply.set_exception(exc)
+def _set(reply: Reply, outcome: Outcome) -> None:
+    with suppress(InvalidStateError):  # cancelled meanwhile
+        if isinstance(outcome, Frames):
+            reply.set_result(outcome)
+        else:
+            reply.set_exception(outcome)
+
+
+def _poll_of(*fds: int) -> select.poll:
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    return poll
+
+
+def _poll_ms(seconds: float) -> int | None:
+    return None if seconds == math.inf else max(0, math.ceil(seconds * 1000))
 
 
 def _again(exc: errors.LwmqError) -> errors.LwmqError:

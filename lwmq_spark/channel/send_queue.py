@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -75,7 +74,6 @@ class SendQueue:
         self._channel = channel
         self._pointer = pointer
         self._turn = Turn()
-        self._lock = self._turn.lock
         self._address = address_of(self._pointer)
         self._waiting = Turn()  # for those who wait for room: the others pass them
         self._priority = priority
@@ -90,9 +88,8 @@ class SendQueue:
     @priority.setter
     def priority(self, priority: Priority) -> None:
         priority = Priority(priority)
-        with self._open_turn():
-            check(lib.lwmq_send_queue_set_priority(self._pointer, priority))
-            self._priority = priority
+        check(self._in_turn(lib.lwmq_send_queue_set_priority, priority))
+        self._priority = priority
 
     def post(self, frames: Any, *, tag: int = 0, timeout: float | None = 0) -> None:
         """Post one message: bytes or a buffer for one frame, a list of them for several, or a `Message`.
@@ -107,10 +104,9 @@ class SendQueue:
         """
         handle = self._channel._handle
         if tag == 0 and timeout == 0 and type(frames) is bytes:
-            status = native_messages.post_now(handle, self._lock, self._address, frames)
+            status = native_messages.post_now(handle, self._turn, self._address, frames)
             if status is None:
-                with self._open_turn():
-                    status = lib.lwmq_send_queue_post_bytes(self._pointer, frames, len(frames))
+                status = self._in_turn(lib.lwmq_send_queue_post_bytes, frames, len(frames))
             if status != lib.LWMQ_OK:
                 raise_status(status)
             return
@@ -121,8 +117,7 @@ class SendQueue:
         reference = message.reference()
         try:
             if timeout == 0:
-                with self._open_turn():
-                    check(lib.lwmq_send_queue_post_tagged(self._pointer, tag, reference))
+                check(self._in_turn(lib.lwmq_send_queue_post_tagged, tag, reference))
             else:
                 self._post_when_there_is_room(reference, tag, timeout)
         finally:
@@ -136,8 +131,7 @@ class SendQueue:
             turn=self._waiting,
         )
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):  # now the rule applies
-            with self._open_turn():
-                status = lib.lwmq_send_queue_post_tagged(self._pointer, tag, reference)
+            status = self._in_turn(lib.lwmq_send_queue_post_tagged, tag, reference)
         check(status)
 
     def post_many(self, frames: Iterable[Any]) -> None:
@@ -149,25 +143,23 @@ class SendQueue:
         kept = [ffi.from_buffer("char[]", view) for view in views]
         array = ffi.new("lwmq_bytes[]", [(data, len(data)) for data in kept])
         posted = ffi.new("uint64_t *")
-        with self._open_turn():
-            check(lib.lwmq_send_queue_post_many(self._pointer, array, len(kept), posted))
+        check(self._in_turn(lib.lwmq_send_queue_post_many, array, len(kept), posted))
 
     @property
     def statistics(self) -> SendQueueStatistics:
         """Counters of this queue. ClosedError after close."""
         raw = sized("lwmq_send_queue_statistics")
-        with self._open_turn():
-            check(lib.lwmq_send_queue_query(self._pointer, raw))
+        check(self._in_turn(lib.lwmq_send_queue_query, raw))
         figures = fields_of(raw)
         return SendQueueStatistics(**{f.name: figures[f.name] for f in fields(SendQueueStatistics)})
 
-    @contextmanager
-    def _open_turn(self) -> Iterator[None]:
+    def _in_turn(self, call: Callable[..., int], *arguments: Any) -> int:
+        """The status of a native call for this queue."""
         handle = self._channel._handle
         handle.check_open()
         with self._turn:
             handle.check_open()
-            yield
+            return call(self._pointer, *arguments)
 
     def __repr__(self) -> str:
         bound = f", at most {self.capacity}" if self.capacity else ""

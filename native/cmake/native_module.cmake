@@ -22,7 +22,8 @@ set_target_properties(_native PROPERTIES INSTALL_RPATH "$ORIGIN/_lib")
 install(TARGETS _native LIBRARY DESTINATION lwmq_spark)
 
 # lwmq_spark/_native_messages: what is done once per message, without cffi.
-Python3_add_library(_native_messages MODULE WITH_SOABI "${CMAKE_CURRENT_SOURCE_DIR}/src/python/messages.c")
+Python3_add_library(_native_messages MODULE WITH_SOABI "${CMAKE_CURRENT_SOURCE_DIR}/src/python/messages.c"
+                    "${CMAKE_CURRENT_SOURCE_DIR}/src/python/turns.c")
 target_link_libraries(_native_messages PRIVATE lwmq lwmq_warnings)
 target_compile_options(_native_messages PRIVATE -Wno-missing-field-initializers -fno-strict-aliasing)
 set_target_properties(_native_messages PROPERTIES INSTALL_RPATH "$ORIGIN/_lib")

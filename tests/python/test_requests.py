@@ -196,6 +196,100 @@ def test_an_exception_of_the_handler_is_raised_where_was_asked(address: str) -> 
         _until(lambda: (replies.statistics.failed, replies.statistics.answered) == (3, 1))
 
 
+def _times_asleep(thread: threading.Thread) -> int:
+    status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
+    return int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
+
+@pytest.mark.row("M21")
+def test_a_reply_wakes_who_waits_for_it_and_nobody_else(address: str) -> None:
+    with (
+        pair(address) as (server, client),
+        _serving(server, lambda frames: frames),
+        lwmq.Requests(client) as requests,
+    ):
+        before, started = _times_asleep(requests._thread), time.monotonic()
+        for n in range(3000):
+            assert bytes(requests.request(b"%d" % n, timeout=30)) == b"%d" % n
+        seconds = time.monotonic() - started
+        # It looks now and then whether somebody leads still.
+        assert _times_asleep(requests._thread) - before < 500 + 300 * seconds
+        assert requests.statistics.answered == 3000
+
+
+@pytest.mark.parametrize("after_s", [0.005, 0.2])  # while who waits is in the channel, and behind that
+@pytest.mark.parametrize("how", ["cancel", "close", "channel", "peer", "time", "reply", "callback", "limit"])
+def test_a_wait_ends_with_whatever_ends_the_request(address: str, how: str, after_s: float) -> None:
+    ends: dict[str, type[BaseException] | None] = {
+        "cancel": CancelledError,
+        "close": lwmq.ClosedError,
+        "channel": lwmq.ClosedError,
+        "peer": lwmq.ClosedError,
+        "time": lwmq.TimeoutError,
+        "limit": lwmq.TimeoutError,
+    }
+    ended: list[Any] = []
+    with pair(address) as (server, client), lwmq.Requests(client) as requests:
+        timeout = after_s + 0.1 if how == "time" else None
+        reply = requests.submit(b"x", timeout=timeout)
+
+        def wait_for_it() -> None:
+            try:
+                ended.append(reply.result(after_s + 0.1 if how == "limit" else None))
+            except BaseException as exc:
+                ended.append(type(exc))
+
+        waiting = threading.Thread(target=wait_for_it)
+        waiting.start()
+        time.sleep(after_s)
+        called = threading.Event()
+        match how:
+            case "cancel":
+                assert reply.cancel()
+            case "close":
+                requests.close()
+            case "channel":
+                with suppress(lwmq.TimeoutError):
+                    client.close(linger=0)
+            case "peer":
+                server.close(linger=0)
+            case "callback":  # the reply is the keeper's to settle from here on
+                reply.add_done_callback(lambda _: called.set())
+        if how in ("reply", "callback"):
+            lwmq.Replies(server).receive(10).reply(b"y")
+        waiting.join(10)
+        assert not waiting.is_alive()
+        assert ended == [ends.get(how, (b"y",))]
+        assert how != "callback" or called.wait(10)
+        if how in ("cancel", "reply", "callback"):  # and the next one gets his
+            second = requests.submit(b"z")
+            while bytes((request := lwmq.Replies(server).receive(10)).frames) != b"z":
+                pass
+            request.reply(b"2")
+            assert bytes(second.result(10)) == b"2"
+
+
+def test_who_waits_receives_for_others_and_leaves_the_rest_to_the_keeper(address: str) -> None:
+    with pair(address) as (server, client), lwmq.Requests(client) as requests:
+        replies = lwmq.Replies(server)
+        got: list[bytes] = []
+        first = threading.Thread(target=lambda: got.append(bytes(requests.request(b"first"))))
+        first.start()
+        asked = [replies.receive(10)]
+        others = [requests.submit(b"other") for _ in range(3)]
+        asked += [replies.receive(10) for _ in others]
+        for request in asked[1:3]:
+            request.reply(b"r")
+        assert [bytes(reply.result(10)) for reply in others[:2]] == [b"r", b"r"]
+        assert first.is_alive()
+        asked[0].reply(b"own")
+        first.join(10)
+        assert got == [b"own"]
+        asked[3].reply(b"last")
+        assert bytes(others[2].result(10)) == b"last"
+        assert requests.statistics.answered == 4
+
+
 @pytest.mark.row("L56")
 def test_a_silent_peer_never_blocks_who_asks_and_all_is_answered_when_it_goes_on(
     ipc: str, spawn: Callable[..., Any]

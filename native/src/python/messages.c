@@ -4,13 +4,15 @@
  *
  *     Message   owns one lwmq_message, and is the base of lwmq_spark.Message
  *     Frame     where a memoryview of a frame gets its bytes: holds its Message
+ *     Turn, Turns, Crowd, Condition   see turns.h
  *
  * Whatever may wait runs without the GIL. receive_now and post_now do not wait and keep it, which costs less
  * than to give it away. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-
 #include <lwmq/lwmq.h>
+
+#include "turns.h"
 
 typedef struct {
   PyObject_HEAD lwmq_message* message; /* NULL until take, or receive, gave one */
@@ -207,6 +209,8 @@ static PyTypeObject MessageType = {
     .tp_as_mapping = &message_as_mapping,
 };
 
+static PyObject *usable_, *address_, *append_; /* names */
+
 /* ---- Calls --------------------------------------------------------------------------------------------- */
 
 static PyObject* object_of(PyTypeObject* type, lwmq_message* message) {
@@ -237,6 +241,49 @@ static PyObject* receive(PyObject* module, PyObject* const* arguments, Py_ssize_
   lwmq_status status;
   Py_BEGIN_ALLOW_THREADS status = lwmq_channel_receive(channel, (uint32_t)timeout_ms, &message);
   Py_END_ALLOW_THREADS return status == LWMQ_OK ? object_of(type, message) : PyLong_FromLong(status);
+}
+
+/* Of a failure that says more than that nothing has come yet. */
+static PyObject* status_and_text(lwmq_status status) {
+  return Py_BuildValue("(is)", status, lwmq_last_error());
+}
+
+static int append(PyObject* came, PyObject* object) {
+  if (object == NULL) return -1;
+  PyObject* none = PyObject_CallMethodOneArg(came, append_, object);
+  Py_DECREF(object);
+  Py_XDECREF(none);
+  return none != NULL ? 0 : -1;
+}
+
+/* receive_into(channel, timeout_ms, type, came): appends messages to the deque `came`, or what has ended a
+   receive, a status and its text. Python code, a signal's handler among it, runs before or behind all that.
+ */
+static PyObject* receive_into(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
+  (void)module;
+  if (count != 4) return PyErr_Format(PyExc_TypeError, "receive_into(channel, timeout_ms, type, came)");
+  lwmq_channel* channel = PyLong_AsVoidPtr(arguments[0]);
+  const unsigned long timeout_ms = PyLong_AsUnsignedLong(arguments[1]);
+  PyTypeObject* type = checked_type(arguments[2]);
+  PyObject* came = arguments[3];
+  if (PyErr_Occurred()) return NULL;
+  lwmq_message* messages[256];
+  uint32_t received = 0;
+  lwmq_status status;
+  Py_BEGIN_ALLOW_THREADS status =
+      lwmq_channel_receive_many(channel, 256, (uint32_t)timeout_ms, messages, &received);
+  Py_END_ALLOW_THREADS int failed = 0;
+  for (uint32_t i = 0; status == LWMQ_OK && i < received; ++i) {
+    if (failed == 0) {
+      failed = append(came, object_of(type, messages[i]));
+    } else {
+      lwmq_message_destroy(messages[i]);
+    }
+  }
+  const int is_end = status != LWMQ_OK && status != LWMQ_E_EMPTY && status != LWMQ_E_TIMED_OUT &&
+                     status != LWMQ_E_INTERRUPTED;
+  if (is_end) failed = append(came, status_and_text(status));
+  return failed == 0 ? PyLong_FromLong(is_end ? LWMQ_OK : status) : NULL;
 }
 
 /* receive_many(channel, limit, timeout_ms, type): a list of messages, or the status as an int. */
@@ -307,8 +354,6 @@ static PyObject* receive_bytes(PyObject* module, PyObject* const* arguments, Py_
 
 /* ---- Calls that keep the GIL --------------------------------------------------------------------------- */
 
-static PyObject *usable_, *address_, *acquire_, *locked_, *release_; /* names */
-
 /* Of what is True or False, or NULL with an error: 1 where it is `wanted`. Takes it. */
 static int is(PyObject* answer, PyObject* wanted) {
   Py_XDECREF(answer); /* both live for ever */
@@ -320,14 +365,14 @@ static PyObject* not_now(void) {
   Py_RETURN_NONE;
 }
 
-/* receive_now(handle, lock, type): a message, the status as an int, or None: not now. */
+/* receive_now(handle, turn, type): a message, the status as an int, or None: not now. */
 static PyObject* receive_now(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
   (void)module;
-  if (count != 3) return PyErr_Format(PyExc_TypeError, "receive_now(handle, lock, type)");
+  if (count != 3) return PyErr_Format(PyExc_TypeError, "receive_now(handle, turn, type)");
   PyTypeObject* type = checked_type(arguments[2]);
   if (type == NULL) return NULL;
   /* A receive does not call back: nobody else runs before it is over, so that it is enough to look. */
-  if (arguments[1] == Py_None || !is(PyObject_CallMethodNoArgs(arguments[1], locked_), Py_False) ||
+  if (!is_turn(arguments[1]) || turn_is_taken(arguments[1]) ||
       !is(PyObject_GetAttr(arguments[0], usable_), Py_True))
     return not_now();
   PyObject* number = PyObject_GetAttr(arguments[0], address_);
@@ -340,24 +385,23 @@ static PyObject* receive_now(PyObject* module, PyObject* const* arguments, Py_ss
   return status == LWMQ_OK ? object_of(type, message) : PyLong_FromLong(status);
 }
 
-/* post_now(handle, lock, queue, frame): the status, or None: not now, or the frame is none of bytes or too
+/* post_now(handle, turn, queue, frame): the status, or None: not now, or the frame is none of bytes or too
  * long. */
 static PyObject* post_now(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
   (void)module;
-  if (count != 4) return PyErr_Format(PyExc_TypeError, "post_now(handle, lock, queue, frame)");
+  if (count != 4 || !is_turn(arguments[1]))
+    return PyErr_Format(PyExc_TypeError, "post_now(handle, turn, queue, frame)");
   PyObject* frame = arguments[3];
   if (!PyBytes_CheckExact(frame) || PyBytes_GET_SIZE(frame) > kBytesNow) Py_RETURN_NONE;
   lwmq_send_queue* queue = PyLong_AsVoidPtr(arguments[2]);
   if (PyErr_Occurred()) return NULL;
   /* A post may call back, for other messages that it ships, and then others run. */
-  PyObject* lock = arguments[1];
-  if (!is(PyObject_CallMethodOneArg(lock, acquire_, Py_False), Py_True)) return not_now();
+  if (!turn_try_enter(arguments[1])) return not_now();
   PyObject* status = NULL;
   if (is(PyObject_GetAttr(arguments[0], usable_), Py_True))
     status = PyLong_FromLong(
         lwmq_send_queue_post_bytes(queue, PyBytes_AS_STRING(frame), (uint64_t)PyBytes_GET_SIZE(frame)));
-  PyObject* released = PyObject_CallMethodNoArgs(lock, release_);
-  Py_XDECREF(released);
+  turn_leave(arguments[1]);
   return status != NULL ? status : not_now();
 }
 
@@ -366,6 +410,7 @@ static PyMethodDef functions[] = {
     {"post_now", (PyCFunction)(void (*)(void))post_now, METH_FASTCALL, NULL},
     {"receive", (PyCFunction)(void (*)(void))receive, METH_FASTCALL, NULL},
     {"receive_many", (PyCFunction)(void (*)(void))receive_many, METH_FASTCALL, NULL},
+    {"receive_into", (PyCFunction)(void (*)(void))receive_into, METH_FASTCALL, NULL},
     {"receive_bytes", (PyCFunction)(void (*)(void))receive_bytes, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL}};
 
@@ -383,12 +428,11 @@ PyMODINIT_FUNC PyInit__native_messages(void) {
   if (PyType_Ready(&FrameType) < 0 || PyType_Ready(&MessageType) < 0) return NULL;
   usable_ = PyUnicode_InternFromString("usable");
   address_ = PyUnicode_InternFromString("address");
-  acquire_ = PyUnicode_InternFromString("acquire");
-  locked_ = PyUnicode_InternFromString("locked");
-  release_ = PyUnicode_InternFromString("release");
-  if (!usable_ || !address_ || !acquire_ || !locked_ || !release_) return NULL;
+  append_ = PyUnicode_InternFromString("append");
+  if (!usable_ || !address_ || !append_) return NULL;
   PyObject* module = PyModule_Create(&definition);
-  if (module != NULL && PyModule_AddObjectRef(module, "Message", (PyObject*)&MessageType) < 0)
+  if (module != NULL &&
+      (PyModule_AddObjectRef(module, "Message", (PyObject*)&MessageType) < 0 || add_turns(module) < 0))
     Py_CLEAR(module);
   return module;
 }

@@ -97,10 +97,10 @@ Status WindowPool::allocate(std::uint64_t bytes, std::uint64_t limit_bytes, lwmq
     if (take_free(c, out_block)) return LWMQ_OK;
   }
   if (recut() && cut(size_class, out_block)) return LWMQ_OK;
+  if (!has_slot()) return LWMQ_E_FULL;
   const Status status = grow(class_bytes(size_class), limit_bytes, out_new_window);
   if (status != LWMQ_OK) return status;
-  if (cut(size_class, out_block)) return LWMQ_OK;
-  return fail(LWMQ_E_NO_MEMORY, "no slot is free: %u batches of this writer are unread", kFinishedSlot);
+  return cut(size_class, out_block) ? LWMQ_OK : LWMQ_E_FULL;
 }
 
 bool WindowPool::take_free(std::uint32_t size_class, lwmq_block* out_block) {
@@ -111,20 +111,21 @@ bool WindowPool::take_free(std::uint32_t size_class, lwmq_block* out_block) {
   return true;
 }
 
+bool WindowPool::has_slot() const noexcept { return !unused_slots_.empty() || slots_.size() < kFinishedSlot; }
+
 bool WindowPool::cut(std::uint32_t size_class, lwmq_block* out_block) {
   const std::uint64_t bytes = class_bytes(size_class);
   for (std::uint32_t i = 0; i < segments_.size(); ++i) {
     Segment& segment = segments_[i];
     if (segment.window == nullptr || segment.bytes - segment.cut < bytes) continue;
     std::uint32_t slot = 0;
+    if (!has_slot()) return false;
     if (!unused_slots_.empty()) {
       slot = unused_slots_.back();
       unused_slots_.pop_back();
-    } else if (slots_.size() < kFinishedSlot) {
+    } else {
       slot = static_cast<std::uint32_t>(slots_.size());
       slots_.emplace_back();
-    } else {
-      return false;
     }
     Slot& made = slots_[slot];
     made.segment = i;

@@ -40,8 +40,9 @@ class WindowPool {
   [[nodiscard]] bool has_ledger() const noexcept { return ledger_ != nullptr; }
   void add_lease_page(lwmq_tli_window* window);
 
-  // A block of at least `bytes` bytes, within `limit_bytes` of windows. LWMQ_E_FULL: not now. LWMQ_E_TOO_BIG:
-  // never. *out_new_window: the index of a window that was made for it and must be announced first, or -1.
+  // A block of at least `bytes` bytes, within `limit_bytes` of windows. LWMQ_E_FULL: not now, there is no
+  // room or no slot. LWMQ_E_TOO_BIG: never. *out_new_window: the index of a window that was made for it and
+  // must be announced first, or -1.
   Status allocate(std::uint64_t bytes, std::uint64_t limit_bytes, lwmq_block* out_block,
                   std::int64_t* out_new_window);
   // The block is the endpoint's: fills in where it lies. False when the block is not one that we lent.
@@ -58,6 +59,8 @@ class WindowPool {
   // In blocks that are lent or in flight.
   [[nodiscard]] std::uint64_t used_bytes() const noexcept { return used_bytes_; }
   [[nodiscard]] std::uint64_t in_flight() const noexcept { return in_flight_.size(); }
+  // False while kFinishedSlot blocks exist: no further one can be cut.
+  [[nodiscard]] bool has_slot() const noexcept;
   // A reader that was expelled may still look at the block: it is not used again before the ledger says so.
   void quarantine(std::uint32_t slot) noexcept;
   // In blocks set apart for expelled readers and, where `leased` says so, in blocks that only leases hold.

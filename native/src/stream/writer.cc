@@ -97,14 +97,16 @@ Status no_room(lwmq_writer& writer) {
     return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not yet read what was written before",
                 writer.address.c_str());
   }
-  return fail(LWMQ_E_TIMED_OUT,
-              "%s: the window of %" PRIu64 " bytes is full: %" PRIu64
-              " batches not yet read or acknowledged, %" PRIu64
-              " read and still held%s%s%s%s; a reader must go on, or buffers must be enlarged",
-              writer.address.c_str(), writer.window_bytes, holders.unread, holders.leased,
-              holders.leased > 0 ? " by " : "",
-              holders.leased > 0 ? os::process_name(holders.leased_by).c_str() : "",
-              line.held_up_by.empty() ? "" : "; no batch was taken for long by ", line.held_up_by.c_str());
+  const bool has_slot = line.pool.has_slot();
+  return fail(
+      LWMQ_E_TIMED_OUT,
+      "%s: the window of %" PRIu64 " bytes %s: %" PRIu64 " batches not yet read or acknowledged, %" PRIu64
+      " read and still held%s%s%s%s; a reader must go on, or %s",
+      writer.address.c_str(), writer.window_bytes, has_slot ? "is full" : "has as many batches as it can",
+      holders.unread, holders.leased, holders.leased > 0 ? " by " : "",
+      holders.leased > 0 ? os::process_name(holders.leased_by).c_str() : "",
+      line.held_up_by.empty() ? "" : "; no batch was taken for long by ", line.held_up_by.c_str(),
+      has_slot ? "buffers must be enlarged" : "batches must be larger");
 }
 
 // Staged batches wait for nobody but this writer's own commit: waiting for their room would be for ever.
@@ -116,9 +118,12 @@ Status staging_full(lwmq_writer& writer, std::uint64_t bytes) {
               writer.address.c_str(), writer.staged_bytes, bytes, writer.staging_bytes, writer.window_bytes);
 }
 
-}  // namespace
-
-namespace {
+Status too_many_staged(lwmq_writer& writer) {
+  return fail(LWMQ_E_NO_MEMORY,
+              "%s: %u batches of this task, or of tasks before it, are not yet read or committed, as many as "
+              "there can be. Ways out: delivery=live, more partitions, larger batches",
+              writer.address.c_str(), kFinishedSlot);
+}
 
 // A block that is there, or can be made. LWMQ_E_FULL: not now.
 Status allocate_now(lwmq_writer& writer, std::uint64_t bytes, std::uint64_t limit, lwmq_block* out_block) {
@@ -167,6 +172,10 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
     const bool taken = status == LWMQ_OK;
     if (taken) status = allocate_now(writer, bytes, limit, out_block);
     if (status != LWMQ_E_FULL) break;
+    if (taken && staged && !line.pool.has_slot()) {
+      status = too_many_staged(writer);
+      break;
+    }
     if (taken && writer.delivery == LWMQ_DELIVERY_JOB && staged) {
       status = staging_full(writer, bytes);
       break;

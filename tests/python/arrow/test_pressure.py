@@ -5,6 +5,7 @@ error with the numbers, nothing half-written, and everything goes on when there 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -46,6 +47,40 @@ def test_a_reader_that_never_reads_is_named_and_the_writer_goes_on_when_it_does(
         assert 8 <= written < 20
         assert [int(next(reader)["n"][0].as_py()) for _ in range(4)] == [0, 1, 2, 3]
         assert writer.write(batch(written)) == ROWS
+        writer.abort()
+
+
+def test_more_small_batches_than_a_writer_can_number_wait_for_a_reader(address: str) -> None:
+    most, count = 65535, 70_000
+    small = [pa.record_batch({"n": [number]}, schema=SCHEMA) for number in range(count)]
+    written = 0
+    with (
+        lwmq.open_writer(address, SCHEMA, window_bytes="256MiB", timeout=1, linger=0) as writer,
+        lwmq.open_reader(address, timeout=10, linger=0) as reader,
+    ):
+        with pytest.raises(lwmq.TimeoutError, match=r"as many batches as it can.*batches must be larger"):
+            for written in range(count):
+                writer.write(small[written])
+        assert most <= written < most + 1000
+        writing = threading.Thread(target=lambda: [writer.write(one) for one in small[written:]])
+        writing.start()
+        for one in small:
+            assert next(reader) == one
+        writing.join()
+        writer.abort()
+
+
+def test_more_small_batches_than_can_be_staged_fail_at_once(address: str) -> None:
+    small = pa.record_batch({"n": [1]}, schema=SCHEMA)
+    with (
+        lwmq.open_reader(address, role="server", timeout=10, linger=0),
+        lwmq.open_writer(
+            address, SCHEMA, job="j", job_tasks=1, task=0, delivery="task", window_bytes="256MiB"
+        ) as writer,
+    ):
+        with pytest.raises(lwmq.LwmqError, match=r"65535 batches of this task.*larger batches"):
+            for _ in range(70_000):
+                writer.write(small)
         writer.abort()
 
 

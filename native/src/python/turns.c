@@ -1,0 +1,352 @@
+#include "turns.h"
+
+#include <stddef.h>
+
+/* ---- Waiting ---------------------------------------------------------------------------------------------
+ */
+
+/* A thread that waits, on its stack. */
+typedef struct Waiter {
+  struct Waiter* next;
+  PyThread_type_lock bell; /* closed, until somebody rings */
+  int rung;
+} Waiter;
+
+static int waiter_init(Waiter* waiter) {
+  *waiter = (Waiter){.bell = PyThread_allocate_lock()};
+  if (waiter->bell == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  PyThread_acquire_lock(waiter->bell, WAIT_LOCK);
+  return 0;
+}
+
+static void waiter_free(Waiter* waiter) {
+  if (!waiter->rung) PyThread_release_lock(waiter->bell); /* is freed open */
+  PyThread_free_lock(waiter->bell);
+}
+
+static void ring(Waiter* waiter) {
+  if (waiter == NULL || waiter->rung) return;
+  waiter->rung = 1;
+  PyThread_release_lock(waiter->bell);
+}
+
+/* Until it is rung or `timeout_us` are over, negative for never, the GIL given away; -1 with what a signal's
+ * handler raised. A wait that is not `interruptible` leaves those for later. */
+static int wait_for_ring(Waiter* waiter, PY_TIMEOUT_T timeout_us, int interruptible) {
+  for (;;) {
+    PyLockStatus status;
+    Py_BEGIN_ALLOW_THREADS status = PyThread_acquire_lock_timed(waiter->bell, timeout_us, interruptible);
+    Py_END_ALLOW_THREADS if (status == PY_LOCK_ACQUIRED) waiter->rung = 0;
+    if (status != PY_LOCK_INTR) return 0;
+    if (PyErr_CheckSignals() < 0) return -1;
+  }
+}
+
+/* ---- Turn ------------------------------------------------------------------------------------------------
+ */
+
+typedef struct {
+  PyObject_HEAD int taken;
+  Waiter* first; /* in the order in which they came */
+} Turn;
+
+static PyTypeObject TurnType;
+
+static void leave_queue(Turn* turn, const Waiter* waiter) {
+  Waiter** place = &turn->first;
+  while (*place != waiter) place = &(*place)->next;
+  *place = waiter->next;
+}
+
+static int turn_wait(Turn* turn, int interruptible) {
+  Waiter waiter;
+  if (waiter_init(&waiter) < 0) return -1;
+  Waiter** last = &turn->first;
+  while (*last != NULL) last = &(*last)->next;
+  *last = &waiter;
+  int status = 0;
+  while (status == 0 && (turn->taken || turn->first != &waiter))
+    status = wait_for_ring(&waiter, -1, interruptible);
+  leave_queue(turn, &waiter);
+  waiter_free(&waiter);
+  if (status == 0) {
+    turn->taken = 1;
+  } else if (!turn->taken) {
+    ring(turn->first); /* the ring may have been ours */
+  }
+  return status;
+}
+
+static int turn_enter(Turn* turn, int interruptible) {
+  if (turn->taken || turn->first != NULL) return turn_wait(turn, interruptible);
+  turn->taken = 1;
+  return 0;
+}
+
+int is_turn(PyObject* object) { return Py_IS_TYPE(object, &TurnType); }
+
+int turn_try_enter(PyObject* object) {
+  Turn* turn = (Turn*)object;
+  if (turn->taken) return 0;
+  turn->taken = 1;
+  return 1;
+}
+
+void turn_leave(PyObject* object) {
+  Turn* turn = (Turn*)object;
+  turn->taken = 0;
+  ring(turn->first);
+}
+
+int turn_is_taken(PyObject* turn) { return ((Turn*)turn)->taken; }
+
+static PyObject* turn_with(PyObject* self, PyObject* unused) {
+  (void)unused;
+  if (turn_enter((Turn*)self, 1) < 0) return NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject* turn_end_with(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  (void)arguments;
+  (void)count;
+  turn_leave(self);
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef turn_methods[] = {
+    {"__enter__", turn_with, METH_NOARGS, NULL},
+    {"__exit__", (PyCFunction)(void (*)(void))turn_end_with, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL}};
+
+static PyTypeObject TurnType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "lwmq_spark._native_messages.Turn",
+    .tp_doc = "A lock that threads pass in the order they came: one that waits in slices lets the others in.",
+    .tp_basicsize = sizeof(Turn),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = PyType_GenericNew,
+    .tp_methods = turn_methods,
+};
+
+/* ---- Turns -----------------------------------------------------------------------------------------------
+ */
+
+typedef struct {
+  PyObject_HEAD PyObject* turns; /* a tuple of Turn */
+} Turns;
+
+static PyObject* turns_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
+  PyObject* turns = NULL;
+  if (keywords != NULL || !PyArg_ParseTuple(arguments, "O!:Turns", &PyTuple_Type, &turns))
+    return PyErr_Occurred() != NULL ? NULL : PyErr_Format(PyExc_TypeError, "Turns(turns)");
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(turns); ++i)
+    if (!is_turn(PyTuple_GET_ITEM(turns, i))) return PyErr_Format(PyExc_TypeError, "item %zd is no Turn", i);
+  Turns* self = (Turns*)type->tp_alloc(type, 0);
+  if (self != NULL) self->turns = Py_NewRef(turns);
+  return (PyObject*)self;
+}
+
+static void turns_free(PyObject* self) {
+  Py_DECREF(((Turns*)self)->turns);
+  PyObject_Free(self);
+}
+
+static void leave_first(const Turns* self, Py_ssize_t count) {
+  while (count > 0) turn_leave(PyTuple_GET_ITEM(self->turns, --count));
+}
+
+static PyObject* turns_with(PyObject* object, PyObject* unused) {
+  (void)unused;
+  const Turns* self = (const Turns*)object;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->turns); ++i) {
+    if (turn_enter((Turn*)PyTuple_GET_ITEM(self->turns, i), 1) < 0) {
+      leave_first(self, i);
+      return NULL;
+    }
+  }
+  Py_RETURN_NONE;
+}
+
+static PyObject* turns_end_with(PyObject* object, PyObject* const* arguments, Py_ssize_t count) {
+  (void)arguments;
+  (void)count;
+  const Turns* self = (const Turns*)object;
+  leave_first(self, PyTuple_GET_SIZE(self->turns));
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef turns_methods[] = {
+    {"__enter__", turns_with, METH_NOARGS, NULL},
+    {"__exit__", (PyCFunction)(void (*)(void))turns_end_with, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL}};
+
+static PyTypeObject TurnsType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "lwmq_spark._native_messages.Turns",
+    .tp_doc = "Turns(turns): all of a tuple, taken one after the other.",
+    .tp_basicsize = sizeof(Turns),
+    .tp_dealloc = turns_free,
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = turns_new,
+    .tp_methods = turns_methods,
+};
+
+/* ---- Crowd -----------------------------------------------------------------------------------------------
+ */
+
+typedef struct {
+  PyObject_HEAD Py_ssize_t inside;
+  Waiter* empties; /* in `empty`; one at most */
+} Crowd;
+
+static PyObject* crowd_with(PyObject* self, PyObject* unused) {
+  (void)unused;
+  ++((Crowd*)self)->inside;
+  Py_RETURN_NONE;
+}
+
+static PyObject* crowd_end_with(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  (void)arguments;
+  (void)count;
+  Crowd* crowd = (Crowd*)self;
+  if (--crowd->inside == 0) ring(crowd->empties);
+  Py_RETURN_NONE;
+}
+
+static PyObject* crowd_empty(PyObject* self, PyObject* unused) {
+  (void)unused;
+  Crowd* crowd = (Crowd*)self;
+  if (crowd->empties != NULL)
+    return PyErr_Format(PyExc_RuntimeError, "another thread waits until it is empty");
+  Waiter waiter;
+  if (waiter_init(&waiter) < 0) return NULL;
+  crowd->empties = &waiter;
+  int status = 0;
+  while (status == 0 && crowd->inside > 0) status = wait_for_ring(&waiter, -1, 1);
+  crowd->empties = NULL;
+  waiter_free(&waiter);
+  return status == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyMethodDef crowd_methods[] = {
+    {"__enter__", crowd_with, METH_NOARGS, NULL},
+    {"__exit__", (PyCFunction)(void (*)(void))crowd_end_with, METH_FASTCALL, NULL},
+    {"empty", crowd_empty, METH_NOARGS,
+     "Until nobody is inside; for who turns newcomers away: they come in, find it closed, and leave."},
+    {NULL, NULL, 0, NULL}};
+
+static PyTypeObject CrowdType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "lwmq_spark._native_messages.Crowd",
+    .tp_doc = "In place of a Turn, where any number of threads call at once.",
+    .tp_basicsize = sizeof(Crowd),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = PyType_GenericNew,
+    .tp_methods = crowd_methods,
+};
+
+/* ---- Condition -------------------------------------------------------------------------------------------
+ */
+
+typedef struct {
+  Turn turn;           /* of the thread below */
+  unsigned long owner; /* while it is taken */
+  Py_ssize_t depth;
+  Waiter* sleepers; /* in `wait` */
+} Condition;
+
+static int condition_enter(Condition* condition, Py_ssize_t depth, int interruptible) {
+  const unsigned long self = PyThread_get_thread_ident();
+  if (condition->turn.taken && condition->owner == self) {
+    condition->depth += depth;
+    return 0;
+  }
+  if (turn_enter(&condition->turn, interruptible) < 0) return -1;
+  condition->owner = self;
+  condition->depth = depth;
+  return 0;
+}
+
+/* How often the caller had entered; -1 with an error where it is not inside. */
+static Py_ssize_t condition_check(const Condition* condition) {
+  if (condition->turn.taken && condition->owner == PyThread_get_thread_ident()) return condition->depth;
+  PyErr_SetString(PyExc_RuntimeError, "not inside of this condition");
+  return -1;
+}
+
+static PyObject* condition_with(PyObject* self, PyObject* unused) {
+  (void)unused;
+  if (condition_enter((Condition*)self, 1, 1) < 0) return NULL;
+  Py_RETURN_TRUE;
+}
+
+static PyObject* condition_end_with(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  (void)arguments;
+  (void)count;
+  Condition* condition = (Condition*)self;
+  if (condition_check(condition) < 0) return NULL;
+  if (--condition->depth == 0) turn_leave(&condition->turn.ob_base);
+  Py_RETURN_NONE;
+}
+
+static PyObject* condition_wait(PyObject* self, PyObject* arguments) {
+  Condition* condition = (Condition*)self;
+  PyObject* timeout = Py_None;
+  if (!PyArg_ParseTuple(arguments, "|O:wait", &timeout)) return NULL;
+  const double seconds = timeout == Py_None ? -1 : PyFloat_AsDouble(timeout);
+  const Py_ssize_t depth = condition_check(condition);
+  if (PyErr_Occurred()) return NULL;
+  const double most = (double)PY_TIMEOUT_MAX / 1e6;
+  const PY_TIMEOUT_T us =
+      timeout == Py_None || seconds >= most ? -1 : (PY_TIMEOUT_T)(seconds > 0 ? seconds * 1e6 : 0);
+  Waiter waiter;
+  if (waiter_init(&waiter) < 0) return NULL;
+  waiter.next = condition->sleepers;
+  condition->sleepers = &waiter;
+  turn_leave(&condition->turn.ob_base);
+  const int status = wait_for_ring(&waiter, us, 1);
+  Waiter** place = &condition->sleepers;
+  while (*place != NULL && *place != &waiter) place = &(*place)->next;
+  const int notified = *place == NULL;
+  if (!notified) *place = waiter.next;
+  waiter_free(&waiter);
+  condition_enter(condition, depth, 0); /* `with` leaves what was entered, whatever came */
+  return status == 0 ? PyBool_FromLong(notified) : NULL;
+}
+
+static PyObject* condition_notify_all(PyObject* self, PyObject* unused) {
+  (void)unused;
+  Condition* condition = (Condition*)self;
+  if (condition_check(condition) < 0) return NULL;
+  while (condition->sleepers != NULL) {
+    Waiter* waiter = condition->sleepers;
+    condition->sleepers = waiter->next;
+    ring(waiter);
+  }
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef condition_methods[] = {
+    {"__enter__", condition_with, METH_NOARGS, NULL},
+    {"__exit__", (PyCFunction)(void (*)(void))condition_end_with, METH_FASTCALL, NULL},
+    {"acquire", condition_with, METH_NOARGS, NULL},
+    {"release", (PyCFunction)(void (*)(void))condition_end_with, METH_FASTCALL, NULL},
+    {"wait", condition_wait, METH_VARARGS, "wait(timeout=None), seconds: False where nobody has notified."},
+    {"notify_all", condition_notify_all, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL}};
+
+static PyTypeObject ConditionType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "lwmq_spark._native_messages.Condition",
+    .tp_doc = "As threading.Condition, as far as a Future needs it.",
+    .tp_basicsize = sizeof(Condition),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = PyType_GenericNew,
+    .tp_methods = condition_methods,
+};
+
+int add_turns(PyObject* module) {
+  PyTypeObject* types[] = {&TurnType, &TurnsType, &CrowdType, &ConditionType};
+  for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
+    if (PyModule_AddType(module, types[i]) < 0) return -1;
+  return 0;
+}

@@ -1,0 +1,214 @@
+"""What a signal's handler raises, between any two steps of the main thread, leaves nothing locked or lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lwmq_spark._ffi import Condition, Crowd, Turn, Turns
+
+# The main thread does DO again and again, and a handler ends that hundreds of times. Another thread uses the
+# same objects, with what is hit once more at the end, when all is closed.
+CHILD = """
+import faulthandler, random, threading
+from contextlib import suppress
+import pyarrow as pa
+
+class Hit(Exception): pass
+
+def hit(*_):
+    raise Hit
+
+address, seconds = sys.argv[1], 1.5
+faulthandler.dump_traceback_later(50, exit=True)
+signal.signal(signal.SIGALRM, hit)
+random.seed(7)
+stop, others = threading.Event(), 0
+
+def use(do):
+    global others
+    while not stop.is_set():
+        do()
+        others += 1
+        time.sleep(0.0005)
+
+def hit_often(do, done=lambda: None):
+    hits, end = 0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, random.random() * 0.0004 + 1e-6)
+            while True:
+                do()
+        except Hit:
+            hits += 1
+        done()
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return hits
+
+{case}
+print(hits > 100, others > 10)
+"""
+
+CASES = {
+    "post": """
+with lwmq.Channel(address, "server", linger=0) as server, lwmq.Channel(address, "client", linger=0) as client:
+    queue = server.send_queue("multi_unbounded")
+    def drain():
+        while not stop.is_set():
+            with suppress(lwmq.TimeoutError):
+                client.receive_many(256, 0.01)
+    other = threading.Thread(target=use, args=(lambda: queue.post([b"o"]),))
+    threads = [threading.Thread(target=drain), other]
+    for thread in threads: thread.start()
+    def do():
+        queue.post([b"a", b"b"])
+        queue.post(b"c")
+        queue.post_many([b"d"])
+        queue.statistics
+    hits = hit_often(do)
+    stop.set()
+    for thread in threads: thread.join()
+    queue.post([b"still"])
+""",
+    "receive": """
+with lwmq.Channel(address, "server", linger=0) as server, lwmq.Channel(address, "client", linger=0) as client:
+    queue = server.send_queue("multi_unbounded")
+    def receive():
+        with suppress(lwmq.TimeoutError):
+            client.receive(0.001)
+        with suppress(lwmq.TimeoutError):
+            client.receive_many(8, 0)
+    threads = [threading.Thread(target=use, args=(do,)) for do in (lambda: queue.post(b"o"), receive)]
+    for thread in threads: thread.start()
+    hits = hit_often(receive)
+    stop.set()
+    for thread in threads: thread.join()
+    while client.try_receive() is not None: pass
+    queue.post(b"still")
+    assert bytes(client.receive(10)) == b"still"
+""",
+    "request": """
+with lwmq.Channel(address, "server", linger=0) as server, lwmq.Channel(address, "client", linger=0) as client:
+    serving = threading.Thread(target=lwmq.Replies(server).serve, args=(lambda frames: frames,))
+    serving.start()
+    with lwmq.Requests(client) as requests:
+        def other():
+            said = b"%d" % others
+            assert bytes(requests.submit(said).result(20)) == said
+        thread = threading.Thread(target=use, args=(other,))
+        thread.start()
+        hits = hit_often(lambda: requests.request(b"main"))
+        hits += hit_often(lambda: requests.submit(b"main").result())
+        stop.set()
+        thread.join()
+        assert bytes(requests.request(b"still", timeout=20)) == b"still"
+        for _ in range(1000):
+            if requests.statistics.outstanding == 0: break
+            time.sleep(0.01)
+        state = requests.statistics
+        assert state.outstanding == 0 and state.answered >= others, state
+    server.close(linger=0)
+    serving.join()
+""",
+    "arrow": """
+schema = pa.schema([("n", pa.int64())])
+batch = pa.record_batch({"n": [1, 2, 3]}, schema=schema)
+writer = lwmq.open_writer(address, schema, role="server")
+def read():
+    global others
+    with lwmq.open_reader(address, role="client") as reader:
+        for one in reader:
+            assert one == batch
+            others += 1
+thread = threading.Thread(target=read)
+thread.start()
+hits = hit_often(lambda: writer.write(batch))
+writer.close(linger=30)
+thread.join()
+""",
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_handler_that_raises_leaves_nothing_locked_or_lost(
+    ipc: str, spawn: Callable[..., Any], case: str
+) -> None:
+    child = spawn(CHILD.replace("{case}", CASES[case]), ipc)
+    assert child.rest() == "True True\n"
+    assert child.wait() == 0
+
+
+def test_turns_are_taken_together_and_left_where_one_of_them_is_in_use() -> None:
+    turns = (Turn(), Turn(), Turn())
+    inside = []
+
+    def use() -> None:
+        with Turns(turns):
+            inside.append(True)
+
+    thread = threading.Thread(target=use)
+    with turns[2]:
+        thread.start()
+        time.sleep(0.05)
+        assert not inside
+    thread.join(10)
+    assert inside
+    with turns[0], turns[1], turns[2]:
+        pass
+    with pytest.raises(TypeError, match="item 1 is no Turn"):
+        Turns((Turn(), Crowd()))  # type: ignore[arg-type]
+
+
+def test_a_crowd_is_empty_when_the_last_has_left() -> None:
+    crowd = Crowd()
+    crowd.empty()
+    left = []
+
+    def stay() -> None:
+        with crowd:
+            time.sleep(0.05)
+            left.append(True)
+
+    threads = [threading.Thread(target=stay) for _ in range(3)]
+    with crowd:
+        for thread in threads:
+            thread.start()
+        time.sleep(0.01)
+    crowd.empty()
+    assert len(left) == 3
+    for thread in threads:
+        thread.join()
+
+
+def test_a_condition_is_one_of_threading_as_far_as_a_future_needs_it() -> None:
+    condition = Condition()
+    for call in (condition.release, condition.notify_all, condition.wait):
+        with pytest.raises(RuntimeError, match="not inside of this condition"):
+            call()
+    woken = []
+
+    def wait() -> None:
+        with condition, condition:  # twice, and left for the wait
+            woken.append(condition.wait(20))
+
+    threads = [threading.Thread(target=wait) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    while len(woken) < 3:
+        with condition:
+            condition.notify_all()
+    for thread in threads:
+        thread.join(10)
+    assert woken == [True] * 3
+    with condition:
+        started = time.monotonic()
+        assert not condition.wait(0.05)
+        assert time.monotonic() - started > 0.04
+        with pytest.raises(TypeError):
+            condition.wait("soon")  # type: ignore[arg-type]
+    condition.acquire()
+    condition.release()
