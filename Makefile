@@ -73,11 +73,12 @@ native-test: setup-test build  ## the native tests alone, by ctest
 	@cmake --build $(BUILD) --target native_tests
 	@cd $(BUILD) && ctest --output-on-failure -j2
 
-sanitize: setup-test  ## the native tests with ASan + UBSan, then with TSan
+sanitize: setup-test build  ## the native tests with ASan + UBSan, then with TSan; the Python tests with the first
 	@for preset in asan tsan; do \
-	  (cd native && cmake --preset $$preset >/dev/null && cmake --build --preset $$preset && ctest --preset $$preset) \
-	  || exit 1; \
+	  (cd native && cmake --preset $$preset -DPython3_EXECUTABLE=$(CURDIR)/$(VENV)/python >/dev/null \
+	  && cmake --build --preset $$preset && ctest --preset $$preset) || exit 1; \
 	done
+	@.ci/sanitize-python
 
 bench: setup-test setup-bench build  ## figures, each beside its floor and its rivals; JSON in build/bench/
 	@$(VENV)/python -m tests.bench $(BENCH)

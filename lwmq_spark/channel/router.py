@@ -27,15 +27,15 @@ class Router:
         check(lib.lwmq_router_create(out))
         self._pointer = ffi.gc(out[0], lib.lwmq_router_destroy)
         self._lock = threading.Lock()
-        self._routes: dict[SendQueue, int] = {}  # keeps the queues
+        self._routes: dict[SendQueue, int] = {}  # keeps the queues; those of closed channels count no more
 
     def add(self, pattern: str, queue: SendQueue, *, frame: int = 0, group: str | None = None) -> None:
         """Lead messages whose frame `frame` matches `pattern` to `queue`.
 
         A queue gets a message once, however many of its routes match. group: of the routes with this name one
         gets it, in turns, passing over bounded queues that are full.
-        LwmqError: a malformed pattern, or a route that is there already. ValueError: a queue of kind
-        mono_unbounded, which has one poster.
+        With its channel a queue goes, and its routes. LwmqError: a malformed pattern, or a route that is
+        there already. ClosedError. ValueError: a queue of kind mono_unbounded, which has one poster.
         """
         if queue.kind == "mono_unbounded":
             raise ValueError("a queue of kind mono_unbounded has one poster; take another kind for a router")
@@ -44,7 +44,7 @@ class Router:
             self._routes[queue] = self._routes.get(queue, 0) + 1
 
     def remove(self, pattern: str, queue: SendQueue, *, frame: int = 0, group: str | None = None) -> None:
-        """Take a route away. LwmqError: there is none like it."""
+        """Take a route away. LwmqError: there is none like it. ClosedError: it went with its channel."""
         with self._lock:
             check(self._change(lib.lwmq_router_remove, pattern, queue, frame, group))
             self._routes[queue] -= 1
@@ -54,8 +54,12 @@ class Router:
     def forget(self, queue: SendQueue) -> None:
         """Take every route to `queue` away, also of a channel that was closed."""
         with self._lock:
-            if self._routes.pop(queue, None) is not None:
-                check(lib.lwmq_router_forget(self._pointer, queue._pointer))
+            if self._routes.pop(queue, None) is None:
+                return
+            handle = queue._channel._handle
+            with handle.turn:
+                if not handle.closed:
+                    check(lib.lwmq_router_forget(self._pointer, queue._pointer))
 
     def post(self, frames: Any) -> int:
         """Post one message, as `SendQueue.post`; how many queues have it now. 0: no route matches.
@@ -75,11 +79,18 @@ class Router:
 
     def _change(self, call: Any, pattern: str, queue: SendQueue, frame: int, group: str | None) -> int:
         name = ffi.NULL if group is None else ffi.new("char[]", group.encode())
-        return int(call(self._pointer, frame, pattern.encode(), name, queue._pointer))
+        handle = queue._channel._handle
+        with handle.turn:
+            handle.check_open()
+            return int(call(self._pointer, frame, pattern.encode(), name, queue._pointer))
+
+    def _open_routes(self) -> dict[SendQueue, int]:
+        with self._lock:
+            return {queue: routes for queue, routes in self._routes.items() if not queue._channel.closed}
 
     def __len__(self) -> int:
         """Routes."""
-        return sum(self._routes.values())
+        return sum(self._open_routes().values())
 
     def __repr__(self) -> str:
-        return f"<Router of {len(self)} routes to {len(self._routes)} queues>"
+        return f"<Router of {len(self)} routes to {len(self._open_routes())} queues>"

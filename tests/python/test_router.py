@@ -147,6 +147,10 @@ def test_what_cannot_be_routed_is_refused(ends: Ends) -> None:
     assert router.post([]) == 0
     with pytest.raises(lwmq.MessageTooBigError):
         router.post([b"a", bytes(1 << 20)])
+    assert len(router) == 1
     queue._channel.close()
-    with pytest.raises(lwmq.ClosedError):
-        router.post(b"a")
+    assert router.post(b"a") == 0 and len(router) == 0
+    for change in (router.add, router.remove):
+        with pytest.raises(lwmq.ClosedError):
+            change("a", queue)
+    router.forget(queue)

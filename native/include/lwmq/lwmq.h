@@ -585,7 +585,7 @@ void lwmq_channel_destroy(lwmq_channel *channel);
 typedef struct lwmq_selector lwmq_selector;
 
 lwmq_status lwmq_selector_create(lwmq_selector **out_selector);
-/* Keeps nothing: a channel is removed before it is destroyed. LWMQ_E_INVALID: added before. */
+/* A channel that is destroyed is in no selector any more. LWMQ_E_INVALID: added before. */
 lwmq_status lwmq_selector_add(lwmq_selector *selector, lwmq_channel *channel);
 lwmq_status lwmq_selector_remove(lwmq_selector *selector, lwmq_channel *channel);
 /* The channel whose turn it is; a receive with a timeout of 0 answers LWMQ_E_EMPTY now and then all the same. */
@@ -604,7 +604,7 @@ void lwmq_selector_destroy(lwmq_selector *selector);
 typedef struct lwmq_router lwmq_router;
 
 lwmq_status lwmq_router_create(lwmq_router **out_router);
-/* `group` may be NULL: the route is alone. Keeps the queue: forget it before its channel is destroyed.
+/* `group` may be NULL: the route is alone. When the channel of the queue is destroyed, its routes go.
    LWMQ_E_INVALID: a malformed pattern, or a route that is there already. */
 lwmq_status lwmq_router_add(lwmq_router *router, uint32_t frame, const char *pattern, const char *group,
                             lwmq_send_queue *queue);

@@ -16,6 +16,7 @@
 
 #include "base/status.h"
 #include "channel/channel.h"
+#include "channel/roster.h"
 
 namespace lwmq::channel {
 
@@ -27,6 +28,10 @@ class Router {
   Status remove(std::uint32_t frame, const char* pattern, const char* group, ChannelQueue* queue);
   // Every route to this queue.
   void forget(const ChannelQueue* queue) noexcept;
+  // Of every router: the channel of this queue is about to be destroyed.
+  static void forget_everywhere(const ChannelQueue* queue) {
+    OnRoster<Router>::for_each([queue](Router& router) { router.forget(queue); });
+  }
 
   // Any thread, one at a time. Takes the message where some queue has taken it; LWMQ_E_EMPTY: no route
   // matches. LWMQ_E_FULL: of a group no queue has room. *out_count queues have it, whatever the status.
@@ -50,6 +55,7 @@ class Router {
   Status post_one(Message* message, ChannelQueue* queue, bool may_discard) noexcept;
   Status post_to_group(Message* message, std::vector<ChannelQueue*>& members, std::size_t& turn);
 
+  const OnRoster<Router> on_roster_{this};
   std::mutex mutex_;  // guards what follows
   std::map<std::uint32_t, Node> tables_;
   std::map<std::string, std::size_t, std::less<>> turns_;  // of the groups

@@ -47,15 +47,20 @@ Status Selector::add(Channel* channel) {
 }
 
 Status Selector::remove(Channel* channel) {
+  return take_out(channel) ? LWMQ_OK : fail(LWMQ_E_INVALID, "this channel was not added to the selector");
+}
+
+// False: it is not there.
+bool Selector::take_out(Channel* channel) {
   const std::lock_guard lock(mutex_);
   const auto at = std::find_if(channels_.begin(), channels_.end(),
                                [channel](const auto& entry) { return entry.second == channel; });
-  if (at == channels_.end()) return fail(LWMQ_E_INVALID, "this channel was not added to the selector");
+  if (at == channels_.end()) return false;
   std::erase(ready_, at->first);
   channels_.erase(at);
   if (std::int32_t fd = -1; channel->lent_descriptor(&fd))
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-  return LWMQ_OK;
+  return true;
 }
 
 Status Selector::look(std::uint32_t timeout_ms) {

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "base/status.h"
+#include "channel/roster.h"
 #include "os/unique_fd.h"
 
 namespace lwmq::channel {
@@ -23,13 +24,19 @@ class Selector {
   // Any thread, also while another one waits.
   Status add(Channel* channel);
   Status remove(Channel* channel);
+  // Of every selector: the channel is about to be destroyed.
+  static void forget(Channel* channel) {
+    OnRoster<Selector>::for_each([channel](Selector& selector) { selector.take_out(channel); });
+  }
 
   // One thread at a time. The next that may have something.
   Status wait(std::uint32_t timeout_ms, Channel** out_channel);
 
  private:
   Status look(std::uint32_t timeout_ms);
+  bool take_out(Channel* channel);
 
+  const OnRoster<Selector> on_roster_{this};
   os::UniqueFd epoll_;
   std::mutex mutex_;  // guards what follows
   std::uint64_t next_number_ = 1;

@@ -6,6 +6,8 @@
 
 #include "channel/address_options.h"
 #include "channel/deadline.h"
+#include "channel/router.h"
+#include "channel/selector.h"
 #include "os/identity.h"
 
 namespace lwmq::channel {
@@ -527,7 +529,11 @@ Status Several::close(Channel* head, std::uint32_t linger_ms) {
 }
 
 void Several::destroy(Channel* head) {
-  if (!os::forked()) head->notify(nullptr, 0, nullptr);
+  if (!os::forked()) {
+    head->notify(nullptr, 0, nullptr);
+    Selector::forget(head);
+    for (const auto& queue : head->queues_) Router::forget_everywhere(queue.get());
+  }
   const std::vector<Channel*> more = head->more_;
   each(head, [](Channel& channel) { channel.begin_close(); });
   for (Channel* channel : more) channel->close(0);

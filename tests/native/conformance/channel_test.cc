@@ -699,6 +699,36 @@ TEST_P(ChannelOver, ASelectorServesChannelsInTurns) {
   lwmq_selector_destroy(selector);
 }
 
+// rows: K26 K27
+TEST_P(ChannelOver, IsGoneFromSelectorsAndRoutersWhenItIsDestroyed) {
+  auto going = std::make_unique<Meeting>(GetParam().fresh_address());
+  const Meeting staying(GetParam().fresh_address());
+  lwmq_selector* selector = nullptr;
+  lwmq_router* router = nullptr;
+  ASSERT_EQ(lwmq_selector_create(&selector), LWMQ_OK);
+  ASSERT_EQ(lwmq_router_create(&router), LWMQ_OK);
+  for (const Meeting* one : std::initializer_list<const Meeting*>{going.get(), &staying}) {
+    ASSERT_EQ(lwmq_selector_add(selector, one->server.channel), LWMQ_OK) << lwmq_last_error();
+    ASSERT_EQ(lwmq_router_add(router, 0, "#", nullptr, one->client.queue), LWMQ_OK) << lwmq_last_error();
+  }
+  lwmq_message* message = nullptr;
+  lwmq_channel* channel = nullptr;
+  ASSERT_EQ(going->client.post("for the selector to know of"), LWMQ_OK);
+  ASSERT_EQ(lwmq_selector_wait(selector, kLimitMs, &channel), LWMQ_OK);
+  going.reset();
+  std::uint32_t queues = 0;
+  ASSERT_EQ(lwmq_message_create(0, &message), LWMQ_OK);
+  ASSERT_EQ(lwmq_message_append(message, "to one", 6), LWMQ_OK);
+  EXPECT_EQ(lwmq_router_post(router, &message, &queues), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(queues, 1u);
+  ASSERT_EQ(lwmq_selector_receive(selector, kLimitMs, &channel, &message), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(channel, staying.server.channel);
+  lwmq_message_destroy(message);
+  EXPECT_EQ(lwmq_selector_receive(selector, 0, &channel, &message), LWMQ_E_EMPTY);
+  lwmq_selector_destroy(selector);
+  lwmq_router_destroy(router);
+}
+
 LWMQ_OVER_ALL_PROVIDERS(ChannelOver);
 
 // rows: S10 L11

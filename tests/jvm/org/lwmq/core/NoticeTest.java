@@ -68,6 +68,15 @@ class NoticeTest {
       assertEquals(
           Status.TIMED_OUT,
           assertThrows(LwmqException.class, () -> selector.receive(Deadline.after(10))).status());
+      selector.add(firstServer);
+      many.post("never received");
+      first.flush(soon);
+      firstServer.close(0); // and not removed
+      assertEquals(
+          Status.TIMED_OUT,
+          assertThrows(LwmqException.class, () -> selector.receive(Deadline.after(10))).status());
+      selector.remove(firstServer);
+      assertEquals(0, selector.size());
     }
   }
 
@@ -157,6 +166,14 @@ class NoticeTest {
       assertEquals(
           Status.INVALID,
           assertThrows(LwmqException.class, () -> router.add("a*", one)).status());
+      router.add("late", one);
+      first.close(1000); // and not forgotten
+      try (Message late = Message.create().append("late".getBytes(StandardCharsets.UTF_8))) {
+        assertEquals(0, router.post(late));
+      }
+      router.forget(one);
+      assertEquals(
+          Status.CLOSED, assertThrows(LwmqException.class, () -> router.add("late", one)).status());
     }
   }
 

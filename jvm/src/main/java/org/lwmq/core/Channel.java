@@ -394,6 +394,10 @@ public final class Channel implements AutoCloseable {
     handle.get();
   }
 
+  boolean isOpen() {
+    return handle.isOpen();
+  }
+
   /** Posts a copy of {@code data} to {@code queue}; here, because the queue lives in the channel. */
   void post(long queue, ByteBuffer data) {
     checkOpen();

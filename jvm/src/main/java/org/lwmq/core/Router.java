@@ -32,9 +32,9 @@ public final class Router implements AutoCloseable {
     routes.computeIfPresent(queue, (known, count) -> count == 1 ? null : count - 1);
   }
 
-  /** Takes every route to {@code queue} away; before its channel is closed. */
+  /** Takes every route to {@code queue} away; with its channel they have gone already. */
   public synchronized void forget(SendQueue queue) {
-    if (routes.remove(queue) != null) {
+    if (routes.remove(queue) != null && queue.isOpen()) {
       Jni.routerForget(handle.get(), queue.pointer());
     }
   }

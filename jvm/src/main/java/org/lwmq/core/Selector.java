@@ -20,10 +20,12 @@ public final class Selector implements AutoCloseable {
     channels.put(channel.pointer(), channel);
   }
 
-  /** Before the channel is closed. */
+  /** One that is closed is in no selector any more. INVALID: it is not there. */
   public synchronized void remove(Channel channel) {
-    Jni.selectorRemove(handle.get(), channel.pointer());
-    channels.remove(channel.pointer());
+    channels.values().remove(channel);
+    if (channel.isOpen()) {
+      Jni.selectorRemove(handle.get(), channel.pointer());
+    }
   }
 
   /** The channel whose turn it is; it may have nothing all the same. Null where it was removed just now. */

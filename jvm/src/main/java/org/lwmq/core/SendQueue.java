@@ -32,6 +32,10 @@ public final class SendQueue {
     this.queue = queue;
   }
 
+  boolean isOpen() {
+    return channel.isOpen();
+  }
+
   /** For routers: CLOSED once the channel is. */
   long pointer() {
     channel.checkOpen();
