@@ -60,6 +60,18 @@ def test_filters_come_and_go_while_a_channel_is_open(address: str) -> None:
             client.add_filter("trace")
 
 
+def test_a_filter_that_both_ends_need_is_missed_in_words(address: str) -> None:
+    with (
+        lwmq.Channel(f"latency+{address}", "server", linger=0) as server,
+        lwmq.Channel(address, "client", linger=0) as client,
+    ):
+        server.wait_connected(10)
+        server.send_queue().post(b"x")
+        with pytest.raises(lwmq.CorruptError, match=r"kind 33 .* a filter marks extents so"):
+            client.receive(10)
+
+
+
 @pytest.mark.row("C40")
 def test_latency_is_measured_on_demand(address: str) -> None:
     with (

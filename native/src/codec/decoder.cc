@@ -13,6 +13,8 @@ Status no_memory(std::uint64_t bytes) noexcept {
   return fail(LWMQ_E_NO_MEMORY, "no memory for a message of %" PRIu64 " bytes", bytes);
 }
 
+constexpr std::uint32_t kMarked = 32;  // from here on kinds are those of filters, which take them back
+
 // Frames up to here are reserved before the first was seen: a header alone cannot make us allocate much.
 constexpr std::uint32_t kFramesReserved = 64;
 
@@ -74,7 +76,8 @@ Status decode(const std::uint8_t* data, std::uint64_t bytes, std::uint32_t kind,
       break;
     }
     default:
-      return fail(LWMQ_E_CORRUPT, "an extent of kind %u is none of a message", kind);
+      return fail(LWMQ_E_CORRUPT, "an extent of kind %u is none of a message%s", kind,
+                  kind < kMarked ? "" : "; a filter marks extents so: has the peer one that we lack?");
   }
   if (status != LWMQ_OK) {
     Message::destroy(message);
