@@ -154,6 +154,11 @@ class Handle:
         self._close()
         return True
 
+    def take_close_back(self) -> None:
+        """The close that began was ended by an exception before it did anything."""
+        self.closed = False
+        self.usable = not self.forked
+
     def _close(self) -> None:
         self.usable = False
         self.closed = True

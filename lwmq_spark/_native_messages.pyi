@@ -33,6 +33,9 @@ class Turn:
     def __enter__(self) -> None: ...
     def __exit__(self, *exc: object) -> None: ...
 
+    def is_mine(self) -> bool:
+        """Whether the calling thread is inside: where it enters again, that is a RuntimeError."""
+
 class Turns:
     """All of them, taken one after the other."""
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lwmq_spark import errors
+from lwmq_spark._ffi import Condition
 from lwmq_spark.channel.selector import Selector
 from lwmq_spark.message import Message
 
@@ -21,7 +22,7 @@ class Calls:
     """Who is called for which channel. Any thread; a call-back may change its own."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._changed = Condition()
         self._selector = Selector()
         self._callbacks: dict[Channel, Callable[[Message], object]] = {}
         self._running: Channel | None = None
@@ -42,7 +43,8 @@ class Calls:
             if self._callbacks.pop(channel, None) is not None:
                 self._selector.remove(channel)
             if self._thread is not threading.current_thread():
-                self._changed.wait_for(lambda: self._running is not channel)
+                while self._running is channel:
+                    self._changed.wait()
 
     def _run(self) -> None:
         while True:

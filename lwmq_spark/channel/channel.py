@@ -535,16 +535,23 @@ class Channel(Lingering):
         """
         if self._is_called:
             self.on_message(None)
-        if not self._handle.begin_close():
-            return
         seconds = self._linger if linger is None else parse_duration(linger)
         turns = [self._handle.turn, self._shipping]
         turns += [turn for q in self._queues for turn in (q._turn, q._waiting)]
-        if isinstance(self._receiving, Crowd):
-            self._receiving.empty()
-        else:
+        if isinstance(self._receiving, Turn):
             turns.append(self._receiving)
-        with Turns(tuple(turns)):
+        if not self._handle.begin_close():
+            return
+        try:
+            if isinstance(self._receiving, Crowd):
+                self._receiving.empty()
+            self._close_behind(Turns(tuple(turns)), seconds)
+        finally:
+            if self._handle.pointer is not None:
+                self._handle.take_close_back()
+
+    def _close_behind(self, turns: Turns, seconds: float | None) -> None:
+        with turns:
             try:
                 status = lib.lwmq_channel_close(self._handle.pointer, milliseconds(seconds))
                 while status == lib.LWMQ_E_INTERRUPTED:

@@ -61,6 +61,7 @@ TEXT_BYTES_MAX = 1000  # of a failure's class and of its text
 LEADER_WAIT_S = 0.02  # in the channel, where it sees soonest what comes; then where others can wake it
 KEEPER_ASIDE_S = 0.01  # behind a leader: the next one may come soon
 KEEPER_LOOKS_S = 1.0  # while one leads, at most: a signal's handler may have ended that between two steps
+POLL_MAX_MS = 2**31 - 1
 DEADLINES_KEPT = 64  # of requests that are settled, beside as many as are outstanding
 
 # Of a receive that failed: its status, and its text.
@@ -101,10 +102,10 @@ class Reply(Future[Frames]):
         """Waits, at most `timeout` seconds; the request stays outstanding when that was too short."""
         end = math.inf if timeout is None else time.monotonic() + timeout
         if not self.done():
-            if self._desk.thread == threading.get_ident():
+            if self._desk.is_receiving_here():
                 raise errors.LwmqError(
-                    f"request {self._number} awaited in a callback on the thread that would receive its "
-                    "reply: add a callback to it, or wait on a thread of your own"
+                    f"request {self._number} awaited in a callback, or a signal's handler, on the thread "
+                    "that would receive its reply: add a callback to it, or wait on a thread of your own"
                 )
             self._desk.lead(self, end)
         try:
@@ -154,10 +155,11 @@ class RequestsStatistics:
 class _Leader:
     """A thread that waits for `reply`, and receives."""
 
-    __slots__ = ("here", "reply")
+    __slots__ = ("here", "reply", "thread")
 
     def __init__(self, reply: Reply) -> None:
         self.reply = reply
+        self.thread = threading.get_ident()
         self.here = threading.Lock()  # held by it
 
 
@@ -185,12 +187,13 @@ class _Desk:
         self._looks_within = KEEPER_ASIDE_S  # seconds, of the keeper while that one leads
         self._receiving = threading.Lock()  # guards what follows; the keeper holds it for moments alone
         self._channel = channel
+        self._wake_fd = self._lead_fd = -1
         self._fd = os.dup(channel.fileno())
         try:
             self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
             self._lead_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         except BaseException:
-            os.close(self._fd)
+            self._close_files()
             raise
 
     def enlist(self, timeout: float | None, made: list[Reply], *, leads: bool) -> Reply:
@@ -244,6 +247,19 @@ class _Desk:
             given_up = self._asked - outstanding - settled
             return RequestsStatistics(asked=self._asked, outstanding=outstanding, given_up=given_up, **count)
 
+    def is_receiving_here(self) -> bool:
+        """Whether the calling thread is the keeper, or leads, further down its stack."""
+        leader = self._leader
+        here = threading.get_ident()
+        return self.thread == here or (self._is_led() and leader is not None and leader.thread == here)
+
+    def _close_files(self) -> None:
+        fds = self._fd, self._wake_fd, self._lead_fd
+        self._fd = self._wake_fd = self._lead_fd = -1
+        for fd in fds:
+            if fd >= 0:
+                os.close(fd)
+
     def _wake(self) -> None:
         if self._wake_fd >= 0:
             os.eventfd_write(self._wake_fd, 1)
@@ -275,8 +291,11 @@ class _Desk:
                 self._leave(leader)
 
     def _lead(self, reply: Reply, end: float) -> None:
-        wait = LEADER_WAIT_S
         poll = None
+        with self._lock:  # what the keeper has received, it settles; we hear of it where others can wake us
+            is_open = reply._number in self._replies and not self._came
+            due = self._deadlines[0][0] - time.monotonic() if self._deadlines else math.inf
+            wait = max(0.0, min(LEADER_WAIT_S, due)) if is_open else 0.0
         while not reply.done() and self.ended is None and (left := end - time.monotonic()) > 0:
             if self._receive(min(wait, left)):
                 if not self._settle_own(reply):
@@ -299,6 +318,7 @@ class _Desk:
                 or (head := _head_of(came)) is None
                 or head[1:] != (self.asker, reply._number)
                 or reply._calls_back
+                or reply._waiters  # of concurrent.futures.wait
             ):
                 self._wake()
                 return False
@@ -319,7 +339,8 @@ class _Desk:
                     self._wake()
 
     def _is_led(self) -> bool:
-        return self._leader is not None and self._leader.here.locked()
+        leader = self._leader
+        return leader is not None and leader.here.locked()
 
     def _receive(self, timeout: float) -> bool:
         """False where nothing came. With _receiving in hand."""
@@ -336,6 +357,20 @@ class _Desk:
     def keep(self) -> None:
         """The life of the keeper."""
         self.thread = threading.get_ident()
+        try:
+            self._keep()
+        finally:
+            with self._lock:
+                self.ended = self.ended or errors.LwmqError(
+                    f"the thread of the requests on {self.address} has failed"
+                )
+            self._settle_all()
+            self._lose(self.ended)
+            with self._receiving, self._lock:  # a leader has been told
+                self._close_files()
+                del self._channel
+
+    def _keep(self) -> None:
         aside, at_the_channel = _poll_of(self._wake_fd), _poll_of(self._wake_fd, self._fd)
         while self.ended is None:
             looked = not self._is_aside() and self._receive_as_keeper()
@@ -351,13 +386,6 @@ class _Desk:
             for ready, _ in poll.poll(_poll_ms(self._sleeps_until - time.monotonic())):
                 if ready == self._wake_fd:
                     os.eventfd_read(ready)
-        self._settle_all()
-        self._lose(self.ended)
-        with self._receiving, self._lock:  # a leader has been told
-            for fd in (self._fd, self._wake_fd, self._lead_fd):
-                os.close(fd)
-            self._fd = self._wake_fd = self._lead_fd = -1
-            del self._channel
 
     def _is_aside(self) -> bool:
         """Whether somebody else receives, or soon may."""
@@ -366,6 +394,7 @@ class _Desk:
     def _aside_end(self) -> float:
         """When to look again: soon while leaders come and go, ever later while one stays."""
         if not self._is_led():
+            self._leader_seen = None
             return self._aside_until
         stays = self._leader is self._leader_seen
         self._looks_within = min(2 * self._looks_within, KEEPER_LOOKS_S) if stays else KEEPER_ASIDE_S
@@ -537,7 +566,7 @@ class Requests:
         """What is outstanding fails with ClosedError. The channel stays open. Twice is once."""
         self._channel._readiness.tell_no_more(self._desk.wake)
         self._end()
-        if threading.get_ident() != self._desk.thread:
+        if not self._desk.is_receiving_here():  # else it ends behind us
             self._thread.join()
 
     def _end(self) -> None:
@@ -727,7 +756,7 @@ def _poll_of(*fds: int) -> select.poll:
 
 
 def _poll_ms(seconds: float) -> int | None:
-    return None if seconds == math.inf else max(0, math.ceil(seconds * 1000))
+    return None if seconds == math.inf else max(0, min(math.ceil(seconds * 1000), POLL_MAX_MS))
 
 
 def _again(exc: errors.LwmqError) -> errors.LwmqError:

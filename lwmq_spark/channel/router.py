@@ -41,6 +41,8 @@ class Router:
             raise ValueError("a queue of kind mono_unbounded has one poster; take another kind for a router")
         with self._lock:
             check(self._change(lib.lwmq_router_add, pattern, queue, frame, group))
+            for gone in [known for known in self._routes if known._channel.closed]:
+                del self._routes[gone]
             self._routes[queue] = self._routes.get(queue, 0) + 1
 
     def remove(self, pattern: str, queue: SendQueue, *, frame: int = 0, group: str | None = None) -> None:

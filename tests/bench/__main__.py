@@ -86,6 +86,7 @@ PYTHON = [
     ("one-way latency, 64 B, Python", "latency", 64, LATENCY),
     ("messages per second, 64 B, Python", "rate", 64, RATE),
 ]
+ROUND_TRIP: list[Column] = [("p50_ns", "us", 1e3), ("p99_ns", "us", 1e3)]
 DELEGATED: list[Column] = [("task_ns", "us for a task", 1e3), ("overhead", "% more than at home", 1)]
 DELEGATES = ["lwmq", "pyzmq", "pipe"]
 BATCHES_DELEGATED = (1, 10, 100)
@@ -223,7 +224,15 @@ def python_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
 
 
 def delegation_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
-    """Tasks of 100 us that another process does, in batches; `pipe` is a connection of multiprocessing."""
+    """A request and its reply; and tasks of 100 us that another process does, in batches.
+
+    `pipe` is a connection of multiprocessing.
+    """
+    yield (
+        "requests there and back, 64 B, Python",
+        ROUND_TRIP,
+        {peer: lambda peer=peer: machine.delegation(peer, 0, seconds) for peer in DELEGATES},
+    )
     for batch in BATCHES_DELEGATED:
         yield (
             f"tasks of 100 us delegated, batches of {batch}, Python",

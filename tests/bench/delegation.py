@@ -3,8 +3,9 @@
     python -m tests.bench.delegation PEER serve|ask BATCH SECONDS ADDRESS CORE
 
 A command is one frame of a request, of 64 bytes; the solver works TASK_NS on each, and its reply has a frame
-for each. PEER is `lwmq` (Requests and Replies), `pyzmq` (parts of a message between two PAIRs), or `pipe`
-(lists over a connection of multiprocessing, what Python people take first).
+for each. A BATCH of 0 is for one command on which nobody works, there and back. PEER is `lwmq` (Requests and
+Replies), `pyzmq` (parts of a message between two PAIRs), or `pipe` (lists over a connection of
+multiprocessing, what Python people take first).
 """
 
 from __future__ import annotations
@@ -38,11 +39,15 @@ def solve(commands: Sequence[Any]) -> list[bytes]:
     return [work(command) for command in commands]
 
 
-def serve_lwmq(address: str) -> None:
+def echo(commands: Sequence[Any]) -> list[bytes]:
+    return [bytes(command) for command in commands]
+
+
+def serve_lwmq(address: str, do: Solve) -> None:
     import lwmq_spark as lwmq
 
     with lwmq.Channel(f"ipc://{address}", "server") as channel:
-        lwmq.Replies(channel).serve(solve, forever=False)
+        lwmq.Replies(channel).serve(do, forever=False)
 
 
 def ask_lwmq(address: str, use: Callable[[Ask], None]) -> None:
@@ -62,10 +67,10 @@ def _zmq_pair(address: str, *, serves: bool) -> Any:
     return pair
 
 
-def serve_zmq(address: str) -> None:
+def serve_zmq(address: str, do: Solve) -> None:
     pair = _zmq_pair(address, serves=True)
     while commands := pair.recv_multipart()[1:]:  # no commands are a message, too
-        pair.send_multipart(solve(commands))
+        pair.send_multipart(do(commands))
 
 
 def ask_zmq(address: str, use: Callable[[Ask], None]) -> None:
@@ -79,10 +84,10 @@ def ask_zmq(address: str, use: Callable[[Ask], None]) -> None:
     pair.send_multipart([b""])
 
 
-def serve_pipe(address: str) -> None:
+def serve_pipe(address: str, do: Solve) -> None:
     with Listener(f"\0{address}", "AF_UNIX") as listener, listener.accept() as connection:
         while commands := connection.recv():
-            connection.send(solve(commands))
+            connection.send(do(commands))
 
 
 def _connection(address: str) -> Connection:
@@ -127,13 +132,29 @@ def measure(ask: Ask, batch: int, seconds: float) -> dict[str, float]:
     return {"task_ns": ns, "here_ns": alone, "overhead": 100 * (ns / alone - 1), "batches": len(here)}
 
 
+def measure_round_trips(ask: Ask, seconds: float) -> dict[str, float]:
+    command = bytes(COMMAND_BYTES)
+    taken = []
+    end = time.perf_counter() + seconds
+    while not taken or time.perf_counter() < end:
+        begun = time.perf_counter_ns()
+        (answer,) = ask([command])
+        taken.append(time.perf_counter_ns() - begun)
+        if bytes(answer) != command:
+            sys.exit("another answer than was to be expected")
+    taken.sort()
+    return {"p50_ns": statistics.median(taken), "p99_ns": taken[len(taken) * 99 // 100], "asked": len(taken)}
+
+
 def main(peer: str, role: str, batch: int, seconds: float, address: str, core: int) -> None:
     os.sched_setaffinity(0, {core})
     serves, asks = PEERS[peer]
     if role == "serve":
-        serves(address)
-    else:
+        serves(address, solve if batch > 0 else echo)
+    elif batch > 0:
         asks(address, lambda ask: print(json.dumps(measure(ask, batch, seconds))))
+    else:
+        asks(address, lambda ask: print(json.dumps(measure_round_trips(ask, seconds))))
 
 
 if __name__ == "__main__":

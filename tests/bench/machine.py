@@ -208,7 +208,7 @@ def batches(kind: str, peer: str, size: int, seconds: float) -> dict[str, Any]:
 
 
 def delegation(peer: str, batch: int, seconds: float) -> dict[str, Any]:
-    """One run of tests.bench.delegation: what the process that asks has seen."""
+    """One run of tests.bench.delegation: what the process that asks has seen. batch: 0 for round trips."""
     _, output = _pair("delegation", (peer,), ("serve", "ask"), batch, seconds)
     found: dict[str, Any] = json.loads(output)
     return found

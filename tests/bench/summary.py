@@ -75,6 +75,9 @@ ROWS = {
     "messages per second, 64 B, Python": [
         ("messages of 64 B, Python to Python", "per_second", 1e6, "M/s"),
     ],
+    "requests there and back, 64 B, Python": [
+        ("a request of 64 B and its reply, Python to Python, p50", "p50_ns", 1e3, "µs")
+    ],
     "tasks of 100 us delegated, batches of 100, Python": [
         ("tasks of 100 µs done elsewhere, batches of 100, Python: more than at home", "overhead", 1.0, "%")
     ],

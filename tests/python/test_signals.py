@@ -142,6 +142,72 @@ def test_a_handler_that_raises_leaves_nothing_locked_or_lost(
     assert child.wait() == 0
 
 
+# What a handler calls on the thread that it has interrupted, in the middle of a request.
+HANDLERS = {
+    "requests.close()": "ClosedError",
+    "requests.request(b'x')": "LwmqError",
+    "client.close(linger=0)": "RuntimeError",
+    "requests.submit(b'x').cancel()": "answered",
+    "time.sleep(0.05)": "answered",
+}
+
+
+@pytest.mark.parametrize("after_s", [0.005, 0.2])  # while the main thread is in the channel, and behind that
+@pytest.mark.parametrize("call", HANDLERS)
+def test_a_handler_that_calls_back_in_hangs_nobody(
+    ipc: str, spawn: Callable[..., Any], call: str, after_s: float
+) -> None:
+    child = spawn(
+        f"""
+        import faulthandler, threading
+        faulthandler.dump_traceback_later(50, exit=True)
+        signal.signal(signal.SIGALRM, lambda *_: {call})
+        server = lwmq.Channel(sys.argv[1], "server", linger=0)
+        client = lwmq.Channel(sys.argv[1], "client", linger=0)
+        requests = lwmq.Requests(client)
+        client.wait_connected(20)
+        def answer():
+            request = lwmq.Replies(server).receive(20)
+            time.sleep(0.6)
+            request.reply(b"y")
+        answering = threading.Thread(target=answer)
+        answering.start()
+        signal.setitimer(signal.ITIMER_REAL, {after_s})
+        try:
+            print("answered" if bytes(requests.request(b"x")) == b"y" else "wrong")
+        except Exception as exc:
+            print(type(exc).__name__)
+        answering.join()
+        for one in (requests, client, server):
+            try:
+                one.close()
+            except lwmq.LwmqError:
+                pass
+        """,
+        ipc,
+    )
+    # Where nothing of the channel is held, its close is one.
+    expected = {HANDLERS[call], "ClosedError"} if "client" in call else {HANDLERS[call]}
+    assert child.line() in expected
+    assert child.wait() == 0
+
+
+def test_a_wait_that_signals_interrupt_ends_in_time(ipc: str, spawn: Callable[..., Any]) -> None:
+    child = spawn(
+        """
+        from lwmq_spark._ffi import Condition
+        signal.signal(signal.SIGALRM, lambda *_: None)
+        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+        condition = Condition()
+        with condition:
+            started = time.monotonic()
+            print(condition.wait(0.5), 0.4 < time.monotonic() - started < 5)
+        """,
+        ipc,
+    )
+    assert child.line() == "False True"
+
+
 def test_turns_are_taken_together_and_left_where_one_of_them_is_in_use() -> None:
     turns = (Turn(), Turn(), Turn())
     inside = []

@@ -263,8 +263,9 @@ typedef enum lwmq_role {
 typedef struct lwmq_message lwmq_message;
 
 /* What the library tells the owner of an external frame: LWMQ_FRAME_ACQUIRE once when the frame is appended,
-   LWMQ_FRAME_RELEASE once when the last message that shows it is gone. On any thread, under no lock. It may call the
-   library; it should not wait: the thread may be the one that ships or clears away for whoever it would wait for. */
+   LWMQ_FRAME_RELEASE once when the last message that shows it is gone. On any thread, under no lock but that of a router
+   that posts. It may call the library, but destroy no channel and change no router; it should not wait: the thread may be
+   the one that ships or clears away for whoever it would wait for. */
 enum { LWMQ_FRAME_ACQUIRE = 0, LWMQ_FRAME_RELEASE = 1 };
 typedef void (*lwmq_frame_callback)(void *context, int32_t event);
 

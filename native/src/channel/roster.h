@@ -2,23 +2,26 @@
 // it.
 #pragma once
 
-#include <algorithm>
 #include <mutex>
 #include <vector>
 
+#include "os/identity.h"
+
 namespace lwmq::channel {
 
-// A member of `T`, for as long as that lives.
+// A member of `T`, for as long as that lives. In a forked child the list is the parent's, and perhaps locked.
 template <typename T>
 class OnRoster {
  public:
   explicit OnRoster(T* self) : self_(self) {
-    const std::lock_guard lock(mutex_);
-    all_.push_back(self);
+    if (os::forked()) return;
+    const std::lock_guard lock(roster().mutex);
+    roster().all.push_back(self);
   }
   ~OnRoster() {
-    const std::lock_guard lock(mutex_);
-    all_.erase(std::find(all_.begin(), all_.end(), self_));
+    if (os::forked()) return;
+    const std::lock_guard lock(roster().mutex);
+    std::erase(roster().all, self_);
   }
   OnRoster(const OnRoster&) = delete;
   OnRoster& operator=(const OnRoster&) = delete;
@@ -26,13 +29,21 @@ class OnRoster {
   // None of them ends meanwhile.
   template <typename Do>
   static void for_each(Do&& something) {
-    const std::lock_guard lock(mutex_);
-    for (T* one : all_) something(*one);
+    const std::lock_guard lock(roster().mutex);
+    for (T* one : roster().all) something(*one);
   }
 
  private:
-  static inline std::mutex mutex_;
-  static inline std::vector<T*> all_;  // guarded by mutex_
+  struct Roster {
+    std::mutex mutex;
+    std::vector<T*> all;  // guarded by mutex
+  };
+  // Never destroyed: channels may be, while the process ends.
+  static Roster& roster() {
+    static auto* const instance = new Roster;
+    return *instance;
+  }
+
   T* const self_;
 };
 

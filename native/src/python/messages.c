@@ -245,7 +245,8 @@ static PyObject* receive(PyObject* module, PyObject* const* arguments, Py_ssize_
 
 /* Of a failure that says more than that nothing has come yet. */
 static PyObject* status_and_text(lwmq_status status) {
-  return Py_BuildValue("(is)", status, lwmq_last_error());
+  const char* text = lwmq_last_error(); /* a peer may have written part of it */
+  return Py_BuildValue("(iN)", status, PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace"));
 }
 
 static int append(PyObject* came, PyObject* object) {

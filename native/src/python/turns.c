@@ -1,6 +1,7 @@
 #include "turns.h"
 
 #include <stddef.h>
+#include <time.h>
 
 /* ---- Waiting ---------------------------------------------------------------------------------------------
  */
@@ -33,16 +34,25 @@ static void ring(Waiter* waiter) {
   PyThread_release_lock(waiter->bell);
 }
 
-/* Until it is rung or `timeout_us` are over, negative for never, the GIL given away; -1 with what a signal's
- * handler raised. A wait that is not `interruptible` leaves those for later. */
+/* Closes the bell again, if it was rung. */
+static void hush(Waiter* waiter) {
+  if (waiter->rung) PyThread_acquire_lock(waiter->bell, WAIT_LOCK);
+  waiter->rung = 0;
+}
+
+/* Until it is rung, or `timeout_us` are over, negative for never, or a signal comes: 1. The GIL is given
+ * away. A wait that is not `interruptible` leaves signals for later. */
 static int wait_for_ring(Waiter* waiter, PY_TIMEOUT_T timeout_us, int interruptible) {
-  for (;;) {
-    PyLockStatus status;
-    Py_BEGIN_ALLOW_THREADS status = PyThread_acquire_lock_timed(waiter->bell, timeout_us, interruptible);
-    Py_END_ALLOW_THREADS if (status == PY_LOCK_ACQUIRED) waiter->rung = 0;
-    if (status != PY_LOCK_INTR) return 0;
-    if (PyErr_CheckSignals() < 0) return -1;
-  }
+  PyLockStatus status;
+  Py_BEGIN_ALLOW_THREADS status = PyThread_acquire_lock_timed(waiter->bell, timeout_us, interruptible);
+  Py_END_ALLOW_THREADS if (status == PY_LOCK_ACQUIRED) waiter->rung = 0;
+  return status == PY_LOCK_INTR;
+}
+
+static PY_TIMEOUT_T now_us(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (PY_TIMEOUT_T)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
 /* ---- Turn ------------------------------------------------------------------------------------------------
@@ -50,7 +60,8 @@ static int wait_for_ring(Waiter* waiter, PY_TIMEOUT_T timeout_us, int interrupti
 
 typedef struct {
   PyObject_HEAD int taken;
-  Waiter* first; /* in the order in which they came */
+  unsigned long owner; /* the thread, while it is taken */
+  Waiter* first;       /* in the order in which they came */
 } Turn;
 
 static PyTypeObject TurnType;
@@ -61,29 +72,50 @@ static void leave_queue(Turn* turn, const Waiter* waiter) {
   *place = waiter->next;
 }
 
-static int turn_wait(Turn* turn, int interruptible) {
-  Waiter waiter;
-  if (waiter_init(&waiter) < 0) return -1;
-  Waiter** last = &turn->first;
-  while (*last != NULL) last = &(*last)->next;
-  *last = &waiter;
-  int status = 0;
-  while (status == 0 && (turn->taken || turn->first != &waiter))
-    status = wait_for_ring(&waiter, -1, interruptible);
-  leave_queue(turn, &waiter);
-  waiter_free(&waiter);
-  if (status == 0) {
-    turn->taken = 1;
-  } else if (!turn->taken) {
-    ring(turn->first); /* the ring may have been ours */
-  }
-  return status;
+static void turn_take(Turn* turn) {
+  turn->taken = 1;
+  turn->owner = PyThread_get_thread_ident();
 }
 
-static int turn_enter(Turn* turn, int interruptible) {
-  if (turn->taken || turn->first != NULL) return turn_wait(turn, interruptible);
-  turn->taken = 1;
+static int is_mine(const Turn* turn) { return turn->taken && turn->owner == PyThread_get_thread_ident(); }
+
+/* -1 with what a signal's handler raised. Such a handler does not run while we are in the queue: it may want
+ * to enter itself. */
+static int turn_wait(Turn* turn, Waiter* waiter, int interruptible) {
+  while (turn->taken || turn->first != NULL) {
+    Waiter** last = &turn->first;
+    while (*last != NULL) last = &(*last)->next;
+    waiter->next = NULL;
+    *last = waiter;
+    int signalled = 0;
+    while (!signalled && (turn->taken || turn->first != waiter))
+      signalled = wait_for_ring(waiter, -1, interruptible);
+    leave_queue(turn, waiter);
+    hush(waiter);
+    if (!signalled) break;
+    if (!turn->taken) ring(turn->first); /* the ring may have been ours */
+    if (PyErr_CheckSignals() < 0) return -1;
+  }
+  turn_take(turn);
   return 0;
+}
+
+static int turn_enter(Turn* turn) {
+  if (!turn->taken && turn->first == NULL) {
+    turn_take(turn);
+    return 0;
+  }
+  if (is_mine(turn)) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "a signal's handler, or a finalizer, wants what the code that it has interrupted holds: "
+                    "raise an exception there, and do this behind it");
+    return -1;
+  }
+  Waiter waiter;
+  if (waiter_init(&waiter) < 0) return -1;
+  const int status = turn_wait(turn, &waiter, 1);
+  waiter_free(&waiter);
+  return status;
 }
 
 int is_turn(PyObject* object) { return Py_IS_TYPE(object, &TurnType); }
@@ -91,7 +123,7 @@ int is_turn(PyObject* object) { return Py_IS_TYPE(object, &TurnType); }
 int turn_try_enter(PyObject* object) {
   Turn* turn = (Turn*)object;
   if (turn->taken) return 0;
-  turn->taken = 1;
+  turn_take(turn);
   return 1;
 }
 
@@ -105,7 +137,7 @@ int turn_is_taken(PyObject* turn) { return ((Turn*)turn)->taken; }
 
 static PyObject* turn_with(PyObject* self, PyObject* unused) {
   (void)unused;
-  if (turn_enter((Turn*)self, 1) < 0) return NULL;
+  if (turn_enter((Turn*)self) < 0) return NULL;
   Py_RETURN_NONE;
 }
 
@@ -116,7 +148,13 @@ static PyObject* turn_end_with(PyObject* self, PyObject* const* arguments, Py_ss
   Py_RETURN_NONE;
 }
 
+static PyObject* turn_is_mine(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return PyBool_FromLong(is_mine((Turn*)self));
+}
+
 static PyMethodDef turn_methods[] = {
+    {"is_mine", turn_is_mine, METH_NOARGS, "Whether the calling thread is inside."},
     {"__enter__", turn_with, METH_NOARGS, NULL},
     {"__exit__", (PyCFunction)(void (*)(void))turn_end_with, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL}};
@@ -161,7 +199,7 @@ static PyObject* turns_with(PyObject* object, PyObject* unused) {
   (void)unused;
   const Turns* self = (const Turns*)object;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->turns); ++i) {
-    if (turn_enter((Turn*)PyTuple_GET_ITEM(self->turns, i), 1) < 0) {
+    if (turn_enter((Turn*)PyTuple_GET_ITEM(self->turns, i)) < 0) {
       leave_first(self, i);
       return NULL;
     }
@@ -223,7 +261,8 @@ static PyObject* crowd_empty(PyObject* self, PyObject* unused) {
   if (waiter_init(&waiter) < 0) return NULL;
   crowd->empties = &waiter;
   int status = 0;
-  while (status == 0 && crowd->inside > 0) status = wait_for_ring(&waiter, -1, 1);
+  while (status == 0 && crowd->inside > 0)
+    if (wait_for_ring(&waiter, -1, 1)) status = PyErr_CheckSignals();
   crowd->empties = NULL;
   waiter_free(&waiter);
   return status == 0 ? Py_NewRef(Py_None) : NULL;
@@ -249,34 +288,27 @@ static PyTypeObject CrowdType = {
  */
 
 typedef struct {
-  Turn turn;           /* of the thread below */
-  unsigned long owner; /* while it is taken */
-  Py_ssize_t depth;
+  Turn turn;
+  Py_ssize_t depth; /* how often its owner has entered */
   Waiter* sleepers; /* in `wait` */
 } Condition;
 
-static int condition_enter(Condition* condition, Py_ssize_t depth, int interruptible) {
-  const unsigned long self = PyThread_get_thread_ident();
-  if (condition->turn.taken && condition->owner == self) {
-    condition->depth += depth;
-    return 0;
-  }
-  if (turn_enter(&condition->turn, interruptible) < 0) return -1;
-  condition->owner = self;
-  condition->depth = depth;
-  return 0;
-}
-
-/* How often the caller had entered; -1 with an error where it is not inside. */
+/* How often the caller has entered; -1 with an error where it is not inside. */
 static Py_ssize_t condition_check(const Condition* condition) {
-  if (condition->turn.taken && condition->owner == PyThread_get_thread_ident()) return condition->depth;
+  if (is_mine(&condition->turn)) return condition->depth;
   PyErr_SetString(PyExc_RuntimeError, "not inside of this condition");
   return -1;
 }
 
 static PyObject* condition_with(PyObject* self, PyObject* unused) {
   (void)unused;
-  if (condition_enter((Condition*)self, 1, 1) < 0) return NULL;
+  Condition* condition = (Condition*)self;
+  if (is_mine(&condition->turn)) {
+    ++condition->depth;
+    Py_RETURN_TRUE;
+  }
+  if (turn_enter(&condition->turn) < 0) return NULL;
+  condition->depth = 1;
   Py_RETURN_TRUE;
 }
 
@@ -296,7 +328,7 @@ static PyObject* condition_wait(PyObject* self, PyObject* arguments) {
   const double seconds = timeout == Py_None ? -1 : PyFloat_AsDouble(timeout);
   const Py_ssize_t depth = condition_check(condition);
   if (PyErr_Occurred()) return NULL;
-  const double most = (double)PY_TIMEOUT_MAX / 1e6;
+  const double most = 1e9;
   const PY_TIMEOUT_T us =
       timeout == Py_None || seconds >= most ? -1 : (PY_TIMEOUT_T)(seconds > 0 ? seconds * 1e6 : 0);
   Waiter waiter;
@@ -304,13 +336,21 @@ static PyObject* condition_wait(PyObject* self, PyObject* arguments) {
   waiter.next = condition->sleepers;
   condition->sleepers = &waiter;
   turn_leave(&condition->turn.ob_base);
-  const int status = wait_for_ring(&waiter, us, 1);
+  const PY_TIMEOUT_T end = now_us() + us;
+  PY_TIMEOUT_T left = us;
+  int status = 0;
+  while (status == 0 && wait_for_ring(&waiter, left, 1)) {
+    status = PyErr_CheckSignals();
+    if (us >= 0) left = end > now_us() ? end - now_us() : 0;
+  }
   Waiter** place = &condition->sleepers;
   while (*place != NULL && *place != &waiter) place = &(*place)->next;
   const int notified = *place == NULL;
   if (!notified) *place = waiter.next;
+  hush(&waiter);
+  turn_wait(&condition->turn, &waiter, 0); /* `with` leaves what was entered, whatever came */
   waiter_free(&waiter);
-  condition_enter(condition, depth, 0); /* `with` leaves what was entered, whatever came */
+  condition->depth = depth;
   return status == 0 ? PyBool_FromLong(notified) : NULL;
 }
 

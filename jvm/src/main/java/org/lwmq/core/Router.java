@@ -23,6 +23,7 @@ public final class Router implements AutoCloseable {
    */
   public synchronized void add(int frame, String pattern, String group, SendQueue queue) {
     Jni.routerAdd(handle.get(), frame, Jni.utf8(pattern), Jni.utf8(group), queue.pointer());
+    routes.keySet().removeIf(known -> !known.isOpen());
     routes.merge(queue, 1, Integer::sum);
   }
 

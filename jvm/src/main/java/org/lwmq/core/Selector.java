@@ -17,6 +17,7 @@ public final class Selector implements AutoCloseable {
   /** INVALID: it was added before. */
   public synchronized void add(Channel channel) {
     Jni.selectorAdd(handle.get(), channel.pointer());
+    channels.values().removeIf(known -> !known.isOpen());
     channels.put(channel.pointer(), channel);
   }
 
