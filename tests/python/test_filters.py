@@ -71,7 +71,6 @@ def test_a_filter_that_both_ends_need_is_missed_in_words(address: str) -> None:
             client.receive(10)
 
 
-
 @pytest.mark.row("C40")
 def test_latency_is_measured_on_demand(address: str) -> None:
     with (
