@@ -27,14 +27,12 @@ class Message:
 class Turn:
     """A lock that threads pass in the order they came: one that waits in slices lets the others in.
 
-    `with` leaves it open whatever a signal's handler raises, and when; so it is for those below.
+    `with` leaves it open whatever a signal's handler raises, and when; so it is for those below. A thread
+    that is inside and enters again: RuntimeError.
     """
 
     def __enter__(self) -> None: ...
     def __exit__(self, *exc: object) -> None: ...
-
-    def is_mine(self) -> bool:
-        """Whether the calling thread is inside: where it enters again, that is a RuntimeError."""
 
 class Turns:
     """All of them, taken one after the other."""

@@ -251,7 +251,7 @@ class _Desk:
         """Whether the calling thread is the keeper, or leads, further down its stack."""
         leader = self._leader
         here = threading.get_ident()
-        return self.thread == here or (self._is_led() and leader is not None and leader.thread == here)
+        return self.thread == here or (leader is not None and leader.thread == here and leader.here.locked())
 
     def _close_files(self) -> None:
         fds = self._fd, self._wake_fd, self._lead_fd

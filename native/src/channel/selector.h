@@ -25,7 +25,7 @@ class Selector {
   Status add(Channel* channel);
   Status remove(Channel* channel);
   // Of every selector: the channel is about to be destroyed.
-  static void forget(Channel* channel) {
+  static void forget_everywhere(Channel* channel) {
     OnRoster<Selector>::for_each([channel](Selector& selector) { selector.take_out(channel); });
   }
 

@@ -531,7 +531,7 @@ Status Several::close(Channel* head, std::uint32_t linger_ms) {
 void Several::destroy(Channel* head) {
   if (!os::forked()) {
     head->notify(nullptr, 0, nullptr);
-    Selector::forget(head);
+    Selector::forget_everywhere(head);
     for (const auto& queue : head->queues_) Router::forget_everywhere(queue.get());
   }
   const std::vector<Channel*> more = head->more_;

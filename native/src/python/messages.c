@@ -258,8 +258,7 @@ static int append(PyObject* came, PyObject* object) {
 }
 
 /* receive_into(channel, timeout_ms, type, came): appends messages to the deque `came`, or what has ended a
-   receive, a status and its text. Python code, a signal's handler among it, runs before or behind all that.
- */
+ * receive, a status and its text. Python code, a signal's handler among it, runs before or behind that. */
 static PyObject* receive_into(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
   (void)module;
   if (count != 4) return PyErr_Format(PyExc_TypeError, "receive_into(channel, timeout_ms, type, came)");

@@ -3,8 +3,7 @@
 #include <stddef.h>
 #include <time.h>
 
-/* ---- Waiting ---------------------------------------------------------------------------------------------
- */
+/* ---- Waiting --------------------------------------------------------------------------------------- */
 
 /* A thread that waits, on its stack. */
 typedef struct Waiter {
@@ -34,6 +33,14 @@ static void ring(Waiter* waiter) {
   PyThread_release_lock(waiter->bell);
 }
 
+/* Of the list that begins at `place`; 0 where it is not there. */
+static int take_out(Waiter** place, const Waiter* waiter) {
+  while (*place != NULL && *place != waiter) place = &(*place)->next;
+  if (*place == NULL) return 0;
+  *place = waiter->next;
+  return 1;
+}
+
 /* Closes the bell again, if it was rung. */
 static void hush(Waiter* waiter) {
   if (waiter->rung) PyThread_acquire_lock(waiter->bell, WAIT_LOCK);
@@ -55,8 +62,7 @@ static PY_TIMEOUT_T now_us(void) {
   return (PY_TIMEOUT_T)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-/* ---- Turn ------------------------------------------------------------------------------------------------
- */
+/* ---- Turn ------------------------------------------------------------------------------------------ */
 
 typedef struct {
   PyObject_HEAD int taken;
@@ -65,12 +71,6 @@ typedef struct {
 } Turn;
 
 static PyTypeObject TurnType;
-
-static void leave_queue(Turn* turn, const Waiter* waiter) {
-  Waiter** place = &turn->first;
-  while (*place != waiter) place = &(*place)->next;
-  *place = waiter->next;
-}
 
 static void turn_take(Turn* turn) {
   turn->taken = 1;
@@ -90,7 +90,7 @@ static int turn_wait(Turn* turn, Waiter* waiter, int interruptible) {
     int signalled = 0;
     while (!signalled && (turn->taken || turn->first != waiter))
       signalled = wait_for_ring(waiter, -1, interruptible);
-    leave_queue(turn, waiter);
+    take_out(&turn->first, waiter);
     hush(waiter);
     if (!signalled) break;
     if (!turn->taken) ring(turn->first); /* the ring may have been ours */
@@ -148,13 +148,7 @@ static PyObject* turn_end_with(PyObject* self, PyObject* const* arguments, Py_ss
   Py_RETURN_NONE;
 }
 
-static PyObject* turn_is_mine(PyObject* self, PyObject* unused) {
-  (void)unused;
-  return PyBool_FromLong(is_mine((Turn*)self));
-}
-
 static PyMethodDef turn_methods[] = {
-    {"is_mine", turn_is_mine, METH_NOARGS, "Whether the calling thread is inside."},
     {"__enter__", turn_with, METH_NOARGS, NULL},
     {"__exit__", (PyCFunction)(void (*)(void))turn_end_with, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL}};
@@ -168,8 +162,7 @@ static PyTypeObject TurnType = {
     .tp_methods = turn_methods,
 };
 
-/* ---- Turns -----------------------------------------------------------------------------------------------
- */
+/* ---- Turns ----------------------------------------------------------------------------------------- */
 
 typedef struct {
   PyObject_HEAD PyObject* turns; /* a tuple of Turn */
@@ -230,8 +223,7 @@ static PyTypeObject TurnsType = {
     .tp_methods = turns_methods,
 };
 
-/* ---- Crowd -----------------------------------------------------------------------------------------------
- */
+/* ---- Crowd ----------------------------------------------------------------------------------------- */
 
 typedef struct {
   PyObject_HEAD Py_ssize_t inside;
@@ -284,8 +276,7 @@ static PyTypeObject CrowdType = {
     .tp_methods = crowd_methods,
 };
 
-/* ---- Condition -------------------------------------------------------------------------------------------
- */
+/* ---- Condition ------------------------------------------------------------------------------------- */
 
 typedef struct {
   Turn turn;
@@ -343,10 +334,7 @@ static PyObject* condition_wait(PyObject* self, PyObject* arguments) {
     status = PyErr_CheckSignals();
     if (us >= 0) left = end > now_us() ? end - now_us() : 0;
   }
-  Waiter** place = &condition->sleepers;
-  while (*place != NULL && *place != &waiter) place = &(*place)->next;
-  const int notified = *place == NULL;
-  if (!notified) *place = waiter.next;
+  const int notified = !take_out(&condition->sleepers, &waiter);
   hush(&waiter);
   turn_wait(&condition->turn, &waiter, 0); /* `with` leaves what was entered, whatever came */
   waiter_free(&waiter);
