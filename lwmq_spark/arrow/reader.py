@@ -70,7 +70,7 @@ class StreamReader:
 
     Batches are read-only and lie in the writer's window. They stay valid for as long as they are referred to,
     also after the reader is closed; a reader whose leases pass half of a window gets private copies, counted
-    in `statistics`.
+    in `statistics`. Readers of different partitions share that half.
     """
 
     def __init__(

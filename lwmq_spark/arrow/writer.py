@@ -409,10 +409,12 @@ class StreamWriter:
     def close(self, linger: float | str | None = None) -> None:
         """End this producer; waits until everything it wrote was consumed, at most `linger` seconds.
 
-        TimeoutError has the number of batches that were not consumed; they stay readable for as long as the
-        endpoint lives. After 5 s of waiting, the logger `lwmq_spark` says what for. PeerLostError of an
-        endpoint that lives and does not answer leaves the writer open: close again to wait on. A task of a
-        job does not wait. Twice is once.
+        Where it bound the address, and nobody else in this process uses it, that includes what other
+        producers write until they end; when the time is over, their stream goes with it. TimeoutError has the
+        number of batches that were not consumed; they stay readable for as long as the endpoint lives. After
+        5 s of waiting, the logger `lwmq_spark` says what for. PeerLostError of an endpoint that lives and
+        does not answer leaves the writer open: close again to wait on. A task of a job does not wait. Twice
+        is once.
         """
         handle = self._handle
         if handle.closed or handle.forked:

@@ -815,7 +815,8 @@ lwmq_status lwmq_writer_commit(lwmq_writer *writer, uint32_t timeout_ms, lwmq_co
 /* Gives up: staged batches are dropped; a producer by itself ends its stream with LWMQ_E_ABORTED for readers,
    after what was visible. `reason` reaches them. Closes the conversation; destroy still follows. */
 lwmq_status lwmq_writer_abort(lwmq_writer *writer, const char *reason);
-/* Ends this producer. Waits at most linger_ms until everything it wrote was consumed.
+/* Ends this producer. Waits at most linger_ms until everything it wrote was consumed and, where it is the last in
+   this process to use an endpoint that was bound here, until the other producers have ended and were consumed, too.
    LWMQ_E_TIMED_OUT: not yet; the text says how many batches wait for whom; LWMQ_E_STALLED: the endpoint does not
    answer; call again, or destroy to give up.
    After LWMQ_OK every call but destroy answers LWMQ_E_CLOSED. */
@@ -919,7 +920,8 @@ typedef struct lwmq_batch_info {
   uint64_t timestamp_ns; /* when it was published, CLOCK_REALTIME */
   uint32_t partition;
   uint32_t flags;        /* LWMQ_BATCH_* */
-  uint32_t copied;       /* 1: a private copy, because this reader held half of the window */
+  uint32_t copied;       /* 1: a private copy, because this reader held half of the window, which readers of
+                           different partitions share */
   uint32_t writer_pid;
   const uint8_t *window_data; /* the mapped segment that holds the batch, for proofs of identity */
   uint64_t window_bytes;

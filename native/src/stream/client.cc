@@ -178,10 +178,19 @@ Status host(const char* address, std::shared_ptr<Endpoint>* out_endpoint) {
 }
 
 Status part(Reach* reach, const Deadline& deadline) {
+  static std::mutex leaving;  // of two who leave at the same time, the second is the last
   reach->link.reset();
-  const std::shared_ptr<Endpoint> endpoint = std::move(reach->endpoint);
-  if (!endpoint || endpoint.use_count() > 1) return LWMQ_OK;  // others of this process still use it
-  return endpoint->drain(deadline.left_ms());
+  if (!reach->endpoint) return LWMQ_OK;
+  {
+    const std::lock_guard lock(leaving);
+    if (reach->endpoint.use_count() > 1) {
+      reach->endpoint.reset();
+      return LWMQ_OK;  // others of this process still use it
+    }
+  }
+  const Status status = reach->endpoint->drain(deadline.left_ms());
+  if (status != LWMQ_E_TIMED_OUT) reach->endpoint.reset();
+  return status;
 }
 
 Status Reach::wait(std::uint32_t timeout_ms) {

@@ -226,6 +226,7 @@ void Endpoint::forget_dead() {
   const auto dead = [](const std::unique_ptr<Conversation>& c) { return c->over; };
   if (std::none_of(conversations_.begin(), conversations_.end(), dead)) return;
   std::erase_if(conversations_, dead);
+  count_sharers();
   sweep();
   advance_all();
   report_drained();
@@ -302,13 +303,16 @@ void Endpoint::note_idle_state() {
     if (c->reader && !c->reader->done && c->reader->options.follow == 0) ++readers;
     unsent = unsent || c->link.has_backlog();
   }
-  const bool idle = unread_batches_ == 0 && producers_open_ == 0 && readers == 0 && !end_is_news() && !unsent;
+  const bool idle =
+      awaited_batches_ == 0 && producers_open_ == 0 && readers == 0 && !end_is_news() && !unsent;
   busy_noted_ = false;
   const std::lock_guard lock(idle_mutex_);
   idle_ = idle;
   if (!idle) {
-    busy_with_ = std::to_string(unread_batches_) + " batches unread, " + std::to_string(producers_open_) +
-                 " producers open, " + std::to_string(readers) + " readers not at the end";
+    busy_with_ = std::to_string(awaited_batches_) + " batches unread" +
+                 (readers_needed_ > 1 ? " by " + std::to_string(readers_needed_) + " readers, " : ", ") +
+                 std::to_string(producers_open_) + " producers open, " + std::to_string(readers) +
+                 " readers not at the end";
     if (end_is_news()) busy_with_ += ", the end of the stream not yet seen by a reader";
   }
   idle_changed_.notify_all();

@@ -26,6 +26,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -182,13 +183,15 @@ class Endpoint {
   void fail_reader(Conversation& c, Status status, const std::string& text);
   void fail_for_released(Conversation& c, const std::string& text);
   void declare_to(Conversation& c);
+  void count_sharers();
   void acknowledge(std::uint32_t partition, std::uint64_t seq, std::uint32_t name);
   [[nodiscard]] bool is_needed(std::uint32_t partition, std::uint64_t seq) const;
   [[nodiscard]] bool is_satisfied(const Entry& entry) const;
   void release_if_free(std::uint32_t partition, std::uint64_t seq);
   void remove(std::uint32_t partition, std::uint64_t seq, bool evicted);
   void sweep();
-  void count_consumed(Entry& entry);
+  void count_consumed(Entry& entry, std::uint32_t name);
+  bool stop_awaiting(const Entry& entry) noexcept;
   void report_drained();
   [[nodiscard]] std::uint32_t readers_open() const;
 
@@ -236,7 +239,7 @@ class Endpoint {
   std::uint64_t arrivals_ = 0;
   std::uint32_t producers_open_ = 0;
   std::uint32_t producers_ended_ = 0;
-  bool end_unread_ = false;  // the stream has ended and no reader has been told so
+  std::set<std::uint32_t> end_read_by_;  // reader names that have been told of the end that came last
   struct Abort {
     std::uint64_t arrival;
     std::string reason;
@@ -250,6 +253,7 @@ class Endpoint {
   std::uint64_t next_pool_ = 1;
   std::uint64_t kept_batches_ = 0, kept_bytes_ = 0;  // in the log
   std::uint64_t unread_batches_ = 0;                 // of these, nobody has moved past
+  std::uint64_t awaited_batches_ = 0;                // of these, fewer readers have than the stream asks for
   std::uint64_t rows_ = 0, bytes_ = 0;               // that have arrived
   bool writers_wait_ = false;                        // some of them may
   std::int64_t watch_at_ns_ = 0;  // when to look who keeps them waiting; 0: not by ourselves

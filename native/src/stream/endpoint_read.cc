@@ -91,7 +91,30 @@ void Endpoint::declare_to(Conversation& c) {
   // Aborts of producers whose batches this reader will still see are news to it.
   reader.aborts_seen = static_cast<std::size_t>(std::count_if(
       aborts_.begin(), aborts_.end(), [&](const Abort& abort) { return abort.arrival <= oldest; }));
+  count_sharers();
   advance(c);
+}
+
+// Those who read the same partitions hold mostly the same batches. Of those who read others, each has his
+// part of the half of a window that leases may take: together they would fill it, and stop its writer.
+void Endpoint::count_sharers() {
+  const auto has = [](const ReaderSession& reader, std::uint32_t partition) {
+    return std::ranges::find(reader.ranges, partition, &ReaderRange::partition) != reader.ranges.end();
+  };
+  for (auto& c : conversations_) {
+    if (!c->reader || c->over) continue;
+    std::set<std::uint32_t> others_partitions;
+    std::size_t others = 0;
+    for (const auto& other : conversations_) {
+      if (!other->reader || other->over) continue;
+      const auto& ranges = other->reader->ranges;
+      const auto is_shared = [&](const ReaderRange& range) { return has(*c->reader, range.partition); };
+      if (ranges.empty() || std::ranges::any_of(ranges, is_shared)) continue;
+      for (const auto& range : ranges) others_partitions.insert(range.partition);
+      ++others;
+    }
+    c->reader->sharers = 1 + static_cast<std::uint32_t>(std::min(others, others_partitions.size()));
+  }
 }
 
 // ---- Handing out ------------------------------------------------------------------------------------
@@ -160,6 +183,7 @@ bool Endpoint::hand_out(Conversation& c, std::uint32_t partition, std::uint64_t 
   record.seq = seq;
   record.pool = pool.number;
   record.block = entry.block;
+  record.block.sharers = reader.sharers;
   if (c.link.send_record(wire::StreamKind::kBatch, record) != LWMQ_OK) return false;
   LWMQ_YIELD("endpoint.handed_out");
   ++entry.pins;
@@ -176,7 +200,9 @@ bool Endpoint::has_ended(std::uint32_t writers) const {
 }
 
 // An empty stream is read by hearing of its end; where there were batches, the last of them tells as much.
-bool Endpoint::end_is_news() const { return end_unread_ && arrivals_ == 0 && has_ended(1); }
+bool Endpoint::end_is_news() const {
+  return arrivals_ == 0 && has_ended(1) && end_read_by_.size() < readers_needed_;
+}
 
 // Everything there is was handed out: is that the end?
 void Endpoint::finish_if_done(Conversation& c) {
@@ -195,16 +221,16 @@ void Endpoint::finish_if_done(Conversation& c) {
     if (!has_ended(reader.options.writers)) return;
     // The end of a stream that others have read is no news for who comes later: it waits for the next
     // producer.
-    const bool its_end =
-        end_is_news() || reader.handed_any || reader.joined_before_end || retain_ == LWMQ_RETAIN_ALL;
+    const bool its_end = (end_is_news() && !end_read_by_.contains(reader.name)) || reader.handed_any ||
+                         reader.joined_before_end || retain_ == LWMQ_RETAIN_ALL;
     if (!its_end) return;
     if (reader.options.follow != 0) {
-      end_unread_ = false;
+      end_read_by_.insert(reader.name);
       reader.joined_before_end = true;
       return report_drained();
     }
   }
-  if (reaches_end && has_ended(1)) end_unread_ = false;
+  if (reaches_end && has_ended(1)) end_read_by_.insert(reader.name);
   reader.done = true;
   c.link.send(wire::StreamKind::kEnd, nullptr, 0);
   report_drained();
@@ -310,7 +336,7 @@ Status Endpoint::consumed(Conversation& c, const std::string& bytes) {
   if (writers_wait_ && watch_at_ns_ == 0) watch_soon(reader.moved_ns);  // another one may be in the way now
   if (Entry* entry = logs_[record.partition].find(record.seq)) {
     --entry->pins;
-    count_consumed(*entry);
+    count_consumed(*entry, reader.name);
     if (reader.options.acknowledge == LWMQ_ACK_CONSUMED) {
       acknowledge(record.partition, record.seq, reader.name);
     } else {
@@ -324,17 +350,21 @@ Status Endpoint::consumed(Conversation& c, const std::string& bytes) {
   return LWMQ_OK;
 }
 
-void Endpoint::count_consumed(Entry& entry) {
-  if (++entry.consumed == 1) --unread_batches_;
-  if (entry.consumed != readers_needed_) return;
-  if (--entry.producer->unconsumed == 0) report_drained();
+void Endpoint::count_consumed(Entry& entry, std::uint32_t name) {
+  if (!entry.note_consumed(name)) return;
+  if (entry.consumed() == 1) --unread_batches_;
+  if (entry.consumed() == readers_needed_ && stop_awaiting(entry)) report_drained();
+}
+
+// As many readers as the stream asks for have moved past it, or nobody will any more. True where it was the
+// last one of its producer.
+bool Endpoint::stop_awaiting(const Entry& entry) noexcept {
+  --awaited_batches_;
+  return --entry.producer->unconsumed == 0;
 }
 
 void Endpoint::acknowledge(std::uint32_t partition, std::uint64_t seq, std::uint32_t name) {
-  Entry* entry = logs_[partition].find(seq);
-  if (entry == nullptr) return;
-  auto& names = entry->acked_by;
-  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  if (Entry* entry = logs_[partition].find(seq); entry != nullptr) entry->acknowledge(name);
 }
 
 Status Endpoint::settle(Conversation& c, const std::string& bytes) {
@@ -360,9 +390,9 @@ Status Endpoint::settle(Conversation& c, const std::string& bytes) {
 bool Endpoint::is_satisfied(const Entry& entry) const {
   switch (retain_) {
     case LWMQ_RETAIN_UNTIL_ACKED:
-      return entry.acked_by.size() >= readers_needed_;
+      return entry.acknowledged() >= readers_needed_;
     case LWMQ_RETAIN_NONE:
-      return entry.consumed >= readers_needed_;
+      return entry.consumed() >= readers_needed_;
     default:
       return false;
   }
@@ -387,8 +417,8 @@ void Endpoint::release_if_free(std::uint32_t partition, std::uint64_t seq) {
 
 void Endpoint::remove(std::uint32_t partition, std::uint64_t seq, bool evicted) {
   Entry* entry = logs_[partition].find(seq);
-  if (entry->consumed < readers_needed_ && entry->producer->unconsumed > 0) --entry->producer->unconsumed;
-  if (entry->consumed == 0) --unread_batches_;
+  if (entry->consumed() < readers_needed_) stop_awaiting(*entry);
+  if (entry->consumed() == 0) --unread_batches_;
   --kept_batches_;
   kept_bytes_ -= entry->block.bytes;
   drop_block(*entry);

@@ -216,7 +216,7 @@ void Endpoint::forgo_acknowledgement() {
   --readers_needed_;
   for (auto& log : logs_) {
     log.for_each([&](std::uint64_t, const Entry& entry) {
-      if (entry.consumed == readers_needed_ && entry.producer->unconsumed > 0) --entry.producer->unconsumed;
+      if (entry.consumed() == readers_needed_) stop_awaiting(entry);
       return true;
     });
   }

@@ -88,7 +88,6 @@ Status Endpoint::open_writer(Conversation& c, const std::string& bytes) {
       job->delivery = letter.delivery;
       job->tasks_expected = letter.job_tasks;
       ++producers_open_;
-      end_unread_ = false;
     }
   }
   if (!c.pool) {
@@ -123,7 +122,6 @@ Status Endpoint::open_writer(Conversation& c, const std::string& bytes) {
     session->producer = std::make_shared<Producer>();
     session->producer->name = "writer in process " + std::to_string(c.peer.pid);
     ++producers_open_;
-    end_unread_ = false;
   }
   c.writer = std::move(session);
   wire::Opened answer = opened();
@@ -148,7 +146,6 @@ Status Endpoint::open_job(Conversation& c, const std::string& bytes) {
   session->job->producer = std::make_shared<Producer>();
   session->job->producer->name = letter.job;
   ++producers_open_;
-  end_unread_ = false;
   c.job = std::move(session);
   return c.link.send_letter(wire::StreamKind::kOpened, opened());
 }
@@ -214,7 +211,7 @@ void Endpoint::append(Entry entry, std::uint32_t partition, std::uint64_t* out_s
   entry.block.partition = partition;
   ++entry.producer->visible;
   ++entry.producer->unconsumed;
-  ++unread_batches_, ++kept_batches_;
+  ++unread_batches_, ++awaited_batches_, ++kept_batches_;
   kept_bytes_ += entry.block.bytes;
   rows_ += entry.block.rows, bytes_ += entry.block.bytes;
   *out_seq = logs_[partition].append(std::move(entry));
@@ -285,7 +282,7 @@ void Endpoint::make_room(Pool& pool) {
   std::vector<Candidate> candidates;
   for (std::uint32_t p = 0; p < logs_.size(); ++p) {
     logs_[p].for_each([&](std::uint64_t seq, const Entry& entry) {
-      if (entry.pool.get() == &pool && entry.pins == 0 && entry.consumed >= readers_needed_ &&
+      if (entry.pool.get() == &pool && entry.pins == 0 && entry.consumed() >= readers_needed_ &&
           !is_needed(p, seq)) {
         candidates.push_back({entry.arrival, p, seq, entry.block.bytes});
       }
@@ -356,7 +353,7 @@ void Endpoint::end_producer(const std::shared_ptr<Producer>& producer) {
   producer->open = false;
   --producers_open_;
   ++producers_ended_;
-  if (producers_open_ == 0) end_unread_ = true;
+  if (producers_open_ == 0) end_read_by_.clear();
   advance_all();
 }
 

@@ -58,17 +58,22 @@ Status Line::take(const char* address, std::int32_t role, const Deadline& deadli
   return status;
 }
 
-Status Line::give_back(std::unique_ptr<Line> line, const Deadline& deadline) {
+Status Line::give_back(std::unique_ptr<Line>* line, const Deadline& deadline) {
   // A line to an endpoint of this process would keep that endpoint alive.
-  if (line->reach.endpoint) return part(&line->reach, deadline);
-  if (!line->is_connected()) return LWMQ_OK;
-  line->pool.discard_lent();
-  line->room_asked = false;
-  line->drained_known = false;
-  line->commit_unanswered = false;
-  line->held_up_by.clear();
-  line->readers_expelled = 0;
-  shelf().put({std::move(line)});
+  if ((*line)->reach.endpoint) {
+    const Status status = part(&(*line)->reach, deadline);
+    if (status != LWMQ_E_TIMED_OUT) line->reset();
+    return status;
+  }
+  auto given = std::move(*line);
+  if (!given->is_connected()) return LWMQ_OK;
+  given->pool.discard_lent();
+  given->room_asked = false;
+  given->drained_known = false;
+  given->commit_unanswered = false;
+  given->held_up_by.clear();
+  given->readers_expelled = 0;
+  shelf().put({std::move(given)});
   return LWMQ_OK;
 }
 

@@ -23,8 +23,9 @@ class Line {
   // Takes a line from the shelf, or makes one.
   static Status take(const char* address, std::int32_t role, const Deadline& deadline, std::uint32_t stall_ms,
                      std::unique_ptr<Line>* out_line);
-  // Puts it back where that is of use; else parts from the endpoint, waiting at most until the deadline.
-  static Status give_back(std::unique_ptr<Line> line, const Deadline& deadline);
+  // Puts it back where that is of use; else parts from the endpoint. Takes the line, but with
+  // LWMQ_E_TIMED_OUT (see part): then it is good for nothing else than to be given back again.
+  static Status give_back(std::unique_ptr<Line>* line, const Deadline& deadline);
 
   // Handles what has come, without waiting; or one message that the caller has received.
   Status pump();

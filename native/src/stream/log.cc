@@ -5,6 +5,26 @@
 
 namespace lwmq::stream {
 
+std::size_t Entry::acknowledged() const noexcept {
+  return static_cast<std::size_t>(std::ranges::count_if(consumed_by, &Reader::acknowledged));
+}
+
+bool Entry::is_acknowledged_by(std::uint32_t name) const noexcept {
+  const auto found = std::ranges::find(consumed_by, name, &Reader::name);
+  return found != consumed_by.end() && found->acknowledged;
+}
+
+bool Entry::note_consumed(std::uint32_t name) {
+  if (std::ranges::find(consumed_by, name, &Reader::name) != consumed_by.end()) return false;
+  consumed_by.push_back({name, false});
+  return true;
+}
+
+void Entry::acknowledge(std::uint32_t name) noexcept {
+  const auto found = std::ranges::find(consumed_by, name, &Reader::name);
+  if (found != consumed_by.end()) found->acknowledged = true;
+}
+
 std::uint64_t PartitionLog::append(Entry entry) {
   entries_.push_back(std::move(entry));
   return next_seq() - 1;
@@ -34,9 +54,8 @@ std::uint64_t PartitionLog::lowest_unacked(std::optional<std::uint32_t> name,
                                            std::uint32_t acks_needed) const noexcept {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
-    if (entry.gone || entry.acked_by.size() >= acks_needed) continue;
-    if (name && std::find(entry.acked_by.begin(), entry.acked_by.end(), *name) != entry.acked_by.end())
-      continue;
+    if (entry.gone || entry.acknowledged() >= acks_needed) continue;
+    if (name && entry.is_acknowledged_by(*name)) continue;
     return first_ + i;
   }
   return next_seq();

@@ -1,10 +1,10 @@
 // The log of one partition: batches by sequence number, and what keeps each of them there. Knows no
 // transport, no memory, no time; tests/native/stream/log_test.cc calls it as a table.
 //
-// An entry is *pinned* while it is handed to readers that have not moved past it, *consumed* when one has,
-// *acknowledged* by reader names. It leaves the log when retention is satisfied and nobody needs it
-// (released), or under memory pressure when it was consumed (evicted). The log begins at first_seq; below it
-// there is nothing.
+// An entry is *pinned* while it is handed to readers that have not moved past it, *consumed* by those that
+// have, and *acknowledged* by names of them. It leaves the log when retention is satisfied and nobody needs
+// it (released), or under memory pressure when it was consumed (evicted). The log begins at first_seq; below
+// it there is nothing.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,23 @@ struct Entry {
   std::shared_ptr<Pool> pool;
   std::shared_ptr<Producer> producer;
   wire::Publish block{};
-  std::uint64_t arrival = 0;            // order over all partitions
-  std::uint32_t pins = 0;               // handed out and not yet moved past
-  std::uint32_t consumed = 0;           // how many readers have moved past it
-  std::vector<std::uint32_t> acked_by;  // reader names, by number
-  bool gone = false;                    // released or evicted; only entries in the middle stay as marks
+  std::uint64_t arrival = 0;  // order over all partitions
+  std::uint32_t pins = 0;     // handed out and not yet moved past
+  struct Reader {
+    std::uint32_t name;  // by number
+    bool acknowledged;
+  };
+  std::vector<Reader> consumed_by;  // who has moved past it, each name once
+  bool gone = false;                // released or evicted; only entries in the middle stay as marks
   bool evicted = false;
+
+  [[nodiscard]] std::size_t consumed() const noexcept { return consumed_by.size(); }
+  [[nodiscard]] std::size_t acknowledged() const noexcept;
+  [[nodiscard]] bool is_acknowledged_by(std::uint32_t name) const noexcept;
+  // False: it had before.
+  bool note_consumed(std::uint32_t name);
+  // By a name that has consumed it.
+  void acknowledge(std::uint32_t name) noexcept;
 };
 
 class PartitionLog {

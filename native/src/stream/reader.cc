@@ -205,7 +205,8 @@ Status say_final(lwmq_reader& reader) {
   return status == LWMQ_E_END ? status : fail(status, "%s", reader.final_text.c_str());
 }
 
-// A reader that holds more than half of a writer's window would stop it: what follows is copied.
+// A reader that holds more than half of a writer's window, or its part of that where others hold other
+// batches, would stop it: what follows is copied.
 Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
   const wire::Publish& block = pending.batch.block;
   PoolView& view = *pending.view;
@@ -225,7 +226,8 @@ Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
   info.window_data = window.base;
   info.window_bytes = window.bytes;
   auto& counted = reader.statistics;
-  if (view.leased_bytes.load(std::memory_order_relaxed) + block.bytes > view.window_bytes / 2 &&
+  const std::uint64_t leased_max = view.window_bytes / 2 / std::max(block.sharers, 1u);
+  if (view.leased_bytes.load(std::memory_order_relaxed) + block.bytes > leased_max &&
       view.leased_batches.load(std::memory_order_relaxed) > 0) {
     const std::uint64_t bytes = align_up(std::max<std::uint64_t>(block.bytes, 1), kCacheLine);
     batch->copy = {static_cast<std::uint8_t*>(std::aligned_alloc(kCacheLine, bytes)), std::free};

@@ -20,6 +20,9 @@ Status closed(const lwmq_writer& writer) noexcept {
   return fail(LWMQ_E_CLOSED, "%s: this writer is closed", writer.address.c_str());
 }
 
+// Nothing of it is left to be consumed, but it serves others, who have not ended.
+bool has_left(const lwmq_writer& writer) noexcept { return !writer.line->reach.link; }
+
 // What `lwmq top` shows.
 void note(lwmq_writer& writer) noexcept {
   stats::Entry& entry = *writer.entry;
@@ -299,6 +302,10 @@ Status commit(lwmq_writer& writer, std::uint32_t timeout_ms, lwmq_commit_result*
 
 Status abort(lwmq_writer& writer, const char* reason) {
   if (!writer.line) return closed(writer);
+  if (has_left(writer)) {  // all that it wrote was consumed
+    writer.line.reset();
+    return LWMQ_OK;
+  }
   wire::Text letter;
   letter.status = LWMQ_E_ABORTED;
   letter.text = std::string(reason == nullptr ? "the writer gave up" : reason).substr(0, kReasonBytesMax);
@@ -322,7 +329,8 @@ Status not_answered(const lwmq_writer& writer) {
 Status not_drained(const lwmq_writer& writer) {
   const auto& drained = writer.line->drained;
   if (writer.statistics.batches == 0) {
-    return fail(LWMQ_E_TIMED_OUT, "%s: no reader has seen this empty stream; %u readers are there",
+    return fail(LWMQ_E_TIMED_OUT,
+                "%s: fewer readers than asked for have seen this empty stream; %u are there",
                 writer.address.c_str(), drained.readers);
   }
   return fail(LWMQ_E_TIMED_OUT,
@@ -332,13 +340,10 @@ Status not_drained(const lwmq_writer& writer) {
               writer.line->held_up_by.c_str());
 }
 
-}  // namespace
-
-Status close(lwmq_writer& writer, std::uint32_t linger_ms) {
-  if (!writer.line) return closed(writer);
+// Until all that it wrote was consumed.
+Status leave(lwmq_writer& writer, const Deadline& deadline) {
   Line& line = *writer.line;
   Link& link = *line.reach.link;
-  const Deadline deadline(linger_ms);
   Status status = line.pump();
   if (status == LWMQ_OK && !writer.closing) {
     line.drained_known = false;
@@ -365,8 +370,17 @@ Status close(lwmq_writer& writer, std::uint32_t linger_ms) {
   }
   if (status != LWMQ_OK && writer.closing && line.drained_known && line.drained.unconsumed == 0)
     status = LWMQ_OK;
-  auto taken = std::move(writer.line);
-  return status == LWMQ_OK ? Line::give_back(std::move(taken), deadline) : status;
+  if (status != LWMQ_OK) writer.line.reset();
+  return status;
+}
+
+}  // namespace
+
+Status close(lwmq_writer& writer, std::uint32_t linger_ms) {
+  if (!writer.line) return closed(writer);
+  const Deadline deadline(linger_ms);
+  const Status status = has_left(writer) ? LWMQ_OK : leave(writer, deadline);
+  return status == LWMQ_OK ? Line::give_back(&writer.line, deadline) : status;
 }
 
 }  // namespace lwmq::stream

@@ -79,7 +79,7 @@ struct Publish {
   std::uint64_t rows;
   std::uint64_t timestamp_ns;
   std::uint32_t flags;
-  std::uint32_t reserved;
+  std::uint32_t sharers;  // to a reader: how many may hold different batches of the window; 0 is 1
 };
 static_assert(sizeof(Publish) == 56);
 

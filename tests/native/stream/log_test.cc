@@ -53,12 +53,29 @@ TEST(PartitionLog, KnowsWhatWasLost) {
 
 TEST(PartitionLog, ANameReadsOnWhereItHasNotAcknowledged) {
   PartitionLog log = log_of(3);
-  log.find(0)->acked_by = {7};
+  EXPECT_TRUE(log.find(0)->note_consumed(7));
+  EXPECT_EQ(log.lowest_unacked(7, 2), 0u) << "not yet";
+  log.find(0)->acknowledge(7);
   EXPECT_EQ(log.lowest_unacked(7, 2), 1u);
   EXPECT_EQ(log.lowest_unacked(8, 2), 0u);
   EXPECT_EQ(log.lowest_unacked(8, 1), 1u);  // one was enough
   EXPECT_EQ(log.lowest_unacked(std::nullopt, 1), 1u);
   EXPECT_EQ(log.lowest_unacked(std::nullopt, UINT32_MAX), 0u);
+}
+
+TEST(PartitionLog, CountsEachNameOnce) {
+  PartitionLog log = log_of(1);
+  Entry& entry = *log.find(0);
+  EXPECT_TRUE(entry.note_consumed(7));
+  EXPECT_FALSE(entry.note_consumed(7)) << "a second attempt of the same reader";
+  EXPECT_TRUE(entry.note_consumed(8));
+  EXPECT_EQ(entry.consumed(), 2u);
+  entry.acknowledge(7);
+  entry.acknowledge(7);
+  entry.acknowledge(9);
+  EXPECT_EQ(entry.acknowledged(), 1u) << "nine has not consumed it";
+  EXPECT_TRUE(entry.is_acknowledged_by(7));
+  EXPECT_FALSE(entry.is_acknowledged_by(8));
 }
 
 TEST(PartitionLog, AgreesWithASimpleModelInRandomOrder) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +67,103 @@ def test_a_writer_and_a_reader_in_two_processes_start_in_any_order(
     assert writer.line() == "written"
     assert writer.line() == "closed"
     assert (writer.wait(), reader.wait()) == (0, 0)
+
+
+LATE_WRITER = """
+    import pyarrow as pa
+    schema = pa.schema([("n", pa.int64())])
+    with lwmq.open_writer(sys.argv[1], schema, role="client") as writer:
+        print("open", flush=True)
+        sys.stdin.readline()
+        writer.write(pa.record_batch({"n": [7]}, schema=schema))
+    print("closed")
+"""
+
+
+def test_a_writer_that_serves_stays_until_the_others_have_ended(ipc: str, spawn: Callable[..., Any]) -> None:
+    writer = lwmq.open_writer(ipc, SCHEMA, role="server", timeout=20)
+    writer.write(batch_of(3))
+    late, reader = spawn(LATE_WRITER, ipc), spawn(READER, ipc, "client")
+    assert (late.line(), reader.line(), reader.line()[:2]) == ("open", "open", "3 ")
+    closing = threading.Thread(target=writer.close, daemon=True)
+    closing.start()
+    time.sleep(1)  # several times as long as close waits in one call of the core
+    assert closing.is_alive()
+    late.tell()
+    assert (late.line(), reader.line()[:4], reader.line()) == ("closed", "7 1 ", "end")
+    closing.join(20)
+    assert not closing.is_alive()
+    assert (late.wait(), reader.wait()) == (0, 0)
+
+
+def test_a_writer_that_serves_waits_for_the_others_no_longer_than_it_lingers(
+    ipc: str, spawn: Callable[..., Any]
+) -> None:
+    writer = lwmq.open_writer(ipc, SCHEMA, role="server", timeout=20)
+    late = spawn(LATE_WRITER, ipc)
+    assert late.line() == "open"
+    reader = spawn(READER, ipc, "client")
+    assert reader.line() == "open"
+    with pytest.raises(lwmq.TimeoutError, match="1 producers open"):
+        writer.close(linger=0.6)
+    assert writer.closed
+
+
+@pytest.mark.parametrize("batches", [0, 1, 3])
+def test_a_reader_that_serves_stays_until_as_many_have_read_as_the_stream_asks_for(
+    ipc: str, spawn: Callable[..., Any], batches: int
+) -> None:
+    first = spawn(READER, ipc, "server")
+    assert first.line() == "open"
+    writer = lwmq.open_writer(ipc, SCHEMA, role="client", readers=2, timeout=20)
+    for value in range(batches):
+        writer.write(batch_of(value))
+    closing = threading.Thread(target=writer.close, daemon=True)
+    closing.start()
+    values = [str(value) for value in range(batches)]
+    assert [first.line()[0] for _ in range(batches)] == values
+    time.sleep(0.3)
+    assert closing.is_alive() and first.process.poll() is None
+    second = spawn(READER, ipc, "client")
+    assert second.line() == "open"
+    assert [second.line()[0] for _ in range(batches)] == values
+    assert second.line() == "end"
+    closing.join(20)
+    assert not closing.is_alive()
+    assert first.line() == "end"
+    assert (first.wait(), second.wait()) == (0, 0)
+
+
+def test_the_same_reader_twice_counts_as_one(ipc: str) -> None:
+    with lwmq.open_writer(ipc, SCHEMA, role="server", readers=2, linger=20) as writer:
+        writer.write(batch_of(1))
+        for _ in range(2):
+            with lwmq.open_reader(ipc, name="one", start={0: 0}, timeout=20) as reader:
+                assert next(reader).num_rows == 1000
+        with pytest.raises(lwmq.TimeoutError, match="1 of 1 batches were not consumed"):
+            writer.close(linger=0.5)
+
+
+PART_READER = """
+    partition = int(sys.argv[2])
+    with lwmq.open_reader(sys.argv[1], partitions=[partition], timeout=30) as reader:
+        print("open", flush=True)
+        print(reader.read_all().num_rows, reader.statistics.batches_copied > 0)
+"""
+
+
+@pytest.mark.parametrize("readers", [2, 3, 5])
+def test_readers_of_different_partitions_do_not_fill_a_window_between_them(
+    ipc: str, spawn: Callable[..., Any], readers: int
+) -> None:
+    batches = 60 * readers  # of 8 KB: several times the window
+    window = {"buffer_bytes": "64KiB", "window_bytes": "512KiB"}
+    with lwmq.open_writer(ipc, SCHEMA, partitions=readers, role="server", timeout=30, **window) as writer:
+        loaders = [spawn(PART_READER, ipc, partition) for partition in range(readers)]
+        assert [loader.line() for loader in loaders] == ["open"] * readers
+        for value in range(batches):
+            writer.write(batch_of(value))
+    assert [loader.line() for loader in loaders] == ["60000 True"] * readers
 
 
 @pytest.mark.row("L15", "L20")

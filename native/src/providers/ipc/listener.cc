@@ -19,11 +19,18 @@ namespace {
 struct Local {
   std::mutex mutex;
   std::vector<std::pair<std::string, Listener*>> listeners;
+  std::mutex spare_mutex;
+  os::UniqueFd spare;  // a descriptor to give up where there is no other one
 };
 
 Local& local() noexcept {
   static auto* instance = new Local;
   return *instance;
+}
+
+// Under spare_mutex; not there where descriptors are short.
+void keep_spare(int any_fd) noexcept {
+  if (!local().spare) local().spare = os::UniqueFd(fcntl(any_fd, F_DUPFD_CLOEXEC, 0));
 }
 
 }  // namespace
@@ -38,14 +45,15 @@ Status Listener::open(const char* address, const lwmq_tli_options* options, List
   Status status = bind_address(listener->address_, &listener->socket_);
   if (status == LWMQ_OK) status = Door::create(&listener->door_);
   if (status == LWMQ_OK) status = listener->door_->add_socket(listener->socket_.get());
-  if (status == LWMQ_OK) status = os::create_event_fd(&listener->ready_event_);
-  if (status == LWMQ_OK) status = listener->door_->add_socket(listener->ready_event_.get());
-  if (status == LWMQ_OK) listener->spare_ = os::UniqueFd(fcntl(listener->socket_.get(), F_DUPFD_CLOEXEC, 0));
   if (status != LWMQ_OK) {
     delete listener;
     return status;
   }
   LWMQ_YIELD("listener.bound");
+  {
+    const std::lock_guard lock(local().spare_mutex);
+    keep_spare(listener->door_->fd());
+  }
   const std::lock_guard lock(local().mutex);
   local().listeners.emplace_back(listener->address_.socket, listener);
   *out_listener = listener;
@@ -58,7 +66,7 @@ Status Listener::accept(Transport** out_transport) {
   drive();
   const std::lock_guard lock(mutex_);
   if (ready_.empty()) return LWMQ_E_EMPTY;
-  if (ready_.size() == 1) os::drain_event_fd(ready_event_.get());
+  ready_.front()->forget_call();
   *out_transport = ready_.front();
   ready_.pop_front();
   return LWMQ_OK;
@@ -101,7 +109,8 @@ void Listener::let_in() {
 // There is no descriptor for who has come: without an answer he would wait, and we would be told of him for
 // ever. So one is kept for that. False: it did not help.
 bool Listener::turn_away(Status why) {
-  spare_.reset();
+  const std::lock_guard lock(local().spare_mutex);
+  local().spare.reset();
   os::UniqueFd socket;
   const bool taken = os::accept_unix(socket_.get(), &socket) == LWMQ_OK;
   if (taken) {
@@ -110,7 +119,7 @@ bool Listener::turn_away(Status why) {
     send_refusal(socket.get(), why);
     socket.reset();
   }
-  spare_ = os::UniqueFd(fcntl(socket_.get(), F_DUPFD_CLOEXEC, 0));
+  keep_spare(socket_.get());
   return taken;
 }
 
@@ -178,7 +187,6 @@ void Listener::close() {
   {
     const std::lock_guard lock(mutex_);
     socket_.reset();
-    spare_.reset();
     pending_.clear();
     ready.swap(ready_);
   }
@@ -192,7 +200,7 @@ bool Listener::drive_local(const std::string& socket_name) {
     if (name != socket_name) continue;
     listener->drive();
     const std::lock_guard ready_lock(listener->mutex_);
-    if (!listener->ready_.empty()) os::ring_event_fd(listener->ready_event_.get());
+    for (Transport* transport : listener->ready_) transport->call_poller();
     return true;
   }
   return false;

@@ -50,11 +50,10 @@ class Listener {
   std::shared_ptr<Door> door_;
   std::mutex mutex_;  // guards what follows
   os::UniqueFd socket_;
-  os::UniqueFd spare_;            // a descriptor to give up where there is no other one
-  std::deque<Pending> pending_;   // connected, hello not yet said; oldest first
-  std::deque<Transport*> ready_;  // through the handshake, not yet accepted
-  os::UniqueFd ready_event_;  // readable while a client of this process has put something there: its own look
-                              // at the door has taken the news from whoever polls it
+  std::deque<Pending> pending_;  // connected, hello not yet said; oldest first
+  // Through the handshake, not yet accepted. Those that a client of this process put there call at the door:
+  // its own look has taken the news from whoever polls it.
+  std::deque<Transport*> ready_;
 };
 
 // One attempt to connect; see lwmq_tli.h.

@@ -93,8 +93,12 @@ Status Transport::over() noexcept {
 
 void Transport::hung_up() noexcept {
   hung_up_.store(true, std::memory_order_release);
-  if (own_event() >= 0) os::ring_event_fd(own_event());
+  call_poller();
 }
+
+void Transport::call_poller() noexcept { os::ring_event_fd(own_event()); }
+
+void Transport::forget_call() noexcept { os::drain_event_fd(own_event()); }
 
 // ---- Buffers -----------------------------------------------------------------------------------------
 

@@ -91,6 +91,9 @@ class Transport {
   [[nodiscard]] int own_event() const noexcept { return parts_.own_event.get(); }
   [[nodiscard]] int life_line() const noexcept { return parts_.life_line.get(); }
   void hung_up() noexcept;
+  // For the listener: makes whoever polls its door look, and takes that back.
+  void call_poller() noexcept;
+  void forget_call() noexcept;
 
  private:
   explicit Transport(TransportParts parts) noexcept
