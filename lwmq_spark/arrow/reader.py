@@ -51,8 +51,9 @@ LINGER_S = 5.0  # of close(): how long a reader that bound the address serves th
 
 @dataclass(frozen=True, slots=True)
 class ReaderStatistics:
-    """Counters of one reader. `bytes_copied` were copied because it held half of a writer's window, or to be
-    verified; `wait_ns` is the time spent waiting for batches; leased are those that something refers to."""
+    """Counters of one reader. `bytes_copied` were copied because it held its part of a writer's window, or
+    to be verified; `wait_ns` is the time spent waiting for batches; leased are those that something refers
+    to."""
 
     batches: int
     rows: int
@@ -91,7 +92,8 @@ class StreamReader:
     ) -> None:
         """Open a reader of the stream at `address`. Start order does not matter.
 
-        follow: go on after the end of the stream, with its next producer (default False).
+        follow: go on after the end of the stream, with its next producer, also where another process serves
+            that one (default False). SchemaError where it writes something else.
         timeout: seconds that the opening and each batch may take; None is no limit.
         name: acknowledgements count once per name and batch; default is a name of its own.
         writers: the stream has not ended before that many producers have come (default 1).

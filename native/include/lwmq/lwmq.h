@@ -156,7 +156,7 @@ typedef struct lwmq_statistics {
   uint64_t batches_written, batches_read;
   uint64_t bytes_written, bytes_read;
   uint64_t bytes_copied;         /* payload bytes that the library copied on the read side */
-  uint64_t batches_copied;       /* because a reader held more than half of a writer's window */
+  uint64_t batches_copied;       /* because a reader held its part of a writer's window */
   uint64_t peers_lost;
 } lwmq_statistics;
 
@@ -665,7 +665,8 @@ typedef enum lwmq_delivery {
    readers. lwmq_writer_open and lwmq_reader_open make one by themselves where role says so. */
 typedef struct lwmq_endpoint lwmq_endpoint;
 lwmq_status lwmq_endpoint_open(const char *address, lwmq_endpoint **out_endpoint);
-/* Waits at most linger_ms until nothing is unread and everybody has left; then closes in any case.
+/* Waits at most linger_ms until producers have ended and as many readers as the stream asks for have read everything;
+   then closes in any case.
    LWMQ_E_TIMED_OUT: closed, the text says how many batches were not read. */
 lwmq_status lwmq_endpoint_close(lwmq_endpoint *endpoint, uint32_t linger_ms);
 
@@ -958,7 +959,7 @@ typedef struct lwmq_reader_statistics {
 lwmq_status lwmq_reader_query(const lwmq_reader *reader, lwmq_reader_statistics *out_statistics);
 
 /* Ends the reader; batches not yet consumed stay for others. A reader that bound the address stays, at most
-   linger_ms, until its writers have ended or moved. Takes the reader. Batches live on. */
+   linger_ms, until producers have ended and as many readers as the stream asks for have read everything. Takes the reader. Batches live on. */
 lwmq_status lwmq_reader_close(lwmq_reader *reader, uint32_t linger_ms);
 
 /* For readers with LWMQ_ACK_SETTLED: everything consumed under `name` is acknowledged (acknowledge = 1) or

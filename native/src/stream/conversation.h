@@ -53,7 +53,6 @@ struct ReaderSession {
   bool joined_before_end = false;
   std::size_t aborts_seen = 0;
   std::vector<ReaderRange> ranges;
-  std::uint32_t sharers = 1;                                   // it, and those that read other partitions
   std::deque<std::pair<std::uint32_t, std::uint64_t>> handed;  // not yet moved past, in order
   std::map<std::uint64_t, std::size_t> windows_told;           // pool -> how many of its windows
   std::set<std::uint64_t> pools_leased;                        // pools that it has made a page of leases for

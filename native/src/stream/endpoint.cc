@@ -111,16 +111,28 @@ Status Endpoint::drain(std::uint32_t timeout_ms) {
     for (std::uint32_t i = 0; i < kRoundsBeforeAnswer && poll_once(true); ++i) {
     }
     note_idle_state();
+    draining_ = true;
   }
+  const bool is_through = await_idle(timeout_ms);
+  const std::lock_guard lock(pump_mutex_);
+  draining_ = false;  // whoever has come meanwhile, in this process, keeps it
+  if (is_through) return LWMQ_OK;
+  const std::lock_guard idle_lock(idle_mutex_);
+  return fail(LWMQ_E_TIMED_OUT, "%s: %s", address_.c_str(), busy_with_.c_str());
+}
+
+bool Endpoint::await_idle(std::uint32_t timeout_ms) {
   std::unique_lock lock(idle_mutex_);
   const auto done = [this] { return idle_; };
-  if (timeout_ms == LWMQ_FOREVER) {
-    idle_changed_.wait(lock, done);
-  } else if (!idle_changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), done)) {
-    return fail(LWMQ_E_TIMED_OUT, "%s: %s", address_.c_str(), busy_with_.c_str());
-  }
-  return LWMQ_OK;
+  if (timeout_ms != LWMQ_FOREVER)
+    return idle_changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), done);
+  idle_changed_.wait(lock, done);
+  return true;
 }
+
+// Its last user leaves, and nobody would read what a further producer brings: he is to ask again, until it
+// has gone, and then serves himself.
+bool Endpoint::is_leaving() const { return draining_ && readers_open() == 0; }
 
 // ---- The thread -------------------------------------------------------------------------------------
 
@@ -147,6 +159,10 @@ void Endpoint::serve() {
     lock.unlock();  // clients of this process get their turn
     tli::pause();
     lock.lock();
+  }
+  for (auto& c : conversations_) {
+    if (c->reader && !c->over && !c->reader->done && may_wait_elsewhere(*c->reader))
+      c->link.send(wire::StreamKind::kGone, nullptr, 0);
   }
   conversations_.clear();  // closes every link in order
   provider_->listener_close(listener_);
@@ -226,7 +242,9 @@ void Endpoint::forget_dead() {
   const auto dead = [](const std::unique_ptr<Conversation>& c) { return c->over; };
   if (std::none_of(conversations_.begin(), conversations_.end(), dead)) return;
   std::erase_if(conversations_, dead);
-  count_sharers();
+  for (auto& c : conversations_) {
+    if (c->pool && c->pool->sharers > 1) c->pool->sharers = count_sharers(c->pool->number);
+  }
   sweep();
   advance_all();
   report_drained();
@@ -298,9 +316,12 @@ void Endpoint::note_figures() noexcept {
 // Tells drain() how things stand.
 void Endpoint::note_idle_state() {
   std::uint32_t readers = 0;
+  std::uint64_t reader_pid = 0, writer_pid = 0;  // of one of each
   bool unsent = false;
   for (const auto& c : conversations_) {
-    if (c->reader && !c->reader->done && c->reader->options.follow == 0) ++readers;
+    if (c->reader && !c->reader->done && c->reader->options.follow == 0 && !is_late(*c->reader))
+      ++readers, reader_pid = c->peer.pid;
+    if ((c->writer && !c->writer->closing) || c->job) writer_pid = c->peer.pid;
     unsent = unsent || c->link.has_backlog();
   }
   const bool idle =
@@ -309,10 +330,13 @@ void Endpoint::note_idle_state() {
   const std::lock_guard lock(idle_mutex_);
   idle_ = idle;
   if (!idle) {
+    const auto in_process = [](std::uint64_t pid) {
+      return pid == 0 ? std::string() : " (process " + std::to_string(pid) + ")";
+    };
     busy_with_ = std::to_string(awaited_batches_) + " batches unread" +
-                 (readers_needed_ > 1 ? " by " + std::to_string(readers_needed_) + " readers, " : ", ") +
-                 std::to_string(producers_open_) + " producers open, " + std::to_string(readers) +
-                 " readers not at the end";
+                 (readers_needed_ > 1 ? " by " + std::to_string(readers_needed_) + " readers" : "") + ", " +
+                 std::to_string(producers_open_) + " producers open" + in_process(writer_pid) + ", " +
+                 std::to_string(readers) + " readers not at the end" + in_process(reader_pid);
     if (end_is_news()) busy_with_ += ", the end of the stream not yet seen by a reader";
   }
   idle_changed_.notify_all();

@@ -69,6 +69,7 @@ struct Pool {
   std::uint32_t expel_after_ms = 0;  // 0: never
   std::int64_t waits_since_ns = 0;   // for room, or to be read to its end; 0: it does not wait
   bool held_up_told = false;
+  std::uint32_t sharers = 1;  // readers that hold different batches of it
   struct Quarantined {
     std::uint32_t lap = 0;
     std::uint32_t readers = 0;  // expelled ones that may still look at the block
@@ -136,6 +137,8 @@ class Endpoint {
   void nap();
   void forget_dead();
   void note_idle_state();
+  bool await_idle(std::uint32_t timeout_ms);
+  [[nodiscard]] bool is_leaving() const;
   void note_busy();
   void note_figures() noexcept;
 
@@ -183,7 +186,7 @@ class Endpoint {
   void fail_reader(Conversation& c, Status status, const std::string& text);
   void fail_for_released(Conversation& c, const std::string& text);
   void declare_to(Conversation& c);
-  void count_sharers();
+  [[nodiscard]] std::uint32_t count_sharers(std::uint64_t pool) const;
   void acknowledge(std::uint32_t partition, std::uint64_t seq, std::uint32_t name);
   [[nodiscard]] bool is_needed(std::uint32_t partition, std::uint64_t seq) const;
   [[nodiscard]] bool is_satisfied(const Entry& entry) const;
@@ -208,6 +211,10 @@ class Endpoint {
 
   [[nodiscard]] bool has_ended(std::uint32_t writers) const;
   [[nodiscard]] bool end_is_news() const;
+  void note_end_read(const ReaderSession& reader);
+  [[nodiscard]] bool has_had_all(const ReaderSession& reader) const;
+  [[nodiscard]] bool is_late(const ReaderSession& reader) const;
+  [[nodiscard]] bool may_wait_elsewhere(const ReaderSession& reader) const;
   [[nodiscard]] std::uint32_t name_number(const std::string& name);
   [[nodiscard]] wire::State state() const;
   void answer_describes();
@@ -226,6 +233,7 @@ class Endpoint {
   std::atomic<std::uint32_t> nap_word_{0};  // changed to end a nap
   std::atomic<bool> napping_{false};
   bool busy_noted_ = false;  // drain() knows that its answer is old
+  bool draining_ = false;    // a thread is in drain()
 
   std::vector<std::unique_ptr<Conversation>> conversations_;
 
@@ -239,7 +247,7 @@ class Endpoint {
   std::uint64_t arrivals_ = 0;
   std::uint32_t producers_open_ = 0;
   std::uint32_t producers_ended_ = 0;
-  std::set<std::uint32_t> end_read_by_;  // reader names that have been told of the end that came last
+  std::set<std::uint32_t> end_read_by_;  // of an empty stream: reader names that were told of its end
   struct Abort {
     std::uint64_t arrival;
     std::string reason;

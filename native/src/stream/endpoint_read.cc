@@ -91,30 +91,23 @@ void Endpoint::declare_to(Conversation& c) {
   // Aborts of producers whose batches this reader will still see are news to it.
   reader.aborts_seen = static_cast<std::size_t>(std::count_if(
       aborts_.begin(), aborts_.end(), [&](const Abort& abort) { return abort.arrival <= oldest; }));
-  count_sharers();
   advance(c);
 }
 
-// Those who read the same partitions hold mostly the same batches. Of those who read others, each has his
-// part of the half of a window that leases may take: together they would fill it, and stop its writer.
-void Endpoint::count_sharers() {
-  const auto has = [](const ReaderSession& reader, std::uint32_t partition) {
-    return std::ranges::find(reader.ranges, partition, &ReaderRange::partition) != reader.ranges.end();
-  };
-  for (auto& c : conversations_) {
-    if (!c->reader || c->over) continue;
-    std::set<std::uint32_t> others_partitions;
-    std::size_t others = 0;
-    for (const auto& other : conversations_) {
-      if (!other->reader || other->over) continue;
-      const auto& ranges = other->reader->ranges;
-      const auto is_shared = [&](const ReaderRange& range) { return has(*c->reader, range.partition); };
-      if (ranges.empty() || std::ranges::any_of(ranges, is_shared)) continue;
-      for (const auto& range : ranges) others_partitions.insert(range.partition);
-      ++others;
-    }
-    c->reader->sharers = 1 + static_cast<std::uint32_t>(std::min(others, others_partitions.size()));
+// How many readers hold different batches of a window: those of the same partitions hold mostly the same
+// ones.
+std::uint32_t Endpoint::count_sharers(std::uint64_t pool) const {
+  std::set<std::uint32_t> taken;
+  std::uint32_t sharers = 0;
+  for (const auto& c : conversations_) {
+    if (!c->reader || c->over || !c->reader->windows_told.contains(pool)) continue;
+    const auto& ranges = c->reader->ranges;
+    const auto is_taken = [&](const ReaderRange& range) { return taken.contains(range.partition); };
+    if (std::ranges::any_of(ranges, is_taken)) continue;
+    for (const ReaderRange& range : ranges) taken.insert(range.partition);
+    ++sharers;
   }
+  return sharers;
 }
 
 // ---- Handing out ------------------------------------------------------------------------------------
@@ -167,7 +160,9 @@ void Endpoint::advance(Conversation& c) {
 bool Endpoint::hand_out(Conversation& c, std::uint32_t partition, std::uint64_t seq, Entry& entry) {
   ReaderSession& reader = *c.reader;
   Pool& pool = *entry.pool;
-  std::size_t& told = reader.windows_told[pool.number];
+  const auto [place, is_first] = reader.windows_told.try_emplace(pool.number, 0);
+  if (is_first) pool.sharers = count_sharers(pool.number);
+  std::size_t& told = place->second;
   for (; told < pool.windows.size(); ++told) {
     const Status status = provider_->window_export(c.link.transport(), pool.windows[told]);
     reader.behind =
@@ -183,7 +178,7 @@ bool Endpoint::hand_out(Conversation& c, std::uint32_t partition, std::uint64_t 
   record.seq = seq;
   record.pool = pool.number;
   record.block = entry.block;
-  record.block.sharers = reader.sharers;
+  record.block.sharers = pool.sharers;
   if (c.link.send_record(wire::StreamKind::kBatch, record) != LWMQ_OK) return false;
   LWMQ_YIELD("endpoint.handed_out");
   ++entry.pins;
@@ -202,6 +197,30 @@ bool Endpoint::has_ended(std::uint32_t writers) const {
 // An empty stream is read by hearing of its end; where there were batches, the last of them tells as much.
 bool Endpoint::end_is_news() const {
   return arrivals_ == 0 && has_ended(1) && end_read_by_.size() < readers_needed_;
+}
+
+void Endpoint::note_end_read(const ReaderSession& reader) {
+  if (arrivals_ == 0) end_read_by_.insert(reader.name);
+}
+
+// Nothing is there that it was not handed. Of one that reads to a number, that is not known here.
+bool Endpoint::has_had_all(const ReaderSession& reader) const {
+  return std::ranges::all_of(reader.ranges, [this](const ReaderRange& range) {
+    const PartitionLog& log = logs_[range.partition];
+    return range.end == LWMQ_SEQ_END && log.next_present(range.cursor) == log.next_seq();
+  });
+}
+
+// It waits for the next producer: nobody has to wait for it.
+bool Endpoint::is_late(const ReaderSession& reader) const {
+  return has_ended(reader.options.writers) && reader.handed.empty() && has_had_all(reader);
+}
+
+// Nothing of what it was promised is lost with this endpoint: no producer is cut off, and those that it waits
+// for have all been here, or none.
+bool Endpoint::may_wait_elsewhere(const ReaderSession& reader) const {
+  const bool between = producers_open_ == 0 && (producers_ended_ == 0 || has_ended(reader.options.writers));
+  return between && has_had_all(reader);
 }
 
 // Everything there is was handed out: is that the end?
@@ -225,12 +244,12 @@ void Endpoint::finish_if_done(Conversation& c) {
                          reader.joined_before_end || retain_ == LWMQ_RETAIN_ALL;
     if (!its_end) return;
     if (reader.options.follow != 0) {
-      end_read_by_.insert(reader.name);
+      note_end_read(reader);
       reader.joined_before_end = true;
       return report_drained();
     }
   }
-  if (reaches_end && has_ended(1)) end_read_by_.insert(reader.name);
+  if (reaches_end && has_ended(1)) note_end_read(reader);
   reader.done = true;
   c.link.send(wire::StreamKind::kEnd, nullptr, 0);
   report_drained();

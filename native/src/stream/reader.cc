@@ -107,6 +107,21 @@ Status add_batch(lwmq_reader& reader, const std::string& bytes) {
   return LWMQ_OK;
 }
 
+// Once for an endpoint, and the same from all of them: it is lent to the application until the reader closes.
+Status take_schema(lwmq_reader& reader, std::string schema) {
+  if (reader.declared)
+    return fail(LWMQ_E_CORRUPT, "%s: the stream was declared twice", reader.address.c_str());
+  if (!reader.schema.empty() && reader.schema != schema) {
+    return fail(LWMQ_E_SCHEMA,
+                "%s: the next stream at this address has another schema than the one that was read here; "
+                "open a new reader for it",
+                reader.address.c_str());
+  }
+  if (reader.schema.empty()) reader.schema = std::move(schema);
+  reader.declared = true;
+  return LWMQ_OK;
+}
+
 // What was handed over and not lent is not ours any more. The answer says that we have heard: what we lease
 // stands on our pages, and no more will.
 Status be_expelled(lwmq_reader& reader, const wire::Text& letter) {
@@ -131,15 +146,15 @@ Status handle(lwmq_reader& reader, wire::StreamKind kind, const std::string& byt
     case wire::StreamKind::kBatch:
       return add_batch(reader, bytes);
     case wire::StreamKind::kDeclared:
-      // Once: the schema is lent to the application until the reader closes.
-      if (reader.declared || !wire::decode(bytes, &letter)) break;
-      reader.schema = std::move(letter.text);
-      reader.declared = true;
-      return LWMQ_OK;
+      if (!wire::decode(bytes, &letter)) break;
+      return take_schema(reader, std::move(letter.text));
     case wire::StreamKind::kEnd:
       return finish(reader, LWMQ_E_END, {});
     case wire::StreamKind::kPong:
       return LWMQ_OK;  // the link has counted it
+    case wire::StreamKind::kGone:
+      reader.gone = !reader.knows_generation;
+      return LWMQ_OK;
     case wire::StreamKind::kExpelled:
       if (!wire::decode(bytes, &letter)) break;
       return be_expelled(reader, letter);
@@ -163,13 +178,63 @@ void pump(lwmq_reader& reader) {
     if (status == LWMQ_E_EMPTY) return;
     if (status == LWMQ_OK) status = handle(reader, kind, bytes);
     if (status == LWMQ_E_CLOSED || status == LWMQ_E_PEER_LOST) {
-      if (reader.final_status == LWMQ_E_END) return;
+      if (reader.final_status == LWMQ_E_END || reader.gone) return;
       finish(reader, LWMQ_E_PEER_LOST,
              reader.address + ": the endpoint has gone; what it had handed over was returned");
     } else if (status != LWMQ_OK) {
       finish(reader, status, last_error());
     }
   }
+}
+
+// A generation is that of one endpoint: where nobody listens it is gone for good.
+Status reach_known(const char* address, const Deadline& deadline, std::uint32_t stall_ms, Reach* out_reach) {
+  const std::int64_t began_ns = os::now_ns();
+  Status status = LWMQ_OK;
+  std::int64_t waited_ms = 0;
+  do {
+    status = reach_now(address, deadline, stall_ms, out_reach);
+    waited_ms = (os::now_ns() - began_ns) / 1'000'000;
+  } while (status == LWMQ_E_TIMED_OUT && !deadline.over() &&
+           (stall_ms == LWMQ_FOREVER || waited_ms < stall_ms));
+  if (status == LWMQ_E_EMPTY) return fail(LWMQ_E_CLOSED, "%s: nobody serves this address any more", address);
+  if (status == LWMQ_E_TIMED_OUT) {
+    return fail(waited_ms < stall_ms ? LWMQ_E_TIMED_OUT : LWMQ_E_STALLED,
+                "%s: somebody serves this address, and has not answered for %" PRId64 " ms", address,
+                waited_ms);
+  }
+  return status;
+}
+
+// Reaches the endpoint of the reader's address and opens it there.
+Status open_there(lwmq_reader& reader, const char* address, const Deadline& deadline,
+                  wire::Opened* out_answer) {
+  Status status = LWMQ_OK;
+  do {
+    status = reader.knows_generation && reader.role == LWMQ_ROLE_CLIENT
+                 ? reach_known(address, deadline, reader.stall_ms, &reader.reach)
+                 : reach(address, reader.role, deadline, reader.stall_ms, &reader.reach);
+    if (status == LWMQ_OK)
+      status = reader.reach.link->send_letter(wire::StreamKind::kOpenReader, reader.letter);
+    if (status == LWMQ_OK) status = await_opened(reader.reach, deadline, out_answer);
+  } while (!reader.knows_generation && ask_again(&status, deadline));
+  if (status != LWMQ_OK) return status;
+  reader.generation = std::move(out_answer->generation);
+  if (reader.generation.size() == 16) std::memcpy(reader.statistics.generation, reader.generation.data(), 16);
+  return LWMQ_OK;
+}
+
+// The endpoint has gone, and owed us nothing: whoever comes next is waited for elsewhere. What he brings is
+// all new, so that numbers of the old stream mean nothing.
+Status reach_anew(lwmq_reader& reader, const Deadline& deadline) {
+  for (auto& range : reader.letter.ranges) range.start = LWMQ_SEQ_EARLIEST;
+  reader.views.clear();  // the next endpoint counts its own
+  reader.has_current = false;
+  reader.declared = false;
+  wire::Opened answer;
+  const Status status = open_there(reader, reader.address.c_str(), deadline, &answer);
+  if (status == LWMQ_OK) reader.gone = false;
+  return status;
 }
 
 // Waits until `done` answers true. LWMQ_E_TIMED_OUT without a text; LWMQ_E_STALLED.
@@ -184,6 +249,12 @@ Status wait_for(lwmq_reader& reader, const Deadline& deadline, Done&& done) {
     if (deadline.over()) {
       status = LWMQ_E_TIMED_OUT;
       break;
+    }
+    if (reader.gone) {
+      status = reach_anew(reader, deadline);
+      if (status != LWMQ_OK) break;
+      pump(reader);
+      continue;
     }
     status = reader.reach.wait(deadline.left_ms());
     if (status == LWMQ_E_INTERRUPTED || status == LWMQ_E_STALLED) break;
@@ -205,8 +276,17 @@ Status say_final(lwmq_reader& reader) {
   return status == LWMQ_E_END ? status : fail(status, "%s", reader.final_text.c_str());
 }
 
-// A reader that holds more than half of a writer's window, or its part of that where others hold other
-// batches, would stop it: what follows is copied.
+// Readers that hold a writer's whole window stop it. One by itself may hold half: what follows is copied.
+// Where n hold different batches, each that wants more than two at a time has 1 / n(n + 1): if they come one
+// after the other, and keep what they had, a part of n + 1 is left all the same.
+bool is_to_be_copied(const PoolView& view, const wire::Publish& block) noexcept {
+  const std::uint64_t held = view.leased_batches.load(std::memory_order_relaxed);
+  const std::uint64_t bytes = view.leased_bytes.load(std::memory_order_relaxed) + block.bytes;
+  const std::uint64_t sharers = std::clamp<std::uint64_t>(block.sharers, 1, kPartitionsMax);
+  return (held >= 1 && bytes > view.window_bytes / 2) ||
+         (held >= 2 && bytes > view.window_bytes / (sharers * (sharers + 1)));
+}
+
 Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
   const wire::Publish& block = pending.batch.block;
   PoolView& view = *pending.view;
@@ -226,9 +306,7 @@ Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
   info.window_data = window.base;
   info.window_bytes = window.bytes;
   auto& counted = reader.statistics;
-  const std::uint64_t leased_max = view.window_bytes / 2 / std::max(block.sharers, 1u);
-  if (view.leased_bytes.load(std::memory_order_relaxed) + block.bytes > leased_max &&
-      view.leased_batches.load(std::memory_order_relaxed) > 0) {
+  if (is_to_be_copied(view, block)) {
     const std::uint64_t bytes = align_up(std::max<std::uint64_t>(block.bytes, 1), kCacheLine);
     batch->copy = {static_cast<std::uint8_t*>(std::aligned_alloc(kCacheLine, bytes)), std::free};
     if (!batch->copy) {
@@ -272,25 +350,6 @@ Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
   return LWMQ_OK;
 }
 
-// A generation is that of one endpoint: where nobody listens it is gone for good.
-Status reach_known(const char* address, const Deadline& deadline, std::uint32_t stall_ms, Reach* out_reach) {
-  const std::int64_t began_ns = os::now_ns();
-  Status status = LWMQ_OK;
-  std::int64_t waited_ms = 0;
-  do {
-    status = reach_now(address, deadline, stall_ms, out_reach);
-    waited_ms = (os::now_ns() - began_ns) / 1'000'000;
-  } while (status == LWMQ_E_TIMED_OUT && !deadline.over() &&
-           (stall_ms == LWMQ_FOREVER || waited_ms < stall_ms));
-  if (status == LWMQ_E_EMPTY) return fail(LWMQ_E_CLOSED, "%s: nobody serves this address any more", address);
-  if (status == LWMQ_E_TIMED_OUT) {
-    return fail(waited_ms < stall_ms ? LWMQ_E_TIMED_OUT : LWMQ_E_STALLED,
-                "%s: somebody serves this address, and has not answered for %" PRId64 " ms", address,
-                waited_ms);
-  }
-  return status;
-}
-
 }  // namespace
 
 PoolView::~PoolView() {
@@ -325,7 +384,9 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
   reader->follows = options.follow != 0;
   reader->keeps_mapped = options.keep_mapped != 0;
   reader->credit = std::clamp<std::uint32_t>(options.credit, 1, kReaderCreditMax);
-  wire::OpenReader letter;
+  reader->role = options.role;
+  reader->stall_ms = options.stall_ms;
+  wire::OpenReader& letter = reader->letter;
   letter.acknowledge = options.acknowledge;
   letter.follow = options.follow;
   letter.writers = options.writers;
@@ -333,25 +394,16 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
   letter.name = options.name != nullptr ? options.name : own_name();
   if (options.task != nullptr) letter.task = options.task;
   letter.attempt = options.attempt;
-  if (options.generation != nullptr)
+  reader->knows_generation = options.generation != nullptr;
+  if (reader->knows_generation)
     letter.generation.assign(reinterpret_cast<const char*>(options.generation), 16);
   for (std::uint32_t i = 0; i < options.range_count; ++i) {
     letter.ranges.push_back({options.ranges[i].partition, options.ranges[i].start, options.ranges[i].end});
   }
-  Status status = LWMQ_OK;
   wire::Opened answer;
-  do {
-    status = options.generation != nullptr && options.role == LWMQ_ROLE_CLIENT
-                 ? reach_known(address, deadline, options.stall_ms, &reader->reach)
-                 : reach(address, options.role, deadline, options.stall_ms, &reader->reach);
-    if (status == LWMQ_OK) status = reader->reach.link->send_letter(wire::StreamKind::kOpenReader, letter);
-    if (status == LWMQ_OK) status = await_opened(reader->reach, deadline, &answer);
-  } while (options.generation == nullptr && ask_again(&status, deadline));
+  const Status status = open_there(*reader, address, deadline, &answer);
   if (status != LWMQ_OK) return status;
   reader->address = reader->reach.address;
-  reader->generation = std::move(answer.generation);
-  if (reader->generation.size() == 16)
-    std::memcpy(reader->statistics.generation, reader->generation.data(), 16);
   reader->entry = stats::open_entry(stats::EntryKind::kReader, reader->address.c_str(), letter.name.c_str());
   stats::set(reader->entry->partitions, answer.partitions);
   *out_reader = std::move(reader);

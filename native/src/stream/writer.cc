@@ -14,13 +14,14 @@ namespace lwmq::stream {
 namespace {
 
 constexpr std::uint32_t kAnswerMs = 30'000;  // for an endpoint that lives
+constexpr std::uint32_t kAbortMs = 1000;     // for readers of an endpoint of our own
 constexpr std::uint32_t kLookMs = 5;  // while leases or an untaken window hold us up: nobody rings for these
 
 Status closed(const lwmq_writer& writer) noexcept {
   return fail(LWMQ_E_CLOSED, "%s: this writer is closed", writer.address.c_str());
 }
 
-// Nothing of it is left to be consumed, but it serves others, who have not ended.
+// Nothing of it is left to be consumed, but it serves others, who have not got what is theirs.
 bool has_left(const lwmq_writer& writer) noexcept { return !writer.line->reach.link; }
 
 // What `lwmq top` shows.
@@ -312,10 +313,7 @@ Status abort(lwmq_writer& writer, const char* reason) {
   const auto line = std::move(writer.line);
   const Status status = line->reach.link->send_letter(wire::StreamKind::kAbortWriter, letter);
   push_backlog(line->reach);
-  if (line->reach.endpoint && line->reach.endpoint.use_count() == 1) {
-    // Ours alone: readers still have to hear of it.
-    return part(&line->reach, Deadline(1000)) == LWMQ_E_TIMED_OUT ? LWMQ_OK : status;
-  }
+  part(&line->reach, Deadline(kAbortMs));  // readers still have to hear of it
   return status;
 }
 

@@ -11,7 +11,9 @@
 #include "stream/line.h"
 
 struct lwmq_writer {
-  std::unique_ptr<lwmq::stream::Line> line;  // null when closed
+  // Null when closed; without its link where only those are waited for whom the endpoint of this process
+  // serves.
+  std::unique_ptr<lwmq::stream::Line> line;
   std::string address;
   std::string schema;  // as declared
   std::uint32_t partitions = 0;

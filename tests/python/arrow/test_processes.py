@@ -144,6 +144,70 @@ def test_the_same_reader_twice_counts_as_one(ipc: str) -> None:
             writer.close(linger=0.5)
 
 
+FOLLOWER = """
+    with lwmq.open_reader(sys.argv[1], role=sys.argv[2], follow=True, timeout=20) as reader:
+        print("open")
+        try:
+            for batch in reader:
+                print(batch.column(0)[0].as_py(), flush=True)
+        except lwmq.LwmqError as exc:
+            print(type(exc).__name__, flush=True)
+"""
+
+
+@pytest.mark.parametrize("role", ["auto", "client"])
+def test_a_reader_that_follows_outlives_the_writers_that_serve(
+    ipc: str, spawn: Callable[..., Any], role: str
+) -> None:
+    first = spawn(WRITER, ipc, 1, "server", "until_acked")
+    assert first.line() == "written"
+    reader = spawn(FOLLOWER, ipc, role)
+    assert [reader.line(), reader.line()] == ["open", "0"]
+    assert (first.line(), first.wait()) == ("closed", 0)
+    for value in (5, 6):  # by processes, and ends, that it has not known before
+        next_role = "server" if role == "client" else "auto"
+        with lwmq.open_writer(ipc, SCHEMA, role=next_role, timeout=20) as writer:
+            writer.write(batch_of(value))
+        assert reader.line() == str(value)
+    other = pa.schema([("x", pa.string())])
+    if role == "auto":  # by now it serves, and says what the stream is
+        with pytest.raises(lwmq.SchemaError):
+            lwmq.open_writer(ipc, other, timeout=20)
+    else:
+        writer = lwmq.open_writer(ipc, other, role="server")
+        assert (reader.line(), reader.wait()) == ("SchemaError", 0)
+        writer.abort()
+
+
+NAMED_READER = """
+    with lwmq.open_reader(sys.argv[1], name="NAME", timeout=20) as reader:
+        for batch in reader:
+            print(batch.column(0)[0].as_py(), flush=True)
+    print("end")
+"""
+
+
+def test_a_reader_that_comes_when_all_is_read_waits_for_the_next_writer(
+    ipc: str, spawn: Callable[..., Any]
+) -> None:
+    writer = lwmq.open_writer(ipc, SCHEMA, role="server", readers=2, timeout=20)
+    writer.write(batch_of(3))
+    closing = threading.Thread(target=writer.close, daemon=True)
+    closing.start()
+    names = [NAMED_READER.replace("NAME", name) for name in ("one", "two")]
+    first = spawn(names[0], ipc)
+    assert [first.line(), first.line()] == ["3", "end"]
+    late = spawn(names[0], ipc)  # the same name: it has had this stream
+    time.sleep(1)
+    second = spawn(names[1], ipc)
+    assert [second.line(), second.line()] == ["3", "end"]
+    closing.join(20)
+    assert not closing.is_alive(), "it waits for nobody who waits for the next writer"
+    with lwmq.open_writer(ipc, SCHEMA, timeout=20) as writer:
+        writer.write(batch_of(4))
+    assert [late.line(), late.line()] == ["4", "end"]
+
+
 PART_READER = """
     partition = int(sys.argv[2])
     with lwmq.open_reader(sys.argv[1], partitions=[partition], timeout=30) as reader:

@@ -28,9 +28,9 @@ Local& local() noexcept {
   return *instance;
 }
 
-// Under spare_mutex; not there where descriptors are short.
-void keep_spare(int any_fd) noexcept {
-  if (!local().spare) local().spare = os::UniqueFd(fcntl(any_fd, F_DUPFD_CLOEXEC, 0));
+// Under spare_mutex; not there where descriptors are short. Of a socket it would keep the address.
+void keep_spare(int door_fd) noexcept {
+  if (!local().spare) local().spare = os::UniqueFd(fcntl(door_fd, F_DUPFD_CLOEXEC, 0));
 }
 
 }  // namespace
@@ -72,11 +72,13 @@ Status Listener::accept(Transport** out_transport) {
   return LWMQ_OK;
 }
 
-void Listener::drive() {
+std::size_t Listener::drive() {
   door_->look_at_life_lines();
   const std::lock_guard lock(mutex_);
+  const std::size_t before = ready_.size();
   let_in();
   std::erase_if(pending_, [this](Pending& pending) { return advance(&pending); });
+  return ready_.size() - before;
 }
 
 // Takes those who have connected to the socket.
@@ -119,7 +121,7 @@ bool Listener::turn_away(Status why) {
     send_refusal(socket.get(), why);
     socket.reset();
   }
-  keep_spare(socket_.get());
+  keep_spare(door_->fd());
   return taken;
 }
 
@@ -198,9 +200,10 @@ bool Listener::drive_local(const std::string& socket_name) {
   const std::lock_guard lock(local().mutex);
   for (const auto& [name, listener] : local().listeners) {
     if (name != socket_name) continue;
-    listener->drive();
+    const std::size_t came = listener->drive();
     const std::lock_guard ready_lock(listener->mutex_);
-    for (Transport* transport : listener->ready_) transport->call_poller();
+    auto& ready = listener->ready_;  // some may have been accepted meanwhile
+    for (std::size_t i = 0; i < std::min(came, ready.size()); ++i) ready[ready.size() - 1 - i]->call_poller();
     return true;
   }
   return false;

@@ -22,8 +22,8 @@ class Listener {
   // Takes the listener; its transports live on.
   void close();
 
-  // One glance at everything that is under way. Any thread.
-  void drive();
+  // One glance at everything that is under way: how many are ready by it. Any thread.
+  std::size_t drive();
 
   // Drives the listener at `socket_name` if it is one of this process: a client that waits for a listener on
   // its own thread would wait for ever. False: it is not ours.

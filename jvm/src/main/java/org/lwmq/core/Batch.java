@@ -46,7 +46,7 @@ public final class Batch implements AutoCloseable {
     return (fields[Jni.BATCH_FLAGS] & Writer.IPC_STREAM) != 0;
   }
 
-  /** Whether this is a private copy, made because this reader held half of the window. */
+  /** Whether this is a private copy, made because this reader held half of the window, or its part of that. */
   public boolean isCopy() {
     return fields[Jni.BATCH_COPIED] != 0;
   }

@@ -120,7 +120,8 @@ public final class Writer implements AutoCloseable {
   }
 
   /**
-   * Ends this producer in order; waits until what it wrote was consumed (a committed task does not wait).
+   * Ends this producer in order; waits until what it wrote was consumed (a committed task does not wait). Where it
+   * bound the address, and is the last of this process there, that goes for what other producers write, too.
    * TIMED_OUT says how many batches wait for whom; then call again, or {@link #close} to give up.
    */
   public void finish(Deadline deadline) {
