@@ -111,28 +111,16 @@ Status Endpoint::drain(std::uint32_t timeout_ms) {
     for (std::uint32_t i = 0; i < kRoundsBeforeAnswer && poll_once(true); ++i) {
     }
     note_idle_state();
-    draining_ = true;
   }
-  const bool is_through = await_idle(timeout_ms);
-  const std::lock_guard lock(pump_mutex_);
-  draining_ = false;  // whoever has come meanwhile, in this process, keeps it
-  if (is_through) return LWMQ_OK;
-  const std::lock_guard idle_lock(idle_mutex_);
-  return fail(LWMQ_E_TIMED_OUT, "%s: %s", address_.c_str(), busy_with_.c_str());
-}
-
-bool Endpoint::await_idle(std::uint32_t timeout_ms) {
   std::unique_lock lock(idle_mutex_);
   const auto done = [this] { return idle_; };
-  if (timeout_ms != LWMQ_FOREVER)
-    return idle_changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), done);
-  idle_changed_.wait(lock, done);
-  return true;
+  if (timeout_ms == LWMQ_FOREVER) {
+    idle_changed_.wait(lock, done);
+  } else if (!idle_changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), done)) {
+    return fail(LWMQ_E_TIMED_OUT, "%s: %s", address_.c_str(), busy_with_.c_str());
+  }
+  return LWMQ_OK;
 }
-
-// Its last user leaves, and nobody would read what a further producer brings: he is to ask again, until it
-// has gone, and then serves himself.
-bool Endpoint::is_leaving() const { return draining_ && readers_open() == 0; }
 
 // ---- The thread -------------------------------------------------------------------------------------
 

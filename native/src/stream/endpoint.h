@@ -137,8 +137,6 @@ class Endpoint {
   void nap();
   void forget_dead();
   void note_idle_state();
-  bool await_idle(std::uint32_t timeout_ms);
-  [[nodiscard]] bool is_leaving() const;
   void note_busy();
   void note_figures() noexcept;
 
@@ -212,6 +210,7 @@ class Endpoint {
   [[nodiscard]] bool has_ended(std::uint32_t writers) const;
   [[nodiscard]] bool end_is_news() const;
   void note_end_read(const ReaderSession& reader);
+  [[nodiscard]] bool is_its_end(const ReaderSession& reader) const;
   [[nodiscard]] bool has_had_all(const ReaderSession& reader) const;
   [[nodiscard]] bool is_late(const ReaderSession& reader) const;
   [[nodiscard]] bool may_wait_elsewhere(const ReaderSession& reader) const;
@@ -233,7 +232,6 @@ class Endpoint {
   std::atomic<std::uint32_t> nap_word_{0};  // changed to end a nap
   std::atomic<bool> napping_{false};
   bool busy_noted_ = false;  // drain() knows that its answer is old
-  bool draining_ = false;    // a thread is in drain()
 
   std::vector<std::unique_ptr<Conversation>> conversations_;
 

@@ -216,11 +216,21 @@ bool Endpoint::is_late(const ReaderSession& reader) const {
   return has_ended(reader.options.writers) && reader.handed.empty() && has_had_all(reader);
 }
 
+// The end of a stream that others have read is no news for who comes later: it waits for the next producer.
+bool Endpoint::is_its_end(const ReaderSession& reader) const {
+  return (end_is_news() && !end_read_by_.contains(reader.name)) || reader.handed_any ||
+         reader.joined_before_end || retain_ == LWMQ_RETAIN_ALL;
+}
+
 // Nothing of what it was promised is lost with this endpoint: no producer is cut off, and those that it waits
 // for have all been here, or none.
 bool Endpoint::may_wait_elsewhere(const ReaderSession& reader) const {
-  const bool between = producers_open_ == 0 && (producers_ended_ == 0 || has_ended(reader.options.writers));
-  return between && has_had_all(reader);
+  const bool has_ended_here = has_ended(reader.options.writers);
+  const bool between = producers_open_ == 0 && (producers_ended_ == 0 || has_ended_here);
+  // Credit may have held back what is to be said behind the last batch.
+  const bool was_told = reader.aborts_seen == aborts_.size() &&
+                        (reader.options.follow != 0 || !has_ended_here || !is_its_end(reader));
+  return between && was_told && has_had_all(reader);
 }
 
 // Everything there is was handed out: is that the end?
@@ -238,11 +248,7 @@ void Endpoint::finish_if_done(Conversation& c) {
   }
   if (to_the_end) {
     if (!has_ended(reader.options.writers)) return;
-    // The end of a stream that others have read is no news for who comes later: it waits for the next
-    // producer.
-    const bool its_end = (end_is_news() && !end_read_by_.contains(reader.name)) || reader.handed_any ||
-                         reader.joined_before_end || retain_ == LWMQ_RETAIN_ALL;
-    if (!its_end) return;
+    if (!is_its_end(reader)) return;
     if (reader.options.follow != 0) {
       note_end_read(reader);
       reader.joined_before_end = true;

@@ -14,8 +14,7 @@
 namespace lwmq::stream {
 namespace {
 
-constexpr const char* kLeaving = "its endpoint is about to go";  // who hears it asks again, see ask_again
-constexpr std::size_t kFinishedJobsKept = 1024;                  // so that a late attempt hears who won
+constexpr std::size_t kFinishedJobsKept = 1024;  // so that a late attempt hears who won
 
 Status corrupt(const char* what) noexcept { return fail(LWMQ_E_CORRUPT, "%s is malformed", what); }
 
@@ -72,7 +71,6 @@ Status Endpoint::open_writer(Conversation& c, const std::string& bytes) {
   wire::OpenProducer letter;
   if (!wire::decode(bytes, &letter) || c.writer || c.reader) return corrupt("OpenWriter");
   std::shared_ptr<Job> job = letter.job.empty() ? nullptr : find_job(letter.job);
-  if (!job && is_leaving()) return refuse(c, LWMQ_E_CLOSED, kLeaving);
   if (declare(letter) != LWMQ_OK) return refuse(c, LWMQ_E_INVALID, last_error());
   if (!letter.job.empty()) {
     if (!job && letter.job_tasks == 0) {
@@ -136,7 +134,6 @@ Status Endpoint::open_job(Conversation& c, const std::string& bytes) {
   wire::OpenProducer letter;
   if (!wire::decode(bytes, &letter) || letter.job.empty() || c.job || c.writer || c.reader)
     return corrupt("OpenJob");
-  if (is_leaving()) return refuse(c, LWMQ_E_CLOSED, kLeaving);
   if (declare(letter) != LWMQ_OK) return refuse(c, LWMQ_E_INVALID, last_error());
   if (find_job(letter.job)) {
     return refuse(c, LWMQ_E_INVALID, ("job " + letter.job + " was opened here before").c_str());

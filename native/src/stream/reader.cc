@@ -206,33 +206,41 @@ Status reach_known(const char* address, const Deadline& deadline, std::uint32_t 
   return status;
 }
 
-// Reaches the endpoint of the reader's address and opens it there.
+// Reaches the endpoint of the reader's address and opens it there. What fails leaves the reader as it was.
 Status open_there(lwmq_reader& reader, const char* address, const Deadline& deadline,
                   wire::Opened* out_answer) {
+  Reach made;
   Status status = LWMQ_OK;
   do {
     status = reader.knows_generation && reader.role == LWMQ_ROLE_CLIENT
-                 ? reach_known(address, deadline, reader.stall_ms, &reader.reach)
-                 : reach(address, reader.role, deadline, reader.stall_ms, &reader.reach);
-    if (status == LWMQ_OK)
-      status = reader.reach.link->send_letter(wire::StreamKind::kOpenReader, reader.letter);
-    if (status == LWMQ_OK) status = await_opened(reader.reach, deadline, out_answer);
+                 ? reach_known(address, deadline, reader.stall_ms, &made)
+                 : reach(address, reader.role, deadline, reader.stall_ms, &made);
+    if (status == LWMQ_OK) status = made.link->send_letter(wire::StreamKind::kOpenReader, reader.letter);
+    if (status == LWMQ_OK) status = await_opened(made, deadline, out_answer);
   } while (!reader.knows_generation && ask_again(&status, deadline));
   if (status != LWMQ_OK) return status;
+  reader.reach = std::move(made);
   reader.generation = std::move(out_answer->generation);
   if (reader.generation.size() == 16) std::memcpy(reader.statistics.generation, reader.generation.data(), 16);
   return LWMQ_OK;
 }
 
 // The endpoint has gone, and owed us nothing: whoever comes next is waited for elsewhere. What he brings is
-// all new, so that numbers of the old stream mean nothing.
+// all new, so that numbers of a stream that was read mean nothing. Also a caller with no time gives it
+// kReachMs.
 Status reach_anew(lwmq_reader& reader, const Deadline& deadline) {
-  for (auto& range : reader.letter.ranges) range.start = LWMQ_SEQ_EARLIEST;
+  constexpr std::uint32_t kReachMs = 100;
+  const Deadline enough(std::max(deadline.left_ms(), kReachMs));
+  Status gone = LWMQ_E_CLOSED;
+  if (!ask_again(&gone, enough)) return gone;  // a short sleep: whoever says so again and again costs little
+  if (reader.declared) {
+    for (auto& range : reader.letter.ranges) range.start = LWMQ_SEQ_EARLIEST;
+  }
   reader.views.clear();  // the next endpoint counts its own
   reader.has_current = false;
   reader.declared = false;
   wire::Opened answer;
-  const Status status = open_there(reader, reader.address.c_str(), deadline, &answer);
+  const Status status = open_there(reader, reader.address.c_str(), enough, &answer);
   if (status == LWMQ_OK) reader.gone = false;
   return status;
 }
@@ -246,15 +254,15 @@ Status wait_for(lwmq_reader& reader, const Deadline& deadline, Done&& done) {
   reader.waiting.begin(*reader.entry, began);
   Status status = LWMQ_OK;
   while (!done()) {
-    if (deadline.over()) {
-      status = LWMQ_E_TIMED_OUT;
-      break;
-    }
     if (reader.gone) {
       status = reach_anew(reader, deadline);
       if (status != LWMQ_OK) break;
       pump(reader);
       continue;
+    }
+    if (deadline.over()) {
+      status = LWMQ_E_TIMED_OUT;
+      break;
     }
     status = reader.reach.wait(deadline.left_ms());
     if (status == LWMQ_E_INTERRUPTED || status == LWMQ_E_STALLED) break;
@@ -276,15 +284,12 @@ Status say_final(lwmq_reader& reader) {
   return status == LWMQ_E_END ? status : fail(status, "%s", reader.final_text.c_str());
 }
 
-// Readers that hold a writer's whole window stop it. One by itself may hold half: what follows is copied.
-// Where n hold different batches, each that wants more than two at a time has 1 / n(n + 1): if they come one
-// after the other, and keep what they had, a part of n + 1 is left all the same.
+// A reader that holds more than half of a writer's window, or its part of that where others hold other
+// batches, would stop it: what follows is copied.
 bool is_to_be_copied(const PoolView& view, const wire::Publish& block) noexcept {
-  const std::uint64_t held = view.leased_batches.load(std::memory_order_relaxed);
-  const std::uint64_t bytes = view.leased_bytes.load(std::memory_order_relaxed) + block.bytes;
-  const std::uint64_t sharers = std::clamp<std::uint64_t>(block.sharers, 1, kPartitionsMax);
-  return (held >= 1 && bytes > view.window_bytes / 2) ||
-         (held >= 2 && bytes > view.window_bytes / (sharers * (sharers + 1)));
+  const std::uint64_t leased_max = view.window_bytes / 2 / std::max(block.sharers, 1u);
+  return view.leased_batches.load(std::memory_order_relaxed) > 0 &&
+         view.leased_bytes.load(std::memory_order_relaxed) + block.bytes > leased_max;
 }
 
 Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
@@ -413,13 +418,13 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
 Status await_schema(lwmq_reader& reader, std::uint32_t timeout_ms) {
   if (!reader.reach.link) return fail(LWMQ_E_CLOSED, "%s: this reader is closed", reader.address.c_str());
   const Status status = wait_for(reader, Deadline(timeout_ms),
-                                 [&] { return reader.declared || reader.final_status != LWMQ_OK; });
+                                 [&] { return !reader.schema.empty() || reader.final_status != LWMQ_OK; });
   if (status == LWMQ_E_TIMED_OUT) {
     return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema in %u ms%s", reader.address.c_str(),
                 timeout_ms, served_elsewhere(reader.address).c_str());
   }
   if (status != LWMQ_OK) return status;
-  return reader.declared ? LWMQ_OK : say_final(reader);
+  return !reader.schema.empty() ? LWMQ_OK : say_final(reader);
 }
 
 Status next(lwmq_reader& reader, std::uint32_t timeout_ms, lwmq_batch** out_batch) {
@@ -446,6 +451,7 @@ Status next(lwmq_reader& reader, std::uint32_t timeout_ms, lwmq_batch** out_batc
 Status consume(lwmq_reader& reader) {
   if (!reader.has_current) return LWMQ_OK;
   reader.has_current = false;
+  if (reader.gone) return LWMQ_OK;
   if (reader.final_status != LWMQ_OK && reader.final_status != LWMQ_E_END &&
       reader.final_status != LWMQ_E_ABORTED) {
     return LWMQ_OK;  // nobody is left to tell

@@ -179,6 +179,64 @@ def test_a_reader_that_follows_outlives_the_writers_that_serve(
         writer.abort()
 
 
+ENDING_WRITER = """
+    import pyarrow as pa
+    schema = pa.schema([("n", pa.int64())])
+    writer = lwmq.open_writer(sys.argv[1], schema, role="server")
+    for value in range(4):
+        writer.write(pa.record_batch({"n": [value]}, schema=schema))
+    print("written", flush=True)
+    sys.stdin.readline()
+    if sys.argv[2] == "abort":
+        writer.abort("no more")
+    else:
+        try: writer.close(linger=0.3)
+        except lwmq.TimeoutError: pass
+    print("ended")
+"""
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("end", ["abort", "close"])
+def test_an_end_that_credit_held_back_is_not_taken_for_the_next_stream(
+    ipc: str, spawn: Callable[..., Any], end: str, follow: bool
+) -> None:
+    writer = spawn(ENDING_WRITER, ipc, end)
+    assert writer.line() == "written"
+    reader = lwmq.open_reader(ipc, role="client", credit=4, follow=follow, timeout=20)
+    assert next(reader).num_rows == 1  # the other three are in its hands
+    writer.tell()
+    assert (writer.line(), writer.wait()) == ("ended", 0)
+    assert len([next(reader) for _ in range(3)]) == 3
+    has_had_all = end == "close" and follow  # else the end was its own, and is lost with the writer
+    ends = lwmq.TimeoutError if has_had_all else (lwmq.AbortedError, lwmq.PeerLostError)
+    with pytest.raises(ends):
+        reader.read_next_batch(timeout=0.5)
+    reader.close()
+
+
+@pytest.mark.parametrize("timeout", [0, 0.003])
+def test_a_reader_that_polls_reaches_the_next_writer(
+    ipc: str, spawn: Callable[..., Any], timeout: float
+) -> None:
+    reader = None
+    for value in (0, 0, 0):
+        writer = spawn(WRITER, ipc, 1, "server", "until_acked")
+        assert writer.line() == "written"
+        reader = reader or lwmq.open_reader(ipc, role="client", follow=True, timeout=20)
+        for _ in range(2000):
+            with contextlib.suppress(lwmq.TimeoutError):
+                batch = reader.read_next_batch(timeout=timeout)
+                assert batch["n"][0].as_py() == value
+                reader.consume()
+                break
+            time.sleep(0.005)
+        else:
+            pytest.fail("never came")
+        assert (writer.line(), writer.wait()) == ("closed", 0)
+    reader.close()
+
+
 NAMED_READER = """
     with lwmq.open_reader(sys.argv[1], name="NAME", timeout=20) as reader:
         for batch in reader:
