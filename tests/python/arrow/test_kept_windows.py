@@ -17,7 +17,8 @@ from lwmq_spark._ffi import check, ffi, lib, sized
 SERVING_READER = """
     for line in sys.stdin:
         with lwmq.open_reader(sys.argv[1], role="server") as reader:
-            print(sum(batch.num_rows for batch in reader))
+            rows = sum(batch.num_rows for batch in reader)
+        print(rows)  # now: a writer that came before the close would find nobody who reads
 """
 WRITER_OF_EVERYTHING = """
     import numpy as np, pyarrow as pa
