@@ -92,8 +92,7 @@ class StreamReader:
     ) -> None:
         """Open a reader of the stream at `address`. Start order does not matter.
 
-        follow: go on after the end of the stream, with its next producer, also where another process serves
-            that one (default False). SchemaError where it writes something else.
+        follow: go on after the end of the stream, with its next producer (default False).
         timeout: seconds that the opening and each batch may take; None is no limit.
         name: acknowledgements count once per name and batch; default is a name of its own.
         writers: the stream has not ended before that many producers have come (default 1).

@@ -148,10 +148,6 @@ void Endpoint::serve() {
     tli::pause();
     lock.lock();
   }
-  for (auto& c : conversations_) {
-    if (c->reader && !c->over && !c->reader->done && may_wait_elsewhere(*c->reader))
-      c->link.send(wire::StreamKind::kGone, nullptr, 0);
-  }
   conversations_.clear();  // closes every link in order
   provider_->listener_close(listener_);
 }

@@ -213,7 +213,6 @@ class Endpoint {
   [[nodiscard]] bool is_its_end(const ReaderSession& reader) const;
   [[nodiscard]] bool has_had_all(const ReaderSession& reader) const;
   [[nodiscard]] bool is_late(const ReaderSession& reader) const;
-  [[nodiscard]] bool may_wait_elsewhere(const ReaderSession& reader) const;
   [[nodiscard]] std::uint32_t name_number(const std::string& name);
   [[nodiscard]] wire::State state() const;
   void answer_describes();

@@ -222,17 +222,6 @@ bool Endpoint::is_its_end(const ReaderSession& reader) const {
          reader.joined_before_end || retain_ == LWMQ_RETAIN_ALL;
 }
 
-// Nothing of what it was promised is lost with this endpoint: no producer is cut off, and those that it waits
-// for have all been here, or none.
-bool Endpoint::may_wait_elsewhere(const ReaderSession& reader) const {
-  const bool has_ended_here = has_ended(reader.options.writers);
-  const bool between = producers_open_ == 0 && (producers_ended_ == 0 || has_ended_here);
-  // Credit may have held back what is to be said behind the last batch.
-  const bool was_told = reader.aborts_seen == aborts_.size() &&
-                        (reader.options.follow != 0 || !has_ended_here || !is_its_end(reader));
-  return between && was_told && has_had_all(reader);
-}
-
 // Everything there is was handed out: is that the end?
 void Endpoint::finish_if_done(Conversation& c) {
   ReaderSession& reader = *c.reader;

@@ -107,21 +107,6 @@ Status add_batch(lwmq_reader& reader, const std::string& bytes) {
   return LWMQ_OK;
 }
 
-// Once for an endpoint, and the same from all of them: it is lent to the application until the reader closes.
-Status take_schema(lwmq_reader& reader, std::string schema) {
-  if (reader.declared)
-    return fail(LWMQ_E_CORRUPT, "%s: the stream was declared twice", reader.address.c_str());
-  if (!reader.schema.empty() && reader.schema != schema) {
-    return fail(LWMQ_E_SCHEMA,
-                "%s: the next stream at this address has another schema than the one that was read here; "
-                "open a new reader for it",
-                reader.address.c_str());
-  }
-  if (reader.schema.empty()) reader.schema = std::move(schema);
-  reader.declared = true;
-  return LWMQ_OK;
-}
-
 // What was handed over and not lent is not ours any more. The answer says that we have heard: what we lease
 // stands on our pages, and no more will.
 Status be_expelled(lwmq_reader& reader, const wire::Text& letter) {
@@ -146,15 +131,15 @@ Status handle(lwmq_reader& reader, wire::StreamKind kind, const std::string& byt
     case wire::StreamKind::kBatch:
       return add_batch(reader, bytes);
     case wire::StreamKind::kDeclared:
-      if (!wire::decode(bytes, &letter)) break;
-      return take_schema(reader, std::move(letter.text));
+      // Once: the schema is lent to the application until the reader closes.
+      if (reader.declared || !wire::decode(bytes, &letter)) break;
+      reader.schema = std::move(letter.text);
+      reader.declared = true;
+      return LWMQ_OK;
     case wire::StreamKind::kEnd:
       return finish(reader, LWMQ_E_END, {});
     case wire::StreamKind::kPong:
       return LWMQ_OK;  // the link has counted it
-    case wire::StreamKind::kGone:
-      reader.gone = !reader.knows_generation;
-      return LWMQ_OK;
     case wire::StreamKind::kExpelled:
       if (!wire::decode(bytes, &letter)) break;
       return be_expelled(reader, letter);
@@ -178,71 +163,13 @@ void pump(lwmq_reader& reader) {
     if (status == LWMQ_E_EMPTY) return;
     if (status == LWMQ_OK) status = handle(reader, kind, bytes);
     if (status == LWMQ_E_CLOSED || status == LWMQ_E_PEER_LOST) {
-      if (reader.final_status == LWMQ_E_END || reader.gone) return;
+      if (reader.final_status == LWMQ_E_END) return;
       finish(reader, LWMQ_E_PEER_LOST,
              reader.address + ": the endpoint has gone; what it had handed over was returned");
     } else if (status != LWMQ_OK) {
       finish(reader, status, last_error());
     }
   }
-}
-
-// A generation is that of one endpoint: where nobody listens it is gone for good.
-Status reach_known(const char* address, const Deadline& deadline, std::uint32_t stall_ms, Reach* out_reach) {
-  const std::int64_t began_ns = os::now_ns();
-  Status status = LWMQ_OK;
-  std::int64_t waited_ms = 0;
-  do {
-    status = reach_now(address, deadline, stall_ms, out_reach);
-    waited_ms = (os::now_ns() - began_ns) / 1'000'000;
-  } while (status == LWMQ_E_TIMED_OUT && !deadline.over() &&
-           (stall_ms == LWMQ_FOREVER || waited_ms < stall_ms));
-  if (status == LWMQ_E_EMPTY) return fail(LWMQ_E_CLOSED, "%s: nobody serves this address any more", address);
-  if (status == LWMQ_E_TIMED_OUT) {
-    return fail(waited_ms < stall_ms ? LWMQ_E_TIMED_OUT : LWMQ_E_STALLED,
-                "%s: somebody serves this address, and has not answered for %" PRId64 " ms", address,
-                waited_ms);
-  }
-  return status;
-}
-
-// Reaches the endpoint of the reader's address and opens it there. What fails leaves the reader as it was.
-Status open_there(lwmq_reader& reader, const char* address, const Deadline& deadline,
-                  wire::Opened* out_answer) {
-  Reach made;
-  Status status = LWMQ_OK;
-  do {
-    status = reader.knows_generation && reader.role == LWMQ_ROLE_CLIENT
-                 ? reach_known(address, deadline, reader.stall_ms, &made)
-                 : reach(address, reader.role, deadline, reader.stall_ms, &made);
-    if (status == LWMQ_OK) status = made.link->send_letter(wire::StreamKind::kOpenReader, reader.letter);
-    if (status == LWMQ_OK) status = await_opened(made, deadline, out_answer);
-  } while (!reader.knows_generation && ask_again(&status, deadline));
-  if (status != LWMQ_OK) return status;
-  reader.reach = std::move(made);
-  reader.generation = std::move(out_answer->generation);
-  if (reader.generation.size() == 16) std::memcpy(reader.statistics.generation, reader.generation.data(), 16);
-  return LWMQ_OK;
-}
-
-// The endpoint has gone, and owed us nothing: whoever comes next is waited for elsewhere. What he brings is
-// all new, so that numbers of a stream that was read mean nothing. Also a caller with no time gives it
-// kReachMs.
-Status reach_anew(lwmq_reader& reader, const Deadline& deadline) {
-  constexpr std::uint32_t kReachMs = 100;
-  const Deadline enough(std::max(deadline.left_ms(), kReachMs));
-  Status gone = LWMQ_E_CLOSED;
-  if (!ask_again(&gone, enough)) return gone;  // a short sleep: whoever says so again and again costs little
-  if (reader.declared) {
-    for (auto& range : reader.letter.ranges) range.start = LWMQ_SEQ_EARLIEST;
-  }
-  reader.views.clear();  // the next endpoint counts its own
-  reader.has_current = false;
-  reader.declared = false;
-  wire::Opened answer;
-  const Status status = open_there(reader, reader.address.c_str(), enough, &answer);
-  if (status == LWMQ_OK) reader.gone = false;
-  return status;
 }
 
 // Waits until `done` answers true. LWMQ_E_TIMED_OUT without a text; LWMQ_E_STALLED.
@@ -254,12 +181,6 @@ Status wait_for(lwmq_reader& reader, const Deadline& deadline, Done&& done) {
   reader.waiting.begin(*reader.entry, began);
   Status status = LWMQ_OK;
   while (!done()) {
-    if (reader.gone) {
-      status = reach_anew(reader, deadline);
-      if (status != LWMQ_OK) break;
-      pump(reader);
-      continue;
-    }
     if (deadline.over()) {
       status = LWMQ_E_TIMED_OUT;
       break;
@@ -286,12 +207,6 @@ Status say_final(lwmq_reader& reader) {
 
 // A reader that holds more than half of a writer's window, or its part of that where others hold other
 // batches, would stop it: what follows is copied.
-bool is_to_be_copied(const PoolView& view, const wire::Publish& block) noexcept {
-  const std::uint64_t leased_max = view.window_bytes / 2 / std::max(block.sharers, 1u);
-  return view.leased_batches.load(std::memory_order_relaxed) > 0 &&
-         view.leased_bytes.load(std::memory_order_relaxed) + block.bytes > leased_max;
-}
-
 Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
   const wire::Publish& block = pending.batch.block;
   PoolView& view = *pending.view;
@@ -311,7 +226,9 @@ Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
   info.window_data = window.base;
   info.window_bytes = window.bytes;
   auto& counted = reader.statistics;
-  if (is_to_be_copied(view, block)) {
+  const std::uint64_t leased_max = view.window_bytes / 2 / std::max(block.sharers, 1u);
+  if (view.leased_bytes.load(std::memory_order_relaxed) + block.bytes > leased_max &&
+      view.leased_batches.load(std::memory_order_relaxed) > 0) {
     const std::uint64_t bytes = align_up(std::max<std::uint64_t>(block.bytes, 1), kCacheLine);
     batch->copy = {static_cast<std::uint8_t*>(std::aligned_alloc(kCacheLine, bytes)), std::free};
     if (!batch->copy) {
@@ -355,6 +272,25 @@ Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
   return LWMQ_OK;
 }
 
+// A generation is that of one endpoint: where nobody listens it is gone for good.
+Status reach_known(const char* address, const Deadline& deadline, std::uint32_t stall_ms, Reach* out_reach) {
+  const std::int64_t began_ns = os::now_ns();
+  Status status = LWMQ_OK;
+  std::int64_t waited_ms = 0;
+  do {
+    status = reach_now(address, deadline, stall_ms, out_reach);
+    waited_ms = (os::now_ns() - began_ns) / 1'000'000;
+  } while (status == LWMQ_E_TIMED_OUT && !deadline.over() &&
+           (stall_ms == LWMQ_FOREVER || waited_ms < stall_ms));
+  if (status == LWMQ_E_EMPTY) return fail(LWMQ_E_CLOSED, "%s: nobody serves this address any more", address);
+  if (status == LWMQ_E_TIMED_OUT) {
+    return fail(waited_ms < stall_ms ? LWMQ_E_TIMED_OUT : LWMQ_E_STALLED,
+                "%s: somebody serves this address, and has not answered for %" PRId64 " ms", address,
+                waited_ms);
+  }
+  return status;
+}
+
 }  // namespace
 
 PoolView::~PoolView() {
@@ -389,9 +325,7 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
   reader->follows = options.follow != 0;
   reader->keeps_mapped = options.keep_mapped != 0;
   reader->credit = std::clamp<std::uint32_t>(options.credit, 1, kReaderCreditMax);
-  reader->role = options.role;
-  reader->stall_ms = options.stall_ms;
-  wire::OpenReader& letter = reader->letter;
+  wire::OpenReader letter;
   letter.acknowledge = options.acknowledge;
   letter.follow = options.follow;
   letter.writers = options.writers;
@@ -399,16 +333,25 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
   letter.name = options.name != nullptr ? options.name : own_name();
   if (options.task != nullptr) letter.task = options.task;
   letter.attempt = options.attempt;
-  reader->knows_generation = options.generation != nullptr;
-  if (reader->knows_generation)
+  if (options.generation != nullptr)
     letter.generation.assign(reinterpret_cast<const char*>(options.generation), 16);
   for (std::uint32_t i = 0; i < options.range_count; ++i) {
     letter.ranges.push_back({options.ranges[i].partition, options.ranges[i].start, options.ranges[i].end});
   }
+  Status status = LWMQ_OK;
   wire::Opened answer;
-  const Status status = open_there(*reader, address, deadline, &answer);
+  do {
+    status = options.generation != nullptr && options.role == LWMQ_ROLE_CLIENT
+                 ? reach_known(address, deadline, options.stall_ms, &reader->reach)
+                 : reach(address, options.role, deadline, options.stall_ms, &reader->reach);
+    if (status == LWMQ_OK) status = reader->reach.link->send_letter(wire::StreamKind::kOpenReader, letter);
+    if (status == LWMQ_OK) status = await_opened(reader->reach, deadline, &answer);
+  } while (options.generation == nullptr && ask_again(&status, deadline));
   if (status != LWMQ_OK) return status;
   reader->address = reader->reach.address;
+  reader->generation = std::move(answer.generation);
+  if (reader->generation.size() == 16)
+    std::memcpy(reader->statistics.generation, reader->generation.data(), 16);
   reader->entry = stats::open_entry(stats::EntryKind::kReader, reader->address.c_str(), letter.name.c_str());
   stats::set(reader->entry->partitions, answer.partitions);
   *out_reader = std::move(reader);
@@ -418,13 +361,13 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
 Status await_schema(lwmq_reader& reader, std::uint32_t timeout_ms) {
   if (!reader.reach.link) return fail(LWMQ_E_CLOSED, "%s: this reader is closed", reader.address.c_str());
   const Status status = wait_for(reader, Deadline(timeout_ms),
-                                 [&] { return !reader.schema.empty() || reader.final_status != LWMQ_OK; });
+                                 [&] { return reader.declared || reader.final_status != LWMQ_OK; });
   if (status == LWMQ_E_TIMED_OUT) {
     return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema in %u ms%s", reader.address.c_str(),
                 timeout_ms, served_elsewhere(reader.address).c_str());
   }
   if (status != LWMQ_OK) return status;
-  return !reader.schema.empty() ? LWMQ_OK : say_final(reader);
+  return reader.declared ? LWMQ_OK : say_final(reader);
 }
 
 Status next(lwmq_reader& reader, std::uint32_t timeout_ms, lwmq_batch** out_batch) {
@@ -451,7 +394,6 @@ Status next(lwmq_reader& reader, std::uint32_t timeout_ms, lwmq_batch** out_batc
 Status consume(lwmq_reader& reader) {
   if (!reader.has_current) return LWMQ_OK;
   reader.has_current = false;
-  if (reader.gone) return LWMQ_OK;
   if (reader.final_status != LWMQ_OK && reader.final_status != LWMQ_E_END &&
       reader.final_status != LWMQ_E_ABORTED) {
     return LWMQ_OK;  // nobody is left to tell

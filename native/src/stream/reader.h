@@ -56,12 +56,7 @@ struct lwmq_reader {
   bool declared = false;
   bool follows = false;
   bool keeps_mapped = false;
-  std::uint32_t credit = 0;       // how many batches the endpoint may hand over ahead of their use
-  lwmq::wire::OpenReader letter;  // what it asked for, to ask for it again
-  std::int32_t role = 0;
-  std::uint32_t stall_ms = 0;
-  bool knows_generation = false;  // it reads what one endpoint has, and no other
-  bool gone = false;              // the endpoint has, and had nothing more for it
+  std::uint32_t credit = 0;  // how many batches the endpoint may hand over ahead of their use
   std::map<std::uint64_t, std::shared_ptr<lwmq::stream::PoolView>>
       views;                                  // by the endpoint's number of the pool
   std::deque<lwmq::stream::Pending> pending;  // handed over and not yet lent

@@ -20,9 +20,6 @@
 //                                            Expelled       (to a reader that kept a writer waiting)
 //   Expelled                                                (the reader has heard it, and leases nothing new)
 //                                            HeldUp         (to a writer that waits: for which reader)
-//                                            Gone           (to a reader that has had all: who waits for the
-//                                            next
-//                                                           producer waits elsewhere)
 #pragma once
 
 #include <cstdint>
@@ -67,7 +64,6 @@ enum class StreamKind : std::uint32_t {
   kPong = 30,
   kExpelled = 31,
   kHeldUp = 32,
-  kGone = 33,
 };
 
 // ---- Records ----------------------------------------------------------------------------------------
