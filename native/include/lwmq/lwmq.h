@@ -959,7 +959,8 @@ typedef struct lwmq_reader_statistics {
 lwmq_status lwmq_reader_query(const lwmq_reader *reader, lwmq_reader_statistics *out_statistics);
 
 /* Ends the reader; batches not yet consumed stay for others. A reader that bound the address stays, at most
-   linger_ms, until producers have ended and as many readers as the stream asks for have read everything. Takes the reader. Batches live on. */
+   linger_ms, until producers have ended and as many readers as the stream asks for have read everything. Takes the
+   reader. Batches live on. */
 lwmq_status lwmq_reader_close(lwmq_reader *reader, uint32_t linger_ms);
 
 /* For readers with LWMQ_ACK_SETTLED: everything consumed under `name` is acknowledged (acknowledge = 1) or

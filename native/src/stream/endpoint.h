@@ -210,8 +210,6 @@ class Endpoint {
   [[nodiscard]] bool has_ended(std::uint32_t writers) const;
   [[nodiscard]] bool end_is_news() const;
   void note_end_read(const ReaderSession& reader);
-  [[nodiscard]] bool is_its_end(const ReaderSession& reader) const;
-  [[nodiscard]] bool has_had_all(const ReaderSession& reader) const;
   [[nodiscard]] bool is_late(const ReaderSession& reader) const;
   [[nodiscard]] std::uint32_t name_number(const std::string& name);
   [[nodiscard]] wire::State state() const;

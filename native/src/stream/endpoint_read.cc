@@ -203,23 +203,13 @@ void Endpoint::note_end_read(const ReaderSession& reader) {
   if (arrivals_ == 0) end_read_by_.insert(reader.name);
 }
 
-// Nothing is there that it was not handed. Of one that reads to a number, that is not known here.
-bool Endpoint::has_had_all(const ReaderSession& reader) const {
+// It has had everything, and waits for the next producer: nobody has to wait for it.
+bool Endpoint::is_late(const ReaderSession& reader) const {
+  if (!has_ended(reader.options.writers) || !reader.handed.empty()) return false;
   return std::ranges::all_of(reader.ranges, [this](const ReaderRange& range) {
     const PartitionLog& log = logs_[range.partition];
     return range.end == LWMQ_SEQ_END && log.next_present(range.cursor) == log.next_seq();
   });
-}
-
-// It waits for the next producer: nobody has to wait for it.
-bool Endpoint::is_late(const ReaderSession& reader) const {
-  return has_ended(reader.options.writers) && reader.handed.empty() && has_had_all(reader);
-}
-
-// The end of a stream that others have read is no news for who comes later: it waits for the next producer.
-bool Endpoint::is_its_end(const ReaderSession& reader) const {
-  return (end_is_news() && !end_read_by_.contains(reader.name)) || reader.handed_any ||
-         reader.joined_before_end || retain_ == LWMQ_RETAIN_ALL;
 }
 
 // Everything there is was handed out: is that the end?
@@ -237,7 +227,11 @@ void Endpoint::finish_if_done(Conversation& c) {
   }
   if (to_the_end) {
     if (!has_ended(reader.options.writers)) return;
-    if (!is_its_end(reader)) return;
+    // The end of a stream that others have read is no news for who comes later: it waits for the next
+    // producer.
+    const bool its_end = (end_is_news() && !end_read_by_.contains(reader.name)) || reader.handed_any ||
+                         reader.joined_before_end || retain_ == LWMQ_RETAIN_ALL;
+    if (!its_end) return;
     if (reader.options.follow != 0) {
       note_end_read(reader);
       reader.joined_before_end = true;

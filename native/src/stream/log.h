@@ -23,15 +23,16 @@ struct Pool;      // a writer's conversation with its windows, see endpoint.h
 struct Producer;  // who wrote it
 
 struct Entry {
-  std::shared_ptr<Pool> pool;
-  std::shared_ptr<Producer> producer;
-  wire::Publish block{};
-  std::uint64_t arrival = 0;  // order over all partitions
-  std::uint32_t pins = 0;     // handed out and not yet moved past
   struct Reader {
     std::uint32_t name;  // by number
     bool acknowledged;
   };
+
+  std::shared_ptr<Pool> pool;
+  std::shared_ptr<Producer> producer;
+  wire::Publish block{};
+  std::uint64_t arrival = 0;        // order over all partitions
+  std::uint32_t pins = 0;           // handed out and not yet moved past
   std::vector<Reader> consumed_by;  // who has moved past it, each name once
   bool gone = false;                // released or evicted; only entries in the middle stay as marks
   bool evicted = false;
