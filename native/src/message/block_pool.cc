@@ -45,25 +45,29 @@ constexpr std::size_t size_for(std::size_t bytes) noexcept {
   return size;
 }
 
-// Full magazines of one size, of all threads.
+// Full magazines of one size, of all threads, the oldest first.
 class Depot {
  public:
   // False when the depot is full: the magazine is still the caller's.
   bool put(const Magazine& magazine, std::size_t most) noexcept {
     const std::lock_guard lock(mutex_);
     if (count_ == most) return false;
-    magazines_[count_++] = magazine;
+    magazines_[(first_ + count_++) % std::size(magazines_)] = magazine;
     return true;
   }
-  bool take(Magazine* out_magazine) noexcept {
+  // False when it has no more than it keeps.
+  bool take(Magazine* out_magazine, std::size_t kept) noexcept {
     const std::lock_guard lock(mutex_);
-    if (count_ == 0) return false;
-    *out_magazine = magazines_[--count_];
+    if (count_ <= kept) return false;
+    *out_magazine = magazines_[first_];
+    first_ = (first_ + 1) % std::size(magazines_);
+    --count_;
     return true;
   }
 
  private:
   std::mutex mutex_;
+  std::size_t first_ = 0;
   std::size_t count_ = 0;
   Magazine magazines_[kBlockSizes[0].depot_magazines];  // the most of all
 };
@@ -118,7 +122,8 @@ struct Cleaner {
     cache.full = {};
     return cache.active.pop();
   }
-  if (t_caches.phase == Phase::kRegistered && depot(size).take(&cache.active)) return cache.active.pop();
+  if (t_caches.phase == Phase::kRegistered && depot(size).take(&cache.active, kBlockSizes[size].depot_kept))
+    return cache.active.pop();
   return std::aligned_alloc(kCacheLine, kBlockSizes[size].bytes);
 }
 

@@ -1,10 +1,14 @@
 // Blocks of a few sizes, for message handles and what they own: recycled, so that a small message costs no
-// malloc, and one of up to 4 KiB none when another one has gone.
+// malloc, and one of up to 1 MiB none when another one has gone.
 //
 // Each thread keeps some blocks of each size at hand. A thread that gives back more than it takes (the one
 // that ships) hands whole magazines over to a common depot, where a thread that takes more (the one that
 // posts) finds them: one lock for each magazine, none for a thread that does both. What the depot has no room
 // for the heap gets back.
+//
+// The depot gives what has lain there longest, and of large blocks none before it has some megabytes of them:
+// in one that was given back a moment ago each line has to come from the other thread's cache before it is
+// written again (FLOORS.md, finding 6: a factor of four at 64 KiB).
 #pragma once
 
 #include <cstddef>
@@ -18,14 +22,19 @@ inline constexpr std::size_t kBlockBytes = 3 * kCacheLine;
 struct BlockSize {
   std::size_t bytes;
   std::size_t magazine_blocks;
-  std::size_t depot_magazines;
+  std::size_t depot_magazines;  // at most
+  std::size_t depot_kept = 0;   // of these, before one is lent
 };
-// Handles; copied frames of up to 320 bytes, 1 KiB and 4 KiB, with the line that counts them.
+// Handles; copied frames of up to so many bytes, with the line that counts them.
 inline constexpr BlockSize kBlockSizes[] = {
-    {kBlockBytes, 64, 512},       // 6 MiB at most in the depot
-    {320 + kCacheLine, 64, 128},  // 3 MiB
-    {1024 + kCacheLine, 32, 96},  // 3.2 MiB
-    {4096 + kCacheLine, 16, 48},  // 3 MiB
+    {kBlockBytes, 64, 512},                // 6 MiB at most in the depot
+    {320 + kCacheLine, 64, 128},           // 3 MiB
+    {1024 + kCacheLine, 32, 96},           // 3.2 MiB
+    {4096 + kCacheLine, 16, 96, 64},       // 6 MiB, from here on
+    {(16 << 10) + kCacheLine, 4, 96, 64},  //
+    {(64 << 10) + kCacheLine, 2, 48, 32},  //
+    {(256 << 10) + kCacheLine, 1, 24, 16},
+    {(1 << 20) + kCacheLine, 1, 6, 4},
 };
 
 // A block of kBlockBytes at a cache line, not initialised. Null when memory is short.

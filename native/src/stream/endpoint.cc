@@ -112,14 +112,19 @@ Status Endpoint::drain(std::uint32_t timeout_ms) {
     }
     note_idle_state();
   }
-  std::unique_lock lock(idle_mutex_);
-  const auto done = [this] { return idle_; };
-  if (timeout_ms == LWMQ_FOREVER) {
-    idle_changed_.wait(lock, done);
-  } else if (!idle_changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), done)) {
-    return fail(LWMQ_E_TIMED_OUT, "%s: %s", address_.c_str(), busy_with_.c_str());
+  {
+    std::unique_lock lock(idle_mutex_);
+    const auto done = [this] { return idle_; };
+    if (timeout_ms == LWMQ_FOREVER) {
+      idle_changed_.wait(lock, done);
+      return LWMQ_OK;
+    }
+    if (idle_changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), done)) return LWMQ_OK;
   }
-  return LWMQ_OK;
+  const std::lock_guard lock(pump_mutex_);
+  const Unfinished left = unfinished();
+  return left.is_nothing() ? LWMQ_OK
+                           : fail(LWMQ_E_TIMED_OUT, "%s: %s", address_.c_str(), left.text().c_str());
 }
 
 // ---- The thread -------------------------------------------------------------------------------------
@@ -274,7 +279,6 @@ void Endpoint::note_busy() {
   busy_noted_ = true;
   const std::lock_guard lock(idle_mutex_);
   idle_ = false;
-  busy_with_ = "messages are being handled";
 }
 
 // What `lwmq top` shows.
@@ -299,31 +303,41 @@ void Endpoint::note_figures() noexcept {
 
 // Tells drain() how things stand.
 void Endpoint::note_idle_state() {
-  std::uint32_t readers = 0;
-  std::uint64_t reader_pid = 0, writer_pid = 0;  // of one of each
-  bool unsent = false;
-  for (const auto& c : conversations_) {
-    if (c->reader && !c->reader->done && c->reader->options.follow == 0 && !is_late(*c->reader))
-      ++readers, reader_pid = c->peer.pid;
-    if ((c->writer && !c->writer->closing) || c->job) writer_pid = c->peer.pid;
-    unsent = unsent || c->link.has_backlog();
-  }
-  const bool idle =
-      awaited_batches_ == 0 && producers_open_ == 0 && readers == 0 && !end_is_news() && !unsent;
   busy_noted_ = false;
   const std::lock_guard lock(idle_mutex_);
-  idle_ = idle;
-  if (!idle) {
-    const auto in_process = [](std::uint64_t pid) {
-      return pid == 0 ? std::string() : " (process " + std::to_string(pid) + ")";
-    };
-    busy_with_ = std::to_string(awaited_batches_) + " batches unread" +
-                 (readers_needed_ > 1 ? " by " + std::to_string(readers_needed_) + " readers" : "") + ", " +
-                 std::to_string(producers_open_) + " producers open" + in_process(writer_pid) + ", " +
-                 std::to_string(readers) + " readers not at the end" + in_process(reader_pid);
-    if (end_is_news()) busy_with_ += ", the end of the stream not yet seen by a reader";
-  }
+  idle_ = unfinished().is_nothing();
   idle_changed_.notify_all();
+}
+
+// What keeps the endpoint from being idle.
+Endpoint::Unfinished Endpoint::unfinished() const {
+  Unfinished left{.batches = awaited_batches_,
+                  .readers_needed = readers_needed_,
+                  .producers = producers_open_,
+                  .end_unread = end_is_news()};
+  for (const auto& c : conversations_) {
+    if (c->reader && !c->reader->done && c->reader->options.follow == 0 && !is_late(*c->reader))
+      ++left.readers, left.reader_pid = c->peer.pid;
+    if ((c->writer && !c->writer->closing) || c->job) left.writer_pid = c->peer.pid;
+    left.unsent = left.unsent || c->link.has_backlog();
+  }
+  return left;
+}
+
+bool Endpoint::Unfinished::is_nothing() const noexcept {
+  return batches == 0 && producers == 0 && readers == 0 && !end_unread && !unsent;
+}
+
+std::string Endpoint::Unfinished::text() const {
+  const auto in_process = [](std::uint64_t pid) {
+    return pid == 0 ? std::string() : " (process " + std::to_string(pid) + ")";
+  };
+  return std::to_string(batches) + " batches unread" +
+         (readers_needed > 1 ? " by " + std::to_string(readers_needed) + " readers" : "") + ", " +
+         std::to_string(producers) + " producers open" + in_process(writer_pid) + ", " +
+         std::to_string(readers) + " readers not at the end" + in_process(reader_pid) +
+         (end_unread ? ", the end of the stream not yet seen by a reader" : "") +
+         (unsent ? ", messages not yet taken by a client" : "");
 }
 
 // ---- Messages ---------------------------------------------------------------------------------------

@@ -128,6 +128,19 @@ class Endpoint {
  private:
   Endpoint(const lwmq_tli_provider* provider, std::string address, lwmq_tli_listener* listener, int stop_fd);
 
+  struct Unfinished {
+    std::uint64_t batches = 0;
+    std::uint32_t readers_needed = 1;  // by each batch
+    std::uint32_t producers = 0;
+    std::uint32_t readers = 0;
+    std::uint64_t reader_pid = 0, writer_pid = 0;  // of one of each
+    bool end_unread = false;                       // of an empty stream
+    bool unsent = false;                           // messages that a client has no room for
+
+    [[nodiscard]] bool is_nothing() const noexcept;
+    [[nodiscard]] std::string text() const;
+  };
+
   // -- The thread
   void serve();
   bool poll_once(bool look_for_clients);
@@ -137,6 +150,7 @@ class Endpoint {
   void nap();
   void forget_dead();
   void note_idle_state();
+  [[nodiscard]] Unfinished unfinished() const;
   void note_busy();
   void note_figures() noexcept;
 
@@ -267,7 +281,6 @@ class Endpoint {
   mutable std::mutex idle_mutex_;
   std::condition_variable idle_changed_;
   bool idle_ = true;
-  std::string busy_with_;
 };
 
 }  // namespace lwmq::stream

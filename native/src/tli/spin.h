@@ -1,6 +1,7 @@
 // How long a thread looks before it sleeps.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace lwmq::tli {
@@ -26,5 +27,26 @@ bool spin_until(Ready&& ready, std::uint32_t glances = kSpinGlances) noexcept {
   }
   return false;
 }
+
+// One thread's looks before its sleeps. They pay while the peer answers within the time of a wake-up; where
+// it does not, less and less of them.
+class Glances {
+ public:
+  template <typename Ready>
+  bool spin_until(Ready&& ready) noexcept {
+    if (!tli::spin_until(ready, glances_)) return false;
+    glances_ = std::min(kSpinGlances, glances_ * 2);
+    return true;
+  }
+  void slept(std::int64_t ns) noexcept {
+    glances_ = ns < kShortSleepNs ? kSpinGlances : std::max(kGlancesMin, glances_ / 2);
+  }
+
+ private:
+  static constexpr std::int64_t kShortSleepNs = 60'000;
+  static constexpr std::uint32_t kGlancesMin = kSpinGlances / 32;
+
+  std::uint32_t glances_ = kSpinGlances;
+};
 
 }  // namespace lwmq::tli

@@ -13,8 +13,6 @@ namespace {
 
 // What a peer writes in the longest time that a reader holds back, at 20 GB/s and more.
 constexpr std::uint64_t kFloodBytesMin = 256 << 10;
-constexpr std::int64_t kShortSleepNs = 60'000;
-constexpr std::uint32_t kGlancesMin = tli::kSpinGlances / 32;
 
 void poke_event(void* context) { os::ring_event_fd(static_cast<os::UniqueFd*>(context)->get()); }
 
@@ -221,13 +219,8 @@ Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept {
     pace_.hold([this] { return may_be_flooded_ && receiver_.has_extent(); });
   if (is_ready(what)) return LWMQ_OK;
   if (timeout_ms == 0) return LWMQ_E_TIMED_OUT;
-  // Spinning pays while the peer answers within the time of a wake-up; where it does not, less and less of
-  // it.
-  std::uint32_t& glances = glances_[(what & LWMQ_TLI_WAIT_EXTENT) != 0 ? 0 : 1];
-  if (tli::spin_until([&] { return is_ready(what); }, glances)) {
-    glances = std::min(tli::kSpinGlances, glances * 2);
-    return LWMQ_OK;
-  }
+  tli::Glances& glances = glances_[(what & LWMQ_TLI_WAIT_EXTENT) != 0 ? 0 : 1];
+  if (glances.spin_until([&] { return is_ready(what); })) return LWMQ_OK;
   const std::int64_t begin = os::now_ns();
   const std::int64_t deadline =
       timeout_ms == LWMQ_FOREVER ? INT64_MAX : begin + std::int64_t{timeout_ms} * 1'000'000;
@@ -237,7 +230,7 @@ Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept {
     if (status == LWMQ_E_INTERRUPTED) return status;
     const bool ready = is_ready(what);
     if (ready || left == 0) {
-      glances = os::now_ns() - begin < kShortSleepNs ? tli::kSpinGlances : std::max(kGlancesMin, glances / 2);
+      glances.slept(os::now_ns() - begin);
       return ready ? LWMQ_OK : LWMQ_E_TIMED_OUT;
     }
   }

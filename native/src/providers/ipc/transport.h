@@ -123,9 +123,8 @@ class Transport {
   std::atomic<bool> broken_{false};                    // the peer broke the protocol: believe nothing more
   std::atomic<bool> hung_up_{false};                   // by whoever reads the life line
   bool wants_room_ = false;                            // the sending thread's: its last acquire found none
-  std::uint32_t glances_[2] = {tli::kSpinGlances,
-                               tli::kSpinGlances};  // of the receiving, of the sending thread
-  tli::Pace pace_;                                  // the receiving thread's
+  tli::Glances glances_[2];                            // of the receiving, of the sending thread
+  tli::Pace pace_;                                     // the receiving thread's
   // Whether the peer has room for what it sends while we hold back: not where its buffers are few or handed
   // over.
   bool may_be_flooded_ = false;

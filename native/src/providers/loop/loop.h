@@ -11,7 +11,9 @@
 #include <string>
 
 #include "lwmq/lwmq_tli.h"
+#include "tli/pace.h"
 #include "tli/record_lane.h"
+#include "tli/spin.h"
 
 namespace lwmq::loop {
 struct Pair;
@@ -58,6 +60,8 @@ struct lwmq_tli_transport {
   lwmq::tli::Waker waker;
   lwmq::tli::LaneSender sender;
   lwmq::tli::LaneReceiver receiver;
+  lwmq::tli::Pace pace;                         // the receiving thread's
+  lwmq::tli::Glances glances[2];                // of the receiving, of the sending thread
   lwmq_tli_options options{};                   // ours
   lwmq_tli_options peer_options{};              // the other end's
   std::shared_ptr<lwmq::loop::Bell> own_bell;   // of the listener that accepted us

@@ -254,7 +254,10 @@ lwmq_status land(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) {
   // The state first: what the peer showed before it closed is then seen by land.
   const bool open = state(transport) == LWMQ_TLI_CONNECTED;
   const Status status = transport->receiver.land(out_extent);
-  if (status == LWMQ_OK) ++transport->landed;
+  if (status == LWMQ_OK) {
+    ++transport->landed;
+    transport->pace.landed(1);
+  }
   return status == LWMQ_E_EMPTY && !open ? closed_text() : status;
 }
 
@@ -272,6 +275,7 @@ std::uint32_t land_run(lwmq_tli_transport* transport, std::uint64_t bytes_below,
                        std::uint64_t out_token[2], lwmq_tli_piece* out_pieces) {
   const std::uint32_t count = transport->receiver.land_run(bytes_below, limit, out_token, out_pieces);
   transport->landed += count;
+  transport->pace.landed(count);
   return count;
 }
 
@@ -290,15 +294,20 @@ bool is_ready(lwmq_tli_transport* transport, std::uint32_t what) noexcept {
 
 lwmq_status wait(lwmq_tli_transport* transport, std::uint32_t what, std::uint32_t timeout_ms) {
   const auto ready = [&] { return is_ready(transport, what); };
+  if (what == LWMQ_TLI_WAIT_EXTENT && timeout_ms != 0)
+    transport->pace.hold([transport] { return transport->receiver.has_extent(); });
   if (ready()) return LWMQ_OK;
   if (timeout_ms == 0) return LWMQ_E_TIMED_OUT;
-  if (tli::spin_until(ready)) return LWMQ_OK;
+  tli::Glances& glances = transport->glances[(what & LWMQ_TLI_WAIT_EXTENT) != 0 ? 0 : 1];
+  if (glances.spin_until(ready)) return LWMQ_OK;
   auto& header = transport->sides.own_header();
   auto& waiting = (what & LWMQ_TLI_WAIT_EXTENT) != 0 ? header.waiting_extent : header.waiting_room;
+  const std::int64_t begin = os::now_ns();
   const std::int64_t timeout_ns = timeout_ms == LWMQ_FOREVER ? -1 : std::int64_t{timeout_ms} * 1'000'000;
   const bool both = what == (LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_ROOM);
   const auto result = tli::sleep_until_rung(transport->sides, waiting, both ? &header.waiting_room : nullptr,
                                             nullptr, 0, timeout_ns, ready);
+  glances.slept(os::now_ns() - begin);
   if (result == os::WaitResult::kInterrupted) return LWMQ_E_INTERRUPTED;
   return result == os::WaitResult::kTimedOut ? LWMQ_E_TIMED_OUT : LWMQ_OK;
 }

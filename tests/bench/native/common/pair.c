@@ -2,15 +2,24 @@
 
 #include "common.h"
 
+void open_receiver(const char* address, lwmq_channel_options options, pair* to) {
+  options.size = sizeof(options);
+  must(lwmq_channel_create(address, &options, &to->receiver));
+  must(lwmq_channel_open(to->receiver, LWMQ_ROLE_SERVER));
+}
+
+void open_sender(const char* address, lwmq_channel_options options, pair* to) {
+  options.size = sizeof(options);
+  must(lwmq_channel_create(address, &options, &to->sender));
+  must(lwmq_channel_add_send_queue(to->sender, NULL, &to->queue));
+  must(lwmq_channel_open(to->sender, LWMQ_ROLE_CLIENT));
+  must(lwmq_channel_wait_connected(to->sender, 10000));
+}
+
 pair make_pair(const char* address, lwmq_channel_options options) {
   pair made;
-  options.size = sizeof(options);
-  must(lwmq_channel_create(address, &options, &made.receiver));
-  must(lwmq_channel_open(made.receiver, LWMQ_ROLE_SERVER));
-  must(lwmq_channel_create(address, &options, &made.sender));
-  must(lwmq_channel_add_send_queue(made.sender, NULL, &made.queue));
-  must(lwmq_channel_open(made.sender, LWMQ_ROLE_CLIENT));
-  must(lwmq_channel_wait_connected(made.sender, 10000));
+  open_receiver(address, options, &made);
+  open_sender(address, options, &made);
   return made;
 }
 

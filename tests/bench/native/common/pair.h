@@ -11,6 +11,9 @@ typedef struct pair {
 
 /* At an address of loop://, which nobody else has. */
 pair make_pair(const char* address, lwmq_channel_options options);
+/* The halves of it, for two threads: each is the home of its own. The sender waits for the receiver. */
+void open_receiver(const char* address, lwmq_channel_options options, pair* to);
+void open_sender(const char* address, lwmq_channel_options options, pair* to);
 /* Waits for the next message, reads all of its one frame and gives it back. Sum of its words. */
 uint64_t read_next(const pair* from);
 

@@ -1,6 +1,7 @@
 /* in_process_bench PEER BYTES SECONDS CORE CORE: messages from one thread to another, per second.
  *
- *   PEER   lwmq (loop://), mutex (a list under a mutex and a condition), uds (a pair of local sockets)
+ *   PEER   lwmq (loop://, each channel at home on its thread), mutex (a list under a mutex and a condition),
+ *          uds (a pair of local sockets)
  *
  * The same work for all: the sender makes a message with BYTES bytes in it, the receiver reads all of them
  * and gives the message back. Prints one JSON object. */
@@ -23,9 +24,10 @@ static uint8_t payload_[kBytesMax];
 static pair channels_;
 static uint64_t posted_;
 
-static void lwmq_open(void) {
-  channels_ = make_pair("loop://in_process_bench", (lwmq_channel_options){.buffer_bytes = 2 * kBytesMax});
-}
+static const lwmq_channel_options kOptions = {.buffer_bytes = 2 * kBytesMax, .home_thread = 1};
+
+static void lwmq_open_receiver(void) { open_receiver("loop://in_process_bench", kOptions, &channels_); }
+static void lwmq_open_sender(void) { open_sender("loop://in_process_bench", kOptions, &channels_); }
 
 static void lwmq_send(void) {
   if (bytes_ <= 128) {
@@ -52,8 +54,6 @@ static pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t filled_ = PTHREAD_COND_INITIALIZER, emptied_ = PTHREAD_COND_INITIALIZER;
 static node *first_, **last_ = &first_;
 static int count_;
-
-static void mutex_open(void) {}
 
 static void mutex_send(void) {
   node* made = malloc(sizeof(*made) + bytes_);
@@ -99,20 +99,27 @@ static uint64_t uds_receive(void) {
   return read_all(incoming_, bytes_);
 }
 
+static void nothing(void) {}
+
 static const struct {
   const char* name;
   void (*open)(void);
+  void (*open_receiver)(void); /* on the thread that receives */
+  void (*open_sender)(void);   /* on the other one, then */
   void (*send)(void);
   uint64_t (*receive)(void);
-} kPeers[] = {{"lwmq", lwmq_open, lwmq_send, lwmq_receive},
-              {"mutex", mutex_open, mutex_send, mutex_receive},
-              {"uds", uds_open, uds_send, uds_receive}};
+} kPeers[] = {
+    {"lwmq", nothing, lwmq_open_receiver, lwmq_open_sender, lwmq_send, lwmq_receive},
+    {"mutex", nothing, nothing, nothing, mutex_send, mutex_receive},
+    {"uds", uds_open, nothing, nothing, uds_send, uds_receive},
+};
 
 static int peer_, receiving_core_;
 
 /* Every word of an ordinary message is 1; the sum of the last one is another. */
 static void* receive_to_the_end(void* received) {
   stay_on(receiving_core_);
+  kPeers[peer_].open_receiver();
   uint64_t count = 0;
   while (kPeers[peer_].receive() == bytes_ / 8) ++count;
   *(uint64_t*)received = count;
@@ -131,6 +138,7 @@ int main(int argc, char** argv) {
   uint64_t received = 0;
   pthread_t thread;
   if (pthread_create(&thread, NULL, receive_to_the_end, &received) != 0) die("pthread_create");
+  kPeers[peer_].open_sender();
   const uint64_t begun = now_ns(), end = begun + (uint64_t)(1e9 * strtod(argv[3], NULL));
   do {
     for (int i = 0; i < 256; ++i) kPeers[peer_].send();
