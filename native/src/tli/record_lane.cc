@@ -124,34 +124,16 @@ bool LaneSender::init(const Sides& sides, Waker* waker, std::uint32_t buffers,
                       std::uint64_t buffer_bytes) noexcept {
   sides_ = sides;
   waker_ = waker;
-  buffers_ = buffers;
   layout_ = SideLayout::of(buffers, buffer_bytes);
   slots_.reset(new (std::nothrow) Slot[buffers]);
-  free_.reset(new (std::nothrow) std::uint32_t[buffers]);
   shipped_.reset(new (std::nothrow) std::uint32_t[buffers]);
-  return slots_ && free_ && shipped_;
-}
-
-// Whether the next buffer is one that was never used: where no other is free, and now and then while much
-// flows. A ring that the peer's own cache holds would be the slower one: each line comes back from there
-// before it is written again (FLOORS.md, finding 6).
-inline bool LaneSender::takes_fresh() noexcept {
-  if (fresh_ == buffers_) return false;
-  if (free_count_ > 0 && ++reused_ < reuses_per_fresh_) return false;
-  reused_ = 0;
-  return true;
+  return free_.init(buffers, layout_.stride) && slots_ && shipped_;
 }
 
 Status LaneSender::acquire(lwmq_tli_buffer* out_buffer) noexcept {
-  if (free_count_ == 0 && !collect() && fresh_ == buffers_) return LWMQ_E_FULL;
-  std::uint32_t index = fresh_;
-  if (takes_fresh()) {
-    ++fresh_;
-  } else {
-    index = free_[free_first_];
-    free_first_ = free_first_ + 1 < buffers_ ? free_first_ + 1 : 0;
-    --free_count_;
-  }
+  if (!free_.has_used()) collect();
+  if (!free_.has_any()) return LWMQ_E_FULL;
+  const std::uint32_t index = free_.take();
   Slot& slot = slots_[index];
   ++slot.lap;
   slot.opened = slot.only = false;
@@ -300,7 +282,7 @@ Status LaneSender::ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::
 void LaneSender::abandon(lwmq_tli_buffer* buffer) noexcept {
   const auto index = static_cast<std::uint32_t>(buffer->token[0]);
   if (erases_) erase_buffer(index, layout_.stride);
-  put_free(index);
+  free_.put(index);
   buffer->room = 0;
 }
 
@@ -317,7 +299,7 @@ bool LaneSender::collect() noexcept {
       if (slots_[index].only) ++only;
       if (erases_) [[unlikely]]
         erase_buffer(index, erases_whole_ ? layout_.stride : slots_[index].used + kWordBytes);
-      put_free(index);
+      free_.put(index);
     } else {
       shipped_[kept++] = index;
     }
@@ -327,12 +309,12 @@ bool LaneSender::collect() noexcept {
     unread_.store(unread_.load(std::memory_order_relaxed) - read, std::memory_order_relaxed);
     collected_.store(collected_.load(std::memory_order_relaxed) + read - only, std::memory_order_relaxed);
   }
-  return free_count_ > 0;
+  return free_.has_any();
 }
 
 std::uint32_t LaneSender::free_buffers() noexcept {
   collect();
-  return free_count_ + (buffers_ - fresh_);
+  return free_.count();
 }
 
 void LaneSender::erase_buffer(std::uint32_t index, std::uint64_t bytes) noexcept {
@@ -342,7 +324,7 @@ void LaneSender::erase_buffer(std::uint32_t index, std::uint64_t bytes) noexcept
 void LaneSender::erase_rest(bool gone) noexcept {
   if (!erases_) return;
   collect();
-  for (std::uint32_t i = 0; i < fresh_; ++i) {
+  for (std::uint32_t i = 0; i < free_.fresh(); ++i) {
     // What was never shown is nobody's but ours; what was is the peer's as long as it can read.
     if (gone || !slots_[i].opened) erase_buffer(i, layout_.stride);
   }

@@ -50,6 +50,7 @@
 #include "lwmq/lwmq_tli.h"
 #include "os/futex.h"
 #include "os/membarrier.h"
+#include "tli/free_buffers.h"
 
 namespace lwmq::tli {
 
@@ -150,7 +151,7 @@ class LaneSender {
   // Takes back what the peer has released, and counts.
   std::uint32_t free_buffers() noexcept;
   // True when acquire would lend one. Cheap: looks at the oldest first.
-  bool has_room() noexcept { return free_count_ > 0 || fresh_ < buffers_ || collect(); }
+  bool has_room() noexcept { return free_.has_any() || collect(); }
   [[nodiscard]] std::uint64_t unread_extents() const noexcept;
 
   // From here on buffers are zeroed when they come back: as far as they were filled, or whole where the
@@ -159,9 +160,8 @@ class LaneSender {
     erases_ = true;
     erases_whole_ = whole;
   }
-  // From here on every buffer is used before any is used again, and then in the order in which they lie:
-  // large ones are written and read a fifth faster so.
-  void use_all_buffers() noexcept { reuses_per_fresh_ = 1; }
+  // See FreeBuffers.
+  void use_fresh_buffers_first() noexcept { free_.use_fresh_first(); }
   // The last call, where erase_buffers was one: zeroes what the peer has released, and where it is `gone` and
   // can read no more, everything.
   void erase_rest(bool gone) noexcept;
@@ -176,11 +176,6 @@ class LaneSender {
   };
 
   bool collect() noexcept;
-  [[nodiscard]] bool takes_fresh() noexcept;
-  void put_free(std::uint32_t index) noexcept {
-    const std::uint32_t place = free_first_ + free_count_++;
-    free_[place < buffers_ ? place : place - buffers_] = index;
-  }
   void open(std::uint32_t index, std::uint64_t only) noexcept;
   void note_shown(Slot& slot, std::uint32_t extents) noexcept;
   void erase_buffer(std::uint32_t index, std::uint64_t bytes) noexcept;
@@ -192,17 +187,9 @@ class LaneSender {
   Sides sides_;
   Waker* waker_ = nullptr;
   SideLayout layout_;
-  std::uint32_t buffers_ = 0;
   std::uint64_t next_order_ = 0;
   std::unique_ptr<Slot[]> slots_;
-  // Buffers whose memory nobody has touched come behind those that are free: as long as little flows, few
-  // pages are used.
-  std::uint32_t fresh_ = 0;   // the first of them
-  std::uint32_t reused_ = 0;  // buffers lent since one of them was
-  std::uint32_t reuses_per_fresh_ = 8;
-  std::unique_ptr<std::uint32_t[]> free_;  // a ring: what was freed last is in the peer's cache still
-  std::uint32_t free_first_ = 0;
-  std::uint32_t free_count_ = 0;
+  FreeBuffers free_;
   std::unique_ptr<std::uint32_t[]> shipped_;  // shipped and not seen released, in that order
   std::uint32_t shipped_count_ = 0;
   bool erases_ = false;

@@ -1,7 +1,5 @@
 // What threads get done that have nothing in common but the library: as much more as there are cores.
 #include <gtest/gtest.h>
-#include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "conformance/channel_fixture.h"
+#include "conformance/cores.h"
 #include "conformance/providers.h"
 
 namespace lwmq::conformance {
@@ -25,22 +24,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kTries = 40;  // a machine that is busy costs some of them
 constexpr int kBurst = 64;
-
-void stay_on(int place) {
-  cpu_set_t may, only;
-  CPU_ZERO(&only);
-  sched_getaffinity(0, sizeof may, &may);
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &may) && place-- == 0) CPU_SET(core, &only);
-  }
-  pthread_setaffinity_np(pthread_self(), sizeof only, &only);
-}
-
-int cores() {
-  cpu_set_t may;
-  sched_getaffinity(0, sizeof may, &may);
-  return CPU_COUNT(&may);
-}
 
 // What `threads` threads get done together in a tenth of a second, each on a core of its own.
 double done_together(int threads,

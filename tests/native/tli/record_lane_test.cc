@@ -267,7 +267,7 @@ TEST_F(Lane, BuffersAreUsedAgainInTheOrderInWhichTheyWereSentAndFreshOnesComeWhi
 }
 
 TEST_F(Lane, AllBuffersAreUsedBeforeAnyIsUsedAgainWhereThatIsSaid) {
-  sender_.use_all_buffers();
+  sender_.use_fresh_buffers_first();
   for (std::uint32_t i = 0; i < 5 * kBuffers; ++i) {
     ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
     EXPECT_EQ(buffer_.token[0], i % kBuffers);

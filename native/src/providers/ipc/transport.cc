@@ -43,7 +43,7 @@ Status Transport::create(TransportParts parts, Transport** out_transport) {
   }
   if (our.options.secure_erase != 0)
     transport->sender_.erase_buffers(our.options.purpose == LWMQ_TLI_FOR_RAW);
-  if (our.options.purpose == LWMQ_TLI_FOR_RAW) transport->sender_.use_all_buffers();
+  if (our.options.purpose == LWMQ_TLI_FOR_RAW) transport->sender_.use_fresh_buffers_first();
   transport->may_be_flooded_ = our.options.purpose == LWMQ_TLI_FOR_MESSAGES &&
                                our.peer.buffers * our.peer.buffer_bytes >= kFloodBytesMin;
   our.own_side.fd.reset();  // the peer has its own

@@ -1,0 +1,64 @@
+#include "tli/free_buffers.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+namespace lwmq::tli {
+namespace {
+
+constexpr std::uint32_t kBuffers = 32;
+constexpr std::uint32_t kCirculating = FreeBuffers::kCirculatingBytes / kMiB;
+
+// `count` times: takes one and gives it back. Which ones.
+std::set<std::uint32_t> flow(FreeBuffers& buffers, int count) {
+  std::set<std::uint32_t> used;
+  for (int i = 0; i < count; ++i) {
+    const std::uint32_t index = buffers.take();
+    used.insert(index);
+    buffers.put(index);
+  }
+  return used;
+}
+
+TEST(FreeBuffers, NoMoreCirculateThanACacheHolds) {
+  FreeBuffers buffers;
+  ASSERT_TRUE(buffers.init(kBuffers, kMiB));
+  EXPECT_EQ(flow(buffers, 1000).size(), kCirculating);
+  EXPECT_EQ(buffers.fresh(), kCirculating);
+  EXPECT_EQ(buffers.count(), kBuffers);
+}
+
+TEST(FreeBuffers, ThoseThatASlowPeerMadeNecessaryLieIdleAfterwards) {
+  FreeBuffers buffers;
+  ASSERT_TRUE(buffers.init(kBuffers, kMiB));
+  std::vector<std::uint32_t> held;
+  while (buffers.has_any()) held.push_back(buffers.take());
+  EXPECT_EQ(std::set(held.begin(), held.end()).size(), kBuffers) << "each one once";
+  for (const std::uint32_t index : held) buffers.put(index);
+  EXPECT_EQ(flow(buffers, 1000), std::set(held.end() - kCirculating, held.end()))
+      << "the last that came back";
+  held.clear();
+  while (buffers.has_any()) held.push_back(buffers.take());
+  EXPECT_EQ(std::set(held.begin(), held.end()).size(), kBuffers) << "the idle ones are there when needed";
+}
+
+TEST(FreeBuffers, ThreeCirculateHoweverLargeTheyAre) {
+  FreeBuffers buffers;
+  ASSERT_TRUE(buffers.init(kBuffers, kGiB));
+  EXPECT_EQ(flow(buffers, 1000).size(), FreeBuffers::kFewest);
+  ASSERT_TRUE(buffers.init(2, kGiB));
+  EXPECT_EQ(flow(buffers, 1000).size(), 2u);
+}
+
+TEST(FreeBuffers, FreshOnesComeNowAndThenOrFirst) {
+  FreeBuffers buffers;
+  ASSERT_TRUE(buffers.init(kBuffers, kKiB));
+  EXPECT_EQ(flow(buffers, 9).size(), 2u);
+  buffers.use_fresh_first();
+  EXPECT_EQ(flow(buffers, kBuffers).size(), kBuffers);
+}
+
+}  // namespace
+}  // namespace lwmq::tli
