@@ -313,8 +313,8 @@ typedef struct lwmq_send_queue lwmq_send_queue;
 typedef struct lwmq_channel_options {
   uint64_t size;
   uint64_t buffer_bytes;    /* of each transport buffer; the largest message; default 64 KiB */
-  uint32_t buffers_send;    /* default 32; their memory is used as it is needed: some 8 MiB where much flows, more where
-                               the peer does not keep up */
+  uint32_t buffers_send;    /* default 32; their memory is used as it is needed: 8 MiB, or three of them, where much
+                               flows, and more where the peer does not keep up */
   uint32_t buffers_receive; /* of the peer's, at most; 0: as many as it makes */
   uint32_t retry_ms;        /* between attempts to connect; default 100 */
   uint32_t raw;             /* 1: direct buffer access instead of messages */

@@ -87,21 +87,29 @@ struct Cache {
   Magazine full;
 };
 
+constexpr std::size_t kSmallSizes = 4;
+
 struct Caches {
-  Cache of[kSizes];
+  Cache of[kSmallSizes];
   Phase phase = Phase::kFresh;
 };
 
 // In the static block: a look costs one instruction instead of a call. A few words of it are free for
-// libraries that are loaded late.
+// libraries that are loaded late; what is copied into large blocks costs more than a call.
 [[gnu::tls_model("initial-exec")]] constinit thread_local Caches t_caches;
+constinit thread_local Cache t_large[kSizes - kSmallSizes];
+
+inline Cache& cache_of(std::size_t size) noexcept {
+  return size < kSmallSizes ? t_caches.of[size] : t_large[size - kSmallSizes];
+}
 
 // Empties the caches of a thread that ends.
 struct Cleaner {
   Cleaner() noexcept { t_caches.phase = Phase::kRegistered; }
   ~Cleaner() {
     t_caches.phase = Phase::kOver;
-    for (Cache& cache : t_caches.of) {
+    for (std::size_t size = 0; size < kSizes; ++size) {
+      Cache& cache = cache_of(size);
       free_all(cache.active);
       free_all(cache.full);
       cache = {};
@@ -115,40 +123,43 @@ struct Cleaner {
 }
 
 [[gnu::noinline]] void* take_slowly(std::size_t size) noexcept {
-  Cache& cache = t_caches.of[size];
+  Cache& cache = cache_of(size);
   if (t_caches.phase == Phase::kFresh) register_thread();
   if (cache.full.count > 0) {
     cache.active = cache.full;
     cache.full = {};
     return cache.active.pop();
   }
-  if (t_caches.phase == Phase::kRegistered && depot(size).take(&cache.active, kBlockSizes[size].depot_kept))
-    return cache.active.pop();
-  return std::aligned_alloc(kCacheLine, kBlockSizes[size].bytes);
+  const bool registered = t_caches.phase == Phase::kRegistered;
+  if (registered && depot(size).take(&cache.active, kBlockSizes[size].depot_kept)) return cache.active.pop();
+  void* made = std::aligned_alloc(kCacheLine, kBlockSizes[size].bytes);
+  if (made == nullptr && registered && depot(size).take(&cache.active, 0)) return cache.active.pop();
+  return made;
 }
 
 [[gnu::noinline]] void give_slowly(std::size_t size, void* block) noexcept {
-  Cache& cache = t_caches.of[size];
+  Cache& cache = cache_of(size);
   if (t_caches.phase == Phase::kFresh) register_thread();
   if (t_caches.phase == Phase::kOver) return std::free(block);
   if (cache.active.count == kBlockSizes[size].magazine_blocks) {
-    if (cache.full.count > 0 && !depot(size).put(cache.full, kBlockSizes[size].depot_magazines))
-      free_all(cache.full);
-    cache.full = cache.active;
+    // Of large blocks no thread keeps a second magazine.
+    Magazine& handed = cache.active.count == 1 ? cache.active : cache.full;
+    if (handed.count > 0 && !depot(size).put(handed, kBlockSizes[size].depot_magazines)) free_all(handed);
+    if (cache.active.count > 1) cache.full = cache.active;
     cache.active = {};
   }
   cache.active.push(block);
 }
 
 inline void* take(std::size_t size) noexcept {
-  Magazine& active = t_caches.of[size].active;
+  Magazine& active = cache_of(size).active;
   if (active.count > 0) [[likely]]
     return active.pop();
   return take_slowly(size);
 }
 
 inline void give(std::size_t size, void* block) noexcept {
-  Magazine& active = t_caches.of[size].active;
+  Magazine& active = cache_of(size).active;
   if (t_caches.phase == Phase::kRegistered && active.count < kBlockSizes[size].magazine_blocks) [[likely]] {
     return active.push(block);
   }

@@ -2,7 +2,7 @@
 //
 // A ring that the peer's own cache holds is slow: each line comes back from there before it is written again.
 // One that no cache holds is slow, too (FLOORS.md, finding 6). So the buffer that was freed first comes
-// first, and now and then one that was never used, until kCirculating bytes go around. Beyond these, buffers
+// first, and now and then one that was never used, until kCirculatingBytes go around. Beyond these, buffers
 // are used only while the peer does not keep up, and lie idle afterwards. As long as little flows few pages
 // are used.
 //

@@ -13,12 +13,18 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/limits.h"
 #include "tli/spin.h"
 
 namespace lwmq::tli {
 
 class Pace {
  public:
+  // Messages or not, through a ring of that many bytes: whether the writer has room for what it sends while
+  // we hold back. Not where its buffers are few, or handed over.
+  void init(bool messages, std::uint64_t ring_bytes) noexcept {
+    may_be_flooded_ = messages && ring_bytes >= kFloodBytesMin;
+  }
   void landed(std::uint32_t count) noexcept { run_ += count; }
 
   // When nothing is there, or little again and again, before the wait for the next message: pauses up to some
@@ -34,7 +40,7 @@ class Pace {
       pauses_ = kPausesFirst;
     }
     for (std::uint32_t i = 0; i < pauses_; ++i) pause();
-    for (std::uint32_t slice = 1; slice < slices_ && more(); ++slice) {
+    for (std::uint32_t slice = 1; slice < slices_ && may_be_flooded_ && more(); ++slice) {
       for (std::uint32_t i = 0; i < kPausesMax; ++i) pause();
     }
   }
@@ -50,6 +56,7 @@ class Pace {
   static constexpr std::uint32_t kRunPays = 4;  // more than whoever chases has landed when it holds back
   static constexpr std::uint32_t kRunGrows = 8;
   static constexpr std::uint32_t kRunFlood = 24;
+  static constexpr std::uint64_t kFloodBytesMin = 256 * kKiB;  // some 5 us at 20 GB/s and more
   static constexpr std::uint32_t kPausesFirst = 20;
   static constexpr std::uint32_t kRunsFirst = 2;
   static constexpr std::uint32_t kRunsMax = 1024;
@@ -65,6 +72,7 @@ class Pace {
     if (run >= kRunGrows) pauses_ = std::min(pauses_ * 2, kPausesMax);
   }
 
+  bool may_be_flooded_ = false;
   std::uint32_t run_ = 0;
   std::uint32_t pauses_ = 0;
   std::uint32_t slices_ = 1;

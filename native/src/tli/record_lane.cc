@@ -127,7 +127,7 @@ bool LaneSender::init(const Sides& sides, Waker* waker, std::uint32_t buffers,
   layout_ = SideLayout::of(buffers, buffer_bytes);
   slots_.reset(new (std::nothrow) Slot[buffers]);
   shipped_.reset(new (std::nothrow) std::uint32_t[buffers]);
-  return free_.init(buffers, layout_.stride) && slots_ && shipped_;
+  return free_.init(buffers, buffer_bytes) && slots_ && shipped_;
 }
 
 Status LaneSender::acquire(lwmq_tli_buffer* out_buffer) noexcept {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace lwmq::tli {
 namespace {
 
@@ -36,6 +38,7 @@ TEST(Pace, HoldsLongerWhileTheRunsGrowAndNotAtAllOnceTheyAreShort) {
 // Behind a flood it looks now and then whether more has come, and goes on only then.
 TEST(Pace, HoldsOnBehindAFloodWhileMoreOfItComes) {
   Pace pace;
+  pace.init(true, kMiB);
   int looks = 0;
   const auto flood = [&looks] { return ++looks > 0; };
   const auto fall_behind = [&](std::uint32_t run) {
@@ -55,6 +58,21 @@ TEST(Pace, HoldsOnBehindAFloodWhileMoreOfItComes) {
   EXPECT_EQ(asked, 1) << "nothing more has come";
   EXPECT_EQ(fall_behind(10), 0);
   EXPECT_EQ(pace.slices(), 1u);
+}
+
+// The writer would wait for us, and not we for it.
+TEST(Pace, NeverHoldsOnWhereARingIsSmallOrBuffersAreHandedOver) {
+  for (const auto& [messages, ring_bytes] : {std::pair{true, 64 * kKiB}, std::pair{false, kMiB}}) {
+    Pace pace;
+    pace.init(messages, ring_bytes);
+    int looks = 0;
+    for (int i = 0; i < 40; ++i) {
+      pace.landed(50);
+      pace.hold([&looks] { return ++looks > 0; });
+    }
+    EXPECT_EQ(pace.pauses(), Pace::kPausesMax);
+    EXPECT_EQ(looks, 0);
+  }
 }
 
 // Who chases has landed three when it holds back: one that it waited for, and two runs of one.

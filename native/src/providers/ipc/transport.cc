@@ -11,9 +11,6 @@
 namespace lwmq::ipc {
 namespace {
 
-// What a peer writes in the longest time that a reader holds back, at 20 GB/s and more.
-constexpr std::uint64_t kFloodBytesMin = 256 << 10;
-
 void poke_event(void* context) { os::ring_event_fd(static_cast<os::UniqueFd*>(context)->get()); }
 
 Status forked_text() noexcept {
@@ -44,8 +41,8 @@ Status Transport::create(TransportParts parts, Transport** out_transport) {
   if (our.options.secure_erase != 0)
     transport->sender_.erase_buffers(our.options.purpose == LWMQ_TLI_FOR_RAW);
   if (our.options.purpose == LWMQ_TLI_FOR_RAW) transport->sender_.use_fresh_buffers_first();
-  transport->may_be_flooded_ = our.options.purpose == LWMQ_TLI_FOR_MESSAGES &&
-                               our.peer.buffers * our.peer.buffer_bytes >= kFloodBytesMin;
+  transport->pace_.init(our.options.purpose == LWMQ_TLI_FOR_MESSAGES,
+                        our.peer.buffers * our.peer.buffer_bytes);
   our.own_side.fd.reset();  // the peer has its own
   *out_transport = transport;
   return LWMQ_OK;
@@ -215,8 +212,7 @@ bool Transport::is_ready(std::uint32_t what) noexcept {
 }
 
 Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept {
-  if (what == LWMQ_TLI_WAIT_EXTENT && timeout_ms != 0)
-    pace_.hold([this] { return may_be_flooded_ && receiver_.has_extent(); });
+  if (what == LWMQ_TLI_WAIT_EXTENT && timeout_ms != 0) pace_.hold([this] { return receiver_.has_extent(); });
   if (is_ready(what)) return LWMQ_OK;
   if (timeout_ms == 0) return LWMQ_E_TIMED_OUT;
   tli::Glances& glances = glances_[(what & LWMQ_TLI_WAIT_EXTENT) != 0 ? 0 : 1];

@@ -127,7 +127,6 @@ class Transport {
   tli::Pace pace_;                                     // the receiving thread's
   // Whether the peer has room for what it sends while we hold back: not where its buffers are few or handed
   // over.
-  bool may_be_flooded_ = false;
 
   // Extents landed and not released keep us: released_ counts down with each release, and close adds what was
   // landed.

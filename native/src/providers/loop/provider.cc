@@ -162,6 +162,8 @@ lwmq_status connect(const char* address, const lwmq_tli_options* options, std::u
         !end->receiver.init(end->sides, &end->waker, of[1 - i]->buffers_send, of[1 - i]->buffer_bytes)) {
       return fail(LWMQ_E_NO_MEMORY, "%s: no memory for the transport", address);
     }
+    end->pace.init(of[i]->purpose == LWMQ_TLI_FOR_MESSAGES,
+                   of[1 - i]->buffers_send * of[1 - i]->buffer_bytes);
     if (of[i]->secure_erase != 0) end->sender.erase_buffers(of[i]->purpose == LWMQ_TLI_FOR_RAW);
   }
   {
