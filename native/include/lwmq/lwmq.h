@@ -583,7 +583,8 @@ lwmq_status lwmq_channel_close(lwmq_channel *channel, uint32_t linger_ms);
 void lwmq_channel_destroy(lwmq_channel *channel);
 
 /* Many channels by one thread, in turns: each that has something gives one message before any gives its next,
-   however unequally they send (RFC 970). One thread waits or receives at a time; any thread adds and removes. */
+   however unequally they send (RFC 970); one that was silent joins them after 64 messages, or 64 KiB of them, at
+   most. One thread waits or receives at a time; any thread adds and removes. */
 typedef struct lwmq_selector lwmq_selector;
 
 lwmq_status lwmq_selector_create(lwmq_selector **out_selector);

@@ -1,14 +1,11 @@
 // lwmq.h: many channels by one thread.
 #include "abi/handles.h"
-#include "channel/deadline.h"
 #include "channel/selector.h"
-#include "channel/several.h"
 #include "lwmq/lwmq.h"
 
 using lwmq::Message;
 using lwmq::channel::Channel;
 using lwmq::channel::Selector;
-using lwmq::channel::Several;
 using namespace lwmq::abi;  // the handles
 
 namespace {
@@ -48,19 +45,12 @@ lwmq_status lwmq_selector_receive(lwmq_selector* selector, uint32_t timeout_ms, 
                                   lwmq_message** out_message) {
   LWMQ_REQUIRE(selector != nullptr && out_channel != nullptr && out_message != nullptr);
   *out_channel = nullptr;
-  const int64_t deadline = timeout_ms == 0 ? 0 : lwmq::channel::deadline_of(timeout_ms);
-  for (;;) {
-    Channel* channel = nullptr;
-    lwmq_status status = in(selector)->wait(timeout_ms == 0 ? 0 : lwmq::channel::ms_left(deadline), &channel);
-    if (status != LWMQ_OK) return timeout_ms != 0 && status == LWMQ_E_EMPTY ? LWMQ_E_TIMED_OUT : status;
-    Message* message = nullptr;
-    uint32_t count = 0;
-    status = Several::receive(channel, 0, 1, &message, &count);
-    if (status == LWMQ_E_EMPTY) continue;  // it was readable for nothing
-    *out_channel = out(channel);
-    if (status == LWMQ_OK) *out_message = out(message);
-    return status;
-  }
+  Channel* channel = nullptr;
+  Message* message = nullptr;
+  const lwmq_status status = in(selector)->receive(timeout_ms, &channel, &message);
+  if (channel != nullptr) *out_channel = out(channel);
+  if (status == LWMQ_OK) *out_message = out(message);
+  return status;
 }
 
 void lwmq_selector_destroy(lwmq_selector* selector) { delete in(selector); }

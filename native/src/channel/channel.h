@@ -113,6 +113,11 @@ class Channel {
   Status receive(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
                  std::uint32_t* out_count);
 
+  // The next small message, for who looks at many channels in turn: without arming the descriptor, as a
+  // receive does that finds nothing. kMore: a receive with a timeout of 0 knows more.
+  enum class Glance { kMessage, kNothing, kMore };
+  Glance glance(Message** out_message) noexcept;
+
   // The same, into what takes them as they lie, where that can be: whoever receives lands, from one
   // transport.
   Status receive(std::uint32_t timeout_ms, Loan& loan) {

@@ -216,6 +216,22 @@ Status Channel::receive(std::uint32_t timeout_ms, std::uint32_t limit, Message**
   return receive_waiting(timeout_ms, limit, out_messages, out_count);
 }
 
+Channel::Glance Channel::glance(Message** out_message) noexcept {
+  if (check_open(false) != LWMQ_OK || queue_ != nullptr || is_one_of_several() || !landing_.try_take())
+    return Glance::kMore;
+  Glance seen = Glance::kMore;
+  if (receiver_.take_run(1, out_message) == 1) {
+    seen = Glance::kMessage;
+  } else if (lwmq_tli_transport* transport = receiver_.transport();
+             transport != nullptr && !receiver_.has_arrivals() &&
+             provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, 0) == LWMQ_E_TIMED_OUT) {
+    seen = Glance::kNothing;
+  }
+  landing_.release();
+  if (seen == Glance::kMessage) note_activity();
+  return seen;
+}
+
 // Where no small message has landed.
 [[gnu::noinline]] Status Channel::receive_waiting(std::uint32_t timeout_ms, std::uint32_t limit,
                                                   Message** out_messages, std::uint32_t* out_count) {

@@ -6,16 +6,41 @@
 #include <cerrno>
 #include <climits>
 #include <new>
+#include <utility>
 
 #include "channel/channel.h"
 #include "channel/deadline.h"
+#include "channel/several.h"
+#include "codec/encoder.h"
+#include "tli/spin.h"
 
 namespace lwmq::channel {
 namespace {
 
 constexpr int kEvents = 64;
+// What comes between two looks: so many small messages, or one of 64 KiB.
+constexpr std::uint64_t kCostPerLook = 64;
+constexpr std::uint64_t kBytesOfOne = kKiB;
+// Looks at a silent channel before its descriptor is armed, and the kernel will say when it speaks again.
+constexpr std::uint32_t kLooksInVain = 256;
+
+std::uint64_t cost_of(const Message& message) noexcept {
+  return 1 + codec::measure(message).bytes / kBytesOfOne;
+}
 
 }  // namespace
+
+// Of a call with a timeout. The clock is read when it first waits: it costs as much as a small message.
+struct Selector::Wait {
+  std::uint32_t timeout_ms;
+  std::int64_t deadline = -1;
+
+  std::uint32_t left_ms() noexcept {
+    if (timeout_ms == 0) return 0;
+    if (deadline < 0) deadline = deadline_of(timeout_ms);
+    return ms_left(deadline);
+  }
+};
 
 Status Selector::create(Selector** out_selector) {
   auto* made = new (std::nothrow) Selector;
@@ -42,7 +67,7 @@ Status Selector::add(Channel* channel) {
     if (errno == EEXIST) return fail(LWMQ_E_INVALID, "this channel was added to the selector before");
     return fail_errno(LWMQ_E_SYSTEM, errno, "epoll_ctl");
   }
-  channels_[next_number_++] = channel;
+  members_[next_number_++] = {channel, false};
   return LWMQ_OK;
 }
 
@@ -53,43 +78,104 @@ Status Selector::remove(Channel* channel) {
 // False: it is not there.
 bool Selector::take_out(Channel* channel) {
   const std::lock_guard lock(mutex_);
-  const auto at = std::find_if(channels_.begin(), channels_.end(),
-                               [channel](const auto& entry) { return entry.second == channel; });
-  if (at == channels_.end()) return false;
-  std::erase(ready_, at->first);
-  channels_.erase(at);
+  const auto at = std::find_if(members_.begin(), members_.end(),
+                               [channel](const auto& entry) { return entry.second.channel == channel; });
+  if (at == members_.end()) return false;
+  std::erase_if(turns_, [&](const Turn& turn) { return turn.number == at->first; });
+  members_.erase(at);
   if (std::int32_t fd = -1; channel->lent_descriptor(&fd))
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   return true;
 }
 
+// Gives turns to those that the kernel says are readable and that have none.
 Status Selector::look(std::uint32_t timeout_ms) {
-  epoll_event events[kEvents];
-  const int ms =
-      timeout_ms == LWMQ_FOREVER ? -1 : static_cast<int>(std::min<std::uint32_t>(timeout_ms, INT_MAX));
-  const int count = epoll_wait(epoll_.get(), events, kEvents, ms);
-  if (count < 0) return errno == EINTR ? LWMQ_E_INTERRUPTED : fail_errno(LWMQ_E_SYSTEM, errno, "epoll_wait");
-  const std::lock_guard lock(mutex_);
-  for (int i = 0; i < count; ++i) ready_.push_back(events[i].data.u64);
+  since_look_ = 0;
+  int ms = timeout_ms == LWMQ_FOREVER ? -1 : static_cast<int>(std::min<std::uint32_t>(timeout_ms, INT_MAX));
+  for (bool more = true; more; ms = 0) {
+    epoll_event events[kEvents];
+    const int count = epoll_wait(epoll_.get(), events, kEvents, ms);
+    if (count < 0)
+      return errno == EINTR ? LWMQ_E_INTERRUPTED : fail_errno(LWMQ_E_SYSTEM, errno, "epoll_wait");
+    more = count == kEvents;
+    const std::lock_guard lock(mutex_);
+    for (int i = 0; i < count; ++i) {
+      const auto found = members_.find(events[i].data.u64);
+      if (found == members_.end()) continue;  // removed since
+      if (std::exchange(found->second.has_turn, true)) {
+        more = false;  // the kernel's list goes around
+      } else {
+        turns_.push_back({found->first});
+      }
+    }
+  }
   return LWMQ_OK;
 }
 
-Status Selector::wait(std::uint32_t timeout_ms, Channel** out_channel) {
-  const std::int64_t deadline = timeout_ms == 0 ? 0 : deadline_of(timeout_ms);
+// False: nobody has one.
+bool Selector::take_turn(Turn* out_turn, Channel** out_channel) {
+  const std::lock_guard lock(mutex_);
+  if (turns_.empty()) return false;
+  *out_turn = turns_.front();
+  turns_.pop_front();
+  Member& member = members_.find(out_turn->number)->second;
+  member.has_turn = false;
+  *out_channel = member.channel;
+  return true;
+}
+
+// Unless it was removed since, or the kernel was quicker.
+void Selector::give_turn(Turn turn) {
+  const std::lock_guard lock(mutex_);
+  const auto found = members_.find(turn.number);
+  if (found == members_.end() || std::exchange(found->second.has_turn, true)) return;
+  turns_.push_back(turn);
+}
+
+// The next turn. Asks the kernel now and then, and waits where nobody has one.
+Status Selector::next_turn(Wait& wait, Turn* out_turn, Channel** out_channel) {
   for (bool looked = false;; looked = true) {
-    {
-      const std::lock_guard lock(mutex_);
-      while (!ready_.empty()) {
-        const auto found = channels_.find(ready_.front());
-        ready_.pop_front();
-        if (found == channels_.end()) continue;  // removed since
-        *out_channel = found->second;
-        return LWMQ_OK;
-      }
+    if (since_look_ >= kCostPerLook) {
+      if (const Status status = look(0); status != LWMQ_OK) return status;
     }
-    const std::uint32_t left = timeout_ms == 0 ? 0 : ms_left(deadline);
-    if (looked && left == 0) return timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
+    if (take_turn(out_turn, out_channel)) [[likely]]
+      return LWMQ_OK;
+    const std::uint32_t left = wait.left_ms();
+    if (looked && left == 0) return wait.timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
     if (const Status status = look(left); status != LWMQ_OK) return status;
+  }
+}
+
+Status Selector::wait(std::uint32_t timeout_ms, Channel** out_channel) {
+  Wait wait{timeout_ms};
+  Turn turn{};
+  return next_turn(wait, &turn, out_channel);
+}
+
+Status Selector::receive(std::uint32_t timeout_ms, Channel** out_channel, Message** out_message) {
+  *out_channel = nullptr;
+  Wait wait{timeout_ms};
+  for (;;) {
+    Turn turn{};
+    Channel* channel = nullptr;
+    Status status = next_turn(wait, &turn, &channel);
+    if (status != LWMQ_OK) return status;
+    const Channel::Glance seen = channel->glance(out_message);
+    if (seen == Channel::Glance::kNothing && timeout_ms != 0 && ++turn.in_vain < kLooksInVain) {
+      give_turn(turn);
+      tli::pause();
+      continue;
+    }
+    if (seen != Channel::Glance::kMessage) {
+      std::uint32_t count = 0;
+      status = Several::receive(channel, 0, 1, out_message, &count);
+      if (status == LWMQ_E_EMPTY) continue;  // its descriptor is armed
+    }
+    *out_channel = channel;
+    if (status != LWMQ_OK) return status;
+    since_look_ += cost_of(**out_message);
+    give_turn({turn.number});
+    return LWMQ_OK;
   }
 }
 

@@ -1,7 +1,10 @@
 // Receiving from many channels with one thread, in turns (RFC 970): each that has something gives one message
 // before any gives its next, however much some of them send.
 //
-// The kernel's list of descriptors that are ready is the order: one that is still readable goes to its end.
+// The kernel's list of descriptors that are ready is the order, and one that has given a message goes to its
+// end. It stays there while it gives more, and for some looks in vain: asking the kernel for each message,
+// and being rung for each, would cost ten messages. So a channel that was silent joins the others when the
+// kernel is asked again: after 64 messages, or 64 KiB.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +15,10 @@
 #include "base/status.h"
 #include "channel/roster.h"
 #include "os/unique_fd.h"
+
+namespace lwmq {
+class Message;
+}  // namespace lwmq
 
 namespace lwmq::channel {
 
@@ -31,17 +38,34 @@ class Selector {
 
   // One thread at a time. The next that may have something.
   Status wait(std::uint32_t timeout_ms, Channel** out_channel);
+  // The next message. *out_channel also where its receive has failed, else null.
+  Status receive(std::uint32_t timeout_ms, Channel** out_channel, Message** out_message);
 
  private:
+  struct Member {
+    Channel* channel;
+    bool has_turn;  // is in turns_
+  };
+  struct Turn {
+    std::uint64_t number;
+    std::uint32_t in_vain = 0;  // looks since it gave something
+  };
+
+  struct Wait;
+
+  Status next_turn(Wait& wait, Turn* out_turn, Channel** out_channel);
   Status look(std::uint32_t timeout_ms);
+  bool take_turn(Turn* out_turn, Channel** out_channel);
+  void give_turn(Turn turn);
   bool take_out(Channel* channel);
 
   const OnRoster<Selector> on_roster_{this};
   os::UniqueFd epoll_;
   std::mutex mutex_;  // guards what follows
   std::uint64_t next_number_ = 1;
-  std::map<std::uint64_t, Channel*> channels_;
-  std::deque<std::uint64_t> ready_;  // whose turn it is, from the last look
+  std::map<std::uint64_t, Member> members_;
+  std::deque<Turn> turns_;
+  std::uint64_t since_look_ = 0;  // what was received; the receiving thread's
 };
 
 }  // namespace lwmq::channel

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <map>
 #include <random>
+#include <tuple>
 
 #include "conformance/channel_fixture.h"
 #include "conformance/providers.h"
@@ -697,6 +698,40 @@ TEST_P(ChannelOver, ASelectorServesChannelsInTurns) {
   EXPECT_EQ(lwmq_selector_remove(selector, other.server.channel), LWMQ_OK);
   EXPECT_EQ(lwmq_selector_remove(selector, other.server.channel), LWMQ_E_INVALID);
   lwmq_selector_destroy(selector);
+}
+
+// The kernel is not asked for each message: one that was silent waits for as many small ones, or for bytes.
+// rows: K26
+TEST_P(ChannelOver, ASelectorLetsAChannelThatWasSilentJoinAfter64MessagesOr64KiBAtMost) {
+  lwmq_limits limits{};
+  limits.size = sizeof limits;
+  ASSERT_EQ(lwmq_query_limits(address_.c_str(), &limits), LWMQ_OK);
+  const std::uint64_t buffer_bytes = std::min<std::uint64_t>(64 << 10, limits.buffer_bytes_max);
+  for (const auto& [bytes, posted, before_max] : {std::tuple{8, 500, 64}, std::tuple{60'000, 6, 3}}) {
+    if (bytes + 16u > buffer_bytes) continue;  // the largest unit is smaller
+    const Meeting busy(GetParam().fresh_address(), channel_options(buffer_bytes, 8));
+    const Meeting silent(GetParam().fresh_address());
+    lwmq_selector* selector = nullptr;
+    ASSERT_EQ(lwmq_selector_create(&selector), LWMQ_OK);
+    ASSERT_EQ(lwmq_selector_add(selector, busy.server.channel), LWMQ_OK) << lwmq_last_error();
+    ASSERT_EQ(lwmq_selector_add(selector, silent.server.channel), LWMQ_OK) << lwmq_last_error();
+    for (int i = 0; i < posted; ++i) ASSERT_EQ(busy.client.post(std::string(bytes, 'b')), LWMQ_OK);
+    std::map<lwmq_channel*, int> served;
+    int before = 0;
+    for (int i = 0; i < posted + 1; ++i) {
+      lwmq_channel* channel = nullptr;
+      lwmq_message* message = nullptr;
+      ASSERT_EQ(lwmq_selector_receive(selector, kLimitMs, &channel, &message), LWMQ_OK) << lwmq_last_error();
+      lwmq_message_destroy(message);
+      if (++served[channel] == 1 && channel == silent.server.channel) before = i - 1;
+      if (i > 0) continue;
+      ASSERT_EQ(silent.client.post("s"), LWMQ_OK);
+      ASSERT_EQ(lwmq_channel_flush(silent.client.channel, kLimitMs), LWMQ_OK);
+    }
+    EXPECT_EQ(served[busy.server.channel], posted);
+    EXPECT_LE(before, before_max) << bytes;
+    lwmq_selector_destroy(selector);
+  }
 }
 
 // rows: K26 K27
