@@ -1,5 +1,6 @@
 // What a channel promises, over every provider: the same program, only the address differs.
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <random>
@@ -732,6 +733,45 @@ TEST_P(ChannelOver, ASelectorLetsAChannelThatWasSilentJoinAfter64MessagesOr64KiB
     EXPECT_LE(before, before_max) << bytes;
     lwmq_selector_destroy(selector);
   }
+}
+
+// Between a look in vain and the sleep lies the arming: whoever posts there, and stays silent afterwards, is
+// heard all the same.
+// rows: K26 K16
+TEST_P(ChannelOver, ASelectorSleepsThroughNoMessage) {
+  constexpr int kChannels = 3, kBursts = 150;
+  std::vector<std::unique_ptr<Meeting>> meetings;
+  lwmq_selector* selector = nullptr;
+  ASSERT_EQ(lwmq_selector_create(&selector), LWMQ_OK);
+  for (int i = 0; i < kChannels; ++i) {
+    meetings.push_back(std::make_unique<Meeting>(GetParam().fresh_address()));
+    ASSERT_EQ(lwmq_selector_add(selector, meetings[i]->server.channel), LWMQ_OK) << lwmq_last_error();
+  }
+  std::atomic<int> answered{0};
+  std::thread sender([&] {
+    std::mt19937 random(7);
+    int posted = 0;
+    for (int burst = 0; burst < kBursts; ++burst) {
+      for (std::uint32_t left = 1 + random() % 3; left > 0; --left, ++posted)
+        EXPECT_EQ(meetings[random() % kChannels]->client.post("m"), LWMQ_OK);
+      while (answered < posted) continue;  // nobody posts what would wake it by chance
+      for (std::uint32_t pause = random() % 30'000; pause > 0; --pause) asm volatile("");
+    }
+    EXPECT_EQ(meetings[0]->client.post("last"), LWMQ_OK);
+  });
+  for (std::string last; last != "last";) {
+    lwmq_channel* channel = nullptr;
+    lwmq_message* message = nullptr;
+    if (lwmq_selector_receive(selector, kLimitMs, &channel, &message) != LWMQ_OK) {
+      ADD_FAILURE() << "slept through message " << answered << ": " << lwmq_last_error();
+      std::abort();  // the sender waits for it
+    }
+    last = frames_of(message)[0];
+    lwmq_message_destroy(message);
+    ++answered;
+  }
+  sender.join();
+  lwmq_selector_destroy(selector);
 }
 
 // rows: K26 K27
