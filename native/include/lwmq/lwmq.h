@@ -583,13 +583,14 @@ lwmq_status lwmq_channel_close(lwmq_channel *channel, uint32_t linger_ms);
 void lwmq_channel_destroy(lwmq_channel *channel);
 
 /* Many channels by one thread, in turns: each that has something gives one message before any gives its next,
-   however unequally they send (RFC 970); one that was silent joins them after 64 messages, or 64 KiB of them, at
-   most. One thread waits or receives at a time; any thread adds and removes. */
+   however unequally they send (RFC 970); one that was silent joins them after 64 messages, or some 64 KiB of them,
+   for every 64 channels that are busy. One thread waits or receives at a time; any thread adds and removes. */
 typedef struct lwmq_selector lwmq_selector;
 
 lwmq_status lwmq_selector_create(lwmq_selector **out_selector);
 /* A channel that is destroyed is in no selector any more. LWMQ_E_INVALID: added before. */
 lwmq_status lwmq_selector_add(lwmq_selector *selector, lwmq_channel *channel);
+/* Waits while the channel's message is being received; then it is the caller's alone. LWMQ_E_INVALID: not added. */
 lwmq_status lwmq_selector_remove(lwmq_selector *selector, lwmq_channel *channel);
 /* The channel whose turn it is; a receive with a timeout of 0 answers LWMQ_E_EMPTY now and then all the same. */
 lwmq_status lwmq_selector_wait(lwmq_selector *selector, uint32_t timeout_ms, lwmq_channel **out_channel);

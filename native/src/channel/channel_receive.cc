@@ -36,6 +36,7 @@ Status Channel::wait_for_change(std::uint32_t seen, std::int64_t deadline) noexc
 Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, const Taker* taker) {
   std::int64_t deadline = 0;  // computed when we first wait: the clock costs as much as a small message
   bool in_hand = false;       // the landing side, since the last wait in the transport
+  bool drained = false;       // the descriptor, and then something was there: more may be behind it
   for (bool first = true;; first = false) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
     const bool waited = std::exchange(in_hand, false);
@@ -51,7 +52,7 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, con
       status = receiver_.next(out_landed, &reported);
     }
     if (status == LWMQ_OK) [[likely]] {
-      if (deadline != 0) ring();  // our wait has taken the place of whoever polls
+      if (deadline != 0 || drained) ring();  // our wait has taken the place of whoever polls
       if (!took && taker != nullptr && Receiver::is_copied(*out_landed))
         status = receiver_.decode(*out_landed, taker->out_message);
       out_landed->last = false;
@@ -61,6 +62,7 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, con
     }
     lwmq_tli_transport* transport = receiver_.transport();
     if (reported || phase_.load() != Phase::kOpen) {
+      if (drained) ring();
       landing_.release();
       return reported ? status : refuse_phase();
     }
@@ -88,7 +90,10 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, con
     if (is_peer_over(status)) note_peer_gone();
     const bool may_leave = left > 0 || may_leave_empty();
     landing_.release();
-    if (!may_leave) continue;
+    if (!may_leave) {
+      drained = true;
+      continue;
+    }
     if (transport == nullptr) {
       status = connect_failure();
       if (status != LWMQ_OK) return status;

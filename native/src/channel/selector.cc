@@ -18,14 +18,17 @@ namespace lwmq::channel {
 namespace {
 
 constexpr int kEvents = 64;
-// What comes between two looks: so many small messages, or one of 64 KiB.
-constexpr std::uint64_t kCostPerLook = 64;
-constexpr std::uint64_t kBytesOfOne = kKiB;
+// What comes between two looks at the kernel's list: as many looks at channels in vain, a fourth of that in
+// small messages, or 64 KiB.
+constexpr std::uint32_t kCostPerLook = 256;
+constexpr std::uint32_t kCostOfMessage = 4;
+constexpr std::uint64_t kBytesOfOne = 256;
 // Looks at a silent channel before its descriptor is armed, and the kernel will say when it speaks again.
-constexpr std::uint32_t kLooksInVain = 256;
+constexpr std::uint32_t kLooksInVain = 64;
 
-std::uint64_t cost_of(const Message& message) noexcept {
-  return 1 + codec::measure(message).bytes / kBytesOfOne;
+std::uint32_t cost_of(const Message& message) noexcept {
+  return kCostOfMessage + static_cast<std::uint32_t>(std::min<std::uint64_t>(
+                              codec::measure(message).bytes / kBytesOfOne, kCostPerLook));
 }
 
 }  // namespace
@@ -34,6 +37,7 @@ std::uint64_t cost_of(const Message& message) noexcept {
 struct Selector::Wait {
   std::uint32_t timeout_ms;
   std::int64_t deadline = -1;
+  bool looked = false;  // and all that had something then has had its turn
 
   std::uint32_t left_ms() noexcept {
     if (timeout_ms == 0) return 0;
@@ -75,16 +79,20 @@ Status Selector::remove(Channel* channel) {
   return take_out(channel) ? LWMQ_OK : fail(LWMQ_E_INVALID, "this channel was not added to the selector");
 }
 
-// False: it is not there.
+// False: it is not there. Otherwise the receiving thread has let go of it.
 bool Selector::take_out(Channel* channel) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const auto at = std::find_if(members_.begin(), members_.end(),
                                [channel](const auto& entry) { return entry.second.channel == channel; });
   if (at == members_.end()) return false;
-  std::erase_if(turns_, [&](const Turn& turn) { return turn.number == at->first; });
+  const std::uint64_t number = at->first;
+  std::erase_if(turns_, [number](const Turn& turn) { return turn.number == number; });
   members_.erase(at);
   if (std::int32_t fd = -1; channel->lent_descriptor(&fd))
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  ++awaiting_;
+  let_go_.wait(lock, [&] { return in_hand_ != number || receiving_ == std::this_thread::get_id(); });
+  --awaiting_;
   return true;
 }
 
@@ -92,6 +100,7 @@ bool Selector::take_out(Channel* channel) {
 Status Selector::look(std::uint32_t timeout_ms) {
   since_look_ = 0;
   int ms = timeout_ms == LWMQ_FOREVER ? -1 : static_cast<int>(std::min<std::uint32_t>(timeout_ms, INT_MAX));
+  if (ms != 0) let_go();
   for (bool more = true; more; ms = 0) {
     epoll_event events[kEvents];
     const int count = epoll_wait(epoll_.get(), events, kEvents, ms);
@@ -103,7 +112,7 @@ Status Selector::look(std::uint32_t timeout_ms) {
       const auto found = members_.find(events[i].data.u64);
       if (found == members_.end()) continue;  // removed since
       if (std::exchange(found->second.has_turn, true)) {
-        more = false;  // the kernel's list goes around
+        more = false;  // those that are busy are readable all the time: not all of them each time
       } else {
         turns_.push_back({found->first});
       }
@@ -121,47 +130,67 @@ bool Selector::take_turn(Turn* out_turn, Channel** out_channel) {
   Member& member = members_.find(out_turn->number)->second;
   member.has_turn = false;
   *out_channel = member.channel;
+  in_hand_ = out_turn->number;
+  receiving_ = std::this_thread::get_id();
   return true;
 }
 
-// Unless it was removed since, or the kernel was quicker.
+// To the channel that was in hand, unless it was removed since.
 void Selector::give_turn(Turn turn) {
   const std::lock_guard lock(mutex_);
   const auto found = members_.find(turn.number);
-  if (found == members_.end() || std::exchange(found->second.has_turn, true)) return;
+  if (found == members_.end()) return;
+  found->second.has_turn = true;
   turns_.push_back(turn);
+}
+
+void Selector::let_go() {
+  const std::lock_guard lock(mutex_);
+  in_hand_ = 0;
+  if (awaiting_ > 0) let_go_.notify_all();
 }
 
 // The next turn. Asks the kernel now and then, and waits where nobody has one.
 Status Selector::next_turn(Wait& wait, Turn* out_turn, Channel** out_channel) {
-  for (bool looked = false;; looked = true) {
-    if (since_look_ >= kCostPerLook) {
-      if (const Status status = look(0); status != LWMQ_OK) return status;
-    }
-    if (take_turn(out_turn, out_channel)) [[likely]]
-      return LWMQ_OK;
-    const std::uint32_t left = wait.left_ms();
-    if (looked && left == 0) return wait.timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
-    if (const Status status = look(left); status != LWMQ_OK) return status;
+  const auto over = [&wait] { return wait.timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT; };
+  if (since_look_ >= kCostPerLook) {
+    if (const Status status = look(0); status != LWMQ_OK) return status;
+    if (wait.timeout_ms != 0 && wait.left_ms() == 0) return over();
   }
+  while (!take_turn(out_turn, out_channel)) {
+    const std::uint32_t left = wait.left_ms();
+    if (wait.looked && left == 0) return over();
+    if (const Status status = look(left); status != LWMQ_OK) return status;
+    wait.looked = true;
+  }
+  return LWMQ_OK;
 }
 
 Status Selector::wait(std::uint32_t timeout_ms, Channel** out_channel) {
   Wait wait{timeout_ms};
   Turn turn{};
-  return next_turn(wait, &turn, out_channel);
+  const Status status = next_turn(wait, &turn, out_channel);
+  let_go();  // what the caller does with it is his
+  return status;
 }
 
 Status Selector::receive(std::uint32_t timeout_ms, Channel** out_channel, Message** out_message) {
   *out_channel = nullptr;
   Wait wait{timeout_ms};
+  const Status status = receive_in_turn(wait, out_channel, out_message);
+  let_go();
+  return status;
+}
+
+Status Selector::receive_in_turn(Wait& wait, Channel** out_channel, Message** out_message) {
   for (;;) {
     Turn turn{};
     Channel* channel = nullptr;
     Status status = next_turn(wait, &turn, &channel);
     if (status != LWMQ_OK) return status;
     const Channel::Glance seen = channel->glance(out_message);
-    if (seen == Channel::Glance::kNothing && timeout_ms != 0 && ++turn.in_vain < kLooksInVain) {
+    if (seen == Channel::Glance::kNothing && wait.timeout_ms != 0 && ++turn.in_vain < kLooksInVain) {
+      ++since_look_;
       give_turn(turn);
       tli::pause();
       continue;
@@ -169,7 +198,7 @@ Status Selector::receive(std::uint32_t timeout_ms, Channel** out_channel, Messag
     if (seen != Channel::Glance::kMessage) {
       std::uint32_t count = 0;
       status = Several::receive(channel, 0, 1, out_message, &count);
-      if (status == LWMQ_E_EMPTY) continue;  // its descriptor is armed
+      if (status == LWMQ_E_EMPTY) continue;  // its descriptor says when it has something
     }
     *out_channel = channel;
     if (status != LWMQ_OK) return status;

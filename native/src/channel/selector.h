@@ -4,13 +4,15 @@
 // The kernel's list of descriptors that are ready is the order, and one that has given a message goes to its
 // end. It stays there while it gives more, and for some looks in vain: asking the kernel for each message,
 // and being rung for each, would cost ten messages. So a channel that was silent joins the others when the
-// kernel is asked again: after 64 messages, or 64 KiB.
+// kernel is asked again: after 64 messages, some 64 KiB, or 256 looks in vain.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "base/status.h"
 #include "channel/roster.h"
@@ -54,18 +56,25 @@ class Selector {
   struct Wait;
 
   Status next_turn(Wait& wait, Turn* out_turn, Channel** out_channel);
+  Status receive_in_turn(Wait& wait, Channel** out_channel, Message** out_message);
   Status look(std::uint32_t timeout_ms);
   bool take_turn(Turn* out_turn, Channel** out_channel);
   void give_turn(Turn turn);
+  void let_go();
   bool take_out(Channel* channel);
 
   const OnRoster<Selector> on_roster_{this};
   os::UniqueFd epoll_;
+  std::uint32_t since_look_ = 0;  // what was received and looked at, in looks; the receiving thread's
+
   std::mutex mutex_;  // guards what follows
   std::uint64_t next_number_ = 1;
   std::map<std::uint64_t, Member> members_;
   std::deque<Turn> turns_;
-  std::uint64_t since_look_ = 0;  // what was received; the receiving thread's
+  std::uint64_t in_hand_ = 0;  // the channel that is being looked at or received from
+  std::thread::id receiving_;
+  std::condition_variable let_go_;
+  std::uint32_t awaiting_ = 0;  // threads that want to remove the one in hand
 };
 
 }  // namespace lwmq::channel

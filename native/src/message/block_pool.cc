@@ -142,10 +142,10 @@ struct Cleaner {
   if (t_caches.phase == Phase::kFresh) register_thread();
   if (t_caches.phase == Phase::kOver) return std::free(block);
   if (cache.active.count == kBlockSizes[size].magazine_blocks) {
-    // Of large blocks no thread keeps a second magazine.
-    Magazine& handed = cache.active.count == 1 ? cache.active : cache.full;
+    const bool keeps_one = kBlockSizes[size].magazine_blocks == 1;  // and no second magazine
+    Magazine& handed = keeps_one ? cache.active : cache.full;
     if (handed.count > 0 && !depot(size).put(handed, kBlockSizes[size].depot_magazines)) free_all(handed);
-    if (cache.active.count > 1) cache.full = cache.active;
+    if (!keeps_one) cache.full = cache.active;
     cache.active = {};
   }
   cache.active.push(block);

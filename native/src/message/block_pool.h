@@ -1,7 +1,7 @@
 // Blocks of a few sizes, for message handles and what they own: recycled, so that messages cost no malloc
 // once some have gone, up to frames of 1 MiB.
 //
-// Each thread keeps some blocks of each size at hand, of large ones one. A thread that gives back more than
+// Each thread keeps some blocks of each size at hand, from 64 KiB on one. A thread that gives back more than
 // it takes (the one that ships) hands whole magazines over to a common depot, where a thread that takes more
 // (the one that posts) finds them: one lock for each magazine, none for a thread that does both. What the
 // depot has no room for the heap gets back.

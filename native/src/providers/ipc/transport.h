@@ -125,8 +125,6 @@ class Transport {
   bool wants_room_ = false;                            // the sending thread's: its last acquire found none
   tli::Glances glances_[2];                            // of the receiving, of the sending thread
   tli::Pace pace_;                                     // the receiving thread's
-  // Whether the peer has room for what it sends while we hold back: not where its buffers are few or handed
-  // over.
 
   // Extents landed and not released keep us: released_ counts down with each release, and close adds what was
   // landed.
