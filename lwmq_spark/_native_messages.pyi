@@ -61,12 +61,23 @@ class Condition:
     def notify_all(self) -> None: ...
 
 M = TypeVar("M", bound=Message)
+C = TypeVar("C")
 
 def receive(channel: int, timeout_ms: int, type: type[M]) -> M | int:
     """lwmq_channel_receive: a message, or the status."""
 
 def receive_now(handle: Handle, turn: Turn | Crowd, type: type[M]) -> M | int | None:
     """receive without a wait, the GIL in hand. None: the handle is not usable, `turn` is taken or a Crowd."""
+
+def select_now(
+    handle: Handle, turn: Turn, members: dict[int, tuple[Handle, Turn | Crowd, C]], type: type[M]
+) -> tuple[C, M] | C | int | None:
+    """lwmq_selector_wait and lwmq_selector_take, the GIL in hand; members: by the address of the channel.
+
+    A channel alone: it may have something, and another thread is inside of its turn, or it is a Crowd. The
+    status: LWMQ_E_EMPTY; LWMQ_E_INTERRUPTED after many looks in vain; or why a receive failed. None: as
+    above.
+    """
 
 def post_now(handle: Handle, turn: Turn, queue: int, frame: object) -> int | None:
     """lwmq_send_queue_post_bytes, the GIL in hand: the status. None as above; of no short bytes, too."""

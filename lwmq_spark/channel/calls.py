@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lwmq_spark.channel.channel import Channel
 
 _log = logging.getLogger("lwmq_spark")
+TURNS = 16  # messages of one channel before another has its turn
 
 
 class Calls:
@@ -57,24 +58,28 @@ class Calls:
                     continue
                 self._running = channel
             try:
-                self._call(channel, callback)
+                for _ in range(TURNS):
+                    if not self._call(channel, callback) or self._callbacks.get(channel) is not callback:
+                        break
             finally:
                 with self._changed:
                     self._running = None
                     self._changed.notify_all()
 
-    def _call(self, channel: Channel, callback: Callable[[Message], object]) -> None:
+    def _call(self, channel: Channel, callback: Callable[[Message], object]) -> bool:
+        """False: there is no message."""
         try:
             message = channel.try_receive()
         except errors.LwmqError as error:
             _log.warning("%s: %s", channel.address, error)
-            return
+            return False
         if message is None:
-            return
+            return False
         try:
             callback(message)
         except Exception:
             _log.exception("the call-back for messages of %s has failed", channel.address)
+        return True
 
 
 calls = Calls()

@@ -12,10 +12,11 @@ for room in a bounded queue.
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from lwmq_spark import errors
 from lwmq_spark._ffi import (
@@ -40,6 +41,9 @@ from lwmq_spark.channel.readiness import Readiness
 from lwmq_spark.channel.send_queue import KINDS, Kind, Priority, SendQueue
 from lwmq_spark.message import Message
 from lwmq_spark.options import ROLES, Role, parse_address, parse_duration, resolve
+
+if TYPE_CHECKING:
+    from lwmq_spark.channel.selector import Selector
 
 ReceiveKind = Literal["mono_unbounded", "multi_unbounded", "bounded_discard_oldest", "bounded_discard_newest"]
 RECEIVE_KINDS: dict[str, int] = {
@@ -182,6 +186,7 @@ class Channel(Lingering):
         self._queues: list[SendQueue] = []
         self._readiness = Readiness(self.fileno)
         self._is_called = False  # there is a call-back, which goes with us
+        self._selectors: tuple[weakref.ref[Selector], ...] = ()  # which we leave when we are closed
         alike = sized("lwmq_transport_options")
         alike.buffers_send, alike.buffers_receive = options.buffers_send, options.buffers_receive
         alike.retry_ms = options.retry_ms
@@ -552,6 +557,9 @@ class Channel(Lingering):
 
     def _close_behind(self, turns: Turns, seconds: float | None) -> None:
         with turns:
+            for known in self._selectors:
+                if (selector := known()) is not None:
+                    selector._forget(self)
             try:
                 status = lib.lwmq_channel_close(self._handle.pointer, milliseconds(seconds))
                 while status == lib.LWMQ_E_INTERRUPTED:

@@ -7,84 +7,122 @@
         channel, message = selector.receive()
 
 Each channel that has something gives one message before any gives its next, however unequally they send
-(fair queueing, RFC 970).
+(fair queueing, RFC 970); one that was silent joins them after 64 messages, or some 64 KiB of them.
 """
 
 from __future__ import annotations
 
-import contextlib
-import select
-import threading
 import time
-from collections import deque
+import weakref
 
 from lwmq_spark import errors
+from lwmq_spark._ffi import (
+    Crowd,
+    Handle,
+    Turn,
+    Turns,
+    address_of,
+    check,
+    ffi,
+    lib,
+    native_messages,
+    raise_status,
+    wait,
+)
 from lwmq_spark.channel.channel import Channel
 from lwmq_spark.message import Message
+
+_NOTHING = (None, lib.LWMQ_E_EMPTY, lib.LWMQ_E_INTERRUPTED)
 
 
 class Selector:
     """Channels by whose turn it is. One thread receives at a time; any thread adds and removes."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._epoll = select.epoll()
-        self._channels: dict[int, Channel] = {}  # by descriptor
-        self._turns: deque[Channel] = deque()
+        out = ffi.new("lwmq_selector **")
+        check(lib.lwmq_selector_create(out))
+        self._handle = Handle(out[0], lib.lwmq_selector_destroy, "selector")
+        self._selecting = Turn()
+        self._members: dict[int, tuple[Handle, Turn | Crowd, Channel]] = {}  # by address
 
     def add(self, channel: Channel) -> None:
         """ValueError: it was added before. ClosedError."""
-        fd = channel.fileno()
-        with self._lock:
-            if channel in self._channels.values():
+        handle = channel._handle
+        handle.check_open()
+        with Turns((handle.turn, self._handle.turn)):
+            handle.check_open()
+            self._handle.check_open()
+            if handle.address in self._members:
                 raise ValueError(f"{channel.address} was added to this selector before")
-            with contextlib.suppress(FileNotFoundError):
-                if self._channels.pop(fd, None) is not None:  # of one that was closed and not removed
-                    self._epoll.unregister(fd)
-            self._epoll.register(fd, select.EPOLLIN)
-            self._channels[fd] = channel
+            check(lib.lwmq_selector_add(self._handle.pointer, handle.pointer))
+            self._members[handle.address] = (handle, channel._receiving, channel)
+            channel._selectors = (*channel._selectors, weakref.ref(self))
 
     def remove(self, channel: Channel) -> None:
-        """Also one that was closed. Removing what is not there does nothing."""
-        with self._lock:
-            for fd, known in list(self._channels.items()):
-                if known is channel:
-                    del self._channels[fd]
-                    if not channel.closed:
-                        with contextlib.suppress(OSError):
-                            self._epoll.unregister(fd)
-            with contextlib.suppress(ValueError):
-                self._turns.remove(channel)
+        """Removing what is not there, or is closed, does nothing: a channel that closes goes by itself."""
+        if not channel.closed:  # a close may linger
+            with channel._handle.turn:
+                if not channel.closed:
+                    self._forget(channel)
+
+    def _forget(self, channel: Channel) -> None:
+        """With the turn of the channel, before it is destroyed."""
+        with self._handle.turn:
+            if self._handle.usable and self._members.pop(channel._handle.address, None) is not None:
+                check(lib.lwmq_selector_remove(self._handle.pointer, channel._handle.pointer))
+        channel._selectors = tuple(known for known in channel._selectors if known() not in (self, None))
 
     def select(self, timeout: float | None = None) -> Channel | None:
         """The channel whose turn it is; None when the time is over. It may have nothing all the same."""
-        if not self._turns:
-            events = self._epoll.poll(timeout)
-            with self._lock:
-                self._turns.extend(self._channels[fd] for fd, _ in events if fd in self._channels)
-        with self._lock:
-            return self._turns.popleft() if self._turns else None
+        end = None if timeout is None else time.monotonic() + timeout
+        out = ffi.new("lwmq_channel **")
+        while True:
+            status = wait(
+                self._handle,
+                lambda ms: lib.lwmq_selector_wait(self._handle.pointer, ms, out),
+                None if end is None else max(0.0, end - time.monotonic()),
+                turn=self._selecting,
+            )
+            if status in (lib.LWMQ_E_EMPTY, lib.LWMQ_E_TIMED_OUT):
+                return None
+            check(status)
+            member = self._members.get(address_of(out[0]))
+            if member is not None:  # else it was removed just now
+                return member[2]
 
     def receive(self, timeout: float | None = None) -> tuple[Channel, Message]:
         """The next message and the channel that it came over.
 
         TimeoutError. What ends a peer's conversation is raised as by `Channel.receive`; the others go on.
         """
-        end = None if timeout is None else time.monotonic() + timeout
+        end: float | None = None
+        late = 0
         while True:
-            channel = self.select(None if end is None else max(0.0, end - time.monotonic()))
-            if channel is None:
-                if end is None or time.monotonic() < end:
-                    continue
-                raise errors.TimeoutError(f"no message within {timeout} s on {len(self._channels)} channels")
-            if channel.closed:
-                self.remove(channel)
-            elif (message := channel.try_receive()) is not None:
-                return channel, message
+            got = native_messages.select_now(self._handle, self._selecting, self._members, Message)
+            if isinstance(got, tuple):
+                return got
+            if end is None and timeout is not None:
+                end = time.monotonic() + timeout
+            left = None if end is None else max(0.0, end - time.monotonic())
+            late += left == 0
+            if isinstance(got, Channel):
+                message = None if got.closed else got.try_receive()
+                if message is not None:
+                    return got, message
+            elif got not in _NOTHING:
+                raise_status(got)
+            elif got != lib.LWMQ_E_INTERRUPTED and self.select(left) is None:
+                late = len(self) + 2
+            if late > len(self) + 1:  # each has had a last look
+                raise errors.TimeoutError(f"no message within {timeout} s on {len(self)} channels")
 
     def close(self) -> None:
         """The channels live on. Twice is once."""
-        self._epoll.close()
+        if not self._handle.begin_close():
+            return
+        with Turns((self._handle.turn, self._selecting)):
+            self._handle.destroy()
+            self._members.clear()
 
     def __enter__(self) -> Selector:
         return self
@@ -93,7 +131,7 @@ class Selector:
         self.close()
 
     def __len__(self) -> int:
-        return len(self._channels)
+        return len(self._members)
 
     def __repr__(self) -> str:
         return f"<Selector of {len(self)} channels>"

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import lwmq_spark as lwmq
+from lwmq_spark._ffi import SLICE_S
 from lwmq_spark.channel import Selector, set_service_affinity
+from lwmq_spark.channel.channel import ReceiveKind
 
 Pairs = list[tuple[lwmq.Channel, lwmq.Channel]]
 
@@ -74,6 +78,86 @@ def test_channels_come_and_go_while_the_others_go_on(pairs: Pairs) -> None:
         assert (channel, bytes(message)) == (pairs[2][0], b"there")
         with pytest.raises(lwmq.TimeoutError):
             selector.receive(0.05)
+
+
+@pytest.mark.row("K43", "K44")
+def test_channels_close_at_once_beside_a_thread_that_waits_for_them(address: str) -> None:
+    selector = Selector()
+    channels = [lwmq.Channel(f"{address}-{n}", "server", linger=0) for n in range(50)]
+    for channel in channels:
+        selector.add(channel)
+    ended: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            selector.receive(60)
+        except lwmq.LwmqError as error:
+            ended.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    begin = time.monotonic()
+    for channel in channels:
+        channel.close()
+    assert time.monotonic() - begin < 50 * SLICE_S / 2, "none waits for the slice to end"
+    assert len(selector) == 0
+    selector.remove(channels[0])
+    selector.close()
+    selector.close()
+    waiting.join(10)
+    assert [type(error) for error in ended] == [lwmq.ClosedError]
+    for call in (lambda: selector.receive(0), lambda: selector.select(0), lambda: selector.add(channels[0])):
+        with pytest.raises(lwmq.ClosedError):
+            call()
+
+
+@pytest.mark.row("K26", "S02")
+@pytest.mark.parametrize("kind", ["mono_unbounded", "multi_unbounded"])
+def test_others_receive_from_a_channel_beside_its_selector(address: str, kind: ReceiveKind) -> None:
+    count = 3000
+    came: list[int] = []
+
+    def direct(channel: lwmq.Channel) -> None:
+        while len(came) < 2 * count:
+            with suppress(lwmq.TimeoutError):
+                came.append(int(bytes(channel.receive(0.01))))
+
+    with ExitStack() as stack:
+        selector = stack.enter_context(Selector())
+        servers, queues = [], []
+        for n in range(2):
+            make = partial(lwmq.Channel, f"{address}-{n}", linger=0)
+            servers.append(stack.enter_context(make("server", receive_queue=kind)))
+            queues.append(stack.enter_context(make("client")).send_queue())
+            selector.add(servers[-1])
+        threads = [threading.Thread(target=direct, args=(server,)) for server in servers]
+        for thread in threads:
+            thread.start()
+        for number in range(2 * count):
+            queues[number % 2].post(b"%d" % number)
+            if number % 20 == 0:
+                with suppress(lwmq.TimeoutError):
+                    came.append(int(bytes(selector.receive(0.001)[1])))
+        while len(came) < 2 * count:
+            with suppress(lwmq.TimeoutError):
+                came.append(int(bytes(selector.receive(0.01)[1])))
+        for thread in threads:
+            thread.join(10)
+    assert sorted(came) == list(range(2 * count))
+
+
+@pytest.mark.row("K26")
+def test_a_receive_that_does_not_wait_finds_what_is_there(pairs: Pairs) -> None:
+    with Selector() as selector:
+        for server, _ in pairs:
+            selector.add(server)
+        queues = [client.send_queue() for _, client in pairs]
+        for n in (3, 0, 4, 4, 1):
+            with pytest.raises(lwmq.TimeoutError, match="5 channels"):
+                selector.receive(0)
+            queues[n].post(b"x")
+            pairs[n][1].flush(10)
+            assert selector.receive(0)[0] is pairs[n][0]
 
 
 def _threads() -> dict[str, list[Path]]:

@@ -594,6 +594,10 @@ lwmq_status lwmq_selector_add(lwmq_selector *selector, lwmq_channel *channel);
 lwmq_status lwmq_selector_remove(lwmq_selector *selector, lwmq_channel *channel);
 /* The channel whose turn it is; a receive with a timeout of 0 answers LWMQ_E_EMPTY now and then all the same. */
 lwmq_status lwmq_selector_wait(lwmq_selector *selector, uint32_t timeout_ms, lwmq_channel **out_channel);
+/* The next message of the channel that the last call, a wait, has given. While it is asked like this it keeps its place
+   in the turns, also for some looks in vain: much cheaper than a receive of its own. Does not wait. LWMQ_E_EMPTY: it
+   has nothing now, or was removed since. Otherwise as lwmq_channel_receive. */
+lwmq_status lwmq_selector_take(lwmq_selector *selector, lwmq_message **out_message);
 /* Waits and receives one message. *out_channel is written also where that channel's receive has failed (the loss of
    its peer, its close), and NULL for LWMQ_E_TIMED_OUT, LWMQ_E_EMPTY, LWMQ_E_INTERRUPTED. */
 lwmq_status lwmq_selector_receive(lwmq_selector *selector, uint32_t timeout_ms, lwmq_channel **out_channel,

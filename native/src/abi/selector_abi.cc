@@ -41,14 +41,21 @@ lwmq_status lwmq_selector_wait(lwmq_selector* selector, uint32_t timeout_ms, lwm
   return status;
 }
 
+lwmq_status lwmq_selector_take(lwmq_selector* selector, lwmq_message** out_message) {
+  LWMQ_REQUIRE(selector != nullptr && out_message != nullptr);
+  Message* message = nullptr;
+  const lwmq_status status = in(selector)->take(&message);
+  if (status == LWMQ_OK) *out_message = out(message);
+  return status;
+}
+
 lwmq_status lwmq_selector_receive(lwmq_selector* selector, uint32_t timeout_ms, lwmq_channel** out_channel,
                                   lwmq_message** out_message) {
   LWMQ_REQUIRE(selector != nullptr && out_channel != nullptr && out_message != nullptr);
-  *out_channel = nullptr;
   Channel* channel = nullptr;
   Message* message = nullptr;
   const lwmq_status status = in(selector)->receive(timeout_ms, &channel, &message);
-  if (channel != nullptr) *out_channel = out(channel);
+  *out_channel = out(channel);
   if (status == LWMQ_OK) *out_message = out(message);
   return status;
 }

@@ -294,6 +294,7 @@ class Channel {
   Status receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
                         std::uint32_t* out_count);
   bool land_into_queue(std::uint64_t limit, bool stays, Completions& completions);
+  bool may_leave_behind_leader() noexcept;
   std::int64_t land_waiting(std::int64_t now_ns);
   void note_delivered() noexcept;
 

@@ -86,6 +86,20 @@ void Channel::note_delivered() noexcept {
   ring();
 }
 
+// Without the landing side, before a receive answers that there is nothing: whoever polls sleeps while
+// another thread waits in the transport. That one rings when it leaves; after one that did not wait the
+// service thread looks within a tick. False: nobody waits there now, or something has come.
+bool Channel::may_leave_behind_leader() noexcept {
+  Descriptor* descriptor = descriptor_.load(std::memory_order_acquire);
+  if (descriptor == nullptr) return true;
+  descriptor->drain();
+  const bool led = !landing_.try_take();
+  if (!led) landing_.release();
+  if (led && queue_->empty() && phase_.load() == Phase::kOpen) return true;
+  ring();
+  return false;
+}
+
 Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
                                std::uint32_t* out_count) {
   struct Following {
@@ -96,7 +110,8 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
     }
   } following{followers_};
   std::int64_t deadline = 0;
-  for (;;) {
+  bool drained = false;  // the descriptor, and then something was there: more may be behind it
+  for (bool first = true;; first = false) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
     Completions completions;  // gone behind the landing side's release
     bool leads = landing_.try_take();
@@ -106,16 +121,27 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
       leads = landing_.try_take();
       if (!leads) sched_yield();
     }
-    // A bounded queue is what has come so far; of an unbounded one no more than is asked for.
-    if (leads && (queue_->is_bounded() || queue_->size() < limit))
-      land_into_queue(queue_->is_bounded() ? kLandAtOnce : limit - queue_->size(), queue_->is_bounded(),
-                      completions);
-    Status status = queue_->take(limit, out_messages, out_count);
+    // A bounded queue is what has come so far; of an unbounded one no more than is asked for, and what is
+    // small need not go through it.
+    const bool holds_back = leads && first && timeout_ms != 0 && receiver_.is_chasing();
+    std::uint32_t taken = 0;
+    if (leads && !holds_back) {
+      if (!queue_->is_bounded() && queue_->empty()) taken = receiver_.take_run(limit, out_messages);
+      if (taken == 0 && (queue_->is_bounded() || queue_->size() < limit))
+        land_into_queue(queue_->is_bounded() ? kLandAtOnce : limit - queue_->size(), queue_->is_bounded(),
+                        completions);
+    }
+    Status status = LWMQ_OK;
+    if (taken > 0) {
+      *out_count = taken;
+    } else {
+      status = queue_->take(limit, out_messages, out_count);
+    }
     if (status != LWMQ_E_EMPTY || phase_.load() != Phase::kOpen) {
       if (leads) landing_.release();
       if (status == LWMQ_E_EMPTY) return refuse_phase();
       if (leads && followers_.load(std::memory_order_relaxed) > 0) changed();  // one of them leads
-      if (deadline != 0 || !queue_->empty()) ring();
+      if (deadline != 0 || drained || !queue_->empty()) ring();
       note_activity();
       return status;
     }
@@ -136,11 +162,18 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
     if (leads) {
       const bool may_leave = left > 0 || may_leave_empty();
       landing_.release();
-      if (!may_leave) continue;
+      if (!may_leave) {
+        drained = true;
+        continue;
+      }
       status = transport == nullptr ? connect_failure() : LWMQ_OK;
       if (status != LWMQ_OK) return status;
     }
     if (left == 0) {
+      if (!leads && !may_leave_behind_leader()) {
+        drained = true;
+        continue;
+      }
       if (leads && followers_.load(std::memory_order_relaxed) > (following.on ? 1u : 0u)) changed();
       return timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
     }

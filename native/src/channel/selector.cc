@@ -100,7 +100,6 @@ bool Selector::take_out(Channel* channel) {
 Status Selector::look(std::uint32_t timeout_ms) {
   since_look_ = 0;
   int ms = timeout_ms == LWMQ_FOREVER ? -1 : static_cast<int>(std::min<std::uint32_t>(timeout_ms, INT_MAX));
-  if (ms != 0) let_go();
   for (bool more = true; more; ms = 0) {
     epoll_event events[kEvents];
     const int count = epoll_wait(epoll_.get(), events, kEvents, ms);
@@ -121,7 +120,7 @@ Status Selector::look(std::uint32_t timeout_ms) {
   return LWMQ_OK;
 }
 
-// False: nobody has one.
+// Into the hand. False: nobody has one.
 bool Selector::take_turn(Turn* out_turn, Channel** out_channel) {
   const std::lock_guard lock(mutex_);
   if (turns_.empty()) return false;
@@ -135,23 +134,40 @@ bool Selector::take_turn(Turn* out_turn, Channel** out_channel) {
   return true;
 }
 
-// To the channel that was in hand, unless it was removed since.
+// One that has no turn. Null: it was removed.
+Channel* Selector::take_in_hand(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  const auto found = members_.find(number);
+  if (found == members_.end()) return nullptr;
+  in_hand_ = number;
+  receiving_ = std::this_thread::get_id();
+  return found->second.channel;
+}
+
+// To the channel in hand, unless it was removed meanwhile, and lets go of it.
 void Selector::give_turn(Turn turn) {
   const std::lock_guard lock(mutex_);
-  const auto found = members_.find(turn.number);
-  if (found == members_.end()) return;
-  found->second.has_turn = true;
-  turns_.push_back(turn);
+  if (const auto found = members_.find(turn.number); found != members_.end()) {
+    found->second.has_turn = true;
+    turns_.push_back(turn);
+  }
+  lay_down();
 }
 
 void Selector::let_go() {
   const std::lock_guard lock(mutex_);
+  lay_down();
+}
+
+// With the mutex.
+void Selector::lay_down() noexcept {
   in_hand_ = 0;
   if (awaiting_ > 0) let_go_.notify_all();
 }
 
 // The next turn. Asks the kernel now and then, and waits where nobody has one.
 Status Selector::next_turn(Wait& wait, Turn* out_turn, Channel** out_channel) {
+  given_ = {};
   const auto over = [&wait] { return wait.timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT; };
   if (since_look_ >= kCostPerLook) {
     if (const Status status = look(0); status != LWMQ_OK) return status;
@@ -170,42 +186,54 @@ Status Selector::wait(std::uint32_t timeout_ms, Channel** out_channel) {
   Wait wait{timeout_ms};
   Turn turn{};
   const Status status = next_turn(wait, &turn, out_channel);
+  if (status != LWMQ_OK) return status;
+  given_ = turn;
   let_go();  // what the caller does with it is his
-  return status;
+  return LWMQ_OK;
+}
+
+Status Selector::take(Message** out_message) {
+  const Turn turn = std::exchange(given_, {});
+  Channel* channel = take_in_hand(turn.number);
+  return channel == nullptr ? LWMQ_E_EMPTY : receive_in_hand(turn, channel, true, out_message);
 }
 
 Status Selector::receive(std::uint32_t timeout_ms, Channel** out_channel, Message** out_message) {
   *out_channel = nullptr;
   Wait wait{timeout_ms};
-  const Status status = receive_in_turn(wait, out_channel, out_message);
-  let_go();
-  return status;
-}
-
-Status Selector::receive_in_turn(Wait& wait, Channel** out_channel, Message** out_message) {
   for (;;) {
     Turn turn{};
     Channel* channel = nullptr;
     Status status = next_turn(wait, &turn, &channel);
     if (status != LWMQ_OK) return status;
-    const Channel::Glance seen = channel->glance(out_message);
-    if (seen == Channel::Glance::kNothing && wait.timeout_ms != 0 && ++turn.in_vain < kLooksInVain) {
-      ++since_look_;
-      give_turn(turn);
-      tli::pause();
-      continue;
-    }
-    if (seen != Channel::Glance::kMessage) {
-      std::uint32_t count = 0;
-      status = Several::receive(channel, 0, 1, out_message, &count);
-      if (status == LWMQ_E_EMPTY) continue;  // its descriptor says when it has something
-    }
+    status = receive_in_hand(turn, channel, timeout_ms != 0, out_message);
+    if (status == LWMQ_E_EMPTY) continue;
     *out_channel = channel;
-    if (status != LWMQ_OK) return status;
-    since_look_ += cost_of(**out_message);
-    give_turn({turn.number});
-    return LWMQ_OK;
+    return status;
   }
+}
+
+// One that has given a message, or where `looks_again` may soon, keeps its place in the turns; of the others
+// their descriptors say when they have something.
+Status Selector::receive_in_hand(Turn turn, Channel* channel, bool looks_again, Message** out_message) {
+  const Channel::Glance seen = channel->glance(out_message);
+  if (seen == Channel::Glance::kNothing && looks_again && ++turn.in_vain < kLooksInVain) {
+    ++since_look_;
+    give_turn(turn);
+    tli::pause();
+    return LWMQ_E_EMPTY;
+  }
+  if (seen != Channel::Glance::kMessage) {
+    std::uint32_t count = 0;
+    const Status status = Several::receive(channel, 0, 1, out_message, &count);
+    if (status != LWMQ_OK) {
+      let_go();
+      return status;
+    }
+  }
+  since_look_ += cost_of(**out_message);
+  give_turn({turn.number});
+  return LWMQ_OK;
 }
 
 }  // namespace lwmq::channel

@@ -40,6 +40,8 @@ class Selector {
 
   // One thread at a time. The next that may have something.
   Status wait(std::uint32_t timeout_ms, Channel** out_channel);
+  // Of the channel that wait has given just now. LWMQ_E_EMPTY: nothing, or it was removed since.
+  Status take(Message** out_message);
   // The next message. *out_channel also where its receive has failed, else null.
   Status receive(std::uint32_t timeout_ms, Channel** out_channel, Message** out_message);
 
@@ -49,23 +51,27 @@ class Selector {
     bool has_turn;  // is in turns_
   };
   struct Turn {
-    std::uint64_t number;
+    std::uint64_t number;       // 0 is nobody's
     std::uint32_t in_vain = 0;  // looks since it gave something
   };
 
   struct Wait;
 
   Status next_turn(Wait& wait, Turn* out_turn, Channel** out_channel);
-  Status receive_in_turn(Wait& wait, Channel** out_channel, Message** out_message);
+  Status receive_in_hand(Turn turn, Channel* channel, bool looks_again, Message** out_message);
   Status look(std::uint32_t timeout_ms);
   bool take_turn(Turn* out_turn, Channel** out_channel);
+  Channel* take_in_hand(std::uint64_t number);
   void give_turn(Turn turn);
   void let_go();
+  void lay_down() noexcept;
   bool take_out(Channel* channel);
 
   const OnRoster<Selector> on_roster_{this};
   os::UniqueFd epoll_;
-  std::uint32_t since_look_ = 0;  // what was received and looked at, in looks; the receiving thread's
+  // The receiving thread's.
+  std::uint32_t since_look_ = 0;  // what was received and looked at, in looks
+  Turn given_{};                  // by wait, to take
 
   std::mutex mutex_;  // guards what follows
   std::uint64_t next_number_ = 1;

@@ -594,6 +594,17 @@ JNI_METHOD(jlong, channelReceive)(JNIEnv* env, jclass, jlong channel, jint timeo
   return check(env, status) ? address_of(message) : 0;
 }
 
+// What a call that does not wait has received; 0: nothing is there.
+static jlong received_now(JNIEnv* env, lwmq_status status, lwmq_message* message) {
+  return status != LWMQ_E_EMPTY && check(env, status) ? address_of(message) : 0;
+}
+
+JNI_METHOD(jlong, channelTryReceive)(JNIEnv* env, jclass, jlong channel) {
+  lwmq_message* message = nullptr;
+  const lwmq_status status = lwmq_channel_receive(handle<lwmq_channel>(channel), 0, &message);
+  return received_now(env, status, message);
+}
+
 // Of one call. 0 or less is refused there.
 static constexpr jint kReceivedAtOnce = 1024;
 static std::uint32_t received_at_once(jint limit) {
@@ -805,6 +816,12 @@ JNI_METHOD(jlong, selectorWait)(JNIEnv* env, jclass, jlong selector, jint timeou
   const lwmq_status status =
       lwmq_selector_wait(handle<lwmq_selector>(selector), static_cast<std::uint32_t>(timeout_ms), &channel);
   return check(env, status) ? address_of(channel) : 0;
+}
+
+JNI_METHOD(jlong, selectorTake)(JNIEnv* env, jclass, jlong selector) {
+  lwmq_message* message = nullptr;
+  const lwmq_status status = lwmq_selector_take(handle<lwmq_selector>(selector), &message);
+  return received_now(env, status, message);
 }
 
 JNI_METHOD(jlongArray, selectorReceive)(JNIEnv* env, jclass, jlong selector, jint timeout_ms) {

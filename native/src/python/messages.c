@@ -6,8 +6,8 @@
  *     Frame     where a memoryview of a frame gets its bytes: holds its Message
  *     Turn, Turns, Crowd, Condition   see turns.h
  *
- * Whatever may wait runs without the GIL. receive_now and post_now do not wait and keep it, which costs less
- * than to give it away. */
+ * Whatever may wait runs without the GIL. receive_now, select_now and post_now do not wait and keep it, which
+ * costs less than to give it away. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <lwmq/lwmq.h>
@@ -385,6 +385,60 @@ static PyObject* receive_now(PyObject* module, PyObject* const* arguments, Py_ss
   return status == LWMQ_OK ? object_of(type, message) : PyLong_FromLong(status);
 }
 
+enum { kLooksNow = 256 }; /* at channels that have nothing, before others have the GIL */
+
+/* Of (handle, turn, channel), what a selector's dict has of a channel: whether it is nobody else's just now.
+ * -1 with an error. */
+static int is_ours_now(PyObject* member) {
+  if (!PyTuple_CheckExact(member) || PyTuple_GET_SIZE(member) != 3) {
+    PyErr_SetString(PyExc_TypeError, "select_now: a member is (handle, turn, channel)");
+    return -1;
+  }
+  PyObject* turn = PyTuple_GET_ITEM(member, 1);
+  if (!is_turn(turn) || turn_is_taken(turn)) return 0;
+  const int ours = is(PyObject_GetAttr(PyTuple_GET_ITEM(member, 0), usable_), Py_True);
+  return PyErr_Occurred() ? -1 : ours;
+}
+
+/* select_now(handle, turn, members, type): (channel, message); a channel that may have one, and whose receive
+ * may wait for others; the status as an int; or None: not now. */
+static PyObject* select_now(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
+  (void)module;
+  if (count != 4 || !PyDict_CheckExact(arguments[2]))
+    return PyErr_Format(PyExc_TypeError, "select_now(handle, turn, members, type)");
+  PyTypeObject* type = checked_type(arguments[3]);
+  if (type == NULL) return NULL;
+  if (!is_turn(arguments[1]) || turn_is_taken(arguments[1]) ||
+      !is(PyObject_GetAttr(arguments[0], usable_), Py_True))
+    return not_now();
+  PyObject* number = PyObject_GetAttr(arguments[0], address_);
+  if (number == NULL) return NULL;
+  lwmq_selector* selector = PyLong_AsVoidPtr(number);
+  Py_DECREF(number);
+  if (PyErr_Occurred()) return NULL;
+  for (int looks = 0; looks < kLooksNow; ++looks) {
+    lwmq_channel* channel = NULL;
+    lwmq_status status = lwmq_selector_wait(selector, 0, &channel);
+    if (status != LWMQ_OK) return PyLong_FromLong(status);
+    PyObject* key = PyLong_FromVoidPtr(channel);
+    PyObject* member = key != NULL ? PyDict_GetItemWithError(arguments[2], key) : NULL;
+    Py_XDECREF(key);
+    if (member == NULL && PyErr_Occurred()) return NULL;
+    if (member == NULL) continue; /* was removed just now */
+    const int ours = is_ours_now(member);
+    if (ours < 0) return NULL;
+    PyObject* object = PyTuple_GET_ITEM(member, 2);
+    if (!ours) return Py_NewRef(object);
+    Py_INCREF(object);
+    lwmq_message* message = NULL;
+    status = lwmq_selector_take(selector, &message);
+    if (status == LWMQ_OK) return Py_BuildValue("(NN)", object, object_of(type, message));
+    Py_DECREF(object);
+    if (status != LWMQ_E_EMPTY) return PyLong_FromLong(status);
+  }
+  return PyLong_FromLong(LWMQ_E_INTERRUPTED);
+}
+
 /* post_now(handle, turn, queue, frame): the status, or None: not now, or the frame is none of bytes or too
  * long. */
 static PyObject* post_now(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
@@ -407,6 +461,7 @@ static PyObject* post_now(PyObject* module, PyObject* const* arguments, Py_ssize
 
 static PyMethodDef functions[] = {
     {"receive_now", (PyCFunction)(void (*)(void))receive_now, METH_FASTCALL, NULL},
+    {"select_now", (PyCFunction)(void (*)(void))select_now, METH_FASTCALL, NULL},
     {"post_now", (PyCFunction)(void (*)(void))post_now, METH_FASTCALL, NULL},
     {"receive", (PyCFunction)(void (*)(void))receive, METH_FASTCALL, NULL},
     {"receive_many", (PyCFunction)(void (*)(void))receive_many, METH_FASTCALL, NULL},

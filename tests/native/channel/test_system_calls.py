@@ -14,7 +14,7 @@ PROGRAM = ROOT / "build" / "dev" / "tests" / "channel.steady_state_test"
 MESSAGES = 2 * 2 * 260_000  # there and back, over two providers
 
 
-@pytest.mark.row("Z05", "L02")
+@pytest.mark.row("Z05", "Z07", "L02")
 def test_a_million_messages_need_few_system_calls(tmp_path: Path) -> None:
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")
@@ -39,3 +39,4 @@ def test_a_million_messages_need_few_system_calls(tmp_path: Path) -> None:
         if name in calls
     )
     assert 0 < moved < 100, table
+    assert not [name for name in calls if "timer" in name or name == "alarm"], "batches end by no timer"

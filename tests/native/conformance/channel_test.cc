@@ -1,4 +1,6 @@
 // What a channel promises, over every provider: the same program, only the address differs.
+#include <poll.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -651,6 +653,24 @@ TEST_P(ChannelOver, CallsBackUnderNoLockSoThatACallBackMayPost) {
   EXPECT_EQ(context.posted, 1);
 }
 
+// No layer below waits for a timer, or for more to send together: what this thread has posted it receives by
+// its next call, however seldom it posts, and all of what it posts at once. rows: Z07
+TEST_P(ChannelOver, HoldsNothingBackBelowThePost) {
+  const Meeting meeting(address_);
+  lwmq_message* message = nullptr;
+  std::mt19937 random(3);
+  for (int round = 0; round < 60; ++round) {
+    const int count = 1 + static_cast<int>(random() % 4);
+    for (int i = 0; i < count; ++i) ASSERT_EQ(meeting.client.post(std::to_string(i)), LWMQ_OK);
+    for (int i = 0; i < count; ++i) {
+      ASSERT_EQ(lwmq_channel_receive(meeting.server.channel, 0, &message), LWMQ_OK) << round << "/" << i;
+      EXPECT_EQ(frames_of(message)[0], std::to_string(i));
+      lwmq_message_destroy(message);
+    }
+    if (round % 4 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(random() % 12));
+  }
+}
+
 // rows: L23 L27 M15
 TEST_P(ChannelOver, RunsManyChannelsSideBySideEachInItsOwnOrder) {
   constexpr int kChannels = 100;
@@ -668,6 +688,18 @@ TEST_P(ChannelOver, RunsManyChannelsSideBySideEachInItsOwnOrder) {
       ASSERT_EQ(meetings[i]->server.receive_text(), std::to_string(i) + "/" + std::to_string(round));
     }
   }
+}
+
+// As lwmq_selector_receive.
+lwmq_status wait_and_take(lwmq_selector* selector, std::uint32_t timeout_ms, lwmq_channel** out_channel,
+                          lwmq_message** out_message) {
+  lwmq_status status = LWMQ_E_EMPTY;
+  while (status == LWMQ_E_EMPTY) {
+    status = lwmq_selector_wait(selector, timeout_ms, out_channel);
+    if (status != LWMQ_OK) return status;
+    status = lwmq_selector_take(selector, out_message);
+  }
+  return status;
 }
 
 // rows: K26 K11
@@ -699,6 +731,45 @@ TEST_P(ChannelOver, ASelectorServesChannelsInTurns) {
   EXPECT_EQ(lwmq_selector_remove(selector, other.server.channel), LWMQ_OK);
   EXPECT_EQ(lwmq_selector_remove(selector, other.server.channel), LWMQ_E_INVALID);
   lwmq_selector_destroy(selector);
+}
+
+// rows: K26 K11
+TEST_P(ChannelOver, WhatASelectorHasWaitedForIsTakenInTurns) {
+  const Meeting one(GetParam().fresh_address());
+  const Meeting other(GetParam().fresh_address());
+  lwmq_selector* selector = nullptr;
+  lwmq_channel* channel = nullptr;
+  lwmq_message* message = nullptr;
+  ASSERT_EQ(lwmq_selector_create(&selector), LWMQ_OK);
+  EXPECT_EQ(lwmq_selector_take(selector, &message), LWMQ_E_EMPTY) << "nobody has waited";
+  for (const Meeting* meeting : {&one, &other}) {
+    ASSERT_EQ(lwmq_selector_add(selector, meeting->server.channel), LWMQ_OK) << lwmq_last_error();
+    for (int i = 0; i < 50; ++i) ASSERT_EQ(meeting->client.post(std::to_string(i)), LWMQ_OK);
+    ASSERT_EQ(lwmq_channel_flush(meeting->client.channel, kLimitMs), LWMQ_OK);
+  }
+  std::map<lwmq_channel*, int> taken;
+  for (int i = 0; i < 60; ++i) {
+    ASSERT_EQ(wait_and_take(selector, kLimitMs, &channel, &message), LWMQ_OK) << lwmq_last_error();
+    EXPECT_EQ(frames_of(message)[0], std::to_string(taken[channel]++));
+    lwmq_message_destroy(message);
+    EXPECT_LE(std::abs(taken[one.server.channel] - taken[other.server.channel]), 1);
+    EXPECT_EQ(lwmq_selector_take(selector, &message), LWMQ_E_EMPTY) << "once for each wait";
+  }
+  // What a wait has given and nobody takes comes by the next receive, and is taken no more.
+  ASSERT_EQ(lwmq_selector_wait(selector, kLimitMs, &channel), LWMQ_OK);
+  for (int i = 60; i < 100; ++i) {
+    ASSERT_EQ(lwmq_selector_receive(selector, kLimitMs, &channel, &message), LWMQ_OK) << lwmq_last_error();
+    EXPECT_EQ(frames_of(message)[0], std::to_string(taken[channel]++));
+    lwmq_message_destroy(message);
+    EXPECT_EQ(lwmq_selector_take(selector, &message), LWMQ_E_EMPTY);
+  }
+  // Nor what was removed between the two.
+  ASSERT_EQ(one.client.post("left"), LWMQ_OK);
+  ASSERT_EQ(lwmq_selector_wait(selector, kLimitMs, &channel), LWMQ_OK);
+  ASSERT_EQ(lwmq_selector_remove(selector, channel), LWMQ_OK);
+  EXPECT_EQ(lwmq_selector_take(selector, &message), LWMQ_E_EMPTY);
+  lwmq_selector_destroy(selector);
+  EXPECT_EQ(one.server.receive_text(), "left");
 }
 
 // The kernel is not asked for each message: one that was silent waits for as many small ones, or for bytes.
@@ -741,7 +812,7 @@ TEST_P(ChannelOver, ASelectorLetsAChannelThatWasSilentJoinAfter64MessagesOr64KiB
 // heard all the same.
 // rows: K26 K16
 TEST_P(ChannelOver, ASelectorSleepsThroughNoMessage) {
-  constexpr int kChannels = 3, kBursts = 150;
+  constexpr int kChannels = 3, kBursts = 200;
   std::vector<std::unique_ptr<Meeting>> meetings;
   lwmq_selector* selector = nullptr;
   ASSERT_EQ(lwmq_selector_create(&selector), LWMQ_OK);
@@ -764,7 +835,8 @@ TEST_P(ChannelOver, ASelectorSleepsThroughNoMessage) {
   for (std::string last; last != "last";) {
     lwmq_channel* channel = nullptr;
     lwmq_message* message = nullptr;
-    if (lwmq_selector_receive(selector, kLimitMs, &channel, &message) != LWMQ_OK) {
+    const auto receive = answered / 10 % 2 == 0 ? lwmq_selector_receive : wait_and_take;
+    if (receive(selector, kLimitMs, &channel, &message) != LWMQ_OK) {
       ADD_FAILURE() << "slept through message " << answered << ": " << lwmq_last_error();
       std::abort();  // the sender waits for it
     }
@@ -804,6 +876,47 @@ TEST_P(ChannelOver, IsGoneFromSelectorsAndRoutersWhenItIsDestroyed) {
   EXPECT_EQ(lwmq_selector_receive(selector, 0, &channel, &message), LWMQ_E_EMPTY);
   lwmq_selector_destroy(selector);
   lwmq_router_destroy(router);
+}
+
+// Whoever polls sleeps while another thread waits in the transport for both.
+// rows: S02 K16
+TEST_P(ChannelOver, APollerOfAReceiveQueueSleepsBesideAThreadThatWaits) {
+  lwmq_channel_options options = channel_options(1024, 8);
+  options.receive_queue = LWMQ_QUEUE_MULTI_UNBOUNDED;
+  const Meeting meeting(address_, options);
+  std::int32_t fd = -1;
+  ASSERT_EQ(lwmq_channel_descriptor(meeting.server.channel, &fd), LWMQ_OK);
+  constexpr int kMessages = 20;
+  std::atomic<int> received{0};
+  std::atomic<int> vain{0};
+  std::thread waits([&] {
+    lwmq_message* message = nullptr;
+    while (received < kMessages) {
+      if (lwmq_channel_receive(meeting.server.channel, 50, &message) != LWMQ_OK) continue;
+      lwmq_message_destroy(message);
+      ++received;
+    }
+  });
+  std::thread polls([&] {
+    lwmq_message* message = nullptr;
+    pollfd item{fd, POLLIN, 0};
+    while (received < kMessages) {
+      if (poll(&item, 1, 50) == 0) continue;
+      ++vain;
+      while (lwmq_channel_receive(meeting.server.channel, 0, &message) == LWMQ_OK) {
+        lwmq_message_destroy(message);
+        ++received;
+      }
+    }
+  });
+  for (int i = 0; i < kMessages; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_EQ(meeting.client.post("m"), LWMQ_OK);
+  }
+  waits.join();
+  polls.join();
+  EXPECT_EQ(received, kMessages);
+  EXPECT_LT(vain, 10 * kMessages) << "it does not spin";
 }
 
 LWMQ_OVER_ALL_PROVIDERS(ChannelOver);

@@ -97,7 +97,7 @@ final class Calls {
         Channel channel = selector.select(Deadline.never());
         Listener listener = begin(channel);
         if (listener != null) {
-          call(channel, listener);
+          call(listener);
         }
       } catch (LwmqException e) {
         LOG.log(System.Logger.Level.WARNING, "lwmq: " + e.getMessage());
@@ -118,10 +118,10 @@ final class Calls {
     notifyAll();
   }
 
-  private static void call(Channel channel, Listener listener) {
+  private void call(Listener listener) {
     Message message;
     try {
-      message = channel.tryReceive();
+      message = selector.take();
     } catch (LwmqException e) {
       listener.ended(e);
       return;

@@ -206,14 +206,7 @@ public final class Channel implements AutoCloseable {
 
   /** The next message if one is there, which the caller closes; null if none is. Never waits. */
   public Message tryReceive() {
-    try {
-      return new Message(Jni.channelReceive(handle.get(), 0));
-    } catch (LwmqException e) {
-      if (e.status() == Status.EMPTY || e.status() == Status.TIMED_OUT) {
-        return null;
-      }
-      throw e;
-    }
+    return Message.ofPointer(Jni.channelTryReceive(handle.get()));
   }
 
   /**

@@ -179,6 +179,9 @@ final class Jni {
   /** The message that came. */
   static native long channelReceive(long channel, int timeoutMs);
 
+  /** A message, or 0. */
+  static native long channelTryReceive(long channel);
+
   /** The messages that came: at least one, at most {@code limit} and 1024. */
   static native long[] channelReceiveMany(long channel, int limit, int timeoutMs);
 
@@ -232,6 +235,9 @@ final class Jni {
 
   /** The channel whose turn it is. */
   static native long selectorWait(long selector, int timeoutMs);
+
+  /** A message of the channel that selectorWait has given, or 0. */
+  static native long selectorTake(long selector);
 
   /** {channel, message}. */
   static native long[] selectorReceive(long selector, int timeoutMs);

@@ -16,6 +16,11 @@ public final class Message implements AutoCloseable {
     this.handle = new Handle(this, message, "message", m -> Jni.messageDestroy(m));
   }
 
+  /** Of what a call that does not wait has received: null where that is 0. */
+  static Message ofPointer(long message) {
+    return message == 0 ? null : new Message(message);
+  }
+
   /** An empty message. */
   public static Message create() {
     return new Message(Jni.messageCreate(0));

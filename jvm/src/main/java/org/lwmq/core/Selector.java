@@ -37,6 +37,11 @@ public final class Selector implements AutoCloseable {
             "waiting for a message on " + size() + " channels", slice -> Jni.selectorWait(selector, slice)));
   }
 
+  /** Of the channel that the last call, {@link #select}, has given: null where it has nothing, or was removed since. */
+  Message take() {
+    return Message.ofPointer(Jni.selectorTake(handle.get()));
+  }
+
   /** What ends a peer's conversation is thrown as by {@link Channel#receive}; the others go on. */
   public Received receive(Deadline deadline) {
     long selector = handle.get();
