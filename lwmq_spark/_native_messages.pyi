@@ -74,9 +74,9 @@ def select_now(
 ) -> tuple[C, M] | C | int | None:
     """lwmq_selector_wait and lwmq_selector_take, the GIL in hand; members: by the address of the channel.
 
-    A channel alone: it may have something, and another thread is inside of its turn, or it is a Crowd. The
-    status: LWMQ_E_EMPTY; LWMQ_E_INTERRUPTED after many looks in vain; or why a receive failed. None: as
-    above.
+    A channel alone: it may have something, and another thread is inside of its turn, it is a Crowd, or it
+    is being closed. The status: LWMQ_E_EMPTY; LWMQ_E_INTERRUPTED after many looks in vain; or why a receive
+    failed. None: as above.
     """
 
 def post_now(handle: Handle, turn: Turn, queue: int, frame: object) -> int | None:

@@ -33,6 +33,7 @@ from lwmq_spark.channel.channel import Channel
 from lwmq_spark.message import Message
 
 _NOTHING = (None, lib.LWMQ_E_EMPTY, lib.LWMQ_E_INTERRUPTED)
+Known = tuple["weakref.ref[Selector]", ...]
 
 
 class Selector:
@@ -54,23 +55,29 @@ class Selector:
             self._handle.check_open()
             if handle.address in self._members:
                 raise ValueError(f"{channel.address} was added to this selector before")
-            check(lib.lwmq_selector_add(self._handle.pointer, handle.pointer))
-            self._members[handle.address] = (handle, channel._receiving, channel)
-            channel._selectors = (*channel._selectors, weakref.ref(self))
+            try:
+                self._members[handle.address] = (handle, channel._receiving, channel)
+                check(lib.lwmq_selector_add(self._handle.pointer, handle.pointer))
+                channel._selectors = (*_alive(channel._selectors), weakref.ref(self))
+            except BaseException:  # a signal's handler, too
+                lib.lwmq_selector_remove(self._handle.pointer, handle.pointer)
+                self._members.pop(handle.address, None)
+                raise
 
     def remove(self, channel: Channel) -> None:
         """Removing what is not there, or is closed, does nothing: a channel that closes goes by itself."""
-        if not channel.closed:  # a close may linger
+        if channel._handle.usable:  # a close may linger
             with channel._handle.turn:
-                if not channel.closed:
+                if channel._handle.usable:
                     self._forget(channel)
 
     def _forget(self, channel: Channel) -> None:
         """With the turn of the channel, before it is destroyed."""
         with self._handle.turn:
-            if self._handle.usable and self._members.pop(channel._handle.address, None) is not None:
-                check(lib.lwmq_selector_remove(self._handle.pointer, channel._handle.pointer))
-        channel._selectors = tuple(known for known in channel._selectors if known() not in (self, None))
+            if self._handle.usable:
+                lib.lwmq_selector_remove(self._handle.pointer, channel._handle.pointer)
+            self._members.pop(channel._handle.address, None)
+        channel._selectors = tuple(known for known in _alive(channel._selectors) if known() is not self)
 
     def select(self, timeout: float | None = None) -> Channel | None:
         """The channel whose turn it is; None when the time is over. It may have nothing all the same."""
@@ -120,9 +127,13 @@ class Selector:
         """The channels live on. Twice is once."""
         if not self._handle.begin_close():
             return
-        with Turns((self._handle.turn, self._selecting)):
-            self._handle.destroy()
-            self._members.clear()
+        try:
+            with Turns((self._handle.turn, self._selecting)):
+                self._handle.destroy()
+                self._members.clear()
+        finally:
+            if self._handle.pointer is not None:
+                self._handle.take_close_back()
 
     def __enter__(self) -> Selector:
         return self
@@ -135,3 +146,7 @@ class Selector:
 
     def __repr__(self) -> str:
         return f"<Selector of {len(self)} channels>"
+
+
+def _alive(known: Known) -> Known:
+    return tuple(one for one in known if (selector := one()) is not None and selector._handle.usable)

@@ -288,13 +288,19 @@ class Channel {
   }
   void poll_transport() noexcept;
   void poll_transport_no_more() noexcept;
-  Status wait_for_change(std::uint32_t seen, std::int64_t deadline) noexcept;
+  Status wait_for_change(std::uint32_t seen, std::int64_t deadline) noexcept {
+    return wait_for_change(seen, deadline, changes_);
+  }
+  static Status wait_for_change(std::uint32_t seen, std::int64_t deadline,
+                                const std::atomic<std::uint32_t>& changes) noexcept;
 
   // channel_queue.cc
   Status receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
                         std::uint32_t* out_count);
   bool land_into_queue(std::uint64_t limit, bool stays, Completions& completions);
   bool may_leave_behind_leader() noexcept;
+  void wake_follower() noexcept;
+  std::int64_t land_for_nobody(std::int64_t now_ns);
   std::int64_t land_waiting(std::int64_t now_ns);
   void note_delivered() noexcept;
 
@@ -365,6 +371,7 @@ class Channel {
   alignas(kCacheLine) Ownership landing_;
   Receiver receiver_;
   std::unique_ptr<Descriptor> descriptor_owner_;
+  bool armed_ = false;                            // nothing was taken since the transport was armed
   int polled_fd_ = -1;                            // of the transport that is attached, behind the descriptor
   std::atomic<Descriptor*> descriptor_{nullptr};  // written once, under landing_
 
@@ -373,6 +380,8 @@ class Channel {
   std::atomic<bool> active_{false};          // the service thread ticks for us; see `activity`
   std::atomic<bool> peer_gone_{false};       // the service thread shall retire the transport
   std::atomic<std::uint32_t> followers_{0};  // threads that wait for what another one lands
+  std::atomic<std::uint32_t> leaves_{0};     // futex: as changes_, and whoever leads leaves
+  std::atomic<bool> called_{false};          // one of them, and it has not come yet
   std::atomic<bool> leader_waits_{false};    // in the transport, with the landing side in hand
   std::atomic<std::uint64_t> messages_lost_{0};
   std::atomic<std::uint64_t> peers_lost_{0};
@@ -386,6 +395,9 @@ class Channel {
   std::uint32_t quiet_looks_ = 0;
   std::uint64_t sent_seen_ = 0;
   std::uint64_t received_seen_ = 0;
+  std::uint64_t taken_seen_ = 0;  // by the application, at looked_ns_
+  std::int64_t looked_ns_ = 0;
+  bool is_quick_ = false;  // it was, in the tick before
   std::uint32_t room_wait_ms_ = 1;
 
   const std::shared_ptr<stats::Entry> entry_;  // what others see of it

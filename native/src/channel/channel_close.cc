@@ -62,7 +62,8 @@ Status Channel::wait_drained(std::int64_t deadline, bool also_read) noexcept {
     if (drained == Drained::kInterrupted) return LWMQ_E_INTERRUPTED;
     const std::int64_t left = deadline == kNoDeadline ? kLongestPauseNs : deadline - os::now_ns();
     if (left <= 0) return LWMQ_E_TIMED_OUT;
-    if (os::futex_wait(changes_, seen, std::min(pause_ns, left)) == os::WaitResult::kInterrupted) {
+    if (os::futex_wait(changes_, seen, std::min(pause_ns, left), os::Sleepers::kOfThisProcess) ==
+        os::WaitResult::kInterrupted) {
       return LWMQ_E_INTERRUPTED;
     }
     pause_ns = std::min(pause_ns * 2, kLongestPauseNs);

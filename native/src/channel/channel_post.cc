@@ -207,7 +207,8 @@ Status Channel::post_wait(ChannelQueue* queue, Message* message, std::uint64_t t
       break;
     }
     const std::int64_t left_ns = left == LWMQ_FOREVER ? -1 : left * kMillisecond;
-    if (os::futex_wait(queue->room(), seen, left_ns) == os::WaitResult::kInterrupted) {
+    if (os::futex_wait(queue->room(), seen, left_ns, os::Sleepers::kOfThisProcess) ==
+        os::WaitResult::kInterrupted) {
       status = LWMQ_E_INTERRUPTED;
       break;
     }

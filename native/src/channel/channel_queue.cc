@@ -1,16 +1,20 @@
 // Receiving through a receive queue: several threads at once, and what comes while none of them receives.
 //
-// Leader and follower: whoever finds the landing side free lands into the queue and waits in the transport;
-// the others wait for what it delivers, and one of them leads when it leaves. While nobody receives, the
-// service thread lands: the transport is armed, and its descriptor is among those that the thread sleeps on.
+// Leader and follower: whoever finds the landing side free takes what has landed, or lands into the queue,
+// and waits in the transport; the others wait for what is delivered there, and one of them leads when it
+// leaves. While nobody receives, the service thread lands: the transport is armed, and its descriptor is
+// among those that the thread sleeps on.
 //
-// One meeting, beside those of channel.h:
+// Two meetings, beside those of channel.h:
 //
 //   follower  who will sleep counts itself in followers_, then looks at the queue (its lock); who delivers
 //             puts a message there (the lock), then loads followers_: one of the two sees the other
+//   leave     who will sleep loads leaves_, then finds the landing side taken, and sleeps on that value; who
+//             releases it then adds to leaves_ where followers_ shows somebody, and wakes one
 #include <sched.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "channel/channel.h"
 #include "channel/deadline.h"
@@ -20,8 +24,12 @@
 namespace lwmq::channel {
 namespace {
 
-constexpr std::uint64_t kLandAtOnce = 4096;               // between two looks at other channels
-constexpr std::int64_t kUnpolledTick = 5 * kMillisecond;  // a transport that has no descriptor is looked at
+constexpr std::uint64_t kLandAtOnce = 4096;  // between two looks at other channels
+// Between two looks at a transport that has no descriptor, or from which an application receives quickly: so
+// many messages in that time.
+constexpr std::int64_t kTick = 5 * kMillisecond;
+constexpr std::int64_t kQuick = 1024;
+constexpr std::uint32_t kReleaseGlances = 64;  // a microsecond: no store stays in its buffer so long
 
 }  // namespace
 
@@ -60,7 +68,30 @@ bool Channel::land_into_queue(std::uint64_t limit, bool stays, Completions& comp
   return limit > 0;
 }
 
-// The service thread's, while nobody receives.
+// The service thread's, while nobody receives, or slowly. An application that is quick does better alone:
+// what we land goes through the queue and its lock, and takes time of a core. Who has found nothing, and
+// polls, waits for us all the same.
+std::int64_t Channel::land_for_nobody(std::int64_t now_ns) {
+  if (queue_ == nullptr) return kNever;
+  if (now_ns - looked_ns_ >= kTick) {
+    const std::uint64_t taken = receiver_.messages() - queue_->size() - queue_->discarded();
+    const auto since = static_cast<std::int64_t>(taken - taken_seen_);  // the three are not of one moment
+    is_quick_ = since >= kQuick && !is_one_of_several();
+    taken_seen_ = taken;
+    looked_ns_ = now_ns;
+  }
+  if (is_quick_ && landing_.try_take()) {
+    const bool armed = armed_;
+    landing_.release();
+    if (!armed) {
+      ring();  // others that poll may have some of it
+      return now_ns + kTick;
+    }
+  }
+  return land_waiting(now_ns);
+}
+
+// Into the queue, for whoever takes next.
 std::int64_t Channel::land_waiting(std::int64_t now_ns) {
   if (queue_ == nullptr || !landing_.try_take()) return kNever;  // whoever lands now sees to what follows
   Completions completions;                                       // gone behind the landing side's release
@@ -69,9 +100,10 @@ std::int64_t Channel::land_waiting(std::int64_t now_ns) {
   std::int64_t again = all ? kNever : now_ns;
   if (all && transport != nullptr && !peer_gone_.load(std::memory_order_acquire)) {
     if (polled_fd_ < 0) {
-      again = now_ns + kUnpolledTick;
-    } else if (provider_->arm(transport, LWMQ_TLI_WAIT_EXTENT) != 0) {
-      again = now_ns;
+      again = now_ns + kTick;
+    } else {
+      armed_ = provider_->arm(transport, LWMQ_TLI_WAIT_EXTENT) == 0;
+      if (!armed_) again = now_ns;
     }
   }
   landing_.release();
@@ -86,33 +118,51 @@ void Channel::note_delivered() noexcept {
   ring();
 }
 
+// Behind the landing side's release: one of those who sleep leads, unless one was called and has not come
+// yet. Who was not asleep when the call went out takes it back: it begins to follow, or looks itself.
+void Channel::wake_follower() noexcept {
+  if (followers_.load(std::memory_order_relaxed) == 0 || called_.load(std::memory_order_relaxed))
+    return;  // sync: follower
+  called_.store(true, std::memory_order_relaxed);
+  leaves_.fetch_add(1, std::memory_order_release);  // sync: change
+  os::futex_wake_one(leaves_, os::Sleepers::kOfThisProcess);
+}
+
 // Without the landing side, before a receive answers that there is nothing: whoever polls sleeps while
-// another thread waits in the transport. That one rings when it leaves; after one that did not wait the
-// service thread looks within a tick. False: nobody waits there now, or something has come.
+// another thread waits in the transport, which rings when it leaves. False: nobody waits there now, or
+// something has come.
 bool Channel::may_leave_behind_leader() noexcept {
   Descriptor* descriptor = descriptor_.load(std::memory_order_acquire);
   if (descriptor == nullptr) return true;
   descriptor->drain();
-  const bool led = !landing_.try_take();
-  if (!led) landing_.release();
-  if (led && queue_->empty() && phase_.load() == Phase::kOpen) return true;
+  if (leader_waits_.load(std::memory_order_acquire) && queue_->empty() && phase_.load() == Phase::kOpen)
+    return true;
   ring();
+  sched_yield();  // another one lands just now
   return false;
 }
 
 Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
                                std::uint32_t* out_count) {
   struct Following {
-    std::atomic<std::uint32_t>& count;
+    Channel& channel;
     bool on = false;
-    ~Following() {
-      if (on) count.fetch_sub(1, std::memory_order_relaxed);
+    void begin() noexcept {
+      on = true;
+      channel.called_.store(false, std::memory_order_relaxed);
+      channel.followers_.fetch_add(1);  // sync: follower
     }
-  } following{followers_};
+    void end() noexcept {
+      if (!std::exchange(on, false)) return;
+      channel.followers_.fetch_sub(1, std::memory_order_relaxed);
+      channel.called_.store(false, std::memory_order_relaxed);
+    }
+    ~Following() { end(); }
+  } following{*this};
   std::int64_t deadline = 0;
   bool drained = false;  // the descriptor, and then something was there: more may be behind it
   for (bool first = true;; first = false) {
-    const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
+    const std::uint32_t seen = leaves_.load(std::memory_order_acquire);  // sync: change
     Completions completions;  // gone behind the landing side's release
     bool leads = landing_.try_take();
     // What another thread lands just now comes first; one that waits in the transport is not waited for.
@@ -126,6 +176,7 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
     const bool holds_back = leads && first && timeout_ms != 0 && receiver_.is_chasing();
     std::uint32_t taken = 0;
     if (leads && !holds_back) {
+      armed_ = false;
       if (!queue_->is_bounded() && queue_->empty()) taken = receiver_.take_run(limit, out_messages);
       if (taken == 0 && (queue_->is_bounded() || queue_->size() < limit))
         land_into_queue(queue_->is_bounded() ? kLandAtOnce : limit - queue_->size(), queue_->is_bounded(),
@@ -140,7 +191,8 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
     if (status != LWMQ_E_EMPTY || phase_.load() != Phase::kOpen) {
       if (leads) landing_.release();
       if (status == LWMQ_E_EMPTY) return refuse_phase();
-      if (leads && followers_.load(std::memory_order_relaxed) > 0) changed();  // one of them leads
+      following.end();
+      if (leads) wake_follower();
       if (deadline != 0 || drained || !queue_->empty()) ring();
       note_activity();
       return status;
@@ -154,7 +206,8 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
       leader_waits_.store(false, std::memory_order_release);
       landing_.release();
       if (status != LWMQ_E_INTERRUPTED) continue;
-      if (followers_.load(std::memory_order_relaxed) > 0) changed();
+      following.end();
+      wake_follower();
       ring();
       note_activity();
       return status;
@@ -174,16 +227,20 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
         drained = true;
         continue;
       }
-      if (leads && followers_.load(std::memory_order_relaxed) > (following.on ? 1u : 0u)) changed();
+      following.end();
+      if (leads) wake_follower();
       return timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
     }
     if (!following.on) {
-      following.on = true;
-      followers_.fetch_add(1);  // sync: follower
+      following.begin();
+      // Who leaves just now has no fence between its release and its look at us: until we see the one.
+      if (!leads && !leader_waits_.load(std::memory_order_acquire))
+        tli::spin_until([this] { return landing_.may_be_free(); }, kReleaseGlances);
       continue;
     }
     status = wait_for_change(
-        seen, leads ? deadline : std::min(deadline, os::now_ns() + kWaitSliceMs * kMillisecond));
+        seen, leads ? deadline : std::min(deadline, os::now_ns() + kWaitSliceMs * kMillisecond), leaves_);
+    following.end();
     if (status != LWMQ_OK && (status != LWMQ_E_TIMED_OUT || ms_left(deadline) == 0)) return status;
   }
 }

@@ -22,11 +22,12 @@ bool is_peer_over(Status status) noexcept {
 }  // namespace
 
 // Sleeps until something changes for this channel; LWMQ_OK: look again.
-Status Channel::wait_for_change(std::uint32_t seen, std::int64_t deadline) noexcept {
+Status Channel::wait_for_change(std::uint32_t seen, std::int64_t deadline,
+                                const std::atomic<std::uint32_t>& changes) noexcept {
   const std::uint32_t left = ms_left(deadline);
   if (left == 0) return LWMQ_E_TIMED_OUT;
   const std::int64_t timeout_ns = left == LWMQ_FOREVER ? -1 : left * kMillisecond;
-  const auto result = os::futex_wait(changes_, seen, timeout_ns);
+  const auto result = os::futex_wait(changes, seen, timeout_ns, os::Sleepers::kOfThisProcess);
   return result == os::WaitResult::kInterrupted ? LWMQ_E_INTERRUPTED : LWMQ_OK;
 }
 
@@ -125,7 +126,7 @@ bool Channel::arm_transport() noexcept {
     return false;
   lwmq_tli_transport* transport = receiver_.transport();
   if (transport == nullptr || peer_gone_.load(std::memory_order_acquire)) return true;  // what follows rings
-  if (polled_fd_ >= 0) return provider_->arm(transport, LWMQ_TLI_WAIT_EXTENT) == 0;
+  if (polled_fd_ >= 0) return armed_ = provider_->arm(transport, LWMQ_TLI_WAIT_EXTENT) == 0;
   if (queue_ != nullptr) return true;  // the service thread looks now and then
   ring();                              // a transport that nobody can poll: whoever polls asks again and again
   return true;

@@ -48,7 +48,11 @@ bool is_lasting(Status status) noexcept {
 
 void Channel::changed() noexcept {
   changes_.fetch_add(1, std::memory_order_release);  // sync: change
-  os::futex_wake_all(changes_);
+  os::futex_wake_all(changes_, os::Sleepers::kOfThisProcess);
+  if (queue_ != nullptr) {
+    leaves_.fetch_add(1, std::memory_order_release);  // sync: change
+    os::futex_wake_all(leaves_, os::Sleepers::kOfThisProcess);
+  }
   if (head_ != nullptr) head_->changed();
 }
 
@@ -273,7 +277,7 @@ std::int64_t Channel::attend(std::int64_t now_ns, bool alone) noexcept {
     // It may have come and gone while we had another peer. What it shipped counts: we hear it to its end.
     if (provider_->state(attached_.load(std::memory_order_relaxed)) != LWMQ_TLI_CONNECTED) return now_ns;
   }
-  return std::min({ship_waiting(now_ns, alone), land_waiting(now_ns), tidy(now_ns)});
+  return std::min({ship_waiting(now_ns, alone), land_for_nobody(now_ns), tidy(now_ns)});
 }
 
 // Ships what a poster handed over. Between two calls the pump stays handed, so that posts are enqueues alone.

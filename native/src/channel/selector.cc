@@ -113,7 +113,7 @@ Status Selector::look(std::uint32_t timeout_ms) {
       if (std::exchange(found->second.has_turn, true)) {
         more = false;  // those that are busy are readable all the time: not all of them each time
       } else {
-        turns_.push_back({found->first});
+        turns_.push_back({found->first, kLooksInVain - 1});  // has it nothing after all, it is armed
       }
     }
   }

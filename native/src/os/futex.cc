@@ -36,6 +36,10 @@ constexpr std::int64_t kFallbackSliceNs = 10'000'000;
 // without one it would go on after those that were installed with SA_RESTART.
 constexpr std::int64_t kForeverNs = 86'400'000'000'000;
 
+int operation(int of_any_process, Sleepers sleepers) noexcept {
+  return sleepers == Sleepers::kOfThisProcess ? of_any_process | FUTEX_PRIVATE_FLAG : of_any_process;
+}
+
 timespec to_timespec(std::int64_t ns) noexcept {
   timespec time{};
   time.tv_sec = ns / 1'000'000'000;
@@ -74,11 +78,12 @@ WaitResult wait_any_by_slices(const FutexWord* words, std::size_t count, std::in
 
 }  // namespace
 
-WaitResult futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
-                      std::int64_t timeout_ns) noexcept {
+WaitResult futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::int64_t timeout_ns,
+                      Sleepers sleepers) noexcept {
   const bool forever = timeout_ns < 0 || timeout_ns > kForeverNs;
   const timespec timeout = to_timespec(forever ? kForeverNs : timeout_ns);
-  if (syscall(SYS_futex, &word, FUTEX_WAIT, expected, &timeout, nullptr, 0) == 0) return WaitResult::kWoken;
+  if (syscall(SYS_futex, &word, operation(FUTEX_WAIT, sleepers), expected, &timeout, nullptr, 0) == 0)
+    return WaitResult::kWoken;
   const WaitResult result = result_of_errno();
   return forever && result == WaitResult::kTimedOut ? WaitResult::kWoken : result;
 }
@@ -102,8 +107,12 @@ WaitResult futex_wait_any(const FutexWord* words, std::size_t count, std::int64_
   return forever && result == WaitResult::kTimedOut ? WaitResult::kWoken : result;
 }
 
-void futex_wake_all(const std::atomic<std::uint32_t>& word) noexcept {
-  syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+void futex_wake_all(const std::atomic<std::uint32_t>& word, Sleepers sleepers) noexcept {
+  syscall(SYS_futex, &word, operation(FUTEX_WAKE, sleepers), INT_MAX, nullptr, nullptr, 0);
+}
+
+void futex_wake_one(const std::atomic<std::uint32_t>& word, Sleepers sleepers) noexcept {
+  syscall(SYS_futex, &word, operation(FUTEX_WAKE, sleepers), 1, nullptr, nullptr, 0);
 }
 
 }  // namespace lwmq::os

@@ -1,7 +1,7 @@
-// Sleeping on words of memory that processes share, and waking the sleepers.
+// Sleeping on words, of memory that processes share or of our own, and waking the sleepers.
 //
-// std::atomic::wait sleeps on a private futex and never wakes another process, hence our own. A waiter may
-// have the word mapped read-only. Every wait may end early; the caller looks again.
+// std::atomic::wait sleeps on a private futex and never wakes another process; nor does it know signals. A
+// waiter may have the word mapped read-only. Every wait may end early; the caller looks again.
 #pragma once
 
 #include <atomic>
@@ -17,6 +17,10 @@ enum class WaitResult {
   kInterrupted  // a signal was handled (without SA_RESTART, as Python installs its handlers)
 };
 
+// Where those are who sleep on a word; the same for all who wait and wake. Of one process the kernel need not
+// look for the page: a wake costs half.
+enum class Sleepers : std::uint8_t { kOfAnyProcess, kOfThisProcess };
+
 struct FutexWord {
   const std::atomic<std::uint32_t>* word;
   std::uint32_t expected;
@@ -26,8 +30,8 @@ struct FutexWord {
 inline constexpr std::size_t kFutexWordsMax = 128;
 
 // Sleeps while `word` is `expected`, at most `timeout_ns`; < 0: for ever.
-WaitResult futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
-                      std::int64_t timeout_ns) noexcept;
+WaitResult futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::int64_t timeout_ns,
+                      Sleepers sleepers = Sleepers::kOfAnyProcess) noexcept;
 
 // Sleeps while every one of `count` words is as expected. 1 <= count <= kFutexWordsMax.
 // Where the kernel has no futex_waitv (before 5.16, or a filter forbids it), sleeps on the first word alone
@@ -35,6 +39,9 @@ WaitResult futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expe
 WaitResult futex_wait_any(const FutexWord* words, std::size_t count, std::int64_t timeout_ns) noexcept;
 
 // Wakes all who sleep on `word`. It may be mapped read-only here.
-void futex_wake_all(const std::atomic<std::uint32_t>& word) noexcept;
+void futex_wake_all(const std::atomic<std::uint32_t>& word,
+                    Sleepers sleepers = Sleepers::kOfAnyProcess) noexcept;
+// Wakes one of them, if there is one.
+void futex_wake_one(const std::atomic<std::uint32_t>& word, Sleepers sleepers) noexcept;
 
 }  // namespace lwmq::os

@@ -92,7 +92,7 @@ class SendQueue {
   void announce_room() noexcept {
     if (waiting_.load(std::memory_order_relaxed) == 0) return;  // who comes later tries once more first
     room_.fetch_add(1, std::memory_order_release);
-    os::futex_wake_all(room_);
+    os::futex_wake_all(room_, os::Sleepers::kOfThisProcess);
   }
 
   // ---- The pump.
