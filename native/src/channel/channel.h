@@ -300,6 +300,7 @@ class Channel {
   bool land_into_queue(std::uint64_t limit, bool stays, Completions& completions);
   bool may_leave_behind_leader() noexcept;
   void wake_follower() noexcept;
+  std::uint32_t land_for(std::uint32_t limit, Message** out_messages, Completions& completions);
   std::int64_t land_for_nobody(std::int64_t now_ns);
   std::int64_t land_waiting(std::int64_t now_ns);
   void note_delivered() noexcept;
@@ -371,6 +372,7 @@ class Channel {
   alignas(kCacheLine) Ownership landing_;
   Receiver receiver_;
   std::unique_ptr<Descriptor> descriptor_owner_;
+  std::uint64_t takes_of_flood_ = 0;              // from a bounded receive queue, before more is landed
   bool armed_ = false;                            // nothing was taken since the transport was armed
   int polled_fd_ = -1;                            // of the transport that is attached, behind the descriptor
   std::atomic<Descriptor*> descriptor_{nullptr};  // written once, under landing_

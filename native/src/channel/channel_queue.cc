@@ -25,6 +25,7 @@ namespace lwmq::channel {
 namespace {
 
 constexpr std::uint64_t kLandAtOnce = 4096;  // between two looks at other channels
+constexpr std::uint64_t kFlood = 1024;       // messages that one receive finds
 // Between two looks at a transport that has no descriptor, or from which an application receives quickly: so
 // many messages in that time.
 constexpr std::int64_t kTick = 5 * kMillisecond;
@@ -66,6 +67,27 @@ bool Channel::land_into_queue(std::uint64_t limit, bool stays, Completions& comp
   if (status == LWMQ_E_CORRUPT) set_broken(status);
   if (limit > 0 && status != LWMQ_E_EMPTY && connected) note_peer_gone();
   return limit > 0;
+}
+
+// With the landing side in hand, for who takes `limit` next: how many he has already, past the queue. A
+// bounded queue is what has come so far, but in a flood: who did nothing but land and discard would hardly
+// receive. Of an unbounded one no more lands than is asked for, and what is small need not go through it.
+std::uint32_t Channel::land_for(std::uint32_t limit, Message** out_messages, Completions& completions) {
+  armed_ = false;
+  if (queue_->is_bounded()) {
+    if (takes_of_flood_ > 0 && !queue_->empty()) {
+      --takes_of_flood_;
+      return 0;
+    }
+    const std::uint64_t before = receiver_.messages();
+    land_into_queue(kLandAtOnce, true, completions);
+    const std::uint64_t landed = receiver_.messages() - before;
+    takes_of_flood_ = landed >= kFlood ? landed / 2 : 0;
+    return 0;
+  }
+  const std::uint32_t taken = queue_->empty() ? receiver_.take_run(limit, out_messages) : 0;
+  if (taken == 0 && queue_->size() < limit) land_into_queue(limit - queue_->size(), false, completions);
+  return taken;
 }
 
 // The service thread's, while nobody receives, or slowly. An application that is quick does better alone:
@@ -171,17 +193,8 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
       leads = landing_.try_take();
       if (!leads) sched_yield();
     }
-    // A bounded queue is what has come so far; of an unbounded one no more than is asked for, and what is
-    // small need not go through it.
     const bool holds_back = leads && first && timeout_ms != 0 && receiver_.is_chasing();
-    std::uint32_t taken = 0;
-    if (leads && !holds_back) {
-      armed_ = false;
-      if (!queue_->is_bounded() && queue_->empty()) taken = receiver_.take_run(limit, out_messages);
-      if (taken == 0 && (queue_->is_bounded() || queue_->size() < limit))
-        land_into_queue(queue_->is_bounded() ? kLandAtOnce : limit - queue_->size(), queue_->is_bounded(),
-                        completions);
-    }
+    const std::uint32_t taken = leads && !holds_back ? land_for(limit, out_messages, completions) : 0;
     Status status = LWMQ_OK;
     if (taken > 0) {
       *out_count = taken;
