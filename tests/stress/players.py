@@ -87,6 +87,7 @@ class Player:
         self._is_to_die = environment.get("LWMQ_YIELD", "").startswith("kill")
         self._partial = {"out": b"", "err": b""}
         words = [f"{key}={value}" for key, value in settings.items()]
+        self.begun_ns = time.monotonic_ns()
         self.process = subprocess.Popen(
             [DRIVER, role, address, f"board={board}", *words],
             stdin=subprocess.PIPE,
@@ -100,8 +101,14 @@ class Player:
             os.set_blocking(fd, False)
 
     def __repr__(self) -> str:
-        said = "; ".join(f"{line.what} {line.rest}".strip()[:160] for line in self.lines[-4:])
-        return f"<{self.name} {self.role} {self.process.pid} read/wrote {self.batches}: {said}>"
+        def since_begin(ns: int) -> str:
+            return f"{(ns - self.begun_ns) / 1e9:.3f} s"
+
+        said = "; ".join(
+            f"{since_begin(line.ns)} {line.what} {line.rest}".strip()[:160] for line in self.lines[-4:]
+        )
+        now = since_begin(time.monotonic_ns())
+        return f"<{self.name} {self.role} {self.process.pid} read/wrote {self.batches}: {said}; now {now}>"
 
     # -- What it says
 
