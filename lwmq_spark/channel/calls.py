@@ -49,7 +49,7 @@ class Calls:
 
     def _run(self) -> None:
         while True:
-            channel = self._selector.select()
+            channel = self._selector._select_asleep()
             if channel is None:
                 continue
             with self._changed:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 import weakref
+from typing import Any
 
 from lwmq_spark import errors
 from lwmq_spark._ffi import (
@@ -74,7 +75,7 @@ class Selector:
     def _forget(self, channel: Channel) -> None:
         """With the turn of the channel, before it is destroyed."""
         with self._handle.turn:
-            if self._handle.usable:
+            if _lives(self):
                 lib.lwmq_selector_remove(self._handle.pointer, channel._handle.pointer)
             self._members.pop(channel._handle.address, None)
         channel._selectors = tuple(known for known in _alive(channel._selectors) if known() is not self)
@@ -93,9 +94,24 @@ class Selector:
             if status in (lib.LWMQ_E_EMPTY, lib.LWMQ_E_TIMED_OUT):
                 return None
             check(status)
-            member = self._members.get(address_of(out[0]))
-            if member is not None:  # else it was removed just now
-                return member[2]
+            if (channel := self._channel_at(out[0])) is not None:
+                return channel
+
+    def _select_asleep(self) -> Channel | None:
+        """The same in one sleep, for a thread that hears no signals, of a selector that nobody closes.
+
+        None: it was removed just now.
+        """
+        out = ffi.new("lwmq_channel **")
+        status = lib.LWMQ_E_INTERRUPTED
+        while status == lib.LWMQ_E_INTERRUPTED:
+            status = lib.lwmq_selector_wait(self._handle.pointer, lib.LWMQ_FOREVER, out)
+        check(status)
+        return self._channel_at(out[0])
+
+    def _channel_at(self, pointer: Any) -> Channel | None:
+        member = self._members.get(address_of(pointer))
+        return None if member is None else member[2]
 
     def receive(self, timeout: float | None = None) -> tuple[Channel, Message]:
         """The next message and the channel that it came over.
@@ -148,5 +164,10 @@ class Selector:
         return f"<Selector of {len(self)} channels>"
 
 
+def _lives(selector: Selector | None) -> bool:
+    """Also while it is being closed: that may be taken back."""
+    return selector is not None and selector._handle.pointer is not None and not selector._handle.forked
+
+
 def _alive(known: Known) -> Known:
-    return tuple(one for one in known if (selector := one()) is not None and selector._handle.usable)
+    return tuple(one for one in known if _lives(one()))

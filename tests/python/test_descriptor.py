@@ -204,6 +204,8 @@ def test_nothing_wakes_up_while_nothing_comes(ipc: str) -> None:
         for channel in (server, client):
             channel.fileno()
             _empty(channel)
+        client.on_message(lambda _: None)  # the thread of call-backs sleeps, too
+        client.on_message(None)
         time.sleep(1.5)  # what follows an activity is over
         assert _empty(server) == _empty(client) == []
         poller = stack.enter_context(select.epoll())

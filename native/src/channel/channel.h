@@ -373,7 +373,7 @@ class Channel {
   Receiver receiver_;
   std::unique_ptr<Descriptor> descriptor_owner_;
   std::uint64_t takes_of_flood_ = 0;              // from a bounded receive queue, before more is landed
-  bool armed_ = false;                            // nothing was taken since the transport was armed
+  std::atomic<bool> armed_{false};                // nothing was taken since the transport was armed
   int polled_fd_ = -1;                            // of the transport that is attached, behind the descriptor
   std::atomic<Descriptor*> descriptor_{nullptr};  // written once, under landing_
 

@@ -9,8 +9,9 @@
 //
 //   follower  who will sleep counts itself in followers_, then looks at the queue (its lock); who delivers
 //             puts a message there (the lock), then loads followers_: one of the two sees the other
-//   leave     who will sleep loads leaves_, then finds the landing side taken, and sleeps on that value; who
-//             releases it then adds to leaves_ where followers_ shows somebody, and wakes one
+//   leave     who will sleep loads leaves_, counts itself in followers_, then finds the landing side taken,
+//   and
+//             sleeps on that value; who releases it then adds to leaves_ where followers_ shows somebody
 #include <sched.h>
 
 #include <algorithm>
@@ -73,10 +74,9 @@ bool Channel::land_into_queue(std::uint64_t limit, bool stays, Completions& comp
 // bounded queue is what has come so far, but in a flood: who did nothing but land and discard would hardly
 // receive. Of an unbounded one no more lands than is asked for, and what is small need not go through it.
 std::uint32_t Channel::land_for(std::uint32_t limit, Message** out_messages, Completions& completions) {
-  armed_ = false;
   if (queue_->is_bounded()) {
     if (takes_of_flood_ > 0 && !queue_->empty()) {
-      --takes_of_flood_;
+      takes_of_flood_ -= std::min<std::uint64_t>(takes_of_flood_, limit);
       return 0;
     }
     const std::uint64_t before = receiver_.messages();
@@ -101,15 +101,9 @@ std::int64_t Channel::land_for_nobody(std::int64_t now_ns) {
     is_quick_ = since >= kQuick && !is_one_of_several();
     taken_seen_ = taken;
     looked_ns_ = now_ns;
+    if (is_quick_) ring();  // others that poll may have some of it
   }
-  if (is_quick_ && landing_.try_take()) {
-    const bool armed = armed_;
-    landing_.release();
-    if (!armed) {
-      ring();  // others that poll may have some of it
-      return now_ns + kTick;
-    }
-  }
+  if (is_quick_ && !armed_.load(std::memory_order_relaxed)) return looked_ns_ + kTick;
   return land_waiting(now_ns);
 }
 
@@ -124,8 +118,9 @@ std::int64_t Channel::land_waiting(std::int64_t now_ns) {
     if (polled_fd_ < 0) {
       again = now_ns + kTick;
     } else {
-      armed_ = provider_->arm(transport, LWMQ_TLI_WAIT_EXTENT) == 0;
-      if (!armed_) again = now_ns;
+      const bool armed = provider_->arm(transport, LWMQ_TLI_WAIT_EXTENT) == 0;
+      armed_.store(armed, std::memory_order_relaxed);
+      if (!armed) again = now_ns;
     }
   }
   landing_.release();
@@ -133,9 +128,10 @@ std::int64_t Channel::land_waiting(std::int64_t now_ns) {
   return again;
 }
 
-// Something may be in the queue that those who sleep do not know of.
+// Behind the landing side's release: something may be in the queue that those who sleep do not know of. Where
+// there is nothing, one of them waits in the transport in our place.
 void Channel::note_delivered() noexcept {
-  if (queue_->empty()) return;
+  if (queue_->empty()) return wake_follower();
   if (head().followers_.load(std::memory_order_relaxed) > 0) changed();  // sync: follower
   ring();
 }
@@ -146,7 +142,7 @@ void Channel::wake_follower() noexcept {
   if (followers_.load(std::memory_order_relaxed) == 0 || called_.load(std::memory_order_relaxed))
     return;  // sync: follower
   called_.store(true, std::memory_order_relaxed);
-  leaves_.fetch_add(1, std::memory_order_release);  // sync: change
+  leaves_.fetch_add(1, std::memory_order_release);  // sync: leave
   os::futex_wake_one(leaves_, os::Sleepers::kOfThisProcess);
 }
 
@@ -182,9 +178,10 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
     ~Following() { end(); }
   } following{*this};
   std::int64_t deadline = 0;
-  bool drained = false;  // the descriptor, and then something was there: more may be behind it
+  std::uint32_t seen = 0;  // of leaves_, from before we count as a follower
+  bool drained = false;    // the descriptor, and then something was there: more may be behind it
   for (bool first = true;; first = false) {
-    const std::uint32_t seen = leaves_.load(std::memory_order_acquire);  // sync: change
+    if (!following.on) seen = leaves_.load(std::memory_order_acquire);  // sync: leave
     Completions completions;  // gone behind the landing side's release
     bool leads = landing_.try_take();
     // What another thread lands just now comes first; one that waits in the transport is not waited for.
@@ -194,7 +191,11 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
       if (!leads) sched_yield();
     }
     const bool holds_back = leads && first && timeout_ms != 0 && receiver_.is_chasing();
-    const std::uint32_t taken = leads && !holds_back ? land_for(limit, out_messages, completions) : 0;
+    std::uint32_t taken = 0;
+    if (leads && !holds_back) {
+      if (armed_.exchange(false, std::memory_order_relaxed)) drained = true;
+      taken = land_for(limit, out_messages, completions);
+    }
     Status status = LWMQ_OK;
     if (taken > 0) {
       *out_count = taken;

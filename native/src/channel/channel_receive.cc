@@ -126,9 +126,16 @@ bool Channel::arm_transport() noexcept {
     return false;
   lwmq_tli_transport* transport = receiver_.transport();
   if (transport == nullptr || peer_gone_.load(std::memory_order_acquire)) return true;  // what follows rings
-  if (polled_fd_ >= 0) return armed_ = provider_->arm(transport, LWMQ_TLI_WAIT_EXTENT) == 0;
-  if (queue_ != nullptr) return true;  // the service thread looks now and then
-  ring();                              // a transport that nobody can poll: whoever polls asks again and again
+  if (polled_fd_ >= 0) {
+    const bool armed = provider_->arm(transport, LWMQ_TLI_WAIT_EXTENT) == 0;
+    armed_.store(armed, std::memory_order_relaxed);
+    return armed;
+  }
+  if (queue_ != nullptr) {  // the service thread looks now and then
+    ServiceThread::attending().request(&attend_);
+    return true;
+  }
+  ring();  // a transport that nobody can poll: whoever polls asks again and again
   return true;
 }
 
@@ -172,6 +179,7 @@ Status Channel::descriptor(std::int32_t* out_fd) {
       }
     }
     landing_.release();
+    if (queue_ != nullptr) wake_follower();
     if (status != LWMQ_OK) return status;
   }
   *out_fd = descriptor_.load(std::memory_order_relaxed)->fd();

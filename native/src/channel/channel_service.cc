@@ -50,7 +50,7 @@ void Channel::changed() noexcept {
   changes_.fetch_add(1, std::memory_order_release);  // sync: change
   os::futex_wake_all(changes_, os::Sleepers::kOfThisProcess);
   if (queue_ != nullptr) {
-    leaves_.fetch_add(1, std::memory_order_release);  // sync: change
+    leaves_.fetch_add(1, std::memory_order_release);  // sync: leave
     os::futex_wake_all(leaves_, os::Sleepers::kOfThisProcess);
   }
   if (head_ != nullptr) head_->changed();

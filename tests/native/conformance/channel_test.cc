@@ -891,6 +891,30 @@ TEST_P(ChannelOver, IsGoneFromSelectorsAndRoutersWhenItIsDestroyed) {
   lwmq_router_destroy(router);
 }
 
+// Also of a transport that has no descriptor of its own.
+// rows: S02 K16
+TEST_P(ChannelOver, APollerHearsOfWhatComesBehindAReceiveThatHasTimedOut) {
+  for (const std::uint32_t kind : {LWMQ_QUEUE_MONO_UNBOUNDED, LWMQ_QUEUE_MULTI_UNBOUNDED}) {
+    lwmq_channel_options options = channel_options(1024, 8);
+    options.receive_queue = kind;
+    const Meeting meeting(GetParam().fresh_address(), options);
+    std::int32_t fd = -1;
+    ASSERT_EQ(lwmq_channel_descriptor(meeting.server.channel, &fd), LWMQ_OK);
+    for (int round = 0; round < 5; ++round) {
+      lwmq_message* message = nullptr;
+      ASSERT_EQ(lwmq_channel_receive(meeting.server.channel, 12, &message), LWMQ_E_TIMED_OUT);
+      std::this_thread::sleep_for(std::chrono::milliseconds(40));  // the service thread is quiet again
+      ASSERT_EQ(meeting.client.post("m"), LWMQ_OK);
+      for (bool received = false; !received;) {
+        pollfd item{fd, POLLIN, 0};
+        ASSERT_EQ(poll(&item, 1, kLimitMs), 1) << "round " << round << ", kind " << kind;
+        received = lwmq_channel_receive(meeting.server.channel, 0, &message) == LWMQ_OK;
+      }
+      lwmq_message_destroy(message);
+    }
+  }
+}
+
 // Whoever polls sleeps while another thread waits in the transport for both.
 // rows: S02 K16
 TEST_P(ChannelOver, APollerOfAReceiveQueueSleepsBesideAThreadThatWaits) {
