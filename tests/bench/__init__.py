@@ -2,7 +2,7 @@
 
     make bench                               everything; JSON in build/bench/, a table on the terminal
     make bench BENCH="--only native wake"    parts of it: native, handed, posts, channels, beside, wake,
-                                             threads, python, arrow, spark
+                                             threads, shares, cores, python, delegation, arrow, spark
     make bench BENCH="--rounds 5"
 
 The hypervisor of a virtual machine may move its cores, which changes everything by a factor of four and more.

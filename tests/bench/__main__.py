@@ -61,6 +61,11 @@ IN_PROCESS = [
     ("messages between threads, 64 B", 64, RATE),
     ("messages between threads, 64 KB", 64 << 10, BANDWIDTH),
 ]
+# title, shape, how many
+SHARES = [
+    ("messages per second, 64 B, 4 workers", "workers", 4),
+    ("messages per second, 64 B, 8 sources", "sources", 8),
+]
 # title, metric, bytes of a buffer, what is shown
 HANDED = [
     ("hand-over of 64 KB", "latency", 64 << 10, LATENCY),
@@ -202,6 +207,21 @@ def in_process_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs
         )
 
 
+def share_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    """One conversation from which many threads receive; many from which one thread does."""
+    for title, shape, count in SHARES:
+        yield (
+            title,
+            RATE,
+            {
+                peer: lambda peer=peer, shape=shape, count=count: machine.shares(
+                    peer, shape, count, 64, seconds
+                )
+                for peer in ("lwmq", "zmq")
+            },
+        )
+
+
 def core_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
     """As many threads as there are cores, each with a conversation of its own: do they share anything?"""
     yield (
@@ -264,6 +284,7 @@ PAIRS = {
     "beside": beside_figures,
     "wake": wake_figures,
     "threads": in_process_figures,
+    "shares": share_figures,
     "cores": core_figures,
     "python": python_figures,
     "delegation": delegation_figures,

@@ -23,6 +23,7 @@ POST = BUILD / "post_bench"
 CHANNELS = BUILD / "channels_bench"
 BESIDE = BUILD / "beside_bench"
 CORES = BUILD / "cores_bench"
+SHARES = BUILD / "shares_bench"
 PATIENCE_S = 60
 CHANNEL_BYTES = 4096  # of a buffer, where channels are many; each has two each way
 
@@ -56,6 +57,7 @@ def build() -> None:
     _compile(CHANNELS, "channels/*.c")
     _compile(BESIDE, "beside/*.c")
     _compile(CORES, "cores/*.c")
+    _compile(SHARES, "shares/*.c")
 
 
 def _compile(program: Path, pattern: str) -> None:
@@ -161,6 +163,12 @@ def in_process(peer: str, size: int, seconds: float) -> dict[str, Any]:
 def posts(peer: str, size: int, seconds: float) -> dict[str, Any]:
     """One run of bursts of posts by one thread, which another one receives."""
     return _alone(POST, peer, size, seconds, *two_cores())
+
+
+def shares(peer: str, shape: str, count: int, size: int, seconds: float) -> dict[str, Any]:
+    """One run of what one thread sends to `count` workers, or from `count` sources to one thread."""
+    with address() as where:
+        return _alone(SHARES, peer, shape, count, size, seconds, where, *two_cores())
 
 
 def all_cores(peer: str, size: int, seconds: float) -> dict[str, Any]:

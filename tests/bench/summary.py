@@ -64,6 +64,12 @@ ROWS = {
         ("from one of the 64 KB to the next", "data_p50_ns", 1.0, "ns"),
     ],
     "messages between threads, 64 B": [("messages of 64 B between two threads", "per_second", 1e6, "M/s")],
+    "messages per second, 64 B, 4 workers": [
+        ("messages of 64 B that four threads share, each for one of them", "per_second", 1e6, "M/s")
+    ],
+    "messages per second, 64 B, 8 sources": [
+        ("messages of 64 B from eight conversations, received by one thread", "per_second", 1e6, "M/s")
+    ],
     "messages per second, 64 B, all cores": [
         ("messages of 64 B on all cores, each thread with itself", "per_second", 1e6, "M/s"),
         ("as a share of what each core does alone", "linear", 1.0, ""),

@@ -9,9 +9,8 @@
 //
 //   follower  who will sleep counts itself in followers_, then looks at the queue (its lock); who delivers
 //             puts a message there (the lock), then loads followers_: one of the two sees the other
-//   leave     who will sleep loads leaves_, counts itself in followers_, then finds the landing side taken,
-//   and
-//             sleeps on that value; who releases it then adds to leaves_ where followers_ shows somebody
+//   leave     who will sleep loads leaves_, counts itself in followers_, then finds the landing side taken:
+//             it sleeps on that value. Who releases it then adds to leaves_ where followers_ shows somebody
 #include <sched.h>
 
 #include <algorithm>
@@ -28,7 +27,7 @@ namespace {
 constexpr std::uint64_t kLandAtOnce = 4096;  // between two looks at other channels
 constexpr std::uint64_t kFlood = 1024;       // messages that one receive finds
 // Between two looks at a transport that has no descriptor, or from which an application receives quickly: so
-// many messages in that time.
+// many messages since the look before.
 constexpr std::int64_t kTick = 5 * kMillisecond;
 constexpr std::int64_t kQuick = 1024;
 constexpr std::uint32_t kReleaseGlances = 64;  // a microsecond: no store stays in its buffer so long
@@ -137,7 +136,7 @@ void Channel::note_delivered() noexcept {
 }
 
 // Behind the landing side's release: one of those who sleep leads, unless one was called and has not come
-// yet. Who was not asleep when the call went out takes it back: it begins to follow, or looks itself.
+// yet. Who was not asleep when the call went out takes it back: it begins to follow, or does not fall asleep.
 void Channel::wake_follower() noexcept {
   if (followers_.load(std::memory_order_relaxed) == 0 || called_.load(std::memory_order_relaxed))
     return;  // sync: follower
@@ -193,7 +192,10 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
     const bool holds_back = leads && first && timeout_ms != 0 && receiver_.is_chasing();
     std::uint32_t taken = 0;
     if (leads && !holds_back) {
-      if (armed_.exchange(false, std::memory_order_relaxed)) drained = true;
+      if (armed_.load(std::memory_order_relaxed)) {
+        armed_.store(false, std::memory_order_relaxed);
+        drained = true;
+      }
       taken = land_for(limit, out_messages, completions);
     }
     Status status = LWMQ_OK;

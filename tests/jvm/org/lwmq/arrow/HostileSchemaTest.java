@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 import java.nio.channels.Channels;
 import java.util.ArrayList;
@@ -125,11 +126,13 @@ class HostileSchemaTest {
     memory.put(0, (byte) 0xFF); // the peer says that they are values after all
     IllegalStateException refusal = assertThrows(IllegalStateException.class, () -> vector.getInt(1));
     assertTrue(refusal.getMessage().contains("into a dictionary of 0"), refusal.getMessage());
+    Reference.reachabilityFence(memory);
   }
 
   @Test
   void emptyColumnsOfTextsAndListsReadNothingOfThePeers() {
-    long at = Memory.address(ByteBuffer.allocateDirect(64).putInt(0, 0x7FFFFFFF));
+    ByteBuffer memory = ByteBuffer.allocateDirect(64).putInt(0, 0x7FFFFFFF);
+    long at = Memory.address(memory);
     Field text = field("t", new ArrowType.Utf8());
     ArrowColumn empty =
         new ArrowColumn(text, 0, 0, new long[] {at, at}, new long[] {0, 0}, new ArrowColumn[0], null);
@@ -139,6 +142,7 @@ class HostileSchemaTest {
     ArrowColumn none = new ArrowColumn(wide, 0, 0, new long[] {at}, new long[] {0}, new ArrowColumn[0], null);
     assertEquals(0, VectorFactory.over(none, DataTypes.BinaryType).getBinary(0).length);
     assertNull(VectorFactory.constant(DataTypes.StringType, null, 1).getUTF8String(0));
+    Reference.reachabilityFence(memory);
   }
 
   private static void refused(Field field) {
@@ -155,7 +159,9 @@ class HostileSchemaTest {
 
   private static IpcBlock.Columns read(byte[] message, Schema schema) {
     ByteBuffer memory = ByteBuffer.allocateDirect(message.length).put(message);
-    return IpcBlock.read(Memory.address(memory), message.length, false, schema, new int[] {0});
+    IpcBlock.Columns columns = IpcBlock.read(Memory.address(memory), message.length, false, schema, new int[] {0});
+    Reference.reachabilityFence(memory); // what was read knows its address alone
+    return columns;
   }
 
   private static byte[] message(int rows, List<ArrowFieldNode> nodes, List<byte[]> buffers) {

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Random;
@@ -94,6 +95,8 @@ class WindowColumnVectorTest {
         }
       } catch (LwmqException | IllegalStateException e) {
         refused++;
+      } finally {
+        Reference.reachabilityFence(memory); // the columns know its address alone
       }
     }
     assertTrue(refused > ROUNDS / 10, "seed " + SEED + ": only " + refused + " of " + ROUNDS + " blocks were refused");
@@ -107,6 +110,7 @@ class WindowColumnVectorTest {
       int shown = length;
       LwmqException refusal =
           assertThrows(LwmqException.class, () -> columns(address(memory), shown, made.schema()));
+      Reference.reachabilityFence(memory);
       assertEquals(Status.CORRUPT, refusal.status());
     }
   }
