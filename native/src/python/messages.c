@@ -365,21 +365,29 @@ static PyObject* not_now(void) {
   Py_RETURN_NONE;
 }
 
+/* Whether the handle is usable and nobody is inside of its turn, no Crowd; an error may be set. It is enough
+ * to look before a call that does not call back: nobody else runs before it is over. */
+static int is_free_now(PyObject* handle, PyObject* turn) {
+  return is_turn(turn) && !turn_is_taken(turn) && is(PyObject_GetAttr(handle, usable_), Py_True);
+}
+
+/* What such a handle has. NULL: not now, or an error. */
+static void* native_now(PyObject* handle, PyObject* turn) {
+  PyObject* number = is_free_now(handle, turn) ? PyObject_GetAttr(handle, address_) : NULL;
+  if (number == NULL) return NULL;
+  void* native = PyLong_AsVoidPtr(number);
+  Py_DECREF(number);
+  return native;
+}
+
 /* receive_now(handle, turn, type): a message, the status as an int, or None: not now. */
 static PyObject* receive_now(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
   (void)module;
   if (count != 3) return PyErr_Format(PyExc_TypeError, "receive_now(handle, turn, type)");
   PyTypeObject* type = checked_type(arguments[2]);
   if (type == NULL) return NULL;
-  /* A receive does not call back: nobody else runs before it is over, so that it is enough to look. */
-  if (!is_turn(arguments[1]) || turn_is_taken(arguments[1]) ||
-      !is(PyObject_GetAttr(arguments[0], usable_), Py_True))
-    return not_now();
-  PyObject* number = PyObject_GetAttr(arguments[0], address_);
-  if (number == NULL) return NULL;
-  lwmq_channel* channel = PyLong_AsVoidPtr(number);
-  Py_DECREF(number);
-  if (PyErr_Occurred()) return NULL;
+  lwmq_channel* channel = native_now(arguments[0], arguments[1]);
+  if (channel == NULL) return not_now();
   lwmq_message* message = NULL;
   const lwmq_status status = lwmq_channel_receive(channel, 0, &message);
   return status == LWMQ_OK ? object_of(type, message) : PyLong_FromLong(status);
@@ -394,9 +402,7 @@ static int is_ours_now(PyObject* member) {
     PyErr_SetString(PyExc_TypeError, "select_now: a member is (handle, turn, channel)");
     return -1;
   }
-  PyObject* turn = PyTuple_GET_ITEM(member, 1);
-  if (!is_turn(turn) || turn_is_taken(turn)) return 0;
-  const int ours = is(PyObject_GetAttr(PyTuple_GET_ITEM(member, 0), usable_), Py_True);
+  const int ours = is_free_now(PyTuple_GET_ITEM(member, 0), PyTuple_GET_ITEM(member, 1));
   return PyErr_Occurred() ? -1 : ours;
 }
 
@@ -408,14 +414,8 @@ static PyObject* select_now(PyObject* module, PyObject* const* arguments, Py_ssi
     return PyErr_Format(PyExc_TypeError, "select_now(handle, turn, members, type)");
   PyTypeObject* type = checked_type(arguments[3]);
   if (type == NULL) return NULL;
-  if (!is_turn(arguments[1]) || turn_is_taken(arguments[1]) ||
-      !is(PyObject_GetAttr(arguments[0], usable_), Py_True))
-    return not_now();
-  PyObject* number = PyObject_GetAttr(arguments[0], address_);
-  if (number == NULL) return NULL;
-  lwmq_selector* selector = PyLong_AsVoidPtr(number);
-  Py_DECREF(number);
-  if (PyErr_Occurred()) return NULL;
+  lwmq_selector* selector = native_now(arguments[0], arguments[1]);
+  if (selector == NULL) return not_now();
   for (int looks = 0; looks < kLooksNow; ++looks) {
     lwmq_channel* channel = NULL;
     lwmq_status status = lwmq_selector_wait(selector, 0, &channel);
