@@ -64,7 +64,7 @@ class Process:
         self._add("until", *conditions)
 
     def swap(self, register: str, address: Address, value: Value, release: bool = False) -> None:
-        """An exchange: what was there goes into the register."""
+        """An exchange: what was there goes into the register, and the value may depend on it."""
         self._add("swap", register, address, None, value, release)
 
     def compare_swap(
@@ -88,6 +88,10 @@ class Process:
     def wake(self, address: Address) -> None:
         self._add("wake", address)
 
+    def wake_one(self, address: Address) -> None:
+        """Of those who sleep any one."""
+        self._add("wake_one", address)
+
     def do(self, change: Callable[[Registers], None]) -> None:
         self._add("do", change)
 
@@ -102,15 +106,20 @@ class Process:
 
 
 class Model:
-    def __init__(self, processes: list[Process], memory: dict[str, int]) -> None:
+    def __init__(
+        self, processes: list[Process], memory: dict[str, int], sequential: bool = False
+    ) -> None:
+        """`sequential`: stores reach memory at once, for configurations that are too large otherwise."""
         self.processes = processes
+        self.sequential = sequential
         self.names = [process.name for process in processes]
         self.memory = dict(memory)
         for process in processes:
             self.memory[f"dead:{process.name}"] = 0
         self.addresses = {address: i for i, address in enumerate(self.memory)}
         self.registers = [list(process.registers) for process in processes]
-        words = {step[1][0] for process in processes for step in process.steps if step[0] in ("wait", "wake")}
+        sleeps = ("wait", "wake", "wake_one")
+        words = {step[1][0] for process in processes for step in process.steps if step[0] in sleeps}
         assert len(words) <= 1, "a wake wakes all: one futex word per model"
 
     # -- One step of one process
@@ -167,9 +176,17 @@ class Model:
             if process.mortal and pc % BEHIND_WAIT < len(process.steps):
                 out.append((f"{process.name} dies", (_put(pcs, p, DEAD), registers, memory, buffers)))
             if pc < len(process.steps):
+                what = f"{process.name}: {self._say(p, pc)}"
                 moved = self._step(state, p)
-                if moved is not None:
-                    out.append((f"{process.name}: {self._say(p, pc)}", moved))
+                if moved is None:
+                    continue
+                asleep = [q for q, other in enumerate(pcs) if other >= BEHIND_WAIT]
+                if process.steps[pc][0] == "wake_one" and asleep:
+                    for q in asleep:
+                        woken = _put(moved[0], q, pcs[q] - BEHIND_WAIT)
+                        out.append((f"{what}, {self.names[q]}", (woken, *moved[1:])))
+                else:
+                    out.append((what, moved))
         return out
 
     def _say(self, p: int, pc: int) -> str:
@@ -193,7 +210,10 @@ class Model:
                 return None
             address, value, release = arguments
             entry = (self._at(address, r), value(r) if callable(value) else value, release)
-            buffers = _put(buffers, p, (*buffers[p], entry))
+            if self.sequential:
+                memory = _put(memory, entry[0], entry[1])
+            else:
+                buffers = _put(buffers, p, (*buffers[p], entry))
         elif kind == "load":
             register, address = arguments
             at = self._at(address, r)
@@ -204,9 +224,10 @@ class Model:
             if (release and buffers[p]) or any(there == at for there, _, _ in buffers[p]):
                 return None  # it acts on memory itself; as a release, after all stores made before it
             there = memory[at]
-            if expected is None or there == (expected(r) if callable(expected) else expected):
-                memory = _put(memory, at, value(r) if callable(value) else value)  # type: ignore[arg-type]
+            swaps = expected is None or there == (expected(r) if callable(expected) else expected)
             r[register] = there  # type: ignore[index]
+            if swaps:
+                memory = _put(memory, at, value(r) if callable(value) else value)  # type: ignore[arg-type]
         elif kind == "until":
             if not any(
                 holds(_see(self._at(address, r), memory, buffers[p]), r) for address, holds in arguments
@@ -228,10 +249,11 @@ class Model:
                 else:
                     next_pc = self._settle(p, next_pc, r) + BEHIND_WAIT
                     return _put(pcs, p, next_pc), _put(registers, p, tuple(r.values())), memory, buffers
-        elif kind == "wake":
+        elif kind in ("wake", "wake_one"):
             if buffers[p]:
                 return None
-            pcs = tuple(x - BEHIND_WAIT if x >= BEHIND_WAIT else x for x in pcs)  # a wake too many is allowed
+            if kind == "wake":  # a wake too many is allowed
+                pcs = tuple(x - BEHIND_WAIT if x >= BEHIND_WAIT else x for x in pcs)
         next_pc = self._settle(p, next_pc, r)
         return _put(pcs, p, next_pc), _put(registers, p, tuple(r.values())), memory, buffers
 

@@ -838,3 +838,167 @@ def rest(wrong: str = "", posts: int = 2) -> Model:
     judge.load("shipped", "shipped")
     judge.check(lambda r: r["shipped"] == posts, "a message was left behind")
     return Model([poster, service, judge], memory)
+
+
+# ---- native/src/channel/channel_queue.cc: several receivers, of which one waits in the transport ----------
+
+FOLLOWERS_WRONG = [
+    "who leaves calls nobody",
+    "who follows does not look again",
+    "who leaves is not waited for",
+    "leaves is loaded behind the look",
+]
+CALLED_WRONG = ["a call that found nobody stays"]
+GIVES_UP_WRONG = ["who was called and gives up calls nobody"]
+
+
+def _call_follower(process: Process, at: str) -> None:
+    """wake_follower"""
+    process.load("there", "followers")
+    process.goto(at, lambda r: r["there"] == 0)
+    process.load("there", "called")
+    process.goto(at, lambda r: r["there"] == 1)
+    process.store("called", 1)
+    process.swap("there", "leaves", lambda r: r["there"] + 1, release=True)
+    process.wake_one("leaves")
+    process.label(at)
+
+
+def _end_following(process: Process, at: str) -> None:
+    """Following::end"""
+    process.goto(at, lambda r: r["on"] == 0)
+    process.swap("there", "followers", lambda r: r["there"] - 1)
+    process.swap("there", "called", 0)
+    process.do(lambda r: r.update(call=r["call"] | r["there"], there=0))
+    process.label(at)
+    process.do(lambda r: r.update(on=0))
+
+
+def _queued_receiver(
+    name: str, others: list[str], wrong: str, bounded: bool, count: int, begin: str
+) -> Process:
+    """receive_queued, until it has received `count` messages; of none: sleeps once, looks again, gives up."""
+    gives_up = count == 0
+    registers = dict.fromkeys(["seen", "there", "taken", "on", "leads", "call", "got", "woken"], 0)
+    process = Process(name, registers | {"on": int(begin == "sleep")}, mortal=False)
+    process.goto(begin)
+    process.label("look")
+    process.goto("counted", lambda r: r["on"] == 1)
+    if wrong != "leaves is loaded behind the look":
+        process.load("seen", "leaves")
+    process.label("counted")
+    process.compare_swap("leads", "landing", FREE, TAKEN)
+    process.do(lambda r: r.update(leads=int(r["leads"] == FREE)))
+    if bounded:
+        process.goto("decided", lambda r: r["leads"] == 1)
+        process.until(("landing", lambda v, r: v == FREE), ("waits", _is_set))
+        process.load("there", "waits")
+        process.goto("counted", lambda r: r["there"] == 0)
+        process.label("decided")
+    process.goto("look in the queue", lambda r: r["leads"] == 0)
+    process.load("taken", "taken")
+    process.load("there", "landed")
+    if bounded:
+        process.store("taken", lambda r: r["there"])
+        process.do(lambda r: r.update(taken=r["there"] - r["taken"]))
+        process.swap("there", "queue", lambda r: r["there"] + r["taken"])
+        process.load("taken", "taken")
+    else:
+        process.goto("nothing", lambda r: r["there"] == r["taken"])
+        process.store("taken", lambda r: r["taken"] + 1)
+        process.goto("leave")
+    process.label("look in the queue")
+    if bounded:
+        process.swap("there", "queue", lambda r: max(0, r["there"] - 1))
+        process.goto("leave", lambda r: r["there"] > 0)
+    process.goto("nothing")
+
+    process.label("leave")
+    process.do(lambda r: r.update(got=r["got"] + 1, taken=0, there=0))
+    process.goto("released", lambda r: r["leads"] == 0)
+    process.store("landing", FREE, release=True)
+    process.label("released")
+    _end_following(process, "left")
+    if wrong == "who was called and gives up calls nobody":
+        process.do(lambda r: r.update(call=0))
+    process.goto("gone", lambda r: r["leads"] == 0 and r["call"] == 0)
+    if wrong != "who leaves calls nobody":
+        _call_follower(process, "gone")
+    process.label("gone")
+    process.do(lambda r: r.update(there=0, seen=0, leads=0, call=0))
+    process.goto("look", lambda r: r["got"] < count)
+    process.goto("over")
+
+    process.label("nothing")
+    process.goto("leave", lambda r: r["woken"] == 1)
+    process.goto("follow", lambda r: r["leads"] == 0)
+    process.store("waits", 1, release=True)
+    process.label("wait")
+    process.until(("landed", lambda v, r: v > r["taken"]))
+    process.store("waits", 0, release=True)
+    process.store("landing", FREE, release=True)
+    process.do(lambda r: r.update(there=0, taken=0, leads=0))
+    process.goto("look")
+
+    process.label("follow")
+    process.do(lambda r: r.update(there=0, taken=0, leads=0))
+    process.goto("sleep", lambda r: r["on"] == 1)
+    if wrong != "a call that found nobody stays":
+        process.store("called", 0)
+    process.swap("there", "followers", lambda r: r["there"] + 1, release=True)
+    process.fence()
+    process.do(lambda r: r.update(on=1, there=0))
+    if wrong == "leaves is loaded behind the look":
+        process.load("seen", "leaves")
+    if wrong != "who leaves is not waited for":
+        process.load("there", "waits")
+        process.goto("look", lambda r: r["there"] == 1)
+        for other in others:  # no store stays in its buffer for as long as we glance
+            process.heavy(other)
+    if wrong != "who follows does not look again":
+        process.goto("look")
+    process.label("sleep")
+    process.wait("leaves", lambda r: r["seen"])
+    _end_following(process, "awake")
+    process.do(lambda r: r.update(seen=0, woken=int(gives_up)))
+    process.goto("look")
+    process.label("over")
+    return process
+
+
+def _followers(
+    wrong: str, counts: tuple[int, ...], landings: list[int], bounded: bool, asleep: bool, sequential: bool
+) -> Model:
+    """Messages land, so many by then; one for each that is wanted. `asleep`: all wait, the first leads."""
+    names = [f"receiver {i}" for i in range(len(counts))]
+    begins = ["wait", *["sleep"] * (len(counts) - 1)] if asleep else ["look"] * len(counts)
+    receivers = [
+        _queued_receiver(name, [other for other in names if other != name], wrong, bounded, count, begin)
+        for name, count, begin in zip(names, counts, begins, strict=True)
+    ]
+    peer = Process("peer", mortal=False)
+    for landed in landings:
+        peer.store("landed", landed, release=True)
+    memory = ["landing", "waits", "followers", "called", "leaves", "landed", "taken", "queue"]
+    there = {"landing": TAKEN, "waits": 1, "followers": len(counts) - 1} if asleep else {}
+    return Model([*receivers, peer], dict.fromkeys(memory, 0) | there, sequential)
+
+
+def followers(wrong: str = "") -> Model:
+    """One of two receives twice."""
+    return _followers(wrong, (2, 1), [1, 2, 3], bounded=False, asleep=False, sequential=False)
+
+
+def followers_bounded(wrong: str = "") -> Model:
+    """Who lands puts all that has come into the queue."""
+    return _followers(wrong, (1, 1, 1), [1, 2, 3], bounded=True, asleep=True, sequential=False)
+
+
+def called(wrong: str = "") -> Model:
+    """Two of three follow, and the first comes back."""
+    return _followers(wrong, (2, 1, 1), [3, 4], bounded=False, asleep=True, sequential=True)
+
+
+def gives_up(wrong: str = "") -> Model:
+    """The time of one who follows is over when it has been called."""
+    return _followers(wrong, (2, 0, 1), [3, 4], bounded=False, asleep=True, sequential=False)

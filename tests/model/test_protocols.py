@@ -23,6 +23,10 @@ MODELS: list[tuple[Callable[..., Model], list[str]]] = [
     (protocols.home, protocols.HOME_WRONG),
     (protocols.home_hands, protocols.HOME_HANDS_WRONG),
     (protocols.rest, protocols.REST_WRONG),
+    (protocols.followers, protocols.FOLLOWERS_WRONG),
+    (protocols.followers_bounded, []),
+    (protocols.called, protocols.CALLED_WRONG),
+    (protocols.gives_up, protocols.GIVES_UP_WRONG),
 ]
 MUTATIONS = [(make, wrong) for make, wrongs in MODELS for wrong in wrongs]
 

@@ -72,7 +72,9 @@ with lwmq.Channel(address, "server", linger=0) as server, lwmq.Channel(address, 
     hits = hit_often(do)
     stop.set()
     for thread in threads: thread.join()
+    while client.try_receive() is not None: pass
     queue.post([b"still"])
+    assert bytes(client.receive(10)) == b"still"
 """,
     "receive": """
 with lwmq.Channel(address, "server", linger=0) as server, lwmq.Channel(address, "client", linger=0) as client:

@@ -164,6 +164,7 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
   struct Following {
     Channel& channel;
     bool on = false;
+    bool called = false;  // perhaps we, since the receive began
     void begin() noexcept {
       on = true;
       channel.called_.store(false, std::memory_order_relaxed);
@@ -172,17 +173,27 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
     void end() noexcept {
       if (!std::exchange(on, false)) return;
       channel.followers_.fetch_sub(1, std::memory_order_relaxed);
-      channel.called_.store(false, std::memory_order_relaxed);
+      if (channel.called_.exchange(false, std::memory_order_relaxed)) called = true;
     }
     ~Following() { end(); }
   } following{*this};
   std::int64_t deadline = 0;
   std::uint32_t seen = 0;  // of leaves_, from before we count as a follower
-  bool drained = false;    // the descriptor, and then something was there: more may be behind it
+  bool leads = false;
+  bool drained = false;  // the descriptor, and then something was there: more may be behind it
+  // Without the landing side: somebody else leads now, and polls.
+  const auto leave = [&](Status status) {
+    following.end();
+    if (leads || following.called) wake_follower();
+    const bool has_nothing = status == LWMQ_E_EMPTY || status == LWMQ_E_TIMED_OUT;
+    if (!has_nothing && (deadline != 0 || drained || !queue_->empty())) ring();
+    note_activity();
+    return status;
+  };
   for (bool first = true;; first = false) {
     if (!following.on) seen = leaves_.load(std::memory_order_acquire);  // sync: leave
     Completions completions;  // gone behind the landing side's release
-    bool leads = landing_.try_take();
+    leads = landing_.try_take();
     // What another thread lands just now comes first; one that waits in the transport is not waited for.
     while (!leads && queue_->is_bounded() && !leader_waits_.load(std::memory_order_acquire)) {
       tli::pause();
@@ -206,12 +217,7 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
     }
     if (status != LWMQ_E_EMPTY || phase_.load() != Phase::kOpen) {
       if (leads) landing_.release();
-      if (status == LWMQ_E_EMPTY) return refuse_phase();
-      following.end();
-      if (leads) wake_follower();
-      if (deadline != 0 || drained || !queue_->empty()) ring();
-      note_activity();
-      return status;
+      return status == LWMQ_E_EMPTY ? refuse_phase() : leave(status);
     }
     if (timeout_ms != 0 && deadline == 0) deadline = deadline_of(timeout_ms);
     const std::uint32_t left = timeout_ms == 0 ? 0 : ms_left(deadline);
@@ -221,32 +227,18 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
       status = provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, kWaitSliceMs));
       leader_waits_.store(false, std::memory_order_release);
       landing_.release();
-      if (status != LWMQ_E_INTERRUPTED) continue;
-      following.end();
-      wake_follower();
-      ring();
-      note_activity();
-      return status;
+      if (status == LWMQ_E_INTERRUPTED) return leave(status);
+      continue;
     }
-    if (leads) {
-      const bool may_leave = left > 0 || may_leave_empty();
-      landing_.release();
-      if (!may_leave) {
-        drained = true;
-        continue;
-      }
-      status = transport == nullptr ? connect_failure() : LWMQ_OK;
-      if (status != LWMQ_OK) return status;
+    const bool may_leave = left > 0 || !leads || may_leave_empty();
+    if (leads) landing_.release();
+    if (!may_leave || (left == 0 && !leads && !may_leave_behind_leader())) {
+      drained = true;
+      continue;
     }
-    if (left == 0) {
-      if (!leads && !may_leave_behind_leader()) {
-        drained = true;
-        continue;
-      }
-      following.end();
-      if (leads) wake_follower();
-      return timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
-    }
+    status = leads && transport == nullptr ? connect_failure() : LWMQ_OK;
+    if (status != LWMQ_OK) return leave(status);
+    if (left == 0) return leave(timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT);
     if (!following.on) {
       following.begin();
       // Who leaves just now has no fence between its release and its look at us: until we see the one.
@@ -257,7 +249,7 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
     status = wait_for_change(
         seen, leads ? deadline : std::min(deadline, os::now_ns() + kWaitSliceMs * kMillisecond), leaves_);
     following.end();
-    if (status != LWMQ_OK && (status != LWMQ_E_TIMED_OUT || ms_left(deadline) == 0)) return status;
+    if (status != LWMQ_OK && (status != LWMQ_E_TIMED_OUT || ms_left(deadline) == 0)) return leave(status);
   }
 }
 

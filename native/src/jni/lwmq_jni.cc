@@ -732,9 +732,11 @@ JNI_METHOD(void, channelDestroy)(JNIEnv*, jclass, jlong channel) {
   lwmq_channel_destroy(handle<lwmq_channel>(channel));
 }
 
-JNI_METHOD(void, sendQueuePost)(JNIEnv* env, jclass, jlong queue, jlong address, jlong bytes) {
-  check(env, lwmq_send_queue_post_bytes(handle<lwmq_send_queue>(queue), handle<const void>(address),
-                                        static_cast<std::uint64_t>(bytes)));
+JNI_METHOD(void, sendQueuePostDirect)
+(JNIEnv* env, jclass, jlong queue, jobject frame, jint position, jint bytes) {
+  const auto* data = static_cast<const char*>(env->GetDirectBufferAddress(frame)) + position;
+  check(env,
+        lwmq_send_queue_post_bytes(handle<lwmq_send_queue>(queue), data, static_cast<std::uint64_t>(bytes)));
 }
 
 JNI_METHOD(void, sendQueuePostBytes)(JNIEnv* env, jclass, jlong queue, jbyteArray frame) {

@@ -15,7 +15,7 @@ public final class Batch implements AutoCloseable {
 
   /** Address of the first byte, 64-byte aligned; read-only memory. CLOSED after close. */
   public long address() {
-    handle.get();
+    handle.check();
     return fields[Jni.BATCH_DATA];
   }
 

@@ -9,7 +9,11 @@ import java.nio.ByteBuffer;
 public final class Block {
   final long[] fields = new long[Jni.BLOCK_LONGS];
 
-  Block() {}
+  private final Handle writer;
+
+  Block(Handle writer) {
+    this.writer = writer;
+  }
 
   /** Address of the first byte; 0 once given back. */
   public long address() {
@@ -21,8 +25,8 @@ public final class Block {
     return fields[Jni.BLOCK_BYTES];
   }
 
-  /** The block as a direct buffer (of at most 2 GiB), valid until it is given back. */
+  /** The block as a direct buffer (of at most 2 GiB), valid until it is given back, or its writer closed. */
   public ByteBuffer buffer() {
-    return Jni.wrap(address(), bytes());
+    return writer.view(w -> Jni.wrap(address(), bytes()));
   }
 }

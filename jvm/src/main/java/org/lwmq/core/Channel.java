@@ -1,9 +1,9 @@
 package org.lwmq.core;
 
-import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Consumer;
+import java.util.function.LongConsumer;
 
 /**
  * A two-way conversation with one peer at an address, or with one at each of several. Posts go through its
@@ -147,23 +147,19 @@ public final class Channel implements AutoCloseable {
    */
   public SendQueue sendQueue(SendQueue.Kind kind, Priority priority, long capacity) {
     return new SendQueue(
-        this, Jni.channelAddSendQueue(handle.get(), kind.ordinal(), priority.ordinal() + 1, capacity));
+        this, handle,
+        handle.call(c -> Jni.channelAddSendQueue(c, kind.ordinal(), priority.ordinal() + 1, capacity)));
   }
 
   /** How many messages each of the priorities HIGHEST to LOWEST sends in a round; default 16, 8, 4, 2, 1. */
   public void setWeights(int... weights) {
-    Jni.channelSetWeights(handle.get(), weights.clone());
+    handle.run(c -> Jni.channelSetWeights(c, weights.clone()));
   }
 
   /** Waits until a peer is there. */
   public void awaitConnected(Deadline deadline) {
-    long channel = handle.get();
-    deadline.await(
-        "waiting for a peer at " + address,
-        slice -> {
-          Jni.channelWaitConnected(channel, slice);
-          return null;
-        });
+    deadline.awaitDone(
+        "waiting for a peer at " + address, slice -> handle.run(c -> Jni.channelWaitConnected(c, slice)));
   }
 
   /** The next message, which the caller closes. PEER_LOST comes once, after what the peer had committed. */
@@ -173,7 +169,7 @@ public final class Channel implements AutoCloseable {
 
   /** As that, in one native call that waits at most {@code timeoutMs}. */
   Message receiveOnce(int timeoutMs) {
-    return new Message(Jni.channelReceive(handle.get(), timeoutMs));
+    return new Message(handle.call(c -> Jni.channelReceive(c, timeoutMs)));
   }
 
   /**
@@ -181,10 +177,10 @@ public final class Channel implements AutoCloseable {
    * the first alone. What ends the peer's conversation is thrown by a call of its own, behind every message.
    */
   public List<Message> receiveMany(int limit, Deadline deadline) {
-    long channel = handle.get();
     long[] came =
         deadline.await(
-            "waiting for messages at " + address, slice -> Jni.channelReceiveMany(channel, limit, slice));
+            "waiting for messages at " + address,
+            slice -> handle.call(c -> Jni.channelReceiveMany(c, limit, slice)));
     List<Message> messages = new ArrayList<>(came.length);
     for (long message : came) {
       messages.add(new Message(message));
@@ -198,15 +194,15 @@ public final class Channel implements AutoCloseable {
    * more; what had come with it is lost.
    */
   public List<byte[]> receiveBytes(int limit, Deadline deadline) {
-    long channel = handle.get();
     return List.of(
         deadline.await(
-            "waiting for messages at " + address, slice -> Jni.channelReceiveBytes(channel, limit, slice)));
+            "waiting for messages at " + address,
+            slice -> handle.call(c -> Jni.channelReceiveBytes(c, limit, slice))));
   }
 
   /** The next message if one is there, which the caller closes; null if none is. Never waits. */
   public Message tryReceive() {
-    return Message.ofPointer(Jni.channelTryReceive(handle.get()));
+    return Message.ofPointer(handle.call(Jni::channelTryReceive));
   }
 
   /**
@@ -245,7 +241,7 @@ public final class Channel implements AutoCloseable {
    * until close; not to be read from.
    */
   public int descriptor() {
-    return Jni.channelDescriptor(handle.get());
+    return handle.call(Jni::channelDescriptor);
   }
 
   /**
@@ -255,12 +251,12 @@ public final class Channel implements AutoCloseable {
    * @param place 0 is the nearest to the application, {@link #LAST_FILTER} the nearest to the wire
    */
   public void addFilter(String filter, int place) {
-    Jni.channelAddFilter(handle.get(), Jni.utf8(filter), place);
+    handle.run(c -> Jni.channelAddFilter(c, Jni.utf8(filter), place));
   }
 
   /** Removes the filter at {@code place}; what it held lands at once. */
   public void removeFilter(int place) {
-    Jni.channelRemoveFilter(handle.get(), place);
+    handle.run(c -> Jni.channelRemoveFilter(c, place));
   }
 
   /** The filters of this channel, the nearest to the application first; empty where there are none. */
@@ -268,7 +264,7 @@ public final class Channel implements AutoCloseable {
     List<FilterState> found = new ArrayList<>();
     byte[][] texts = new byte[2][];
     while (true) {
-      long[] counts = Jni.channelQueryFilter(handle.get(), found.size(), texts);
+      long[] counts = handle.call(c -> Jni.channelQueryFilter(c, found.size(), texts));
       if (counts == null) {
         return found;
       }
@@ -281,35 +277,25 @@ public final class Channel implements AutoCloseable {
 
   /** Nanoseconds within which {@code share} (0 to 1) of what the filter {@code latency} has timed was on its way. */
   public long latencyNs(int place, double share) {
-    return Jni.channelQueryTimes(handle.get(), place, share);
+    return handle.call(c -> Jni.channelQueryTimes(c, place, share));
   }
 
-  /** For selectors. */
-  long pointer() {
-    return handle.get();
+  /** Lends the native channel to {@code user}. */
+  void lendTo(LongConsumer user) {
+    handle.run(user);
   }
 
   /** Waits until everything posted so far was shipped. */
   public void flush(Deadline deadline) {
-    long channel = handle.get();
-    deadline.await(
-        "flushing " + address,
-        slice -> {
-          Jni.channelFlush(channel, slice);
-          return null;
-        });
+    deadline.awaitDone("flushing " + address, slice -> handle.run(c -> Jni.channelFlush(c, slice)));
   }
 
   /** On a raw channel: lends the next free buffer; it goes back through send or abandon, in order. */
   public TransportBuffer buffer(Deadline deadline) {
-    long channel = handle.get();
-    TransportBuffer buffer = new TransportBuffer(false);
-    deadline.await(
+    TransportBuffer buffer = new TransportBuffer(handle, false);
+    deadline.awaitDone(
         "waiting for a free buffer of " + address,
-        slice -> {
-          Jni.rawGetBuffer(channel, slice, buffer.fields);
-          return null;
-        });
+        slice -> handle.run(c -> Jni.rawGetBuffer(c, slice, buffer.fields)));
     return buffer;
   }
 
@@ -317,32 +303,28 @@ public final class Channel implements AutoCloseable {
   public void send(TransportBuffer buffer, long bytes) {
     buffer.use(false);
     buffer.fields[TransportBuffer.BYTES] = bytes;
-    Jni.rawSendBuffer(handle.get(), buffer.fields);
+    handle.run(c -> Jni.rawSendBuffer(c, buffer.fields));
   }
 
   /** Takes {@code buffer} back unsent. */
   public void abandon(TransportBuffer buffer) {
     buffer.use(false);
-    Jni.rawAbandonBuffer(handle.get(), buffer.fields);
+    handle.run(c -> Jni.rawAbandonBuffer(c, buffer.fields));
   }
 
   /** On a raw channel: lends the next buffer that came; it goes back through dispose, in any order. */
   public TransportBuffer receiveBuffer(Deadline deadline) {
-    long channel = handle.get();
-    TransportBuffer buffer = new TransportBuffer(true);
-    deadline.await(
+    TransportBuffer buffer = new TransportBuffer(handle, true);
+    deadline.awaitDone(
         "waiting for a buffer at " + address,
-        slice -> {
-          Jni.rawReceiveBuffer(channel, slice, buffer.fields);
-          return null;
-        });
+        slice -> handle.run(c -> Jni.rawReceiveBuffer(c, slice, buffer.fields)));
     return buffer;
   }
 
   /** Takes a received {@code buffer} back. */
   public void dispose(TransportBuffer buffer) {
     buffer.use(true);
-    Jni.rawDisposeBuffer(handle.get(), buffer.fields);
+    handle.run(c -> Jni.rawDisposeBuffer(c, buffer.fields));
   }
 
   /**
@@ -355,7 +337,7 @@ public final class Channel implements AutoCloseable {
     }
     endUses();
     try {
-      Jni.channelClose(handle.get(), lingerMs);
+      handle.run(c -> Jni.channelClose(c, lingerMs));
     } finally {
       handle.close();
     }
@@ -382,24 +364,7 @@ public final class Channel implements AutoCloseable {
     }
   }
 
-  /** For queues: CLOSED once the channel is. */
-  void checkOpen() {
-    handle.get();
-  }
-
   boolean isOpen() {
     return handle.isOpen();
-  }
-
-  /** Posts a copy of {@code data} to {@code queue}; here, because the queue lives in the channel. */
-  void post(long queue, ByteBuffer data) {
-    checkOpen();
-    if (data.isDirect()) {
-      Jni.sendQueuePost(queue, Jni.address(data) + data.position(), data.remaining());
-    } else {
-      byte[] copy = new byte[data.remaining()];
-      data.duplicate().get(copy);
-      Jni.sendQueuePostBytes(queue, copy);
-    }
   }
 }

@@ -2,6 +2,7 @@ package org.lwmq.core;
 
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
+import java.util.function.IntConsumer;
 
 /**
  * How long a call may wait, and who may end it early.
@@ -63,6 +64,16 @@ public final class Deadline {
         }
       }
     }
+  }
+
+  /** The same for a call without an answer. */
+  void awaitDone(String what, IntConsumer call) {
+    await(
+        what,
+        slice -> {
+          call.accept(slice);
+          return null;
+        });
   }
 
   /**

@@ -209,7 +209,7 @@ final class Jni {
 
   static native void channelDestroy(long channel);
 
-  static native void sendQueuePost(long queue, long address, long bytes);
+  static native void sendQueuePostDirect(long queue, ByteBuffer frame, int position, int bytes);
 
   static native void sendQueuePostBytes(long queue, byte[] frame);
 

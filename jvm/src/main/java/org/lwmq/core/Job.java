@@ -49,22 +49,17 @@ public final class Job implements AutoCloseable {
    * changes nothing.
    */
   public void commit(long epoch, List<TaskCommit> tasks, Deadline deadline) {
-    long job = handle.get();
     long[] flat =
         tasks.stream()
             .flatMapToLong(t -> java.util.stream.LongStream.of(t.task(), t.partition(), t.attempt(), t.batches()))
             .toArray();
-    deadline.await(
-        "committing the job on " + address,
-        slice -> {
-          Jni.jobCommit(job, epoch, flat, slice);
-          return null;
-        });
+    deadline.awaitDone(
+        "committing the job on " + address, slice -> handle.run(j -> Jni.jobCommit(j, epoch, flat, slice)));
   }
 
   /** Drops what is staged. Readers hear of it only if something of the job was visible. */
   public void abort(String reason, int timeoutMs) {
-    Jni.jobAbort(handle.get(), Jni.utf8(reason), timeoutMs);
+    handle.run(j -> Jni.jobAbort(j, Jni.utf8(reason), timeoutMs));
   }
 
   /** Ends the producer; commits nothing and does not wait for readers. */

@@ -28,13 +28,13 @@ public final class Message implements AutoCloseable {
 
   /** Appends a copy of {@code frame}. Returns this message. */
   public Message append(byte[] frame) {
-    Jni.messageAppend(handle.get(), frame);
+    handle.run(m -> Jni.messageAppend(m, frame));
     return this;
   }
 
   /** Gives frame {@code index} the present time; NONE takes its timestamp away. Returns this message. */
   public Message stamp(int index, TimestampSource source) {
-    Jni.messageSetTimestamp(handle.get(), index, source.ordinal(), 0);
+    handle.run(m -> Jni.messageSetTimestamp(m, index, source.ordinal(), 0));
     return this;
   }
 
@@ -45,13 +45,13 @@ public final class Message implements AutoCloseable {
             TICKS_1970,
             Math.addExact(
                 Math.multiplyExact(moment.getEpochSecond(), TICKS_PER_SECOND), moment.getNano() / 100));
-    Jni.messageSetTimestamp(handle.get(), index, TimestampSource.EXPLICIT, ticks);
+    handle.run(m -> Jni.messageSetTimestamp(m, index, TimestampSource.EXPLICIT, ticks));
     return this;
   }
 
   /** Ticks of frame {@code index}: 100 ns since 1601-01-01 UTC; 0 where it has no timestamp. */
   public long ticks(int index) {
-    return Jni.messageTimestamp(handle.get(), index);
+    return handle.call(m -> Jni.messageTimestamp(m, index));
   }
 
   /** The timestamp of frame {@code index}, if it has one. */
@@ -67,20 +67,23 @@ public final class Message implements AutoCloseable {
   }
 
   public int frameCount() {
-    return Jni.messageFrameCount(handle.get());
+    return handle.call(Jni::messageFrameCount);
   }
 
-  /** Frame {@code index} where it lies, read-only; valid until the message is closed. */
+  /** Frame {@code index} where it lies, read-only; valid until the message is closed, which it keeps from the cleaner. */
   public ByteBuffer frame(int index) {
-    return Jni.messageFrame(handle.get(), index).asReadOnlyBuffer();
+    return handle.view(m -> Jni.messageFrame(m, index)).asReadOnlyBuffer();
   }
 
   /** A copy of frame {@code index}. */
   public byte[] bytes(int index) {
-    ByteBuffer frame = frame(index);
-    byte[] copy = new byte[frame.remaining()];
-    frame.get(copy);
-    return copy;
+    return handle.call(
+        m -> {
+          ByteBuffer frame = Jni.messageFrame(m, index);
+          byte[] copy = new byte[frame.remaining()];
+          frame.get(copy);
+          return copy;
+        });
   }
 
   /** Lends the native message to {@code taker}; it is not ours any more when that returns. */
@@ -91,7 +94,7 @@ public final class Message implements AutoCloseable {
 
   /** Lends the native message to {@code user}. */
   void lendTo(LongConsumer user) {
-    user.accept(handle.get());
+    handle.run(user);
   }
 
   /** The native message is not ours any more. */

@@ -32,8 +32,9 @@ public final class Reader implements AutoCloseable {
 
   /** The schema; waits until a producer has declared it. */
   public byte[] schema(Deadline deadline) {
-    long reader = handle.get();
-    return deadline.await("waiting for the schema of " + address, slice -> Jni.readerSchema(reader, slice));
+    return deadline.await(
+        "waiting for the schema of " + address,
+        slice -> handle.call(r -> Jni.readerSchema(r, slice)));
   }
 
   /**
@@ -42,10 +43,10 @@ public final class Reader implements AutoCloseable {
    * everything that was visible.
    */
   public Batch next(Deadline deadline) {
-    long reader = handle.get();
     while (true) {
       deadline.checkCancelled("waiting for a batch of " + address);
-      Status status = Status.of(Jni.readerNext(reader, deadline.slice(Deadline.SLICE_MS), next));
+      int slice = deadline.slice(Deadline.SLICE_MS);
+      Status status = Status.of(handle.call(r -> Jni.readerNext(r, slice, next)));
       switch (status) {
         case OK:
           return new Batch(next);
@@ -64,7 +65,7 @@ public final class Reader implements AutoCloseable {
 
   /** Marks what {@link #next} gave last as consumed. Never waits. */
   public void consume() {
-    Jni.readerConsume(handle.get());
+    handle.run(Jni::readerConsume);
   }
 
   /** Since open; waitNs is the time spent waiting for batches. */
@@ -73,7 +74,7 @@ public final class Reader implements AutoCloseable {
       long leasedBatches, long leasedBytes) {}
 
   public Statistics statistics() {
-    long[] n = Jni.readerQuery(handle.get());
+    long[] n = handle.call(Jni::readerQuery);
     return new Statistics(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]);
   }
 

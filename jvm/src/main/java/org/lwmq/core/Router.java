@@ -22,21 +22,23 @@ public final class Router implements AutoCloseable {
    * turns, passing over bounded queues that are full. INVALID: a malformed pattern, or the route is there already.
    */
   public synchronized void add(int frame, String pattern, String group, SendQueue queue) {
-    Jni.routerAdd(handle.get(), frame, Jni.utf8(pattern), Jni.utf8(group), queue.pointer());
+    queue.lendTo(
+        q -> handle.run(r -> Jni.routerAdd(r, frame, Jni.utf8(pattern), Jni.utf8(group), q)));
     routes.keySet().removeIf(known -> !known.isOpen());
     routes.merge(queue, 1, Integer::sum);
   }
 
   /** INVALID: there is no such route. */
   public synchronized void remove(int frame, String pattern, String group, SendQueue queue) {
-    Jni.routerRemove(handle.get(), frame, Jni.utf8(pattern), Jni.utf8(group), queue.pointer());
+    queue.lendTo(
+        q -> handle.run(r -> Jni.routerRemove(r, frame, Jni.utf8(pattern), Jni.utf8(group), q)));
     routes.computeIfPresent(queue, (known, count) -> count == 1 ? null : count - 1);
   }
 
   /** Takes every route to {@code queue} away; with its channel they have gone already. */
   public synchronized void forget(SendQueue queue) {
     if (routes.remove(queue) != null && queue.isOpen()) {
-      Jni.routerForget(handle.get(), queue.pointer());
+      queue.lendTo(q -> handle.run(r -> Jni.routerForget(r, q)));
     }
   }
 
@@ -47,7 +49,7 @@ public final class Router implements AutoCloseable {
   public int post(Message message) {
     int[] queues = {0};
     try {
-      message.lendTo(pointer -> Jni.routerPost(handle.get(), pointer, queues));
+      message.lendTo(m -> handle.run(r -> Jni.routerPost(r, m, queues)));
     } finally {
       if (queues[0] > 0) {
         message.taken();

@@ -16,38 +16,41 @@ public final class Selector implements AutoCloseable {
 
   /** INVALID: it was added before. */
   public synchronized void add(Channel channel) {
-    Jni.selectorAdd(handle.get(), channel.pointer());
-    channels.values().removeIf(known -> !known.isOpen());
-    channels.put(channel.pointer(), channel);
+    channel.lendTo(
+        c -> {
+          handle.run(s -> Jni.selectorAdd(s, c));
+          channels.values().removeIf(known -> !known.isOpen());
+          channels.put(c, channel);
+        });
   }
 
   /** One that is closed is in no selector any more. INVALID: it is not there. */
   public synchronized void remove(Channel channel) {
     channels.values().remove(channel);
     if (channel.isOpen()) {
-      Jni.selectorRemove(handle.get(), channel.pointer());
+      channel.lendTo(c -> handle.run(s -> Jni.selectorRemove(s, c)));
     }
   }
 
   /** The channel whose turn it is; it may have nothing all the same. Null where it was removed just now. */
   Channel select(Deadline deadline) {
-    long selector = handle.get();
     return channel(
         deadline.await(
-            "waiting for a message on " + size() + " channels", slice -> Jni.selectorWait(selector, slice)));
+            "waiting for a message on " + size() + " channels",
+            slice -> handle.call(s -> Jni.selectorWait(s, slice))));
   }
 
   /** Of the channel that the last call, {@link #select}, has given: null where it has nothing, or was removed since. */
   Message take() {
-    return Message.ofPointer(Jni.selectorTake(handle.get()));
+    return Message.ofPointer(handle.call(Jni::selectorTake));
   }
 
   /** What ends a peer's conversation is thrown as by {@link Channel#receive}; the others go on. */
   public Received receive(Deadline deadline) {
-    long selector = handle.get();
     long[] came =
         deadline.await(
-            "waiting for a message on " + size() + " channels", slice -> Jni.selectorReceive(selector, slice));
+            "waiting for a message on " + size() + " channels",
+            slice -> handle.call(s -> Jni.selectorReceive(s, slice)));
     return new Received(channel(came[0]), new Message(came[1]));
   }
 

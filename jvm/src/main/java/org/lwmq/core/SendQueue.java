@@ -4,6 +4,7 @@ import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
+import java.util.function.LongConsumer;
 
 /**
  * Where messages of a channel are posted: by one thread where the kind is mono, else by any number, each in its own
@@ -25,21 +26,22 @@ public final class SendQueue {
   public record Statistics(long posted, long collected, long discarded, long replaced, long queued) {}
 
   private final Channel channel;
+  private final Handle life; // the channel's
   private final long queue;
 
-  SendQueue(Channel channel, long queue) {
+  SendQueue(Channel channel, Handle life, long queue) {
     this.channel = channel;
+    this.life = life;
     this.queue = queue;
+  }
+
+  /** Lends the native queue to {@code user}. CLOSED once the channel is. */
+  void lendTo(LongConsumer user) {
+    life.run(c -> user.accept(queue));
   }
 
   boolean isOpen() {
     return channel.isOpen();
-  }
-
-  /** For routers: CLOSED once the channel is. */
-  long pointer() {
-    channel.checkOpen();
-    return queue;
   }
 
   /** INVALID: it is not. */
@@ -58,7 +60,13 @@ public final class SendQueue {
 
   /** Posts what remains in {@code frame}, copied; its position stays. */
   public void post(ByteBuffer frame) {
-    channel.post(queue, frame);
+    if (frame.isDirect()) {
+      life.run(c -> Jni.sendQueuePostDirect(queue, frame, frame.position(), frame.remaining()));
+    } else {
+      byte[] copy = new byte[frame.remaining()];
+      frame.duplicate().get(copy);
+      life.run(c -> Jni.sendQueuePostBytes(queue, copy));
+    }
   }
 
   /** Posts a text as UTF-8. */
@@ -76,49 +84,41 @@ public final class SendQueue {
    * unsigned and do not travel; 0 is none.
    */
   public void post(Message message, long tag) {
-    channel.checkOpen();
-    message.giveTo(pointer -> Jni.sendQueuePostMessage(queue, tag, pointer));
+    message.giveTo(m -> life.run(c -> Jni.sendQueuePostMessage(queue, tag, m)));
   }
 
   /** As that, of a bounded queue: waits for room, and when there is none by then its rule discards. */
   public void post(Message message, long tag, Deadline room) {
     message.giveTo(
-        pointer -> {
+        m -> {
           try {
-            room.await(
+            room.awaitDone(
                 "waiting for room in a send queue of " + channel.address(),
-                slice -> {
-                  channel.checkOpen();
-                  Jni.sendQueuePostWait(queue, tag, slice, pointer);
-                  return null;
-                });
+                slice -> life.run(c -> Jni.sendQueuePostWait(queue, tag, slice, m)));
           } catch (LwmqException e) {
             if (e.status() != Status.TIMED_OUT && e.status() != Status.FULL) {
               throw e;
             }
-            channel.checkOpen();
-            Jni.sendQueuePostMessage(queue, tag, pointer);
+            life.run(c -> Jni.sendQueuePostMessage(queue, tag, m));
           }
         });
   }
 
   /** Posts messages of one frame each, copied, in their order; cheaper than one by one. TOO_BIG: none. */
   public void postMany(List<byte[]> frames) {
-    channel.checkOpen();
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     frames.forEach(bytes::writeBytes);
-    Jni.sendQueuePostMany(queue, bytes.toByteArray(), frames.stream().mapToInt(frame -> frame.length).toArray());
+    int[] lengths = frames.stream().mapToInt(frame -> frame.length).toArray();
+    life.run(c -> Jni.sendQueuePostMany(queue, bytes.toByteArray(), lengths));
   }
 
   /** Moves the queue with all its messages. */
   public void setPriority(Priority priority) {
-    channel.checkOpen();
-    Jni.sendQueueSetPriority(queue, priority.ordinal() + 1);
+    life.run(c -> Jni.sendQueueSetPriority(queue, priority.ordinal() + 1));
   }
 
   public Statistics statistics() {
-    channel.checkOpen();
-    long[] figures = Jni.sendQueueQuery(queue);
+    long[] figures = life.call(c -> Jni.sendQueueQuery(queue));
     return new Statistics(figures[0], figures[1], figures[2], figures[3], figures[4]);
   }
 }

@@ -10,10 +10,12 @@ public final class TransportBuffer {
   /** Data, bytes, and four of the library's. */
   final long[] fields = new long[6];
 
+  private final Handle channel;
   private final boolean isReceived;
   private boolean isLent = true;
 
-  TransportBuffer(boolean isReceived) {
+  TransportBuffer(Handle channel, boolean isReceived) {
+    this.channel = channel;
     this.isReceived = isReceived;
   }
 
@@ -22,10 +24,10 @@ public final class TransportBuffer {
     return fields[BYTES];
   }
 
-  /** The memory itself; valid until the buffer goes back. */
+  /** The memory itself; valid until the buffer goes back, or the channel is closed. */
   public ByteBuffer data() {
     check();
-    ByteBuffer data = Jni.wrap(fields[DATA], fields[BYTES]);
+    ByteBuffer data = channel.view(c -> Jni.wrap(fields[DATA], fields[BYTES]));
     return isReceived ? data.asReadOnlyBuffer() : data;
   }
 

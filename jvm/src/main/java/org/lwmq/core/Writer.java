@@ -61,14 +61,10 @@ public final class Writer implements AutoCloseable {
    * the window can ever hold. TIMED_OUT says who holds the room.
    */
   public Block allocate(long bytes, Deadline deadline) {
-    long writer = handle.get();
-    Block block = new Block();
-    deadline.await(
+    Block block = new Block(handle);
+    deadline.awaitDone(
         "waiting for room in the window of " + address,
-        slice -> {
-          Jni.writerAllocate(writer, bytes, slice, block.fields);
-          return null;
-        });
+        slice -> handle.run(w -> Jni.writerAllocate(w, bytes, slice, block.fields)));
     return block;
   }
 
@@ -79,9 +75,9 @@ public final class Writer implements AutoCloseable {
    * @param flags {@link #IPC_MESSAGE} or {@link #IPC_STREAM}
    */
   public void publish(Block block, int partition, long bytes, long rows, int flags) {
-    long writer = handle.get();
+    handle.check();
     try {
-      Jni.writerPublish(writer, block.fields, partition, bytes, rows, flags);
+      handle.run(w -> Jni.writerPublish(w, block.fields, partition, bytes, rows, flags));
     } finally {
       block.fields[Jni.BLOCK_DATA] = 0;
     }
@@ -90,15 +86,16 @@ public final class Writer implements AutoCloseable {
   /** Takes {@code block} back unused. */
   public void discard(Block block) {
     if (block.fields[Jni.BLOCK_DATA] != 0) {
-      Jni.writerDiscard(handle.get(), block.fields);
+      handle.run(w -> Jni.writerDiscard(w, block.fields));
       block.fields[Jni.BLOCK_DATA] = 0;
     }
   }
 
   /** As a task: commits what was published. The first attempt of (job, epoch, task) wins. */
   public CommitResult commit(Deadline deadline) {
-    long writer = handle.get();
-    long[] result = deadline.await("committing to " + address, slice -> Jni.writerCommit(writer, slice));
+    long[] result =
+        deadline.await(
+            "committing to " + address, slice -> handle.call(w -> Jni.writerCommit(w, slice)));
     return new CommitResult(
         result[Jni.COMMIT_WON] != 0, (int) result[Jni.COMMIT_PARTITION], result[Jni.COMMIT_ATTEMPT],
         result[Jni.COMMIT_START], result[Jni.COMMIT_END], result[Jni.COMMIT_BATCHES], result[Jni.COMMIT_ROWS],
@@ -107,7 +104,7 @@ public final class Writer implements AutoCloseable {
 
   /** Gives up: staged batches are dropped; {@code reason} reaches the readers who saw something. */
   public void abort(String reason) {
-    Jni.writerAbort(handle.get(), Jni.utf8(reason));
+    handle.run(w -> Jni.writerAbort(w, Jni.utf8(reason)));
   }
 
   /** Batches, rows and bytes published, nanoseconds waited for room, bytes held by segments, batches unread. */
@@ -115,7 +112,7 @@ public final class Writer implements AutoCloseable {
       long batches, long rows, long bytes, long waitNs, long windowBytes, long unreadBatches) {}
 
   public Statistics statistics() {
-    long[] n = Jni.writerQuery(handle.get());
+    long[] n = handle.call(Jni::writerQuery);
     return new Statistics(n[0], n[1], n[2], n[3], n[4], n[5]);
   }
 
@@ -125,13 +122,8 @@ public final class Writer implements AutoCloseable {
    * TIMED_OUT says how many batches wait for whom; then call again, or {@link #close} to give up.
    */
   public void finish(Deadline deadline) {
-    long writer = handle.get();
-    deadline.await(
-        "waiting for the readers of " + address,
-        slice -> {
-          Jni.writerClose(writer, slice);
-          return null;
-        });
+    deadline.awaitDone(
+        "waiting for the readers of " + address, slice -> handle.run(w -> Jni.writerClose(w, slice)));
     handle.close();
   }
 
