@@ -70,7 +70,10 @@ public final class Message implements AutoCloseable {
     return handle.call(Jni::messageFrameCount);
   }
 
-  /** Frame {@code index} where it lies, read-only; valid until the message is closed, which it keeps from the cleaner. */
+  /**
+   * Frame {@code index} where it lies, read-only; valid until the message is closed, which it keeps from the cleaner. Of
+   * small frames {@link #bytes} are cheaper.
+   */
   public ByteBuffer frame(int index) {
     return handle.view(m -> Jni.messageFrame(m, index)).asReadOnlyBuffer();
   }
