@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from lwmq_spark.channel.channel import Channel
 
 _log = logging.getLogger("lwmq_spark")
-TURNS = 16  # messages of one channel before another has its turn
+# Of one channel before another has its turn: so many messages, or as many as take so long.
+TURN = 16
+TURN_S = 0.001
 
 
 class Calls:
@@ -58,8 +61,11 @@ class Calls:
                     continue
                 self._running = channel
             try:
-                for _ in range(TURNS):
+                end = time.monotonic() + TURN_S
+                for _ in range(TURN):
                     if not self._call(channel, callback) or self._callbacks.get(channel) is not callback:
+                        break
+                    if time.monotonic() > end:
                         break
             finally:
                 with self._changed:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark._ffi import SLICE_S
-from lwmq_spark.channel import Selector, set_service_affinity
+from lwmq_spark.channel import Selector
 from lwmq_spark.channel.channel import ReceiveKind
 
 Pairs = list[tuple[lwmq.Channel, lwmq.Channel]]
@@ -181,25 +181,53 @@ def test_the_number_of_threads_is_fixed_and_they_are_made_once(pairs: Pairs) -> 
     assert _threads() == before
 
 
-@pytest.mark.row("S09", "C66", "Z20")
-def test_the_librarys_threads_run_where_they_are_told(pairs: Pairs) -> None:
-    allowed = sorted(os.sched_getaffinity(0))
-    tasks = [int(task.name) for tasks in _threads().values() for task in tasks]
+# In a process of its own, where no thread of the library runs yet.
+AFFINITY = """
+import os, sys
+from pathlib import Path
+import lwmq_spark as lwmq
+import pyarrow as pa
+from lwmq_spark.channel import set_service_affinity
+
+def masks():
+    found = {}
+    for task in Path("/proc/self/task").iterdir():
+        name = (task / "comm").read_text().strip()
+        if name.startswith("lwmq-"):
+            found.setdefault(name, set()).add(tuple(sorted(os.sched_getaffinity(int(task.name)))))
+    return found
+
+def refused(*processors):
     try:
-        set_service_affinity([allowed[-1]])
-        assert all(os.sched_getaffinity(task) == {allowed[-1]} for task in tasks)
-        masks = {
-            line.split()[1]
-            for task in tasks
-            for line in Path(f"/proc/self/task/{task}/status").read_text().splitlines()
-            if line.startswith("Cpus_allowed_list")
-        }
-        assert masks == {str(allowed[-1])}
-        assert os.sched_getaffinity(0) == set(allowed), "ours is as it was"
-        pairs[0][1].send_queue().post(b"still")
-        assert pairs[0][0].receive(10)
-        with pytest.raises(lwmq.LwmqError, match="processor 5000"):
-            set_service_affinity([5000])
-    finally:
-        set_service_affinity()
-    assert all(os.sched_getaffinity(task) == set(allowed) for task in tasks)
+        set_service_affinity(processors)
+    except lwmq.LwmqError as error:
+        return str(error)
+
+allowed = sorted(os.sched_getaffinity(0))
+for processors in ([900], [allowed[0], 900], [5000]):
+    assert f"processor {processors[-1]}" in refused(*processors), processors
+last, rest = {(allowed[-1],)}, {tuple(allowed)}
+set_service_affinity([allowed[-1]])
+schema = pa.schema([("n", pa.int64())])
+writer = lwmq.open_writer(sys.argv[1] + "-stream", schema, role="server")
+server = lwmq.Channel(sys.argv[1], "server")
+client = lwmq.Channel(sys.argv[1], "client")
+client.wait_connected(10)
+names = {"lwmq-channels", "lwmq-connect", "lwmq-ipc", "lwmq-endpoint"}
+assert names <= set(masks()) and all(mask == last for mask in masks().values()), masks()
+assert os.sched_getaffinity(0) == set(allowed), "ours is as it was"
+assert "processor 900" in refused(900) and all(mask == last for mask in masks().values())
+client.send_queue().post(b"still")
+assert server.receive(10)
+set_service_affinity()
+assert all(mask == rest for mask in masks().values()), masks()
+client.close(); server.close(); writer.abort('over'); writer.close(linger=0)
+print("placed")
+"""
+
+
+@pytest.mark.row("S09", "C66")
+def test_the_librarys_threads_run_where_they_are_told(ipc: str, spawn: Callable[..., Any]) -> None:
+    child = spawn(AFFINITY, ipc)
+    assert child.rest() == "placed\n"
+    assert child.wait() == 0

@@ -168,8 +168,9 @@ lwmq_status lwmq_set_window_memory(uint64_t bytes_max);
 
 /* Ties the threads of the library to these processors: those that run and those to come. One processor is the ideal
    one of them all. `count` 0 lets them run wherever the main thread may. They are few and started once: lwmq-channels and
-   lwmq-connect with the first channel, one for each provider that needs it, one for each endpoint. LWMQ_E_INVALID: no
-   such processor, or none of them is allowed for this process. */
+   lwmq-connect with the first channel, lwmq-calls with the first call-back, one for each provider that needs it; and
+   lwmq-endpoint, one for each endpoint. LWMQ_E_INVALID: one of the processors is not there, or not allowed for this
+   process; nothing has changed then. */
 lwmq_status lwmq_set_service_affinity(const uint32_t *processors, uint32_t count);
 
 /* ---- What the processes of this machine do ------------------------------------------------------- */
@@ -607,8 +608,10 @@ void lwmq_selector_destroy(lwmq_selector *selector);
 
 /* A routing table: which send queues a message goes to, by what it says of itself. A route has a pattern for one frame
    (the first is the topic of a message, others are its headers), as of AMQP 0-9-1 topic exchanges: words between dots, of
-   which * is any one and # any number. A queue gets a message once, however many of its routes match; of the routes that
-   name the same group one gets it, in turns, passing over bounded queues that are full. Any thread. */
+   which * is any one and # any number; up to 32 words, a topic any number. A queue gets a message once, however many of its
+   routes match; of the routes that name the same group one gets it, in turns, passing over those whose channel has no peer
+   now and over bounded queues that are full; where no channel of the group has a peer, one of them keeps it for its next
+   peer. Any thread. */
 typedef struct lwmq_router lwmq_router;
 
 lwmq_status lwmq_router_create(lwmq_router **out_router);

@@ -37,36 +37,6 @@ void answer(Statistics known, Statistics* out_statistics) noexcept {
 
 uint64_t ticks_of(uint64_t realtime_ns) noexcept { return LWMQ_TICKS_1970 + realtime_ns / 100; }
 
-[[noreturn, gnu::cold, gnu::noinline]] void misused(const char* function, const char* what) noexcept {
-  std::fprintf(stderr, "lwmq: %s: this is no %s, or one that is gone\n", function, what);
-  std::abort();
-}
-
-}  // namespace
-
-namespace lwmq::abi {
-
-void check_alive(const lwmq_message* handle, const char* function) noexcept {
-  if (!in(handle)->is_alive()) [[unlikely]]
-    misused(function, "message (destroyed, or taken by a post)");
-}
-void check_alive(const lwmq_channel* handle, const char* function) noexcept {
-  if (!in(handle)->is_alive()) [[unlikely]]
-    misused(function, "channel (destroyed)");
-}
-void check_alive(const lwmq_send_queue* handle, const char* function) noexcept {
-  if (!in(handle)->mark.is_alive()) [[unlikely]]
-    misused(function, "send queue (its channel was destroyed)");
-}
-void check_alive(const lwmq_loan* handle, const char* function) noexcept {
-  if (!in(handle)->is_alive()) [[unlikely]]
-    misused(function, "loan (destroyed)");
-}
-
-}  // namespace lwmq::abi
-
-namespace {
-
 // For the calls that post one message; `function` is theirs.
 lwmq_status post(lwmq_send_queue* queue, uint64_t tag, lwmq_message** message,
                  const char* function) noexcept {

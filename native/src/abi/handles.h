@@ -1,9 +1,12 @@
-// The handles of messages and channels are our objects under another name; and what every call asks of them
-// first.
+// The handles of messages, channels, selectors and routers are our objects under another name; and what every
+// call asks of them first.
 #pragma once
 
+#include "abi/misuse.h"
 #include "base/status.h"
 #include "channel/channel.h"
+#include "channel/router.h"
+#include "channel/selector.h"
 #include "lwmq/lwmq.h"
 #include "message/message.h"
 
@@ -29,6 +32,18 @@ inline channel::Loan* in(lwmq_loan* handle) noexcept { return reinterpret_cast<c
 inline const channel::Loan* in(const lwmq_loan* handle) noexcept {
   return reinterpret_cast<const channel::Loan*>(handle);
 }
+inline channel::Selector* in(lwmq_selector* handle) noexcept {
+  return reinterpret_cast<channel::Selector*>(handle);
+}
+inline const channel::Selector* in(const lwmq_selector* handle) noexcept {
+  return reinterpret_cast<const channel::Selector*>(handle);
+}
+inline channel::Router* in(lwmq_router* handle) noexcept {
+  return reinterpret_cast<channel::Router*>(handle);
+}
+inline const channel::Router* in(const lwmq_router* handle) noexcept {
+  return reinterpret_cast<const channel::Router*>(handle);
+}
 inline lwmq_loan* out(channel::Loan* loan) noexcept { return reinterpret_cast<lwmq_loan*>(loan); }
 inline lwmq_message* out(Message* message) noexcept { return reinterpret_cast<lwmq_message*>(message); }
 inline lwmq_channel* out(channel::Channel* channel) noexcept {
@@ -42,13 +57,24 @@ inline lwmq_status null_argument(const char* function) noexcept {
   return fail(LWMQ_E_INVALID, "%s: an argument is NULL that must not be", function);
 }
 
-// A handle that is none any more is the caller's mistake, and what follows would be a mystery: end here,
-// where it is still known. The mark of a freed handle is there until its memory is used again, so that most
-// are caught, not all.
-void check_alive(const lwmq_message* handle, const char* function) noexcept;
-void check_alive(const lwmq_channel* handle, const char* function) noexcept;
-void check_alive(const lwmq_send_queue* handle, const char* function) noexcept;
-void check_alive(const lwmq_loan* handle, const char* function) noexcept;
+inline void check_alive(const lwmq_message* handle, const char* function) noexcept {
+  require_alive(in(handle)->is_alive(), function, "message (destroyed, or taken by a post)");
+}
+inline void check_alive(const lwmq_channel* handle, const char* function) noexcept {
+  require_alive(in(handle)->is_alive(), function, "channel (destroyed)");
+}
+inline void check_alive(const lwmq_send_queue* handle, const char* function) noexcept {
+  require_alive(in(handle)->mark.is_alive(), function, "send queue (its channel was destroyed)");
+}
+inline void check_alive(const lwmq_loan* handle, const char* function) noexcept {
+  require_alive(in(handle)->is_alive(), function, "loan (destroyed)");
+}
+inline void check_alive(const lwmq_selector* handle, const char* function) noexcept {
+  require_alive(in(handle)->is_alive(), function, "selector (destroyed)");
+}
+inline void check_alive(const lwmq_router* handle, const char* function) noexcept {
+  require_alive(in(handle)->is_alive(), function, "router (destroyed)");
+}
 
 }  // namespace lwmq::abi
 
@@ -56,5 +82,5 @@ void check_alive(const lwmq_loan* handle, const char* function) noexcept;
   if (!(condition)) [[unlikely]] \
   return lwmq::abi::null_argument(__func__)
 
-// Aborts with a text where the handle is no such thing. Not for NULL, which is refused with a status.
+// Ends the program where the handle is no such thing. Not for NULL, which is refused with a status.
 #define LWMQ_ALIVE(handle) lwmq::abi::check_alive(handle, __func__)

@@ -2,7 +2,9 @@
 #include <memory>
 #include <new>
 
+#include "abi/misuse.h"
 #include "abi/options.h"
+#include "base/handle_mark.h"
 #include "base/status.h"
 #include "lwmq/lwmq.h"
 #include "stats/observer.h"
@@ -12,9 +14,14 @@ using lwmq::stats::Observer;
 
 struct lwmq_observer {
   Observer observer;
+  lwmq::HandleMark mark;
 };
 
 namespace {
+
+void check_alive(const lwmq_observer* observer, const char* function) noexcept {
+  lwmq::abi::require_alive(observer->mark.is_alive(), function, "observer (destroyed)");
+}
 
 const lwmq::stats::SeenProcess* find(const lwmq_observer* observer, uint64_t process) noexcept {
   const auto& seen = observer->observer.processes();
@@ -34,6 +41,7 @@ lwmq_status lwmq_observer_create(lwmq_observer** out_observer) {
 lwmq_status lwmq_observer_look(lwmq_observer* observer, uint64_t* out_process_count) {
   if (observer == nullptr || out_process_count == nullptr)
     return fail(LWMQ_E_INVALID, "lwmq_observer_look: an argument is NULL");
+  check_alive(observer, __func__);
   const lwmq_status status = observer->observer.look();
   if (status == LWMQ_OK) *out_process_count = observer->observer.processes().size();
   return status;
@@ -43,6 +51,7 @@ lwmq_status lwmq_observer_process(const lwmq_observer* observer, uint64_t proces
                                   lwmq_process_view* out_view) {
   if (observer == nullptr || out_view == nullptr)
     return fail(LWMQ_E_INVALID, "lwmq_observer_process: an argument is NULL");
+  check_alive(observer, __func__);
   const auto* seen = find(observer, process);
   if (seen == nullptr)
     return fail(LWMQ_E_INVALID, "process %" PRIu64 " of %zu that were found", process,
@@ -55,6 +64,7 @@ lwmq_status lwmq_observer_entry(const lwmq_observer* observer, uint64_t process,
                                 lwmq_entry_view* out_view) {
   if (observer == nullptr || out_view == nullptr)
     return fail(LWMQ_E_INVALID, "lwmq_observer_entry: an argument is NULL");
+  check_alive(observer, __func__);
   const auto* seen = find(observer, process);
   if (seen == nullptr || entry >= seen->entries.size())
     return fail(LWMQ_E_INVALID, "entry %" PRIu64 " of process %" PRIu64 ": there is none", entry, process);
@@ -62,6 +72,10 @@ lwmq_status lwmq_observer_entry(const lwmq_observer* observer, uint64_t process,
   return LWMQ_OK;
 }
 
-void lwmq_observer_destroy(lwmq_observer* observer) { delete observer; }
+void lwmq_observer_destroy(lwmq_observer* observer) {
+  if (observer == nullptr) return;
+  check_alive(observer, __func__);
+  delete observer;
+}
 
 }  // extern "C"

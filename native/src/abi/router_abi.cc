@@ -1,16 +1,9 @@
 // lwmq.h: routing tables.
 #include "abi/handles.h"
-#include "channel/router.h"
 #include "lwmq/lwmq.h"
 
 using lwmq::channel::Router;
 using namespace lwmq::abi;  // the handles
-
-namespace {
-
-Router* in(lwmq_router* handle) noexcept { return reinterpret_cast<Router*>(handle); }
-
-}  // namespace
 
 extern "C" {
 
@@ -23,6 +16,7 @@ lwmq_status lwmq_router_create(lwmq_router** out_router) {
 lwmq_status lwmq_router_add(lwmq_router* router, uint32_t frame, const char* pattern, const char* group,
                             lwmq_send_queue* queue) {
   LWMQ_REQUIRE(router != nullptr && pattern != nullptr && queue != nullptr);
+  LWMQ_ALIVE(router);
   LWMQ_ALIVE(queue);
   return in(router)->add(frame, pattern, group, in(queue));
 }
@@ -30,12 +24,14 @@ lwmq_status lwmq_router_add(lwmq_router* router, uint32_t frame, const char* pat
 lwmq_status lwmq_router_remove(lwmq_router* router, uint32_t frame, const char* pattern, const char* group,
                                lwmq_send_queue* queue) {
   LWMQ_REQUIRE(router != nullptr && pattern != nullptr && queue != nullptr);
+  LWMQ_ALIVE(router);
   LWMQ_ALIVE(queue);
   return in(router)->remove(frame, pattern, group, in(queue));
 }
 
 lwmq_status lwmq_router_forget(lwmq_router* router, const lwmq_send_queue* queue) {
   LWMQ_REQUIRE(router != nullptr && queue != nullptr);
+  LWMQ_ALIVE(router);
   LWMQ_ALIVE(queue);
   in(router)->forget(in(queue));
   return LWMQ_OK;
@@ -43,12 +39,17 @@ lwmq_status lwmq_router_forget(lwmq_router* router, const lwmq_send_queue* queue
 
 lwmq_status lwmq_router_post(lwmq_router* router, lwmq_message** message, uint32_t* out_queues) {
   LWMQ_REQUIRE(router != nullptr && message != nullptr && *message != nullptr && out_queues != nullptr);
+  LWMQ_ALIVE(router);
   LWMQ_ALIVE(*message);
   const lwmq_status status = in(router)->post(in(*message), out_queues);
   if (*out_queues > 0) *message = nullptr;
   return status;
 }
 
-void lwmq_router_destroy(lwmq_router* router) { delete in(router); }
+void lwmq_router_destroy(lwmq_router* router) {
+  if (router == nullptr) return;
+  LWMQ_ALIVE(router);
+  delete in(router);
+}
 
 }  // extern "C"

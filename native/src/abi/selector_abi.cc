@@ -1,18 +1,11 @@
 // lwmq.h: many channels by one thread.
 #include "abi/handles.h"
-#include "channel/selector.h"
 #include "lwmq/lwmq.h"
 
 using lwmq::Message;
 using lwmq::channel::Channel;
 using lwmq::channel::Selector;
 using namespace lwmq::abi;  // the handles
-
-namespace {
-
-Selector* in(lwmq_selector* handle) noexcept { return reinterpret_cast<Selector*>(handle); }
-
-}  // namespace
 
 extern "C" {
 
@@ -23,18 +16,21 @@ lwmq_status lwmq_selector_create(lwmq_selector** out_selector) {
 
 lwmq_status lwmq_selector_add(lwmq_selector* selector, lwmq_channel* channel) {
   LWMQ_REQUIRE(selector != nullptr && channel != nullptr);
+  LWMQ_ALIVE(selector);
   LWMQ_ALIVE(channel);
   return in(selector)->add(in(channel));
 }
 
 lwmq_status lwmq_selector_remove(lwmq_selector* selector, lwmq_channel* channel) {
   LWMQ_REQUIRE(selector != nullptr && channel != nullptr);
+  LWMQ_ALIVE(selector);
   LWMQ_ALIVE(channel);
   return in(selector)->remove(in(channel));
 }
 
 lwmq_status lwmq_selector_wait(lwmq_selector* selector, uint32_t timeout_ms, lwmq_channel** out_channel) {
   LWMQ_REQUIRE(selector != nullptr && out_channel != nullptr);
+  LWMQ_ALIVE(selector);
   Channel* channel = nullptr;
   const lwmq_status status = in(selector)->wait(timeout_ms, &channel);
   if (status == LWMQ_OK) *out_channel = out(channel);
@@ -43,6 +39,7 @@ lwmq_status lwmq_selector_wait(lwmq_selector* selector, uint32_t timeout_ms, lwm
 
 lwmq_status lwmq_selector_take(lwmq_selector* selector, lwmq_message** out_message) {
   LWMQ_REQUIRE(selector != nullptr && out_message != nullptr);
+  LWMQ_ALIVE(selector);
   Message* message = nullptr;
   const lwmq_status status = in(selector)->take(&message);
   if (status == LWMQ_OK) *out_message = out(message);
@@ -52,6 +49,7 @@ lwmq_status lwmq_selector_take(lwmq_selector* selector, lwmq_message** out_messa
 lwmq_status lwmq_selector_receive(lwmq_selector* selector, uint32_t timeout_ms, lwmq_channel** out_channel,
                                   lwmq_message** out_message) {
   LWMQ_REQUIRE(selector != nullptr && out_channel != nullptr && out_message != nullptr);
+  LWMQ_ALIVE(selector);
   Channel* channel = nullptr;
   Message* message = nullptr;
   const lwmq_status status = in(selector)->receive(timeout_ms, &channel, &message);
@@ -60,6 +58,10 @@ lwmq_status lwmq_selector_receive(lwmq_selector* selector, uint32_t timeout_ms, 
   return status;
 }
 
-void lwmq_selector_destroy(lwmq_selector* selector) { delete in(selector); }
+void lwmq_selector_destroy(lwmq_selector* selector) {
+  if (selector == nullptr) return;
+  LWMQ_ALIVE(selector);
+  delete in(selector);
+}
 
 }  // extern "C"

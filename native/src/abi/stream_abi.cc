@@ -3,7 +3,9 @@
 #include <memory>
 #include <new>
 
+#include "abi/misuse.h"
 #include "abi/options.h"
+#include "base/handle_mark.h"
 #include "base/limits.h"
 #include "lwmq/lwmq.h"
 #include "os/identity.h"
@@ -19,6 +21,7 @@ using lwmq::abi::set_default;
 
 struct lwmq_endpoint {
   std::shared_ptr<stream::Endpoint> endpoint;
+  lwmq::HandleMark mark;
 };
 
 namespace {
@@ -35,6 +38,21 @@ lwmq_status ready(bool arguments_there, const char* call) noexcept {
                 "needs after exec (multiprocessing: spawn)",
                 call);
   return LWMQ_OK;
+}
+
+const char* name_of(const lwmq_endpoint*) noexcept { return "endpoint (closed)"; }
+const char* name_of(const lwmq_writer*) noexcept { return "writer (destroyed)"; }
+const char* name_of(const lwmq_job*) noexcept { return "job (closed)"; }
+const char* name_of(const lwmq_reader*) noexcept { return "reader (closed)"; }
+const char* name_of(const lwmq_batch*) noexcept { return "batch (released)"; }
+
+// The same, of a call of `handle`.
+template <typename Handle>
+lwmq_status ready(const Handle* handle, bool arguments_there, const char* call) noexcept {
+  const lwmq_status status = ready(handle != nullptr && arguments_there, call);
+  if (status == LWMQ_OK && handle != nullptr)
+    lwmq::abi::require_alive(handle->mark.is_alive(), call, name_of(handle));
+  return status;
 }
 
 lwmq_writer_options with_defaults(const lwmq_writer_options* given) noexcept {
@@ -66,8 +84,8 @@ lwmq_status lwmq_endpoint_open(const char* address, lwmq_endpoint** out_endpoint
 }
 
 lwmq_status lwmq_endpoint_close(lwmq_endpoint* endpoint, uint32_t linger_ms) {
+  const lwmq_status status = ready(endpoint, true, "lwmq_endpoint_close");
   const std::unique_ptr<lwmq_endpoint> handle(endpoint);
-  const lwmq_status status = ready(endpoint != nullptr, "lwmq_endpoint_close");
   return status == LWMQ_OK ? handle->endpoint->drain(linger_ms) : status;
 }
 
@@ -107,7 +125,7 @@ lwmq_status lwmq_writer_open(const char* address, const void* schema, uint64_t s
 
 lwmq_status lwmq_writer_schema(const lwmq_writer* writer, const void** out_schema, uint64_t* out_bytes,
                                uint32_t* out_partitions) {
-  const lwmq_status status = ready(writer && out_schema && out_bytes && out_partitions, "lwmq_writer_schema");
+  const lwmq_status status = ready(writer, out_schema && out_bytes && out_partitions, "lwmq_writer_schema");
   if (status != LWMQ_OK) return status;
   *out_schema = writer->schema.data();
   *out_bytes = writer->schema.size();
@@ -117,32 +135,30 @@ lwmq_status lwmq_writer_schema(const lwmq_writer* writer, const void** out_schem
 
 lwmq_status lwmq_writer_allocate(lwmq_writer* writer, uint64_t bytes, uint32_t timeout_ms,
                                  lwmq_block* out_block) {
-  const lwmq_status status = ready(writer != nullptr && out_block != nullptr, "lwmq_writer_allocate");
+  const lwmq_status status = ready(writer, out_block != nullptr, "lwmq_writer_allocate");
   return status == LWMQ_OK ? stream::allocate(*writer, bytes, timeout_ms, out_block) : status;
 }
 
 lwmq_status lwmq_writer_publish(lwmq_writer* writer, lwmq_block* block, uint32_t partition, uint64_t bytes,
                                 uint64_t rows, uint32_t flags) {
-  const lwmq_status status = ready(writer != nullptr && block != nullptr, "lwmq_writer_publish");
+  const lwmq_status status = ready(writer, block != nullptr, "lwmq_writer_publish");
   return status == LWMQ_OK ? stream::publish(*writer, block, partition, bytes, rows, flags) : status;
 }
 
 void lwmq_writer_discard(lwmq_writer* writer, lwmq_block* block) {
-  if (ready(writer != nullptr && block != nullptr, "lwmq_writer_discard") == LWMQ_OK)
-    stream::discard(*writer, block);
+  if (ready(writer, block != nullptr, "lwmq_writer_discard") == LWMQ_OK) stream::discard(*writer, block);
 }
 
 lwmq_status lwmq_writer_write_array(lwmq_writer* writer, const lwmq_array_plan* plan, const void* array,
                                     uint32_t partition, uint32_t timeout_ms) {
-  const lwmq_status status =
-      ready(writer != nullptr && plan != nullptr && array != nullptr, "lwmq_writer_write_array");
+  const lwmq_status status = ready(writer, plan != nullptr && array != nullptr, "lwmq_writer_write_array");
   if (status != LWMQ_OK) return status;
   return stream::write_array(*writer, lwmq::abi::read_options(plan), *static_cast<const ArrowArray*>(array),
                              partition, timeout_ms);
 }
 
 lwmq_status lwmq_writer_commit(lwmq_writer* writer, uint32_t timeout_ms, lwmq_commit_result* out_result) {
-  lwmq_status status = ready(writer != nullptr && out_result != nullptr, "lwmq_writer_commit");
+  lwmq_status status = ready(writer, out_result != nullptr, "lwmq_writer_commit");
   if (status != LWMQ_OK) return status;
   lwmq_commit_result result{};
   status = stream::commit(*writer, timeout_ms, &result);
@@ -151,19 +167,23 @@ lwmq_status lwmq_writer_commit(lwmq_writer* writer, uint32_t timeout_ms, lwmq_co
 }
 
 lwmq_status lwmq_writer_abort(lwmq_writer* writer, const char* reason) {
-  const lwmq_status status = ready(writer != nullptr, "lwmq_writer_abort");
+  const lwmq_status status = ready(writer, true, "lwmq_writer_abort");
   return status == LWMQ_OK ? stream::abort(*writer, reason) : status;
 }
 
 lwmq_status lwmq_writer_close(lwmq_writer* writer, uint32_t linger_ms) {
-  const lwmq_status status = ready(writer != nullptr, "lwmq_writer_close");
+  const lwmq_status status = ready(writer, true, "lwmq_writer_close");
   return status == LWMQ_OK ? stream::close(*writer, linger_ms) : status;
 }
 
-void lwmq_writer_destroy(lwmq_writer* writer) { delete writer; }
+void lwmq_writer_destroy(lwmq_writer* writer) {
+  if (writer == nullptr) return;
+  lwmq::abi::require_alive(writer->mark.is_alive(), __func__, name_of(writer));
+  delete writer;
+}
 
 lwmq_status lwmq_writer_query(const lwmq_writer* writer, lwmq_writer_statistics* out_statistics) {
-  const lwmq_status status = ready(writer != nullptr && out_statistics != nullptr, "lwmq_writer_query");
+  const lwmq_status status = ready(writer, out_statistics != nullptr, "lwmq_writer_query");
   if (status != LWMQ_OK) return status;
   lwmq_writer_statistics statistics = writer->statistics;
   if (writer->line) {
@@ -189,7 +209,7 @@ lwmq_status lwmq_job_open(const char* address, const void* schema, uint64_t sche
 
 lwmq_status lwmq_job_schema(const lwmq_job* job, const void** out_schema, uint64_t* out_bytes,
                             uint32_t* out_partitions) {
-  const lwmq_status status = ready(job && out_schema && out_bytes && out_partitions, "lwmq_job_schema");
+  const lwmq_status status = ready(job, out_schema && out_bytes && out_partitions, "lwmq_job_schema");
   if (status != LWMQ_OK) return status;
   *out_schema = job->schema.data();
   *out_bytes = job->schema.size();
@@ -199,19 +219,18 @@ lwmq_status lwmq_job_schema(const lwmq_job* job, const void** out_schema, uint64
 
 lwmq_status lwmq_job_commit(lwmq_job* job, uint64_t epoch, const lwmq_task_commit* tasks, uint32_t task_count,
                             uint32_t timeout_ms) {
-  const lwmq_status status =
-      ready(job != nullptr && (tasks != nullptr || task_count == 0), "lwmq_job_commit");
+  const lwmq_status status = ready(job, (tasks != nullptr || task_count == 0), "lwmq_job_commit");
   return status == LWMQ_OK ? stream::commit_job(*job, epoch, tasks, task_count, timeout_ms) : status;
 }
 
 lwmq_status lwmq_job_abort(lwmq_job* job, const char* reason, uint32_t timeout_ms) {
-  const lwmq_status status = ready(job != nullptr, "lwmq_job_abort");
+  const lwmq_status status = ready(job, true, "lwmq_job_abort");
   return status == LWMQ_OK ? stream::end_job(*job, true, reason, timeout_ms) : status;
 }
 
 lwmq_status lwmq_job_close(lwmq_job* job) {
+  const lwmq_status status = ready(job, true, "lwmq_job_close");
   const std::unique_ptr<lwmq_job> handle(job);
-  const lwmq_status status = ready(job != nullptr, "lwmq_job_close");
   if (status != LWMQ_OK || !handle->reach.link) return status;  // an aborted job is over already
   return stream::end_job(*handle, false, nullptr, kTimeoutMs);
 }
@@ -235,7 +254,7 @@ lwmq_status lwmq_reader_open(const char* address, const lwmq_reader_options* opt
 
 lwmq_status lwmq_reader_schema(lwmq_reader* reader, uint32_t timeout_ms, const void** out_schema,
                                uint64_t* out_bytes) {
-  lwmq_status status = ready(reader && out_schema && out_bytes, "lwmq_reader_schema");
+  lwmq_status status = ready(reader, out_schema && out_bytes, "lwmq_reader_schema");
   if (status == LWMQ_OK) status = stream::await_schema(*reader, timeout_ms);
   if (status != LWMQ_OK) return status;
   *out_schema = reader->schema.data();
@@ -244,23 +263,25 @@ lwmq_status lwmq_reader_schema(lwmq_reader* reader, uint32_t timeout_ms, const v
 }
 
 lwmq_status lwmq_reader_next(lwmq_reader* reader, uint32_t timeout_ms, lwmq_batch** out_batch) {
-  const lwmq_status status = ready(reader != nullptr && out_batch != nullptr, "lwmq_reader_next");
+  const lwmq_status status = ready(reader, out_batch != nullptr, "lwmq_reader_next");
   return status == LWMQ_OK ? stream::next(*reader, timeout_ms, out_batch) : status;
 }
 
 lwmq_status lwmq_reader_consume(lwmq_reader* reader) {
-  const lwmq_status status = ready(reader != nullptr, "lwmq_reader_consume");
+  const lwmq_status status = ready(reader, true, "lwmq_reader_consume");
   return status == LWMQ_OK ? stream::consume(*reader) : status;
 }
 
 lwmq_status lwmq_batch_query(const lwmq_batch* batch, lwmq_batch_info* out_info) {
-  const lwmq_status status = ready(batch != nullptr && out_info != nullptr, "lwmq_batch_query");
+  const lwmq_status status = ready(batch, out_info != nullptr, "lwmq_batch_query");
   if (status == LWMQ_OK) lwmq::abi::write_output(batch->info, out_info);
   return status;
 }
 
 void lwmq_batch_release(lwmq_batch* batch) {
-  if (batch != nullptr && !lwmq::os::forked()) stream::release(batch);
+  if (batch == nullptr || lwmq::os::forked()) return;
+  lwmq::abi::require_alive(batch->mark.is_alive(), __func__, name_of(batch));
+  stream::release(batch);
 }
 
 lwmq_status lwmq_array_layout_create(const void* array, const lwmq_batch_info* batch, const void* head,
@@ -277,13 +298,13 @@ lwmq_status lwmq_array_layout_create(const void* array, const lwmq_batch_info* b
 void lwmq_array_layout_destroy(lwmq_array_layout* layout) { delete layout; }
 
 lwmq_status lwmq_batch_export(lwmq_batch* batch, const lwmq_array_layout* layout, void* out_array) {
-  const lwmq_status status = ready(batch && layout && out_array, "lwmq_batch_export");
+  const lwmq_status status = ready(batch, layout && out_array, "lwmq_batch_export");
   return status == LWMQ_OK ? stream::export_batch(batch, *layout, static_cast<ArrowArray*>(out_array))
                            : status;
 }
 
 lwmq_status lwmq_reader_query(const lwmq_reader* reader, lwmq_reader_statistics* out_statistics) {
-  const lwmq_status status = ready(reader != nullptr && out_statistics != nullptr, "lwmq_reader_query");
+  const lwmq_status status = ready(reader, out_statistics != nullptr, "lwmq_reader_query");
   if (status != LWMQ_OK) return status;
   lwmq_reader_statistics statistics = reader->statistics;
   for (const auto& [number, view] : reader->views) {
@@ -295,8 +316,8 @@ lwmq_status lwmq_reader_query(const lwmq_reader* reader, lwmq_reader_statistics*
 }
 
 lwmq_status lwmq_reader_close(lwmq_reader* reader, uint32_t linger_ms) {
+  const lwmq_status status = ready(reader, true, "lwmq_reader_close");
   const std::unique_ptr<lwmq_reader> handle(reader);
-  const lwmq_status status = ready(reader != nullptr, "lwmq_reader_close");
   return status == LWMQ_OK ? stream::close(*handle, linger_ms) : status;
 }
 

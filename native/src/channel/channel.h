@@ -37,9 +37,9 @@
 #include <vector>
 
 #include "base/cache_line.h"
+#include "base/handle_mark.h"
 #include "base/status.h"
 #include "channel/descriptor.h"
-#include "channel/handle_mark.h"
 #include "channel/loan.h"
 #include "channel/merge.h"
 #include "channel/notice.h"

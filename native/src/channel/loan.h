@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "channel/handle_mark.h"
+#include "base/handle_mark.h"
 #include "lwmq/lwmq.h"
 #include "lwmq/lwmq_tli.h"
 #include "message/message.h"

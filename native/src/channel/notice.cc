@@ -12,7 +12,9 @@
 namespace lwmq::channel {
 namespace {
 
-constexpr std::uint32_t kTurn = 64;  // messages of one channel before the others have theirs
+// Of one channel before the others have theirs: so many messages, or as many as take so long.
+constexpr std::uint32_t kTurn = 64;
+constexpr std::int64_t kTurnNs = kMillisecond;
 
 thread_local Notice* running = nullptr;  // whose call-back this thread is in
 
@@ -57,6 +59,7 @@ std::int64_t Notice::call(std::int64_t now_ns) noexcept {
     running = nullptr;
     over_ = over_ || last;
     if (over_) return kNever;
+    if (os::now_ns() - now_ns > kTurnNs) break;
   }
   return now_ns;
 }

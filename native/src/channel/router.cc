@@ -8,9 +8,7 @@
 namespace lwmq::channel {
 namespace {
 
-// `#` tries every place: what a pattern may cost has a bound.
-constexpr std::size_t kWordsMax = 32;
-constexpr std::size_t kAnyMax = 4;
+constexpr std::size_t kWordsMax = 32;  // of a pattern
 constexpr std::string_view kOne = "*";
 constexpr std::string_view kAny = "#";
 
@@ -37,8 +35,6 @@ Status Router::split(const char* pattern, std::vector<std::string_view>* out_wor
   if (out_words->size() > kWordsMax)
     return fail(LWMQ_E_INVALID, "pattern '%.80s' has %zu words; up to %zu are possible", pattern,
                 out_words->size(), kWordsMax);
-  if (std::count(out_words->begin(), out_words->end(), kAny) > static_cast<std::ptrdiff_t>(kAnyMax))
-    return fail(LWMQ_E_INVALID, "pattern '%.80s' has more than %zu words #", pattern, kAnyMax);
   for (const std::string_view word : *out_words) {
     if (word.size() > 1 && word.find_first_of("*#") != std::string_view::npos)
       return fail(LWMQ_E_INVALID,
@@ -59,6 +55,7 @@ Status Router::add(std::uint32_t frame, const char* pattern, const char* group, 
     auto& next = node->next[std::string(word)];
     if (next == nullptr) next = std::make_unique<Node>();
     node = next.get();
+    node->stays = word == kAny;
   }
   if (std::find(node->ends.begin(), node->ends.end(), target) != node->ends.end())
     return fail(LWMQ_E_INVALID, "pattern '%.80s' for frame %u leads to this queue already", pattern, frame);
@@ -102,20 +99,37 @@ void Router::forget(const ChannelQueue* queue) noexcept {
 
 // ---- Posting ----------------------------------------------------------------------------------------
 
-void Router::match(const Node& node, const std::string_view* words, std::size_t count) {
-  if (count == 0) {
-    for (const Target& target : node.ends)
+// Where the words so far may have led: to `node`, and past every `#` that stands for none.
+void Router::reach(const Node* node) {
+  for (; node != nullptr; node = next_of(*node, kAny)) {
+    if (std::find(reached_.begin(), reached_.end(), node) != reached_.end()) return;
+    reached_.push_back(node);
+  }
+}
+
+// All ways at once, word by word: what a topic costs grows with its words and with the patterns it may match.
+void Router::match(const Node& table) {
+  reached_.clear();
+  reach(&table);
+  for (const std::string_view word : words_) {
+    before_.swap(reached_);
+    reached_.clear();
+    for (const Node* node : before_) {
+      if (node->stays) reach(node);
+      if (word != kOne && word != kAny) reach(next_of(*node, word));
+      reach(next_of(*node, kOne));
+    }
+    if (reached_.empty()) return;
+  }
+  for (const Node* node : reached_) {
+    for (const Target& target : node->ends)
       add_once(target.group.empty() ? &matched_ : &matched_groups_[target.group], target.queue);
-  } else {
-    if (const auto next = node.next.find(*words); next != node.next.end() && *words != kAny && *words != kOne)
-      match(*next->second, words + 1, count - 1);
-    if (const auto one = node.next.find(kOne); one != node.next.end())
-      match(*one->second, words + 1, count - 1);
   }
-  if (const auto any = node.next.find(kAny); any != node.next.end()) {
-    for (std::size_t skipped = 0; skipped <= count; ++skipped)
-      match(*any->second, words + skipped, count - skipped);
-  }
+}
+
+const Router::Node* Router::next_of(const Node& node, std::string_view word) {
+  const auto next = node.next.find(word);
+  return next == node.next.end() ? nullptr : next->second.get();
 }
 
 Status Router::post(Message* message, std::uint32_t* out_count) {
@@ -133,7 +147,7 @@ Status Router::post_matched(Message* message, std::uint32_t* out_count) {
     if (frame >= message->frame_count()) continue;
     const Frame& text = message->frames()[frame];
     words_of({reinterpret_cast<const char*>(text.data), text.bytes}, &words_);
-    if (words_.size() <= kWordsMax) match(table, words_.data(), words_.size());
+    match(table);
   }
   if (matched_.empty() && matched_groups_.empty()) return LWMQ_E_EMPTY;
   Status outcome = LWMQ_OK;
@@ -164,9 +178,13 @@ Status Router::post_one(Message* message, ChannelQueue* queue, bool may_discard)
 
 Status Router::post_to_group(Message* message, std::vector<ChannelQueue*>& members, std::size_t& turn) {
   Status status = LWMQ_OK;
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    status = post_one(message, members[turn++ % members.size()], false);
-    if (status == LWMQ_OK) return LWMQ_OK;
+  for (const bool has_peer : {true, false}) {  // who has none gets it where nobody has one
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      ChannelQueue* member = members[turn++ % members.size()];
+      if (Several::has_peer(*member->channel) != has_peer) continue;
+      status = post_one(message, member, false);
+      if (status == LWMQ_OK) return LWMQ_OK;
+    }
   }
   return status == LWMQ_E_FULL ? fail(LWMQ_E_FULL, "none of %zu queues of a group has room", members.size())
                                : status;

@@ -3,7 +3,8 @@
 // A route has a pattern for one frame of the message (the first is its topic; others are its headers), in the
 // words of AMQP 0-9-1 topic exchanges: words between dots, `*` is one word, `#` any number. What matches goes
 // to the route's queue, once, however many of its routes match; of the routes that share a group it goes to
-// one, in turns, passing over those whose bounded queue is full (fair load-balancing).
+// one, in turns, passing over those whose peer is not there and those whose bounded queue is full (fair
+// load-balancing).
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/handle_mark.h"
 #include "base/status.h"
 #include "channel/channel.h"
 #include "channel/roster.h"
@@ -22,6 +24,8 @@ namespace lwmq::channel {
 
 class Router {
  public:
+  [[nodiscard]] bool is_alive() const noexcept { return mark_.is_alive(); }
+
   // Any thread. LWMQ_E_INVALID: a malformed pattern, or the route is there already.
   Status add(std::uint32_t frame, const char* pattern, const char* group, ChannelQueue* queue);
   // LWMQ_E_INVALID: there is no such route.
@@ -47,10 +51,13 @@ class Router {
   struct Node {
     std::map<std::string, std::unique_ptr<Node>, std::less<>> next;  // by word, `*` and `#` among them
     std::vector<Target> ends;
+    bool stays = false;  // reached by `#`: any word leads here again
   };
 
   static Status split(const char* pattern, std::vector<std::string_view>* out_words);
-  void match(const Node& node, const std::string_view* words, std::size_t count);
+  static const Node* next_of(const Node& node, std::string_view word);
+  void reach(const Node* node);
+  void match(const Node& table);
   Status post_matched(Message* message, std::uint32_t* out_count);
   Status post_one(Message* message, ChannelQueue* queue, bool may_discard) noexcept;
   Status post_to_group(Message* message, std::vector<ChannelQueue*>& members, std::size_t& turn);
@@ -61,8 +68,11 @@ class Router {
   std::map<std::string, std::size_t, std::less<>> turns_;  // of the groups
   // Of the message that is posted.
   std::vector<std::string_view> words_;
+  std::vector<const Node*> reached_;
+  std::vector<const Node*> before_;
   std::vector<ChannelQueue*> matched_;
   std::map<std::string_view, std::vector<ChannelQueue*>> matched_groups_;
+  HandleMark mark_;
 };
 
 }  // namespace lwmq::channel

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/handle_mark.h"
 #include "base/status.h"
 #include "channel/roster.h"
 #include "os/unique_fd.h"
@@ -37,6 +38,8 @@ class Selector {
   static void forget_everywhere(Channel* channel) {
     OnRoster<Selector>::for_each([channel](Selector& selector) { selector.take_out(channel); });
   }
+
+  [[nodiscard]] bool is_alive() const noexcept { return mark_.is_alive(); }
 
   // One thread at a time. The next that may have something.
   Status wait(std::uint32_t timeout_ms, Channel** out_channel);
@@ -81,6 +84,7 @@ class Selector {
   std::thread::id receiving_;
   std::condition_variable let_go_;
   std::uint32_t awaiting_ = 0;  // threads that want to remove the one in hand
+  HandleMark mark_;
 };
 
 }  // namespace lwmq::channel

@@ -174,6 +174,14 @@ Status Several::wait_connected(Channel* head, std::uint32_t timeout_ms) {
   return all(head, [&](Channel& channel) { return channel.wait_connected(rest_of(timeout_ms, deadline)); });
 }
 
+bool Several::has_peer(const Channel& head) noexcept {
+  const auto attached = [](const Channel& channel) {
+    return channel.attached_.load(std::memory_order_relaxed) != nullptr;
+  };
+  return attached(head) || std::any_of(head.more_.begin(), head.more_.end(),
+                                       [&](const auto& channel) { return attached(*channel); });
+}
+
 // Until one of redundant transports has a peer.
 Status Several::wait_for_a_way(Channel* head, std::int64_t deadline) {
   for (;;) {

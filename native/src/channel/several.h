@@ -32,6 +32,8 @@ class Several {
   static Status open(Channel* head, std::int32_t role);
   // Until each has a peer.
   static Status wait_connected(Channel* head, std::uint32_t timeout_ms);
+  // Any of them has one now.
+  [[nodiscard]] static bool has_peer(const Channel& head) noexcept;
 
   static Status post(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
     if (queue->twin == nullptr) [[likely]]

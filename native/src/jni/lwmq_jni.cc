@@ -7,7 +7,9 @@
 #include <jni.h>
 
 #include <algorithm>
+#include <cinttypes>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <memory>
@@ -111,6 +113,18 @@ bool check_memory(JNIEnv* env, bool ok) {
   return ok;
 }
 
+jobject view_of(JNIEnv* env, void* data, std::uint64_t bytes) {
+  if (bytes <= INT32_MAX) return env->NewDirectByteBuffer(data, static_cast<jlong>(bytes));
+  char text[120];
+  std::snprintf(text, sizeof text, "%" PRIu64 " bytes: a buffer of Java shows 2147483647 at most", bytes);
+  throw_text(env, LWMQ_E_TOO_BIG, text);
+  return nullptr;
+}
+
+const char* direct(JNIEnv* env, jobject buffer, jint position) {
+  return static_cast<const char*>(env->GetDirectBufferAddress(buffer)) + position;
+}
+
 template <typename T>
 T* handle(jlong address) {
   return reinterpret_cast<T*>(address);  // NOLINT(performance-no-int-to-ptr): that is what a Java handle is
@@ -183,6 +197,16 @@ JNI_METHOD(void, setWindowMemory)(JNIEnv* env, jclass, jlong bytes_max) {
   check(env, lwmq_set_window_memory(static_cast<std::uint64_t>(bytes_max)));
 }
 
+JNI_METHOD(void, setServiceAffinity)(JNIEnv* env, jclass, jintArray processors) {
+  const jsize count = env->GetArrayLength(processors);
+  const std::unique_ptr<jint[]> given(new (std::nothrow) jint[static_cast<std::size_t>(count)]);
+  if (!check_memory(env, given != nullptr)) return;
+  env->GetIntArrayRegion(processors, 0, count, given.get());
+  // A negative number is one that is too large.
+  check(env, lwmq_set_service_affinity(reinterpret_cast<const std::uint32_t*>(given.get()),
+                                       static_cast<std::uint32_t>(count)));
+}
+
 JNI_METHOD(jlongArray, statistics)(JNIEnv* env, jclass) {
   auto s = sized<lwmq_statistics>();
   if (!check(env, lwmq_query_statistics(&s))) return nullptr;
@@ -193,7 +217,7 @@ JNI_METHOD(jlongArray, statistics)(JNIEnv* env, jclass) {
 }
 
 JNI_METHOD(jobject, wrap)(JNIEnv* env, jclass, jlong address, jlong bytes) {
-  return env->NewDirectByteBuffer(handle<void>(address), bytes);
+  return view_of(env, handle<void>(address), static_cast<std::uint64_t>(bytes));
 }
 
 JNI_METHOD(jlong, address)(JNIEnv* env, jclass, jobject direct) {
@@ -537,7 +561,8 @@ JNI_METHOD(void, readerClose)(JNIEnv* env, jclass, jlong reader, jint linger_ms)
 
 JNI_METHOD(jlong, channelCreate)
 (JNIEnv* env, jclass, jbyteArray address, jlong buffer_bytes, jint buffers_send, jint buffers_receive,
- jint retry_ms, jboolean raw, jboolean secure_erase, jint receive_kind, jlong receive_capacity) {
+ jint retry_ms, jboolean raw, jboolean secure_erase, jint receive_kind, jlong receive_capacity,
+ jboolean home_thread) {
   const Bytes uri(env, address);
   if (!check_memory(env, uri.ok())) return 0;
   auto options = sized<lwmq_channel_options>();
@@ -549,6 +574,7 @@ JNI_METHOD(jlong, channelCreate)
   options.secure_erase = secure_erase != 0;
   options.receive_queue = static_cast<std::uint32_t>(receive_kind);
   options.receive_capacity = static_cast<std::uint64_t>(receive_capacity);
+  options.home_thread = home_thread != 0;
   lwmq_channel* channel = nullptr;
   if (!check(env, lwmq_channel_create(uri.text(), &options, &channel))) return 0;
   return address_of(channel);
@@ -720,6 +746,20 @@ JNI_METHOD(jlong, channelQueryTimes)(JNIEnv* env, jclass, jlong channel, jint pl
   return static_cast<jlong>(ns);
 }
 
+JNI_METHOD(jlongArray, channelQuery)(JNIEnv* env, jclass, jlong channel) {
+  auto known = sized<lwmq_channel_statistics>();
+  if (!check(env, lwmq_channel_query(handle<lwmq_channel>(channel), &known))) return nullptr;
+  const std::uint64_t figures[] = {known.connected,         known.is_server,         known.messages_posted,
+                                   known.messages_shipped,  known.messages_received, known.messages_lost,
+                                   known.buffers_shipped,   known.shipped_full,      known.shipped_idle,
+                                   known.bytes_shipped,     known.bytes_received,    known.peers_lost,
+                                   known.buffers_free,      known.messages_passed,   known.receive_queued,
+                                   known.receive_discarded, known.duplicates_dropped};
+  jlong longs[std::size(figures)];
+  std::copy(std::begin(figures), std::end(figures), longs);
+  return new_longs(env, longs, std::size(longs));
+}
+
 JNI_METHOD(void, channelFlush)(JNIEnv* env, jclass, jlong channel, jint timeout_ms) {
   check(env, lwmq_channel_flush(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(timeout_ms)));
 }
@@ -734,9 +774,8 @@ JNI_METHOD(void, channelDestroy)(JNIEnv*, jclass, jlong channel) {
 
 JNI_METHOD(void, sendQueuePostDirect)
 (JNIEnv* env, jclass, jlong queue, jobject frame, jint position, jint bytes) {
-  const auto* data = static_cast<const char*>(env->GetDirectBufferAddress(frame)) + position;
-  check(env,
-        lwmq_send_queue_post_bytes(handle<lwmq_send_queue>(queue), data, static_cast<std::uint64_t>(bytes)));
+  check(env, lwmq_send_queue_post_bytes(handle<lwmq_send_queue>(queue), direct(env, frame, position),
+                                        static_cast<std::uint64_t>(bytes)));
 }
 
 JNI_METHOD(void, sendQueuePostBytes)(JNIEnv* env, jclass, jlong queue, jbyteArray frame) {
@@ -892,6 +931,18 @@ JNI_METHOD(void, messageAppend)(JNIEnv* env, jclass, jlong message, jbyteArray f
   check(env, lwmq_message_append(handle<lwmq_message>(message), bytes.data(), bytes.size()));
 }
 
+JNI_METHOD(void, messageAppendDirect)
+(JNIEnv* env, jclass, jlong message, jobject frame, jint position, jint bytes) {
+  check(env, lwmq_message_append(handle<lwmq_message>(message), direct(env, frame, position),
+                                 static_cast<std::uint64_t>(bytes)));
+}
+
+JNI_METHOD(jlong, messageReference)(JNIEnv* env, jclass, jlong message) {
+  lwmq_message* reference = nullptr;
+  check(env, lwmq_message_reference(handle<lwmq_message>(message), &reference));
+  return address_of(reference);
+}
+
 JNI_METHOD(jint, messageFrameCount)(JNIEnv*, jclass, jlong message) {
   return static_cast<jint>(lwmq_message_frame_count(handle<lwmq_message>(message)));
 }
@@ -904,7 +955,7 @@ JNI_METHOD(jobject, messageFrame)(JNIEnv* env, jclass, jlong message, jint index
       lwmq_message_frame(handle<lwmq_message>(message), static_cast<std::uint32_t>(index), &data, &bytes);
   if (!check(env, status)) return nullptr;
   void* address = data != nullptr ? const_cast<void*>(data) : &nothing;  // Java makes it read-only
-  return env->NewDirectByteBuffer(address, static_cast<jlong>(bytes));
+  return view_of(env, address, bytes);
 }
 
 JNI_METHOD(void, messageSetTimestamp)

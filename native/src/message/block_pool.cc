@@ -3,8 +3,10 @@
 #include <cstdlib>
 #include <iterator>
 #include <mutex>
+#include <utility>
 
 #include "base/checked.h"
+#include "message/slabs.h"
 
 namespace lwmq::message {
 namespace {
@@ -31,10 +33,6 @@ struct Magazine {
     return spare;
   }
 };
-
-void free_all(Magazine magazine) noexcept {
-  while (magazine.count > 0) std::free(magazine.pop());
-}
 
 constexpr std::size_t kSizes = std::size(kBlockSizes);
 
@@ -78,6 +76,18 @@ Depot& depot(std::size_t size) noexcept {
   return instances[size];
 }
 
+// Likewise, and constant-initialised.
+template <std::size_t... Size>
+Slabs& slabs_of(std::size_t size, std::index_sequence<Size...>) noexcept {
+  static constinit Slabs instances[] = {Slabs(kBlockSizes[Size].bytes)...};
+  return instances[size];
+}
+Slabs& slabs(std::size_t size) noexcept { return slabs_of(size, std::make_index_sequence<kSizes>()); }
+
+void give_back(std::size_t size, const Magazine& magazine) noexcept {
+  if (magazine.count > 0) slabs(size).give(magazine.first, magazine.count);
+}
+
 enum class Phase : std::uint8_t { kFresh, kRegistered, kOver };
 
 // Of one thread and size. Two magazines, so that taking and giving at the border of one does not go to the
@@ -110,8 +120,8 @@ struct Cleaner {
     t_caches.phase = Phase::kOver;
     for (std::size_t size = 0; size < kSizes; ++size) {
       Cache& cache = cache_of(size);
-      free_all(cache.active);
-      free_all(cache.full);
+      give_back(size, cache.active);
+      give_back(size, cache.full);
       cache = {};
     }
   }
@@ -132,7 +142,7 @@ struct Cleaner {
   }
   const bool registered = t_caches.phase == Phase::kRegistered;
   if (registered && depot(size).take(&cache.active, kBlockSizes[size].depot_kept)) return cache.active.pop();
-  void* made = std::aligned_alloc(kCacheLine, kBlockSizes[size].bytes);
+  void* made = slabs(size).take();
   if (made == nullptr && registered && depot(size).take(&cache.active, 0)) return cache.active.pop();
   return made;
 }
@@ -140,11 +150,16 @@ struct Cleaner {
 [[gnu::noinline]] void give_slowly(std::size_t size, void* block) noexcept {
   Cache& cache = cache_of(size);
   if (t_caches.phase == Phase::kFresh) register_thread();
-  if (t_caches.phase == Phase::kOver) return std::free(block);
+  if (t_caches.phase == Phase::kOver) {
+    Magazine single;
+    single.push(block);
+    return give_back(size, single);
+  }
   if (cache.active.count == kBlockSizes[size].magazine_blocks) {
     const bool keeps_one = kBlockSizes[size].magazine_blocks == 1;  // and no second magazine
     Magazine& handed = keeps_one ? cache.active : cache.full;
-    if (handed.count > 0 && !depot(size).put(handed, kBlockSizes[size].depot_magazines)) free_all(handed);
+    if (handed.count > 0 && !depot(size).put(handed, kBlockSizes[size].depot_magazines))
+      give_back(size, handed);
     if (!keeps_one) cache.full = cache.active;
     cache.active = {};
   }

@@ -4,7 +4,7 @@
 // Each thread keeps some blocks of each size at hand, from 64 KiB on one. A thread that gives back more than
 // it takes (the one that ships) hands whole magazines over to a common depot, where a thread that takes more
 // (the one that posts) finds them: one lock for each magazine, none for a thread that does both. What the
-// depot has no room for the heap gets back.
+// depot has no room for goes back to the slabs (slabs.h), and a burst's memory to the system.
 //
 // The depot lends what has lain there longest, and of large blocks none before it has 4 MiB of them: in one
 // that was given back a moment ago each line has to come from the other thread's cache before it is written

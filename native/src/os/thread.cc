@@ -38,12 +38,40 @@ void* run(void* argument) noexcept {
   {
     const std::lock_guard lock(threads().mutex);
     threads().running.push_back(self);
+    // Tried when they were set; what was taken from the process since is nobody's error here.
     if (threads().limited) sched_setaffinity(self, sizeof threads().processors, &threads().processors);
   }
   start.body(start.context);
   const std::lock_guard lock(threads().mutex);
   std::erase(threads().running, self);
   return nullptr;
+}
+
+// Whether a thread can be on each of them: asked by one that does nothing else.
+Status try_processors(const cpu_set_t& wanted) noexcept {
+  struct Trial {
+    cpu_set_t mask;
+    int error = 0;
+  } trial{wanted};
+  pthread_t thread{};
+  const Status status = start_thread(
+      "lwmq-trial",
+      [](void* context) {
+        auto& asked = *static_cast<Trial*>(context);
+        if (sched_setaffinity(0, sizeof asked.mask, &asked.mask) != 0 ||
+            sched_getaffinity(0, sizeof asked.mask, &asked.mask) != 0)
+          asked.error = errno;
+      },
+      &trial, &thread);
+  if (status != LWMQ_OK) return status;
+  pthread_join(thread, nullptr);
+  if (trial.error != 0 && trial.error != EINVAL)
+    return fail_errno(LWMQ_E_SYSTEM, trial.error, "sched_setaffinity");
+  for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
+    if (CPU_ISSET(processor, &wanted) && (trial.error != 0 || !CPU_ISSET(processor, &trial.mask)))
+      return fail(LWMQ_E_INVALID, "processor %d is not there, or not allowed for this process", processor);
+  }
+  return LWMQ_OK;
 }
 
 }  // namespace
@@ -78,12 +106,11 @@ Status set_affinity(const std::uint32_t* processors, std::uint32_t count) noexce
   }
   if (count == 0 && sched_getaffinity(getpid(), sizeof wanted, &wanted) != 0)  // of the main thread
     return fail_errno(LWMQ_E_SYSTEM, errno, "sched_getaffinity");
+  if (const Status status = try_processors(wanted); status != LWMQ_OK) return status;
   const std::lock_guard lock(threads().mutex);
   for (const pid_t thread : threads().running) {
-    if (sched_setaffinity(thread, sizeof wanted, &wanted) == 0) continue;
-    if (errno == EINVAL)
-      return fail(LWMQ_E_INVALID, "none of the %u processors is there, or allowed for this process", count);
-    return fail_errno(LWMQ_E_SYSTEM, errno, "sched_setaffinity");
+    if (sched_setaffinity(thread, sizeof wanted, &wanted) != 0)
+      return fail_errno(LWMQ_E_SYSTEM, errno, "sched_setaffinity");
   }
   threads().limited = count != 0;
   threads().processors = wanted;

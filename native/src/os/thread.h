@@ -14,7 +14,8 @@ namespace lwmq::os {
 Status start_thread(const char* name, void (*body)(void*), void* context, pthread_t* out_thread) noexcept;
 
 // Where those threads may run, the ones that run and the ones to come; none given: where the main thread may.
-// LWMQ_E_INVALID: no such processor, or none of them allowed. Any thread.
+// LWMQ_E_INVALID: one of them is not there, or not allowed for this process; nothing has changed then. Any
+// thread.
 Status set_affinity(const std::uint32_t* processors, std::uint32_t count) noexcept;
 
 }  // namespace lwmq::os

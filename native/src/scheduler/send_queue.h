@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <variant>
 
+#include "base/misuse.h"
 #include "codec/encoder.h"
 #include "lwmq/lwmq.h"
 #include "message/message.h"
@@ -74,8 +75,15 @@ class SendQueue {
   [[nodiscard, gnu::always_inline]] queue::Pushed push(Message* message, std::uint64_t tag, bool may_discard,
                                                        Message** out_gone) noexcept {
     *out_gone = nullptr;
-    if (auto* mono = std::get_if<Mono>(&list_)) [[likely]]
-      return mono->try_push(message) ? queue::Pushed::kTaken : queue::Pushed::kNoMemory;
+    if (auto* mono = std::get_if<Mono>(&list_)) [[likely]] {
+      if (pushing_.load(std::memory_order_relaxed)) [[unlikely]]
+        misused(
+            "two threads post to one mono_unbounded send queue at once: it is for one; take multi_unbounded");
+      pushing_.store(true, std::memory_order_relaxed);
+      const bool taken = mono->try_push(message);
+      pushing_.store(false, std::memory_order_relaxed);
+      return taken ? queue::Pushed::kTaken : queue::Pushed::kNoMemory;
+    }
     return push_shared(message, tag, may_discard, out_gone);
   }
 
@@ -208,6 +216,7 @@ class SendQueue {
   std::atomic<std::uint32_t> priority_;
   std::atomic<std::uint32_t> room_{0};     // futex
   std::atomic<std::uint32_t> waiting_{0};  // producers that wait for room
+  std::atomic<bool> pushing_{false};       // into a mono list: a guard that costs nothing, and sees most
   std::atomic<std::uint64_t> direct_{0};   // written under the pump
   std::variant<Mono, Multi, Ruled> list_;
 };

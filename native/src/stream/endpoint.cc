@@ -9,13 +9,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <utility>
 
 #include "channel/service.h"
 #include "os/clock.h"
 #include "os/futex.h"
 #include "os/identity.h"
+#include "os/thread.h"
 #include "stats/process_counters.h"
 #include "stream/conversation.h"
 #include "tli/spin.h"
@@ -64,13 +64,14 @@ Status Endpoint::start(const lwmq_tli_provider* provider, const std::string& add
     return fail_errno(LWMQ_E_SYSTEM, error, "%s: eventfd", address.c_str());
   }
   std::shared_ptr<Endpoint> endpoint(new Endpoint(provider, address, listener, stop_fd));
-  // Signals belong to the application's threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  endpoint->thread_ = std::thread([raw = endpoint.get()] { raw->serve(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_setname_np(endpoint->thread_.native_handle(), "lwmq-endpoint");
+  const Status started = os::start_thread(
+      "lwmq-endpoint", [](void* self) { static_cast<Endpoint*>(self)->serve(); }, endpoint.get(),
+      &endpoint->thread_);
+  if (started != LWMQ_OK) {
+    provider->listener_close(listener);
+    return started;
+  }
+  endpoint->has_thread_ = true;
   *out_endpoint = std::move(endpoint);
   return LWMQ_OK;
 }
@@ -92,16 +93,12 @@ Endpoint::~Endpoint() {
 }
 
 void Endpoint::stop() {
-  if (!thread_.joinable()) return;
-  if (os::forked()) {  // the thread stayed with the parent
-    thread_.detach();
-    return;
-  }
-  stopping_.store(true, std::memory_order_relaxed);  // ordered by the write to the descriptor
+  if (!std::exchange(has_thread_, false) || os::forked()) return;  // the thread stayed with the parent
+  stopping_.store(true, std::memory_order_relaxed);                // ordered by the write to the descriptor
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(stop_fd_, &one, sizeof one);
   hand_over();
-  thread_.join();
+  pthread_join(thread_, nullptr);
 }
 
 Status Endpoint::drain(std::uint32_t timeout_ms) {

@@ -19,6 +19,8 @@
 // cores. A client that is going to sleep hands over.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -28,7 +30,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/status.h"
@@ -234,7 +235,8 @@ class Endpoint {
   lwmq_tli_listener* listener_;
   const int stop_fd_;
   std::atomic<bool> stopping_{false};
-  std::thread thread_;
+  pthread_t thread_{};
+  bool has_thread_ = false;
 
   std::mutex pump_mutex_;                   // guards all below but the last block
   bool armed_ = false;                      // the own thread sleeps at the listener's descriptor

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/handle_mark.h"
 #include "base/status.h"
 #include "lwmq/lwmq.h"
 #include "stats/waiting.h"
@@ -46,6 +47,7 @@ struct lwmq_batch {
   lwmq_batch_info info{};
   std::uint32_t slot = 0;
   std::unique_ptr<std::uint8_t, void (*)(void*)> copy{nullptr, nullptr};
+  lwmq::HandleMark mark;
 };
 
 struct lwmq_reader {
@@ -67,6 +69,7 @@ struct lwmq_reader {
   lwmq_reader_statistics statistics{};
   std::shared_ptr<lwmq::stats::Entry> entry;  // what others see of it
   lwmq::stats::Waiting waiting;
+  lwmq::HandleMark mark;
 };
 
 namespace lwmq::stream {

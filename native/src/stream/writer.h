@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "base/handle_mark.h"
 #include "base/status.h"
 #include "lwmq/lwmq.h"
 #include "stats/waiting.h"
@@ -27,6 +28,7 @@ struct lwmq_writer {
   lwmq_writer_statistics statistics{};
   std::shared_ptr<lwmq::stats::Entry> entry;  // what others see of it
   lwmq::stats::Waiting waiting;
+  lwmq::HandleMark mark;
 };
 
 struct lwmq_job {
@@ -36,6 +38,7 @@ struct lwmq_job {
   // Requests that were sent and not answered yet, and the last of them: asked again, it is not sent again.
   std::uint64_t owed = 0;
   std::string last_request;
+  lwmq::HandleMark mark;
 };
 
 namespace lwmq::stream {

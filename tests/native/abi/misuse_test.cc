@@ -95,6 +95,64 @@ TEST(Misuse, EndsTheProgramWhereAHandleIsUsedThatIsNoneAnyMore) {
          lwmq_router_create(&router);
          lwmq_channel_destroy(h.channel), lwmq_router_forget(router, h.queue);
        }},
+      {"lwmq_selector_wait: this is no selector \\(destroyed\\)",
+       [](Handles& h) {
+         lwmq_selector* selector = nullptr;
+         lwmq_selector_create(&selector), lwmq_selector_destroy(selector);
+         lwmq_selector_wait(selector, 0, &h.channel);
+       }},
+      {"lwmq_selector_destroy: this is no selector",
+       [](Handles&) {
+         lwmq_selector* selector = nullptr;
+         lwmq_selector_create(&selector), lwmq_selector_destroy(selector), lwmq_selector_destroy(selector);
+       }},
+      {"lwmq_selector_receive: this is no selector",
+       [](Handles& h) {
+         lwmq_channel* channel = nullptr;
+         lwmq_selector_receive(reinterpret_cast<lwmq_selector*>(h.channel), 0, &channel, &h.message);
+       }},
+      {"lwmq_router_post: this is no router \\(destroyed\\)",
+       [](Handles& h) {
+         lwmq_router* router = nullptr;
+         std::uint32_t queues = 0;
+         lwmq_router_create(&router), lwmq_router_destroy(router);
+         lwmq_router_post(router, &h.message, &queues);
+       }},
+      {"lwmq_router_destroy: this is no router",
+       [](Handles&) {
+         lwmq_router* router = nullptr;
+         lwmq_router_create(&router), lwmq_router_destroy(router), lwmq_router_destroy(router);
+       }},
+      {"lwmq_observer_look: this is no observer \\(destroyed\\)",
+       [](Handles&) {
+         lwmq_observer* observer = nullptr;
+         lwmq_observer_create(&observer), lwmq_observer_destroy(observer);
+         lwmq_observer_look(observer, &g_number);
+       }},
+      {"lwmq_endpoint_close: this is no endpoint \\(closed\\)",
+       [](Handles&) {
+         lwmq_endpoint* endpoint = nullptr;
+         lwmq_endpoint_open("loop://misused-stream", &endpoint);
+         lwmq_endpoint_close(endpoint, 0), lwmq_endpoint_close(endpoint, 0);
+       }},
+      {"lwmq_reader_close: this is no reader \\(closed\\)",
+       [](Handles&) {
+         lwmq_reader* reader = nullptr;
+         lwmq_reader_options options{};
+         options.size = sizeof options;
+         options.role = LWMQ_ROLE_SERVER;
+         lwmq_reader_open("loop://misused-stream", &options, &reader);
+         lwmq_reader_close(reader, 0), lwmq_reader_close(reader, 0);
+       }},
+      {"lwmq_writer_abort: this is no writer \\(destroyed\\)",
+       [](Handles&) {
+         lwmq_writer* writer = nullptr;
+         lwmq_writer_options options{};
+         options.size = sizeof options;
+         options.role = LWMQ_ROLE_SERVER;
+         lwmq_writer_open("loop://misused-stream", "schema", 6, &options, &writer);
+         lwmq_writer_destroy(writer), lwmq_writer_abort(writer, nullptr);
+       }},
       {"lwmq_send_queue_post_bytes: this is no send queue",
        [](Handles& h) { lwmq_channel_destroy(h.channel), lwmq_send_queue_post_bytes(h.queue, "y", 1); }},
   };

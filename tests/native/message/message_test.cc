@@ -1,12 +1,14 @@
 // links: base os message
-// wraps: malloc aligned_alloc
+// wraps: malloc aligned_alloc _ZN4lwmq7message5Slabs4takeEv
 #include "message/message.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <random>
 #include <set>
@@ -14,7 +16,8 @@
 #include <thread>
 #include <vector>
 
-// What the code under test asks the heap for: counted, and refused on demand, also under a sanitizer.
+// What the code under test asks the heap and its own slabs for: counted, and refused on demand, also under a
+// sanitizer.
 namespace {
 thread_local std::uint64_t t_allocations = 0;
 thread_local std::int64_t t_allocations_left = INT64_MAX;
@@ -31,6 +34,11 @@ void* __real_aligned_alloc(std::size_t alignment, std::size_t bytes);
 void* __wrap_malloc(std::size_t bytes) { return allocation_is_refused() ? nullptr : __real_malloc(bytes); }
 void* __wrap_aligned_alloc(std::size_t alignment, std::size_t bytes) {
   return allocation_is_refused() ? nullptr : __real_aligned_alloc(alignment, bytes);
+}
+// message::Slabs::take
+void* __real__ZN4lwmq7message5Slabs4takeEv(void* slabs);
+void* __wrap__ZN4lwmq7message5Slabs4takeEv(void* slabs) {
+  return allocation_is_refused() ? nullptr : __real__ZN4lwmq7message5Slabs4takeEv(slabs);
 }
 }
 
@@ -396,6 +404,44 @@ TEST(BlockPool, LetsLargeBlocksLeaveTheCacheOfWhoGaveThemBeforeTheyAreLentAgain)
   EXPECT_GE(seen.size() * kBytes, std::size_t{4} << 20);
   EXPECT_LE(seen.size() * kBytes, std::size_t{8} << 20);
 }
+
+#if !defined(__SANITIZE_ADDRESS__)  // which gives nothing back at once
+
+std::uint64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::uint64_t total = 0;
+  std::uint64_t resident = 0;
+  statm >> total >> resident;
+  return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+// A burst that waits somewhere, of small and of large messages, and is gone again, whoever gives it back: its
+// memory is the system's then, but for what pool and slabs keep.
+// rows: M18
+TEST(BlockPool, GivesTheMemoryOfABurstBack) {
+  constexpr std::uint64_t kBurst = std::uint64_t{256} << 20;
+  constexpr std::uint64_t kKept = std::uint64_t{24} << 20;
+  for (const std::size_t bytes : {8u, 1000u, 4000u, 40'000u, 1'000'000u}) {
+    const std::uint64_t before = resident_bytes();
+    std::vector<Message*> burst;
+    const std::string content(bytes, 'b');
+    while (resident_bytes() < before + kBurst) {
+      for (int i = 0; i < 200; ++i) {
+        Message* message = Message::copy_of(content.data(), content.size());
+        ASSERT_NE(message, nullptr);
+        burst.push_back(message);
+      }
+    }
+    std::thread([&] {  // as the thread that ships
+      for (Message* message : burst) Message::destroy(message);
+    })
+        .join();
+    burst = {};
+    EXPECT_LE(resident_bytes(), before + kKept) << "messages of " << bytes << " bytes";
+  }
+}
+
+#endif
 
 }  // namespace
 }  // namespace lwmq

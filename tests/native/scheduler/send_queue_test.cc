@@ -254,5 +254,29 @@ TEST(SendQueueRules, AccountForEveryMessageOfManyThreads) {
   }
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which say so first, in their own words
+
+// A queue for one thread has no lock and no read-modify-write; that it is used by two is seen all the same.
+// rows: K25
+TEST(SendQueueMisuse, EndsTheProgramWhereTwoThreadsPostToAQueueForOne) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        SendQueue queue(LWMQ_QUEUE_MONO_UNBOUNDED, 4);
+        const auto post = [&queue] {
+          for (int i = 0; i < 5'000'000; ++i) {
+            Message* gone = nullptr;
+            if (queue.push(Message::create(0), 0, true, &gone) != queue::Pushed::kTaken) return;
+          }
+        };
+        std::thread other(post);
+        post();
+        other.join();
+      },
+      "two threads post to one mono_unbounded send queue at once");
+}
+
+#endif
+
 }  // namespace
 }  // namespace lwmq::scheduler

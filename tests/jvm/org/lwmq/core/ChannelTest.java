@@ -382,6 +382,140 @@ class ChannelTest {
     }
   }
 
+  // rows: S04 Z12
+  @Test
+  void closeWaitsForThePeerAndSaysWhatItDidNotRead() throws InterruptedException {
+    int count = 20_000;
+    List<Integer> read = new ArrayList<>();
+    Channel server = Channel.open("loop://java-linger", Role.SERVER, Channel.Options.DEFAULT);
+    Thread reader =
+        new Thread(
+            () -> {
+              for (int i = 0; i < count; i++) {
+                try (Message message = server.receive(soon)) {
+                  read.add(message.frameCount());
+                }
+                if (i == 0) {
+                  sleep(200);
+                }
+              }
+            });
+    reader.start();
+    try (Channel client = Channel.open("loop://java-linger", Role.CLIENT, Channel.Options.DEFAULT)) {
+      SendQueue queue = client.sendQueue(Priority.NORMAL);
+      for (int i = 0; i < count; i++) {
+        queue.post("message " + i);
+      }
+    }
+    reader.join(10_000);
+    assertEquals(count, read.size());
+    server.close();
+
+    try (Channel unread = Channel.open("loop://java-unread", Role.SERVER, Channel.Options.DEFAULT)) {
+      Channel hasty =
+          Channel.open("loop://java-unread", Role.CLIENT, Channel.Options.DEFAULT.lingering(50));
+      hasty.awaitConnected(soon);
+      hasty.sendQueue(Priority.NORMAL).post("nobody reads this");
+      LwmqException end = assertThrows(LwmqException.class, hasty::close);
+      assertEquals(Status.TIMED_OUT, end.status());
+      assertTrue(end.getMessage().contains("closed after a linger of 50 ms"), end.getMessage());
+      hasty.close(); // it is closed
+      assertEquals(0, unread.statistics().messagesLost());
+    }
+  }
+
+  private static void sleep(long ms) {
+    try {
+      Thread.sleep(ms);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  // rows: S02 K14
+  @Test
+  void statisticsSayWhatWasPostedShippedAndDiscarded() {
+    Channel.Options few =
+        Channel.Options.DEFAULT.receiving(Channel.ReceiveKind.BOUNDED_DISCARD_OLDEST, 3).atHome();
+    try (Channel server = Channel.open("loop://java-figures", Role.SERVER, few);
+        Channel client = Channel.open("loop://java-figures", Role.CLIENT, Channel.Options.DEFAULT.atHome())) {
+      client.awaitConnected(soon);
+      SendQueue queue = client.sendQueue(Priority.NORMAL);
+      for (int i = 0; i < 10; i++) {
+        queue.post("message " + i);
+      }
+      client.flush(soon);
+      while (server.statistics().receiveDiscarded() < 7) {
+        sleep(5);
+      }
+      Channel.Statistics here = server.statistics();
+      assertEquals(10, here.messagesReceived());
+      assertEquals(3, here.receiveQueued());
+      assertTrue(here.isServer() && here.isConnected());
+      assertEquals(10, client.statistics().messagesPosted());
+      assertEquals(10, client.statistics().messagesShipped());
+      assertEquals(0, client.statistics().messagesLost());
+      assertEquals(3, server.receiveMany(10, soon).size());
+    }
+  }
+
+  // rows: S06 Z02
+  @Test
+  void oneMessageGoesToSeveralChannels() {
+    try (Channel one = Channel.open("loop://java-one", Role.SERVER, Channel.Options.DEFAULT);
+        Channel two = Channel.open("loop://java-two", Role.SERVER, Channel.Options.DEFAULT);
+        Channel toOne = Channel.open("loop://java-one", Role.CLIENT, Channel.Options.DEFAULT);
+        Channel toTwo = Channel.open("loop://java-two", Role.CLIENT, Channel.Options.DEFAULT)) {
+      ByteBuffer direct = ByteBuffer.allocateDirect(300).put(7, (byte) 42).position(7);
+      Message message = Message.create().append(direct).append(ByteBuffer.wrap(new byte[] {1, 2}));
+      assertEquals(7, direct.position());
+      Message second = message.reference().append(new byte[] {3});
+      toOne.sendQueue(Priority.NORMAL).post(message);
+      toTwo.sendQueue(Priority.NORMAL).post(second);
+      try (Message first = one.receive(soon);
+          Message other = two.receive(soon)) {
+        assertEquals(2, first.frameCount());
+        assertEquals(3, other.frameCount());
+        assertEquals(293, first.frame(0).remaining());
+        assertEquals(42, other.frame(0).get(0));
+        assertArrayEquals(new byte[] {1, 2}, other.bytes(1));
+      }
+    }
+  }
+
+  // rows: S09 C66
+  @Test
+  void theLibrarysThreadsAreTiedToProcessorsThatAreThere() {
+    LwmqException end = assertThrows(LwmqException.class, () -> ServiceThreads.setAffinity(900));
+    assertEquals(Status.INVALID, end.status());
+    assertTrue(end.getMessage().contains("processor 900"), end.getMessage());
+    assertEquals(
+        Status.INVALID,
+        assertThrows(LwmqException.class, () -> ServiceThreads.setAffinity(-1)).status());
+    ServiceThreads.setAffinity();
+  }
+
+  // rows: L22
+  @Test
+  void aLargeBufferIsSeenPieceByPiece() {
+    long bytes = (3L << 30) + 4096;
+    Channel.Options large = new Channel.Options(bytes, 1, 1, 0, true);
+    try (Channel server = Channel.open("loop://java-large", Role.SERVER, large);
+        Channel client = Channel.open("loop://java-large", Role.CLIENT, large)) {
+      TransportBuffer buffer = client.buffer(soon);
+      assertEquals(bytes, buffer.bytes());
+      assertEquals(Status.TOO_BIG, assertThrows(LwmqException.class, buffer::data).status());
+      assertEquals(
+          Status.INVALID,
+          assertThrows(LwmqException.class, () -> buffer.data(bytes - 8, 9)).status());
+      buffer.data(bytes - 8, 8).putLong(0, 77);
+      client.send(buffer, bytes);
+      TransportBuffer came = server.receiveBuffer(soon);
+      assertEquals(77, came.data(bytes - 8, 8).getLong(0));
+      server.dispose(came);
+    }
+  }
+
   @Test
   void aClosedChannelSaysSo() {
     Channel channel = Channel.open("loop://java-closed", Role.SERVER, Channel.Options.DEFAULT);

@@ -16,12 +16,14 @@ public final class Channel implements AutoCloseable {
 
   private final String address;
   private final Handle handle;
+  private final int lingerMs;
   private volatile boolean isCalled;
   private final List<Runnable> toTell = new ArrayList<>(); // guarded by itself, as is the next
   private boolean isClosing;
 
-  private Channel(String address, long channel) {
+  private Channel(String address, long channel, int lingerMs) {
     this.address = address;
+    this.lingerMs = lingerMs;
     this.handle = new Handle(this, channel, "channel " + address, c -> Jni.channelDestroy(c));
   }
 
@@ -43,6 +45,9 @@ public final class Channel implements AutoCloseable {
     }
   }
 
+  /** What {@link #close()} waits for, by default. */
+  public static final int LINGER_MS = 5000;
+
   /**
    * Options; zero means the default of {@code lwmq_channel_options}.
    *
@@ -51,10 +56,12 @@ public final class Channel implements AutoCloseable {
    * @param secureErase buffers, and our copies of what passes, are zeroed as soon as nobody needs them
    * @param receiveCapacity messages that a bounded receive queue holds, at least 1; 0 for every other
    * @param isRedundant several addresses are ways to one peer, which says so, too: see {@link #redundant}
+   * @param isAtHome the thread that opens it posts and receives without an atomic operation: see {@link #atHome}
+   * @param lingerMs how long {@link Channel#close()} waits at most until what was posted has been read; 0: not at all
    */
   public record Options(
       long bufferBytes, int buffersSend, int buffersReceive, int retryMs, boolean isRaw, boolean secureErase,
-      ReceiveKind receiveQueue, long receiveCapacity, boolean isRedundant) {
+      ReceiveKind receiveQueue, long receiveCapacity, boolean isRedundant, boolean isAtHome, int lingerMs) {
     public static final Options DEFAULT = new Options(0, 0, 0, 0, false);
     public static final Options RAW = new Options(0, 0, 0, 0, true);
 
@@ -66,20 +73,21 @@ public final class Channel implements AutoCloseable {
         long bufferBytes, int buffersSend, int buffersReceive, int retryMs, boolean isRaw, boolean secureErase) {
       this(
           bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, secureErase, ReceiveKind.MONO_UNBOUNDED, 0,
-          false);
+          false, false, LINGER_MS);
     }
 
     /** The same with {@code secureErase}. */
     public Options erasing() {
       return new Options(
           bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, true, receiveQueue, receiveCapacity,
-          isRedundant);
+          isRedundant, isAtHome, lingerMs);
     }
 
     /** The same with a receive queue of {@code kind}; {@code capacity} messages if it is bounded, else 0. */
     public Options receiving(ReceiveKind kind, long capacity) {
       return new Options(
-          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, secureErase, kind, capacity, isRedundant);
+          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, secureErase, kind, capacity, isRedundant,
+          isAtHome, lingerMs);
     }
 
     /**
@@ -88,9 +96,46 @@ public final class Channel implements AutoCloseable {
      */
     public Options redundant() {
       return new Options(
-          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, secureErase, receiveQueue, receiveCapacity, true);
+          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, secureErase, receiveQueue, receiveCapacity,
+          true, isAtHome, lingerMs);
+    }
+
+    /**
+     * The same for a thread that opens the channel and does most with it: the cheapest there, dearer for every other
+     * thread. It must be a thread of the platform, and end after the channel.
+     */
+    public Options atHome() {
+      return new Options(
+          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, secureErase, receiveQueue, receiveCapacity,
+          isRedundant, true, lingerMs);
+    }
+
+    /** The same with {@code lingerMs}. */
+    public Options lingering(int ms) {
+      return new Options(
+          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, secureErase, receiveQueue, receiveCapacity,
+          isRedundant, isAtHome, ms);
     }
   }
+
+  /**
+   * Counters since the channel was made; of several transports sums, but {@code messagesPosted}.
+   *
+   * @param isConnected all transports are, or one where they are redundant
+   * @param messagesLost shipped and not seen read when a peer was lost
+   * @param shippedFull buffers that were closed because there was no room left
+   * @param shippedIdle buffers that were closed because there was nothing left to put in
+   * @param buffersFree send buffers that can be had at once
+   * @param messagesPassed of those shipped: handed as they are to a peer in this process
+   * @param receiveQueued waiting in the receive queue now, where it is not mono
+   * @param receiveDiscarded by the rule of a bounded receive queue; counted as received, too
+   * @param duplicatesDropped received before over another of redundant transports; not counted as received
+   */
+  public record Statistics(
+      boolean isConnected, boolean isServer, long messagesPosted, long messagesShipped, long messagesReceived,
+      long messagesLost, long buffersShipped, long shippedFull, long shippedIdle, long bytesShipped,
+      long bytesReceived, long peersLost, long buffersFree, long messagesPassed, long receiveQueued,
+      long receiveDiscarded, long duplicatesDropped) {}
 
   /** Binds the address or begins to connect, as {@code role} says; does not wait for the peer. */
   public static Channel open(String address, Role role, Options options) {
@@ -114,8 +159,8 @@ public final class Channel implements AutoCloseable {
         Jni.channelCreate(
             Jni.utf8(address), options.bufferBytes(), options.buffersSend(), options.buffersReceive(),
             options.retryMs(), options.isRaw(), options.secureErase(), options.receiveQueue().code,
-            options.receiveCapacity());
-    Channel channel = new Channel(address, made);
+            options.receiveCapacity(), options.isAtHome());
+    Channel channel = new Channel(address, made, options.lingerMs());
     try {
       for (String further : addresses.subList(1, addresses.size())) {
         Jni.channelAddTransport(
@@ -285,6 +330,14 @@ public final class Channel implements AutoCloseable {
     handle.run(user);
   }
 
+  /** Never waits. */
+  public Statistics statistics() {
+    long[] n = handle.call(Jni::channelQuery);
+    return new Statistics(
+        n[0] != 0, n[1] != 0, n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10], n[11], n[12], n[13], n[14],
+        n[15], n[16]);
+  }
+
   /** Waits until everything posted so far was shipped. */
   public void flush(Deadline deadline) {
     deadline.awaitDone("flushing " + address, slice -> handle.run(c -> Jni.channelFlush(c, slice)));
@@ -329,7 +382,7 @@ public final class Channel implements AutoCloseable {
 
   /**
    * Waits at most {@code lingerMs} until what was posted has been read, and closes. TIMED_OUT: closed, the text has the
-   * number of messages dropped. Twice is allowed.
+   * number of messages that were dropped or not seen read. Twice is allowed.
    */
   public void close(int lingerMs) {
     if (!handle.isOpen()) {
@@ -343,11 +396,10 @@ public final class Channel implements AutoCloseable {
     }
   }
 
-  /** Closes without waiting; messages that were received live on. */
+  /** Closes as {@link #close(int)} with the linger of its options; messages that were received live on. */
   @Override
   public void close() {
-    endUses();
-    handle.close();
+    close(lingerMs);
   }
 
   /** Afterwards no thread of ours, or of those who were told, is in the channel. */

@@ -33,10 +33,12 @@ final class Jni {
 
   static native void setWindowMemory(long bytesMax);
 
+  static native void setServiceAffinity(int[] processors);
+
   /** {window bytes, mapped bytes, batches written, read, bytes written, read, copied, batches copied, peers lost}. */
   static native long[] statistics();
 
-  /** A view of native memory; valid as long as that memory is. */
+  /** A view of native memory; valid as long as that memory is. TOO_BIG: more than a buffer of Java can show. */
   static native ByteBuffer wrap(long address, long bytes);
 
   static native long address(ByteBuffer direct);
@@ -163,7 +165,7 @@ final class Jni {
 
   static native long channelCreate(
       byte[] address, long bufferBytes, int buffersSend, int buffersReceive, int retryMs, boolean raw,
-      boolean secureErase, int receiveKind, long receiveCapacity);
+      boolean secureErase, int receiveKind, long receiveCapacity, boolean homeThread);
 
   static native void channelAddTransport(
       long channel, byte[] address, int buffersSend, int buffersReceive, int retryMs, boolean redundant);
@@ -202,6 +204,9 @@ final class Jni {
 
   /** Nanoseconds. */
   static native long channelQueryTimes(long channel, int place, double share);
+
+  /** In the order of {@code Channel.Statistics}. */
+  static native long[] channelQuery(long channel);
 
   static native void channelFlush(long channel, int timeoutMs);
 
@@ -261,6 +266,10 @@ final class Jni {
   static native long messageCreate(int framesHint);
 
   static native void messageAppend(long message, byte[] frame);
+
+  static native void messageAppendDirect(long message, ByteBuffer frame, int position, int bytes);
+
+  static native long messageReference(long message);
 
   static native int messageFrameCount(long message);
 

@@ -6,7 +6,10 @@ import java.nio.ByteBuffer;
 public final class Memory {
   private Memory() {}
 
-  /** A direct buffer over memory that outlives every use of the buffer; little-endian is for the caller to set. */
+  /**
+   * A direct buffer over memory that outlives every use of the buffer; little-endian is for the caller to set. TOO_BIG: more
+   * than 2 GiB - 1.
+   */
   public static ByteBuffer wrap(long address, long bytes) {
     return Jni.wrap(address, bytes);
   }

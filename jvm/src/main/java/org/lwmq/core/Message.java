@@ -32,6 +32,25 @@ public final class Message implements AutoCloseable {
     return this;
   }
 
+  /** Appends a copy of what remains in {@code frame}; its position stays. Returns this message. */
+  public Message append(ByteBuffer frame) {
+    if (!frame.isDirect()) {
+      byte[] copy = new byte[frame.remaining()];
+      frame.duplicate().get(copy);
+      return append(copy);
+    }
+    handle.run(m -> Jni.messageAppendDirect(m, frame, frame.position(), frame.remaining()));
+    return this;
+  }
+
+  /**
+   * A second message of the same frames, which are not copied, so that several channels get it; the caller closes it, or
+   * posts it. What is appended to one shows there alone.
+   */
+  public Message reference() {
+    return new Message(handle.call(Jni::messageReference));
+  }
+
   /** Gives frame {@code index} the present time; NONE takes its timestamp away. Returns this message. */
   public Message stamp(int index, TimestampSource source) {
     handle.run(m -> Jni.messageSetTimestamp(m, index, source.ordinal(), 0));

@@ -24,10 +24,19 @@ public final class TransportBuffer {
     return fields[BYTES];
   }
 
-  /** The memory itself; valid until the buffer goes back, or the channel is closed. */
+  /** The memory itself; valid until the buffer goes back, or the channel is closed. TOO_BIG: more than 2 GiB - 1. */
   public ByteBuffer data() {
+    return data(0, bytes());
+  }
+
+  /** The {@code bytes} bytes at {@code offset} of it, of a large one piece by piece. */
+  public ByteBuffer data(long offset, long bytes) {
     check();
-    ByteBuffer data = channel.view(c -> Jni.wrap(fields[DATA], fields[BYTES]));
+    if (offset < 0 || bytes < 0 || offset > fields[BYTES] - bytes) {
+      throw new LwmqException(
+          Status.INVALID, bytes + " bytes at " + offset + " of a buffer of " + fields[BYTES]);
+    }
+    ByteBuffer data = channel.view(c -> Jni.wrap(fields[DATA] + offset, bytes));
     return isReceived ? data.asReadOnlyBuffer() : data;
   }
 

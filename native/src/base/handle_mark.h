@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace lwmq::channel {
+namespace lwmq {
 
 // Part of what a handle points to, not at its beginning, where the heap writes first. Atomic so that the
 // store of a destructor, after which nobody may look, is made all the same.
@@ -18,4 +18,4 @@ class HandleMark {
   std::atomic<std::uint32_t> mark_{kAlive};
 };
 
-}  // namespace lwmq::channel
+}  // namespace lwmq
