@@ -87,4 +87,4 @@ wheel: setup-test  ## dist/*.whl, as pip install . builds it
 	@$(VENV)/python -m pip wheel -q --no-deps --no-build-isolation --disable-pip-version-check -w dist .
 
 clean:  ## removes what was built (not .venv)
-	rm -rf build dist lwmq_spark/_lib lwmq_spark/_jars lwmq_spark/_native*.so spark-warehouse metastore_db derby.log
+	rm -rf build dist lwmq_spark/_include lwmq_spark/_lib lwmq_spark/_jars lwmq_spark/_native*.so spark-warehouse metastore_db derby.log

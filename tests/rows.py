@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
 ROW = re.compile(r"\| ([A-Z]\d\d)(?: \([^)]*\))? \| (.+?) \| ")  # `| L38 (fut) | what | how it is seen |`
 COMMENT = re.compile(r"^\s*// rows: *(.+)$")
+STRAY = re.compile(r"//.*\S.* rows: *[A-Z]\d\d")
 NATIVE_TEST = re.compile(r"^\s*(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)")
 JAVA_TEST = re.compile(r"^\s*(?:public |final |static )*void (\w+)\(")
 
@@ -110,6 +111,8 @@ def comment_marks(path: Path) -> Iterator[tuple[str, Test]]:
     for line in path.read_text(encoding="utf-8").splitlines():
         if comment := COMMENT.match(line):
             waiting += comment[1].replace(",", " ").split()
+        elif STRAY.search(line):
+            sys.exit(f"{path}: '// rows:' stands on a line of its own, not in: {line.strip()}")
         elif native := NATIVE_TEST.match(line):
             for row in waiting:
                 yield row, Test(path, f"{native[1]}.{native[2]}", (native[1], native[2]))

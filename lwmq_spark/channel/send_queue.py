@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from lwmq_spark import errors
 from lwmq_spark._ffi import (
     Turn,
     address_of,
@@ -91,19 +92,22 @@ class SendQueue:
         check(self._in_turn(lib.lwmq_send_queue_set_priority, priority))
         self._priority = priority
 
-    def post(self, frames: Any, *, tag: int = 0, timeout: float | None = 0) -> None:
+    def post(
+        self, frames: Any, *, tag: int = 0, timeout: float | None = 0, may_discard: bool = True
+    ) -> None:
         """Post one message: bytes or a buffer for one frame, a list of them for several, or a `Message`.
 
         tag: of tagged queues: an unsent message of the same tag is removed first, and this one goes to the
         end; 0 is no tag, and no tag travels.
         timeout: of bounded queues: seconds to wait for room (None: for ever), before the rule of the queue
         discards. Otherwise a post never waits. Not where the channel has several transports.
+        may_discard: False: where there is no room by then nothing is discarded, and TimeoutError says so.
         Small frames are copied; of frames over 64 KiB the owner is kept until they were shipped.
         MessageTooBigError: it does not fit a transport buffer; nothing was sent. ClosedError.
         TypeError: a str. LwmqError: a tag for a queue without tags, a timeout for one without bounds.
         """
         handle = self._channel._handle
-        if tag == 0 and timeout == 0 and type(frames) is bytes:
+        if tag == 0 and timeout == 0 and may_discard and type(frames) is bytes:
             status = native_messages.post_now(handle, self._turn, self._address, frames)
             if status is None:
                 status = self._in_turn(lib.lwmq_send_queue_post_bytes, frames, len(frames))
@@ -116,22 +120,30 @@ class SendQueue:
         message = frames if isinstance(frames, Message) else Message(parts_of(frames, "post"))
         reference = message.reference()
         try:
-            if timeout == 0:
+            if timeout == 0 and may_discard:
                 check(self._in_turn(lib.lwmq_send_queue_post_tagged, tag, reference))
             else:
-                self._post_when_there_is_room(reference, tag, timeout)
+                self._post_when_there_is_room(reference, tag, timeout, may_discard)
         finally:
             lib.lwmq_message_destroy(reference[0])  # NULL when it was taken
 
-    def _post_when_there_is_room(self, reference: Any, tag: int, timeout: float | None) -> None:
+    def _post_when_there_is_room(
+        self, reference: Any, tag: int, timeout: float | None, may_discard: bool
+    ) -> None:
         status = wait(
             self._channel._handle,
             lambda ms: lib.lwmq_send_queue_post_wait(self._pointer, tag, ms, 0, reference),
             timeout,
             turn=self._waiting,
         )
-        if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):  # now the rule applies
-            status = self._in_turn(lib.lwmq_send_queue_post_tagged, tag, reference)
+        if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):
+            if not may_discard:
+                raise errors.TimeoutError(
+                    f"no room within {timeout or 0:g} s in a send queue of {self.capacity} messages;"
+                    f" nothing was posted or discarded ({self._channel.address})",
+                    status=lib.LWMQ_E_TIMED_OUT,
+                )
+            status = self._in_turn(lib.lwmq_send_queue_post_tagged, tag, reference)  # now the rule applies
         check(status)
 
     def post_many(self, frames: Iterable[Any]) -> None:

@@ -29,8 +29,10 @@ _SHOWN = {
     "endpoint": ("partitions", "batches", "rows", "bytes", "unread_batches", "kept_batches", "kept_bytes",
                  "readers", "writers", "readers_stalled", "readers_expelled", "stalled_pid"),
     "channel": ("peer_pid", "messages_posted", "messages_sent", "messages_received", "bytes_sent",
-                "bytes_received", "messages_queued", "messages_lost"),
-    "queue": ("priority", "messages_posted", "messages_sent", "messages_queued", "messages_discarded"),
+                "bytes_received", "messages_queued", "messages_lost", "receive_queued", "messages_discarded",
+                "duplicates_dropped"),
+    "queue": ("priority", "messages_posted", "messages_sent", "messages_queued", "messages_discarded",
+              "messages_replaced"),
 }  # fmt: skip
 
 

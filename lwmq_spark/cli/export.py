@@ -17,8 +17,9 @@ from lwmq_spark.cli._output import problems
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # Counters beside those that make rates in `lwmq top`.
 _COUNTERS = {
-    *GROWING, "messages_lost", "messages_discarded", "readers_expelled", "batches_written", "batches_read",
-    "bytes_written", "bytes_read", "bytes_copied", "batches_copied", "peers_lost",
+    *GROWING, "messages_lost", "messages_discarded", "messages_replaced", "duplicates_dropped",
+    "readers_expelled", "batches_written", "batches_read", "bytes_written", "bytes_read", "bytes_copied",
+    "batches_copied", "peers_lost",
 }  # fmt: skip
 _NO_FIGURES = {"peer_pid", "stalled_pid", "priority"}  # labels of what they tell, or nothing to add up
 _LATENCY = "lwmq_latency_seconds"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,6 +20,9 @@ def run(
         bool, typer.Option("--stream", help="Ask whoever serves the address for its stream; reads nothing.")
     ] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for the stream.")] = 2.0,
+    flags: Annotated[
+        bool, typer.Option("--flags", help="Only what a C or C++ compiler needs to find us.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Show versions, providers and this machine; with an address its limits, with --stream its stream.
@@ -27,7 +32,11 @@ def run(
       lwmq info
       lwmq info ipc://flights
       lwmq info ipc://flights --stream --json
+      g++ hello.cc $(lwmq info --flags)
     """
+    if flags:
+        print(compiler_flags())
+        return
     figures: dict[str, Any] = library()
     if address is not None:
         figures["address"] = address
@@ -43,6 +52,15 @@ def run(
     for name, value in _lines(figures):
         table.add_row(name, value)
     console.print(table)
+
+
+def compiler_flags() -> str:
+    import lwmq_spark
+
+    installed = Path(lwmq_spark.__file__).resolve().parent
+    libraries = installed / "_lib"
+    words = [f"-I{installed / '_include'}", f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-llwmq"]
+    return " ".join(shlex.quote(word) for word in words)
 
 
 def library() -> dict[str, Any]:

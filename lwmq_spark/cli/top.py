@@ -98,14 +98,17 @@ def _row(entry: Entry) -> list[Text | str]:
     if entry.role == "queue":
         flow = [per_second.get("messages_posted", ""), per_second.get("messages_sent", "")]
         moved, total = 0.0, human(figures["messages_posted"])
-        held = f"{human(figures['messages_queued'])} queued" if figures["messages_queued"] else ""
-        if figures["messages_discarded"]:
-            held += f" {human(figures['messages_discarded'])} discarded"
+        held = _counted(
+            figures, messages_queued="queued", messages_discarded="discarded", messages_replaced="replaced"
+        )
     elif entry.role == "channel":
         flow = [per_second.get("messages_received", ""), per_second.get("messages_sent", "")]
         moved = rates.get("bytes_received", 0.0) + rates.get("bytes_sent", 0.0)
         total = human(figures["bytes_received"] + figures["bytes_sent"], "B")
-        held = f"{human(figures['messages_queued'])} queued" if figures["messages_queued"] else ""
+        held = _counted(
+            figures, messages_queued="queued", receive_queued="to receive", messages_discarded="discarded",
+            messages_lost="lost", duplicates_dropped="twice",
+        )  # fmt: skip
     else:
         batches = per_second.get("batches", "")
         flow = [batches, ""] if entry.role == "reader" else ["", batches]
@@ -121,6 +124,11 @@ def _row(entry: Entry) -> list[Text | str]:
         held,
         _state(entry),
     ]
+
+
+def _counted(figures: dict[str, int], **words: str) -> str:
+    """What is not zero of these, with its word."""
+    return ", ".join(f"{human(figures[name])} {word}" for name, word in words.items() if figures[name])
 
 
 def _held(entry: Entry) -> str:

@@ -14,3 +14,4 @@ if(NOT LWMQ_SANITIZE)  # a sanitizer's symbols come with the executable
   target_link_options(lwmq PRIVATE -Wl,--no-undefined)
 endif()
 install(TARGETS lwmq LIBRARY DESTINATION lwmq_spark/_lib)
+install(DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/include/lwmq" DESTINATION lwmq_spark/_include)

@@ -6,6 +6,7 @@ import ctypes
 import gc
 import hashlib
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -470,3 +471,37 @@ def test_a_message_posted_within_the_process_arrives_as_it_is() -> None:
         assert np.frombuffer(message[1], array.dtype).ctypes.data == array.ctypes.data
         assert client.statistics.messages_passed == 1
         del message
+
+
+STOPS = """
+with lwmq.Channel(sys.argv[1], "server", linger=0, buffers=2, buffer_bytes=1024) as server:
+    print(bytes(server.receive(30)[0]).decode())
+    sys.stdin.readline()
+    print(sum(1 for _ in server.receive_many(1000, 10)))
+"""
+
+
+@pytest.mark.row("S04", "K16")
+def test_a_peer_that_is_stopped_makes_flush_and_close_say_so_in_time(
+    ipc: str, spawn: Callable[..., Any]
+) -> None:
+    server = spawn(STOPS, ipc)
+    with lwmq.Channel(ipc, "client", linger=0, buffers=2, buffer_bytes=1024) as client:
+        queue = client.send_queue()
+        queue.post(b"first")
+        assert server.line() == "first"
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            for _ in range(100):
+                queue.post(b"x" * 100)  # more than its buffers hold
+            for timeout in (0, 0.2):
+                begun = time.monotonic()
+                with pytest.raises(lwmq.TimeoutError):
+                    client.flush(timeout)
+                assert timeout <= time.monotonic() - begun < timeout + 5
+            begun = time.monotonic()
+            with pytest.raises(lwmq.TimeoutError, match=r"a linger of 200 ms; \d+ messages were dropped"):
+                client.close(linger=0.2)
+            assert 0.2 <= time.monotonic() - begun < 5
+        finally:
+            os.kill(server.pid, signal.SIGCONT)

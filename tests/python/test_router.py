@@ -90,7 +90,7 @@ def test_patterns_match_as_their_regular_expressions_do(ends: Ends, seed: int) -
     assert len(router) == len(routes)
 
 
-@pytest.mark.row("K27")
+@pytest.mark.row("K27", "Z09")
 def test_of_a_group_each_gets_its_share_and_who_is_full_is_passed_over(address: str) -> None:
     with ExitStack() as stack:
         pairs = [stack.enter_context(pair(f"{address}-{number}")) for number in range(3)]

@@ -96,6 +96,25 @@ def test_a_post_waits_for_room_as_long_as_asked_and_then_the_rule_applies(
     assert queue.statistics.discarded == 1
 
 
+@pytest.mark.row("S02")
+@pytest.mark.parametrize("kind", BOUNDED)
+def test_a_post_that_may_not_discard_says_that_there_is_no_room(kind: str, lonely: lwmq.Channel) -> None:
+    queue = lonely.send_queue(kind, capacity=2)  # type: ignore[arg-type]
+    message = lwmq.Message([b"kept", b"whole"])
+    queue.post(b"first", may_discard=False)
+    queue.post(message, may_discard=False, timeout=1)
+    for timeout in (0, 0.3):
+        started = time.monotonic()
+        with pytest.raises(lwmq.TimeoutError, match=rf"no room within {timeout} s in a send queue of 2"):
+            queue.post(message, timeout=timeout, may_discard=False)
+        assert timeout <= time.monotonic() - started < timeout + 5
+    assert queue.statistics.discarded == 0 and queue.statistics.posted == 2
+    with lwmq.Channel(lonely.address, "server", linger=0) as server:
+        queue.post(b"third", timeout=20, may_discard=False)
+        assert [bytes(server.receive(20)[0]) for _ in range(3)] == [b"first", b"kept", b"third"]
+    assert [bytes(frame) for frame in message] == [b"kept", b"whole"]
+
+
 def test_close_ends_a_post_that_waits_for_room(lonely: lwmq.Channel) -> None:
     queue = lonely.send_queue("bounded_discard_newest", capacity=1)
     queue.post(b"first")

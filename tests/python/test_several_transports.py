@@ -122,7 +122,7 @@ def test_one_descriptor_speaks_for_all(scene: Scene) -> None:
     assert asyncio.run(both()) == [b"async"] * 4
 
 
-@pytest.mark.row("L51", "L56", "K44")
+@pytest.mark.row("L51", "L56", "K16", "K44")
 def test_the_loss_of_one_peer_and_the_silence_of_another_disturb_no_other(
     places: list[str], spawn: Callable[..., Any]
 ) -> None:

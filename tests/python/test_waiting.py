@@ -321,3 +321,47 @@ def test_a_batch_of_megabytes_is_copied_with_the_gil_released(address: str) -> N
     thread.join()
     writer.abort()
     assert any(started < moment < ended for moment in stamps)
+
+
+SERVES = """
+servers = [lwmq.Channel(address, "server", linger=0) for address in sys.argv[1:]]
+print("up")
+sys.stdin.readline()
+for server in servers:
+    assert bytes(server.receive(30)) == b"at last"
+print("heard")
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.row("K16", "Z21")
+@pytest.mark.timeout(180)
+def test_servers_that_do_not_answer_hold_up_no_other_connection(ipc: str, spawn: Callable[..., Any]) -> None:
+    addresses = [f"{ipc}-{number}" for number in range(20)]
+    stopped = spawn(SERVES, *addresses)
+    assert stopped.line() == "up"
+    os.kill(stopped.pid, signal.SIGSTOP)
+    clients = [lwmq.Channel(address, "client", linger=20) for address in addresses]
+    try:
+        for client in clients:
+            client.send_queue().post(b"at last")
+        time.sleep(1.0)  # each has found out
+        took = []
+        for number in range(3):
+            healthy = spawn(SERVES, f"{ipc}-healthy-{number}")
+            assert healthy.line() == "up"
+            begun = time.monotonic()
+            with lwmq.Channel(f"{ipc}-healthy-{number}", "client", linger=10) as channel:
+                channel.wait_connected(30)
+                took.append(time.monotonic() - begun)
+                channel.send_queue().post(b"at last")
+                healthy.tell()
+                assert healthy.line() == "heard"
+            healthy.kill()
+        assert min(took) < 1.0, took  # one attempt of another, at most; 20 took 4 to 8 s
+    finally:
+        os.kill(stopped.pid, signal.SIGCONT)
+    stopped.tell()
+    assert stopped.line() == "heard"
+    for client in clients:
+        client.close()

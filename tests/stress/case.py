@@ -133,6 +133,8 @@ def draw_stall_case(rng: random.Random, policy: str, point: str = "") -> Case:
         case.settings["expel_after_ms"] = STALL_MS
     else:
         case.victim = case.serves
+        # A writer waits for its endpoint when its window is full: that should not take seconds.
+        case.settings["pace_us"] = min(500, int(str(case.settings["pace_us"])))
     case.settings["stall_ms"] = STALL_MS
     return case
 

@@ -20,7 +20,7 @@ def run(number: int, kind: int, victim: str = "", point: str | None = None) -> N
         pytest.fail(f"LWMQ_SEED={SEED}, {KINDS[kind]}, round {number}: {error}", pytrace=False)
 
 
-@pytest.mark.row("L34", "L41")
+@pytest.mark.row("L34", "L41", "L54")
 @pytest.mark.parametrize("kind", range(len(KINDS)), ids=KINDS)
 @pytest.mark.parametrize("victim", ["poster", "taker"])
 def test_what_a_killed_peer_leaves_is_whole_and_in_order(kind: int, victim: str) -> None:

@@ -10,7 +10,8 @@
  *   waiting thread ends the wait with LWMQ_E_INTERRUPTED; nothing is lost, call again.
  *   Outputs come last, begin with `out_` and are written on LWMQ_OK alone.
  *   Structures that may grow begin with `size`, set by the caller to sizeof; fields past it take their
- *   default, and a zero in a field means its default too.
+ *   default, and a zero in a field means its default too. LWMQ_E_INVALID: a size that was not set.
+ *   A handle that is used when it is gone, or that is none, ends the program with a text where it can be seen.
  *   Ownership: `takes` (the callee's from now on, also on failure unless said), `lends` (must come back),
  *   `keeps` (holds a reference of its own).
  *   Strings are UTF-8 and end with NUL. After a failure lwmq_last_error() of the same thread says where,
@@ -231,11 +232,14 @@ typedef struct lwmq_entry_view {
   uint64_t readers_expelled; /* endpoint: so far */
   uint64_t stalled_pid;      /* endpoint: process of one of the stalled */
   uint64_t messages_posted;  /* channel, queue */
-  uint64_t messages_discarded; /* queue: dropped before they were shipped */
+  uint64_t messages_discarded; /* queue: dropped before they were shipped; channel: by the rule of its receive queue */
   uint64_t priority;         /* queue */
   uint64_t took_ns;          /* latency: all its times together */
   uint64_t took[32];         /* latency: how many times took 64 ns << i at most, and longer than those before; the last: how
                                 many took longer still */
+  uint64_t messages_replaced;  /* queue: by a later one of the same tag, before they were shipped */
+  uint64_t receive_queued;     /* channel: in its receive queue, where that is not mono */
+  uint64_t duplicates_dropped; /* channel: received before over another of redundant transports */
 } lwmq_entry_view;
 
 lwmq_status lwmq_observer_create(lwmq_observer **out_observer);
@@ -521,7 +525,9 @@ lwmq_status lwmq_channel_on_message(lwmq_channel *channel, lwmq_on_message callb
    and again when something comes after a receive with a timeout of 0 answered LWMQ_E_EMPTY; now and then for nothing.
    0 ends that; a signal that is queued comes all the same. Ends what the channel was told before. */
 lwmq_status lwmq_channel_signal_on_message(lwmq_channel *channel, int32_t signal, void *value);
-/* Waits until everything posted so far was shipped. */
+/* Waits until everything posted so far was shipped: the peer has it, and need not have read it. LWMQ_E_TIMED_OUT: some of
+   it waits still, for a peer or for room; also with a timeout of 0. LWMQ_E_CLOSED: by another thread. The loss of a
+   peer is a receive's to say: what waits then is for the next one. */
 lwmq_status lwmq_channel_flush(lwmq_channel *channel, uint32_t timeout_ms);
 
 typedef struct lwmq_channel_statistics {

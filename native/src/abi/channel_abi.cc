@@ -152,6 +152,7 @@ void lwmq_message_destroy(lwmq_message* message) {
 
 lwmq_status lwmq_channel_create(const char* address, const lwmq_channel_options* options,
                                 lwmq_channel** out_channel) {
+  LWMQ_SIZED(options);
   LWMQ_REQUIRE(address != nullptr && out_channel != nullptr);
   Channel* channel = nullptr;
   const lwmq_status status = Channel::create(address, options, &channel);
@@ -161,6 +162,7 @@ lwmq_status lwmq_channel_create(const char* address, const lwmq_channel_options*
 
 lwmq_status lwmq_channel_add_transport(lwmq_channel* channel, const char* address,
                                        const lwmq_transport_options* options) {
+  LWMQ_SIZED(options);
   LWMQ_REQUIRE(channel != nullptr && address != nullptr);
   LWMQ_ALIVE(channel);
   return Several::add_transport(in(channel), address, read_options(options));
@@ -168,6 +170,7 @@ lwmq_status lwmq_channel_add_transport(lwmq_channel* channel, const char* addres
 
 lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_queue_options* options,
                                         lwmq_send_queue** out_queue) {
+  LWMQ_SIZED(options);
   LWMQ_REQUIRE(channel != nullptr && out_queue != nullptr);
   LWMQ_ALIVE(channel);
   ChannelQueue* queue = nullptr;
@@ -239,7 +242,8 @@ lwmq_status lwmq_send_queue_post_messages(lwmq_send_queue* queue, lwmq_message**
 }
 
 lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_statistics* out_statistics) {
-  LWMQ_REQUIRE(queue != nullptr && out_statistics != nullptr && out_statistics->size >= sizeof(uint64_t));
+  LWMQ_SIZED(out_statistics);
+  LWMQ_REQUIRE(queue != nullptr && out_statistics != nullptr);
   LWMQ_ALIVE(queue);
   lwmq_send_queue_statistics known{};
   const lwmq_status status = Several::query_queue(in(queue), &known);
@@ -339,7 +343,8 @@ lwmq_status lwmq_channel_flush(lwmq_channel* channel, uint32_t timeout_ms) {
 }
 
 lwmq_status lwmq_channel_query(const lwmq_channel* channel, lwmq_channel_statistics* out_statistics) {
-  LWMQ_REQUIRE(channel != nullptr && out_statistics != nullptr && out_statistics->size >= sizeof(uint64_t));
+  LWMQ_SIZED(out_statistics);
+  LWMQ_REQUIRE(channel != nullptr && out_statistics != nullptr);
   LWMQ_ALIVE(channel);
   // To ask whether the peer is there takes the pump for a moment: a change that the caller cannot see.
   auto* asked = in(const_cast<lwmq_channel*>(channel));
@@ -367,6 +372,7 @@ lwmq_status lwmq_channel_remove_filter(lwmq_channel* channel, uint32_t place) {
 
 lwmq_status lwmq_channel_query_filter(const lwmq_channel* channel, uint32_t place,
                                       lwmq_filter_view* out_view) {
+  LWMQ_SIZED(out_view);
   LWMQ_REQUIRE(channel != nullptr && out_view != nullptr);
   LWMQ_ALIVE(channel);
   lwmq::tli::Filters* filters = nullptr;

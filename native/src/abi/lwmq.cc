@@ -23,6 +23,7 @@ const char* lwmq_version(void) { return lwmq::kLibraryVersion; }
 uint32_t lwmq_protocol_version(void) { return lwmq::kProtocolVersion; }
 
 lwmq_status lwmq_identify(lwmq_identity* out_identity) {
+  LWMQ_SIZED(out_identity);
   if (out_identity == nullptr) return fail(LWMQ_E_INVALID, "lwmq_identify: out_identity is NULL");
   lwmq::abi::write_output(lwmq::os::identity(), out_identity);
   return LWMQ_OK;
@@ -44,6 +45,7 @@ const char* lwmq_filter_help(uint32_t index) {
 }
 
 lwmq_status lwmq_query_limits(const char* address, lwmq_limits* out_limits) {
+  LWMQ_SIZED(out_limits);
   if (address == nullptr || out_limits == nullptr)
     return fail(LWMQ_E_INVALID, "lwmq_query_limits: an argument is NULL");
   const lwmq_tli_provider* provider = nullptr;
@@ -59,6 +61,7 @@ lwmq_status lwmq_query_limits(const char* address, lwmq_limits* out_limits) {
 }
 
 lwmq_status lwmq_query_statistics(lwmq_statistics* out_statistics) {
+  LWMQ_SIZED(out_statistics);
   if (out_statistics == nullptr) return fail(LWMQ_E_INVALID, "lwmq_query_statistics: out_statistics is NULL");
   const auto& counters = lwmq::stats::process();
   const auto read = [](const std::atomic<std::uint64_t>& counter) {

@@ -11,6 +11,7 @@ using lwmq::fail;
 extern "C" {
 
 lwmq_status lwmq_query_module(uint32_t index, lwmq_module_view* out_view) {
+  LWMQ_SIZED(out_view);
   if (out_view == nullptr) return fail(LWMQ_E_INVALID, "lwmq_query_module: out_view is NULL");
   lwmq_module_view view{};
   const lwmq_status status = lwmq::tli::query_module(index, &view);
@@ -19,6 +20,7 @@ lwmq_status lwmq_query_module(uint32_t index, lwmq_module_view* out_view) {
 }
 
 lwmq_status lwmq_module_verify(const char* path, const char* trust, lwmq_module_view* out_view) {
+  LWMQ_SIZED(out_view);
   if (path == nullptr || out_view == nullptr)
     return fail(LWMQ_E_INVALID, "lwmq_module_verify: an argument is NULL");
   lwmq_module_view view{};

@@ -49,6 +49,7 @@ lwmq_status lwmq_observer_look(lwmq_observer* observer, uint64_t* out_process_co
 
 lwmq_status lwmq_observer_process(const lwmq_observer* observer, uint64_t process,
                                   lwmq_process_view* out_view) {
+  LWMQ_SIZED(out_view);
   if (observer == nullptr || out_view == nullptr)
     return fail(LWMQ_E_INVALID, "lwmq_observer_process: an argument is NULL");
   check_alive(observer, __func__);
@@ -62,6 +63,7 @@ lwmq_status lwmq_observer_process(const lwmq_observer* observer, uint64_t proces
 
 lwmq_status lwmq_observer_entry(const lwmq_observer* observer, uint64_t process, uint64_t entry,
                                 lwmq_entry_view* out_view) {
+  LWMQ_SIZED(out_view);
   if (observer == nullptr || out_view == nullptr)
     return fail(LWMQ_E_INVALID, "lwmq_observer_entry: an argument is NULL");
   check_alive(observer, __func__);

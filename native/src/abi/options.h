@@ -6,7 +6,20 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/status.h"
+#include "lwmq/lwmq.h"
+
 namespace lwmq::abi {
+
+// Whether somebody has set the size of what he gave; where it is missing, all that he says would go unheard.
+template <typename Sized>
+bool has_size(const Sized* given) noexcept {
+  return given == nullptr || given->size >= sizeof given->size;
+}
+inline lwmq_status size_missing(const char* function) noexcept {
+  return fail(LWMQ_E_INVALID, "%s: a structure whose size is not set: say .size = sizeof it before the call",
+              function);
+}
 
 // A copy of what the caller gave, zero where he gave less.
 template <typename Options>
@@ -33,3 +46,7 @@ void set_default(T& field, T value) noexcept {
 }
 
 }  // namespace lwmq::abi
+
+#define LWMQ_SIZED(given)                       \
+  if (!lwmq::abi::has_size(given)) [[unlikely]] \
+  return lwmq::abi::size_missing(__func__)

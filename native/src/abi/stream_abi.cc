@@ -114,6 +114,7 @@ lwmq_status lwmq_stream_settle(const char* address, const char* name, uint32_t a
 
 lwmq_status lwmq_writer_open(const char* address, const void* schema, uint64_t schema_bytes,
                              const lwmq_writer_options* options, lwmq_writer** out_writer) {
+  LWMQ_SIZED(options);
   lwmq_status status =
       ready(address != nullptr && schema != nullptr && out_writer != nullptr, "lwmq_writer_open");
   if (status != LWMQ_OK) return status;
@@ -151,6 +152,7 @@ void lwmq_writer_discard(lwmq_writer* writer, lwmq_block* block) {
 
 lwmq_status lwmq_writer_write_array(lwmq_writer* writer, const lwmq_array_plan* plan, const void* array,
                                     uint32_t partition, uint32_t timeout_ms) {
+  LWMQ_SIZED(plan);
   const lwmq_status status = ready(writer, plan != nullptr && array != nullptr, "lwmq_writer_write_array");
   if (status != LWMQ_OK) return status;
   return stream::write_array(*writer, lwmq::abi::read_options(plan), *static_cast<const ArrowArray*>(array),
@@ -158,6 +160,7 @@ lwmq_status lwmq_writer_write_array(lwmq_writer* writer, const lwmq_array_plan* 
 }
 
 lwmq_status lwmq_writer_commit(lwmq_writer* writer, uint32_t timeout_ms, lwmq_commit_result* out_result) {
+  LWMQ_SIZED(out_result);
   lwmq_status status = ready(writer, out_result != nullptr, "lwmq_writer_commit");
   if (status != LWMQ_OK) return status;
   lwmq_commit_result result{};
@@ -183,6 +186,7 @@ void lwmq_writer_destroy(lwmq_writer* writer) {
 }
 
 lwmq_status lwmq_writer_query(const lwmq_writer* writer, lwmq_writer_statistics* out_statistics) {
+  LWMQ_SIZED(out_statistics);
   const lwmq_status status = ready(writer, out_statistics != nullptr, "lwmq_writer_query");
   if (status != LWMQ_OK) return status;
   lwmq_writer_statistics statistics = writer->statistics;
@@ -199,6 +203,7 @@ lwmq_status lwmq_writer_query(const lwmq_writer* writer, lwmq_writer_statistics*
 
 lwmq_status lwmq_job_open(const char* address, const void* schema, uint64_t schema_bytes,
                           const lwmq_writer_options* options, lwmq_job** out_job) {
+  LWMQ_SIZED(options);
   lwmq_status status = ready(address && schema && options && out_job, "lwmq_job_open");
   if (status != LWMQ_OK) return status;
   std::unique_ptr<lwmq_job> job;
@@ -239,6 +244,7 @@ lwmq_status lwmq_job_close(lwmq_job* job) {
 
 lwmq_status lwmq_reader_open(const char* address, const lwmq_reader_options* options,
                              lwmq_reader** out_reader) {
+  LWMQ_SIZED(options);
   lwmq_status status = ready(address != nullptr && out_reader != nullptr, "lwmq_reader_open");
   if (status != LWMQ_OK) return status;
   auto given = lwmq::abi::read_options(options);
@@ -273,6 +279,7 @@ lwmq_status lwmq_reader_consume(lwmq_reader* reader) {
 }
 
 lwmq_status lwmq_batch_query(const lwmq_batch* batch, lwmq_batch_info* out_info) {
+  LWMQ_SIZED(out_info);
   const lwmq_status status = ready(batch, out_info != nullptr, "lwmq_batch_query");
   if (status == LWMQ_OK) lwmq::abi::write_output(batch->info, out_info);
   return status;
@@ -286,6 +293,7 @@ void lwmq_batch_release(lwmq_batch* batch) {
 
 lwmq_status lwmq_array_layout_create(const void* array, const lwmq_batch_info* batch, const void* head,
                                      uint64_t head_bytes, lwmq_array_layout** out_layout) {
+  LWMQ_SIZED(batch);
   lwmq_status status = ready(array && batch && head && out_layout, "lwmq_array_layout_create");
   if (status != LWMQ_OK) return status;
   auto layout = std::make_unique<lwmq_array_layout>();
@@ -304,6 +312,7 @@ lwmq_status lwmq_batch_export(lwmq_batch* batch, const lwmq_array_layout* layout
 }
 
 lwmq_status lwmq_reader_query(const lwmq_reader* reader, lwmq_reader_statistics* out_statistics) {
+  LWMQ_SIZED(out_statistics);
   const lwmq_status status = ready(reader, out_statistics != nullptr, "lwmq_reader_query");
   if (status != LWMQ_OK) return status;
   lwmq_reader_statistics statistics = reader->statistics;

@@ -286,7 +286,7 @@ Status Channel::open(std::int32_t role) {
   phase_.store(Phase::kOpen);
   // Whether somebody listens decides what an automatic role becomes: found out now, so that it is settled
   // when we return.
-  if (role == LWMQ_ROLE_AUTO) connect(os::now_ns());
+  if (role == LWMQ_ROLE_AUTO) connect(os::now_ns(), true);
   ServiceThread::attending().request(&attend_);
   return LWMQ_OK;
 }

@@ -173,7 +173,9 @@ class Channel {
   };
   struct Connect final : Served {
     explicit Connect(Channel* owner) noexcept : channel(owner) {}
-    std::int64_t serve(std::int64_t now_ns, bool) noexcept override { return channel->connect(now_ns); }
+    std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override {
+      return channel->connect(now_ns, alone);
+    }
     Channel* channel;
   };
 
@@ -308,7 +310,7 @@ class Channel {
   // channel_service.cc
   std::int64_t attend(std::int64_t now_ns, bool alone) noexcept;
   std::int64_t attend_merge(std::int64_t now_ns) noexcept;
-  std::int64_t connect(std::int64_t now_ns) noexcept;
+  std::int64_t connect(std::int64_t now_ns, bool alone) noexcept;
   std::int64_t ship_waiting(std::int64_t now_ns, bool alone) noexcept;
   std::int64_t tidy(std::int64_t now_ns) noexcept;
   bool has_erased() noexcept;
@@ -404,7 +406,8 @@ class Channel {
 
   const std::shared_ptr<stats::Entry> entry_;  // what others see of it
 
-  std::mutex connect_mutex_;
+  std::mutex connect_mutex_;  // guards the next
+  std::uint32_t stalls_ = 0;  // handshakes in a row that nobody answered while others waited
   std::mutex failure_mutex_;
   Status failure_ = LWMQ_OK;  // of the last attempt to connect or to listen
   std::string failure_text_;

@@ -125,6 +125,8 @@ void Channel::note_queues() noexcept {
     stats::set(entry.messages_posted, counts.posted);
     stats::set(entry.messages_queued, counts.queued);
     stats::set(entry.messages_sent, counts.collected);
+    stats::set(entry.messages_discarded, counts.discarded);
+    stats::set(entry.messages_replaced, counts.replaced);
   });
 }
 

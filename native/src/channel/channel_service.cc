@@ -18,6 +18,11 @@ namespace lwmq::channel {
 namespace {
 
 constexpr std::uint32_t kHandshakeMs = 200;
+// Where other channels wait for the thread: a little first, for a server that does not answer is perhaps
+// stopped; and of the thread's time a share.
+constexpr std::uint32_t kHastyHandshakeMs = 25;
+constexpr std::uint32_t kStallsCounted = 2;
+constexpr std::int64_t kStallShare = 32;
 // An activity that is over is noticed after one tick; a receiver that may have missed the end of a buffer
 // looks again after 5, 10, 20 ... ms, so that a peer whose thread was not running in between is still seen
 // to have shipped.
@@ -78,6 +83,11 @@ void Channel::note_figures() noexcept {
   stats::set(entry.messages_queued, raw_ ? 0 : scheduler_.message_count());
   stats::set(entry.messages_lost, messages_lost_.load(std::memory_order_relaxed));
   stats::set(entry.messages_posted, raw_ ? sender_.messages() : scheduler_.posted());
+  if (queue_ != nullptr && head_ == nullptr) {  // of several transports the head's
+    stats::set(entry.receive_queued, queue_->size());
+    stats::set(entry.messages_discarded, queue_->discarded());
+  }
+  if (merge_ != nullptr) stats::set(entry.duplicates_dropped, merge_->duplicates());
   if (!raw_) note_queues();
 }
 
@@ -140,16 +150,23 @@ Status Channel::listen() noexcept {
 }
 
 // On the connecting thread; once on the application's, in open.
-std::int64_t Channel::connect(std::int64_t now_ns) noexcept {
+std::int64_t Channel::connect(std::int64_t now_ns, bool alone) noexcept {
   if (role_ == LWMQ_ROLE_SERVER) return kNever;
   // One at a time: who looked before the other has bound the address would connect us to ourselves.
   const std::lock_guard lock(connect_mutex_);
   if (attached_.load(std::memory_order_acquire) != nullptr ||
       listener_.load(std::memory_order_acquire) != nullptr)
     return kNever;
-  const std::int64_t again = now_ns + retry_ms_ * kMillisecond;
+  std::int64_t again = now_ns + retry_ms_ * kMillisecond;
+  const std::uint32_t patience_ms = alone ? kHandshakeMs : kHastyHandshakeMs << stalls_;
   lwmq_tli_transport* transport = nullptr;
-  Status status = provider_->connect(address_.c_str(), &tli_options_, kHandshakeMs, &transport);
+  Status status = provider_->connect(address_.c_str(), &tli_options_, patience_ms, &transport);
+  if (status != LWMQ_E_TIMED_OUT) {
+    stalls_ = 0;
+  } else if (!alone) {
+    stalls_ = std::min(stalls_ + 1, kStallsCounted);
+    again = std::max(again, os::now_ns() + kStallShare * patience_ms * kMillisecond);
+  }
   if (status == LWMQ_OK) {
     if (attach(transport)) return kNever;
     status = LWMQ_E_INVALID;

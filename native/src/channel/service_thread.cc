@@ -111,35 +111,45 @@ void ServiceThread::deactivate(Served* served) noexcept {
   served->deadline_ = kNever;
 }
 
+// With the mutex held, but while serving. False: it is not to be called again by time.
+bool ServiceThread::serve_one(Served* served, std::int64_t now) noexcept {
+  const bool alone = active_.size() == 1;
+  serving_ = served;
+  mutex_.unlock();
+  const std::int64_t next = served->serve(now, alone);
+  mutex_.lock();
+  serving_ = nullptr;
+  idle_.notify_all();
+  const bool again = next != kNever && served_.contains(served->id_);
+  if (again) {
+    activate(served, std::max(next, now + 1));
+  } else {
+    deactivate(served);
+  }
+  return again;
+}
+
+// Those who have asked by now.
+void ServiceThread::serve_requests() noexcept {
+  for (std::size_t left = requests_.size(); left > 0 && !requests_.empty(); --left) {
+    Served* served = requests_.back();
+    requests_.pop_back();
+    served->requested_.store(false,
+                             std::memory_order_release);  // a request that comes while it is served counts
+    activate(served, 0);
+    serve_one(served, os::now_ns());
+  }
+}
+
 // Serves everyone whose time has come; returns the next time. With the mutex held, but while serving.
 std::int64_t ServiceThread::serve_due() noexcept {
-  for (Served* served : requests_) {
-    served->requested_.store(false,
-                             std::memory_order_release);  // before it is served: a later request counts again
-    activate(served, 0);
-  }
-  requests_.clear();
+  serve_requests();
   const std::int64_t now = os::now_ns();
   // Places move when others are removed meanwhile: whoever is passed over is still due, and comes next time.
   for (std::size_t i = 0; i < active_.size();) {
     Served* served = active_[i];
-    if (served->deadline_ > now) {
-      ++i;
-      continue;
-    }
-    const bool alone = active_.size() == 1;
-    serving_ = served;
-    mutex_.unlock();
-    const std::int64_t next = served->serve(now, alone);
-    mutex_.lock();
-    serving_ = nullptr;
-    idle_.notify_all();
-    if (next == kNever || !served_.contains(served->id_)) {
-      deactivate(served);
-    } else {
-      activate(served, std::max(next, now + 1));
-      ++i;
-    }
+    if (served->deadline_ > now || serve_one(served, now)) ++i;
+    serve_requests();  // who asks now does not wait for all whose time has come
   }
   std::int64_t earliest = requests_.empty() ? kNever : 0;
   for (const Served* served : active_) earliest = std::min(earliest, served->deadline_);

@@ -59,6 +59,8 @@ class ServiceThread {
   explicit ServiceThread(const char* name) noexcept : name_(name) {}
   Status start() noexcept;
   void run() noexcept;
+  bool serve_one(Served* served, std::int64_t now) noexcept;
+  void serve_requests() noexcept;
   std::int64_t serve_due() noexcept;
   void activate(Served* served, std::int64_t deadline) noexcept;
   void deactivate(Served* served) noexcept;

@@ -164,6 +164,9 @@ void copy_figures(const Entry& entry, std::int64_t now_ns, lwmq_entry_view& view
   view.messages_posted = get(entry.messages_posted);
   view.messages_discarded = get(entry.messages_discarded);
   view.priority = get(entry.priority);
+  view.messages_replaced = get(entry.messages_replaced);
+  view.receive_queued = get(entry.receive_queued);
+  view.duplicates_dropped = get(entry.duplicates_dropped);
 }
 
 void copy_latencies(const Latencies& latencies, lwmq_entry_view& view) noexcept {

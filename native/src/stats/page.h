@@ -81,9 +81,12 @@ struct Entry {
   // endpoint: readers that keep a writer waiting, and were shut out for it; one of the first
   Counter readers_stalled, readers_expelled, stalled_pid;
   Counter messages_posted;     // channel, queue
-  Counter messages_discarded;  // queue: dropped before they were shipped
+  Counter messages_discarded;  // queue: dropped before they were shipped; channel: by its receive queue
   Counter priority;            // queue
-  std::uint64_t reserved[5];
+  Counter messages_replaced;   // queue: by a later one of the same tag
+  Counter receive_queued;      // channel: landed, and nobody has received it yet
+  Counter duplicates_dropped;  // channel: received before over another of redundant transports
+  std::uint64_t reserved[2];
 };
 static_assert(sizeof(Entry) == 512);
 static_assert(offsetof(Entry, address) == 16 && offsetof(Entry, flags) == 240);

@@ -133,7 +133,7 @@ TEST(InProcess, ReleasesWhatWasHandedOverAndNeverReceived) {
 }
 
 // Threads that are not at home go on as they do without one, and lose nothing.
-// rows: K14 K25
+// rows: K14
 TEST(InProcess, LetsOtherThreadsUseAChannelThatHasAHomeThread) {
   auto options = channel_options(1024, 4);
   options.home_thread = 1;
@@ -164,7 +164,8 @@ TEST(InProcess, LetsOtherThreadsUseAChannelThatHasAHomeThread) {
 }
 
 // Guests come and go in bursts, so that the pump is often given away just now; home posts and receives. All
-// that was accepted arrives without another post, and what a close in between drops is counted. rows: K14 K25
+// that was accepted arrives without another post, and what a close in between drops is counted.
+// rows: K14
 TEST(InProcess, LosesNothingWhereGuestsPostBesideTheHomeThreadAndAnotherOneCloses) {
   auto options = channel_options(1024, 2);
   options.home_thread = 1;

@@ -472,7 +472,8 @@ TEST_P(ChannelOver, LingersUntilThePeerHasReadEverything) {
 }
 
 // A peer that closes right after its last receive could not give the buffer back any more: it says what it
-// has received. rows: S04
+// has received.
+// rows: S04
 TEST_P(ChannelOver, KnowsThatAPeerHadReadEverythingBeforeItClosed) {
   for (int round = 0; round < 20; ++round) {
     Meeting meeting(GetParam().fresh_address());
@@ -654,7 +655,8 @@ TEST_P(ChannelOver, CallsBackUnderNoLockSoThatACallBackMayPost) {
 }
 
 // No layer below waits for a timer, or for more to send together: what this thread has posted it receives by
-// its next call, however seldom it posts, and all of what it posts at once. rows: Z07
+// its next call, however seldom it posts, and all of what it posts at once.
+// rows: Z07
 TEST_P(ChannelOver, HoldsNothingBackBelowThePost) {
   const Meeting meeting(address_);
   lwmq_message* message = nullptr;

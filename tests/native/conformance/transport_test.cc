@@ -42,7 +42,7 @@ TEST_P(Transport, IsClaimedByItsProviderAlone) {
   EXPECT_EQ(claims, 1);
 }
 
-// rows: L13
+// rows: L07 L13
 TEST_P(Transport, RefusesAMalformedAddressWithATextOfTheProviders) {
   lwmq_limits limits{};
   limits.size = sizeof limits;
@@ -76,7 +76,7 @@ TEST_P(Transport, SaysTruthfullyWhatItCanDo) {
   EXPECT_GE(limits.buffer_bytes_max, kBufferBytesMin);
 }
 
-// rows: L11
+// rows: L07 L11
 TEST_P(Transport, RefusesMoreThanItsLimits) {
   const lwmq_limits limits = limits_of(address_);
   const auto& tli = provider_of(address_);
@@ -91,12 +91,14 @@ TEST_P(Transport, RefusesMoreThanItsLimits) {
 
 // ---- Meeting
 
+// rows: L07
 TEST_P(Transport, FindsNobodyWhereNobodyListens) {
   const auto options = options_of(2, 512);
   lwmq_tli_transport* transport = nullptr;
   EXPECT_EQ(provider_of(address_).connect(address_.c_str(), &options, 100, &transport), LWMQ_E_EMPTY);
 }
 
+// rows: L07
 TEST_P(Transport, IsServedByOneListenerAtATime) {
   const auto& tli = provider_of(address_);
   const auto options = options_of(2, 512);
@@ -109,6 +111,7 @@ TEST_P(Transport, IsServedByOneListenerAtATime) {
   tli.listener_close(second);
 }
 
+// rows: L07
 TEST_P(Transport, SaysWhoThePeerIs) {
   const Pair pair(address_, 3, 512);
   lwmq_tli_peer peer{};

@@ -165,6 +165,7 @@ TEST(IpcDeath, IsNoticedByTheSurvivorWhenSeveralDieTogether) {
 }
 
 // What is killed at a random moment has shown every extent whole or not at all.
+// rows: L54
 TEST(IpcDeath, AtAnyMomentLeavesNoHalfExtent) {
   for (int round = 0; round < 20; ++round) {
     const std::string address = fresh_address();

@@ -314,6 +314,45 @@ def test_each_send_queue_has_its_figures(ipc: str, spawn: Any) -> None:
     server.tell()
 
 
+DISCARDS = """
+kind = "bounded_discard_oldest"
+with lwmq.Channel(sys.argv[1], "server", receive_queue=kind, receive_capacity=3) as channel:
+    few = channel.send_queue("bounded_discard_newest", capacity=2)
+    prices = channel.send_queue("multi_unbounded_tagged")
+    for _ in range(5):
+        few.post(b"x")
+        prices.post(b"y", tag=7)
+    print("posted")
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.row("C40", "S02")
+def test_what_queues_discard_is_seen_from_outside(ipc: str, spawn: Any) -> None:
+    server = spawn(DISCARDS, ipc)
+    assert server.line() == "posted"
+
+    def look(role: str) -> list[dict[str, Any]]:
+        found = json.loads(top("--json", "--interval", 0.05, "--pid", server.pid))["processes"]
+        return [one for process in found for one in process[role]]
+
+    until(lambda: [q["messages_discarded"] for q in look("queues")] == [3, 0])
+    assert [q["messages_replaced"] for q in look("queues")] == [0, 4]
+    rows = top("--count", 1, "--interval", 0.05, "--queues", "--pid", server.pid)
+    assert "3 discarded" in rows and "4 replaced" in rows
+    with lwmq.Channel(ipc, "client", linger=0) as client:
+        client.wait_connected(10)
+        queue = client.send_queue()
+        for _ in range(10):
+            queue.post(b"z")
+        until(lambda: [c["messages_discarded"] for c in look("channels")] == [7])
+        (channel,) = look("channels")
+        assert channel["receive_queued"] == 3 and channel["messages_received"] == 10
+        for _ in range(3):
+            client.receive(10)
+    server.tell()
+
+
 @pytest.mark.row("C41")
 def test_prometheus_reads_what_top_knows(ipc: str, spawn: Any) -> None:
     writer, reader = writer_and_reader(spawn, ipc)

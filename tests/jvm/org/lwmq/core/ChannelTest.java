@@ -2,6 +2,7 @@ package org.lwmq.core;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -479,6 +480,29 @@ class ChannelTest {
         assertEquals(293, first.frame(0).remaining());
         assertEquals(42, other.frame(0).get(0));
         assertArrayEquals(new byte[] {1, 2}, other.bytes(1));
+      }
+    }
+  }
+
+  // rows: S02
+  @Test
+  void anOfferThatFindsNoRoomDiscardsNothing() {
+    try (Channel client = Channel.open("loop://java-offer", Role.CLIENT, Channel.Options.DEFAULT)) {
+      SendQueue queue = client.sendQueue(SendQueue.Kind.BOUNDED_DISCARD_OLDEST, Priority.NORMAL, 1);
+      Message first = Message.create().append(new byte[] {1});
+      Message second = Message.create().append(new byte[] {2});
+      assertTrue(queue.offer(first, 0, Deadline.after(0)));
+      assertFalse(queue.offer(second, 0, Deadline.after(0)));
+      assertFalse(queue.offer(second, 0, Deadline.after(50)));
+      assertEquals(0, queue.statistics().discarded());
+      assertEquals(1, second.frameCount()); // still ours
+      try (Channel server = Channel.open("loop://java-offer", Role.SERVER, Channel.Options.DEFAULT)) {
+        assertTrue(queue.offer(second, 0, soon));
+        for (byte expected : new byte[] {1, 2}) {
+          try (Message message = server.receive(soon)) {
+            assertArrayEquals(new byte[] {expected}, message.bytes(0));
+          }
+        }
       }
     }
   }

@@ -87,21 +87,31 @@ public final class SendQueue {
     message.giveTo(m -> life.run(c -> Jni.sendQueuePostMessage(queue, tag, m)));
   }
 
-  /** As that, of a bounded queue: waits for room, and when there is none by then its rule discards. */
+  /**
+   * As that, of a bounded queue: waits for room. False: there is none by then; nothing was discarded, and the message is
+   * still the caller's.
+   */
+  public boolean offer(Message message, long tag, Deadline room) {
+    try {
+      message.giveTo(
+          m ->
+              room.awaitDone(
+                  "waiting for room in a send queue of " + channel.address(),
+                  slice -> life.run(c -> Jni.sendQueuePostWait(queue, tag, slice, m))));
+      return true;
+    } catch (LwmqException e) {
+      if (e.status() == Status.TIMED_OUT || e.status() == Status.FULL) {
+        return false;
+      }
+      throw e;
+    }
+  }
+
+  /** As that, but when there is no room by then the rule of the queue discards. */
   public void post(Message message, long tag, Deadline room) {
-    message.giveTo(
-        m -> {
-          try {
-            room.awaitDone(
-                "waiting for room in a send queue of " + channel.address(),
-                slice -> life.run(c -> Jni.sendQueuePostWait(queue, tag, slice, m)));
-          } catch (LwmqException e) {
-            if (e.status() != Status.TIMED_OUT && e.status() != Status.FULL) {
-              throw e;
-            }
-            life.run(c -> Jni.sendQueuePostMessage(queue, tag, m));
-          }
-        });
+    if (!offer(message, tag, room)) {
+      post(message, tag);
+    }
   }
 
   /** Posts messages of one frame each, copied, in their order; cheaper than one by one. TOO_BIG: none. */
