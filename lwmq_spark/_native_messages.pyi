@@ -13,6 +13,7 @@ class Message:
     def __bytes__(self) -> bytes: ...
     def tobytes(self) -> bytes:
         """A copy of all frames, one after the other."""
+    def _frames(self, first: int) -> list[memoryview]: ...
     def _take(self, address: int) -> None:
         """Takes the native message at this address. ValueError, and it is destroyed: there is one already."""
     def _make(self, frames: object) -> bool:

@@ -98,7 +98,7 @@ class Message(native_messages.Message):
     @property
     def frames(self) -> list[Frame]:
         """All frames, in order."""
-        return list(self)
+        return self._frames(0)
 
     def set_timestamp(self, index: int, timestamp: Timestamp) -> None:
         """Give frame `index` a timestamp, or take it away.

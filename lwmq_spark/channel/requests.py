@@ -492,7 +492,7 @@ class _Desk:
         if reply is None:
             self._count["late"] += 1
             return None
-        return reply, failure or Frames(message.frames[1:])
+        return reply, failure or Frames(message._frames(1))
 
     def _take(self, reply: Reply, outcome: Outcome) -> None:
         if self._replies.pop(reply._number, None) is not None:
@@ -700,7 +700,7 @@ class Replies:
             self._count("malformed")
             return None
         self._count("received")
-        return Request(self, head[1:], Frames(message.frames[1:]))
+        return Request(self, head[1:], Frames(message._frames(1)))
 
     def _count(self, what: str) -> None:
         with self._lock:

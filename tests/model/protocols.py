@@ -444,6 +444,79 @@ def multi(wrong: str = "", pushes: int = 2) -> Model:
     return Model([producer("one", 1), producer("other", 1 + pushes), consumer], memory)
 
 
+# ---- native/src/queue/spsc_list.h: one producer, one consumer, chunks that come back ----------------------
+
+SPSC_WRONG = [
+    "tail without release",
+    "linked behind the item",
+    "given back before it is left",
+    "no look whether the spare ring has room",
+    "a spare is told of before it is read",
+]
+
+
+def spsc(wrong: str = "", pushes: int = 5) -> Model:
+    """Chunks of one item, so that each item needs one, and a ring for one spare. Items are 1, 2, ..."""
+    producer = Process(
+        "producer", dict.fromkeys(["chunk", "last", "made", "spares", "back"], 0), mortal=False
+    )
+    for item in range(1, pushes + 1):
+        producer.load("back", "spare_tail")
+        producer.goto(f"new{item}", lambda r: r["spares"] == r["back"])
+        if wrong == "a spare is told of before it is read":
+            producer.store("spare_head", lambda r: r["spares"] + 1, release=True)
+            producer.load("chunk", "spare")
+        else:
+            producer.load("chunk", "spare")
+            producer.store("spare_head", lambda r: r["spares"] + 1, release=True)
+        producer.do(lambda r: r.update(spares=r["spares"] + 1))
+        producer.goto(f"had{item}")
+        producer.label(f"new{item}")
+        producer.do(lambda r: r.update(made=r["made"] + 1, chunk=r["made"] + 1))
+        producer.label(f"had{item}")
+        producer.store(lambda r: f"next{r['chunk']}", 0)
+        link = "first" if item == 1 else lambda r: f"next{r['last']}"
+        if wrong != "linked behind the item":
+            producer.store(link, lambda r: r["chunk"])
+        producer.store(lambda r: f"item{r['chunk']}", item)
+        producer.store("tail", item, release=wrong != "tail without release")
+        if wrong == "linked behind the item":
+            producer.store(link, lambda r: r["chunk"])
+        producer.do(lambda r: r.update(last=r["chunk"], back=0))
+
+    names = ["chunk", "done", "item", "spares", "taken"]
+    consumer = Process("consumer", dict.fromkeys(names, 0), mortal=False)
+
+    def give_back(item: int) -> None:
+        if wrong != "no look whether the spare ring has room":
+            consumer.load("taken", "spare_head")
+            consumer.goto(f"full{item}", lambda r: r["spares"] - r["taken"] == 1)
+        consumer.store("spare", lambda r: r["done"])
+        consumer.store("spare_tail", lambda r: r["spares"] + 1, release=True)
+        consumer.do(lambda r: r.update(spares=r["spares"] + 1))
+        consumer.label(f"full{item}")
+
+    for item in range(1, pushes + 1):
+        consumer.until(("tail", lambda v, r, item=item: v >= item))
+        if item == 1:
+            consumer.load("chunk", "first")
+        else:
+            consumer.do(lambda r: r.update(done=r["chunk"]))
+            if wrong == "given back before it is left":
+                give_back(item)
+            consumer.load("chunk", lambda r: f"next{r['done']}")
+            consumer.check(lambda r: r["chunk"] != 0, "a chunk without the next one")
+            if wrong != "given back before it is left":
+                give_back(item)
+        consumer.check(lambda r: r["chunk"] != 0, "no chunk")
+        consumer.load("item", lambda r: f"item{r['chunk']}")
+        consumer.check(lambda r, item=item: r["item"] == item, f"another item than {item}")
+        consumer.do(lambda r: r.update(item=0, done=0, taken=0))
+    memory = ["tail", "first", "spare", "spare_head", "spare_tail"]
+    memory += [f"{what}{chunk}" for what in ("next", "item") for chunk in range(pushes + 1)]
+    return Model([producer, consumer], dict.fromkeys(memory, 0))
+
+
 # ---- native/src/channel/channel_post.cc: who posts, pumps; and what is left behind is found ---------------
 
 FREE, TAKEN, HANDED, ADOPTED = range(4)

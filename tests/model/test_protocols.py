@@ -16,6 +16,7 @@ MODELS: list[tuple[Callable[..., Model], list[str]]] = [
     (protocols.sleeper, protocols.SLEEPER_WRONG),
     (protocols.lease, protocols.LEASE_WRONG),
     (protocols.room, protocols.ROOM_WRONG),
+    (protocols.spsc, protocols.SPSC_WRONG),
     (protocols.multi, protocols.MULTI_WRONG),
     (protocols.left_behind, protocols.LEFT_WRONG),
     (protocols.wanted, protocols.WANTED_WRONG),

@@ -46,9 +46,17 @@ def test_a_sample_prints_what_it_should(name: str) -> None:
     assert ran.stdout == EXPECTED[name]
 
 
+@pytest.mark.row("K43", "Z09")
+def test_workers_of_a_router_and_a_selector_share_the_tasks() -> None:
+    ran = subprocess.run([_program("workers")], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr
+    squares = sum(number * number for number in range(1, 3001))
+    assert ran.stdout == f"3000 squares: {squares}; workers that had some: 3, told to end: 3\n"
+
+
 def test_samples_need_nothing_but_the_public_header() -> None:
     known = {path.stem for path in SOURCES.glob("*.c")}
-    assert known == {"hello", *EXPECTED}
+    assert known == {"hello", "workers", *EXPECTED}
     for path in [*SOURCES.glob("*.c"), *SOURCES.glob("*.h")]:
         for name in re.findall(r'#include "([^"]+)"', path.read_text(encoding="utf-8")):
             assert name in ("check.h", "lwmq/lwmq.h"), f"{path.name} includes {name}"

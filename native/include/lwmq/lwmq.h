@@ -429,7 +429,7 @@ lwmq_status lwmq_channel_wait_connected(lwmq_channel *channel, uint32_t timeout_
 /* Posts `*message`, also before the channel is open. Never waits. Into a mono queue one thread posts at a time, into
    every other kind any number; messages of one thread keep their order.
    LWMQ_OK: takes the message and sets *message to NULL. Otherwise it is still the caller's: LWMQ_E_TOO_BIG,
-   LWMQ_E_CLOSED, LWMQ_E_NO_MEMORY. */
+   LWMQ_E_CLOSED, LWMQ_E_NO_MEMORY, LWMQ_E_INVALID (two threads at once on a mono queue, which mostly is seen). */
 lwmq_status lwmq_send_queue_post(lwmq_send_queue *queue, lwmq_message **message);
 /* Posts one frame of `bytes` bytes, copied; the short way for small messages. */
 lwmq_status lwmq_send_queue_post_bytes(lwmq_send_queue *queue, const void *data, uint64_t bytes);

@@ -215,6 +215,7 @@ class Channel {
   [[nodiscard]] Channel& head() noexcept { return head_ != nullptr ? *head_ : *this; }
   Status too_big(std::uint64_t encoded_bytes, std::uint64_t payload_bytes) const noexcept;
   Status no_memory() const noexcept;
+  Status refuse_push(queue::Pushed why) const noexcept;
   // Before open, messages may be queued.
   [[gnu::always_inline]] Status check_posting() const noexcept {
     if (is_open()) [[likely]]

@@ -58,6 +58,15 @@ Status Channel::no_memory() const noexcept {
   return fail(LWMQ_E_NO_MEMORY, "no memory to queue a message (%s)", address_.c_str());
 }
 
+// What a queue did not take, for another reason than that it is full.
+Status Channel::refuse_push(Pushed why) const noexcept {
+  if (why == Pushed::kNoMemory) return no_memory();
+  return fail(LWMQ_E_INVALID,
+              "two threads post to one mono_unbounded send queue at once: it is for one thread; take "
+              "multi_unbounded (%s)",
+              address_.c_str());
+}
+
 Status Channel::refuse_posting() const noexcept {
   return phase_.load() == Phase::kCreated && !os::forked() ? LWMQ_OK : refuse_phase();
 }
@@ -82,8 +91,8 @@ Status Channel::admit(const ChannelQueue* queue, Message& message, std::uint64_t
 [[gnu::always_inline]] inline Status Channel::enqueue(ChannelQueue* queue, Message* message,
                                                       std::uint64_t tag) noexcept {
   Message* gone = nullptr;
-  if (queue->push(message, tag, true, &gone) != Pushed::kTaken) [[unlikely]]
-    return no_memory();
+  if (const Pushed pushed = queue->push(message, tag, true, &gone); pushed != Pushed::kTaken) [[unlikely]]
+    return refuse_push(pushed);
   kick(queue);
   if (gone != nullptr) [[unlikely]]
     Message::destroy(gone);
@@ -124,9 +133,9 @@ Status Channel::push_with_pump(ChannelQueue* queue, Message* message, std::uint6
   }
   Message* gone = nullptr;
   const Pushed pushed = queue->push(message, tag, may_discard, &gone);
-  if (pushed == Pushed::kNoMemory) {
+  if (pushed == Pushed::kNoMemory || pushed == Pushed::kCrowded) {
     release_pump();
-    return no_memory();
+    return refuse_push(pushed);
   }
   scheduler_.note_pushed(queue);
   pump_and_release();
@@ -226,7 +235,7 @@ Status Channel::try_post(ChannelQueue* queue, Message* message, std::uint64_t ta
   Message* gone = nullptr;
   const Pushed pushed = queue->push(message, tag, false, &gone);
   if (pushed == Pushed::kFull) return LWMQ_E_FULL;
-  if (pushed == Pushed::kNoMemory) return no_memory();
+  if (pushed != Pushed::kTaken) return refuse_push(pushed);
   kick(queue);
   if (gone != nullptr) Message::destroy(gone);
   if (phase_.load(std::memory_order_relaxed) == Phase::kClosed &&
@@ -279,9 +288,9 @@ Status Channel::post_all(ChannelQueue* queue, Source&& source, std::uint64_t* ou
     }
     if (secure_erase_) message->erase_when_destroyed();
     Message* gone = nullptr;
-    if (queue->push(message, 0, true, &gone) != Pushed::kTaken) {
+    if (const Pushed pushed = queue->push(message, 0, true, &gone); pushed != Pushed::kTaken) {
       source.refused(posted, message);
-      status = no_memory();
+      status = refuse_push(pushed);
       break;
     }
     source.queued(posted);

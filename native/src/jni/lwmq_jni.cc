@@ -197,6 +197,16 @@ JNI_METHOD(void, setWindowMemory)(JNIEnv* env, jclass, jlong bytes_max) {
   check(env, lwmq_set_window_memory(static_cast<std::uint64_t>(bytes_max)));
 }
 
+JNI_METHOD(jlongArray, queryLimits)(JNIEnv* env, jclass, jbyteArray address) {
+  const Bytes uri(env, address);
+  if (!check_memory(env, uri.ok())) return nullptr;
+  auto limits = sized<lwmq_limits>();
+  if (!check(env, lwmq_query_limits(uri.text(), &limits))) return nullptr;
+  const jlong longs[] = {static_cast<jlong>(limits.buffer_bytes_max), static_cast<jlong>(limits.buffers_max),
+                         static_cast<jlong>(limits.inline_bytes_max), limits.frames_max, limits.capabilities};
+  return new_longs(env, longs, std::size(longs));
+}
+
 JNI_METHOD(void, setServiceAffinity)(JNIEnv* env, jclass, jintArray processors) {
   const jsize count = env->GetArrayLength(processors);
   const std::unique_ptr<jint[]> given(new (std::nothrow) jint[static_cast<std::size_t>(count)]);

@@ -99,6 +99,27 @@ static PyObject* message_item(PyObject* self, PyObject* key) {
   return view_of(self, data, bytes);
 }
 
+static PyObject* message_frames(PyObject* self, PyObject* first) {
+  const lwmq_message* message = message_of(self);
+  if (message == NULL) return NULL;
+  const Py_ssize_t begin = PyNumber_AsSsize_t(first, PyExc_IndexError);
+  if (begin == -1 && PyErr_Occurred()) return NULL;
+  const Py_ssize_t count = lwmq_message_frame_count(message);
+  PyObject* frames = PyList_New(begin < count ? count - begin : 0);
+  for (Py_ssize_t i = begin; frames != NULL && i < count; ++i) {
+    const void* data = NULL;
+    uint64_t bytes = 0;
+    lwmq_message_frame(message, (uint32_t)i, &data, &bytes);
+    PyObject* view = view_of(self, data, bytes);
+    if (view == NULL) {
+      Py_CLEAR(frames);
+    } else {
+      PyList_SET_ITEM(frames, i - begin, view);
+    }
+  }
+  return frames;
+}
+
 /* All frames, one after the other. */
 static PyObject* joined_frames(const lwmq_message* message) {
   const uint32_t count = lwmq_message_frame_count(message);
@@ -189,6 +210,7 @@ static PyObject* message_address(PyObject* self, void* ignored) {
 static PyMethodDef message_methods[] = {
     {"tobytes", message_tobytes, METH_NOARGS, "A copy of all frames, one after the other."},
     {"__bytes__", message_tobytes, METH_NOARGS, NULL},
+    {"_frames", message_frames, METH_O, "Those from this place on, which is not negative."},
     {"_take", message_take, METH_O, "Takes the native message at this address. Once."},
     {"_make", message_make, METH_O,
      "Makes the native message of a list or tuple of short buffers. False: they are something else, or too "

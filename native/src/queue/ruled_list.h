@@ -24,7 +24,7 @@
 namespace lwmq::queue {
 
 enum class WhenFull { kGrow, kDiscardOldest, kDiscardNewest };
-enum class Pushed { kTaken, kFull, kNoMemory };
+enum class Pushed { kTaken, kFull, kNoMemory, kCrowded };  // the last: of a list for one, by two
 
 template <typename T>
 class RuledList {

@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <variant>
 
-#include "base/misuse.h"
 #include "codec/encoder.h"
 #include "lwmq/lwmq.h"
 #include "message/message.h"
@@ -70,15 +69,14 @@ class SendQueue {
   // ---- Producers: one thread at a time where the kind is mono, else any.
 
   // kTaken: takes the message; what had to go for it, perhaps itself, is in *out_gone (else null), for the
-  // caller to destroy when it holds no lock. kFull comes only without `may_discard`. Otherwise the message
-  // is still the caller's.
+  // caller to destroy when it holds no lock. kFull comes only without `may_discard`, kCrowded where the kind
+  // is mono and another thread is in here: mostly. Otherwise the message is still the caller's.
   [[nodiscard, gnu::always_inline]] queue::Pushed push(Message* message, std::uint64_t tag, bool may_discard,
                                                        Message** out_gone) noexcept {
     *out_gone = nullptr;
     if (auto* mono = std::get_if<Mono>(&list_)) [[likely]] {
       if (pushing_.load(std::memory_order_relaxed)) [[unlikely]]
-        misused(
-            "two threads post to one mono_unbounded send queue at once: it is for one; take multi_unbounded");
+        return queue::Pushed::kCrowded;
       pushing_.store(true, std::memory_order_relaxed);
       const bool taken = mono->try_push(message);
       pushing_.store(false, std::memory_order_relaxed);

@@ -23,6 +23,7 @@ using Payload = std::array<std::uint64_t, 8>;  // 64 bytes
 using Clock = std::chrono::steady_clock;
 
 constexpr int kTries = 40;  // a machine that is busy costs some of them
+constexpr int kTriesMin = 5;
 constexpr int kBurst = 64;
 
 // What `threads` threads get done together in a tenth of a second, each on a core of its own.
@@ -86,14 +87,18 @@ TEST(Cores, AreUsedByThreadsWithNothingInCommonAsFarAsTheMachineLetsThem) {
   const auto talk = [&](int thread, Clock::time_point end) { return talk_to_itself(*meetings[thread], end); };
   // Two cores of a virtual machine may be threads of one, or other guests': what counting gains by them is
   // all that there is to be had.
-  double best = 0;
-  for (int i = 0; i < kTries && best < 0.8; ++i) {
-    const double machine = done_together(threads, count_in_registers) / done_together(1, count_in_registers);
-    const double ours = done_together(threads, talk) / done_together(1, talk);
-    best = std::max(best, ours / std::min<double>(machine, threads));
+  double machine_alone = 0, machine_together = 0, alone = 0,
+         together = 0;  // the best of each: noise only takes
+  double linear = 0;
+  for (int i = 0; i < kTries && (i < kTriesMin || linear < 0.8); ++i) {
+    machine_alone = std::max(machine_alone, done_together(1, count_in_registers));
+    machine_together = std::max(machine_together, done_together(threads, count_in_registers));
+    alone = std::max(alone, done_together(1, talk));
+    together = std::max(together, done_together(threads, talk));
+    linear = together / alone / std::min<double>(machine_together / machine_alone, threads);
   }
-  RecordProperty("linear", std::to_string(best));
-  EXPECT_GE(best, 0.8);
+  RecordProperty("linear", std::to_string(linear));
+  EXPECT_GE(linear, 0.8);
 }
 
 }  // namespace

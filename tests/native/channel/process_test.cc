@@ -260,6 +260,7 @@ TEST(ChannelProcesses, CountWhatWasShippedToAKilledPeerAndSendTheRestToTheNext) 
     ASSERT_EQ(child.line(), "serving");
     for (int i = 0; i < 6; ++i) ASSERT_EQ(client.post(numbered(i)), LWMQ_OK);
     ASSERT_EQ(child.line(), "0");
+    ASSERT_TRUE(eventually_true([&] { return client.statistics().messages_shipped >= 2; }));
     child.kill();
   }
   EXPECT_EQ(client.receive_text(), "<LWMQ_E_PEER_LOST>");

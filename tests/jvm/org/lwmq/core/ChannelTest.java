@@ -484,6 +484,33 @@ class ChannelTest {
     }
   }
 
+  @Test
+  void aDeadlineThatIsOverIsATimeOut() {
+    try (Channel channel = Channel.open("loop://java-over", Role.SERVER, Channel.Options.DEFAULT)) {
+      for (Runnable call :
+          List.<Runnable>of(
+              () -> channel.receive(Deadline.after(0)), () -> channel.receiveMany(1, Deadline.after(0)),
+              () -> channel.receiveBytes(1, Deadline.after(-5)))) {
+        LwmqException end = assertThrows(LwmqException.class, call::run);
+        assertEquals(Status.TIMED_OUT, end.status());
+        assertTrue(end.getMessage().contains("the time was over waiting for"), end.getMessage());
+      }
+    }
+  }
+
+  // rows: L11 S11
+  @Test
+  void anAddressSaysWhatItAllows() {
+    Limits between = Limits.of("ipc://java-limits");
+    assertTrue(between.canSend() && between.canReceive() && between.isReliable() && between.isOrdered());
+    assertTrue(between.canShareWindow() && between.canErase());
+    assertFalse(between.isInProcess() || between.isOneWay() || between.canMulticast());
+    assertTrue(between.bufferBytesMax() > 1 << 30 && between.framesMax() == 65_535);
+    assertTrue(Limits.of("loop://java-limits").isInProcess());
+    assertEquals(
+        Status.ADDRESS, assertThrows(LwmqException.class, () -> Limits.of("nothing://here")).status());
+  }
+
   // rows: S02
   @Test
   void anOfferThatFindsNoRoomDiscardsNothing() {

@@ -59,10 +59,11 @@ class ReachabilityTest {
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(), "-Xcomp",
                 "-XX:CompileCommand=quiet", "-XX:CompileCommand=compileonly,org.lwmq.core.*::*", "-cp",
                 System.getProperty("java.class.path"), Unheld.class.getName())
-            .inheritIO()
+            .redirectErrorStream(true)
             .start();
+    String said = new String(run.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
     assertTrue(run.waitFor(60, TimeUnit.SECONDS));
-    assertEquals(0, run.exitValue());
+    assertEquals(0, run.exitValue(), said);
   }
 
   static final class Unheld {

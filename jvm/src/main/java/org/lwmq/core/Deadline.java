@@ -58,6 +58,9 @@ public final class Deadline {
       try {
         return call.once(slice(slice));
       } catch (LwmqException e) {
+        if (e.status() == Status.EMPTY || e.status() == Status.FULL) { // the answers of a call that may not wait
+          throw new LwmqException(Status.TIMED_OUT, "the time was over " + what);
+        }
         boolean again = e.status() == Status.TIMED_OUT || e.status() == Status.INTERRUPTED;
         if (!again || (isOver() && e.status() == Status.TIMED_OUT)) {
           throw e;

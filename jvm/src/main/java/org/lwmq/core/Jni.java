@@ -31,6 +31,9 @@ final class Jni {
   /** Fills {@code texts} with host, boot id, instance; returns {network namespace, pid, uid}. */
   static native long[] identify(byte[][] texts);
 
+  /** {bytes of a buffer, buffers, bytes in line, frames, capabilities}. */
+  static native long[] queryLimits(byte[] address);
+
   static native void setWindowMemory(long bytesMax);
 
   static native void setServiceAffinity(int[] processors);

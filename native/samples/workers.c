@@ -1,0 +1,116 @@
+/* Work shared out among processes: a router posts each task to the next worker that has room, a selector
+ * takes the results from all of them in turns. Bounded queues keep a slow worker from piling up what others
+ * could do. */
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+enum { kWorkers = 3, kTasks = 3000, kRoom = 16, kWaitMs = 10000 };
+
+static void address_of(char (*address)[64], pid_t dispatcher, int worker) {
+  snprintf(*address, sizeof *address, "ipc://worker-%d-%d", (int)dispatcher, worker);
+}
+
+/* A message of one number, behind a topic where it has one. */
+static lwmq_message* message_of(const char* topic, uint64_t number) {
+  lwmq_message* message;
+  CHECK(lwmq_message_create(2, &message));
+  if (topic != NULL) CHECK(lwmq_message_append(message, topic, strlen(topic)));
+  CHECK(lwmq_message_append(message, &number, sizeof number));
+  return message;
+}
+
+/* The number is in the last frame. */
+static uint64_t number_of(lwmq_message* message) {
+  const void* data;
+  uint64_t bytes;
+  uint64_t number;
+  CHECK(lwmq_message_frame(message, lwmq_message_frame_count(message) - 1, &data, &bytes));
+  if (bytes != sizeof number) exit(2);
+  memcpy(&number, data, sizeof number);
+  lwmq_message_destroy(message);
+  return number;
+}
+
+static int work(pid_t dispatcher, int worker) {
+  char address[64];
+  lwmq_channel* channel;
+  lwmq_send_queue* queue;
+  lwmq_message* message;
+  address_of(&address, dispatcher, worker);
+  CHECK(lwmq_channel_create(address, NULL, &channel));
+  CHECK(lwmq_channel_add_send_queue(channel, NULL, &queue));
+  CHECK(lwmq_channel_open(channel, LWMQ_ROLE_CLIENT));
+  for (;;) {
+    CHECK(lwmq_channel_receive(channel, kWaitMs, &message));
+    const uint64_t number = number_of(message);
+    if (number == 0) break; /* there is no more */
+    message = message_of(NULL, number * number);
+    CHECK(lwmq_send_queue_post(queue, &message));
+  }
+  lwmq_channel_close(channel, kWaitMs);
+  lwmq_channel_destroy(channel);
+  return 0;
+}
+
+int main(void) {
+  const pid_t dispatcher = getpid();
+  for (int worker = 0; worker < kWorkers; ++worker) { /* before the library is used */
+    if (fork() == 0) return work(dispatcher, worker);
+  }
+  lwmq_channel* channels[kWorkers];
+  lwmq_router* router;
+  lwmq_selector* selector;
+  CHECK(lwmq_router_create(&router));
+  CHECK(lwmq_selector_create(&selector));
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    char address[64];
+    lwmq_send_queue* queue;
+    const lwmq_send_queue_options bounded = {
+        .size = sizeof bounded, .kind = LWMQ_QUEUE_BOUNDED_DISCARD_NEWEST, .capacity = kRoom};
+    address_of(&address, dispatcher, worker);
+    CHECK(lwmq_channel_create(address, NULL, &channels[worker]));
+    CHECK(lwmq_channel_add_send_queue(channels[worker], &bounded, &queue));
+    CHECK(lwmq_channel_open(channels[worker], LWMQ_ROLE_SERVER));
+    CHECK(lwmq_router_add(router, 0, "task.#", "workers", queue)); /* one of the group gets it */
+    CHECK(lwmq_router_add(router, 0, "end", NULL, queue));         /* each gets it */
+    CHECK(lwmq_selector_add(selector, channels[worker]));
+  }
+  for (int worker = 0; worker < kWorkers; ++worker)
+    CHECK(lwmq_channel_wait_connected(channels[worker], kWaitMs));
+
+  uint64_t sum = 0;
+  uint64_t results = 0;
+  int heard[kWorkers] = {0};
+  for (uint64_t task = 1; results < kTasks;) {
+    lwmq_message* message = task <= kTasks ? message_of("task.square", task) : NULL;
+    uint32_t queues = 0;
+    const lwmq_status status = message != NULL ? lwmq_router_post(router, &message, &queues) : LWMQ_E_FULL;
+    if (status == LWMQ_OK) {
+      ++task;
+      continue;
+    }
+    if (status != LWMQ_E_FULL) CHECK(status);
+    lwmq_message_destroy(message); /* all are busy: a result comes next */
+    lwmq_channel* from;
+    CHECK(lwmq_selector_receive(selector, kWaitMs, &from, &message));
+    sum += number_of(message);
+    ++results;
+    for (int worker = 0; worker < kWorkers; ++worker) heard[worker] |= from == channels[worker];
+  }
+  lwmq_message* end = message_of("end", 0);
+  uint32_t told = 0;
+  CHECK(lwmq_router_post(router, &end, &told));
+  printf("%d squares: %llu; workers that had some: %d, told to end: %u\n", kTasks, (unsigned long long)sum,
+         heard[0] + heard[1] + heard[2], told);
+  lwmq_selector_destroy(selector);
+  lwmq_router_destroy(router);
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    lwmq_channel_close(channels[worker], kWaitMs);
+    lwmq_channel_destroy(channels[worker]);
+  }
+  while (wait(NULL) > 0) continue;
+  return 0;
+}
