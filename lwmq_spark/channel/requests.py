@@ -727,7 +727,7 @@ def _head_of(message: Message) -> tuple[int, int, int] | None:
 
 
 def _failure_of(message: Message, address: str) -> errors.HandlerError | None:
-    frames = message.frames[1:]
+    frames = message._frames(1)
     if len(frames) != 2 or any(frame.nbytes > TEXT_BYTES_MAX for frame in frames):
         return None
     kind, text = (bytes(frame).decode("utf-8", "replace") for frame in frames)

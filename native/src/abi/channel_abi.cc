@@ -1,7 +1,5 @@
 // lwmq.h: messages, channels and direct buffers. Checks what C callers may get wrong, and nothing else.
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "abi/handles.h"

@@ -2,13 +2,14 @@
 // freed handle is there until its memory is used again, so that most are caught, not all.
 #pragma once
 
-#include "base/misuse.h"
-
 namespace lwmq::abi {
+
+// Ends the program, with a text.
+[[noreturn]] void misused(const char* function, const char* what) noexcept;
 
 inline void require_alive(bool is_alive, const char* function, const char* what) noexcept {
   if (!is_alive) [[unlikely]]
-    misused("%s: this is no %s, or one that is gone", function, what);
+    misused(function, what);
 }
 
 }  // namespace lwmq::abi

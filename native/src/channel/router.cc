@@ -75,8 +75,7 @@ Status Router::remove(std::uint32_t frame, const char* pattern, const char* grou
   for (const std::string_view word : words) {
     if (node == nullptr) break;
     way.push_back(node);
-    const auto next = node->next.find(word);
-    node = next == node->next.end() ? nullptr : next->second.get();
+    node = next_of(*node, word);
   }
   if (node == nullptr || std::erase(node->ends, target) == 0)
     return fail(LWMQ_E_INVALID, "no pattern '%.80s' for frame %u leads to this queue", pattern, frame);
@@ -127,7 +126,7 @@ void Router::match(const Node& table) {
   }
 }
 
-const Router::Node* Router::next_of(const Node& node, std::string_view word) {
+Router::Node* Router::next_of(const Node& node, std::string_view word) {
   const auto next = node.next.find(word);
   return next == node.next.end() ? nullptr : next->second.get();
 }

@@ -55,7 +55,7 @@ class Router {
   };
 
   static Status split(const char* pattern, std::vector<std::string_view>* out_words);
-  static const Node* next_of(const Node& node, std::string_view word);
+  static Node* next_of(const Node& node, std::string_view word);
   void reach(const Node* node);
   void match(const Node& table);
   Status post_matched(Message* message, std::uint32_t* out_count);

@@ -49,7 +49,7 @@ class Slabs {
   const std::size_t block_bytes_;
   const std::size_t slab_bytes_;  // a power of two, and where a slab begins is a multiple of it
   std::mutex mutex_;              // guards what follows
-  Slab* open_ = nullptr;          // those that have a block to give, the fullest in front as far as we know
+  Slab* open_ = nullptr;          // those that have a block to give
   std::size_t empty_bytes_ = 0;   // of slabs among them that have all
 };
 

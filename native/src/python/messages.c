@@ -82,6 +82,13 @@ static Py_ssize_t message_length(PyObject* self) {
   return message == NULL ? -1 : (Py_ssize_t)lwmq_message_frame_count(message);
 }
 
+static PyObject* view_at(PyObject* self, const lwmq_message* message, Py_ssize_t place) {
+  const void* data = NULL;
+  uint64_t bytes = 0;
+  lwmq_message_frame(message, (uint32_t)place, &data, &bytes);
+  return view_of(self, data, bytes);
+}
+
 static PyObject* message_item(PyObject* self, PyObject* key) {
   const lwmq_message* message = message_of(self);
   if (message == NULL) return NULL;
@@ -93,10 +100,7 @@ static PyObject* message_item(PyObject* self, PyObject* key) {
     PyErr_Format(PyExc_IndexError, "frame %zd of a message of %zd", index, count);
     return NULL;
   }
-  const void* data = NULL;
-  uint64_t bytes = 0;
-  lwmq_message_frame(message, (uint32_t)place, &data, &bytes);
-  return view_of(self, data, bytes);
+  return view_at(self, message, place);
 }
 
 static PyObject* message_frames(PyObject* self, PyObject* first) {
@@ -107,10 +111,7 @@ static PyObject* message_frames(PyObject* self, PyObject* first) {
   const Py_ssize_t count = lwmq_message_frame_count(message);
   PyObject* frames = PyList_New(begin < count ? count - begin : 0);
   for (Py_ssize_t i = begin; frames != NULL && i < count; ++i) {
-    const void* data = NULL;
-    uint64_t bytes = 0;
-    lwmq_message_frame(message, (uint32_t)i, &data, &bytes);
-    PyObject* view = view_of(self, data, bytes);
+    PyObject* view = view_at(self, message, i);
     if (view == NULL) {
       Py_CLEAR(frames);
     } else {

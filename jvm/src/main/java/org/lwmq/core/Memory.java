@@ -26,6 +26,13 @@ public final class Memory {
     return copy;
   }
 
+  /** What remains in {@code buffer}, whose position stays. */
+  static byte[] copy(ByteBuffer buffer) {
+    byte[] copy = new byte[buffer.remaining()];
+    buffer.duplicate().get(copy);
+    return copy;
+  }
+
   /** The largest amount of window memory that this process may hold; 0 restores the default. */
   public static void limitWindows(long bytesMax) {
     Jni.setWindowMemory(bytesMax);

@@ -35,9 +35,7 @@ public final class Message implements AutoCloseable {
   /** Appends a copy of what remains in {@code frame}; its position stays. Returns this message. */
   public Message append(ByteBuffer frame) {
     if (!frame.isDirect()) {
-      byte[] copy = new byte[frame.remaining()];
-      frame.duplicate().get(copy);
-      return append(copy);
+      return append(Memory.copy(frame));
     }
     handle.run(m -> Jni.messageAppendDirect(m, frame, frame.position(), frame.remaining()));
     return this;
@@ -99,13 +97,7 @@ public final class Message implements AutoCloseable {
 
   /** A copy of frame {@code index}. */
   public byte[] bytes(int index) {
-    return handle.call(
-        m -> {
-          ByteBuffer frame = Jni.messageFrame(m, index);
-          byte[] copy = new byte[frame.remaining()];
-          frame.get(copy);
-          return copy;
-        });
+    return handle.call(m -> Memory.copy(Jni.messageFrame(m, index)));
   }
 
   /** Lends the native message to {@code taker}; it is not ours any more when that returns. */

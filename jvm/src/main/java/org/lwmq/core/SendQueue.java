@@ -63,8 +63,7 @@ public final class SendQueue {
     if (frame.isDirect()) {
       life.run(c -> Jni.sendQueuePostDirect(queue, frame, frame.position(), frame.remaining()));
     } else {
-      byte[] copy = new byte[frame.remaining()];
-      frame.duplicate().get(copy);
+      byte[] copy = Memory.copy(frame);
       life.run(c -> Jni.sendQueuePostBytes(queue, copy));
     }
   }
