@@ -423,7 +423,7 @@ class Channel {
   std::vector<Channel*> more_;                // the head's: the others, which it owns
   Channel* head_ = nullptr;                   // of another one
   std::size_t place_ = 0;                     // among all of them, the head is the first
-  std::size_t turn_ = 0;                      // the head's, for whoever receives
+  std::atomic<std::size_t> turn_{0};          // the head's, for whoever receives
   std::unique_ptr<Merge> merge_;              // the head's, where they are redundant
   std::atomic<std::uint64_t> cuts_{0};        // ends of peers that had not read everything
   std::uint64_t cuts_seen_ = 0;               // by whoever flushes or closes

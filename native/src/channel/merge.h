@@ -7,7 +7,7 @@
 // bring that, and at most kGapWaitNs (as SMPTE ST 2022-7 does for packets); then the stream goes on behind
 // the gap.
 //
-// For the thread that receives, but what is said to be for any.
+// For whoever holds `receiving`, but what is said to be for any thread.
 #pragma once
 
 #include <atomic>
@@ -39,6 +39,8 @@ class Merge {
   Merge(const Merge&) = delete;
   Merge& operator=(const Merge&) = delete;
   ~Merge();
+
+  std::mutex receiving;
 
   // Takes a numbered message that came over `way`, which holds none, and its number off it. Below 64.
   void put(std::size_t way, Message* message, std::int64_t now_ns) noexcept;

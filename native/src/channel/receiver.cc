@@ -35,6 +35,7 @@ Status Receiver::land(Landed* out_landed) noexcept {
     const Status status = provider_->land(transport_, &out_landed->extent);
     if (status != LWMQ_OK) return status;
     out_landed->transport = transport_;
+    out_landed->passes = passes_;
     if (!note_goodbye(out_landed->extent)) [[likely]]
       return LWMQ_OK;
     release(*out_landed);
@@ -62,7 +63,7 @@ Status Receiver::next(Landed* out_landed, bool* out_reported) {
 }
 
 [[gnu::noinline]] bool Receiver::make_other(const lwmq_tli_extent& extent, Message** out_message) noexcept {
-  return note_goodbye(extent) || make(extent, out_message) == LWMQ_OK;
+  return note_goodbye(extent) || make(extent, passes_, out_message) == LWMQ_OK;
 }
 
 bool Receiver::note_goodbye(const lwmq_tli_extent& extent) noexcept {
@@ -88,7 +89,7 @@ bool Receiver::land_run(std::uint32_t limit) noexcept {
 void Receiver::leave_run() noexcept {
   release_taken();
   for (; run_next_ < run_end_; ++run_next_) {
-    Landed landed{transport_, run_extent(), false};
+    Landed landed{transport_, run_extent(), false, passes_};
     if (note_goodbye(landed.extent)) {
       release(landed);
     } else {

@@ -37,7 +37,8 @@ inline constexpr std::uint32_t kShortRun = 1;
 struct Landed {
   lwmq_tli_transport* transport = nullptr;
   lwmq_tli_extent extent{};
-  bool last = false;  // nothing has landed since: release_last takes it
+  bool last = false;    // nothing has landed since: release_last takes it
+  bool passes = false;  // as attach said of the transport
 };
 
 class Receiver {
@@ -88,13 +89,13 @@ class Receiver {
   }
   // The same, copied whatever its size: the extent is back.
   Status decode_copy(Landed& landed, Message** out_message) noexcept {
-    const Status status = make(landed.extent, out_message);
+    const Status status = make(landed.extent, landed.passes, out_message);
     release(landed);
     return status;
   }
   // Drops an extent that nobody shall have; a message that was handed over goes to `completions`.
   void discard(Landed& landed, Completions& completions) noexcept {
-    if (is_passed(landed.extent)) completions.add(take_passed(landed.extent));
+    if (is_passed(landed.extent, landed.passes)) completions.add(take_passed(landed.extent));
     release(landed);
   }
   void release(Landed& landed) noexcept {
@@ -232,15 +233,15 @@ class Receiver {
     messages_.store(messages_.load(std::memory_order_relaxed) + messages, std::memory_order_relaxed);
     bytes_.store(bytes_.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
   }
-  [[nodiscard]] bool is_passed(const lwmq_tli_extent& extent) const noexcept {
-    return passes_ && extent.kind == static_cast<std::uint32_t>(wire::ExtentKind::kPassed) &&
+  static bool is_passed(const lwmq_tli_extent& extent, bool passes) noexcept {
+    return passes && extent.kind == static_cast<std::uint32_t>(wire::ExtentKind::kPassed) &&
            extent.bytes == sizeof(Message*);
   }
   Message* take_passed(const lwmq_tli_extent& extent) noexcept;
   // The message that was handed over, or a copy.
-  Status make(const lwmq_tli_extent& extent, Message** out_message) noexcept {
+  Status make(const lwmq_tli_extent& extent, bool passes, Message** out_message) noexcept {
     Status status = LWMQ_OK;
-    if (is_passed(extent)) {
+    if (is_passed(extent, passes)) {
       *out_message = take_passed(extent);
     } else {
       status = codec::decode_copy(extent.data, extent.bytes, extent.kind, out_message);

@@ -1,6 +1,7 @@
 #include "channel/several.h"
 
 #include <algorithm>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -349,6 +350,12 @@ bool Several::arm_all(Channel* head) {
   return armed && head->phase_.load() == Channel::Phase::kOpen;
 }
 
+// What a receive from one of them has answered is no news: it is empty, or closed with all of them.
+bool Several::has_none(const Channel& channel, Status status) noexcept {
+  return status == LWMQ_E_EMPTY ||
+         (status != LWMQ_OK && channel.phase_.load() != Channel::Phase::kOpen);
+}
+
 Status Several::receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
                                  Message** out_messages, std::uint32_t* out_count) {
   const std::size_t count = 1 + head->more_.size();
@@ -356,12 +363,13 @@ Status Several::receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::u
   for (;;) {
     Status status = head->check_open(false);
     if (status != LWMQ_OK) return status;
+    const std::size_t first = head->turn_.load(std::memory_order_relaxed);
     for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t place = (head->turn_ + i) % count;
+      const std::size_t place = (first + i) % count;
       Channel* channel = at(head, place);
       status = channel->receive(0, limit, out_messages, out_count);
-      if (status == LWMQ_E_EMPTY || channel->phase_.load() != Channel::Phase::kOpen) continue;
-      head->turn_ = place + 1;
+      if (has_none(*channel, status)) continue;
+      head->turn_.store(place + 1, std::memory_order_relaxed);
       return status;
     }
     if (timeout_ms != 0 && deadline == 0) deadline = deadline_of(timeout_ms);
@@ -383,7 +391,7 @@ Several::Pulled Several::pull(Channel* head, std::size_t place, std::int64_t now
   Message* message = nullptr;
   std::uint32_t count = 0;
   const Status status = way->receive(0, 1, &message, &count);
-  if (status == LWMQ_E_EMPTY || way->phase_.load() != Channel::Phase::kOpen)
+  if (has_none(*way, status))
     return may_bring ? Pulled::kNothingYet : Pulled::kNoMore;
   if (status != LWMQ_OK) {
     head->end_ = status;
@@ -405,6 +413,7 @@ Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uin
   for (;;) {
     Status status = head->check_open(false);
     if (status != LWMQ_OK) return status;
+    std::unique_lock lock(merge.receiving);
     const std::int64_t now_ns = os::now_ns();
     std::uint32_t count = 0;
     bool moved = true;
@@ -433,6 +442,7 @@ Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uin
     const std::int64_t until = merge.holds_until();
     if (head->end_ != LWMQ_OK && until == INT64_MAX)
       return fail(std::exchange(head->end_, LWMQ_OK), "%s", head->end_text_.c_str());
+    lock.unlock();
     if (timeout_ms != 0 && deadline == 0) deadline = deadline_of(timeout_ms);
     if (!arm_all(head)) continue;
     const std::uint32_t left = rest_of(timeout_ms, deadline);

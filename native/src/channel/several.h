@@ -104,6 +104,7 @@ class Several {
   static Status post_copy_to_each(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept;
   static Status lay_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
   static Status wait_drained(Channel* head, std::int64_t deadline, bool also_read) noexcept;
+  static bool has_none(const Channel& channel, Status status) noexcept;
   static Status receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
                                  Message** out_messages, std::uint32_t* out_count);
   enum class Pulled { kSomething, kNothingYet, kNoMore };
