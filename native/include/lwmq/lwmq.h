@@ -15,7 +15,8 @@
  *   Ownership: `takes` (the callee's from now on, also on failure unless said), `lends` (must come back),
  *   `keeps` (holds a reference of its own).
  *   Strings are UTF-8 and end with NUL. After a failure lwmq_last_error() of the same thread says where,
- *   with which numbers, and what to do. In a forked child every call answers LWMQ_E_CLOSED.
+ *   with which numbers, and what to do. In a forked child every call on a channel, a selector, a router or a stream
+ *   of the parent answers LWMQ_E_CLOSED; messages may be read and destroyed there.
  */
 #ifndef LWMQ_LWMQ_H
 #define LWMQ_LWMQ_H
@@ -36,7 +37,7 @@ extern "C" {
 
 typedef enum lwmq_status {
   LWMQ_OK = 0,
-  /* Answers: nothing is wrong, there is no text. */
+  /* Answers: nothing is wrong. lwmq_last_error() is empty, but where the call says that it has a text. */
   LWMQ_E_TIMED_OUT = 1,   /* the time is over; the call may be repeated */
   LWMQ_E_EMPTY = 2,       /* nothing there, and the call was not to wait */
   LWMQ_E_FULL = 3,        /* no room, and the call was not to wait */
@@ -54,9 +55,9 @@ typedef enum lwmq_status {
   LWMQ_E_DATA_LOSS = 18,    /* the batches asked for were released, or are of an older generation; or this reader
                                kept a writer waiting and was expelled */
   LWMQ_E_CORRUPT = 19,      /* bytes from the peer that cannot be right */
-  LWMQ_E_VERSION = 20,      /* the peer speaks another version of the protocol */
+  LWMQ_E_VERSION = 20,      /* the peer speaks another version of the protocol, or serves another purpose there */
   LWMQ_E_NO_MEMORY = 21,    /* our budget, the cgroup or the machine has no room */
-  LWMQ_E_DENIED = 22,       /* the peer is another user */
+  LWMQ_E_DENIED = 22,       /* the peer is another user; the module is signed by nobody whom we trust */
   LWMQ_E_UNSUPPORTED = 23,  /* this provider or kernel cannot do that */
   LWMQ_E_SYSTEM = 24,       /* the kernel refused; the text has the call and errno */
   LWMQ_E_SUPERSEDED = 25    /* another attempt of this task has what was asked for, and goes on: give way */
@@ -268,9 +269,9 @@ typedef enum lwmq_role {
 typedef struct lwmq_message lwmq_message;
 
 /* What the library tells the owner of an external frame: LWMQ_FRAME_ACQUIRE once when the frame is appended,
-   LWMQ_FRAME_RELEASE once when the last message that shows it is gone. On any thread, under no lock but that of a router
-   that posts. It may call the library, but destroy no channel and change no router; it should not wait: the thread may be
-   the one that ships or clears away for whoever it would wait for. */
+   LWMQ_FRAME_RELEASE once when the last message that shows it is gone. On any thread, under no lock of ours; a release that
+   another one causes comes behind it. It may call the library, but destroy no channel; it should not wait: the thread may
+   be the one that ships or clears away for whoever it would wait for. */
 enum { LWMQ_FRAME_ACQUIRE = 0, LWMQ_FRAME_RELEASE = 1 };
 typedef void (*lwmq_frame_callback)(void *context, int32_t event);
 
@@ -347,7 +348,11 @@ typedef struct lwmq_channel_options {
    bounded   a receive first lands what has come; what finds the queue full discards the oldest message in it, or is
              discarded itself (newest). lwmq_channel_query counts it */
 
-/* Makes a channel on one transport at `address`. Nothing happens before lwmq_channel_open. */
+/* Makes a channel on one transport at `address`, behind which options may stand:
+   `ipc://orders?buffer_bytes=4MiB&buffers=16&retry=250ms` (also buffers_send, buffers_receive); what `options` say
+   comes first. Nothing happens before lwmq_channel_open. LWMQ_E_ADDRESS: malformed, of a scheme that nobody has, or with
+   an option that is none. LWMQ_E_INVALID, with the numbers. LWMQ_E_UNSUPPORTED: the transport cannot erase.
+   LWMQ_E_NO_MEMORY. */
 lwmq_status lwmq_channel_create(const char *address, const lwmq_channel_options *options,
                                 lwmq_channel **out_channel);
 
@@ -359,7 +364,7 @@ typedef struct lwmq_transport_options {
 } lwmq_transport_options;
 
 /* Adds a further transport at `address`, before open and before the first post; of any scheme, the same one as often
-   as wanted. What the channel was created with (secure_erase, home_thread, the receive queue) holds for it, too: so
+   as wanted, up to 64. What the channel was created with (secure_erase, home_thread, the receive queue) holds for it, too: so
    does LWMQ_E_UNSUPPORTED. Each message that is posted goes to the peer of each transport, encoded for each, and
    waits there for a peer that is not connected yet; one that is slow or lost holds up no other. What comes over any
    of them is received from the one channel, in turns; in order per transport; the end of a peer is reported and the
@@ -369,7 +374,7 @@ typedef struct lwmq_transport_options {
    transports of a channel share is not what this one says.
    Redundant transports (said on both sides) are several ways to one peer, of which any may fail: each message goes
    every way, with a number (24 bytes, 48 where it has one frame), and what has come before is dropped, and counted; in
-   order per send queue. As long as one way to a peer is left the end of another is no news and loses nothing.
+   order per send queue; LWMQ_E_UNSUPPORTED beside a receive queue that is not mono. As long as one way to a peer is left the end of another is no news and loses nothing.
    wait_connected waits for one way, `connected` is 1 when there is one; flush and close wait until one way has brought
    everything. A way that is down for long fills its queues: bounded kinds say how much of it is kept */
 lwmq_status lwmq_channel_add_transport(lwmq_channel *channel, const char *address,
@@ -421,10 +426,13 @@ lwmq_status lwmq_channel_add_send_queue(lwmq_channel *channel, const lwmq_send_q
 lwmq_status lwmq_channel_set_weights(lwmq_channel *channel, const uint32_t *weights, uint32_t count);
 /* Moves the queue with all its messages to another priority. Any thread; waits for whoever ships just now. */
 lwmq_status lwmq_send_queue_set_priority(lwmq_send_queue *queue, uint32_t priority);
-/* Binds or begins to connect; does not wait for the peer. Where there are several transports and one fails, all are
-   closed. */
+/* Binds or begins to connect; does not wait for a peer to come. In the automatic role it finds out whether somebody
+   listens: 0.2 s for each transport where who does is stopped. Where there are several transports and one fails, all are
+   closed. LWMQ_E_ADDRESS: somebody else has bound it. LWMQ_E_INVALID: open already, or no such role. LWMQ_E_UNSUPPORTED:
+   this end of a one-way transport. LWMQ_E_SYSTEM. */
 lwmq_status lwmq_channel_open(lwmq_channel *channel, int32_t role);
-/* Waits until a peer is there. */
+/* Waits until a peer is there. LWMQ_E_TIMED_OUT, LWMQ_E_INTERRUPTED, LWMQ_E_CLOSED; also what a receive answers of a
+   failure to connect. */
 lwmq_status lwmq_channel_wait_connected(lwmq_channel *channel, uint32_t timeout_ms);
 /* Posts `*message`, also before the channel is open. Never waits. Into a mono queue one thread posts at a time, into
    every other kind any number; messages of one thread keep their order.
@@ -437,7 +445,8 @@ lwmq_status lwmq_send_queue_post_bytes(lwmq_send_queue *queue, const void *data,
 lwmq_status lwmq_send_queue_post_tagged(lwmq_send_queue *queue, uint64_t tag, lwmq_message **message);
 /* As lwmq_send_queue_post_tagged, but waits at most timeout_ms until a bounded queue has room. Then, with `or_discard`
    1, its rule applies. With 0 nothing is discarded: LWMQ_E_TIMED_OUT, or LWMQ_E_FULL where it was not to wait.
-   LWMQ_E_INVALID: a timeout other than 0, and the queue is unbounded. LWMQ_E_INTERRUPTED, LWMQ_E_CLOSED (from another
+   LWMQ_E_INVALID: a timeout other than 0, and the queue is unbounded. LWMQ_E_UNSUPPORTED: of a channel with several
+   transports, but to discard without a wait. LWMQ_E_INTERRUPTED, LWMQ_E_CLOSED (from another
    thread) end the wait. The message is still the caller's after all of these. */
 lwmq_status lwmq_send_queue_post_wait(lwmq_send_queue *queue, uint64_t tag, uint32_t timeout_ms,
                                       uint32_t or_discard, lwmq_message **message);
@@ -456,7 +465,8 @@ lwmq_status lwmq_send_queue_post_many(lwmq_send_queue *queue, const lwmq_bytes *
 lwmq_status lwmq_send_queue_post_messages(lwmq_send_queue *queue, lwmq_message **messages, uint64_t count,
                                           uint64_t *out_posted);
 
-/* Counters since the queue was made; `posted` is the sum of the four below it while nobody posts or ships. */
+/* Counters since the queue was made; `posted` is the sum of the four below it while nobody posts or ships. Of a channel
+   with several transports the four are sums over them, `posted` is not. */
 typedef struct lwmq_send_queue_statistics {
   uint64_t size;
   uint32_t kind;
@@ -473,7 +483,10 @@ typedef struct lwmq_send_queue_statistics {
 lwmq_status lwmq_send_queue_query(const lwmq_send_queue *queue, lwmq_send_queue_statistics *out_statistics);
 /* Receives the next message; lwmq_message_destroy gives it back. After the loss of the peer, what was
    committed comes first, then once LWMQ_E_PEER_LOST, or LWMQ_E_CLOSED for a peer that closed in order; a new
-   peer may follow. */
+   peer may follow. A peer that closed before it had shipped all that was posted counts as lost: the text says how much
+   never came. A failure to connect that somebody has to mend (LWMQ_E_VERSION, LWMQ_E_DENIED, LWMQ_E_INVALID,
+   LWMQ_E_SYSTEM and the like) is answered again and again until an attempt succeeds; LWMQ_E_CORRUPT: the peer broke the
+   protocol, and was dropped. */
 lwmq_status lwmq_channel_receive(lwmq_channel *channel, uint32_t timeout_ms, lwmq_message **out_message);
 /* As lwmq_channel_receive, and takes what has come meanwhile, at most `limit` messages: waits for the first alone.
    `out_messages` has room for `limit` pointers; *out_count is at least 1. What ends the peer's conversation comes in
@@ -525,9 +538,10 @@ lwmq_status lwmq_channel_on_message(lwmq_channel *channel, lwmq_on_message callb
    and again when something comes after a receive with a timeout of 0 answered LWMQ_E_EMPTY; now and then for nothing.
    0 ends that; a signal that is queued comes all the same. Ends what the channel was told before. */
 lwmq_status lwmq_channel_signal_on_message(lwmq_channel *channel, int32_t signal, void *value);
-/* Waits until everything posted so far was shipped: the peer has it, and need not have read it. LWMQ_E_TIMED_OUT: some of
-   it waits still, for a peer or for room; also with a timeout of 0. LWMQ_E_CLOSED: by another thread. The loss of a
-   peer is a receive's to say: what waits then is for the next one. */
+/* Waits until the queues are empty and everything was shipped: the peer has it, and need not have read it. What others post
+   meanwhile is waited for, too. LWMQ_E_TIMED_OUT: some of it waits still, for a peer or for room; also with a timeout of
+   0. LWMQ_E_CLOSED: another thread has closed the channel, and may have dropped it. The loss of a peer is a receive's to
+   say: what waits then is for the next one. */
 lwmq_status lwmq_channel_flush(lwmq_channel *channel, uint32_t timeout_ms);
 
 typedef struct lwmq_channel_statistics {
@@ -550,7 +564,7 @@ typedef struct lwmq_channel_statistics {
 lwmq_status lwmq_channel_query(const lwmq_channel *channel, lwmq_channel_statistics *out_statistics);
 
 /* -- Filters --
-   A filter stands between a channel and its transport and sees every extent both ways: trace, record, replay, loss, delay,
+   A filter stands between a channel and its transport (of several: the first) and sees every extent both ways: trace, record, replay, loss, delay,
    reorder, corrupt, rate, latency, and those of modules. They stand in front of the scheme, the nearest to the application first,
    each with its settings: `trace+loss=0.01,seed=7+ipc://orders`; `filters+ipc://orders` begins without any. A channel
    whose address names none cannot have any, and pays nothing for them. What a filter drops is lost under a transport that
@@ -562,7 +576,7 @@ typedef struct lwmq_filter_view {
   uint64_t size;
   char name[32];
   char settings[256]; /* cut where longer */
-  uint64_t seen, dropped, changed; /* extents, both ways, over all transports of the channel */
+  uint64_t seen, dropped, changed; /* extents, both ways, over all peers that came */
   uint64_t sourced;   /* of its own */
   uint64_t held;      /* now; one more while it has extents of its own to come */
   uint64_t failed;    /* extents on which it could not do its work, such as for a full disk; instances that could not be
@@ -583,10 +597,11 @@ lwmq_status lwmq_channel_query_filter(const lwmq_channel *channel, uint32_t plac
    1.6 %: 0.5 is the median, 1 the longest. LWMQ_E_EMPTY: it has measured none. Any thread. */
 lwmq_status lwmq_channel_query_times(const lwmq_channel *channel, uint32_t place, double share, uint64_t *out_ns);
 
-/* Closes: waits at most linger_ms until what was posted has been read by the peer. Afterwards every call but
+/* Closes: waits at most linger_ms until what was posted has been read by the peer, and as destroy does. Afterwards every call but
    destroy answers LWMQ_E_CLOSED. LWMQ_E_TIMED_OUT: closed, and the text has the number of messages dropped. */
 lwmq_status lwmq_channel_close(lwmq_channel *channel, uint32_t linger_ms);
-/* Takes the channel and its queues. Never waits. Messages received live on. */
+/* Takes the channel and its queues; closes it without a linger where that was not done. Waits for whoever is in a call
+   of it or in its call-back, and for an attempt to connect that is under way, 0.25 s. Messages received live on. */
 void lwmq_channel_destroy(lwmq_channel *channel);
 
 /* Many channels by one thread, in turns: each that has something gives one message before any gives its next,
@@ -615,9 +630,9 @@ void lwmq_selector_destroy(lwmq_selector *selector);
 /* A routing table: which send queues a message goes to, by what it says of itself. A route has a pattern for one frame
    (the first is the topic of a message, others are its headers), as of AMQP 0-9-1 topic exchanges: words between dots, of
    which * is any one and # any number; up to 32 words, a topic any number. A queue gets a message once, however many of its
-   routes match; of the routes that name the same group one gets it, in turns, passing over those whose channel has no peer
+   routes without a group match; of the routes that name the same group one gets it, in turns, passing over those whose channel has no peer
    now and over bounded queues that are full; where no channel of the group has a peer, one of them keeps it for its next
-   peer. Any thread. */
+   peer. A queue of a channel with several transports is in no group (LWMQ_E_UNSUPPORTED). Any thread. */
 typedef struct lwmq_router lwmq_router;
 
 lwmq_status lwmq_router_create(lwmq_router **out_router);
@@ -645,13 +660,20 @@ typedef struct lwmq_buffer {
   uint64_t token[4];  /* the library's */
 } lwmq_buffer;
 
+/* Lends a send buffer; it comes back through send or abandon. LWMQ_E_FULL: none is free, or there is no peer, and it was
+   not to wait; else LWMQ_E_TIMED_OUT. LWMQ_E_INTERRUPTED, LWMQ_E_CLOSED, and what a receive answers of a failure to
+   connect. One thread at a time gets and sends. */
 lwmq_status lwmq_raw_get_buffer(lwmq_channel *channel, uint32_t timeout_ms, lwmq_buffer *out_buffer);
-/* Takes the buffer. Never waits. */
+/* Takes the buffer, but for LWMQ_E_TOO_BIG, LWMQ_E_INVALID (it is none of those that were lent) and LWMQ_E_CLOSED.
+   LWMQ_E_PEER_LOST: whom it was for has gone; it counts as lost. Never waits. */
 lwmq_status lwmq_raw_send_buffer(lwmq_channel *channel, lwmq_buffer *buffer);
-/* Gives a buffer back unsent. */
+/* Takes a buffer back unsent. */
 lwmq_status lwmq_raw_abandon_buffer(lwmq_channel *channel, lwmq_buffer *buffer);
+/* Lends the next buffer that has come; it goes back through dispose. One thread at a time. Answers as
+   lwmq_channel_receive does. */
 lwmq_status lwmq_raw_receive_buffer(lwmq_channel *channel, uint32_t timeout_ms, lwmq_buffer *out_buffer);
-/* Takes a received buffer; in any order, from any thread. */
+/* Takes a received buffer; in any order, from any thread, also behind the close. Before destroy: what was not disposed of
+   then stays mapped for the life of the process. */
 lwmq_status lwmq_raw_dispose_buffer(lwmq_channel *channel, lwmq_buffer *buffer);
 
 /* ---- Streams ------------------------------------------------------------------------------------ */

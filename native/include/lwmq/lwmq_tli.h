@@ -23,7 +23,8 @@
  * One way (LWMQ_IS_ONE_WAY of limits): a transport that was accepted sends, one that has connected receives. Asked for
  *   the other, acquire and land answer LWMQ_E_FULL and LWMQ_E_EMPTY; unread_extents is 0.
  * Loss: when the peer dies, land first returns what was shown, then LWMQ_E_PEER_LOST; after an orderly close of
- *   the peer LWMQ_E_CLOSED in its place. acquire and show fail with the same status at once.
+ *   the peer LWMQ_E_CLOSED in its place. acquire fails with the same status at once; what is shown into a buffer that was
+ *   acquired before is lost.
  */
 #ifndef LWMQ_LWMQ_TLI_H
 #define LWMQ_LWMQ_TLI_H
@@ -34,7 +35,7 @@
 extern "C" {
 #endif
 
-#define LWMQ_TLI_VERSION 5u
+#define LWMQ_TLI_VERSION 6u
 
 typedef struct lwmq_tli_listener lwmq_tli_listener;
 typedef struct lwmq_tli_transport lwmq_tli_transport;
@@ -70,6 +71,7 @@ typedef struct lwmq_tli_peer {
   uint32_t buffers;
   uint32_t drops;        /* with LWMQ_IS_IN_PROCESS: 1 where it gave `drop`, and may be shown addresses */
   uint32_t channel;      /* of its options; 0: not said */
+  uint64_t unsent;       /* once it has closed: what it gave up before, as say_unsent had it */
 } lwmq_tli_peer;
 
 /* A send buffer in the hands of the sender. The provider updates `next` and `room` at each show. */
@@ -136,17 +138,20 @@ typedef struct lwmq_tli_provider {
   /* Takes the listener; its transports live on. The address can be served again at once. Never waits. */
   void (*listener_close)(lwmq_tli_listener *listener);
 
-  /* One attempt to connect. LWMQ_E_EMPTY: nobody listens now (try again later). Waits at most timeout_ms for the handshake. */
+  /* One attempt to connect. LWMQ_E_EMPTY: nobody listens now (try again later). Waits at most timeout_ms for the handshake:
+     LWMQ_E_TIMED_OUT, nobody has answered it. */
   lwmq_status (*connect)(const char *address, const lwmq_tli_options *options, uint32_t timeout_ms,
                          lwmq_tli_transport **out_transport);
 
+  /* Who the other end is; it stays so when that is gone. Never waits. Any thread. */
   void (*peer)(lwmq_tli_transport *transport, lwmq_tli_peer *out_peer);
   /* LWMQ_TLI_*; never waits. Loss is noticed within 100 ms. */
   int32_t (*state)(lwmq_tli_transport *transport);
 
   /* Lends a free send buffer. LWMQ_E_FULL: none. Never waits. */
   lwmq_status (*acquire)(lwmq_tli_transport *transport, lwmq_tli_buffer *out_buffer);
-  /* Makes the `bytes` bytes at buffer->next visible as one extent of `kind`. Never waits. */
+  /* Makes the `bytes` bytes at buffer->next visible as one extent of `kind`. LWMQ_E_TOO_BIG: more than its room. Never
+     waits. */
   lwmq_status (*show)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer, uint64_t bytes, uint32_t kind);
   /* Copies up to `count` frames to buffer->next and shows each as an extent of `kind`: how many, of *out_bytes together.
      Fewer where there is no room, or where the first would be late. 0: show says why. Never waits. NULL: show does as well. */
@@ -181,7 +186,8 @@ typedef struct lwmq_tli_provider {
                        lwmq_tli_piece *out_pieces);
 
   /* Waits until land (LWMQ_TLI_WAIT_EXTENT) or acquire (LWMQ_TLI_WAIT_ROOM) may succeed, the state changed, or the
-     time is over. Spins for a while, then sleeps without any wake-up. May return early with LWMQ_OK. */
+     time is over. Spins for a while, then sleeps without any wake-up. May return early with LWMQ_OK. With 0 it only
+     looks. LWMQ_E_TIMED_OUT, LWMQ_E_INTERRUPTED. */
   lwmq_status (*wait)(lwmq_tli_transport *transport, uint32_t what, uint32_t timeout_ms);
   /* Asks that the transport's descriptor becomes readable at the next extent (LWMQ_TLI_WAIT_EXTENT), room
      (LWMQ_TLI_WAIT_ROOM; where an acquire has found none) or, in any case, change of state. On the landing thread;
@@ -195,6 +201,9 @@ typedef struct lwmq_tli_provider {
   /* Takes the transport: tells the peer that this is the end in order. What was shown stays readable for the peer;
      landed extents that were not released stay mapped until they are. Never waits. */
   void (*close)(lwmq_tli_transport *transport);
+  /* Before close: so many messages its user had for the peer, and gives up without showing them. The peer finds the
+     number behind our close. NULL: its peers never hear of it. */
+  void (*say_unsent)(lwmq_tli_transport *transport, uint64_t messages);
 
   /* -- Windows; NULL together where the provider cannot share memory (no LWMQ_CAN_SHARE_WINDOW) -- */
 

@@ -1,7 +1,4 @@
 // lwmq.h: messages, channels and direct buffers. Checks what C callers may get wrong, and nothing else.
-#include <algorithm>
-#include <cstring>
-
 #include "abi/handles.h"
 #include "abi/options.h"
 #include "base/status.h"
@@ -24,13 +21,6 @@ namespace {
 
 lwmq_status no_frame(const lwmq_message* message, uint32_t index) noexcept {
   return fail(LWMQ_E_INVALID, "frame %u of a message of %u", index, in(message)->frame_count());
-}
-
-// What fits into the caller's structure, with its size.
-template <typename Statistics>
-void answer(Statistics known, Statistics* out_statistics) noexcept {
-  known.size = std::min<uint64_t>(out_statistics->size, sizeof known);
-  std::memcpy(out_statistics, &known, known.size);
 }
 
 uint64_t ticks_of(uint64_t realtime_ns) noexcept { return LWMQ_TICKS_1970 + realtime_ns / 100; }
@@ -186,7 +176,7 @@ lwmq_status lwmq_channel_open(lwmq_channel* channel, int32_t role) {
 lwmq_status lwmq_channel_wait_connected(lwmq_channel* channel, uint32_t timeout_ms) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return Several::wait_connected(in(channel), timeout_ms);
+  return answered(Several::wait_connected(in(channel), timeout_ms));
 }
 
 lwmq_status lwmq_channel_set_weights(lwmq_channel* channel, const uint32_t* weights, uint32_t count) {
@@ -216,7 +206,7 @@ lwmq_status lwmq_send_queue_post_wait(lwmq_send_queue* queue, uint64_t tag, uint
   LWMQ_ALIVE(*message);
   const lwmq_status status = Several::post_wait(in(queue), in(*message), tag, timeout_ms, or_discard != 0);
   if (status == LWMQ_OK) *message = nullptr;
-  return status;
+  return answered(status);
 }
 
 lwmq_status lwmq_send_queue_post_bytes(lwmq_send_queue* queue, const void* data, uint64_t bytes) {
@@ -236,6 +226,9 @@ lwmq_status lwmq_send_queue_post_messages(lwmq_send_queue* queue, lwmq_message**
                                           uint64_t* out_posted) {
   LWMQ_REQUIRE(queue != nullptr && (messages != nullptr || count == 0) && out_posted != nullptr);
   LWMQ_ALIVE(queue);
+  for (uint64_t i = 0; i < count; ++i) {
+    if (messages[i] != nullptr) LWMQ_ALIVE(messages[i]);
+  }
   return Several::post_messages(in(queue), reinterpret_cast<Message**>(messages), count, out_posted);
 }
 
@@ -245,7 +238,7 @@ lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_
   LWMQ_ALIVE(queue);
   lwmq_send_queue_statistics known{};
   const lwmq_status status = Several::query_queue(in(queue), &known);
-  if (status == LWMQ_OK) answer(known, out_statistics);
+  if (status == LWMQ_OK) write_output(known, out_statistics);
   return status;
 }
 
@@ -256,7 +249,7 @@ lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_
   std::uint32_t count = 0;
   const lwmq_status status = Several::receive(channel, timeout_ms, 1, &message, &count);
   if (status == LWMQ_OK) *out_message = out(message);
-  return status;
+  return answered(status);
 }
 
 lwmq_status lwmq_channel_receive(lwmq_channel* channel, uint32_t timeout_ms, lwmq_message** out_message) {
@@ -278,7 +271,7 @@ lwmq_status lwmq_channel_receive_many(lwmq_channel* channel, uint32_t limit, uin
   const lwmq_status status =
       Several::receive(in(channel), timeout_ms, limit, reinterpret_cast<Message**>(out_messages), &count);
   if (status == LWMQ_OK) *out_count = count;
-  return status;
+  return answered(status);
 }
 
 lwmq_status lwmq_loan_create(uint32_t limit, lwmq_loan** out_loan) {
@@ -298,7 +291,7 @@ lwmq_status lwmq_channel_receive_loan(lwmq_channel* channel, uint32_t timeout_ms
   *out_lent = nullptr;  // what was lent is no more, whatever comes
   *out_count = 0;
   const lwmq_status status = Several::receive(in(channel), timeout_ms, *in(loan));
-  if (status != LWMQ_OK) return status;
+  if (status != LWMQ_OK) return answered(status);
   *out_lent = in(loan)->entries();
   *out_count = in(loan)->count();
   return LWMQ_OK;
@@ -337,7 +330,7 @@ lwmq_status lwmq_channel_signal_on_message(lwmq_channel* channel, int32_t signal
 lwmq_status lwmq_channel_flush(lwmq_channel* channel, uint32_t timeout_ms) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return Several::flush(in(channel), timeout_ms);
+  return answered(Several::flush(in(channel), timeout_ms));
 }
 
 lwmq_status lwmq_channel_query(const lwmq_channel* channel, lwmq_channel_statistics* out_statistics) {
@@ -348,7 +341,7 @@ lwmq_status lwmq_channel_query(const lwmq_channel* channel, lwmq_channel_statist
   auto* asked = in(const_cast<lwmq_channel*>(channel));
   lwmq_channel_statistics known{};
   const lwmq_status status = Several::query(asked, &known);
-  if (status == LWMQ_OK) answer(known, out_statistics);
+  if (status == LWMQ_OK) write_output(known, out_statistics);
   return status;
 }
 
@@ -364,8 +357,10 @@ lwmq_status lwmq_channel_remove_filter(lwmq_channel* channel, uint32_t place) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
   lwmq::tli::Filters* filters = nullptr;
-  const lwmq_status status = in(channel)->filters(&filters);
-  return status != LWMQ_OK ? status : filters->remove(place);
+  lwmq_status status = in(channel)->filters(&filters);
+  if (status == LWMQ_OK) status = filters->remove(place);
+  if (status == LWMQ_OK) in(channel)->note_filters_changed();
+  return status;
 }
 
 lwmq_status lwmq_channel_query_filter(const lwmq_channel* channel, uint32_t place,
@@ -407,7 +402,7 @@ void lwmq_channel_destroy(lwmq_channel* channel) {
 lwmq_status lwmq_raw_get_buffer(lwmq_channel* channel, uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   LWMQ_REQUIRE(channel != nullptr && out_buffer != nullptr);
   LWMQ_ALIVE(channel);
-  return in(channel)->raw_get(timeout_ms, out_buffer);
+  return answered(in(channel)->raw_get(timeout_ms, out_buffer));
 }
 
 lwmq_status lwmq_raw_send_buffer(lwmq_channel* channel, lwmq_buffer* buffer) {
@@ -425,7 +420,7 @@ lwmq_status lwmq_raw_abandon_buffer(lwmq_channel* channel, lwmq_buffer* buffer) 
 lwmq_status lwmq_raw_receive_buffer(lwmq_channel* channel, uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   LWMQ_REQUIRE(channel != nullptr && out_buffer != nullptr);
   LWMQ_ALIVE(channel);
-  return in(channel)->raw_receive(timeout_ms, out_buffer);
+  return answered(in(channel)->raw_receive(timeout_ms, out_buffer));
 }
 
 lwmq_status lwmq_raw_dispose_buffer(lwmq_channel* channel, lwmq_buffer* buffer) {

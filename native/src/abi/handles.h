@@ -9,6 +9,7 @@
 #include "channel/selector.h"
 #include "lwmq/lwmq.h"
 #include "message/message.h"
+#include "os/identity.h"
 
 namespace lwmq::abi {
 
@@ -57,6 +58,16 @@ inline lwmq_status null_argument(const char* function) noexcept {
   return fail(LWMQ_E_INVALID, "%s: an argument is NULL that must not be", function);
 }
 
+// What a call answers that sets no text for it.
+inline lwmq_status answered(lwmq_status status) noexcept {
+  if (status != LWMQ_OK && !is_failure(status)) forget_error();
+  return status;
+}
+
+inline lwmq_status forked(const char* function) noexcept {
+  return fail(LWMQ_E_CLOSED, "%s: forked: this belongs to the parent process", function);
+}
+
 inline void check_alive(const lwmq_message* handle, const char* function) noexcept {
   require_alive(in(handle)->is_alive(), function, "message (destroyed, or taken by a post)");
 }
@@ -81,6 +92,11 @@ inline void check_alive(const lwmq_router* handle, const char* function) noexcep
 #define LWMQ_REQUIRE(condition)  \
   if (!(condition)) [[unlikely]] \
   return lwmq::abi::null_argument(__func__)
+
+// Of what a forked child has from its parent, perhaps locked by a thread that it has not.
+#define LWMQ_NOT_FORKED()               \
+  if (lwmq::os::forked()) [[unlikely]]  \
+  return lwmq::abi::forked(__func__)
 
 // Ends the program where the handle is no such thing. Not for NULL, which is refused with a status.
 #define LWMQ_ALIVE(handle) lwmq::abi::check_alive(handle, __func__)

@@ -1,7 +1,10 @@
 // lwmq.h: routing tables.
+#include <new>
+
 #include "abi/handles.h"
 #include "lwmq/lwmq.h"
 
+using lwmq::fail;
 using lwmq::channel::Router;
 using namespace lwmq::abi;  // the handles
 
@@ -9,7 +12,9 @@ extern "C" {
 
 lwmq_status lwmq_router_create(lwmq_router** out_router) {
   LWMQ_REQUIRE(out_router != nullptr);
-  *out_router = reinterpret_cast<lwmq_router*>(new Router);
+  auto* made = new (std::nothrow) Router;
+  if (made == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a router");
+  *out_router = reinterpret_cast<lwmq_router*>(made);
   return LWMQ_OK;
 }
 
@@ -17,6 +22,7 @@ lwmq_status lwmq_router_add(lwmq_router* router, uint32_t frame, const char* pat
                             lwmq_send_queue* queue) {
   LWMQ_REQUIRE(router != nullptr && pattern != nullptr && queue != nullptr);
   LWMQ_ALIVE(router);
+  LWMQ_NOT_FORKED();
   LWMQ_ALIVE(queue);
   return in(router)->add(frame, pattern, group, in(queue));
 }
@@ -25,6 +31,7 @@ lwmq_status lwmq_router_remove(lwmq_router* router, uint32_t frame, const char* 
                                lwmq_send_queue* queue) {
   LWMQ_REQUIRE(router != nullptr && pattern != nullptr && queue != nullptr);
   LWMQ_ALIVE(router);
+  LWMQ_NOT_FORKED();
   LWMQ_ALIVE(queue);
   return in(router)->remove(frame, pattern, group, in(queue));
 }
@@ -32,6 +39,7 @@ lwmq_status lwmq_router_remove(lwmq_router* router, uint32_t frame, const char* 
 lwmq_status lwmq_router_forget(lwmq_router* router, const lwmq_send_queue* queue) {
   LWMQ_REQUIRE(router != nullptr && queue != nullptr);
   LWMQ_ALIVE(router);
+  LWMQ_NOT_FORKED();
   LWMQ_ALIVE(queue);
   in(router)->forget(in(queue));
   return LWMQ_OK;
@@ -40,6 +48,7 @@ lwmq_status lwmq_router_forget(lwmq_router* router, const lwmq_send_queue* queue
 lwmq_status lwmq_router_post(lwmq_router* router, lwmq_message** message, uint32_t* out_queues) {
   LWMQ_REQUIRE(router != nullptr && message != nullptr && *message != nullptr && out_queues != nullptr);
   LWMQ_ALIVE(router);
+  LWMQ_NOT_FORKED();
   LWMQ_ALIVE(*message);
   const lwmq_status status = in(router)->post(in(*message), out_queues);
   if (*out_queues > 0) *message = nullptr;

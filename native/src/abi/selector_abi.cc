@@ -17,6 +17,7 @@ lwmq_status lwmq_selector_create(lwmq_selector** out_selector) {
 lwmq_status lwmq_selector_add(lwmq_selector* selector, lwmq_channel* channel) {
   LWMQ_REQUIRE(selector != nullptr && channel != nullptr);
   LWMQ_ALIVE(selector);
+  LWMQ_NOT_FORKED();
   LWMQ_ALIVE(channel);
   return in(selector)->add(in(channel));
 }
@@ -24,6 +25,7 @@ lwmq_status lwmq_selector_add(lwmq_selector* selector, lwmq_channel* channel) {
 lwmq_status lwmq_selector_remove(lwmq_selector* selector, lwmq_channel* channel) {
   LWMQ_REQUIRE(selector != nullptr && channel != nullptr);
   LWMQ_ALIVE(selector);
+  LWMQ_NOT_FORKED();
   LWMQ_ALIVE(channel);
   return in(selector)->remove(in(channel));
 }
@@ -31,31 +33,34 @@ lwmq_status lwmq_selector_remove(lwmq_selector* selector, lwmq_channel* channel)
 lwmq_status lwmq_selector_wait(lwmq_selector* selector, uint32_t timeout_ms, lwmq_channel** out_channel) {
   LWMQ_REQUIRE(selector != nullptr && out_channel != nullptr);
   LWMQ_ALIVE(selector);
+  LWMQ_NOT_FORKED();
   Channel* channel = nullptr;
   const lwmq_status status = in(selector)->wait(timeout_ms, &channel);
   if (status == LWMQ_OK) *out_channel = out(channel);
-  return status;
+  return answered(status);
 }
 
 lwmq_status lwmq_selector_take(lwmq_selector* selector, lwmq_message** out_message) {
   LWMQ_REQUIRE(selector != nullptr && out_message != nullptr);
   LWMQ_ALIVE(selector);
+  LWMQ_NOT_FORKED();
   Message* message = nullptr;
   const lwmq_status status = in(selector)->take(&message);
   if (status == LWMQ_OK) *out_message = out(message);
-  return status;
+  return answered(status);
 }
 
 lwmq_status lwmq_selector_receive(lwmq_selector* selector, uint32_t timeout_ms, lwmq_channel** out_channel,
                                   lwmq_message** out_message) {
   LWMQ_REQUIRE(selector != nullptr && out_channel != nullptr && out_message != nullptr);
   LWMQ_ALIVE(selector);
+  LWMQ_NOT_FORKED();
   Channel* channel = nullptr;
   Message* message = nullptr;
   const lwmq_status status = in(selector)->receive(timeout_ms, &channel, &message);
   *out_channel = out(channel);
   if (status == LWMQ_OK) *out_message = out(message);
-  return status;
+  return answered(status);
 }
 
 void lwmq_selector_destroy(lwmq_selector* selector) {

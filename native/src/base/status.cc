@@ -52,6 +52,8 @@ void add_context(const char* prefix) noexcept {
 
 const char* last_error() noexcept { return t_text; }
 
+void forget_error() noexcept { t_text[0] = '\0'; }
+
 const char* status_name(std::int32_t status) noexcept {
   switch (status) {
     case LWMQ_OK:

@@ -25,6 +25,8 @@ using Status = lwmq_status;
 void add_context(const char* prefix) noexcept;
 
 const char* last_error() noexcept;
+// Before an answer: what an older failure has left is not its text.
+void forget_error() noexcept;
 const char* status_name(std::int32_t status) noexcept;
 
 inline bool is_failure(Status status) noexcept { return status >= LWMQ_E_INVALID; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <string_view>
 
@@ -31,6 +32,7 @@ constexpr Unit kByteUnits[] = {{"", 1},
 constexpr Unit kTimeUnits[] = {{"", 1000},   {"s", 1000},    {"ms", 1},
                                {"m", 60000}, {"min", 60000}, {"h", 3600000}};
 constexpr Unit kCountUnits[] = {{"", 1}};
+constexpr double kRoundingError = 1e-12;  // relative, of a decimal fraction times its unit
 
 bool same_but_for_case(std::string_view unit, std::string_view name) noexcept {
   return std::equal(unit.begin(), unit.end(), name.begin(), name.end(), [](char a, char b) {
@@ -50,8 +52,9 @@ bool parse_quantity(std::string_view text, const Unit (&units)[kCount], double l
     if (!same_but_for_case(unit, known.name)) continue;
     const double value = number * known.factor;
     if (!(value >= 0 && value <= limit)) return false;
-    *out = static_cast<std::uint64_t>(value);
-    return true;
+    const double whole = std::round(value);
+    *out = static_cast<std::uint64_t>(whole);
+    return std::abs(value - whole) <= whole * kRoundingError;
   }
   return false;
 }
@@ -78,15 +81,14 @@ Status parse_address_options(const char* address, AddressOptions* out_options) {
       good = parse_quantity(value, kCountUnits, UINT32_MAX, &number);
       if (key != "buffers_receive") out_options->buffers_send = static_cast<std::uint32_t>(number);
       if (key != "buffers_send") out_options->buffers_receive = static_cast<std::uint32_t>(number);
-    } else if (key == "timeout" || key == "retry") {
+    } else if (key == "retry") {
       good = parse_quantity(value, kTimeUnits, UINT32_MAX, &number);
-      (key == "timeout" ? out_options->timeout_ms : out_options->retry_ms) =
-          static_cast<std::uint32_t>(number);
+      out_options->retry_ms = static_cast<std::uint32_t>(number);
     } else {
       return fail(
           LWMQ_E_ADDRESS,
-          "%s: there is no option '%.*s'; known are buffer_bytes, buffers, buffers_send, buffers_receive, "
-          "timeout and retry",
+          "%s: there is no option '%.*s'; known are buffer_bytes, buffers, buffers_send, buffers_receive "
+          "and retry",
           address, static_cast<int>(key.size()), key.data());
     }
     if (!good) {

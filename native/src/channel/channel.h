@@ -144,15 +144,22 @@ class Channel {
 
   // LWMQ_E_CLOSED after a close.
   Status query(lwmq_channel_statistics* out_statistics);
-  Status close(std::uint32_t linger_ms);
+  // `lingered_ms`: so long was waited before.
+  Status close(std::uint32_t linger_ms, std::uint32_t lingered_ms = 0);
 
   // The filters that its address names. LWMQ_E_UNSUPPORTED: none.
   Status filters(tli::Filters** out_filters) const;
+  // What a filter held may land now: those who wait for it look again.
+  void note_filters_changed() noexcept {
+    ring();
+    ServiceThread::attending().request(&attend_);
+  }
 
   // From now on `callback` gets what receive would answer, or `signal` says that there is something, on a
   // thread of ours; neither: no longer. Waits for a call-back that runs, but for the one that asks.
   Status notify(lwmq_on_message callback, std::int32_t signal, void* context);
-  [[nodiscard]] bool is_over() const noexcept { return phase_.load() >= Phase::kClosing; }
+  [[nodiscard]] bool is_over() const noexcept { return phase_.load() == Phase::kClosed; }
+  [[nodiscard]] bool is_closing() const noexcept { return phase_.load() == Phase::kClosing; }
 
   // False of memory that was a channel: for checks of what an application hands in.
   [[nodiscard]] bool is_alive() const noexcept { return mark_.is_alive(); }
@@ -224,6 +231,9 @@ class Channel {
   }
   Status refuse_posting() const noexcept;
   Status admit(const ChannelQueue* queue, Message& message, std::uint64_t tag) const noexcept;
+  // All of them, before the first is posted.
+  Status admit_all(const lwmq_bytes* frames, std::uint64_t count) const noexcept;
+  Status admit_all(const ChannelQueue* queue, Message* const* messages, std::uint64_t count) const noexcept;
   Status post_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
   Status push_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
   Status post_copy(ChannelQueue* queue, const void* data, std::uint64_t bytes, bool has_pump) noexcept;
@@ -329,6 +339,7 @@ class Channel {
   [[nodiscard]] Status connect_failure();
   void report_connect_failure();
   void set_broken(Status status) noexcept;
+  std::uint64_t unsent_by(lwmq_tli_transport* transport) const noexcept;
   std::uint64_t count_unread(lwmq_tli_transport* transport) noexcept;
   void report_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost) noexcept;
 
@@ -338,6 +349,7 @@ class Channel {
   enum class Drained { kYes, kNo, kUnknown, kInterrupted };
   Drained drain(bool also_read, std::uint32_t room_ms) noexcept;
   Status wait_drained(std::int64_t deadline, bool also_read) noexcept;
+  Status after_drain(Status status) const noexcept;
 
   // channel_raw.cc
   Status check_token(const lwmq_buffer* buffer, std::uint64_t kind) const noexcept;

@@ -72,7 +72,12 @@ Status Channel::wait_drained(std::int64_t deadline, bool also_read) noexcept {
 
 Status Channel::flush(std::uint32_t timeout_ms) {
   const Status status = check_open(raw_);
-  return status != LWMQ_OK ? status : wait_drained(deadline_of(timeout_ms), false);
+  return status != LWMQ_OK ? status : after_drain(wait_drained(deadline_of(timeout_ms), false));
+}
+
+// What a flush answers: nothing was left, but perhaps because a close has dropped it.
+Status Channel::after_drain(Status status) const noexcept {
+  return status == LWMQ_OK && phase_.load() == Phase::kClosed ? refuse_phase() : status;
 }
 
 // Of an open channel: posts and receives are refused from here on.
@@ -90,7 +95,7 @@ void Channel::reopen() noexcept {
   phase_.compare_exchange_strong(closing, Phase::kOpen);
 }
 
-Status Channel::close(std::uint32_t linger_ms) {
+Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
   if (os::forked()) return refuse_phase();
   const std::uint64_t lost_before = messages_lost_.load(std::memory_order_relaxed);
   if (phase_.load() == Phase::kClosed) return refuse_phase();
@@ -125,6 +130,7 @@ Status Channel::close(std::uint32_t linger_ms) {
     attached_.store(nullptr, std::memory_order_release);
     ended.push_back(transport);
   }
+  lwmq_tli_transport* const left = ended.empty() ? nullptr : ended.front();
   for (const Retired& retired : retired_) ended.push_back(retired.transport);
   retired_.clear();
   lwmq_tli_listener* listener = listener_.exchange(nullptr);
@@ -145,6 +151,8 @@ Status Channel::close(std::uint32_t linger_ms) {
     pump_.release();
     landing_.release();
   }
+  if (left != nullptr && dropped > 0 && provider_->say_unsent != nullptr)
+    provider_->say_unsent(left, dropped);
   // A peer that hears of the end asks for the address at once: we are not to be found there any more.
   if (listener != nullptr) provider_->listener_close(listener);
   for (lwmq_tli_transport* transport : ended) provider_->close(transport);
@@ -156,7 +164,7 @@ Status Channel::close(std::uint32_t linger_ms) {
               "closed after a linger of %u ms; %" PRIu64
               " messages were dropped before they were shipped, and %" PRIu64
               " were shipped and not seen read (%s)",
-              linger_ms, dropped, unread, address_.c_str());
+              linger_ms + lingered_ms, dropped, unread, address_.c_str());
 }
 
 }  // namespace lwmq::channel

@@ -301,9 +301,7 @@ Status Channel::post_all(ChannelQueue* queue, Source&& source, std::uint64_t* ou
   return phase_.load(std::memory_order_relaxed) == Phase::kClosed ? refuse_phase() : status;
 }
 
-Status Channel::post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::uint64_t count,
-                          std::uint64_t* out_posted) noexcept {
-  *out_posted = 0;
+Status Channel::admit_all(const lwmq_bytes* frames, std::uint64_t count) const noexcept {
   for (std::uint64_t i = 0; i < count; ++i) {
     if (frames[i].bytes > tli_options_.buffer_bytes) {
       return fail(LWMQ_E_TOO_BIG,
@@ -317,6 +315,13 @@ Status Channel::post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::ui
                   count, frames[i].bytes, address_.c_str());
     }
   }
+  return LWMQ_OK;
+}
+
+Status Channel::post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::uint64_t count,
+                          std::uint64_t* out_posted) noexcept {
+  *out_posted = 0;
+  if (const Status status = admit_all(frames, count); status != LWMQ_OK) return status;
   struct Frames {
     const lwmq_bytes* frames;
     std::uint64_t count;
@@ -332,9 +337,8 @@ Status Channel::post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::ui
   return post_all(queue, Frames{frames, count}, out_posted);
 }
 
-Status Channel::post_messages(ChannelQueue* queue, Message** messages, std::uint64_t count,
-                              std::uint64_t* out_posted) noexcept {
-  *out_posted = 0;
+Status Channel::admit_all(const ChannelQueue* queue, Message* const* messages,
+                          std::uint64_t count) const noexcept {
   for (std::uint64_t i = 0; i < count; ++i) {
     if (messages[i] == nullptr) {
       return fail(LWMQ_E_INVALID, "message %" PRIu64 " of %" PRIu64 " is NULL; none was posted (%s)", i,
@@ -343,6 +347,13 @@ Status Channel::post_messages(ChannelQueue* queue, Message** messages, std::uint
     const Status status = admit(queue, *messages[i], 0);
     if (status != LWMQ_OK) return status;
   }
+  return LWMQ_OK;
+}
+
+Status Channel::post_messages(ChannelQueue* queue, Message** messages, std::uint64_t count,
+                              std::uint64_t* out_posted) noexcept {
+  *out_posted = 0;
+  if (const Status status = admit_all(queue, messages, count); status != LWMQ_OK) return status;
   struct Messages {
     Message** messages;
     std::uint64_t count;

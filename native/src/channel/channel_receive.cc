@@ -167,7 +167,7 @@ Status Channel::descriptor(std::int32_t* out_fd) {
   if (os::forked() || phase_.load() >= Phase::kClosing) return refuse_phase();
   if (const Status status = check_receives(); status != LWMQ_OK) return status;
   if (descriptor_.load(std::memory_order_acquire) == nullptr) {
-    landing_.take();
+    landing_.take_before_others();  // a receiver that waits takes it again and again
     Status status = LWMQ_OK;
     if (descriptor_owner_ == nullptr) {
       auto made = std::make_unique<Descriptor>();
@@ -187,6 +187,7 @@ Status Channel::descriptor(std::int32_t* out_fd) {
 }
 
 Status Channel::notify(lwmq_on_message callback, std::int32_t signal, void* context) {
+  if (os::forked()) return refuse_phase();
   const bool ends = callback == nullptr && signal == 0;
   if (Notice* around = Notice::around(this); around != nullptr) {
     if (!ends)

@@ -396,6 +396,7 @@ bool Channel::retire() noexcept {
     }
     status = provider_->state(transport) == LWMQ_TLI_CLOSED ? LWMQ_E_CLOSED : LWMQ_E_PEER_LOST;
   }
+  if (status == LWMQ_E_CLOSED && unsent_by(transport) > 0) status = LWMQ_E_PEER_LOST;
   const bool reached = part();  // what is lost here comes to it the other way, and so does its end
   const std::uint64_t unread = count_unread(transport);
   if (unread > 0) cuts_.fetch_add(1, std::memory_order_relaxed);
@@ -435,11 +436,23 @@ std::uint64_t Channel::count_unread(lwmq_tli_transport* transport) noexcept {
   return sent - std::min(sent, *received);
 }
 
+// How many messages the peer had for us when it closed, and never shipped.
+std::uint64_t Channel::unsent_by(lwmq_tli_transport* transport) const noexcept {
+  lwmq_tli_peer peer{};
+  provider_->peer(transport, &peer);
+  return provider_->state(transport) == LWMQ_TLI_CLOSED ? peer.unsent : 0;
+}
+
 // What the application hears, once, behind everything that the peer had committed.
 void Channel::report_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost) noexcept {
   lwmq_tli_peer peer{};
   provider_->peer(transport, &peer);
+  const std::uint64_t unsent = unsent_by(transport);
+  char short_of[96];
+  std::snprintf(short_of, sizeof short_of, "has closed before it had shipped all: %" PRIu64 " messages never came",
+                unsent);
   const char* what = status == LWMQ_E_CLOSED    ? "has closed"
+                     : unsent > 0               ? short_of
                      : status == LWMQ_E_CORRUPT ? "was dropped"
                                                 : "was lost";
   char reason[256] = "";

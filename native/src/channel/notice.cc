@@ -15,8 +15,16 @@ namespace {
 // Of one channel before the others have theirs: so many messages, or as many as take so long.
 constexpr std::uint32_t kTurn = 64;
 constexpr std::int64_t kTurnNs = kMillisecond;
+constexpr std::int64_t kFailurePauseNs = 100 * kMillisecond;
+constexpr std::int64_t kClosingPauseNs = 5 * kMillisecond;  // a signal may end the linger, and we go on
 
 thread_local Notice* running = nullptr;  // whose call-back this thread is in
+
+// What a receive answers again and again, until the channel connects after all; the end of a peer comes once.
+bool may_last(Status status) noexcept {
+  return is_failure(status) && status != LWMQ_E_CLOSED && status != LWMQ_E_PEER_LOST &&
+         status != LWMQ_E_CORRUPT;
+}
 
 }  // namespace
 
@@ -51,8 +59,13 @@ std::int64_t Notice::call(std::int64_t now_ns) noexcept {
   for (std::uint32_t i = 0; i < kTurn; ++i) {
     Message* message = nullptr;
     std::uint32_t count = 0;
+    running = this;  // a RELEASE may come in here, too
     const Status status = Several::receive(channel_, 0, 1, &message, &count);
+    running = nullptr;
     if (status == LWMQ_E_EMPTY) return kNever;
+    if (status == LWMQ_E_CLOSED && channel_->is_closing()) return now_ns + kClosingPauseNs;
+    if (may_last(status) && status == told_) return now_ns + kFailurePauseNs;
+    told_ = status;
     const bool last = status != LWMQ_OK && channel_->is_over();
     running = this;
     callback_(context_, status, reinterpret_cast<lwmq_message*>(message));

@@ -42,7 +42,9 @@ class Notice final : public Served {
   const std::int32_t signal_ = 0;
   void* const context_;  // of the call-back; the value of the signal
   std::int32_t fd_ = -1;
-  bool over_ = false;  // the last call was made; the thread's own
+  // The thread's own.
+  bool over_ = false;        // the last call was made
+  Status told_ = LWMQ_OK;    // what it was called with last
 };
 
 }  // namespace lwmq::channel

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "channel/several.h"
+#include "message/external.h"
+#include "os/identity.h"
 
 namespace lwmq::channel {
 namespace {
@@ -49,6 +51,11 @@ Status Router::add(std::uint32_t frame, const char* pattern, const char* group, 
   const Status status = split(pattern, &words);
   if (status != LWMQ_OK) return status;
   Target target{queue, group != nullptr ? group : ""};
+  if (!target.group.empty() && queue->twin != nullptr)
+    return fail(LWMQ_E_UNSUPPORTED,
+                "group '%.80s' of pattern '%.80s': the queue is of a channel with several transports, each of "
+                "which has room of its own: route to it without a group",
+                group, pattern);
   const std::lock_guard lock(mutex_);
   Node* node = &tables_[frame];
   for (const std::string_view word : words) {
@@ -133,12 +140,13 @@ Router::Node* Router::next_of(const Node& node, std::string_view word) {
 
 Status Router::post(Message* message, std::uint32_t* out_count) {
   const Status status = post_matched(message, out_count);
-  if (*out_count > 0) Message::destroy(message);  // not under the lock: call-backs may run
+  if (*out_count > 0) Message::destroy(message);
   return status;
 }
 
 Status Router::post_matched(Message* message, std::uint32_t* out_count) {
   *out_count = 0;
+  const message::HeldReleases held;
   const std::lock_guard lock(mutex_);
   matched_.clear();
   matched_groups_.clear();
@@ -177,10 +185,13 @@ Status Router::post_one(Message* message, ChannelQueue* queue, bool may_discard)
 
 Status Router::post_to_group(Message* message, std::vector<ChannelQueue*>& members, std::size_t& turn) {
   Status status = LWMQ_OK;
-  for (const bool has_peer : {true, false}) {  // who has none gets it where nobody has one
+  bool somebody = false;
+  for (const bool has_peer : {true, false}) {
+    if (somebody) break;  // who has none gets it where nobody has one
     for (std::size_t i = 0; i < members.size(); ++i) {
       ChannelQueue* member = members[turn++ % members.size()];
       if (Several::has_peer(*member->channel) != has_peer) continue;
+      somebody = true;
       status = post_one(message, member, false);
       if (status == LWMQ_OK) return LWMQ_OK;
     }

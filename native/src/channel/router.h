@@ -2,7 +2,7 @@
 //
 // A route has a pattern for one frame of the message (the first is its topic; others are its headers), in the
 // words of AMQP 0-9-1 topic exchanges: words between dots, `*` is one word, `#` any number. What matches goes
-// to the route's queue, once, however many of its routes match; of the routes that share a group it goes to
+// to the route's queue, once, however many of its routes match without a group; of the routes that share a group it goes to
 // one, in turns, passing over those whose peer is not there and those whose bounded queue is full (fair
 // load-balancing).
 #pragma once
@@ -62,7 +62,6 @@ class Router {
   Status post_one(Message* message, ChannelQueue* queue, bool may_discard) noexcept;
   Status post_to_group(Message* message, std::vector<ChannelQueue*>& members, std::size_t& turn);
 
-  const OnRoster<Router> on_roster_{this};
   std::mutex mutex_;  // guards what follows
   std::map<std::uint32_t, Node> tables_;
   std::map<std::string, std::size_t, std::less<>> turns_;  // of the groups
@@ -73,6 +72,7 @@ class Router {
   std::vector<ChannelQueue*> matched_;
   std::map<std::string_view, std::vector<ChannelQueue*>> matched_groups_;
   HandleMark mark_;
+  const OnRoster<Router> on_roster_{this};  // last: whoever finds us there finds us whole
 };
 
 }  // namespace lwmq::channel

@@ -70,7 +70,6 @@ class Selector {
   void lay_down() noexcept;
   bool take_out(Channel* channel);
 
-  const OnRoster<Selector> on_roster_{this};
   os::UniqueFd epoll_;
   // The receiving thread's.
   std::uint32_t since_look_ = 0;  // what was received and looked at, in looks
@@ -85,6 +84,7 @@ class Selector {
   std::condition_variable let_go_;
   std::uint32_t awaiting_ = 0;  // threads that want to remove the one in hand
   HandleMark mark_;
+  const OnRoster<Selector> on_roster_{this};  // last: whoever finds us there finds us whole
 };
 
 }  // namespace lwmq::channel

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "os/clock.h"
 #include "os/event_fd.h"
@@ -62,7 +63,7 @@ Status ServiceThread::add(Served* served) noexcept {
   served_[served->id_] = served;
   // Whoever asks or is asked later must not allocate: sending and receiving do not.
   for (auto* places : {&requests_, &active_}) {
-    if (places->capacity() < served_.size()) places->reserve(2 * served_.size());
+    if (places->capacity() < 2 * served_.size()) places->reserve(4 * served_.size());
   }
   return LWMQ_OK;
 }
@@ -82,8 +83,9 @@ void ServiceThread::unwatch(int fd) noexcept { epoll_ctl(epoll_.get(), EPOLL_CTL
 void ServiceThread::remove(Served* served) noexcept {
   std::unique_lock lock(mutex_);
   served_.erase(served->id_);  // first: the thread serves it no further after this time
-  idle_.wait(lock, [&] { return serving_ != served; });
-  std::erase(requests_, served);
+  // From a call-back of its own it is our caller: what it does behind that is harmless.
+  idle_.wait(lock, [&] { return serving_ != served || thread_ == std::this_thread::get_id(); });
+  std::replace(requests_.begin(), requests_.end(), served, static_cast<Served*>(nullptr));
   deactivate(served);
 }
 
@@ -129,16 +131,19 @@ bool ServiceThread::serve_one(Served* served, std::int64_t now) noexcept {
   return again;
 }
 
-// Those who have asked by now.
+// Those who have asked by now, in the order in which they did. Who asks meanwhile is behind them, and who is
+// removed leaves a null.
 void ServiceThread::serve_requests() noexcept {
-  for (std::size_t left = requests_.size(); left > 0 && !requests_.empty(); --left) {
-    Served* served = requests_.back();
-    requests_.pop_back();
+  const std::size_t count = requests_.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    Served* served = std::exchange(requests_[i], nullptr);
+    if (served == nullptr) continue;
     served->requested_.store(false,
                              std::memory_order_release);  // a request that comes while it is served counts
     activate(served, 0);
     serve_one(served, os::now_ns());
   }
+  requests_.erase(requests_.begin(), requests_.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
 // Serves everyone whose time has come; returns the next time. With the mutex held, but while serving.
@@ -179,6 +184,7 @@ void ServiceThread::sleep_until(std::int64_t deadline) noexcept {
 
 void ServiceThread::run() noexcept {
   mutex_.lock();
+  thread_ = std::this_thread::get_id();
   for (;;) sleep_until(serve_due());
 }
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "base/status.h"
@@ -50,7 +51,7 @@ class ServiceThread {
   // fd is closed.
   Status watch(Served* served, int fd) noexcept;
   void unwatch(int fd) noexcept;
-  // Afterwards the thread calls `served` no more. Waits while it is in there; not from the thread itself.
+  // Afterwards the thread calls `served` no more. Waits while it is in there, but for itself.
   void remove(Served* served) noexcept;
   // Calls `served` soon. Any thread; one system call when it was not asked already.
   void request(Served* served) noexcept;
@@ -74,9 +75,10 @@ class ServiceThread {
   os::UniqueFd bell_;
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, Served*> served_;
-  std::vector<Served*> requests_;
+  std::vector<Served*> requests_;  // in order; null: removed
   std::vector<Served*> active_;  // those with a deadline, in no order
   Served* serving_ = nullptr;
+  std::thread::id thread_;  // from its first moment on
 };
 
 }  // namespace lwmq::channel

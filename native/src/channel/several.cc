@@ -9,6 +9,7 @@
 #include "channel/deadline.h"
 #include "channel/router.h"
 #include "channel/selector.h"
+#include "message/external.h"
 #include "os/identity.h"
 
 namespace lwmq::channel {
@@ -202,6 +203,7 @@ Status Several::wait_for_a_way(Channel* head, std::int64_t deadline) {
 Status Several::post_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
   if (queue->numbering == nullptr) return lay_to_each(queue, message, tag);
   Numbering& numbering = *queue->numbering;
+  const message::HeldReleases held;
   const std::lock_guard lock(numbering.mutex);
   Status status = message->put_number(numbering.next);
   if (status != LWMQ_OK) return status;
@@ -273,8 +275,9 @@ Status Several::post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::ui
                           std::uint64_t* out_posted) noexcept {
   if (queue->twin == nullptr) [[likely]]
     return queue->channel->post_many(queue, frames, count, out_posted);
-  Status status = LWMQ_OK;
-  for (*out_posted = 0; *out_posted < count && status == LWMQ_OK; *out_posted += status == LWMQ_OK)
+  *out_posted = 0;
+  Status status = queue->channel->admit_all(frames, count);
+  for (; *out_posted < count && status == LWMQ_OK; *out_posted += status == LWMQ_OK)
     status = post_bytes(queue, frames[*out_posted].data, frames[*out_posted].bytes);
   return status;
 }
@@ -283,12 +286,14 @@ Status Several::post_messages(ChannelQueue* queue, Message** messages, std::uint
                               std::uint64_t* out_posted) noexcept {
   if (queue->twin == nullptr) [[likely]]
     return queue->channel->post_messages(queue, messages, count, out_posted);
-  for (*out_posted = 0; *out_posted < count; ++*out_posted) {
-    const Status status = post_to_each(queue, messages[*out_posted], 0);
-    if (status != LWMQ_OK) return status;
-    messages[*out_posted] = nullptr;
+  *out_posted = 0;
+  Status status = queue->channel->admit_all(queue, messages, count);
+  for (; *out_posted < count && status == LWMQ_OK; *out_posted += status == LWMQ_OK) {
+    Message*& message = messages[*out_posted];
+    status = post_to_each(queue, message, 0);
+    if (status == LWMQ_OK) message = nullptr;
   }
-  return LWMQ_OK;
+  return status;
 }
 
 Status Several::flush(Channel* head, std::uint32_t timeout_ms) {
@@ -296,7 +301,7 @@ Status Several::flush(Channel* head, std::uint32_t timeout_ms) {
   const std::int64_t deadline = deadline_of(timeout_ms);
   if (head->redundant_) {
     const Status status = head->check_open(false);
-    return status != LWMQ_OK ? status : wait_drained(head, deadline, false);
+    return status != LWMQ_OK ? status : head->after_drain(wait_drained(head, deadline, false));
   }
   return all(head, [&](Channel& channel) { return channel.flush(rest_of(timeout_ms, deadline)); });
 }
@@ -347,6 +352,7 @@ bool Several::arm_all(Channel* head) {
     armed = channel.arm_transport() && armed;
     channel.landing_.release();
   });
+  if (!armed) head->ring();  // the drain has taken what was for others that poll
   return armed && head->phase_.load() == Channel::Phase::kOpen;
 }
 
@@ -522,28 +528,26 @@ Status Several::close(Channel* head, std::uint32_t linger_ms) {
   std::string texts;
   // All at once: what is posted while one lingers would reach the peers of the others alone.
   each(head, [](Channel& channel) { channel.begin_close(); });
-  Status lingered = LWMQ_E_TIMED_OUT;
-  if (head->redundant_) {  // who has no peer any more need not be waited for
-    lingered = wait_drained(head, deadline, true);
-    if (lingered == LWMQ_E_INTERRUPTED) {
-      each(head, [](Channel& one) { one.reopen(); });
-      return lingered;
-    }
+  // None is closed before all have lingered: what a signal ends may be repeated, as if it had not begun.
+  const Status lingered = head->redundant_ ? wait_drained(head, deadline, true)
+                                           : all(head, [deadline](Channel& channel) -> Status {
+                                               const Status one = channel.wait_drained(deadline, true);
+                                               return one == LWMQ_E_INTERRUPTED ? one : LWMQ_OK;
+                                             });
+  if (lingered == LWMQ_E_INTERRUPTED) {
+    each(head, [](Channel& one) { one.reopen(); });
+    return lingered;
   }
-  // The head last: until then a close that a signal has ended may be repeated.
+  // The head last: the others speak to it.
   for (std::size_t i = 0; i <= head->more_.size(); ++i) {
     Channel* channel = i < head->more_.size() ? head->more_[i] : head;
-    if (channel != head && channel->phase_.load() == Channel::Phase::kClosed) continue;
-    const Status status = channel->close(head->redundant_ ? 0 : rest_of(linger_ms, deadline));
-    if (status == LWMQ_E_INTERRUPTED) {
-      each(head, [](Channel& one) { one.reopen(); });
-      return status;
-    }
+    const Status status = channel->close(0, linger_ms);
     if (status == LWMQ_OK) continue;
     if (outcome == LWMQ_OK) outcome = status;
     texts += (texts.empty() ? "" : "; ") + std::string(last_error());
   }
-  return outcome == LWMQ_OK || lingered == LWMQ_OK ? LWMQ_OK : fail(outcome, "%s", texts.c_str());
+  const bool is_whole = outcome == LWMQ_OK || (head->redundant_ && lingered == LWMQ_OK);
+  return is_whole ? LWMQ_OK : fail(outcome, "%s", texts.c_str());
 }
 
 void Several::destroy(Channel* head) {

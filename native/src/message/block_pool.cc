@@ -1,5 +1,7 @@
 #include "message/block_pool.h"
 
+#include <pthread.h>
+
 #include <cstdlib>
 #include <iterator>
 #include <mutex>
@@ -63,6 +65,10 @@ class Depot {
     return true;
   }
 
+  // Around a fork.
+  void lock() noexcept { mutex_.lock(); }
+  void unlock() noexcept { mutex_.unlock(); }
+
  private:
   std::mutex mutex_;
   std::size_t first_ = 0;
@@ -83,6 +89,21 @@ Slabs& slabs_of(std::size_t size, std::index_sequence<Size...>) noexcept {
   return instances[size];
 }
 Slabs& slabs(std::size_t size) noexcept { return slabs_of(size, std::make_index_sequence<kSizes>()); }
+
+// A child that is forked while another thread is in here would wait for it for ever.
+void lock_all() noexcept {
+  for (std::size_t size = 0; size < kSizes; ++size) {
+    depot(size).lock();
+    slabs(size).lock();
+  }
+}
+void unlock_all() noexcept {
+  for (std::size_t size = 0; size < kSizes; ++size) {
+    slabs(size).unlock();
+    depot(size).unlock();
+  }
+}
+[[maybe_unused]] const int at_fork = pthread_atfork(lock_all, unlock_all, unlock_all);
 
 void give_back(std::size_t size, const Magazine& magazine) noexcept {
   if (magazine.count > 0) slabs(size).give(magazine.first, magazine.count);

@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/erase.h"
+#include "message/external.h"
 
 namespace lwmq {
 namespace {
@@ -37,20 +38,6 @@ struct alignas(kCacheLine) CopiedBytes {
     return memory == nullptr ? nullptr : new (memory) CopiedBytes{Owner(finish), bytes};
   }
 };
-
-struct ExternalBytes {
-  Owner owner;
-  lwmq_frame_callback callback;
-  void* context;
-
-  static void finish(Owner* owner) noexcept {
-    const lwmq_frame_callback callback = reinterpret_cast<ExternalBytes*>(owner)->callback;
-    void* const context = reinterpret_cast<ExternalBytes*>(owner)->context;
-    message::give_block(owner);  // first: the call-back is the application's and may do anything
-    callback(context, LWMQ_FRAME_RELEASE);
-  }
-};
-static_assert(sizeof(ExternalBytes) <= message::kBlockBytes);
 
 // A list of frames, and behind it their ticks.
 constexpr std::uint64_t list_bytes(std::uint32_t capacity, bool timestamps) noexcept {
@@ -128,12 +115,11 @@ Status Message::append_static(const void* data, std::uint64_t bytes) noexcept {
 
 Status Message::append_external(const void* data, std::uint64_t bytes, lwmq_frame_callback callback,
                                 void* context) noexcept {
-  void* block = message::take_block();
-  if (block == nullptr) return no_memory(bytes);
-  auto* external = new (block) ExternalBytes{Owner(ExternalBytes::finish), callback, context};
+  auto* external = message::ExternalBytes::create(callback, context);
+  if (external == nullptr) return no_memory(bytes);
   const Status status = add(data, bytes, &external->owner);
   if (status != LWMQ_OK) {
-    message::give_block(block);
+    message::give_block(external);
     return status;
   }
   callback(context, LWMQ_FRAME_ACQUIRE);

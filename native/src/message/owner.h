@@ -11,8 +11,8 @@ struct Owner {
   explicit Owner(void (*finish_function)(Owner*) noexcept) noexcept : finish(finish_function) {}
 
   std::atomic<std::uint32_t> references{1};
-  void (*finish)(
-      Owner*) noexcept;  // runs once, on the thread that dropped the last reference, under no lock of ours
+  // Runs once, on the thread that dropped the last reference.
+  void (*finish)(Owner*) noexcept;
 };
 
 inline void keep(Owner* owner) noexcept { owner->references.fetch_add(1, std::memory_order_relaxed); }

@@ -23,6 +23,10 @@ class Slabs {
   // Blocks that are linked through their first word. Any thread.
   void give(void* first, std::size_t count) noexcept;
 
+  // Around a fork, so that the child finds nothing half done.
+  void lock() noexcept { mutex_.lock(); }
+  void unlock() noexcept { mutex_.unlock(); }
+
  private:
   struct Slab {
     Slab* before;  // in the list of those that have a block to give

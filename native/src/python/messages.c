@@ -6,8 +6,8 @@
  *     Frame     where a memoryview of a frame gets its bytes: holds its Message
  *     Turn, Turns, Crowd, Condition   see turns.h
  *
- * Whatever may wait runs without the GIL. receive_now, select_now and post_now do not wait and keep it, which
- * costs less than to give it away. */
+ * Whatever may wait runs without the GIL. What ends in _now does not wait and keeps it, which costs less than
+ * to give it away. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <lwmq/lwmq.h>
@@ -176,7 +176,9 @@ static int append_all(lwmq_message* message, PyObject* frames) {
     const int got = PyObject_GetBuffer(frame, &view, PyBUF_FULL_RO) == 0;
     Py_DECREF(frame);
     if (!got) return 0;
-    const int fits = PyBuffer_IsContiguous(&view, 'C') && view.len <= kBytesNow && view.len <= left;
+    const int holds_bytes = view.format == NULL || strchr(view.format, 'O') == NULL; /* else: addresses */
+    const int fits =
+        holds_bytes && PyBuffer_IsContiguous(&view, 'C') && view.len <= kBytesNow && view.len <= left;
     left -= view.len;
     const lwmq_status status =
         fits ? lwmq_message_append(message, view.buf, (uint64_t)view.len) : LWMQ_E_TOO_BIG;
@@ -186,20 +188,30 @@ static int append_all(lwmq_message* message, PyObject* frames) {
   return 1;
 }
 
-static PyObject* message_make(PyObject* self, PyObject* frames) {
-  Message* made = (Message*)self;
-  if (made->message != NULL || (!PyList_CheckExact(frames) && !PyTuple_CheckExact(frames))) Py_RETURN_FALSE;
+/* Of a list or tuple of short buffers. NULL: they are something else, or too long; or an error, if one is set.
+ */
+static lwmq_message* message_of_frames(PyObject* frames) {
+  if (!PyList_CheckExact(frames) && !PyTuple_CheckExact(frames)) return NULL;
   const Py_ssize_t count = PySequence_Fast_GET_SIZE(frames);
   lwmq_message* message = NULL;
-  if (count > UINT16_MAX || lwmq_message_create((uint32_t)count, &message) != LWMQ_OK) Py_RETURN_FALSE;
-  if (append_all(message, frames) && made->message == NULL) {
-    made->message = message;
-    Py_RETURN_TRUE;
-  }
+  if (count > UINT16_MAX || lwmq_message_create((uint32_t)count, &message) != LWMQ_OK) return NULL;
+  if (append_all(message, frames)) return message;
   lwmq_message_destroy(message);
-  if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return NULL; /* a KeyboardInterrupt */
-  PyErr_Clear();
-  Py_RETURN_FALSE;
+  if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear(); /* else a KeyboardInterrupt */
+  return NULL;
+}
+
+static PyObject* message_make(PyObject* self, PyObject* frames) {
+  Message* made = (Message*)self;
+  lwmq_message* message = made->message == NULL ? message_of_frames(frames) : NULL;
+  if (message == NULL && PyErr_Occurred()) return NULL;
+  if (message == NULL) Py_RETURN_FALSE;
+  if (made->message != NULL) { /* since: whoever exports a frame may do anything */
+    lwmq_message_destroy(message);
+    Py_RETURN_FALSE;
+  }
+  made->message = message;
+  Py_RETURN_TRUE;
 }
 
 static PyObject* message_address(PyObject* self, void* ignored) {
@@ -462,23 +474,74 @@ static PyObject* select_now(PyObject* module, PyObject* const* arguments, Py_ssi
   return PyLong_FromLong(LWMQ_E_INTERRUPTED);
 }
 
-/* post_now(handle, turn, queue, frame): the status, or None: not now, or the frame is none of bytes or too
- * long. */
+/* post_now(handle, turn, queue, frames): the status, or None: not now, or the frames are no bytes, no list or
+ * tuple of buffers, or too long. */
 static PyObject* post_now(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
   (void)module;
   if (count != 4 || !is_turn(arguments[1]))
-    return PyErr_Format(PyExc_TypeError, "post_now(handle, turn, queue, frame)");
-  PyObject* frame = arguments[3];
-  if (!PyBytes_CheckExact(frame) || PyBytes_GET_SIZE(frame) > kBytesNow) Py_RETURN_NONE;
+    return PyErr_Format(PyExc_TypeError, "post_now(handle, turn, queue, frames)");
+  PyObject* frames = arguments[3];
+  const int is_one = PyBytes_CheckExact(frames);
+  if (is_one && PyBytes_GET_SIZE(frames) > kBytesNow) Py_RETURN_NONE;
   lwmq_send_queue* queue = PyLong_AsVoidPtr(arguments[2]);
   if (PyErr_Occurred()) return NULL;
-  /* A post may call back, for other messages that it ships, and then others run. */
-  if (!turn_try_enter(arguments[1])) return not_now();
+  lwmq_message* message = is_one ? NULL : message_of_frames(frames);
+  if (!is_one && message == NULL) return not_now();
   PyObject* status = NULL;
-  if (is(PyObject_GetAttr(arguments[0], usable_), Py_True))
-    status = PyLong_FromLong(
-        lwmq_send_queue_post_bytes(queue, PyBytes_AS_STRING(frame), (uint64_t)PyBytes_GET_SIZE(frame)));
-  turn_leave(arguments[1]);
+  /* A post may call back, for other messages that it ships, and then others run. */
+  if (turn_try_enter(arguments[1])) {
+    if (is(PyObject_GetAttr(arguments[0], usable_), Py_True))
+      status = PyLong_FromLong(is_one ? lwmq_send_queue_post_bytes(queue, PyBytes_AS_STRING(frames),
+                                                                   (uint64_t)PyBytes_GET_SIZE(frames))
+                                      : lwmq_send_queue_post(queue, &message));
+    turn_leave(arguments[1]);
+  }
+  lwmq_message_destroy(message); /* where nobody took it */
+  return status != NULL ? status : not_now();
+}
+
+enum { kManyBytesNow = 1 << 20 };
+
+/* What a list or tuple of bytes has, for PyMem_Free. NULL: an error, or it is something else, empty or too
+ * much. */
+static lwmq_bytes* bytes_now(PyObject* frames, Py_ssize_t count) {
+  lwmq_bytes* array = count > 0 ? PyMem_New(lwmq_bytes, (size_t)count) : NULL;
+  uint64_t bytes = 0;
+  for (Py_ssize_t i = 0; array != NULL && i < count; ++i) {
+    PyObject* frame = PySequence_Fast_GET_ITEM(frames, i);
+    bytes += PyBytes_CheckExact(frame) ? (uint64_t)PyBytes_GET_SIZE(frame) : kManyBytesNow + 1;
+    if (bytes > kManyBytesNow) {
+      PyMem_Free(array);
+      return NULL;
+    }
+    array[i] = (lwmq_bytes){PyBytes_AS_STRING(frame), (uint64_t)PyBytes_GET_SIZE(frame)};
+  }
+  return array;
+}
+
+/* post_many_now(handle, turn, queue, frames): the status, or None: not now, or the frames are no list or tuple
+ * of bytes, or too much. */
+static PyObject* post_many_now(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
+  (void)module;
+  if (count != 4 || !is_turn(arguments[1]))
+    return PyErr_Format(PyExc_TypeError, "post_many_now(handle, turn, queue, frames)");
+  PyObject* frames = arguments[3];
+  if (!PyList_CheckExact(frames) && !PyTuple_CheckExact(frames)) Py_RETURN_NONE;
+  lwmq_send_queue* queue = PyLong_AsVoidPtr(arguments[2]);
+  if (PyErr_Occurred()) return NULL;
+  frames = PySequence_Tuple(frames); /* a post may call back, and then others change a list */
+  if (frames == NULL) return NULL;
+  const Py_ssize_t frame_count = PyTuple_GET_SIZE(frames);
+  lwmq_bytes* array = bytes_now(frames, frame_count);
+  PyObject* status = NULL;
+  if (array != NULL && turn_try_enter(arguments[1])) {
+    uint64_t posted = 0;
+    if (is(PyObject_GetAttr(arguments[0], usable_), Py_True))
+      status = PyLong_FromLong(lwmq_send_queue_post_many(queue, array, (uint64_t)frame_count, &posted));
+    turn_leave(arguments[1]);
+  }
+  PyMem_Free(array);
+  Py_DECREF(frames);
   return status != NULL ? status : not_now();
 }
 
@@ -486,6 +549,7 @@ static PyMethodDef functions[] = {
     {"receive_now", (PyCFunction)(void (*)(void))receive_now, METH_FASTCALL, NULL},
     {"select_now", (PyCFunction)(void (*)(void))select_now, METH_FASTCALL, NULL},
     {"post_now", (PyCFunction)(void (*)(void))post_now, METH_FASTCALL, NULL},
+    {"post_many_now", (PyCFunction)(void (*)(void))post_many_now, METH_FASTCALL, NULL},
     {"receive", (PyCFunction)(void (*)(void))receive, METH_FASTCALL, NULL},
     {"receive_many", (PyCFunction)(void (*)(void))receive_many, METH_FASTCALL, NULL},
     {"receive_into", (PyCFunction)(void (*)(void))receive_into, METH_FASTCALL, NULL},

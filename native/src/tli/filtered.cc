@@ -267,10 +267,12 @@ Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) {
 std::int32_t Transport::arm(std::uint32_t what) {
   const std::int64_t now_ns = os::now_ns();
   std::int64_t due = kNeverDue;
+  bool full = false;
   {
     const std::lock_guard lock(landing_mutex_);
     if (pull(now_ns)) return 1;
     due = landing_.next_due_ns();
+    full = landing_.is_full();
   }
   if ((what & LWMQ_TLI_WAIT_ROOM) != 0 && is_blocked(now_ns)) {
     const std::lock_guard lock(sending_mutex_);
@@ -288,7 +290,11 @@ std::int32_t Transport::arm(std::uint32_t what) {
     const itimerspec at{{0, 0}, {due / 1'000'000'000, due % 1'000'000'000}};
     timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
   }
-  return below_->arm(transport_, what);
+  if (!full) return below_->arm(transport_, what);
+  // What is there below has to wait until something here has left: that is when the timer rings.
+  const std::uint32_t room = what & LWMQ_TLI_WAIT_ROOM;
+  const std::int32_t ready = below_->arm(transport_, room);
+  return room != 0 ? ready : 0;
 }
 
 void Transport::stop_timer() {
@@ -449,6 +455,7 @@ constexpr lwmq_tli_provider kFiltered = {
     .disarm = [](T t) { of(t)->disarm(); },
     .transport_fd = [](T t) { return of(t)->fd(); },
     .close = [](T t) { of(t)->close(); },
+    .say_unsent = [](T t, std::uint64_t messages) { of(t)->below().say_unsent(of(t)->transport(), messages); },
     // Windows have no filters; what does not name a transport is the provider's own.
     .window_create = nullptr,
     .window_export =
@@ -489,6 +496,7 @@ const lwmq_tli_provider* wrapped(const lwmq_tli_provider* below) {
   table->window_owner_alive = below->window_owner_alive;
   table->window_keep = below->window_keep;
   table->window_release = below->window_release;
+  if (below->say_unsent == nullptr) table->say_unsent = nullptr;
   if (below->window_create == nullptr) {
     table->window_export = nullptr;
     table->window_find = nullptr;

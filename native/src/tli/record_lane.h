@@ -60,6 +60,7 @@ struct SideHeader {
   alignas(kCacheLine) std::atomic<std::uint32_t> waiting_extent;
   std::atomic<std::uint32_t> waiting_room;
   alignas(kCacheLine) std::atomic<std::uint32_t> closed;  // 1: the owner has closed in order
+  std::atomic<std::uint64_t> unsent;  // written before: messages that it had for the peer, and gave up
   // How many of the peer's extents the owner has released ever, by its landing thread and by others; those
   // that were a buffer's only ones do not count. For the peer's count of what is unread, where it has not got
   // the buffer back; an owner that says nothing here is one of an earlier version.
@@ -67,6 +68,11 @@ struct SideHeader {
   std::atomic<std::uint64_t> released_others;
 };
 static_assert(sizeof(SideHeader) <= 512);
+
+// At the beginning of a side that we write.
+inline SideHeader& own_header_of(std::uint8_t* side) noexcept {
+  return *reinterpret_cast<SideHeader*>(side);
+}
 
 struct OrderEntry {
   std::atomic<std::uint64_t> order;
@@ -99,7 +105,7 @@ struct Sides {
   void* poke_context = nullptr;
   bool peer_has_membarrier = true;  // false: its kernel refuses; our fast side pays the fence
 
-  [[nodiscard]] SideHeader& own_header() const noexcept { return *reinterpret_cast<SideHeader*>(own); }
+  [[nodiscard]] SideHeader& own_header() const noexcept { return own_header_of(own); }
   [[nodiscard]] const SideHeader& peer_header() const noexcept {
     return *reinterpret_cast<const SideHeader*>(peer);
   }

@@ -74,6 +74,7 @@ struct Transport {
   std::shared_ptr<int> event;  // of the listener that accepted it; its own once it was asked for
   bool has_own_event = false;
   bool armed = false;
+  bool wants_room = false;  // its last acquire has found none
 
   bool peer_closed() const {
     return had_peer && std::all_of(peers.begin(), peers.end(), [](const auto& peer) { return peer->closed; });
@@ -254,6 +255,7 @@ lwmq_status acquire(lwmq_tli_transport* transport, lwmq_tli_buffer* out_buffer) 
   const std::lock_guard lock(world().mutex);
   Transport& self = *transport->self;
   if (self.peer_closed()) return closed();
+  self.wants_room = self.free_buffers() == 0;
   for (std::uint32_t i = 0; i < self.buffers.size(); ++i) {
     Buffer& buffer = self.buffers[i];
     if (buffer.lent || (buffer.shipped && buffer.unread > 0)) continue;
@@ -364,7 +366,9 @@ std::int32_t arm(lwmq_tli_transport* transport, std::uint32_t what) {
   const std::lock_guard lock(world().mutex);
   if (transport->self->has_own_event) drain(transport->self->event);
   transport->self->armed = true;
-  return is_ready(*transport->self, what & LWMQ_TLI_WAIT_EXTENT) ? 1 : 0;
+  // Room counts where somebody has asked for it in vain: else it is nearly always there.
+  const std::uint32_t room = transport->self->wants_room ? LWMQ_TLI_WAIT_ROOM : 0u;
+  return is_ready(*transport->self, what & (LWMQ_TLI_WAIT_EXTENT | room)) ? 1 : 0;
 }
 
 void disarm(lwmq_tli_transport* transport) {
@@ -425,6 +429,7 @@ const lwmq_tli_provider kStub = {
     .disarm = disarm,
     .transport_fd = transport_fd,
     .close = close,
+    .say_unsent = nullptr,
     .window_create = nullptr,
     .window_export = nullptr,
     .window_find = nullptr,

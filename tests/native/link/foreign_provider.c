@@ -204,6 +204,7 @@ static const lwmq_tli_provider kToy = {
     .disarm = disarm,
     .transport_fd = transport_fd,
     .close = close,
+    .say_unsent = NULL,
 };
 
 LWMQ_TLI_REGISTER(kToy);

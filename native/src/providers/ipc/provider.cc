@@ -83,6 +83,8 @@ constexpr lwmq_tli_provider kIpcProvider = {
     .disarm = [](lwmq_tli_transport* transport) { of(transport)->disarm(); },
     .transport_fd = [](lwmq_tli_transport* transport) { return of(transport)->fd(); },
     .close = [](lwmq_tli_transport* transport) { of(transport)->close(); },
+    .say_unsent = [](lwmq_tli_transport* transport,
+                     std::uint64_t messages) { of(transport)->say_unsent(messages); },
     .window_create = [](std::uint64_t bytes,
                         lwmq_tli_window** out_window) { return create_window(bytes, out(out_window)); },
     .window_export = [](lwmq_tli_transport* transport,

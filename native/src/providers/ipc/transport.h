@@ -57,7 +57,13 @@ class Transport {
   Status stand_behind(std::shared_ptr<Door> door);
 
   // The rest is the provider table; see lwmq_tli.h for each contract.
-  void peer(lwmq_tli_peer* out_peer) const noexcept { *out_peer = parts_.peer; }
+  void peer(lwmq_tli_peer* out_peer) const noexcept {
+    *out_peer = parts_.peer;
+    out_peer->unsent = sides_.peer_header().unsent.load(std::memory_order_relaxed);
+  }
+  void say_unsent(std::uint64_t messages) const noexcept {
+    sides_.own_header().unsent.store(messages, std::memory_order_relaxed);  // published by closed
+  }
   std::int32_t state() noexcept {
     const bool connected =
         end_.load(std::memory_order_acquire) == LWMQ_TLI_CONNECTED && !os::forked() &&

@@ -194,6 +194,7 @@ void peer(lwmq_tli_transport* transport, lwmq_tli_peer* out_peer) {
   out_peer->buffers = transport->peer_options.buffers_send;
   out_peer->drops = transport->peer_options.drop != nullptr ? 1 : 0;
   out_peer->channel = transport->peer_options.channel;
+  out_peer->unsent = transport->sides.peer_header().unsent.load(std::memory_order_relaxed);
 }
 
 std::int32_t state(lwmq_tli_transport* transport) {
@@ -205,6 +206,10 @@ std::int32_t state(lwmq_tli_transport* transport) {
 void end_is_over(lwmq_tli_transport* transport) {
   Pair* pair = transport->pair;
   if (pair->ends_left.fetch_sub(1, std::memory_order_acq_rel) == 1) delete pair;
+}
+
+void say_unsent(lwmq_tli_transport* transport, std::uint64_t messages) {
+  transport->sides.own_header().unsent.store(messages, std::memory_order_relaxed);  // published by closed
 }
 
 void close(lwmq_tli_transport* transport) {
@@ -223,7 +228,9 @@ Status closed_text() noexcept {
 
 lwmq_status acquire(lwmq_tli_transport* transport, lwmq_tli_buffer* out_buffer) {
   if (state(transport) != LWMQ_TLI_CONNECTED) return closed_text();
-  return transport->sender.acquire(out_buffer);
+  const Status status = transport->sender.acquire(out_buffer);
+  transport->wants_room = status == LWMQ_E_FULL;
+  return status;
 }
 
 lwmq_status show(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer, std::uint64_t bytes,
@@ -326,8 +333,11 @@ std::int32_t arm(lwmq_tli_transport* transport, std::uint32_t what) {
   if (transport->pair->event[transport->end].load(std::memory_order_relaxed) >= 0) drain_own(transport);
   auto& header = transport->sides.own_header();
   if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) tli::announce_waiting(header.waiting_extent, true);
-  if ((what & LWMQ_TLI_WAIT_ROOM) != 0) tli::announce_waiting(header.waiting_room, true);
-  return is_ready(transport, what & LWMQ_TLI_WAIT_EXTENT) ? 1 : 0;
+  const bool room = (what & LWMQ_TLI_WAIT_ROOM) != 0;
+  if (room) tli::announce_waiting(header.waiting_room, true);
+  // Room counts where somebody has asked for it in vain: else it is nearly always there.
+  const bool has_room = room && transport->wants_room && transport->sender.has_room();
+  return has_room || is_ready(transport, what & LWMQ_TLI_WAIT_EXTENT) ? 1 : 0;
 }
 
 void disarm(lwmq_tli_transport* transport) {
@@ -486,6 +496,7 @@ constexpr lwmq_tli_provider kLoopProvider = {
     .disarm = disarm,
     .transport_fd = transport_fd,
     .close = close,
+    .say_unsent = say_unsent,
     .window_create = window_create,
     .window_export = window_export,
     .window_find = window_find,

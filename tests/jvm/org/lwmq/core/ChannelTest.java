@@ -15,6 +15,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 
 /** Messages and buffers between two ends in one process. */
 class ChannelTest {
@@ -496,6 +497,178 @@ class ChannelTest {
         assertTrue(end.getMessage().contains("the time was over waiting for"), end.getMessage());
       }
     }
+  }
+
+  @Test
+  void aTimeOutSaysWhatItWaitedForAndNothingOlder() {
+    String address = "loop://java-late";
+    try (Channel channel = Channel.open(address, Role.SERVER, Channel.Options.DEFAULT);
+        Channel raw = Channel.open("loop://java-late-raw", Role.SERVER, Channel.Options.RAW);
+        Selector selector = new Selector()) {
+      selector.add(channel);
+      SendQueue queue = channel.sendQueue(Priority.NORMAL);
+      queue.post("stays");
+      Deadline late = Deadline.after(30);
+      refused(Status.ADDRESS, "nothing", () -> Limits.of("nothing://older"));
+      timedOut("waiting for a message at " + address, () -> channel.receive(late));
+      timedOut("waiting for messages at " + address, () -> channel.receiveMany(1, Deadline.after(30)));
+      timedOut("waiting for messages at " + address, () -> channel.receiveBytes(1, Deadline.after(30)));
+      timedOut("waiting for a peer at " + address, () -> channel.awaitConnected(Deadline.after(30)));
+      timedOut("flushing " + address, () -> channel.flush(Deadline.after(30)));
+      timedOut("waiting for a message on 1 channels", () -> selector.receive(Deadline.after(30)));
+      timedOut("waiting for a buffer at loop://java-late-raw", () -> raw.receiveBuffer(Deadline.after(30)));
+      LwmqException unsent = assertThrows(LwmqException.class, () -> channel.close(0));
+      assertTrue(unsent.getMessage().contains("closed after a linger of 0 ms"), unsent.getMessage());
+    }
+  }
+
+  private static void timedOut(String what, Executable call) {
+    LwmqException end = assertThrows(LwmqException.class, call);
+    assertEquals(Status.TIMED_OUT, end.status());
+    assertTrue(
+        end.getMessage().matches("the time was over " + what + ", after \\d+ ms"), end.getMessage());
+  }
+
+  private static void refused(Status status, String text, Executable call) {
+    LwmqException refusal = assertThrows(LwmqException.class, call, text);
+    assertEquals(status, refusal.status());
+    assertTrue(refusal.getMessage().contains(text), refusal.getMessage());
+  }
+
+  @Test
+  void aNumberBelowZeroIsRefusedByItsName() {
+    refused(Status.INVALID, "bufferBytes -1", () -> new Channel.Options(-1, 0, 0, 0, false));
+    refused(Status.INVALID, "buffersSend -2", () -> new Channel.Options(0, -2, 0, 0, false));
+    refused(Status.INVALID, "buffersReceive -3", () -> new Channel.Options(0, 0, -3, 0, false));
+    refused(Status.INVALID, "retryMs -1: at least 0", () -> new Channel.Options(0, 0, 0, -1, false));
+    refused(Status.INVALID, "lingerMs -1", () -> Channel.Options.DEFAULT.lingering(-1));
+    refused(
+        Status.INVALID, "receiveCapacity -1",
+        () -> Channel.Options.DEFAULT.receiving(Channel.ReceiveKind.BOUNDED_DISCARD_OLDEST, -1));
+    try (Channel channel = Channel.open("filters+loop://java-negative", Role.SERVER, Channel.Options.DEFAULT);
+        Message message = Message.create().append(new byte[1])) {
+      refused(
+          Status.INVALID, "capacity -1",
+          () -> channel.sendQueue(SendQueue.Kind.BOUNDED_DISCARD_OLDEST, Priority.NORMAL, -1));
+      refused(Status.INVALID, "weight -1", () -> channel.setWeights(1, 1, 1, 1, -1));
+      refused(Status.INVALID, "limit -1", () -> channel.receiveMany(-1, soon));
+      refused(Status.INVALID, "limit 0", () -> channel.receiveBytes(0, soon));
+      refused(Status.INVALID, "place -2", () -> channel.addFilter("latency", -2));
+      refused(Status.INVALID, "place -2", () -> channel.removeFilter(-2));
+      refused(Status.INVALID, "place -1", () -> channel.latencyNs(-1, 0.5));
+      refused(Status.INVALID, "frame -1", () -> message.frame(-1));
+      refused(Status.INVALID, "frame -1", () -> message.bytes(-1));
+      refused(Status.INVALID, "frame -1", () -> message.ticks(-1));
+      refused(Status.INVALID, "frame -1", () -> message.stamp(-1, TimestampSource.PRECISE));
+      refused(Status.INVALID, "frame -1", () -> message.stamp(-1, Instant.EPOCH));
+      refused(Status.INVALID, "timestamp 1600", () -> message.stamp(0, Instant.parse("1600-01-01T00:00:00Z")));
+      refused(Status.INVALID, "processor -1", () -> ServiceThreads.setAffinity(-1));
+      refused(Status.INVALID, "bytesMax -1", () -> Memory.limitWindows(-1));
+      refused(Status.INVALID, "lingerMs -5", () -> channel.close(-5));
+      channel.sendQueue(Priority.NORMAL); // and it is open
+    }
+  }
+
+  @Test
+  void bytesBelowZeroLeaveABufferWithItsOwner() {
+    try (Channel server = Channel.open("loop://java-raw-negative", Role.SERVER, Channel.Options.RAW);
+        Channel client = Channel.open("loop://java-raw-negative", Role.CLIENT, Channel.Options.RAW)) {
+      TransportBuffer buffer = client.buffer(soon);
+      refused(Status.INVALID, "bytes -1", () -> client.send(buffer, -1));
+      client.send(buffer, 1);
+      TransportBuffer came = server.receiveBuffer(soon);
+      assertEquals("TransportBuffer received of channel loop://java-raw-negative, 1 bytes", came.toString());
+      server.dispose(came);
+      assertEquals("TransportBuffer received of channel loop://java-raw-negative, given back", came.toString());
+      assertTrue(buffer.toString().startsWith("TransportBuffer to send of"), buffer.toString());
+    }
+  }
+
+  @Test
+  void nothingIsNotAnEmptyFrame() {
+    try (Channel channel = Channel.open("loop://java-null", Role.SERVER, Channel.Options.DEFAULT);
+        Message message = Message.create()) {
+      SendQueue queue = channel.sendQueue(Priority.NORMAL);
+      for (Executable call :
+          List.<Executable>of(
+              () -> message.append((byte[]) null), () -> message.append((ByteBuffer) null),
+              () -> queue.post((byte[]) null))) {
+        NullPointerException refusal = assertThrows(NullPointerException.class, call);
+        assertTrue(refusal.getMessage().contains("an empty frame is"), refusal.getMessage());
+      }
+      assertEquals(0, message.frameCount());
+      assertEquals(0, queue.statistics().posted());
+    }
+  }
+
+  @Test
+  void anAddressWithANulCharacterIsRefusedInPlaceOfCut() {
+    String cut = "loop://java-nul\0and-more";
+    String text = "a NUL character, number 16 of 24, in 'loop://java-nul\\0and-more'";
+    Channel.Options options = Channel.Options.DEFAULT;
+    refused(Status.ADDRESS, text, () -> Channel.open(cut, Role.SERVER, options).close());
+    refused(
+        Status.ADDRESS, text, () -> Channel.open(List.of("loop://java-nul-2", cut), Role.SERVER, options).close());
+    refused(Status.ADDRESS, text, () -> Limits.of(cut));
+    refused(Status.ADDRESS, text, () -> Endpoint.open(cut).close());
+    refused(Status.ADDRESS, text, () -> StreamState.look(cut, 0));
+    try (Channel channel = Channel.open("filters+loop://java-nul", Role.SERVER, options);
+        Router router = new Router()) {
+      refused(Status.INVALID, "a NUL character", () -> channel.addFilter("latency\0", 0));
+      SendQueue queue = channel.sendQueue(SendQueue.Kind.MULTI_UNBOUNDED, Priority.NORMAL, 0);
+      refused(Status.INVALID, "a NUL character", () -> router.add("a\0b", queue));
+    }
+  }
+
+  @Test
+  void eachObjectSaysWhatItIs() {
+    String address = "loop://java-names";
+    Channel server = Channel.open(address, Role.SERVER, Channel.Options.DEFAULT);
+    SendQueue queue = server.sendQueue(SendQueue.Kind.BOUNDED_DISCARD_OLDEST, Priority.HIGHEST, 5);
+    assertEquals("Channel loop://java-names SERVER, open", server.toString());
+    assertEquals("SendQueue BOUNDED_DISCARD_OLDEST HIGHEST of loop://java-names, at most 5", queue.toString());
+    queue.setPriority(Priority.IDLE);
+    assertTrue(queue.toString().contains(" IDLE "), queue.toString());
+    Message message = Message.create().append(new byte[3]).append(new byte[0]).append(new byte[500]);
+    assertEquals("Message of 3 frames, 503 bytes", message.toString());
+    message.close();
+    assertEquals("Message closed or posted", message.toString());
+    Router router = new Router();
+    router.add("a.*", queue);
+    router.add("b", queue);
+    assertEquals("Router of 2 routes to 1 queues", router.toString());
+    Selector selector = new Selector();
+    selector.add(server);
+    assertEquals("Selector of 1 channels", selector.toString());
+    server.close(0);
+    assertEquals("Router of 0 routes to 0 queues", router.toString());
+    router.close();
+    assertEquals("Router closed", router.toString());
+    selector.close();
+    assertEquals("Selector closed", selector.toString());
+    assertEquals("Channel loop://java-names SERVER, closed", server.toString());
+    assertTrue(queue.toString().endsWith(", closed"), queue.toString());
+    try (Channel raw = Channel.open(address, Role.SERVER, Channel.Options.RAW)) {
+      assertEquals("Channel loop://java-names raw SERVER, open", raw.toString());
+    }
+    assertEquals("Deadline never", Deadline.never().toString());
+    assertTrue(Deadline.after(1500).toString().matches("Deadline in 1\\d{3} ms"));
+  }
+
+  @Test
+  void eachOfTheWithersKeepsTheRest() {
+    Channel.Options all =
+        new Channel.Options(
+            1, 2, 3, 4, true, true, Channel.ReceiveKind.BOUNDED_DISCARD_NEWEST, 5, true, true, 6);
+    assertEquals(all, all.erasing());
+    assertEquals(all, all.redundant());
+    assertEquals(all, all.atHome());
+    assertEquals(all, all.lingering(6));
+    assertEquals(all, all.receiving(Channel.ReceiveKind.BOUNDED_DISCARD_NEWEST, 5));
+    Channel.Options none = new Channel.Options(1, 2, 3, 4, true);
+    assertEquals(
+        all,
+        none.erasing().redundant().atHome().lingering(6).receiving(Channel.ReceiveKind.BOUNDED_DISCARD_NEWEST, 5));
   }
 
   // rows: L11 S11

@@ -1,12 +1,15 @@
 package org.lwmq.core;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.ArrayList;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** How the time of a wait is cut into slices. */
+/** How the time of a wait is cut into slices, and what is said when it is over. */
 class DeadlineTest {
   /** A call that is given 0 does not wait and says EMPTY, where the caller asked for a wait. */
   @Test
@@ -21,5 +24,58 @@ class DeadlineTest {
           }));
       assertEquals(Status.TIMED_OUT, late.status());
     }
+  }
+
+  /** As long a wait as seven slices would take. */
+  private static List<Integer> slices(boolean isLong) {
+    List<Integer> asked = new ArrayList<>();
+    Deadline.Call<String> call =
+        slice -> {
+          asked.add(slice);
+          if (asked.size() < 7) {
+            throw new LwmqException(Status.TIMED_OUT.code(), new byte[0]);
+          }
+          return "came";
+        };
+    Deadline never = Deadline.never();
+    assertEquals("came", isLong ? never.awaitInLongSlices("nothing", call) : never.await("nothing", call));
+    return asked;
+  }
+
+  @Test
+  void anInterruptIsNoticedWithinASliceHoweverLongTheWait() {
+    assertEquals(List.of(200, 200, 200, 200, 200, 200, 200), slices(false));
+    assertEquals(List.of(200, 400, 800, 1600, 1600, 1600, 1600), slices(true));
+  }
+
+  @Test
+  void aTimeOutWithoutATextSaysWhatWasWaitedForAndHowLong() {
+    for (Status answer : List.of(Status.TIMED_OUT, Status.EMPTY, Status.FULL)) {
+      LwmqException late = assertThrows(
+          LwmqException.class,
+          () -> Deadline.after(0).await("waiting for a bus at loop://stop", slice -> {
+            throw new LwmqException(answer.code(), new byte[0]);
+          }));
+      assertEquals(Status.TIMED_OUT, late.status());
+      assertTrue(
+          late.getMessage().matches("the time was over waiting for a bus at loop://stop, after \\d+ ms"),
+          late.getMessage());
+    }
+  }
+
+  @Test
+  void aTimeOutKeepsATextOfItsOwn() {
+    LwmqException late = assertThrows(
+        LwmqException.class,
+        () -> Deadline.after(0).await("nothing", slice -> {
+          throw new LwmqException(Status.TIMED_OUT.code(), "readers hold 3 batches".getBytes(UTF_8));
+        }));
+    assertEquals("readers hold 3 batches", late.getMessage());
+  }
+
+  @Test
+  void theLongestDeadlineIsNotOverAtOnce() {
+    assertEquals(Deadline.SLICE_MS, Deadline.after(Long.MAX_VALUE).slice(Deadline.SLICE_MS));
+    assertEquals(0, Deadline.after(Long.MIN_VALUE).slice(Deadline.SLICE_MS));
   }
 }

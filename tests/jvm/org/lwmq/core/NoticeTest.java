@@ -115,6 +115,24 @@ class NoticeTest {
   }
 
   @Test
+  void aCallBackThatLeavesItsThreadInterruptedIsCalledAgain() throws InterruptedException {
+    try (Channel server = server("loop://java-calls-interrupt");
+        Channel client = client("loop://java-calls-interrupt")) {
+      CountDownLatch heard = new CountDownLatch(3);
+      server.onMessage(
+          message -> {
+            heard.countDown();
+            Thread.currentThread().interrupt();
+          });
+      SendQueue queue = client.sendQueue(Priority.NORMAL);
+      for (int i = 0; i < 3; i++) {
+        queue.post("x");
+      }
+      assertTrue(heard.await(10, TimeUnit.SECONDS));
+    }
+  }
+
+  @Test
   void aChannelThatIsClosedIsCalledNoMore() throws InterruptedException {
     try (Channel server = server("loop://java-calls-end")) {
       server.onMessage(message -> {});
@@ -178,6 +196,22 @@ class NoticeTest {
     }
   }
 
+  @Test
+  void aRouterTakesNoQueueOfOnePoster() {
+    try (Channel channel = server("loop://java-routes-mono");
+        Router router = new Router()) {
+      SendQueue mono = channel.sendQueue(Priority.NORMAL);
+      LwmqException refusal = assertThrows(LwmqException.class, () -> router.add("#", mono));
+      assertEquals(Status.INVALID, refusal.status());
+      assertTrue(refusal.getMessage().contains("of kind MONO_UNBOUNDED has one poster"), refusal.getMessage());
+      assertEquals("Router of 0 routes to 0 queues", router.toString());
+      SendQueue many = channel.sendQueue(SendQueue.Kind.MULTI_UNBOUNDED, Priority.NORMAL, 0);
+      assertEquals(
+          "frame -1: at least 0 is possible",
+          assertThrows(LwmqException.class, () -> router.add(-1, "#", null, many)).getMessage());
+    }
+  }
+
   // rows: L38
   @Test
   void filtersComeAndGoWhileMessagesPass() {
@@ -186,12 +220,14 @@ class NoticeTest {
       client.awaitConnected(soon);
       assertEquals(List.of(), server.filters());
       server.addFilter("latency", Channel.LAST_FILTER);
+      assertTrue(server.latencyNs(0, 0.5).isEmpty());
       SendQueue queue = client.sendQueue(Priority.NORMAL);
       queue.post("seen");
       server.receive(soon).close();
       FilterState state = server.filters().get(0);
       assertEquals("latency", state.name());
       assertTrue(state.seen() >= 1);
+      assertEquals(state.timed() > 0, server.latencyNs(0, 1).isPresent());
       server.removeFilter(0);
       assertEquals(List.of(), server.filters());
       assertEquals(

@@ -466,6 +466,26 @@ class RequestsTest {
   }
 
   @Test
+  void eachObjectSaysHowFarItIs() {
+    try (Replies replies = new Replies(server);
+        Requests requests = new Requests(client)) {
+      Reply reply = requests.submit(Frames.of("x"), soon);
+      assertEquals("Reply to request 1, to come", reply.toString());
+      assertEquals("Requests on " + address + ", 1 outstanding", requests.toString());
+      Request request = replies.receive(soon);
+      assertEquals("Request 1, to be answered", request.toString());
+      request.reply(Frames.none());
+      assertEquals("Request 1, answered", request.toString());
+      assertEquals("Replies on " + address + ", 1 received", replies.toString());
+      reply.join();
+      assertEquals("Reply to request 1, here", reply.toString());
+      Reply second = requests.submit(Frames.of("y"), soon);
+      second.cancel(false);
+      assertEquals("Reply to request 2, given up", second.toString());
+    }
+  }
+
+  @Test
   void tooManyAndWhatCannotBePostedAreRefused() {
     SendQueue queue = client.sendQueue(SendQueue.Kind.MULTI_UNBOUNDED, Priority.HIGHEST, 0);
     assertEquals(Status.INVALID, refused(() -> new Requests(client, queue, 0)));

@@ -93,6 +93,7 @@ final class Calls {
 
   private void run() {
     while (true) {
+      Thread.interrupted(); // left by a call-back: it would end every wait from now on
       try {
         Channel channel = selector.select(Deadline.never());
         Listener listener = begin(channel);

@@ -2,6 +2,8 @@ package org.lwmq.core;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
+import java.util.OptionalLong;
 import java.util.function.Consumer;
 import java.util.function.LongConsumer;
 
@@ -16,14 +18,16 @@ public final class Channel implements AutoCloseable {
 
   private final String address;
   private final Handle handle;
-  private final int lingerMs;
+  private final Role role;
+  private final Options options;
   private volatile boolean isCalled;
   private final List<Runnable> toTell = new ArrayList<>(); // guarded by itself, as is the next
   private boolean isClosing;
 
-  private Channel(String address, long channel, int lingerMs) {
+  private Channel(String address, long channel, Role role, Options options) {
     this.address = address;
-    this.lingerMs = lingerMs;
+    this.role = role;
+    this.options = options;
     this.handle = new Handle(this, channel, "channel " + address, c -> Jni.channelDestroy(c));
   }
 
@@ -51,7 +55,10 @@ public final class Channel implements AutoCloseable {
   /**
    * Options; zero means the default of {@code lwmq_channel_options}.
    *
-   * @param bufferBytes of each transport buffer; the largest message
+   * @param bufferBytes of each transport buffer; the largest message; default 64 KiB
+   * @param buffersSend transport buffers to send with, of each transport; default 32, whose memory is used as it is needed
+   * @param buffersReceive of the peer's, at most; 0: as many as it makes
+   * @param retryMs between attempts to connect; default 100
    * @param isRaw direct access to transport buffers instead of messages
    * @param secureErase buffers, and our copies of what passes, are zeroed as soon as nobody needs them
    * @param receiveCapacity messages that a bounded receive queue holds, at least 1; 0 for every other
@@ -76,18 +83,25 @@ public final class Channel implements AutoCloseable {
           false, false, LINGER_MS);
     }
 
+    /** INVALID: a number below 0. */
+    public Options {
+      Arguments.notNegative("bufferBytes", bufferBytes);
+      Arguments.notNegative("buffersSend", buffersSend);
+      Arguments.notNegative("buffersReceive", buffersReceive);
+      Arguments.notNegative("retryMs", retryMs);
+      Arguments.notNegative("receiveCapacity", receiveCapacity);
+      Arguments.notNegative("lingerMs", lingerMs);
+      Objects.requireNonNull(receiveQueue, "receiveQueue is null: ReceiveKind.MONO_UNBOUNDED is the default");
+    }
+
     /** The same with {@code secureErase}. */
     public Options erasing() {
-      return new Options(
-          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, true, receiveQueue, receiveCapacity,
-          isRedundant, isAtHome, lingerMs);
+      return with(true, receiveQueue, receiveCapacity, isRedundant, isAtHome, lingerMs);
     }
 
     /** The same with a receive queue of {@code kind}; {@code capacity} messages if it is bounded, else 0. */
     public Options receiving(ReceiveKind kind, long capacity) {
-      return new Options(
-          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, secureErase, kind, capacity, isRedundant,
-          isAtHome, lingerMs);
+      return with(secureErase, kind, capacity, isRedundant, isAtHome, lingerMs);
     }
 
     /**
@@ -95,9 +109,7 @@ public final class Channel implements AutoCloseable {
      * As long as one way is left nothing is lost with another. Said on both sides, with several addresses.
      */
     public Options redundant() {
-      return new Options(
-          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, secureErase, receiveQueue, receiveCapacity,
-          true, isAtHome, lingerMs);
+      return with(secureErase, receiveQueue, receiveCapacity, true, isAtHome, lingerMs);
     }
 
     /**
@@ -105,16 +117,19 @@ public final class Channel implements AutoCloseable {
      * thread. It must be a thread of the platform, and end after the channel.
      */
     public Options atHome() {
-      return new Options(
-          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, secureErase, receiveQueue, receiveCapacity,
-          isRedundant, true, lingerMs);
+      return with(secureErase, receiveQueue, receiveCapacity, isRedundant, true, lingerMs);
     }
 
     /** The same with {@code lingerMs}. */
     public Options lingering(int ms) {
+      return with(secureErase, receiveQueue, receiveCapacity, isRedundant, isAtHome, ms);
+    }
+
+    /** The same transports with the rest anew. */
+    private Options with(
+        boolean erases, ReceiveKind kind, long capacity, boolean redundant, boolean atHome, int linger) {
       return new Options(
-          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, secureErase, receiveQueue, receiveCapacity,
-          isRedundant, isAtHome, ms);
+          bufferBytes, buffersSend, buffersReceive, retryMs, isRaw, erases, kind, capacity, redundant, atHome, linger);
     }
   }
 
@@ -137,14 +152,19 @@ public final class Channel implements AutoCloseable {
       long bytesReceived, long peersLost, long buffersFree, long messagesPassed, long receiveQueued,
       long receiveDiscarded, long duplicatesDropped) {}
 
-  /** Binds the address or begins to connect, as {@code role} says; does not wait for the peer. */
+  /**
+   * Binds the address or begins to connect, as {@code role} says; does not wait for the peer. ADDRESS: malformed, of a
+   * scheme that nobody has, or in use. INVALID: options that do not go together. UNSUPPORTED: the transport cannot do what
+   * they ask. NO_MEMORY, DENIED, SYSTEM.
+   */
   public static Channel open(String address, Role role, Options options) {
     return open(List.of(address), role, options);
   }
 
   /**
    * The same with one transport per address, of any schemes: what is posted goes to the peer of each, what any of them
-   * sends is received here, in turns; a peer that is slow or lost holds up no other.
+   * sends is received here, in turns; a peer that is slow or lost holds up no other. Where one fails all are closed.
+   * INVALID: no address, or redundant with one.
    */
   public static Channel open(List<String> addresses, Role role, Options options) {
     if (addresses.isEmpty()) {
@@ -157,14 +177,14 @@ public final class Channel implements AutoCloseable {
     }
     long made =
         Jni.channelCreate(
-            Jni.utf8(address), options.bufferBytes(), options.buffersSend(), options.buffersReceive(),
+            Jni.uri(address), options.bufferBytes(), options.buffersSend(), options.buffersReceive(),
             options.retryMs(), options.isRaw(), options.secureErase(), options.receiveQueue().code,
             options.receiveCapacity(), options.isAtHome());
-    Channel channel = new Channel(address, made, options.lingerMs());
+    Channel channel = new Channel(address, made, role, options);
     try {
       for (String further : addresses.subList(1, addresses.size())) {
         Jni.channelAddTransport(
-            made, Jni.utf8(further), options.buffersSend(), options.buffersReceive(), options.retryMs(),
+            made, Jni.uri(further), options.buffersSend(), options.buffersReceive(), options.retryMs(),
             options.isRedundant());
       }
       Jni.channelOpen(made, role.ordinal());
@@ -180,7 +200,7 @@ public final class Channel implements AutoCloseable {
     return address;
   }
 
-  /** Adds a queue for one posting thread, without bounds. */
+  /** Adds a queue for one posting thread, without bounds; errors as below. */
   public SendQueue sendQueue(Priority priority) {
     return sendQueue(SendQueue.Kind.MONO_UNBOUNDED, priority, 0);
   }
@@ -188,26 +208,38 @@ public final class Channel implements AutoCloseable {
   /**
    * Adds a queue, which lives as long as the channel.
    *
+   * <p>INVALID: a bounded kind without a capacity, another with one, or a raw channel. UNSUPPORTED: this end of a one-way
+   * transport receives. CLOSED.
+   *
    * @param capacity messages that a bounded kind holds, at least 1; 0 for every other
    */
   public SendQueue sendQueue(SendQueue.Kind kind, Priority priority, long capacity) {
-    return new SendQueue(
-        this, handle,
-        handle.call(c -> Jni.channelAddSendQueue(c, kind.ordinal(), priority.ordinal() + 1, capacity)));
+    Arguments.notNegative("capacity", capacity);
+    long queue = handle.call(c -> Jni.channelAddSendQueue(c, kind.ordinal(), priority.ordinal() + 1, capacity));
+    return new SendQueue(this, handle, queue, kind, priority, capacity);
   }
 
-  /** How many messages each of the priorities HIGHEST to LOWEST sends in a round; default 16, 8, 4, 2, 1. */
+  /**
+   * How many messages each of the priorities HIGHEST to LOWEST sends in a round; default 16, 8, 4, 2, 1. Waits for whoever
+   * ships just now. INVALID: not five, or one that is not 0 to 65,535. CLOSED.
+   */
   public void setWeights(int... weights) {
+    for (int weight : weights) {
+      Arguments.notNegative("weight", weight);
+    }
     handle.run(c -> Jni.channelSetWeights(c, weights.clone()));
   }
 
-  /** Waits until a peer is there. */
+  /** Waits until a peer is there. TIMED_OUT: none came. INTERRUPTED. CLOSED. */
   public void awaitConnected(Deadline deadline) {
     deadline.awaitDone(
         "waiting for a peer at " + address, slice -> handle.run(c -> Jni.channelWaitConnected(c, slice)));
   }
 
-  /** The next message, which the caller closes. PEER_LOST comes once, after what the peer had committed. */
+  /**
+   * The next message, which the caller closes. PEER_LOST comes once, after what the peer had committed, and so does CLOSED
+   * where it has closed. TIMED_OUT, INTERRUPTED: nothing is lost, call again.
+   */
   public Message receive(Deadline deadline) {
     return deadline.await("waiting for a message at " + address, this::receiveOnce);
   }
@@ -219,9 +251,11 @@ public final class Channel implements AutoCloseable {
 
   /**
    * The next message and what has come behind it, at most {@code limit} (and 1024), which the caller closes; waits for
-   * the first alone. What ends the peer's conversation is thrown by a call of its own, behind every message.
+   * the first alone. What ends the peer's conversation is thrown by a call of its own, behind every message. Further
+   * errors as of {@link #receive}. INVALID: a limit below 1.
    */
   public List<Message> receiveMany(int limit, Deadline deadline) {
+    Arguments.atLeastOne("limit", limit);
     long[] came =
         deadline.await(
             "waiting for messages at " + address,
@@ -239,6 +273,7 @@ public final class Channel implements AutoCloseable {
    * more; what had come with it is lost.
    */
   public List<byte[]> receiveBytes(int limit, Deadline deadline) {
+    Arguments.atLeastOne("limit", limit);
     return List.of(
         deadline.await(
             "waiting for messages at " + address,
@@ -291,16 +326,18 @@ public final class Channel implements AutoCloseable {
 
   /**
    * Adds a filter such as {@code loss=0.01,seed=7} while extents pass. The address must name filters
-   * ({@code filters+ipc://orders} begins without any).
+   * ({@code filters+ipc://orders} begins without any), else UNSUPPORTED. INVALID: no such filter, place or setting.
    *
    * @param place 0 is the nearest to the application, {@link #LAST_FILTER} the nearest to the wire
    */
   public void addFilter(String filter, int place) {
+    checkPlace(place);
     handle.run(c -> Jni.channelAddFilter(c, Jni.utf8(filter), place));
   }
 
-  /** Removes the filter at {@code place}; what it held lands at once. */
+  /** Removes the filter at {@code place}; what it held lands at once. INVALID, UNSUPPORTED: there is none. */
   public void removeFilter(int place) {
+    checkPlace(place);
     handle.run(c -> Jni.channelRemoveFilter(c, place));
   }
 
@@ -320,9 +357,21 @@ public final class Channel implements AutoCloseable {
     }
   }
 
-  /** Nanoseconds within which {@code share} (0 to 1) of what the filter {@code latency} has timed was on its way. */
-  public long latencyNs(int place, double share) {
-    return handle.call(c -> Jni.channelQueryTimes(c, place, share));
+  /**
+   * Nanoseconds within which {@code share} of what the filter {@code latency} at {@code place} has timed was on its way:
+   * 0.5 is the median, 1 the longest; empty where it has timed nothing yet. Never waits. INVALID: no such place, or a
+   * share that is not 0 to 1. UNSUPPORTED: the address names no filters.
+   */
+  public OptionalLong latencyNs(int place, double share) {
+    Arguments.notNegative("place", place);
+    long ns = handle.call(c -> Jni.channelQueryTimes(c, place, share));
+    return ns < 0 ? OptionalLong.empty() : OptionalLong.of(ns);
+  }
+
+  private static void checkPlace(int place) {
+    if (place != LAST_FILTER) {
+      Arguments.notNegative("place", place);
+    }
   }
 
   /** Lends the native channel to {@code user}. */
@@ -338,12 +387,18 @@ public final class Channel implements AutoCloseable {
         n[15], n[16]);
   }
 
-  /** Waits until everything posted so far was shipped. */
+  /**
+   * Waits until everything posted so far was shipped: the peer has it, and need not have read it. TIMED_OUT: some of it
+   * waits still, for a peer or for room. INTERRUPTED. CLOSED. The loss of a peer is for a receive to say.
+   */
   public void flush(Deadline deadline) {
     deadline.awaitDone("flushing " + address, slice -> handle.run(c -> Jni.channelFlush(c, slice)));
   }
 
-  /** On a raw channel: lends the next free buffer; it goes back through send or abandon, in order. */
+  /**
+   * On a raw channel: lends the next free buffer; it goes back through send or abandon, in order. INVALID: the channel is
+   * not raw. TIMED_OUT, INTERRUPTED, CLOSED, PEER_LOST.
+   */
   public TransportBuffer buffer(Deadline deadline) {
     TransportBuffer buffer = new TransportBuffer(handle, false);
     deadline.awaitDone(
@@ -352,8 +407,12 @@ public final class Channel implements AutoCloseable {
     return buffer;
   }
 
-  /** Takes {@code buffer} and sends its first {@code bytes} bytes. Never waits. */
+  /**
+   * Takes {@code buffer} and sends its first {@code bytes} bytes. Never waits. INVALID: less than none of them, and the
+   * buffer is still the caller's; or one that is not to be sent.
+   */
   public void send(TransportBuffer buffer, long bytes) {
+    Arguments.notNegative("bytes", bytes);
     buffer.use(false);
     buffer.fields[TransportBuffer.BYTES] = bytes;
     handle.run(c -> Jni.rawSendBuffer(c, buffer.fields));
@@ -382,9 +441,11 @@ public final class Channel implements AutoCloseable {
 
   /**
    * Waits at most {@code lingerMs} until what was posted has been read, and closes. TIMED_OUT: closed, the text has the
-   * number of messages that were dropped or not seen read. Twice is allowed.
+   * number of messages that were dropped or not seen read. Twice is allowed. INVALID: a linger below 0, and the channel is
+   * open still.
    */
   public void close(int lingerMs) {
+    Arguments.notNegative("lingerMs", lingerMs);
     if (!handle.isOpen()) {
       return;
     }
@@ -399,7 +460,7 @@ public final class Channel implements AutoCloseable {
   /** Closes as {@link #close(int)} with the linger of its options; messages that were received live on. */
   @Override
   public void close() {
-    close(lingerMs);
+    close(options.lingerMs());
   }
 
   /** Afterwards no thread of ours, or of those who were told, is in the channel. */
@@ -418,5 +479,12 @@ public final class Channel implements AutoCloseable {
 
   boolean isOpen() {
     return handle.isOpen();
+  }
+
+  /** What it was opened with: any thread, also while another closes it. {@link #statistics} have the rest. */
+  @Override
+  public String toString() {
+    String kind = options.isRaw() ? "raw " : "";
+    return "Channel " + address + " " + kind + role + ", " + (isOpen() ? "open" : "closed");
   }
 }

@@ -12,7 +12,7 @@ public final class Endpoint implements AutoCloseable {
 
   /** Binds {@code address}; ADDRESS if somebody else has. */
   public static Endpoint open(String address) {
-    return new Endpoint(address, Jni.endpointOpen(Jni.utf8(address)));
+    return new Endpoint(address, Jni.endpointOpen(Jni.uri(address)));
   }
 
   public String address() {

@@ -64,6 +64,11 @@ final class Handle implements AutoCloseable {
     return value;
   }
 
+  /** Its open or closed owner, in words such as {@code channel ipc://orders}. */
+  String what() {
+    return state.what;
+  }
+
   boolean isOpen() {
     return state.address.get() != 0;
   }

@@ -4,12 +4,12 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 
 /**
- * Every native method of the jar, on one page; the other side is {@code native/src/jni/lwmq_jni.cc}.
+ * Every native method of the jar, on one page; the other side is {@code native/src/jni}, a file for each part.
  *
- * <p>Each is one call of {@code lwmq.h}: it returns its result, or throws {@link LwmqException} with status and text
- * that it fetched in the same call. Only {@link #readerNext} returns a status, because waiting in vain and the end
- * of a stream are answers there. Text is UTF-8 in a byte array that ends with NUL. Numbers that belong together
- * come back in a {@code long[]}, whose places are the constants below. A handle is used by one thread at a time.
+ * <p>Mostly each is one call of {@code lwmq.h}: it returns its result, or throws {@link LwmqException} with status and
+ * text that it fetched in the same call. Where an answer is expected, it is a result: {@link #readerNext} returns the
+ * status, others null, 0 or -1, as they say. Text is UTF-8 in a byte array that ends with NUL. Numbers that belong
+ * together come back in a {@code long[]}, whose places are the constants below. A handle is used by one thread at a time.
  */
 final class Jni {
   static {
@@ -18,8 +18,33 @@ final class Jni {
 
   private Jni() {}
 
+  /** As the native side reads it; null for null. INVALID: a NUL in it, which would end it there. */
   static byte[] utf8(String text) {
-    return text == null ? null : (text + '\0').getBytes(StandardCharsets.UTF_8);
+    return utf8(text, Status.INVALID);
+  }
+
+  /** The same for an address: ADDRESS where that is INVALID. */
+  static byte[] uri(String address) {
+    return utf8(address, Status.ADDRESS);
+  }
+
+  /** The same for words that are shown alone, such as why a job was aborted: they pass, with U+FFFD for NUL. */
+  static byte[] words(String text) {
+    return text == null ? null : utf8(text.replace('\0', '\uFFFD'));
+  }
+
+  private static byte[] utf8(String text, Status refusal) {
+    if (text == null) {
+      return null;
+    }
+    int nul = text.indexOf('\0');
+    if (nul >= 0) {
+      throw new LwmqException(
+          refusal,
+          "a NUL character, number " + (nul + 1) + " of " + text.length() + ", in '" + text.replace("\0", "\\0")
+              + "': leave it out");
+    }
+    return (text + '\0').getBytes(StandardCharsets.UTF_8);
   }
 
   // ---- process ----------------------------------------------------------------------------------
@@ -205,7 +230,7 @@ final class Jni {
    */
   static native long[] channelQueryFilter(long channel, int place, byte[][] texts);
 
-  /** Nanoseconds. */
+  /** Nanoseconds; -1: nothing was timed. */
   static native long channelQueryTimes(long channel, int place, double share);
 
   /** In the order of {@code Channel.Statistics}. */

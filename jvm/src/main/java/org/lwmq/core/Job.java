@@ -22,9 +22,9 @@ public final class Job implements AutoCloseable {
 
   /** Opens the producer named {@code options.job()}, whose tasks are writers with the same job. */
   public static Job open(String address, byte[] schema, WriterOptions options, Deadline deadline) {
-    byte[] name = Jni.utf8(address);
+    byte[] name = Jni.uri(address);
     byte[] id = Jni.utf8(options.job());
-    return deadline.await(
+    return deadline.awaitInLongSlices(
         "opening a job on " + address,
         slice -> new Job(
             address,
@@ -53,13 +53,17 @@ public final class Job implements AutoCloseable {
         tasks.stream()
             .flatMapToLong(t -> java.util.stream.LongStream.of(t.task(), t.partition(), t.attempt(), t.batches()))
             .toArray();
-    deadline.awaitDone(
-        "committing the job on " + address, slice -> handle.run(j -> Jni.jobCommit(j, epoch, flat, slice)));
+    deadline.awaitInLongSlices(
+        "committing the job on " + address,
+        slice -> {
+          handle.run(j -> Jni.jobCommit(j, epoch, flat, slice));
+          return null;
+        });
   }
 
   /** Drops what is staged. Readers hear of it only if something of the job was visible. */
   public void abort(String reason, int timeoutMs) {
-    handle.run(j -> Jni.jobAbort(j, Jni.utf8(reason), timeoutMs));
+    handle.run(j -> Jni.jobAbort(j, Jni.words(reason), timeoutMs));
   }
 
   /** Ends the producer; commits nothing and does not wait for readers. */

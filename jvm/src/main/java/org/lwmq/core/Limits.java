@@ -16,7 +16,7 @@ public record Limits(
     boolean isInProcess, boolean isOneWay) {
   /** Never waits. ADDRESS: no provider takes it. */
   public static Limits of(String address) {
-    long[] n = Jni.queryLimits(Jni.utf8(address));
+    long[] n = Jni.queryLimits(Jni.uri(address));
     long flags = n[4]; // LWMQ_CAN_*, LWMQ_IS_*, from the lowest bit
     return new Limits(
         n[0], n[1], n[2], (int) n[3], (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0, (flags & 8) != 0,

@@ -12,15 +12,24 @@ public class LwmqException extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
   private final Status status;
+  private final boolean hasText;
 
   public LwmqException(Status status, String text) {
     super(text);
     this.status = status;
+    this.hasText = true;
   }
 
-  /** Called from the native side, which has UTF-8. */
-  LwmqException(int status, byte[] text) {
-    this(Status.of(status), new String(text, StandardCharsets.UTF_8));
+  /** Called from the native side, which has UTF-8; of most answers it has no text: {@link Deadline} makes one. */
+  LwmqException(int code, byte[] text) {
+    super(text.length > 0 ? new String(text, StandardCharsets.UTF_8) : "LWMQ_E_" + Status.of(code));
+    this.status = Status.of(code);
+    this.hasText = text.length > 0;
+  }
+
+  /** False: the message is the bare name of the status. */
+  boolean hasText() {
+    return hasText;
   }
 
   public Status status() {

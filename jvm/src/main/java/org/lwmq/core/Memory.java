@@ -33,8 +33,9 @@ public final class Memory {
     return copy;
   }
 
-  /** The largest amount of window memory that this process may hold; 0 restores the default. */
+  /** The largest amount of window memory that this process may hold; 0 restores the default. INVALID: below 0. */
   public static void limitWindows(long bytesMax) {
+    Arguments.notNegative("bytesMax", bytesMax);
     Jni.setWindowMemory(bytesMax);
   }
 

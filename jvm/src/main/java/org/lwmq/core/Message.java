@@ -2,6 +2,7 @@ package org.lwmq.core;
 
 import java.nio.ByteBuffer;
 import java.time.Instant;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.function.LongConsumer;
 
@@ -26,14 +27,16 @@ public final class Message implements AutoCloseable {
     return new Message(Jni.messageCreate(0));
   }
 
-  /** Appends a copy of {@code frame}. Returns this message. */
+  /** Appends a copy of {@code frame}. Returns this message. NullPointerException, TOO_BIG: more frames than one has. */
   public Message append(byte[] frame) {
+    Objects.requireNonNull(frame, "append(null): an empty frame is new byte[0]");
     handle.run(m -> Jni.messageAppend(m, frame));
     return this;
   }
 
   /** Appends a copy of what remains in {@code frame}; its position stays. Returns this message. */
   public Message append(ByteBuffer frame) {
+    Objects.requireNonNull(frame, "append(null): an empty frame is an empty buffer");
     if (!frame.isDirect()) {
       return append(Memory.copy(frame));
     }
@@ -49,25 +52,34 @@ public final class Message implements AutoCloseable {
     return new Message(handle.call(Jni::messageReference));
   }
 
-  /** Gives frame {@code index} the present time; NONE takes its timestamp away. Returns this message. */
+  /** Gives frame {@code index} the present time; NONE takes its timestamp away. Returns this message. INVALID: no such frame. */
   public Message stamp(int index, TimestampSource source) {
+    Arguments.notNegative("frame", index);
     handle.run(m -> Jni.messageSetTimestamp(m, index, source.ordinal(), 0));
     return this;
   }
 
-  /** Gives frame {@code index} the timestamp {@code moment}, to 100 ns below. Returns this message. */
+  /**
+   * Gives frame {@code index} the timestamp {@code moment}, to 100 ns below. Returns this message. INVALID: no such frame,
+   * or a moment before 1601.
+   */
   public Message stamp(int index, Instant moment) {
+    Arguments.notNegative("frame", index);
     long ticks =
         Math.addExact(
             TICKS_1970,
             Math.addExact(
                 Math.multiplyExact(moment.getEpochSecond(), TICKS_PER_SECOND), moment.getNano() / 100));
+    if (ticks <= 0) { // 0 is none
+      throw new LwmqException(Status.INVALID, "timestamp " + moment + ": later than 1601-01-01T00:00:00Z is possible");
+    }
     handle.run(m -> Jni.messageSetTimestamp(m, index, TimestampSource.EXPLICIT, ticks));
     return this;
   }
 
   /** Ticks of frame {@code index}: 100 ns since 1601-01-01 UTC; 0 where it has no timestamp. */
   public long ticks(int index) {
+    Arguments.notNegative("frame", index);
     return handle.call(m -> Jni.messageTimestamp(m, index));
   }
 
@@ -89,14 +101,16 @@ public final class Message implements AutoCloseable {
 
   /**
    * Frame {@code index} where it lies, read-only; valid until the message is closed, which it keeps from the cleaner. Of
-   * small frames {@link #bytes} are cheaper.
+   * small frames {@link #bytes} are cheaper. INVALID: no such frame. TOO_BIG: 2 GiB and more.
    */
   public ByteBuffer frame(int index) {
+    Arguments.notNegative("frame", index);
     return handle.view(m -> Jni.messageFrame(m, index)).asReadOnlyBuffer();
   }
 
-  /** A copy of frame {@code index}. */
+  /** A copy of frame {@code index}; errors as of {@link #frame}. */
   public byte[] bytes(int index) {
+    Arguments.notNegative("frame", index);
     return handle.call(m -> Memory.copy(Jni.messageFrame(m, index)));
   }
 
@@ -119,5 +133,26 @@ public final class Message implements AutoCloseable {
   @Override
   public void close() {
     handle.close();
+  }
+
+  /** Frames and their bytes; as every call, for one thread at a time. */
+  @Override
+  public String toString() {
+    if (!handle.isOpen()) {
+      return "Message closed or posted";
+    }
+    return handle.call(
+        m -> {
+          int frames = Jni.messageFrameCount(m);
+          long bytes = 0;
+          try {
+            for (int i = 0; i < frames; i++) {
+              bytes += Jni.messageFrame(m, i).capacity();
+            }
+          } catch (LwmqException e) { // TOO_BIG
+            return "Message of " + frames + " frames, one of 2 GiB or more";
+          }
+          return "Message of " + frames + " frames, " + bytes + " bytes";
+        });
   }
 }

@@ -15,12 +15,12 @@ public final class Reader implements AutoCloseable {
 
   /** Opens a reader on the stream at {@code address}; waits for the endpoint. */
   public static Reader open(String address, ReaderOptions options, Deadline deadline) {
-    byte[] uri = Jni.utf8(address);
+    byte[] uri = Jni.uri(address);
     byte[] name = Jni.utf8(options.name());
     byte[] generation = options.generation() == null ? null : Identity.unhex(options.generation());
     long[] ranges = flat(options.ranges());
     byte[] task = Jni.utf8(options.task());
-    return deadline.await(
+    return deadline.awaitInLongSlices(
         "opening a reader of " + address,
         slice -> new Reader(
             address,

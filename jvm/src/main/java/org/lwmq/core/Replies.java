@@ -19,7 +19,7 @@ public final class Replies implements AutoCloseable {
 
   private final Channel channel;
   private final SendQueue queue;
-  private final Lent lent = new Lent();
+  private final InUse use = new InUse();
   private final Runnable channelCloses = this::channelCloses;
   private final AtomicLong received = new AtomicLong();
   private final AtomicLong answered = new AtomicLong();
@@ -44,16 +44,16 @@ public final class Replies implements AutoCloseable {
     while (true) {
       Request request =
           deadline.await(
-              "waiting for a request at " + channel.address(), slice -> lent.enter(() -> receiveOnce(slice)));
+              "waiting for a request at " + channel.address(), slice -> use.enter(() -> receiveOnce(slice)));
       if (request != null) {
         return request;
       }
     }
   }
 
-  /** In short slices: whoever closes waits for them. Null for what is no request. */
+  /** Of a slice of a deadline: whoever closes waits for it. Null for what is no request. */
   private Request receiveOnce(int sliceMs) {
-    try (Message message = channel.receiveOnce(Math.min(sliceMs, Deadline.SLICE_MS))) {
+    try (Message message = channel.receiveOnce(sliceMs)) {
       RequestHead head = RequestHead.of(message);
       if (head == null || head.kind() != RequestHead.REQUEST) {
         malformed.incrementAndGet();
@@ -78,7 +78,7 @@ public final class Replies implements AutoCloseable {
       try {
         answer(receive(Deadline.never()), handler);
       } catch (LwmqException e) {
-        if (lent.isEnded()) {
+        if (use.isEnded()) {
           return;
         }
         if (!Desk.endsPeer(e.status())) {
@@ -111,7 +111,7 @@ public final class Replies implements AutoCloseable {
 
   /** For requests. */
   void post(RequestHead head, Frames frames) {
-    lent.enter(
+    use.enter(
         () -> {
           try (Message message = frames.under(head)) {
             queue.post(message);
@@ -136,10 +136,16 @@ public final class Replies implements AutoCloseable {
   @Override
   public void close() {
     channel.tellNoMore(channelCloses);
-    lent.end(new LwmqException(Status.CLOSED, "the replies on " + channel.address() + " are closed"));
+    use.end(new LwmqException(Status.CLOSED, "the replies on " + channel.address() + " are closed"));
+  }
+
+  @Override
+  public String toString() {
+    String state = use.isEnded() ? "closed" : received.get() + " received";
+    return "Replies on " + channel.address() + ", " + state;
   }
 
   private void channelCloses() {
-    lent.end(new LwmqException(Status.CLOSED, "channel " + channel.address() + " is closed"));
+    use.end(new LwmqException(Status.CLOSED, "channel " + channel.address() + " is closed"));
   }
 }

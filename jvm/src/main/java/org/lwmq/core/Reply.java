@@ -43,6 +43,12 @@ public final class Reply extends CompletableFuture<Frames> {
     return super.join();
   }
 
+  @Override
+  public String toString() {
+    String state = !isDone() ? "to come" : isCancelled() ? "given up" : isCompletedExceptionally() ? "failed" : "here";
+    return "Reply to request " + number + ", " + state;
+  }
+
   private void checkMayWait() {
     if (!isDone() && (Calls.ALL.isOwnThread() || Desk.isOwnThread())) {
       throw new LwmqException(

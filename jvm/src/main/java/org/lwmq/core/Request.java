@@ -50,6 +50,11 @@ public final class Request {
     isAnswered = true;
   }
 
+  @Override
+  public synchronized String toString() {
+    return "Request " + head.number() + ", " + (isAnswered ? "answered" : "to be answered");
+  }
+
   /** As UTF-8, cut between two characters. */
   private static byte[] shortened(String text) {
     byte[] bytes = text.getBytes(StandardCharsets.UTF_8);

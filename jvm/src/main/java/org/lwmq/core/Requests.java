@@ -32,7 +32,7 @@ public final class Requests implements AutoCloseable {
   private final Channel channel;
   private final SendQueue queue;
   private final Desk desk;
-  private final Lent lent = new Lent();
+  private final InUse use = new InUse();
   private final Runnable channelCloses = this::channelCloses;
 
   /** Posts to a queue of its own, which lives as long as the channel. */
@@ -47,10 +47,7 @@ public final class Requests implements AutoCloseable {
    * @param outstandingMax more than these are refused; each takes some hundred bytes until it is settled
    */
   public Requests(Channel channel, SendQueue queue, int outstandingMax) {
-    if (outstandingMax < 1) {
-      throw new LwmqException(
-          Status.INVALID, "outstandingMax " + outstandingMax + ": at least 1 is possible");
-    }
+    Arguments.atLeastOne("outstandingMax", outstandingMax);
     queue.checkIsOf(channel);
     this.channel = channel;
     this.queue = queue;
@@ -100,7 +97,7 @@ public final class Requests implements AutoCloseable {
    * a peer a request waits for one. Throws what a post does, and FULL when too many are outstanding.
    */
   public Reply submit(Frames frames, Deadline deadline) {
-    return lent.enter(
+    return use.enter(
         () -> {
           Reply reply = desk.enlist(deadline);
           boolean isPosted = false;
@@ -128,12 +125,18 @@ public final class Requests implements AutoCloseable {
     end(new LwmqException(Status.CLOSED, "the requests on " + desk.address + " are closed"));
   }
 
+  @Override
+  public String toString() {
+    String state = use.isEnded() ? "closed" : statistics().outstanding() + " outstanding";
+    return "Requests on " + desk.address + ", " + state;
+  }
+
   private void channelCloses() {
     end(new LwmqException(Status.CLOSED, "channel " + desk.address + " is closed"));
   }
 
   private void end(LwmqException why) {
-    if (lent.end(why)) {
+    if (use.end(why)) {
       Calls.ALL.drop(channel);
       desk.lose(why);
     }

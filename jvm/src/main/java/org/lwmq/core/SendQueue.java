@@ -4,6 +4,7 @@ import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
+import java.util.Objects;
 import java.util.function.LongConsumer;
 
 /**
@@ -28,11 +29,17 @@ public final class SendQueue {
   private final Channel channel;
   private final Handle life; // the channel's
   private final long queue;
+  private final Kind kind;
+  private final long capacity;
+  private volatile Priority priority; // as it was set last
 
-  SendQueue(Channel channel, Handle life, long queue) {
+  SendQueue(Channel channel, Handle life, long queue, Kind kind, Priority priority, long capacity) {
     this.channel = channel;
     this.life = life;
     this.queue = queue;
+    this.kind = kind;
+    this.priority = priority;
+    this.capacity = capacity;
   }
 
   /** Lends the native queue to {@code user}. CLOSED once the channel is. */
@@ -53,8 +60,19 @@ public final class SendQueue {
     }
   }
 
-  /** Posts a message of one frame, copied. */
+  /** INVALID: it has one. */
+  void checkHasManyPosters() {
+    if (kind == Kind.MONO_UNBOUNDED) {
+      throw new LwmqException(
+          Status.INVALID,
+          "a send queue of " + channel.address() + " of kind MONO_UNBOUNDED has one poster: take another kind for a"
+              + " router");
+    }
+  }
+
+  /** Posts a message of one frame, copied. TOO_BIG: it fits no buffer. CLOSED. Never waits, as no post does. */
   public void post(byte[] frame) {
+    Objects.requireNonNull(frame, "post(null): an empty frame is new byte[0]");
     post(ByteBuffer.wrap(frame));
   }
 
@@ -88,7 +106,8 @@ public final class SendQueue {
 
   /**
    * As that, of a bounded queue: waits for room. False: there is none by then; nothing was discarded, and the message is
-   * still the caller's.
+   * still the caller's, as it is where this throws. INTERRUPTED. INVALID: the queue is unbounded, and {@code room} is not
+   * over.
    */
   public boolean offer(Message message, long tag, Deadline room) {
     try {
@@ -121,13 +140,21 @@ public final class SendQueue {
     life.run(c -> Jni.sendQueuePostMany(queue, bytes.toByteArray(), lengths));
   }
 
-  /** Moves the queue with all its messages. */
+  /** Moves the queue with all its messages. Waits for whoever ships just now. CLOSED. */
   public void setPriority(Priority priority) {
     life.run(c -> Jni.sendQueueSetPriority(queue, priority.ordinal() + 1));
+    this.priority = priority;
   }
 
   public Statistics statistics() {
     long[] figures = life.call(c -> Jni.sendQueueQuery(queue));
     return new Statistics(figures[0], figures[1], figures[2], figures[3], figures[4]);
+  }
+
+  @Override
+  public String toString() {
+    String bound = capacity > 0 ? ", at most " + capacity : "";
+    String end = isOpen() ? "" : ", closed";
+    return "SendQueue " + kind + " " + priority + " of " + channel.address() + bound + end;
   }
 }

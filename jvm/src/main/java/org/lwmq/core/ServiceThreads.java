@@ -9,6 +9,9 @@ public final class ServiceThreads {
    * them is not there, or not allowed for this process; nothing has changed then.
    */
   public static void setAffinity(int... processors) {
+    for (int processor : processors) {
+      Arguments.notNegative("processor", processor);
+    }
     Jni.setServiceAffinity(processors.clone());
   }
 }

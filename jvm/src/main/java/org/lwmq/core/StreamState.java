@@ -46,13 +46,13 @@ public record StreamState(
    * has a schema. TIMED_OUT says what was waited for.
    */
   public static StreamState describe(String address, boolean waitDeclared, Deadline deadline) {
-    byte[] name = Jni.utf8(address);
-    return deadline.await("waiting for the stream at " + address, slice -> once(name, waitDeclared, slice));
+    byte[] name = Jni.uri(address);
+    return deadline.awaitInLongSlices("waiting for the stream at " + address, slice -> once(name, waitDeclared, slice));
   }
 
   /** As {@link #describe}, but never waits longer than one short exchange: for a look at whether somebody serves. */
   public static StreamState look(String address, int timeoutMs) {
-    return once(Jni.utf8(address), false, timeoutMs);
+    return once(Jni.uri(address), false, timeoutMs);
   }
 
   /**
@@ -60,7 +60,7 @@ public record StreamState(
    * consumed, so that it will be read again.
    */
   public static void settle(String address, String reader, boolean acknowledge, int timeoutMs) {
-    Jni.streamSettle(Jni.utf8(address), Jni.utf8(reader), acknowledge, timeoutMs);
+    Jni.streamSettle(Jni.uri(address), Jni.utf8(reader), acknowledge, timeoutMs);
   }
 
   private static StreamState once(byte[] address, boolean waitDeclared, int timeoutMs) {

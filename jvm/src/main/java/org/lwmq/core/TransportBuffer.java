@@ -49,6 +49,13 @@ public final class TransportBuffer {
     isLent = false;
   }
 
+  @Override
+  public String toString() {
+    String way = isReceived ? "received" : "to send";
+    String state = isLent ? fields[BYTES] + " bytes" : "given back";
+    return "TransportBuffer " + way + " of " + channel.what() + ", " + state;
+  }
+
   private void check() {
     if (!isLent) {
       throw new LwmqException(Status.INVALID, "this buffer went back already");

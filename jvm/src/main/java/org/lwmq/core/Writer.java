@@ -32,9 +32,9 @@ public final class Writer implements AutoCloseable {
    * {@link #schema}.
    */
   public static Writer open(String address, byte[] schema, WriterOptions options, Deadline deadline) {
-    byte[] name = Jni.utf8(address);
+    byte[] name = Jni.uri(address);
     byte[] job = Jni.utf8(options.job());
-    return deadline.await(
+    return deadline.awaitInLongSlices(
         "opening a writer of " + address,
         slice -> new Writer(
             address,
@@ -104,7 +104,7 @@ public final class Writer implements AutoCloseable {
 
   /** Gives up: staged batches are dropped; {@code reason} reaches the readers who saw something. */
   public void abort(String reason) {
-    handle.run(w -> Jni.writerAbort(w, Jni.utf8(reason)));
+    handle.run(w -> Jni.writerAbort(w, Jni.words(reason)));
   }
 
   /** Batches, rows and bytes published, nanoseconds waited for room, bytes held by segments, batches unread. */

@@ -8,7 +8,7 @@ import java.util.function.Supplier;
  * A channel in the hands of requests or replies: any number of threads are in it at once, for one short call each. Whoever
  * ends that waits until they are out, so that no channel is closed around somebody.
  */
-final class Lent {
+final class InUse {
   private final ReadWriteLock lock = new ReentrantReadWriteLock();
   private volatile LwmqException end; // written under the write lock
 

@@ -1,0 +1,67 @@
+// Of org.lwmq.core.Jni: this process, its library, and memory.
+#include "crossing.h"
+
+#include <iterator>
+
+namespace lwmq::jni {
+
+JNI_METHOD(jstring, version)(JNIEnv* env, jclass) { return env->NewStringUTF(lwmq_version()); }
+
+JNI_METHOD(jint, protocolVersion)(JNIEnv*, jclass) { return static_cast<jint>(lwmq_protocol_version()); }
+
+JNI_METHOD(jlongArray, identify)(JNIEnv* env, jclass, jobjectArray texts) {
+  auto identity = sized<lwmq_identity>();
+  if (!check(env, lwmq_identify(&identity))) return nullptr;
+  env->SetObjectArrayElement(texts, 0, new_bytes(env, identity.host, std::strlen(identity.host)));
+  env->SetObjectArrayElement(texts, 1, new_bytes(env, identity.boot_id, std::strlen(identity.boot_id)));
+  env->SetObjectArrayElement(texts, 2, new_bytes(env, identity.instance, sizeof identity.instance));
+  const jlong numbers[] = {static_cast<jlong>(identity.netns), identity.pid, identity.uid};
+  return new_longs(env, numbers, std::size(numbers));
+}
+
+JNI_METHOD(void, setWindowMemory)(JNIEnv* env, jclass, jlong bytes_max) {
+  check(env, lwmq_set_window_memory(static_cast<std::uint64_t>(bytes_max)));
+}
+
+JNI_METHOD(jlongArray, queryLimits)(JNIEnv* env, jclass, jbyteArray address) {
+  const Bytes uri(env, address);
+  if (!check_memory(env, uri.ok())) return nullptr;
+  auto limits = sized<lwmq_limits>();
+  if (!check(env, lwmq_query_limits(uri.text(), &limits))) return nullptr;
+  const jlong longs[] = {static_cast<jlong>(limits.buffer_bytes_max), static_cast<jlong>(limits.buffers_max),
+                         static_cast<jlong>(limits.inline_bytes_max), limits.frames_max, limits.capabilities};
+  return new_longs(env, longs, std::size(longs));
+}
+
+JNI_METHOD(void, setServiceAffinity)(JNIEnv* env, jclass, jintArray processors) {
+  const jsize count = env->GetArrayLength(processors);
+  const std::unique_ptr<jint[]> given(new (std::nothrow) jint[static_cast<std::size_t>(count)]);
+  if (!check_memory(env, given != nullptr)) return;
+  env->GetIntArrayRegion(processors, 0, count, given.get());
+  // A negative number is one that is too large.
+  check(env, lwmq_set_service_affinity(reinterpret_cast<const std::uint32_t*>(given.get()),
+                                       static_cast<std::uint32_t>(count)));
+}
+
+JNI_METHOD(jlongArray, statistics)(JNIEnv* env, jclass) {
+  auto s = sized<lwmq_statistics>();
+  if (!check(env, lwmq_query_statistics(&s))) return nullptr;
+  const std::uint64_t numbers[] = {s.window_bytes, s.mapped_bytes,   s.batches_written,
+                                   s.batches_read, s.bytes_written,  s.bytes_read,
+                                   s.bytes_copied, s.batches_copied, s.peers_lost};
+  return new_longs(env, reinterpret_cast<const jlong*>(numbers), std::size(numbers));
+}
+
+JNI_METHOD(jobject, wrap)(JNIEnv* env, jclass, jlong address, jlong bytes) {
+  return view_of(env, handle<void>(address), static_cast<std::uint64_t>(bytes));
+}
+
+JNI_METHOD(jlong, address)(JNIEnv* env, jclass, jobject direct) {
+  return address_of(env->GetDirectBufferAddress(direct));
+}
+
+JNI_METHOD(void, copyOut)(JNIEnv* env, jclass, jlong address, jbyteArray target, jint bytes) {
+  env->SetByteArrayRegion(target, 0, bytes, handle<const jbyte>(address));
+}
+
+}  // namespace lwmq::jni
