@@ -29,6 +29,9 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from lwmq_spark import errors
+from lwmq_spark._interpreter import check_main_interpreter
+
+check_main_interpreter()
 
 try:
     from lwmq_spark import _native_messages as native_messages
@@ -215,7 +218,8 @@ _NOT_YET = (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_INTERRUPTED)
 class Lingering:
     """What `with` does for a handle whose `close` lingers.
 
-    Beside an exception that is under way, what was not taken is nothing: close neither waits nor fails.
+    Beside an exception that is under way, what was not taken is nothing: close neither waits nor fails. Where
+    an array holds a buffer the last one closes.
     """
 
     def close(self, linger: float | str | None = None) -> None:
@@ -230,7 +234,7 @@ class Lingering:
         if kind is None:
             self.close()
             return
-        with contextlib.suppress(errors.LwmqError):
+        with contextlib.suppress(errors.LwmqError, BufferError):
             self.close(linger=0)
 
 
@@ -296,6 +300,21 @@ def undisturbed() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def background_thread(target: Callable[..., object], name: str, *arguments: Any) -> threading.Thread:
+    """A daemon of ours, to be started.
+
+    It blocks real-time signals: one that the application has blocked to wait for it (`signal.sigwaitinfo`)
+    would else come to our thread, and end the process. The others stay as they are, for what a call-back
+    starts inherits them.
+    """
+
+    def run() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, range(signal.SIGRTMIN, signal.SIGRTMAX + 1))
+        target(*arguments)
+
+    return threading.Thread(target=run, name=name, daemon=True)
+
+
 class Waiter:
     """Runs calls that wait on a daemon thread of its own, one after the other, for asyncio.
 
@@ -326,7 +345,7 @@ class Waiter:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         if self._thread is None:
-            self._thread = threading.Thread(target=_serve, args=(self._calls,), name=self._name, daemon=True)
+            self._thread = background_thread(_serve, self._name, self._calls)
             self._thread.start()
 
         def deliver(result: T | None, exc: BaseException | None) -> None:

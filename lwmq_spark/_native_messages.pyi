@@ -80,8 +80,17 @@ def select_now(
     failed. None: as above.
     """
 
-def post_now(handle: Handle, turn: Turn, queue: int, frame: object) -> int | None:
-    """lwmq_send_queue_post_bytes, the GIL in hand: the status. None as above; of no short bytes, too."""
+def post_now(handle: Handle, turn: Turn, queue: int, frames: object) -> int | None:
+    """A post of bytes, or of a list or tuple of buffers, the GIL in hand: the status. None as above; for what
+    is too long, or something else, too.
+    """
+
+def post_many_now(
+    handle: Handle, turn: Turn, queue: int, frames: object
+) -> int | None:
+    """lwmq_send_queue_post_many, the GIL in hand: the status. None as above; for something else than bytes,
+    nothing, or more than a MiB, too.
+    """
 
 def receive_many(channel: int, limit: int, timeout_ms: int, type: type[M]) -> list[M] | int:
     """lwmq_channel_receive_many: messages, or the status."""

@@ -20,9 +20,10 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, TypeAlias
 
-from lwmq_spark._ffi import address_of, check, ffi, lib, native_messages
+from lwmq_spark._ffi import address_of, background_thread, check, ffi, lib, native_messages
 
 COPY_BYTES_MAX = 64 * 1024
+_PLAIN = frozenset((bytes, bytearray, memoryview))  # nothing to be checked
 
 Frame: TypeAlias = memoryview
 """One piece of a message: a read-only memoryview that keeps its message alive."""
@@ -34,9 +35,9 @@ Timestamp: TypeAlias = Literal["system", "precise"] | int | datetime.datetime | 
 ticks; a datetime with a time zone: that moment; None: no timestamp.
 """
 
-TICKS_1970 = 116_444_736_000_000_000
-_SOURCES = {"system": 1, "precise": 2}  # LWMQ_TIMESTAMP_*
-_EXPLICIT = 3
+TICKS_1970 = int(lib.LWMQ_TICKS_1970)
+_SOURCES = {"system": int(lib.LWMQ_TIMESTAMP_SYSTEM), "precise": int(lib.LWMQ_TIMESTAMP_PRECISE)}
+_EXPLICIT = int(lib.LWMQ_TIMESTAMP_EXPLICIT)
 
 
 def ticks_to_ns(ticks: int) -> int:
@@ -58,7 +59,8 @@ def ticks_to_datetime(ticks: int) -> datetime.datetime:
 class Message(native_messages.Message):
     """Frames that travel together. `Message([b"head", view])` builds one; `Channel.receive` returns one.
 
-    Behaves as a sequence of frames: `len(m)`, `m[0]`, `for frame in m`. Safe to share between threads.
+    `len(m)`, `m[0]` and `for frame in m` are of its frames; slices are of the list `m.frames`. Equal to a
+    message, or a list, of the same frames. Safe to share between threads.
     """
 
     __slots__ = ("__weakref__",)
@@ -66,16 +68,18 @@ class Message(native_messages.Message):
     def __init__(self, frames: Any = (), timestamp: Timestamp = None) -> None:
         """`frames`: bytes or any contiguous buffer for one frame, or an iterable of such.
 
-        timestamp: of each frame. TypeError for a str.
+        timestamp: of each frame. TypeError for a str, and for an array of objects, whose bytes are pointers.
         """
-        if timestamp is None and self._make(frames):
+        is_plain = type(frames) in (list, tuple) and _PLAIN.issuperset(map(type, frames))
+        parts: Any = frames if is_plain else parts_of(frames, "Message")
+        if timestamp is None and self._make(parts):
             return
-        parts = frames_of(frames, "Message")
+        parts = frames_of(parts, "Message") if is_plain else parts
         out = ffi.new("lwmq_message **")
         check(lib.lwmq_message_create(len(parts), out))
         self._take(address_of(out[0]))
         for part in parts:
-            _append(out[0], part)
+            _append(out[0], memoryview(part))
         if timestamp is not None:
             source, ticks = _source_of(timestamp)
             for index in range(len(parts)):
@@ -129,7 +133,9 @@ class Message(native_messages.Message):
         return int(out[0])
 
     def __eq__(self, other: object) -> bool:
-        return self.frames == other.frames if isinstance(other, Message) else NotImplemented
+        if isinstance(other, Message):
+            other = other.frames
+        return self.frames == other if isinstance(other, list) else NotImplemented
 
     __hash__ = object.__hash__
 
@@ -165,20 +171,23 @@ def frames_of(frames: Any, who: str) -> list[memoryview]:
     if isinstance(frames, str):
         raise TypeError(f"{who}() takes bytes, not str: did you mean .encode()?")
     try:
-        return [_flat(memoryview(frames), who)]
+        view = memoryview(frames)
     except TypeError:
         if not isinstance(frames, Iterable):
             raise TypeError(
                 f"{who}() takes bytes, a buffer or a list of them, not {type(frames).__name__}"
             ) from None
+    else:
+        return [_flat(view, who)]
     views = []
     for frame in frames:
         if isinstance(frame, str):
             raise TypeError(f"{who}() takes bytes, not str: did you mean .encode()?")
         try:
-            views.append(_flat(memoryview(frame), who))
+            view = memoryview(frame)
         except TypeError:
             raise TypeError(f"{who}() takes frames of bytes or buffers, not {type(frame).__name__}") from None
+        views.append(_flat(view, who))
     return views
 
 
@@ -192,6 +201,8 @@ def parts_of(frames: Any, who: str) -> list[Any]:
 
 
 def _flat(view: memoryview, who: str) -> memoryview:
+    if "O" in view.format:
+        raise TypeError(f"{who}() takes buffers of bytes or numbers, not of Python objects (format 'O')")
     if not view.c_contiguous:
         raise ValueError(f"{who}() takes contiguous buffers: copy this one first (shape {view.shape})")
     return view.cast("B") if view.nbytes else memoryview(b"")
@@ -231,7 +242,7 @@ class _Owners:
                 self._fd = lib.lwmq_python_release_fd()
                 if self._fd < 0:
                     raise OSError("no descriptor for the release of external frames")
-                threading.Thread(target=self._serve, name="lwmq-frames", daemon=True).start()
+                background_thread(self._serve, "lwmq-frames").start()
             number, self._next = self._next, self._next + 1
             self._kept[number] = owner
         return ffi.cast("void *", number)

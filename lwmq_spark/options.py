@@ -3,8 +3,8 @@
     ipc://flights?buffer_bytes=4MiB&buffers=16&timeout=5s
 
 What stands before `?` belongs to the provider of the scheme, which alone parses it. What follows is ours:
-`key=value` pairs. The same address may be given to writers, readers and channels; each takes the keys that
-concern it, and a key that nobody knows is an `AddressError`.
+`key=value` pairs. Writers and readers of streams take the keys that concern them; a channel takes those of
+`CHANNEL_KEYS`, and any other is an `AddressError`, as is a key that nobody knows.
 
 A setting is looked for in this order, the first that has it wins:
 
@@ -21,10 +21,11 @@ Spark's options and in the address options of C.
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -107,6 +108,17 @@ def parse_count(value: object) -> int:
     raise ValueError(f"{value!r} is not a count: a whole number from 0")
 
 
+def whole(what: str, value: object, least: int, most: int) -> int:
+    """`value`, which `what` names in errors. TypeError: no int; ValueError: not of `least` to `most`."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{what} {value!r}: an int is wanted, not {type(value).__name__}") from None
+    if not least <= number <= most:
+        raise ValueError(f"{what} {number}: {least} to {most} are possible")
+    return number
+
+
 def parse_flag(value: object) -> bool:
     """true or false."""
     if isinstance(value, bool):
@@ -161,6 +173,13 @@ SETTINGS: dict[str, Callable[[object], Any]] = {
 }
 
 
+# Of a channel as a whole, and those that each of its transports may have for itself.
+TRANSPORT_KEYS = ("buffer_bytes", "buffers", "retry")
+CHANNEL_KEYS = (
+    *TRANSPORT_KEYS, "role", "linger", "raw", "secure_erase", "home_thread",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """An address apart from its options. `text` is what the provider gets."""
@@ -169,10 +188,16 @@ class Address:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def parse_address(address: str) -> Address:
-    """Split an address from its options and read those. AddressError names the key and what is allowed."""
+def parse_address(address: str, keys: Collection[str] = SETTINGS, of: str = "an address") -> Address:
+    """Split an address from its options and read those. AddressError names the key and what is allowed.
+
+    keys: those that `of` takes.
+    """
     if not isinstance(address, str):
-        raise TypeError(f"an address is a str such as 'ipc://flights', not {type(address).__name__}")
+        hint = ": did you mean .decode()?" if isinstance(address, bytes) else ""
+        raise TypeError(f"an address is a str such as 'ipc://flights', not {type(address).__name__}{hint}")
+    if "\0" in address:
+        raise AddressError(f"address {address!r} has a NUL byte: no name has one")
     text, mark, query = address.partition("?")
     scheme, colon, _ = text.partition("://")
     if not colon or not scheme:
@@ -184,7 +209,7 @@ def parse_address(address: str) -> Address:
     for pair in query.split("&") if query else ():
         key, equals, value = pair.partition("=")
         if key not in SETTINGS:
-            raise AddressError(f"option {key!r} of {address!r} is unknown; allowed are {', '.join(SETTINGS)}")
+            raise AddressError(f"option {key!r} of {address!r} is unknown; allowed are {', '.join(keys)}")
         if not equals:
             raise AddressError(f"option {key!r} of {address!r} has no value: write {key}=...")
         if key in options:
@@ -193,6 +218,10 @@ def parse_address(address: str) -> Address:
             options[key] = SETTINGS[key](value)
         except ValueError as exc:
             raise AddressError(f"option {key!r} of {address!r}: {exc}") from None
+        if key not in keys:
+            raise AddressError(
+                f"option {key!r} of {address!r} is none of {of}; allowed are {', '.join(keys)}"
+            )
     return Address(text, options)
 
 

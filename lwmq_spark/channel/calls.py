@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from lwmq_spark import errors
-from lwmq_spark._ffi import Condition
+from lwmq_spark._ffi import Condition, background_thread
 from lwmq_spark.channel.selector import Selector
 from lwmq_spark.message import Message
 
@@ -38,7 +37,7 @@ class Calls:
                 self._selector.add(channel)
             self._callbacks[channel] = callback
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="lwmq calls", daemon=True)
+                self._thread = background_thread(self._run, "lwmq calls")
                 self._thread.start()
 
     def drop(self, channel: Channel) -> None:
@@ -73,17 +72,17 @@ class Calls:
                     self._changed.notify_all()
 
     def _call(self, channel: Channel, callback: Callable[[Message], object]) -> bool:
-        """False: there is no message."""
+        """False: there is no message. Nothing that a call-back raises ends the thread of all the others."""
         try:
             message = channel.try_receive()
-        except errors.LwmqError as error:
+        except Exception as error:  # also no memory for a message
             _log.warning("%s: %s", channel.address, error)
             return False
         if message is None:
             return False
         try:
             callback(message)
-        except Exception:
+        except BaseException:
             _log.exception("the call-back for messages of %s has failed", channel.address)
         return True
 

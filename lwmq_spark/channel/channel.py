@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar
 
 from lwmq_spark import errors
 from lwmq_spark._ffi import (
@@ -36,11 +37,21 @@ from lwmq_spark._ffi import (
     sized,
     wait,
 )
-from lwmq_spark.channel.raw import ReceiveBuffer, SendBuffer
+from lwmq_spark.channel.raw import ReceiveBuffer, SendBuffer, Window
 from lwmq_spark.channel.readiness import Readiness
 from lwmq_spark.channel.send_queue import KINDS, Kind, Priority, SendQueue
 from lwmq_spark.message import Message
-from lwmq_spark.options import ROLES, Role, parse_address, parse_duration, resolve
+from lwmq_spark.options import (
+    CHANNEL_KEYS,
+    ROLES,
+    TRANSPORT_KEYS,
+    Address,
+    Role,
+    parse_address,
+    parse_duration,
+    resolve,
+    whole,
+)
 
 if TYPE_CHECKING:
     from lwmq_spark.channel.selector import Selector
@@ -54,6 +65,10 @@ RECEIVE_KINDS: dict[str, int] = {
 }
 Received = TypeVar("Received", Message, bytes)
 LINGER_S = 5.0  # of close(), where neither argument nor address nor conf says otherwise
+WEIGHT_MAX = (1 << 16) - 1
+SIGNAL_MAX = (1 << 31) - 1
+MOST_32 = (1 << 32) - 1  # of the structures that the library takes
+MOST_64 = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +117,11 @@ class FilterState:
 
 
 class Channel(Lingering):
-    """A conversation with one peer. Opened when made; `with` closes it."""
+    """A conversation with one peer. Opened when made; `with` closes it, `async with` beside the event loop.
+
+    A server has one client at a time. Further ones are connected and unheard until it has gone, and then come
+    in turns. For many at once take an address and a channel for each, and one `Selector` that receives.
+    """
 
     def __init__(
         self,
@@ -127,7 +146,9 @@ class Channel(Lingering):
         role: `auto` connects if somebody listens and binds otherwise; `server` binds; `client` goes on
         trying.
         buffer_bytes: of each transport buffer (default 64 KiB), and so the largest message.
-        buffers: per direction (default 32, whose memory is used as it is needed), or (send, receive).
+        buffers: per direction (default 32, whose memory is used as it is needed), or (send, receive). Over
+        ipc a peer that sends with more buffers than we receive with is refused: say it on both ends alike, or
+        say (send, 0), which takes as many as the peer has.
         retry: seconds between attempts to connect (default 0.1).
         raw: buffers by `get_buffer` and `receive_buffer` instead of messages.
         secure_erase: buffers, and our copies of what passes, are zeroed as soon as nobody needs them.
@@ -142,16 +163,16 @@ class Channel(Lingering):
         way and is received once, in the order of its queue. While one way is left nothing is lost with
         another. `wait_connected` waits for one way; `flush` and `close` until one has brought everything.
         Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
-        AddressError: malformed, no such scheme, or bound by somebody else.
+        A further address may have `buffers` and `retry` of its own; the other options are the channel's, and
+        stand in the first one.
+        AddressError: malformed, no such scheme, an option that channels do not have, or bound by somebody
+        else. TypeError, ValueError: an argument that is none.
         """
-        addresses = [address] if isinstance(address, str) else list(address)
-        if not addresses:
-            raise ValueError("a channel without a transport: say at least one address")
-        if redundant and len(addresses) == 1:
+        parsed, *further = _addresses_of(address)
+        if redundant and not further:
             raise ValueError(
-                f"redundant=True with one address, {addresses[0]}: say the other ways to the peer"
+                f"redundant=True with one address, {parsed.text}: say the other ways to the peer"
             )
-        parsed = parse_address(addresses[0])
 
         def setting(key: str, argument: Any, default: Any) -> Any:
             return resolve(parsed, "channel", key, argument, default)
@@ -161,11 +182,15 @@ class Channel(Lingering):
         self._linger: float | None = setting("linger", linger, LINGER_S)
         self._raw: bool = setting("raw", raw, False)
         options = sized("lwmq_channel_options")
-        options.buffer_bytes = setting("buffer_bytes", buffer_bytes, 0)
-        if isinstance(buffers, tuple):
-            options.buffers_send, options.buffers_receive = buffers
+        options.buffer_bytes = whole("buffer_bytes", setting("buffer_bytes", buffer_bytes, 0), 0, MOST_64)
+        if isinstance(buffers, (tuple, list)):
+            if len(buffers) != 2:
+                raise ValueError(f"buffers {buffers!r}: a number for both directions, or (send, receive)")
+            send, receive = buffers
         else:
-            options.buffers_send = options.buffers_receive = setting("buffers", buffers, 0)
+            send = receive = setting("buffers", buffers, 0)
+        options.buffers_send = whole("buffers", send, 0, MOST_32)
+        options.buffers_receive = whole("buffers", receive, 0, MOST_32)
         options.retry_ms = milliseconds(setting("retry", retry, 0.0))
         options.raw = self._raw
         options.secure_erase = setting("secure_erase", secure_erase, False)
@@ -173,26 +198,36 @@ class Channel(Lingering):
         if receive_queue not in RECEIVE_KINDS:
             raise ValueError(f"receive_queue {receive_queue!r} is none of {', '.join(RECEIVE_KINDS)}")
         options.receive_queue = RECEIVE_KINDS[receive_queue]
-        options.receive_capacity = receive_capacity or 0
+        options.receive_capacity = whole("receive_capacity", receive_capacity or 0, 0, MOST_64)
 
         out = ffi.new("lwmq_channel **")
         check(lib.lwmq_channel_create(self._address.encode(), options, out))
-        # Buffers of a raw channel lie in its window: each view of one holds this pointer, and the last
+        # Buffers of a raw channel lie in its window: each of them, and each view, holds this; the last
         # destroys.
-        pointer = ffi.gc(out[0], lib.lwmq_channel_destroy)
+        self._window = Window()
+        pointer = ffi.gc(out[0], self._window.destroy)
         self._handle = Handle(pointer, lambda _: None, f"channel on {self._address}")
         self._receiving: Turn | Crowd = Turn() if receive_queue == "mono_unbounded" else Crowd()
         self._shipping = Turn()  # raw sends
+        self._showing = Turn()  # raw buffers that are sent: their views begin, and end with the channel
+        self._lent_to: object | None = None  # what alone receives
         self._queues: list[SendQueue] = []
         self._readiness = Readiness(self.fileno)
         self._is_called = False  # there is a call-back, which goes with us
         self._selectors: tuple[weakref.ref[Selector], ...] = ()  # which we leave when we are closed
-        alike = sized("lwmq_transport_options")
-        alike.buffers_send, alike.buffers_receive = options.buffers_send, options.buffers_receive
-        alike.retry_ms = options.retry_ms
-        alike.redundant = redundant
-        for further in addresses[1:]:
-            check(lib.lwmq_channel_add_transport(pointer, further.encode(), alike))
+        for other in further:
+            its = sized("lwmq_transport_options")
+            its.buffers_send, its.buffers_receive = options.buffers_send, options.buffers_receive
+            its.retry_ms = options.retry_ms
+            if "buffers" in other.options:
+                its.buffers_send = its.buffers_receive = whole(
+                    "buffers", other.options["buffers"], 0, MOST_32
+                )
+            if "retry" in other.options:
+                its.retry_ms = milliseconds(other.options["retry"])
+            its.buffer_bytes = whole("buffer_bytes", other.options.get("buffer_bytes", 0), 0, MOST_64)
+            its.redundant = redundant
+            check(lib.lwmq_channel_add_transport(pointer, other.text.encode(), its))
         del pointer
         self.waiter = Waiter(f"lwmq {self._address}")
         check(lib.lwmq_channel_open(self._handle.pointer, ROLES[self._role]))
@@ -210,13 +245,16 @@ class Channel(Lingering):
         kind: `mono_unbounded`; `multi_unbounded`, for threads of which none should wait for another;
         `bounded_discard_oldest` and `bounded_discard_newest`, which hold at most `capacity` messages; each of
         the last three also as `..._tagged`, where a post with a tag replaces the unsent one of the same tag.
-        ValueError: no such kind or priority; a capacity that is missing, or of a kind that has none.
+        ValueError: no such kind or priority; a capacity that is missing, out of range, or of a kind that has
+        none. TypeError: a capacity that is no int.
         """
         if kind not in KINDS:
             raise ValueError(f"kind {kind!r} is none of {', '.join(KINDS)}")
         is_bounded = kind.startswith("bounded")
-        if is_bounded and (capacity is None or not 1 <= capacity < 1 << 64):
+        if is_bounded and capacity in (None, 0):
             raise ValueError(f"capacity {capacity} of a {kind} queue: say how many messages it may hold")
+        if is_bounded:
+            capacity = whole(f"capacity of a {kind} queue,", capacity, 1, MOST_64)
         if not is_bounded and capacity is not None:
             raise ValueError(f"capacity {capacity} of a {kind} queue: only bounded kinds have one")
         options = sized("lwmq_send_queue_options")
@@ -233,12 +271,14 @@ class Channel(Lingering):
     def set_weights(self, weights: Sequence[int]) -> None:
         """Share the channel between the five priorities HIGHEST to LOWEST: messages of each in a round.
 
-        Default (16, 8, 4, 2, 1). 0 is served when those with a weight are empty.
+        Default (16, 8, 4, 2, 1). 0 is served when those with a weight are empty. ValueError: a weight over
+        65535. LwmqError: not five of them.
         """
+        shares = [whole("weight", weight, 0, WEIGHT_MAX) for weight in weights]
         self._handle.check_open()
         with self._handle.turn:
             self._handle.check_open()
-            array = ffi.new("uint32_t[]", list(weights))
+            array = ffi.new("uint32_t[]", shares)
             check(lib.lwmq_channel_set_weights(self._handle.pointer, array, len(array)))
 
     def receive(self, timeout: float | None = None) -> Message:
@@ -246,8 +286,10 @@ class Channel(Lingering):
 
         After the loss of the peer, what was committed comes first, then PeerLostError once; a new peer may
         follow. TimeoutError, ClosedError (closed by us or by the peer, in order), CorruptError, VersionError.
+        LwmqError: a `Requests` has what comes over this channel.
         """
         handle = self._handle
+        self._check_not_lent()
         got = native_messages.receive_now(handle, self._receiving, Message)
         if got is None:
             handle.check_open()
@@ -255,12 +297,7 @@ class Channel(Lingering):
                 handle.check_open()
                 got = native_messages.receive(handle.address, 0, Message)
         if got == lib.LWMQ_E_EMPTY and timeout != 0:  # a wait costs as much again before it begins
-            got = wait(
-                handle,
-                lambda ms: native_messages.receive(handle.address, ms, Message),
-                timeout,
-                turn=self._receiving,
-            )
+            got = wait(handle, self._receive_one, timeout, turn=self._receiving)
         return got if isinstance(got, Message) else self._no_message(got, timeout)
 
     def receive_many(self, limit: int = 256, timeout: float | None = None) -> list[Message]:
@@ -304,8 +341,67 @@ class Channel(Lingering):
     ) -> list[Received]:
         if limit < 1:
             raise ValueError(f"a limit of {limit} messages; at least 1 is possible")
-        got = wait(self._handle, receive, timeout, turn=self._receiving)
+
+        def receive_ours(ms: int) -> list[Received] | int:
+            self._check_not_lent()
+            return receive(ms)
+
+        got = wait(self._handle, receive_ours, timeout, turn=self._receiving)
         return got if isinstance(got, list) else self._no_message(got, timeout)
+
+    def _receive_one(self, ms: int) -> Message | int:
+        self._check_not_lent()
+        return native_messages.receive(self._handle.address, ms, Message)
+
+    # ---- Lending the receiving side
+
+    def _lend(self, to: object) -> None:
+        """From now on `to` alone receives, by `_receive_into`; who waits in a receive meanwhile gets nothing.
+
+        LwmqError: somebody else has what comes, or gets it by call-back or selector.
+        """
+        from lwmq_spark.channel.selector import _lives
+
+        self._handle.check_open()
+        with self._handle.turn:
+            self._handle.check_open()
+            self._check_not_lent()
+            if self._is_called:
+                raise errors.LwmqError(
+                    f"what comes over {self._address} goes to a call-back: end that by on_message(None), "
+                    "then make the Requests"
+                )
+            if any(_lives(known()) for known in self._selectors):
+                raise errors.LwmqError(
+                    f"what comes over {self._address} goes to a selector: remove it there, "
+                    "then make the Requests"
+                )
+            self._lent_to = to
+        if isinstance(self._receiving, Crowd):
+            self._receiving.empty()
+        else:
+            with self._receiving:
+                pass
+
+    def _take_back(self, lent_to: object) -> None:
+        """It receives no more."""
+        if self._lent_to is lent_to:
+            self._lent_to = None
+
+    def _check_not_lent(self) -> None:
+        if self._lent_to is not None:
+            raise errors.LwmqError(
+                f"a Requests has what comes over {self._address}, and would miss what another one takes: "
+                "ask with that one from all threads, close it first, or open a further channel"
+            )
+
+    def _is_connected_now(self) -> bool:
+        """Any thread, in no turn: to say more in an error. False where nobody can say."""
+        pointer = self._handle.pointer
+        if pointer is None or self._handle.forked:
+            return False
+        raw = sized("lwmq_channel_statistics")
+        return bool(lib.lwmq_channel_query(pointer, raw) == lib.LWMQ_OK and raw.connected)
 
     def _no_message(self, status: int, timeout: float | None) -> NoReturn:
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
@@ -367,15 +463,27 @@ class Channel(Lingering):
         """From now on `callback` gets each message, in order, on a thread that all channels share.
 
         It may post and end its own calls; while it runs, others wait, and what it raises is logged. So is the
-        loss of the peer. None ends the calls: none runs any more when this returns, but the one that asks.
+        loss of the peer, and once what keeps the channel from receiving for long, such as an address that
+        cannot be bound. None ends the calls: none runs any more when this returns, but the one that asks.
+        TypeError: no function. LwmqError: a raw channel, or a `Requests` has what comes over this one.
         """
         from lwmq_spark.channel.calls import calls
 
-        self._is_called = callback is not None
         if callback is None:
+            self._is_called = False
             calls.drop(self)
-        else:
-            calls.put(self, callback)
+            return
+        if not callable(callback):
+            raise TypeError(
+                f"on_message() takes a function of one message, or None, not {type(callback).__name__}"
+            )
+        if self._raw:
+            raise errors.LwmqError(
+                f"a raw channel has buffers, not messages: call receive_buffer() ({self._address})",
+                status=lib.LWMQ_E_INVALID,
+            )
+        calls.put(self, callback)
+        self._is_called = True
 
     def signal_on_message(self, number: int) -> None:
         """From now on the real-time signal `number` is queued to this process when there is something to
@@ -383,6 +491,7 @@ class Channel(Lingering):
 
         LwmqError: no signal from SIGRTMIN to SIGRTMAX.
         """
+        number = whole("signal", number, 0, SIGNAL_MAX)
         self._handle.check_open()
         with self._handle.turn:
             self._handle.check_open()
@@ -416,7 +525,7 @@ class Channel(Lingering):
     def get_buffer(self, timeout: float | None = None) -> SendBuffer:
         """Lends a free send buffer of a raw channel.
 
-        Waits only while none is free. TimeoutError when none gets free.
+        Waits while none is free, or nobody is connected. TimeoutError when none gets free.
         """
         raw = ffi.new("lwmq_buffer *")
         status = wait(
@@ -426,7 +535,10 @@ class Channel(Lingering):
             turn=self._shipping,
         )
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):
-            raise errors.TimeoutError(f"no send buffer got free within {timeout} s on {self._address}")
+            why = "" if self._is_connected_now() else ": nobody is connected"
+            raise errors.TimeoutError(
+                f"no send buffer got free within {timeout} s on {self._address}{why}", status=status
+            )
         check(status)
         return SendBuffer(self, raw)
 
@@ -443,7 +555,7 @@ class Channel(Lingering):
             turn=self._receiving,
         )
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
-            raise errors.TimeoutError(f"no buffer came within {timeout} s on {self._address}")
+            raise errors.TimeoutError(f"no buffer came within {timeout} s on {self._address}", status=status)
         check(status)
         return ReceiveBuffer(self, raw)
 
@@ -536,12 +648,14 @@ class Channel(Lingering):
     def close(self, linger: float | str | None = None) -> None:
         """Wait at most `linger` seconds until the peer has read what was posted, then close. Twice is once.
 
-        TimeoutError has the number of messages that were dropped. Messages received live on.
+        TimeoutError has the number of messages that were dropped or not seen read; closed it is all the same.
+        Messages received live on, and buffers received, as far as they are shown.
+        BufferError, and it stays open: an array, or a slice, of a send buffer that was not sent is alive.
         """
         if self._is_called:
             self.on_message(None)
         seconds = self._linger if linger is None else parse_duration(linger)
-        turns = [self._handle.turn, self._shipping]
+        turns = [self._handle.turn, self._shipping, self._showing]
         turns += [turn for q in self._queues for turn in (q._turn, q._waiting)]
         if isinstance(self._receiving, Turn):
             turns.append(self._receiving)
@@ -557,6 +671,7 @@ class Channel(Lingering):
 
     def _close_behind(self, turns: Turns, seconds: float | None) -> None:
         with turns:
+            self._window.hide_lent(self._address)
             for known in self._selectors:
                 if (selector := known()) is not None:
                     selector._forget(self)
@@ -564,13 +679,19 @@ class Channel(Lingering):
                 status = lib.lwmq_channel_close(self._handle.pointer, milliseconds(seconds))
                 while status == lib.LWMQ_E_INTERRUPTED:
                     status = lib.lwmq_channel_close(self._handle.pointer, milliseconds(seconds))
-                if status == lib.LWMQ_E_TIMED_OUT:
-                    raise_status(status)
-                if status != lib.LWMQ_E_CLOSED:  # the peer may have closed first
-                    check(status)
+                check(status)
             finally:
                 self._handle.destroy()
                 self._readiness.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """As `with`; the event loop goes on while close lingers."""
+        await self.waiter.run(lambda: self.__exit__(kind, exc, trace))
 
     def __repr__(self) -> str:
         if self.closed:
@@ -583,3 +704,13 @@ class Channel(Lingering):
             f"<Channel {self._address} {kind}{side}, {peer}, "
             f"{state.messages_posted} posted, {state.messages_received} received>"
         )
+
+
+def _addresses_of(address: Any) -> list[Address]:
+    """One or several, read. AddressError, TypeError; ValueError: none at all."""
+    is_one = isinstance(address, (str, bytes)) or not isinstance(address, Iterable)
+    texts = [address] if is_one else list(address)
+    if not texts:
+        raise ValueError("a channel without a transport: say at least one address")
+    first = parse_address(texts[0], CHANNEL_KEYS, "a channel's")
+    return [first, *(parse_address(text, TRANSPORT_KEYS, "a further address's") for text in texts[1:])]

@@ -6,83 +6,178 @@
     with channel.receive_buffer() as buffer:
         read(buffer.data)
 
-Buffers travel in the order in which they are sent. A view of one keeps the window mapped.
+Buffers travel in the order in which they are sent.
+
+Nothing that Python can still reach is unmapped, or used for something else. `data` is one memoryview, which
+ends with the buffer: whoever touches it then has a ValueError. A slice of it, or an array on it, cannot be
+ended by us, so it keeps what it shows:
+
+    received       the buffer goes back to the peer when the last of them has gone; also after close
+    to be sent     send and close refuse (BufferError) while there is one: the peer would read what an array
+                   may still change, and the window of a peer that is lost goes with its last buffer. One that
+                   is given back unsent stays ours until the last of them has gone
+
+A buffer that is forgotten goes back by itself.
 """
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lwmq_spark import errors
 from lwmq_spark._ffi import check, ffi, lib
+from lwmq_spark.options import whole
 
 if TYPE_CHECKING:
     from lwmq_spark.channel.channel import Channel
 
 
+class Window:
+    """The native channel, as far as its buffers care: whether it is there, and which of them are not sent."""
+
+    def __init__(self) -> None:
+        self.is_there = True
+        self._lent: dict[int, weakref.ref[_Loan]] = {}
+
+    def destroy(self, pointer: Any) -> None:
+        """When nobody holds it any more. Where garbage is collected, its loans may go behind it."""
+        self.is_there = False
+        lib.lwmq_channel_destroy(pointer)
+
+    def note(self, loan: _Loan) -> None:
+        """It is to be sent, and shown from now on."""
+        lent, key = self._lent, id(loan)
+        lent[key] = weakref.ref(loan, lambda _: lent.pop(key, None))
+
+    def hide_lent(self, address: str) -> None:
+        """Before the window goes: ends every view of a buffer that is not sent. BufferError: some stay."""
+        loans = [loan for known in list(self._lent.values()) if (loan := known()) is not None]
+        held = sum(not loan.hide() for loan in loans)
+        if held:
+            raise BufferError(
+                f"{held} send buffers of {address} are held by an array, or a slice of `data`: let go of it "
+                "(del, or release()), then close; nothing was closed"
+            )
+
+
+class _Loan:
+    """A native buffer that goes back when neither its Python buffer nor a view of it is left."""
+
+    __slots__ = ("__weakref__", "_data", "_give_back", "_handle", "_pointer", "_shown", "_window", "raw")
+
+    def __init__(self, channel: Channel, raw: Any, give_back: Callable[[Any, Any], int]) -> None:
+        self.raw = raw  # None: it was sent
+        self._handle = channel._handle
+        self._pointer = channel._handle.pointer
+        self._window = channel._window
+        self._give_back = give_back
+        self._data: Callable[[], memoryview | None] = lambda: None  # it holds us, and not we it
+        self._shown = 0  # of what has been shown, how much is there still
+
+    def show(self, *, readonly: bool = False) -> memoryview:
+        """`data`, until it is hidden the same one. All that is made of it holds its pointer, and that us."""
+        if (data := self._data()) is None:
+            pointer = ffi.gc(ffi.cast("char *", self.raw.data), self._end_of_show)
+            self._shown += 1
+            data = memoryview(ffi.buffer(pointer, self.raw.bytes)).cast("B")
+            data = data.toreadonly() if readonly else data
+            self._data = weakref.ref(data)
+        return data
+
+    def hide(self) -> bool:
+        """Ends `data`. False: an array or a slice shows it still."""
+        if (data := self._data()) is not None:
+            with suppress(BufferError):  # an array on `data` itself
+                data.release()
+                self._data = lambda: None
+            del data
+        return self._shown == 0
+
+    def _end_of_show(self, _: Any) -> None:
+        self._shown -= 1
+
+    def __del__(self) -> None:
+        if self.raw is not None and self._window.is_there and not self._handle.forked:
+            self._give_back(self._pointer, self.raw)
+
+
 class _RawBuffer:
-    """What send and receive buffers share: the native buffer, and views that hold the channel's window."""
+    """What send and receive buffers share."""
 
-    def __init__(self, channel: Channel, raw: Any) -> None:
+    def __init__(self, channel: Channel, loan: _Loan) -> None:
         self._channel = channel
-        self._window = channel._handle.pointer
-        self._raw: Any = raw
-        self._data: memoryview | None = None
+        self._loan: _Loan | None = loan
+        self._data: memoryview | None = None  # made once
 
-    def _view(self, writable: bool) -> memoryview:
-        if self._raw is None:
+    def _open_loan(self) -> _Loan:
+        if self._loan is None:
             raise errors.ClosedError(f"the buffer of {self._channel.address} was given back")
-        if self._data is None:
-            window = self._window
-            pointer = ffi.gc(ffi.cast("char *", self._raw.data), lambda _: window)
-            view = memoryview(ffi.buffer(pointer, self._raw.bytes))
-            self._data = view.cast("B") if writable else view.cast("B").toreadonly()
-        return self._data
+        return self._loan
 
-    def _take(self) -> Any:
-        """The native buffer, for the call that gives it back."""
-        if self._raw is None:
-            raise errors.ClosedError(f"the buffer of {self._channel.address} was given back already")
-        raw, self._raw, self._data = self._raw, None, None
-        return raw
+    def _give_back(self) -> None:
+        """Now, or when the last array or slice has gone. Twice is once."""
+        loan, self._loan, self._data = self._loan, None, None
+        if loan is not None:
+            loan.hide()
 
     def __len__(self) -> int:
-        return 0 if self._raw is None else int(self._raw.bytes)
+        return 0 if self._loan is None else int(self._loan.raw.bytes)
 
     def __repr__(self) -> str:
-        state = "given back" if self._raw is None else f"{len(self)} bytes"
+        state = "given back" if self._loan is None else f"{len(self)} bytes"
         return f"<{type(self).__name__} of {self._channel.address}, {state}>"
 
 
 class SendBuffer(_RawBuffer):
     """A free buffer: fill `data`, then `send(used)`. Leaving `with` without sending gives it back unsent."""
 
+    def __init__(self, channel: Channel, raw: Any) -> None:
+        super().__init__(channel, _Loan(channel, raw, lib.lwmq_raw_abandon_buffer))
+
     @property
     def data(self) -> memoryview:
-        """Writable; in the window itself. Not to be written to after `send`."""
-        return self._view(writable=True)
+        """Writable; in the window itself. Ends with `send`, and when the channel is closed. ClosedError."""
+        handle = self._channel._handle
+        handle.check_open()
+        with self._channel._showing:
+            handle.check_open()
+            loan = self._open_loan()
+            if self._data is None:
+                self._channel._window.note(loan)
+                self._data = loan.show()
+            return self._data
 
     def send(self, used_bytes: int | None = None) -> None:
-        """Send its first `used_bytes` bytes, all by default. Never waits. ValueError: more than there are."""
-        if used_bytes is not None and not 0 <= used_bytes <= len(self):
-            raise ValueError(f"cannot send {used_bytes} bytes of a buffer of {len(self)}")
+        """Send its first `used_bytes` bytes, all by default. Never waits. Ends `data`.
+
+        ValueError: more than there are. TypeError: no int. BufferError: an array, or a slice of `data`, is
+        alive and could change what the peer reads. After these three the buffer is ours still, to be sent
+        again or given back. ClosedError, PeerLostError.
+        """
+        used = len(self) if used_bytes is None else whole("used_bytes", used_bytes, 0, (1 << 64) - 1)
         handle = self._channel._handle
         handle.check_open()
         with self._channel._shipping:
             handle.check_open()
-            raw = self._take()
-            if used_bytes is not None:
-                raw.bytes = used_bytes
+            loan = self._open_loan()
+            if used > len(self):
+                raise ValueError(f"cannot send {used} bytes of a buffer of {len(self)}")
+            self._data = None
+            if not loan.hide():
+                raise BufferError(
+                    f"this buffer of {self._channel.address} is held by an array, or a slice of `data`: let "
+                    "go of it (del, or release()), then send; nothing was sent"
+                )
+            raw, loan.raw, self._loan = loan.raw, None, None
+            raw.bytes = used
             check(lib.lwmq_raw_send_buffer(handle.pointer, raw))
 
     def abandon(self) -> None:
-        """Give the buffer back unsent."""
-        handle = self._channel._handle
-        if self._raw is None or handle.closed:
-            return
-        with self._channel._shipping:
-            if not handle.closed:
-                check(lib.lwmq_raw_abandon_buffer(handle.pointer, self._take()))
+        """Give the buffer back unsent. From any thread; twice is once."""
+        self._give_back()
 
     def __enter__(self) -> SendBuffer:
         return self
@@ -94,19 +189,23 @@ class SendBuffer(_RawBuffer):
 class ReceiveBuffer(_RawBuffer):
     """A buffer of the peer's: read `data`, then `dispose()`, in any order among buffers. `with` disposes."""
 
+    def __init__(self, channel: Channel, raw: Any) -> None:
+        super().__init__(channel, _Loan(channel, raw, lib.lwmq_raw_dispose_buffer))
+
     @property
     def data(self) -> memoryview:
-        """Read-only, in the peer's window. Its bytes change after `dispose`."""
-        return self._view(writable=False)
+        """Read-only, in the peer's window; also after close. Ends with `dispose`. ClosedError."""
+        loan = self._open_loan()
+        if self._data is None:
+            self._data = loan.show(readonly=True)
+        return self._data
 
     def dispose(self) -> None:
-        """Give the buffer back to the peer. From any thread; twice is once."""
-        handle = self._channel._handle
-        if self._raw is None or handle.closed:
-            return
-        with handle.turn:
-            if not handle.closed:
-                check(lib.lwmq_raw_dispose_buffer(handle.pointer, self._take()))
+        """Give the buffer back to the peer: now, or when the last array on it, or slice of `data`, has gone.
+
+        From any thread; twice is once.
+        """
+        self._give_back()
 
     def __enter__(self) -> ReceiveBuffer:
         return self

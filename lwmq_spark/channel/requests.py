@@ -45,10 +45,10 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import Condition, exception_of
+from lwmq_spark._ffi import Condition, background_thread, exception_of
 from lwmq_spark.channel.channel import Channel
 from lwmq_spark.channel.send_queue import SendQueue
 from lwmq_spark.message import Frame, Message, parts_of
@@ -97,6 +97,7 @@ class Reply(Future[Frames]):
         self._desk = desk
         self._number = number
         self._calls_back = False  # then the keeper settles it
+        self._requests: Requests | None = None  # lives until we are settled
 
     def result(self, timeout: float | None = None) -> Frames:
         """Waits, at most `timeout` seconds; the request stays outstanding when that was too short."""
@@ -113,7 +114,9 @@ class Reply(Future[Frames]):
         except TimeoutError as exc:
             if isinstance(exc, errors.LwmqError):
                 raise
-            raise errors.TimeoutError(f"no reply to request {self._number} within {timeout} s") from None
+            raise errors.TimeoutError(
+                f"no reply to request {self._number} within {timeout} s{self._desk.why_not()}"
+            ) from None
 
     def add_done_callback(self, fn: Callable[[Future[Frames]], object]) -> None:
         with self._desk._lock:  # not between a leader's look at this and its end of the reply
@@ -123,6 +126,7 @@ class Reply(Future[Frames]):
     def cancel(self) -> bool:
         if not super().cancel():
             return False
+        self._requests = None
         self._desk.forget(self)
         return True
 
@@ -239,6 +243,11 @@ class _Desk:
         with self._lock:
             self._wake()
             self._tell_leader()
+
+    def why_not(self) -> str:
+        """What a time-out says more."""
+        channel = getattr(self, "_channel", None)  # the keeper lets go of it
+        return "" if channel is None or channel._is_connected_now() else ": nobody is connected"
 
     def statistics(self) -> RequestsStatistics:
         with self._lock:
@@ -368,6 +377,7 @@ class _Desk:
             self._lose(self.ended)
             with self._receiving, self._lock:  # a leader has been told
                 self._close_files()
+                self._channel._take_back(self)
                 del self._channel
 
     def _keep(self) -> None:
@@ -454,7 +464,7 @@ class _Desk:
                     self._count["timed_out"] += 1
                     due.append((reply, timeout))
         for reply, timeout in due:
-            text = f"no reply to request {reply._number} within {timeout} s on {self.address}"
+            text = f"no reply to request {reply._number} within {timeout} s on {self.address}{self.why_not()}"
             self._conclude(reply, errors.TimeoutError(text))
         return bool(due)
 
@@ -504,7 +514,8 @@ class Requests:
 
     Who waits for the only reply outstanding receives it himself; a thread of its own receives the others
     and keeps the time, asleep while there is neither. The channel is lent: its receiving side is ours until
-    `close`, which leaves the channel open; its send queues are not.
+    `close`, which leaves the channel open; its send queues are not. A second one on the same channel, and
+    whatever else would receive from it, is refused meanwhile. What is outstanding keeps it alive.
     """
 
     def __init__(
@@ -513,17 +524,27 @@ class Requests:
         """queue: where requests are posted; by default a new one, which lives as long as the channel.
 
         outstanding_max: more than these are refused (LwmqError); each takes some 2 KiB until it is settled.
-        ValueError: a bound below 1, or the queue of another channel. ClosedError.
+        ValueError: a bound below 1, or the queue of another channel. LwmqError: what comes over the channel
+        goes to another `Requests`, a call-back or a selector. ClosedError.
         """
+        _check_channel(channel, "Requests")
         if outstanding_max < 1:
             raise ValueError(f"outstanding_max {outstanding_max}: at least 1 is possible")
         self._channel = channel
-        self._queue = _queue_of(channel, queue)
         self._desk = _Desk(channel, outstanding_max)
-        channel._readiness.tell_when_closed(self._desk.wake)
-        # It knows not this object itself, so that it does not keep it alive.
-        self._thread = threading.Thread(target=self._desk.keep, name="lwmq-requests", daemon=True)
-        self._thread.start()
+        try:
+            channel._lend(self._desk)
+            self._queue = _queue_of(channel, queue)
+            channel._readiness.tell_when_closed(self._desk.wake)
+            # It knows not this object itself, so that it does not keep it alive.
+            thread = background_thread(self._desk.keep, "lwmq-requests")
+            thread.start()
+        except BaseException:
+            channel._readiness.tell_no_more(self._desk.wake)
+            channel._take_back(self._desk)
+            self._desk._close_files()
+            raise
+        self._thread = thread
 
     def request(self, frames: Any, timeout: float | None = None) -> Frames:
         """Asks and waits for the reply, at most `timeout` seconds; arguments and errors as of `submit`."""
@@ -555,6 +576,9 @@ class Requests:
         self._channel._handle.check_open()
         parts = parts_of(frames, "submit")
         reply = self._desk.enlist(timeout, made, leads=leads)
+        reply._requests = self
+        if reply.done():  # settled before that
+            reply._requests = None
         self._queue.post([HEAD.pack(MAGIC, FORMAT, REQUEST, 0, self._desk.asker, reply._number), *parts])
         return reply
 
@@ -579,6 +603,13 @@ class Requests:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        """As `with`; the event loop goes on while the thread ends."""
+        await self._channel.waiter.run(self.close)
 
     def __del__(self) -> None:
         if hasattr(self, "_thread"):
@@ -640,6 +671,7 @@ class Replies:
 
         A requester that asks and takes no replies lets that grow: a bounded queue stands that.
         """
+        _check_channel(channel, "Replies")
         self._channel = channel
         self._queue = _queue_of(channel, queue)
         self._lock = threading.Lock()
@@ -710,6 +742,11 @@ class Replies:
         return f"<Replies on {self._channel.address}, {self.statistics.received} received>"
 
 
+def _check_channel(channel: object, who: str) -> None:
+    if not isinstance(channel, Channel):
+        raise TypeError(f"{who} takes a channel, not {type(channel).__name__}")
+
+
 def _queue_of(channel: Channel, queue: SendQueue | None) -> SendQueue:
     if queue is None:
         return channel.send_queue("multi_unbounded")
@@ -746,6 +783,7 @@ def _set(reply: Reply, outcome: Outcome) -> None:
             reply.set_result(outcome)
         else:
             reply.set_exception(outcome)
+    reply._requests = None
 
 
 def _poll_of(*fds: int) -> select.poll:

@@ -17,6 +17,9 @@ from typing import Any
 from lwmq_spark._ffi import check, ffi, lib, raise_status
 from lwmq_spark.channel.send_queue import SendQueue
 from lwmq_spark.message import Message, parts_of
+from lwmq_spark.options import whole
+
+FRAMES_MAX = (1 << 32) - 1
 
 
 class Router:
@@ -35,8 +38,10 @@ class Router:
         A queue gets a message once, however many of its routes match. group: of the routes with this name one
         gets it, in turns, passing over bounded queues that are full.
         With its channel a queue goes, and its routes. LwmqError: a malformed pattern, or a route that is
-        there already. ClosedError. ValueError: a queue of kind mono_unbounded, which has one poster.
+        there already. ClosedError. ValueError: a queue of kind mono_unbounded, which has one poster; a NUL
+        byte.
         """
+        _check_queue(queue)
         if queue.kind == "mono_unbounded":
             raise ValueError("a queue of kind mono_unbounded has one poster; take another kind for a router")
         with self._lock:
@@ -47,6 +52,7 @@ class Router:
 
     def remove(self, pattern: str, queue: SendQueue, *, frame: int = 0, group: str | None = None) -> None:
         """Take a route away. LwmqError: there is none like it. ClosedError: it went with its channel."""
+        _check_queue(queue)
         with self._lock:
             check(self._change(lib.lwmq_router_remove, pattern, queue, frame, group))
             self._routes[queue] -= 1
@@ -80,11 +86,13 @@ class Router:
         return int(count[0])
 
     def _change(self, call: Any, pattern: str, queue: SendQueue, frame: int, group: str | None) -> int:
-        name = ffi.NULL if group is None else ffi.new("char[]", group.encode())
+        text = _text("pattern", pattern)
+        name = ffi.NULL if group is None else ffi.new("char[]", _text("group", group))
+        frame = whole("frame", frame, 0, FRAMES_MAX)
         handle = queue._channel._handle
         with handle.turn:
             handle.check_open()
-            return int(call(self._pointer, frame, pattern.encode(), name, queue._pointer))
+            return int(call(self._pointer, frame, text, name, queue._pointer))
 
     def _open_routes(self) -> dict[SendQueue, int]:
         with self._lock:
@@ -96,3 +104,17 @@ class Router:
 
     def __repr__(self) -> str:
         return f"<Router of {len(self)} routes to {len(self._open_routes())} queues>"
+
+
+def _check_queue(queue: SendQueue) -> None:
+    if not isinstance(queue, SendQueue):
+        raise TypeError(f"a route leads to a send queue, not to {type(queue).__name__}")
+
+
+def _text(what: str, text: str) -> bytes:
+    """For the library, which would end at a NUL byte."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what} {text!r}: a str is wanted, not {type(text).__name__}")
+    if "\0" in text:
+        raise ValueError(f"{what} {text!r} has a NUL byte")
+    return text.encode()

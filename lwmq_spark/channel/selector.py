@@ -48,12 +48,15 @@ class Selector:
         self._members: dict[int, tuple[Handle, Turn | Crowd, Channel]] = {}  # by address
 
     def add(self, channel: Channel) -> None:
-        """ValueError: it was added before. ClosedError."""
+        """ValueError: it was added before. LwmqError: a `Requests` has what comes over it. ClosedError."""
+        if not isinstance(channel, Channel):
+            raise TypeError(f"a selector takes channels, not {type(channel).__name__}")
         handle = channel._handle
         handle.check_open()
         with Turns((handle.turn, self._handle.turn)):
             handle.check_open()
             self._handle.check_open()
+            channel._check_not_lent()
             if handle.address in self._members:
                 raise ValueError(f"{channel.address} was added to this selector before")
             try:

@@ -92,9 +92,7 @@ class SendQueue:
         check(self._in_turn(lib.lwmq_send_queue_set_priority, priority))
         self._priority = priority
 
-    def post(
-        self, frames: Any, *, tag: int = 0, timeout: float | None = 0, may_discard: bool = True
-    ) -> None:
+    def post(self, frames: Any, *, tag: int = 0, timeout: float | None = 0, may_discard: bool = True) -> None:
         """Post one message: bytes or a buffer for one frame, a list of them for several, or a `Message`.
 
         tag: of tagged queues: an unsent message of the same tag is removed first, and this one goes to the
@@ -102,21 +100,24 @@ class SendQueue:
         timeout: of bounded queues: seconds to wait for room (None: for ever), before the rule of the queue
         discards. Otherwise a post never waits. Not where the channel has several transports.
         may_discard: False: where there is no room by then nothing is discarded, and TimeoutError says so.
-        Small frames are copied; of frames over 64 KiB the owner is kept until they were shipped.
+        A single bytes is copied, of whatever size, as are frames up to 64 KiB. Of larger ones the owner is
+        kept until they were shipped; inside one process, where the receiver gets the very bytes, until it is
+        done with them. Who changes them before changes the message.
         MessageTooBigError: it does not fit a transport buffer; nothing was sent. ClosedError.
         TypeError: a str. LwmqError: a tag for a queue without tags, a timeout for one without bounds.
         """
         handle = self._channel._handle
-        if tag == 0 and timeout == 0 and may_discard and type(frames) is bytes:
+        if tag == 0 and timeout == 0 and may_discard and type(frames) in (bytes, list, tuple):
             status = native_messages.post_now(handle, self._turn, self._address, frames)
-            if status is None:
+            if status is None and type(frames) is bytes:
                 status = self._in_turn(lib.lwmq_send_queue_post_bytes, frames, len(frames))
-            if status != lib.LWMQ_OK:
-                raise_status(status)
-            return
+            if status is not None:
+                if status != lib.LWMQ_OK:
+                    raise_status(status)
+                return
         handle.check_open()
-        if not 0 <= tag <= TAGS_MAX:
-            raise ValueError(f"tag {tag}; there are 0 (no tag) to {TAGS_MAX}")
+        if not (isinstance(tag, int) and 0 <= tag <= TAGS_MAX):
+            raise ValueError(f"tag {tag!r}; there are 0 (no tag) to {TAGS_MAX}")
         message = frames if isinstance(frames, Message) else Message(parts_of(frames, "post"))
         reference = message.reference()
         try:
@@ -149,8 +150,14 @@ class SendQueue:
     def post_many(self, frames: Iterable[Any]) -> None:
         """Post many messages of one frame each, in their order: bytes or buffers, which are copied.
 
-        Costs less than a post for each. MessageTooBigError: nothing was posted.
+        Costs less than a post for each. MessageTooBigError: nothing was posted. TypeError: one of them is no
+        buffer, or what takes more than one frame.
         """
+        frames = frames if type(frames) is tuple else list(frames)
+        status = native_messages.post_many_now(self._channel._handle, self._turn, self._address, frames)
+        if status is not None:
+            check(status)
+            return
         views = [frame if type(frame) is bytes else _one_frame(frame) for frame in frames]
         kept = [ffi.from_buffer("char[]", view) for view in views]
         array = ffi.new("lwmq_bytes[]", [(data, len(data)) for data in kept])

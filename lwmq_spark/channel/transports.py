@@ -12,7 +12,7 @@ from lwmq_spark.options import parse_address
 class Limits:
     """What an address allows. `buffers_max` counts both directions together.
 
-    is_one_way: who serves posts, who connects receives; what needs both ways is refused (UnsupportedError).
+    is_one_way: who serves posts, who connects receives; what needs both ways is refused (LwmqError).
     """
 
     buffer_bytes_max: int

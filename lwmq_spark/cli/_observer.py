@@ -86,6 +86,11 @@ class Process:
     entries: list[Entry]
     latencies: list[Latencies]
 
+    @property
+    def program(self) -> str:
+        """The last part of its path, without arguments."""
+        return self.command.partition(" ")[0].rpartition("/")[2]
+
     def as_json(self) -> dict[str, Any]:
         return {
             "pid": self.pid,

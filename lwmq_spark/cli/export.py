@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
@@ -23,6 +24,46 @@ _COUNTERS = {
 }  # fmt: skip
 _NO_FIGURES = {"peer_pid", "stalled_pid", "priority"}  # labels of what they tell, or nothing to add up
 _LATENCY = "lwmq_latency_seconds"
+_HELP = {
+    "info": "A process that uses lwmq: its program, user and library; always 1.",
+    "unlisted": "Streams and channels of the process that found no place on its page.",
+    "state": "What it does, as a label; always 1.",
+    "state_seconds": "For how long it has been in that state.",
+    "partitions": "Partitions of the stream.",
+    "batches": "Batches written, read or served.",
+    "rows": "Rows of those batches.",
+    "bytes": "Bytes of those batches.",
+    "window_bytes": "Shared memory for batches that are not yet released.",
+    "window_used_bytes": "Shared memory that such batches take now.",
+    "mapped_bytes": "Shared memory of others that the process has mapped.",
+    "unread_batches": "Batches that some reader has still to read.",
+    "kept_batches": "Batches that the endpoint keeps.",
+    "kept_bytes": "Bytes of the batches that the endpoint keeps.",
+    "leased_batches": "Batches that the reader holds.",
+    "leased_bytes": "Bytes of the batches that the reader holds.",
+    "readers": "Readers at the endpoint.",
+    "writers": "Writers at the endpoint.",
+    "readers_stalled": "Readers that others wait for.",
+    "readers_expelled": "Readers that were shut out.",
+    "messages_posted": "Messages that the application posted.",
+    "messages_sent": "Messages shipped to the peer.",
+    "messages_received": "Messages that came from the peer.",
+    "messages_queued": "Messages that wait to be shipped.",
+    "receive_queued": "Messages that wait to be received.",
+    "messages_lost": "Messages shipped and not seen read when a peer was lost.",
+    "messages_discarded": "Messages discarded by the rule of a bounded queue.",
+    "messages_replaced": "Messages replaced by a later one with the same tag.",
+    "duplicates_dropped": "Messages that had come before over another of redundant transports.",
+    "bytes_sent": "Bytes shipped to the peer.",
+    "bytes_received": "Bytes that came from the peer.",
+    "batches_written": "Batches that the process has written.",
+    "batches_read": "Batches that the process has read.",
+    "bytes_written": "Bytes of the batches that the process has written.",
+    "bytes_read": "Bytes of the batches that the process has read.",
+    "bytes_copied": "Bytes of batches that had to be copied.",
+    "batches_copied": "Batches that had to be copied.",
+    "peers_lost": "Peers that died, vanished or did not answer.",
+}
 
 Sample = tuple[str, dict[str, str], float]
 
@@ -38,6 +79,7 @@ def run(
     Nobody is asked: each scrape reads the counters that every process keeps anyway. It shows your own
     processes, as root everybody's. Latencies are there of channels and streams that measure them: with the
     filter `latency` at both ends, such as latency+ipc://orders, or latency=100+ipc://orders for each 100th.
+    Arguments of programs are no part of it: lwmq_process_info has the program's name.
 
     \b
     Examples:
@@ -60,6 +102,7 @@ def exposition(processes: list[Process]) -> str:
         families.setdefault(name, []).append((name, labels, value))
     lines: list[str] = []
     for name, samples in sorted(families.items()):
+        lines.append(f"# HELP {name} {_help_of(name)}")
         lines.append(f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}")
         lines += [f"{name}{{{_labels(labels)}}} {value:.17g}" for _, labels, value in samples]
     lines += _latency_lines(processes)
@@ -72,8 +115,9 @@ def _latency_lines(processes: list[Process]) -> Iterator[str]:
         yield f"# HELP {_LATENCY} From show to landing, of extents that a filter has timed where they landed."
         yield f"# TYPE {_LATENCY} histogram"
     for process in processes:
-        for times in process.latencies:
-            labels = _labels(_who(process) | _what(times.address, times.filter, times.opened_ns))
+        alike = _Alike()
+        for times in sorted(process.latencies, key=lambda times: times.opened_ns):
+            labels = _labels(_who(process) | alike.what("", times.address, times.filter))
             ends = [*map(repr, LATENCY_BOUNDS_S), "+Inf"]
             for end, count in zip(ends, accumulate(times.counts), strict=True):
                 yield f'{_LATENCY}_bucket{{{labels},le="{end}"}} {count}'
@@ -84,14 +128,16 @@ def _latency_lines(processes: list[Process]) -> Iterator[str]:
 def _samples(processes: list[Process]) -> Iterator[Sample]:
     for process in processes:
         who = _who(process)
-        yield "lwmq_process_info", {**who, "uid": str(process.uid), "library": process.library}, 1.0
+        about = {"program": process.program, "uid": str(process.uid), "library": process.library}
+        yield "lwmq_process_info", who | about, 1.0
         if not process.known:
             continue
         yield "lwmq_process_unlisted", who, float(process.unlisted)
         for name, value in process.figures.items():
             yield _metric("process", name), who, float(value)
-        for entry in process.entries:
-            labels = who | _what(entry.address, entry.name, entry.opened_ns)
+        alike = _Alike()
+        for entry in sorted(process.entries, key=lambda entry: entry.opened_ns):
+            labels = who | alike.what(entry.role, entry.address, entry.name)
             if entry.role == "queue":
                 labels["priority"] = str(entry.figures["priority"])
             yield f"lwmq_{entry.role}_state", {**labels, "state": entry.state}, 1.0
@@ -103,11 +149,26 @@ def _samples(processes: list[Process]) -> Iterator[Sample]:
 
 
 def _who(process: Process) -> dict[str, str]:
-    return {"pid": str(process.pid), "command": process.command}
+    return {"pid": str(process.pid)}
 
 
-def _what(address: str, name: str, opened_ns: int) -> dict[str, str]:
-    return {"address": address, "name": name, "opened_ns": str(opened_ns)}
+class _Alike:
+    """Tells apart what has one address and name in one process: the second by a label `number`, and so on."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[tuple[str, str, str]] = Counter()
+
+    def what(self, role: str, address: str, name: str) -> dict[str, str]:
+        self._seen[role, address, name] += 1
+        number = self._seen[role, address, name]
+        labels = {"address": address, "name": name}
+        return labels if number == 1 else labels | {"number": str(number)}
+
+
+def _help_of(metric: str) -> str:
+    """The text of a metric, by what is behind `lwmq_` and the role."""
+    figure = metric.removesuffix("_total").split("_", 2)[2]
+    return _HELP.get(figure, f"{figure.replace('_', ' ')}.")
 
 
 def _metric(role: str, name: str) -> str:

@@ -49,10 +49,16 @@ def run(
       lwmq perf ipc://perf --against zmq,uds
       lwmq perf ipc:///shared/perf --peer      (in one container; --alone in the other)
     """
+    from lwmq_spark.channel import limits
+
     if peer:
         _be_peer(address)
         return
     names = _rival_names(against)
+    if not alone and limits(address).is_in_process:
+        raise typer.BadParameter(
+            f"{address} works within one process, and perf measures between two: say an ipc:// address"
+        )
     with _peer_process(address, started=not alone):
         figures = {**_messages(address, message_bytes, seconds), **_batches(address, batch_bytes, seconds)}
     rivals: dict[str, dict[str, Any]] = {}
@@ -197,6 +203,7 @@ def _be_peer(address: str) -> None:
             pc.sum(batch.column(0))
 
 
-def _stream_of(address: str) -> Any:
-    """A stream has an address of its own beside the channel's."""
-    return f"{address}-stream"
+def _stream_of(address: str) -> str:
+    """A stream has an address of its own beside the channel's, and the same options."""
+    text, mark, options = address.partition("?")
+    return f"{text}-stream{mark}{options}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -16,6 +17,9 @@ from lwmq_spark.cli._output import JsonOption, console, emit
 from lwmq_spark.meter import human
 
 _COMMAND_WIDTH = 32
+_TITLES = ("PID", "COMMAND", "ADDRESS", "ROLE", "IN/S", "OUT/S", "BYTES/S", "TOTAL", "HELD", "STATE")
+_FIGURES = ("IN/S", "OUT/S", "BYTES/S", "TOTAL", "HELD")
+_CUT = {"ADDRESS": 12, "STATE": 12, "HELD": 8, "TOTAL": 5, "ROLE": 6}  # in this order, to so many characters
 
 
 def run(
@@ -70,26 +74,53 @@ def _look(observer: Observer, pid: int | None) -> list[Process]:
 
 
 def _table(processes: list[Process], queues: bool) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False, expand=False)
-    for title in ("PID", "COMMAND", "ADDRESS", "ROLE"):
-        table.add_column(title, no_wrap=True, overflow="ellipsis")
-    for title in ("IN/S", "OUT/S", "BYTES/S", "TOTAL", "HELD"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("STATE", no_wrap=True, overflow="ellipsis")
+    rows = list(_rows(processes, queues))
+    gap, widths = _fitting(rows, console.width)
+    table = Table(box=None, header_style="bold", padding=(0, gap, 0, 0), pad_edge=False, expand=False)
+    for title, width in widths.items():
+        table.add_column(
+            title,
+            justify="right" if title in _FIGURES else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            width=width,
+        )
+    for row in rows:
+        table.add_row(*(cell for title, cell in zip(_TITLES, row, strict=True) if title in widths))
+    if not processes:
+        table.title = "nobody uses lwmq on this host, or you may not look at those who do"
+    return table
+
+
+def _fitting(rows: list[list[Text | str]], room: int) -> tuple[int, dict[str, int]]:
+    """What is between columns, and their widths. Without room the command goes, then the long is cut."""
+    cells: list[list[Text | str]] = [*rows, [*_TITLES]]
+    widths = {title: max(len(row[place]) for row in cells) for place, title in enumerate(_TITLES)}
+
+    def excess(gap: int) -> int:
+        return sum(widths.values()) + gap * (len(widths) - 1) - room
+
+    if excess(2) > 0:
+        del widths["COMMAND"]
+    if excess(2) <= 0:
+        return 2, widths
+    for title, least in _CUT.items():
+        widths[title] = max(min(least, widths[title]), widths[title] - max(0, excess(1)))
+    return 1, widths
+
+
+def _rows(processes: list[Process], queues: bool) -> Iterator[list[Text | str]]:
     for process in processes:
         who = (str(process.pid), _short(process.command))
         if not process.known:
-            table.add_row(*who, "", "", "", "", "", "", "", f"speaks version {process.page_version}")
+            yield [*who, "", "", "", "", "", "", "", f"speaks version {process.page_version}"]
         for entry in process.entries:
             if entry.role == "queue" and not queues:
                 continue
-            table.add_row(*who, *_row(entry))
+            yield [*who, *_row(entry)]
             who = ("", "")
         if process.unlisted:
-            table.add_row(*who, f"and {process.unlisted} more that found no place on its page")
-    if not processes:
-        table.add_row("", "nobody uses lwmq on this host, or you may not look at those who do")
-    return table
+            yield [*who, "", "", "", "", "", "", "", f"and {process.unlisted} more: no place on its page"]
 
 
 def _row(entry: Entry) -> list[Text | str]:

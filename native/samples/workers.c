@@ -110,8 +110,10 @@ int main(void) {
   uint32_t told = 0;
   CHECK(lwmq_router_post(router, &end, &told));
   const int busy = (done[0] > 0) + (done[1] > 0) + (done[2] > 0);
-  printf("%d squares: %llu; workers that had some: %d, told to end: %u; the slow one had less than its share: %s\n",
-         kTasks, (unsigned long long)sum, busy, told, done[0] < kTasks / kWorkers / 2 ? "yes" : "no");
+  printf(
+      "%d squares: %llu; workers that had some: %d, told to end: %u; the slow one had less than its share: "
+      "%s\n",
+      kTasks, (unsigned long long)sum, busy, told, done[0] < kTasks / kWorkers / 2 ? "yes" : "no");
   lwmq_selector_destroy(selector);
   lwmq_router_destroy(router);
   for (int worker = 0; worker < kWorkers; ++worker) {

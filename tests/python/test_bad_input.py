@@ -65,6 +65,8 @@ def socket_name(name: str, uid: int | None = None) -> bytes:
             "option 'speed' of 'ipc://x\\?speed=high' is unknown; allowed are buffer_bytes",
         ),
         ("ipc://x?timeout=soon", "option 'timeout' of .*'soon' is not a duration: write 100ms"),
+        ("ipc://x\0y", r"address 'ipc://x\\x00y' has a NUL byte"),
+        ("ipc://x?name=a\0b", "has a NUL byte"),
     ],
 )
 def test_an_address_that_is_none_is_refused_by_everybody(address: str, text: str) -> None:
@@ -75,6 +77,94 @@ def test_an_address_that_is_none_is_refused_by_everybody(address: str, text: str
     ):
         with pytest.raises(lwmq.AddressError, match=text):
             open_it()
+
+
+@pytest.mark.parametrize(
+    "option", ["timeout=5s", "stall=1s", "window_bytes=1MiB", "partitions=7", "retain=all"]
+)
+def test_an_option_of_streams_is_refused_by_channels(ipc: str, option: str) -> None:
+    key = option.partition("=")[0]
+    with pytest.raises(
+        lwmq.AddressError, match=f"option '{key}' of .* is none of a channel's; allowed are .*role"
+    ):
+        lwmq.Channel(f"{ipc}?{option}")
+
+
+@pytest.mark.parametrize(
+    ("address", "kind", "text"),
+    [
+        (b"ipc://x", TypeError, "not bytes: did you mean .decode()?"),
+        (5, TypeError, "an address is a str such as 'ipc://flights', not int"),
+        (None, TypeError, "not NoneType"),
+        (["ipc://x", 5], TypeError, "not int"),
+        (
+            ["ipc://x", "ipc://y?linger=1s"],
+            lwmq.AddressError,
+            "'linger' of .* is none of a further address's",
+        ),
+        (["ipc://x", "ipc://y?retry=soon"], lwmq.AddressError, "'retry' of .*'soon' is not a duration"),
+        (["ipc://x", "y"], lwmq.AddressError, "no scheme: did you mean 'ipc://y'"),
+    ],
+)
+def test_what_is_no_address_of_a_channel_is_refused(address: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text.replace("?", "[?]").replace("()", r"\(\)")):
+        lwmq.Channel(address)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "text"),
+    [
+        ({"buffers": (1,)}, ValueError, "for both directions, or"),
+        ({"buffers": (1, "x")}, TypeError, "buffers 'x': an int is wanted, not str"),
+        ({"buffers": (1, 1 << 40)}, ValueError, "0 to 4294967295 are possible"),
+        ({"buffer_bytes": 1 << 70}, ValueError, "buffer_bytes 1180591620717411303424: 0 to"),
+        (
+            {"receive_queue": "bounded_discard_oldest", "receive_capacity": -1},
+            ValueError,
+            "receive_capacity -1",
+        ),
+        ({"receive_queue": "bounded_discard_oldest", "receive_capacity": "x"}, TypeError, "not str"),
+    ],
+)
+def test_numbers_that_a_channel_cannot_have_are_refused(
+    ipc: str, options: dict[str, Any], kind: type[Exception], text: str
+) -> None:
+    with pytest.raises(kind, match=text):
+        lwmq.Channel(ipc, **options)
+
+
+def test_slips_with_queues_selectors_and_routers_have_words_of_their_own(ipc: str) -> None:
+    anything: Any = 5
+    with lwmq.Channel(ipc, linger=0) as channel, lwmq.Selector() as selector:
+        with pytest.raises(TypeError, match="a selector takes channels, not int"):
+            selector.add(anything)
+        for capacity, kind in (("5", TypeError), (2.5, TypeError), (-1, ValueError), (1 << 64, ValueError)):
+            with pytest.raises(kind, match=f"capacity of a bounded_discard_oldest queue, {capacity!r}:"):
+                channel.send_queue("bounded_discard_oldest", capacity=capacity)  # type: ignore[arg-type]
+        for weight, kind in ((-1, ValueError), (1 << 40, ValueError), ("x", TypeError)):
+            with pytest.raises(kind, match=f"weight {weight!r}:"):
+                channel.set_weights([weight] * 5)  # type: ignore[list-item]
+        with pytest.raises(ValueError, match="signal 1099511627776:"):
+            channel.signal_on_message(1 << 40)
+        queue, router = channel.send_queue("multi_unbounded"), lwmq.Router()
+        with pytest.raises(ValueError, match=r"tag 'x'; there are 0"):
+            queue.post(b"x", tag="x")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r"pattern 'a\\x00b' has a NUL byte"):
+            router.add("a\0b", queue)
+        with pytest.raises(ValueError, match=r"group 'a\\x00b' has a NUL byte"):
+            router.add("a", queue, group="a\0b")
+        with pytest.raises(TypeError, match="pattern 5: a str is wanted, not int"):
+            router.add(anything, queue)
+        with pytest.raises(TypeError, match="a route leads to a send queue, not to int"):
+            router.add("a", anything)
+        with pytest.raises(ValueError, match="frame -1: 0 to"):
+            router.add("a", queue, frame=-1)
+        pointers = np.array([object()])
+        calls: list[Callable[[Any], Any]] = [lwmq.Message, queue.post, lambda x: queue.post_many([x])]
+        for call in calls:
+            for frames in (pointers, [pointers]):
+                with pytest.raises(TypeError, match="not of Python objects"):
+                    call(frames)
 
 
 def test_a_second_server_is_told_who_serves(ipc: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import threading
@@ -55,6 +56,53 @@ def test_a_call_back_that_raises_is_logged_and_called_again(
         assert again.wait(20)
         server.on_message(None)
     assert "this one is bad" in caplog.text and address.split("?")[0] in caplog.text
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+def test_nothing_that_a_call_back_raises_ends_the_calls_of_others(
+    address: str, kind: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    heard = threading.Semaphore(0)
+
+    def leave(_: lwmq.Message) -> None:
+        heard.release()
+        raise kind
+
+    with pair(address) as (bad, client), pair(address + "-2") as (good, other):
+        bad.on_message(leave)
+        good.on_message(lambda _: heard.release())
+        bad_queue, good_queue = client.send_queue(), other.send_queue()
+        for queue in (bad_queue, good_queue, bad_queue):
+            queue.post(b"x")
+            assert heard.acquire(timeout=20)
+    assert kind.__name__ in caplog.text
+
+
+def test_call_backs_are_refused_where_they_cannot_be(address: str) -> None:
+    with lwmq.Channel(address, raw=True, linger=0) as channel:
+        with pytest.raises(lwmq.LwmqError, match="has buffers, not messages: call receive_buffer"):
+            channel.on_message(print)
+        with pytest.raises(TypeError, match="takes a function of one message, or None, not int"):
+            channel.on_message(5)  # type: ignore[arg-type]
+    assert not calls._callbacks
+
+
+def test_a_failure_that_lasts_is_said_once_and_leaves_others_alone(
+    ipc: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard = threading.Semaphore(0)
+    with lwmq.Channel("ipc:///nonexistent/folder/x", linger=0) as lost, pair(ipc) as (server, client):
+        lost.on_message(print)
+        server.on_message(lambda _: heard.release())
+        queue = client.send_queue()
+        deadline = time.monotonic() + 20
+        while "bind(/nonexistent/folder/x)" not in caplog.text:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        for _ in range(100):
+            queue.post(b"x")
+            assert heard.acquire(timeout=20)
+    assert caplog.text.count("bind(/nonexistent/folder/x)") == 1
 
 
 def test_a_call_back_may_answer_and_end_its_own_calls(address: str) -> None:

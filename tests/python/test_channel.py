@@ -377,10 +377,10 @@ def test_a_blob_of_any_size_moves_through_fixed_buffers(ipc: str, spawn: Callabl
         with lwmq.Channel(sys.argv[1], "client", raw=True, buffer_bytes="1MiB", buffers=4) as channel:
             for n in range(64):
                 with channel.get_buffer(30) as buffer:
-                    view = buffer.data[: 1 << 20]
-                    view[:] = bytes([n]) * len(view)
-                    seen.update(view)
-                    buffer.send(len(view))
+                    with buffer.data[: 1 << 20] as view:
+                        view[:] = bytes([n]) * len(view)
+                        seen.update(view)
+                    buffer.send(1 << 20)
         print(seen.hexdigest())
         """,
         ipc,

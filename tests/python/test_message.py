@@ -74,7 +74,7 @@ def test_an_index_that_is_no_number_is_a_type_error(index: object) -> None:
 
 @pytest.mark.row("Z01", "Z03")
 @pytest.mark.parametrize(
-    "size", [0, 1, 63, 64, 65, 4096, COPY_BYTES_MAX - 1, COPY_BYTES_MAX, COPY_BYTES_MAX + 1]
+    "size", [0, 1, 63, 64, 65, 127, 128, 129, 4096, COPY_BYTES_MAX - 1, COPY_BYTES_MAX, COPY_BYTES_MAX + 1]
 )
 def test_size_makes_no_difference_to_the_user(size: int) -> None:
     data = bytes(range(256)) * (size // 256 + 1)
@@ -231,3 +231,10 @@ def wait_until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.001)
+
+
+def test_a_message_is_equal_to_a_list_of_its_frames() -> None:
+    message = lwmq.Message([b"a", b"bc"])
+    assert message == [b"a", b"bc"] and message == message.frames
+    assert message != [b"a"] and message != (b"a", b"bc") and message != b"abc"
+    assert [bytes(frame) for frame in message.frames[1:]] == [b"bc"]

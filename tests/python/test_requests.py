@@ -373,8 +373,8 @@ def test_requests_that_are_forgotten_end_their_thread(address: str) -> None:
         reply = requests.submit(b"x")
         del requests
         gc.collect()
-        with pytest.raises(lwmq.ClosedError):
-            reply.result(10)
+        assert not reply.done() and _request_threads() == 1  # what is outstanding keeps it
+        reply.cancel()
         _until(lambda: _request_threads() == 0)
     del reply
     gc.collect()
@@ -556,3 +556,95 @@ def test_too_many_and_what_cannot_be_posted_are_refused(address: str) -> None:
             with pytest.raises(lwmq.LwmqError, match=r"3 requests are outstanding on .* outstanding_max"):
                 requests.submit(b"x")
             assert requests.statistics.given_up == 1
+
+
+def test_a_reply_keeps_the_requests_that_it_belongs_to(address: str) -> None:
+    with pair(address) as (server, client):
+        reply = lwmq.Requests(client).submit(b"x")
+        gc.collect()
+        lwmq.Replies(server).receive(10).reply(b"y")
+        assert bytes(reply.result(10)) == b"y"
+        _until(lambda: _request_threads() == 0)  # settled, it keeps them no more
+
+
+def test_a_second_receiver_beside_requests_is_refused(address: str) -> None:
+    with pair(address) as (server, client), lwmq.Selector() as selector:
+        refused = pytest.raises(
+            lwmq.LwmqError, match=r"a Requests has what comes over .*open a further channel"
+        )
+        with lwmq.Requests(client) as requests:
+            for receive in (
+                lambda: lwmq.Requests(client),
+                lambda: client.receive(0),
+                client.try_receive,
+                lambda: client.receive_many(timeout=0),
+                lambda: client.receive_bytes(timeout=0),
+                lambda: next(iter(client)),
+                lambda: client.on_message(print),
+                lambda: selector.add(client),
+                lambda: asyncio.run(client.receive_async()),
+            ):
+                with refused:
+                    receive()
+            reply = requests.submit(b"x")
+            lwmq.Replies(server).receive(10).reply(b"y")
+            assert bytes(reply.result(10)) == b"y"
+        server.send_queue().post(b"ours again")
+        assert bytes(client.receive(10)) == b"ours again"
+        client.on_message(lambda _: None)
+        with pytest.raises(lwmq.LwmqError, match="goes to a call-back: end that"):
+            lwmq.Requests(client)
+        client.on_message(None)
+        selector.add(client)
+        with pytest.raises(lwmq.LwmqError, match="goes to a selector: remove it"):
+            lwmq.Requests(client)
+        selector.remove(client)
+        lwmq.Requests(client).close()
+
+
+def test_who_waits_in_a_receive_hears_that_requests_were_made(address: str) -> None:
+    heard: list[BaseException] = []
+
+    def receive(channel: lwmq.Channel) -> None:
+        try:
+            channel.receive(20)
+        except lwmq.LwmqError as exc:
+            heard.append(exc)
+
+    with pair(address) as (_, client):
+        thread = threading.Thread(target=receive, args=(client,))
+        thread.start()
+        with lwmq.Requests(client):
+            thread.join(10)
+        assert len(heard) == 1 and "a Requests has what comes" in str(heard[0])
+
+
+def test_a_request_that_nobody_can_hear_says_so(ipc: str) -> None:
+    with lwmq.Channel(ipc, "server", linger=0) as channel, lwmq.Requests(channel) as requests:
+        with pytest.raises(lwmq.TimeoutError, match=r"within 0\.05 s on .*: nobody is connected"):
+            requests.request(b"x", timeout=0.05)
+        reply = requests.submit(b"x")
+        with pytest.raises(lwmq.TimeoutError, match=r"within 0\.05 s: nobody is connected"):
+            reply.result(0.05)
+        reply.cancel()
+        with suppress(lwmq.TimeoutError):
+            channel.close(linger=0)
+
+
+def test_channels_and_requests_close_beside_the_event_loop(ipc: str) -> None:
+    async def ask() -> bytes:
+        async with lwmq.Channel(ipc, "client") as channel, lwmq.Requests(channel) as requests:
+            return bytes(await requests.submit(b"x", timeout=20))
+
+    with lwmq.Channel(ipc, "server", linger=0) as server:
+        thread = threading.Thread(target=lwmq.Replies(server).serve, args=(lambda f: bytes(f) * 2,))
+        thread.start()
+        assert asyncio.run(ask()) == b"xx"
+        server.close()
+        thread.join(10)
+
+
+@pytest.mark.parametrize("side", [lwmq.Requests, lwmq.Replies])
+def test_what_is_no_channel_is_refused(side: Callable[[Any], Any]) -> None:
+    with pytest.raises(TypeError, match="takes a channel, not int"):
+        side(5)

@@ -597,7 +597,8 @@ lwmq_status lwmq_channel_query_filter(const lwmq_channel *channel, uint32_t plac
    1.6 %: 0.5 is the median, 1 the longest. LWMQ_E_EMPTY: it has measured none. Any thread. */
 lwmq_status lwmq_channel_query_times(const lwmq_channel *channel, uint32_t place, double share, uint64_t *out_ns);
 
-/* Closes: waits at most linger_ms until what was posted has been read by the peer, and as destroy does. Afterwards every call but
+/* Closes: waits at most linger_ms until what was posted has been read by the peer (a message counts as read when it was
+   destroyed there, or when its receiver waits for the next), and as destroy does. Afterwards every call but
    destroy answers LWMQ_E_CLOSED. LWMQ_E_TIMED_OUT: closed, and the text has the number of messages dropped. */
 lwmq_status lwmq_channel_close(lwmq_channel *channel, uint32_t linger_ms);
 /* Takes the channel and its queues; closes it without a linger where that was not done. Waits for whoever is in a call

@@ -143,7 +143,7 @@ lwmq_status lwmq_channel_create(const char* address, const lwmq_channel_options*
   LWMQ_SIZED(options);
   LWMQ_REQUIRE(address != nullptr && out_channel != nullptr);
   Channel* channel = nullptr;
-  const lwmq_status status = Channel::create(address, options, &channel);
+  const lwmq_status status = Channel::create(address, read_options(options), &channel);
   if (status == LWMQ_OK) *out_channel = out(channel);
   return status;
 }

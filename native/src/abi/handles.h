@@ -94,8 +94,8 @@ inline void check_alive(const lwmq_router* handle, const char* function) noexcep
   return lwmq::abi::null_argument(__func__)
 
 // Of what a forked child has from its parent, perhaps locked by a thread that it has not.
-#define LWMQ_NOT_FORKED()               \
-  if (lwmq::os::forked()) [[unlikely]]  \
+#define LWMQ_NOT_FORKED()              \
+  if (lwmq::os::forked()) [[unlikely]] \
   return lwmq::abi::forked(__func__)
 
 // Ends the program where the handle is no such thing. Not for NULL, which is refused with a status.

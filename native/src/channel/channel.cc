@@ -32,13 +32,6 @@ std::uint32_t priority_said(const lwmq_send_queue_options& options) noexcept {
   return first_said<std::uint32_t>(options.priority, 0, LWMQ_PRIORITY_NORMAL);
 }
 
-// The caller's structure may be shorter or longer than ours.
-lwmq_channel_options read_options(const lwmq_channel_options* options) noexcept {
-  lwmq_channel_options known{};
-  if (options != nullptr) std::memcpy(&known, options, std::min<std::uint64_t>(options->size, sizeof known));
-  return known;
-}
-
 // Of what a peer in this process has handed over and nobody landed.
 void drop_extent(const void* data, std::uint64_t bytes, std::uint32_t kind) {
   Message* message = nullptr;
@@ -89,7 +82,7 @@ Channel::~Channel() {
   }
 }
 
-Status Channel::create(const char* address, const lwmq_channel_options* options, Channel** out_channel) {
+Status Channel::create(const char* address, const lwmq_channel_options& given, Channel** out_channel) {
   const lwmq_tli_provider* provider = nullptr;
   Status status = tli::find(address, &provider);
   if (status != LWMQ_OK) return status;
@@ -102,7 +95,6 @@ Status Channel::create(const char* address, const lwmq_channel_options* options,
   status = provider->limits(bare.c_str(), &limits);
   if (status != LWMQ_OK) return status;
 
-  const lwmq_channel_options given = read_options(options);
   lwmq_tli_options wanted{};
   wanted.size = sizeof wanted;
   wanted.buffer_bytes = first_said(given.buffer_bytes, said.buffer_bytes,
@@ -260,7 +252,8 @@ Status Channel::open(std::int32_t role) {
   if (phase_.load() == Phase::kOpen)
     return fail(LWMQ_E_INVALID, "the channel is open already (%s)", address_.c_str());
   if (role < LWMQ_ROLE_AUTO || role > LWMQ_ROLE_CLIENT)
-    return fail(LWMQ_E_INVALID, "there is no role %d", role);
+    return fail(LWMQ_E_INVALID, "there is no role %d; there are 0 (automatic), 1 (server), 2 (client) (%s)",
+                role, address_.c_str());
   if (one_way_ && role == LWMQ_ROLE_AUTO) {
     return fail(LWMQ_E_UNSUPPORTED,
                 "this transport carries one way, from who serves to who connects: open it in one of these "

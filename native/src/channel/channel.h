@@ -74,8 +74,8 @@ class ChannelQueue : public SendQueue {
 
 class Channel {
  public:
-  // `options` may be null. LWMQ_E_ADDRESS, LWMQ_E_INVALID with the numbers.
-  static Status create(const char* address, const lwmq_channel_options* options, Channel** out_channel);
+  // LWMQ_E_ADDRESS, LWMQ_E_INVALID with the numbers.
+  static Status create(const char* address, const lwmq_channel_options& given, Channel** out_channel);
   // Takes the channel; closes it without linger if that was not done.
   static void destroy(Channel* channel);
 
@@ -161,6 +161,8 @@ class Channel {
   [[nodiscard]] bool is_over() const noexcept { return phase_.load() == Phase::kClosed; }
   [[nodiscard]] bool is_closing() const noexcept { return phase_.load() == Phase::kClosing; }
 
+  [[nodiscard]] const std::string& address() const noexcept { return address_; }
+
   // False of memory that was a channel: for checks of what an application hands in.
   [[nodiscard]] bool is_alive() const noexcept { return mark_.is_alive(); }
 
@@ -237,8 +239,8 @@ class Channel {
   Status post_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
   Status push_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
   Status post_copy(ChannelQueue* queue, const void* data, std::uint64_t bytes, bool has_pump) noexcept;
-  Status try_post(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
-  Status enqueue(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
+  Status try_post(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
+  Status enqueue(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
   template <typename Source>
   Status post_all(ChannelQueue* queue, Source&& source, std::uint64_t* out_posted) noexcept;
   // A message was left behind: whoever holds the pump takes it, or we do. The queue is awake before we look

@@ -89,9 +89,12 @@ Status Channel::admit(const ChannelQueue* queue, Message& message, std::uint64_t
 
 // Without the pump: somebody else holds it.
 [[gnu::always_inline]] inline Status Channel::enqueue(ChannelQueue* queue, Message* message,
-                                                      std::uint64_t tag) noexcept {
+                                                      std::uint64_t tag, bool may_discard) noexcept {
   Message* gone = nullptr;
-  if (const Pushed pushed = queue->push(message, tag, true, &gone); pushed != Pushed::kTaken) [[unlikely]]
+  const Pushed pushed = queue->push(message, tag, may_discard, &gone);
+  if (pushed == Pushed::kFull) [[unlikely]]
+    return LWMQ_E_FULL;
+  if (pushed != Pushed::kTaken) [[unlikely]]
     return refuse_push(pushed);
   kick(queue);
   if (gone != nullptr) [[unlikely]]
@@ -101,16 +104,22 @@ Status Channel::admit(const ChannelQueue* queue, Message& message, std::uint64_t
   return LWMQ_OK;
 }
 
-Status Channel::post(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
+// LWMQ_E_FULL comes only without `may_discard`, where something would have to be discarded.
+[[gnu::always_inline]] inline Status Channel::try_post(ChannelQueue* queue, Message* message,
+                                                       std::uint64_t tag, bool may_discard) noexcept {
   Status status = check_posting();
   if (status == LWMQ_OK) status = admit(queue, *message, tag);
   if (status != LWMQ_OK) [[unlikely]]
     return status;
-  if (!pump_.try_take()) return enqueue(queue, message, tag);
-  return post_with_pump(queue, message, tag, true);
+  if (!pump_.try_take()) return enqueue(queue, message, tag, may_discard);
+  return post_with_pump(queue, message, tag, may_discard);
 }
 
-// With the pump in hand, which it gives away. LWMQ_E_FULL comes only without `may_discard`.
+Status Channel::post(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
+  return try_post(queue, message, tag, true);
+}
+
+// With the pump in hand, which it gives away.
 Status Channel::post_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag,
                                bool may_discard) noexcept {
   if (queue->empty() && sender_.put(message) == Sent::kAll) [[likely]] {
@@ -168,7 +177,7 @@ Status Channel::post_bytes(ChannelQueue* queue, const void* data, std::uint64_t 
   }
   if (secure_erase_) [[unlikely]]
     message->erase_when_destroyed();
-  const Status status = has_pump ? push_with_pump(queue, message, 0, true) : enqueue(queue, message, 0);
+  const Status status = has_pump ? push_with_pump(queue, message, 0, true) : enqueue(queue, message, 0, true);
   if (status != LWMQ_OK) Message::destroy(message);
   return status;
 }
@@ -196,7 +205,7 @@ bool Channel::withdraw(ChannelQueue* queue, Message* message) noexcept {
 
 Status Channel::post_wait(ChannelQueue* queue, Message* message, std::uint64_t tag, std::uint32_t timeout_ms,
                           bool or_discard) noexcept {
-  if (timeout_ms == 0) return or_discard ? post(queue, message, tag) : try_post(queue, message, tag);
+  if (timeout_ms == 0) return try_post(queue, message, tag, or_discard);
   if (!queue->is_bounded()) {
     return fail(
         LWMQ_E_INVALID,
@@ -208,11 +217,12 @@ Status Channel::post_wait(ChannelQueue* queue, Message* message, std::uint64_t t
   Status status = LWMQ_E_FULL;
   for (;;) {
     const std::uint32_t seen = queue->room().load(std::memory_order_acquire);
-    status = try_post(queue, message, tag);
+    status = try_post(queue, message, tag, false);
     if (status != LWMQ_E_FULL) break;
     const std::uint32_t left = ms_left(deadline);
     if (left == 0) {
-      status = or_discard ? post(queue, message, tag) : LWMQ_E_TIMED_OUT;  // the rule of its kind applies
+      // The rule of its kind applies.
+      status = or_discard ? try_post(queue, message, tag, true) : LWMQ_E_TIMED_OUT;
       break;
     }
     const std::int64_t left_ns = left == LWMQ_FOREVER ? -1 : left * kMillisecond;
@@ -224,24 +234,6 @@ Status Channel::post_wait(ChannelQueue* queue, Message* message, std::uint64_t t
   }
   queue->end_wait();
   return status;
-}
-
-// As post, but LWMQ_E_FULL where something would have to be discarded.
-Status Channel::try_post(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
-  Status status = check_posting();
-  if (status == LWMQ_OK) status = admit(queue, *message, tag);
-  if (status != LWMQ_OK) return status;
-  if (pump_.try_take()) return post_with_pump(queue, message, tag, false);
-  Message* gone = nullptr;
-  const Pushed pushed = queue->push(message, tag, false, &gone);
-  if (pushed == Pushed::kFull) return LWMQ_E_FULL;
-  if (pushed != Pushed::kTaken) return refuse_push(pushed);
-  kick(queue);
-  if (gone != nullptr) Message::destroy(gone);
-  if (phase_.load(std::memory_order_relaxed) == Phase::kClosed &&
-      withdraw(queue, message))  // sync: last-post
-    return refuse_phase();
-  return LWMQ_OK;
 }
 
 void Channel::wake_posters() noexcept {

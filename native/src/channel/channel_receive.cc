@@ -32,8 +32,8 @@ Status Channel::wait_for_change(std::uint32_t seen, std::int64_t deadline,
 }
 
 // The next extent of the conversation, with its waits; a small one is the `taker`'s at once, where there is
-// one: `out_landed` shows none where it was waited for. What is said of the peer comes once, through the
-// receive queue, from the service thread when it has retired the transport.
+// one: `out_landed` shows none where it was waited for. What is said of the peer comes once, among
+// the arrivals, from the service thread when it has retired the transport.
 Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, const Taker* taker) {
   std::int64_t deadline = 0;  // computed when we first wait: the clock costs as much as a small message
   bool in_hand = false;       // the landing side, since the last wait in the transport

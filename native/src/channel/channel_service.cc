@@ -371,7 +371,7 @@ bool Channel::has_erased() noexcept {
   return all;
 }
 
-// Ends the conversation with a peer that is gone: what it committed goes into the receive queue, then the
+// Ends the conversation with a peer that is gone: what it committed goes among the arrivals, then the
 // report; what we shipped and did not see read is counted as lost. False: the application is receiving just
 // now; try again.
 bool Channel::retire() noexcept {
@@ -449,8 +449,8 @@ void Channel::report_end_of_peer(Status status, lwmq_tli_transport* transport, s
   provider_->peer(transport, &peer);
   const std::uint64_t unsent = unsent_by(transport);
   char short_of[96];
-  std::snprintf(short_of, sizeof short_of, "has closed before it had shipped all: %" PRIu64 " messages never came",
-                unsent);
+  std::snprintf(short_of, sizeof short_of,
+                "has closed before it had shipped all: %" PRIu64 " messages never came", unsent);
   const char* what = status == LWMQ_E_CLOSED    ? "has closed"
                      : unsent > 0               ? short_of
                      : status == LWMQ_E_CORRUPT ? "was dropped"

@@ -43,8 +43,8 @@ class Notice final : public Served {
   void* const context_;  // of the call-back; the value of the signal
   std::int32_t fd_ = -1;
   // The thread's own.
-  bool over_ = false;        // the last call was made
-  Status told_ = LWMQ_OK;    // what it was called with last
+  bool over_ = false;      // the last call was made
+  Status told_ = LWMQ_OK;  // what it was called with last
 };
 
 }  // namespace lwmq::channel

@@ -46,12 +46,12 @@ Status Receiver::next(Landed* out_landed, bool* out_reported) {
   leave_run();
   short_runs_ = 0;
   Status status = LWMQ_E_EMPTY;
-  if (!queue_.empty()) [[unlikely]] {
-    status = queue_.front().status;
-    *out_landed = queue_.front().landed;
+  if (!arrivals_.empty()) [[unlikely]] {
+    status = arrivals_.front().status;
+    *out_landed = arrivals_.front().landed;
     *out_reported = status != LWMQ_OK;
-    if (status != LWMQ_OK) fail(status, "%s", queue_.front().text.c_str());
-    queue_.pop_front();
+    if (status != LWMQ_OK) fail(status, "%s", arrivals_.front().text.c_str());
+    arrivals_.pop_front();
   } else if (transport_ != nullptr) {
     status = land(out_landed);
     out_landed->last = true;
@@ -78,7 +78,8 @@ bool Receiver::note_goodbye(const lwmq_tli_extent& extent) noexcept {
 }
 
 bool Receiver::land_run(std::uint32_t limit) noexcept {
-  if (transport_ == nullptr || broken_off_ || provider_->land_run == nullptr || !queue_.empty()) return false;
+  if (transport_ == nullptr || broken_off_ || provider_->land_run == nullptr || !arrivals_.empty())
+    return false;
   run_begin_ = run_next_ = 0;
   run_end_ = provider_->land_run(transport_, kViewBytes, limit, run_token_, run_.data());
   has_run_.store(run_end_ > 0, std::memory_order_relaxed);
@@ -93,7 +94,7 @@ void Receiver::leave_run() noexcept {
     if (note_goodbye(landed.extent)) {
       release(landed);
     } else {
-      queue_.push_back({landed, LWMQ_OK, {}});
+      arrivals_.push_back({landed, LWMQ_OK, {}});
     }
   }
   run_begin_ = run_next_ = run_end_ = 0;
@@ -110,7 +111,7 @@ void Receiver::break_off() noexcept {
     if (its) release(arrival.landed);
     return its;
   };
-  queue_.erase(std::remove_if(queue_.begin(), queue_.end(), is_its), queue_.end());
+  arrivals_.erase(std::remove_if(arrivals_.begin(), arrivals_.end(), is_its), arrivals_.end());
 }
 
 bool Receiver::lend_some(Loan& loan) noexcept {
@@ -161,7 +162,7 @@ Status Receiver::decode_view(Landed& landed, Message** out_message) noexcept {
 void Receiver::look() {
   if (has_arrivals() || transport_ == nullptr) return;
   Landed landed;
-  if (land(&landed) == LWMQ_OK) queue_.push_back({landed, LWMQ_OK, {}});
+  if (land(&landed) == LWMQ_OK) arrivals_.push_back({landed, LWMQ_OK, {}});
 }
 
 Status Receiver::drain() {
@@ -170,18 +171,18 @@ Status Receiver::drain() {
     Landed landed;
     const Status status = land(&landed);
     if (status != LWMQ_OK) return status;
-    queue_.push_back({landed, LWMQ_OK, {}});
+    arrivals_.push_back({landed, LWMQ_OK, {}});
   }
 }
 
-void Receiver::report(Status status, const char* text) { queue_.push_back({{}, status, text}); }
+void Receiver::report(Status status, const char* text) { arrivals_.push_back({{}, status, text}); }
 
 void Receiver::clear(Completions& completions) noexcept {
   leave_run();
-  for (Arrival& arrival : queue_) {
+  for (Arrival& arrival : arrivals_) {
     if (arrival.status == LWMQ_OK) discard(arrival.landed, completions);
   }
-  queue_.clear();
+  arrivals_.clear();
 }
 
 }  // namespace lwmq::channel

@@ -1,8 +1,8 @@
 // The receiving half of a channel: land -> decode -> deliver.
 //
 // Usually the thread that receives lands and decodes itself. What the service thread lands (to see the end of
-// a buffer while the application does not look, or to drain a transport that has lost its peer) waits in the
-// receive queue as the extent that it is. Small messages land in runs: two calls of the provider serve up to
+// a buffer while the application does not look, or to drain a transport that has lost its peer) waits among
+// the arrivals as the extent that it is. Small messages land in runs: two calls of the provider serve up to
 // 32 receives, and the peer gets its room back with the last of them. Everything here is for the holder of
 // the channel's landing side, but the counters.
 #pragma once
@@ -74,7 +74,7 @@ class Receiver {
   void break_off() noexcept;
   [[nodiscard]] lwmq_tli_transport* transport() const noexcept { return transport_; }
 
-  // The next extent: from the receive queue, else landed now. LWMQ_E_EMPTY; what the service thread reported,
+  // The next extent: from the arrivals, else landed now. LWMQ_E_EMPTY; what the service thread reported,
   // with its text, once (*out_reported); or what land says of the peer.
   Status next(Landed* out_landed, bool* out_reported);
   // Whether decode copies, and gives the extent back: cheaper before the landing is given up.
@@ -163,18 +163,18 @@ class Receiver {
   // The one that was waited for, likewise.
   bool lend_awaited(Loan& loan) noexcept { return land_run(1) && lend_some(loan); }
 
-  // The service thread's. Lands one extent into the receive queue if nothing waits there.
+  // The service thread's. Lands one extent among the arrivals if nothing waits there.
   void look();
-  // Lands all that is left into the receive queue; returns what land says at the end.
+  // Lands all that is left among the arrivals; returns what land says at the end.
   Status drain();
-  // Puts an outcome behind what is in the receive queue.
+  // Puts an outcome behind the arrivals.
   void report(Status status, const char* text);
 
-  // Whether something waits in the receive queue.
-  [[nodiscard]] bool has_arrivals() const noexcept { return run_next_ < run_end_ || !queue_.empty(); }
+  // Whether something waits there.
+  [[nodiscard]] bool has_arrivals() const noexcept { return run_next_ < run_end_ || !arrivals_.empty(); }
   // Whether next would say what was reported.
   [[nodiscard]] bool has_report() const noexcept {
-    return run_next_ == run_end_ && !queue_.empty() && queue_.front().status != LWMQ_OK;
+    return run_next_ == run_end_ && !arrivals_.empty() && arrivals_.front().status != LWMQ_OK;
   }
 
   // Messages of the attached peer that the application has received.
@@ -182,7 +182,7 @@ class Receiver {
   // How many of ours the attached peer has received, where it said so before it closed.
   [[nodiscard]] std::optional<std::uint64_t> goodbye() const noexcept { return goodbye_; }
 
-  // Drops what waits in the receive queue; messages among it go to `completions`.
+  // Drops what waits there; messages among it go to `completions`.
   void clear(Completions& completions) noexcept;
 
   // Any thread: hints.
@@ -191,7 +191,7 @@ class Receiver {
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
  private:
-  // One entry of the receive queue: an extent, or an outcome.
+  // What has come and waits to be received: an extent, or an outcome.
   struct Arrival {
     Landed landed;
     Status status = LWMQ_OK;
@@ -201,7 +201,7 @@ class Receiver {
   Status land(Landed* out_landed) noexcept;
   // Where no run is left. False: next knows more.
   bool land_run(std::uint32_t limit = kRunExtents) noexcept;
-  // Gives back what was taken of the run; the rest waits in the receive queue.
+  // Gives back what was taken of the run; the rest waits among the arrivals.
   void leave_run() noexcept;
   void release_taken() noexcept {
     if (run_next_ > run_begin_) provider_->release_last(transport_, run_token_, run_next_ - run_begin_);
@@ -265,7 +265,7 @@ class Receiver {
   bool keeps_numbers_ = false;
   std::uint64_t messages_before_ = 0;  // of other peers: what came before this one, and what is late
   std::optional<std::uint64_t> goodbye_;
-  // A run that has landed, in front of the receive queue: [run_next_, run_end_) is still to be taken,
+  // A run that has landed, in front of the arrivals: [run_next_, run_end_) is still to be taken,
   // [run_begin_, run_next_) goes back with the last of it, what lies before was lent.
   std::array<lwmq_tli_piece, kRunExtents> run_;
   std::uint64_t run_token_[2] = {};
@@ -274,7 +274,7 @@ class Receiver {
   std::uint32_t run_end_ = 0;
   std::uint32_t short_runs_ = 0;      // one after the other, without a wait
   std::atomic<bool> has_run_{false};  // something of it is still to be taken
-  std::deque<Arrival> queue_;
+  std::deque<Arrival> arrivals_;
   std::atomic<std::uint64_t> messages_{0};  // written by the holder
   std::atomic<std::uint64_t> bytes_{0};
 };

@@ -52,10 +52,11 @@ Status Router::add(std::uint32_t frame, const char* pattern, const char* group, 
   if (status != LWMQ_OK) return status;
   Target target{queue, group != nullptr ? group : ""};
   if (!target.group.empty() && queue->twin != nullptr)
-    return fail(LWMQ_E_UNSUPPORTED,
-                "group '%.80s' of pattern '%.80s': the queue is of a channel with several transports, each of "
-                "which has room of its own: route to it without a group",
-                group, pattern);
+    return fail(
+        LWMQ_E_UNSUPPORTED,
+        "group '%.80s' of pattern '%.80s': the queue is of a channel with several transports, each of "
+        "which has room of its own: route to it without a group",
+        group, pattern);
   const std::lock_guard lock(mutex_);
   Node* node = &tables_[frame];
   for (const std::string_view word : words) {
@@ -65,7 +66,9 @@ Status Router::add(std::uint32_t frame, const char* pattern, const char* group, 
     node->stays = word == kAny;
   }
   if (std::find(node->ends.begin(), node->ends.end(), target) != node->ends.end())
-    return fail(LWMQ_E_INVALID, "pattern '%.80s' for frame %u leads to this queue already", pattern, frame);
+
+    return fail(LWMQ_E_INVALID, "pattern '%.80s' for frame %u leads to this queue already (%s)", pattern,
+                frame, queue->channel->address().c_str());
   node->ends.push_back(std::move(target));
   return LWMQ_OK;
 }
@@ -85,7 +88,9 @@ Status Router::remove(std::uint32_t frame, const char* pattern, const char* grou
     node = next_of(*node, word);
   }
   if (node == nullptr || std::erase(node->ends, target) == 0)
-    return fail(LWMQ_E_INVALID, "no pattern '%.80s' for frame %u leads to this queue", pattern, frame);
+
+    return fail(LWMQ_E_INVALID, "no pattern '%.80s' for frame %u leads to this queue (%s)", pattern, frame,
+                queue->channel->address().c_str());
   for (std::size_t i = words.size(); i > 0 && node->ends.empty() && node->next.empty(); --i) {
     node = way[i - 1];
     node->next.erase(node->next.find(words[i - 1]));

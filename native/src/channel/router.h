@@ -2,9 +2,9 @@
 //
 // A route has a pattern for one frame of the message (the first is its topic; others are its headers), in the
 // words of AMQP 0-9-1 topic exchanges: words between dots, `*` is one word, `#` any number. What matches goes
-// to the route's queue, once, however many of its routes match without a group; of the routes that share a group it goes to
-// one, in turns, passing over those whose peer is not there and those whose bounded queue is full (fair
-// load-balancing).
+// to the route's queue, once, however many of its routes match without a group; of the routes that share a
+// group it goes to one, in turns, passing over those whose peer is not there and those whose bounded queue is
+// full (fair load-balancing).
 #pragma once
 
 #include <cstdint>

@@ -68,7 +68,9 @@ Status Selector::add(Channel* channel) {
   event.events = EPOLLIN;
   event.data.u64 = next_number_;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-    if (errno == EEXIST) return fail(LWMQ_E_INVALID, "this channel was added to the selector before");
+    if (errno == EEXIST)
+      return fail(LWMQ_E_INVALID, "this channel was added to the selector before (%s)",
+                  channel->address().c_str());
     return fail_errno(LWMQ_E_SYSTEM, errno, "epoll_ctl");
   }
   members_[next_number_++] = {channel, false};
@@ -76,7 +78,9 @@ Status Selector::add(Channel* channel) {
 }
 
 Status Selector::remove(Channel* channel) {
-  return take_out(channel) ? LWMQ_OK : fail(LWMQ_E_INVALID, "this channel was not added to the selector");
+  return take_out(channel) ? LWMQ_OK
+                           : fail(LWMQ_E_INVALID, "this channel was not added to the selector (%s)",
+                                  channel->address().c_str());
 }
 
 // False: it is not there. Otherwise the receiving thread has let go of it.

@@ -76,7 +76,7 @@ class ServiceThread {
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, Served*> served_;
   std::vector<Served*> requests_;  // in order; null: removed
-  std::vector<Served*> active_;  // those with a deadline, in no order
+  std::vector<Served*> active_;    // those with a deadline, in no order
   Served* serving_ = nullptr;
   std::thread::id thread_;  // from its first moment on
 };

@@ -76,7 +76,7 @@ Status Several::add_transport(Channel* head, const char* address, const lwmq_tra
   status = head->descriptor(&fd);
   if (status != LWMQ_OK) return status;
   Channel* made = nullptr;
-  status = Channel::create(address, &as_first, &made);
+  status = Channel::create(address, as_first, &made);
   if (status != LWMQ_OK) return status;
   if (head->one_way_ || made->one_way_) {
     Channel::destroy(made);
@@ -358,8 +358,7 @@ bool Several::arm_all(Channel* head) {
 
 // What a receive from one of them has answered is no news: it is empty, or closed with all of them.
 bool Several::has_none(const Channel& channel, Status status) noexcept {
-  return status == LWMQ_E_EMPTY ||
-         (status != LWMQ_OK && channel.phase_.load() != Channel::Phase::kOpen);
+  return status == LWMQ_E_EMPTY || (status != LWMQ_OK && channel.phase_.load() != Channel::Phase::kOpen);
 }
 
 Status Several::receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
@@ -397,8 +396,7 @@ Several::Pulled Several::pull(Channel* head, std::size_t place, std::int64_t now
   Message* message = nullptr;
   std::uint32_t count = 0;
   const Status status = way->receive(0, 1, &message, &count);
-  if (has_none(*way, status))
-    return may_bring ? Pulled::kNothingYet : Pulled::kNoMore;
+  if (has_none(*way, status)) return may_bring ? Pulled::kNothingYet : Pulled::kNoMore;
   if (status != LWMQ_OK) {
     head->end_ = status;
     head->end_text_ = last_error();

@@ -188,7 +188,8 @@ static int append_all(lwmq_message* message, PyObject* frames) {
   return 1;
 }
 
-/* Of a list or tuple of short buffers. NULL: they are something else, or too long; or an error, if one is set.
+/* Of a list or tuple of short buffers. NULL: they are something else, or too long; or an error, if one is
+ * set.
  */
 static lwmq_message* message_of_frames(PyObject* frames) {
   if (!PyList_CheckExact(frames) && !PyTuple_CheckExact(frames)) return NULL;
@@ -197,7 +198,8 @@ static lwmq_message* message_of_frames(PyObject* frames) {
   if (count > UINT16_MAX || lwmq_message_create((uint32_t)count, &message) != LWMQ_OK) return NULL;
   if (append_all(message, frames)) return message;
   lwmq_message_destroy(message);
-  if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear(); /* else a KeyboardInterrupt */
+  if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
+    PyErr_Clear(); /* else a KeyboardInterrupt */
   return NULL;
 }
 
@@ -519,8 +521,8 @@ static lwmq_bytes* bytes_now(PyObject* frames, Py_ssize_t count) {
   return array;
 }
 
-/* post_many_now(handle, turn, queue, frames): the status, or None: not now, or the frames are no list or tuple
- * of bytes, or too much. */
+/* post_many_now(handle, turn, queue, frames): the status, or None: not now, or the frames are no list or
+ * tuple of bytes, or too much. */
 static PyObject* post_many_now(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
   (void)module;
   if (count != 4 || !is_turn(arguments[1]))

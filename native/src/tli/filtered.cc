@@ -455,7 +455,8 @@ constexpr lwmq_tli_provider kFiltered = {
     .disarm = [](T t) { of(t)->disarm(); },
     .transport_fd = [](T t) { return of(t)->fd(); },
     .close = [](T t) { of(t)->close(); },
-    .say_unsent = [](T t, std::uint64_t messages) { of(t)->below().say_unsent(of(t)->transport(), messages); },
+    .say_unsent = [](T t,
+                     std::uint64_t messages) { of(t)->below().say_unsent(of(t)->transport(), messages); },
     // Windows have no filters; what does not name a transport is the provider's own.
     .window_create = nullptr,
     .window_export =

@@ -128,18 +128,30 @@ Status Filters::add(const char* text, std::uint32_t place) {
   const Status status = make(text, address_, &filter);  // not under the lock: it may look at a file
   if (status != LWMQ_OK) return status;
   const std::lock_guard lock(mutex_);
-  if (list_.size() == kFiltersMax) return fail(LWMQ_E_INVALID, "there are %zu filters already", kFiltersMax);
+  if (list_.size() == kFiltersMax)
+    return fail(LWMQ_E_INVALID, "there are %zu filters already, which is as many as may be (%s)", kFiltersMax,
+                address_.c_str());
   if (place == LWMQ_FILTER_LAST) place = static_cast<std::uint32_t>(list_.size());
-  if (place > list_.size()) return fail(LWMQ_E_INVALID, "place %u behind %zu filters", place, list_.size());
+  if (place > list_.size())
+    return fail(LWMQ_E_INVALID, "place %u for a filter beside %zu; there are 0 to %zu (%s)", place,
+                list_.size(), list_.size(), address_.c_str());
   list_.insert(list_.begin() + place, std::move(filter));
   version_.fetch_add(1, std::memory_order_release);
   return LWMQ_OK;
 }
 
+// With the mutex.
+Status Filters::no_filter(std::uint32_t place) const noexcept {
+  if (list_.empty())
+    return fail(LWMQ_E_INVALID, "filter %u, and there is none (%s)", place, address_.c_str());
+  return fail(LWMQ_E_INVALID, "filter %u; there are 0 to %zu (%s)", place, list_.size() - 1,
+              address_.c_str());
+}
+
 Status Filters::remove(std::uint32_t place) {
   const std::lock_guard lock(mutex_);
   if (place == LWMQ_FILTER_LAST && !list_.empty()) place = static_cast<std::uint32_t>(list_.size() - 1);
-  if (place >= list_.size()) return fail(LWMQ_E_INVALID, "filter %u of %zu", place, list_.size());
+  if (place >= list_.size()) return no_filter(place);
   list_[place]->retire();
   list_.erase(list_.begin() + place);
   version_.fetch_add(1, std::memory_order_release);
@@ -148,7 +160,7 @@ Status Filters::remove(std::uint32_t place) {
 
 Status Filters::query(std::uint32_t place, lwmq_filter_view* out_view) const {
   const std::lock_guard lock(mutex_);
-  if (place >= list_.size()) return fail(LWMQ_E_INVALID, "filter %u of %zu", place, list_.size());
+  if (place >= list_.size()) return no_filter(place);
   const NamedFilter& filter = *list_[place];
   copy_text(filter.filter->name, out_view->name, sizeof out_view->name);
   copy_text(filter.settings, out_view->settings, sizeof out_view->settings);
@@ -165,8 +177,9 @@ Status Filters::query(std::uint32_t place, lwmq_filter_view* out_view) const {
 
 Status Filters::query_times(std::uint32_t place, double share, std::uint64_t* out_ns) const {
   const std::lock_guard lock(mutex_);
-  if (place >= list_.size()) return fail(LWMQ_E_INVALID, "filter %u of %zu", place, list_.size());
-  if (!(share >= 0 && share <= 1)) return fail(LWMQ_E_INVALID, "a share of %g; 0 to 1 is possible", share);
+  if (place >= list_.size()) return no_filter(place);
+  if (!(share >= 0 && share <= 1))
+    return fail(LWMQ_E_INVALID, "a share of %g; 0 to 1 is possible (%s)", share, address_.c_str());
   const NamedFilter::Measured* measured = list_[place]->measured.load(std::memory_order_acquire);
   if (measured == nullptr || measured->times.count() == 0) return LWMQ_E_EMPTY;
   *out_ns = measured->times.within(share);

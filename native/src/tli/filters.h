@@ -71,6 +71,7 @@ class Filters {
   [[nodiscard]] List list(std::uint64_t* out_version) const;
 
  private:
+  [[nodiscard]] Status no_filter(std::uint32_t place) const noexcept;
   std::string address_;  // as it was parsed
   mutable std::mutex mutex_;
   List list_;

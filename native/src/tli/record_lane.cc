@@ -229,6 +229,7 @@ std::uint64_t LaneSender::show_run(lwmq_tli_buffer* buffer, const lwmq_bytes* fr
 
 void LaneSender::note_shown(Slot& slot, std::uint32_t extents) noexcept {
   slot.extents += extents;
+  shown_.store(shown_.load(std::memory_order_relaxed) + extents, std::memory_order_relaxed);    // likewise
   unread_.store(unread_.load(std::memory_order_relaxed) + extents, std::memory_order_relaxed);  // our own
 }
 
@@ -337,7 +338,10 @@ std::uint64_t LaneSender::unread_extents() const noexcept {
   const std::uint64_t released = peer.released_landing.load(std::memory_order_acquire) +
                                  peer.released_others.load(std::memory_order_acquire) -
                                  collected_.load(std::memory_order_relaxed);
-  return released <= unread ? unread - released : unread;
+  const std::uint64_t held = released <= unread ? unread - released : unread;
+  const std::uint64_t shown = shown_.load(std::memory_order_relaxed);
+  const std::uint64_t received = std::min(peer.received.load(std::memory_order_acquire), shown);
+  return std::min(held, shown - received);
 }
 
 // ---- Receiving ------------------------------------------------------------------------------------
@@ -417,6 +421,7 @@ inline LaneReceiver::Here LaneReceiver::read(std::uint64_t seen, lwmq_tli_extent
 // Over an extent that landed. False: it was the buffer's last.
 inline bool LaneReceiver::step_over(std::uint64_t length) noexcept {
   ++landed_;
+  ++all_landed_;
   position_ = next_word(position_, length);
   if (position_ + kWordBytes <= layout_.stride) [[likely]]
     return true;
@@ -461,6 +466,7 @@ Status LaneReceiver::land_only(lwmq_tli_extent* out_extent) noexcept {
   if (read(only_, out_extent) != Here::kExtent) return corrupt(only_);
   out_extent->token[1] |= kIsOnly;
   leases_[index_].store(1, std::memory_order_relaxed);
+  ++all_landed_;
   only_ = 0;
   buffer_ = nullptr;  // nothing else is in it
   return LWMQ_OK;
@@ -509,6 +515,7 @@ std::uint32_t LaneReceiver::land_run(std::uint64_t bytes_below, std::uint32_t li
   position_ = position;
   guessed_length_ = guessed;
   landed_ += static_cast<std::int64_t>(count);
+  all_landed_ += count;
   if (!goes_on) [[unlikely]]
     leave_buffer();
   return count;

@@ -66,13 +66,14 @@ struct SideHeader {
   // the buffer back; an owner that says nothing here is one of an earlier version.
   alignas(kCacheLine) std::atomic<std::uint64_t> released_landing;
   std::atomic<std::uint64_t> released_others;
+  // How many of the peer's extents had landed when the owner last fell asleep for more of them, or armed for
+  // them: those were received, who ever holds them. Likewise 0.
+  std::atomic<std::uint64_t> received;
 };
 static_assert(sizeof(SideHeader) <= 512);
 
 // At the beginning of a side that we write.
-inline SideHeader& own_header_of(std::uint8_t* side) noexcept {
-  return *reinterpret_cast<SideHeader*>(side);
-}
+inline SideHeader& own_header_of(std::uint8_t* side) noexcept { return *reinterpret_cast<SideHeader*>(side); }
 
 struct OrderEntry {
   std::atomic<std::uint64_t> order;
@@ -200,6 +201,7 @@ class LaneSender {
   std::uint32_t shipped_count_ = 0;
   bool erases_ = false;
   bool erases_whole_ = false;
+  std::atomic<std::uint64_t> shown_{0};
   std::atomic<std::uint64_t> unread_{0};     // in buffers that did not come back
   std::atomic<std::uint64_t> collected_{0};  // in those that did, ever, but for only ones
 };
@@ -218,6 +220,10 @@ class LaneReceiver {
                          lwmq_tli_piece* out_pieces) noexcept;
   // Of the extent that landed last, or `count` of the last run, before the next one lands.
   void release_last(const std::uint64_t token[2], std::uint32_t count) noexcept;
+  // The landing thread's, before it waits for more: what has landed counts as read at the peer.
+  void say_received() const noexcept {
+    sides_.own_header().received.store(all_landed_, std::memory_order_release);
+  }
   // True when land would not answer LWMQ_E_EMPTY. The landing thread only.
   [[nodiscard]] bool has_extent() const noexcept;
 
@@ -255,6 +261,7 @@ class LaneReceiver {
   std::uint64_t only_ = 0;   // of the buffer that we are in, until it has landed
   std::int64_t landed_ = 0;  // extents of it, less those that release_last took
   std::uint64_t released_landing_ = 0;
+  std::uint64_t all_landed_ = 0;
   // By buffer: counts down with each release; what was landed is added when we leave it. Whoever makes it 0
   // then gives the buffer back. Of an only extent 1 until it is released.
   std::unique_ptr<std::atomic<std::int64_t>[]> leases_;

@@ -77,10 +77,11 @@ const lwmq_tli_filter* find_filter(std::string_view name) noexcept {
 }
 
 Status find(const char* address, const lwmq_tli_provider** out_provider) noexcept {
-  if (os::forked())
-    return fail(LWMQ_E_CLOSED, "forked: open what you need in the child after exec, or before the fork");
+  if (os::forked()) return fail(LWMQ_E_CLOSED, "forked: the child opens what it needs after exec");
   if (address == nullptr || std::strlen(address) > kAddressBytesMax) {
-    return fail(LWMQ_E_ADDRESS, "an address has 1 to %u bytes", kAddressBytesMax);
+    return fail(LWMQ_E_ADDRESS, "an address of %zu bytes; 1 to %u are possible: %.60s...",
+                address == nullptr ? 0 : std::strlen(address), kAddressBytesMax,
+                address == nullptr ? "" : address);
   }
   std::string names;
   for (std::uint32_t i = 0;; ++i) {

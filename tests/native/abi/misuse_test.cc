@@ -68,6 +68,12 @@ TEST(Misuse, EndsTheProgramWhereAHandleIsUsedThatIsNoneAnyMore) {
          lwmq_message* mine = h.message;
          lwmq_message_destroy(mine), lwmq_send_queue_post(h.queue, &mine);
        }},
+      {"lwmq_send_queue_post_messages: this is no message \\(destroyed, or taken by a post\\)",
+       [](Handles& h) {
+         lwmq_message* both[] = {nullptr, h.message};
+         lwmq_message_create(0, &both[0]), lwmq_message_destroy(both[1]);
+         lwmq_send_queue_post_messages(h.queue, both, 2, &g_number);
+       }},
       {"lwmq_message_append: this is no message",
        [](Handles& h) { lwmq_message_append(reinterpret_cast<lwmq_message*>(h.channel), "y", 1); }},
       {"lwmq_channel_open: this is no channel",

@@ -26,8 +26,7 @@ TEST(AddressOptions, AreEmptyWithoutAQuestionMark) {
 
 TEST(AddressOptions, UnderstandUnits) {
   AddressOptions options;
-  ASSERT_EQ(channel::parse_address_options("loop://a?buffer_bytes=4MiB&buffers=16&retry=250ms",
-                                           &options),
+  ASSERT_EQ(channel::parse_address_options("loop://a?buffer_bytes=4MiB&buffers=16&retry=250ms", &options),
             LWMQ_OK)
       << last_error();
   EXPECT_EQ(options.buffer_bytes, 4u << 20);
@@ -55,9 +54,10 @@ TEST(AddressOptions, UnderstandUnits) {
 
 TEST(AddressOptions, RefuseWhatTheyDoNotKnowAndSayWhatThereIs) {
   AddressOptions options;
-  for (const char* address : {"x://y?colour=red", "x://y?buffers", "x://y?buffers=many", "x://y?buffers=-1",
-                              "x://y?buffer_bytes=4XiB", "x://y?retry=5 parsecs", "x://y?timeout=5s", "x://y?buffer_bytes=1.5",
-                              "x://y?buffer_bytes=1e300", "x://y?=3", "x://y?buffers=nan"}) {
+  for (const char* address :
+       {"x://y?colour=red", "x://y?buffers", "x://y?buffers=many", "x://y?buffers=-1",
+        "x://y?buffer_bytes=4XiB", "x://y?retry=5 parsecs", "x://y?timeout=5s", "x://y?buffer_bytes=1.5",
+        "x://y?buffer_bytes=1e300", "x://y?=3", "x://y?buffers=nan"}) {
     EXPECT_EQ(channel::parse_address_options(address, &options), LWMQ_E_ADDRESS) << address;
     EXPECT_NE(std::string(last_error()).find(address), std::string::npos) << last_error();
   }

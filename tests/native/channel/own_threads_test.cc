@@ -135,6 +135,25 @@ TEST_P(OwnThreads, TwoThreadsOnOneCoreGiveItAwayOnceForEachMessage) {
   answering.join();
 }
 
+// Who waits takes the landing side again and again: who wants it once comes in between.
+TEST_P(OwnThreads, ADescriptorIsMadeBesideAThreadThatWaitsOnTheSameCore) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int round = 0; round < 3; ++round) {
+    const Meeting meeting(GetParam().fresh_address());
+    const OneCore here;
+    std::string got;
+    std::thread waiting([&] { got = meeting.server.receive_text(LWMQ_FOREVER); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // it waits by now, most times
+    std::int32_t fd = -1;
+    EXPECT_EQ(lwmq_channel_descriptor(meeting.server.channel, &fd), LWMQ_OK) << lwmq_last_error();
+    EXPECT_GE(fd, 0);
+    EXPECT_EQ(meeting.client.post("still heard"), LWMQ_OK);
+    waiting.join();
+    EXPECT_EQ(got, "still heard");
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
 INSTANTIATE_TEST_SUITE_P(Loop, OwnThreads, testing::Values(kLoop), name_of);
 INSTANTIATE_TEST_SUITE_P(Ipc, OwnThreads, testing::Values(kIpc), name_of);
 

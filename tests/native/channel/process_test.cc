@@ -1,9 +1,13 @@
 // Channels between processes that are killed, stopped and started again.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/time.h>
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "conformance/channel_fixture.h"
 #include "conformance/providers.h"
@@ -72,6 +76,75 @@ LWMQ_CHILD_ROLE(raw_server_that_does_nothing) {
   if (server.wait_connected() != LWMQ_OK) _exit(2);
   Child::report("connected");
   Child::hear();
+}
+
+// Descriptors up to a low limit; all that are free but `left` are taken, until the end of the scope.
+class ShortOfDescriptors {
+ public:
+  explicit ShortOfDescriptors(int left) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit low = before_;
+    low.rlim_cur = 64;
+    setrlimit(RLIMIT_NOFILE, &low);
+    for (int fd = 0; (fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) taken_.push_back(fd);
+    for (; left > 0; --left) give_back();
+  }
+  ~ShortOfDescriptors() {
+    while (!taken_.empty()) give_back();
+    setrlimit(RLIMIT_NOFILE, &before_);
+  }
+  ShortOfDescriptors(const ShortOfDescriptors&) = delete;
+  ShortOfDescriptors& operator=(const ShortOfDescriptors&) = delete;
+
+ private:
+  void give_back() {
+    ::close(taken_.back());
+    taken_.pop_back();
+  }
+  rlimit before_{};
+  std::vector<int> taken_;
+};
+
+constexpr int kMostLeft = 8;  // descriptors: more than a connection needs
+
+std::string place_of(const std::string& address, int left) { return address + "-" + std::to_string(left); }
+
+// Connects to one server after the other, each time first with another number of descriptors left.
+LWMQ_CHILD_ROLE(client_short_of_descriptors) {
+  const End warm(kIpc.fresh_address(), LWMQ_ROLE_SERVER, small_options());  // the service threads have theirs
+  for (int left = 0; left <= kMostLeft; ++left) {
+    End client;
+    client.create(place_of(Child::argument(), left), small_options());
+    {
+      const ShortOfDescriptors now(left);
+      if (lwmq_channel_open(client.channel, LWMQ_ROLE_CLIENT) != LWMQ_OK) _exit(2);
+      client.wait_connected(100);  // some attempts
+    }
+    // What the last attempt found is answered until the next.
+    const bool connected = eventually_true([&] { return client.wait_connected(100) == LWMQ_OK; });
+    Child::report(connected ? "connected" : lwmq_last_error());
+    Child::report(client.receive_text());
+  }
+}
+
+// Opens clients in the automatic role, which connect before they return, with a signal every so many
+// microseconds meanwhile.
+LWMQ_CHILD_ROLE(client_among_signals) {
+  struct sigaction handled {};
+  handled.sa_handler = [](int) {};
+  sigaction(SIGALRM, &handled, nullptr);
+  for (int round = 0; Child::hear() != '\0'; ++round) {
+    const itimerval often{{0, 30 + 10 * (round % 20)}, {0, 30 + 10 * (round % 20)}};
+    End client;
+    client.create(Child::argument(), small_options());
+    setitimer(ITIMER_REAL, &often, nullptr);
+    const lwmq_status opened = lwmq_channel_open(client.channel, LWMQ_ROLE_AUTO);
+    const itimerval never{};
+    setitimer(ITIMER_REAL, &never, nullptr);
+    if (opened != LWMQ_OK) _exit(2);
+    Child::report(client.wait_connected() == LWMQ_OK ? "connected" : "not connected");
+    Child::report(client.receive_text());
+  }
 }
 
 constexpr int kAwakeTurns = 30'000;
@@ -306,6 +379,35 @@ TEST(ChannelProcesses, LeaveBehindWhatTheyHaveShippedWhenTheyExit) {
   EXPECT_EQ(child.wait(), 0);
   EXPECT_EQ(server.receive_text(), "last words");
   EXPECT_EQ(server.receive_text(), "<LWMQ_E_PEER_LOST>");
+}
+
+// The server has answered a client that has no descriptor left for the answer: it is not kept as a peer.
+// rows: S08
+TEST(ChannelProcesses, ConnectOnceTheyHaveDescriptorsAgain) {
+  const std::string address = kIpc.fresh_address();
+  std::vector<End> servers;
+  for (int left = 0; left <= kMostLeft; ++left)
+    servers.emplace_back(place_of(address, left), LWMQ_ROLE_SERVER, small_options());
+  Child child("client_short_of_descriptors", address);
+  for (int left = 0; left <= kMostLeft; ++left) {
+    ASSERT_EQ(child.line(), "connected") << "with " << left << " descriptors at first";
+    ASSERT_EQ(servers[static_cast<std::size_t>(left)].post("hello"), LWMQ_OK);
+    ASSERT_EQ(child.line(), "hello") << "with " << left << " descriptors at first";
+  }
+  EXPECT_EQ(child.wait(), 0);
+}
+
+// rows: S08
+TEST(ChannelProcesses, ConnectWhateverSignalsArriveMeanwhile) {
+  const std::string address = kIpc.fresh_address();
+  Child child("client_among_signals", address);
+  for (int round = 0; round < 200; ++round) {
+    const End server(address, LWMQ_ROLE_SERVER, small_options());
+    child.say('.');
+    ASSERT_EQ(child.line(), "connected") << "round " << round;
+    ASSERT_EQ(server.post("hello"), LWMQ_OK);
+    ASSERT_EQ(child.line(), "hello") << "round " << round;
+  }
 }
 
 // rows: L17 L56

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "conformance/channel_fixture.h"
+#include "conformance/interrupting.h"
 #include "conformance/providers.h"
 
 namespace lwmq::conformance {
@@ -186,6 +187,55 @@ TEST_P(NoticesOver, ACallBackMayPostAndEndItsOwnCalls) {
   post_all({"once more"});
   EXPECT_EQ(heard.next(1), Texts{"once more"});
   server_.destroy();  // before what it calls
+}
+
+// A receive would answer it again and again; the channel may connect after all.
+TEST_P(NoticesOver, ACallBackHearsOfARefusalThatLastsAFewTimesAtMost) {
+  struct Refusals {
+    std::atomic<int> calls{0};
+    std::atomic<lwmq_status> status{LWMQ_OK};
+    Heard heard;
+  } refusals;
+  const auto hear = [](void* context, lwmq_status status, lwmq_message* message) {
+    auto* mine = static_cast<Refusals*>(context);
+    if (status == LWMQ_OK) return Heard::hear(&mine->heard, status, message);
+    ++mine->calls;
+    mine->status = status;
+  };
+  const std::string address = GetParam().fresh_address();
+  End raw(address, LWMQ_ROLE_SERVER, channel_options(1024, 4, true));
+  End client(address, LWMQ_ROLE_CLIENT);
+  ASSERT_EQ(lwmq_channel_on_message(client.channel, hear, &refusals), LWMQ_OK) << lwmq_last_error();
+  ASSERT_TRUE(eventually_true([&] { return refusals.calls > 0; }));
+  EXPECT_GE(refusals.status, LWMQ_E_INVALID);
+  std::this_thread::sleep_for(300ms);
+  EXPECT_LE(refusals.calls, 5);
+  raw.destroy();
+  const End server(address, LWMQ_ROLE_SERVER);
+  ASSERT_EQ(server.post("after all"), LWMQ_OK);
+  EXPECT_EQ(refusals.heard.next(1), Texts{"after all"});
+  client.destroy();  // before what it calls
+}
+
+// What the client has not read the server lingers for.
+// rows: S04
+TEST_P(NoticesOver, ACallBackHearsOnWhereASignalHasEndedTheClose) {
+  Heard heard;
+  ASSERT_EQ(lwmq_channel_on_message(server_.channel, Heard::hear, &heard), LWMQ_OK) << lwmq_last_error();
+  post_all({"before"});
+  EXPECT_EQ(heard.next(1), Texts{"before"});
+  ASSERT_EQ(server_.post("not read"), LWMQ_OK);
+  {
+    const Interrupting interrupting;
+    ASSERT_EQ(server_.close(kLimitMs), LWMQ_E_INTERRUPTED);
+  }
+  post_all({"after"});
+  EXPECT_EQ(heard.next(1), Texts{"after"});
+  EXPECT_EQ(client_.receive_text(), "not read");
+  EXPECT_EQ(client_.receive_text(0), "<LWMQ_E_EMPTY>") << "and its buffer goes back";
+  EXPECT_EQ(server_.close(kLimitMs), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(heard.next(1), Texts{"LWMQ_E_CLOSED"});
+  server_.destroy();
 }
 
 TEST_P(NoticesOver, WhenTheCallsHaveEndedNoneRuns) {

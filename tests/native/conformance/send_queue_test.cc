@@ -5,6 +5,7 @@
 
 #include "conformance/channel_fixture.h"
 #include "conformance/providers.h"
+#include "conformance/several.h"
 
 namespace lwmq::conformance {
 namespace {
@@ -325,6 +326,40 @@ TEST_P(SendQueuesOver, PostManyMessagesInOneCall) {
       std::string(lwmq_last_error()).find("message 7 of 3000, of 1025 bytes, does not fit a buffer of 1024"),
       std::string::npos)
       << lwmq_last_error();
+}
+
+// Over one transport, over two, and over two that are redundant.
+TEST_P(SendQueuesOver, PostNoneOfManyWhereOneOfThemCannotBe) {
+  const auto refuse = [](const End& end) {
+    lwmq_send_queue* queue = add(end, kMulti);
+    const std::string large(1025, 'x');
+    std::uint64_t posted = 99;
+    for (const auto& [bad, status] : {std::pair{lwmq_bytes{nullptr, 5}, LWMQ_E_INVALID},
+                                      {lwmq_bytes{large.data(), large.size()}, LWMQ_E_TOO_BIG}}) {
+      const lwmq_bytes frames[] = {{"first", 5}, bad, {"third", 5}};
+      posted = 99;
+      EXPECT_EQ(lwmq_send_queue_post_many(queue, frames, 3, &posted), status) << lwmq_last_error();
+      EXPECT_EQ(posted, 0u);
+    }
+    for (const auto& [bad, status] : {std::pair{static_cast<lwmq_message*>(nullptr), LWMQ_E_INVALID},
+                                      {make_message({large}), LWMQ_E_TOO_BIG}}) {
+      lwmq_message* messages[] = {make_message({"first"}), bad, make_message({"third"})};
+      posted = 99;
+      EXPECT_EQ(lwmq_send_queue_post_messages(queue, messages, 3, &posted), status) << lwmq_last_error();
+      EXPECT_EQ(posted, 0u);
+      ASSERT_NE(messages[0], nullptr);
+      EXPECT_EQ(frames_of(messages[0]), Frames{"first"}) << "still ours";
+      EXPECT_EQ(messages[1], bad);
+      for (lwmq_message* message : messages) lwmq_message_destroy(message);
+    }
+    EXPECT_EQ(query(queue).posted, 0u);
+    EXPECT_EQ(end.statistics().messages_posted, 0u);
+  };
+  refuse(End(address_, LWMQ_ROLE_SERVER));
+  for (const bool redundant : {false, true}) {
+    refuse(
+        end_at_both({GetParam().fresh_address(), GetParam().fresh_address()}, LWMQ_ROLE_SERVER, redundant));
+  }
 }
 
 // rows: Z06

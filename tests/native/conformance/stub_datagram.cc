@@ -367,8 +367,8 @@ std::int32_t arm(lwmq_tli_transport* transport, std::uint32_t what) {
   if (transport->self->has_own_event) drain(transport->self->event);
   transport->self->armed = true;
   // Room counts where somebody has asked for it in vain: else it is nearly always there.
-  const std::uint32_t room = transport->self->wants_room ? LWMQ_TLI_WAIT_ROOM : 0u;
-  return is_ready(*transport->self, what & (LWMQ_TLI_WAIT_EXTENT | room)) ? 1 : 0;
+  if (!transport->self->wants_room) what &= LWMQ_TLI_WAIT_EXTENT;
+  return is_ready(*transport->self, what) ? 1 : 0;
 }
 
 void disarm(lwmq_tli_transport* transport) {

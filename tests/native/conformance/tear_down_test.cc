@@ -252,12 +252,12 @@ class TearDownOver : public testing::TestWithParam<Subject> {
     void (TearDownOver::*take)();
   };
   static constexpr Step kSteps[] = {
-      {8, &TearDownOver::make},           {12, &TearDownOver::add_queue},   {70, &TearDownOver::post},
-      {10, &TearDownOver::post_several},  {60, &TearDownOver::receive},     {12, &TearDownOver::drop},
-      {4, &TearDownOver::notify},         {4, &TearDownOver::close},        {4, &TearDownOver::destroy},
-      {4, &TearDownOver::flush},          {8, &TearDownOver::select},       {2, &TearDownOver::end_selector},
-      {12, &TearDownOver::route},         {2, &TearDownOver::end_router},   {10, &TearDownOver::borrow},
-      {2, &TearDownOver::end_loan},       {8, &TearDownOver::filter},       {4, &TearDownOver::prioritize},
+      {8, &TearDownOver::make},           {12, &TearDownOver::add_queue}, {70, &TearDownOver::post},
+      {10, &TearDownOver::post_several},  {60, &TearDownOver::receive},   {12, &TearDownOver::drop},
+      {4, &TearDownOver::notify},         {4, &TearDownOver::close},      {4, &TearDownOver::destroy},
+      {4, &TearDownOver::flush},          {8, &TearDownOver::select},     {2, &TearDownOver::end_selector},
+      {12, &TearDownOver::route},         {2, &TearDownOver::end_router}, {10, &TearDownOver::borrow},
+      {2, &TearDownOver::end_loan},       {8, &TearDownOver::filter},     {4, &TearDownOver::prioritize},
       {16, &TearDownOver::use_raw_buffer}};
 
   std::mt19937_64 chance_;

@@ -420,6 +420,19 @@ TEST_P(Transport, WakesWhoWaitsForRoom) {
   EXPECT_EQ(second, LWMQ_OK);
 }
 
+TEST_P(Transport, SaysAtTheArmingThatThereIsRoomAgain) {
+  const Pair pair(address_, 2, 512);
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 2; ++i) ASSERT_EQ(pair.send(pair.client, "full"), LWMQ_OK);
+    ASSERT_EQ(pair.send(pair.client, "one too many"), LWMQ_E_FULL);
+    for (int i = 0; i < 2; ++i) ASSERT_EQ(pair.land_text(pair.served), "full");
+    lwmq_tli_extent none{};
+    ASSERT_EQ(pair.tli.land(pair.served, &none), LWMQ_E_EMPTY) << "also the end of the last buffer lands";
+    EXPECT_EQ(pair.tli.arm(pair.client, LWMQ_TLI_WAIT_ROOM), 1) << "nobody would ring any more";
+    pair.tli.disarm(pair.client);
+  }
+}
+
 TEST_P(Transport, WakesWhoWaitsWhenThePeerCloses) {
   Pair pair(address_, 1, 512);
   std::string got;

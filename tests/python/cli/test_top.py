@@ -458,6 +458,59 @@ def test_streams_and_channels_that_measure_nothing_have_no_latencies(ipc: str, s
     writer.tell()
 
 
+@pytest.mark.row("C41")
+def test_what_prometheus_gets_has_help_and_no_arguments_of_programs(ipc: str, spawn: Any) -> None:
+    code = """
+        with lwmq.Channel(sys.argv[1], "server", linger=0) as a, lwmq.Channel(sys.argv[1], linger=0) as b:
+            b.wait_connected(20)
+            print("there")
+            sys.stdin.readline()
+    """
+    child = spawn(code, ipc, "--password=secret")
+    assert child.line() == "there"
+    text = exported()
+    mine = [dict(labels) for name, labels in exposed(text) if dict(labels)["pid"] == str(child.pid)]
+    channels = [labels for labels in mine if labels.get("address") == ipc and "state" in labels]
+    assert sorted(labels.get("number", "1") for labels in channels) == ["1", "2"]
+    assert {labels["program"] for labels in mine if "program" in labels} == {Path(sys.executable).name}
+    assert "secret" not in text and "opened_ns" not in text and "command=" not in text
+    lines = text.splitlines()
+    types = [place for place, line in enumerate(lines) if line.startswith("# TYPE")]
+    assert types and all(
+        lines[place - 1].startswith("# HELP " + lines[place].split()[2] + " ") for place in types
+    )
+    child.tell()
+
+
+def test_top_keeps_processes_and_rates_where_there_is_little_room(ipc: str, spawn: Any) -> None:
+    with lwmq.Channel(ipc, "server", linger=0):
+        for columns, has_command in ((80, False), (200, True)):
+            command = [
+                sys.executable,
+                "-m",
+                "lwmq_spark.cli",
+                "top",
+                "-n",
+                "1",
+                "-i",
+                "0.05",
+                "--pid",
+                str(os.getpid()),
+            ]
+            shown = subprocess.run(
+                command,
+                env={**os.environ, "COLUMNS": str(columns)},
+                capture_output=True,
+                text=True,
+                timeout=60,
+            ).stdout
+            titles, row = shown.splitlines()[:2]
+            assert ("COMMAND" in titles) == has_command
+            assert titles.split()[-6:] == ["IN/S", "OUT/S", "BYTES/S", "TOTAL", "HELD", "STATE"]
+            assert row.split()[0] == str(os.getpid()) and "channel" in row and "listening" in row
+            assert max(map(len, shown.splitlines())) <= columns
+
+
 def exported() -> str:
     command = [sys.executable, "-m", "lwmq_spark.cli", "export"]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout

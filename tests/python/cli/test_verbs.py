@@ -191,6 +191,15 @@ def test_perf_measures_rivals_beside_ours(address: str) -> None:
     )
 
 
+def test_perf_says_at_once_what_it_cannot_measure() -> None:
+    assert "works within one process, and perf measures between two" in call("perf", "loop://x", code=2)
+
+
+def test_perf_takes_options_of_the_address(address: str) -> None:
+    figures = json.loads(call("perf", f"{address}?buffers=4", "--seconds", "0.1", "--json"))
+    assert figures["batch_bytes_per_second"] > 0
+
+
 def _write(path: Path, table: pa.Table) -> None:
     if path.suffix == ".parquet":
         pq.write_table(table, path)

@@ -238,6 +238,7 @@ Status Transport::sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept {
   if (!os::is_held(*death_)) return LWMQ_OK;
   auto& header = sides_.own_header();
   const bool both = what == (LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_ROOM);
+  if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) receiver_.say_received();
   auto& waiting = (what & LWMQ_TLI_WAIT_EXTENT) != 0 ? header.waiting_extent : header.waiting_room;
   const os::FutexWord others[] = {{death_, alive}};
   const os::WaitResult result = tli::sleep_until_rung(sides_, waiting, both ? &header.waiting_room : nullptr,
@@ -254,7 +255,10 @@ std::int32_t Transport::arm(std::uint32_t what) noexcept {
   auto& header = sides_.own_header();
   const bool room = (what & LWMQ_TLI_WAIT_ROOM) != 0;
   if (room) tli::announce_waiting(header.waiting_room, true);
-  if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) tli::announce_waiting(header.waiting_extent, true);
+  if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) {
+    receiver_.say_received();
+    tli::announce_waiting(header.waiting_extent, true);
+  }
   // Room counts where somebody has asked for it in vain: else it is nearly always there.
   return is_ready(what & LWMQ_TLI_WAIT_EXTENT) || (room && wants_room_ && sender_.has_room()) ? 1 : 0;
 }

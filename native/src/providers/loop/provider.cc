@@ -309,6 +309,7 @@ lwmq_status wait(lwmq_tli_transport* transport, std::uint32_t what, std::uint32_
   if (timeout_ms == 0) return LWMQ_E_TIMED_OUT;
   tli::Glances& glances = transport->glances[(what & LWMQ_TLI_WAIT_EXTENT) != 0 ? 0 : 1];
   if (glances.spin_until(ready)) return LWMQ_OK;
+  if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) transport->receiver.say_received();
   auto& header = transport->sides.own_header();
   auto& waiting = (what & LWMQ_TLI_WAIT_EXTENT) != 0 ? header.waiting_extent : header.waiting_room;
   const std::int64_t begin = os::now_ns();
@@ -332,7 +333,10 @@ void drain_own(lwmq_tli_transport* transport) noexcept {
 std::int32_t arm(lwmq_tli_transport* transport, std::uint32_t what) {
   if (transport->pair->event[transport->end].load(std::memory_order_relaxed) >= 0) drain_own(transport);
   auto& header = transport->sides.own_header();
-  if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) tli::announce_waiting(header.waiting_extent, true);
+  if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) {
+    transport->receiver.say_received();
+    tli::announce_waiting(header.waiting_extent, true);
+  }
   const bool room = (what & LWMQ_TLI_WAIT_ROOM) != 0;
   if (room) tli::announce_waiting(header.waiting_room, true);
   // Room counts where somebody has asked for it in vain: else it is nearly always there.
