@@ -14,7 +14,7 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark._ffi import SLICE_S
-from lwmq_spark.channel import Selector
+from lwmq_spark.channel import Router, Selector
 from lwmq_spark.channel.channel import ReceiveKind
 
 Pairs = list[tuple[lwmq.Channel, lwmq.Channel]]
@@ -78,6 +78,64 @@ def test_channels_come_and_go_while_the_others_go_on(pairs: Pairs) -> None:
         assert (channel, bytes(message)) == (pairs[2][0], b"there")
         with pytest.raises(lwmq.TimeoutError):
             selector.receive(0.05)
+
+
+@pytest.mark.row("K44")
+def test_connections_come_and_go_under_load_and_the_others_lose_nothing(address: str) -> None:
+    """A work pool: a router posts to what is there, a selector receives the answers."""
+    count, each, visitors = 3, 2000, 40
+    heard: dict[int, list[int]] = {n: [] for n in range(count)}
+    with ExitStack() as stack:
+        selector, router = stack.enter_context(Selector()), Router()
+        stays = {}
+
+        def take(timeout: float) -> bool:
+            try:
+                channel, message = selector.receive(timeout)
+            except (lwmq.TimeoutError, lwmq.ClosedError):  # nothing, or a visitor that left
+                return False
+            if channel in stays:
+                heard[stays[channel]].append(int.from_bytes(message[1], "little"))
+            return True
+
+        for n in range(count):
+            server, client = (
+                stack.enter_context(lwmq.Channel(f"{address}-{n}", role, linger=10))  # type: ignore[arg-type]
+                for role in ("server", "client")
+            )
+            selector.add(server)
+            router.add("all", client.send_queue("multi_unbounded"))
+            stays[server] = n
+        done = threading.Event()
+
+        def visit() -> None:
+            for n in range(visitors):
+                place = f"{address}-visitor-{n}"
+                with (
+                    suppress(lwmq.TimeoutError),  # what it had not read yet
+                    lwmq.Channel(place, "server", linger=0) as server,
+                    lwmq.Channel(place, "client", linger=0) as client,
+                ):
+                    selector.add(server)
+                    queue = client.send_queue("multi_unbounded")
+                    router.add("all", queue)
+                    time.sleep(0.005)
+                    router.forget(queue)
+            done.set()
+
+        visiting = threading.Thread(target=visit)
+        visiting.start()
+        posted = 0
+        while posted < each or not done.is_set():
+            router.post([b"all", posted.to_bytes(4, "little")])
+            posted += 1
+            while take(0):
+                pass
+        visiting.join(30)
+        ends = time.monotonic() + 20
+        while min(map(len, heard.values())) < posted and time.monotonic() < ends:
+            take(0.1)
+    assert heard == {n: list(range(posted)) for n in range(count)}
 
 
 @pytest.mark.row("K43", "K44")

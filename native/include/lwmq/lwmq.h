@@ -503,8 +503,8 @@ typedef struct lwmq_lent {
   lwmq_message *message;
 } lwmq_lent;
 /* What an application looks at and then receives the next. Small messages of one frame cost neither a copy nor a
-   handle, and count as not yet read until they are given back. Used by one thread at a time; for any number of
-   channels, one after the other. Any of them keeps a whole buffer from the peer: who holds all of its buffers, and
+   handle, and count as read when they are given back, or a receive waits for more. Used by one thread at a time; for any
+   number of channels, one after the other. Any of them keeps a whole buffer from the peer: who holds all of its buffers, and
    waits for more of it otherwise than by this loan, waits for ever. */
 typedef struct lwmq_loan lwmq_loan;
 /* For up to `limit` messages at a time, at least 1. */

@@ -147,8 +147,8 @@ TEST(SteadyState, CostsLittleWhileItRetriesToConnect) {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   const auto before = processor_time();
   std::this_thread::sleep_for(std::chrono::seconds(3));
-  // Thirty attempts; on a busy machine each of them finds cold caches, too.
-  EXPECT_LT(processor_time() - before, std::chrono::milliseconds(15)) << "a two-hundredth of a core";
+  // Thirty attempts; 5 ms on a quiet machine, several times that where each of them finds cold caches.
+  EXPECT_LT(processor_time() - before, std::chrono::milliseconds(75)) << "a fortieth of a core";
 }
 
 // rows: L56 K17
@@ -161,7 +161,8 @@ TEST(SteadyState, CostsLittleWhileThePeerReadsNothing) {
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   const auto before = processor_time();
   std::this_thread::sleep_for(std::chrono::seconds(2));
-  EXPECT_LT(processor_time() - before, std::chrono::milliseconds(20)) << "a hundredth of a core";
+  // 5 ms on a quiet machine, 38 on one that compiles beside.
+  EXPECT_LT(processor_time() - before, std::chrono::milliseconds(100)) << "a twentieth of a core";
 }
 
 // rows: L30 K17
