@@ -521,7 +521,8 @@ Status Several::query(Channel* head, lwmq_channel_statistics* out_statistics) {
 
 Status Several::close(Channel* head, std::uint32_t linger_ms) {
   if (head->more_.empty()) return head->close(linger_ms);
-  const std::int64_t deadline = deadline_of(linger_ms);
+  const bool was_opened = head->phase_.load() != Channel::Phase::kCreated;
+  const std::int64_t deadline = deadline_of(was_opened ? linger_ms : 0);  // else nothing is ever shipped
   Status outcome = LWMQ_OK;
   std::string texts;
   // All at once: what is posted while one lingers would reach the peers of the others alone.
