@@ -5,7 +5,6 @@
 
 #include "channel/several.h"
 #include "message/external.h"
-#include "os/identity.h"
 
 namespace lwmq::channel {
 namespace {
@@ -66,7 +65,6 @@ Status Router::add(std::uint32_t frame, const char* pattern, const char* group, 
     node->stays = word == kAny;
   }
   if (std::find(node->ends.begin(), node->ends.end(), target) != node->ends.end())
-
     return fail(LWMQ_E_INVALID, "pattern '%.80s' for frame %u leads to this queue already (%s)", pattern,
                 frame, queue->channel->address().c_str());
   node->ends.push_back(std::move(target));
@@ -88,7 +86,6 @@ Status Router::remove(std::uint32_t frame, const char* pattern, const char* grou
     node = next_of(*node, word);
   }
   if (node == nullptr || std::erase(node->ends, target) == 0)
-
     return fail(LWMQ_E_INVALID, "no pattern '%.80s' for frame %u leads to this queue (%s)", pattern, frame,
                 queue->channel->address().c_str());
   for (std::size_t i = words.size(); i > 0 && node->ends.empty() && node->next.empty(); --i) {

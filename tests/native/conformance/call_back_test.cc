@@ -49,10 +49,7 @@ TEST(ACallBack, MayPostToTheRedundantQueueWhosePostHasCausedIt) {
     ASSERT_EQ(lwmq_send_queue_post(context.queue, &message), LWMQ_OK) << lwmq_last_error();
   }
   EXPECT_EQ(context.released, 2) << "each push discards what was there, here and in the other transport";
-  lwmq_send_queue_statistics counts{};
-  counts.size = sizeof counts;
-  ASSERT_EQ(lwmq_send_queue_query(context.queue, &counts), LWMQ_OK);
-  EXPECT_EQ(counts.discarded, 6u) << "three in each transport";
+  EXPECT_EQ(statistics_of(context.queue).discarded, 6u) << "three in each transport";
 }
 
 // rows: S05

@@ -47,6 +47,13 @@ inline lwmq_channel_options channel_options(std::uint64_t buffer_bytes, std::uin
   return options;
 }
 
+inline lwmq_send_queue_statistics statistics_of(const lwmq_send_queue* queue) {
+  lwmq_send_queue_statistics statistics{};
+  statistics.size = sizeof statistics;
+  EXPECT_EQ(lwmq_send_queue_query(queue, &statistics), LWMQ_OK) << lwmq_last_error();
+  return statistics;
+}
+
 // A channel with one send queue (none where it is raw), destroyed at the end.
 struct End {
   lwmq_channel* channel = nullptr;

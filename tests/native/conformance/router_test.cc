@@ -16,13 +16,6 @@ lwmq_send_queue* add_newest(const End& end, std::uint64_t capacity) {
   return queue;
 }
 
-lwmq_send_queue_statistics query(const lwmq_send_queue* queue) {
-  lwmq_send_queue_statistics statistics{};
-  statistics.size = sizeof statistics;
-  EXPECT_EQ(lwmq_send_queue_query(queue, &statistics), LWMQ_OK) << lwmq_last_error();
-  return statistics;
-}
-
 class RouterOver : public testing::TestWithParam<Subject> {
  protected:
   void SetUp() override { ASSERT_EQ(lwmq_router_create(&router_), LWMQ_OK); }
@@ -59,14 +52,14 @@ TEST_P(RouterOver, GivesNothingToAMemberWithoutAPeerWhileAnotherIsOnlyFull) {
   EXPECT_EQ(status, LWMQ_E_FULL);
   EXPECT_GE(posted, 2);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(post(text), LWMQ_E_FULL) << "whoever has the turn";
-  EXPECT_EQ(query(full).posted, static_cast<std::uint64_t>(posted));
-  EXPECT_EQ(query(full).discarded, 0u);
-  EXPECT_EQ(query(empty).posted, 0u);
+  EXPECT_EQ(statistics_of(full).posted, static_cast<std::uint64_t>(posted));
+  EXPECT_EQ(statistics_of(full).discarded, 0u);
+  EXPECT_EQ(statistics_of(empty).posted, 0u);
   for (int i = 0; i < posted; ++i) ASSERT_EQ(there.client.receive_text(), text);
-  EXPECT_TRUE(eventually_true([&] { return query(full).queued == 0; }));
+  EXPECT_TRUE(eventually_true([&] { return statistics_of(full).queued == 0; }));
   EXPECT_EQ(post("there is room"), LWMQ_OK);
   EXPECT_EQ(there.client.receive_text(), "there is room");
-  EXPECT_EQ(query(empty).posted, 0u);
+  EXPECT_EQ(statistics_of(empty).posted, 0u);
 }
 
 // Each of its transports has room of its own: what one could take the other might have to refuse.

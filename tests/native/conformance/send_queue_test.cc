@@ -44,13 +44,6 @@ lwmq_status post(lwmq_send_queue* queue, const std::string& text, std::uint64_t 
   return status;
 }
 
-lwmq_send_queue_statistics query(const lwmq_send_queue* queue) {
-  lwmq_send_queue_statistics statistics{};
-  statistics.size = sizeof statistics;
-  EXPECT_EQ(lwmq_send_queue_query(queue, &statistics), LWMQ_OK) << lwmq_last_error();
-  return statistics;
-}
-
 std::string joined(const End& end, int count) {
   std::string all;
   for (int i = 0; i < count; ++i) all += (i > 0 ? " " : "") + end.receive_text();
@@ -120,7 +113,7 @@ TEST_P(SendQueuesOver, TakeEveryKindAndMixAtOnceAndLoseNothingThatIsNotDiscarded
   over = true;
   receiving.join();
   for (std::size_t q = 0; q < plans.size(); ++q) {
-    const auto counts = query(plans[q].queue);
+    const auto counts = statistics_of(plans[q].queue);
     EXPECT_EQ(counts.posted, static_cast<std::uint64_t>(plans[q].threads) * kEach);
     EXPECT_EQ(counts.collected, received[q]);
     EXPECT_EQ(counts.queued, 0u);
@@ -138,14 +131,14 @@ TEST_P(SendQueuesOver, KeepTheNewestOrTheOldestOfABoundedQueue) {
     const End client(address, LWMQ_ROLE_CLIENT);
     lwmq_send_queue* queue = add(client, kind, 3);
     for (int i = 0; i < 10; ++i) ASSERT_EQ(post(queue, std::to_string(i)), LWMQ_OK);
-    auto counts = query(queue);
+    auto counts = statistics_of(queue);
     EXPECT_EQ(counts.posted, 10u);
     EXPECT_EQ(counts.discarded, 7u);
     EXPECT_EQ(counts.queued, 3u);
     EXPECT_EQ(counts.capacity, 3u);
     const End server(address, LWMQ_ROLE_SERVER);
     EXPECT_EQ(joined(server, 3), kept);
-    EXPECT_TRUE(eventually_true([&] { return query(queue).collected == 3; }));
+    EXPECT_TRUE(eventually_true([&] { return statistics_of(queue).collected == 3; }));
   }
 }
 
@@ -157,7 +150,7 @@ TEST_P(SendQueuesOver, ConflateByTagAndSendNothingOfTheTag) {
            {"a1", 1}, {"p1", 0}, {"b1", UINT64_MAX}, {"a2", 1}, {"p2", 0}, {"a3", 1}, {"b2", UINT64_MAX}}) {
     ASSERT_EQ(post(queue, text, tag), LWMQ_OK);
   }
-  const auto counts = query(queue);
+  const auto counts = statistics_of(queue);
   EXPECT_EQ(counts.replaced, 3u);
   EXPECT_EQ(counts.queued, 4u);
   const End server(address_, LWMQ_ROLE_SERVER);
@@ -173,12 +166,12 @@ TEST_P(SendQueuesOver, NeverRecallWhatWasShipped) {
   const auto text = [](int number) { return std::string(200, 'x') + std::to_string(number); };
   // As many as there is room for; the rest stays here, one of a tag.
   int shipped = 0;
-  for (; query(queue).queued == 0; ++shipped) ASSERT_EQ(post(queue, text(shipped), 5), LWMQ_OK);
+  for (; statistics_of(queue).queued == 0; ++shipped) ASSERT_EQ(post(queue, text(shipped), 5), LWMQ_OK);
   --shipped;
   ASSERT_GE(shipped, 2);
   for (int i = 1; i <= 7; ++i) ASSERT_EQ(post(queue, text(shipped + i), 5), LWMQ_OK);
-  EXPECT_EQ(query(queue).queued, 1u);
-  EXPECT_EQ(query(queue).replaced, 7u);
+  EXPECT_EQ(statistics_of(queue).queued, 1u);
+  EXPECT_EQ(statistics_of(queue).replaced, 7u);
   for (int i = 0; i < shipped; ++i) EXPECT_EQ(meeting.server.receive_text(), text(i));
   EXPECT_EQ(meeting.server.receive_text(), text(shipped + 7));
   EXPECT_EQ(meeting.server.receive_text(20), "<LWMQ_E_TIMED_OUT>");
@@ -203,7 +196,7 @@ TEST_P(SendQueuesOver, RefuseOptionsThatCannotBeWithTheNumbers) {
   EXPECT_EQ(post(end.queue, "late", 0, 5), LWMQ_E_INVALID);
   EXPECT_NE(std::string(lwmq_last_error()).find("a timeout of 5 ms for an unbounded send queue"),
             std::string::npos);
-  EXPECT_EQ(query(end.queue).posted, 0u);
+  EXPECT_EQ(statistics_of(end.queue).posted, 0u);
   EXPECT_EQ(lwmq_send_queue_set_priority(end.queue, 0), LWMQ_E_INVALID);
   constexpr std::uint32_t kWeights[] = {1, 2, 3, 4, 65536};
   EXPECT_EQ(lwmq_channel_set_weights(end.channel, kWeights, 4), LWMQ_E_INVALID);
@@ -224,10 +217,10 @@ TEST_P(SendQueuesOver, WaitForRoomAndThenApplyTheRule) {
     const auto begin = std::chrono::steady_clock::now();
     ASSERT_EQ(post(queue, "nothing is discarded for it", 0, 0, false), LWMQ_E_FULL);
     ASSERT_EQ(post(queue, "nor for it", 0, 1, false), LWMQ_E_TIMED_OUT);
-    ASSERT_EQ(query(queue).posted, 2u);
+    ASSERT_EQ(statistics_of(queue).posted, 2u);
     ASSERT_EQ(post(queue, "2", 0, 50), LWMQ_OK);
     EXPECT_GE(std::chrono::steady_clock::now() - begin, 45ms);
-    EXPECT_EQ(query(queue).discarded, 1u);
+    EXPECT_EQ(statistics_of(queue).discarded, 1u);
   }
   const End server(address_, LWMQ_ROLE_SERVER);
   EXPECT_EQ(joined(server, 4), "1 0 2 1") << "two queues in turn";
@@ -253,7 +246,7 @@ TEST_P(SendQueuesOver, HoldAPosterBackUntilThereIsRoomSoThatNothingIsDiscarded) 
     for (int i = 0; i < kThreads * kEach; ++i) received.insert(meeting.server.receive_text());
     for (auto& thread : posting) thread.join();
     EXPECT_EQ(received.size(), static_cast<std::size_t>(kThreads * kEach));
-    EXPECT_EQ(query(queue).discarded, 0u);
+    EXPECT_EQ(statistics_of(queue).discarded, 0u);
   }
 }
 
@@ -309,7 +302,7 @@ TEST_P(SendQueuesOver, PostManyMessagesInOneCall) {
     ASSERT_EQ(lwmq_send_queue_post_many(queue, frames.data(), kCount, &posted), LWMQ_OK);
     EXPECT_EQ(posted, kCount);
     for (const std::string& text : texts) ASSERT_EQ(meeting.server.receive_text(), text);
-    EXPECT_EQ(query(queue).posted, kCount);
+    EXPECT_EQ(statistics_of(queue).posted, kCount);
     std::vector<lwmq_message*> messages;
     for (const std::string& text : texts) messages.push_back(make_message({text, "second frame"}));
     ASSERT_EQ(lwmq_send_queue_post_messages(queue, messages.data(), kCount, &posted), LWMQ_OK);
@@ -352,7 +345,7 @@ TEST_P(SendQueuesOver, PostNoneOfManyWhereOneOfThemCannotBe) {
       EXPECT_EQ(messages[1], bad);
       for (lwmq_message* message : messages) lwmq_message_destroy(message);
     }
-    EXPECT_EQ(query(queue).posted, 0u);
+    EXPECT_EQ(statistics_of(queue).posted, 0u);
     EXPECT_EQ(end.statistics().messages_posted, 0u);
   };
   refuse(End(address_, LWMQ_ROLE_SERVER));
@@ -370,7 +363,7 @@ TEST_P(SendQueuesOver, ClubAsManyMessagesAsTheLoadMakesAndOneWhereItIsSparse) {
       const auto before = meeting.client.statistics();
       ASSERT_EQ(meeting.client.post("alone"), LWMQ_OK);
       ASSERT_EQ(meeting.server.receive_text(), "alone");
-      ASSERT_EQ(query(meeting.client.queue).queued, 0u) << "it waited for nothing";
+      ASSERT_EQ(statistics_of(meeting.client.queue).queued, 0u) << "it waited for nothing";
       ASSERT_TRUE(eventually_true(
           [&] { return meeting.client.statistics().buffers_shipped == before.buffers_shipped + 1; }));
       ASSERT_EQ(meeting.client.statistics().shipped_full, before.shipped_full) << "one message in a buffer";
@@ -380,7 +373,7 @@ TEST_P(SendQueuesOver, ClubAsManyMessagesAsTheLoadMakesAndOneWhereItIsSparse) {
   const auto before = meeting.client.statistics();
   constexpr int kMessages = 5000;
   for (int i = 0; i < kMessages; ++i) ASSERT_EQ(meeting.client.post("many"), LWMQ_OK);
-  EXPECT_GT(query(meeting.client.queue).queued, 0u) << "more come than are read";
+  EXPECT_GT(statistics_of(meeting.client.queue).queued, 0u) << "more come than are read";
   for (int i = 0; i < kMessages; ++i) ASSERT_EQ(meeting.server.receive_text(), "many");
   const auto after = meeting.client.statistics();
   EXPECT_GT(after.messages_shipped - before.messages_shipped,
@@ -428,7 +421,7 @@ TEST_P(SendQueuesOver, ShareByWeightsThatAreSetWhileManyThreadsPost) {
     posting.emplace_back([&over, queue, i] {
       const char name = static_cast<char>('a' + i);
       while (!over) {
-        if (query(queue).queued > 2000) {
+        if (statistics_of(queue).queued > 2000) {
           std::this_thread::sleep_for(100us);  // every queue always has something
         } else {
           ASSERT_EQ(lwmq_send_queue_post_bytes(queue, &name, 1), LWMQ_OK);
@@ -464,7 +457,7 @@ TEST_P(SendQueuesOver, MoveAQueueWithItsMessagesToAnotherPriority) {
   }
   ASSERT_EQ(lwmq_send_queue_set_priority(first, LWMQ_PRIORITY_IDLE), LWMQ_OK);
   ASSERT_EQ(lwmq_send_queue_set_priority(second, LWMQ_PRIORITY_HIGHEST), LWMQ_OK);
-  EXPECT_EQ(query(second).priority, static_cast<std::uint32_t>(LWMQ_PRIORITY_HIGHEST));
+  EXPECT_EQ(statistics_of(second).priority, static_cast<std::uint32_t>(LWMQ_PRIORITY_HIGHEST));
   const End server(address_, LWMQ_ROLE_SERVER);
   EXPECT_EQ(joined(server, 6), "s0 s1 s2 f0 f1 f2");
 }
@@ -513,7 +506,7 @@ TEST_P(SendQueuesOver, ReleaseDiscardedMessagesUnderNoLockSoThatACallBackMayPost
       if (event != LWMQ_FRAME_RELEASE) return;
       ++mine->released;
       EXPECT_EQ(post(mine->queue, "from the call-back"), LWMQ_OK);
-      EXPECT_GE(query(mine->queue).posted, 2u);
+      EXPECT_GE(statistics_of(mine->queue).posted, 2u);
     };
     for (int i = 0; i < 2; ++i) {
       lwmq_message* message = make_message({});
