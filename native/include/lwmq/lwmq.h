@@ -559,9 +559,58 @@ typedef struct lwmq_channel_statistics {
   uint64_t receive_queued;    /* in the receive queue now; 0 where it is mono */
   uint64_t receive_discarded; /* by the rule of a bounded receive queue; counted as received, too */
   uint64_t duplicates_dropped; /* received before over another of redundant transports; not counted as received */
+  uint64_t clients_refused;    /* server: of another version, purpose or user, or with numbers that do not fit ours */
 } lwmq_channel_statistics;
 
 lwmq_status lwmq_channel_query(const lwmq_channel *channel, lwmq_channel_statistics *out_statistics);
+
+typedef struct lwmq_peer {
+  uint64_t size;
+  uint32_t connected;   /* 0: it has gone, as far as somebody has noticed */
+  uint32_t pid, uid;
+  uint32_t reserved;
+  uint8_t instance[16]; /* of its process: as in lwmq_identity */
+} lwmq_peer;
+
+/* Who is, or was last, at the other end of transport `transport` of the channel: 0 is the first. Any thread. LWMQ_E_EMPTY:
+   nobody has come yet. LWMQ_E_INVALID past the last. LWMQ_E_CLOSED after a close. */
+lwmq_status lwmq_channel_peer(lwmq_channel *channel, uint32_t transport, lwmq_peer *out_peer);
+
+/* -- Many clients at one address --
+   A channel that serves has one client at a time; the next is heard when that has gone. A listener takes each client as it
+   comes, and gives each a channel of its own. One thread receives from all of them by a selector. */
+typedef struct lwmq_listener lwmq_listener;
+
+/* Binds `address`, behind which options may stand as of a channel. `options` are those of each channel that it gives
+   (NULL: defaults). Filters that the address names stand at each of them, and are one list: what is added at one is added
+   at all. Failures as of lwmq_channel_create and lwmq_channel_open. Does not wait. */
+lwmq_status lwmq_listener_open(const char *address, const lwmq_channel_options *options, lwmq_listener **out_listener);
+/* The next client: a channel of the caller's, open and connected, beyond the listener's end, too. It is for that client
+   alone. When the client has gone, what it sent can still be received, then its end is reported as that of any peer, and
+   from then on, as for posts at once, the answer is LWMQ_E_CLOSED; nothing is left but to destroy the channel. What the
+   client sends before it is accepted waits for it. 128 clients wait to be accepted, others in their attempts to connect.
+   Any thread, several at once. LWMQ_E_TIMED_OUT, LWMQ_E_EMPTY, LWMQ_E_INTERRUPTED; LWMQ_E_CLOSED, also from another thread;
+   LWMQ_E_NO_MEMORY: this client was parted from. */
+lwmq_status lwmq_listener_accept(lwmq_listener *listener, uint32_t timeout_ms, lwmq_channel **out_channel);
+/* For poll, epoll and the like: readable while a client waits to be accepted, and when the listener was closed. Not to be
+   read from; lent until destroy. Any thread. */
+lwmq_status lwmq_listener_descriptor(const lwmq_listener *listener, int32_t *out_descriptor);
+
+typedef struct lwmq_listener_statistics {
+  uint64_t size;
+  uint64_t accepted;
+  uint64_t waiting;  /* connected and not accepted, now */
+  uint64_t refused;  /* of another version, purpose or user, or with numbers that do not fit ours */
+  char refusal[256]; /* why the last of these was refused; cut where longer */
+} lwmq_listener_statistics;
+
+/* Any thread. */
+lwmq_status lwmq_listener_query(lwmq_listener *listener, lwmq_listener_statistics *out_statistics);
+/* Frees the address, and parts from clients that nobody has accepted. Channels that it gave live on. Any thread; ends the
+   waits of others. Never waits for a client. LWMQ_E_CLOSED: it was closed before. */
+lwmq_status lwmq_listener_close(lwmq_listener *listener);
+/* Takes the listener, closed or not. NULL is allowed. */
+void lwmq_listener_destroy(lwmq_listener *listener);
 
 /* -- Filters --
    A filter stands between a channel and its transport (of several: the first) and sees every extent both ways: trace, record, replay, loss, delay,

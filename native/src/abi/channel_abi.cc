@@ -345,6 +345,16 @@ lwmq_status lwmq_channel_query(const lwmq_channel* channel, lwmq_channel_statist
   return status;
 }
 
+lwmq_status lwmq_channel_peer(lwmq_channel* channel, uint32_t transport, lwmq_peer* out_peer) {
+  LWMQ_REQUIRE(channel != nullptr && out_peer != nullptr);
+  LWMQ_SIZED(out_peer);
+  LWMQ_ALIVE(channel);
+  lwmq_peer known{};
+  const lwmq_status status = Several::peer(in(channel), transport, &known);
+  if (status == LWMQ_OK) write_output(known, out_peer);
+  return answered(status);
+}
+
 lwmq_status lwmq_channel_add_filter(lwmq_channel* channel, const char* filter, uint32_t place) {
   LWMQ_REQUIRE(channel != nullptr && filter != nullptr);
   LWMQ_ALIVE(channel);

@@ -1,10 +1,11 @@
-// The handles of messages, channels, selectors and routers are our objects under another name; and what every
-// call asks of them first.
+// The handles of messages, channels, listeners, selectors and routers are our objects under another name; and
+// what every call asks of them first.
 #pragma once
 
 #include "abi/misuse.h"
 #include "base/status.h"
 #include "channel/channel.h"
+#include "channel/listener.h"
 #include "channel/router.h"
 #include "channel/selector.h"
 #include "lwmq/lwmq.h"
@@ -38,6 +39,12 @@ inline channel::Selector* in(lwmq_selector* handle) noexcept {
 }
 inline const channel::Selector* in(const lwmq_selector* handle) noexcept {
   return reinterpret_cast<const channel::Selector*>(handle);
+}
+inline channel::Listener* in(lwmq_listener* handle) noexcept {
+  return reinterpret_cast<channel::Listener*>(handle);
+}
+inline const channel::Listener* in(const lwmq_listener* handle) noexcept {
+  return reinterpret_cast<const channel::Listener*>(handle);
 }
 inline channel::Router* in(lwmq_router* handle) noexcept {
   return reinterpret_cast<channel::Router*>(handle);
@@ -82,6 +89,9 @@ inline void check_alive(const lwmq_loan* handle, const char* function) noexcept 
 }
 inline void check_alive(const lwmq_selector* handle, const char* function) noexcept {
   require_alive(in(handle)->is_alive(), function, "selector (destroyed)");
+}
+inline void check_alive(const lwmq_listener* handle, const char* function) noexcept {
+  require_alive(in(handle)->is_alive(), function, "listener (destroyed)");
 }
 inline void check_alive(const lwmq_router* handle, const char* function) noexcept {
   require_alive(in(handle)->is_alive(), function, "router (destroyed)");

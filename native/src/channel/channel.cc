@@ -19,59 +19,33 @@ namespace lwmq::channel {
 
 namespace {
 
-constexpr std::uint64_t kDefaultBufferBytes = 64 * kKiB;
-constexpr std::uint32_t kDefaultBuffers = 32;
-constexpr std::uint32_t kDefaultRetryMs = 100;
-
-template <typename T>
-T first_said(T one, T two, T otherwise) noexcept {
-  return one != 0 ? one : two != 0 ? two : otherwise;
-}
-
 std::uint32_t priority_said(const lwmq_send_queue_options& options) noexcept {
-  return first_said<std::uint32_t>(options.priority, 0, LWMQ_PRIORITY_NORMAL);
-}
-
-// Of what a peer in this process has handed over and nobody landed.
-void drop_extent(const void* data, std::uint64_t bytes, std::uint32_t kind) {
-  Message* message = nullptr;
-  if (kind != static_cast<std::uint32_t>(wire::ExtentKind::kPassed) || bytes != sizeof message) return;
-  std::memcpy(&message, data, sizeof message);
-  Message::destroy(message);
-}
-
-Status check_receive_queue(const lwmq_channel_options& given, const char* address) noexcept {
-  const std::uint32_t kind = given.receive_queue;
-  const bool bounded = kind == LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST || kind == LWMQ_QUEUE_BOUNDED_DISCARD_NEWEST;
-  if (!bounded && kind != LWMQ_QUEUE_MONO_UNBOUNDED && kind != LWMQ_QUEUE_MULTI_UNBOUNDED) {
-    return fail(LWMQ_E_INVALID,
-                "there is no kind %u of receive queue; there are mono and multi unbounded, bounded discard "
-                "oldest and newest (%u, %u, %u, %u; %s)",
-                kind, LWMQ_QUEUE_MONO_UNBOUNDED, LWMQ_QUEUE_MULTI_UNBOUNDED,
-                LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST, LWMQ_QUEUE_BOUNDED_DISCARD_NEWEST, address);
-  }
-  if (bounded != (given.receive_capacity != 0)) {
-    return fail(LWMQ_E_INVALID,
-                bounded ? "capacity %" PRIu64
-                          " of a bounded receive queue; say how many messages it may hold (%s)"
-                        : "capacity %" PRIu64
-                          " of an unbounded receive queue; leave it 0, or take a bounded kind (%s)",
-                given.receive_capacity, address);
-  }
-  if (kind != LWMQ_QUEUE_MONO_UNBOUNDED && given.raw != 0)
-    return fail(LWMQ_E_INVALID,
-                "a raw channel has no receive queue: its buffers are received as they lie (%s)", address);
-  return LWMQ_OK;
+  return options.priority != 0 ? options.priority : std::uint32_t{LWMQ_PRIORITY_NORMAL};
 }
 
 }  // namespace
 
-Channel::Channel(const char* address, const lwmq_tli_provider* provider) noexcept
-    : address_(address),
-      provider_(provider),
+Channel::Channel(const Settings& settings)
+    : address_(settings.address),
+      provider_(settings.provider),
+      tli_options_(settings.transport),
+      filters_(settings.filters),
+      retry_ms_(settings.retry_ms),
+      raw_(settings.raw),
+      one_way_(settings.one_way),
+      passes_(settings.passes),
+      secure_erase_(settings.transport.secure_erase != 0),
       membarrier_(os::membarrier_available()),
-      receiver_(provider),
-      entry_(stats::open_entry(stats::EntryKind::kChannel, address)) {}
+      receiver_(settings.provider),
+      entry_(stats::open_entry(stats::EntryKind::kChannel, settings.address.c_str())) {
+  if (secure_erase_) receiver_.erase_messages();
+  if (settings.home_thread) {
+    pump_.make_home();
+    landing_.make_home();
+  }
+  if (settings.receive_queue != LWMQ_QUEUE_MONO_UNBOUNDED)
+    queue_ = std::make_shared<ReceiveQueue>(settings.receive_queue, settings.receive_capacity);
+}
 
 Channel::~Channel() {
   Completions completions;
@@ -82,70 +56,36 @@ Channel::~Channel() {
   }
 }
 
+Status Channel::make(const Settings& settings, Channel** out_channel) {
+  auto* made = new (std::nothrow) Channel(settings);
+  if (made == nullptr)
+    return fail(LWMQ_E_NO_MEMORY, "no memory for a channel (%s)", settings.address.c_str());
+  *out_channel = made;
+  return LWMQ_OK;
+}
+
 Status Channel::create(const char* address, const lwmq_channel_options& given, Channel** out_channel) {
-  const lwmq_tli_provider* provider = nullptr;
-  Status status = tli::find(address, &provider);
+  Settings settings;
+  const Status status = read_settings(address, given, &settings);
   if (status != LWMQ_OK) return status;
-  AddressOptions said;
-  status = parse_address_options(address, &said);
-  if (status != LWMQ_OK) return status;
-  const std::string bare = tli::without_options(address);
-  lwmq_limits limits{};
-  limits.size = sizeof limits;
-  status = provider->limits(bare.c_str(), &limits);
-  if (status != LWMQ_OK) return status;
-
-  lwmq_tli_options wanted{};
-  wanted.size = sizeof wanted;
-  wanted.buffer_bytes = first_said(given.buffer_bytes, said.buffer_bytes,
-                                   std::min(kDefaultBufferBytes, limits.buffer_bytes_max));
-  wanted.buffers_send =
-      first_said(given.buffers_send, said.buffers_send,
-                 static_cast<std::uint32_t>(std::min<std::uint64_t>(kDefaultBuffers, limits.buffers_max)));
-  wanted.buffers_receive =
-      first_said(given.buffers_receive, said.buffers_receive, 0u);  // 0: what the peer makes
-  wanted.secure_erase = given.secure_erase != 0 ? 1 : 0;
-  const bool passes = given.raw == 0 && (limits.capabilities & LWMQ_IS_IN_PROCESS) != 0;
-  wanted.drop = passes ? drop_extent : nullptr;
   static std::atomic<std::uint32_t> channels{0};
-  wanted.channel = channels.fetch_add(1, std::memory_order_relaxed) + 1;
-  wanted.purpose = given.raw != 0 ? LWMQ_TLI_FOR_RAW : LWMQ_TLI_FOR_MESSAGES;
-  if (wanted.buffer_bytes < kBufferBytesMin || wanted.buffer_bytes > limits.buffer_bytes_max) {
-    return fail(LWMQ_E_INVALID, "buffers of %" PRIu64 " bytes; %" PRIu64 " to %" PRIu64 " are possible (%s)",
-                wanted.buffer_bytes, kBufferBytesMin, limits.buffer_bytes_max, bare.c_str());
-  }
-  if (given.secure_erase != 0 && (limits.capabilities & LWMQ_CAN_ERASE) == 0)
-    return fail(LWMQ_E_UNSUPPORTED, "this transport cannot erase its buffers (%s)", bare.c_str());
-  const std::uint64_t buffers = std::uint64_t{wanted.buffers_send} + wanted.buffers_receive;
-  if (buffers > limits.buffers_max) {
-    return fail(LWMQ_E_INVALID,
-                "%" PRIu64 " buffers (%u to send and %u to receive); %" PRIu64 " are possible (%s)", buffers,
-                wanted.buffers_send, wanted.buffers_receive, limits.buffers_max, bare.c_str());
-  }
+  settings.transport.channel = channels.fetch_add(1, std::memory_order_relaxed) + 1;
+  return make(settings, out_channel);
+}
 
-  std::unique_ptr<lwmq_tli_filters> filters;
-  status = tli::make_filters(bare.c_str(), &filters);
-  if (status != LWMQ_OK) return status;
-  status = check_receive_queue(given, bare.c_str());
-  if (status != LWMQ_OK) return status;
-
-  auto* made = new (std::nothrow) Channel(bare.c_str(), provider);
-  if (made == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a channel (%s)", bare.c_str());
-  made->tli_options_ = wanted;
-  made->filters_ = std::move(filters);
-  made->tli_options_.filters = made->filters_.get();
-  made->retry_ms_ = first_said(given.retry_ms, said.retry_ms, kDefaultRetryMs);
-  made->raw_ = given.raw != 0;
-  made->one_way_ = (limits.capabilities & LWMQ_IS_ONE_WAY) != 0;
-  made->passes_ = passes;
-  made->secure_erase_ = given.secure_erase != 0;
-  if (made->secure_erase_) made->receiver_.erase_messages();
-  if (given.home_thread != 0) {
-    made->pump_.make_home();
-    made->landing_.make_home();
+Status Channel::accept(const Settings& settings, lwmq_tli_transport* transport, Channel** out_channel) {
+  Channel* made = nullptr;
+  Status status = make(settings, &made);
+  if (status == LWMQ_OK) status = made->start(LWMQ_ROLE_SERVER);
+  if (status != LWMQ_OK) {
+    delete made;
+    settings.provider->close(transport);
+    return status;
   }
-  if (given.receive_queue != LWMQ_QUEUE_MONO_UNBOUNDED)
-    made->queue_ = std::make_shared<ReceiveQueue>(given.receive_queue, given.receive_capacity);
+  made->for_one_peer_ = true;
+  made->is_server_.store(true, std::memory_order_relaxed);
+  made->phase_.store(Phase::kOpen);
+  made->attach(transport);
   *out_channel = made;
   return LWMQ_OK;
 }
@@ -247,6 +187,16 @@ Status Channel::query_queue(const ChannelQueue* queue, lwmq_send_queue_statistic
   return LWMQ_OK;
 }
 
+// What every channel does that opens.
+Status Channel::start(std::int32_t role) {
+  role_ = role;
+  receives_plainly_ = !raw_ && queue_ == nullptr && !is_one_of_several();
+  start_services();
+  const Status status = ServiceThread::attending().add(&attend_);
+  attending_ = status == LWMQ_OK;
+  return status;
+}
+
 Status Channel::open(std::int32_t role) {
   if (os::forked() || phase_.load() >= Phase::kClosing) return refuse_phase();
   if (phase_.load() == Phase::kOpen)
@@ -262,13 +212,9 @@ Status Channel::open(std::int32_t role) {
   }
   Status status = queues_.empty() ? LWMQ_OK : check_sends(role);
   if (status != LWMQ_OK) return status;
-  role_ = role;
-  receives_plainly_ = !raw_ && queue_ == nullptr && !is_one_of_several();
-  start_services();
-  status = ServiceThread::attending().add(&attend_);
+  status = start(role);
   if (status != LWMQ_OK) return status;
   status = ServiceThread::connecting().add(&connect_);
-  attending_ = true;
   if (status == LWMQ_OK && role == LWMQ_ROLE_SERVER) status = listen();
   if (status != LWMQ_OK) {
     ServiceThread::attending().remove(&attend_);

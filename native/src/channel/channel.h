@@ -33,6 +33,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,13 +49,13 @@
 #include "channel/receiver.h"
 #include "channel/sender.h"
 #include "channel/service_thread.h"
+#include "channel/settings.h"
 #include "lwmq/lwmq.h"
 #include "lwmq/lwmq_tli.h"
 #include "os/identity.h"
 #include "os/membarrier.h"
 #include "scheduler/scheduler.h"
 #include "stats/page.h"
-#include "tli/filters.h"
 
 namespace lwmq::channel {
 
@@ -76,6 +77,9 @@ class Channel {
  public:
   // LWMQ_E_ADDRESS, LWMQ_E_INVALID with the numbers.
   static Status create(const char* address, const lwmq_channel_options& given, Channel** out_channel);
+  // One that is open and has its peer, the only one that it will ever have. Takes the transport, also on
+  // failure.
+  static Status accept(const Settings& settings, lwmq_tli_transport* transport, Channel** out_channel);
   // Takes the channel; closes it without linger if that was not done.
   static void destroy(Channel* channel);
 
@@ -144,6 +148,8 @@ class Channel {
 
   // LWMQ_E_CLOSED after a close.
   Status query(lwmq_channel_statistics* out_statistics);
+  // Of this transport; see lwmq_channel_peer.
+  Status peer(lwmq_peer* out_peer);
   // `lingered_ms`: so long was waited before.
   Status close(std::uint32_t linger_ms, std::uint32_t lingered_ms = 0);
 
@@ -158,7 +164,10 @@ class Channel {
   // From now on `callback` gets what receive would answer, or `signal` says that there is something, on a
   // thread of ours; neither: no longer. Waits for a call-back that runs, but for the one that asks.
   Status notify(lwmq_on_message callback, std::int32_t signal, void* context);
-  [[nodiscard]] bool is_over() const noexcept { return phase_.load() == Phase::kClosed; }
+  // Nobody will ever be heard again, beyond what waits already.
+  [[nodiscard]] bool is_over() const noexcept {
+    return phase_.load() == Phase::kClosed || phase_.load() == Phase::kEnded;
+  }
   [[nodiscard]] bool is_closing() const noexcept { return phase_.load() == Phase::kClosing; }
 
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
@@ -168,7 +177,8 @@ class Channel {
 
  private:
   friend class Several;
-  enum class Phase : std::uint32_t { kCreated, kOpen, kClosing, kClosed };
+  // Ended: the only peer has gone; what it left can be received.
+  enum class Phase : std::uint32_t { kCreated, kOpen, kEnded, kClosing, kClosed };
 
   // The two faces that the service threads see.
   struct Attend final : Served {
@@ -194,10 +204,12 @@ class Channel {
     std::uint32_t lent;
   };
 
-  Channel(const char* address, const lwmq_tli_provider* provider) noexcept;
+  explicit Channel(const Settings& settings);
   ~Channel();
 
   // channel.cc
+  static Status make(const Settings& settings, Channel** out_channel);
+  Status start(std::int32_t role);
   Status check_queue_options(const lwmq_send_queue_options& options) const noexcept;
   Status check_priority(std::uint32_t priority) const noexcept;
 
@@ -215,9 +227,13 @@ class Channel {
   // LWMQ_E_UNSUPPORTED at the wrong end of a transport that carries one way.
   Status check_sends(std::int32_t role) const noexcept;
   Status check_receives() const noexcept;
+  Status check_open_or_ended(bool raw) const noexcept {
+    const bool ended = phase_.load(std::memory_order_acquire) == Phase::kEnded && !os::forked();
+    return ended && raw == raw_ ? LWMQ_OK : check_open(raw);
+  }
   // Before a receive: open, of the kind asked for, and at the end that receives.
   Status check_receiving(bool raw) const noexcept {
-    const Status status = check_open(raw);
+    const Status status = check_open_or_ended(raw);
     return status == LWMQ_OK ? check_receives() : status;
   }
   [[nodiscard]] bool is_one_of_several() const noexcept { return head_ != nullptr || !more_.empty(); }
@@ -303,11 +319,6 @@ class Channel {
   }
   void poll_transport() noexcept;
   void poll_transport_no_more() noexcept;
-  Status wait_for_change(std::uint32_t seen, std::int64_t deadline) noexcept {
-    return wait_for_change(seen, deadline, changes_);
-  }
-  static Status wait_for_change(std::uint32_t seen, std::int64_t deadline,
-                                const std::atomic<std::uint32_t>& changes) noexcept;
 
   // channel_queue.cc
   Status receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
@@ -348,6 +359,7 @@ class Channel {
   // channel_close.cc
   void begin_close() noexcept;
   void reopen() noexcept;
+  void end_without_peer() noexcept;
   enum class Drained { kYes, kNo, kUnknown, kInterrupted };
   Drained drain(bool also_read, std::uint32_t room_ms) noexcept;
   Status wait_drained(std::int64_t deadline, bool also_read) noexcept;
@@ -360,13 +372,14 @@ class Channel {
   // Fixed after create.
   const std::string address_;
   const lwmq_tli_provider* const provider_;
-  lwmq_tli_options tli_options_{};
-  std::unique_ptr<lwmq_tli_filters> filters_;  // handed down with the options; null: none
-  std::uint32_t retry_ms_ = 0;
-  bool raw_ = false;
-  bool one_way_ = false;  // what its transport carries: from the server to the client
-  bool passes_ = false;   // messages are handed over as they are, to a peer that takes them so
-  bool secure_erase_ = false;
+  lwmq_tli_options tli_options_;
+  const std::shared_ptr<lwmq_tli_filters> filters_;  // as in settings.h, like those that follow
+  const std::uint32_t retry_ms_;
+  const bool raw_;
+  const bool one_way_;
+  const bool passes_;
+  const bool secure_erase_;
+  bool for_one_peer_ = false;            // accepted: nobody follows it
   bool redundant_ = false;               // one of several ways to a peer: its messages have numbers
   std::shared_ptr<ReceiveQueue> queue_;  // null: what is received lands when it is asked for
   const bool membarrier_;
@@ -404,6 +417,7 @@ class Channel {
   std::atomic<bool> leader_waits_{false};    // in the transport, with the landing side in hand
   std::atomic<std::uint64_t> messages_lost_{0};
   std::atomic<std::uint64_t> peers_lost_{0};
+  std::atomic<std::uint64_t> clients_refused_{0};
 
   // The service threads' own.
   Attend attend_{this};
@@ -444,8 +458,8 @@ class Channel {
   std::atomic<std::int64_t> merge_until_{0};  // when merge_ has something by itself; 0: never
   Status end_ = LWMQ_OK;  // of the peer over the last way, behind what the others have; with its text
   std::string end_text_;
-  std::mutex peers_mutex_;  // the head's: guards the next two of all
-  lwmq_tli_peer peer_{};
+  std::mutex peers_mutex_;             // the head's: guards the next two of all
+  std::optional<lwmq_tli_peer> peer_;  // the present one, or the last
   bool has_peer_ = false;
 };
 

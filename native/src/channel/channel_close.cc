@@ -36,7 +36,9 @@ Channel::Drained Channel::drain(bool also_read, std::uint32_t room_ms) noexcept 
     if (sent == Sent::kPeerGone) note_peer_gone();  // what is queued waits for the next one
     codec::Encoding ignored;
     const bool empty = sent == Sent::kAll || !scheduler_.front(&ignored);
-    if (empty) {
+    if (for_one_peer_ && sender_.transport() == nullptr) {
+      drained = Drained::kYes;  // nobody will come for what is left
+    } else if (empty) {
       sender_.ship_idle();
       lwmq_tli_transport* transport = sender_.transport();
       if (!also_read || transport == nullptr) {
@@ -77,7 +79,7 @@ Status Channel::flush(std::uint32_t timeout_ms) {
 
 // What a flush answers: nothing was left, but perhaps because a close has dropped it.
 Status Channel::after_drain(Status status) const noexcept {
-  return status == LWMQ_OK && phase_.load() == Phase::kClosed ? refuse_phase() : status;
+  return status == LWMQ_OK && is_over() ? refuse_phase() : status;
 }
 
 // Of an open channel: posts and receives are refused from here on.
@@ -92,7 +94,14 @@ void Channel::begin_close() noexcept {
 // After begin_close, where a signal has ended the linger.
 void Channel::reopen() noexcept {
   Phase closing = Phase::kClosing;
-  phase_.compare_exchange_strong(closing, Phase::kOpen);
+  if (phase_.compare_exchange_strong(closing, Phase::kOpen)) end_without_peer();
+}
+
+// Of a channel for one peer, when that has gone: posts are refused from here on.
+void Channel::end_without_peer() noexcept {
+  if (!for_one_peer_ || attached_.load() != nullptr) return;
+  Phase open = Phase::kOpen;
+  if (phase_.compare_exchange_strong(open, Phase::kEnded)) wake_posters();
 }
 
 Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {

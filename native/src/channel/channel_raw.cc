@@ -69,7 +69,7 @@ Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
     if (status != LWMQ_E_FULL && status != LWMQ_E_EMPTY) note_peer_gone();
     if (left == 0) return timeout_ms == 0 ? LWMQ_E_FULL : LWMQ_E_TIMED_OUT;
     status = connect_failure();
-    if (status == LWMQ_OK) status = wait_for_change(seen, deadline);
+    if (status == LWMQ_OK) status = wait_for_change(seen, deadline, changes_);
     if (status != LWMQ_OK) return status;
   }
 }
@@ -91,7 +91,7 @@ bool Channel::take_back(lwmq_tli_transport* transport) noexcept {
 }
 
 Status Channel::raw_send(lwmq_buffer* buffer) {
-  Status status = check_open(true);
+  Status status = check_open_or_ended(true);
   if (status == LWMQ_OK) status = check_token(buffer, kSendBuffer);
   if (status != LWMQ_OK) return status;
   if (buffer->bytes > tli_options_.buffer_bytes) {
@@ -125,7 +125,7 @@ Status Channel::raw_send(lwmq_buffer* buffer) {
 }
 
 Status Channel::raw_abandon(lwmq_buffer* buffer) {
-  Status status = check_open(true);
+  Status status = check_open_or_ended(true);
   if (status == LWMQ_OK) status = check_token(buffer, kSendBuffer);
   if (status != LWMQ_OK) return status;
   lwmq_tli_transport* transport = transport_of(buffer);

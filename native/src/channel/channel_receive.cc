@@ -6,7 +6,6 @@
 #include "channel/channel.h"
 #include "channel/deadline.h"
 #include "os/clock.h"
-#include "os/futex.h"
 #include "os/identity.h"
 #include "tli/spin.h"
 
@@ -20,16 +19,6 @@ bool is_peer_over(Status status) noexcept {
 }
 
 }  // namespace
-
-// Sleeps until something changes for this channel; LWMQ_OK: look again.
-Status Channel::wait_for_change(std::uint32_t seen, std::int64_t deadline,
-                                const std::atomic<std::uint32_t>& changes) noexcept {
-  const std::uint32_t left = ms_left(deadline);
-  if (left == 0) return LWMQ_E_TIMED_OUT;
-  const std::int64_t timeout_ns = left == LWMQ_FOREVER ? -1 : left * kMillisecond;
-  const auto result = os::futex_wait(changes, seen, timeout_ns, os::Sleepers::kOfThisProcess);
-  return result == os::WaitResult::kInterrupted ? LWMQ_E_INTERRUPTED : LWMQ_OK;
-}
 
 // The next extent of the conversation, with its waits; a small one is the `taker`'s at once, where there is
 // one: `out_landed` shows none where it was waited for. What is said of the peer comes once, among
@@ -100,7 +89,7 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, con
       if (status != LWMQ_OK) return status;
     }
     if (left == 0) return timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
-    status = wait_for_change(seen, deadline);
+    status = wait_for_change(seen, deadline, changes_);
     if (status != LWMQ_OK) {
       ring();
       return status;
@@ -342,7 +331,7 @@ Status Channel::wait_connected(std::uint32_t timeout_ms) {
     if (status != LWMQ_OK) return status;
     if (now.connected != 0) return LWMQ_OK;
     status = connect_failure();
-    if (status == LWMQ_OK) status = wait_for_change(seen, deadline);
+    if (status == LWMQ_OK) status = wait_for_change(seen, deadline, changes_);
     if (status != LWMQ_OK) return status;
   }
 }
@@ -377,6 +366,7 @@ Status Channel::query(lwmq_channel_statistics* out_statistics) {
   out_statistics->bytes_received = receiver_.bytes();
   out_statistics->messages_passed = sender_.messages_passed();
   out_statistics->peers_lost = peers_lost_.load(std::memory_order_relaxed);
+  out_statistics->clients_refused = clients_refused_.load(std::memory_order_relaxed);
   if (queue_ != nullptr) {
     out_statistics->receive_queued = queue_->size();
     out_statistics->receive_discarded = queue_->discarded();

@@ -190,7 +190,10 @@ bool Channel::accept() noexcept {
     lwmq_tli_transport* transport = nullptr;
     const Status status = provider_->accept(listener_.load(std::memory_order_relaxed), &transport);
     if (status == LWMQ_E_EMPTY) break;
-    if (status != LWMQ_OK) continue;  // a peer that went wrong in its handshake: the next one
+    if (status != LWMQ_OK) {  // a client that was refused: the next one
+      clients_refused_.fetch_add(1, std::memory_order_relaxed);
+      continue;
+    }
     if (attach(transport)) return true;
   }
   return false;
@@ -200,8 +203,8 @@ bool Channel::accept() noexcept {
 const Channel* Channel::other_way_to(const lwmq_tli_peer& peer) noexcept {
   const auto is_one = [this, &peer](const Channel& channel) {
     return &channel != this && channel.has_peer_ && peer.channel != 0 &&
-           channel.peer_.channel == peer.channel &&
-           std::memcmp(channel.peer_.instance, peer.instance, sizeof peer.instance) == 0;
+           channel.peer_->channel == peer.channel &&
+           std::memcmp(channel.peer_->instance, peer.instance, sizeof peer.instance) == 0;
   };
   const Channel& first = head();
   if (is_one(first)) return &first;
@@ -210,8 +213,7 @@ const Channel* Channel::other_way_to(const lwmq_tli_peer& peer) noexcept {
   return found == first.more_.end() ? nullptr : *found;
 }
 
-// Of several transports: whoever is reached over one already is reached over another where they are
-// redundant.
+// LWMQ_E_INVALID: of several transports one leads there already, and they are not redundant.
 Status Channel::meet(const lwmq_tli_peer& peer) noexcept {
   const std::lock_guard lock(head().peers_mutex_);
   const Channel* same = other_way_to(peer);
@@ -229,22 +231,30 @@ Status Channel::meet(const lwmq_tli_peer& peer) noexcept {
 
 // True: there is another way to the peer that we part from.
 bool Channel::part() noexcept {
-  if (!is_one_of_several()) return false;
   const std::lock_guard lock(head().peers_mutex_);
   has_peer_ = false;
-  return other_way_to(peer_) != nullptr;
+  return other_way_to(*peer_) != nullptr;
+}
+
+Status Channel::peer(lwmq_peer* out_peer) {
+  if (phase_.load() == Phase::kClosed || os::forked()) return refuse_phase();
+  const std::lock_guard lock(head().peers_mutex_);
+  if (!peer_) return LWMQ_E_EMPTY;
+  out_peer->connected = has_peer_ ? 1 : 0;
+  out_peer->pid = peer_->pid;
+  out_peer->uid = peer_->uid;
+  std::memcpy(out_peer->instance, peer_->instance, sizeof out_peer->instance);
+  return LWMQ_OK;
 }
 
 // False: the transport is closed again, and the failure says why.
 bool Channel::attach(lwmq_tli_transport* transport) noexcept {
   lwmq_tli_peer peer{};
   provider_->peer(transport, &peer);
-  if (is_one_of_several()) {
-    if (const Status status = meet(peer); status != LWMQ_OK) {
-      set_connect_failure(status);
-      provider_->close(transport);
-      return false;
-    }
+  if (const Status status = meet(peer); status != LWMQ_OK) {
+    set_connect_failure(status);
+    provider_->close(transport);
+    return false;
   }
   landing_.take();
   take_pump();
@@ -286,6 +296,7 @@ std::int64_t Channel::attend(std::int64_t now_ns, bool alone) noexcept {
     if (gone && !retire()) return now_ns + kMillisecond;
   }
   if (attached_.load(std::memory_order_acquire) == nullptr) {
+    if (for_one_peer_) return kNever;
     if (listener_.load(std::memory_order_acquire) == nullptr) {
       ServiceThread::connecting().request(&connect_);
       return kNever;
@@ -411,8 +422,9 @@ bool Channel::retire() noexcept {
   poll_transport_no_more();
   sender_.detach();
   receiver_.detach();
-  attached_.store(nullptr, std::memory_order_release);
+  attached_.store(nullptr);
   peer_gone_.store(false, std::memory_order_relaxed);
+  end_without_peer();
   const bool ended = raw_lent_ == 0;
   if (!ended) {
     retired_.push_back(

@@ -66,7 +66,7 @@ std::int64_t Notice::call(std::int64_t now_ns) noexcept {
     if (status == LWMQ_E_CLOSED && channel_->is_closing()) return now_ns + kClosingPauseNs;
     if (may_last(status) && status == told_) return now_ns + kFailurePauseNs;
     told_ = status;
-    const bool last = status != LWMQ_OK && channel_->is_over();
+    const bool last = status != LWMQ_OK && !may_last(status) && channel_->is_over();
     running = this;
     callback_(context_, status, reinterpret_cast<lwmq_message*>(message));
     running = nullptr;

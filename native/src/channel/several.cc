@@ -193,7 +193,7 @@ Status Several::wait_for_a_way(Channel* head, std::int64_t deadline) {
     Status status = query(head, &now);  // also notices peers that are gone
     if (status != LWMQ_OK || now.connected != 0) return status;
     status = all(head, [](Channel& channel) { return channel.connect_failure(); });
-    if (status == LWMQ_OK) status = head->wait_for_change(seen, deadline);
+    if (status == LWMQ_OK) status = wait_for_change(seen, deadline, head->changes_);
     if (status != LWMQ_OK) return status;
   }
 }
@@ -336,7 +336,7 @@ Status Several::wait_drained(Channel* head, std::int64_t deadline, bool also_rea
     }
     if (os::now_ns() >= deadline) return LWMQ_E_TIMED_OUT;
     if (ways > 0) continue;
-    const Status waited = head->wait_for_change(seen, deadline);
+    const Status waited = wait_for_change(seen, deadline, head->changes_);
     if (waited != LWMQ_OK) return waited;
   }
 }
@@ -482,7 +482,7 @@ Status Several::take(Channel* head, std::uint32_t timeout_ms, std::uint32_t limi
     status = head->queue_->take(limit, out_messages, out_count);
     if (status != LWMQ_E_EMPTY) break;
     if (timeout_ms == 0) break;
-    status = head->wait_for_change(seen, deadline);
+    status = wait_for_change(seen, deadline, head->changes_);
     if (status != LWMQ_OK) break;
   }
   head->followers_.fetch_sub(1, std::memory_order_relaxed);
@@ -511,12 +511,21 @@ Status Several::query(Channel* head, lwmq_channel_statistics* out_statistics) {
     all.messages_passed += one.messages_passed;
     all.peers_lost += one.peers_lost;
     all.buffers_free += one.buffers_free;
+    all.clients_refused += one.clients_refused;
   }
   if (status == LWMQ_OK && head->redundant_) {
     out_statistics->duplicates_dropped = head->merge_->duplicates();
     out_statistics->messages_received -= head->merge_->duplicates();
   }
   return status;
+}
+
+Status Several::peer(Channel* head, std::uint32_t transport, lwmq_peer* out_peer) {
+  if (transport > head->more_.size()) {
+    return fail(LWMQ_E_INVALID, "there is no transport %u; the channel has %zu, from 0 on (%s)", transport,
+                head->more_.size() + 1, head->address_.c_str());
+  }
+  return (transport == 0 ? head : head->more_[transport - 1])->peer(out_peer);
 }
 
 Status Several::close(Channel* head, std::uint32_t linger_ms) {

@@ -76,6 +76,7 @@ class Several {
   }
 
   static Status query(Channel* head, lwmq_channel_statistics* out_statistics);
+  static Status peer(Channel* head, std::uint32_t transport, lwmq_peer* out_peer);
   static Status close(Channel* head, std::uint32_t linger_ms);
   static void destroy(Channel* head);
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kChannels = 12;
 constexpr std::size_t kAddresses = 5;
 constexpr std::size_t kHeld = 40;
-constexpr std::size_t kOfEach = 3;  // selectors, routers, loans
+constexpr std::size_t kOfEach = 3;  // selectors, routers, loans, listeners
 constexpr std::size_t kBuffersHeld = 6;
 constexpr std::uint32_t kKinds = 7;
 const char kBytes[900] = "these bytes outlive every message";
@@ -31,6 +31,11 @@ struct Made {
   bool is_raw;
   std::vector<lwmq_send_queue*> queues;
   std::vector<lwmq_buffer> received, obtained;  // of a raw one
+};
+
+struct Listening {
+  lwmq_listener* listener;
+  bool is_raw;
 };
 
 class TearDownOver : public testing::TestWithParam<Subject> {
@@ -174,6 +179,27 @@ class TearDownOver : public testing::TestWithParam<Subject> {
     if (!held_.empty()) lwmq_message_destroy(taken_from(held_));
   }
 
+  // Makes a listener, or takes the next client of one as a channel.
+  void listen() {
+    const std::string address = (below(4) == 0 ? "filters+" : "") + one_of(addresses_);
+    if (listeners_.size() < kOfEach && below(4) == 0) {
+      const lwmq_channel_options options = channel_options(1024, 2, below(6) == 0);
+      lwmq_listener* made = nullptr;
+      const lwmq_status status = lwmq_listener_open(address.c_str(), &options, &made);
+      ASSERT_TRUE(status == LWMQ_OK || status == LWMQ_E_ADDRESS) << lwmq_last_error();
+      if (status == LWMQ_OK) listeners_.push_back({made, options.raw != 0});
+    }
+    if (listeners_.empty()) return;
+    const Listening from = one_of(listeners_);
+    if (below(16) == 0) lwmq_listener_close(from.listener);
+    if (channels_.size() == kChannels) return;
+    Made made{nullptr, from.is_raw, {}, {}, {}};
+    if (lwmq_listener_accept(from.listener, 0, &made.channel) == LWMQ_OK) channels_.push_back(made);
+  }
+  void end_listener() {
+    if (!listeners_.empty()) lwmq_listener_destroy(taken_from(listeners_).listener);
+  }
+
   // ---- What stands beside channels
 
   void select() {
@@ -251,18 +277,32 @@ class TearDownOver : public testing::TestWithParam<Subject> {
     std::size_t weight;
     void (TearDownOver::*take)();
   };
-  static constexpr Step kSteps[] = {
-      {8, &TearDownOver::make},           {12, &TearDownOver::add_queue}, {70, &TearDownOver::post},
-      {10, &TearDownOver::post_several},  {60, &TearDownOver::receive},   {12, &TearDownOver::drop},
-      {4, &TearDownOver::notify},         {4, &TearDownOver::close},      {4, &TearDownOver::destroy},
-      {4, &TearDownOver::flush},          {8, &TearDownOver::select},     {2, &TearDownOver::end_selector},
-      {12, &TearDownOver::route},         {2, &TearDownOver::end_router}, {10, &TearDownOver::borrow},
-      {2, &TearDownOver::end_loan},       {8, &TearDownOver::filter},     {4, &TearDownOver::prioritize},
-      {16, &TearDownOver::use_raw_buffer}};
+  static constexpr Step kSteps[] = {{8, &TearDownOver::make},
+                                    {12, &TearDownOver::add_queue},
+                                    {70, &TearDownOver::post},
+                                    {10, &TearDownOver::post_several},
+                                    {60, &TearDownOver::receive},
+                                    {12, &TearDownOver::drop},
+                                    {4, &TearDownOver::notify},
+                                    {4, &TearDownOver::close},
+                                    {4, &TearDownOver::destroy},
+                                    {4, &TearDownOver::flush},
+                                    {8, &TearDownOver::select},
+                                    {2, &TearDownOver::end_selector},
+                                    {12, &TearDownOver::route},
+                                    {2, &TearDownOver::end_router},
+                                    {10, &TearDownOver::borrow},
+                                    {2, &TearDownOver::end_loan},
+                                    {8, &TearDownOver::filter},
+                                    {4, &TearDownOver::prioritize},
+                                    {16, &TearDownOver::use_raw_buffer},
+                                    {16, &TearDownOver::listen},
+                                    {2, &TearDownOver::end_listener}};
 
   std::mt19937_64 chance_;
   std::vector<std::string> addresses_;
   std::vector<Made> channels_;
+  std::vector<Listening> listeners_;
   std::vector<lwmq_message*> held_;
   std::vector<lwmq_selector*> selectors_;
   std::vector<lwmq_router*> routers_;
@@ -287,12 +327,13 @@ TEST_P(TearDownOver, InAnyOrderLeaksNothingAndHangsNobody) {
     (this->*step->take)();
   }
   while (!channels_.empty() || !held_.empty() || !selectors_.empty() || !routers_.empty() ||
-         !loans_.empty()) {
+         !loans_.empty() || !listeners_.empty()) {
     if (!channels_.empty() && below(3) == 0) destroy();
     drop();
     if (below(3) == 0) end_selector();
     if (below(3) == 0) end_router();
     if (below(3) == 0) end_loan();
+    if (below(3) == 0) end_listener();
   }
   EXPECT_GT(acquired, 0);
   EXPECT_EQ(acquired, released);

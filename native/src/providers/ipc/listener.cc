@@ -65,11 +65,16 @@ Status Listener::accept(Transport** out_transport) {
     return fail(LWMQ_E_CLOSED, "%s: forked: the listener is the parent's", address_.text.c_str());
   drive();
   const std::lock_guard lock(mutex_);
-  if (ready_.empty()) return LWMQ_E_EMPTY;
-  ready_.front()->forget_call();
-  *out_transport = ready_.front();
-  ready_.pop_front();
-  return LWMQ_OK;
+  if (!ready_.empty()) {
+    ready_.front()->forget_call();
+    *out_transport = ready_.front();
+    ready_.pop_front();
+    return LWMQ_OK;
+  }
+  if (refused_.empty()) return LWMQ_E_EMPTY;
+  const auto [status, text] = std::move(refused_.front());
+  refused_.pop_front();
+  return fail(status, "%s: %s", address_.text.c_str(), text.c_str());
 }
 
 std::size_t Listener::drive() {
@@ -99,13 +104,20 @@ void Listener::let_in() {
     }
     if (status == LWMQ_OK) status = door_->add_socket(pending.socket.get());
     if (status != LWMQ_OK) {
-      send_refusal(pending.socket.get(), status);
+      refuse(pending, status);
       continue;
     }
     pending.deadline_ns = os::now_ns() + kHandshakeNs;
     if (pending_.size() == kPendingHandshakesMax) pending_.pop_front();
     pending_.push_back(std::move(pending));
   }
+}
+
+void Listener::refuse(const Pending& pending, Status why) {
+  if (refused_.size() == kPendingHandshakesMax) refused_.pop_front();
+  refused_.emplace_back(why, "process " + std::to_string(pending.credentials.pid) +
+                                 " was refused: " + std::string(last_error()));
+  send_refusal(pending.socket.get(), why);
 }
 
 // There is no descriptor for who has come: without an answer he would wait, and we would be told of him for
@@ -138,7 +150,7 @@ bool Listener::advance(Pending* pending) {
   if (status == LWMQ_OK) {
     ready_.push_back(transport);
   } else if (pending->socket) {
-    send_refusal(pending->socket.get(), status);
+    refuse(*pending, status);
   }
   return true;
 }

@@ -5,6 +5,8 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 
 #include "base/status.h"
 #include "lwmq/lwmq_tli.h"
@@ -42,6 +44,7 @@ class Listener {
 
   void let_in();
   bool turn_away(Status why);
+  void refuse(const Pending& pending, Status why);
   bool advance(Pending* pending);
   Status answer(Pending* pending, const AnyMessage& hello, os::Received* received, Transport** out_transport);
 
@@ -54,6 +57,8 @@ class Listener {
   // Through the handshake, not yet accepted. Those that a client of this process put there call at the door:
   // its own look has taken the news from whoever polls it.
   std::deque<Transport*> ready_;
+  // Told that they may not, for whoever accepts to hear of; the oldest are forgotten where nobody does.
+  std::deque<std::pair<Status, std::string>> refused_;
 };
 
 // One attempt to connect; see lwmq_tli.h.

@@ -1,0 +1,154 @@
+#include "channel/listener.h"
+
+#include <cstdio>
+#include <new>
+#include <utility>
+
+#include "channel/channel.h"
+#include "channel/deadline.h"
+#include "channel/service.h"
+#include "os/event_fd.h"
+#include "os/identity.h"
+
+namespace lwmq::channel {
+namespace {
+
+// Clients that are connected and not accepted: each has its buffers. Further ones wait in their handshake.
+constexpr std::size_t kWaitingMax = 128;
+constexpr std::uint32_t kAcceptsAtOnce = 16;  // before other channels have their turn
+
+}  // namespace
+
+Status Listener::open(const char* address, const lwmq_channel_options& given, Listener** out_listener) {
+  Settings settings;
+  Status status = read_settings(address, given, &settings);
+  if (status != LWMQ_OK) return status;
+  auto* made = new (std::nothrow) Listener(std::move(settings));
+  if (made == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a listener (%s)", address);
+  status = made->listen();
+  if (status != LWMQ_OK) {
+    delete made;
+    return status;
+  }
+  *out_listener = made;
+  return LWMQ_OK;
+}
+
+Status Listener::listen() {
+  Status status = os::create_event_fd(&bell_);
+  if (status != LWMQ_OK) return status;
+  start_services();
+  auto& thread = ServiceThread::attending();
+  status = thread.add(this);
+  if (status != LWMQ_OK) return status;
+  lwmq_tli_options options = settings_.transport;
+  options.ring = [](void* self) { ServiceThread::attending().request(static_cast<Listener*>(self)); };
+  options.ring_context = this;
+  status = settings_.provider->listen(settings_.address.c_str(), &options, &listener_);
+  if (status == LWMQ_OK) {
+    const int fd = settings_.provider->listener_fd(listener_);
+    if (fd >= 0) status = thread.watch(this, fd);
+    if (status == LWMQ_OK) {
+      thread.request(this);  // who rang before it was watched
+      return LWMQ_OK;
+    }
+    settings_.provider->listener_close(listener_);
+  }
+  thread.remove(this);
+  return status;
+}
+
+void Listener::destroy(Listener* listener) {
+  if (os::forked()) return;  // its threads and its address are the parent's: the child forgets it
+  if (!listener->closed_.load()) listener->close();
+  delete listener;
+}
+
+Status Listener::refuse_closed() const noexcept {
+  return fail(LWMQ_E_CLOSED, "the listener was closed (%s)", settings_.address.c_str());
+}
+
+// On the attending thread.
+std::int64_t Listener::serve(std::int64_t now_ns, bool) noexcept {
+  bool some = false;
+  for (std::uint32_t i = 0; i < kAcceptsAtOnce; ++i) {
+    if (!has_room()) return kNever;
+    lwmq_tli_transport* transport = nullptr;
+    const Status status = settings_.provider->accept(listener_, &transport);
+    if (status == LWMQ_E_EMPTY) return kNever;
+    const std::lock_guard lock(mutex_);
+    if (status == LWMQ_OK) {
+      some = true;
+      waiting_.push_back(transport);
+      tell();
+    } else {
+      ++refused_;
+      refusal_ = last_error();
+    }
+  }
+  return some ? now_ns : kNever;  // failures alone: the listener's descriptor calls us
+}
+
+bool Listener::has_room() {
+  const std::lock_guard lock(mutex_);
+  is_full_ = waiting_.size() >= kWaitingMax;
+  return !is_full_;
+}
+
+// With the mutex.
+void Listener::tell() noexcept {
+  os::ring_event_fd(bell_.get());
+  changes_.fetch_add(1, std::memory_order_release);
+  os::futex_wake_all(changes_, os::Sleepers::kOfThisProcess);
+}
+
+// Null: nobody waits.
+lwmq_tli_transport* Listener::take_next() {
+  const std::lock_guard lock(mutex_);
+  if (waiting_.empty()) return nullptr;
+  lwmq_tli_transport* next = waiting_.front();
+  waiting_.pop_front();
+  ++accepted_;
+  if (waiting_.empty() && !closed_.load()) os::drain_event_fd(bell_.get());
+  if (std::exchange(is_full_, false)) ServiceThread::attending().request(this);
+  return next;
+}
+
+Status Listener::accept(std::uint32_t timeout_ms, Channel** out_channel) {
+  const std::int64_t deadline = timeout_ms == 0 ? 0 : deadline_of(timeout_ms);
+  for (;;) {
+    const std::uint32_t seen = changes_.load(std::memory_order_acquire);
+    if (closed_.load()) return refuse_closed();
+    if (lwmq_tli_transport* next = take_next(); next != nullptr)
+      return Channel::accept(settings_, next, out_channel);
+    if (timeout_ms == 0) return LWMQ_E_EMPTY;
+    const Status status = wait_for_change(seen, deadline, changes_);
+    if (status != LWMQ_OK) return status;
+  }
+}
+
+void Listener::query(lwmq_listener_statistics* out_statistics) {
+  const std::lock_guard lock(mutex_);
+  out_statistics->accepted = accepted_;
+  out_statistics->waiting = waiting_.size();
+  out_statistics->refused = refused_;
+  std::snprintf(out_statistics->refusal, sizeof out_statistics->refusal, "%s", refusal_.c_str());
+}
+
+Status Listener::close() {
+  if (closed_.exchange(true)) return refuse_closed();
+  auto& thread = ServiceThread::attending();
+  thread.remove(this);
+  if (const int fd = settings_.provider->listener_fd(listener_); fd >= 0) thread.unwatch(fd);
+  settings_.provider->listener_close(listener_);
+  std::deque<lwmq_tli_transport*> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    waiting.swap(waiting_);
+    tell();
+  }
+  for (lwmq_tli_transport* transport : waiting) settings_.provider->close(transport);
+  return LWMQ_OK;
+}
+
+}  // namespace lwmq::channel

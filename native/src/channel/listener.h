@@ -1,0 +1,68 @@
+// One address, many clients: each that comes gets a channel of its own, which has no other peer ever.
+//
+// The attending service thread takes who comes; the application asks for them one by one, and its thread
+// makes the channel. Until then what a client sends waits in its transport.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+
+#include "base/handle_mark.h"
+#include "base/status.h"
+#include "channel/service_thread.h"
+#include "channel/settings.h"
+#include "lwmq/lwmq.h"
+#include "lwmq/lwmq_tli.h"
+#include "os/unique_fd.h"
+
+namespace lwmq::channel {
+
+class Channel;
+
+class Listener final : private Served {
+ public:
+  // Binds. `given` is for the channels.
+  static Status open(const char* address, const lwmq_channel_options& given, Listener** out_listener);
+  // Takes the listener, closed or not.
+  static void destroy(Listener* listener);
+
+  // Any thread, several at once. The next client that waits, in the order in which they came.
+  Status accept(std::uint32_t timeout_ms, Channel** out_channel);
+  // Readable while a client waits, and behind close. Lent until destroy.
+  [[nodiscard]] std::int32_t descriptor() const noexcept { return bell_.get(); }
+  void query(lwmq_listener_statistics* out_statistics);
+  // Any thread. Those who wait in accept leave; clients that nobody has accepted are parted from.
+  Status close();
+
+  [[nodiscard]] bool is_alive() const noexcept { return mark_.is_alive(); }
+
+ private:
+  explicit Listener(Settings settings) noexcept : settings_(std::move(settings)) {}
+  ~Listener() override = default;
+
+  Status listen();
+  std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override;
+  bool has_room();
+  lwmq_tli_transport* take_next();
+  void tell() noexcept;
+  Status refuse_closed() const noexcept;
+
+  const Settings settings_;
+  os::UniqueFd bell_;                      // an event; readable or not under the mutex
+  std::atomic<std::uint32_t> changes_{0};  // futex
+  lwmq_tli_listener* listener_ = nullptr;  // fixed from open to close
+  std::atomic<bool> closed_{false};
+
+  std::mutex mutex_;                         // guards what follows
+  std::deque<lwmq_tli_transport*> waiting_;  // oldest first
+  bool is_full_ = false;                     // serve has left for it, and is to be asked again
+  std::uint64_t accepted_ = 0;
+  std::uint64_t refused_ = 0;
+  std::string refusal_;  // the last one's text
+  HandleMark mark_;
+};
+
+}  // namespace lwmq::channel

@@ -1,0 +1,119 @@
+#include "channel/settings.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/limits.h"
+#include "channel/address_options.h"
+#include "message/message.h"
+#include "tli/filtered.h"
+#include "tli/registry.h"
+#include "wire/message_header.h"
+
+namespace lwmq::channel {
+namespace {
+
+constexpr std::uint64_t kDefaultBufferBytes = 64 * kKiB;
+constexpr std::uint32_t kDefaultBuffers = 32;
+constexpr std::uint32_t kDefaultRetryMs = 100;
+
+template <typename T>
+T first_said(T one, T two, T otherwise) noexcept {
+  return one != 0 ? one : two != 0 ? two : otherwise;
+}
+
+// Of what a peer in this process has handed over and nobody landed.
+void drop_extent(const void* data, std::uint64_t bytes, std::uint32_t kind) {
+  Message* message = nullptr;
+  if (kind != static_cast<std::uint32_t>(wire::ExtentKind::kPassed) || bytes != sizeof message) return;
+  std::memcpy(&message, data, sizeof message);
+  Message::destroy(message);
+}
+
+Status check_receive_queue(const lwmq_channel_options& given, const char* address) noexcept {
+  const std::uint32_t kind = given.receive_queue;
+  const bool bounded = kind == LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST || kind == LWMQ_QUEUE_BOUNDED_DISCARD_NEWEST;
+  if (!bounded && kind != LWMQ_QUEUE_MONO_UNBOUNDED && kind != LWMQ_QUEUE_MULTI_UNBOUNDED) {
+    return fail(LWMQ_E_INVALID,
+                "there is no kind %u of receive queue; there are mono and multi unbounded, bounded discard "
+                "oldest and newest (%u, %u, %u, %u; %s)",
+                kind, LWMQ_QUEUE_MONO_UNBOUNDED, LWMQ_QUEUE_MULTI_UNBOUNDED,
+                LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST, LWMQ_QUEUE_BOUNDED_DISCARD_NEWEST, address);
+  }
+  if (bounded != (given.receive_capacity != 0)) {
+    return fail(LWMQ_E_INVALID,
+                bounded ? "capacity %" PRIu64
+                          " of a bounded receive queue; say how many messages it may hold (%s)"
+                        : "capacity %" PRIu64
+                          " of an unbounded receive queue; leave it 0, or take a bounded kind (%s)",
+                given.receive_capacity, address);
+  }
+  if (kind != LWMQ_QUEUE_MONO_UNBOUNDED && given.raw != 0)
+    return fail(LWMQ_E_INVALID,
+                "a raw channel has no receive queue: its buffers are received as they lie (%s)", address);
+  return LWMQ_OK;
+}
+
+}  // namespace
+
+Status read_settings(const char* address, const lwmq_channel_options& given, Settings* out_settings) {
+  const lwmq_tli_provider* provider = nullptr;
+  Status status = tli::find(address, &provider);
+  if (status != LWMQ_OK) return status;
+  AddressOptions said;
+  status = parse_address_options(address, &said);
+  if (status != LWMQ_OK) return status;
+  const std::string bare = tli::without_options(address);
+  lwmq_limits limits{};
+  limits.size = sizeof limits;
+  status = provider->limits(bare.c_str(), &limits);
+  if (status != LWMQ_OK) return status;
+
+  lwmq_tli_options wanted{};
+  wanted.size = sizeof wanted;
+  wanted.buffer_bytes = first_said(given.buffer_bytes, said.buffer_bytes,
+                                   std::min(kDefaultBufferBytes, limits.buffer_bytes_max));
+  wanted.buffers_send =
+      first_said(given.buffers_send, said.buffers_send,
+                 static_cast<std::uint32_t>(std::min<std::uint64_t>(kDefaultBuffers, limits.buffers_max)));
+  wanted.buffers_receive =
+      first_said(given.buffers_receive, said.buffers_receive, 0u);  // 0: what the peer makes
+  wanted.secure_erase = given.secure_erase != 0 ? 1 : 0;
+  const bool passes = given.raw == 0 && (limits.capabilities & LWMQ_IS_IN_PROCESS) != 0;
+  wanted.drop = passes ? drop_extent : nullptr;
+  wanted.purpose = given.raw != 0 ? LWMQ_TLI_FOR_RAW : LWMQ_TLI_FOR_MESSAGES;
+  if (wanted.buffer_bytes < kBufferBytesMin || wanted.buffer_bytes > limits.buffer_bytes_max) {
+    return fail(LWMQ_E_INVALID, "buffers of %" PRIu64 " bytes; %" PRIu64 " to %" PRIu64 " are possible (%s)",
+                wanted.buffer_bytes, kBufferBytesMin, limits.buffer_bytes_max, bare.c_str());
+  }
+  if (given.secure_erase != 0 && (limits.capabilities & LWMQ_CAN_ERASE) == 0)
+    return fail(LWMQ_E_UNSUPPORTED, "this transport cannot erase its buffers (%s)", bare.c_str());
+  const std::uint64_t buffers = std::uint64_t{wanted.buffers_send} + wanted.buffers_receive;
+  if (buffers > limits.buffers_max) {
+    return fail(LWMQ_E_INVALID,
+                "%" PRIu64 " buffers (%u to send and %u to receive); %" PRIu64 " are possible (%s)", buffers,
+                wanted.buffers_send, wanted.buffers_receive, limits.buffers_max, bare.c_str());
+  }
+
+  std::unique_ptr<lwmq_tli_filters> filters;
+  status = tli::make_filters(bare.c_str(), &filters);
+  if (status != LWMQ_OK) return status;
+  status = check_receive_queue(given, bare.c_str());
+  if (status != LWMQ_OK) return status;
+
+  out_settings->provider = provider;
+  out_settings->address = bare;
+  out_settings->transport = wanted;
+  out_settings->filters = std::move(filters);
+  out_settings->transport.filters = out_settings->filters.get();
+  out_settings->retry_ms = first_said(given.retry_ms, said.retry_ms, kDefaultRetryMs);
+  out_settings->raw = given.raw != 0;
+  out_settings->one_way = (limits.capabilities & LWMQ_IS_ONE_WAY) != 0;
+  out_settings->passes = passes;
+  out_settings->home_thread = given.home_thread != 0;
+  out_settings->receive_queue = given.receive_queue;
+  out_settings->receive_capacity = given.receive_capacity;
+  return LWMQ_OK;
+}
+
+}  // namespace lwmq::channel

@@ -1,0 +1,32 @@
+// What channels are made from: an address and the options of its caller, put together and checked.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "lwmq/lwmq.h"
+#include "lwmq/lwmq_tli.h"
+#include "tli/filters.h"
+
+namespace lwmq::channel {
+
+struct Settings {
+  const lwmq_tli_provider* provider = nullptr;
+  std::string address;                        // without its options
+  lwmq_tli_options transport{};               // says nothing of `channel` and of rings
+  std::shared_ptr<lwmq_tli_filters> filters;  // those of `transport`; null: the address names none
+  std::uint32_t retry_ms = 0;
+  bool raw = false;
+  bool one_way = false;  // what the transport carries: from the server to the client
+  bool passes = false;   // messages are handed over as they are, to a peer that takes them so
+  bool home_thread = false;
+  std::uint32_t receive_queue = LWMQ_QUEUE_MONO_UNBOUNDED;
+  std::uint64_t receive_capacity = 0;
+};
+
+// LWMQ_E_ADDRESS, LWMQ_E_INVALID with the numbers, LWMQ_E_UNSUPPORTED.
+Status read_settings(const char* address, const lwmq_channel_options& given, Settings* out_settings);
+
+}  // namespace lwmq::channel
