@@ -5,7 +5,7 @@ pyspark: each name brings what it needs when it is first used.
 
     Spark      session, configure, attach, publish, subscribe, error_of
     Arrow      open_writer, open_reader, Endpoint, progress
-    Messages   Channel, SendQueue, Selector, Router, Requests, Replies, Message, Frame, Priority
+    Messages   Channel, Listener, SendQueue, Selector, Router, Requests, Replies, Message, Frame, Priority
     Errors     LwmqError and its tree (see `lwmq_spark.errors`)
 """
 
@@ -32,7 +32,16 @@ from lwmq_spark.errors import (
 
 if TYPE_CHECKING:
     from lwmq_spark.arrow import Endpoint, StreamReader, StreamWriter, open_reader, open_writer
-    from lwmq_spark.channel import Channel, Priority, Replies, Requests, Router, Selector, SendQueue
+    from lwmq_spark.channel import (
+        Channel,
+        Listener,
+        Priority,
+        Replies,
+        Requests,
+        Router,
+        Selector,
+        SendQueue,
+    )
     from lwmq_spark.message import Frame, Message
     from lwmq_spark.meter import progress
     from lwmq_spark.spark.publish import PUBLISH_SCHEMA, publish, subscribe
@@ -51,6 +60,7 @@ __all__ = [
     "Endpoint",
     "Frame",
     "HandlerError",
+    "Listener",
     "LwmqError",
     "Message",
     "MessageTooBigError",
@@ -81,6 +91,7 @@ _LAZY = {
     "PUBLISH_SCHEMA": "lwmq_spark.spark.publish",
     "Channel": "lwmq_spark.channel",
     "Endpoint": "lwmq_spark.arrow",
+    "Listener": "lwmq_spark.channel",
     "Priority": "lwmq_spark.channel",
     "Replies": "lwmq_spark.channel",
     "Requests": "lwmq_spark.channel",

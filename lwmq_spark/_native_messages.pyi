@@ -1,7 +1,7 @@
 """native/src/python/messages.c: messages as Python objects, for the calls that are made once per message."""
 
 from collections import deque
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lwmq_spark._ffi import Handle
 
@@ -72,12 +72,13 @@ def receive_now(handle: Handle, turn: Turn | Crowd, type: type[M]) -> M | int | 
 
 def select_now(
     handle: Handle, turn: Turn, members: dict[int, tuple[Handle, Turn | Crowd, C]], type: type[M]
-) -> tuple[C, M] | C | int | None:
+) -> tuple[C, M] | C | list[Any] | bool | int | None:
     """lwmq_selector_wait and lwmq_selector_take, the GIL in hand; members: by the address of the channel.
 
     A channel alone: it may have something, and another thread is inside of its turn, it is a Crowd, or it
-    is being closed. The status: LWMQ_E_EMPTY; LWMQ_E_INTERRUPTED after many looks in vain; or why a receive
-    failed. None: as above.
+    is being closed. A list: the channel whose receive has failed, and the status. True: a client waits at a
+    listener. The selector's own status: LWMQ_E_EMPTY; LWMQ_E_INTERRUPTED after many looks in vain. None: as
+    above.
     """
 
 def post_now(handle: Handle, turn: Turn, queue: int, frames: object) -> int | None:

@@ -25,16 +25,18 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class LwmqError(Exception):
     """Any failure of the library.
 
-    `token` is how Spark exceptions name the class; `status` is the C status, or 0.
+    `token` is how Spark exceptions name the class; `status` is the C status, or 0. `channel` is the one whose
+    receive has failed, where a selector received.
     """
 
     token: ClassVar[str] = "LWMQ_ERROR"
+    channel: Any = None
 
     def __init__(self, text: str = "", *, status: int = 0) -> None:
         super().__init__(text)
@@ -96,6 +98,9 @@ class CorruptError(LwmqError):
     """Bytes from the peer that cannot be right."""
 
     token = "LWMQ_CORRUPT"
+
+
+ENDS_OF_PEER = (ClosedError, PeerLostError, CorruptError)  # how a conversation ends
 
 
 class VersionError(LwmqError):

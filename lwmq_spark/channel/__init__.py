@@ -1,6 +1,8 @@
 """Channels: a conversation with one peer, in messages or in raw buffers.
 
 channel.py       Channel and its statistics
+settings.py      what a channel is made from
+listener.py      one address, many clients
 send_queue.py    where the application posts
 readiness.py     awaiting a channel on an event loop
 selector.py      many channels by one thread, in turns
@@ -12,7 +14,8 @@ raw.py           buffers without messages: get, fill, send; receive, dispose
 transports.py    which providers there are, and what an address allows
 """
 
-from lwmq_spark.channel.channel import Channel, ChannelStatistics, FilterState
+from lwmq_spark.channel.channel import Channel, ChannelStatistics, FilterState, Peer
+from lwmq_spark.channel.listener import Listener, ListenerStatistics
 from lwmq_spark.channel.raw import ReceiveBuffer, SendBuffer
 from lwmq_spark.channel.requests import Frames, Replies, Reply, Request, Requests
 from lwmq_spark.channel.router import Router
@@ -27,6 +30,9 @@ __all__ = [
     "FilterState",
     "Frames",
     "Limits",
+    "Listener",
+    "ListenerStatistics",
+    "Peer",
     "Priority",
     "ReceiveBuffer",
     "Replies",

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from lwmq_spark import errors
 from lwmq_spark._ffi import Condition, background_thread
 from lwmq_spark.channel.selector import Selector
 from lwmq_spark.message import Message
@@ -77,6 +78,8 @@ class Calls:
             message = channel.try_receive()
         except Exception as error:  # also no memory for a message
             _log.warning("%s: %s", channel.address, error)
+            if channel._is_accepted and isinstance(error, errors.ENDS_OF_PEER):
+                self.drop(channel)  # nobody follows
             return False
         if message is None:
             return False

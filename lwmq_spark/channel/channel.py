@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from lwmq_spark import errors
 from lwmq_spark._ffi import (
@@ -40,6 +40,7 @@ from lwmq_spark._ffi import (
 from lwmq_spark.channel.raw import ReceiveBuffer, SendBuffer, Window
 from lwmq_spark.channel.readiness import Readiness
 from lwmq_spark.channel.send_queue import KINDS, Kind, Priority, SendQueue
+from lwmq_spark.channel.settings import MOST_32, MOST_64, ReceiveKind, Settings, read_settings
 from lwmq_spark.message import Message
 from lwmq_spark.options import (
     CHANNEL_KEYS,
@@ -49,26 +50,15 @@ from lwmq_spark.options import (
     Role,
     parse_address,
     parse_duration,
-    resolve,
     whole,
 )
 
 if TYPE_CHECKING:
     from lwmq_spark.channel.selector import Selector
 
-ReceiveKind = Literal["mono_unbounded", "multi_unbounded", "bounded_discard_oldest", "bounded_discard_newest"]
-RECEIVE_KINDS: dict[str, int] = {
-    "mono_unbounded": lib.LWMQ_QUEUE_MONO_UNBOUNDED,
-    "multi_unbounded": lib.LWMQ_QUEUE_MULTI_UNBOUNDED,
-    "bounded_discard_oldest": lib.LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST,
-    "bounded_discard_newest": lib.LWMQ_QUEUE_BOUNDED_DISCARD_NEWEST,
-}
 Received = TypeVar("Received", Message, bytes)
-LINGER_S = 5.0  # of close(), where neither argument nor address nor conf says otherwise
 WEIGHT_MAX = (1 << 16) - 1
 SIGNAL_MAX = (1 << 31) - 1
-MOST_32 = (1 << 32) - 1  # of the structures that the library takes
-MOST_64 = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +69,7 @@ class ChannelStatistics:
     `shipped_full` and `shipped_idle` say why buffers were closed: no room left, or nothing left to put in.
     `receive_queued` wait in the receive queue now, where it is not mono; `receive_discarded` by its rule.
     `duplicates_dropped` came before over another of redundant transports, and do not count as received.
+    `clients_refused`, by a server: of another version, purpose or user, or with numbers that do not fit ours.
     Of several transports: sums, but `messages_posted`; `connected` when all are, or one where redundant.
     """
 
@@ -99,6 +90,20 @@ class ChannelStatistics:
     receive_queued: int
     receive_discarded: int
     duplicates_dropped: int
+    clients_refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who is at the other end, or was last. `instance` is its process's, as `identity().instance` there.
+
+    `connected`: as far as somebody has noticed.
+    """
+
+    connected: bool
+    pid: int
+    uid: int
+    instance: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,7 @@ class Channel(Lingering):
     """A conversation with one peer. Opened when made; `with` closes it, `async with` beside the event loop.
 
     A server has one client at a time. Further ones are connected and unheard until it has gone, and then come
-    in turns. For many at once take an address and a channel for each, and one `Selector` that receives.
+    in turns. For many at once take a `Listener`, which gives each a channel of its own.
     """
 
     def __init__(
@@ -174,40 +179,51 @@ class Channel(Lingering):
                 f"redundant=True with one address, {parsed.text}: say the other ways to the peer"
             )
 
-        def setting(key: str, argument: Any, default: Any) -> Any:
-            return resolve(parsed, "channel", key, argument, default)
-
-        self._address = parsed.text
-        self._role: str = setting("role", role, "auto")
-        self._linger: float | None = setting("linger", linger, LINGER_S)
-        self._raw: bool = setting("raw", raw, False)
-        options = sized("lwmq_channel_options")
-        options.buffer_bytes = whole("buffer_bytes", setting("buffer_bytes", buffer_bytes, 0), 0, MOST_64)
-        if isinstance(buffers, (tuple, list)):
-            if len(buffers) != 2:
-                raise ValueError(f"buffers {buffers!r}: a number for both directions, or (send, receive)")
-            send, receive = buffers
-        else:
-            send = receive = setting("buffers", buffers, 0)
-        options.buffers_send = whole("buffers", send, 0, MOST_32)
-        options.buffers_receive = whole("buffers", receive, 0, MOST_32)
-        options.retry_ms = milliseconds(setting("retry", retry, 0.0))
-        options.raw = self._raw
-        options.secure_erase = setting("secure_erase", secure_erase, False)
-        options.home_thread = setting("home_thread", home_thread, False)
-        if receive_queue not in RECEIVE_KINDS:
-            raise ValueError(f"receive_queue {receive_queue!r} is none of {', '.join(RECEIVE_KINDS)}")
-        options.receive_queue = RECEIVE_KINDS[receive_queue]
-        options.receive_capacity = whole("receive_capacity", receive_capacity or 0, 0, MOST_64)
-
+        settings = read_settings(
+            parsed,
+            role=role,
+            buffer_bytes=buffer_bytes,
+            buffers=buffers,
+            retry=retry,
+            raw=raw,
+            secure_erase=secure_erase,
+            home_thread=home_thread,
+            linger=linger,
+            receive_queue=receive_queue,
+            receive_capacity=receive_capacity,
+        )
         out = ffi.new("lwmq_channel **")
-        check(lib.lwmq_channel_create(self._address.encode(), options, out))
+        check(lib.lwmq_channel_create(settings.address.encode(), settings.options, out))
+        self._begin(out, settings)
+        for other in further:
+            self._add_transport(other, settings, redundant=redundant)
+        self._transports += len(further)
+        check(lib.lwmq_channel_open(self._handle.pointer, ROLES[self._role]))
+
+    @classmethod
+    def _accepted(cls, out: Any, settings: Settings) -> Self:
+        """That of `out`, which a listener gave: open, and for one client alone."""
+        channel = cls.__new__(cls)
+        channel._begin(out, settings)
+        channel._role = "server"
+        channel._is_accepted = True
+        return channel
+
+    def _begin(self, out: Any, settings: Settings) -> None:
+        """Takes the native channel at `out`, and sets that to NULL."""
+        self._address = settings.address
+        self._role: str = settings.role
+        self._is_accepted = False
+        self._transports = 1
+        self._linger = settings.linger
+        self._raw = settings.raw
         # Buffers of a raw channel lie in its window: each of them, and each view, holds this; the last
         # destroys.
         self._window = Window()
         pointer = ffi.gc(out[0], self._window.destroy)
+        out[0] = ffi.NULL
         self._handle = Handle(pointer, lambda _: None, f"channel on {self._address}")
-        self._receiving: Turn | Crowd = Turn() if receive_queue == "mono_unbounded" else Crowd()
+        self._receiving: Turn | Crowd = Turn() if settings.receives_in_turns else Crowd()
         self._shipping = Turn()  # raw sends
         self._showing = Turn()  # raw buffers that are sent: their views begin, and end with the channel
         self._lent_to: object | None = None  # what alone receives
@@ -215,22 +231,20 @@ class Channel(Lingering):
         self._readiness = Readiness(self.fileno)
         self._is_called = False  # there is a call-back, which goes with us
         self._selectors: tuple[weakref.ref[Selector], ...] = ()  # which we leave when we are closed
-        for other in further:
-            its = sized("lwmq_transport_options")
-            its.buffers_send, its.buffers_receive = options.buffers_send, options.buffers_receive
-            its.retry_ms = options.retry_ms
-            if "buffers" in other.options:
-                its.buffers_send = its.buffers_receive = whole(
-                    "buffers", other.options["buffers"], 0, MOST_32
-                )
-            if "retry" in other.options:
-                its.retry_ms = milliseconds(other.options["retry"])
-            its.buffer_bytes = whole("buffer_bytes", other.options.get("buffer_bytes", 0), 0, MOST_64)
-            its.redundant = redundant
-            check(lib.lwmq_channel_add_transport(pointer, other.text.encode(), its))
-        del pointer
         self.waiter = Waiter(f"lwmq {self._address}")
-        check(lib.lwmq_channel_open(self._handle.pointer, ROLES[self._role]))
+
+    def _add_transport(self, other: Address, settings: Settings, *, redundant: bool) -> None:
+        its = sized("lwmq_transport_options")
+        its.buffers_send = settings.options.buffers_send
+        its.buffers_receive = settings.options.buffers_receive
+        its.retry_ms = settings.options.retry_ms
+        if "buffers" in other.options:
+            its.buffers_send = its.buffers_receive = whole("buffers", other.options["buffers"], 0, MOST_32)
+        if "retry" in other.options:
+            its.retry_ms = milliseconds(other.options["retry"])
+        its.buffer_bytes = whole("buffer_bytes", other.options.get("buffer_bytes", 0), 0, MOST_64)
+        its.redundant = redundant
+        check(lib.lwmq_channel_add_transport(self._handle.pointer, other.text.encode(), its))
 
     # ---- Messages
 
@@ -645,6 +659,32 @@ class Channel(Lingering):
             connected=bool(fields.pop("connected")), is_server=bool(fields.pop("is_server")), **fields
         )
 
+    @property
+    def peer(self) -> Peer | None:
+        """None where nobody has come yet; of several transports the first one's."""
+        return self._peer_over(0)
+
+    @property
+    def peers(self) -> list[Peer | None]:
+        """Over each transport, in the order of the addresses."""
+        return [self._peer_over(transport) for transport in range(self._transports)]
+
+    def _peer_over(self, transport: int) -> Peer | None:
+        raw = sized("lwmq_peer")
+        self._handle.check_open()
+        with self._handle.turn:
+            self._handle.check_open()
+            status = lib.lwmq_channel_peer(self._handle.pointer, transport, raw)
+        if status == lib.LWMQ_E_EMPTY:
+            return None
+        check(status)
+        return Peer(
+            connected=bool(raw.connected),
+            pid=int(raw.pid),
+            uid=int(raw.uid),
+            instance=bytes(ffi.buffer(raw.instance)).hex(),
+        )
+
     def close(self, linger: float | str | None = None) -> None:
         """Wait at most `linger` seconds until the peer has read what was posted, then close. Twice is once.
 
@@ -698,7 +738,8 @@ class Channel(Lingering):
             return f"<Channel {self._address} closed>"
         state = self.statistics
         side = "server" if state.is_server else "client"
-        peer = "connected" if state.connected else "waiting for a peer"
+        alone = "its client has gone" if self._is_accepted else "waiting for a peer"
+        peer = "connected" if state.connected else alone
         kind = "raw " if self._raw else ""
         return (
             f"<Channel {self._address} {kind}{side}, {peer}, "

@@ -68,7 +68,6 @@ DEADLINES_KEPT = 64  # of requests that are settled, beside as many as are outst
 Ended = tuple[int, str]
 
 # What ends the conversation with one peer: said once, the next one may come.
-_ENDS_OF_PEER = (errors.ClosedError, errors.PeerLostError, errors.CorruptError)
 
 
 class Frames(tuple[Frame, ...]):
@@ -443,7 +442,7 @@ class _Desk:
                 self._conclude(*found)
             elif not isinstance(came, Message):
                 exc = exception_of(*came)
-                if isinstance(exc, _ENDS_OF_PEER):
+                if isinstance(exc, errors.ENDS_OF_PEER) and not self._channel._is_accepted:
                     self._lose(exc)
                 else:
                     self.end(exc)
@@ -696,16 +695,16 @@ class Replies:
 
         An exception of the handler, and a reply that is none or too big, become HandlerError there; its text
         is sent.
-        forever: peers come and go, until the channel is closed on this side. Otherwise until the peer has
-        closed; PeerLostError, CorruptError.
+        forever: peers come and go, until the channel is closed on this side. Otherwise, and where the channel
+        is a `Listener`'s, until the peer has closed; PeerLostError, CorruptError.
         """
         while True:
             try:
                 request = self.receive()
-            except _ENDS_OF_PEER as exc:
+            except errors.ENDS_OF_PEER as exc:
                 if self._channel.closed:
                     return
-                if forever:
+                if forever and not self._channel._is_accepted:
                     continue
                 if isinstance(exc, errors.ClosedError):
                     return

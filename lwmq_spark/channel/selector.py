@@ -7,7 +7,8 @@
         channel, message = selector.receive()
 
 Each channel that has something gives one message before any gives its next, however unequally they send
-(fair queueing, RFC 970); one that was silent joins them after 64 messages, or some 64 KiB of them.
+(fair queueing, RFC 970); one that was silent joins them after 64 messages, or some 64 KiB of them. Where a
+`Listener` was added, its clients join by themselves.
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ from lwmq_spark._ffi import (
     Turns,
     address_of,
     check,
+    exception_of,
     ffi,
     lib,
     native_messages,
     raise_status,
+    text_of,
     wait,
 )
 from lwmq_spark.channel.channel import Channel
+from lwmq_spark.channel.listener import Listener
 from lwmq_spark.message import Message
 
 _NOTHING = (None, lib.LWMQ_E_EMPTY, lib.LWMQ_E_INTERRUPTED)
@@ -46,11 +50,17 @@ class Selector:
         self._handle = Handle(out[0], lib.lwmq_selector_destroy, "selector")
         self._selecting = Turn()
         self._members: dict[int, tuple[Handle, Turn | Crowd, Channel]] = {}  # by address
+        self._listeners: tuple[Listener, ...] = ()
 
-    def add(self, channel: Channel) -> None:
-        """ValueError: it was added before. LwmqError: a `Requests` has what comes over it. ClosedError."""
+    def add(self, channel: Channel | Listener) -> None:
+        """A channel; or a listener, whose clients are accepted and added as they come, by who receives.
+
+        ValueError: it was added before. LwmqError: a `Requests` has what comes over it. ClosedError.
+        """
+        if isinstance(channel, Listener):
+            return self._add_listener(channel)
         if not isinstance(channel, Channel):
-            raise TypeError(f"a selector takes channels, not {type(channel).__name__}")
+            raise TypeError(f"a selector takes channels and listeners, not {type(channel).__name__}")
         handle = channel._handle
         handle.check_open()
         with Turns((handle.turn, self._handle.turn)):
@@ -68,8 +78,48 @@ class Selector:
                 self._members.pop(handle.address, None)
                 raise
 
-    def remove(self, channel: Channel) -> None:
-        """Removing what is not there, or is closed, does nothing: a channel that closes goes by itself."""
+    def _add_listener(self, listener: Listener) -> None:
+        with listener._accepting, self._handle.turn:
+            listener._handle.check_open()
+            self._handle.check_open()
+            if listener in self._listeners:
+                raise ValueError(f"the listener on {listener.address} was added to this selector before")
+            self._listeners = (*self._listeners, listener)
+            try:
+                check(lib.lwmq_selector_add_listener(self._handle.pointer, listener._handle.pointer))
+                listener._selectors = (*_alive(listener._selectors), weakref.ref(self))
+            except BaseException:  # a signal's handler, too
+                lib.lwmq_selector_remove_listener(self._handle.pointer, listener._handle.pointer)
+                self._listeners = tuple(one for one in self._listeners if one is not listener)
+                raise
+
+    def _forget_listener(self, listener: Listener) -> None:
+        with self._handle.turn:
+            if listener not in self._listeners:
+                return
+            if _lives(self):
+                lib.lwmq_selector_remove_listener(self._handle.pointer, listener._handle.pointer)
+            self._listeners = tuple(one for one in self._listeners if one is not listener)
+
+    def _accept(self) -> None:
+        """Those who wait at the listeners."""
+        for listener in self._listeners:
+            try:
+                while (channel := listener.try_accept()) is not None:
+                    self.add(channel)
+            except errors.ClosedError:  # just now, and leaves us
+                if not self._handle.usable:
+                    raise
+
+    def remove(self, channel: Channel | Listener) -> None:
+        """Removing what is not there, or is closed, does nothing: what closes goes by itself.
+
+        The channels that came of a listener stay.
+        """
+        if isinstance(channel, Listener):
+            if channel._handle.usable:
+                self._forget_listener(channel)
+            return
         if channel._handle.usable:  # a close may linger
             with channel._handle.turn:
                 if channel._handle.usable:
@@ -97,7 +147,9 @@ class Selector:
             if status in (lib.LWMQ_E_EMPTY, lib.LWMQ_E_TIMED_OUT):
                 return None
             check(status)
-            if (channel := self._channel_at(out[0])) is not None:
+            if out[0] == ffi.NULL:
+                self._accept()
+            elif (channel := self._channel_at(out[0])) is not None:
                 return channel
 
     def _select_asleep(self) -> Channel | None:
@@ -119,7 +171,9 @@ class Selector:
     def receive(self, timeout: float | None = None) -> tuple[Channel, Message]:
         """The next message and the channel that it came over.
 
-        TimeoutError. What ends a peer's conversation is raised as by `Channel.receive`; the others go on.
+        TimeoutError. What ends a peer's conversation is raised as by `Channel.receive`, with that one as the
+        exception's `channel`; the others go on. A listener's channel whose client has gone leaves by itself,
+        and is still to be closed where it is not forgotten.
         """
         end: float | None = None
         late = 0
@@ -132,15 +186,31 @@ class Selector:
             left = None if end is None else max(0.0, end - time.monotonic())
             late += left == 0
             if isinstance(got, Channel):
-                message = None if got.closed else got.try_receive()
+                message = None if got.closed else self._receive_from(got)
                 if message is not None:
                     return got, message
+            elif isinstance(got, list):
+                raise self._ended(got[0], exception_of(got[1], text_of()))
+            elif got is True:
+                self._accept()
             elif got not in _NOTHING:
                 raise_status(got)
             elif got != lib.LWMQ_E_INTERRUPTED and self.select(left) is None:
                 late = len(self) + 2
             if late > len(self) + 1:  # each has had a last look
                 raise errors.TimeoutError(f"no message within {timeout} s on {len(self)} channels")
+
+    def _receive_from(self, channel: Channel) -> Message | None:
+        try:
+            return channel.try_receive()
+        except errors.LwmqError as exc:
+            raise self._ended(channel, exc) from None
+
+    def _ended(self, channel: Channel, exc: errors.LwmqError) -> errors.LwmqError:
+        exc.channel = channel
+        if channel._is_accepted and isinstance(exc, errors.ENDS_OF_PEER):
+            self.remove(channel)
+        return exc
 
     def close(self) -> None:
         """The channels live on. Twice is once."""
@@ -150,6 +220,7 @@ class Selector:
             with Turns((self._handle.turn, self._selecting)):
                 self._handle.destroy()
                 self._members.clear()
+                self._listeners = ()
         finally:
             if self._handle.pointer is not None:
                 self._handle.take_close_back()

@@ -578,7 +578,7 @@ lwmq_status lwmq_channel_peer(lwmq_channel *channel, uint32_t transport, lwmq_pe
 
 /* -- Many clients at one address --
    A channel that serves has one client at a time; the next is heard when that has gone. A listener takes each client as it
-   comes, and gives each a channel of its own. One thread receives from all of them by a selector. */
+   comes, and gives each a channel of its own. By a selector one thread serves all of them, and the listener. */
 typedef struct lwmq_listener lwmq_listener;
 
 /* Binds `address`, behind which options may stand as of a channel. `options` are those of each channel that it gives
@@ -664,6 +664,11 @@ lwmq_status lwmq_selector_create(lwmq_selector **out_selector);
 lwmq_status lwmq_selector_add(lwmq_selector *selector, lwmq_channel *channel);
 /* Waits while the channel's message is being received; then it is the caller's alone. LWMQ_E_INVALID: not added. */
 lwmq_status lwmq_selector_remove(lwmq_selector *selector, lwmq_channel *channel);
+/* From now on a client that waits at the listener has its turn, too: wait and receive answer LWMQ_OK with a channel, and a
+   message, that are NULL, again and again until it was accepted, or the listener removed; also when it was closed. A
+   listener that is destroyed is in no selector any more. LWMQ_E_INVALID: added before, not added. */
+lwmq_status lwmq_selector_add_listener(lwmq_selector *selector, lwmq_listener *listener);
+lwmq_status lwmq_selector_remove_listener(lwmq_selector *selector, lwmq_listener *listener);
 /* The channel whose turn it is; a receive with a timeout of 0 answers LWMQ_E_EMPTY now and then all the same. */
 lwmq_status lwmq_selector_wait(lwmq_selector *selector, uint32_t timeout_ms, lwmq_channel **out_channel);
 /* The next message of the channel that the last call, a wait, has given. While it is asked like this it keeps its place

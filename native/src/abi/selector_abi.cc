@@ -30,6 +30,22 @@ lwmq_status lwmq_selector_remove(lwmq_selector* selector, lwmq_channel* channel)
   return in(selector)->remove(in(channel));
 }
 
+lwmq_status lwmq_selector_add_listener(lwmq_selector* selector, lwmq_listener* listener) {
+  LWMQ_REQUIRE(selector != nullptr && listener != nullptr);
+  LWMQ_ALIVE(selector);
+  LWMQ_NOT_FORKED();
+  LWMQ_ALIVE(listener);
+  return in(selector)->add(in(listener));
+}
+
+lwmq_status lwmq_selector_remove_listener(lwmq_selector* selector, lwmq_listener* listener) {
+  LWMQ_REQUIRE(selector != nullptr && listener != nullptr);
+  LWMQ_ALIVE(selector);
+  LWMQ_NOT_FORKED();
+  LWMQ_ALIVE(listener);
+  return in(selector)->remove(in(listener));
+}
+
 lwmq_status lwmq_selector_wait(lwmq_selector* selector, uint32_t timeout_ms, lwmq_channel** out_channel) {
   LWMQ_REQUIRE(selector != nullptr && out_channel != nullptr);
   LWMQ_ALIVE(selector);

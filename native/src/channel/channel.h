@@ -133,12 +133,6 @@ class Channel {
 
   // Makes it at the first call. Lent until destroy.
   Status descriptor(std::int32_t* out_fd);
-  // The same where it was made, also after close.
-  bool lent_descriptor(std::int32_t* out_fd) const noexcept {
-    const Descriptor* made = descriptor_.load(std::memory_order_acquire);
-    if (made != nullptr) *out_fd = made->fd();
-    return made != nullptr;
-  }
 
   Status raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer);
   Status raw_send(lwmq_buffer* buffer);

@@ -6,6 +6,7 @@
 
 #include "channel/channel.h"
 #include "channel/deadline.h"
+#include "channel/selector.h"
 #include "channel/service.h"
 #include "os/event_fd.h"
 #include "os/identity.h"
@@ -60,6 +61,7 @@ Status Listener::listen() {
 
 void Listener::destroy(Listener* listener) {
   if (os::forked()) return;  // its threads and its address are the parent's: the child forgets it
+  Selector::forget_everywhere(listener);
   if (!listener->closed_.load()) listener->close();
   delete listener;
 }

@@ -33,6 +33,7 @@ class Listener final : private Served {
   Status accept(std::uint32_t timeout_ms, Channel** out_channel);
   // Readable while a client waits, and behind close. Lent until destroy.
   [[nodiscard]] std::int32_t descriptor() const noexcept { return bell_.get(); }
+  [[nodiscard]] const std::string& address() const noexcept { return settings_.address; }
   void query(lwmq_listener_statistics* out_statistics);
   // Any thread. Those who wait in accept leave; clients that nobody has accepted are parted from.
   Status close();

@@ -10,6 +10,7 @@
 
 #include "channel/channel.h"
 #include "channel/deadline.h"
+#include "channel/listener.h"
 #include "channel/several.h"
 #include "codec/encoder.h"
 #include "tli/spin.h"
@@ -63,17 +64,24 @@ Status Selector::add(Channel* channel) {
   std::int32_t fd = -1;
   const Status status = channel->descriptor(&fd);
   if (status != LWMQ_OK) return status;
+  return put_in({channel, channel, fd, false}, "channel", channel->address());
+}
+
+Status Selector::add(Listener* listener) {
+  return put_in({nullptr, listener, listener->descriptor(), false}, "listener", listener->address());
+}
+
+Status Selector::put_in(Member member, const char* what, const std::string& address) {
   const std::lock_guard lock(mutex_);
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = next_number_;
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, member.fd, &event) != 0) {
     if (errno == EEXIST)
-      return fail(LWMQ_E_INVALID, "this channel was added to the selector before (%s)",
-                  channel->address().c_str());
+      return fail(LWMQ_E_INVALID, "this %s was added to the selector before (%s)", what, address.c_str());
     return fail_errno(LWMQ_E_SYSTEM, errno, "epoll_ctl");
   }
-  members_[next_number_++] = {channel, false};
+  members_[next_number_++] = member;
   return LWMQ_OK;
 }
 
@@ -83,17 +91,22 @@ Status Selector::remove(Channel* channel) {
                                   channel->address().c_str());
 }
 
+Status Selector::remove(Listener* listener) {
+  return take_out(listener) ? LWMQ_OK
+                            : fail(LWMQ_E_INVALID, "this listener was not added to the selector (%s)",
+                                   listener->address().c_str());
+}
+
 // False: it is not there. Otherwise the receiving thread has let go of it.
-bool Selector::take_out(Channel* channel) {
+bool Selector::take_out(const void* source) {
   std::unique_lock lock(mutex_);
   const auto at = std::find_if(members_.begin(), members_.end(),
-                               [channel](const auto& entry) { return entry.second.channel == channel; });
+                               [source](const auto& entry) { return entry.second.source == source; });
   if (at == members_.end()) return false;
   const std::uint64_t number = at->first;
   std::erase_if(turns_, [number](const Turn& turn) { return turn.number == number; });
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, at->second.fd, nullptr);
   members_.erase(at);
-  if (std::int32_t fd = -1; channel->lent_descriptor(&fd))
-    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   ++awaiting_;
   let_go_.wait(lock, [&] { return in_hand_ != number || receiving_ == std::this_thread::get_id(); });
   --awaiting_;
@@ -191,7 +204,7 @@ Status Selector::wait(std::uint32_t timeout_ms, Channel** out_channel) {
   Turn turn{};
   const Status status = next_turn(wait, &turn, out_channel);
   if (status != LWMQ_OK) return status;
-  given_ = turn;
+  if (*out_channel != nullptr) given_ = turn;
   let_go();  // what the caller does with it is his
   return LWMQ_OK;
 }
@@ -210,6 +223,11 @@ Status Selector::receive(std::uint32_t timeout_ms, Channel** out_channel, Messag
     Channel* channel = nullptr;
     Status status = next_turn(wait, &turn, &channel);
     if (status != LWMQ_OK) return status;
+    if (channel == nullptr) {
+      let_go();
+      *out_message = nullptr;
+      return LWMQ_OK;
+    }
     status = receive_in_hand(turn, channel, timeout_ms != 0, out_message);
     if (status == LWMQ_E_EMPTY) continue;
     *out_channel = channel;

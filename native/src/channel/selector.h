@@ -12,6 +12,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "base/handle_mark.h"
@@ -26,6 +27,7 @@ class Message;
 namespace lwmq::channel {
 
 class Channel;
+class Listener;
 
 class Selector {
  public:
@@ -34,24 +36,30 @@ class Selector {
   // Any thread, also while another one waits.
   Status add(Channel* channel);
   Status remove(Channel* channel);
-  // Of every selector: the channel is about to be destroyed.
-  static void forget_everywhere(Channel* channel) {
-    OnRoster<Selector>::for_each([channel](Selector& selector) { selector.take_out(channel); });
+  // Gets turns while a client waits there.
+  Status add(Listener* listener);
+  Status remove(Listener* listener);
+  // Of every selector: the channel, or the listener, is about to be destroyed.
+  static void forget_everywhere(const void* source) {
+    OnRoster<Selector>::for_each([source](Selector& selector) { selector.take_out(source); });
   }
 
   [[nodiscard]] bool is_alive() const noexcept { return mark_.is_alive(); }
 
-  // One thread at a time. The next that may have something.
+  // One thread at a time. The next that may have something; null: a client waits at one of its listeners.
   Status wait(std::uint32_t timeout_ms, Channel** out_channel);
   // Of the channel that wait has given just now. LWMQ_E_EMPTY: nothing, or it was removed since.
   Status take(Message** out_message);
-  // The next message. *out_channel also where its receive has failed, else null.
+  // The next message. *out_channel also where its receive has failed, else null. *out_message is null where a
+  // client waits.
   Status receive(std::uint32_t timeout_ms, Channel** out_channel, Message** out_message);
 
  private:
   struct Member {
-    Channel* channel;
-    bool has_turn;  // is in turns_
+    Channel* channel;    // null: a listener's
+    const void* source;  // the channel, or the listener
+    int fd;              // its descriptor
+    bool has_turn;       // is in turns_
   };
   struct Turn {
     std::uint64_t number;       // 0 is nobody's
@@ -68,7 +76,8 @@ class Selector {
   void give_turn(Turn turn);
   void let_go();
   void lay_down() noexcept;
-  bool take_out(Channel* channel);
+  Status put_in(Member member, const char* what, const std::string& address);
+  bool take_out(const void* source);
 
   os::UniqueFd epoll_;
   // The receiving thread's.

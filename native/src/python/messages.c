@@ -444,7 +444,8 @@ static int is_ours_now(PyObject* member) {
 }
 
 /* select_now(handle, turn, members, type): (channel, message); a channel that may have one, and whose receive
- * may wait for others; the status as an int; or None: not now. */
+ * may wait for others; [channel, status] of a receive that has failed; True: a client waits at a listener;
+ * the status of the selector as an int; or None: not now. */
 static PyObject* select_now(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
   (void)module;
   if (count != 4 || !PyDict_CheckExact(arguments[2]))
@@ -457,6 +458,7 @@ static PyObject* select_now(PyObject* module, PyObject* const* arguments, Py_ssi
     lwmq_channel* channel = NULL;
     lwmq_status status = lwmq_selector_wait(selector, 0, &channel);
     if (status != LWMQ_OK) return PyLong_FromLong(status);
+    if (channel == NULL) Py_RETURN_TRUE;
     PyObject* key = PyLong_FromVoidPtr(channel);
     PyObject* member = key != NULL ? PyDict_GetItemWithError(arguments[2], key) : NULL;
     Py_XDECREF(key);
@@ -470,8 +472,8 @@ static PyObject* select_now(PyObject* module, PyObject* const* arguments, Py_ssi
     lwmq_message* message = NULL;
     status = lwmq_selector_take(selector, &message);
     if (status == LWMQ_OK) return Py_BuildValue("(NN)", object, object_of(type, message));
+    if (status != LWMQ_E_EMPTY) return Py_BuildValue("[Ni]", object, (int)status);
     Py_DECREF(object);
-    if (status != LWMQ_E_EMPTY) return PyLong_FromLong(status);
   }
   return PyLong_FromLong(LWMQ_E_INTERRUPTED);
 }

@@ -345,33 +345,68 @@ TEST_P(ListenerOver, StandsACrowd) {
   for (const auto& [name, end] : servers) EXPECT_EQ(end.close(kLimitMs), LWMQ_OK) << lwmq_last_error();
 }
 
-TEST_P(ListenerOver, GivesWhatASelectorTakes) {
+TEST_P(ListenerOver, IsServedWithItsClientsByOneThread) {
   const std::string address = fresh();
   const Listening listening(address);
   lwmq_selector* selector = nullptr;
   ASSERT_EQ(lwmq_selector_create(&selector), LWMQ_OK);
-  std::vector<End> clients;
-  std::map<lwmq_channel*, End> servers;
-  for (int i = 0; i < 3; ++i) {
-    clients.emplace_back(address, LWMQ_ROLE_CLIENT);
-    End server = listening.accept();
-    ASSERT_EQ(lwmq_selector_add(selector, server.channel), LWMQ_OK) << lwmq_last_error();
-    servers[server.channel] = std::move(server);
-    ASSERT_EQ(clients.back().post("a question"), LWMQ_OK);
+  EXPECT_EQ(lwmq_selector_remove_listener(selector, listening.listener), LWMQ_E_INVALID);
+  ASSERT_EQ(lwmq_selector_add_listener(selector, listening.listener), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(lwmq_selector_add_listener(selector, listening.listener), LWMQ_E_INVALID);
+  EXPECT_NE(std::string(lwmq_last_error()).find("this listener was added"), std::string::npos);
+  constexpr int kClients = 20;
+  constexpr int kQuestions = 50;
+  std::vector<std::thread> clients;
+  for (int i = 0; i < kClients; ++i) {
+    clients.emplace_back([&address] {
+      const End client(address, LWMQ_ROLE_CLIENT);
+      for (int question = 0; question < kQuestions; ++question) {
+        ASSERT_EQ(client.post(std::to_string(question)), LWMQ_OK);
+        EXPECT_EQ(client.receive_text(), "answer to " + std::to_string(question));
+      }
+    });
   }
-  for (int i = 0; i < 3; ++i) clients[i].close(kLimitMs / 100);  // 0.1 s: nobody reads yet
-  int heard = 0;
-  while (!servers.empty()) {
+  std::map<lwmq_channel*, End> servers;
+  int came = 0;
+  int gone = 0;
+  int answered = 0;
+  while (gone < kClients) {
     lwmq_channel* channel = nullptr;
     lwmq_message* message = nullptr;
     const lwmq_status status = lwmq_selector_receive(selector, kLimitMs, &channel, &message);
     ASSERT_TRUE(status == LWMQ_OK || status == LWMQ_E_CLOSED) << lwmq_status_name(status);
-    heard += status == LWMQ_OK;
-    lwmq_message_destroy(message);
-    if (status == LWMQ_E_CLOSED) servers.erase(channel);
-    message = nullptr;
+    if (status != LWMQ_OK) {
+      gone += static_cast<int>(servers.erase(channel));
+    } else if (channel == nullptr) {
+      ASSERT_EQ(message, nullptr);
+      End server = listening.accept();
+      ASSERT_EQ(lwmq_selector_add(selector, server.channel), LWMQ_OK) << lwmq_last_error();
+      servers[server.channel] = std::move(server);
+      ++came;
+    } else {
+      ASSERT_EQ(servers[channel].post("answer to " + frames_of(message)[0]), LWMQ_OK);
+      lwmq_message_destroy(message);
+      ++answered;
+    }
   }
-  EXPECT_EQ(heard, 3);
+  for (std::thread& thread : clients) thread.join();
+  EXPECT_EQ(came, kClients);
+  EXPECT_EQ(answered, kClients * kQuestions);
+  lwmq_channel* nobody = nullptr;
+  EXPECT_EQ(lwmq_selector_wait(selector, 0, &nobody), LWMQ_E_EMPTY);
+  ASSERT_EQ(lwmq_listener_close(listening.listener), LWMQ_OK);
+  EXPECT_EQ(lwmq_selector_wait(selector, kLimitMs, &nobody), LWMQ_OK) << "closed";
+  EXPECT_EQ(nobody, nullptr);
+  lwmq_message* message = nullptr;
+  EXPECT_EQ(lwmq_selector_take(selector, &message), LWMQ_E_EMPTY);
+  EXPECT_EQ(lwmq_selector_remove_listener(selector, listening.listener), LWMQ_OK);
+  EXPECT_EQ(lwmq_selector_wait(selector, 0, &nobody), LWMQ_E_EMPTY);
+  {
+    const Listening next(fresh());
+    ASSERT_EQ(lwmq_selector_add_listener(selector, next.listener), LWMQ_OK);
+    ASSERT_EQ(lwmq_listener_close(next.listener), LWMQ_OK);
+  }
+  EXPECT_EQ(lwmq_selector_wait(selector, 0, &nobody), LWMQ_E_EMPTY) << "gone with the listener";
   lwmq_selector_destroy(selector);
 }
 

@@ -210,9 +210,14 @@ class TearDownOver : public testing::TestWithParam<Subject> {
     lwmq_selector* selector = one_of(selectors_);
     if (below(2) == 0) lwmq_selector_add(selector, any().channel);
     if (below(8) == 0) lwmq_selector_remove(selector, any().channel);
+    if (!listeners_.empty() && below(4) == 0)
+      lwmq_selector_add_listener(selector, one_of(listeners_).listener);
+    if (!listeners_.empty() && below(16) == 0)
+      lwmq_selector_remove_listener(selector, one_of(listeners_).listener);
     lwmq_channel* channel = nullptr;
     lwmq_message* message = nullptr;
-    if (lwmq_selector_receive(selector, 0, &channel, &message) == LWMQ_OK) hold(message);
+    if (lwmq_selector_receive(selector, 0, &channel, &message) == LWMQ_OK && message != nullptr)
+      hold(message);
   }
   void end_selector() {
     if (!selectors_.empty()) lwmq_selector_destroy(taken_from(selectors_));

@@ -1,0 +1,80 @@
+"""What a channel is made from: arguments, options of the address, the environment and the conf file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from lwmq_spark._ffi import lib, milliseconds, sized
+from lwmq_spark.options import Address, Role, resolve, whole
+
+ReceiveKind = Literal["mono_unbounded", "multi_unbounded", "bounded_discard_oldest", "bounded_discard_newest"]
+RECEIVE_KINDS: dict[str, int] = {
+    "mono_unbounded": lib.LWMQ_QUEUE_MONO_UNBOUNDED,
+    "multi_unbounded": lib.LWMQ_QUEUE_MULTI_UNBOUNDED,
+    "bounded_discard_oldest": lib.LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST,
+    "bounded_discard_newest": lib.LWMQ_QUEUE_BOUNDED_DISCARD_NEWEST,
+}
+LINGER_S = 5.0  # of close(), where neither argument nor address nor conf says otherwise
+MOST_32 = (1 << 32) - 1  # of the structures that the library takes
+MOST_64 = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`options` is the lwmq_channel_options; the rest is what Python alone knows of."""
+
+    address: str  # without its options
+    role: Role
+    linger: float | None
+    raw: bool
+    receives_in_turns: bool  # one thread at a time
+    options: Any
+
+
+def read_settings(
+    address: Address,
+    *,
+    role: Role | None = None,
+    buffer_bytes: int | str | None = None,
+    buffers: int | tuple[int, int] | None = None,
+    retry: float | str | None = None,
+    raw: bool | None = None,
+    secure_erase: bool | None = None,
+    home_thread: bool | None = None,
+    linger: float | None = None,
+    receive_queue: ReceiveKind = "mono_unbounded",
+    receive_capacity: int | None = None,
+) -> Settings:
+    """As the arguments of `Channel`, which are None where they were not said. TypeError, ValueError."""
+
+    def setting(key: str, argument: Any, default: Any) -> Any:
+        return resolve(address, "channel", key, argument, default)
+
+    is_raw: bool = setting("raw", raw, False)
+    options = sized("lwmq_channel_options")
+    options.buffer_bytes = whole("buffer_bytes", setting("buffer_bytes", buffer_bytes, 0), 0, MOST_64)
+    if isinstance(buffers, (tuple, list)):
+        if len(buffers) != 2:
+            raise ValueError(f"buffers {buffers!r}: a number for both directions, or (send, receive)")
+        send, receive = buffers
+    else:
+        send = receive = setting("buffers", buffers, 0)
+    options.buffers_send = whole("buffers", send, 0, MOST_32)
+    options.buffers_receive = whole("buffers", receive, 0, MOST_32)
+    options.retry_ms = milliseconds(setting("retry", retry, 0.0))
+    options.raw = is_raw
+    options.secure_erase = setting("secure_erase", secure_erase, False)
+    options.home_thread = setting("home_thread", home_thread, False)
+    if receive_queue not in RECEIVE_KINDS:
+        raise ValueError(f"receive_queue {receive_queue!r} is none of {', '.join(RECEIVE_KINDS)}")
+    options.receive_queue = RECEIVE_KINDS[receive_queue]
+    options.receive_capacity = whole("receive_capacity", receive_capacity or 0, 0, MOST_64)
+    return Settings(
+        address=address.text,
+        role=setting("role", role, "auto"),
+        linger=setting("linger", linger, LINGER_S),
+        raw=is_raw,
+        receives_in_turns=receive_queue == "mono_unbounded",
+        options=options,
+    )

@@ -1,0 +1,370 @@
+"""One address, many clients: threads, a selector or an event loop that serve them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from typing import Any
+
+import pytest
+
+import lwmq_spark as lwmq
+from lwmq_spark import errors
+from lwmq_spark._ffi import identity
+from lwmq_spark.channel import Listener, Selector
+
+
+def asks(address: str, name: str, times: int = 10) -> list[str]:
+    """As a client, one question after the other."""
+    with lwmq.Channel(address, "client") as channel:
+        queue = channel.send_queue()
+        answers = []
+        for number in range(times):
+            queue.post(f"{name} {number}".encode())
+            answers.append(bytes(channel.receive(10)).decode())
+        return answers
+
+
+def answers_to(name: str, times: int = 10) -> list[str]:
+    return [f"yes, {name} {number}" for number in range(times)]
+
+
+def test_each_client_has_a_channel_and_a_thread(address: str) -> None:
+    def serve(channel: lwmq.Channel) -> None:
+        with channel:
+            queue = channel.send_queue()
+            for message in channel:
+                queue.post(b"yes, " + bytes(message))
+
+    with Listener(address) as listener, ThreadPoolExecutor() as pool:
+        threads: list[threading.Thread] = []
+
+        def accept() -> None:
+            for channel in listener:
+                threads.append(threading.Thread(target=serve, args=(channel,)))
+                threads[-1].start()
+
+        accepting = threading.Thread(target=accept)
+        accepting.start()
+        names = [f"client-{n}" for n in range(8)]
+        for name, answers in zip(names, pool.map(lambda name: asks(address, name), names), strict=True):
+            assert answers == answers_to(name)
+        assert listener.statistics.accepted == 8
+        assert repr(listener) == f"<Listener {address}, 8 accepted, 0 waiting>"
+        listener.close()
+        listener.close()  # twice is once
+        for thread in (accepting, *threads):
+            thread.join(10)
+            assert not thread.is_alive()
+        assert listener.closed
+        assert repr(listener) == f"<Listener {address} closed>"
+        with pytest.raises(lwmq.ClosedError, match="listener on"):
+            listener.accept()
+
+
+def test_one_thread_serves_a_listener_and_its_clients(address: str) -> None:
+    names = [f"client-{n}" for n in range(8)]
+    queues: dict[lwmq.Channel, lwmq.SendQueue] = {}
+    gone: list[lwmq.Channel] = []
+    with Listener(address) as listener, Selector() as selector, ThreadPoolExecutor() as pool:
+        selector.add(listener)
+        with pytest.raises(ValueError, match=r"listener on .* was added to this selector before"):
+            selector.add(listener)
+        asked = [pool.submit(asks, address, name) for name in names]
+        while len(gone) < len(names):
+            try:
+                channel, message = selector.receive(10)
+            except lwmq.ClosedError as exc:
+                gone.append(exc.channel)
+                continue
+            if channel not in queues:
+                queues[channel] = channel.send_queue()
+            queues[channel].post(b"yes, " + bytes(message))
+        for name, future in zip(names, asked, strict=True):
+            assert future.result(10) == answers_to(name)
+        assert sorted(map(id, gone)) == sorted(map(id, queues))
+        assert len(selector) == 0, "they leave by themselves"
+        selector.remove(listener)
+        selector.remove(listener)
+        with lwmq.Channel(address, "client", linger=0), pytest.raises(lwmq.TimeoutError):
+            selector.receive(0.1)
+        selector.add(listener)
+        with pytest.raises(lwmq.ClosedError) as ended:  # the one that came and went meanwhile
+            selector.receive(10)
+        gone.append(ended.value.channel)
+        assert selector.select(0) is None
+        listener.close()
+        with pytest.raises(lwmq.TimeoutError):
+            selector.receive(0.05)
+        for channel in gone:
+            channel.close()
+
+
+def test_an_event_loop_serves_a_listener_and_its_clients(address: str) -> None:
+    async def serve(channel: lwmq.Channel) -> None:
+        async with channel:
+            queue = channel.send_queue()
+            async for message in channel:
+                queue.post(b"yes, " + bytes(message))
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        names = [f"client-{n}" for n in range(8)]
+        async with Listener(address) as listener:
+            tasks: list[asyncio.Task[None]] = []
+
+            async def accept() -> None:
+                async for channel in listener:
+                    task = asyncio.create_task(serve(channel))
+                    tasks.append(task)
+
+            accepting = asyncio.create_task(accept())
+            with ThreadPoolExecutor(8) as pool:
+                asked = [loop.run_in_executor(pool, asks, address, name) for name in names]
+                for name, answers in zip(names, await asyncio.gather(*asked), strict=True):
+                    assert answers == answers_to(name)
+            await asyncio.wait_for(asyncio.gather(*tasks), 10)
+        await asyncio.wait_for(accepting, 10)
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_accept_loses_no_client(address: str) -> None:
+    async def main() -> None:
+        async with Listener(address) as listener:
+            for _ in range(3):
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(listener.accept_async(), 0.01)
+            with lwmq.Channel(address, "client", linger=0) as client:
+                client.send_queue().post(b"here")
+                async with await asyncio.wait_for(listener.accept_async(), 10) as channel:
+                    assert bytes(await channel.receive_async()) == b"here"
+
+    asyncio.run(main())
+
+
+def test_a_channel_of_a_listener_is_for_one_client(address: str) -> None:
+    with Listener(address, linger=1) as listener:
+        first = lwmq.Channel(address, "client")
+        channel = listener.accept(10)
+        assert (channel.role, channel.address) == ("server", address)
+        queue = channel.send_queue()
+        first.send_queue().post(b"left behind")
+        peer = channel.peer
+        assert peer is not None
+        assert (peer.connected, peer.pid, peer.uid) == (True, os.getpid(), os.getuid())
+        assert peer.instance == identity().instance
+        assert channel.peers == [peer]
+        first.flush(10)
+        with suppress(lwmq.TimeoutError):  # nobody has read it yet
+            first.close(linger=0)
+        assert [bytes(message) for message in channel] == [b"left behind"]
+        for _ in range(2):
+            with pytest.raises(lwmq.ClosedError, match="its client has gone"):
+                channel.receive()
+        with pytest.raises(lwmq.ClosedError, match="its client has gone"):
+            queue.post(b"to nobody")
+        assert "its client has gone" in repr(channel)
+        assert channel.peer is not None
+        assert not channel.peer.connected
+        with lwmq.Channel(address, "client", linger=0) as second:
+            second.send_queue().post(b"another")
+            with pytest.raises(lwmq.ClosedError):
+                channel.receive(0.05)
+            with listener.accept(10) as other:
+                assert bytes(other.receive(10)) == b"another"
+        channel.close()
+
+
+def test_a_client_that_is_killed_is_lost_once(ipc: str, spawn: Callable[..., Any]) -> None:
+    code = """
+        channel = lwmq.Channel(sys.argv[1], "client")
+        queue = channel.send_queue()
+        queue.post(b"from one that dies")
+        channel.flush()
+        print("sent")
+        time.sleep(60)
+    """
+    with Listener(ipc) as listener, Selector() as selector:
+        selector.add(listener)
+        child = spawn(code, ipc)
+        assert child.line() == "sent"
+        channel, message = selector.receive(10)
+        assert bytes(message) == b"from one that dies"
+        assert channel.peer is not None
+        assert channel.peer.pid == child.pid
+        assert channel.peer.instance != identity().instance
+        child.kill()
+        with pytest.raises(lwmq.PeerLostError) as lost:
+            selector.receive(10)
+        assert lost.value.channel is channel
+        with pytest.raises(lwmq.TimeoutError):
+            selector.receive(0.05)
+        with pytest.raises(lwmq.ClosedError):
+            channel.receive(0.05)
+        channel.close()
+
+
+def test_requests_of_many_clients_are_answered_at_one_address(address: str) -> None:
+    def serve(channel: lwmq.Channel) -> None:
+        with channel:
+            lwmq.Replies(channel).serve(lambda frames: bytes(frames).upper())
+
+    with Listener(address) as listener, ExitStack() as stack, ThreadPoolExecutor() as pool:
+        asking = []
+        for _ in range(4):
+            client = stack.enter_context(lwmq.Channel(address, "client", linger=0))
+            asking.append(stack.enter_context(lwmq.Requests(client)))
+        served = [pool.submit(serve, listener.accept(10)) for _ in asking]
+        replies = [asked.submit(f"by {n}".encode(), timeout=10) for n, asked in enumerate(asking)]
+        assert [bytes(reply.result(10)) for reply in replies] == [b"BY 0", b"BY 1", b"BY 2", b"BY 3"]
+        stack.close()
+        for future in served:
+            future.result(10)  # ended with its client
+
+
+def test_a_server_that_asks_a_client_hears_of_its_end(address: str) -> None:
+    with Listener(address, linger=0) as listener:
+        client = lwmq.Channel(address, "client", linger=0)
+        with listener.accept(10) as channel, lwmq.Requests(channel) as asking:
+            reply = asking.submit(b"are you there?", timeout=30)
+            time.sleep(0.05)
+            client.close()
+            with pytest.raises((lwmq.ClosedError, lwmq.PeerLostError)):
+                reply.result(10)
+            before = time.process_time()
+            time.sleep(0.2)
+            assert time.process_time() - before < 0.15, "nobody spins over a channel that has ended"
+            with pytest.raises(lwmq.LwmqError):
+                asking.request(b"and now?", timeout=10)
+
+
+def test_a_call_back_of_a_client_that_has_gone_ends(address: str) -> None:
+    came: list[bytes] = []
+    with Listener(address, linger=0) as listener:
+        client = lwmq.Channel(address, "client")
+        channel = listener.accept(10)
+        channel.on_message(lambda message: came.append(bytes(message)))
+        client.send_queue().post(b"one")
+        client.close()
+        end = time.monotonic() + 10
+        while came != [b"one"] and time.monotonic() < end:
+            time.sleep(0.01)
+        assert came == [b"one"]
+        time.sleep(0.05)
+        before = time.process_time()
+        time.sleep(0.2)
+        assert time.process_time() - before < 0.15, "nobody spins over a channel that has ended"
+        channel.close()
+
+
+def test_clients_that_nobody_accepts_see_the_close(address: str) -> None:
+    listener = Listener(address)
+    with lwmq.Channel(address, "client", linger=0) as client:
+        client.wait_connected(10)
+        listener.close()
+        with pytest.raises(lwmq.ClosedError):
+            client.receive(10)
+
+
+def test_a_listener_that_is_forgotten_frees_the_address(address: str) -> None:
+    listener = Listener(address)
+    with pytest.raises(lwmq.AddressError):
+        Listener(address)
+    with pytest.raises(lwmq.AddressError):
+        lwmq.Channel(address, "server")
+    del listener
+    gc.collect()
+    with Listener(address) as other:
+        client = lwmq.Channel(address, "client", linger=0)
+        channel = other.accept(10)
+        del channel  # goes, and the client sees it
+        gc.collect()
+        with pytest.raises(lwmq.ClosedError):
+            client.receive(10)
+        client.close()
+
+
+def test_options_are_those_of_channels(address: str) -> None:
+    with Listener(f"{address}?buffer_bytes=4KiB&linger=0", receive_queue="bounded_discard_oldest",
+                  receive_capacity=2) as listener, lwmq.Channel(address, "client", linger=0) as client:
+        queue = client.send_queue()
+        with listener.accept(10) as channel:
+            for number in range(5):
+                queue.post(str(number).encode())
+            client.flush(10)
+            end = time.monotonic() + 10
+            while channel.statistics.messages_received < 5 and time.monotonic() < end:
+                time.sleep(0.01)
+            assert [bytes(channel.receive(1)) for _ in range(2)] == [b"3", b"4"]
+            with pytest.raises(lwmq.MessageTooBigError):
+                channel.send_queue().post(bytes(5000))
+    for wrong in ({"buffers": (1,)}, {"receive_queue": "no_such"}, {"buffer_bytes": -1}):
+        with pytest.raises(ValueError):
+            Listener(address, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(lwmq.AddressError, match="timeout"):
+        Listener(f"{address}?timeout=1s")
+    with pytest.raises(TypeError, match="channels and listeners"):
+        Selector().add("no channel")  # type: ignore[arg-type]
+
+
+def test_raw_buffers_of_many_clients(address: str) -> None:
+    with Listener(address, raw=True, linger=0) as listener, ExitStack() as stack:
+        for n in range(3):
+            client = stack.enter_context(lwmq.Channel(address, "client", raw=True, linger=0))
+            channel = stack.enter_context(listener.accept(10))
+            with client.get_buffer(10) as buffer:
+                buffer.data[:1] = bytes([n])
+                buffer.send(1)
+            with channel.receive_buffer(10) as received:
+                assert bytes(received.data) == bytes([n])
+
+
+REFUSED = """
+    with lwmq.Channel(sys.argv[1], "client", raw=True, linger=0) as raw:
+        try:
+            raw.wait_connected(10)
+        except lwmq.VersionError:
+            print("refused")
+"""
+
+
+def test_a_refused_client_is_counted_with_the_reason(ipc: str, spawn: Callable[..., Any]) -> None:
+    with Listener(ipc) as listener:
+        child = spawn(REFUSED, ipc)
+        assert child.line() == "refused"
+        state = listener.statistics
+        assert state.refused >= 1
+        assert state.accepted == 0
+        assert f"process {child.pid} was refused" in state.refusal
+
+
+def test_a_server_counts_whom_it_refuses(ipc: str, spawn: Callable[..., Any]) -> None:
+    with lwmq.Channel(ipc, "server", linger=0) as server:
+        assert server.peer is None
+        assert spawn(REFUSED, ipc).line() == "refused"
+        assert server.statistics.clients_refused >= 1
+
+
+def test_an_accept_in_a_forked_child_is_refused(ipc: str) -> None:
+    with Listener(ipc) as listener:
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                listener.accept(0)
+            except errors.ClosedError as exc:
+                code = 0 if "forked" in str(exc) else 2
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        with lwmq.Channel(ipc, "client", linger=0) as client:
+            client.send_queue().post(b"still served")
+            with listener.accept(10) as channel:
+                assert bytes(channel.receive(10)) == b"still served"
