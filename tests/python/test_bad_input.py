@@ -136,7 +136,7 @@ def test_numbers_that_a_channel_cannot_have_are_refused(
 def test_slips_with_queues_selectors_and_routers_have_words_of_their_own(ipc: str) -> None:
     anything: Any = 5
     with lwmq.Channel(ipc, linger=0) as channel, lwmq.Selector() as selector:
-        with pytest.raises(TypeError, match="a selector takes channels, not int"):
+        with pytest.raises(TypeError, match="a selector takes channels and listeners, not int"):
             selector.add(anything)
         for capacity, kind in (("5", TypeError), (2.5, TypeError), (-1, ValueError), (1 << 64, ValueError)):
             with pytest.raises(kind, match=f"capacity of a bounded_discard_oldest queue, {capacity!r}:"):

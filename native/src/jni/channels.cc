@@ -1,4 +1,4 @@
-// Of org.lwmq.core.Jni: channels, the selectors over them, and raw buffers.
+// Of org.lwmq.core.Jni: channels, listeners, and raw buffers.
 #include "crossing.h"
 
 #include <algorithm>
@@ -8,22 +8,27 @@ namespace lwmq::jni {
 
 // ---- channel ------------------------------------------------------------------------------------
 
-JNI_METHOD(jlong, channelCreate)
-(JNIEnv* env, jclass, jbyteArray address, jlong buffer_bytes, jint buffers_send, jint buffers_receive,
- jint retry_ms, jboolean raw, jboolean secure_erase, jint receive_kind, jlong receive_capacity,
- jboolean home_thread) {
+// As Channel.Options.fields has them.
+static lwmq_channel_options channel_options(JNIEnv* env, jlongArray fields) {
+  jlong said[9] = {};
+  env->GetLongArrayRegion(fields, 0, std::size(said), said);
+  auto options = sized<lwmq_channel_options>();
+  options.buffer_bytes = static_cast<std::uint64_t>(said[0]);
+  options.buffers_send = static_cast<std::uint32_t>(said[1]);
+  options.buffers_receive = static_cast<std::uint32_t>(said[2]);
+  options.retry_ms = static_cast<std::uint32_t>(said[3]);
+  options.raw = said[4] != 0;
+  options.secure_erase = said[5] != 0;
+  options.receive_queue = static_cast<std::uint32_t>(said[6]);
+  options.receive_capacity = static_cast<std::uint64_t>(said[7]);
+  options.home_thread = said[8] != 0;
+  return options;
+}
+
+JNI_METHOD(jlong, channelCreate)(JNIEnv* env, jclass, jbyteArray address, jlongArray fields) {
   const Bytes uri(env, address);
   if (!check_memory(env, uri.ok())) return 0;
-  auto options = sized<lwmq_channel_options>();
-  options.buffer_bytes = static_cast<std::uint64_t>(buffer_bytes);
-  options.buffers_send = static_cast<std::uint32_t>(buffers_send);
-  options.buffers_receive = static_cast<std::uint32_t>(buffers_receive);
-  options.retry_ms = static_cast<std::uint32_t>(retry_ms);
-  options.raw = raw != 0;
-  options.secure_erase = secure_erase != 0;
-  options.receive_queue = static_cast<std::uint32_t>(receive_kind);
-  options.receive_capacity = static_cast<std::uint64_t>(receive_capacity);
-  options.home_thread = home_thread != 0;
+  const lwmq_channel_options options = channel_options(env, fields);
   lwmq_channel* channel = nullptr;
   if (!check(env, lwmq_channel_create(uri.text(), &options, &channel))) return 0;
   return address_of(channel);
@@ -67,11 +72,6 @@ JNI_METHOD(jlong, channelReceive)(JNIEnv* env, jclass, jlong channel, jint timeo
   const lwmq_status status =
       lwmq_channel_receive(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(timeout_ms), &message);
   return check(env, status) ? address_of(message) : 0;
-}
-
-// What a call that does not wait has received; 0: nothing is there.
-static jlong received_now(JNIEnv* env, lwmq_status status, lwmq_message* message) {
-  return status != LWMQ_E_EMPTY && check(env, status) ? address_of(message) : 0;
 }
 
 JNI_METHOD(jlong, channelTryReceive)(JNIEnv* env, jclass, jlong channel) {
@@ -198,15 +198,26 @@ JNI_METHOD(jlong, channelQueryTimes)(JNIEnv* env, jclass, jlong channel, jint pl
 JNI_METHOD(jlongArray, channelQuery)(JNIEnv* env, jclass, jlong channel) {
   auto known = sized<lwmq_channel_statistics>();
   if (!check(env, lwmq_channel_query(handle<lwmq_channel>(channel), &known))) return nullptr;
-  const std::uint64_t figures[] = {known.connected,         known.is_server,         known.messages_posted,
-                                   known.messages_shipped,  known.messages_received, known.messages_lost,
-                                   known.buffers_shipped,   known.shipped_full,      known.shipped_idle,
-                                   known.bytes_shipped,     known.bytes_received,    known.peers_lost,
-                                   known.buffers_free,      known.messages_passed,   known.receive_queued,
-                                   known.receive_discarded, known.duplicates_dropped};
+  const std::uint64_t figures[] = {known.connected,         known.is_server,          known.messages_posted,
+                                   known.messages_shipped,  known.messages_received,  known.messages_lost,
+                                   known.buffers_shipped,   known.shipped_full,       known.shipped_idle,
+                                   known.bytes_shipped,     known.bytes_received,     known.peers_lost,
+                                   known.buffers_free,      known.messages_passed,    known.receive_queued,
+                                   known.receive_discarded, known.duplicates_dropped, known.clients_refused};
   jlong longs[std::size(figures)];
   std::copy(std::begin(figures), std::end(figures), longs);
   return new_longs(env, longs, std::size(longs));
+}
+
+JNI_METHOD(jlongArray, channelPeer)
+(JNIEnv* env, jclass, jlong channel, jint transport, jobjectArray out_instance) {
+  auto peer = sized<lwmq_peer>();
+  const lwmq_status status =
+      lwmq_channel_peer(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(transport), &peer);
+  if (status == LWMQ_E_EMPTY || !check(env, status)) return nullptr;
+  env->SetObjectArrayElement(out_instance, 0, new_bytes(env, peer.instance, sizeof peer.instance));
+  const jlong numbers[] = {peer.connected, peer.pid, peer.uid};
+  return new_longs(env, numbers, std::size(numbers));
 }
 
 JNI_METHOD(void, channelFlush)(JNIEnv* env, jclass, jlong channel, jint timeout_ms) {
@@ -231,48 +242,50 @@ JNI_METHOD(void, channelSetWeights)(JNIEnv* env, jclass, jlong channel, jintArra
         lwmq_channel_set_weights(handle<lwmq_channel>(channel), numbers, static_cast<std::uint32_t>(count)));
 }
 
-// ---- selector -----------------------------------------------------------------------------------
+// ---- listener -----------------------------------------------------------------------------------
 
-JNI_METHOD(jlong, selectorCreate)(JNIEnv* env, jclass) {
-  lwmq_selector* selector = nullptr;
-  return check(env, lwmq_selector_create(&selector)) ? address_of(selector) : 0;
+JNI_METHOD(jlong, listenerOpen)(JNIEnv* env, jclass, jbyteArray address, jlongArray fields) {
+  const Bytes uri(env, address);
+  if (!check_memory(env, uri.ok())) return 0;
+  const lwmq_channel_options options = channel_options(env, fields);
+  lwmq_listener* listener = nullptr;
+  return check(env, lwmq_listener_open(uri.text(), &options, &listener)) ? address_of(listener) : 0;
 }
 
-JNI_METHOD(void, selectorAdd)(JNIEnv* env, jclass, jlong selector, jlong channel) {
-  check(env, lwmq_selector_add(handle<lwmq_selector>(selector), handle<lwmq_channel>(channel)));
-}
-
-JNI_METHOD(void, selectorRemove)(JNIEnv* env, jclass, jlong selector, jlong channel) {
-  check(env, lwmq_selector_remove(handle<lwmq_selector>(selector), handle<lwmq_channel>(channel)));
-}
-
-JNI_METHOD(jlong, selectorWait)(JNIEnv* env, jclass, jlong selector, jint timeout_ms) {
+JNI_METHOD(jlong, listenerAccept)(JNIEnv* env, jclass, jlong listener, jint timeout_ms) {
   lwmq_channel* channel = nullptr;
   const lwmq_status status =
-      lwmq_selector_wait(handle<lwmq_selector>(selector), static_cast<std::uint32_t>(timeout_ms), &channel);
+      lwmq_listener_accept(handle<lwmq_listener>(listener), static_cast<std::uint32_t>(timeout_ms), &channel);
   return check(env, status) ? address_of(channel) : 0;
 }
 
-JNI_METHOD(jlong, selectorTake)(JNIEnv* env, jclass, jlong selector) {
-  lwmq_message* message = nullptr;
-  const lwmq_status status = lwmq_selector_take(handle<lwmq_selector>(selector), &message);
-  return received_now(env, status, message);
-}
-
-JNI_METHOD(jlongArray, selectorReceive)(JNIEnv* env, jclass, jlong selector, jint timeout_ms) {
+JNI_METHOD(jlong, listenerTryAccept)(JNIEnv* env, jclass, jlong listener) {
   lwmq_channel* channel = nullptr;
-  lwmq_message* message = nullptr;
-  const lwmq_status status = lwmq_selector_receive(
-      handle<lwmq_selector>(selector), static_cast<std::uint32_t>(timeout_ms), &channel, &message);
-  if (!check(env, status)) return nullptr;
-  const jlong came[] = {address_of(channel), address_of(message)};
-  jlongArray result = new_longs(env, came, std::size(came));
-  if (result == nullptr) lwmq_message_destroy(message);
-  return result;
+  const lwmq_status status = lwmq_listener_accept(handle<lwmq_listener>(listener), 0, &channel);
+  return status != LWMQ_E_EMPTY && check(env, status) ? address_of(channel) : 0;
 }
 
-JNI_METHOD(void, selectorDestroy)(JNIEnv*, jclass, jlong selector) {
-  lwmq_selector_destroy(handle<lwmq_selector>(selector));
+JNI_METHOD(jint, listenerDescriptor)(JNIEnv* env, jclass, jlong listener) {
+  std::int32_t descriptor = -1;
+  check(env, lwmq_listener_descriptor(handle<lwmq_listener>(listener), &descriptor));
+  return descriptor;
+}
+
+JNI_METHOD(jlongArray, listenerQuery)(JNIEnv* env, jclass, jlong listener, jobjectArray out_refusal) {
+  auto known = sized<lwmq_listener_statistics>();
+  if (!check(env, lwmq_listener_query(handle<lwmq_listener>(listener), &known))) return nullptr;
+  env->SetObjectArrayElement(out_refusal, 0, new_bytes(env, known.refusal, std::strlen(known.refusal)));
+  const jlong counts[] = {static_cast<jlong>(known.accepted), static_cast<jlong>(known.waiting),
+                          static_cast<jlong>(known.refused)};
+  return new_longs(env, counts, std::size(counts));
+}
+
+JNI_METHOD(void, listenerClose)(JNIEnv* env, jclass, jlong listener) {
+  check(env, lwmq_listener_close(handle<lwmq_listener>(listener)));
+}
+
+JNI_METHOD(void, listenerDestroy)(JNIEnv*, jclass, jlong listener) {
+  lwmq_listener_destroy(handle<lwmq_listener>(listener));
 }
 
 // ---- raw buffers --------------------------------------------------------------------------------

@@ -149,6 +149,11 @@ T sized() {
   return value;
 }
 
+// What a call that does not wait has received; 0: nothing is there.
+inline jlong received_now(JNIEnv* env, lwmq_status status, const lwmq_message* message) {
+  return status != LWMQ_E_EMPTY && check(env, status) ? address_of(message) : 0;
+}
+
 // A block crosses as {data, bytes, token, token}.
 inline constexpr jsize kBlockLongs = 4;
 

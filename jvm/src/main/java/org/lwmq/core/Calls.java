@@ -4,18 +4,18 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.function.Consumer;
 
-/** Messages by call-back: one daemon thread for all channels that have a listener, asleep while nothing comes. */
+/** Messages by call-back: one daemon thread for all channels that have a receiver, asleep while nothing comes. */
 final class Calls {
   private static final System.Logger LOG = System.getLogger(Calls.class.getName());
   static final Calls ALL = new Calls();
 
   private final Selector selector = new Selector();
-  private final Map<Channel, Listener> listeners = new HashMap<>();
+  private final Map<Channel, Receiver> receivers = new HashMap<>();
   private Channel running;
   private volatile Thread thread; // written by put alone
 
   /** Who gets what a channel receives, on our thread. */
-  interface Listener {
+  interface Receiver {
     /** {@code message} is closed behind it. */
     void came(Message message);
 
@@ -29,7 +29,7 @@ final class Calls {
   }
 
   /** An application's. */
-  record CallBack(Channel channel, Consumer<Message> callback) implements Listener {
+  record CallBack(Channel channel, Consumer<Message> callback) implements Receiver {
     @Override
     public void came(Message message) {
       try {
@@ -43,6 +43,9 @@ final class Calls {
     @Override
     public void ended(LwmqException why) {
       LOG.log(System.Logger.Level.WARNING, "lwmq: " + why.getMessage());
+      if (channel.isAccepted() && Desk.endsPeer(why.status())) {
+        ALL.drop(channel); // nobody follows
+      }
     }
 
     @Override
@@ -51,17 +54,17 @@ final class Calls {
     }
   }
 
-  /** INVALID: the channel has a listener, and one of the two does not give way. */
-  synchronized void put(Channel channel, Listener listener) {
-    Listener known = listeners.get(channel);
+  /** INVALID: the channel has a receiver, and one of the two does not give way. */
+  synchronized void put(Channel channel, Receiver receiver) {
+    Receiver known = receivers.get(channel);
     if (known == null) {
       selector.add(channel);
-    } else if (!known.givesWay() || !listener.givesWay()) {
+    } else if (!known.givesWay() || !receiver.givesWay()) {
       throw new LwmqException(
           Status.INVALID,
           "the messages of " + channel.address() + " go to requests or to a call-back: end those first");
     }
-    listeners.put(channel, listener);
+    receivers.put(channel, receiver);
     if (thread == null) {
       thread = new Thread(this::run, "lwmq-calls");
       thread.setDaemon(true);
@@ -71,7 +74,7 @@ final class Calls {
 
   /** Afterwards the call-back is not called, and does not run, unless it asks itself. */
   synchronized void drop(Channel channel) {
-    if (listeners.remove(channel) != null) {
+    if (receivers.remove(channel) != null) {
       selector.remove(channel);
     }
     boolean wasInterrupted = false;
@@ -96,9 +99,9 @@ final class Calls {
       Thread.interrupted(); // left by a call-back: it would end every wait from now on
       try {
         Channel channel = selector.select(Deadline.never());
-        Listener listener = begin(channel);
-        if (listener != null) {
-          call(listener);
+        Receiver receiver = begin(channel);
+        if (receiver != null) {
+          call(receiver);
         }
       } catch (LwmqException e) {
         LOG.log(System.Logger.Level.WARNING, "lwmq: " + e.getMessage());
@@ -108,10 +111,10 @@ final class Calls {
     }
   }
 
-  private synchronized Listener begin(Channel channel) {
-    Listener listener = listeners.get(channel);
-    running = listener == null ? null : channel;
-    return listener;
+  private synchronized Receiver begin(Channel channel) {
+    Receiver receiver = receivers.get(channel);
+    running = receiver == null ? null : channel;
+    return receiver;
   }
 
   private synchronized void end() {
@@ -119,17 +122,17 @@ final class Calls {
     notifyAll();
   }
 
-  private void call(Listener listener) {
+  private void call(Receiver receiver) {
     Message message;
     try {
       message = selector.take();
     } catch (LwmqException e) {
-      listener.ended(e);
+      receiver.ended(e);
       return;
     }
     if (message != null) {
       try (message) {
-        listener.came(message);
+        receiver.came(message);
       }
     }
   }

@@ -20,15 +20,27 @@ public final class Channel implements AutoCloseable {
   private final Handle handle;
   private final Role role;
   private final Options options;
+  private final boolean isAccepted; // by a listener, for one client
   private volatile boolean isCalled;
   private final List<Runnable> toTell = new ArrayList<>(); // guarded by itself, as is the next
   private boolean isClosing;
 
-  private Channel(String address, long channel, Role role, Options options) {
+  private Channel(String address, long channel, Role role, Options options, boolean isAccepted) {
     this.address = address;
+    this.isAccepted = isAccepted;
     this.role = role;
     this.options = options;
     this.handle = new Handle(this, channel, "channel " + address, c -> Jni.channelDestroy(c));
+  }
+
+  /** That of {@code channel}, which a listener has accepted: takes it. */
+  static Channel accepted(String address, long channel, Options options) {
+    return new Channel(address, channel, Role.SERVER, options, true);
+  }
+
+  /** For one client, which nobody follows. */
+  boolean isAccepted() {
+    return isAccepted;
   }
 
   /** Who receives, and what may wait: see {@link Options#receiving}. */
@@ -125,6 +137,14 @@ public final class Channel implements AutoCloseable {
       return with(secureErase, receiveQueue, receiveCapacity, isRedundant, isAtHome, ms);
     }
 
+    /** As they cross to the native side. */
+    long[] fields() {
+      return new long[] {
+        bufferBytes, buffersSend, buffersReceive, retryMs, isRaw ? 1 : 0, secureErase ? 1 : 0, receiveQueue.code,
+        receiveCapacity, isAtHome ? 1 : 0
+      };
+    }
+
     /** The same transports with the rest anew. */
     private Options with(
         boolean erases, ReceiveKind kind, long capacity, boolean redundant, boolean atHome, int linger) {
@@ -145,12 +165,21 @@ public final class Channel implements AutoCloseable {
    * @param receiveQueued waiting in the receive queue now, where it is not mono
    * @param receiveDiscarded by the rule of a bounded receive queue; counted as received, too
    * @param duplicatesDropped received before over another of redundant transports; not counted as received
+   * @param clientsRefused by a server: of another version, purpose or user, or with numbers that do not fit ours
    */
   public record Statistics(
       boolean isConnected, boolean isServer, long messagesPosted, long messagesShipped, long messagesReceived,
       long messagesLost, long buffersShipped, long shippedFull, long shippedIdle, long bytesShipped,
       long bytesReceived, long peersLost, long buffersFree, long messagesPassed, long receiveQueued,
-      long receiveDiscarded, long duplicatesDropped) {}
+      long receiveDiscarded, long duplicatesDropped, long clientsRefused) {}
+
+  /**
+   * Who is at the other end, or was last.
+   *
+   * @param isConnected as far as somebody has noticed
+   * @param instance of its process, as {@link Identity#instance}
+   */
+  public record Peer(boolean isConnected, long pid, long uid, String instance) {}
 
   /**
    * Binds the address or begins to connect, as {@code role} says; does not wait for the peer. ADDRESS: malformed, of a
@@ -175,12 +204,8 @@ public final class Channel implements AutoCloseable {
       throw new LwmqException(
           Status.INVALID, "redundant with one address, " + address + ": say the other ways to the peer");
     }
-    long made =
-        Jni.channelCreate(
-            Jni.uri(address), options.bufferBytes(), options.buffersSend(), options.buffersReceive(),
-            options.retryMs(), options.isRaw(), options.secureErase(), options.receiveQueue().code,
-            options.receiveCapacity(), options.isAtHome());
-    Channel channel = new Channel(address, made, role, options);
+    long made = Jni.channelCreate(Jni.uri(address), options.fields());
+    Channel channel = new Channel(address, made, role, options, false);
     try {
       for (String further : addresses.subList(1, addresses.size())) {
         Jni.channelAddTransport(
@@ -384,7 +409,20 @@ public final class Channel implements AutoCloseable {
     long[] n = handle.call(Jni::channelQuery);
     return new Statistics(
         n[0] != 0, n[1] != 0, n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10], n[11], n[12], n[13], n[14],
-        n[15], n[16]);
+        n[15], n[16], n[17]);
+  }
+
+  /** Over the first transport; null where nobody has come yet. Never waits. */
+  public Peer peer() {
+    return peer(0);
+  }
+
+  /** Over transport {@code transport}, in the order of the addresses, from 0 on. INVALID past the last. */
+  public Peer peer(int transport) {
+    Arguments.notNegative("transport", transport);
+    byte[][] instance = new byte[1][];
+    long[] n = handle.call(c -> Jni.channelPeer(c, transport, instance));
+    return n == null ? null : new Peer(n[0] != 0, n[1], n[2], Identity.hex(instance[0]));
   }
 
   /**

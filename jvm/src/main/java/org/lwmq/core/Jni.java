@@ -191,9 +191,8 @@ final class Jni {
 
   // ---- channel ----------------------------------------------------------------------------------
 
-  static native long channelCreate(
-      byte[] address, long bufferBytes, int buffersSend, int buffersReceive, int retryMs, boolean raw,
-      boolean secureErase, int receiveKind, long receiveCapacity, boolean homeThread);
+  /** {@code options}: see {@link Channel.Options#fields}. */
+  static native long channelCreate(byte[] address, long[] options);
 
   static native void channelAddTransport(
       long channel, byte[] address, int buffersSend, int buffersReceive, int retryMs, boolean redundant);
@@ -236,6 +235,9 @@ final class Jni {
   /** In the order of {@code Channel.Statistics}. */
   static native long[] channelQuery(long channel);
 
+  /** {connected, pid, uid}, and the instance of the peer's process; null: nobody has come yet. */
+  static native long[] channelPeer(long channel, int transport, byte[][] instance);
+
   static native void channelFlush(long channel, int timeoutMs);
 
   static native void channelClose(long channel, int lingerMs);
@@ -260,20 +262,40 @@ final class Jni {
   /** {posted, collected, discarded, replaced, queued}. */
   static native long[] sendQueueQuery(long queue);
 
+  static native long listenerOpen(byte[] address, long[] options);
+
+  static native long listenerAccept(long listener, int timeoutMs);
+
+  /** A channel; 0: nobody waits. */
+  static native long listenerTryAccept(long listener);
+
+  static native int listenerDescriptor(long listener);
+
+  /** {accepted, waiting, refused}, and why the last of these was. */
+  static native long[] listenerQuery(long listener, byte[][] refusal);
+
+  static native void listenerClose(long listener);
+
+  static native void listenerDestroy(long listener);
+
   static native long selectorCreate();
 
   static native void selectorAdd(long selector, long channel);
 
   static native void selectorRemove(long selector, long channel);
 
-  /** The channel whose turn it is. */
+  static native void selectorAddListener(long selector, long listener);
+
+  static native void selectorRemoveListener(long selector, long listener);
+
+  /** The channel whose turn it is; 0: a client waits at a listener. */
   static native long selectorWait(long selector, int timeoutMs);
 
   /** A message of the channel that selectorWait has given, or 0. */
   static native long selectorTake(long selector);
 
-  /** {channel, message}. */
-  static native long[] selectorReceive(long selector, int timeoutMs);
+  /** A message; 0: a client waits at a listener. {@code channel}: whose, also where its receive has failed. */
+  static native long selectorReceive(long selector, int timeoutMs, long[] channel);
 
   static native void selectorDestroy(long selector);
 

@@ -13,6 +13,7 @@ public class LwmqException extends RuntimeException {
 
   private final Status status;
   private final boolean hasText;
+  private transient Channel channel;
 
   public LwmqException(Status status, String text) {
     super(text);
@@ -34,6 +35,16 @@ public class LwmqException extends RuntimeException {
 
   public Status status() {
     return status;
+  }
+
+  /** Where a {@link Selector} has received: the channel whose receive has failed; else null. */
+  public Channel channel() {
+    return channel;
+  }
+
+  LwmqException of(Channel whose) {
+    channel = whose;
+    return this;
   }
 
   /** The text with its error class in front: what Spark is to carry. */

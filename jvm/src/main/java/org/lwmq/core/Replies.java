@@ -66,7 +66,7 @@ public final class Replies implements AutoCloseable {
 
   /**
    * Answers each request with what {@code handler} returns, on this thread. Peers come and go, until the channel or this
-   * is closed here, by any thread. INTERRUPTED.
+   * is closed here, by any thread; a channel of a {@link Listener} has one, until that has closed. INTERRUPTED.
    */
   public void serve(Handler handler) {
     serve(handler, true);
@@ -84,7 +84,7 @@ public final class Replies implements AutoCloseable {
         if (!Desk.endsPeer(e.status())) {
           throw e;
         }
-        if (!forever) {
+        if (!forever || channel.isAccepted()) {
           if (e.status() == Status.CLOSED) {
             return;
           }

@@ -143,7 +143,7 @@ public final class Requests implements AutoCloseable {
   }
 
   /** What the channel receives. */
-  private final class Incoming implements Calls.Listener {
+  private final class Incoming implements Calls.Receiver {
     @Override
     public void came(Message message) {
       desk.settle(message);
@@ -151,7 +151,7 @@ public final class Requests implements AutoCloseable {
 
     @Override
     public void ended(LwmqException why) {
-      if (Desk.endsPeer(why.status())) {
+      if (Desk.endsPeer(why.status()) && !channel.isAccepted()) {
         desk.lose(why);
       } else {
         channel.tellNoMore(channelCloses);

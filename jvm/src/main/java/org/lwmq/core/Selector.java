@@ -1,7 +1,10 @@
 package org.lwmq.core;
 
 import java.util.HashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /**
  * Many channels by one thread, in turns: each that has something gives one message before any gives its next, however
@@ -13,6 +16,7 @@ public final class Selector implements AutoCloseable {
 
   private final Handle handle = new Handle(this, Jni.selectorCreate(), "selector", s -> Jni.selectorDestroy(s));
   private final Map<Long, Channel> channels = new HashMap<>(); // keeps them
+  private final Set<Listener> listeners = new LinkedHashSet<>();
 
   /** INVALID: it was added before. */
   public synchronized void add(Channel channel) {
@@ -33,6 +37,43 @@ public final class Selector implements AutoCloseable {
   }
 
   /**
+   * From now on clients of {@code listener} are accepted and added as they come, by whoever receives: a channel is new
+   * where {@link #receive} gives its first message. INVALID: it was added before.
+   */
+  public synchronized void add(Listener listener) {
+    listener.lendTo(l -> handle.run(s -> Jni.selectorAddListener(s, l)));
+    listeners.removeIf(known -> !known.isOpen());
+    listeners.add(listener);
+  }
+
+  /** The channels that came of it stay. One that is closed is in no selector any more. INVALID: it is not there. */
+  public synchronized void remove(Listener listener) {
+    listeners.remove(listener);
+    if (listener.isOpen()) {
+      listener.lendTo(l -> handle.run(s -> Jni.selectorRemoveListener(s, l)));
+    }
+  }
+
+  /** Those who wait. */
+  private void accept() {
+    List<Listener> all;
+    synchronized (this) {
+      all = List.copyOf(listeners);
+    }
+    for (Listener listener : all) {
+      try {
+        for (Channel came = listener.tryAccept(); came != null; came = listener.tryAccept()) {
+          add(came);
+        }
+      } catch (LwmqException e) {
+        if (e.status() != Status.CLOSED || listener.isOpen()) {
+          throw e;
+        }
+      }
+    }
+  }
+
+  /**
    * The channel whose turn it is; it may have nothing all the same. Null where it was removed just now. For a thread that
    * nobody interrupts: it wakes every 1.6 s.
    */
@@ -49,15 +90,34 @@ public final class Selector implements AutoCloseable {
   }
 
   /**
-   * The next message of any. What ends a peer's conversation is thrown as by {@link Channel#receive}; the others go on.
-   * TIMED_OUT, INTERRUPTED.
+   * The next message of any. What ends a peer's conversation is thrown as by {@link Channel#receive}, with its channel
+   * ({@link LwmqException#channel}); the others go on. A listener's channel whose client has gone leaves by itself, and is
+   * still to be closed. TIMED_OUT, INTERRUPTED.
    */
   public Received receive(Deadline deadline) {
-    long[] came =
-        deadline.await(
-            "waiting for a message on " + size() + " channels",
-            slice -> handle.call(s -> Jni.selectorReceive(s, slice)));
-    return new Received(channel(came[0]), new Message(came[1]));
+    while (true) {
+      long[] whose = {0};
+      long came;
+      try {
+        came =
+            deadline.await(
+                "waiting for a message on " + size() + " channels",
+                slice -> handle.call(s -> Jni.selectorReceive(s, slice, whose)));
+      } catch (LwmqException e) {
+        throw ended(channel(whose[0]), e);
+      }
+      if (came != 0) {
+        return new Received(channel(whose[0]), new Message(came));
+      }
+      accept();
+    }
+  }
+
+  private LwmqException ended(Channel channel, LwmqException why) {
+    if (channel != null && channel.isAccepted() && Desk.endsPeer(why.status())) {
+      remove(channel);
+    }
+    return why.of(channel);
   }
 
   /** How many channels it has; those that were closed count until the next {@link #add}. */
@@ -74,6 +134,7 @@ public final class Selector implements AutoCloseable {
   public synchronized void close() {
     handle.close();
     channels.clear();
+    listeners.clear();
   }
 
   @Override
