@@ -64,16 +64,24 @@ class RawClient {
   // The listener's answer: its refusal as "STATUS text", "hello", or "closed".
   std::string answer(lwmq_tli_listener* listener) {
     lwmq_tli_transport* transport = nullptr;
-    if (ipc().accept(listener, &transport) == LWMQ_OK) accepted_ = transport;
+    EXPECT_NE(ipc().accept(listener, &transport), LWMQ_OK);
     ipc::AnyMessage message{};
     os::Received received;
     if (os::receive_message(socket_.get(), &message, sizeof message, &received) != LWMQ_OK) return "closed";
     if (received.fd_count == 3) doorbell_ = std::move(received.fds[2]);
-    if (message.head.kind == ipc::kHello) return "hello";
+    if (message.head.kind == ipc::kHello) {
+      if (meets_) {
+        EXPECT_EQ(ipc::send_met(socket_.get()), LWMQ_OK) << last_error();
+      }
+      if (ipc().accept(listener, &transport) == LWMQ_OK) accepted_ = transport;
+      return "hello";
+    }
     return std::string(status_name(message.refusal.status)) + " " + message.refusal.text;
   }
 
   lwmq_tli_transport* accepted() { return accepted_; }
+  // It leaves it at the listener's answer.
+  void stay_silent() { meets_ = false; }
 
  private:
   ipc::Address address_;
@@ -83,6 +91,7 @@ class RawClient {
   os::UniqueFd event_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  // our own doorbell
   os::UniqueFd doorbell_;
   lwmq_tli_transport* accepted_ = nullptr;
+  bool meets_ = true;
 };
 
 // A listener that lies are told to; afterwards an honest client must still be served.
@@ -132,6 +141,33 @@ TEST_F(IpcHostile, ClientOfAnotherVersionMayHaveAnotherHello) {
     client.hello().head.version = kProtocolVersion + 1;
     client.send(&client.hello(), 100);
   });
+}
+
+TEST_F(IpcHostile, ClientThatLeavesAtTheAnswerIsNobody) {
+  lwmq_tli_transport* nobody = nullptr;
+  {
+    RawClient client(address_);
+    client.stay_silent();
+    client.say_hello();
+    ASSERT_EQ(client.answer(listener_), "hello");
+    EXPECT_EQ(client.accepted(), nullptr) << "it has not met us yet";
+    EXPECT_EQ(ipc().accept(listener_, &nobody), LWMQ_E_EMPTY);
+  }
+  EXPECT_EQ(ipc().accept(listener_, &nobody), LWMQ_E_EMPTY);
+}
+
+TEST_F(IpcHostile, ClientThatSaysSomethingElseAtTheEndOfTheHandshakeIsDropped) {
+  for (const std::uint32_t kind : {0u, static_cast<std::uint32_t>(ipc::kHello), 99u}) {
+    RawClient client(address_);
+    client.stay_silent();
+    client.say_hello();
+    ASSERT_EQ(client.answer(listener_), "hello");
+    const ipc::Met met{{ipc::kMagic, kProtocolVersion, kind}};
+    ASSERT_EQ(os::send_message(client.socket(), &met, sizeof met, nullptr, 0), LWMQ_OK);
+    lwmq_tli_transport* nobody = nullptr;
+    EXPECT_EQ(ipc().accept(listener_, &nobody), LWMQ_E_CORRUPT);
+    EXPECT_NE(std::string(last_error()).find("ends no handshake"), std::string::npos) << last_error();
+  }
 }
 
 TEST_F(IpcHostile, UnsealedSegmentIsRefused) {

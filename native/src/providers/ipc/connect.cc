@@ -40,7 +40,7 @@ Status await_answer(int socket, const Address& address, std::int64_t deadline, A
     const std::int64_t left_ms = (deadline - os::now_ns() + 999'999) / 1'000'000;
     if (left_ms <= 0) return LWMQ_E_TIMED_OUT;
     const auto slice = static_cast<int>(std::min<std::int64_t>(left_ms, is_local ? kLocalSliceMs : kSliceMs));
-    os::poll_socket(socket, false, slice);  // a signal ends no handshake: the listener may have us already
+    os::poll_socket(socket, false, slice);  // a signal ends no handshake
   }
 }
 
@@ -78,12 +78,13 @@ Status connect(const char* address, const lwmq_tli_options* options, std::uint32
   if (status == LWMQ_OK) status = check_hello(message, received, parsed, *options, true);
   if (status == LWMQ_OK)
     status = accept_hello(message.hello, &received, credentials, parsed, *options, &parts);
-  if (status != LWMQ_OK) {
-    // The listener may have answered by now, and has a peer: one that has closed.
-    tli::own_header_of(offer.side.memory.data()).closed.store(1, std::memory_order_release);  // sync: closed
-    return status;
-  }
   LWMQ_YIELD("connect.answered");
+  if (status == LWMQ_OK) {
+    status = send_met(socket.get());
+    if (status == LWMQ_E_PEER_LOST) status = LWMQ_E_EMPTY;  // it has gone in between
+  }
+  if (status != LWMQ_OK) return status;  // the listener sees the socket close, and forgets us
+  LWMQ_YIELD("connect.met");
   parts.life_line = std::move(socket);
   parts.own_side = std::move(offer.side);
   return Transport::create(std::move(parts), out_transport);

@@ -97,6 +97,21 @@ void send_refusal(int socket, Status why) noexcept {
   os::send_message(socket, &refusal, sizeof refusal, nullptr, 0);  // a client that has left needs no reason
 }
 
+Status send_met(int socket) noexcept {
+  const Met met{{kMagic, kProtocolVersion, kMet}};
+  return os::send_message(socket, &met, sizeof met, nullptr, 0);
+}
+
+Status check_met(const AnyMessage& message, const os::Received& received, const Address& address) noexcept {
+  const Head& head = message.head;
+  if (received.bytes == sizeof(Met) && received.fd_count == 0 && head.magic == kMagic &&
+      head.version == kProtocolVersion && head.kind == kMet) {
+    return LWMQ_OK;
+  }
+  return fail(LWMQ_E_CORRUPT, "%s: a message of %zu bytes, kind %u, with %zu descriptors ends no handshake",
+              address.text.c_str(), received.bytes, head.kind, received.fd_count);
+}
+
 Status check_hello(const AnyMessage& message, const os::Received& received, const Address& address,
                    const lwmq_tli_options& options, bool from_listener) noexcept {
   const char* text = address.text.c_str();

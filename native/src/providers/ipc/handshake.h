@@ -1,4 +1,4 @@
-// Two strangers become the ends of a transport: hello, hello, or a refusal that says why.
+// Two strangers become the ends of a transport: hello, hello, met; or a refusal that says why.
 //
 // Both sides check the same things, each from its own copy: version, name, purpose, user, counts and sizes,
 // and that the segments are sealed. Nothing is mapped before. The listening side answers first with its
@@ -27,6 +27,11 @@ Status send_hello(int socket, const Address& address, const lwmq_tli_options& op
 
 // Says why not, as well as it goes, for the caller to close the socket. Uses the text of this thread.
 void send_refusal(int socket, Status why) noexcept;
+
+// The client's last word: it has our answer, and the transport may be used.
+Status send_met(int socket) noexcept;
+// LWMQ_E_CORRUPT.
+Status check_met(const AnyMessage& message, const os::Received& received, const Address& address) noexcept;
 
 // What the other side said, checked against what we are. `from_listener`: we are the client.
 // A refusal comes out as its status and text. LWMQ_E_VERSION, LWMQ_E_CORRUPT, LWMQ_E_INVALID, LWMQ_E_ADDRESS.

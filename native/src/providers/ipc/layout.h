@@ -46,6 +46,8 @@ inline constexpr std::uint64_t kProcessPageBytes = 8192;
 //      |----------------------------------->|   checks, makes its side
 //      |      hello + page, side, doorbell  |
 //      |<-----------------------------------|   or a refusal, and the socket closes
+//      | met                                |
+//      |----------------------------------->|   accepts; a client that gives up says nothing
 //      | window notice + window, page       |
 //      |<---------------------------------->|   any time later, both ways
 //
@@ -57,7 +59,7 @@ struct Head {
   std::uint32_t kind;
 };
 
-enum MessageKind : std::uint32_t { kHello = 1, kRefusal = 2, kWindowNotice = 3 };
+enum MessageKind : std::uint32_t { kHello = 1, kRefusal = 2, kWindowNotice = 3, kMet = 4 };
 
 struct Hello {
   Head head;
@@ -82,6 +84,11 @@ struct Refusal {
 };
 static_assert(sizeof(Refusal) == 512);
 
+struct Met {
+  Head head;
+};
+static_assert(sizeof(Met) == 12);
+
 struct WindowNotice {
   Head head;
   std::uint32_t owner_pid;
@@ -95,6 +102,7 @@ union AnyMessage {
   Head head;
   Hello hello;
   Refusal refusal;
+  Met met;
   WindowNotice window;
   std::uint8_t of_any_version[4096];  // a longer hello, too, must come in, for its head to be read
 };
@@ -104,7 +112,7 @@ union AnyMessage {
 inline constexpr std::uint32_t kNameCharactersMax = 119;
 inline constexpr std::uint32_t kPendingHandshakesMax = 64;  // of one listener; the oldest gives way
 inline constexpr std::int64_t kHandshakeNs =
-    5'000'000'000;  // a client that has not said hello by then is dropped
+    5'000'000'000;  // a client that has not said hello, or met, by then is dropped
 inline constexpr std::uint32_t kWindowsUnfoundMax = 256;  // arrived over one transport and not looked for
 inline constexpr std::size_t kFoundRememberedMin = 1024;  // ids of found windows, before the gone are dropped
 inline constexpr std::int64_t kServiceStartNs =

@@ -114,10 +114,14 @@ void Listener::let_in() {
 }
 
 void Listener::refuse(const Pending& pending, Status why) {
+  note_refused(pending, why);
+  send_refusal(pending.socket.get(), why);
+}
+
+void Listener::note_refused(const Pending& pending, Status why) {
   if (refused_.size() == kPendingHandshakesMax) refused_.pop_front();
   refused_.emplace_back(why, "process " + std::to_string(pending.credentials.pid) +
                                  " was refused: " + std::string(last_error()));
-  send_refusal(pending.socket.get(), why);
 }
 
 // There is no descriptor for who has come: without an answer he would wait, and we would be told of him for
@@ -144,42 +148,53 @@ bool Listener::advance(Pending* pending) {
   Status status = os::receive_message(pending->socket.get(), &message, sizeof message, &received);
   if (status == LWMQ_E_EMPTY) return os::now_ns() > pending->deadline_ns;
   if (status == LWMQ_E_PEER_LOST) return true;
-  if (status == LWMQ_OK) status = check_hello(message, received, address_, options_, false);
+  if (pending->parts == nullptr) {
+    if (status == LWMQ_OK) status = check_hello(message, received, address_, options_, false);
+    if (status == LWMQ_OK) status = answer(pending, message, &received);
+    if (status != LWMQ_OK) refuse(*pending, status);
+    return status != LWMQ_OK;
+  }
   Transport* transport = nullptr;
-  if (status == LWMQ_OK) status = answer(pending, message, &received, &transport);
+  if (status == LWMQ_OK) status = check_met(message, received, address_);
+  if (status == LWMQ_OK) status = meet(pending, &transport);
   if (status == LWMQ_OK) {
     ready_.push_back(transport);
-  } else if (pending->socket) {
-    refuse(*pending, status);
+  } else {
+    note_refused(*pending, status);  // the client has its answer: it sees us go
   }
   return true;
 }
 
-// The hello goes out when all else is in place: a client that has it may begin. Until then the socket stays
-// with `pending`, for a refusal.
-Status Listener::answer(Pending* pending, const AnyMessage& message, os::Received* received,
-                        Transport** out_transport) {
-  TransportParts parts;
+// The hello goes out when all else is in place: a client that has it may begin.
+Status Listener::answer(Pending* pending, const AnyMessage& message, os::Received* received) {
+  auto parts = std::make_unique<TransportParts>();
   Offer offer;
   if (const Status status =
-          accept_hello(message.hello, received, pending->credentials, address_, options_, &parts);
+          accept_hello(message.hello, received, pending->credentials, address_, options_, parts.get());
       status != LWMQ_OK) {
     return status;
   }
   if (const Status status = make_offer(options_, &offer); status != LWMQ_OK) return status;
-  if (const Status status = os::create_event_fd(&parts.own_event); status != LWMQ_OK) return status;
+  if (const Status status = os::create_event_fd(&parts->own_event); status != LWMQ_OK) return status;
   LWMQ_YIELD("listener.answer");
   if (const Status status =
-          send_hello(pending->socket.get(), address_, options_, offer, parts.own_event.get());
+          send_hello(pending->socket.get(), address_, options_, offer, parts->own_event.get());
       status != LWMQ_OK) {
     return status;
   }
   LWMQ_YIELD("listener.answered");
+  parts->own_side = std::move(offer.side);
+  pending->parts = std::move(parts);
+  return LWMQ_OK;
+}
+
+// The client has our answer, and perhaps begun. Takes its socket.
+Status Listener::meet(Pending* pending, Transport** out_transport) {
   door_->remove_socket(pending->socket.get());
-  parts.life_line = std::move(pending->socket);
-  parts.own_side = std::move(offer.side);
+  pending->parts->life_line = std::move(pending->socket);
   Transport* transport = nullptr;
-  if (const Status status = Transport::create(std::move(parts), &transport); status != LWMQ_OK) return status;
+  if (const Status status = Transport::create(std::move(*pending->parts), &transport); status != LWMQ_OK)
+    return status;
   if (const Status status = transport->stand_behind(door_); status != LWMQ_OK) {
     transport->close();
     return status;

@@ -36,6 +36,7 @@ class Listener {
     os::UniqueFd socket;
     os::PeerCredentials credentials;
     std::int64_t deadline_ns;
+    std::unique_ptr<TransportParts> parts;  // once it has our answer
   };
 
   Listener(Address address, const lwmq_tli_options& options)
@@ -45,15 +46,17 @@ class Listener {
   void let_in();
   bool turn_away(Status why);
   void refuse(const Pending& pending, Status why);
+  void note_refused(const Pending& pending, Status why);
   bool advance(Pending* pending);
-  Status answer(Pending* pending, const AnyMessage& hello, os::Received* received, Transport** out_transport);
+  Status answer(Pending* pending, const AnyMessage& hello, os::Received* received);
+  Status meet(Pending* pending, Transport** out_transport);
 
   const Address address_;
   const lwmq_tli_options options_;
   std::shared_ptr<Door> door_;
   std::mutex mutex_;  // guards what follows
   os::UniqueFd socket_;
-  std::deque<Pending> pending_;  // connected, hello not yet said; oldest first
+  std::deque<Pending> pending_;  // connected, and not through the handshake; oldest first
   // Through the handshake, not yet accepted. Those that a client of this process put there call at the door:
   // its own look has taken the news from whoever polls it.
   std::deque<Transport*> ready_;
