@@ -48,7 +48,12 @@ class Crowd:
     def __enter__(self) -> None: ...
     def __exit__(self, *exc: object) -> None: ...
     def empty(self) -> None:
-        """Until nobody is inside; for who turns newcomers away: they come in, find it closed, and leave."""
+        """Until nobody is inside; for who turns newcomers away: they come in, find it closed, and leave.
+
+        RuntimeError: the caller is inside, in a signal's handler.
+        """
+    def has_caller(self) -> bool:
+        """Whether the thread that asks is inside."""
 
 class Condition:
     """As threading.Condition, as far as a Future needs it; for signals see Turn."""

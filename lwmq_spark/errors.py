@@ -25,7 +25,10 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from lwmq_spark.channel import Channel
 
 
 class LwmqError(Exception):
@@ -36,7 +39,7 @@ class LwmqError(Exception):
     """
 
     token: ClassVar[str] = "LWMQ_ERROR"
-    channel: Any = None
+    channel: Channel | None = None
 
     def __init__(self, text: str = "", *, status: int = 0) -> None:
         super().__init__(text)

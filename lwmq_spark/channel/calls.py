@@ -77,8 +77,10 @@ class Calls:
         try:
             message = channel.try_receive()
         except Exception as error:  # also no memory for a message
-            _log.warning("%s: %s", channel.address, error)
-            if channel._is_accepted and isinstance(error, errors.ENDS_OF_PEER):
+            is_last = channel._is_accepted and isinstance(error, errors.ENDS_OF_PEER)
+            went = is_last and isinstance(error, errors.ClosedError)  # as every client does
+            _log.log(logging.INFO if went else logging.WARNING, "%s: %s", channel.address, error)
+            if is_last:
                 self.drop(channel)  # nobody follows
             return False
         if message is None:

@@ -56,6 +56,7 @@ from lwmq_spark.options import (
 if TYPE_CHECKING:
     from lwmq_spark.channel.selector import Selector
 
+_ENDS = (lib.LWMQ_E_CLOSED, lib.LWMQ_E_PEER_LOST, lib.LWMQ_E_CORRUPT)  # of a conversation with a peer
 Received = TypeVar("Received", Message, bytes)
 WEIGHT_MAX = (1 << 16) - 1
 SIGNAL_MAX = (1 << 31) - 1
@@ -139,7 +140,7 @@ class Channel(Lingering):
         raw: bool | None = None,
         secure_erase: bool | None = None,
         home_thread: bool | None = None,
-        linger: float | None = None,
+        linger: float | str | None = None,
         receive_queue: ReceiveKind = "mono_unbounded",
         receive_capacity: int | None = None,
         redundant: bool = False,
@@ -220,8 +221,8 @@ class Channel(Lingering):
         # Buffers of a raw channel lie in its window: each of them, and each view, holds this; the last
         # destroys.
         self._window = Window()
-        pointer = ffi.gc(out[0], self._window.destroy)
-        out[0] = ffi.NULL
+        pointer, out[0] = out[0], ffi.NULL  # a signal's handler may raise: it has one owner at a time
+        pointer = ffi.gc(pointer, self._window.destroy)
         self._handle = Handle(pointer, lambda _: None, f"channel on {self._address}")
         self._receiving: Turn | Crowd = Turn() if settings.receives_in_turns else Crowd()
         self._shipping = Turn()  # raw sends
@@ -420,8 +421,15 @@ class Channel(Lingering):
     def _no_message(self, status: int, timeout: float | None) -> NoReturn:
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
             raise errors.TimeoutError(f"no message within {timeout} s on {self._address}", status=status)
+        if self._is_accepted and status in _ENDS:
+            self._leave_selectors()  # nobody follows
         raise_status(status)
         raise AssertionError  # not reached
+
+    def _leave_selectors(self) -> None:
+        for known in self._selectors:
+            if (selector := known()) is not None:
+                selector.remove(self)
 
     def try_receive(self) -> Message | None:
         """The next message if one is there. Never waits."""

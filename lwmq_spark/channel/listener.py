@@ -7,9 +7,15 @@
 Or all of them by one thread, in turns:
 
     with lwmq_spark.Listener("ipc://orders") as listener, lwmq_spark.Selector() as selector:
-        selector.add(listener)
+        queues = {}
+        selector.add(listener, on_client=lambda channel: queues.update({channel: channel.send_queue()}))
         while True:
-            channel, message = selector.receive()
+            try:
+                channel, message = selector.receive()
+                queues[channel].post(answer(message))
+            except lwmq_spark.ClosedError as end:  # of one client, by its receive or by our post
+                if end.channel is not None:
+                    del queues[end.channel]
 
 Or on an event loop: `async for channel in listener`. Clients are ordinary channels.
 """
@@ -31,13 +37,15 @@ from lwmq_spark.options import CHANNEL_KEYS, parse_address
 if TYPE_CHECKING:
     from lwmq_spark.channel.selector import Selector
 
+LISTENER_KEYS = tuple(key for key in CHANNEL_KEYS if key not in ("role", "retry"))
+
 
 @dataclass(frozen=True, slots=True)
 class ListenerStatistics:
     """`waiting`: connected and not accepted, now.
 
-    `refused`: of another version, purpose or user, or with numbers that do not fit ours; `refusal` says why
-    the last of them was.
+    `refused`: attempts, of another version, purpose or user, with numbers that do not fit ours, or for want
+    of descriptors or memory here; `refusal` says why the last of them was.
     """
 
     accepted: int
@@ -58,18 +66,19 @@ class Listener:
         raw: bool | None = None,
         secure_erase: bool | None = None,
         home_thread: bool | None = None,
-        linger: float | None = None,
+        linger: float | str | None = None,
         receive_queue: ReceiveKind = "mono_unbounded",
         receive_capacity: int | None = None,
     ) -> None:
         """Binds `address`; does not wait for clients. The rest is as of `Channel`, for each that it gives.
 
         home_thread: that of the thread which accepts. Filters of the address are one list for all channels.
+        Each transport of a client is a client here: one with redundant transports would be heard twice.
         AddressError: malformed, no such scheme, an option that channels do not have, or bound by somebody
         else. TypeError, ValueError: an argument that is none.
         """
         self._settings = read_settings(
-            parse_address(address, CHANNEL_KEYS, "a channel's"),
+            parse_address(address, LISTENER_KEYS, "a listener's"),
             buffer_bytes=buffer_bytes,
             buffers=buffers,
             raw=raw,
@@ -91,7 +100,8 @@ class Listener:
 
         It is for that client alone: what the client has left can be received when it has gone, then comes
         ClosedError, or PeerLostError, and from then on, as for posts at once, ClosedError. It lives on when
-        the listener is closed. What a client sends before it is accepted waits. TimeoutError, ClosedError.
+        the listener is closed. What a client sends before it is accepted waits; 128 clients of other
+        processes wait so, others in their attempts to connect. TimeoutError, ClosedError.
         """
         out = ffi.new("lwmq_channel **")
         try:
@@ -184,17 +194,14 @@ class Listener:
         """
         if not self._handle.begin_close():
             return
-        try:
-            for known in self._selectors:
-                if (selector := known()) is not None:
-                    selector._forget_listener(self)
-            lib.lwmq_listener_close(self._handle.pointer)  # those who wait leave
+        lib.lwmq_listener_close(self._handle.pointer)  # those who wait leave
+        for known in self._selectors:
+            if (selector := known()) is not None:
+                selector._forget_listener(self)
+        self._readiness.close()
+        if not self._accepting.has_caller():  # a signal's handler: whom it has interrupted is inside still
             self._accepting.empty()
             self._handle.destroy()
-            self._readiness.close()
-        finally:
-            if self._handle.pointer is not None:
-                self._handle.take_close_back()
 
     def __enter__(self) -> Self:
         return self
@@ -209,7 +216,7 @@ class Listener:
         self.close()
 
     def __repr__(self) -> str:
-        if self.closed:
+        if not self._handle.usable:
             return f"<Listener {self.address} closed>"
         state = self.statistics
         return f"<Listener {self.address}, {state.accepted} accepted, {state.waiting} waiting>"

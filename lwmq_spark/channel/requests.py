@@ -681,12 +681,12 @@ class Replies:
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             left = None if end is None else max(0.0, end - time.monotonic())
-            if (request := self._request_of(self._channel.receive(left))) is not None:
+            if (request := self.request_of(self._channel.receive(left))) is not None:
                 return request
 
     async def receive_async(self) -> Request:
         """Await the next request, as `Channel.receive_async`."""
-        while (request := self._request_of(await self._channel.receive_async())) is None:
+        while (request := self.request_of(await self._channel.receive_async())) is None:
             pass
         return request
 
@@ -716,8 +716,9 @@ class Replies:
                     if self._channel.closed:
                         return
                     request.fail(exc)
-            except errors.ClosedError:
-                return
+            except errors.ClosedError:  # of ours; or the client of a listener, which may have left more
+                if self._channel.closed:
+                    return
             del request  # held no longer than the handler does
 
     @property
@@ -725,7 +726,11 @@ class Replies:
         with self._lock:
             return RepliesStatistics(**self._counts)
 
-    def _request_of(self, message: Message) -> Request | None:
+    def request_of(self, message: Message) -> Request | None:
+        """The request that `message` of this channel is, for who receives by a selector or a call-back.
+
+        None: it is none, and counted as malformed.
+        """
         head = _head_of(message)
         if head is None or head[0] != REQUEST:
             self._count("malformed")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from lwmq_spark import errors
@@ -38,6 +39,7 @@ from lwmq_spark.channel.listener import Listener
 from lwmq_spark.message import Message
 
 _NOTHING = (None, lib.LWMQ_E_EMPTY, lib.LWMQ_E_INTERRUPTED)
+OnClient = Callable[[Channel], object]
 Known = tuple["weakref.ref[Selector]", ...]
 
 
@@ -50,15 +52,20 @@ class Selector:
         self._handle = Handle(out[0], lib.lwmq_selector_destroy, "selector")
         self._selecting = Turn()
         self._members: dict[int, tuple[Handle, Turn | Crowd, Channel]] = {}  # by address
-        self._listeners: tuple[Listener, ...] = ()
+        self._listeners: dict[Listener, OnClient | None] = {}  # replaced, not changed: others walk over it
+        self._newcomer: Channel | None = None  # accepted, not yet added
 
-    def add(self, channel: Channel | Listener) -> None:
+    def add(self, channel: Channel | Listener, on_client: OnClient | None = None) -> None:
         """A channel; or a listener, whose clients are accepted and added as they come, by who receives.
 
+        on_client: called with the channel of each client of the listener, by the thread that receives, before
+        anything of it is; what it raises comes out there. Without it a client shows with its first message.
         ValueError: it was added before. LwmqError: a `Requests` has what comes over it. ClosedError.
         """
         if isinstance(channel, Listener):
-            return self._add_listener(channel)
+            return self._add_listener(channel, on_client)
+        if on_client is not None:
+            raise TypeError("on_client goes with a listener, not with a channel")
         if not isinstance(channel, Channel):
             raise TypeError(f"a selector takes channels and listeners, not {type(channel).__name__}")
         handle = channel._handle
@@ -78,19 +85,19 @@ class Selector:
                 self._members.pop(handle.address, None)
                 raise
 
-    def _add_listener(self, listener: Listener) -> None:
+    def _add_listener(self, listener: Listener, on_client: OnClient | None) -> None:
         with listener._accepting, self._handle.turn:
             listener._handle.check_open()
             self._handle.check_open()
             if listener in self._listeners:
                 raise ValueError(f"the listener on {listener.address} was added to this selector before")
-            self._listeners = (*self._listeners, listener)
+            self._listeners = {**self._listeners, listener: on_client}
             try:
                 check(lib.lwmq_selector_add_listener(self._handle.pointer, listener._handle.pointer))
                 listener._selectors = (*_alive(listener._selectors), weakref.ref(self))
             except BaseException:  # a signal's handler, too
                 lib.lwmq_selector_remove_listener(self._handle.pointer, listener._handle.pointer)
-                self._listeners = tuple(one for one in self._listeners if one is not listener)
+                self._drop_listener(listener)
                 raise
 
     def _forget_listener(self, listener: Listener) -> None:
@@ -99,17 +106,27 @@ class Selector:
                 return
             if _lives(self):
                 lib.lwmq_selector_remove_listener(self._handle.pointer, listener._handle.pointer)
-            self._listeners = tuple(one for one in self._listeners if one is not listener)
+            self._drop_listener(listener)
+
+    def _drop_listener(self, listener: Listener) -> None:
+        self._listeners = {known: call for known, call in self._listeners.items() if known is not listener}
 
     def _accept(self) -> None:
-        """Those who wait at the listeners."""
-        for listener in self._listeners:
-            try:
-                while (channel := listener.try_accept()) is not None:
+        """Those who wait at the listeners. What ends this halfway leaves the client for the next time."""
+        for listener, on_client in self._listeners.items():
+            while True:
+                try:
+                    if self._newcomer is None:
+                        self._newcomer = listener.try_accept()
+                except errors.ClosedError:  # just now, and leaves us
+                    break
+                if (channel := self._newcomer) is None:
+                    break
+                if channel not in self:
                     self.add(channel)
-            except errors.ClosedError:  # just now, and leaves us
-                if not self._handle.usable:
-                    raise
+                self._newcomer = None
+                if on_client is not None:
+                    on_client(channel)
 
     def remove(self, channel: Channel | Listener) -> None:
         """Removing what is not there, or is closed, does nothing: what closes goes by itself.
@@ -172,8 +189,8 @@ class Selector:
         """The next message and the channel that it came over.
 
         TimeoutError. What ends a peer's conversation is raised as by `Channel.receive`, with that one as the
-        exception's `channel`; the others go on. A listener's channel whose client has gone leaves by itself,
-        and is still to be closed where it is not forgotten.
+        exception's `channel`; the others go on. A listener's channel whose client has gone leaves by itself
+        when a receive has said so; it is still to be closed where it is not forgotten.
         """
         end: float | None = None
         late = 0
@@ -209,7 +226,7 @@ class Selector:
     def _ended(self, channel: Channel, exc: errors.LwmqError) -> errors.LwmqError:
         exc.channel = channel
         if channel._is_accepted and isinstance(exc, errors.ENDS_OF_PEER):
-            self.remove(channel)
+            channel._leave_selectors()
         return exc
 
     def close(self) -> None:
@@ -220,7 +237,8 @@ class Selector:
             with Turns((self._handle.turn, self._selecting)):
                 self._handle.destroy()
                 self._members.clear()
-                self._listeners = ()
+                self._listeners = {}
+                self._newcomer = None
         finally:
             if self._handle.pointer is not None:
                 self._handle.take_close_back()
@@ -233,6 +251,13 @@ class Selector:
 
     def __len__(self) -> int:
         return len(self._members)
+
+    def __iter__(self) -> Iterator[Channel]:
+        """Its channels, those of now."""
+        return iter([channel for _, _, channel in self._members.copy().values()])
+
+    def __contains__(self, channel: object) -> bool:
+        return isinstance(channel, Channel) and channel._handle.address in self._members
 
     def __repr__(self) -> str:
         return f"<Selector of {len(self)} channels>"

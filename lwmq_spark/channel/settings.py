@@ -42,7 +42,7 @@ def read_settings(
     raw: bool | None = None,
     secure_erase: bool | None = None,
     home_thread: bool | None = None,
-    linger: float | None = None,
+    linger: float | str | None = None,
     receive_queue: ReceiveKind = "mono_unbounded",
     receive_capacity: int | None = None,
 ) -> Settings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -368,3 +369,187 @@ def test_an_accept_in_a_forked_child_is_refused(ipc: str) -> None:
             client.send_queue().post(b"still served")
             with listener.accept(10) as channel:
                 assert bytes(channel.receive(10)) == b"still served"
+
+
+def test_a_client_that_says_nothing_is_seen_and_greeted(address: str) -> None:
+    with Listener(address, linger=0) as listener, Selector() as selector, ExitStack() as stack:
+        greeted: list[lwmq.Channel] = []
+
+        def greet(channel: lwmq.Channel) -> None:
+            channel.send_queue().post(b"welcome")
+            greeted.append(channel)
+
+        selector.add(listener, on_client=greet)
+        with pytest.raises(TypeError, match="goes with a listener"):
+            selector.add(stack.enter_context(lwmq.Channel(f"{address}-other", linger=0)), on_client=greet)
+        clients = [stack.enter_context(lwmq.Channel(address, "client", linger=0)) for _ in range(3)]
+        for client in clients:
+            client.wait_connected(10)
+        with pytest.raises(lwmq.TimeoutError):
+            selector.receive(0.3)
+        assert [bytes(client.receive(10)) for client in clients] == [b"welcome"] * 3
+        assert set(selector) == set(greeted)
+        assert all(channel in selector for channel in greeted)
+        assert clients[0] not in selector
+
+
+def test_a_greeting_that_fails_loses_no_client(address: str) -> None:
+    def fails(channel: lwmq.Channel) -> None:
+        raise ValueError("no greeting")
+
+    with Listener(address, linger=0) as listener, Selector() as selector:
+        selector.add(listener, on_client=fails)
+        with lwmq.Channel(address, "client", linger=0) as client:
+            client.send_queue().post(b"all the same")
+            with pytest.raises(ValueError, match="no greeting"):
+                selector.receive(10)
+            assert bytes(selector.receive(10)[1]) == b"all the same"
+
+
+def test_a_selector_takes_requests_of_many_clients(address: str) -> None:
+    replies: dict[lwmq.Channel, lwmq.Replies] = {}
+    with Listener(address, linger=0) as listener, Selector() as selector, ThreadPoolExecutor() as pool:
+        selector.add(listener, on_client=lambda channel: replies.update({channel: lwmq.Replies(channel)}))
+
+        def ask(name: bytes) -> bytes:
+            with lwmq.Channel(address, "client", linger=0) as channel, lwmq.Requests(channel) as asking:
+                return bytes(asking.request(name, timeout=10))
+
+        asked = [pool.submit(ask, f"client {n}".encode()) for n in range(4)]
+        gone = 0
+        while gone < 4:
+            try:
+                channel, message = selector.receive(10)
+            except lwmq.ClosedError:
+                gone += 1
+                continue
+            request = replies[channel].request_of(message)
+            assert request is not None
+            request.reply(bytes(request.frames).upper())
+        assert [future.result(10) for future in asked] == [f"CLIENT {n}".encode() for n in range(4)]
+
+
+def test_requests_that_a_client_has_left_are_all_handled(address: str) -> None:
+    with Listener(address, linger=0) as listener:
+        client = lwmq.Channel(address, "client", linger=0)
+        asking = lwmq.Requests(client)
+        left = [asking.submit(str(number).encode(), timeout=30) for number in range(10)]
+        channel = listener.accept(10)
+        client.flush(10)
+        asking.close()
+        with suppress(lwmq.TimeoutError):  # nobody has read them
+            client.close()
+        handled: list[bytes] = []
+        lwmq.Replies(channel).serve(lambda frames: handled.append(bytes(frames)) or b"for nobody")
+        assert handled == [str(number).encode() for number in range(10)]
+        assert len(left) == 10
+        with suppress(lwmq.TimeoutError):  # replies that nobody waits for
+            channel.close()
+
+
+def test_select_gives_no_channel_whose_end_was_told(address: str) -> None:
+    with Listener(address, linger=0) as listener, Selector() as selector:
+        selector.add(listener)
+        with lwmq.Channel(address, "client", linger=0) as client:
+            client.send_queue().post(b"here")
+            channel, _ = selector.receive(10)
+        assert selector.select(10) is channel
+        with pytest.raises(lwmq.ClosedError):
+            channel.receive(10)
+        assert selector.select(0.05) is None
+        assert channel not in selector
+
+
+@pytest.mark.parametrize("serves", ["accept", "receive"])
+def test_a_signals_handler_closes_the_listener_that_it_interrupts(ipc: str, spawn: Any, serves: str) -> None:
+    code = """
+        listener = lwmq.Listener(sys.argv[1], linger=0)
+        selector = lwmq.Selector()
+        selector.add(listener)
+        def close(*_):
+            listener.close()
+            if sys.argv[2] == "receive":
+                raise KeyboardInterrupt
+        signal.signal(signal.SIGTERM, close)
+        print("up")
+        try:
+            listener.accept() if sys.argv[2] == "accept" else selector.receive()
+        except (lwmq.ClosedError, KeyboardInterrupt) as exc:
+            print(type(exc).__name__)
+        with lwmq.Listener(sys.argv[1], linger=0):
+            print("free")
+    """
+    child = spawn(code, ipc, serves)
+    assert child.line() == "up"
+    time.sleep(0.3)
+    os.kill(child.pid, signal.SIGTERM)
+    assert child.line() == {"accept": "ClosedError", "receive": "KeyboardInterrupt"}[serves]
+    assert child.line() == "free"
+    assert child.wait() == 0
+
+
+def test_handlers_that_raise_lose_neither_clients_nor_the_process(ipc: str, spawn: Any) -> None:
+    code = """
+        class Late(Exception): pass
+        def late(*_): raise Late
+        listener = lwmq.Listener(sys.argv[1], linger=0)
+        signal.signal(signal.SIGALRM, late)
+        accepted = 0
+        print("up")
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.003, 0.0007)
+                channel = listener.accept(0.05)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                accepted += 1
+                channel.close(linger=0)
+            except (Late, lwmq.TimeoutError):
+                pass
+            finally:
+                while True:
+                    try:
+                        signal.setitimer(signal.ITIMER_REAL, 0)
+                        break
+                    except Late:
+                        pass
+        print("some" if accepted else "none")
+    """
+    child = spawn(code, ipc)
+    assert child.line() == "up"
+    end = time.monotonic() + 2.5
+    while time.monotonic() < end:
+        with lwmq.Channel(ipc, "client", linger=0) as client, suppress(lwmq.LwmqError):
+            client.wait_connected(0.05)
+    assert child.line() == "some"
+    assert child.wait() == 0
+
+
+def test_more_clients_than_may_wait_lose_nothing(ipc: str, spawn: Any) -> None:
+    code = """
+        small = {"linger": 0, "buffers": 2, "buffer_bytes": 256}
+        channels = [lwmq.Channel(sys.argv[1], "client", **small) for _ in range(300)]
+        for number, channel in enumerate(channels):
+            channel.send_queue().post(str(number).encode())
+        print("posted")
+        sys.stdin.readline()
+    """
+    with Listener(ipc, linger=0, buffers=2, buffer_bytes=256) as listener, Selector() as selector:
+        child = spawn(code, ipc)
+        assert child.line() == "posted"
+        time.sleep(1)  # as many as may are waiting
+        selector.add(listener)
+        came = {int(bytes(selector.receive(20)[1])) for _ in range(300)}
+        assert came == set(range(300))
+        state = listener.statistics
+        assert (state.accepted, state.refused) == (300, 0), state
+        child.tell()
+        child.wait()
+        for channel in list(selector):
+            channel.close()
+
+
+def test_a_listener_has_no_role_and_does_not_try_again(ipc: str) -> None:
+    for option in ("role=client", "retry=3s"):
+        with pytest.raises(lwmq.AddressError, match=option.partition("=")[0]):
+            Listener(f"{ipc}?{option}")

@@ -15,7 +15,7 @@
  *   Ownership: `takes` (the callee's from now on, also on failure unless said), `lends` (must come back),
  *   `keeps` (holds a reference of its own).
  *   Strings are UTF-8 and end with NUL. After a failure lwmq_last_error() of the same thread says where,
- *   with which numbers, and what to do. In a forked child every call on a channel, a selector, a router or a stream
+ *   with which numbers, and what to do. In a forked child every call on a channel, a listener, a selector, a router or a stream
  *   of the parent answers LWMQ_E_CLOSED; messages may be read and destroyed there.
  */
 #ifndef LWMQ_LWMQ_H
@@ -527,7 +527,7 @@ void lwmq_loan_destroy(lwmq_loan *loan);
 lwmq_status lwmq_channel_descriptor(lwmq_channel *channel, int32_t *out_descriptor);
 /* Called with each message that has come, in order, which it owns; or with NULL and what receive would have answered
    (the loss of the peer, the end of its conversation), whose text lwmq_last_error has. After the channel's own close
-   it is called once more, with LWMQ_E_CLOSED. */
+   it is called once more, with LWMQ_E_CLOSED; of a channel that a listener gave, the end of its client is the last. */
 typedef void (*lwmq_on_message)(void *context, lwmq_status status, lwmq_message *message);
 /* From now on `callback` receives, on a thread of the library that all channels share: while it runs, others wait. It
    may post, to any channel, and end its own calls; it must not destroy its channel. NULL ends them: when this returns
@@ -559,7 +559,8 @@ typedef struct lwmq_channel_statistics {
   uint64_t receive_queued;    /* in the receive queue now; 0 where it is mono */
   uint64_t receive_discarded; /* by the rule of a bounded receive queue; counted as received, too */
   uint64_t duplicates_dropped; /* received before over another of redundant transports; not counted as received */
-  uint64_t clients_refused;    /* server: of another version, purpose or user, or with numbers that do not fit ours */
+  uint64_t clients_refused;    /* server: of another version, purpose or user, or with numbers that do not fit ours; not
+                                  those of loop://, which never come so far */
 } lwmq_channel_statistics;
 
 lwmq_status lwmq_channel_query(const lwmq_channel *channel, lwmq_channel_statistics *out_statistics);
@@ -580,15 +581,17 @@ lwmq_status lwmq_channel_peer(lwmq_channel *channel, uint32_t transport, lwmq_pe
    A channel that serves has one client at a time; the next is heard when that has gone. A listener takes each client as it
    comes, and gives each a channel of its own. By a selector one thread serves all of them, and the listener. */
 typedef struct lwmq_listener lwmq_listener;
+/* Each transport of a client is a client of its own here: what redundant ones bring comes over each. */
 
 /* Binds `address`, behind which options may stand as of a channel. `options` are those of each channel that it gives
-   (NULL: defaults). Filters that the address names stand at each of them, and are one list: what is added at one is added
-   at all. Failures as of lwmq_channel_create and lwmq_channel_open. Does not wait. */
+   (NULL: defaults). Filters that the address names stand at each of them, and are one list: what is added at one, or
+   removed, is so at all, from their next look on. Failures as of lwmq_channel_create and lwmq_channel_open. Does not wait. */
 lwmq_status lwmq_listener_open(const char *address, const lwmq_channel_options *options, lwmq_listener **out_listener);
 /* The next client: a channel of the caller's, open and connected, beyond the listener's end, too. It is for that client
    alone. When the client has gone, what it sent can still be received, then its end is reported as that of any peer, and
    from then on, as for posts at once, the answer is LWMQ_E_CLOSED; nothing is left but to destroy the channel. What the
-   client sends before it is accepted waits for it. 128 clients wait to be accepted, others in their attempts to connect.
+   client sends before it is accepted waits for it. 128 clients of other processes wait to be accepted, and perhaps 64
+   more; others in their attempts to connect.
    Any thread, several at once. LWMQ_E_TIMED_OUT, LWMQ_E_EMPTY, LWMQ_E_INTERRUPTED; LWMQ_E_CLOSED, also from another thread;
    LWMQ_E_NO_MEMORY: this client was parted from. */
 lwmq_status lwmq_listener_accept(lwmq_listener *listener, uint32_t timeout_ms, lwmq_channel **out_channel);
@@ -600,7 +603,7 @@ typedef struct lwmq_listener_statistics {
   uint64_t size;
   uint64_t accepted;
   uint64_t waiting;  /* connected and not accepted, now */
-  uint64_t refused;  /* of another version, purpose or user, or with numbers that do not fit ours */
+  uint64_t refused;  /* as clients_refused of a channel */
   char refusal[256]; /* why the last of these was refused; cut where longer */
 } lwmq_listener_statistics;
 
@@ -609,7 +612,7 @@ lwmq_status lwmq_listener_query(lwmq_listener *listener, lwmq_listener_statistic
 /* Frees the address, and parts from clients that nobody has accepted. Channels that it gave live on. Any thread; ends the
    waits of others. Never waits for a client. LWMQ_E_CLOSED: it was closed before. */
 lwmq_status lwmq_listener_close(lwmq_listener *listener);
-/* Takes the listener, closed or not. NULL is allowed. */
+/* Takes the listener, closed or not; waits for whoever is in accept to leave. NULL is allowed. */
 void lwmq_listener_destroy(lwmq_listener *listener);
 
 /* -- Filters --

@@ -12,6 +12,7 @@ extern "C" {
 lwmq_status lwmq_listener_open(const char* address, const lwmq_channel_options* options,
                                lwmq_listener** out_listener) {
   LWMQ_REQUIRE(address != nullptr && out_listener != nullptr);
+  LWMQ_NOT_FORKED();
   LWMQ_SIZED(options);
   return Listener::open(address, read_options(options), reinterpret_cast<Listener**>(out_listener));
 }

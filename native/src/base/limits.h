@@ -18,6 +18,9 @@ inline constexpr std::uint64_t kBufferBytesMin = 256;
 inline constexpr std::uint64_t kBufferBytesMax = 64 * kGiB;  // memory is the real limit
 inline constexpr std::uint32_t kAddressBytesMax = 512;
 
+// Channels.
+inline constexpr std::uint32_t kClientsWaitingMax = 128;  // to be accepted: each has its buffers
+
 // Messages.
 inline constexpr std::uint32_t kFramesMax = 65535;
 inline constexpr std::uint64_t kInlineBytesMax = 128;  // of a frame that lies in its message

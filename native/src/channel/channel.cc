@@ -198,7 +198,7 @@ Status Channel::start(std::int32_t role) {
 }
 
 Status Channel::open(std::int32_t role) {
-  if (os::forked() || phase_.load() >= Phase::kClosing) return refuse_phase();
+  if (os::forked() || phase_.load() > Phase::kOpen) return refuse_phase();
   if (phase_.load() == Phase::kOpen)
     return fail(LWMQ_E_INVALID, "the channel is open already (%s)", address_.c_str());
   if (role < LWMQ_ROLE_AUTO || role > LWMQ_ROLE_CLIENT)

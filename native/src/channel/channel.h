@@ -22,6 +22,10 @@
 //   last-post    a poster pushes, then (one of those barriers) looks whether the channel was closed, and
 //   takes
 //                its message back; close says so, drops what is queued, then (heavy barrier) once more
+//   ended        of a channel for one peer: who retires that clears attached_, then ends the phase where it
+//   is
+//                open; who reopens after a linger opens it, then looks at attached_ (both sequentially
+//                consistent): one of the two sees the other
 //   activity     who opens a buffer or lands, then (light barrier) loads active_; the service thread clears
 //                active_, then (heavy barrier) looks whether there is something open or new
 //   change       who changes what others wait for adds to changes_ (release), then wakes; a waiter loads it
@@ -162,6 +166,8 @@ class Channel {
   [[nodiscard]] bool is_over() const noexcept {
     return phase_.load() == Phase::kClosed || phase_.load() == Phase::kEnded;
   }
+  // It had, has or waits for no other one.
+  [[nodiscard]] bool is_for_one_peer() const noexcept { return for_one_peer_; }
   [[nodiscard]] bool is_closing() const noexcept { return phase_.load() == Phase::kClosing; }
 
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
@@ -221,9 +227,11 @@ class Channel {
   // LWMQ_E_UNSUPPORTED at the wrong end of a transport that carries one way.
   Status check_sends(std::int32_t role) const noexcept;
   Status check_receives() const noexcept;
+  // One look: between two it may end, and what was left would be passed over.
   Status check_open_or_ended(bool raw) const noexcept {
-    const bool ended = phase_.load(std::memory_order_acquire) == Phase::kEnded && !os::forked();
-    return ended && raw == raw_ ? LWMQ_OK : check_open(raw);
+    const Phase phase = phase_.load(std::memory_order_acquire);
+    const bool usable = phase == Phase::kOpen || phase == Phase::kEnded;
+    return usable && raw == raw_ && !os::forked() ? LWMQ_OK : refuse(raw);
   }
   // Before a receive: open, of the kind asked for, and at the end that receives.
   Status check_receiving(bool raw) const noexcept {
@@ -333,7 +341,7 @@ class Channel {
   std::int64_t tidy(std::int64_t now_ns) noexcept;
   bool has_erased() noexcept;
   Status listen() noexcept;
-  bool accept() noexcept;
+  std::int64_t accept(std::int64_t now_ns) noexcept;
   bool attach(lwmq_tli_transport* transport) noexcept;
   Status meet(const lwmq_tli_peer& peer) noexcept;
   const Channel* other_way_to(const lwmq_tli_peer& peer) noexcept;
@@ -378,7 +386,7 @@ class Channel {
   std::shared_ptr<ReceiveQueue> queue_;  // null: what is received lands when it is asked for
   const bool membarrier_;
 
-  std::atomic<Phase> phase_{Phase::kCreated};  // written by open and close
+  std::atomic<Phase> phase_{Phase::kCreated};  // written by open, accept and close; kEnded by retire
   std::int32_t role_ = LWMQ_ROLE_AUTO;
   bool receives_plainly_ = false;  // written by open: whoever receives lands, from one transport
   std::vector<std::unique_ptr<ChannelQueue>> queues_;

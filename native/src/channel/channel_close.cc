@@ -79,7 +79,8 @@ Status Channel::flush(std::uint32_t timeout_ms) {
 
 // What a flush answers: nothing was left, but perhaps because a close has dropped it.
 Status Channel::after_drain(Status status) const noexcept {
-  return status == LWMQ_OK && is_over() ? refuse_phase() : status;
+  const bool for_nobody = for_one_peer_ && attached_.load() == nullptr;
+  return status == LWMQ_OK && (is_over() || for_nobody) ? refuse_phase() : status;
 }
 
 // Of an open channel: posts and receives are refused from here on.
@@ -94,14 +95,16 @@ void Channel::begin_close() noexcept {
 // After begin_close, where a signal has ended the linger.
 void Channel::reopen() noexcept {
   Phase closing = Phase::kClosing;
-  if (phase_.compare_exchange_strong(closing, Phase::kOpen)) end_without_peer();
+  if (phase_.compare_exchange_strong(closing, Phase::kOpen)) end_without_peer();  // sync: ended
 }
 
 // Of a channel for one peer, when that has gone: posts are refused from here on.
 void Channel::end_without_peer() noexcept {
   if (!for_one_peer_ || attached_.load() != nullptr) return;
   Phase open = Phase::kOpen;
-  if (phase_.compare_exchange_strong(open, Phase::kEnded)) wake_posters();
+  if (!phase_.compare_exchange_strong(open, Phase::kEnded)) return;  // sync: ended
+  wake_posters();
+  announce();
 }
 
 Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {

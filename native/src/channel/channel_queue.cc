@@ -201,6 +201,7 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
       if (!leads) sched_yield();
     }
     const bool holds_back = leads && first && timeout_ms != 0 && receiver_.is_chasing();
+    const bool open = phase_.load() == Phase::kOpen;  // what ends it is in the queue by then
     std::uint32_t taken = 0;
     if (leads && !holds_back) {
       if (armed_.load(std::memory_order_relaxed)) {
@@ -215,7 +216,7 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
     } else {
       status = queue_->take(limit, out_messages, out_count);
     }
-    if (status != LWMQ_E_EMPTY || phase_.load() != Phase::kOpen) {
+    if (status != LWMQ_E_EMPTY || !open) {
       if (leads) landing_.release();
       return status == LWMQ_E_EMPTY ? refuse_phase() : leave(status);
     }

@@ -43,9 +43,9 @@ Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   if (const Status status = check_sends(role_); status != LWMQ_OK) return status;
   const std::int64_t deadline = timeout_ms == 0 ? 0 : deadline_of(timeout_ms);
   for (;;) {
+    const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
     Status status = check_open(true);
     if (status != LWMQ_OK) return status;
-    const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
     pump_.take();
     lwmq_tli_transport* transport = sender_.transport();
     lwmq_tli_buffer buffer{};

@@ -115,6 +115,7 @@ bool Channel::arm_transport() noexcept {
     return false;
   lwmq_tli_transport* transport = receiver_.transport();
   if (transport == nullptr || peer_gone_.load(std::memory_order_acquire)) return true;  // what follows rings
+  poll_transport();  // where descriptors were short before
   if (polled_fd_ >= 0) {
     const bool armed = provider_->arm(transport, LWMQ_TLI_WAIT_EXTENT) == 0;
     armed_.store(armed, std::memory_order_relaxed);
@@ -186,7 +187,7 @@ Status Channel::notify(lwmq_on_message callback, std::int32_t signal, void* cont
     return LWMQ_OK;
   }
   if (!ends) {
-    if (const Status status = check_open(false); status != LWMQ_OK) return status;
+    if (const Status status = check_open_or_ended(false); status != LWMQ_OK) return status;
     if (callback == nullptr && (signal < SIGRTMIN || signal > SIGRTMAX))
       return fail(LWMQ_E_INVALID, "signal %d is no real-time signal: there are %d to %d (%s)", signal,
                   SIGRTMIN, SIGRTMAX, address_.c_str());
@@ -323,8 +324,8 @@ Status Channel::receive_one(std::uint32_t timeout_ms, const Taker& taker) {
 Status Channel::wait_connected(std::uint32_t timeout_ms) {
   const std::int64_t deadline = deadline_of(timeout_ms);
   for (;;) {
-    if (phase_.load() != Phase::kOpen || os::forked()) return refuse_phase();
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
+    if (phase_.load() != Phase::kOpen || os::forked()) return refuse_phase();
     lwmq_channel_statistics now{};
     now.size = sizeof now;
     Status status = query(&now);  // also notices a peer that is gone

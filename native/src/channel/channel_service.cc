@@ -184,19 +184,19 @@ std::int64_t Channel::connect(std::int64_t now_ns, bool alone) noexcept {
   return again;
 }
 
-// Takes the next peer, if one waits. On the attending thread.
-bool Channel::accept() noexcept {
+// Takes the next peer, if one waits: 0; else when to look again. On the attending thread.
+std::int64_t Channel::accept(std::int64_t now_ns) noexcept {
   for (std::uint32_t i = 0; i < kAcceptAttempts; ++i) {
     lwmq_tli_transport* transport = nullptr;
     const Status status = provider_->accept(listener_.load(std::memory_order_relaxed), &transport);
-    if (status == LWMQ_E_EMPTY) break;
-    if (status != LWMQ_OK) {  // a client that was refused: the next one
+    if (status == LWMQ_E_EMPTY) return kNever;  // the listener's descriptor calls us
+    if (status != LWMQ_OK) {                    // a client that was refused: the next one
       clients_refused_.fetch_add(1, std::memory_order_relaxed);
       continue;
     }
-    if (attach(transport)) return true;
+    if (attach(transport)) return 0;
   }
-  return false;
+  return now_ns + kMillisecond;  // others may wait behind them
 }
 
 // Another transport of ours to the same channel of the same process, or null. With peers_mutex_ of the head.
@@ -301,7 +301,7 @@ std::int64_t Channel::attend(std::int64_t now_ns, bool alone) noexcept {
       ServiceThread::connecting().request(&connect_);
       return kNever;
     }
-    if (!accept()) return kNever;  // the listener's descriptor calls us
+    if (const std::int64_t again = accept(now_ns); again != 0) return again;
     // It may have come and gone while we had another peer. What it shipped counts: we hear it to its end.
     if (provider_->state(attached_.load(std::memory_order_relaxed)) != LWMQ_TLI_CONNECTED) return now_ns;
   }
@@ -422,7 +422,7 @@ bool Channel::retire() noexcept {
   poll_transport_no_more();
   sender_.detach();
   receiver_.detach();
-  attached_.store(nullptr);
+  attached_.store(nullptr);  // sync: ended
   peer_gone_.store(false, std::memory_order_relaxed);
   end_without_peer();
   const bool ended = raw_lent_ == 0;

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "base/limits.h"
 #include "channel/channel.h"
 #include "channel/deadline.h"
 #include "channel/selector.h"
@@ -14,8 +15,6 @@
 namespace lwmq::channel {
 namespace {
 
-// Clients that are connected and not accepted: each has its buffers. Further ones wait in their handshake.
-constexpr std::size_t kWaitingMax = 128;
 constexpr std::uint32_t kAcceptsAtOnce = 16;  // before other channels have their turn
 
 }  // namespace
@@ -63,6 +62,7 @@ void Listener::destroy(Listener* listener) {
   if (os::forked()) return;  // its threads and its address are the parent's: the child forgets it
   Selector::forget_everywhere(listener);
   if (!listener->closed_.load()) listener->close();
+  listener->await_callers();
   delete listener;
 }
 
@@ -88,12 +88,12 @@ std::int64_t Listener::serve(std::int64_t now_ns, bool) noexcept {
       refusal_ = last_error();
     }
   }
-  return some ? now_ns : kNever;  // failures alone: the listener's descriptor calls us
+  return some ? now_ns : now_ns + kMillisecond;  // others may wait behind failures
 }
 
 bool Listener::has_room() {
   const std::lock_guard lock(mutex_);
-  is_full_ = waiting_.size() >= kWaitingMax;
+  is_full_ = waiting_.size() >= kClientsWaitingMax;
   return !is_full_;
 }
 
@@ -116,7 +116,24 @@ lwmq_tli_transport* Listener::take_next() {
   return next;
 }
 
+// Behind a close: until nobody is in accept.
+void Listener::await_callers() {
+  std::unique_lock lock(mutex_);
+  left_.wait(lock, [this] { return callers_ == 0; });
+}
+
 Status Listener::accept(std::uint32_t timeout_ms, Channel** out_channel) {
+  struct Inside {
+    explicit Inside(Listener& listener) : self(listener) {
+      const std::lock_guard lock(self.mutex_);
+      ++self.callers_;
+    }
+    ~Inside() {
+      const std::lock_guard lock(self.mutex_);
+      if (--self.callers_ == 0) self.left_.notify_all();  // under the lock: we may be gone behind it
+    }
+    Listener& self;
+  } inside(*this);
   const std::int64_t deadline = timeout_ms == 0 ? 0 : deadline_of(timeout_ms);
   for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <mutex>
@@ -49,6 +50,7 @@ class Listener final : private Served {
   bool has_room();
   lwmq_tli_transport* take_next();
   void tell() noexcept;
+  void await_callers();
   Status refuse_closed() const noexcept;
 
   const Settings settings_;
@@ -60,6 +62,8 @@ class Listener final : private Served {
   std::mutex mutex_;                         // guards what follows
   std::deque<lwmq_tli_transport*> waiting_;  // oldest first
   bool is_full_ = false;                     // serve has left for it, and is to be asked again
+  std::uint32_t callers_ = 0;                // in accept
+  std::condition_variable left_;
   std::uint64_t accepted_ = 0;
   std::uint64_t refused_ = 0;
   std::string refusal_;  // the last one's text

@@ -66,7 +66,8 @@ std::int64_t Notice::call(std::int64_t now_ns) noexcept {
     if (status == LWMQ_E_CLOSED && channel_->is_closing()) return now_ns + kClosingPauseNs;
     if (may_last(status) && status == told_) return now_ns + kFailurePauseNs;
     told_ = status;
-    const bool last = status != LWMQ_OK && !may_last(status) && channel_->is_over();
+    const bool ends = status != LWMQ_OK && !may_last(status);
+    const bool last = ends && (channel_->is_over() || channel_->is_for_one_peer());
     running = this;
     callback_(context_, status, reinterpret_cast<lwmq_message*>(message));
     running = nullptr;

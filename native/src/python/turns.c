@@ -77,6 +77,10 @@ static void turn_take(Turn* turn) {
   turn->owner = PyThread_get_thread_ident();
 }
 
+static const char kHeldHere[] =
+    "a signal's handler, or a finalizer, wants what the code that it has interrupted holds: raise an "
+    "exception there, and do this behind it";
+
 static int is_mine(const Turn* turn) { return turn->taken && turn->owner == PyThread_get_thread_ident(); }
 
 /* -1 with what a signal's handler raised. Such a handler does not run while we are in the queue: it may want
@@ -106,9 +110,7 @@ static int turn_enter(Turn* turn) {
     return 0;
   }
   if (is_mine(turn)) {
-    PyErr_SetString(PyExc_RuntimeError,
-                    "a signal's handler, or a finalizer, wants what the code that it has interrupted holds: "
-                    "raise an exception there, and do this behind it");
+    PyErr_SetString(PyExc_RuntimeError, kHeldHere);
     return -1;
   }
   Waiter waiter;
@@ -226,22 +228,47 @@ static PyTypeObject TurnsType = {
 /* ---- Crowd ----------------------------------------------------------------------------------------- */
 
 typedef struct {
-  PyObject_HEAD Py_ssize_t inside;
-  Waiter* empties; /* in `empty`; one at most */
+  PyObject_HEAD Py_ssize_t inside, room;
+  unsigned long* threads; /* of those inside; one as often as it has entered */
+  Waiter* empties;        /* in `empty`; one at most */
 } Crowd;
 
 static PyObject* crowd_with(PyObject* self, PyObject* unused) {
   (void)unused;
-  ++((Crowd*)self)->inside;
+  Crowd* crowd = (Crowd*)self;
+  if (crowd->inside == crowd->room) {
+    const Py_ssize_t room = crowd->room + 8;
+    unsigned long* threads = PyMem_Realloc(crowd->threads, (size_t)room * sizeof *threads);
+    if (threads == NULL) return PyErr_NoMemory();
+    crowd->threads = threads;
+    crowd->room = room;
+  }
+  crowd->threads[crowd->inside++] = PyThread_get_thread_ident();
   Py_RETURN_NONE;
+}
+
+/* The place of the caller; -1: it is not inside. */
+static Py_ssize_t crowd_place(const Crowd* crowd) {
+  const unsigned long mine = PyThread_get_thread_ident();
+  Py_ssize_t place = crowd->inside - 1;
+  while (place >= 0 && crowd->threads[place] != mine) --place;
+  return place;
 }
 
 static PyObject* crowd_end_with(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   (void)arguments;
   (void)count;
   Crowd* crowd = (Crowd*)self;
-  if (--crowd->inside == 0) ring(crowd->empties);
+  const Py_ssize_t place = crowd_place(crowd);
+  if (place < 0) return PyErr_Format(PyExc_RuntimeError, "not inside of this crowd");
+  crowd->threads[place] = crowd->threads[--crowd->inside];
+  if (crowd->inside == 0) ring(crowd->empties);
   Py_RETURN_NONE;
+}
+
+static PyObject* crowd_has_caller(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return PyBool_FromLong(crowd_place((Crowd*)self) >= 0);
 }
 
 static PyObject* crowd_empty(PyObject* self, PyObject* unused) {
@@ -249,6 +276,7 @@ static PyObject* crowd_empty(PyObject* self, PyObject* unused) {
   Crowd* crowd = (Crowd*)self;
   if (crowd->empties != NULL)
     return PyErr_Format(PyExc_RuntimeError, "another thread waits until it is empty");
+  if (crowd_place(crowd) >= 0) return PyErr_Format(PyExc_RuntimeError, "%s", kHeldHere);
   Waiter waiter;
   if (waiter_init(&waiter) < 0) return NULL;
   crowd->empties = &waiter;
@@ -260,17 +288,24 @@ static PyObject* crowd_empty(PyObject* self, PyObject* unused) {
   return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
+static void crowd_dealloc(PyObject* self) {
+  PyMem_Free(((Crowd*)self)->threads);
+  Py_TYPE(self)->tp_free(self);
+}
+
 static PyMethodDef crowd_methods[] = {
     {"__enter__", crowd_with, METH_NOARGS, NULL},
     {"__exit__", (PyCFunction)(void (*)(void))crowd_end_with, METH_FASTCALL, NULL},
     {"empty", crowd_empty, METH_NOARGS,
      "Until nobody is inside; for who turns newcomers away: they come in, find it closed, and leave."},
+    {"has_caller", crowd_has_caller, METH_NOARGS, "Whether the thread that asks is inside."},
     {NULL, NULL, 0, NULL}};
 
 static PyTypeObject CrowdType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "lwmq_spark._native_messages.Crowd",
     .tp_doc = "In place of a Turn, where any number of threads call at once.",
     .tp_basicsize = sizeof(Crowd),
+    .tp_dealloc = crowd_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = PyType_GenericNew,
     .tp_methods = crowd_methods,

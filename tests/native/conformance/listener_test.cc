@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -169,6 +170,8 @@ TEST_P(ListenerOver, GivesAChannelForOneClientAlone) {
     EXPECT_NE(std::string(lwmq_last_error()).find("its client has gone"), std::string::npos);
     EXPECT_EQ(server.wait_connected(), LWMQ_E_CLOSED);
     EXPECT_EQ(lwmq_channel_flush(server.channel, 1000), LWMQ_E_CLOSED);
+    EXPECT_EQ(lwmq_channel_open(server.channel, LWMQ_ROLE_AUTO), LWMQ_E_CLOSED);
+    EXPECT_EQ(lwmq_channel_open(server.channel, LWMQ_ROLE_SERVER), LWMQ_E_CLOSED);
     EXPECT_EQ(server.statistics().messages_received, 3u);
     EXPECT_EQ(server.statistics().connected, 0u);
     EXPECT_EQ(server.close(kLimitMs), LWMQ_OK) << lwmq_last_error();
@@ -433,6 +436,48 @@ TEST_P(ListenerOver, TellsACallBackTheEndOnce) {
   std::this_thread::sleep_for(50ms);
   EXPECT_EQ(told.messages, 2);
   EXPECT_EQ(told.ends, 1);
+}
+
+TEST_P(ListenerOver, CallsBackWithWhatAClientHasLeft) {
+  const std::string address = fresh();
+  const Listening listening(address);
+  End client(address, LWMQ_ROLE_CLIENT);
+  const End server = listening.accept();
+  ASSERT_EQ(client.post("left behind"), LWMQ_OK);
+  ASSERT_EQ(lwmq_channel_flush(client.channel, kLimitMs), LWMQ_OK);
+  client.destroy();
+  for (int i = 0; i < 1000 && server.statistics().connected != 0; ++i) std::this_thread::sleep_for(1ms);
+  struct Told {
+    std::atomic<int> messages{0}, ends{0};
+  } told;
+  const auto tell = [](void* context, lwmq_status status, lwmq_message* message) {
+    auto* mine = static_cast<Told*>(context);
+    (status == LWMQ_OK ? mine->messages : mine->ends) += 1;
+    lwmq_message_destroy(message);
+  };
+  ASSERT_EQ(lwmq_channel_on_message(server.channel, tell, &told), LWMQ_OK) << lwmq_last_error();
+  for (int i = 0; i < 1000 && told.ends == 0; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(told.messages, 1);
+  EXPECT_EQ(told.ends, 1);
+}
+
+TEST_P(ListenerOver, IsDestroyedWhileOthersWaitInIt) {
+  for (int round = 0; round < 5; ++round) {
+    auto listening = std::make_unique<Listening>(fresh());
+    std::vector<std::thread> waiting;
+    std::atomic<int> inside{0};
+    for (int i = 0; i < 3; ++i) {
+      waiting.emplace_back([&inside, listener = listening->listener] {
+        ++inside;
+        lwmq_channel* channel = nullptr;
+        EXPECT_EQ(lwmq_listener_accept(listener, LWMQ_FOREVER, &channel), LWMQ_E_CLOSED);
+      });
+    }
+    while (inside < 3) std::this_thread::yield();
+    std::this_thread::sleep_for(5ms);  // they are in the call by now
+    listening.reset();
+    for (std::thread& thread : waiting) thread.join();
+  }
 }
 
 TEST_P(ListenerOver, ServesRawChannelsAndHomeThreads) {

@@ -171,8 +171,9 @@ TEST_P(NoticesOver, ACallBackMayPostAndEndItsOwnCalls) {
   const auto answer = [](void* context, lwmq_status status, lwmq_message* message) {
     auto* self = static_cast<Echo*>(context);
     ASSERT_EQ(status, LWMQ_OK);
+    const int calls = ++self->calls;  // before the answer lets the test go on
     ASSERT_EQ(lwmq_send_queue_post(self->end->queue, &message), LWMQ_OK);
-    if (++self->calls < 3) return;
+    if (calls < 3) return;
     EXPECT_EQ(lwmq_channel_on_message(self->end->channel, Heard::hear, nullptr), LWMQ_E_INVALID);
     EXPECT_EQ(lwmq_channel_on_message(self->end->channel, nullptr, nullptr), LWMQ_OK);
   };

@@ -156,6 +156,34 @@ TEST_F(IpcHostile, ClientThatLeavesAtTheAnswerIsNobody) {
   EXPECT_EQ(ipc().accept(listener_, &nobody), LWMQ_E_EMPTY);
 }
 
+TEST_F(IpcHostile, ClientThatHasGivenUpBeforeTheAnswerIsNotRefused) {
+  for (int i = 0; i < 3; ++i) {
+    RawClient client(address_);
+    client.say_hello();
+  }
+  lwmq_tli_transport* nobody = nullptr;
+  EXPECT_EQ(ipc().accept(listener_, &nobody), LWMQ_E_EMPTY) << last_error();
+}
+
+TEST_F(IpcHostile, ClientsThatHaveTheirAnswerDoNotGiveWayToACrowd) {
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (std::uint32_t i = 0; i < 2 * ipc::kPendingHandshakesMax; ++i) {
+    clients.push_back(std::make_unique<RawClient>(address_));
+    clients.back()->stay_silent();
+    clients.back()->say_hello();
+  }
+  std::size_t accepted = 0;
+  lwmq_tli_transport* transport = nullptr;
+  ASSERT_EQ(ipc().accept(listener_, &transport), LWMQ_E_EMPTY);  // and half of them are answered
+  for (auto& client : clients) ASSERT_EQ(ipc::send_met(client->socket()), LWMQ_OK);
+  while (ipc().accept(listener_, &transport) == LWMQ_OK) {
+    ++accepted;
+    EXPECT_EQ(ipc().state(transport), LWMQ_TLI_CONNECTED);
+    ipc().close(transport);
+  }
+  EXPECT_EQ(accepted, clients.size());
+}
+
 TEST_F(IpcHostile, ClientThatSaysSomethingElseAtTheEndOfTheHandshakeIsDropped) {
   for (const std::uint32_t kind : {0u, static_cast<std::uint32_t>(ipc::kHello), 99u}) {
     RawClient client(address_);

@@ -347,7 +347,7 @@ COMING_AND_GOING = """
     print("there")
     while True:
         endpoint = Endpoint(sys.argv[1], linger=0)
-        time.sleep(0.0005)
+        time.sleep(0.002)
         with contextlib.suppress(lwmq.TimeoutError):  # of those that have just come
             endpoint.close()
 """

@@ -63,7 +63,8 @@ Status Listener::open(const char* address, const lwmq_tli_options* options, List
 Status Listener::accept(Transport** out_transport) {
   if (os::forked())
     return fail(LWMQ_E_CLOSED, "%s: forked: the listener is the parent's", address_.text.c_str());
-  drive();
+  door_->look_at_life_lines();
+  if (!has_ready()) drive();
   const std::lock_guard lock(mutex_);
   if (!ready_.empty()) {
     ready_.front()->forget_call();
@@ -77,23 +78,53 @@ Status Listener::accept(Transport** out_transport) {
   return fail(status, "%s: %s", address_.text.c_str(), text.c_str());
 }
 
+bool Listener::has_ready() {
+  const std::lock_guard lock(mutex_);
+  return !ready_.empty();
+}
+
 std::size_t Listener::drive() {
   door_->look_at_life_lines();
   const std::lock_guard lock(mutex_);
   const std::size_t before = ready_.size();
-  let_in();
-  std::erase_if(pending_, [this](Pending& pending) { return advance(&pending); });
+  do {
+    advance_all();  // first: whoever has said what we wait for does not give way
+  } while (let_in());
   return ready_.size() - before;
 }
 
-// Takes those who have connected to the socket.
-void Listener::let_in() {
-  for (;;) {
+void Listener::advance_all() {
+  std::erase_if(pending_, [this](Pending& pending) {
+    const bool over = advance(&pending);
+    if (over) pending.answered.reset();  // before its socket closes
+    return over;
+  });
+}
+
+// False: nobody gives way. The oldest that has not said hello does, else the oldest that has our answer for
+// long and does not go on.
+bool Listener::make_place() {
+  if (pending_.size() < kPendingHandshakesMax) return true;
+  auto oldest = std::find_if(pending_.begin(), pending_.end(),
+                             [](const Pending& pending) { return pending.answered == nullptr; });
+  if (oldest == pending_.end() && os::now_ns() > pending_.front().deadline_ns - kHandshakeNs + kStalledNs)
+    oldest = pending_.begin();
+  if (oldest == pending_.end()) return false;
+  oldest->answered.reset();
+  pending_.erase(oldest);
+  return true;
+}
+
+// Takes of those who have connected to the socket as many as there is room for. False: none.
+bool Listener::let_in() {
+  if (!make_place()) return false;
+  bool some = false;
+  while (pending_.size() < kPendingHandshakesMax) {
     Pending pending;
     Status status = os::accept_unix(socket_.get(), &pending.socket);
-    if (status == LWMQ_E_EMPTY) return;
+    if (status == LWMQ_E_EMPTY) return some;
     if (status != LWMQ_OK) {
-      if (!turn_away(status)) return;
+      if (!turn_away(status)) return some;
       continue;
     }
     LWMQ_YIELD("listener.let_in");
@@ -108,9 +139,10 @@ void Listener::let_in() {
       continue;
     }
     pending.deadline_ns = os::now_ns() + kHandshakeNs;
-    if (pending_.size() == kPendingHandshakesMax) pending_.pop_front();
     pending_.push_back(std::move(pending));
+    some = true;
   }
+  return some;
 }
 
 void Listener::refuse(const Pending& pending, Status why) {
@@ -148,9 +180,10 @@ bool Listener::advance(Pending* pending) {
   Status status = os::receive_message(pending->socket.get(), &message, sizeof message, &received);
   if (status == LWMQ_E_EMPTY) return os::now_ns() > pending->deadline_ns;
   if (status == LWMQ_E_PEER_LOST) return true;
-  if (pending->parts == nullptr) {
+  if (pending->answered == nullptr) {
     if (status == LWMQ_OK) status = check_hello(message, received, address_, options_, false);
     if (status == LWMQ_OK) status = answer(pending, message, &received);
+    if (status == LWMQ_E_PEER_LOST) return true;  // it has given up
     if (status != LWMQ_OK) refuse(*pending, status);
     return status != LWMQ_OK;
   }
@@ -165,36 +198,43 @@ bool Listener::advance(Pending* pending) {
   return true;
 }
 
+Listener::Answered::~Answered() {
+  if (parts.own_side.memory.data() != nullptr)  // else a transport has it
+    tli::own_header_of(parts.own_side.memory.data())
+        .closed.store(1, std::memory_order_release);  // sync: closed
+}
+
 // The hello goes out when all else is in place: a client that has it may begin.
 Status Listener::answer(Pending* pending, const AnyMessage& message, os::Received* received) {
-  auto parts = std::make_unique<TransportParts>();
+  auto answered = std::make_unique<Answered>();
+  TransportParts& parts = answered->parts;
   Offer offer;
   if (const Status status =
-          accept_hello(message.hello, received, pending->credentials, address_, options_, parts.get());
+          accept_hello(message.hello, received, pending->credentials, address_, options_, &parts);
       status != LWMQ_OK) {
     return status;
   }
   if (const Status status = make_offer(options_, &offer); status != LWMQ_OK) return status;
-  if (const Status status = os::create_event_fd(&parts->own_event); status != LWMQ_OK) return status;
+  if (const Status status = os::create_event_fd(&parts.own_event); status != LWMQ_OK) return status;
   LWMQ_YIELD("listener.answer");
   if (const Status status =
-          send_hello(pending->socket.get(), address_, options_, offer, parts->own_event.get());
+          send_hello(pending->socket.get(), address_, options_, offer, parts.own_event.get());
       status != LWMQ_OK) {
     return status;
   }
   LWMQ_YIELD("listener.answered");
-  parts->own_side = std::move(offer.side);
-  pending->parts = std::move(parts);
+  parts.own_side = std::move(offer.side);
+  pending->answered = std::move(answered);
   return LWMQ_OK;
 }
 
 // The client has our answer, and perhaps begun. Takes its socket.
 Status Listener::meet(Pending* pending, Transport** out_transport) {
   door_->remove_socket(pending->socket.get());
-  pending->parts->life_line = std::move(pending->socket);
+  TransportParts& parts = pending->answered->parts;
+  parts.life_line = std::move(pending->socket);
   Transport* transport = nullptr;
-  if (const Status status = Transport::create(std::move(*pending->parts), &transport); status != LWMQ_OK)
-    return status;
+  if (const Status status = Transport::create(std::move(parts), &transport); status != LWMQ_OK) return status;
   if (const Status status = transport->stand_behind(door_); status != LWMQ_OK) {
     transport->close();
     return status;
@@ -212,6 +252,7 @@ void Listener::close() {
   }
   LWMQ_YIELD("listener.close");
   unbind_address(address_);
+  drive();  // whoever has met us by now hears of the end as any peer does
   std::deque<Transport*> ready;
   {
     const std::lock_guard lock(mutex_);

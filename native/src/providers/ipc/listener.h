@@ -32,18 +32,26 @@ class Listener {
   static bool drive_local(const std::string& socket_name);
 
  private:
+  // What was made for a client that has our answer. One that comes to nothing is a peer that has closed.
+  struct Answered {
+    TransportParts parts;
+    ~Answered();
+  };
   struct Pending {
     os::UniqueFd socket;
     os::PeerCredentials credentials;
     std::int64_t deadline_ns;
-    std::unique_ptr<TransportParts> parts;  // once it has our answer
+    std::unique_ptr<Answered> answered;
   };
 
   Listener(Address address, const lwmq_tli_options& options)
       : address_(std::move(address)), options_(options) {}
   ~Listener() = default;
 
-  void let_in();
+  bool has_ready();
+  void advance_all();
+  bool make_place();
+  bool let_in();
   bool turn_away(Status why);
   void refuse(const Pending& pending, Status why);
   void note_refused(const Pending& pending, Status why);

@@ -30,7 +30,8 @@ public final class Listener implements AutoCloseable {
 
   /**
    * Binds {@code address}; does not wait for clients. {@code options} are those of each channel that it gives; at home is
-   * the thread that accepts. Filters of the address are one list for all of them. Errors as of {@link Channel#open};
+   * the thread that accepts. Filters of the address are one list for all of them. Each transport of a client is a client
+   * here: one with redundant transports would be heard twice. Errors as of {@link Channel#open};
    * INVALID: redundant.
    */
   public static Listener open(String address, Channel.Options options) {

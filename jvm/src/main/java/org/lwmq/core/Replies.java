@@ -75,8 +75,11 @@ public final class Replies implements AutoCloseable {
   /** As that; unless {@code forever}, until the peer has closed. PEER_LOST, CORRUPT. */
   public void serve(Handler handler, boolean forever) {
     while (true) {
+      boolean isReceived = false;
       try {
-        answer(receive(Deadline.never()), handler);
+        Request request = receive(Deadline.never());
+        isReceived = true;
+        answer(request, handler);
       } catch (LwmqException e) {
         if (use.isEnded()) {
           return;
@@ -84,12 +87,16 @@ public final class Replies implements AutoCloseable {
         if (!Desk.endsPeer(e.status())) {
           throw e;
         }
-        if (!forever || channel.isAccepted()) {
-          if (e.status() == Status.CLOSED) {
-            return;
-          }
-          throw e;
+        if (forever && !channel.isAccepted()) {
+          continue;
         }
+        if (isReceived && channel.isAccepted()) {
+          continue; // it has gone, and may have left more
+        }
+        if (e.status() == Status.CLOSED) {
+          return;
+        }
+        throw e;
       }
     }
   }

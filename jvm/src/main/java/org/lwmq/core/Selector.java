@@ -61,14 +61,31 @@ public final class Selector implements AutoCloseable {
       all = List.copyOf(listeners);
     }
     for (Listener listener : all) {
-      try {
-        for (Channel came = listener.tryAccept(); came != null; came = listener.tryAccept()) {
-          add(came);
-        }
-      } catch (LwmqException e) {
-        if (e.status() != Status.CLOSED || listener.isOpen()) {
-          throw e;
-        }
+      for (Channel came = next(listener); came != null; came = next(listener)) {
+        add(came);
+      }
+    }
+  }
+
+  /** Null: nobody waits there, or it is being closed, and leaves us. */
+  private Channel next(Listener listener) {
+    try {
+      return listener.tryAccept();
+    } catch (LwmqException e) {
+      if (e.status() != Status.CLOSED) {
+        throw e;
+      }
+      ignoring(Status.CLOSED, Status.INVALID, () -> remove(listener)); // both: it has left before
+      return null;
+    }
+  }
+
+  private static void ignoring(Status one, Status other, Runnable call) {
+    try {
+      call.run();
+    } catch (LwmqException e) {
+      if (e.status() != one && e.status() != other) {
+        throw e;
       }
     }
   }
@@ -115,7 +132,7 @@ public final class Selector implements AutoCloseable {
 
   private LwmqException ended(Channel channel, LwmqException why) {
     if (channel != null && channel.isAccepted() && Desk.endsPeer(why.status())) {
-      remove(channel);
+      ignoring(Status.CLOSED, Status.INVALID, () -> remove(channel)); // both: it has left before
     }
     return why.of(channel);
   }
