@@ -15,10 +15,12 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -259,16 +261,58 @@ class ListenerTest {
   }
 
   @Test
+  void oneThreadAnswersTheRequestsOfManyClients() throws Exception {
+    String address = "ipc://java-listener-requests-" + ProcessHandle.current().pid();
+    Map<Channel, Replies> replies = new HashMap<>();
+    try (Listener listener = Listener.open(address, Channel.Options.DEFAULT.lingering(0));
+        Selector selector = new Selector()) {
+      selector.add(listener, channel -> replies.put(channel, new Replies(channel)));
+      List<Callable<String>> clients = new ArrayList<>();
+      for (int n = 0; n < 3; n++) {
+        String question = "question " + n;
+        clients.add(
+            () -> {
+              try (Channel client = Channel.open(address, Role.CLIENT, Channel.Options.DEFAULT.lingering(0));
+                  Requests requests = new Requests(client)) {
+                return requests.request(Frames.of(question), soon()).text();
+              }
+            });
+      }
+      List<String> answers =
+          inParallel(
+              clients,
+              () -> {
+                for (int gone = 0; gone < 3; ) {
+                  try {
+                    Selector.Received received = selector.receive(soon());
+                    try (Message message = received.message()) {
+                      Request request = replies.get(received.channel()).requestOf(message);
+                      request.reply(request.frames());
+                    }
+                  } catch (LwmqException e) {
+                    assertEquals(Status.CLOSED, e.status(), e.getMessage());
+                    replies.get(e.channel()).close();
+                    e.channel().close();
+                    gone++;
+                  }
+                }
+                return null;
+              });
+      assertEquals(List.of("question 0", "question 1", "question 2"), answers);
+    }
+  }
+
+  @Test
   void aCallBackEndsWithItsClient() throws Exception {
     String address = "loop://java-listener-call-back";
-    List<String> came = new ArrayList<>();
+    BlockingQueue<String> came = new LinkedBlockingQueue<>();
     try (Listener listener = Listener.open(address, Channel.Options.DEFAULT)) {
       Channel client = Channel.open(address, Role.CLIENT, Channel.Options.DEFAULT);
       Channel channel = listener.accept(soon());
       channel.onMessage(message -> came.add(new String(message.bytes(0), StandardCharsets.UTF_8)));
       client.sendQueue(Priority.NORMAL).post("one");
       client.close();
-      assertEquals(List.of("one"), came);
+      assertEquals("one", came.poll(10, TimeUnit.SECONDS));
       channel.close();
     }
   }

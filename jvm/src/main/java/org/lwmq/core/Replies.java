@@ -54,14 +54,22 @@ public final class Replies implements AutoCloseable {
   /** Of a slice of a deadline: whoever closes waits for it. Null for what is no request. */
   private Request receiveOnce(int sliceMs) {
     try (Message message = channel.receiveOnce(sliceMs)) {
-      RequestHead head = RequestHead.of(message);
-      if (head == null || head.kind() != RequestHead.REQUEST) {
-        malformed.incrementAndGet();
-        return null;
-      }
-      received.incrementAndGet();
-      return new Request(this, head, Frames.from(message, 1));
+      return requestOf(message);
     }
+  }
+
+  /**
+   * The request that {@code message} of this channel is, for who receives by a selector or a call-back; null for what is
+   * none, and counted as malformed. The message is still the caller's.
+   */
+  public Request requestOf(Message message) {
+    RequestHead head = RequestHead.of(message);
+    if (head == null || head.kind() != RequestHead.REQUEST) {
+      malformed.incrementAndGet();
+      return null;
+    }
+    received.incrementAndGet();
+    return new Request(this, head, Frames.from(message, 1));
   }
 
   /**

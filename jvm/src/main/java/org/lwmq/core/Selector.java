@@ -1,10 +1,10 @@
 package org.lwmq.core;
 
 import java.util.HashMap;
-import java.util.LinkedHashSet;
-import java.util.List;
+import java.util.LinkedHashMap;
 import java.util.Map;
-import java.util.Set;
+import java.util.Objects;
+import java.util.function.Consumer;
 
 /**
  * Many channels by one thread, in turns: each that has something gives one message before any gives its next, however
@@ -16,7 +16,8 @@ public final class Selector implements AutoCloseable {
 
   private final Handle handle = new Handle(this, Jni.selectorCreate(), "selector", s -> Jni.selectorDestroy(s));
   private final Map<Long, Channel> channels = new HashMap<>(); // keeps them
-  private final Set<Listener> listeners = new LinkedHashSet<>();
+  private final Map<Listener, Consumer<Channel>> listeners = new LinkedHashMap<>();
+  private Channel newcomer; // accepted, and not added yet; the receiving thread's
 
   /** INVALID: it was added before. */
   public synchronized void add(Channel channel) {
@@ -40,10 +41,19 @@ public final class Selector implements AutoCloseable {
    * From now on clients of {@code listener} are accepted and added as they come, by whoever receives: a channel is new
    * where {@link #receive} gives its first message. INVALID: it was added before.
    */
-  public synchronized void add(Listener listener) {
+  public void add(Listener listener) {
+    add(listener, channel -> {});
+  }
+
+  /**
+   * The same, with {@code onClient} called with the channel of each client, by whoever receives, before anything of it is;
+   * what it throws comes out there.
+   */
+  public synchronized void add(Listener listener, Consumer<Channel> onClient) {
+    Objects.requireNonNull(onClient, "onClient is null: leave it out");
     listener.lendTo(l -> handle.run(s -> Jni.selectorAddListener(s, l)));
-    listeners.removeIf(known -> !known.isOpen());
-    listeners.add(listener);
+    listeners.keySet().removeIf(known -> !known.isOpen());
+    listeners.put(listener, onClient);
   }
 
   /** The channels that came of it stay. One that is closed is in no selector any more. INVALID: it is not there. */
@@ -54,21 +64,28 @@ public final class Selector implements AutoCloseable {
     }
   }
 
-  /** Those who wait. */
+  /** Those who wait. What ends this halfway leaves the client for the next time. */
   private void accept() {
-    List<Listener> all;
+    Map<Listener, Consumer<Channel>> all;
     synchronized (this) {
-      all = List.copyOf(listeners);
+      all = new LinkedHashMap<>(listeners);
     }
-    for (Listener listener : all) {
-      for (Channel came = next(listener); came != null; came = next(listener)) {
-        add(came);
-      }
-    }
+    all.forEach(
+        (listener, onClient) -> {
+          while ((newcomer = next(listener)) != null) {
+            Channel came = newcomer;
+            add(came);
+            newcomer = null;
+            onClient.accept(came);
+          }
+        });
   }
 
   /** Null: nobody waits there, or it is being closed, and leaves us. */
   private Channel next(Listener listener) {
+    if (newcomer != null) {
+      return newcomer;
+    }
     try {
       return listener.tryAccept();
     } catch (LwmqException e) {
