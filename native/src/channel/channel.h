@@ -22,9 +22,8 @@
 //   last-post    a poster pushes, then (one of those barriers) looks whether the channel was closed, and
 //   takes
 //                its message back; close says so, drops what is queued, then (heavy barrier) once more
-//   ended        of a channel for one peer: who retires that clears attached_, then ends the phase where it
-//   is
-//                open; who reopens after a linger opens it, then looks at attached_ (both sequentially
+//   ended        who retires the only peer clears attached_, then ends the phase where that is open; who
+//                reopens after a linger opens the phase, then looks at attached_ (both sequentially
 //                consistent): one of the two sees the other
 //   activity     who opens a buffer or lands, then (light barrier) loads active_; the service thread clears
 //                active_, then (heavy barrier) looks whether there is something open or new
@@ -341,7 +340,7 @@ class Channel {
   std::int64_t tidy(std::int64_t now_ns) noexcept;
   bool has_erased() noexcept;
   Status listen() noexcept;
-  std::int64_t accept(std::int64_t now_ns) noexcept;
+  std::int64_t accept_next(std::int64_t now_ns) noexcept;
   bool attach(lwmq_tli_transport* transport) noexcept;
   Status meet(const lwmq_tli_peer& peer) noexcept;
   const Channel* other_way_to(const lwmq_tli_peer& peer) noexcept;

@@ -33,7 +33,7 @@ Status Channel::refuse_phase() const noexcept {
     return fail(LWMQ_E_CLOSED, "forked: this channel belongs to the parent process (%s)", address_.c_str());
   if (phase_.load() == Phase::kCreated)
     return fail(LWMQ_E_INVALID, "the channel is not open yet (%s)", address_.c_str());
-  if (phase_.load() == Phase::kEnded || (for_one_peer_ && attached_.load() == nullptr)) {
+  if (phase_.load() != Phase::kClosed && for_one_peer_ && attached_.load() == nullptr) {
     return fail(LWMQ_E_CLOSED,
                 "its client has gone, and the channel was accepted for that one: close it (%s)",
                 address_.c_str());

@@ -185,7 +185,7 @@ std::int64_t Channel::connect(std::int64_t now_ns, bool alone) noexcept {
 }
 
 // Takes the next peer, if one waits: 0; else when to look again. On the attending thread.
-std::int64_t Channel::accept(std::int64_t now_ns) noexcept {
+std::int64_t Channel::accept_next(std::int64_t now_ns) noexcept {
   for (std::uint32_t i = 0; i < kAcceptAttempts; ++i) {
     lwmq_tli_transport* transport = nullptr;
     const Status status = provider_->accept(listener_.load(std::memory_order_relaxed), &transport);
@@ -301,7 +301,7 @@ std::int64_t Channel::attend(std::int64_t now_ns, bool alone) noexcept {
       ServiceThread::connecting().request(&connect_);
       return kNever;
     }
-    if (const std::int64_t again = accept(now_ns); again != 0) return again;
+    if (const std::int64_t again = accept_next(now_ns); again != 0) return again;
     // It may have come and gone while we had another peer. What it shipped counts: we hear it to its end.
     if (provider_->state(attached_.load(std::memory_order_relaxed)) != LWMQ_TLI_CONNECTED) return now_ns;
   }
