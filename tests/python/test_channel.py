@@ -369,25 +369,32 @@ def test_more_buffers_than_the_transport_has_are_refused_with_both_numbers(addre
 
 
 @pytest.mark.row("L15")
-def test_a_blob_of_any_size_moves_through_fixed_buffers(ipc: str, spawn: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("mebibytes", [64, pytest.param(10 << 10, marks=[pytest.mark.slow])])
+@pytest.mark.timeout(300)
+def test_a_blob_of_any_size_moves_through_fixed_buffers(
+    ipc: str, spawn: Callable[..., Any], mebibytes: int
+) -> None:
     child = spawn(
         """
         import hashlib
         seen = hashlib.sha256()
+        part = bytearray(os.urandom(1 << 20))
         with lwmq.Channel(sys.argv[1], "client", raw=True, buffer_bytes="1MiB", buffers=4) as channel:
-            for n in range(64):
+            for n in range(int(sys.argv[2])):
                 with channel.get_buffer(30) as buffer:
+                    part[:8] = n.to_bytes(8, "little")
                     with buffer.data[: 1 << 20] as view:
-                        view[:] = bytes([n]) * len(view)
+                        view[:] = part
                         seen.update(view)
                     buffer.send(1 << 20)
         print(seen.hexdigest())
         """,
         ipc,
+        mebibytes,
     )
     seen = hashlib.sha256()
     with lwmq.Channel(ipc, "server", raw=True, buffer_bytes="1MiB", buffers=4) as channel:
-        for _ in range(64):
+        for _ in range(mebibytes):
             with channel.receive_buffer(30) as buffer:
                 seen.update(buffer.data)
         assert child.line() == seen.hexdigest()

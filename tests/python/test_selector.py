@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -237,6 +239,50 @@ def test_the_number_of_threads_is_fixed_and_they_are_made_once(pairs: Pairs) -> 
         client.send_queue().post(b"x")
         assert server.receive(10)
     assert _threads() == before
+
+
+# In a process of its own, where no thread of the library runs yet.
+THREADS = """
+import os, sys, threading
+from pathlib import Path
+import lwmq_spark as lwmq
+
+def ours():
+    names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+    return sorted(name for name in names if name.startswith("lwmq"))
+
+assert ours() == []
+kept = [lwmq.Channel(f"ipc://threads-{os.getpid()}-0", role) for role in ("server", "client")]
+kept[0].wait_connected(10)
+print(*ours())
+for number in range(1, 40):
+    scheme = ("ipc", "loop")[number % 2]
+    address = f"{scheme}://threads-{os.getpid()}-{number}"
+    pair = [lwmq.Channel(address, role, receive_queue="multi_unbounded") for role in ("server", "client")]
+    for end, other in (pair, pair[::-1]):
+        end.send_queue().post(b"x")
+        other.receive(10)
+    kept += pair
+listener = lwmq.Listener(f"ipc://threads-{os.getpid()}")
+for _ in range(20):
+    kept.append(lwmq.Channel(listener.address, "client"))
+    kept.append(listener.accept(10))
+print(*ours())
+for channel in kept:
+    channel.on_message(print)
+assert ours() == sorted({*ours()}), "each once"
+print(*[thread.name for thread in threading.enumerate() if thread is not threading.main_thread()])
+"""
+
+
+@pytest.mark.row("K04")
+def test_exactly_so_many_threads_and_all_of_them_with_the_first_channel() -> None:
+    ran = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    first, later, called = ran.stdout.splitlines()
+    assert first == "lwmq-channels lwmq-connect lwmq-ipc"
+    assert later == first, "those of the first channel serve them all"
+    assert called == "lwmq calls", "and one calls back, for all of them"
 
 
 # In a process of its own, where no thread of the library runs yet.
