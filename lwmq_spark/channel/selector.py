@@ -152,6 +152,8 @@ class Selector:
 
     def select(self, timeout: float | None = None) -> Channel | None:
         """The channel whose turn it is; None when the time is over. It may have nothing all the same."""
+        if self._newcomer is not None:
+            self._accept()
         end = None if timeout is None else time.monotonic() + timeout
         out = ffi.new("lwmq_channel **")
         while True:
@@ -192,6 +194,8 @@ class Selector:
         exception's `channel`; the others go on. A listener's channel whose client has gone leaves by itself
         when a receive has said so; it is still to be closed where it is not forgotten.
         """
+        if self._newcomer is not None:
+            self._accept()
         end: float | None = None
         late = 0
         while True:

@@ -553,3 +553,23 @@ def test_a_listener_has_no_role_and_does_not_try_again(ipc: str) -> None:
     for option in ("role=client", "retry=3s"):
         with pytest.raises(lwmq.AddressError, match=option.partition("=")[0]):
             Listener(f"{ipc}?{option}")
+
+
+def test_a_client_that_could_not_be_added_is_added_later(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Listener(address, linger=0) as listener, Selector() as selector:
+        selector.add(listener)
+
+        def fails(channel: lwmq.Channel) -> None:
+            raise lwmq.LwmqError("no descriptors")
+
+        with lwmq.Channel(address, "client", linger=0) as client:
+            client.send_queue().post(b"all the same")
+            with monkeypatch.context() as patched:
+                patched.setattr(selector, "add", fails)
+                for _ in range(2):
+                    with pytest.raises(lwmq.LwmqError, match="no descriptors"):
+                        selector.receive(10)
+            assert bytes(selector.receive(10)[1]) == b"all the same"
+            assert listener.statistics.accepted == 1

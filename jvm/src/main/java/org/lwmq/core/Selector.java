@@ -129,6 +129,9 @@ public final class Selector implements AutoCloseable {
    * still to be closed. TIMED_OUT, INTERRUPTED.
    */
   public Received receive(Deadline deadline) {
+    if (newcomer != null) {
+      accept();
+    }
     while (true) {
       long[] whose = {0};
       long came;
