@@ -25,21 +25,18 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
-
-if TYPE_CHECKING:
-    from lwmq_spark.channel import Channel
+from typing import Any, ClassVar
 
 
 class LwmqError(Exception):
     """Any failure of the library.
 
     `token` is how Spark exceptions name the class; `status` is the C status, or 0. `channel` is the one whose
-    receive has failed, where a selector received.
+    receive has failed where a selector received; else None.
     """
 
     token: ClassVar[str] = "LWMQ_ERROR"
-    channel: Channel | None = None
+    channel: Any = None
 
     def __init__(self, text: str = "", *, status: int = 0) -> None:
         super().__init__(text)

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "os/identity.h"
 #include "stream/client.h"
 #include "stream/elsewhere.h"
 
@@ -34,6 +35,9 @@ Status describe(const char* address, bool wait_declared, std::uint32_t timeout_m
   do {
     status = ask_state(address, letter, deadline, timeout_ms, &bytes);
   } while (ask_again(&status, deadline));
+  if ((status == LWMQ_E_CLOSED || status == LWMQ_E_PEER_LOST) && !os::forked())  // it asks no more
+    return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint there has gone while it was asked; start another one",
+                address);
   if (status != LWMQ_OK) return status;
   wire::State answer;
   if (!wire::decode(bytes, &answer) || answer.generation.size() != 16 || answer.instance.size() != 16) {
