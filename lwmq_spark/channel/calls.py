@@ -77,7 +77,7 @@ class Calls:
         try:
             message = channel.try_receive()
         except Exception as error:  # also no memory for a message
-            is_last = channel._is_accepted and isinstance(error, errors.ENDS_OF_PEER)
+            is_last = channel._is_over_with(error)
             went = is_last and isinstance(error, errors.ClosedError)  # as every client does
             _log.log(logging.INFO if went else logging.WARNING, "%s: %s", channel.address, error)
             if is_last:

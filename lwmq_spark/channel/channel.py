@@ -28,13 +28,14 @@ from lwmq_spark._ffi import (
     Turns,
     Waiter,
     check,
+    exception_of,
     ffi,
     fields_of,
     lib,
     milliseconds,
     native_messages,
-    raise_status,
     sized,
+    text_of,
     wait,
 )
 from lwmq_spark.channel.raw import ReceiveBuffer, SendBuffer, Window
@@ -56,7 +57,6 @@ from lwmq_spark.options import (
 if TYPE_CHECKING:
     from lwmq_spark.channel.selector import Selector
 
-_ENDS = (lib.LWMQ_E_CLOSED, lib.LWMQ_E_PEER_LOST, lib.LWMQ_E_CORRUPT)  # of a conversation with a peer
 Received = TypeVar("Received", Message, bytes)
 WEIGHT_MAX = (1 << 16) - 1
 SIGNAL_MAX = (1 << 31) - 1
@@ -421,15 +421,19 @@ class Channel(Lingering):
     def _no_message(self, status: int, timeout: float | None) -> NoReturn:
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
             raise errors.TimeoutError(f"no message within {timeout} s on {self._address}", status=status)
-        if self._is_accepted and status in _ENDS:
-            self._leave_selectors()  # nobody follows
-        raise_status(status)
-        raise AssertionError  # not reached
+        exc = exception_of(status, text_of())
+        self._note_end(exc)
+        raise exc
 
-    def _leave_selectors(self) -> None:
-        for known in self._selectors:
-            if (selector := known()) is not None:
-                selector.remove(self)
+    def _is_over_with(self, exc: BaseException) -> bool:
+        """Whether `exc`, of a receive, is the last word: nobody follows the client of a listener."""
+        return self._is_accepted and isinstance(exc, errors.ENDS_OF_PEER)
+
+    def _note_end(self, exc: errors.LwmqError) -> None:
+        if self._is_over_with(exc):
+            for known in self._selectors:
+                if (selector := known()) is not None:
+                    selector.remove(self)
 
     def try_receive(self) -> Message | None:
         """The next message if one is there. Never waits."""

@@ -442,7 +442,7 @@ class _Desk:
                 self._conclude(*found)
             elif not isinstance(came, Message):
                 exc = exception_of(*came)
-                if isinstance(exc, errors.ENDS_OF_PEER) and not self._channel._is_accepted:
+                if isinstance(exc, errors.ENDS_OF_PEER) and not self._channel._is_over_with(exc):
                     self._lose(exc)
                 else:
                     self.end(exc)

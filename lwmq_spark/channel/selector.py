@@ -229,8 +229,7 @@ class Selector:
 
     def _ended(self, channel: Channel, exc: errors.LwmqError) -> errors.LwmqError:
         exc.channel = channel
-        if channel._is_accepted and isinstance(exc, errors.ENDS_OF_PEER):
-            channel._leave_selectors()
+        channel._note_end(exc)
         return exc
 
     def close(self) -> None:

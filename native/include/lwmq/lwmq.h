@@ -579,9 +579,9 @@ lwmq_status lwmq_channel_peer(lwmq_channel *channel, uint32_t transport, lwmq_pe
 
 /* -- Many clients at one address --
    A channel that serves has one client at a time; the next is heard when that has gone. A listener takes each client as it
-   comes, and gives each a channel of its own. By a selector one thread serves all of them, and the listener. */
+   comes, and gives each a channel of its own. By a selector one thread serves all of them, and the listener. Each transport
+   of a client is a client of its own here: what redundant ones bring comes over each. */
 typedef struct lwmq_listener lwmq_listener;
-/* Each transport of a client is a client of its own here: what redundant ones bring comes over each. */
 
 /* Binds `address`, behind which options may stand as of a channel. `options` are those of each channel that it gives
    (NULL: defaults). Filters that the address names stand at each of them, and are one list: what is added at one, or

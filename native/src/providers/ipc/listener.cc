@@ -63,8 +63,11 @@ Status Listener::open(const char* address, const lwmq_tli_options* options, List
 Status Listener::accept(Transport** out_transport) {
   if (os::forked())
     return fail(LWMQ_E_CLOSED, "%s: forked: the listener is the parent's", address_.text.c_str());
-  door_->look_at_life_lines();
-  if (!has_ready()) drive();
+  if (has_ready()) {
+    door_->look_at_life_lines();
+  } else {
+    drive();
+  }
   const std::lock_guard lock(mutex_);
   if (!ready_.empty()) {
     ready_.front()->forget_call();

@@ -95,11 +95,8 @@ public final class Replies implements AutoCloseable {
         if (!Desk.endsPeer(e.status())) {
           throw e;
         }
-        if (forever && !channel.isAccepted()) {
-          continue;
-        }
-        if (isReceived && channel.isAccepted()) {
-          continue; // it has gone, and may have left more
+        if (channel.isAccepted() ? isReceived : forever) {
+          continue; // the next peer may come; the only one has gone, and may have left more
         }
         if (e.status() == Status.CLOSED) {
           return;
