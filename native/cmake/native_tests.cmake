@@ -1,7 +1,7 @@
 # One executable per tests/native/**/*_test.cc, each registered with ctest, all under the target `native_tests`.
 # A test links every floor, unless a line `// links: base os tli` in it names the floors it may have.
 # `// wraps: malloc` puts the test's __wrap_malloc in the place of malloc, in the objects that are linked with it.
-# Other .cc files of the same folder are helpers that all tests of the folder share.
+# Other .cc and .c files of the same folder are helpers that all tests of the folder share.
 option(LWMQ_TESTS "build the native tests" ON)
 find_package(GTest QUIET)
 if(NOT LWMQ_TESTS OR DEFINED SKBUILD)
@@ -23,7 +23,7 @@ foreach(test IN LISTS _tests)
   string(REGEX REPLACE "\\.cc$" "" _name "${_relative}")
   string(REPLACE "/" "." _name "${_name}")
   cmake_path(GET test PARENT_PATH _folder)
-  file(GLOB _helpers CONFIGURE_DEPENDS "${_folder}/*.cc")
+  file(GLOB _helpers CONFIGURE_DEPENDS "${_folder}/*.cc" "${_folder}/*.c")
   list(FILTER _helpers EXCLUDE REGEX "_test\\.cc$")
   file(STRINGS "${test}" _links REGEX "^// links: " LIMIT_COUNT 1)
   string(REGEX REPLACE "^// links: *" "" _links "${_links}")

@@ -106,9 +106,7 @@ class Process:
 
 
 class Model:
-    def __init__(
-        self, processes: list[Process], memory: dict[str, int], sequential: bool = False
-    ) -> None:
+    def __init__(self, processes: list[Process], memory: dict[str, int], sequential: bool = False) -> None:
         """`sequential`: stores reach memory at once, for configurations that are too large otherwise."""
         self.processes = processes
         self.sequential = sequential

@@ -235,9 +235,7 @@ def test_channels_between_one_pair_of_processes_go_on_by_themselves(
         each,
     )
     with ExitStack() as stack:
-        servers = [
-            stack.enter_context(lwmq.Channel(f"{ipc}-{n}", "server", linger=0)) for n in range(count)
-        ]
+        servers = [stack.enter_context(lwmq.Channel(f"{ipc}-{n}", "server", linger=0)) for n in range(count)]
         for n in reversed(range(count)):  # the last one first, all of it: it waits for no other
             got = [bytes(servers[n].receive(LIMIT_S)) for _ in range(each)]
             assert got == [b"%d/%d" % (n, number) for number in range(each)]

@@ -293,8 +293,14 @@ def test_a_listener_that_is_forgotten_frees_the_address(address: str) -> None:
 
 
 def test_options_are_those_of_channels(address: str) -> None:
-    with Listener(f"{address}?buffer_bytes=4KiB&linger=0", receive_queue="bounded_discard_oldest",
-                  receive_capacity=2) as listener, lwmq.Channel(address, "client", linger=0) as client:
+    with (
+        Listener(
+            f"{address}?buffer_bytes=4KiB&linger=0",
+            receive_queue="bounded_discard_oldest",
+            receive_capacity=2,
+        ) as listener,
+        lwmq.Channel(address, "client", linger=0) as client,
+    ):
         queue = client.send_queue()
         with listener.accept(10) as channel:
             for number in range(5):

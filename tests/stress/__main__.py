@@ -9,7 +9,7 @@ import sys
 import time
 
 from . import oracle, players, rounds
-from .case import KINDS, draw, draw_queue_case
+from .case import draw, draw_channel_case
 
 
 def main() -> int:
@@ -18,14 +18,16 @@ def main() -> int:
     parser.add_argument("--seed", default=str(time.time_ns()))
     parser.add_argument("--first", type=int, default=0, help="number of the first round")
     parser.add_argument("--go-on", action="store_true", help="do not end with the first failure")
-    parser.add_argument("--queues", action="store_true", help="of channels, with send queues of all kinds")
+    parser.add_argument(
+        "--queues", action="store_true", help="of channels and listeners, all kinds of queues"
+    )
     options = parser.parse_args()
     players.build_driver()
     players.become_reaper()
     began, failures = time.monotonic(), 0
     for number in range(options.first, options.first + options.kills):
         rng = random.Random(f"{options.seed}-{number}")
-        case = draw_queue_case(rng, number % len(KINDS)) if options.queues else draw(rng, number)
+        case = draw_channel_case(rng, number) if options.queues else draw(rng, number)
         try:
             rounds.run(case)
         except oracle.Broken as error:

@@ -203,6 +203,18 @@ def draw_queue_case(rng: random.Random, kind: int, victim: str = "", point: str 
     )
 
 
+def draw_hub_case(rng: random.Random, kind: int, victim: str = "", point: str | None = None) -> Case:
+    """Two posters with the `kind`-th of KINDS, which is a queue, at the address of a hub."""
+    point = rng.choice(["", *channel_points()]) if point is None else point
+    case = draw_queue_case(rng, kind, point=point)
+    case.kind, case.serves = "hub", "hub"
+    place = {"server": "hub", "client": "poster"}.get(_PLACES.get(point.split(".")[0], ""), "")
+    if point.startswith("lane.run_"):
+        place = "poster"
+    case.victim = victim or place or rng.choice(["poster", "hub"])
+    return case
+
+
 def draw(rng: random.Random, number: int) -> Case:
     """The number-th round: deaths at points and at random times, and jobs, stops, restarts."""
     if number % 6 == 4:
@@ -214,3 +226,11 @@ def draw(rng: random.Random, number: int) -> Case:
     if number % 3 == 2:
         return draw_stream_case(rng)
     return draw_stream_case(rng, rng.choice(stream_points()))
+
+
+def draw_channel_case(rng: random.Random, number: int) -> Case:
+    """The number-th round of channels: every third one at a listener."""
+    kind = number // 3 % len(KINDS)
+    return (
+        draw_hub_case(rng, kind) if number % 3 == 2 and KINDS[kind] != "raw" else draw_queue_case(rng, kind)
+    )

@@ -1,5 +1,5 @@
-// One player of a stress round: endpoint, writer, task, job or reader of a stream, poster or taker of a
-// channel, on lwmq.h alone.
+// One player of a stress round: endpoint, writer, task, job or reader of a stream; poster or taker of a
+// channel, or a hub that takes from many posters. On lwmq.h alone.
 //
 //   stress_driver ROLE ADDRESS [key=value ...]
 //
@@ -24,6 +24,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -445,7 +446,7 @@ int play_endpoint(const char* address) {
 
 constexpr std::uint64_t kQueuedMost = 500;  // while nobody takes them
 
-lwmq_channel* open_channel(const char* address) {
+lwmq_channel_options channel_options() {
   lwmq_channel_options options{};
   options.size = sizeof options;
   options.buffer_bytes = 16384;
@@ -454,6 +455,11 @@ lwmq_channel* open_channel(const char* address) {
   options.receive_queue = static_cast<std::uint32_t>(number("receive_kind", LWMQ_QUEUE_MONO_UNBOUNDED));
   options.receive_capacity = number("receive_capacity", 0);
   options.raw = static_cast<std::uint32_t>(number("raw", 0));
+  return options;
+}
+
+lwmq_channel* open_channel(const char* address) {
+  const lwmq_channel_options options = channel_options();
   lwmq_channel* channel = nullptr;
   lwmq_status status = lwmq_channel_create(address, &options, &channel);
   if (status == LWMQ_OK) status = lwmq_channel_open(channel, role());
@@ -659,19 +665,23 @@ lwmq_status take_loan(lwmq_channel* channel, bool keeps_all) {
   return status;
 }
 
+// Checks the message and destroys it.
+void check_message(lwmq_message* message, bool keeps_all) {
+  const void* data = nullptr;
+  std::uint64_t bytes = 0;
+  lwmq_message_frame(message, 0, &data, &bytes);
+  check_taken(data, bytes, keeps_all);
+  lwmq_message_destroy(message);
+}
+
 // One message, or some; or a buffer, of which two are kept and given back in another order than they came.
 lwmq_status take_some(lwmq_channel* channel, bool keeps_all) {
   if (number("together", 0) != 0) return take_loan(channel, keeps_all);
   if (number("raw", 0) == 0) {
     lwmq_message* message = nullptr;
     const lwmq_status status = lwmq_channel_receive(channel, kPatienceMs, &message);
-    if (status != LWMQ_OK) return status;
-    const void* data = nullptr;
-    std::uint64_t bytes = 0;
-    lwmq_message_frame(message, 0, &data, &bytes);
-    check_taken(data, bytes, keeps_all);
-    lwmq_message_destroy(message);
-    return LWMQ_OK;
+    if (status == LWMQ_OK) check_message(message, keeps_all);
+    return status;
   }
   static std::vector<lwmq_buffer> kept;
   lwmq_buffer buffer{};
@@ -688,12 +698,17 @@ lwmq_status take_some(lwmq_channel* channel, bool keeps_all) {
   return status;
 }
 
+// Neither the posters' queues nor the taker's discard anything.
+bool keeps_all_of_them() {
+  const std::uint64_t kind = number("kind", LWMQ_QUEUE_MONO_UNBOUNDED);
+  return (kind == LWMQ_QUEUE_MONO_UNBOUNDED || kind == LWMQ_QUEUE_MULTI_UNBOUNDED) &&
+         number("receive_capacity", 0) == 0;
+}
+
 int play_taker(const char* address) {
   lwmq_channel* channel = open_channel(address);
   if (channel == nullptr) return 0;
-  const std::uint64_t kind = number("kind", LWMQ_QUEUE_MONO_UNBOUNDED);
-  const bool keeps_all = (kind == LWMQ_QUEUE_MONO_UNBOUNDED || kind == LWMQ_QUEUE_MULTI_UNBOUNDED) &&
-                         number("receive_capacity", 0) == 0;
+  const bool keeps_all = keeps_all_of_them();
   bool met = false;
   while (!told_to_close()) {
     note_meeting(channel, &met);
@@ -704,6 +719,44 @@ int play_taker(const char* address) {
   while (status == LWMQ_E_INTERRUPTED);
   lwmq_channel_destroy(channel);
   say("closed", "%s", lwmq_status_name(status));
+  return 0;
+}
+
+// Takes from many posters at one address: the clients of a listener, in a selector for as long as they live.
+int play_hub(const char* address) {
+  const lwmq_channel_options options = channel_options();
+  lwmq_listener* listener = nullptr;
+  lwmq_selector* selector = nullptr;
+  lwmq_status status = lwmq_listener_open(address, &options, &listener);
+  if (status == LWMQ_OK) status = lwmq_selector_create(&selector);
+  if (status == LWMQ_OK) status = lwmq_selector_add_listener(selector, listener);
+  if (status != LWMQ_OK) {
+    say_failed(status);
+    return 0;
+  }
+  say("open", "%s", "");
+  const bool keeps_all = keeps_all_of_them();
+  std::set<lwmq_channel*> clients;
+  while (!told_to_close()) {
+    lwmq_channel* channel = nullptr;
+    lwmq_message* message = nullptr;
+    status = lwmq_selector_receive(selector, kPatienceMs, &channel, &message);
+    if (status == LWMQ_OK && channel == nullptr) {
+      status = lwmq_listener_accept(listener, 0, &channel);
+      if (status == LWMQ_OK) status = lwmq_selector_add(selector, channel);
+      if (status != LWMQ_OK) say_failed(status);
+      if (status == LWMQ_OK) clients.insert(channel), say("met", "%zu", clients.size());
+    } else if (status == LWMQ_OK) {
+      check_message(message, keeps_all);
+    } else if (note_end(status)) {
+      clients.erase(channel);
+      lwmq_channel_destroy(channel);
+    }
+  }
+  for (lwmq_channel* channel : clients) lwmq_channel_destroy(channel);
+  lwmq_listener_destroy(listener);
+  lwmq_selector_destroy(selector);
+  say("closed", "%s", lwmq_status_name(LWMQ_OK));
   return 0;
 }
 
@@ -732,6 +785,7 @@ int main(int count, char** arguments) {
   if (who == "reader") result = play_reader(arguments[2]);
   if (who == "poster") result = play_poster(arguments[2]);
   if (who == "taker") result = play_taker(arguments[2]);
+  if (who == "hub") result = play_hub(arguments[2]);
   heard = true;
   _exit(result);
 }

@@ -10,7 +10,7 @@ from .case import STALL_MS, Case
 from .jobs import job_round
 from .oracle import GONE, HANG_S, Broken, expect
 from .players import Player, until
-from .queues import queue_round
+from .queues import hub_round, queue_round
 from .scene import OPEN_S, Scene, scene
 
 
@@ -265,4 +265,5 @@ ROUND = {
     "generation": generation_round,
     "job": job_round,
     "queue": queue_round,
+    "hub": hub_round,
 }

@@ -29,13 +29,24 @@
 #ifndef LWMQ_LWMQ_TLI_H
 #define LWMQ_LWMQ_TLI_H
 
+#include <stdarg.h>
+
 #include "lwmq/lwmq.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define LWMQ_TLI_VERSION 6u
+#define LWMQ_TLI_VERSION 7u
+
+/* What the library does for providers and filters; a module has it through its entry (LWMQ_TLI_MODULE). */
+
+/* Sets the text of this thread's failure, as printf does, and answers `status`: one expression for an early return. The text
+   says where, with which numbers, and what to do. Answers (LWMQ_E_EMPTY and the like) have none. Any thread. */
+__attribute__((visibility("hidden"), format(printf, 2, 3))) lwmq_status lwmq_tli_fail(lwmq_status status,
+                                                                                      const char *format, ...);
+/* This process. Static. Any thread. */
+__attribute__((visibility("hidden"))) const lwmq_identity *lwmq_tli_identity(void);
 
 typedef struct lwmq_tli_listener lwmq_tli_listener;
 typedef struct lwmq_tli_transport lwmq_tli_transport;
@@ -290,17 +301,29 @@ typedef struct lwmq_tli_filter {
 /* ---- Modules ----------------------------------------------------------------------------------
  *
  * A module is a shared object with providers and filters of its own, in a folder of $LWMQ_MODULE_PATH. It comes before
- * what is built in. It says LWMQ_TLI_MODULE(name) once, and is loaded only with a signature (lwmq_module_sign). What it
- * registers must stay: modules are never unloaded. */
+ * what is built in. It says LWMQ_TLI_MODULE(name) once, and is loaded only with a signature (lwmq_module_sign), and if its
+ * tables are complete. What it registers must stay: modules are never unloaded. It is linked with nothing of the library,
+ * which may be a shared object, a part of the program or of a JVM's. */
+
+/* What lwmq_tli_fail and lwmq_tli_identity of a module call. Later versions append. */
+typedef struct lwmq_tli_host {
+  uint32_t size;
+  uint32_t version;
+  lwmq_status (*fail)(lwmq_status status, const char *format, va_list arguments);
+  const lwmq_identity *(*identity)(void);
+} lwmq_tli_host;
+
 typedef struct lwmq_tli_module {
   uint32_t size;    /* sizeof(lwmq_tli_module) */
   uint32_t version; /* LWMQ_TLI_VERSION */
   const char *name;
   const lwmq_tli_provider *const *providers, *const *providers_end; /* the section of this shared object */
   const lwmq_tli_filter *const *filters, *const *filters_end;
+  const lwmq_tli_host **host; /* filled in before anything of the tables is called */
 } lwmq_tli_module;
 
-/* Exports what the sections of this shared object hold, under the one name that the library looks for. */
+/* Exports what the sections of this shared object hold, under the one name that the library looks for, and defines what
+   the library does for them. */
 #ifdef __cplusplus
 #define LWMQ_TLI_C extern "C"
 #else
@@ -313,10 +336,19 @@ typedef struct lwmq_tli_module {
   LWMQ_TLI_BOUND(lwmq_tli_provider, __stop_lwmq_tli);                                            \
   LWMQ_TLI_BOUND(lwmq_tli_filter, __start_lwmq_tli_filter);                                      \
   LWMQ_TLI_BOUND(lwmq_tli_filter, __stop_lwmq_tli_filter);                                       \
+  static const lwmq_tli_host *lwmq_tli_module_host;                                              \
+  lwmq_status lwmq_tli_fail(lwmq_status status, const char *format, ...) {                       \
+    va_list arguments;                                                                           \
+    va_start(arguments, format);                                                                 \
+    status = lwmq_tli_module_host->fail(status, format, arguments);                              \
+    va_end(arguments);                                                                           \
+    return status;                                                                               \
+  }                                                                                              \
+  const lwmq_identity *lwmq_tli_identity(void) { return lwmq_tli_module_host->identity(); }      \
   LWMQ_TLI_C __attribute__((visibility("default"))) const lwmq_tli_module lwmq_tli_module_entry; \
   const lwmq_tli_module lwmq_tli_module_entry = {                                                \
       sizeof(lwmq_tli_module), LWMQ_TLI_VERSION, module_name, __start_lwmq_tli, __stop_lwmq_tli, \
-      __start_lwmq_tli_filter, __stop_lwmq_tli_filter}
+      __start_lwmq_tli_filter, __stop_lwmq_tli_filter, &lwmq_tli_module_host}
 
 /* Registers a provider at link time: an entry of ELF section `lwmq_tli`, found through the linker's own bounds. */
 #define LWMQ_TLI_REGISTER(provider)                                                           \

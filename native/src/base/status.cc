@@ -14,13 +14,18 @@ thread_local char t_text[kTextBytes] = "";
 
 }  // namespace
 
+Status fail_with(Status status, const char* format, va_list arguments) noexcept {
+  char text[kTextBytes];  // an argument may be the old text itself
+  std::vsnprintf(text, sizeof text, format, arguments);
+  std::memcpy(t_text, text, sizeof text);
+  return status;
+}
+
 Status fail(Status status, const char* format, ...) noexcept {
   va_list arguments;
   va_start(arguments, format);
-  char text[kTextBytes];  // an argument may be the old text itself
-  std::vsnprintf(text, sizeof text, format, arguments);
+  fail_with(status, format, arguments);
   va_end(arguments);
-  std::memcpy(t_text, text, sizeof text);
   return status;
 }
 

@@ -17,6 +17,9 @@ using Status = lwmq_status;
 // Sets the text of this thread and returns `status`: one expression for an early return.
 [[gnu::format(printf, 2, 3)]] Status fail(Status status, const char* format, ...) noexcept;
 
+// As fail, with its arguments in a list.
+[[gnu::format(printf, 2, 0)]] Status fail_with(Status status, const char* format, va_list arguments) noexcept;
+
 // As fail, with ": " and the meaning of `error_number` behind the text.
 [[gnu::format(printf, 3, 4)]] Status fail_errno(Status status, int error_number, const char* format,
                                                 ...) noexcept;

@@ -20,7 +20,9 @@
 #include "os/identity.h"
 #include "os/segment.h"
 #include "os/unique_fd.h"
+#include "tli/host.h"
 #include "tli/signature.h"
+#include "tli/tables.h"
 
 namespace lwmq::tli {
 namespace {
@@ -144,6 +146,18 @@ Status check(const std::string& path, const std::string& trust, Image* out_image
   return status;
 }
 
+template <typename Table>
+Status check_tables(const char* what, const Table* const* begin, const Table* const* end) noexcept {
+  for (const auto* entry = begin; entry != nullptr && entry < end; ++entry) {
+    if (*entry == nullptr) continue;
+    const char* flaw = flaw_of(**entry);
+    if (flaw == nullptr) continue;
+    const char* name = std::strcmp(flaw, "size") != 0 && (*entry)->name != nullptr ? (*entry)->name : "?";
+    return fail(LWMQ_E_UNSUPPORTED, "its %s '%s' is not complete: missing or wrong is %s", what, name, flaw);
+  }
+  return LWMQ_OK;
+}
+
 // What was checked becomes code. The loader knows objects by the path they came by, so that the descriptor
 // stays open for good: another module on the same number would be taken for this one.
 Status load(Image& image, const lwmq_tli_module** out_module) {
@@ -156,8 +170,11 @@ Status load(Image& image, const lwmq_tli_module** out_module) {
   if (module->size != sizeof *module || module->version != LWMQ_TLI_VERSION)
     return fail(LWMQ_E_VERSION, "it is made for version %u of lwmq_tli.h; this is %u", module->version,
                 LWMQ_TLI_VERSION);
-  *out_module = module;
-  return LWMQ_OK;
+  *module->host = &host();
+  Status status = check_tables("provider", module->providers, module->providers_end);
+  if (status == LWMQ_OK) status = check_tables("filter", module->filters, module->filters_end);
+  if (status == LWMQ_OK) *out_module = module;
+  return status;
 }
 
 struct Module {

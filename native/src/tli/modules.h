@@ -13,7 +13,7 @@
 namespace lwmq::tli {
 
 // Of all modules that are loaded, in the order of their names; null past the last. The first call loads them.
-// Tables are as the module has them: not checked, or null.
+// Each is complete, or null.
 const lwmq_tli_provider* const* module_provider_at(std::uint32_t index) noexcept;
 const lwmq_tli_filter* const* module_filter_at(std::uint32_t index) noexcept;
 

@@ -7,6 +7,7 @@
 #include "os/identity.h"
 #include "tli/filtered.h"
 #include "tli/modules.h"
+#include "tli/tables.h"
 
 // The linker's own bounds of the sections. Hidden, so that each library sees its own; weak, so that a library
 // without any provider still links.
@@ -20,34 +21,11 @@ extern "C" {
 namespace lwmq::tli {
 namespace {
 
-// A table with a hole would be found out in the middle of a conversation: refuse it here.
-bool is_complete(const lwmq_tli_provider& p) noexcept {
-  const bool windows_together = (p.window_create != nullptr) == (p.window_export != nullptr) &&
-                                (p.window_create != nullptr) == (p.window_find != nullptr) &&
-                                (p.window_create != nullptr) == (p.window_info != nullptr) &&
-                                (p.window_create != nullptr) == (p.window_owner_alive != nullptr) &&
-                                (p.window_create != nullptr) == (p.window_keep != nullptr) &&
-                                (p.window_create != nullptr) == (p.window_release != nullptr);
-  return p.size == sizeof(lwmq_tli_provider) && p.version == LWMQ_TLI_VERSION && p.name && p.claim &&
-         p.limits && p.listen && p.accept && p.listener_fd && p.listener_close && p.connect && p.peer &&
-         p.state && p.acquire && p.show && p.ship && p.abandon && p.free_buffers && p.unread_extents &&
-         p.land && p.release && p.wait && p.arm && p.disarm && p.transport_fd && p.close &&
-         windows_together &&
-         (p.land_run == nullptr || (p.release_last != nullptr && p.release_run != nullptr)) &&
-         (p.service != nullptr) == (p.service_wake != nullptr);
-}
-
-bool is_complete(const lwmq_tli_filter& f) noexcept {
-  constexpr std::uint32_t kBoth = LWMQ_TLI_SENDING | LWMQ_TLI_LANDING;
-  return f.size == sizeof(lwmq_tli_filter) && f.version == LWMQ_TLI_VERSION && f.name && f.help &&
-         f.ways != 0 && (f.ways & ~kBoth) == 0 && f.create && f.see && f.destroy;
-}
-
 // The n-th complete table between two bounds; `*index` counts down over several ranges.
 template <typename Table>
 const Table* complete_at(const Table* const* begin, const Table* const* end, std::uint32_t* index) noexcept {
   for (const auto* entry = begin; entry < end; ++entry) {
-    if (*entry == nullptr || !is_complete(**entry)) continue;
+    if (*entry == nullptr || flaw_of(**entry) != nullptr) continue;
     if ((*index)-- == 0) return *entry;
   }
   return nullptr;

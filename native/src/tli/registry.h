@@ -15,8 +15,7 @@
 
 namespace lwmq::tli {
 
-// The n-th registered provider; null after the last. Tables that are half filled or of another version are
-// passed over.
+// The n-th registered provider; null after the last. Tables that are not complete (tables.h) are passed over.
 const lwmq_tli_provider* provider_at(std::uint32_t index) noexcept;
 
 // Likewise of filters.

@@ -523,7 +523,7 @@ TEST_P(ListenerOver, TakesSeveralTransportsOfOneClientAsSeveral) {
 }
 
 // Not over the stub, whose hub has one transport to all of its members.
-INSTANTIATE_TEST_SUITE_P(Providers, ListenerOver, testing::Values(kLoop, kIpc, kTraceLoop, kTraceIpc),
+INSTANTIATE_TEST_SUITE_P(Providers, ListenerOver, testing::Values(kLoop, kIpc, kTraceLoop, kTraceIpc, kToy),
                          name_of);
 
 TEST(Listener, CountsWhomItRefusesAndSaysWhy) {

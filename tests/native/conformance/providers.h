@@ -35,6 +35,7 @@ inline const Subject kTraceIpc{"trace_ipc",
                                [] { return "trace=/dev/null+trace=/dev/null+ipc://" + fresh_name(); },
                                "trace=/dev/null+ipc://"};
 inline const Subject kStubDatagram{"stub_datagram", [] { return "stub://" + fresh_name(); }, "stub://"};
+inline const Subject kToy{"toy", [] { return "toy://" + fresh_name(); }, "toy://"};  // native/samples/module
 
 }  // namespace lwmq::conformance
 
@@ -48,4 +49,5 @@ inline const Subject kStubDatagram{"stub_datagram", [] { return "stub://" + fres
   INSTANTIATE_TEST_SUITE_P(TraceIpc, Suite, testing::Values(lwmq::conformance::kTraceIpc),   \
                            lwmq::conformance::name_of);                                      \
   INSTANTIATE_TEST_SUITE_P(Stub, Suite, testing::Values(lwmq::conformance::kStubDatagram),   \
-                           lwmq::conformance::name_of)
+                           lwmq::conformance::name_of);                                      \
+  INSTANTIATE_TEST_SUITE_P(Toy, Suite, testing::Values(lwmq::conformance::kToy), lwmq::conformance::name_of)

@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 HERE = Path(__file__).parent
+TOY = ROOT / "native" / "samples" / "module" / "toy_provider.c"
 OBJECTS = ROOT / "build" / "dev" / "CMakeFiles"
 INCLUDE = [f"-I{ROOT / 'native' / 'include'}", f"-I{ROOT / 'native' / 'src'}"]
 TRANSPORT_LAYER = ["base", "os", "stats", "queue", "tli"]
@@ -34,10 +35,10 @@ def _run(command: list[object]) -> None:
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The program, and a provider that an outsider wrote in C11 from lwmq_tli.h alone."""
     folder = tmp_path_factory.mktemp("link")
-    made = {"talk": folder / "raw_talk.o", "toy": folder / "foreign_provider.o", "folder": folder}
+    made = {"talk": folder / "raw_talk.o", "toy": folder / "toy_provider.o", "folder": folder}
     _run(["g++", "-std=c++20", "-O1", *INCLUDE, "-c", HERE / "raw_talk.cc", "-o", made["talk"]])
     strict = ["-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1"]
-    _run(["gcc", *strict, INCLUDE[0], "-c", HERE / "foreign_provider.c", "-o", made["toy"]])
+    _run(["gcc", *strict, INCLUDE[0], "-c", TOY, "-o", made["toy"]])
     return made
 
 

@@ -1,13 +1,15 @@
-/* The sample of a module from outside: the toy provider and a filter of its own, made from lwmq_tli.h alone.
+/* A module from outside: the provider beside this file, and a filter.
  *
- *     cc -shared -fPIC -fvisibility=hidden -I native/include sample_module.c -o toy.so
+ *     cc -shared -fPIC -fvisibility=hidden -I native/include toy_module.c toy_provider.c -o toy.so
+ *     lwmq module key my.key --name me >> my.keys         # once
  *     lwmq module sign toy.so --key my.key
+ *     LWMQ_MODULE_PATH=. LWMQ_MODULE_TRUST=my.keys lwmq module list
  */
-#include "foreign_provider.c"
+#include "lwmq/lwmq_tli.h"
 
 static lwmq_status create_upper(const char* settings, uint32_t way, void** out_filter) {
-  static int nothing;
-  if (settings[0] != '\0') return LWMQ_E_INVALID;
+  static int nothing; /* it keeps nothing in mind */
+  if (settings[0] != '\0') return lwmq_tli_fail(LWMQ_E_INVALID, "upper=%s: it has no settings", settings);
   if (way != 0) *out_filter = &nothing;
   return LWMQ_OK;
 }
@@ -24,7 +26,7 @@ static void see_upper(void* filter, lwmq_tli_passing* passing, lwmq_tli_verdict*
 
 static void destroy_upper(void* filter) { (void)filter; }
 
-static const lwmq_tli_filter kUpper = {
+static const lwmq_tli_filter upper = {
     .size = sizeof(lwmq_tli_filter),
     .version = LWMQ_TLI_VERSION,
     .name = "upper",
@@ -36,5 +38,5 @@ static const lwmq_tli_filter kUpper = {
     .destroy = destroy_upper,
 };
 
-LWMQ_TLI_REGISTER_FILTER(kUpper);
+LWMQ_TLI_REGISTER_FILTER(upper);
 LWMQ_TLI_MODULE("toy");

@@ -1,0 +1,13 @@
+// What providers and filters fill in: whether it is all there. A table with a hole would be found out in the
+// middle of a conversation.
+#pragma once
+
+#include "lwmq/lwmq_tli.h"
+
+namespace lwmq::tli {
+
+// The first thing that is missing or wrong in it; null: complete.
+const char* flaw_of(const lwmq_tli_provider& provider) noexcept;
+const char* flaw_of(const lwmq_tli_filter& filter) noexcept;
+
+}  // namespace lwmq::tli
