@@ -100,8 +100,8 @@ class Listener:
 
         It is for that client alone: what the client has left can be received when it has gone, then comes
         ClosedError, or PeerLostError, and from then on, as for posts at once, ClosedError. It lives on when
-        the listener is closed. What a client sends before it is accepted waits; 128 clients of other
-        processes wait so, others in their attempts to connect. TimeoutError, ClosedError.
+        the listener is closed. What a client sends before it is accepted waits; 128 clients wait so, and
+        perhaps 64 more, others in their attempts to connect. TimeoutError, ClosedError.
         """
         out = ffi.new("lwmq_channel **")
         try:

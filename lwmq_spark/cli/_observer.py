@@ -17,11 +17,12 @@ ROLES = {
     lib.LWMQ_ENTRY_ENDPOINT: "endpoint",
     lib.LWMQ_ENTRY_CHANNEL: "channel",
     lib.LWMQ_ENTRY_QUEUE: "queue",
+    lib.LWMQ_ENTRY_LISTENER: "listener",
 }
 LATENCY_BOUNDS_S = [(64 << step) / 1e9 for step in range(31)]
 # Counters that make rates.
 GROWING = ("batches", "rows", "bytes", "messages_posted", "messages_sent", "messages_received", "bytes_sent",
-           "bytes_received")  # fmt: skip
+           "bytes_received", "clients_accepted")  # fmt: skip
 _SHOWN = {
     "writer": ("partitions", "batches", "rows", "bytes", "window_bytes", "window_used_bytes",
                "unread_batches", "peer_pid"),
@@ -30,15 +31,19 @@ _SHOWN = {
                  "readers", "writers", "readers_stalled", "readers_expelled", "stalled_pid"),
     "channel": ("peer_pid", "messages_posted", "messages_sent", "messages_received", "bytes_sent",
                 "bytes_received", "messages_queued", "messages_lost", "receive_queued", "messages_discarded",
-                "duplicates_dropped"),
+                "duplicates_dropped", "clients_refused"),
     "queue": ("priority", "messages_posted", "messages_sent", "messages_queued", "messages_discarded",
               "messages_replaced"),
+    "listener": ("clients_accepted", "clients_waiting", "clients_refused"),
 }  # fmt: skip
 
 
 @dataclass
 class Entry:
-    """One writer, reader, endpoint or channel of a process."""
+    """One writer, reader, endpoint, channel, queue or listener of a process.
+
+    Of a channel that a listener gave, the name is the number of its client; its queues are `client.queue`.
+    """
 
     role: str
     address: str
@@ -101,9 +106,10 @@ class Process:
             "library": self.library,
             "unlisted": self.unlisted,
             **self.figures,
-            "streams": [e.as_json() for e in self.entries if e.role not in ("channel", "queue")],
+            "streams": [e.as_json() for e in self.entries if e.role in ("writer", "reader", "endpoint")],
             "channels": [e.as_json() for e in self.entries if e.role == "channel"],
             "queues": [e.as_json() for e in self.entries if e.role == "queue"],
+            "listeners": [e.as_json() for e in self.entries if e.role == "listener"],
         }
 
 
@@ -206,6 +212,8 @@ def _state(role: str, raw: Any) -> tuple[str, float | None]:
         if raw.flags & lib.LWMQ_ENTRY_CONNECTED:
             return "connected", None
         return ("listening" if raw.flags & lib.LWMQ_ENTRY_SERVER else "not connected"), None
+    if role == "listener":
+        return "listening", None
     if role == "endpoint":
         return ("serving" if raw.partitions else "no stream yet"), None
     if raw.flags & lib.LWMQ_ENTRY_CLOSED:

@@ -19,8 +19,8 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # Counters beside those that make rates in `lwmq top`.
 _COUNTERS = {
     *GROWING, "messages_lost", "messages_discarded", "messages_replaced", "duplicates_dropped",
-    "readers_expelled", "batches_written", "batches_read", "bytes_written", "bytes_read", "bytes_copied",
-    "batches_copied", "peers_lost",
+    "readers_expelled", "clients_refused", "batches_written", "batches_read", "bytes_written", "bytes_read",
+    "bytes_copied", "batches_copied", "peers_lost",
 }  # fmt: skip
 _NO_FIGURES = {"peer_pid", "stalled_pid", "priority"}  # labels of what they tell, or nothing to add up
 _LATENCY = "lwmq_latency_seconds"
@@ -54,6 +54,9 @@ _HELP = {
     "messages_discarded": "Messages discarded by the rule of a bounded queue.",
     "messages_replaced": "Messages replaced by a later one with the same tag.",
     "duplicates_dropped": "Messages that had come before over another of redundant transports.",
+    "clients_accepted": "Clients that were given a channel.",
+    "clients_waiting": "Clients that wait to be accepted.",
+    "clients_refused": "Clients that were refused.",
     "bytes_sent": "Bytes shipped to the peer.",
     "bytes_received": "Bytes that came from the peer.",
     "batches_written": "Batches that the process has written.",

@@ -138,8 +138,12 @@ def _row(entry: Entry) -> list[Text | str]:
         total = human(figures["bytes_received"] + figures["bytes_sent"], "B")
         held = _counted(
             figures, messages_queued="queued", receive_queued="to receive", messages_discarded="discarded",
-            messages_lost="lost", duplicates_dropped="twice",
+            messages_lost="lost", duplicates_dropped="twice", clients_refused="refused",
         )  # fmt: skip
+    elif entry.role == "listener":
+        flow = [per_second.get("clients_accepted", ""), ""]
+        moved, total = 0.0, human(figures["clients_accepted"])
+        held = _counted(figures, clients_waiting="waiting", clients_refused="refused")
     else:
         batches = per_second.get("batches", "")
         flow = [batches, ""] if entry.role == "reader" else ["", batches]
@@ -148,13 +152,19 @@ def _row(entry: Entry) -> list[Text | str]:
         held = _held(entry)
     return [
         entry.address,
-        f"queue {entry.name}" if entry.role == "queue" else entry.role,
+        _role(entry),
         *flow,
-        human(moved, "B/s") if rates and entry.role != "queue" else "",
+        human(moved, "B/s") if rates and entry.role not in ("queue", "listener") else "",
         total,
         held,
         _state(entry),
     ]
+
+
+def _role(entry: Entry) -> str:
+    if entry.role == "channel" and entry.name:
+        return f"client {entry.name}"
+    return f"queue {entry.name}" if entry.role == "queue" else entry.role
 
 
 def _counted(figures: dict[str, int], **words: str) -> str:

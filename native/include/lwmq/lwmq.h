@@ -198,7 +198,7 @@ typedef struct lwmq_process_view {
 } lwmq_process_view;
 
 enum { LWMQ_ENTRY_WRITER = 1, LWMQ_ENTRY_READER = 2, LWMQ_ENTRY_ENDPOINT = 3, LWMQ_ENTRY_CHANNEL = 4,
-       LWMQ_ENTRY_QUEUE = 5, LWMQ_ENTRY_LATENCY = 6 };
+       LWMQ_ENTRY_QUEUE = 5, LWMQ_ENTRY_LATENCY = 6, LWMQ_ENTRY_LISTENER = 7 };
 enum {
   LWMQ_ENTRY_CONNECTED = 1,
   LWMQ_ENTRY_SERVER = 2,
@@ -207,15 +207,16 @@ enum {
   LWMQ_ENTRY_STALLED = 8 /* a reader, a writer: the endpoint that it waits for lives and does not answer */
 };
 
-/* One writer, reader, endpoint, channel or send queue of a channel; or the times that a filter has measured since it was
-   added (`latency`, where it has measured any). What its kind does not have is 0. */
+/* One writer, reader, endpoint, channel, listener or send queue of a channel; or the times that a filter has measured since
+   it was added (`latency`, where it has measured any). What its kind does not have is 0. */
 typedef struct lwmq_entry_view {
   uint64_t size;
   uint32_t kind;             /* LWMQ_ENTRY_WRITER ... */
   uint32_t flags;            /* LWMQ_ENTRY_CONNECTED ... */
   uint64_t opened_ns;        /* CLOCK_REALTIME */
   char address[160];         /* cut where longer */
-  char name[64];             /* of a reader, a job; latency: the filter with its settings */
+  char name[64];             /* of a reader, a job; of a channel of a listener: the how manieth client; of a queue: which of
+                                its channel; latency: the filter with its settings */
   uint64_t waiting_ns;       /* for so long it has been waiting: a writer for room, a reader for a batch */
   uint64_t unmoved_ns;       /* since a writer wrote, or a reader was lent, its last batch; 0: none yet */
   uint64_t partitions;
@@ -241,6 +242,8 @@ typedef struct lwmq_entry_view {
   uint64_t messages_replaced;  /* queue: by a later one of the same tag, before they were shipped */
   uint64_t receive_queued;     /* channel: in its receive queue, where that is not mono */
   uint64_t duplicates_dropped; /* channel: received before over another of redundant transports */
+  uint64_t clients_accepted, clients_waiting; /* listener; waiting: connected and not accepted, now */
+  uint64_t clients_refused;    /* listener, channel that serves */
 } lwmq_entry_view;
 
 lwmq_status lwmq_observer_create(lwmq_observer **out_observer);
@@ -559,8 +562,7 @@ typedef struct lwmq_channel_statistics {
   uint64_t receive_queued;    /* in the receive queue now; 0 where it is mono */
   uint64_t receive_discarded; /* by the rule of a bounded receive queue; counted as received, too */
   uint64_t duplicates_dropped; /* received before over another of redundant transports; not counted as received */
-  uint64_t clients_refused;    /* server: of another version, purpose or user, or with numbers that do not fit ours; not
-                                  those of loop://, which never come so far */
+  uint64_t clients_refused;    /* server: of another version, purpose or user, or with numbers that do not fit ours */
 } lwmq_channel_statistics;
 
 lwmq_status lwmq_channel_query(const lwmq_channel *channel, lwmq_channel_statistics *out_statistics);
@@ -590,8 +592,8 @@ lwmq_status lwmq_listener_open(const char *address, const lwmq_channel_options *
 /* The next client: a channel of the caller's, open and connected, beyond the listener's end, too. It is for that client
    alone. When the client has gone, what it sent can still be received, then its end is reported as that of any peer, and
    from then on, as for posts at once, the answer is LWMQ_E_CLOSED; nothing is left but to destroy the channel. What the
-   client sends before it is accepted waits for it. 128 clients of other processes wait to be accepted, and perhaps 64
-   more; others in their attempts to connect.
+   client sends before it is accepted waits for it. 128 clients wait to be accepted, and perhaps 64 more; others in their
+   attempts to connect.
    Any thread, several at once. LWMQ_E_TIMED_OUT, LWMQ_E_EMPTY, LWMQ_E_INTERRUPTED; LWMQ_E_CLOSED, also from another thread;
    LWMQ_E_NO_MEMORY: this client was parted from. */
 lwmq_status lwmq_listener_accept(lwmq_listener *listener, uint32_t timeout_ms, lwmq_channel **out_channel);

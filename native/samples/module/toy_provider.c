@@ -66,6 +66,7 @@ struct lwmq_tli_listener {
   lwmq_tli_options options;
   struct bell* bell;
   lwmq_tli_transport* waiting; /* oldest first */
+  uint32_t refused;            /* clients of which accept has still to tell */
   lwmq_tli_listener* next;
 };
 
@@ -270,10 +271,14 @@ static lwmq_status listen_at(const char* address, const lwmq_tli_options* option
 static lwmq_status accept_next(lwmq_tli_listener* listener, lwmq_tli_transport** out_transport) {
   pthread_mutex_lock(&mutex);
   drain(listener->bell);
-  lwmq_tli_transport* first = listener->waiting;
+  const int has_refused = listener->refused != 0;
+  lwmq_tli_transport* first = has_refused ? NULL : listener->waiting;
+  if (has_refused) --listener->refused;
   if (first != NULL) listener->waiting = first->next;
-  if (listener->waiting != NULL) ring(listener->bell);
+  if (listener->waiting != NULL || listener->refused != 0) ring(listener->bell);
   pthread_mutex_unlock(&mutex);
+  if (has_refused)
+    return lwmq_tli_fail(LWMQ_E_VERSION, "%s: the client is there for something else", listener->address);
   *out_transport = first;
   return first == NULL ? LWMQ_E_EMPTY : LWMQ_OK;
 }
@@ -296,9 +301,12 @@ static void listener_close(lwmq_tli_listener* listener) {
 /* Makes both ends and leaves one with the listener. Under the mutex. */
 static lwmq_status meet(lwmq_tli_listener* listener, const lwmq_tli_options* options,
                         lwmq_tli_transport** out_transport) {
-  if (listener->options.purpose != options->purpose)
-    return lwmq_tli_fail(LWMQ_E_VERSION, "%s: the listener is for purpose %u, this end for %u",
-                         listener->address, listener->options.purpose, options->purpose);
+  if (listener->options.purpose != options->purpose) {
+    ++listener->refused;
+    ring(listener->bell);
+    return lwmq_tli_fail(LWMQ_E_VERSION, "%s: the client is there for %u, the listener for %u",
+                         listener->address, options->purpose, listener->options.purpose);
+  }
   lwmq_tli_transport* ours = make_end(options);
   lwmq_tli_transport* theirs = make_end(&listener->options);
   if (ours == NULL || theirs == NULL) {

@@ -25,7 +25,7 @@ std::uint32_t priority_said(const lwmq_send_queue_options& options) noexcept {
 
 }  // namespace
 
-Channel::Channel(const Settings& settings)
+Channel::Channel(const Settings& settings, const char* name)
     : address_(settings.address),
       provider_(settings.provider),
       tli_options_(settings.transport),
@@ -37,7 +37,7 @@ Channel::Channel(const Settings& settings)
       secure_erase_(settings.transport.secure_erase != 0),
       membarrier_(os::membarrier_available()),
       receiver_(settings.provider),
-      entry_(stats::open_entry(stats::EntryKind::kChannel, settings.address.c_str())) {
+      entry_(stats::open_entry(stats::EntryKind::kChannel, settings.address.c_str(), name)) {
   if (secure_erase_) receiver_.erase_messages();
   if (settings.home_thread) {
     pump_.make_home();
@@ -56,8 +56,8 @@ Channel::~Channel() {
   }
 }
 
-Status Channel::make(const Settings& settings, Channel** out_channel) {
-  auto* made = new (std::nothrow) Channel(settings);
+Status Channel::make(const Settings& settings, const char* name, Channel** out_channel) {
+  auto* made = new (std::nothrow) Channel(settings, name);
   if (made == nullptr)
     return fail(LWMQ_E_NO_MEMORY, "no memory for a channel (%s)", settings.address.c_str());
   *out_channel = made;
@@ -70,12 +70,13 @@ Status Channel::create(const char* address, const lwmq_channel_options& given, C
   if (status != LWMQ_OK) return status;
   static std::atomic<std::uint32_t> channels{0};
   settings.transport.channel = channels.fetch_add(1, std::memory_order_relaxed) + 1;
-  return make(settings, out_channel);
+  return make(settings, "", out_channel);
 }
 
-Status Channel::accept(const Settings& settings, lwmq_tli_transport* transport, Channel** out_channel) {
+Status Channel::accept(const Settings& settings, lwmq_tli_transport* transport, std::uint64_t client,
+                       Channel** out_channel) {
   Channel* made = nullptr;
-  Status status = make(settings, &made);
+  Status status = make(settings, std::to_string(client).c_str(), &made);
   if (status == LWMQ_OK) status = made->start(LWMQ_ROLE_SERVER);
   if (status != LWMQ_OK) {
     delete made;
@@ -132,8 +133,9 @@ Status Channel::add_send_queue(const lwmq_send_queue_options& options, ChannelQu
   if (status != LWMQ_OK) return status;
   auto queue = std::make_unique<ChannelQueue>(this, options.kind, priority_said(options), options.capacity);
   *out_queue = queue.get();
-  queue->entry =
-      stats::open_entry(stats::EntryKind::kQueue, address_.c_str(), std::to_string(queues_.size()).c_str());
+  const std::string channel = entry_->name;
+  const std::string name = channel + (channel.empty() ? "" : ".") + std::to_string(queues_.size());
+  queue->entry = stats::open_entry(stats::EntryKind::kQueue, address_.c_str(), name.c_str());
   stats::set(queue->entry->priority, queue->priority());
   take_pump();
   scheduler_.add(queue.get());

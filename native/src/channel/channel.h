@@ -82,7 +82,8 @@ class Channel {
   static Status create(const char* address, const lwmq_channel_options& given, Channel** out_channel);
   // One that is open and has its peer, the only one that it will ever have. Takes the transport, also on
   // failure.
-  static Status accept(const Settings& settings, lwmq_tli_transport* transport, Channel** out_channel);
+  static Status accept(const Settings& settings, lwmq_tli_transport* transport, std::uint64_t client,
+                       Channel** out_channel);
   // Takes the channel; closes it without linger if that was not done.
   static void destroy(Channel* channel);
 
@@ -203,11 +204,12 @@ class Channel {
     std::uint32_t lent;
   };
 
-  explicit Channel(const Settings& settings);
+  Channel(const Settings& settings, const char* name);
   ~Channel();
 
   // channel.cc
-  static Status make(const Settings& settings, Channel** out_channel);
+  // `name`: on the statistics page.
+  static Status make(const Settings& settings, const char* name, Channel** out_channel);
   Status start(std::int32_t role);
   Status check_queue_options(const lwmq_send_queue_options& options) const noexcept;
   Status check_priority(std::uint32_t priority) const noexcept;

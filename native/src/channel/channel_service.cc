@@ -87,6 +87,7 @@ void Channel::note_figures() noexcept {
     stats::set(entry.receive_queued, queue_->size());
     stats::set(entry.messages_discarded, queue_->discarded());
   }
+  stats::set(entry.clients_refused, clients_refused_.load(std::memory_order_relaxed));
   if (merge_ != nullptr) stats::set(entry.duplicates_dropped, merge_->duplicates());
   if (!raw_) note_queues();
 }

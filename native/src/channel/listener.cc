@@ -37,6 +37,8 @@ Status Listener::open(const char* address, const lwmq_channel_options& given, Li
 Status Listener::listen() {
   Status status = os::create_event_fd(&bell_);
   if (status != LWMQ_OK) return status;
+  entry_ = stats::open_entry(stats::EntryKind::kListener, settings_.address.c_str());
+  stats::set(entry_->flags, stats::kEntryServer);
   start_services();
   auto& thread = ServiceThread::attending();
   status = thread.add(this);
@@ -87,6 +89,7 @@ std::int64_t Listener::serve(std::int64_t now_ns, bool) noexcept {
       ++refused_;
       refusal_ = last_error();
     }
+    count();
   }
   return some ? now_ns : now_ns + kMillisecond;  // others may wait behind failures
 }
@@ -104,13 +107,21 @@ void Listener::tell() noexcept {
   os::futex_wake_all(changes_, os::Sleepers::kOfThisProcess);
 }
 
-// Null: nobody waits.
-lwmq_tli_transport* Listener::take_next() {
+// With the mutex.
+void Listener::count() noexcept {
+  if (entry_ == nullptr) return;
+  stats::set(entry_->clients_accepted, accepted_);
+  stats::set(entry_->receive_queued, waiting_.size());
+  stats::set(entry_->clients_refused, refused_);
+}
+
+lwmq_tli_transport* Listener::take_next(std::uint64_t* out_client) {
   const std::lock_guard lock(mutex_);
   if (waiting_.empty()) return nullptr;
   lwmq_tli_transport* next = waiting_.front();
   waiting_.pop_front();
-  ++accepted_;
+  *out_client = ++accepted_;
+  count();
   if (waiting_.empty() && !closed_.load()) os::drain_event_fd(bell_.get());
   if (std::exchange(is_full_, false)) ServiceThread::attending().request(this);
   return next;
@@ -138,8 +149,9 @@ Status Listener::accept(std::uint32_t timeout_ms, Channel** out_channel) {
   for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);
     if (closed_.load()) return refuse_closed();
-    if (lwmq_tli_transport* next = take_next(); next != nullptr)
-      return Channel::accept(settings_, next, out_channel);
+    std::uint64_t client = 0;
+    if (lwmq_tli_transport* next = take_next(&client); next != nullptr)
+      return Channel::accept(settings_, next, client, out_channel);
     if (timeout_ms == 0) return LWMQ_E_EMPTY;
     const Status status = wait_for_change(seen, deadline, changes_);
     if (status != LWMQ_OK) return status;
@@ -164,6 +176,7 @@ Status Listener::close() {
   {
     const std::lock_guard lock(mutex_);
     waiting.swap(waiting_);
+    entry_.reset();
     tell();
   }
   for (lwmq_tli_transport* transport : waiting) settings_.provider->close(transport);

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <string>
 
@@ -18,6 +19,7 @@
 #include "lwmq/lwmq.h"
 #include "lwmq/lwmq_tli.h"
 #include "os/unique_fd.h"
+#include "stats/page.h"
 
 namespace lwmq::channel {
 
@@ -48,8 +50,10 @@ class Listener final : private Served {
   Status listen();
   std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override;
   bool has_room();
-  lwmq_tli_transport* take_next();
+  // Null: nobody waits. `*out_client`: the how manieth it is.
+  lwmq_tli_transport* take_next(std::uint64_t* out_client);
   void tell() noexcept;
+  void count() noexcept;
   void await_callers();
   Status refuse_closed() const noexcept;
 
@@ -66,7 +70,8 @@ class Listener final : private Served {
   std::condition_variable left_;
   std::uint64_t accepted_ = 0;
   std::uint64_t refused_ = 0;
-  std::string refusal_;  // the last one's text
+  std::string refusal_;                  // the last one's text
+  std::shared_ptr<stats::Entry> entry_;  // what others see of it; until it is closed
   HandleMark mark_;
 };
 

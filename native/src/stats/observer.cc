@@ -165,8 +165,11 @@ void copy_figures(const Entry& entry, std::int64_t now_ns, lwmq_entry_view& view
   view.messages_discarded = get(entry.messages_discarded);
   view.priority = get(entry.priority);
   view.messages_replaced = get(entry.messages_replaced);
-  view.receive_queued = get(entry.receive_queued);
   view.duplicates_dropped = get(entry.duplicates_dropped);
+  const bool listens = view.kind == static_cast<std::uint32_t>(EntryKind::kListener);
+  (listens ? view.clients_waiting : view.receive_queued) = get(entry.receive_queued);
+  view.clients_accepted = get(entry.clients_accepted);
+  view.clients_refused = get(entry.clients_refused);
 }
 
 void copy_latencies(const Latencies& latencies, lwmq_entry_view& view) noexcept {

@@ -13,8 +13,8 @@
 //   | entry 0 (512 bytes) | entry 1 | ...                                                                 |
 //   +-----------------------------------------------------------------------------------------------------+
 //
-// An *entry* tells of one writer, reader, endpoint, channel or send queue of a channel, or of the times that
-// a filter has measured. Its lap is odd while it is in use:
+// An *entry* tells of one writer, reader, endpoint, channel, listener or send queue of a channel, or of the
+// times that a filter has measured. Its lap is odd while it is in use:
 //
 //   entry-taken   owner makes lap even, writes what does not change, makes it odd (release)
 //                 -> a looker loads lap (acquire), copies, (fence) loads it again: the same and odd, or the
@@ -46,7 +46,8 @@ enum class EntryKind : std::uint32_t {
   kEndpoint = 3,
   kChannel = 4,
   kQueue = 5,
-  kLatency = 6
+  kLatency = 6,
+  kListener = 7
 };
 inline constexpr std::uint64_t kEntryConnected = 1;
 inline constexpr std::uint64_t kEntryServer = 2;
@@ -61,7 +62,9 @@ struct Entry {
   std::uint32_t kind;
   std::uint64_t opened_ns;  // CLOCK_REALTIME
   char address[160];        // cut where longer; ends with NUL
-  char name[64];            // of a reader, a job; of a queue its number on the channel; of times the filter
+  // Of a reader, a job; of a channel that a listener gave, the number of its client; of a queue its number on
+  // the channel, behind the channel's name and a point where that has one; of times the filter.
+  char name[64];
   // Zero where the kind has no such thing. Clocks are CLOCK_MONOTONIC.
   Counter flags;
   Counter waiting_since_ns;  // writer: for room; reader: for a batch; 0: does not wait
@@ -84,9 +87,10 @@ struct Entry {
   Counter messages_discarded;  // queue: dropped before they were shipped; channel: by its receive queue
   Counter priority;            // queue
   Counter messages_replaced;   // queue: by a later one of the same tag
-  Counter receive_queued;      // channel: landed, and nobody has received it yet
+  Counter receive_queued;      // channel: landed, and nobody has received it yet; listener: clients, likewise
   Counter duplicates_dropped;  // channel: received before over another of redundant transports
-  std::uint64_t reserved[2];
+  Counter clients_accepted;    // listener
+  Counter clients_refused;     // listener, and channel that serves
 };
 static_assert(sizeof(Entry) == 512);
 static_assert(offsetof(Entry, address) == 16 && offsetof(Entry, flags) == 240);

@@ -1,5 +1,5 @@
-/* The floors: messages by hand through the rings of rings.h, looking without a pause; and `floor-handed`,
- * which moves the mark and the length of a message, and nothing of it. */
+/* The floors: messages by hand through the rings of rings.h, with a pause between two looks; and
+ * `floor-handed`, which moves the mark and the length of a message, and nothing of it. */
 #include <immintrin.h>
 #include <string.h>
 

@@ -48,7 +48,7 @@ PROCESS = {"pid": int, "uid": int, "command": str, "known": bool, "page_version"
            "unlisted": int, "window_bytes": int, "mapped_bytes": int, "batches_written": int,
            "batches_read": int, "bytes_written": int, "bytes_read": int, "bytes_copied": int,
            "batches_copied": int, "peers_lost": int, "streams": list, "channels": list,
-           "queues": list}  # fmt: skip
+           "queues": list, "listeners": list}  # fmt: skip
 STREAM = {"role": str, "address": str, "name": str, "state": str, "state_seconds": (float, type(None)),
           "partitions": int, "batches": int, "rows": int, "bytes": int}  # fmt: skip
 BY_ROLE = {
@@ -311,6 +311,58 @@ def test_each_send_queue_has_its_figures(ipc: str, spawn: Any) -> None:
         for _ in range(4):
             client.receive(10)
         until(lambda: sum(q["messages_sent"] for q in queues()) == 4)
+    server.tell()
+
+
+LISTENER = """
+with lwmq.Listener(sys.argv[1]) as listener:
+    print("listens")
+    served = [listener.accept(20) for _ in range(2)]
+    for channel in served:
+        channel.send_queue().post(b"welcome")
+    print("accepted")
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.row("C40")
+def test_a_listener_and_its_clients_are_told_apart(ipc: str, spawn: Any) -> None:
+    server = spawn(LISTENER, ipc)
+    assert server.line() == "listens"
+
+    def looked() -> dict[str, Any]:
+        (process,) = json.loads(top("--json", "--interval", 0.05, "--pid", server.pid))["processes"]
+        return dict(process)
+
+    assert [one["state"] for one in looked()["listeners"]] == ["listening"]
+    with pytest.raises(lwmq.LwmqError), lwmq.Channel(ipc, "client", raw=True) as raw:
+        raw.wait_connected(10)
+    with (
+        lwmq.Channel(ipc, "client") as one,
+        lwmq.Channel(ipc, "client") as other,
+        lwmq.Channel(ipc, "client") as third,
+    ):
+        assert server.line() == "accepted"
+        for client in (one, other, third):
+            client.wait_connected(10)
+        for client in (one, other):
+            assert bytes(client.receive(10)) == b"welcome"
+        counted = {"clients_accepted": 2, "clients_waiting": 1}
+        (listener,) = until(
+            lambda: [one for one in looked()["listeners"] if one | counted == one]
+        )
+        assert listener["clients_refused"] >= 1
+        found = looked()
+        assert [channel["name"] for channel in found["channels"]] == ["1", "2"]
+        assert {channel["peer_pid"] for channel in found["channels"]} == {os.getpid()}
+        assert [queue["name"] for queue in found["queues"]] == ["1.0", "2.0"]
+        rows = top("--count", 1, "--interval", 0.05, "--queues", "--pid", server.pid)
+        for shown in ("listener", "client 1", "client 2", "queue 2.0", "1 waiting"):
+            assert shown in rows, rows
+        samples = exported()
+        who = f'pid="{server.pid}",address="{ipc}"'
+        assert f'lwmq_listener_clients_accepted_total{{{who},name=""}} 2' in samples
+        assert f'lwmq_channel_messages_sent_total{{{who},name="2"}} 1' in samples
     server.tell()
 
 

@@ -5,24 +5,12 @@
 
 #include "os/event_fd.h"
 #include "os/identity.h"
+#include "tli/purpose.h"
 
 namespace lwmq::ipc {
 namespace {
 
 constexpr std::size_t kHelloFds = 3;  // page, side, doorbell
-
-const char* purpose_name(std::uint32_t purpose) noexcept {
-  switch (purpose) {
-    case LWMQ_TLI_FOR_MESSAGES:
-      return "messages";
-    case LWMQ_TLI_FOR_RAW:
-      return "raw buffers";
-    case LWMQ_TLI_FOR_STREAM:
-      return "a stream";
-    default:
-      return "something unknown";
-  }
-}
 
 Status check_refusal(const Refusal& refusal, const Address& address) noexcept {
   char text[sizeof refusal.text];
@@ -137,12 +125,9 @@ Status check_hello(const AnyMessage& message, const os::Received& received, cons
     return fail(LWMQ_E_ADDRESS, "%s: the other side is at ipc://%.*s: two names with one hash", text,
                 static_cast<int>(hello.name_bytes), hello.name);
   }
-  if (hello.purpose != options.purpose) {
-    return fail(LWMQ_E_VERSION, "%s: the %s is there for %s (%u), the %s for %s (%u)", text,
-                from_listener ? "listener" : "client", purpose_name(hello.purpose), hello.purpose,
-                from_listener ? "client" : "listener", purpose_name(options.purpose), options.purpose);
-  }
-  return check_counts(hello, address, options);
+  const Status status = from_listener ? tli::check_purposes(text, options.purpose, hello.purpose)
+                                      : tli::check_purposes(text, hello.purpose, options.purpose);
+  return status == LWMQ_OK ? check_counts(hello, address, options) : status;
 }
 
 Status accept_hello(const Hello& hello, os::Received* received, const os::PeerCredentials& credentials,

@@ -118,11 +118,12 @@ bool Listener::make_place() {
   return true;
 }
 
-// Takes of those who have connected to the socket as many as there is room for. False: none.
+// Takes of those who have connected to the socket as many as there is room for. False: none. While nobody
+// takes those who are ready, others wait where they are.
 bool Listener::let_in() {
-  if (!make_place()) return false;
+  if (ready_.size() >= kPendingHandshakesMax || !make_place()) return false;
   bool some = false;
-  while (pending_.size() < kPendingHandshakesMax) {
+  while (pending_.size() + ready_.size() < kPendingHandshakesMax) {
     Pending pending;
     Status status = os::accept_unix(socket_.get(), &pending.socket);
     if (status == LWMQ_E_EMPTY) return some;
@@ -176,29 +177,40 @@ bool Listener::turn_away(Status why) {
   return taken;
 }
 
-// True when this handshake is over, one way or the other.
+// As far as it goes by what the client has said. True when this handshake is over, one way or the other.
 bool Listener::advance(Pending* pending) {
-  AnyMessage message{};
-  os::Received received;
-  Status status = os::receive_message(pending->socket.get(), &message, sizeof message, &received);
-  if (status == LWMQ_E_EMPTY) return os::now_ns() > pending->deadline_ns;
-  if (status == LWMQ_E_PEER_LOST) return true;
-  if (pending->answered == nullptr) {
-    if (status == LWMQ_OK) status = check_hello(message, received, address_, options_, false);
-    if (status == LWMQ_OK) status = answer(pending, message, &received);
-    if (status == LWMQ_E_PEER_LOST) return true;  // it has given up
-    if (status != LWMQ_OK) refuse(*pending, status);
-    return status != LWMQ_OK;
+  for (;;) {
+    AnyMessage message{};
+    os::Received received;
+    const Status status = os::receive_message(pending->socket.get(), &message, sizeof message, &received);
+    if (status == LWMQ_E_EMPTY) return os::now_ns() > pending->deadline_ns;
+    if (status == LWMQ_E_PEER_LOST) return true;
+    if (pending->answered != nullptr) {
+      finish(pending, status, message, received);
+      return true;
+    }
+    if (!hear(pending, status, message, &received)) return true;
   }
+}
+
+// The client's hello. False: nothing comes of it.
+bool Listener::hear(Pending* pending, Status status, const AnyMessage& hello, os::Received* received) {
+  if (status == LWMQ_OK) status = check_hello(hello, *received, address_, options_, false);
+  if (status == LWMQ_OK) status = answer(pending, hello, received);
+  if (status != LWMQ_OK && status != LWMQ_E_PEER_LOST) refuse(*pending, status);  // lost: it has given up
+  return status == LWMQ_OK;
+}
+
+// Its last word.
+void Listener::finish(Pending* pending, Status status, const AnyMessage& met, const os::Received& received) {
   Transport* transport = nullptr;
-  if (status == LWMQ_OK) status = check_met(message, received, address_);
+  if (status == LWMQ_OK) status = check_met(met, received, address_);
   if (status == LWMQ_OK) status = meet(pending, &transport);
   if (status == LWMQ_OK) {
     ready_.push_back(transport);
   } else {
     note_refused(*pending, status);  // the client has its answer: it sees us go
   }
-  return true;
 }
 
 Listener::Answered::~Answered() {

@@ -56,6 +56,8 @@ class Listener {
   void refuse(const Pending& pending, Status why);
   void note_refused(const Pending& pending, Status why);
   bool advance(Pending* pending);
+  bool hear(Pending* pending, Status status, const AnyMessage& hello, os::Received* received);
+  void finish(Pending* pending, Status status, const AnyMessage& met, const os::Received& received);
   Status answer(Pending* pending, const AnyMessage& hello, os::Received* received);
   Status meet(Pending* pending, Transport** out_transport);
 

@@ -51,6 +51,7 @@ struct lwmq_tli_listener {
   std::shared_ptr<lwmq::loop::Bell> bell;
   std::mutex mutex;
   std::deque<lwmq_tli_transport*> pending;  // connected and not yet accepted
+  std::deque<std::string> refusals;         // texts that accept has still to answer
 };
 
 struct lwmq_tli_transport {

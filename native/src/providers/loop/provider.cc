@@ -6,12 +6,14 @@
 #include <cstring>
 #include <map>
 #include <new>
+#include <utility>
 
 #include "base/checked.h"
 #include "os/clock.h"
 #include "os/identity.h"
 #include "providers/loop/loop.h"
 #include "stats/process_counters.h"
+#include "tli/purpose.h"
 #include "tli/spin.h"
 
 namespace lwmq::loop {
@@ -19,6 +21,8 @@ namespace {
 
 constexpr char kScheme[] = "loop://";
 constexpr std::uint32_t kNameMax = 119;
+constexpr std::size_t kPendingMax = 64;   // of a listener, beside those that its owner keeps waiting
+constexpr std::size_t kRefusalsMax = 16;  // to be told of; more at once are one
 
 // Who serves which name, and which windows there are. Never destroyed: threads may outlive main.
 struct World {
@@ -106,6 +110,11 @@ lwmq_status listen(const char* address, const lwmq_tli_options* options, lwmq_tl
 
 lwmq_status accept(lwmq_tli_listener* listener, lwmq_tli_transport** out_transport) {
   const std::lock_guard lock(listener->mutex);
+  if (!listener->refusals.empty()) {
+    const std::string text = std::move(listener->refusals.front());
+    listener->refusals.pop_front();
+    return fail(LWMQ_E_VERSION, "%s", text.c_str());
+  }
   if (listener->pending.empty()) return LWMQ_E_EMPTY;
   *out_transport = listener->pending.front();
   listener->pending.pop_front();
@@ -128,17 +137,31 @@ std::uint8_t* aligned(const std::unique_ptr<std::uint8_t, void (*)(void*)>& side
 
 void close(lwmq_tli_transport* transport);
 
+// The failure that the client has is to be told to the listener, too.
+void tell_refusal(lwmq_tli_listener& listener) {
+  {
+    const std::lock_guard lock(listener.mutex);
+    if (listener.refusals.size() < kRefusalsMax) listener.refusals.emplace_back(last_error());
+  }
+  listener.bell->ring();
+}
+
 lwmq_status connect(const char* address, const lwmq_tli_options* options, std::uint32_t /*timeout_ms*/,
                     lwmq_tli_transport** out_transport) {
-  const Status status = check(address, options);
+  Status status = check(address, options);
   if (status != LWMQ_OK) return status;
   const std::lock_guard lock(world().mutex);
   const auto found = world().listeners.find(address);
   if (found == world().listeners.end()) return LWMQ_E_EMPTY;
   lwmq_tli_listener* listener = found->second;
-  if (listener->options.purpose != options->purpose) {
-    return fail(LWMQ_E_VERSION, "%s: the listener is for purpose %u, this end for %u", address,
-                listener->options.purpose, options->purpose);
+  status = tli::check_purposes(address, options->purpose, listener->options.purpose);
+  if (status != LWMQ_OK) {
+    tell_refusal(*listener);
+    return status;
+  }
+  {
+    const std::lock_guard pending_lock(listener->mutex);
+    if (listener->pending.size() >= kPendingMax) return LWMQ_E_EMPTY;
   }
   auto pair = std::make_unique<Pair>();
   pair->side[0] = make_side(options->buffers_send, options->buffer_bytes);
