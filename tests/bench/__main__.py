@@ -93,6 +93,7 @@ PYTHON = [
 ]
 ROUND_TRIP: list[Column] = [("p50_ns", "us", 1e3), ("p99_ns", "us", 1e3)]
 DELEGATED: list[Column] = [("task_ns", "us for a task", 1e3), ("overhead", "% more than at home", 1)]
+APART: list[Column] = [*RATE, ("to_alone", "of the rate where nothing else is under way", 1)]
 DELEGATES = ["lwmq", "pyzmq", "pipe"]
 BATCHES_DELEGATED = (1, 10, 100)
 # title, kind of tests.bench.arrow_peers, bytes of a batch, what is shown
@@ -243,6 +244,19 @@ def python_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
         yield title, columns, runs
 
 
+def apart_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    """The rate of a conversation while another one, or its own way back, stands still and is full."""
+    for title, what in (("beside a channel", "channel"), ("beside a way back", "direction")):
+        yield (
+            f"messages of 64 B {title} that nobody reads, Python",
+            APART,
+            {
+                peer: lambda peer=peer, what=what: machine.apart(peer, what, 2 * seconds)
+                for peer in ("lwmq", "pyzmq")
+            },
+        )
+
+
 def delegation_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
     """A request and its reply; and tasks of 100 us that another process does, in batches.
 
@@ -287,6 +301,7 @@ PAIRS = {
     "shares": share_figures,
     "cores": core_figures,
     "python": python_figures,
+    "apart": apart_figures,
     "delegation": delegation_figures,
     "arrow": arrow_figures,
 }

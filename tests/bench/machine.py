@@ -222,6 +222,13 @@ def delegation(peer: str, batch: int, seconds: float) -> dict[str, Any]:
     return found
 
 
+def apart(peer: str, what: str, seconds: float) -> dict[str, Any]:
+    """One run of tests.bench.apart. what: `channel` or `direction`."""
+    _, output = _pair("apart", (peer, what), ("serve", "ask"), 0, seconds)
+    found: dict[str, Any] = json.loads(output)
+    return found
+
+
 def _pair(
     module: str, what: tuple[str, ...], roles: tuple[str, str], size: int, seconds: float
 ) -> tuple[str, str]:

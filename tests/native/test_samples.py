@@ -57,9 +57,46 @@ def test_workers_of_a_router_and_a_selector_share_the_tasks() -> None:
     )
 
 
+def _measure(bytes_at_server: int, bytes_at_client: int) -> tuple[subprocess.Popen[str], str, str]:
+    """The server, and what both said."""
+    address, count = f"ipc://sample-thr-{os.getpid()}", "100000"
+    server, client = (
+        subprocess.Popen(
+            [_program(f"{end}_thr"), address, str(size), count],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for end, size in (("server", bytes_at_server), ("client", bytes_at_client))
+    )  # fmt: skip
+    client_said = client.communicate(timeout=60)[1]
+    out, err = server.communicate(timeout=60)
+    return server, out + err, client_said
+
+
+@pytest.mark.row("S14")
+def test_the_throughput_tools_print_what_such_tools_print() -> None:
+    server, said, client_said = _measure(64, 64)
+    assert (server.returncode, client_said) == (0, ""), said
+    found = re.fullmatch(
+        r"message size: 64 \[B\]\nmessage count: 100000\n"
+        r"mean throughput: (\d+) \[msg/s\]\nmean throughput: (\d+\.\d{3}) \[Mb/s\]\n",
+        said,
+    )
+    assert found, said
+    assert float(found[2]) == pytest.approx(int(found[1]) * 64 * 8 / 1e6, rel=1e-3)
+
+
+@pytest.mark.row("S14")
+def test_the_throughput_tools_say_where_their_ends_differ() -> None:
+    server, said, _ = _measure(64, 32)
+    assert server.returncode == 1
+    assert said == "a message of 32 bytes, 64 were to come: say the same at both ends\n"
+    ran = subprocess.run([_program("client_thr"), "ipc://x"], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 2 and "ADDRESS BYTES COUNT" in ran.stderr
+
+
 def test_samples_need_nothing_but_the_public_header() -> None:
     known = {path.stem for path in SOURCES.glob("*.c")}
-    assert known == {"hello", "workers", *EXPECTED}
+    assert known == {"hello", "workers", "server_thr", "client_thr", *EXPECTED}
     for path in [*SOURCES.glob("*.c"), *SOURCES.glob("*.h")]:
         for name in re.findall(r'#include "([^"]+)"', path.read_text(encoding="utf-8")):
-            assert name in ("check.h", "lwmq/lwmq.h"), f"{path.name} includes {name}"
+            assert name in ("check.h", "thr.h", "lwmq/lwmq.h"), f"{path.name} includes {name}"

@@ -77,6 +77,53 @@ TEST(SteadyState, AllocatesNothingForAMillionSmallMessages) {
   }
 }
 
+// The message, with a tag of five where the queue knows tags.
+lwmq_status post_one(lwmq_send_queue* queue, bool is_tagged, std::uint64_t number, lwmq_message** message) {
+  return lwmq_send_queue_post_tagged(queue, is_tagged ? 1 + number % 5 : 0, message);
+}
+
+// rows: Z04
+TEST(SteadyState, AllocatesNothingForAMillionMessagesOfAnyQueue) {
+  constexpr std::uint32_t kSendKinds = 7, kReceiveKinds = 4;
+  constexpr std::uint64_t kEach = 1'000'000 / (kSendKinds * kReceiveKinds) + 1;
+  const std::uint32_t receive_kinds[kReceiveKinds] = {LWMQ_QUEUE_MONO_UNBOUNDED, LWMQ_QUEUE_MULTI_UNBOUNDED,
+                                                      LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST,
+                                                      LWMQ_QUEUE_BOUNDED_DISCARD_NEWEST};
+  for (const Subject& subject : {kLoop, kIpc}) {
+    for (const std::uint32_t receive_kind : receive_kinds) {
+      auto options = channel_options(65536, 8);
+      options.receive_queue = receive_kind;
+      options.receive_capacity = receive_kind >= LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST ? 100 : 0;
+      const Meeting meeting(subject.fresh_address(), options);
+      for (std::uint32_t kind = 0; kind < kSendKinds; ++kind) {
+        lwmq_send_queue_options queue_options{};
+        queue_options.size = sizeof queue_options;
+        queue_options.kind = kind;
+        queue_options.capacity = kind >= LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST ? 100 : 0;
+        const bool is_tagged =
+            kind == LWMQ_QUEUE_MULTI_UNBOUNDED_TAGGED || kind >= LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST_TAGGED;
+        lwmq_send_queue* queue = nullptr;
+        ASSERT_EQ(lwmq_channel_add_send_queue(meeting.client.channel, &queue_options, &queue), LWMQ_OK);
+        const auto pass = [&](std::uint64_t count) {
+          for (std::uint64_t i = 0; i < count; ++i) {
+            lwmq_message* message = nullptr;
+            ASSERT_EQ(lwmq_message_create(1, &message), LWMQ_OK);
+            ASSERT_EQ(lwmq_message_append(message, &i, sizeof i), LWMQ_OK);
+            ASSERT_EQ(post_one(queue, is_tagged, i, &message), LWMQ_OK);
+            ASSERT_EQ(lwmq_channel_receive(meeting.server.channel, kLimitMs, &message), LWMQ_OK);
+            lwmq_message_destroy(message);
+          }
+        };
+        pass(3000);  // pools fill
+        const std::uint64_t before = g_allocations;
+        pass(kEach);
+        EXPECT_EQ(g_allocations - before, 0u)
+            << subject.name << ", send queue " << kind << ", receive queue " << receive_kind;
+      }
+    }
+  }
+}
+
 // rows: Z04
 TEST(SteadyState, AllocatesNothingForLargeMessagesThatAreReadWhereTheyLie) {
   for (const Subject& subject : {kLoop, kIpc}) {
