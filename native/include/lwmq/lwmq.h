@@ -484,7 +484,8 @@ typedef struct lwmq_send_queue_statistics {
 
 /* Any thread. LWMQ_E_CLOSED after a close. */
 lwmq_status lwmq_send_queue_query(const lwmq_send_queue *queue, lwmq_send_queue_statistics *out_statistics);
-/* Receives the next message; lwmq_message_destroy gives it back. After the loss of the peer, what was
+/* Receives the next message; lwmq_message_destroy gives it back, when the application likes: one of 4 KiB and more lies where
+   it landed, and keeps a buffer of the peer's, while no more than half of those are kept so; others are copies. After the loss of the peer, what was
    committed comes first, then once LWMQ_E_PEER_LOST, or LWMQ_E_CLOSED for a peer that closed in order; a new
    peer may follow. A peer that closed before it had shipped all that was posted counts as lost: the text says how much
    never came. A failure to connect that somebody has to mend (LWMQ_E_VERSION, LWMQ_E_DENIED, LWMQ_E_INVALID,

@@ -97,7 +97,7 @@ typedef struct lwmq_tli_extent {
   uint64_t bytes;
   uint32_t kind;       /* what the sender said at show: 0 .. LWMQ_TLI_KIND_MAX */
   uint32_t reserved;
-  uint64_t token[2];   /* the provider's */
+  uint64_t token[2];   /* the provider's; the first is the number of its buffer, below the peer's `buffers` */
 } lwmq_tli_extent;
 
 /* One of several extents that have landed together. */

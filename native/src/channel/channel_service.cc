@@ -261,7 +261,7 @@ bool Channel::attach(lwmq_tli_transport* transport) noexcept {
   take_pump();
   const bool passes = passes_ && peer.drops != 0;
   sender_.attach(provider_, transport, passes && !redundant_);  // a number travels with what is encoded
-  receiver_.attach(transport, passes);
+  receiver_.attach(transport, peer.buffers, passes);
   poll_transport();
   peer_gone_.store(false, std::memory_order_relaxed);
   free_buffers_seen_.store(provider_->free_buffers(transport), std::memory_order_relaxed);

@@ -16,10 +16,12 @@ namespace {
 struct Lease {
   message::Owner owner;
   const lwmq_tli_provider* provider;
+  Pins* pins;
   Landed landed;
 
   static void finish(message::Owner* owner) noexcept {
     auto* lease = reinterpret_cast<Lease*>(owner);
+    lease->pins->give_back(lease->landed.extent.token[0]);  // release may change it
     if (!os::forked()) lease->provider->release(lease->landed.transport, &lease->landed.extent);
     message::give_block(lease);
   }
@@ -148,11 +150,12 @@ Status Receiver::decode_view(Landed& landed, Message** out_message) noexcept {
   const lwmq_tli_extent& extent = landed.extent;
   void* block = message::take_block();
   if (block == nullptr) {
+    pins_->give_back(extent.token[0]);
     release(landed);
     return fail(LWMQ_E_NO_MEMORY, "no memory for a message of %" PRIu64 " bytes", extent.bytes);
   }
   landed.last = false;  // others land before it goes back
-  auto* lease = new (block) Lease{message::Owner(Lease::finish), provider_, landed};
+  auto* lease = new (block) Lease{message::Owner(Lease::finish), provider_, pins_, landed};
   const Status status =
       codec::decode_view(extent.data, extent.bytes, extent.kind, &lease->owner, out_message);
   message::drop(&lease->owner);  // the message's frames hold theirs

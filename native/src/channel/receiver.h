@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "channel/completions.h"
 #include "channel/loan.h"
+#include "channel/pins.h"
 #include "codec/decoder.h"
 #include "lwmq/lwmq_tli.h"
 #include "message/message.h"
@@ -43,13 +44,15 @@ struct Landed {
 
 class Receiver {
  public:
-  explicit Receiver(const lwmq_tli_provider* provider) noexcept : provider_(provider) {}
+  explicit Receiver(const lwmq_tli_provider* provider) noexcept
+      : provider_(provider), pins_(Pins::create()) {}
   Receiver(const Receiver&) = delete;
   Receiver& operator=(const Receiver&) = delete;
   // Gives back what nobody received.
   ~Receiver() {
     Completions completions;
     clear(completions);
+    if (pins_ != nullptr) pins_->drop();
   }
 
   // From now on what is decoded is erased when it is destroyed.
@@ -59,8 +62,9 @@ class Receiver {
   void keep_numbers() noexcept { keeps_numbers_ = true; }
 
   // `passes`: the peer is in this process, and what it says of messages in memory is true.
-  void attach(lwmq_tli_transport* transport, bool passes) noexcept {
+  void attach(lwmq_tli_transport* transport, std::uint32_t buffers, bool passes) noexcept {
     transport_ = transport;
+    if (pins_ != nullptr) pins_->set_buffers(buffers);
     passes_ = passes;
     messages_before_ = messages();
     goodbye_.reset();
@@ -84,7 +88,7 @@ class Receiver {
   // Message of an extent, which goes back at once or with the message. LWMQ_E_CORRUPT, LWMQ_E_NO_MEMORY:
   // it is back.
   Status decode(Landed& landed, Message** out_message) noexcept {
-    if (is_copied(landed)) return decode_copy(landed, out_message);
+    if (is_copied(landed) || !may_stay(landed)) return decode_copy(landed, out_message);
     return note_made(decode_view(landed, out_message), out_message);
   }
   // The same, copied whatever its size: the extent is back.
@@ -255,9 +259,14 @@ class Receiver {
       (*message)->take_number();
     return status;
   }
+  // Whether a message may keep the buffer; then it does.
+  [[nodiscard]] bool may_stay(const Landed& landed) noexcept {
+    return pins_ != nullptr && pins_->keep(landed.extent.token[0]);
+  }
   Status decode_view(Landed& landed, Message** out_message) noexcept;
 
   const lwmq_tli_provider* provider_;
+  Pins* const pins_;  // null where there was no memory: nothing lies where it landed
   lwmq_tli_transport* transport_ = nullptr;
   bool passes_ = false;
   bool broken_off_ = false;

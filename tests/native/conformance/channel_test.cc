@@ -239,6 +239,45 @@ TEST_P(ChannelOver, KeepsALargeMessageReadableAfterBothChannelsAreGone) {
   std::thread([message] { lwmq_message_destroy(message); }).join();
 }
 
+// Each way of receiving, with an application that gives nothing back: the peer has buffers for more all the
+// same. rows: L14 M01
+TEST_P(ChannelOver, BringsEverythingToWhoKeepsAllMessages) {
+  lwmq_limits limits{};
+  limits.size = sizeof limits;
+  ASSERT_EQ(lwmq_query_limits(address_.c_str(), &limits), LWMQ_OK);
+  const std::uint64_t buffer_bytes = std::min<std::uint64_t>(limits.buffer_bytes_max, 16 << 10);
+  constexpr std::uint32_t kMessages = 500;
+  for (const std::uint32_t buffers : {1u, 2u, 3u, 8u, 100u}) {
+    const Meeting meeting(GetParam().fresh_address(), channel_options(buffer_bytes, buffers));
+    // Those of 4 KiB and more lie where they landed; here three in a buffer, or one.
+    const std::uint64_t sizes[] = {buffer_bytes * 2 / 7, buffer_bytes * 9 / 10, 100};
+    std::thread posting([&] {
+      for (std::uint32_t i = 0; i < kMessages; ++i) {
+        const std::string content(sizes[i % 3], static_cast<char>('a' + i % 26));
+        ASSERT_EQ(meeting.client.post(content), LWMQ_OK);
+      }
+    });
+    std::vector<lwmq_message*> kept;
+    while (kept.size() < kMessages) {
+      lwmq_message* some[7] = {};
+      std::uint32_t count = 1;
+      const lwmq_status status =
+          kept.size() % 2 == 0 ? lwmq_channel_receive(meeting.server.channel, kLimitMs, &some[0])
+                               : lwmq_channel_receive_many(meeting.server.channel, 7, kLimitMs, some, &count);
+      ASSERT_EQ(status, LWMQ_OK) << lwmq_last_error() << " after " << kept.size() << " of " << buffers
+                                 << " buffers";
+      kept.insert(kept.end(), some, some + count);
+    }
+    posting.join();
+    EXPECT_EQ(lwmq_channel_flush(meeting.client.channel, kLimitMs), LWMQ_OK);
+    for (std::uint32_t i = 0; i < kMessages; ++i) {
+      const Frames frames = frames_of(kept[i]);
+      ASSERT_EQ(frames, Frames{std::string(sizes[i % 3], static_cast<char>('a' + i % 26))}) << i;
+      lwmq_message_destroy(kept[i]);
+    }
+  }
+}
+
 // ---- Clubbing and shipping
 
 // rows: L29 L31

@@ -330,7 +330,8 @@ lwmq_status land(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) {
   out_extent->data = reinterpret_cast<const std::uint8_t*>(datagram->bytes.get());
   out_extent->bytes = datagram->length;
   out_extent->kind = datagram->kind;
-  out_extent->token[0] = reinterpret_cast<std::uintptr_t>(datagram);
+  out_extent->token[0] = datagram->buffer;
+  out_extent->token[1] = reinterpret_cast<std::uintptr_t>(datagram);
   return LWMQ_OK;
 }
 
@@ -342,7 +343,7 @@ void read_by_peer(Datagram* datagram) {
 void release(lwmq_tli_transport* /*transport*/, lwmq_tli_extent* extent) {
   const std::lock_guard lock(world().mutex);
   const std::unique_ptr<Datagram> datagram(
-      reinterpret_cast<Datagram*>(static_cast<std::uintptr_t>(extent->token[0])));
+      reinterpret_cast<Datagram*>(static_cast<std::uintptr_t>(extent->token[1])));
   read_by_peer(datagram.get());
 }
 
