@@ -26,7 +26,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, SupportsIndex, TypeVar
 
 from lwmq_spark import errors
 from lwmq_spark._interpreter import check_main_interpreter
@@ -215,7 +215,19 @@ _SLICE_MS = milliseconds(SLICE_S)
 _NOT_YET = (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_INTERRUPTED)
 
 
-class Lingering:
+class OfOneProcess:
+    """What only the process that made it can use: neither pickled nor copied."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(
+            f"{self!r} is of the process that made it, and is neither pickled nor copied: make one where it "
+            "is used, such as inside the function that Spark or a pool of processes runs"
+        )
+
+
+class Lingering(OfOneProcess):
     """What `with` does for a handle whose `close` lingers.
 
     Beside an exception that is under way, what was not taken is nothing: close neither waits nor fails. Where

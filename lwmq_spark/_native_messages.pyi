@@ -91,9 +91,7 @@ def post_now(handle: Handle, turn: Turn, queue: int, frames: object) -> int | No
     is too long, or something else, too.
     """
 
-def post_many_now(
-    handle: Handle, turn: Turn, queue: int, frames: object
-) -> int | None:
+def post_many_now(handle: Handle, turn: Turn, queue: int, frames: object) -> int | None:
     """lwmq_send_queue_post_many, the GIL in hand: the status. None as above; for something else than bytes,
     nothing, or more than a MiB, too.
     """

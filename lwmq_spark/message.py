@@ -18,7 +18,7 @@ import datetime
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NoReturn, SupportsIndex, TypeAlias
 
 from lwmq_spark._ffi import address_of, background_thread, check, ffi, lib, native_messages
 
@@ -64,6 +64,12 @@ class Message(native_messages.Message):
     """
 
     __slots__ = ("__weakref__",)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(
+            "a Message shows memory of its process, and is neither pickled nor copied: take its frames, "
+            "[bytes(frame) for frame in message]"
+        )
 
     def __init__(self, frames: Any = (), timestamp: Timestamp = None) -> None:
         """`frames`: bytes or any contiguous buffer for one frame, or an iterable of such.

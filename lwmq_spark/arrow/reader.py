@@ -22,6 +22,7 @@ import pyarrow as pa
 from lwmq_spark import errors
 from lwmq_spark._ffi import (
     Handle,
+    OfOneProcess,
     Waiter,
     advice_of,
     check,
@@ -66,7 +67,7 @@ class ReaderStatistics:
     generation: str
 
 
-class StreamReader:
+class StreamReader(OfOneProcess):
     """A stream as an iterator of `pyarrow.RecordBatch`; opened when made. One thread at a time.
 
     Batches are read-only and lie in the writer's window. They stay valid for as long as they are referred to,

@@ -22,6 +22,7 @@ import pyarrow as pa
 from lwmq_spark import errors
 from lwmq_spark._ffi import (
     Handle,
+    OfOneProcess,
     Waiter,
     check,
     ffi,
@@ -87,7 +88,7 @@ class CommitResult:
     instance: str
 
 
-class StreamWriter:
+class StreamWriter(OfOneProcess):
     """A producer of a stream. Opened when made; `with` closes or aborts it. Threads take turns."""
 
     def __init__(

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import Crowd, Handle, check, ffi, fields_of, lib, sized, wait
+from lwmq_spark._ffi import Crowd, Handle, OfOneProcess, check, ffi, fields_of, lib, sized, wait
 from lwmq_spark.channel.channel import Channel
 from lwmq_spark.channel.readiness import Readiness
 from lwmq_spark.channel.settings import ReceiveKind, read_settings
@@ -54,7 +54,7 @@ class ListenerStatistics:
     refusal: str
 
 
-class Listener:
+class Listener(OfOneProcess):
     """Takes every client that connects to an address. Any threads accept; `with` closes it."""
 
     def __init__(

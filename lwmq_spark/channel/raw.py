@@ -28,7 +28,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import check, ffi, lib
+from lwmq_spark._ffi import OfOneProcess, check, ffi, lib
 from lwmq_spark.options import whole
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class _Loan:
             self._give_back(self._pointer, self.raw)
 
 
-class _RawBuffer:
+class _RawBuffer(OfOneProcess):
     """What send and receive buffers share."""
 
     def __init__(self, channel: Channel, loan: _Loan) -> None:

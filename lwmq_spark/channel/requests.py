@@ -48,7 +48,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import Condition, background_thread, exception_of
+from lwmq_spark._ffi import Condition, OfOneProcess, background_thread, exception_of
 from lwmq_spark.channel.channel import Channel
 from lwmq_spark.channel.send_queue import SendQueue
 from lwmq_spark.message import Frame, Message, parts_of
@@ -508,7 +508,7 @@ class _Desk:
             self._count["answered" if isinstance(outcome, Frames) else "failed"] += 1
 
 
-class Requests:
+class Requests(OfOneProcess):
     """The asking side of a channel. Any number of threads and event loops ask.
 
     Who waits for the only reply outstanding receives it himself; a thread of its own receives the others
@@ -618,7 +618,7 @@ class Requests:
         return f"<Requests on {self._desk.address}, {self.statistics.outstanding} outstanding>"
 
 
-class Request:
+class Request(OfOneProcess):
     """One that came, to be answered once, by any thread, at any time, or never."""
 
     __slots__ = ("_head", "_lock", "_open", "_queue", "_replies", "frames")
@@ -662,7 +662,7 @@ class RepliesStatistics:
     malformed: int
 
 
-class Replies:
+class Replies(OfOneProcess):
     """The answering side of a channel. Threads as for `receive`: on a mono receiving side in turns."""
 
     def __init__(self, channel: Channel, *, queue: SendQueue | None = None) -> None:

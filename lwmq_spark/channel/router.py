@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from lwmq_spark._ffi import check, ffi, lib, raise_status
+from lwmq_spark._ffi import OfOneProcess, check, ffi, lib, raise_status
 from lwmq_spark.channel.send_queue import SendQueue
 from lwmq_spark.message import Message, parts_of
 from lwmq_spark.options import whole
@@ -22,7 +22,7 @@ from lwmq_spark.options import whole
 FRAMES_MAX = (1 << 32) - 1
 
 
-class Router:
+class Router(OfOneProcess):
     """Which send queues a message goes to. Any thread adds, removes and posts."""
 
     def __init__(self) -> None:

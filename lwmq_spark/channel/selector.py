@@ -22,6 +22,7 @@ from lwmq_spark import errors
 from lwmq_spark._ffi import (
     Crowd,
     Handle,
+    OfOneProcess,
     Turn,
     Turns,
     address_of,
@@ -43,7 +44,7 @@ OnClient = Callable[[Channel], object]
 Known = tuple["weakref.ref[Selector]", ...]
 
 
-class Selector:
+class Selector(OfOneProcess):
     """Channels by whose turn it is. One thread receives at a time; any thread adds and removes."""
 
     def __init__(self) -> None:

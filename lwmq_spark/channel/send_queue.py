@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from lwmq_spark import errors
 from lwmq_spark._ffi import (
+    OfOneProcess,
     Turn,
     address_of,
     check,
@@ -65,7 +66,7 @@ class SendQueueStatistics:
     queued: int
 
 
-class SendQueue:
+class SendQueue(OfOneProcess):
     """Where the application posts. Made by `Channel.send_queue`; lives as long as the channel.
 
     Any number of threads may post; the messages of each keep their order.

@@ -4,7 +4,9 @@ what to do. What the limits of memory and descriptors do to a stream is in arrow
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import re
 import socket
 import struct
@@ -17,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 
 import lwmq_spark as lwmq
 from lwmq_spark._ffi import lib
@@ -442,3 +445,20 @@ def test_an_iterator_of_the_caller_that_raises_aborts_with_its_text(address: str
             assert next(reader).num_rows == 3
             with pytest.raises(lwmq.AbortedError, match="ValueError: row 4 has no price"):
                 next(reader)
+
+
+def test_what_lives_in_one_process_is_neither_pickled_nor_copied(ipc: str) -> None:
+    with (
+        lwmq.Listener(ipc) as listener,
+        lwmq.Channel(ipc, "client") as channel,
+        lwmq.Requests(channel) as requests,
+        lwmq.Selector() as selector,
+    ):
+        router = lwmq.Router()
+        handles = [listener, channel, channel.send_queue(), requests, selector, router, lwmq.Message([b"x"])]
+        for handle in handles:
+            for attempt in (pickle.dumps, copy.copy, copy.deepcopy, cloudpickle.dumps):
+                with pytest.raises(TypeError, match="is neither pickled nor copied"):
+                    attempt(handle)
+        with pytest.raises(TypeError, match=f"Channel {ipc}.* make one where it is used"):
+            cloudpickle.dumps(lambda rows: channel.send_queue().post(rows))

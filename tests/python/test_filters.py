@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,40 @@ def test_filters_come_and_go_while_a_channel_is_open(address: str) -> None:
             server.add_filter("tracy")
         with pytest.raises(lwmq.LwmqError, match="its address may begin with filters"):
             client.add_filter("trace")
+
+
+@pytest.mark.row("L38")
+def test_what_a_full_filter_holds_comes_when_the_peer_has_ended(address: str) -> None:
+    """More than a filter holds: the rest waits in the peer's buffers, and then the peer goes."""
+    many = 5_000
+    with lwmq.Channel(f"delay=3s+{address}", "server", buffers=(64, 64)) as server:
+        client = lwmq.Channel(address, "client", buffers=(64, 64))
+        client.wait_connected(10)
+        queue = client.send_queue()
+        for number in range(many):
+            queue.post(b"%06d" % number)
+        time.sleep(0.3)  # what can be held is
+        with suppress(lwmq.TimeoutError):
+            client.close(linger=0)
+        for number in range(many):
+            assert bytes(server.receive(20)) == b"%06d" % number
+
+
+@pytest.mark.row("L38")
+@pytest.mark.parametrize("filter", ["rate=10", "rate=count=1"])
+def test_a_filter_that_is_gone_holds_nobody_up(address: str, filter: str) -> None:
+    with (
+        lwmq.Channel(address, "server") as server,
+        lwmq.Channel(f"filters+{address}", "client") as client,
+    ):
+        client.wait_connected(10)
+        client.add_filter(filter)
+        queue = client.send_queue()
+        queue.post(b"x" * 1000)  # 100 s of what is allowed
+        queue.post(b"behind it")
+        assert len(bytes(server.receive(10))) == 1000
+        client.remove_filter(0)
+        assert bytes(server.receive(5)) == b"behind it"
 
 
 def test_a_filter_that_both_ends_need_is_missed_in_words(address: str) -> None:

@@ -31,6 +31,7 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.modules = folder / "modules"
         self.modules.mkdir()
+        self.more = ""  # of the path
         self.trust = folder / "trusted_keys"
         self.key = folder / "secret.key"
         self.make_key(self.key, self.trust, "tester")
@@ -50,7 +51,7 @@ class Place:
     def run(self, program: str) -> subprocess.CompletedProcess[str]:
         environment = {
             **os.environ,
-            "LWMQ_MODULE_PATH": f"/nowhere-at-all:{self.modules}",
+            "LWMQ_MODULE_PATH": f"/nowhere-at-all:{self.modules}{self.more}",
             "LWMQ_MODULE_TRUST": str(self.trust),
         }
         return subprocess.run(
@@ -243,14 +244,93 @@ def test_verify_says_what_loading_would_and_needs_no_environment(
 
 @pytest.mark.row("L39")
 def test_what_is_no_module_is_refused_though_it_is_signed(place: Place, tmp_path: Path) -> None:
-    source = tmp_path / "plain.c"
-    source.write_text("int nothing;\n")
-    plain = place.modules / "plain.so"
-    subprocess.run(["gcc", "-shared", "-fPIC", str(source), "-o", str(plain)], check=True, timeout=60)
-    text = place.modules / "text.so"
-    text.write_text("no shared object\n")
-    place.sign(plain)
-    place.sign(text)
+    for name, text in {
+        "plain": "int nothing;",
+        "short_of": "int missing(void); int here(void) { return missing(); }",
+    }.items():
+        source = tmp_path / f"{name}.c"
+        source.write_text(text)
+        made = place.modules / f"{name}.so"
+        subprocess.run(["gcc", "-shared", "-fPIC", str(source), "-o", str(made)], check=True, timeout=60)
+        place.sign(made)
     first, second = place.listing()
     assert "LWMQ_TLI_MODULE is missing" in str(first["text"])
     assert "the loader refuses it" in str(second["text"])
+
+
+@pytest.mark.row("L39")
+def test_what_is_no_shared_object_is_not_signed(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    text = place.modules / "text.so"
+    text.write_text("no shared object, but longer than the header of one would be: sixty-four bytes\n")
+    assert main(["module", "sign", str(text), "--key", str(place.key)]) == 1
+    assert "it is no shared object of 64 bits" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.row("L39")
+def test_a_module_that_is_cut_off_is_refused_before_the_loader_reads_behind_its_end(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = build(place.modules / "whole.so")
+    place.sign(whole)
+    for share in (0.02, 0.3, 0.99):
+        cut = place.modules / f"cut_{share}.so"
+        cut.write_bytes(whole.read_bytes()[: int(whole.stat().st_size * share)])
+        with pytest.raises(AssertionError):
+            place.sign(cut)
+        assert "headers speak of more: copy it anew" in capsys.readouterr().err
+        # Signed before this was looked at.
+        body = (place.modules / "whole.so.sig").read_text()
+        Path(f"{cut}.sig").write_text(body)
+    assert [module["loaded"] for module in place.listing()] == [False] * 3 + [True]
+
+
+@pytest.mark.row("L39")
+def test_signing_writes_to_nothing_that_was_there(place: Place, tmp_path: Path) -> None:
+    module = build(place.modules / "toy.so")
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    for name in ("toy.so.sig", "toy.so.sig.new"):
+        (place.modules / name).symlink_to(victim)
+    place.sign(module)
+    assert victim.read_text() == "mine"
+    (found,) = place.listing()
+    assert found["loaded"]
+
+
+@pytest.mark.row("L36")
+def test_a_folder_that_is_named_twice_is_looked_through_once(place: Place) -> None:
+    place.sign(build(place.modules / "toy.so"))
+    place.more = f":{place.modules}/"
+    assert len(place.listing()) == 1
+
+
+@pytest.mark.row("L36")
+def test_any_number_of_providers_of_modules_leave_the_built_in_ones_as_they_are(place: Place) -> None:
+    """Each of 40 tables comes before `ipc`, whose service has to run all the same."""
+    for number in range(40):
+        place.sign(build(place.modules / f"m{number}.so", f'-DTOY_SCHEME="toy{number}://"'))
+    ran = place.run(CONVERSATION.format(address=f"ipc://beside-many-{os.getpid()}"))
+    assert ran.stdout.endswith(" True\n"), ran.stderr
+    ran = place.run(CONVERSATION.format(address="toy39://last"))
+    assert ran.stdout == f"{1 << 24} True\n", ran.stderr
+
+
+@pytest.mark.row("L36")
+def test_a_failure_without_a_text_has_one_of_who_gave_none(place: Place, tmp_path: Path) -> None:
+    provider = tmp_path / "silent.c"
+    text = (SAMPLE / "toy_provider.c").read_text(encoding="utf-8")
+    provider.write_text(re.sub(r"return lwmq_tli_fail\((\w+),[^;]*\);", r"return \1;", text))
+    sources = (SAMPLE / "toy_module.c", provider)
+    place.sign(build(place.modules / "silent.so", "-w", sources=sources))
+    ran = place.run(
+        "import lwmq_spark as lwmq\n"
+        "try:\n"
+        "    lwmq.Channel('nobody://x', 'server')\n"
+        "except lwmq.LwmqError:\n"
+        "    pass\n"
+        "try:\n"
+        "    lwmq.Channel('toy://', 'server')\n"
+        "except lwmq.LwmqError as error:\n"
+        "    print(error)\n"
+    )
+    assert "toy://: provider 'toy' answers LWMQ_E_ADDRESS without a text" in ran.stdout, ran.stdout

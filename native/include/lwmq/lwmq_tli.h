@@ -17,14 +17,20 @@
  *   order, from any thread. A buffer is free again when it was shipped, landed to its end (the next land sees
  *   that) and all its extents were released.
  *
- * Threads: one thread sends (acquire, show, ship, abandon, wait for room) and one receives (land, wait for
- *   extents) on a transport at a time; the two may be different. release, state and window calls: any thread.
+ * Threads: one thread sends (acquire, show, ship, abandon, free_buffers, unread_extents, wait for room) and one receives
+ *   (land, arm, wait for extents) on a transport at a time; the two may be different, and their waits may overlap. release,
+ *   state, peer, transport_fd and window calls: any thread; release also behind close. listen, listener_close and the calls
+ *   of one listener: one thread at a time. connect: several at once.
  * Ownership: takes, lends, keeps as in lwmq.h.
  * One way (LWMQ_IS_ONE_WAY of limits): a transport that was accepted sends, one that has connected receives. Asked for
  *   the other, acquire and land answer LWMQ_E_FULL and LWMQ_E_EMPTY; unread_extents is 0.
  * Loss: when the peer dies, land first returns what was shown, then LWMQ_E_PEER_LOST; after an orderly close of
  *   the peer LWMQ_E_CLOSED in its place. acquire fails with the same status at once; what is shown into a buffer that was
- *   acquired before is lost.
+ *   acquired before is lost. Once state says that the peer has gone, land answers LWMQ_E_EMPTY no more: what is still on its
+ *   way then is lost. A status that ends a transport is answered again and again.
+ * Refusal: another failure of acquire, show or ship, while state says that the peer is there, is tried again every
+ *   millisecond, and ends the conversation with its text when that has gone on for a tenth of a second. A buffer is as it was
+ *   before a show that has failed.
  */
 #ifndef LWMQ_LWMQ_TLI_H
 #define LWMQ_LWMQ_TLI_H
@@ -67,8 +73,9 @@ typedef struct lwmq_tli_options {
   /* With LWMQ_IS_IN_PROCESS: called for each extent that was shown to us and never landed, when both ends have closed: it
      may be the address of something. NULL: nothing to do. */
   void (*drop)(const void *data, uint64_t bytes, uint32_t kind);
-  /* Of a listener: a provider that can calls it, on any thread, when its descriptor would become readable, until
-     listener_close, and then has none: listener_fd is -1. It does not wait. NULL: a descriptor. */
+  /* Of a listener: a provider that can calls it, on any thread, when its descriptor would become readable, perhaps before
+     listen has returned, until listener_close, when no call may be under way any more; it has none then: listener_fd is -1.
+     It does not wait. NULL: a descriptor. */
   void (*ring)(void *context);
   void *ring_context;
 } lwmq_tli_options;
@@ -140,7 +147,7 @@ typedef struct lwmq_tli_provider {
   /* Binds. LWMQ_E_ADDRESS: somebody else serves it. Never waits. */
   lwmq_status (*listen)(const char *address, const lwmq_tli_options *options, lwmq_tli_listener **out_listener);
   /* The next peer that has connected and passed the handshake. LWMQ_E_EMPTY: none now. Any failure: one was refused, with
-     the text why; the next call says more. Never waits; a peer that is slow or wrong in its handshake is dropped without
+     the text why, and is counted; the next call says more. Never waits; a peer that is slow or wrong in its handshake is dropped without
      holding up others. */
   lwmq_status (*accept)(lwmq_tli_listener *listener, lwmq_tli_transport **out_transport);
   /* A descriptor that polls readable when accept has something to do, or when an accepted and armed transport
@@ -169,19 +176,20 @@ typedef struct lwmq_tli_provider {
      Fewer where there is no room, or where the first would be late. 0: show says why. Never waits. NULL: show does as well. */
   uint64_t (*show_run)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer, const lwmq_bytes *frames,
                        uint64_t count, uint32_t kind, uint64_t *out_bytes);
-  /* Takes the buffer, also on failure: nothing more will be shown in it. Never waits. */
+  /* Takes the buffer, also on failure: nothing more will be shown in it, and perhaps nothing was. Never waits. */
   lwmq_status (*ship)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer);
   /* Shows the only extent of a buffer of which nothing was shown, and ships it. Takes the buffer, also on failure.
      Never waits. NULL: show and ship do as well. */
   lwmq_status (*ship_only)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer, uint64_t bytes, uint32_t kind);
-  /* Takes a buffer of which nothing was shown. */
+  /* Takes a buffer of which nothing was shown. One that is neither shipped nor abandoned goes with close. */
   void (*abandon)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer);
   /* How many send buffers acquire would lend now; collects what the peer has released. */
   uint32_t (*free_buffers)(lwmq_tli_transport *transport);
   /* Extents shown and not yet released by the peer: what is lost if it dies now. */
   uint64_t (*unread_extents)(lwmq_tli_transport *transport);
 
-  /* Lends the next extent. LWMQ_E_EMPTY: none now. LWMQ_E_CORRUPT: the peer broke the protocol. Never waits. */
+  /* Lends the next extent. LWMQ_E_EMPTY: none now. LWMQ_E_CORRUPT: the peer broke the protocol. Any other failure ends the
+     conversation, too. Never waits. */
   lwmq_status (*land)(lwmq_tli_transport *transport, lwmq_tli_extent *out_extent);
   /* Takes a landed extent. Any thread. Never waits. */
   void (*release)(lwmq_tli_transport *transport, lwmq_tli_extent *extent);
@@ -198,16 +206,18 @@ typedef struct lwmq_tli_provider {
                        lwmq_tli_piece *out_pieces);
 
   /* Waits until land (LWMQ_TLI_WAIT_EXTENT) or acquire (LWMQ_TLI_WAIT_ROOM) may succeed, the state changed, or the
-     time is over. Spins for a while, then sleeps without any wake-up. May return early with LWMQ_OK. With 0 it only
-     looks. LWMQ_E_TIMED_OUT, LWMQ_E_INTERRUPTED. */
+     time is over. Spins for a while, then sleeps without any wake-up. May, seldom, return early with LWMQ_OK: the caller
+     comes again at once. With 0 it only looks. LWMQ_E_TIMED_OUT, LWMQ_E_INTERRUPTED. */
   lwmq_status (*wait)(lwmq_tli_transport *transport, uint32_t what, uint32_t timeout_ms);
   /* Asks that the transport's descriptor becomes readable at the next extent (LWMQ_TLI_WAIT_EXTENT), room
      (LWMQ_TLI_WAIT_ROOM; where an acquire has found none) or, in any case, change of state. On the landing thread;
-     with room, on the sending thread too. 1: something is there already, look again; 0: armed. A wait ends it. */
+     with room, on the sending thread too. 1: something is there already, look again (land or acquire must find it, or the
+     caller looks for ever); 0: armed. A wait for extents ends it; a wait for room does not. */
   int32_t (*arm)(lwmq_tli_transport *transport, uint32_t what);
   void (*disarm)(lwmq_tli_transport *transport);
   /* The transport's descriptor: level-triggered; arm and disarm drain it. Lent until close. An accepted transport has
-     its listener's until this is called first, and one of its own from then on. -1: none, with a text. Any thread. */
+     its listener's until this is called first, and one of its own from then on. -1: none, with a text; who polls then asks
+     without a pause. Any thread. */
   int32_t (*transport_fd)(lwmq_tli_transport *transport);
 
   /* Takes the transport: tells the peer that this is the end in order. What was shown stays readable for the peer;
@@ -234,8 +244,9 @@ typedef struct lwmq_tli_provider {
   /* The last release unmaps. Any thread. */
   void (*window_release)(lwmq_tli_window *window);
 
-  /* Runs on the service thread of the process, from the first use of the provider until `stop` is set and service_wake was
-     called: witnesses deaths, and whatever else must go on while the application is busy. NULL: nothing to do. */
+  /* Runs on a thread of its own from the first channel, listener or stream of any provider until the process ends: witnesses
+     deaths, and whatever else must go on while the application is busy. Who returns is not called again. `stop` and
+     service_wake are for hosts that end it before: it is set, and then service_wake is called. NULL: nothing to do. */
   void (*service)(const volatile uint32_t *stop);
   void (*service_wake)(void);
 } lwmq_tli_provider;
@@ -249,7 +260,8 @@ typedef struct lwmq_tli_provider {
  *
  * What is sent passes them from left to right when it is shown, what lands from right to left. A filter is one object
  * file, registered by LWMQ_TLI_REGISTER_FILTER. Each transport has its own instance of it for each way, which one thread
- * at a time calls. */
+ * at a time calls. An instance ends when its filter is removed, or when the last message that has landed over the transport
+ * is destroyed, on that thread. */
 
 enum { LWMQ_TLI_SENDING = 1, LWMQ_TLI_LANDING = 2 };
 
@@ -270,7 +282,7 @@ typedef struct lwmq_tli_verdict {
   uint64_t took_ns;  /* a time that the filter has measured, for its histogram; 0: none */
   uint32_t drop;     /* 1: it ends here; counted */
   uint32_t behind;   /* landing: so many later ones overtake it, or fewer, when hold_ns is over */
-  uint32_t changed;  /* 1: the filter has changed bytes, kind or what stands there; counted */
+  uint32_t changed;  /* 1: the filter has changed bytes, kind or what stands there; counted. Else none of it counts */
   uint32_t failed;   /* 1: the filter could not do its work on it; counted */
 } lwmq_tli_verdict;
 
@@ -283,12 +295,14 @@ typedef struct lwmq_tli_filter {
   uint32_t rewrites; /* on which ways it writes to what passes; what lands is copied for it */
 
   /* Makes an instance for one way; `settings` is what stands behind the name and its `=` in the address, "" for none.
-     `way` 0: checks the settings and makes nothing. LWMQ_E_INVALID. May wait for a disk. */
+     `way` 0: checks the settings and makes nothing. May leave *out_filter NULL: nothing to do on this way. LWMQ_E_INVALID.
+     May wait for a disk. */
   lwmq_status (*create)(const char *settings, uint32_t way, void **out_filter);
   /* Looks at an extent and says what becomes of it; the verdict is all 0 before. Never waits for a peer. */
   void (*see)(void *filter, lwmq_tli_passing *passing, lwmq_tli_verdict *out_verdict);
   /* NULL, or an extent of the filter's own that lands next: 1, and it fills in data, bytes and kind, lent until its next
-     call. 0: none now; `*out_in_ns` says in what time there may be one (UINT64_MAX: never again). */
+     call. 0: none now; `*out_in_ns` says in what time there may be one (UINT64_MAX: never again). Landing alone; when the
+     peer has gone, a million more at most. */
   int32_t (*source)(void *filter, lwmq_tli_passing *out_passing, uint64_t *out_in_ns);
   void (*destroy)(void *filter);
 } lwmq_tli_filter;

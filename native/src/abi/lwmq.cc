@@ -52,7 +52,7 @@ lwmq_status lwmq_query_limits(const char* address, lwmq_limits* out_limits) {
   lwmq_status status = lwmq::tli::find(address, &provider);
   if (status != LWMQ_OK) return status;
   lwmq_limits limits{};
-  status = provider->limits(lwmq::tli::without_options(address).c_str(), &limits);
+  status = lwmq::tli::limits(*provider, lwmq::tli::without_options(address).c_str(), &limits);
   if (status != LWMQ_OK) return status;
   limits.frames_max = lwmq::kFramesMax;
   limits.inline_bytes_max = lwmq::kInlineBytesMax;

@@ -12,6 +12,7 @@
 #include "os/identity.h"
 #include "os/membarrier.h"
 #include "stats/process_counters.h"
+#include "tli/registry.h"
 
 namespace lwmq::channel {
 
@@ -31,6 +32,8 @@ constexpr std::uint32_t kQuietLooks = 6;
 constexpr std::uint32_t kRoomWaitMaxMs = 32;
 constexpr std::uint64_t kShipBytes = std::uint64_t{1} << 20;  // between two looks at other channels
 constexpr std::uint32_t kAcceptAttempts = 16;
+constexpr std::uint32_t kRefusalsMax =
+    100;  // by a transport that says that it is connected, a millisecond apart
 
 // Failures that the next attempt will meet again, unless somebody does something about it.
 bool is_lasting(Status status) noexcept {
@@ -137,7 +140,7 @@ Status Channel::listen() noexcept {
     ServiceThread::attending().request(&static_cast<Channel*>(self)->attend_);
   };
   options.ring_context = this;
-  Status status = provider_->listen(address_.c_str(), &options, &listener);
+  Status status = tli::listen(*provider_, address_.c_str(), options, &listener);
   if (status != LWMQ_OK) return status;
   const int fd = provider_->listener_fd(listener);
   if (fd >= 0) status = ServiceThread::attending().watch(&attend_, fd);
@@ -161,7 +164,7 @@ std::int64_t Channel::connect(std::int64_t now_ns, bool alone) noexcept {
   std::int64_t again = now_ns + retry_ms_ * kMillisecond;
   const std::uint32_t patience_ms = alone ? kHandshakeMs : kHastyHandshakeMs << stalls_;
   lwmq_tli_transport* transport = nullptr;
-  Status status = provider_->connect(address_.c_str(), &tli_options_, patience_ms, &transport);
+  Status status = tli::connect(*provider_, address_.c_str(), tli_options_, patience_ms, &transport);
   if (status != LWMQ_E_TIMED_OUT) {
     stalls_ = 0;
   } else if (!alone) {
@@ -399,14 +402,18 @@ bool Channel::retire() noexcept {
   }
   if (status == LWMQ_OK) status = receiver_.drain();
   if (status == LWMQ_E_EMPTY) {
-    if (provider_->state(transport) == LWMQ_TLI_CONNECTED) {  // a false alarm
+    const std::int32_t state = provider_->state(transport);
+    if (state == LWMQ_TLI_CONNECTED && sender_.refusals() < kRefusalsMax) {  // a false alarm
       peer_gone_.store(false, std::memory_order_relaxed);
+      const bool at_once = sender_.refusals() == 0;
       release_and_look();
       landing_.release();
       announce();
-      return true;
+      return at_once;
     }
-    status = provider_->state(transport) == LWMQ_TLI_CLOSED ? LWMQ_E_CLOSED : LWMQ_E_PEER_LOST;
+    status = state == LWMQ_TLI_CONNECTED ? sender_.refuse()
+             : state == LWMQ_TLI_CLOSED  ? LWMQ_E_CLOSED
+                                         : LWMQ_E_PEER_LOST;
   }
   if (status == LWMQ_E_CLOSED && unsent_by(transport) > 0) status = LWMQ_E_PEER_LOST;
   const bool reached = part();  // what is lost here comes to it the other way, and so does its end
@@ -464,12 +471,13 @@ void Channel::report_end_of_peer(Status status, lwmq_tli_transport* transport, s
   char short_of[96];
   std::snprintf(short_of, sizeof short_of,
                 "has closed before it had shipped all: %" PRIu64 " messages never came", unsent);
-  const char* what = status == LWMQ_E_CLOSED    ? "has closed"
-                     : unsent > 0               ? short_of
-                     : status == LWMQ_E_CORRUPT ? "was dropped"
-                                                : "was lost";
+  const bool has_reason = status != LWMQ_E_CLOSED && status != LWMQ_E_PEER_LOST;
+  const char* what = status == LWMQ_E_CLOSED ? "has closed"
+                     : unsent > 0            ? short_of
+                     : has_reason            ? "was dropped"
+                                             : "was lost";
   char reason[256] = "";
-  if (status == LWMQ_E_CORRUPT) std::snprintf(reason, sizeof reason, ": %.250s", last_error());
+  if (has_reason) std::snprintf(reason, sizeof reason, ": %.250s", last_error());
   char unread[128] = "";
   if (lost > 0) {
     std::snprintf(unread, sizeof unread, "; %" PRIu64 " messages were shipped to it and not seen read", lost);

@@ -11,6 +11,7 @@
 #include "channel/service.h"
 #include "os/event_fd.h"
 #include "os/identity.h"
+#include "tli/registry.h"
 
 namespace lwmq::channel {
 namespace {
@@ -46,17 +47,19 @@ Status Listener::listen() {
   lwmq_tli_options options = settings_.transport;
   options.ring = [](void* self) { ServiceThread::attending().request(static_cast<Listener*>(self)); };
   options.ring_context = this;
-  status = settings_.provider->listen(settings_.address.c_str(), &options, &listener_);
+  lwmq_tli_listener* listener = nullptr;
+  status = tli::listen(*settings_.provider, settings_.address.c_str(), options, &listener);
   if (status == LWMQ_OK) {
-    const int fd = settings_.provider->listener_fd(listener_);
+    const int fd = settings_.provider->listener_fd(listener);
     if (fd >= 0) status = thread.watch(this, fd);
     if (status == LWMQ_OK) {
+      listener_.store(listener, std::memory_order_release);
       thread.request(this);  // who rang before it was watched
       return LWMQ_OK;
     }
-    settings_.provider->listener_close(listener_);
   }
   thread.remove(this);
+  if (listener != nullptr) settings_.provider->listener_close(listener);
   return status;
 }
 
@@ -75,10 +78,12 @@ Status Listener::refuse_closed() const noexcept {
 // On the attending thread.
 std::int64_t Listener::serve(std::int64_t now_ns, bool) noexcept {
   bool some = false;
+  lwmq_tli_listener* listener = listener_.load(std::memory_order_acquire);
+  if (listener == nullptr) return kNever;  // it has rung before it was there
   for (std::uint32_t i = 0; i < kAcceptsAtOnce; ++i) {
     if (!has_room()) return kNever;
     lwmq_tli_transport* transport = nullptr;
-    const Status status = settings_.provider->accept(listener_, &transport);
+    const Status status = settings_.provider->accept(listener, &transport);
     if (status == LWMQ_E_EMPTY) return kNever;
     const std::lock_guard lock(mutex_);
     if (status == LWMQ_OK) {
@@ -170,8 +175,9 @@ Status Listener::close() {
   if (closed_.exchange(true)) return refuse_closed();
   auto& thread = ServiceThread::attending();
   thread.remove(this);
-  if (const int fd = settings_.provider->listener_fd(listener_); fd >= 0) thread.unwatch(fd);
-  settings_.provider->listener_close(listener_);
+  lwmq_tli_listener* listener = listener_.load(std::memory_order_relaxed);
+  if (const int fd = settings_.provider->listener_fd(listener); fd >= 0) thread.unwatch(fd);
+  settings_.provider->listener_close(listener);
   std::deque<lwmq_tli_transport*> waiting;
   {
     const std::lock_guard lock(mutex_);

@@ -58,9 +58,9 @@ class Listener final : private Served {
   Status refuse_closed() const noexcept;
 
   const Settings settings_;
-  os::UniqueFd bell_;                      // an event; readable or not under the mutex
-  std::atomic<std::uint32_t> changes_{0};  // futex
-  lwmq_tli_listener* listener_ = nullptr;  // fixed from open to close
+  os::UniqueFd bell_;                                  // an event; readable or not under the mutex
+  std::atomic<std::uint32_t> changes_{0};              // futex
+  std::atomic<lwmq_tli_listener*> listener_{nullptr};  // fixed from open to close
   std::atomic<bool> closed_{false};
 
   std::mutex mutex_;                         // guards what follows

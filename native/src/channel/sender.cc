@@ -15,6 +15,7 @@ void Sender::attach(const lwmq_tli_provider* provider, lwmq_tli_transport* trans
   passes_ = passes;
   transport_ = transport;
   messages_before_ = messages();
+  refusals_ = 0;
   open_.store(false, std::memory_order_relaxed);
 }
 
@@ -24,13 +25,22 @@ void Sender::attach(const lwmq_tli_provider* provider, lwmq_tli_transport* trans
   if (has_open_buffer()) {
     open_.store(false, std::memory_order_relaxed);
     add(shipped_full_, 1);
-    if (provider_->ship(transport_, &buffer_) != LWMQ_OK) return Sent::kPeerGone;
+    if (const Status status = provider_->ship(transport_, &buffer_); status != LWMQ_OK)
+      return note_refusal(status);
   }
   const Status status = provider_->acquire(transport_, &buffer_);
   if (status == LWMQ_E_FULL) return Sent::kNoRoom;
-  if (status != LWMQ_OK) return Sent::kPeerGone;
+  if (status != LWMQ_OK) return note_refusal(status);
   open_.store(true, std::memory_order_relaxed);
   return Sent::kAll;
+}
+
+[[gnu::noinline]] Sent Sender::note_refusal(Status status) noexcept {
+  if (status == LWMQ_E_CLOSED || status == LWMQ_E_PEER_LOST) return Sent::kPeerGone;
+  ++refusals_;
+  refusal_ = status;
+  refusal_text_ = last_error();
+  return Sent::kPeerGone;
 }
 
 std::uint64_t Sender::put_run(const lwmq_bytes* frames, std::uint64_t count) noexcept {

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 
 #include "base/copy.h"
 #include "base/status.h"
@@ -60,6 +61,11 @@ class Sender {
 
   [[nodiscard]] lwmq_tli_transport* transport() const noexcept { return transport_; }
 
+  // How often, one after the other, the transport has refused what it should take, for another reason than
+  // that its peer has gone; and the last one, with its text.
+  [[nodiscard]] std::uint32_t refusals() const noexcept { return refusals_; }
+  Status refuse() const noexcept { return fail(refusal_, "%s", refusal_text_.c_str()); }
+
   // Any thread; hints.
   [[nodiscard]] bool has_open_buffer() const noexcept { return open_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t messages() const noexcept { return read(messages_); }
@@ -87,10 +93,12 @@ class Sender {
     return open_buffer();
   }
   Sent open_buffer() noexcept;
+  Sent note_refusal(Status status) noexcept;
   Sent show(std::uint64_t bytes, wire::ExtentKind kind, std::uint64_t counted) noexcept {
-    if (provider_->show(transport_, &buffer_, bytes, static_cast<std::uint32_t>(kind)) != LWMQ_OK)
-        [[unlikely]]
-      return Sent::kPeerGone;
+    const Status status = provider_->show(transport_, &buffer_, bytes, static_cast<std::uint32_t>(kind));
+    if (status != LWMQ_OK) [[unlikely]]
+      return note_refusal(status);
+    refusals_ = 0;
     add(messages_, 1);
     add(bytes_, counted);
     return Sent::kAll;
@@ -104,6 +112,9 @@ class Sender {
   std::uint64_t messages_before_ = 0;  // what messages_ was when the peer was attached
   lwmq_tli_buffer buffer_{};           // valid while open_
   std::atomic<bool> open_{false};      // written by the holder of the pump
+  std::uint32_t refusals_ = 0;
+  Status refusal_ = LWMQ_OK;
+  std::string refusal_text_;
   Counter messages_{0};
   Counter messages_passed_{0};
   Counter bytes_{0};

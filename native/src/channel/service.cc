@@ -2,10 +2,12 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <mutex>
+#include <vector>
 
 #include "os/identity.h"
 #include "os/thread.h"
@@ -14,8 +16,6 @@
 namespace lwmq::channel {
 namespace {
 
-constexpr std::uint32_t kProvidersMax = 32;
-
 // Never set: a provider's service goes on until the process ends.
 const volatile std::uint32_t kNeverStop = 0;
 
@@ -23,8 +23,8 @@ void run_service(void* provider) { static_cast<const lwmq_tli_provider*>(provide
 
 struct Services {
   std::mutex mutex;
-  std::atomic<bool> all_started{false};  // written under the mutex; true for good
-  bool started[kProvidersMax] = {};
+  std::atomic<bool> all_started{false};           // written under the mutex; true for good
+  std::vector<const lwmq_tli_provider*> started;  // those that have something to do
 };
 
 // Never destroyed: other threads may call while the process exits.
@@ -33,14 +33,17 @@ Services& services() noexcept {
   return *instance;
 }
 
-bool start(const lwmq_tli_provider* provider) noexcept {
-  if (provider->service == nullptr) return true;
+bool start(Services& all, const lwmq_tli_provider* provider) {
+  if (provider->service == nullptr ||
+      std::find(all.started.begin(), all.started.end(), provider) != all.started.end())
+    return true;
   char name[16];
   std::snprintf(name, sizeof name, "lwmq-%.10s", provider->name);
   pthread_t thread{};
   if (os::start_thread(name, run_service, const_cast<lwmq_tli_provider*>(provider), &thread) != LWMQ_OK)
     return false;
   pthread_detach(thread);
+  all.started.push_back(provider);
   return true;
 }
 
@@ -52,12 +55,8 @@ void start_services() noexcept {
   if (all.all_started.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(all.mutex);
   bool complete = true;
-  for (std::uint32_t i = 0; i < kProvidersMax; ++i) {
-    const lwmq_tli_provider* provider = tli::provider_at(i);
-    if (provider == nullptr) break;
-    if (!all.started[i]) all.started[i] = start(provider);
-    complete = complete && all.started[i];
-  }
+  for (std::uint32_t i = 0; const auto* provider = tli::provider_at(i); ++i)
+    complete = start(all, provider) && complete;
   all.all_started.store(complete, std::memory_order_release);
 }
 

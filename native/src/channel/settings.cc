@@ -66,7 +66,7 @@ Status read_settings(const char* address, const lwmq_channel_options& given, Set
   const std::string bare = tli::without_options(address);
   lwmq_limits limits{};
   limits.size = sizeof limits;
-  status = provider->limits(bare.c_str(), &limits);
+  status = tli::limits(*provider, bare.c_str(), &limits);
   if (status != LWMQ_OK) return status;
 
   lwmq_tli_options wanted{};

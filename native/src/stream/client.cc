@@ -78,8 +78,8 @@ Status connect_once(Reach& reach, const Deadline& deadline) {
   const lwmq_tli_options options = control_options();
   lwmq_tli_transport* transport = nullptr;
   const Status status =
-      reach.provider->connect(reach.address.c_str(), &options,
-                              deadline.left_ms(std::min(reach.pulse.stall_ms(), kStallMs)), &transport);
+      tli::connect(*reach.provider, reach.address.c_str(), options,
+                   deadline.left_ms(std::min(reach.pulse.stall_ms(), kStallMs)), &transport);
   if (status != LWMQ_OK) return status;
   reach.link = std::make_unique<Link>(reach.provider, transport);
   lwmq_tli_peer peer{};

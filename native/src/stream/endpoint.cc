@@ -18,6 +18,7 @@
 #include "os/thread.h"
 #include "stats/process_counters.h"
 #include "stream/conversation.h"
+#include "tli/registry.h"
 #include "tli/spin.h"
 
 namespace lwmq::stream {
@@ -55,7 +56,7 @@ Status Endpoint::start(const lwmq_tli_provider* provider, const std::string& add
   channel::start_services();
   const lwmq_tli_options options = control_options();
   lwmq_tli_listener* listener = nullptr;
-  const Status status = provider->listen(address.c_str(), &options, &listener);
+  const Status status = tli::listen(*provider, address.c_str(), options, &listener);
   if (status != LWMQ_OK) return status;
   const int stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (stop_fd < 0) {

@@ -115,7 +115,7 @@ bool FilterLane::pass(lwmq_tli_passing* passing) noexcept {
     entry.filter->see(stage->instance, &shown, &verdict);
     note(entry, verdict);
     const auto now_ns = static_cast<std::int64_t>(passing->now_ns);
-    blocked_until_ns_ = std::max(blocked_until_ns_, later(now_ns, verdict.hold_ns));
+    stage->blocked_until_ns = std::max(stage->blocked_until_ns, later(now_ns, verdict.hold_ns));
     if (verdict.drop != 0) return false;
     if (verdict.changed == 0) continue;
     passing->bytes =
@@ -123,6 +123,12 @@ bool FilterLane::pass(lwmq_tli_passing* passing) noexcept {
     passing->kind = std::min<std::uint32_t>(shown.kind, LWMQ_TLI_KIND_MAX);
   }
   return true;
+}
+
+std::int64_t FilterLane::blocked_until_ns() const noexcept {
+  std::int64_t until = 0;
+  for (const auto& stage : stages_) until = std::max(until, stage->blocked_until_ns);
+  return until;
 }
 
 // ---- Landing ----------------------------------------------------------------------------------------
@@ -177,7 +183,8 @@ void FilterLane::take_sourced(Stage& stage, std::int64_t now_ns, Queue& next) {
     lwmq_tli_passing passing{};
     passing.now_ns = static_cast<std::uint64_t>(now_ns);
     std::uint64_t in_ns = UINT64_MAX;
-    if (stage.entry->filter->source(stage.instance, &passing, &in_ns) == 0) {
+    const bool may_go_on = !ended_ || sourced_since_++ < kSourcedAtEndMax;
+    if (!may_go_on || stage.entry->filter->source(stage.instance, &passing, &in_ns) == 0) {
       stage.source_due_ns = later(now_ns, in_ns);
       if (in_ns == UINT64_MAX) {
         stage.has_more = false;
@@ -227,6 +234,7 @@ void FilterLane::run(std::int64_t now_ns) {
 }
 
 void FilterLane::flush(std::int64_t now_ns) {
+  ended_ = true;
   run(now_ns);
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     for (; !inputs_[i].empty(); inputs_[i].pop_front())

@@ -18,6 +18,8 @@
 namespace lwmq::tli {
 
 inline constexpr std::size_t kHeldMax = 4096;  // extents of one transport; behind them the peer waits
+inline constexpr std::size_t kSourcedAtEndMax =
+    1u << 20;  // of filters' own, behind what a peer that has gone has left
 inline constexpr std::int64_t kNeverDue = INT64_MAX;
 
 // Where extents come from and go back to.
@@ -47,12 +49,13 @@ class FilterLane {
 
   // Sending. False: it was dropped. Its bytes and kind may change.
   bool pass(lwmq_tli_passing* passing) noexcept;
-  [[nodiscard]] std::int64_t blocked_until_ns() const noexcept { return blocked_until_ns_; }
+  // The latest of what the filters ask for that are in the list now.
+  [[nodiscard]] std::int64_t blocked_until_ns() const noexcept;
 
   // Landing.
   void put(const lwmq_tli_extent& extent) { input_.push_back(extent); }
   void run(std::int64_t now_ns);
-  // Nothing more comes from below: what is held goes on at once.
+  // Nothing more comes from below: what is held goes on at once, of filters' own up to kSourcedAtEndMax.
   void flush(std::int64_t now_ns);
   // Gives back all that is on its way, unseen by filters that it has not met yet.
   void clear() noexcept;
@@ -84,6 +87,7 @@ class FilterLane {
     std::int64_t source_due_ns = 0;
     std::deque<Held> queue;  // in order
     std::vector<Held> late;  // overtaken by what leaves
+    std::int64_t blocked_until_ns = 0;
   };
 
   Queue& next_of(std::size_t stage) noexcept {
@@ -104,7 +108,8 @@ class FilterLane {
   Queue input_;
   Queue output_;
   std::size_t held_ = 0;
-  std::int64_t blocked_until_ns_ = 0;
+  bool ended_ = false;  // flush was called
+  std::size_t sourced_since_ = 0;
 };
 
 }  // namespace lwmq::tli

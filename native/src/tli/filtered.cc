@@ -142,6 +142,7 @@ void Transport::give_back(const lwmq_tli_extent& extent) noexcept {
 // A filter that slows the sender down: room is there, and is not lent yet.
 bool Transport::is_blocked(std::int64_t now_ns) {
   const std::lock_guard lock(sending_mutex_);
+  sending_.refresh();  // who held us up may be gone
   return sending_.blocked_until_ns() > now_ns && is_connected();
 }
 
@@ -183,7 +184,8 @@ bool Transport::pull(std::int64_t now_ns) {
   for (;;) {
     landing_.run(now_ns);
     if (landing_.has_output() || ended_ != LWMQ_OK) return true;
-    if (landing_.is_full()) return false;
+    // Behind a peer that has gone, nothing waits for more room: its end comes behind all that it has shown.
+    if (landing_.is_full() && is_connected()) return false;
     lwmq_tli_extent extent{};
     const Status status = below_->land(transport_, &extent);
     if (status == LWMQ_OK) {
@@ -372,6 +374,12 @@ lwmq_status listen(const char* address, const lwmq_tli_options* options, lwmq_tl
   epoll_event event{};
   event.events = EPOLLIN;
   const int fd = made->below->listener_fd(made->listener);
+  if (fd < 0) {
+    made->below->listener_close(made->listener);
+    return fail(LWMQ_E_UNSUPPORTED,
+                "%s: filters need a listener with a descriptor, and provider '%s' has none", address,
+                made->below->name);
+  }
   if (epoll_ctl(made->poll->epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
     status = fail_errno(LWMQ_E_SYSTEM, errno, "%s: epoll_ctl", address);
     made->below->listener_close(made->listener);

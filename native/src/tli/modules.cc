@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -14,7 +15,9 @@
 #include <cstring>
 #include <ctime>
 #include <memory>
+#include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "os/identity.h"
@@ -122,6 +125,29 @@ Status read_image(const std::string& path, Image* out_image) {
   return LWMQ_OK;
 }
 
+// Whether all that its headers speak of is in the file: the loader maps it without a look, and who reads
+// behind the end dies.
+Status check_whole(const std::uint8_t* data, std::uint64_t bytes) noexcept {
+  Elf64_Ehdr head{};
+  if (bytes < sizeof head) return fail(LWMQ_E_CORRUPT, "%" PRIu64 " bytes are no shared object", bytes);
+  std::memcpy(&head, data, sizeof head);
+  if (std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64)
+    return fail(LWMQ_E_CORRUPT, "it is no shared object of 64 bits");
+  const auto reaches = [bytes](std::uint64_t begin, std::uint64_t length) {
+    return begin <= bytes && length <= bytes - begin;
+  };
+  bool whole = reaches(head.e_phoff, std::uint64_t{head.e_phnum} * sizeof(Elf64_Phdr)) &&
+               reaches(head.e_shoff, std::uint64_t{head.e_shnum} * head.e_shentsize);
+  for (std::uint32_t i = 0; whole && i < head.e_phnum; ++i) {
+    Elf64_Phdr part{};
+    std::memcpy(&part, data + head.e_phoff + i * sizeof part, sizeof part);
+    whole = reaches(part.p_offset, part.p_filesz);
+  }
+  return whole ? LWMQ_OK
+               : fail(LWMQ_E_CORRUPT,
+                      "it ends after %" PRIu64 " bytes, and its headers speak of more: copy it anew", bytes);
+}
+
 // Everything short of loading it. The view has what was found out, also where it is refused.
 Status check(const std::string& path, const std::string& trust, Image* out_image, lwmq_module_view* view) {
   copy_text(path, view->path, sizeof view->path);
@@ -143,7 +169,7 @@ Status check(const std::string& path, const std::string& trust, Image* out_image
   status = check_signature(signature, base_name(path), out_image->memory.data(), out_image->memory.bytes(),
                            keys, now_s(), &signer);
   if (signer != nullptr) copy_text(signer->name, view->signer, sizeof view->signer);
-  return status;
+  return status == LWMQ_OK ? check_whole(out_image->memory.data(), out_image->memory.bytes()) : status;
 }
 
 template <typename Table>
@@ -168,8 +194,10 @@ Status load(Image& image, const lwmq_tli_module** out_module) {
   const auto* module = static_cast<const lwmq_tli_module*>(dlsym(library, kEntryName));
   if (module == nullptr) return fail(LWMQ_E_UNSUPPORTED, "it is no module: LWMQ_TLI_MODULE is missing");
   if (module->size != sizeof *module || module->version != LWMQ_TLI_VERSION)
-    return fail(LWMQ_E_VERSION, "it is made for version %u of lwmq_tli.h; this is %u", module->version,
-                LWMQ_TLI_VERSION);
+    return fail(LWMQ_E_VERSION, "it is made for version %u of lwmq_tli.h (%u bytes); this is %u (%zu bytes)",
+                module->version, module->size, LWMQ_TLI_VERSION, sizeof *module);
+  if (module->host == nullptr)
+    return fail(LWMQ_E_UNSUPPORTED, "its table has no place for the host: say LWMQ_TLI_MODULE");
   *module->host = &host();
   Status status = check_tables("provider", module->providers, module->providers_end);
   if (status == LWMQ_OK) status = check_tables("filter", module->filters, module->filters_end);
@@ -214,6 +242,7 @@ void Modules::add(const std::string& path) {
 Modules::Modules() {
   const char* named = secure_getenv("LWMQ_MODULE_PATH");
   std::string_view rest = named != nullptr ? named : "";
+  std::set<std::pair<dev_t, ino_t>> seen;  // a folder may be named twice
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find(':'), rest.size());
     const std::string folder(rest.substr(0, end));
@@ -238,6 +267,8 @@ Modules::Modules() {
       std::string path = folder;
       path += '/';
       path += name;
+      struct stat file {};
+      if (stat(path.c_str(), &file) == 0 && !seen.emplace(file.st_dev, file.st_ino).second) continue;
       add(path);
     }
   }
@@ -307,19 +338,27 @@ Status sign_module(const char* path, const char* key, std::uint64_t expires_s) {
                  secret.size()))
     return fail(LWMQ_E_CORRUPT, "%s is no secret key of `lwmq module key`", key);
   status = read_file(path, kModuleBytesMax, &bytes);
+  if (status == LWMQ_OK) {
+    status = check_whole(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+    if (status != LWMQ_OK) add_context(path);
+  }
   if (status != LWMQ_OK) return status;
   std::string signature;
   status = make_signature(base_name(path), bytes.data(), bytes.size(), secret, expires_s, &signature);
   if (status != LWMQ_OK) return status;
   // Beside it and then in its place: who loads the module meanwhile sees the old one or the new one.
+  // It is new: nothing that others have put there is written to.
   const std::string place = std::string(path) + ".sig";
-  const std::string beside = place + ".new";
-  std::FILE* file = std::fopen(beside.c_str(), "we");
-  const bool written = file != nullptr && std::fwrite(signature.data(), signature.size(), 1, file) == 1;
-  if ((file != nullptr && std::fclose(file) != 0) || !written ||
-      std::rename(beside.c_str(), place.c_str()) != 0)
-    return fail_errno(LWMQ_E_SYSTEM, errno, "%s", place.c_str());
-  return LWMQ_OK;
+  std::string beside = place + "." + std::string(6, 'X');  // as mkostemp wants it
+  const os::UniqueFd file(mkostemp(beside.data(), O_CLOEXEC));
+  const bool written =
+      file && fchmod(file.get(), 0644) == 0 &&
+      write(file.get(), signature.data(), signature.size()) == static_cast<ssize_t>(signature.size()) &&
+      std::rename(beside.c_str(), place.c_str()) == 0;
+  if (written) return LWMQ_OK;
+  status = fail_errno(LWMQ_E_SYSTEM, errno, "%s", place.c_str());
+  if (file) unlink(beside.c_str());
+  return status;
 }
 
 Status make_module_key(const char* key, char out_public[72]) {

@@ -76,6 +76,34 @@ Status find(const char* address, const lwmq_tli_provider** out_provider) noexcep
   return fail(LWMQ_E_ADDRESS, "'%s': no provider claims this scheme; there are: %s", address, names.c_str());
 }
 
+namespace {
+
+template <typename Call>
+Status with_text(const lwmq_tli_provider& provider, const char* address, Call&& call) noexcept {
+  forget_error();
+  const Status status = call();
+  if (!is_failure(status) || last_error()[0] != '\0') return status;
+  return fail(status, "%s: provider '%s' answers %s without a text", address, provider.name,
+              status_name(status));
+}
+
+}  // namespace
+
+Status limits(const lwmq_tli_provider& provider, const char* address, lwmq_limits* out_limits) noexcept {
+  return with_text(provider, address, [&] { return provider.limits(address, out_limits); });
+}
+
+Status listen(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
+              lwmq_tli_listener** out_listener) noexcept {
+  return with_text(provider, address, [&] { return provider.listen(address, &options, out_listener); });
+}
+
+Status connect(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
+               std::uint32_t timeout_ms, lwmq_tli_transport** out_transport) noexcept {
+  return with_text(provider, address,
+                   [&] { return provider.connect(address, &options, timeout_ms, out_transport); });
+}
+
 std::string without_options(const char* address) {
   const char* mark = std::strchr(address, '?');
   return mark == nullptr ? std::string(address)

@@ -27,6 +27,14 @@ const lwmq_tli_filter* find_filter(std::string_view name) noexcept;
 // registered names.
 Status find(const char* address, const lwmq_tli_provider** out_provider) noexcept;
 
+// Calls of a provider's table whose failures an application hears of: they have a text, if only of who gave
+// none.
+Status limits(const lwmq_tli_provider& provider, const char* address, lwmq_limits* out_limits) noexcept;
+Status listen(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
+              lwmq_tli_listener** out_listener) noexcept;
+Status connect(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
+               std::uint32_t timeout_ms, lwmq_tli_transport** out_transport) noexcept;
+
 // Splits `scheme://rest?key=value` at the question mark: providers see what stands before it.
 std::string without_options(const char* address);
 

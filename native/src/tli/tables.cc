@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string_view>
 
 namespace lwmq::tli {
 namespace {
@@ -26,6 +27,13 @@ const char* flaw_of_head(const Table& table) noexcept {
   if (table.size != sizeof table) return "size";
   if (table.version != LWMQ_TLI_VERSION) return "version";
   return table.name == nullptr ? "name" : nullptr;
+}
+
+// As addresses name filters; `filters` is there for an empty list.
+bool is_name(const char* name) noexcept {
+  const std::string_view text(name);
+  const auto fits = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
+  return !text.empty() && text != "filters" && std::all_of(text.begin(), text.end(), fits);
 }
 
 }  // namespace
@@ -61,7 +69,9 @@ const char* flaw_of(const lwmq_tli_provider& p) noexcept {
 const char* flaw_of(const lwmq_tli_filter& f) noexcept {
   constexpr std::uint32_t kBoth = LWMQ_TLI_SENDING | LWMQ_TLI_LANDING;
   if (const char* flaw = flaw_of_head(f); flaw != nullptr) return flaw;
+  if (!is_name(f.name)) return "name, which has the characters a-z, 0-9 and _";
   if (f.ways == 0 || (f.ways & ~kBoth) != 0) return "ways";
+  if ((f.rewrites & ~f.ways) != 0) return "rewrites, of ways that it does not work on";
   const Entry always[] = {LWMQ_ENTRY(f, help), LWMQ_ENTRY(f, create), LWMQ_ENTRY(f, see),
                           LWMQ_ENTRY(f, destroy)};
   return first_missing(always);
