@@ -219,13 +219,16 @@ def _append(handle: Any, frame: memoryview) -> None:
     if frame.nbytes <= COPY_BYTES_MAX:
         check(lib.lwmq_message_append(handle, data, frame.nbytes))
         return
+    before = lib.lwmq_message_frame_count(handle)
     context = _owners.keep(data)
-    status = lib.lwmq_message_append_external(
-        handle, data, frame.nbytes, lib.lwmq_python_frame_event, context
-    )
-    if status != lib.LWMQ_OK:
-        _owners.drop(context)
-    check(status)
+    try:
+        check(
+            lib.lwmq_message_append_external(handle, data, frame.nbytes, lib.lwmq_python_frame_event, context)
+        )
+    except BaseException:  # a signal's handler, too
+        if lib.lwmq_message_frame_count(handle) == before:
+            _owners.drop(context)
+        raise
 
 
 class _Owners:

@@ -497,8 +497,10 @@ class Channel(Lingering):
 
         if callback is None:
             self._is_called = False
-            calls.drop(self)
+            if not self._handle.forked:  # there is no thread here that would call
+                calls.drop(self)
             return
+        self._handle.check_open()
         if not callable(callback):
             raise TypeError(
                 f"on_message() takes a function of one message, or None, not {type(callback).__name__}"
@@ -553,7 +555,8 @@ class Channel(Lingering):
 
         Waits while none is free, or nobody is connected. TimeoutError when none gets free.
         """
-        raw = ffi.new("lwmq_buffer *")
+        buffer = SendBuffer(self)
+        raw = buffer._raw
         status = wait(
             self._handle,
             lambda ms: lib.lwmq_raw_get_buffer(self._handle.pointer, ms, raw),
@@ -566,14 +569,15 @@ class Channel(Lingering):
                 f"no send buffer got free within {timeout} s on {self._address}{why}", status=status
             )
         check(status)
-        return SendBuffer(self, raw)
+        return buffer
 
     def receive_buffer(self, timeout: float | None = None) -> ReceiveBuffer:
         """Lends the next buffer of a raw channel.
 
         Waits at most `timeout` seconds. TimeoutError when none comes.
         """
-        raw = ffi.new("lwmq_buffer *")
+        buffer = ReceiveBuffer(self)
+        raw = buffer._raw
         status = wait(
             self._handle,
             lambda ms: lib.lwmq_raw_receive_buffer(self._handle.pointer, ms, raw),
@@ -583,7 +587,7 @@ class Channel(Lingering):
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
             raise errors.TimeoutError(f"no buffer came within {timeout} s on {self._address}", status=status)
         check(status)
-        return ReceiveBuffer(self, raw)
+        return buffer
 
     # ---- Filters
 

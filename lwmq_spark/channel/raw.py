@@ -64,18 +64,24 @@ class Window:
 
 
 class _Loan:
-    """A native buffer that goes back when neither its Python buffer nor a view of it is left."""
+    """A native buffer that goes back when neither its Python buffer nor a view of it is left.
+
+    Made before the buffer is lent, so that there is no moment at which nobody would give it back.
+    """
 
     __slots__ = ("__weakref__", "_data", "_give_back", "_handle", "_pointer", "_shown", "_window", "raw")
 
-    def __init__(self, channel: Channel, raw: Any, give_back: Callable[[Any, Any], int]) -> None:
-        self.raw = raw  # None: it was sent
+    def __init__(self, channel: Channel, give_back: Callable[[Any, Any], int]) -> None:
+        self.raw: Any = ffi.new("lwmq_buffer *")  # None: it was sent
         self._handle = channel._handle
         self._pointer = channel._handle.pointer
         self._window = channel._window
         self._give_back = give_back
         self._data: Callable[[], memoryview | None] = lambda: None  # it holds us, and not we it
         self._shown = 0  # of what has been shown, how much is there still
+
+    def is_empty(self) -> bool:
+        return self.raw is None or self.raw.data == ffi.NULL
 
     def show(self, *, readonly: bool = False) -> memoryview:
         """`data`, until it is hidden the same one. All that is made of it holds its pointer, and that us."""
@@ -100,7 +106,13 @@ class _Loan:
         self._shown -= 1
 
     def __del__(self) -> None:
-        if self.raw is not None and self._window.is_there and not self._handle.forked:
+        try:
+            self._go_back()
+        except BaseException:  # of a signal's handler, which nobody hears of here; twice is once
+            self._go_back()
+
+    def _go_back(self) -> None:
+        if not self.is_empty() and self._window.is_there and not self._handle.forked:
             self._give_back(self._pointer, self.raw)
 
 
@@ -111,6 +123,11 @@ class _RawBuffer(OfOneProcess):
         self._channel = channel
         self._loan: _Loan | None = loan
         self._data: memoryview | None = None  # made once
+
+    @property
+    def _raw(self) -> Any:
+        """Where the library puts what it lends."""
+        return self._open_loan().raw
 
     def _open_loan(self) -> _Loan:
         if self._loan is None:
@@ -134,8 +151,8 @@ class _RawBuffer(OfOneProcess):
 class SendBuffer(_RawBuffer):
     """A free buffer: fill `data`, then `send(used)`. Leaving `with` without sending gives it back unsent."""
 
-    def __init__(self, channel: Channel, raw: Any) -> None:
-        super().__init__(channel, _Loan(channel, raw, lib.lwmq_raw_abandon_buffer))
+    def __init__(self, channel: Channel) -> None:
+        super().__init__(channel, _Loan(channel, lib.lwmq_raw_abandon_buffer))
 
     @property
     def data(self) -> memoryview:
@@ -171,9 +188,10 @@ class SendBuffer(_RawBuffer):
                     f"this buffer of {self._channel.address} is held by an array, or a slice of `data`: let "
                     "go of it (del, or release()), then send; nothing was sent"
                 )
-            raw, loan.raw, self._loan = loan.raw, None, None
-            raw.bytes = used
-            check(lib.lwmq_raw_send_buffer(handle.pointer, raw))
+            loan.raw.bytes = used
+            status = lib.lwmq_raw_send_buffer(handle.pointer, loan.raw)
+            loan.raw = self._loan = None
+            check(status)
 
     def abandon(self) -> None:
         """Give the buffer back unsent. From any thread; twice is once."""
@@ -189,8 +207,8 @@ class SendBuffer(_RawBuffer):
 class ReceiveBuffer(_RawBuffer):
     """A buffer of the peer's: read `data`, then `dispose()`, in any order among buffers. `with` disposes."""
 
-    def __init__(self, channel: Channel, raw: Any) -> None:
-        super().__init__(channel, _Loan(channel, raw, lib.lwmq_raw_dispose_buffer))
+    def __init__(self, channel: Channel) -> None:
+        super().__init__(channel, _Loan(channel, lib.lwmq_raw_dispose_buffer))
 
     @property
     def data(self) -> memoryview:

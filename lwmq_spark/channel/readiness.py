@@ -20,7 +20,8 @@ class Readiness:
 
     def __init__(self, descriptor: Callable[[], int]) -> None:
         self._descriptor = descriptor
-        self._lock = threading.Lock()
+        # Held for no call that may wait; a signal's handler may come in, and close, on its thread.
+        self._lock = threading.RLock()
         self._fd = -1
         self._closed = False
         self._waiting: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
@@ -38,15 +39,14 @@ class Readiness:
         """Until the channel has something to say, or is closed. The next call makes sure: look again."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
+        self._open_descriptor()
         with self._lock:
-            if self._closed:
-                return
-            if self._fd < 0:
-                self._fd = os.dup(self._descriptor())
-            waiting = self._waiting.setdefault(loop, [])
-            if not waiting:
-                loop.add_reader(self._fd, self._wake, loop)
+            waiting = self._waiting.setdefault(loop, [])  # from now on a close leaves the descriptor to us
             waiting.append(future)
+            if len(waiting) == 1 and not self._closed:
+                loop.add_reader(self._fd, self._wake, loop)
+            if self._closed:
+                self._wake(loop)
         self._taken = 0
         try:
             await future
@@ -57,6 +57,20 @@ class Readiness:
                     if not left:
                         self._leave(loop)
             raise
+
+    def _open_descriptor(self) -> None:
+        """Asks the channel without the lock: it may be about to close, which wants that."""
+        if self._fd >= 0 or self._closed:
+            return
+        try:
+            made = os.dup(self._descriptor())
+        except OSError:  # closed in between: the second look says so
+            made = os.dup(self._descriptor())
+        with self._lock:
+            if self._fd < 0 and not self._closed:
+                self._fd, made = made, -1
+        if made >= 0:
+            os.close(made)
 
     def tell_when_closed(self, call: Callable[[], None]) -> None:
         """Calls it once, on the thread that closes the channel; at once when it is closed."""
@@ -93,7 +107,7 @@ class Readiness:
 
     def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
         """With the lock: nobody waits on `loop` any more."""
-        if self._waiting.pop(loop, None) is not None and not loop.is_closed():
+        if self._waiting.pop(loop, None) is not None and not loop.is_closed() and self._fd >= 0:
             loop.remove_reader(self._fd)
         self._close_if_unused()
 

@@ -101,6 +101,7 @@ class Reply(Future[Frames]):
     def result(self, timeout: float | None = None) -> Frames:
         """Waits, at most `timeout` seconds; the request stays outstanding when that was too short."""
         end = math.inf if timeout is None else time.monotonic() + timeout
+        self._desk.check_process()
         if not self.done():
             if self._desk.is_receiving_here():
                 raise errors.LwmqError(
@@ -118,11 +119,13 @@ class Reply(Future[Frames]):
             ) from None
 
     def add_done_callback(self, fn: Callable[[Future[Frames]], object]) -> None:
+        self._desk.check_process()
         with self._desk._lock:  # not between a leader's look at this and its end of the reply
             self._calls_back = True
         super().add_done_callback(fn)
 
     def cancel(self) -> bool:
+        self._desk.check_process()
         if not super().cancel():
             return False
         self._requests = None
@@ -190,6 +193,7 @@ class _Desk:
         self._looks_within = KEEPER_ASIDE_S  # seconds, of the keeper while that one leads
         self._receiving = threading.Lock()  # guards what follows; the keeper holds it for moments alone
         self._channel = channel
+        self._handle = channel._handle  # that alone, when the keeper has let go
         self._wake_fd = self._lead_fd = -1
         self._fd = os.dup(channel.fileno())
         try:
@@ -248,7 +252,13 @@ class _Desk:
         channel = getattr(self, "_channel", None)  # the keeper lets go of it
         return "" if channel is None or channel._is_connected_now() else ": nobody is connected"
 
+    def check_process(self) -> None:
+        """ClosedError in a forked child, where nobody receives, and the locks may be the parent's."""
+        if self._handle.forked:
+            self._handle.check_open()
+
     def statistics(self) -> RequestsStatistics:
+        self.check_process()
         with self._lock:
             count, outstanding = self._count, len(self._replies)
             settled = sum(count[how] for how in ("answered", "failed", "timed_out", "lost"))
@@ -376,6 +386,7 @@ class _Desk:
             self._lose(self.ended)
             with self._receiving, self._lock:  # a leader has been told
                 self._close_files()
+                self._channel._readiness.tell_no_more(self.wake)
                 self._channel._take_back(self)
                 del self._channel
 
@@ -615,6 +626,8 @@ class Requests(OfOneProcess):
             self._end()
 
     def __repr__(self) -> str:
+        if self._channel._handle.forked:
+            return f"<Requests on {self._desk.address}, of another process>"
         return f"<Requests on {self._desk.address}, {self.statistics.outstanding} outstanding>"
 
 

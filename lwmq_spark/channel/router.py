@@ -29,8 +29,10 @@ class Router(OfOneProcess):
         out = ffi.new("lwmq_router **")
         check(lib.lwmq_router_create(out))
         self._pointer = ffi.gc(out[0], lib.lwmq_router_destroy)
-        self._lock = threading.Lock()
-        self._routes: dict[SendQueue, int] = {}  # keeps the queues; those of closed channels count no more
+        self._lock = threading.RLock()  # a signal's handler may look while its thread has it
+        # Keeps the queues; those of closed channels count no more. Where a signal's handler raised, the
+        # library may know one more, or one less: it decides.
+        self._routes: dict[SendQueue, set[tuple[int, str, str | None]]] = {}
 
     def add(self, pattern: str, queue: SendQueue, *, frame: int = 0, group: str | None = None) -> None:
         """Lead messages whose frame `frame` matches `pattern` to `queue`.
@@ -47,26 +49,26 @@ class Router(OfOneProcess):
         with self._lock:
             check(self._change(lib.lwmq_router_add, pattern, queue, frame, group))
             for gone in [known for known in self._routes if known._channel.closed]:
-                del self._routes[gone]
-            self._routes[queue] = self._routes.get(queue, 0) + 1
+                self._routes.pop(gone, None)
+            self._routes.setdefault(queue, set()).add((frame, pattern, group))
 
     def remove(self, pattern: str, queue: SendQueue, *, frame: int = 0, group: str | None = None) -> None:
         """Take a route away. LwmqError: there is none like it. ClosedError: it went with its channel."""
         _check_queue(queue)
         with self._lock:
             check(self._change(lib.lwmq_router_remove, pattern, queue, frame, group))
-            self._routes[queue] -= 1
-            if self._routes[queue] == 0:
-                del self._routes[queue]
+            routes = self._routes.get(queue, set())
+            routes.discard((frame, pattern, group))
+            if not routes:
+                self._routes.pop(queue, None)
 
     def forget(self, queue: SendQueue) -> None:
         """Take every route to `queue` away, also of a channel that was closed."""
         with self._lock:
-            if self._routes.pop(queue, None) is None:
-                return
+            self._routes.pop(queue, None)
             handle = queue._channel._handle
             with handle.turn:
-                if not handle.closed:
+                if handle.usable:
                     check(lib.lwmq_router_forget(self._pointer, queue._pointer))
 
     def post(self, frames: Any) -> int:
@@ -96,7 +98,8 @@ class Router(OfOneProcess):
 
     def _open_routes(self) -> dict[SendQueue, int]:
         with self._lock:
-            return {queue: routes for queue, routes in self._routes.items() if not queue._channel.closed}
+            known = {queue: len(routes) for queue, routes in self._routes.copy().items()}
+        return {queue: routes for queue, routes in known.items() if not queue._channel.closed}
 
     def __len__(self) -> int:
         """Routes."""

@@ -13,6 +13,7 @@ Each channel that has something gives one message before any gives its next, how
 
 from __future__ import annotations
 
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -39,6 +40,7 @@ from lwmq_spark.channel.channel import Channel
 from lwmq_spark.channel.listener import Listener
 from lwmq_spark.message import Message
 
+GREETING_S = 0.001  # beside a thread that accepts clients
 _NOTHING = (None, lib.LWMQ_E_EMPTY, lib.LWMQ_E_INTERRUPTED)
 OnClient = Callable[[Channel], object]
 Known = tuple["weakref.ref[Selector]", ...]
@@ -55,6 +57,7 @@ class Selector(OfOneProcess):
         self._members: dict[int, tuple[Handle, Turn | Crowd, Channel]] = {}  # by address
         self._listeners: dict[Listener, OnClient | None] = {}  # replaced, not changed: others walk over it
         self._newcomer: Channel | None = None  # accepted, not yet added
+        self._greeting = threading.RLock()  # of the thread that accepts; on_client may receive
 
     def add(self, channel: Channel | Listener, on_client: OnClient | None = None) -> None:
         """A channel; or a listener, whose clients are accepted and added as they come, by who receives.
@@ -113,7 +116,17 @@ class Selector(OfOneProcess):
         self._listeners = {known: call for known, call in self._listeners.items() if known is not listener}
 
     def _accept(self) -> None:
-        """Those who wait at the listeners. What ends this halfway leaves the client for the next time."""
+        """Those who wait at the listeners, one thread at a time: the others go on with what there is."""
+        if not self._greeting.acquire(blocking=False):
+            time.sleep(GREETING_S)
+            return
+        try:
+            self._accept_all()
+        finally:
+            self._greeting.release()
+
+    def _accept_all(self) -> None:
+        """What ends this halfway leaves the client for the next time."""
         for listener, on_client in self._listeners.items():
             while True:
                 try:

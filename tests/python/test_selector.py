@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -335,3 +336,37 @@ def test_the_librarys_threads_run_where_they_are_told(ipc: str, spawn: Callable[
     child = spawn(AFFINITY, ipc)
     assert child.rest() == "placed\n"
     assert child.wait() == 0
+
+
+def test_several_threads_that_receive_greet_each_client_once(ipc: str) -> None:
+    clients, greeted, heard, raised = 200, Counter[lwmq.Channel](), Counter[bytes](), list[BaseException]()
+    stop = threading.Event()
+
+    def receive() -> None:
+        while not stop.is_set():
+            try:
+                heard[bytes(selector.receive(0.05)[1])] += 1
+            except lwmq.TimeoutError:
+                pass
+            except BaseException as exc:
+                raised.append(exc)
+
+    with lwmq.Listener(ipc, linger=0) as listener, lwmq.Selector() as selector:
+        selector.add(listener, on_client=lambda channel: greeted.update([channel]))
+        threads = [threading.Thread(target=receive) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        others = []
+        for number in range(clients):
+            others.append(lwmq.Channel(ipc, "client", linger=0))
+            others[-1].send_queue().post(b"%d" % number)
+        end = time.monotonic() + 20
+        while len(heard) < clients and time.monotonic() < end:
+            time.sleep(0.01)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert (len(heard), set(heard.values()), raised) == (clients, {1}, [])
+        assert (len(greeted), set(greeted.values())) == (clients, {1})
+        for channel in [*others, *greeted]:
+            channel.close(linger=0)

@@ -116,6 +116,25 @@ with lwmq.Channel(address, "server", linger=0) as server, lwmq.Channel(address, 
     server.close(linger=0)
     serving.join()
 """,
+    "router": """
+with lwmq.Channel(address, "server", linger=0) as server:
+    queue, router = server.send_queue("multi_unbounded"), lwmq.Router()
+    def change():
+        with suppress(lwmq.LwmqError):
+            router.add("main", queue)
+        with suppress(lwmq.LwmqError):
+            router.remove("main", queue)
+    def other():
+        router.add(f"other.{others}", queue)
+        len(router), repr(router)
+        router.remove(f"other.{others}", queue)
+    thread = threading.Thread(target=use, args=(other,))
+    thread.start()
+    hits = hit_often(change)
+    stop.set()
+    thread.join()
+    assert router.post([b"other"]) == 0
+""",
     "arrow": """
 schema = pa.schema([("n", pa.int64())])
 batch = pa.record_batch({"n": [1, 2, 3]}, schema=schema)
@@ -141,6 +160,70 @@ def test_a_handler_that_raises_leaves_nothing_locked_or_lost(
 ) -> None:
     child = spawn(CHILD.replace("{case}", CASES[case]), ipc)
     assert child.rest() == "True True\n"
+    assert child.wait() == 0
+
+
+# A handler that looks, or closes, while the thread that it has interrupted uses the same object.
+AGAIN = {
+    "an await": """
+current = [None]
+def handle():
+    if current[0] is not None:
+        current[0].close(linger=0)
+async def one(number):
+    with lwmq.Channel(f"{address}-{number}", "server", linger=0) as channel:
+        current[0] = channel
+        async with asyncio.timeout(0.002):
+            with suppress(lwmq.ClosedError):
+                while True:
+                    await channel.receive_async()
+async def use():
+    number = 0
+    while time.monotonic() < end:
+        number += 1
+        with suppress(asyncio.TimeoutError, lwmq.ClosedError):
+            await one(number)
+start(handle)
+asyncio.run(use())
+""",
+    "a router": """
+channel = lwmq.Channel(address, "server", linger=0)
+queue, router = channel.send_queue("multi_unbounded"), lwmq.Router()
+start(lambda: (len(router), repr(router)))
+while time.monotonic() < end:
+    router.add("a", queue)
+    router.remove("a", queue)
+""",
+}
+
+
+@pytest.mark.parametrize("case", AGAIN)
+def test_a_handler_that_uses_what_its_thread_is_in_hangs_nobody(
+    ipc: str, spawn: Callable[..., Any], case: str
+) -> None:
+    child = spawn(
+        f"""
+import asyncio, faulthandler, random
+from contextlib import suppress
+faulthandler.dump_traceback_later(50, exit=True)
+address, fired, end = sys.argv[1], 0, time.monotonic() + 2
+def start(do):
+    def handler(*_):
+        global fired
+        fired += 1
+        with suppress(lwmq.LwmqError, RuntimeError):
+            do()
+        if time.monotonic() < end:
+            signal.setitimer(signal.ITIMER_REAL, random.random() * 0.0005 + 1e-6)
+    signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+{AGAIN[case]}
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(fired > 100)
+""",
+        ipc,
+    )
+    assert child.rest() == "True\n"
     assert child.wait() == 0
 
 

@@ -222,6 +222,48 @@ def test_a_forked_child_is_refused_and_the_parent_goes_on(ipc: str, spawn: Calla
     assert child.wait() == 0
 
 
+def test_a_forked_child_waits_for_no_thread_of_its_parent(ipc: str, spawn: Callable[..., Any]) -> None:
+    """A call-back that was running, and a request whose keeper is not there."""
+    child = spawn(
+        """
+        import faulthandler, threading
+        faulthandler.dump_traceback_later(50, exit=True)
+        called = lwmq.Channel(sys.argv[1], "server", linger=0)
+        other = lwmq.Channel(sys.argv[1], "client", linger=0)
+        inside, over = threading.Event(), threading.Event()
+        called.on_message(lambda message: (inside.set(), over.wait(20)))
+        other.send_queue().post(b"x")
+        assert inside.wait(20)
+        requests = lwmq.Requests(other)
+        reply = requests.submit(b"never answered", timeout=20)
+        pid = os.fork()
+        if pid == 0:
+            refused = 0
+            for call in (
+                reply.result,
+                lambda: requests.statistics,
+                lambda: called.on_message(print),
+            ):
+                try:
+                    call()
+                except lwmq.ClosedError as exc:
+                    refused += "forked" in str(exc)
+            called.on_message(None)
+            called.close()
+            requests.close()
+            refused += "of another process" in repr(requests)
+            os._exit(refused)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        over.set()
+        requests.close()
+        called.close()
+        """,
+        ipc,
+    )
+    assert child.line() == "4"
+    assert child.wait() == 0
+
+
 def test_threads_get_their_turn_in_the_order_they_came() -> None:
     turn = Turn()
     order: list[int] = []
