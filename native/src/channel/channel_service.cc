@@ -32,8 +32,8 @@ constexpr std::uint32_t kQuietLooks = 6;
 constexpr std::uint32_t kRoomWaitMaxMs = 32;
 constexpr std::uint64_t kShipBytes = std::uint64_t{1} << 20;  // between two looks at other channels
 constexpr std::uint32_t kAcceptAttempts = 16;
-constexpr std::uint32_t kRefusalsMax =
-    100;  // by a transport that says that it is connected, a millisecond apart
+// By a transport that says that it is connected, a millisecond apart.
+constexpr std::uint32_t kRefusalsMax = 100;
 
 // Failures that the next attempt will meet again, unless somebody does something about it.
 bool is_lasting(Status status) noexcept {
