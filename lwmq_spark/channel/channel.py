@@ -512,6 +512,8 @@ class Channel(Lingering):
             )
         calls.put(self, callback)
         self._is_called = True
+        if self._handle.closed:  # meanwhile
+            calls.drop(self)
 
     def signal_on_message(self, number: int) -> None:
         """From now on the real-time signal `number` is queued to this process when there is something to
@@ -718,6 +720,8 @@ class Channel(Lingering):
         if not self._handle.begin_close():
             return
         try:
+            if self._is_called:  # since another thread asked for calls just now
+                self.on_message(None)
             if isinstance(self._receiving, Crowd):
                 self._receiving.empty()
             self._close_behind(Turns(tuple(turns)), seconds)

@@ -69,7 +69,7 @@ class _Loan:
     Made before the buffer is lent, so that there is no moment at which nobody would give it back.
     """
 
-    __slots__ = ("__weakref__", "_data", "_give_back", "_handle", "_pointer", "_shown", "_window", "raw")
+    __slots__ = ("__weakref__", "_data", "_exporters", "_give_back", "_handle", "_pointer", "_window", "raw")
 
     def __init__(self, channel: Channel, give_back: Callable[[Any, Any], int]) -> None:
         self.raw: Any = ffi.new("lwmq_buffer *")  # None: it was sent
@@ -78,7 +78,7 @@ class _Loan:
         self._window = channel._window
         self._give_back = give_back
         self._data: Callable[[], memoryview | None] = lambda: None  # it holds us, and not we it
-        self._shown = 0  # of what has been shown, how much is there still
+        self._exporters: list[weakref.ref[Any]] = []  # of what has been shown; alive while an array is
 
     def is_empty(self) -> bool:
         return self.raw is None or self.raw.data == ffi.NULL
@@ -86,8 +86,9 @@ class _Loan:
     def show(self, *, readonly: bool = False) -> memoryview:
         """`data`, until it is hidden the same one. All that is made of it holds its pointer, and that us."""
         if (data := self._data()) is None:
-            pointer = ffi.gc(ffi.cast("char *", self.raw.data), self._end_of_show)
-            self._shown += 1
+            # The destructor holds us, and is no Python: a signal's handler that raises would end it.
+            pointer = ffi.gc(ffi.cast("char *", self.raw.data), (self,).count)
+            self._exporters.append(weakref.ref(pointer))
             data = memoryview(ffi.buffer(pointer, self.raw.bytes)).cast("B")
             data = data.toreadonly() if readonly else data
             self._data = weakref.ref(data)
@@ -100,10 +101,7 @@ class _Loan:
                 data.release()
                 self._data = lambda: None
             del data
-        return self._shown == 0
-
-    def _end_of_show(self, _: Any) -> None:
-        self._shown -= 1
+        return all(known() is None for known in self._exporters)
 
     def __del__(self) -> None:
         try:
