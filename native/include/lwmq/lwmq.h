@@ -215,8 +215,8 @@ typedef struct lwmq_entry_view {
   uint32_t flags;            /* LWMQ_ENTRY_CONNECTED ... */
   uint64_t opened_ns;        /* CLOCK_REALTIME */
   char address[160];         /* cut where longer */
-  char name[64];             /* of a reader, a job; of a channel of a listener: the how manieth client; of a queue: which of
-                                its channel; latency: the filter with its settings */
+  char name[64];             /* of a reader, a job; of a channel of a listener: the number of its client; of a queue: its
+                                number on the channel; latency: the filter with its settings */
   uint64_t waiting_ns;       /* for so long it has been waiting: a writer for room, a reader for a batch */
   uint64_t unmoved_ns;       /* since a writer wrote, or a reader was lent, its last batch; 0: none yet */
   uint64_t partitions;
@@ -485,12 +485,12 @@ typedef struct lwmq_send_queue_statistics {
 /* Any thread. LWMQ_E_CLOSED after a close. */
 lwmq_status lwmq_send_queue_query(const lwmq_send_queue *queue, lwmq_send_queue_statistics *out_statistics);
 /* Receives the next message; lwmq_message_destroy gives it back, when the application likes: one of 4 KiB and more lies where
-   it landed, and keeps a buffer of the peer's, while no more than half of those are kept so; others are copies. After the loss of the peer, what was
-   committed comes first, then once LWMQ_E_PEER_LOST, or LWMQ_E_CLOSED for a peer that closed in order; a new
-   peer may follow. A peer that closed before it had shipped all that was posted counts as lost: the text says how much
-   never came. A failure to connect that somebody has to mend (LWMQ_E_VERSION, LWMQ_E_DENIED, LWMQ_E_INVALID,
-   LWMQ_E_SYSTEM and the like) is answered again and again until an attempt succeeds; LWMQ_E_CORRUPT: the peer broke the
-   protocol, and was dropped. */
+   it landed, and keeps a buffer of the peer's, while no more than half of those are kept so; others are copies.
+   After the loss of the peer, what was committed comes first, then once LWMQ_E_PEER_LOST, or LWMQ_E_CLOSED for a peer that
+   closed in order; a new peer may follow. A peer that closed before it had shipped all that was posted counts as lost: the
+   text says how much never came. A failure to connect that somebody has to mend (LWMQ_E_VERSION, LWMQ_E_DENIED,
+   LWMQ_E_INVALID, LWMQ_E_SYSTEM and the like) is answered again and again until an attempt succeeds; LWMQ_E_CORRUPT: the
+   peer broke the protocol, and was dropped. */
 lwmq_status lwmq_channel_receive(lwmq_channel *channel, uint32_t timeout_ms, lwmq_message **out_message);
 /* As lwmq_channel_receive, and takes what has come meanwhile, at most `limit` messages: waits for the first alone.
    `out_messages` has room for `limit` pointers; *out_count is at least 1. What ends the peer's conversation comes in

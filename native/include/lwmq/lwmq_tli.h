@@ -147,8 +147,8 @@ typedef struct lwmq_tli_provider {
   /* Binds. LWMQ_E_ADDRESS: somebody else serves it. Never waits. */
   lwmq_status (*listen)(const char *address, const lwmq_tli_options *options, lwmq_tli_listener **out_listener);
   /* The next peer that has connected and passed the handshake. LWMQ_E_EMPTY: none now. Any failure: one was refused, with
-     the text why, and is counted; the next call says more. Never waits; a peer that is slow or wrong in its handshake is dropped without
-     holding up others. */
+     the text why, and is counted; the next call says more. Never waits; a peer that is slow or wrong in its handshake is
+     dropped without holding up others. */
   lwmq_status (*accept)(lwmq_tli_listener *listener, lwmq_tli_transport **out_transport);
   /* A descriptor that polls readable when accept has something to do, or when an accepted and armed transport
      has something (see arm, transport_fd). Lent. Level-triggered; accept and disarm drain it. -1: see ring of the

@@ -50,7 +50,7 @@ class Listener final : private Served {
   Status listen();
   std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override;
   bool has_room();
-  // Null: nobody waits. `*out_client`: the how manieth it is.
+  // Null: nobody waits. `*out_client`: its number, from 1.
   lwmq_tli_transport* take_next(std::uint64_t* out_client);
   void tell() noexcept;
   void count() noexcept;
