@@ -80,9 +80,6 @@ class _Loan:
         self._data: Callable[[], memoryview | None] = lambda: None  # it holds us, and not we it
         self._exporters: list[weakref.ref[Any]] = []  # of what has been shown; alive while an array is
 
-    def is_empty(self) -> bool:
-        return self.raw is None or self.raw.data == ffi.NULL
-
     def show(self, *, readonly: bool = False) -> memoryview:
         """`data`, until it is hidden the same one. All that is made of it holds its pointer, and that us."""
         if (data := self._data()) is None:
@@ -110,7 +107,8 @@ class _Loan:
             self._go_back()
 
     def _go_back(self) -> None:
-        if not self.is_empty() and self._window.is_there and not self._handle.forked:
+        is_lent = self.raw is not None and self.raw.data != ffi.NULL
+        if is_lent and self._window.is_there and not self._handle.forked:
             self._give_back(self._pointer, self.raw)
 
 

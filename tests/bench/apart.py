@@ -16,6 +16,8 @@ import sys
 import time
 from typing import Protocol
 
+from tests.bench.delegation import zmq_pair
+
 PATIENCE_S = 20.0
 MESSAGE = bytes(64)
 EACH = 100_000  # messages of a slice
@@ -85,10 +87,7 @@ class Zmq:
         import zmq
 
         self.zmq = zmq
-        self.pairs = [zmq.Context.instance().socket(zmq.PAIR) for _ in range(3)]
-        for which, pair in enumerate(self.pairs):
-            pair.linger = 1000
-            (pair.bind if serves else pair.connect)(f"ipc://@{address}-{which}")
+        self.pairs = [zmq_pair(f"{address}-{which}", serves=serves) for which in range(3)]
 
     def send(self, which: int, count: int) -> None:
         for _ in range(count):
@@ -172,4 +171,5 @@ def main(peer: str, what: str, role: str, _size: str, seconds: str, address: str
     end.close()
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -58,7 +58,7 @@ def ask_lwmq(address: str, use: Callable[[Ask], None]) -> None:
         use(lambda commands: requests.request(commands, timeout=PATIENCE_S))
 
 
-def _zmq_pair(address: str, *, serves: bool) -> Any:
+def zmq_pair(address: str, *, serves: bool) -> Any:
     import zmq
 
     pair = zmq.Context.instance().socket(zmq.PAIR)
@@ -68,13 +68,13 @@ def _zmq_pair(address: str, *, serves: bool) -> Any:
 
 
 def serve_zmq(address: str, do: Solve) -> None:
-    pair = _zmq_pair(address, serves=True)
+    pair = zmq_pair(address, serves=True)
     while commands := pair.recv_multipart()[1:]:  # no commands are a message, too
         pair.send_multipart(do(commands))
 
 
 def ask_zmq(address: str, use: Callable[[Ask], None]) -> None:
-    pair = _zmq_pair(address, serves=False)
+    pair = zmq_pair(address, serves=False)
 
     def ask(commands: list[bytes]) -> Sequence[Any]:
         pair.send_multipart([b"", *commands])

@@ -11,6 +11,7 @@
 
 #include "conformance/channel_fixture.h"
 #include "conformance/providers.h"
+#include "scheduler/send_queue.h"
 
 // Counts what this executable asks the heap for. A sanitizer brings its own heap, which must not be replaced.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -77,14 +78,9 @@ TEST(SteadyState, AllocatesNothingForAMillionSmallMessages) {
   }
 }
 
-// The message, with a tag of five where the queue knows tags.
-lwmq_status post_one(lwmq_send_queue* queue, bool is_tagged, std::uint64_t number, lwmq_message** message) {
-  return lwmq_send_queue_post_tagged(queue, is_tagged ? 1 + number % 5 : 0, message);
-}
-
 // rows: Z04
 TEST(SteadyState, AllocatesNothingForAMillionMessagesOfAnyQueue) {
-  constexpr std::uint32_t kSendKinds = 7, kReceiveKinds = 4;
+  constexpr std::uint32_t kSendKinds = SendQueue::kKinds, kReceiveKinds = 4;
   constexpr std::uint64_t kEach = 1'000'000 / (kSendKinds * kReceiveKinds) + 1;
   const std::uint32_t receive_kinds[kReceiveKinds] = {LWMQ_QUEUE_MONO_UNBOUNDED, LWMQ_QUEUE_MULTI_UNBOUNDED,
                                                       LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST,
@@ -93,15 +89,13 @@ TEST(SteadyState, AllocatesNothingForAMillionMessagesOfAnyQueue) {
     for (const std::uint32_t receive_kind : receive_kinds) {
       auto options = channel_options(65536, 8);
       options.receive_queue = receive_kind;
-      options.receive_capacity = receive_kind >= LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST ? 100 : 0;
+      options.receive_capacity = SendQueue::is_bounded(receive_kind) ? 100 : 0;
       const Meeting meeting(subject.fresh_address(), options);
       for (std::uint32_t kind = 0; kind < kSendKinds; ++kind) {
         lwmq_send_queue_options queue_options{};
         queue_options.size = sizeof queue_options;
         queue_options.kind = kind;
-        queue_options.capacity = kind >= LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST ? 100 : 0;
-        const bool is_tagged =
-            kind == LWMQ_QUEUE_MULTI_UNBOUNDED_TAGGED || kind >= LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST_TAGGED;
+        queue_options.capacity = SendQueue::is_bounded(kind) ? 100 : 0;
         lwmq_send_queue* queue = nullptr;
         ASSERT_EQ(lwmq_channel_add_send_queue(meeting.client.channel, &queue_options, &queue), LWMQ_OK);
         const auto pass = [&](std::uint64_t count) {
@@ -109,7 +103,8 @@ TEST(SteadyState, AllocatesNothingForAMillionMessagesOfAnyQueue) {
             lwmq_message* message = nullptr;
             ASSERT_EQ(lwmq_message_create(1, &message), LWMQ_OK);
             ASSERT_EQ(lwmq_message_append(message, &i, sizeof i), LWMQ_OK);
-            ASSERT_EQ(post_one(queue, is_tagged, i, &message), LWMQ_OK);
+            const std::uint64_t tag = SendQueue::is_tagged(kind) ? 1 + i % 5 : 0;
+            ASSERT_EQ(lwmq_send_queue_post_tagged(queue, tag, &message), LWMQ_OK);
             ASSERT_EQ(lwmq_channel_receive(meeting.server.channel, kLimitMs, &message), LWMQ_OK);
             lwmq_message_destroy(message);
           }

@@ -348,9 +348,7 @@ def test_a_listener_and_its_clients_are_told_apart(ipc: str, spawn: Any) -> None
         for client in (one, other):
             assert bytes(client.receive(10)) == b"welcome"
         counted = {"clients_accepted": 2, "clients_waiting": 1}
-        (listener,) = until(
-            lambda: [one for one in looked()["listeners"] if one | counted == one]
-        )
+        (listener,) = until(lambda: [one for one in looked()["listeners"] if one | counted == one])
         assert listener["clients_refused"] >= 1
         found = looked()
         assert [channel["name"] for channel in found["channels"]] == ["1", "2"]
