@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from lwmq_spark.cli._observer import GROWING, LATENCY_BOUNDS_S, Observer, Process
 from lwmq_spark.cli._output import problems
+from lwmq_spark.observer import GROWING, LATENCY_BOUNDS_S, Observer, Process
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # Counters beside those that make rates in `lwmq top`.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import sys
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from lwmq_spark._ffi import check, ffi, lib, sized
+from lwmq_spark import modules
 from lwmq_spark.cli._output import JsonOption, emit
 
 app = typer.Typer(
@@ -19,22 +19,8 @@ app = typer.Typer(
 )
 
 
-def _text(raw: Any) -> str:
-    return str(ffi.string(raw).decode("utf-8", "replace"))
-
-
-def _as_dict(view: Any) -> dict[str, Any]:
-    expires = datetime.fromtimestamp(view.expires_s, UTC).isoformat() if view.expires_s else None
-    return {
-        "path": _text(view.path),
-        "loaded": bool(view.loaded),
-        "status": _text(lib.lwmq_status_name(view.status)),
-        "name": _text(view.name),
-        "key": _text(view.key),
-        "signer": _text(view.signer),
-        "expires": expires,
-        "text": _text(view.text),
-    }
+def _as_dict(module: modules.Module) -> dict[str, Any]:
+    return asdict(module) | {"expires": module.expires.isoformat() if module.expires else None}
 
 
 @app.command()
@@ -49,12 +35,11 @@ def key(
     Examples:
       lwmq module key my.key --name alice | sudo tee -a /etc/lwmq/trusted_keys
     """
-    public = ffi.new("char[72]")
-    check(lib.lwmq_module_make_key(os.fsencode(file), public))
+    public = modules.make_key(file)
     if json:
-        emit(file=file, key=_text(public), name=name)
+        emit(file=file, key=public, name=name)
     else:
-        print(f"ed25519 {_text(public)} {name}")
+        print(f"ed25519 {public} {name}")
 
 
 @app.command()
@@ -66,7 +51,7 @@ def sign(
 ) -> None:
     """Sign MODULE: writes MODULE.sig beside it. It names the module, so that both keep their names."""
     expires = datetime.now(UTC) + timedelta(days=days)
-    check(lib.lwmq_module_sign(os.fsencode(module), os.fsencode(key), max(0, int(expires.timestamp()))))
+    modules.sign(module, key, expires)
     if json:
         emit(module=module, signature=f"{module}.sig", expires=expires.isoformat())
     else:
@@ -82,29 +67,26 @@ def verify(
     json: JsonOption = False,
 ) -> None:
     """Say whether MODULE would be loaded, without loading it; code 1 where not."""
-    view = sized("lwmq_module_view")
-    status = lib.lwmq_module_verify(
-        os.fsencode(Path(module)), ffi.NULL if trust is None else os.fsencode(trust), view
-    )
+    found = modules.verify(module, trust)
+    good = found.status == "LWMQ_OK"
     if json:
-        emit(**_as_dict(view))
-        raise typer.Exit(0 if status == lib.LWMQ_OK else 1)
-    check(status)
-    print(f"{module}: signed by {_text(view.signer)}, until {_as_dict(view)['expires']}")
+        emit(**_as_dict(found))
+    elif good:
+        print(f"{module}: signed by {found.signer}, until {found.expires:%Y-%m-%d %H:%M} UTC")
+    else:
+        print(f"lwmq: {module} is refused: {found.text}", file=sys.stderr)
+    raise typer.Exit(0 if good else 1)
 
 
 @app.command("list")
 def list_(json: JsonOption = False) -> None:
     """Show the modules of $LWMQ_MODULE_PATH: loaded, or why they are refused."""
-    found: list[dict[str, Any]] = []
-    view = sized("lwmq_module_view")
-    while lib.lwmq_query_module(len(found), view) == lib.LWMQ_OK:
-        found.append(_as_dict(view))
+    found = modules.modules()
     if json:
-        emit(modules=found)
+        emit(modules=[_as_dict(module) for module in found])
         return
     for module in found:
-        state = f"loaded, signed by {module['signer']}" if module["loaded"] else f"refused: {module['text']}"
-        print(f"{module['path']}: {state}")
+        state = f"loaded, signed by {module.signer}" if module.loaded else f"refused: {module.text}"
+        print(f"{module.path}: {state}")
     if not found:
         print("no modules: LWMQ_MODULE_PATH names no folder that has one")

@@ -12,9 +12,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from lwmq_spark.cli._observer import Entry, Observer, Process
 from lwmq_spark.cli._output import JsonOption, console, emit
 from lwmq_spark.meter import human
+from lwmq_spark.observer import Entry, Observer, Process
 
 _COMMAND_WIDTH = 32
 _TITLES = ("PID", "COMMAND", "ADDRESS", "ROLE", "IN/S", "OUT/S", "BYTES/S", "TOTAL", "HELD", "STATE")

@@ -6,6 +6,7 @@ tests/rows.py finds them.
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -93,6 +94,8 @@ def java_results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str
     )
     shutil.rmtree(OUTPUT, ignore_errors=True)
     OUTPUT.mkdir(parents=True)
+    modules = tmp_path_factory.mktemp("modules")
+    (modules / "unsigned.so").write_bytes(b"of nobody's")  # for ModulesTest
     subprocess.run(
         [
             "java",
@@ -110,6 +113,7 @@ def java_results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str
         ],
         check=False,
         timeout=300,
+        env={**os.environ, "LWMQ_MODULE_PATH": str(modules)},
     )
     results: dict[str, list[str]] = {}
     for report in OUTPUT.glob("TEST-*.xml"):

@@ -8,10 +8,12 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from lwmq_spark import LwmqError, modules
 from lwmq_spark.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -240,6 +242,26 @@ def test_verify_says_what_loading_would_and_needs_no_environment(
     assert (said["status"], said["signer"]) == ("LWMQ_OK", "tester")
     assert (place.key.stat().st_mode & 0o777) == 0o600
     assert main(["module", "key", str(place.key)]) == 1, "a key is never written over"
+
+
+@pytest.mark.row("L39")
+def test_a_program_makes_keys_signs_and_verifies(place: Place, tmp_path: Path) -> None:
+    module = build(place.modules / "toy.so")
+    public = modules.make_key(tmp_path / "own.key")
+    trust = tmp_path / "own_trust"
+    trust.write_text(f"ed25519 {public} bob\n")
+    assert modules.verify(module, trust).status == "LWMQ_E_DENIED"
+    expires = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    modules.sign(module, tmp_path / "own.key", expires)
+    found = modules.verify(module, trust)
+    assert (found.status, found.signer, found.key) == ("LWMQ_OK", "bob", public)
+    assert (found.expires, found.path, found.loaded) == (expires, str(module), False)
+    modules.sign(module, tmp_path / "own.key", datetime.now(UTC) - timedelta(hours=1))
+    assert "expired" in modules.verify(module, trust).text
+    assert modules.verify(tmp_path / "nowhere.so", trust).status != "LWMQ_OK"
+    with pytest.raises(LwmqError, match=r"own\.key"):
+        modules.make_key(tmp_path / "own.key")
+    assert modules.modules() == []
 
 
 @pytest.mark.row("L39")

@@ -301,7 +301,7 @@ def test_a_cancelled_job_that_waits_for_room_ends_within_a_second(
 
 def _leased_by_this_jvm(spark: SparkSession) -> int:
     """Batches that readers of Spark's process hold, as `lwmq top` has it."""
-    from lwmq_spark.cli._observer import Observer
+    from lwmq_spark.observer import Observer
 
     pid = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
     entries = [entry for process in Observer().look() if process.pid == pid for entry in process.entries]

@@ -173,7 +173,7 @@ PYTHON_FLOORS = [
     {"_native"},
     {"errors", "_interpreter"},
     {"_ffi"},
-    {"options"},
+    {"options", "modules", "observer"},
     {"message"},
     {"channel"},
     {"aio", "store", "arrow"},

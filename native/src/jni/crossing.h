@@ -86,6 +86,12 @@ inline jbyteArray new_bytes(JNIEnv* env, const void* data, std::uint64_t size) {
   return array;
 }
 
+// A text of a struct, which may fill its place to the last byte.
+template <std::size_t N>
+void show_text(JNIEnv* env, const char (&text)[N], jobjectArray texts, jsize place) {
+  env->SetObjectArrayElement(texts, place, new_bytes(env, text, strnlen(text, N)));
+}
+
 inline jlongArray new_longs(JNIEnv* env, const jlong* data, std::size_t count) {
   jlongArray array = env->NewLongArray(static_cast<jsize>(count));
   if (array != nullptr) env->SetLongArrayRegion(array, 0, static_cast<jsize>(count), data);

@@ -12,7 +12,7 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark.arrow import describe
-from lwmq_spark.cli._observer import Observer
+from lwmq_spark.observer import Observer
 from tests.stopping import stop, stopped
 
 STALL = 0.3  # seconds, in place of 5

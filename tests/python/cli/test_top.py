@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import lwmq_spark as lwmq
-from lwmq_spark.cli._observer import Entry, Observer, Process
+from lwmq_spark.observer import Entry, Observer, Process
 from tests.stopping import stopped
 
 PATIENCE_S = 20.0
@@ -627,7 +627,7 @@ def test_processes_of_another_user_are_passed_over(ipc: str, spawn: Any) -> None
     writer = spawn(WRITER, ipc, 1)
     assert (writer.line(), writer.line()) == ("ready", "written")
     code = (
-        "from lwmq_spark.cli._observer import Observer; import os; os.setuid(65534);"
+        "from lwmq_spark.observer import Observer; import os; os.setuid(65534);"
         "print(sorted(process.pid for process in Observer().look()))"
     )
     seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -319,6 +319,13 @@ final class Jni {
 
   static native void messageAppendDirect(long message, ByteBuffer frame, int position, int bytes);
 
+  /** Keeps {@code frame} until {@link #takeReleased} has given it back; where this throws, it does not. */
+  static native void messageAppendExternal(
+      long message, ByteBuffer memory, int position, int bytes, ExternalFrame frame);
+
+  /** The next frame that no message shows any more; waits for it. For one thread, the only one. */
+  static native ExternalFrame takeReleased();
+
   static native long messageReference(long message);
 
   static native int messageFrameCount(long message);
@@ -342,4 +349,56 @@ final class Jni {
   static native void rawReceiveBuffer(long channel, int timeoutMs, long[] buffer);
 
   static native void rawDisposeBuffer(long channel, long[] buffer);
+
+  // ---- observer ---------------------------------------------------------------------------------
+
+  static native long observerCreate();
+
+  /** How many processes there are. */
+  static native long observerLook(long observer);
+
+  static final int PROCESS_PID = 0;
+  static final int PROCESS_UID = 1;
+  static final int PROCESS_PAGE_VERSION = 2;
+  static final int PROCESS_KNOWN = 3;
+  static final int PROCESS_ENTRIES = 4;
+  static final int PROCESS_UNLISTED = 5;
+  static final int PROCESS_STATISTICS = 6; // as of statistics
+
+  /** Fills {@code texts} with the version of its library. */
+  static native long[] observerProcess(long observer, long process, byte[][] texts);
+
+  static final int ENTRY_KIND = 0;
+  static final int ENTRY_FLAGS = 1;
+  static final int ENTRY_OPENED_NS = 2;
+  static final int ENTRY_FIGURES = 3; // in the order of lwmq_entry_view
+
+  /** Fills {@code texts} with address and name. */
+  static native long[] observerEntry(long observer, long process, long entry, byte[][] texts);
+
+  static native void observerDestroy(long observer);
+
+  // ---- modules ----------------------------------------------------------------------------------
+
+  /** Null past the last, as of the next two. */
+  static native byte[] providerName(int index);
+
+  static native byte[] filterName(int index);
+
+  static native byte[] filterHelp(int index);
+
+  static final int MODULE_STATUS = 0;
+  static final int MODULE_LOADED = 1;
+  static final int MODULE_EXPIRES_S = 2;
+
+  /** Fills {@code texts} with path, name, key, signer and why it is refused. Null past the last. */
+  static native long[] queryModule(int index, byte[][] texts);
+
+  /** The same of a file; {@code trust} may be null. */
+  static native long[] moduleVerify(byte[] path, byte[] trust, byte[][] texts);
+
+  static native void moduleSign(byte[] path, byte[] key, long expiresS);
+
+  /** The public half. */
+  static native byte[] moduleMakeKey(byte[] key);
 }

@@ -44,10 +44,13 @@ public final class Memory {
    */
   public record Statistics(
       long windowBytes, long mappedBytes, long batchesWritten, long batchesRead, long bytesWritten, long bytesRead,
-      long bytesCopied, long batchesCopied, long peersLost) {}
+      long bytesCopied, long batchesCopied, long peersLost) {
+    static Statistics of(long[] n) {
+      return new Statistics(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]);
+    }
+  }
 
   public static Statistics statistics() {
-    long[] n = Jni.statistics();
-    return new Statistics(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]);
+    return Statistics.of(Jni.statistics());
   }
 }

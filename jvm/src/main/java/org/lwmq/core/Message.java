@@ -44,6 +44,29 @@ public final class Message implements AutoCloseable {
     return this;
   }
 
+  /** The same without {@code released}. */
+  public Message appendExternal(ByteBuffer frame) {
+    return appendExternal(frame, () -> {});
+  }
+
+  /**
+   * Appends what remains in the direct buffer {@code frame} where it lies, without a copy: nobody may write into it, or free
+   * it, until {@code released} has run. That is once, on a daemon thread of ours that all frames share, when the last message
+   * that shows it is gone: closed, or shipped to a peer in another process, or closed there by one in this. Until then the
+   * buffer is kept from the garbage collector. Where this throws, {@code released} does not run. Returns this message.
+   * INVALID: a buffer on the heap, which moves. TOO_BIG: more frames than one has.
+   */
+  public Message appendExternal(ByteBuffer frame, Runnable released) {
+    Objects.requireNonNull(released, "released is null: leave it out");
+    if (!frame.isDirect()) {
+      throw new LwmqException(
+          Status.INVALID, "appendExternal(): the buffer is on the heap, which moves: take a direct one, or append()");
+    }
+    ExternalFrame external = new ExternalFrame(frame.slice(), released);
+    handle.run(m -> Jni.messageAppendExternal(m, frame, frame.position(), frame.remaining(), external));
+    return this;
+  }
+
   /**
    * A second message of the same frames, which are not copied, so that several channels get it; the caller closes it, or
    * posts it. What is appended to one shows there alone.
