@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -148,22 +148,39 @@ class SendQueue(OfOneProcess):
             status = self._in_turn(lib.lwmq_send_queue_post_tagged, tag, reference)  # now the rule applies
         check(status)
 
-    def post_many(self, frames: Iterable[Any]) -> None:
-        """Post many messages of one frame each, in their order: bytes or buffers, which are copied.
+    def post_many(self, messages: Iterable[Any]) -> None:
+        """Post many messages in their order, each as `post` takes it; those of one frame are copied.
 
-        Costs less than a post for each. MessageTooBigError: nothing was posted. TypeError: one of them is no
-        buffer, or what takes more than one frame.
+        Costs less than a post for each. MessageTooBigError: nothing was posted. TypeError: one of them is
+        neither a buffer nor a list of them nor a `Message`.
         """
-        frames = frames if type(frames) is tuple else list(frames)
-        status = native_messages.post_many_now(self._channel._handle, self._turn, self._address, frames)
+        messages = messages if type(messages) is tuple else list(messages)
+        status = native_messages.post_many_now(self._channel._handle, self._turn, self._address, messages)
         if status is not None:
             check(status)
-            return
+        elif any(isinstance(message, Message | list | tuple) for message in messages):
+            self._post_messages(messages)
+        else:
+            self._post_frames(messages)
+
+    def _post_frames(self, frames: Iterable[Any]) -> None:
         views = [frame if type(frame) is bytes else _one_frame(frame) for frame in frames]
         kept = [ffi.from_buffer("char[]", view) for view in views]
         array = ffi.new("lwmq_bytes[]", [(data, len(data)) for data in kept])
         posted = ffi.new("uint64_t *")
         check(self._in_turn(lib.lwmq_send_queue_post_many, array, len(kept), posted))
+
+    def _post_messages(self, messages: Sequence[Any]) -> None:
+        made = [m if isinstance(m, Message) else Message(parts_of(m, "post_many")) for m in messages]
+        array = ffi.new("lwmq_message *[]", len(made))
+        posted = ffi.new("uint64_t *")
+        try:
+            for place, message in enumerate(made):
+                array[place] = message.reference()[0]
+            check(self._in_turn(lib.lwmq_send_queue_post_messages, array, len(made), posted))
+        finally:
+            for reference in array:
+                lib.lwmq_message_destroy(reference)  # NULL when it was taken
 
     @property
     def statistics(self) -> SendQueueStatistics:
@@ -189,5 +206,6 @@ class SendQueue(OfOneProcess):
 def _one_frame(frame: Any) -> memoryview:
     views = frames_of(frame, "post_many")
     if len(views) != 1:
-        raise TypeError(f"post_many() takes messages of one frame, not of {len(views)}: post() takes a list")
+        kind = type(frame).__name__
+        raise TypeError(f"post_many() takes several frames of a message as a list, not {kind}")
     return views[0]

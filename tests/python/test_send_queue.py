@@ -178,6 +178,29 @@ def test_many_messages_go_in_one_call(address: str) -> None:
         assert queue.statistics.posted == 5000
 
 
+def test_many_messages_of_several_frames_go_in_one_call(address: str) -> None:
+    with (
+        lwmq.Channel(address, "server", buffer_bytes=4096) as server,
+        lwmq.Channel(address, "client", buffer_bytes=4096) as client,
+    ):
+        queue = client.send_queue()
+        kept = lwmq.Message([b"head", b"body"], timestamp=7)
+        queue.post_many([b"one", [b"two", bytearray(b"frames")], kept, (), memoryview(b"last"), kept])
+        came = [server.receive(10) for _ in range(6)]
+        assert came == [[b"one"], [b"two", b"frames"], [b"head", b"body"], [], [b"last"], [b"head", b"body"]]
+        assert came[2].timestamps == [7, 7] and kept[0] == b"head"
+        with pytest.raises(lwmq.MessageTooBigError, match=r"message 1 of 2"):
+            queue.post_many([kept, [b"x", b"x" * 4097]])
+        for wrong in ([kept, "text"], [kept, 5], [[b"x", "text"]]):
+            with pytest.raises(TypeError, match=r"post_many\(\) takes"):
+                queue.post_many(wrong)
+        with pytest.raises(TypeError, match=r"as a list, not generator"):
+            queue.post_many([(part for part in (b"a", b"b"))])
+        assert queue.statistics.posted == 6
+    with pytest.raises(lwmq.ClosedError):
+        queue.post_many([kept])
+
+
 @pytest.mark.row("L41", "L50", "S01", "M19")
 def test_weights_and_priorities_decide_who_goes_first(lonely: lwmq.Channel) -> None:
     queues = {priority: lonely.send_queue("multi_unbounded", priority) for priority in lwmq.Priority}

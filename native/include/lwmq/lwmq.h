@@ -464,7 +464,7 @@ typedef struct lwmq_bytes {
    LWMQ_E_CLOSED, from another thread: what was posted and had not left is gone. */
 lwmq_status lwmq_send_queue_post_many(lwmq_send_queue *queue, const lwmq_bytes *frames, uint64_t count,
                                       uint64_t *out_posted);
-/* Likewise, for messages. Those posted were taken and are NULL in the array. */
+/* Likewise, for messages, none of them twice. Those posted were taken and are NULL in the array. */
 lwmq_status lwmq_send_queue_post_messages(lwmq_send_queue *queue, lwmq_message **messages, uint64_t count,
                                           uint64_t *out_posted);
 

@@ -1,6 +1,7 @@
 // Posting: straight into the transport's buffer where the pump is free and nothing waits, else into the
 // queue.
 #include <algorithm>
+#include <cstdio>
 
 #include "channel/channel.h"
 #include "channel/deadline.h"
@@ -341,8 +342,12 @@ Status Channel::admit_all(const ChannelQueue* queue, Message* const* messages,
       return fail(LWMQ_E_INVALID, "message %" PRIu64 " of %" PRIu64 " is NULL; none was posted (%s)", i,
                   count, address_.c_str());
     }
-    const Status status = admit(queue, *messages[i], 0);
-    if (status != LWMQ_OK) return status;
+    if (const Status status = admit(queue, *messages[i], 0); status != LWMQ_OK) {
+      char which[80];
+      std::snprintf(which, sizeof which, "message %" PRIu64 " of %" PRIu64 ", none was posted", i, count);
+      add_context(which);
+      return status;
+    }
   }
   return LWMQ_OK;
 }

@@ -50,6 +50,21 @@ JNI_METHOD(void, sendQueuePostMany)
   check(env, lwmq_send_queue_post_many(handle<lwmq_send_queue>(queue), frames.get(), count, &posted));
 }
 
+JNI_METHOD(void, sendQueuePostMessages)(JNIEnv* env, jclass, jlong queue, jlongArray messages) {
+  const Longs addresses(env, messages);
+  const std::size_t count = addresses.size();
+  std::unique_ptr<lwmq_message*[]> posted(new (std::nothrow) lwmq_message*[count + 1]);
+  std::unique_ptr<jlong[]> left(new (std::nothrow) jlong[count + 1]);
+  if (!check_memory(env, addresses.ok() && posted != nullptr && left != nullptr)) return;
+  for (std::size_t i = 0; i < count; ++i) posted[i] = handle<lwmq_message>(addresses[i]);
+  std::uint64_t posted_count = 0;
+  const lwmq_status status =
+      lwmq_send_queue_post_messages(handle<lwmq_send_queue>(queue), posted.get(), count, &posted_count);
+  for (std::size_t i = 0; i < count; ++i) left[i] = address_of(posted[i]);
+  env->SetLongArrayRegion(messages, 0, static_cast<jsize>(count), left.get());
+  check(env, status);
+}
+
 JNI_METHOD(void, sendQueueSetPriority)(JNIEnv* env, jclass, jlong queue, jint priority) {
   check(env,
         lwmq_send_queue_set_priority(handle<lwmq_send_queue>(queue), static_cast<std::uint32_t>(priority)));

@@ -121,6 +121,37 @@ class ChannelTest {
     }
   }
 
+  @Test
+  void manyMessagesOfSeveralFramesArePostedInOneCall() {
+    Channel.Options small = new Channel.Options(4096, 0, 0, 0, false);
+    try (Channel server = Channel.open("loop://java-several", Role.SERVER, small);
+        Channel client = Channel.open("loop://java-several", Role.CLIENT, small)) {
+      SendQueue queue = client.sendQueue(Priority.NORMAL);
+      Message kept = text("kept");
+      queue.postMessages(List.of(text("a").append(new byte[2]), kept.reference(), Message.create(), text("b")));
+      for (int frames : new int[] {2, 1, 0, 1}) {
+        try (Message message = server.receive(soon)) {
+          assertEquals(frames, message.frameCount());
+        }
+      }
+      Message big = Message.create().append(new byte[4097]);
+      refused(Status.TOO_BIG, "message 1 of 2", () -> queue.postMessages(List.of(kept, big)));
+      refused(Status.INVALID, "is there twice", () -> queue.postMessages(List.of(kept, kept)));
+      assertEquals(4, queue.statistics().posted());
+      assertEquals(1, kept.frameCount()); // still ours
+      queue.postMessages(List.of(kept));
+      refused(Status.CLOSED, "message is closed", () -> queue.postMessages(List.of(text("x"), kept))); // taken
+      queue.postMessages(List.of());
+      assertEquals(List.of("kept"), drain(server, 1));
+      client.close(Channel.LINGER_MS);
+      Message late = text("late");
+      refused(Status.CLOSED, "closed", () -> queue.postMessages(List.of(late)));
+      assertEquals(1, late.frameCount());
+      late.close();
+      big.close();
+    }
+  }
+
   // rows: L44
   @Test
   void manyMessagesArePostedInOneCall() {

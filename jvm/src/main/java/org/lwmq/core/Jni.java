@@ -257,6 +257,9 @@ final class Jni {
   /** Posts the frames that lie one after the other in {@code bytes}, which are so long. */
   static native void sendQueuePostMany(long queue, byte[] bytes, int[] lengths);
 
+  /** Takes those that it posts, also where this throws: they are 0 then. */
+  static native void sendQueuePostMessages(long queue, long[] messages);
+
   static native void sendQueueSetPriority(long queue, int priority);
 
   /** {posted, collected, discarded, replaced, queued}. */

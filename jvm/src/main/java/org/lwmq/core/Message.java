@@ -1,9 +1,15 @@
 package org.lwmq.core;
 
+import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 import java.time.Instant;
+import java.util.Collections;
+import java.util.IdentityHashMap;
+import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.Set;
+import java.util.function.Consumer;
 import java.util.function.LongConsumer;
 
 /** What is sent whole or not at all: frames of bytes. One thread at a time. */
@@ -141,6 +147,33 @@ public final class Message implements AutoCloseable {
   void giveTo(LongConsumer taker) {
     lendTo(taker);
     taken();
+  }
+
+  /**
+   * Lends the native messages to {@code taker}; those that are 0 when it returns or throws are not ours any more. INVALID: one
+   * is there twice.
+   */
+  static void giveAll(List<Message> messages, Consumer<long[]> taker) {
+    Message[] lent = messages.toArray(Message[]::new); // alive, and the same, until all is over
+    long[] all = new long[lent.length];
+    Set<Message> seen = Collections.newSetFromMap(new IdentityHashMap<>());
+    for (int i = 0; i < lent.length; i++) {
+      all[i] = lent[i].handle.call(m -> m);
+      if (!seen.add(lent[i])) {
+        throw new LwmqException(
+            Status.INVALID, "message " + i + " of " + lent.length + " is there twice: post a reference() of it");
+      }
+    }
+    try {
+      taker.accept(all);
+    } finally {
+      for (int i = 0; i < lent.length; i++) {
+        if (all[i] == 0) {
+          lent[i].taken();
+        }
+      }
+      Reference.reachabilityFence(lent);
+    }
   }
 
   /** Lends the native message to {@code user}. */
