@@ -240,7 +240,8 @@ TEST_P(ChannelOver, KeepsALargeMessageReadableAfterBothChannelsAreGone) {
 }
 
 // Each way of receiving, with an application that gives nothing back: the peer has buffers for more all the
-// same. rows: L14 M01
+// same.
+// rows: L14 M01
 TEST_P(ChannelOver, BringsEverythingToWhoKeepsAllMessages) {
   lwmq_limits limits{};
   limits.size = sizeof limits;
