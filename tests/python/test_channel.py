@@ -446,6 +446,30 @@ def test_a_wrong_kind_or_priority_says_what_there_is(pair: Pair) -> None:
         pair[0].send_queue(priority=9)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("polls", [False, True])
+@pytest.mark.parametrize("kind", ["plain", "filtered", "several"])
+def test_what_a_poll_has_found_nothing_behind_counts_as_read(address: str, kind: str, polls: bool) -> None:
+    """Also where the receiver keeps it: the sender's close does not linger for it."""
+    ours = {"filtered": f"filters+{address}", "several": [address, f"{address}-2"]}.get(kind, address)
+    with (
+        lwmq.Channel(ours, "server", linger=0) as server,
+        lwmq.Channel(address, "client") as client,
+    ):
+        client.wait_connected(10)
+        client.send_queue().post([b"kept", bytes(8192)])
+        client.flush(10)
+        while (kept := server.try_receive()) is None:
+            pass
+        if polls:
+            assert server.try_receive() is None
+        if polls or (address.startswith("loop") and kind != "filtered"):  # there it is handed over itself
+            client.close(linger=0)
+        else:
+            with pytest.raises(lwmq.TimeoutError, match="1 were shipped and not seen read"):
+                client.close(linger=0)
+        assert kept[1].nbytes == 8192
+
+
 @pytest.mark.row("S10")
 def test_a_channel_that_erases_leaves_zeros_where_a_message_lay(ipc: str) -> None:
     options: dict[str, Any] = {"secure_erase": True}

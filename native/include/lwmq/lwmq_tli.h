@@ -185,7 +185,7 @@ typedef struct lwmq_tli_provider {
   void (*abandon)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer);
   /* How many send buffers acquire would lend now; collects what the peer has released. */
   uint32_t (*free_buffers)(lwmq_tli_transport *transport);
-  /* Extents shown and not yet released by the peer: what is lost if it dies now. */
+  /* Extents shown and not yet released by the peer, nor waited behind: what is lost if it dies now. */
   uint64_t (*unread_extents)(lwmq_tli_transport *transport);
 
   /* Lends the next extent. LWMQ_E_EMPTY: none now. LWMQ_E_CORRUPT: the peer broke the protocol. Any other failure ends the
@@ -207,7 +207,8 @@ typedef struct lwmq_tli_provider {
 
   /* Waits until land (LWMQ_TLI_WAIT_EXTENT) or acquire (LWMQ_TLI_WAIT_ROOM) may succeed, the state changed, or the
      time is over. Spins for a while, then sleeps without any wake-up. May, seldom, return early with LWMQ_OK: the caller
-     comes again at once. With 0 it only looks. LWMQ_E_TIMED_OUT, LWMQ_E_INTERRUPTED. */
+     comes again at once. With 0 it only looks. Where one for extents finds none, the peer's unread_extents may count all
+     that have landed as read. LWMQ_E_TIMED_OUT, LWMQ_E_INTERRUPTED. */
   lwmq_status (*wait)(lwmq_tli_transport *transport, uint32_t what, uint32_t timeout_ms);
   /* Asks that the transport's descriptor becomes readable at the next extent (LWMQ_TLI_WAIT_EXTENT), room
      (LWMQ_TLI_WAIT_ROOM; where an acquire has found none) or, in any case, change of state. On the landing thread;

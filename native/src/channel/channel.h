@@ -315,6 +315,7 @@ class Channel {
   bool lend(Loan& loan, bool may_wait) noexcept;
   Status receive_for(std::uint32_t timeout_ms, Loan& loan);
   bool may_leave_empty() noexcept;
+  void say_received() noexcept;
   bool arm_transport() noexcept;
   void ring() noexcept {
     if (Descriptor* descriptor = descriptor_.load(std::memory_order_acquire); descriptor != nullptr)
@@ -405,6 +406,7 @@ class Channel {
   alignas(kCacheLine) Ownership landing_;
   Receiver receiver_;
   std::unique_ptr<Descriptor> descriptor_owner_;
+  std::uint64_t said_received_ = 0;               // of its messages
   std::uint64_t takes_of_flood_ = 0;              // from a bounded receive queue, before more is landed
   std::atomic<bool> armed_{false};                // nothing was taken since the transport was armed
   int polled_fd_ = -1;                            // of the transport that is attached, behind the descriptor

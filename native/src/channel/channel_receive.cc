@@ -103,10 +103,23 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, con
 // what comes. False: something has come meanwhile.
 bool Channel::may_leave_empty() noexcept {
   Descriptor* descriptor = descriptor_.load(std::memory_order_relaxed);
-  if (descriptor == nullptr && queue_ == nullptr) return true;
+  if (descriptor == nullptr && queue_ == nullptr) {
+    say_received();
+    return true;
+  }
   if (is_one_of_several()) return true;  // who receives from all of them arms all of them
   if (descriptor != nullptr) descriptor->drain();
   return arm_transport();
+}
+
+// With the landing side in hand: who polls waits for more as well, so what it has counts as read at the peer.
+void Channel::say_received() noexcept {
+  const std::uint64_t received = receiver_.messages();
+  lwmq_tli_transport* transport = receiver_.transport();
+  if (received == said_received_ || transport == nullptr || peer_gone_.load(std::memory_order_acquire))
+    return;
+  said_received_ = received;
+  provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, 0);
 }
 
 // With the landing side in hand, behind a drain. False: something is there.

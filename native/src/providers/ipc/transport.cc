@@ -214,7 +214,10 @@ bool Transport::is_ready(std::uint32_t what) noexcept {
 Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept {
   if (what == LWMQ_TLI_WAIT_EXTENT && timeout_ms != 0) pace_.hold([this] { return receiver_.has_extent(); });
   if (is_ready(what)) return LWMQ_OK;
-  if (timeout_ms == 0) return LWMQ_E_TIMED_OUT;
+  if (timeout_ms == 0) {
+    if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) receiver_.say_received();
+    return LWMQ_E_TIMED_OUT;
+  }
   tli::Glances& glances = glances_[(what & LWMQ_TLI_WAIT_EXTENT) != 0 ? 0 : 1];
   if (glances.spin_until([&] { return is_ready(what); })) return LWMQ_OK;
   const std::int64_t begin = os::now_ns();

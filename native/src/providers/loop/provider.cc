@@ -329,7 +329,10 @@ lwmq_status wait(lwmq_tli_transport* transport, std::uint32_t what, std::uint32_
   if (what == LWMQ_TLI_WAIT_EXTENT && timeout_ms != 0)
     transport->pace.hold([transport] { return transport->receiver.has_extent(); });
   if (ready()) return LWMQ_OK;
-  if (timeout_ms == 0) return LWMQ_E_TIMED_OUT;
+  if (timeout_ms == 0) {
+    if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) transport->receiver.say_received();
+    return LWMQ_E_TIMED_OUT;
+  }
   tli::Glances& glances = transport->glances[(what & LWMQ_TLI_WAIT_EXTENT) != 0 ? 0 : 1];
   if (glances.spin_until(ready)) return LWMQ_OK;
   if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) transport->receiver.say_received();
