@@ -173,11 +173,14 @@ def test_a_wrong_setting_says_where_it_stands(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_the_conf_file_of_the_project_can_be_read() -> None:
-    from lwmq_spark.options import load_conf
+    from lwmq_spark.options import CHANNEL_KEYS, SETTINGS, load_conf
 
     path = Path(__file__).resolve().parents[2] / "conf" / "lwmq.toml"
     conf = load_conf(path, 0)
-    assert set(conf) == {"stream", "channel"}
+    assert set(conf["channel"]) == set(CHANNEL_KEYS)
+    only_channels_have = {"raw", "secure_erase", "home_thread", "buffers", "retry"}
+    have_no_value = {"linger", "name"}  # one of a writer and one of a reader; one of each reader's own
+    assert set(conf["stream"]) == set(SETTINGS) - only_channels_have - have_no_value
     with (
         lwmq.Channel("loop://built-in-values", "server", linger=0),
         lwmq.Channel("loop://built-in-values", "client", linger=0) as client,
