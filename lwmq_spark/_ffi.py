@@ -106,6 +106,11 @@ def check(status: int) -> None:
         raise_status(status)
 
 
+def span(seconds: float | None) -> str:
+    """A time-out as texts have it, such as `0.3 s`: what is left of one is no round number."""
+    return f"{round(seconds or 0, 4):g} s"
+
+
 class Handle:
     """A native handle and whoever destroys it. `what` names it in errors: `writer of ipc://flights`.
 

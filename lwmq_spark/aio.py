@@ -17,7 +17,7 @@ from collections.abc import Awaitable
 from typing import Any, Protocol, TypeVar
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import Waiter
+from lwmq_spark._ffi import Waiter, span
 from lwmq_spark.message import Message
 
 T_co = TypeVar("T_co", covariant=True)
@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 class _Receiving(Protocol):
     async def receive_async(self) -> Message: ...
+    def try_receive(self) -> Message | None: ...
 
 
 class _Reading(Protocol[T_co]):
@@ -46,6 +47,8 @@ class _Closing(Protocol):
 
 async def receive(channel: _Receiving, timeout: float | None = None) -> Message:
     """The next message of `channel`. TimeoutError after `timeout` seconds; the message is not lost."""
+    if timeout is not None and timeout <= 0 and (message := channel.try_receive()) is not None:
+        return message
     return await _within(channel.receive_async(), timeout, "message")
 
 
@@ -70,4 +73,4 @@ async def _within(awaitable: Awaitable[T], timeout: float | None, what: str) -> 
     except TimeoutError as exc:
         if isinstance(exc, errors.LwmqError):
             raise
-        raise errors.TimeoutError(f"no {what} within {timeout} s") from None
+        raise errors.TimeoutError(f"no {what} within {span(timeout)}") from None

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NoReturn, SupportsIndex, TypeAlias
@@ -24,6 +25,7 @@ from lwmq_spark._ffi import address_of, background_thread, check, ffi, lib, nati
 
 COPY_BYTES_MAX = 64 * 1024
 _PLAIN = frozenset((bytes, bytearray, memoryview))  # nothing to be checked
+_NAMES_OF_FIELDS = re.compile(":[^:]*:")  # in a format of PEP 3118
 
 Frame: TypeAlias = memoryview
 """One piece of a message: a read-only memoryview that keeps its message alive."""
@@ -32,7 +34,7 @@ Timestamp: TypeAlias = Literal["system", "precise"] | int | datetime.datetime | 
 """Where a timestamp comes from.
 
 `system`: the kernel's last tick, some milliseconds old and cheap; `precise`: now, to 100 ns; an int: these
-ticks; a datetime with a time zone: that moment; None: no timestamp.
+ticks (`ns_to_ticks(time.time_ns())`); a datetime with a time zone: that moment; None: no timestamp.
 """
 
 TICKS_1970 = int(lib.LWMQ_TICKS_1970)
@@ -51,7 +53,7 @@ def ns_to_ticks(ns: int) -> int:
 
 
 def ticks_to_datetime(ticks: int) -> datetime.datetime:
-    """In UTC, to the microsecond below."""
+    """In UTC, to the microsecond below. OverflowError: later than the year 9999."""
     epoch = datetime.datetime(1601, 1, 1, tzinfo=datetime.UTC)
     return epoch + datetime.timedelta(microseconds=ticks // 10)
 
@@ -59,7 +61,8 @@ def ticks_to_datetime(ticks: int) -> datetime.datetime:
 class Message(native_messages.Message):
     """Frames that travel together. `Message([b"head", view])` builds one; `Channel.receive` returns one.
 
-    `len(m)`, `m[0]` and `for frame in m` are of its frames; slices are of the list `m.frames`. Equal to a
+    `len(m)`, `m[0]` and `for frame in m` are of its frames; slices are of the list `m.frames`; `bytes(m)` has
+    all of them, one after the other, for what takes no memoryview (`json.loads(bytes(m))`). Equal to a
     message, or a list, of the same frames. Safe to share between threads.
     """
 
@@ -145,6 +148,10 @@ class Message(native_messages.Message):
 
     __hash__ = object.__hash__
 
+    def __bool__(self) -> bool:
+        """True, also without a frame: `while message := channel.try_receive()` ends at None alone."""
+        return True
+
     def __repr__(self) -> str:
         frames = self.frames
         return f"<Message of {len(frames)} frames, {sum(frame.nbytes for frame in frames)} bytes>"
@@ -162,7 +169,10 @@ def _source_of(timestamp: Timestamp) -> tuple[int, int]:
         if timestamp.tzinfo is None:
             raise ValueError(f"{timestamp} has no time zone: did you mean .astimezone()?")
         epoch = datetime.datetime(1601, 1, 1, tzinfo=datetime.UTC)
-        return _EXPLICIT, (timestamp - epoch) // datetime.timedelta(microseconds=1) * 10
+        ticks = (timestamp - epoch) // datetime.timedelta(microseconds=1) * 10
+        if ticks <= 0:
+            raise ValueError(f"timestamp {timestamp}: later than {epoch} is possible")
+        return _EXPLICIT, ticks
     if isinstance(timestamp, int) and not isinstance(timestamp, bool):
         if not 0 < timestamp < 1 << 64:
             raise ValueError(f"{timestamp} are no ticks: 1 to 2**64 - 1 of 100 ns since 1601")
@@ -207,7 +217,7 @@ def parts_of(frames: Any, who: str) -> list[Any]:
 
 
 def _flat(view: memoryview, who: str) -> memoryview:
-    if "O" in view.format:
+    if "O" in _NAMES_OF_FIELDS.sub("", view.format):
         raise TypeError(f"{who}() takes buffers of bytes or numbers, not of Python objects (format 'O')")
     if not view.c_contiguous:
         raise ValueError(f"{who}() takes contiguous buffers: copy this one first (shape {view.shape})")

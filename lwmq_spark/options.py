@@ -28,6 +28,7 @@ import tomllib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal
 
@@ -66,11 +67,11 @@ _NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 def parse_size(value: object) -> int:
     """Bytes of `4MiB`, `64KB`, `512` or an int. ValueError says what is allowed."""
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
+    if isinstance(value, bool) or not isinstance(value, (Integral, str)):
         raise ValueError(f"{value!r} is not a size: an int of bytes, or a text such as '4MiB'")
-    if isinstance(value, int):
-        number, unit = str(value), ""
-        if value < 0:
+    if isinstance(value, Integral):
+        number, unit = str(int(value)), ""
+        if int(value) < 0:
             raise ValueError(f"{value} is not a size: it is negative")
     else:
         match = _NUMBER.fullmatch(value)
@@ -87,10 +88,12 @@ def parse_duration(value: object) -> float | None:
     """Seconds of `100ms`, `5s`, `2m`, `1h` or a number; None and `forever` are no limit."""
     if value is None or value == "forever":
         return None
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        if not value >= 0:
-            raise ValueError(f"{value!r} is not a duration: it is negative")
-        return None if value == float("inf") else float(value)
+    if isinstance(value, Real) and not isinstance(value, bool):
+        seconds = float(value)
+        if not seconds >= 0:
+            why = "negative" if seconds < 0 else "no number"
+            raise ValueError(f"{value!r} is not a duration: it is {why}")
+        return None if seconds == float("inf") else seconds
     match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
     if match is None or match[2].lower() not in _TIME_UNITS:
         raise ValueError(
@@ -101,8 +104,8 @@ def parse_duration(value: object) -> float | None:
 
 def parse_count(value: object) -> int:
     """A whole number from 0."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0:
+        return int(value)
     if isinstance(value, str) and value.strip().isdecimal():
         return int(value)
     raise ValueError(f"{value!r} is not a count: a whole number from 0")

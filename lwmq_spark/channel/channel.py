@@ -12,6 +12,8 @@ for room in a bounded queue.
 
 from __future__ import annotations
 
+import inspect
+import sys
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -35,6 +37,7 @@ from lwmq_spark._ffi import (
     milliseconds,
     native_messages,
     sized,
+    span,
     text_of,
     wait,
 )
@@ -60,6 +63,7 @@ if TYPE_CHECKING:
 Received = TypeVar("Received", Message, bytes)
 WEIGHT_MAX = (1 << 16) - 1
 SIGNAL_MAX = (1 << 31) - 1
+AT_ONCE_MAX = 1 << 16  # messages of one receive_many
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,10 +323,11 @@ class Channel(Lingering):
         """The next message and what has come behind it, at most `limit`; waits for the first alone.
 
         Per message much cheaper than `receive`. Errors as there; what ends the peer's conversation is raised
-        by a call of its own, behind every message. ValueError: a limit below 1.
+        by a call of its own, behind every message. A limit over 65,536 is that. ValueError: one below 1.
         """
+        limit = _limit(limit)
         return self._receive_some(
-            lambda ms: native_messages.receive_many(self._handle.address, limit, ms, Message), limit, timeout
+            lambda ms: native_messages.receive_many(self._handle.address, limit, ms, Message), timeout
         )
 
     def receive_bytes(self, limit: int = 256, timeout: float | None = None) -> list[bytes]:
@@ -332,8 +337,9 @@ class Channel(Lingering):
         there already, and their bytes are copied once, out of the transport's buffer. Errors as there; with
         a MemoryError, what had come is lost.
         """
+        limit = _limit(limit)
         return self._receive_some(
-            lambda ms: native_messages.receive_bytes(self._handle.address, limit, ms), limit, timeout
+            lambda ms: native_messages.receive_bytes(self._handle.address, limit, ms), timeout
         )
 
     def _receive_into(self, came: deque[Message | tuple[int, str]], timeout: float) -> None:
@@ -352,11 +358,8 @@ class Channel(Lingering):
             self._no_message(status, timeout)
 
     def _receive_some(
-        self, receive: Callable[[int], list[Received] | int], limit: int, timeout: float | None
+        self, receive: Callable[[int], list[Received] | int], timeout: float | None
     ) -> list[Received]:
-        if limit < 1:
-            raise ValueError(f"a limit of {limit} messages; at least 1 is possible")
-
         def receive_ours(ms: int) -> list[Received] | int:
             self._check_not_lent()
             return receive(ms)
@@ -410,17 +413,20 @@ class Channel(Lingering):
                 "ask with that one from all threads, close it first, or open a further channel"
             )
 
-    def _is_connected_now(self) -> bool:
-        """Any thread, in no turn: to say more in an error. False where nobody can say."""
+    def _why_not(self) -> str:
+        """What a time-out says more where it can. Any thread, in no turn."""
         pointer = self._handle.pointer
         if pointer is None or self._handle.forked:
-            return False
+            return ""
         raw = sized("lwmq_channel_statistics")
-        return bool(lib.lwmq_channel_query(pointer, raw) == lib.LWMQ_OK and raw.connected)
+        alone = lib.lwmq_channel_query(pointer, raw) == lib.LWMQ_OK and not raw.connected
+        return ": nobody is connected" if alone else ""
 
     def _no_message(self, status: int, timeout: float | None) -> NoReturn:
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
-            raise errors.TimeoutError(f"no message within {timeout} s on {self._address}", status=status)
+            why = self._why_not() if timeout else ""  # not for who polls
+            text = f"no message within {span(timeout)} on {self._address}{why}"
+            raise errors.TimeoutError(text, status=status)
         exc = exception_of(status, text_of())
         self._note_end(exc)
         raise exc
@@ -505,6 +511,8 @@ class Channel(Lingering):
             raise TypeError(
                 f"on_message() takes a function of one message, or None, not {type(callback).__name__}"
             )
+        if inspect.iscoroutinefunction(callback):
+            raise TypeError("on_message() calls from a thread: in asyncio, `async for message in channel`")
         if self._raw:
             raise errors.LwmqError(
                 f"a raw channel has buffers, not messages: call receive_buffer() ({self._address})",
@@ -536,7 +544,10 @@ class Channel(Lingering):
             turn=self._shipping,
         )
         if status == lib.LWMQ_E_TIMED_OUT:
-            raise errors.TimeoutError(f"not everything was shipped within {timeout} s on {self._address}")
+            raise errors.TimeoutError(
+                f"not everything was shipped within {span(timeout)} on {self._address}{self._why_not()}",
+                status=status,
+            )
         check(status)
 
     def wait_connected(self, timeout: float | None = None) -> None:
@@ -547,7 +558,8 @@ class Channel(Lingering):
             timeout,
         )
         if status == lib.LWMQ_E_TIMED_OUT:
-            raise errors.TimeoutError(f"no peer came to {self._address} within {timeout} s", status=status)
+            text = f"no peer came to {self._address} within {span(timeout)}"
+            raise errors.TimeoutError(text, status=status)
         check(status)
 
     # ---- Raw buffers
@@ -566,9 +578,9 @@ class Channel(Lingering):
             turn=self._shipping,
         )
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):
-            why = "" if self._is_connected_now() else ": nobody is connected"
             raise errors.TimeoutError(
-                f"no send buffer got free within {timeout} s on {self._address}{why}", status=status
+                f"no send buffer got free within {span(timeout)} on {self._address}{self._why_not()}",
+                status=status,
             )
         check(status)
         return buffer
@@ -587,7 +599,9 @@ class Channel(Lingering):
             turn=self._receiving,
         )
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
-            raise errors.TimeoutError(f"no buffer came within {timeout} s on {self._address}", status=status)
+            raise errors.TimeoutError(
+                f"no buffer came within {span(timeout)} on {self._address}{self._why_not()}", status=status
+            )
         check(status)
         return buffer
 
@@ -601,6 +615,8 @@ class Channel(Lingering):
         """
         if not isinstance(filter, str):
             raise TypeError(f"a filter is a str such as 'loss=0.01', not {type(filter).__name__}")
+        if "\0" in filter:
+            raise ValueError(f"filter {filter!r} has a NUL byte")
         self._on_filter(lib.lwmq_channel_add_filter, filter.encode(), self._place(place))
 
     def remove_filter(self, place: int | None = None) -> None:
@@ -630,7 +646,7 @@ class Channel(Lingering):
         out = ffi.new("uint64_t *")
         with self._handle.turn:
             self._handle.check_open()
-            status = lib.lwmq_channel_query_times(self._handle.pointer, place, share, out)
+            status = lib.lwmq_channel_query_times(self._handle.pointer, self._place(place), share, out)
         if status == lib.LWMQ_E_EMPTY:
             return None
         check(status)
@@ -638,9 +654,8 @@ class Channel(Lingering):
 
     @staticmethod
     def _place(place: int | None) -> int:
-        if place is not None and not 0 <= place < lib.LWMQ_FILTER_LAST:
-            raise ValueError(f"place {place} is none: 0 is the filter nearest to the application")
-        return int(lib.LWMQ_FILTER_LAST) if place is None else place
+        last = int(lib.LWMQ_FILTER_LAST)
+        return last if place is None else whole("place", place, 0, last - 1)
 
     def _on_filter(self, call: Any, *arguments: Any) -> None:
         self._handle.check_open()
@@ -754,9 +769,12 @@ class Channel(Lingering):
         await self.waiter.run(lambda: self.__exit__(kind, exc, trace))
 
     def __repr__(self) -> str:
-        if self.closed:
+        if not self._handle.usable:
+            return f"<Channel {self._address} {'of another process' if self._handle.forked else 'closed'}>"
+        try:
+            state = self.statistics
+        except errors.ClosedError:  # meanwhile
             return f"<Channel {self._address} closed>"
-        state = self.statistics
         side = "server" if state.is_server else "client"
         alone = "its client has gone" if self._is_accepted else "waiting for a peer"
         peer = "connected" if state.connected else alone
@@ -765,6 +783,11 @@ class Channel(Lingering):
             f"<Channel {self._address} {kind}{side}, {peer}, "
             f"{state.messages_posted} posted, {state.messages_received} received>"
         )
+
+
+def _limit(limit: int) -> int:
+    """Of one call. ValueError: below 1. TypeError: no int."""
+    return min(whole("limit", limit, 1, sys.maxsize), AT_ONCE_MAX)
 
 
 def _addresses_of(address: Any) -> list[Address]:

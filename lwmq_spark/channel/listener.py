@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import Crowd, Handle, OfOneProcess, check, ffi, fields_of, lib, sized, wait
+from lwmq_spark._ffi import Crowd, Handle, OfOneProcess, check, ffi, fields_of, lib, sized, span, wait
 from lwmq_spark.channel.channel import Channel
 from lwmq_spark.channel.readiness import Readiness
 from lwmq_spark.channel.settings import ReceiveKind, read_settings
@@ -113,7 +113,7 @@ class Listener(OfOneProcess):
             )
             if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
                 raise errors.TimeoutError(
-                    f"no client came to {self.address} within {timeout} s", status=status
+                    f"no client came to {self.address} within {span(timeout)}", status=status
                 )
             check(status)
             return Channel._accepted(out, self._settings)

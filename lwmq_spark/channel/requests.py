@@ -38,6 +38,7 @@ import math
 import os
 import select
 import struct
+import sys
 import threading
 import time
 from collections import deque
@@ -48,10 +49,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import Condition, OfOneProcess, background_thread, exception_of
+from lwmq_spark._ffi import Condition, OfOneProcess, background_thread, exception_of, span
 from lwmq_spark.channel.channel import Channel
 from lwmq_spark.channel.send_queue import SendQueue
 from lwmq_spark.message import Frame, Message, parts_of
+from lwmq_spark.options import whole
 
 HEAD = struct.Struct("<4sBBHQQ")
 MAGIC, FORMAT = b"lwrq", 1
@@ -115,7 +117,7 @@ class Reply(Future[Frames]):
             if isinstance(exc, errors.LwmqError):
                 raise
             raise errors.TimeoutError(
-                f"no reply to request {self._number} within {timeout} s{self._desk.why_not()}"
+                f"no reply to request {self._number} within {span(timeout)}{self._desk.why_not()}"
             ) from None
 
     def add_done_callback(self, fn: Callable[[Future[Frames]], object]) -> None:
@@ -205,6 +207,8 @@ class _Desk:
 
     def enlist(self, timeout: float | None, made: list[Reply], *, leads: bool) -> Reply:
         """made: has it, too, before it is outstanding. leads: who asks will wait for it at once."""
+        if timeout is not None and math.isnan(timeout):
+            raise ValueError("a timeout of nan seconds: a number, or None for no limit")
         with self._lock:
             if self.ended is not None:
                 raise _again(self.ended)
@@ -250,7 +254,7 @@ class _Desk:
     def why_not(self) -> str:
         """What a time-out says more."""
         channel = getattr(self, "_channel", None)  # the keeper lets go of it
-        return "" if channel is None or channel._is_connected_now() else ": nobody is connected"
+        return "" if channel is None else channel._why_not()
 
     def check_process(self) -> None:
         """ClosedError in a forked child, where nobody receives, and the locks may be the parent's."""
@@ -474,7 +478,8 @@ class _Desk:
                     self._count["timed_out"] += 1
                     due.append((reply, timeout))
         for reply, timeout in due:
-            text = f"no reply to request {reply._number} within {timeout} s on {self.address}{self.why_not()}"
+            number, within = reply._number, span(timeout)
+            text = f"no reply to request {number} within {within} on {self.address}{self.why_not()}"
             self._conclude(reply, errors.TimeoutError(text))
         return bool(due)
 
@@ -538,8 +543,7 @@ class Requests(OfOneProcess):
         goes to another `Requests`, a call-back or a selector. ClosedError.
         """
         _check_channel(channel, "Requests")
-        if outstanding_max < 1:
-            raise ValueError(f"outstanding_max {outstanding_max}: at least 1 is possible")
+        outstanding_max = whole("outstanding_max", outstanding_max, 1, sys.maxsize)
         self._channel = channel
         self._desk = _Desk(channel, outstanding_max)
         try:
@@ -767,6 +771,8 @@ def _check_channel(channel: object, who: str) -> None:
 def _queue_of(channel: Channel, queue: SendQueue | None) -> SendQueue:
     if queue is None:
         return channel.send_queue("multi_unbounded")
+    if not isinstance(queue, SendQueue):
+        raise TypeError(f"queue is a send queue of the channel, not {type(queue).__name__}")
     if queue._channel is not channel:
         raise ValueError(f"a send queue of {queue._channel.address}, not of the channel on {channel.address}")
     return queue

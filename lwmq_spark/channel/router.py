@@ -63,7 +63,8 @@ class Router(OfOneProcess):
                 self._routes.pop(queue, None)
 
     def forget(self, queue: SendQueue) -> None:
-        """Take every route to `queue` away, also of a channel that was closed."""
+        """Take every route to `queue` away, also of a channel that was closed. TypeError: no send queue."""
+        _check_queue(queue)
         with self._lock:
             self._routes.pop(queue, None)
             handle = queue._channel._handle

@@ -13,6 +13,7 @@ Each channel that has something gives one message before any gives its next, how
 
 from __future__ import annotations
 
+import inspect
 import threading
 import time
 import weakref
@@ -33,6 +34,7 @@ from lwmq_spark._ffi import (
     lib,
     native_messages,
     raise_status,
+    span,
     text_of,
     wait,
 )
@@ -90,6 +92,8 @@ class Selector(OfOneProcess):
                 raise
 
     def _add_listener(self, listener: Listener, on_client: OnClient | None) -> None:
+        if on_client is not None and (not callable(on_client) or inspect.iscoroutinefunction(on_client)):
+            raise TypeError(f"on_client is a function of one channel, not {on_client!r}")
         with listener._accepting, self._handle.turn:
             listener._handle.check_open()
             self._handle.check_open()
@@ -151,6 +155,8 @@ class Selector(OfOneProcess):
             if channel._handle.usable:
                 self._forget_listener(channel)
             return
+        if not isinstance(channel, Channel):
+            raise TypeError(f"a selector has channels and listeners, not {type(channel).__name__}")
         if channel._handle.usable:  # a close may linger
             with channel._handle.turn:
                 if channel._handle.usable:
@@ -233,7 +239,7 @@ class Selector(OfOneProcess):
             elif got != lib.LWMQ_E_INTERRUPTED and self.select(left) is None:
                 late = len(self) + 2
             if late > len(self) + 1:  # each has had a last look
-                raise errors.TimeoutError(f"no message within {timeout} s on {len(self)} channels")
+                raise errors.TimeoutError(f"no message within {span(timeout)} on {len(self)} channels")
 
     def _receive_from(self, channel: Channel) -> Message | None:
         try:

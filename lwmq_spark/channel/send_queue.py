@@ -19,9 +19,11 @@ from lwmq_spark._ffi import (
     native_messages,
     raise_status,
     sized,
+    span,
     wait,
 )
 from lwmq_spark.message import Message, frames_of, parts_of
+from lwmq_spark.options import whole
 
 if TYPE_CHECKING:
     from lwmq_spark.channel.channel import Channel
@@ -117,8 +119,7 @@ class SendQueue(OfOneProcess):
                     raise_status(status)
                 return
         handle.check_open()
-        if not (isinstance(tag, int) and 0 <= tag <= TAGS_MAX):
-            raise ValueError(f"tag {tag!r}; there are 0 (no tag) to {TAGS_MAX}")
+        tag = whole("tag", tag, 0, TAGS_MAX)
         message = frames if isinstance(frames, Message) else Message(parts_of(frames, "post"))
         reference = message.reference()
         try:
@@ -132,6 +133,12 @@ class SendQueue(OfOneProcess):
     def _post_when_there_is_room(
         self, reference: Any, tag: int, timeout: float | None, may_discard: bool
     ) -> None:
+        if timeout != 0 and not self.capacity:
+            raise errors.LwmqError(
+                f"an unbounded queue has room at once: no timeout, here {timeout} s, is needed"
+                f" ({self._channel.address})",
+                status=lib.LWMQ_E_INVALID,
+            )
         status = wait(
             self._channel._handle,
             lambda ms: lib.lwmq_send_queue_post_wait(self._pointer, tag, ms, 0, reference),
@@ -141,7 +148,7 @@ class SendQueue(OfOneProcess):
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):
             if not may_discard:
                 raise errors.TimeoutError(
-                    f"no room within {timeout or 0:g} s in a send queue of {self.capacity} messages;"
+                    f"no room within {span(timeout)} in a send queue of {self.capacity} messages;"
                     f" nothing was posted or discarded ({self._channel.address})",
                     status=lib.LWMQ_E_TIMED_OUT,
                 )

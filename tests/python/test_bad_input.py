@@ -5,6 +5,7 @@ what to do. What the limits of memory and descriptors do to a stream is in arrow
 from __future__ import annotations
 
 import copy
+import datetime
 import os
 import pickle
 import re
@@ -150,16 +151,42 @@ def test_slips_with_queues_selectors_and_routers_have_words_of_their_own(ipc: st
         with pytest.raises(ValueError, match="signal 1099511627776:"):
             channel.signal_on_message(1 << 40)
         queue, router = channel.send_queue("multi_unbounded"), lwmq.Router()
-        with pytest.raises(ValueError, match=r"tag 'x'; there are 0"):
-            queue.post(b"x", tag="x")  # type: ignore[arg-type]
+        for tag, kind in (("x", TypeError), (-1, ValueError), (1 << 64, ValueError)):
+            with pytest.raises(kind, match=f"tag {tag!r}:"):
+                queue.post(b"x", tag=tag)  # type: ignore[arg-type]
+        with pytest.raises(lwmq.LwmqError, match="an unbounded queue has room at once: no timeout, here 1 s"):
+            queue.post(b"x", timeout=1)
         with pytest.raises(ValueError, match=r"pattern 'a\\x00b' has a NUL byte"):
             router.add("a\0b", queue)
         with pytest.raises(ValueError, match=r"group 'a\\x00b' has a NUL byte"):
             router.add("a", queue, group="a\0b")
         with pytest.raises(TypeError, match="pattern 5: a str is wanted, not int"):
             router.add(anything, queue)
-        with pytest.raises(TypeError, match="a route leads to a send queue, not to int"):
-            router.add("a", anything)
+        for call_with in (lambda wrong: router.add("a", wrong), router.forget):
+            with pytest.raises(TypeError, match="a route leads to a send queue, not to int"):
+                call_with(anything)
+        with pytest.raises(TypeError, match="a selector has channels and listeners, not int"):
+            selector.remove(anything)
+        with pytest.raises(TypeError, match="queue is a send queue of the channel, not int"):
+            lwmq.Replies(channel, queue=anything)
+        with pytest.raises(ValueError, match=r"filter 'loss=0.1\\x00b' has a NUL byte"):
+            channel.add_filter("loss=0.1\0b")
+        for limit, kind in ((0, ValueError), (2.5, TypeError)):
+            with pytest.raises(kind, match=f"limit {limit}:"):
+                channel.receive_many(limit)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="place -1:"):
+            channel.latency(0.5, -1)
+
+        async def awaits(_message: lwmq.Message) -> None: ...
+
+        with pytest.raises(TypeError, match="on_message\\(\\) calls from a thread: in asyncio, `async for"):
+            channel.on_message(awaits)
+        with lwmq.Listener(f"{ipc}-l") as listener:
+            for wrong in (awaits, 5):
+                with pytest.raises(TypeError, match="on_client is a function of one channel"):
+                    selector.add(listener, on_client=wrong)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="later than 1601"):
+            lwmq.Message(b"x", timestamp=datetime.datetime(1, 1, 1, tzinfo=datetime.UTC))
         with pytest.raises(ValueError, match="frame -1: 0 to"):
             router.add("a", queue, frame=-1)
         pointers = np.array([object()])
@@ -168,6 +195,56 @@ def test_slips_with_queues_selectors_and_routers_have_words_of_their_own(ipc: st
             for frames in (pointers, [pointers]):
                 with pytest.raises(TypeError, match="not of Python objects"):
                     call(frames)
+
+
+def test_numbers_of_numpy_are_numbers(address: str) -> None:
+    with (
+        lwmq.Channel(
+            address,
+            "server",
+            linger=np.float32(0),
+            buffer_bytes=np.int64(8192),
+            buffers=np.int32(4),
+            retry=np.int8(1),
+        ) as server,
+        lwmq.Channel(address, "client", linger=0, buffer_bytes=8192, buffers=4) as client,
+    ):
+        server.wait_connected(10)
+        queue = server.send_queue("multi_unbounded_tagged")
+        queue.post(b"x", tag=np.uint64(7))
+        assert [bytes(m) for m in client.receive_many(np.int64(4), np.float64(10))] == [b"x"]  # type: ignore[arg-type]
+
+
+def test_fields_of_a_buffer_may_have_any_names(address: str) -> None:
+    prices = np.array([(1.0, 2.0)], dtype=[("Open", "f8"), ("Close", "f8")])
+    rows = np.array([(1.0, "x")], dtype=[("price", "f8"), ("name", object)])
+    with (
+        lwmq.Channel(address, "server", linger=0) as server,
+        lwmq.Channel(address, "client", linger=0) as client,
+    ):
+        server.wait_connected(10)
+        queue = server.send_queue()
+        queue.post([prices])
+        queue.post(prices)
+        queue.post_many([prices])
+        for _ in range(3):
+            assert np.frombuffer(client.receive(10)[0], prices.dtype) == prices
+        for frames in (rows, [rows]):
+            with pytest.raises(TypeError, match="not of Python objects"):
+                queue.post(frames)
+
+
+@pytest.mark.parametrize("role", ["auto", "client", "server"])
+def test_a_file_in_the_place_of_a_socket_is_told(tmp_path: Path, role: Any) -> None:
+    place = tmp_path / "prices.parquet"
+    place.write_bytes(b"of somebody's")
+    address = f"ipc://{place}"
+    with (
+        pytest.raises(lwmq.AddressError, match=f"{address}: a file that is no socket lies there"),
+        lwmq.Channel(address, role, linger=0) as channel,
+    ):
+        channel.receive(10)
+    assert place.read_bytes() == b"of somebody's"
 
 
 def test_a_second_server_is_told_who_serves(ipc: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import gc
 import hashlib
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 
 import lwmq_spark as lwmq
+from lwmq_spark import aio
 from lwmq_spark.channel import limits, providers
 
 Pair = tuple[lwmq.Channel, lwmq.Channel]
@@ -104,7 +106,7 @@ def test_receive_bytes_is_receive_many_without_the_messages(pair: Pair) -> None:
     assert rest == [b"several frames", b"", b"one"]
     with pytest.raises(lwmq.TimeoutError):
         client.receive_bytes(5, timeout=0)
-    with pytest.raises(ValueError, match="limit of 0"):
+    with pytest.raises(ValueError, match="limit 0:"):
         client.receive_bytes(0)
     with suppress(lwmq.TimeoutError):
         server.close(linger=0)
@@ -125,7 +127,7 @@ def test_receive_many_takes_what_was_waiting_when_it_was_asked(pair: Pair) -> No
     assert [bytes(message) for message in client.receive_many(100, timeout=10)] == sent[4:10], "all there is"
     with pytest.raises(lwmq.TimeoutError):
         client.receive_many(5, timeout=0)
-    with pytest.raises(ValueError, match="limit of 0"):
+    with pytest.raises(ValueError, match="limit 0:"):
         client.receive_many(0)
     posting = threading.Thread(target=lambda: [queue.post(frame) for frame in sent[10:]])
     posting.start()
@@ -437,6 +439,45 @@ def test_reprs_tell_the_state(address: str) -> None:
             queue = client.send_queue(priority=lwmq.Priority.IDLE)
             assert repr(queue) == f"<SendQueue mono_unbounded IDLE of {address}>"
     assert repr(server) == f"<Channel {address} closed>"
+
+
+def test_a_message_without_frames_is_a_message(address: str) -> None:
+    with (
+        lwmq.Channel(address, "server", linger=0) as server,
+        lwmq.Channel(address, "client", linger=0) as client,
+    ):
+        for frames in ([], b"", [b"last"]):
+            client.send_queue().post(frames)
+        client.flush(10)
+        server.wait_connected(10)
+        came = []
+        while message := server.try_receive():
+            came.append(message)
+        assert came == [[], [b""], [b"last"]]
+
+
+def test_who_does_not_wait_in_asyncio_gets_what_is_there(address: str) -> None:
+    async def take(server: lwmq.Channel) -> bytes:
+        with pytest.raises(lwmq.TimeoutError, match="no message within 0 s"):
+            await aio.receive(server, timeout=0)
+        with lwmq.Channel(address, "client", linger=0) as client:
+            client.wait_connected(10)
+            client.send_queue().post(b"there")
+            client.flush(10)
+            return bytes(await aio.receive(server, timeout=0))
+
+    with lwmq.Channel(address, "server", linger=0) as server:
+        assert asyncio.run(take(server)) == b"there"
+
+
+def test_a_time_out_says_that_nobody_is_connected(address: str) -> None:
+    with lwmq.Channel(address, "server", linger=0) as server:
+        server.send_queue().post(b"x")
+        for call in (server.receive, server.flush, lwmq.Replies(server).receive):
+            with pytest.raises(lwmq.TimeoutError, match=r"within 0\.01 s on .*: nobody is connected"):
+                call(0.01)
+        with pytest.raises(lwmq.TimeoutError, match="1 messages were dropped"):
+            server.close()
 
 
 def test_a_wrong_kind_or_priority_says_what_there_is(pair: Pair) -> None:

@@ -165,6 +165,16 @@ enum {
   kAllBytesNow = 64 * kBytesNow /* of all frames of a message */
 };
 
+/* Whether what has this format (PEP 3118, or null) is Python objects, in part; names of fields stand between
+ * colons. */
+static int holds_objects(const char* format) {
+  while (format != NULL && *format != '\0' && *format != 'O') {
+    if (*format == ':' && (format = strchr(format + 1, ':')) == NULL) return 1;
+    ++format;
+  }
+  return format != NULL && *format == 'O';
+}
+
 /* A copy of each frame. False: one of them is no buffer, or they are too long; an error may be set. A buffer
  * is asked for all that memoryview() asks for, so that both take the same; whoever exports one may change the
  * list. */
@@ -176,7 +186,7 @@ static int append_all(lwmq_message* message, PyObject* frames) {
     const int got = PyObject_GetBuffer(frame, &view, PyBUF_FULL_RO) == 0;
     Py_DECREF(frame);
     if (!got) return 0;
-    const int holds_bytes = view.format == NULL || strchr(view.format, 'O') == NULL; /* else: addresses */
+    const int holds_bytes = !holds_objects(view.format); /* else: addresses */
     const int fits =
         holds_bytes && PyBuffer_IsContiguous(&view, 'C') && view.len <= kBytesNow && view.len <= left;
     left -= view.len;

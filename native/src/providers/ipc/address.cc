@@ -197,6 +197,9 @@ bool is_process_dying(std::uint32_t pid) {
   return dying;
 }
 
+// Else an abstract name.
+bool is_file(const Address& address) noexcept { return address.socket.front() == '/'; }
+
 enum class Owner { kNobody, kDying, kServing };
 
 // Who listens behind the socket name; *out_pid where somebody does and can be seen.
@@ -225,16 +228,19 @@ Status replace_stale_file(const Address& address, os::UniqueFd* out_fd) {
 
 }  // namespace
 
-Status bind_address(const Address& address, os::UniqueFd* out_fd) {
-  const bool is_file = address.socket.front() == '/';
+Status check_place(const Address& address) {
   struct stat there {};
-  if (is_file && lstat(address.socket.c_str(), &there) == 0 && !S_ISSOCK(there.st_mode)) {
+  if (is_file(address) && lstat(address.socket.c_str(), &there) == 0 && !S_ISSOCK(there.st_mode))
     return fail(LWMQ_E_ADDRESS, "%s: a file that is no socket lies there", address.text.c_str());
-  }
+  return LWMQ_OK;
+}
+
+Status bind_address(const Address& address, os::UniqueFd* out_fd) {
+  if (const Status status = check_place(address); status != LWMQ_OK) return status;
   const std::int64_t deadline = os::now_ns() + kDyingOwnerNs;
   for (;;) {
     Status status = os::listen_unix(address.socket, out_fd);
-    if (status == LWMQ_E_ADDRESS && is_file) status = replace_stale_file(address, out_fd);
+    if (status == LWMQ_E_ADDRESS && is_file(address)) status = replace_stale_file(address, out_fd);
     if (status != LWMQ_E_ADDRESS) {
       if (is_failure(status)) add_context(address.text.c_str());
       return status;
@@ -250,7 +256,7 @@ Status bind_address(const Address& address, os::UniqueFd* out_fd) {
 }
 
 void unbind_address(const Address& address) noexcept {
-  if (address.socket.front() != '/') return;
+  if (!is_file(address)) return;
   // Ours is still there if a connection to it reaches us; without that look we might remove a successor's.
   os::UniqueFd probe;
   os::PeerCredentials credentials;

@@ -23,6 +23,9 @@ Status parse(const char* address, Address* out_address);
 // Checks what a caller asks for, alone and without its peer.
 Status check_options(const Address& address, const lwmq_tli_options* options) noexcept;
 
+// LWMQ_E_ADDRESS: what lies there is a file, and no socket.
+Status check_place(const Address& address);
+
 // Binds and listens. LWMQ_E_ADDRESS: somebody else serves it. A socket file that nobody listens behind is
 // replaced. Waits only for the kernel to clear away an owner that is dead already.
 Status bind_address(const Address& address, os::UniqueFd* out_fd);
