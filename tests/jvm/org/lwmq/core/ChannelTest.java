@@ -14,6 +14,7 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
@@ -787,6 +788,107 @@ class ChannelTest {
       LwmqException end = assertThrows(LwmqException.class, () -> channel.receive(Deadline.never()));
       assertEquals(Status.INTERRUPTED, end.status());
       assertTrue(Thread.interrupted());
+    }
+  }
+
+  @Test
+  void aRawBufferStaysItsOwnersUntilItMayGo() {
+    Channel.Options small = new Channel.Options(4096, 2, 0, 0, true).lingering(0);
+    try (Channel server = Channel.open("loop://java-raw-owner", Role.SERVER, small);
+        Channel client = Channel.open("loop://java-raw-owner", Role.CLIENT, small);
+        Channel other = Channel.open("loop://java-raw-other", Role.SERVER, small)) {
+      client.awaitConnected(soon);
+      TransportBuffer buffer = client.buffer(soon);
+      buffer.data().putLong(0, 5);
+      refused(Status.TOO_BIG, "4097 bytes of a buffer of 4096", () -> client.send(buffer, 4097));
+      refused(Status.INVALID, "a buffer of channel loop://java-raw-owner, not of", () -> other.send(buffer, 8));
+      refused(Status.INVALID, "one that was obtained is sent", () -> client.dispose(buffer));
+      client.send(buffer, 8);
+      refused(Status.INVALID, "this buffer went back already", () -> client.send(buffer, 8));
+      TransportBuffer came = server.receiveBuffer(soon);
+      assertEquals(5, came.data().getLong());
+      refused(Status.INVALID, "not of channel loop://java-raw-other", () -> other.dispose(came));
+      server.dispose(came);
+    }
+  }
+
+  @Test
+  void aForgottenRawBufferGoesBack() throws InterruptedException {
+    Channel.Options small = new Channel.Options(4096, 2, 0, 0, true).lingering(0);
+    try (Channel server = Channel.open("loop://java-raw-forgotten", Role.SERVER, small);
+        Channel client = Channel.open("loop://java-raw-forgotten", Role.CLIENT, small)) {
+      client.awaitConnected(soon);
+      for (int i = 0; i < 6; i++) { // there are two
+        client.send(obtained(client), 8);
+        ByteBuffer seen = server.receiveBuffer(soon).data();
+        System.gc();
+        assertEquals(i, seen.getLong(0)); // it keeps the buffer
+        obtained(client);
+      }
+      client.abandon(obtained(client)); // one of the two, so that all of the others came back
+    }
+  }
+
+  private int obtainedCount;
+
+  /** Null is never returned: it waits for a collection where all are lent. */
+  private TransportBuffer obtained(Channel channel) throws InterruptedException {
+    while (true) {
+      try {
+        TransportBuffer buffer = channel.buffer(Deadline.after(20));
+        buffer.data().putLong(0, obtainedCount++ / 2);
+        return buffer;
+      } catch (LwmqException e) {
+        assertEquals(Status.TIMED_OUT, e.status());
+        assertFalse(soon.isOver());
+        System.gc();
+        Thread.sleep(5);
+      }
+    }
+  }
+
+  @Test
+  void whatIsNoTextOrNoAddressIsRefused() {
+    refused(
+        Status.ADDRESS,
+        "half a surrogate pair",
+        () -> Channel.open("ipc://x\uD800retry=3ms", Role.AUTO, Channel.Options.DEFAULT));
+    assertThrows(NullPointerException.class, () -> Channel.open("loop://x", null, Channel.Options.DEFAULT));
+    assertThrows(NullPointerException.class, () -> Listener.open(null, Channel.Options.DEFAULT));
+    assertThrows(NullPointerException.class, () -> Limits.of(null));
+    refused(Status.INVALID, "on the heap", () -> Memory.address(ByteBuffer.allocate(8)));
+    try (Channel channel = Channel.open("loop://java-texts", Role.SERVER, Channel.Options.DEFAULT.lingering(0));
+        Message message = text("x")) {
+      SendQueue queue = channel.sendQueue(Priority.NORMAL);
+      refused(Status.INVALID, "half a surrogate pair", () -> queue.post("a\uD800b"));
+      refused(Status.INVALID, "has room at once", () -> queue.offer(message, 0, Deadline.never()));
+      refused(Status.INVALID, "a raw channel has buffers", () -> raw(c -> c.onMessage(m -> {})));
+      for (Instant moment : List.of(Instant.MAX, Instant.MIN, Instant.parse("1600-12-31T23:59:59Z"))) {
+        refused(Status.INVALID, "later than 1601", () -> message.stamp(0, moment));
+      }
+    }
+  }
+
+  private static void raw(Consumer<Channel> call) {
+    try (Channel channel = Channel.open("loop://java-raw-call", Role.SERVER, Channel.Options.RAW)) {
+      call.accept(channel);
+    }
+  }
+
+  @Test
+  void aPostWithoutAWaitGoesToEachOfSeveralTransports() {
+    List<String> addresses = List.of("loop://java-each-1", "loop://java-each-2");
+    try (Channel hub = Channel.open(addresses, Role.SERVER, Channel.Options.DEFAULT.lingering(0))) {
+      SendQueue queue = hub.sendQueue(SendQueue.Kind.BOUNDED_DISCARD_OLDEST, Priority.NORMAL, 2);
+      Message message = text("x");
+      refused(Status.UNSUPPORTED, "several transports", () -> queue.offer(message, 0, Deadline.after(10)));
+      queue.post(message, 0, Deadline.after(0));
+      assertEquals(1, queue.statistics().posted());
+      for (String address : addresses) {
+        try (Channel peer = Channel.open(address, Role.CLIENT, Channel.Options.DEFAULT)) {
+          assertEquals(List.of("x"), drain(peer, 1));
+        }
+      }
     }
   }
 }

@@ -26,6 +26,14 @@ class DeadlineTest {
     }
   }
 
+  @Test
+  void eachReasonToStopCounts() {
+    Deadline first = Deadline.after(10_000).cancelledBy(() -> true).cancelledBy(() -> false);
+    LwmqException end = assertThrows(LwmqException.class, () -> first.checkCancelled("waiting"));
+    assertEquals(Status.INTERRUPTED, end.status());
+    assertThrows(NullPointerException.class, () -> Deadline.never().cancelledBy(null));
+  }
+
   /** As long a wait as seven slices would take. */
   private static List<Integer> slices(boolean isLong) {
     List<Integer> asked = new ArrayList<>();

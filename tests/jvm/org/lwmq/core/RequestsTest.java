@@ -439,7 +439,7 @@ class RequestsTest {
                   });
       asked.countDown();
       assertEquals("third", third.get(20, TimeUnit.SECONDS).text());
-      assertTrue(refusal.get().contains("request 2 awaited in a callback"), refusal.get());
+      assertTrue(refusal.get().contains("a reply is awaited in a callback"), refusal.get());
     }
   }
 
@@ -461,7 +461,7 @@ class RequestsTest {
                 });
         said = refusal.get(20, TimeUnit.SECONDS);
       }
-      assertTrue(said.contains("awaited in a callback"), said);
+      assertTrue(said.contains("is awaited in a callback"), said);
     }
   }
 

@@ -34,7 +34,7 @@ final class Calls {
     public void came(Message message) {
       try {
         callback.accept(message);
-      } catch (RuntimeException e) {
+      } catch (Throwable e) { // whatever it is: others wait for their messages
         LOG.log(
             System.Logger.Level.ERROR, "lwmq: the call-back for messages of " + channel.address() + " has failed", e);
       }
@@ -44,7 +44,7 @@ final class Calls {
     public void ended(LwmqException why) {
       LOG.log(System.Logger.Level.WARNING, "lwmq: " + why.getMessage());
       if (channel.isAccepted() && Desk.endsPeer(why.status())) {
-        ALL.drop(channel); // nobody follows
+        ALL.drop(channel, this); // nobody follows
       }
     }
 
@@ -66,16 +66,25 @@ final class Calls {
     }
     receivers.put(channel, receiver);
     if (thread == null) {
-      thread = new Thread(this::run, "lwmq-calls");
-      thread.setDaemon(true);
-      thread.start();
+      Thread made = new Thread(this::run, "lwmq-calls");
+      made.setDaemon(true);
+      made.start();
+      thread = made;
     }
   }
 
-  /** Afterwards the call-back is not called, and does not run, unless it asks itself. */
-  synchronized void drop(Channel channel) {
-    if (receivers.remove(channel) != null) {
-      selector.remove(channel);
+  /** As {@link #drop}, of whoever may be replaced: an application's call-back. */
+  synchronized void dropCallBack(Channel channel) {
+    Receiver known = receivers.get(channel);
+    if (known != null && known.givesWay()) {
+      drop(channel, known);
+    }
+  }
+
+  /** Afterwards {@code receiver} gets nothing of {@code channel}, and does not run, unless it asks itself. */
+  synchronized void drop(Channel channel, Receiver receiver) {
+    if (receivers.remove(channel, receiver)) {
+      Selector.ignoring(Status.CLOSED, Status.INVALID, () -> selector.remove(channel)); // both: it has left before
     }
     boolean wasInterrupted = false;
     while (running == channel && !isOwnThread()) {
@@ -105,6 +114,8 @@ final class Calls {
         }
       } catch (LwmqException e) {
         LOG.log(System.Logger.Level.WARNING, "lwmq: " + e.getMessage());
+      } catch (Throwable e) { // such as no memory for a message: this thread is everybody's
+        LOG.log(System.Logger.Level.ERROR, "lwmq: receiving for a call-back has failed", e);
       } finally {
         end();
       }

@@ -9,8 +9,8 @@ import java.util.function.LongConsumer;
 
 /**
  * A two-way conversation with one peer at an address, or with one at each of several. Posts go through its
- * {@link SendQueue}s. One thread at a time; but any number receive where the receive queue is not mono, until the
- * channel is closed, which is for one again.
+ * {@link SendQueue}s. One thread receives at a time, and any number where the receive queue is not mono; any thread closes,
+ * and whoever is in a call then gets CLOSED.
  */
 public final class Channel implements AutoCloseable {
   /** As a place: the nearest to the wire. */
@@ -21,7 +21,7 @@ public final class Channel implements AutoCloseable {
   private final Role role;
   private final Options options;
   private final boolean isAccepted; // by a listener, for one client
-  private volatile boolean isCalled;
+  private volatile boolean isLent; // to Requests
   private final List<Runnable> toTell = new ArrayList<>(); // guarded by itself, as is the next
   private boolean isClosing;
 
@@ -30,7 +30,7 @@ public final class Channel implements AutoCloseable {
     this.isAccepted = isAccepted;
     this.role = role;
     this.options = options;
-    this.handle = new Handle(this, channel, "channel " + address, c -> Jni.channelDestroy(c));
+    this.handle = Handle.shared(this, channel, "channel " + address, c -> Jni.channelDestroy(c));
   }
 
   /** That of {@code channel}, which a listener has accepted: takes it. */
@@ -196,6 +196,7 @@ public final class Channel implements AutoCloseable {
    * INVALID: no address, or redundant with one.
    */
   public static Channel open(List<String> addresses, Role role, Options options) {
+    Objects.requireNonNull(role, "role is null: Role.AUTO connects if somebody listens, and binds otherwise");
     if (addresses.isEmpty()) {
       throw new LwmqException(Status.INVALID, "a channel without a transport: say at least one address");
     }
@@ -213,7 +214,7 @@ public final class Channel implements AutoCloseable {
             options.isRedundant());
       }
       Jni.channelOpen(made, role.ordinal());
-    } catch (LwmqException e) {
+    } catch (RuntimeException e) {
       channel.handle.close();
       throw e;
     }
@@ -261,6 +262,18 @@ public final class Channel implements AutoCloseable {
         "waiting for a peer at " + address, slice -> handle.run(c -> Jni.channelWaitConnected(c, slice)));
   }
 
+  /** False: a peer is there, or may come by itself. Throws what keeps it away. */
+  boolean isKeptAway() {
+    try {
+      handle.run(c -> Jni.channelWaitConnected(c, 0));
+    } catch (LwmqException e) {
+      if (e.status() != Status.TIMED_OUT && e.status() != Status.EMPTY) {
+        throw e;
+      }
+    }
+    return false;
+  }
+
   /**
    * The next message, which the caller closes. PEER_LOST comes once, after what the peer had committed, and so does CLOSED
    * where it has closed. TIMED_OUT, INTERRUPTED: nothing is lost, call again.
@@ -271,6 +284,7 @@ public final class Channel implements AutoCloseable {
 
   /** As that, in one native call that waits at most {@code timeoutMs}. */
   Message receiveOnce(int timeoutMs) {
+    checkNotLent();
     return new Message(handle.call(c -> Jni.channelReceive(c, timeoutMs)));
   }
 
@@ -284,7 +298,10 @@ public final class Channel implements AutoCloseable {
     long[] came =
         deadline.await(
             "waiting for messages at " + address,
-            slice -> handle.call(c -> Jni.channelReceiveMany(c, limit, slice)));
+            slice -> {
+              checkNotLent();
+              return handle.call(c -> Jni.channelReceiveMany(c, limit, slice));
+            });
     List<Message> messages = new ArrayList<>(came.length);
     for (long message : came) {
       messages.add(new Message(message));
@@ -294,35 +311,57 @@ public final class Channel implements AutoCloseable {
 
   /**
    * As {@link #receiveMany}, but of each message its bytes alone: all frames, one after the other. For messages of one
-   * frame the cheapest way to receive them: there is nothing to close, and the bytes are copied once. TOO_BIG: 2 GiB and
-   * more; what had come with it is lost.
+   * frame the cheapest way to receive them: there is nothing to close, and the bytes are copied once. TOO_BIG (2 GiB and
+   * more), OutOfMemoryError: what had come with it is lost.
    */
   public List<byte[]> receiveBytes(int limit, Deadline deadline) {
     Arguments.atLeastOne("limit", limit);
     return List.of(
         deadline.await(
             "waiting for messages at " + address,
-            slice -> handle.call(c -> Jni.channelReceiveBytes(c, limit, slice))));
+            slice -> {
+              checkNotLent();
+              return handle.call(c -> Jni.channelReceiveBytes(c, limit, slice));
+            }));
   }
 
   /** The next message if one is there, which the caller closes; null if none is. Never waits. */
   public Message tryReceive() {
+    checkNotLent();
     return Message.ofPointer(handle.call(Jni::channelTryReceive));
   }
 
   /**
    * From now on {@code callback} gets each message, in order, on a thread that all channels share; the message is closed
    * behind it. It may post and end its own calls; what it throws is logged, and so is the loss of the peer. Null ends the
-   * calls, and so does close: none runs any more when this returns, but the one that asks. INVALID: {@link Requests}
-   * receive here.
+   * calls, and so does close: none runs any more when this returns, but the one that asks. So a call-back does not wait
+   * for a thread that closes, nor for the end of the process ({@code System.exit} waits for its shutdown hooks). INVALID:
+   * {@link Requests} receive here, or the channel is raw.
    */
   public void onMessage(Consumer<Message> callback) {
-    if (callback != null) {
-      Calls.ALL.put(this, new Calls.CallBack(this, callback));
-    } else if (isCalled) {
-      Calls.ALL.drop(this);
+    if (callback == null) {
+      Calls.ALL.dropCallBack(this);
+      return;
     }
-    isCalled = callback != null;
+    if (options.isRaw()) {
+      throw new LwmqException(Status.INVALID, "a raw channel has buffers, not messages: receiveBuffer() (" + address + ")");
+    }
+    Calls.ALL.put(this, new Calls.CallBack(this, callback));
+  }
+
+  /** From now on, or no more, {@link Requests} have what comes, and every other receive is refused. */
+  void setLent(boolean isLent) {
+    this.isLent = isLent;
+  }
+
+  /** INVALID: it is. */
+  void checkNotLent() {
+    if (isLent) {
+      throw new LwmqException(
+          Status.INVALID,
+          "a Requests has what comes over " + address + ", and would miss what another one takes: ask with that one from"
+              + " all threads, close it first, or open a further channel");
+    }
   }
 
   /** Calls it once, on the thread that closes the channel, before it does. CLOSED: that has begun. */
@@ -356,6 +395,7 @@ public final class Channel implements AutoCloseable {
    * @param place 0 is the nearest to the application, {@link #LAST_FILTER} the nearest to the wire
    */
   public void addFilter(String filter, int place) {
+    Objects.requireNonNull(filter, "the filter is null: Transports.filters() names all");
     checkPlace(place);
     handle.run(c -> Jni.channelAddFilter(c, Jni.utf8(filter), place));
   }
@@ -438,60 +478,72 @@ public final class Channel implements AutoCloseable {
    * not raw. TIMED_OUT, INTERRUPTED, CLOSED, PEER_LOST.
    */
   public TransportBuffer buffer(Deadline deadline) {
-    TransportBuffer buffer = new TransportBuffer(handle, false);
+    long[] fields = new long[TransportBuffer.FIELDS];
     deadline.awaitDone(
-        "waiting for a free buffer of " + address,
-        slice -> handle.run(c -> Jni.rawGetBuffer(c, slice, buffer.fields)));
-    return buffer;
+        "waiting for a free buffer of " + address, slice -> handle.run(c -> Jni.rawGetBuffer(c, slice, fields)));
+    return TransportBuffer.lent(handle, false, fields);
   }
 
   /**
-   * Takes {@code buffer} and sends its first {@code bytes} bytes. Never waits. INVALID: less than none of them, and the
-   * buffer is still the caller's; or one that is not to be sent.
+   * Takes {@code buffer} and sends its first {@code bytes} bytes. Never waits. INVALID (less than none of them, a buffer of
+   * another channel, or one that is not to be sent), TOO_BIG: it is still the caller's. PEER_LOST: whom it was for has gone.
    */
   public void send(TransportBuffer buffer, long bytes) {
     Arguments.notNegative("bytes", bytes);
-    buffer.use(false);
-    buffer.fields[TransportBuffer.BYTES] = bytes;
-    handle.run(c -> Jni.rawSendBuffer(c, buffer.fields));
+    buffer.giveBack(handle, false, bytes);
+    handle.run(c -> Jni.rawSendBuffer(c, buffer.fields(bytes)));
   }
 
   /** Takes {@code buffer} back unsent. */
   public void abandon(TransportBuffer buffer) {
-    buffer.use(false);
-    handle.run(c -> Jni.rawAbandonBuffer(c, buffer.fields));
+    buffer.giveBack(handle, false, 0);
+    handle.run(c -> Jni.rawAbandonBuffer(c, buffer.fields(0)));
   }
 
   /** On a raw channel: lends the next buffer that came; it goes back through dispose, in any order. */
   public TransportBuffer receiveBuffer(Deadline deadline) {
-    TransportBuffer buffer = new TransportBuffer(handle, true);
+    long[] fields = new long[TransportBuffer.FIELDS];
     deadline.awaitDone(
-        "waiting for a buffer at " + address,
-        slice -> handle.run(c -> Jni.rawReceiveBuffer(c, slice, buffer.fields)));
-    return buffer;
+        "waiting for a buffer at " + address, slice -> handle.run(c -> Jni.rawReceiveBuffer(c, slice, fields)));
+    return TransportBuffer.lent(handle, true, fields);
   }
 
   /** Takes a received {@code buffer} back. */
   public void dispose(TransportBuffer buffer) {
-    buffer.use(true);
-    handle.run(c -> Jni.rawDisposeBuffer(c, buffer.fields));
+    buffer.giveBack(handle, true, 0);
+    handle.run(c -> Jni.rawDisposeBuffer(c, buffer.fields(buffer.bytes())));
   }
 
   /**
    * Waits at most {@code lingerMs} until what was posted has been read, and closes. TIMED_OUT: closed, the text has the
-   * number of messages that were dropped or not seen read. Twice is allowed. INVALID: a linger below 0, and the channel is
-   * open still.
+   * number of messages that were dropped or not seen read. Any thread; waits for those who are in a call, who get CLOSED.
+   * Neither a signal nor an interrupt ends it. Twice is allowed: who comes while another one closes does not wait. INVALID: a
+   * linger below 0, and the channel is open still.
    */
   public void close(int lingerMs) {
     Arguments.notNegative("lingerMs", lingerMs);
-    if (!handle.isOpen()) {
+    if (!endUses()) {
       return;
     }
-    endUses();
+    Deadline linger = Deadline.after(lingerMs);
     try {
-      handle.run(c -> Jni.channelClose(c, lingerMs));
+      handle.run(c -> closeWithin(c, linger));
     } finally {
       handle.close();
+    }
+  }
+
+  /** A signal that comes meanwhile leaves the channel open, and the time that is left. */
+  private static void closeWithin(long channel, Deadline linger) {
+    while (true) {
+      try {
+        Jni.channelClose(channel, linger.slice(Integer.MAX_VALUE));
+        return;
+      } catch (LwmqException e) {
+        if (e.status() != Status.INTERRUPTED) {
+          throw e;
+        }
+      }
     }
   }
 
@@ -501,18 +553,20 @@ public final class Channel implements AutoCloseable {
     close(options.lingerMs());
   }
 
-  /** Afterwards no thread of ours, or of those who were told, is in the channel. */
-  private void endUses() {
+  /** Afterwards no thread of ours, or of those who were told, is in the channel. False: somebody else closes it. */
+  private boolean endUses() {
     List<Runnable> told;
     synchronized (toTell) {
+      if (isClosing) {
+        return false;
+      }
       isClosing = true;
       told = List.copyOf(toTell);
       toTell.clear();
     }
     told.forEach(Runnable::run);
-    if (isCalled) {
-      onMessage(null);
-    }
+    onMessage(null);
+    return true;
   }
 
   boolean isOpen() {

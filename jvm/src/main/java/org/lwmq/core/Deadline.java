@@ -1,5 +1,6 @@
 package org.lwmq.core;
 
+import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import java.util.function.IntConsumer;
@@ -48,7 +49,10 @@ public final class Deadline {
 
   /** The same deadline, which also ends as soon as {@code reason} holds. */
   public Deadline cancelledBy(BooleanSupplier reason) {
-    return new Deadline(endNanos, forever, reason);
+    Objects.requireNonNull(reason, "reason is null");
+    BooleanSupplier before = cancelled;
+    return new Deadline(
+        endNanos, forever, before == NEVER ? reason : () -> before.getAsBoolean() || reason.getAsBoolean());
   }
 
   /** One native call that waits at most {@code sliceMs}. */

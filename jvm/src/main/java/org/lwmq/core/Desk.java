@@ -18,8 +18,8 @@ final class Desk {
   private static final ScheduledThreadPoolExecutor TIMES = keeper();
   private static volatile Thread keeper; // written by TIMES where it makes its thread
 
-  /** @param timer null where there is no time-out */
-  private record Outstanding(Reply reply, ScheduledFuture<?> timer) {}
+  /** @param timer null where there is no time-out, which was {@code ms} */
+  private record Outstanding(Reply reply, ScheduledFuture<?> timer, long ms) {}
 
   final String address;
   final long asker = new SecureRandom().nextLong();
@@ -52,19 +52,13 @@ final class Desk {
       }
       long number = ++asked;
       reply = new Reply(number);
-      outstanding.put(number, new Outstanding(reply, timer(number, deadline)));
+      long nanos = deadline.isForever() ? 0 : Math.max(0, deadline.leftNanos());
+      ScheduledFuture<?> timer =
+          deadline.isForever() ? null : TIMES.schedule(() -> expire(number), nanos, TimeUnit.NANOSECONDS);
+      outstanding.put(number, new Outstanding(reply, timer, (nanos + 500_000) / 1_000_000));
     }
     reply.whenComplete((frames, end) -> forget(reply.number())); // does nothing unless somebody else completed it
     return reply;
-  }
-
-  private ScheduledFuture<?> timer(long number, Deadline deadline) {
-    if (deadline.isForever()) {
-      return null;
-    }
-    long nanos = Math.max(0, deadline.leftNanos());
-    long ms = (nanos + 500_000) / 1_000_000;
-    return TIMES.schedule(() -> expire(number, ms), nanos, TimeUnit.NANOSECONDS);
   }
 
   private void forget(long number) {
@@ -75,18 +69,22 @@ final class Desk {
     }
   }
 
-  private void expire(long number, long ms) {
-    Reply reply;
+  /** The time of request {@code number} is over; nothing where it is settled. */
+  void expire(long number) {
+    Outstanding found;
     synchronized (this) {
-      reply = take(number);
-      if (reply == null) {
+      found = outstanding.get(number);
+      if (take(number) == null) {
         return;
       }
       timedOut++;
     }
-    reply.completeExceptionally(
-        new LwmqException(
-            Status.TIMED_OUT, "no reply to request " + number + " within " + ms + " ms on " + address));
+    found
+        .reply()
+        .completeExceptionally(
+            new LwmqException(
+                Status.TIMED_OUT,
+                "no reply to request " + number + " within " + found.ms() + " ms on " + address));
   }
 
   /** With the lock. Null where it is settled. */
@@ -101,11 +99,12 @@ final class Desk {
     return found.reply();
   }
 
-  /** Gives a message that came to whom it answers. */
+  /** Gives a message that came to whom it answers, or to say why not: NO_MEMORY, TOO_BIG. */
   void settle(Message message) {
     RequestHead head = RequestHead.of(message);
     Reply reply;
-    HandlerException failure = null;
+    Frames frames = null;
+    LwmqException failure = null;
     synchronized (this) {
       if (head == null || (head.kind() != RequestHead.REPLY && head.kind() != RequestHead.FAILURE)) {
         malformed++;
@@ -134,10 +133,17 @@ final class Desk {
         answered++;
       }
     }
+    try {
+      frames = failure == null ? Frames.from(message, 1) : null;
+    } catch (LwmqException e) {
+      failure = e;
+    } catch (OutOfMemoryError e) {
+      failure = new LwmqException(Status.NO_MEMORY, "no memory for the reply to request " + head.number() + " (" + address + ")");
+    }
     if (failure != null) {
       reply.completeExceptionally(failure);
     } else {
-      reply.complete(Frames.from(message, 1));
+      reply.complete(frames);
     }
   }
 

@@ -24,6 +24,7 @@ public final class Endpoint implements AutoCloseable {
    * TIMED_OUT: closed, the text says how many batches were not read. Twice is allowed.
    */
   public void close(int lingerMs) {
+    Arguments.notNegative("lingerMs", lingerMs);
     long endpoint = handle.take();
     if (endpoint != 0) {
       Jni.endpointClose(endpoint, lingerMs);

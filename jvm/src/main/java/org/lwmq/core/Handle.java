@@ -10,7 +10,8 @@ import java.util.function.LongFunction;
 /**
  * A native address and the call that gives it back. Given back once, whoever comes first: {@link #close}, or the cleaner
  * when nobody holds the owner. The JVM may find that nobody does while the owner's last call still runs, so what uses the
- * address goes through {@link #call} and {@link #run}.
+ * address goes through {@link #call} and {@link #run}. Of a {@link #shared} one those may run on any threads beside the
+ * close, which waits for them.
  */
 final class Handle implements AutoCloseable {
   private static final Cleaner CLEANER = Cleaner.create();
@@ -18,19 +19,34 @@ final class Handle implements AutoCloseable {
   private final Object owner;
   private final State state;
   private final Cleaner.Cleanable cleanable;
+  private final Callers callers; // null: one thread at a time
 
-  /** Takes {@code address}; {@code destroy} must not refer to {@code owner}. */
+  /** Takes {@code address}; {@code destroy} must not refer to {@code owner}. For one thread at a time. */
   Handle(Object owner, long address, String what, LongConsumer destroy) {
+    this(owner, address, what, destroy, null);
+  }
+
+  /** The same for any threads at once. No call runs code of an application, which might close. */
+  static Handle shared(Object owner, long address, String what, LongConsumer destroy) {
+    return new Handle(owner, address, what, destroy, new Callers());
+  }
+
+  private Handle(Object owner, long address, String what, LongConsumer destroy, Callers callers) {
     this.owner = owner;
+    this.callers = callers;
     this.state = new State(address, what, destroy);
     this.cleanable = CLEANER.register(owner, state);
   }
 
   /** What {@code call} makes of the address, with the owner alive until it returns. CLOSED: it was given back. */
   <T> T call(LongFunction<T> call) {
+    int stripe = callers == null ? 0 : callers.enter();
     try {
       return call.apply(get());
     } finally {
+      if (callers != null) {
+        callers.leave(stripe);
+      }
       Reference.reachabilityFence(owner);
     }
   }
@@ -80,8 +96,18 @@ final class Handle implements AutoCloseable {
     return value;
   }
 
+  /** Gives it back; of a shared one when all who are in a call have left it, of which new ones find it closed. */
   @Override
   public void close() {
+    if (callers == null) {
+      cleanable.clean();
+      return;
+    }
+    long value = state.address.getAndSet(0);
+    if (value != 0) {
+      callers.awaitNone();
+      state.destroy.accept(value);
+    }
     cleanable.clean();
   }
 

@@ -1,7 +1,11 @@
 package org.lwmq.core;
 
 import java.nio.ByteBuffer;
+import java.nio.CharBuffer;
+import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.Objects;
 
 /**
  * Every native method of the jar, on one page; the other side is {@code native/src/jni}, a file for each part.
@@ -25,7 +29,7 @@ final class Jni {
 
   /** The same for an address: ADDRESS where that is INVALID. */
   static byte[] uri(String address) {
-    return utf8(address, Status.ADDRESS);
+    return utf8(Objects.requireNonNull(address, "the address is null"), Status.ADDRESS);
   }
 
   /** The same for words that are shown alone, such as why a job was aborted: they pass, with U+FFFD for NUL. */
@@ -44,7 +48,17 @@ final class Jni {
           "a NUL character, number " + (nul + 1) + " of " + text.length() + ", in '" + text.replace("\0", "\\0")
               + "': leave it out");
     }
-    return (text + '\0').getBytes(StandardCharsets.UTF_8);
+    return encode(text + '\0', refusal);
+  }
+
+  /** INVALID: half a surrogate pair, which is no character; {@code getBytes} would make it a question mark. */
+  static byte[] encode(String text, Status refusal) {
+    try {
+      ByteBuffer bytes = StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text));
+      return Arrays.copyOf(bytes.array(), bytes.limit());
+    } catch (CharacterCodingException e) {
+      throw new LwmqException(refusal, "half a surrogate pair in a text of " + text.length() + ": it is no character");
+    }
   }
 
   // ---- process ----------------------------------------------------------------------------------

@@ -63,6 +63,7 @@ public final class Job implements AutoCloseable {
 
   /** Drops what is staged. Readers hear of it only if something of the job was visible. */
   public void abort(String reason, int timeoutMs) {
+    Arguments.notNegative("timeoutMs", timeoutMs);
     handle.run(j -> Jni.jobAbort(j, Jni.words(reason), timeoutMs));
   }
 

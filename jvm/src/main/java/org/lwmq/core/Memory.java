@@ -14,8 +14,11 @@ public final class Memory {
     return Jni.wrap(address, bytes);
   }
 
-  /** Where a direct buffer lies. */
+  /** Where a direct buffer lies. INVALID: it is on the heap, which moves. */
   public static long address(ByteBuffer direct) {
+    if (!direct.isDirect()) {
+      throw new LwmqException(Status.INVALID, "a buffer on the heap has no address: take a direct one");
+    }
     return Jni.address(direct);
   }
 

@@ -16,6 +16,7 @@ import java.util.function.LongConsumer;
 public final class Message implements AutoCloseable {
   private static final long TICKS_1970 = 116_444_736_000_000_000L;
   private static final long TICKS_PER_SECOND = 10_000_000;
+  private static final long SECONDS_MAX = 884_541_254_400L; // of the year 30000, which ticks can say
 
   private final Handle handle;
 
@@ -90,17 +91,15 @@ public final class Message implements AutoCloseable {
 
   /**
    * Gives frame {@code index} the timestamp {@code moment}, to 100 ns below. Returns this message. INVALID: no such frame,
-   * or a moment before 1601.
+   * or a moment before 1601 or behind 30000.
    */
   public Message stamp(int index, Instant moment) {
     Arguments.notNegative("frame", index);
-    long ticks =
-        Math.addExact(
-            TICKS_1970,
-            Math.addExact(
-                Math.multiplyExact(moment.getEpochSecond(), TICKS_PER_SECOND), moment.getNano() / 100));
-    if (ticks <= 0) { // 0 is none
-      throw new LwmqException(Status.INVALID, "timestamp " + moment + ": later than 1601-01-01T00:00:00Z is possible");
+    long seconds = moment.getEpochSecond();
+    long ticks = TICKS_1970 + seconds * TICKS_PER_SECOND + moment.getNano() / 100;
+    if (Math.abs(seconds) > SECONDS_MAX || ticks <= 0) { // 0 is none
+      throw new LwmqException(
+          Status.INVALID, "timestamp " + moment + ": later than 1601-01-01T00:00:00Z is possible, to the year 30000");
     }
     handle.run(m -> Jni.messageSetTimestamp(m, index, TimestampSource.EXPLICIT, ticks));
     return this;
@@ -129,8 +128,8 @@ public final class Message implements AutoCloseable {
   }
 
   /**
-   * Frame {@code index} where it lies, read-only; valid until the message is closed, which it keeps from the cleaner. Of
-   * small frames {@link #bytes} are cheaper. INVALID: no such frame. TOO_BIG: 2 GiB and more.
+   * Frame {@code index} where it lies, read-only; valid until the message is closed or posted, and it keeps it from the
+   * cleaner. Of small frames {@link #bytes} are cheaper. INVALID: no such frame. TOO_BIG: 2 GiB and more.
    */
   public ByteBuffer frame(int index) {
     Arguments.notNegative("frame", index);

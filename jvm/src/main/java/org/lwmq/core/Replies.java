@@ -147,8 +147,8 @@ public final class Replies implements AutoCloseable {
   /** Ends whoever serves or receives; what is unanswered stays so. The channel stays open. Twice is once. */
   @Override
   public void close() {
-    channel.tellNoMore(channelCloses);
     use.end(new LwmqException(Status.CLOSED, "the replies on " + channel.address() + " are closed"));
+    channel.tellNoMore(channelCloses);
   }
 
   @Override

@@ -34,6 +34,8 @@ public final class Requests implements AutoCloseable {
   private final Desk desk;
   private final InUse use = new InUse();
   private final Runnable channelCloses = this::channelCloses;
+  private final Incoming incoming = new Incoming();
+  private volatile boolean isKeptAway; // the last attempt to connect has failed, for what somebody has to mend
 
   /** Posts to a queue of its own, which lives as long as the channel. */
   public Requests(Channel channel) {
@@ -54,10 +56,14 @@ public final class Requests implements AutoCloseable {
     this.desk = new Desk(channel.address(), outstandingMax);
     channel.tellWhenClosed(channelCloses);
     try {
-      Calls.ALL.put(channel, new Incoming());
-    } catch (LwmqException e) {
+      Calls.ALL.put(channel, incoming);
+    } catch (RuntimeException e) {
       channel.tellNoMore(channelCloses);
       throw e;
+    }
+    channel.setLent(true);
+    if (use.isEnded()) { // meanwhile
+      channel.setLent(false);
     }
   }
 
@@ -73,7 +79,9 @@ public final class Requests implements AutoCloseable {
         try {
           return reply.get(Deadline.SLICE_MS, TimeUnit.MILLISECONDS);
         } catch (TimeoutException e) {
-          continue; // the reply has its own time
+          if (deadline.isOver()) { // the thread that keeps the time may be held up
+            desk.expire(reply.number());
+          }
         } catch (InterruptedException e) {
           Thread.currentThread().interrupt();
         } catch (ExecutionException e) {
@@ -94,11 +102,16 @@ public final class Requests implements AutoCloseable {
    * <p>The reply comes, or fails with TIMED_OUT at the deadline (never: waits as long as the peer lives), {@link
    * HandlerException}, PEER_LOST or CLOSED (the peer was lost or has closed, or we have). On a channel of several
    * transports every peer is asked, the first reply counts, and the end of any of them fails what is outstanding. Without
-   * a peer a request waits for one. Throws what a post does, and FULL when too many are outstanding.
+   * a peer a request waits for one; where what keeps it away has to be mended (INVALID, VERSION, DENIED, SYSTEM and the
+   * like), what is outstanding fails with it, and until it is mended this throws it. Throws what a post does, and FULL when
+   * too many are outstanding.
    */
   public Reply submit(Frames frames, Deadline deadline) {
     return use.enter(
         () -> {
+          if (isKeptAway) {
+            isKeptAway = channel.isKeptAway();
+          }
           Reply reply = desk.enlist(deadline);
           boolean isPosted = false;
           RequestHead head = new RequestHead(RequestHead.REQUEST, desk.asker, reply.number());
@@ -121,8 +134,8 @@ public final class Requests implements AutoCloseable {
   /** What is outstanding fails with CLOSED. The channel stays open. Twice is once. */
   @Override
   public void close() {
-    channel.tellNoMore(channelCloses);
     end(new LwmqException(Status.CLOSED, "the requests on " + desk.address + " are closed"));
+    channel.tellNoMore(channelCloses);
   }
 
   @Override
@@ -135,10 +148,18 @@ public final class Requests implements AutoCloseable {
     end(new LwmqException(Status.CLOSED, "channel " + desk.address + " is closed"));
   }
 
+  /** Afterwards nothing of ours runs for the channel, whoever has ended it first. */
   private void end(LwmqException why) {
-    if (use.end(why)) {
-      Calls.ALL.drop(channel);
-      desk.lose(why);
+    boolean isFirst = use.end(why);
+    if (isFirst) {
+      channel.setLent(false);
+    }
+    try {
+      Calls.ALL.drop(channel, incoming);
+    } finally {
+      if (isFirst) {
+        desk.lose(why);
+      }
     }
   }
 
@@ -151,11 +172,12 @@ public final class Requests implements AutoCloseable {
 
     @Override
     public void ended(LwmqException why) {
-      if (Desk.endsPeer(why.status()) && !channel.isAccepted()) {
-        desk.lose(why);
-      } else {
-        channel.tellNoMore(channelCloses);
+      if (Desk.endsPeer(why.status()) && channel.isAccepted()) {
         end(why);
+        channel.tellNoMore(channelCloses);
+      } else {
+        isKeptAway = !Desk.endsPeer(why.status());
+        desk.lose(why); // the next peer may come
       }
     }
   }

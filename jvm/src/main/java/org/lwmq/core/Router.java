@@ -2,6 +2,7 @@ package org.lwmq.core;
 
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Objects;
 
 /**
  * Which send queues a message goes to, by what it says of itself. A route has a pattern for one frame (the first is the
@@ -9,7 +10,7 @@ import java.util.Map;
  * {@code #} any number. Any thread; the queues are of kinds that any thread may post to, so not MONO_UNBOUNDED.
  */
 public final class Router implements AutoCloseable {
-  private final Handle handle = new Handle(this, Jni.routerCreate(), "router", r -> Jni.routerDestroy(r));
+  private final Handle handle = Handle.shared(this, Jni.routerCreate(), "router", r -> Jni.routerDestroy(r));
   private final Map<SendQueue, Integer> routes = new HashMap<>(); // keeps the queues
 
   /**
@@ -27,6 +28,7 @@ public final class Router implements AutoCloseable {
    */
   public synchronized void add(int frame, String pattern, String group, SendQueue queue) {
     Arguments.notNegative("frame", frame);
+    Objects.requireNonNull(pattern, "the pattern is null: # is every word");
     queue.checkHasManyPosters();
     queue.lendTo(
         q -> handle.run(r -> Jni.routerAdd(r, frame, Jni.utf8(pattern), Jni.utf8(group), q)));
@@ -37,6 +39,7 @@ public final class Router implements AutoCloseable {
   /** INVALID: there is no such route. CLOSED: it went with its channel. */
   public synchronized void remove(int frame, String pattern, String group, SendQueue queue) {
     Arguments.notNegative("frame", frame);
+    Objects.requireNonNull(pattern, "the pattern is null: # is every word");
     queue.lendTo(
         q -> handle.run(r -> Jni.routerRemove(r, frame, Jni.utf8(pattern), Jni.utf8(group), q)));
     routes.computeIfPresent(queue, (known, count) -> count == 1 ? null : count - 1);
@@ -65,7 +68,7 @@ public final class Router implements AutoCloseable {
     return queues[0];
   }
 
-  /** The queues live on. */
+  /** Any thread; waits for those who post. The queues live on. */
   @Override
   public void close() {
     handle.close();

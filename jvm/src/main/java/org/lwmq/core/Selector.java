@@ -14,13 +14,18 @@ public final class Selector implements AutoCloseable {
   /** A message, which the caller closes, and the channel that it came over. */
   public record Received(Channel channel, Message message) {}
 
-  private final Handle handle = new Handle(this, Jni.selectorCreate(), "selector", s -> Jni.selectorDestroy(s));
+  private final Handle handle =
+      Handle.shared(this, Jni.selectorCreate(), "selector", s -> Jni.selectorDestroy(s));
   private final Map<Long, Channel> channels = new HashMap<>(); // keeps them
   private final Map<Listener, Consumer<Channel>> listeners = new LinkedHashMap<>();
-  private Channel newcomer; // accepted, and not added yet; the receiving thread's
+  private final Map<Long, Channel> removed = new HashMap<>(); // while a receive may bring something of them
+  private volatile Newcomer newcomer; // accepted, and not added yet
 
-  /** INVALID: it was added before. */
+  private record Newcomer(Channel channel, Consumer<Channel> onClient) {}
+
+  /** INVALID: it was added before, or {@link Requests} receive from it. */
   public synchronized void add(Channel channel) {
+    channel.checkNotLent();
     channel.lendTo(
         c -> {
           handle.run(s -> Jni.selectorAdd(s, c));
@@ -31,9 +36,18 @@ public final class Selector implements AutoCloseable {
 
   /** One that is closed is in no selector any more. INVALID: it is not there. */
   public synchronized void remove(Channel channel) {
-    channels.values().remove(channel);
-    if (channel.isOpen()) {
-      channel.lendTo(c -> handle.run(s -> Jni.selectorRemove(s, c)));
+    try {
+      channel.lendTo(
+          c -> {
+            handle.run(s -> Jni.selectorRemove(s, c));
+            removed.put(c, channel);
+          });
+    } catch (LwmqException e) {
+      if (e.status() != Status.CLOSED || channel.isOpen()) {
+        throw e;
+      }
+    } finally {
+      channels.values().remove(channel);
     }
   }
 
@@ -72,20 +86,24 @@ public final class Selector implements AutoCloseable {
     }
     all.forEach(
         (listener, onClient) -> {
-          while ((newcomer = next(listener)) != null) {
-            Channel came = newcomer;
-            add(came);
-            newcomer = null;
-            onClient.accept(came);
+          greet();
+          for (Channel came; (came = next(listener)) != null; greet()) {
+            newcomer = new Newcomer(came, onClient);
           }
         });
   }
 
+  private void greet() {
+    Newcomer came = newcomer;
+    if (came != null) {
+      add(came.channel());
+      newcomer = null;
+      came.onClient().accept(came.channel());
+    }
+  }
+
   /** Null: nobody waits there, or it is being closed, and leaves us. */
   private Channel next(Listener listener) {
-    if (newcomer != null) {
-      return newcomer;
-    }
     try {
       return listener.tryAccept();
     } catch (LwmqException e) {
@@ -97,7 +115,7 @@ public final class Selector implements AutoCloseable {
     }
   }
 
-  private static void ignoring(Status one, Status other, Runnable call) {
+  static void ignoring(Status one, Status other, Runnable call) {
     try {
       call.run();
     } catch (LwmqException e) {
@@ -129,9 +147,10 @@ public final class Selector implements AutoCloseable {
    * still to be closed. TIMED_OUT, INTERRUPTED.
    */
   public Received receive(Deadline deadline) {
-    if (newcomer != null) {
-      accept();
+    synchronized (this) {
+      removed.clear();
     }
+    greet();
     while (true) {
       long[] whose = {0};
       long came;
@@ -163,15 +182,23 @@ public final class Selector implements AutoCloseable {
   }
 
   private synchronized Channel channel(long pointer) {
-    return channels.get(pointer);
+    Channel known = channels.get(pointer);
+    return known != null ? known : removed.get(pointer);
   }
 
-  /** The channels live on. */
+  /** Any thread; whoever receives gets CLOSED, within 200 ms, for which this waits. The channels live on. */
   @Override
-  public synchronized void close() {
-    handle.close();
-    channels.clear();
-    listeners.clear();
+  public void close() {
+    handle.close(); // under no lock of ours: who receives may need it
+    Newcomer unheard = newcomer;
+    if (unheard != null) {
+      unheard.channel().close(0);
+    }
+    synchronized (this) {
+      channels.clear();
+      removed.clear();
+      listeners.clear();
+    }
   }
 
   @Override

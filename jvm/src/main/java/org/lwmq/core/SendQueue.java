@@ -2,14 +2,14 @@ package org.lwmq.core;
 
 import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Objects;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongConsumer;
 
 /**
- * Where messages of a channel are posted: by one thread where the kind is mono, else by any number, each in its own
- * order. Lives as long as its channel.
+ * Where messages of a channel are posted, by any number of threads, each in its own order; where the kind is mono they take
+ * turns. Lives as long as its channel.
  */
 public final class SendQueue {
   /** As in {@code lwmq.h}, in its order. Bounded: at most so many unsent. Tagged: at most one unsent per tag. */
@@ -31,6 +31,7 @@ public final class SendQueue {
   private final long queue;
   private final Kind kind;
   private final long capacity;
+  private final ReentrantLock turn; // of a mono queue, which has one poster at a time; else null
   private volatile Priority priority; // as it was set last
 
   SendQueue(Channel channel, Handle life, long queue, Kind kind, Priority priority, long capacity) {
@@ -38,6 +39,7 @@ public final class SendQueue {
     this.life = life;
     this.queue = queue;
     this.kind = kind;
+    this.turn = kind == Kind.MONO_UNBOUNDED ? new ReentrantLock() : null;
     this.priority = priority;
     this.capacity = capacity;
   }
@@ -45,6 +47,20 @@ public final class SendQueue {
   /** Lends the native queue to {@code user}. CLOSED once the channel is. */
   void lendTo(LongConsumer user) {
     life.run(c -> user.accept(queue));
+  }
+
+  /** One that posts. */
+  private void post(LongConsumer call) {
+    if (turn == null) {
+      lendTo(call);
+      return;
+    }
+    turn.lock();
+    try {
+      lendTo(call);
+    } finally {
+      turn.unlock();
+    }
   }
 
   boolean isOpen() {
@@ -79,16 +95,16 @@ public final class SendQueue {
   /** Posts what remains in {@code frame}, copied; its position stays. */
   public void post(ByteBuffer frame) {
     if (frame.isDirect()) {
-      life.run(c -> Jni.sendQueuePostDirect(queue, frame, frame.position(), frame.remaining()));
+      post(q -> Jni.sendQueuePostDirect(q, frame, frame.position(), frame.remaining()));
     } else {
       byte[] copy = Memory.copy(frame);
-      life.run(c -> Jni.sendQueuePostBytes(queue, copy));
+      post(q -> Jni.sendQueuePostBytes(q, copy));
     }
   }
 
-  /** Posts a text as UTF-8. */
+  /** Posts a text as UTF-8. INVALID: half a surrogate pair in it. */
   public void post(String text) {
-    post(text.getBytes(StandardCharsets.UTF_8));
+    post(Jni.encode(text, Status.INVALID));
   }
 
   /** Takes {@code message}; when it is refused (TOO_BIG, CLOSED), it is still the caller's. */
@@ -101,21 +117,25 @@ public final class SendQueue {
    * unsigned and do not travel; 0 is none.
    */
   public void post(Message message, long tag) {
-    message.giveTo(m -> life.run(c -> Jni.sendQueuePostMessage(queue, tag, m)));
+    message.giveTo(m -> post(q -> Jni.sendQueuePostMessage(q, tag, m)));
   }
 
   /**
    * As that, of a bounded queue: waits for room. False: there is none by then; nothing was discarded, and the message is
    * still the caller's, as it is where this throws. INTERRUPTED. INVALID: the queue is unbounded, and {@code room} is not
-   * over.
+   * over. UNSUPPORTED: the channel has several transports.
    */
   public boolean offer(Message message, long tag, Deadline room) {
+    if (capacity == 0 && !room.isOver()) {
+      throw new LwmqException(
+          Status.INVALID, "an unbounded send queue of " + channel.address() + " has room at once: post() does not wait");
+    }
     try {
       message.giveTo(
           m ->
               room.awaitDone(
                   "waiting for room in a send queue of " + channel.address(),
-                  slice -> life.run(c -> Jni.sendQueuePostWait(queue, tag, slice, m))));
+                  slice -> post(q -> Jni.sendQueuePostWait(q, tag, slice, m))));
       return true;
     } catch (LwmqException e) {
       if (e.status() == Status.TIMED_OUT || e.status() == Status.FULL) {
@@ -127,17 +147,20 @@ public final class SendQueue {
 
   /** As that, but when there is no room by then the rule of the queue discards. */
   public void post(Message message, long tag, Deadline room) {
-    if (!offer(message, tag, room)) {
+    if (room.isOver() || !offer(message, tag, room)) {
       post(message, tag);
     }
   }
 
-  /** Posts messages of one frame each, copied, in their order; cheaper than one by one. TOO_BIG: none. */
+  /**
+   * Posts messages of one frame each, copied, in their order; cheaper than one by one. TOO_BIG: none. CLOSED, NO_MEMORY: the
+   * first of them may have been; {@link #statistics} count them.
+   */
   public void postMany(List<byte[]> frames) {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     frames.forEach(bytes::writeBytes);
     int[] lengths = frames.stream().mapToInt(frame -> frame.length).toArray();
-    life.run(c -> Jni.sendQueuePostMany(queue, bytes.toByteArray(), lengths));
+    post(q -> Jni.sendQueuePostMany(q, bytes.toByteArray(), lengths));
   }
 
   /**
@@ -145,7 +168,7 @@ public final class SendQueue {
    * where this throws TOO_BIG, INVALID (one is there twice) or CLOSED; NO_MEMORY: the first of them.
    */
   public void postMessages(List<Message> messages) {
-    Message.giveAll(messages, all -> life.run(c -> Jni.sendQueuePostMessages(queue, all)));
+    Message.giveAll(messages, all -> post(q -> Jni.sendQueuePostMessages(q, all)));
   }
 
   /** Moves the queue with all its messages. Waits for whoever ships just now. CLOSED. */

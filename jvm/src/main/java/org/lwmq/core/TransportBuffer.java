@@ -1,27 +1,35 @@
 package org.lwmq.core;
 
+import java.lang.ref.Cleaner;
+import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 
-/** A buffer of the transport itself, lent by a raw {@link Channel}. One thread. */
+/**
+ * A buffer of the transport itself, lent by a raw {@link Channel}. One thread. One that is forgotten, with all that
+ * {@link #data} has returned, goes back by itself.
+ */
 public final class TransportBuffer {
-  static final int DATA = 0;
-  static final int BYTES = 1;
+  static final int FIELDS = 6; // data, bytes, and four of the library's
+  private static final int DATA = 0;
+  private static final int BYTES = 1;
 
-  /** Data, bytes, and four of the library's. */
-  final long[] fields = new long[6];
+  private static final Cleaner CLEANER = Cleaner.create();
 
-  private final Handle channel;
-  private final boolean isReceived;
-  private boolean isLent = true;
+  private final Loan loan;
 
-  TransportBuffer(Handle channel, boolean isReceived) {
-    this.channel = channel;
-    this.isReceived = isReceived;
+  private TransportBuffer(Loan loan) {
+    this.loan = loan;
+    CLEANER.register(this, loan::forgotten);
+  }
+
+  /** What a call of {@code channel} has lent: {data, bytes, four of the library's}. */
+  static TransportBuffer lent(Handle channel, boolean isReceived, long[] fields) {
+    return new TransportBuffer(new Loan(channel, isReceived, fields));
   }
 
   /** Room when obtained, what arrived when received. */
   public long bytes() {
-    return fields[BYTES];
+    return loan.fields[BYTES];
   }
 
   /** The memory itself; valid until the buffer goes back, or the channel is closed. TOO_BIG: more than 2 GiB - 1. */
@@ -31,34 +39,83 @@ public final class TransportBuffer {
 
   /** The {@code bytes} bytes at {@code offset} of it, of a large one piece by piece. */
   public ByteBuffer data(long offset, long bytes) {
-    check();
-    if (offset < 0 || bytes < 0 || offset > fields[BYTES] - bytes) {
-      throw new LwmqException(
-          Status.INVALID, bytes + " bytes at " + offset + " of a buffer of " + fields[BYTES]);
+    loan.check();
+    if (offset < 0 || bytes < 0 || offset > bytes() - bytes) {
+      throw new LwmqException(Status.INVALID, bytes + " bytes at " + offset + " of a buffer of " + bytes());
     }
-    ByteBuffer data = channel.view(c -> Jni.wrap(fields[DATA] + offset, bytes));
-    return isReceived ? data.asReadOnlyBuffer() : data;
+    ByteBuffer data = loan.channel.call(c -> Jni.wrap(loan.fields[DATA] + offset, bytes));
+    CLEANER.register(data, () -> Reference.reachabilityFence(this)); // and so what lent it
+    return loan.isReceived ? data.asReadOnlyBuffer() : data;
   }
 
-  /** The buffer goes back; INVALID for one that did already, or that goes the wrong way. */
-  void use(boolean received) {
-    check();
-    if (received != isReceived) {
+  /**
+   * The buffer goes back to {@code channel}. INVALID for one that did already, that goes the wrong way, or is of another
+   * channel; TOO_BIG: {@code bytes} are more than it has. It stays the caller's then.
+   */
+  void giveBack(Handle channel, boolean isReceived, long bytes) {
+    loan.check();
+    if (isReceived != loan.isReceived) {
       throw new LwmqException(Status.INVALID, "a buffer that was received is disposed of, one that was obtained is sent");
     }
-    isLent = false;
+    if (channel != loan.channel) {
+      throw new LwmqException(
+          Status.INVALID, "a buffer of " + loan.channel.what() + ", not of " + channel.what());
+    }
+    if (bytes > bytes()) {
+      throw new LwmqException(Status.TOO_BIG, bytes + " bytes of a buffer of " + bytes());
+    }
+    loan.isLent = false;
+  }
+
+  /** As the library knows it, with {@code bytes} used. */
+  long[] fields(long bytes) {
+    long[] used = loan.fields.clone();
+    used[BYTES] = bytes;
+    return used;
   }
 
   @Override
   public String toString() {
-    String way = isReceived ? "received" : "to send";
-    String state = isLent ? fields[BYTES] + " bytes" : "given back";
-    return "TransportBuffer " + way + " of " + channel.what() + ", " + state;
+    String way = loan.isReceived ? "received" : "to send";
+    String state = loan.isLent ? bytes() + " bytes" : "given back";
+    return "TransportBuffer " + way + " of " + loan.channel.what() + ", " + state;
   }
 
-  private void check() {
-    if (!isLent) {
-      throw new LwmqException(Status.INVALID, "this buffer went back already");
+  /** What outlives the buffer. */
+  private static final class Loan {
+    final Handle channel;
+    final boolean isReceived;
+    final long[] fields;
+    volatile boolean isLent = true;
+
+    Loan(Handle channel, boolean isReceived, long[] fields) {
+      this.channel = channel;
+      this.isReceived = isReceived;
+      this.fields = fields;
+    }
+
+    void check() {
+      if (!isLent) {
+        throw new LwmqException(Status.INVALID, "this buffer went back already");
+      }
+    }
+
+    void forgotten() {
+      if (isLent && channel.isOpen()) {
+        try {
+          channel.run(c -> giveBack(c));
+        } catch (LwmqException e) {
+          // closed meanwhile: it went with the channel
+        }
+      }
+    }
+
+    private void giveBack(long channel) {
+      if (isReceived) {
+        Jni.rawDisposeBuffer(channel, fields);
+      } else {
+        Jni.rawAbandonBuffer(channel, fields);
+      }
     }
   }
 }

@@ -1,0 +1,36 @@
+package org.lwmq.core;
+
+import java.util.concurrent.atomic.AtomicLongArray;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * How many threads are in something that another one may end: it is given back when they are out. Counted in stripes, so that
+ * many threads do not write the same cache line.
+ */
+final class Callers {
+  private static final int STRIPES = 8;
+  private static final int STRIDE = 16; // longs: two cache lines
+  private static final long LOOK_NANOS = 50_000;
+
+  private final AtomicLongArray inside = new AtomicLongArray(STRIPES * STRIDE);
+
+  /** Goes in; what is returned is for {@link #leave}. Whoever ends it has to be looked for behind this. */
+  int enter() {
+    int stripe = (int) (Thread.currentThread().getId() % STRIPES) * STRIDE;
+    inside.getAndIncrement(stripe);
+    return stripe;
+  }
+
+  void leave(int stripe) {
+    inside.getAndDecrement(stripe);
+  }
+
+  /** Waits until all are out who went in before the end could be seen. For a thread that is not in itself. */
+  void awaitNone() {
+    for (int stripe = 0; stripe < inside.length(); stripe += STRIDE) {
+      while (inside.get(stripe) > 0) {
+        LockSupport.parkNanos(LOOK_NANOS);
+      }
+    }
+  }
+}
