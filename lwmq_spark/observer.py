@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ ROLES = {
     lib.LWMQ_ENTRY_LISTENER: "listener",
 }
 LATENCY_BOUNDS_S = [(64 << step) / 1e9 for step in range(31)]
+_NAMES_MAX = 10_000  # of a process; whose numbers are forgotten beyond that, where none is open
 # Counters that make rates.
 GROWING = ("batches", "rows", "bytes", "messages_posted", "messages_sent", "messages_received", "bytes_sent",
            "bytes_received", "clients_accepted")  # fmt: skip
@@ -54,6 +56,7 @@ class Entry:
     figures: dict[str, int]
     rates: dict[str, float] = field(default_factory=dict)  # per second, since the look before
     unmoved_seconds: float | None = None  # since its last batch
+    number: int = 1  # among those of its role, address and name that the process has opened
 
     @property
     def key(self) -> tuple[str, str, str, int]:
@@ -74,6 +77,11 @@ class Latencies:
     opened_ns: int
     seconds: float  # all together
     counts: list[int]  # as LATENCY_BOUNDS_S, and the longer ones
+    number: int = 1  # as of an entry
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        return "latency", self.address, self.filter, self.opened_ns
 
 
 @dataclass
@@ -113,14 +121,36 @@ class Process:
         }
 
 
+class _Numbers:
+    """Tells apart what is alike in one process, for as long as that lives: no number comes twice."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[tuple[str, str, str]] = Counter()
+        self._open: dict[tuple[tuple[str, str, str, int], int], int] = {}
+
+    def give(self, found: Iterable[Entry | Latencies]) -> None:
+        twins: Counter[tuple[str, str, str, int]] = Counter()  # opened in the same nanosecond
+        still: dict[tuple[tuple[str, str, str, int], int], int] = {}
+        for one in sorted(found, key=lambda one: one.opened_ns):
+            this = one.key, twins[one.key]
+            twins[one.key] += 1
+            if this not in self._open:
+                self._seen[one.key[:3]] += 1
+            still[this] = one.number = self._open.get(this, self._seen[one.key[:3]])
+        self._open = still
+        if len(self._seen) > _NAMES_MAX:
+            self._seen = Counter({key[:3]: self._seen[key[:3]] for key, _ in still})
+
+
 class Observer:
-    """Looks again and again; rates are those between two looks."""
+    """Looks again and again; rates are those between two looks, and numbers are kept from look to look."""
 
     def __init__(self) -> None:
         made = ffi.new("lwmq_observer **")
         check(lib.lwmq_observer_create(made))
         self._pointer = ffi.gc(made[0], lib.lwmq_observer_destroy)
         self._before: dict[tuple[int, tuple[str, str, str, int]], dict[str, int]] = {}
+        self._numbers: dict[int, _Numbers] = {}
         self._looked_at = 0.0
 
     def look(self) -> list[Process]:
@@ -141,6 +171,9 @@ class Observer:
                 }
         self._before = {key: entry.figures for key, entry in seen.items()}
         self._looked_at = now
+        self._numbers = {p.pid: self._numbers.get(p.pid, _Numbers()) for p in processes}
+        for process in processes:
+            self._numbers[process.pid].give([*process.entries, *process.latencies])
         _name_the_stalled(processes)
         return processes
 

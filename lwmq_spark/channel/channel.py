@@ -129,8 +129,13 @@ class FilterState:
 class Channel(Lingering):
     """A conversation with one peer. Opened when made; `with` closes it, `async with` beside the event loop.
 
-    A server has one client at a time. Further ones are connected and unheard until it has gone, and then come
-    in turns. For many at once take a `Listener`, which gives each a channel of its own.
+    A server has one client at a time. Further ones wait until it has gone, and come in turns: in another
+    process they are not connected until then, in the same one they are, and nobody hears them. For many at
+    once take a `Listener`, which gives each a channel of its own.
+
+    A post never waits, unless a bounded queue is asked to: without bounds, as by default, what nobody
+    receives is kept in memory, also before a peer is there (`send_queue` has other kinds). `close` waits for
+    what was posted (`linger`); a program that ends without it loses what had not left.
     """
 
     def __init__(

@@ -32,11 +32,14 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         result = app(args=arguments, prog_name="lwmq", standalone_mode=False)
+        print(end="", flush=True)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain again when it flushes stdout at exit.
-        sys.stdout = None  # type: ignore[assignment]
+    except (BrokenPipeError, SystemExit) as end:
+        # Whoever read our output has seen enough. typer and rich end the program for that, with 1.
+        if isinstance(end, SystemExit) and not isinstance(end.__context__, BrokenPipeError):
+            raise
+        sys.stdout = None  # type: ignore[assignment]  # Python would complain again when it flushes at exit
         return 0
     except (LwmqError, OSError) as failure:
         report_failure(failure, as_json="--json" in arguments)
@@ -50,9 +53,15 @@ def main(arguments: list[str] | None = None) -> int:
         if hasattr(failure, "show") and hasattr(failure, "exit_code"):
             failure.show()
             return int(failure.exit_code)
-        ours = error_of(failure)  # inside one of Spark's
-        if ours is None:
+        told = error_of(failure) or failure  # ours may be inside one of Spark's
+        if not isinstance(told, (LwmqError, ValueError, OverflowError, *_arrow_errors())):
             raise
-        report_failure(ours, as_json="--json" in arguments)
-        return exit_code_of(ours)
+        report_failure(told, as_json="--json" in arguments)
+        return exit_code_of(told)
     return result if isinstance(result, int) else 0
+
+
+def _arrow_errors() -> tuple[type[Exception], ...]:
+    """Of files and data; none where no verb has loaded pyarrow."""
+    pyarrow = sys.modules.get("pyarrow")
+    return () if pyarrow is None else (pyarrow.ArrowException,)

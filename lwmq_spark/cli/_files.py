@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ def format_of(path: str, given: str | None) -> str:
     if given is not None:
         if given not in FORMATS:
             raise ValueError(f"format {given!r} is none of {', '.join(FORMATS)}")
+        if given == "parquet" and path == "-":
+            raise ValueError("parquet is read and written out of order, and - is a pipe: say arrow or csv")
         return given
     if path == "-":
         return "arrow"
@@ -36,17 +38,35 @@ def format_of(path: str, given: str | None) -> str:
 
 
 class Source:
-    """A file to read: `schema`, and `batches` of at most `batch_rows` rows."""
+    """A file to read: `schema`, and `batches` of at most `batch_rows` rows. ValueError: it is damaged."""
 
     def __init__(self, path: str, format: str, batch_rows: int) -> None:
         self._stack = ExitStack()
-        self.schema, self.batches = _OPENERS[format](path, batch_rows, self._stack)
+        self._path = path
+        with _named(path):
+            self.schema, self._batches = _OPENERS[format](path, batch_rows, self._stack)
+
+    @property
+    def batches(self) -> Iterator[Any]:
+        with _named(self._path):
+            yield from self._batches
 
     def __enter__(self) -> Source:
         return self
 
     def __exit__(self, *failure: object) -> None:
         self._stack.close()
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """pyarrow does not say of which file it complains."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except pa.ArrowException as problem:
+        raise ValueError(f"{path}: {problem}") from None
 
 
 def _open_arrow(path: str, batch_rows: int, stack: ExitStack) -> tuple[Any, Iterator[Any]]:
@@ -92,30 +112,60 @@ _OPENERS: dict[str, Callable[[str, int, ExitStack], tuple[Any, Iterator[Any]]]] 
 
 
 class Sink:
-    """A file to write: `write(batch)`. It is complete when the `with` block ends without a failure."""
+    """A file to write: opened when made, then `begin(schema)`, `write(batch)` and `finish()`.
 
-    def __init__(self, path: str, format: str, schema: Any) -> None:
+    It is FILE.part until `finish` gives it its name; a `with` block that ends before removes it. What is no
+    file, such as a pipe, is written as it is. OSError: it cannot be written.
+    """
+
+    def __init__(self, path: str, format: str) -> None:
+        import pyarrow as pa
+
+        self._format = format
+        self._is_stream = path == "-" or Path(path).suffix == ".arrows"
         self._stack = ExitStack()
-        if format == "parquet":
+        self._file = file = Path(path)
+        self._part: Path | None = None
+        if path == "-":
+            self._target: Any = sys.stdout.buffer
+            return
+        if file.is_file():
+            file.open("r+b").close()  # one that may not be written is not replaced either
+        if file.is_file() or not file.exists():
+            self._file = file.resolve()  # a link stays, and what it leads to is replaced
+            self._part = self._file.with_name(f"{self._file.name}.part")
+        self._target = self._stack.enter_context(pa.OSFile(str(self._part or file), "wb"))
+
+    def begin(self, schema: Any) -> None:
+        """Before the first batch, once."""
+        if self._format == "parquet":
             import pyarrow.parquet as pq
 
-            writer = self._stack.enter_context(pq.ParquetWriter(path, schema))
+            writer = self._stack.enter_context(pq.ParquetWriter(self._target, schema))
             self.write: Callable[[Any], None] = writer.write_batch
             return
         import pyarrow as pa
 
-        target: Any = sys.stdout.buffer if path == "-" else path
-        if format == "csv":
+        if self._format == "csv":
             import pyarrow.csv as csv
 
-            self.write = self._stack.enter_context(csv.CSVWriter(target, schema)).write_batch
-        elif path == "-" or Path(path).suffix == ".arrows":
-            self.write = self._stack.enter_context(pa.ipc.new_stream(target, schema)).write_batch
+            self.write = self._stack.enter_context(csv.CSVWriter(self._target, schema)).write_batch
         else:
-            self.write = self._stack.enter_context(pa.ipc.new_file(target, schema)).write_batch
+            make = pa.ipc.new_stream if self._is_stream else pa.ipc.new_file
+            self.write = self._stack.enter_context(make(self._target, schema)).write_batch
+
+    def finish(self) -> None:
+        """The file is complete, and has its name."""
+        self._stack.close()
+        if self._part is not None:
+            self._part.replace(self._file)
+            self._part = None
 
     def __enter__(self) -> Sink:
         return self
 
     def __exit__(self, *failure: object) -> None:
-        self._stack.close()
+        with suppress(Exception):  # nothing is to be saved of it
+            self._stack.close()
+        if self._part is not None:
+            self._part.unlink(missing_ok=True)

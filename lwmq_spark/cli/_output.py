@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -14,19 +17,50 @@ from rich.console import Console
 from lwmq_spark import errors
 from lwmq_spark.meter import Meter, rows_behind
 
-console = Console(highlight=False)
-problems = Console(stderr=True, highlight=False)
+_NO_LIMIT = 100_000  # columns, for files and pipes
+
+
+def _console(*, stderr: bool) -> Console:
+    """Shows texts as they are: addresses, command lines and data are others', and may look like markup."""
+    stream = sys.stderr if stderr else sys.stdout
+    bounded = "COLUMNS" in os.environ or (stream is not None and stream.isatty())
+    return Console(
+        stderr=stderr,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=stderr,
+        width=None if bounded else _NO_LIMIT,
+    )
+
+
+console = _console(stderr=False)
+problems = _console(stderr=True)
+
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line, for programs.")]
 TimeoutOption = Annotated[
-    float | None, typer.Option(metavar="SECONDS", help="Give up when nobody is there for that long.")
+    float | None,
+    typer.Option(metavar="SECONDS", min=0, help="Give up when nobody is there for that long."),
 ]
 
 
 def emit(**figures: Any) -> None:
-    """One JSON object on a line of its own."""
-    sys.stdout.write(json.dumps(figures, default=str) + "\n")
+    """One JSON object on a line of its own. Bytes are base64; what is no finite number is null."""
+    sys.stdout.write(json.dumps(_plain(figures), default=str) + "\n")
     sys.stdout.flush()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value
 
 
 def exit_code_of(failure: BaseException) -> int:
@@ -39,11 +73,16 @@ def exit_code_of(failure: BaseException) -> int:
 
 
 def report_failure(failure: BaseException, *, as_json: bool) -> None:
-    """Tells what went wrong: on stdout as JSON, else on stderr in one line."""
-    if as_json:
-        emit(error=type(failure).__name__, text=str(failure))
-    else:
-        problems.print(f"lwmq: {type(failure).__name__}: {failure}", style="red", markup=False)
+    """Tells what went wrong: on stdout as JSON; else, or where that takes nothing, on stderr in one line."""
+    try:
+        if as_json:
+            emit(error=type(failure).__name__, text=str(failure))
+        print(end="", flush=True)
+    except OSError:
+        as_json = False
+        sys.stdout = None  # type: ignore[assignment]  # Python would try again at exit, and end with 120
+    if not as_json:
+        problems.print(f"lwmq: {type(failure).__name__}: {failure}", style="red")
 
 
 @contextmanager

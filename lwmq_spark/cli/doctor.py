@@ -52,10 +52,10 @@ def run(
         if json:
             emit(**asdict(finding))
         else:
-            console.print(f"{_MARKS[finding.state]} [bold]{finding.what}[/bold]: ", end="")
-            console.print(finding.text, markup=False)
+            console.print(f"{_MARKS[finding.state]} [bold]{finding.what}[/bold]: ", end="", markup=True)
+            console.print(finding.text)
             if finding.advice and finding.state != "ok":
-                console.print(f"     → {finding.advice}", markup=False)
+                console.print(f"     → {finding.advice}")
     return int(failed)
 
 

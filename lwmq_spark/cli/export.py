@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
 from threading import Lock
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from lwmq_spark.cli._output import problems
+from lwmq_spark.cli._output import JsonOption, emit, problems
 from lwmq_spark.observer import GROWING, LATENCY_BOUNDS_S, Observer, Process
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -76,26 +76,34 @@ def run(
         int | None, typer.Option(min=0, max=65535, help="Serve /metrics there; 0: any. Default: print once.")
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on, with --port.")] = "127.0.0.1",
+    json: JsonOption = False,
 ) -> None:
     """Print the figures of every stream, channel and queue of this host for Prometheus, or serve them.
 
     Nobody is asked: each scrape reads the counters that every process keeps anyway. It shows your own
     processes, as root everybody's. Latencies are there of channels and streams that measure them: with the
     filter `latency` at both ends, such as latency+ipc://orders, or latency=100+ipc://orders for each 100th.
-    Arguments of programs are no part of it: lwmq_process_info has the program's name.
+    Arguments of programs are no part of it: lwmq_process_info has the program's name. What has one address
+    and name in one process has a label `number` from the second on, which no other one gets. With --json the
+    processes are printed as `lwmq top --json` prints them, without rates.
 
     \b
     Examples:
       lwmq export
       lwmq export --port 9464
+      lwmq export --json
     """
+    if json and port is not None:
+        raise typer.BadParameter("--port serves the text format of Prometheus: leave out --json")
     observer = Observer()
-    if port is None:
+    if json:
+        emit(time=datetime.now(UTC).isoformat(), processes=[process.as_json() for process in observer.look()])
+    elif port is None:
         sys.stdout.write(exposition(observer.look()))
-        return
-    with ThreadingHTTPServer((host, port), _handler(observer)) as server:
-        problems.print(f"metrics at http://{host}:{server.server_address[1]}/metrics", markup=False)
-        server.serve_forever()
+    else:
+        with _Server((host, port), _handler(observer)) as server:
+            problems.print(f"metrics at http://{host}:{server.server_address[1]}/metrics")
+            server.serve_forever()
 
 
 def exposition(processes: list[Process]) -> str:
@@ -118,9 +126,8 @@ def _latency_lines(processes: list[Process]) -> Iterator[str]:
         yield f"# HELP {_LATENCY} From show to landing, of extents that a filter has timed where they landed."
         yield f"# TYPE {_LATENCY} histogram"
     for process in processes:
-        alike = _Alike()
-        for times in sorted(process.latencies, key=lambda times: times.opened_ns):
-            labels = _labels(_who(process) | alike.what("", times.address, times.filter))
+        for times in process.latencies:
+            labels = _labels(_who(process) | _what(times.address, times.filter, times.number))
             ends = [*map(repr, LATENCY_BOUNDS_S), "+Inf"]
             for end, count in zip(ends, accumulate(times.counts), strict=True):
                 yield f'{_LATENCY}_bucket{{{labels},le="{end}"}} {count}'
@@ -138,9 +145,8 @@ def _samples(processes: list[Process]) -> Iterator[Sample]:
         yield "lwmq_process_unlisted", who, float(process.unlisted)
         for name, value in process.figures.items():
             yield _metric("process", name), who, float(value)
-        alike = _Alike()
-        for entry in sorted(process.entries, key=lambda entry: entry.opened_ns):
-            labels = who | alike.what(entry.role, entry.address, entry.name)
+        for entry in process.entries:
+            labels = who | _what(entry.address, entry.name, entry.number)
             if entry.role == "queue":
                 labels["priority"] = str(entry.figures["priority"])
             yield f"lwmq_{entry.role}_state", {**labels, "state": entry.state}, 1.0
@@ -155,17 +161,9 @@ def _who(process: Process) -> dict[str, str]:
     return {"pid": str(process.pid)}
 
 
-class _Alike:
-    """Tells apart what has one address and name in one process: the second by a label `number`, and so on."""
-
-    def __init__(self) -> None:
-        self._seen: Counter[tuple[str, str, str]] = Counter()
-
-    def what(self, role: str, address: str, name: str) -> dict[str, str]:
-        self._seen[role, address, name] += 1
-        number = self._seen[role, address, name]
-        labels = {"address": address, "name": name}
-        return labels if number == 1 else labels | {"number": str(number)}
+def _what(address: str, name: str, number: int) -> dict[str, str]:
+    labels = {"address": address, "name": name}
+    return labels if number == 1 else labels | {"number": str(number)}
 
 
 def _help_of(metric: str) -> str:
@@ -186,6 +184,13 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A scraper that hangs up is no news either."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 def _handler(observer: Observer) -> type[BaseHTTPRequestHandler]:
     looking = Lock()  # an observer is one thread's at a time
 
@@ -200,7 +205,10 @@ def _handler(observer: Observer) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Type", CONTENT_TYPE)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET
 
         def log_message(self, format: str, *args: object) -> None:
             """Scrapes are no news."""

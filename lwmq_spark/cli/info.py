@@ -19,7 +19,9 @@ def run(
     stream: Annotated[
         bool, typer.Option("--stream", help="Ask whoever serves the address for its stream; reads nothing.")
     ] = False,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for the stream.")] = 2.0,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for the stream.")
+    ] = 2.0,
     flags: Annotated[
         bool, typer.Option("--flags", help="Only what a C or C++ compiler needs to find us.")
     ] = False,
@@ -37,6 +39,8 @@ def run(
     if flags:
         print(compiler_flags())
         return
+    if stream and address is None:
+        raise typer.BadParameter("--stream asks whoever serves an address: say which, such as ipc://flights")
     figures: dict[str, Any] = library()
     if address is not None:
         figures["address"] = address

@@ -35,6 +35,8 @@ def key(
     Examples:
       lwmq module key my.key --name alice | sudo tee -a /etc/lwmq/trusted_keys
     """
+    if name.split() != [name]:
+        raise typer.BadParameter(f"{name!r} is no name: one word, as a trust file has a key per line")
     public = modules.make_key(file)
     if json:
         emit(file=file, key=public, name=name)
@@ -46,10 +48,18 @@ def key(
 def sign(
     module: Annotated[str, typer.Argument(help="The shared object.")],
     key: Annotated[str, typer.Option(help="The file of `lwmq module key`.")],
-    days: Annotated[float, typer.Option(help="For how long the signature is good.")] = 365.0,
+    days: Annotated[
+        float, typer.Option(min=0.001, max=36_525, help="For how long the signature is good.")
+    ] = 365.0,
     json: JsonOption = False,
 ) -> None:
-    """Sign MODULE: writes MODULE.sig beside it. It names the module, so that both keep their names."""
+    """Sign MODULE: writes MODULE.sig beside it. It names the module, so that both keep their names.
+
+    \b
+    Examples:
+      lwmq module sign liborders.so --key my.key
+      lwmq module sign liborders.so --key my.key --days 30
+    """
     expires = datetime.now(UTC) + timedelta(days=days)
     modules.sign(module, key, expires)
     if json:
@@ -66,7 +76,13 @@ def verify(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Say whether MODULE would be loaded, without loading it; code 1 where not."""
+    """Say whether MODULE would be loaded, without loading it; code 1 where not.
+
+    \b
+    Examples:
+      lwmq module verify liborders.so
+      lwmq module verify liborders.so --trust my.trusted_keys --json
+    """
     found = modules.verify(module, trust)
     good = found.status == "LWMQ_OK"
     if json:
@@ -80,7 +96,13 @@ def verify(
 
 @app.command("list")
 def list_(json: JsonOption = False) -> None:
-    """Show the modules of $LWMQ_MODULE_PATH: loaded, or why they are refused."""
+    """Show the modules of $LWMQ_MODULE_PATH: loaded, or why they are refused.
+
+    \b
+    Examples:
+      lwmq module list
+      LWMQ_MODULE_PATH=/opt/lwmq lwmq module list --json
+    """
     found = modules.modules()
     if json:
         emit(modules=[_as_dict(module) for module in found])

@@ -7,6 +7,7 @@ figures beside physical limits and rivals; this verb is for asking whether *here
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import sys
 import time
@@ -19,17 +20,19 @@ from rich.table import Table
 
 from lwmq_spark.cli import _rivals
 from lwmq_spark.cli._output import JsonOption, console, emit
+from lwmq_spark.errors import PeerLostError
 from lwmq_spark.meter import human
 
 _PATIENCE_S = 30.0
+_LARGEST = 1 << 30
 _STOP = b"stop"
 
 
 def run(
     address: Annotated[str, typer.Argument(help="Such as ipc://perf; nobody else may use it meanwhile.")],
-    message_bytes: Annotated[int, typer.Option(min=8, help="Of each message.")] = 64,
-    batch_bytes: Annotated[int, typer.Option(min=4096, help="Of each Arrow batch.")] = 1 << 20,
-    seconds: Annotated[float, typer.Option(min=0.05, help="Of each measurement.")] = 1.0,
+    message_bytes: Annotated[int, typer.Option(min=8, max=_LARGEST, help="Of each message.")] = 64,
+    batch_bytes: Annotated[int, typer.Option(min=4096, max=_LARGEST, help="Of each Arrow batch.")] = 1 << 20,
+    seconds: Annotated[float, typer.Option(min=0.05, max=86_400, help="Of each measurement.")] = 1.0,
     peer: Annotated[
         bool, typer.Option("--peer", help="Be the other side, started by hand elsewhere.")
     ] = False,
@@ -50,7 +53,10 @@ def run(
       lwmq perf ipc:///shared/perf --peer      (in one container; --alone in the other)
     """
     from lwmq_spark.channel import limits
+    from lwmq_spark.options import parse_address
 
+    if "role" in parse_address(address).options:
+        raise typer.BadParameter(f"{address}: both sides open it, and agree on their roles: say none")
     if peer:
         _be_peer(address)
         return
@@ -110,10 +116,20 @@ def _peer_process(address: str, *, started: bool) -> Iterator[None]:
         yield
         return
     peer = subprocess.Popen([sys.executable, "-m", "lwmq_spark.cli", "perf", address, "--peer"])
+
+    def look(*_: object) -> None:
+        if peer.poll():
+            raise PeerLostError(f"the other side of {address} ended with {peer.returncode}")
+
+    # The signal ends whatever we wait in by then, of which some would wait for ever.
+    before = signal.signal(signal.SIGCHLD, look)
     try:
+        look()
         yield
         peer.wait(_PATIENCE_S)
+        look()
     finally:
+        signal.signal(signal.SIGCHLD, before)
         if peer.poll() is None:
             peer.kill()
             peer.wait()
@@ -167,11 +183,12 @@ def _messages(address: str, size: int, seconds: float) -> dict[str, float]:
 
 def _batches(address: str, size: int, seconds: float) -> dict[str, float]:
     """Batches of one column of 64-bit integers, from this process to the peer, until it has read the last."""
+    import numpy as np
     import pyarrow as pa
 
     import lwmq_spark as lwmq
 
-    batch = pa.record_batch({"n": pa.array(range(size // 8), pa.int64())})
+    batch = pa.record_batch({"n": np.arange(size // 8)})
     with lwmq.open_writer(_stream_of(address), batch.schema, timeout=_PATIENCE_S) as writer:
         writer.write(batch)
         written, begun = 0, time.perf_counter()

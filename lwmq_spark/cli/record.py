@@ -27,8 +27,8 @@ def run(
 ) -> None:
     """Write every message that comes to ADDRESS to FILE, as it came, with its time; `lwmq replay` plays it.
 
-    Ends when the peer has closed. Each message is on its way to the disk before the next one is received; a
-    tape whose process was killed ends with a whole message.
+    Ends when the peer has closed, or with code 4 when it died. Each message is on its way to the disk before
+    the next one is received; a tape whose process was killed ends with a whole message.
 
     \b
     Examples:
@@ -38,21 +38,27 @@ def run(
     import lwmq_spark as lwmq
 
     messages = payload = 0
+    ended: BaseException | None = None
     began = time.monotonic()
     with lwmq.Channel(f"record={quoted(file)},way=land+{address}") as channel:
-        while count is None or messages < count:
-            try:
-                message = channel.receive(timeout)
-            except (ClosedError, PeerLostError):
-                if follow:
-                    continue
-                break
-            except TimeoutError:
-                if messages:
-                    break
-                raise
-            messages += 1
-            payload += sum(len(frame) for frame in message)
+        try:
+            while count is None or messages < count:
+                try:
+                    message = channel.receive(timeout)
+                except (ClosedError, PeerLostError):
+                    if follow:
+                        continue
+                    raise
+                except TimeoutError:
+                    if messages:
+                        break
+                    raise
+                messages += 1
+                payload += sum(len(frame) for frame in message)
+        except ClosedError:
+            pass
+        except (PeerLostError, KeyboardInterrupt) as stop:
+            ended = stop
         failed = sum(state.failed for state in channel.filters)
     figures = {"messages": messages, "bytes": payload, "failed": failed}
     if json:
@@ -61,3 +67,5 @@ def run(
         problems.print(f"recorded {messages:,} messages of {payload:,} bytes in {file}")
     if failed:
         raise OSError(f"{failed} messages could not be written to {file}: is the disk full?")
+    if ended is not None:
+        raise ended

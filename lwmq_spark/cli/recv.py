@@ -8,6 +8,7 @@ import typer
 
 from lwmq_spark.cli._files import FORMATS, Sink, format_of
 from lwmq_spark.cli._output import JsonOption, TimeoutOption, emit, metered, problems
+from lwmq_spark.errors import LwmqError
 
 
 def run(
@@ -23,8 +24,10 @@ def run(
 ) -> None:
     """Read the stream at ADDRESS into FILE, until it ends.
 
-    What was read is acknowledged: a stream that keeps batches until one reader has them lets them go. With
-    --json the figures go to stdout, or to stderr where the data goes to stdout.
+    What was read is acknowledged: a stream that keeps batches until one reader has them lets them go. FILE is
+    called FILE.part until it is complete; after a failure, or Ctrl-C, neither is there. With --follow nothing
+    else ends it, and FILE has all that came until then. With --json the figures go to stdout, or to stderr
+    where the data goes to stdout.
 
     \b
     Examples:
@@ -38,19 +41,27 @@ def run(
         chosen = format_of(file, format)
     except ValueError as problem:
         raise typer.BadParameter(str(problem)) from None
+    stopped: BaseException | None = None
     with (
+        Sink(file, chosen) as sink,  # before anybody sends to us for nothing
         lwmq.open_reader(address, follow=follow, timeout=timeout) as reader,
-        Sink(file, chosen, reader.schema) as sink,
         metered("received", quiet=json, address=address) as meter,
     ):
-        for batch in reader:
-            left = batch.num_rows if rows is None else rows - meter.rows
-            if left < batch.num_rows:
-                batch = batch.slice(0, left)
-            sink.write(batch)
-            meter.add(batch.num_rows, batch.nbytes)
-            if rows is not None and meter.rows >= rows:
-                break
+        sink.begin(reader.schema)
+        try:
+            for batch in reader:
+                left = batch.num_rows if rows is None else rows - meter.rows
+                if left < batch.num_rows:
+                    batch = batch.slice(0, left)
+                sink.write(batch)
+                meter.add(batch.num_rows, batch.nbytes)
+                if rows is not None and meter.rows >= rows:
+                    break
+        except (KeyboardInterrupt, LwmqError) as stop:
+            if not follow:
+                raise
+            stopped = stop
+        sink.finish()
         speed, figures = meter.speed(), meter.figures()
     if not json:
         problems.print(f"received {figures['rows']:,} rows in {figures['batches']:,} batches: {speed}")
@@ -58,3 +69,5 @@ def run(
         problems.print_json(data={"address": address, **figures}, indent=None)
     else:
         emit(address=address, file=file, **figures)
+    if stopped is not None:
+        raise stopped

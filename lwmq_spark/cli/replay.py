@@ -12,6 +12,7 @@ from lwmq_spark.cli._output import JsonOption, TimeoutOption, emit, problems
 from lwmq_spark.cli.record import quoted
 from lwmq_spark.errors import ClosedError, TimeoutError
 
+_POSTED_AT_ONCE = 64  # messages that wait in the queue of a peer that is slow
 _LAST_WAIT_S = 0.2  # for what the transport inside this process still holds
 
 
@@ -43,7 +44,7 @@ def run(
     # The tape lands at one end of a channel of our own; from there its messages go on as they are.
     with (
         lwmq.Channel(f"{chain}+{inside}", "server") as tape,
-        lwmq.Channel(address, linger=timeout) as channel,
+        lwmq.Channel(address, linger="forever" if timeout is None else timeout) as channel,
     ):
         channel.wait_connected(timeout)
         queue = channel.send_queue()
@@ -61,6 +62,8 @@ def run(
                     break
                 queue.post(message)
                 messages += 1
+                if messages % _POSTED_AT_ONCE == 0:
+                    channel.flush(timeout)
                 payload += sum(len(frame) for frame in message)
         channel.flush(timeout)
         channel.close()

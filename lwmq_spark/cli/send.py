@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -24,7 +25,7 @@ def run(
     retain: Annotated[Retain, typer.Option(help="When a batch may go.")] = "until_acked",
     linger: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="How long to wait until all was read; default for ever."),
+        typer.Option(metavar="SECONDS", min=0, help="How long to wait until all was read; default for ever."),
     ] = None,
     timeout: TimeoutOption = None,
     json: JsonOption = False,
@@ -43,6 +44,9 @@ def run(
         formats = [format_of(name, format) for name in files]
     except ValueError as problem:
         raise typer.BadParameter(str(problem)) from None
+    for name in files:
+        if name != "-" and not os.access(name, os.R_OK):
+            raise OSError(f"{name} is not there, or may not be read: nothing was sent")
     with Source(files[0], formats[0], batch_rows) as first:
         writer = lwmq.open_writer(
             address, first.schema, partitions=partitions, retain=retain, linger=linger, timeout=timeout

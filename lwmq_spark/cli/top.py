@@ -24,7 +24,8 @@ _CUT = {"ADDRESS": 12, "STATE": 12, "HELD": 8, "TOTAL": 5, "ROLE": 6}  # in this
 
 def run(
     interval: Annotated[
-        float, typer.Option("--interval", "-i", metavar="SECONDS", min=0.05, help="Between two looks.")
+        float,
+        typer.Option("--interval", "-i", metavar="SECONDS", min=0.05, max=86_400, help="Between two looks."),
     ] = 1.0,
     count: Annotated[
         int | None, typer.Option("--count", "-n", min=1, help="Stop after that many looks.")

@@ -19,15 +19,23 @@ typedef struct task {
 static const lwmq_channel_options kOptions = {
     .size = sizeof kOptions, .buffer_bytes = 64 << 10, .buffers_send = 64, .home_thread = 1};
 
+static const uint64_t kNoNumber = UINT64_MAX;
+
+static inline uint64_t number_of(const char* text) {
+  char* end;
+  const long long number = strtoll(text, &end, 10);
+  return *text == '\0' || *end != '\0' || number < 0 ? kNoNumber : (uint64_t)number;
+}
+
 static inline task read_task(int argc, char** argv) {
   task asked = {0};
   if (argc == 4) {
     asked.address = argv[1];
-    asked.bytes = strtoull(argv[2], NULL, 10);
-    asked.count = strtoull(argv[3], NULL, 10);
+    asked.bytes = number_of(argv[2]);
+    asked.count = number_of(argv[3]);
   }
-  if (asked.count == 0) {
-    fprintf(stderr, "usage: %s ADDRESS BYTES COUNT, the same at both ends; at least one message\n", argv[0]);
+  if (asked.bytes == kNoNumber || asked.count == kNoNumber || asked.count < 2) {
+    fprintf(stderr, "usage: %s ADDRESS BYTES COUNT, the same at both ends; at least two messages\n", argv[0]);
     exit(2);
   }
   return asked;

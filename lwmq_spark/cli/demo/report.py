@@ -24,7 +24,8 @@ def show(figures: dict[str, Any]) -> None:
         console.print(
             f"[bold]{title}[/bold]  {leg['rows']:,} rows, {human(leg['bytes'], 'B')} "
             f"in {leg['seconds']:.3f} s: {rows_per_second}, {gigabytes_per_second:.3g} GB/s; "
-            f"payload bytes copied by the reader: {leg['bytes_copied']}"
+            f"payload bytes copied by the reader: {leg['bytes_copied']}",
+            markup=True,
         )
     read = figures["read"]
     console.print(
@@ -33,5 +34,7 @@ def show(figures: dict[str, Any]) -> None:
     )
     console.print(f"pages: {figures['proof']}")
     agrees = "[green]the same[/green]" if figures["matches_pandas"] else "[red]NOT the same[/red]"
-    console.print(f"pandas on the same data: {agrees}, {figures['write']['rows']:,} rows compared")
+    console.print(
+        f"pandas on the same data: {agrees}, {figures['write']['rows']:,} rows compared", markup=True
+    )
     console.print(f"plot: {figures['plot']}    everything took {figures['seconds']:.1f} s")

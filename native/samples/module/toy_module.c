@@ -1,6 +1,6 @@
 /* A module from outside: the provider beside this file, and a filter.
  *
- *     cc -shared -fPIC -fvisibility=hidden -I native/include toy_module.c toy_provider.c -o toy.so
+ *     cc -shared -fPIC -fvisibility=hidden $(lwmq info --flags) toy_module.c toy_provider.c -o toy.so
  *     lwmq module key my.key --name me >> my.keys         # once
  *     lwmq module sign toy.so --key my.key
  *     LWMQ_MODULE_PATH=. LWMQ_MODULE_TRUST=my.keys lwmq module list

@@ -436,7 +436,7 @@ class Channel {
   std::uint64_t taken_seen_ = 0;  // by the application, at looked_ns_
   std::int64_t looked_ns_ = 0;
   bool is_quick_ = false;  // it was, in the tick before
-  std::uint32_t room_wait_ms_ = 1;
+  std::int64_t room_wait_ns_ = 0;
 
   const std::shared_ptr<stats::Entry> entry_;  // what others see of it
 

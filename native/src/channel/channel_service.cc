@@ -29,7 +29,8 @@ constexpr std::int64_t kStallShare = 32;
 // to have shipped.
 constexpr std::int64_t kTick = 5 * kMillisecond;
 constexpr std::uint32_t kQuietLooks = 6;
-constexpr std::uint32_t kRoomWaitMaxMs = 32;
+constexpr std::int64_t kRoomWaitMinNs = 50'000;  // a window of 2 MiB in that time is more than memory moves
+constexpr std::int64_t kRoomWaitMaxNs = 32 * kMillisecond;
 constexpr std::uint64_t kShipBytes = std::uint64_t{1} << 20;  // between two looks at other channels
 constexpr std::uint32_t kAcceptAttempts = 16;
 // By a transport that says that it is connected, a millisecond apart.
@@ -320,18 +321,22 @@ std::int64_t Channel::ship_waiting(std::int64_t now_ns, bool alone) noexcept {
   Sent sent = pump(kShipBytes, completions);
   if (sent == Sent::kNoRoom && alone) {
     // A wait for room ends as soon as there is some; its limit is for those who may want us meanwhile.
-    provider_->wait(sender_.transport(), LWMQ_TLI_WAIT_ROOM, room_wait_ms_);
+    const std::int64_t limit = std::max(room_wait_ns_, kMillisecond);
+    provider_->wait(sender_.transport(), LWMQ_TLI_WAIT_ROOM,
+                    static_cast<std::uint32_t>(limit / kMillisecond));
     sent = pump(kShipBytes, completions);
   }
   // A peer that does not read is asked less and less often.
-  room_wait_ms_ = sender_.messages() != before ? 1 : std::min(room_wait_ms_ * 2, kRoomWaitMaxMs);
+  room_wait_ns_ = sender_.messages() != before
+                      ? kRoomWaitMinNs
+                      : std::clamp(room_wait_ns_ * 2, kRoomWaitMinNs, kRoomWaitMaxNs);
   switch (sent) {
     case Sent::kSome:
       pump_.hand_over();
       return now_ns;
     case Sent::kNoRoom:
       pump_.hand_over();
-      return alone ? now_ns : now_ns + room_wait_ms_ * kMillisecond;
+      return alone ? now_ns : now_ns + room_wait_ns_;
     case Sent::kAll:
       pump_and_release();  // looks again after the release
       changed();           // for those who flush

@@ -1,12 +1,15 @@
 #include "channel/service_thread.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 
+#include "channel/deadline.h"
 #include "os/clock.h"
 #include "os/event_fd.h"
 #include "os/thread.h"
@@ -15,6 +18,8 @@ namespace lwmq::channel {
 namespace {
 
 constexpr std::uint64_t kBell = 0;  // the id that no Served has
+constexpr std::int64_t kLongestSleepMs = 3'600'000;
+constexpr unsigned long kTimerSlackNs = 5'000;  // the kernel's own would double a short sleep
 
 }  // namespace
 
@@ -161,17 +166,25 @@ std::int64_t ServiceThread::serve_due() noexcept {
   return earliest;
 }
 
+// epoll_wait until then; it knows milliseconds alone, in which a short window would be filled many times.
+int ServiceThread::wait_until(std::int64_t deadline, epoll_event* events, int limit) noexcept {
+  if (deadline == kNever) return epoll_wait(epoll_.get(), events, limit, -1);
+  const std::int64_t left = std::max<std::int64_t>(deadline - os::now_ns(), 0);
+  if (left >= kMillisecond) {
+    const std::int64_t ms = std::min<std::int64_t>((left + kMillisecond - 1) / kMillisecond, kLongestSleepMs);
+    return epoll_wait(epoll_.get(), events, limit, static_cast<int>(ms));
+  }
+  pollfd any{epoll_.get(), POLLIN, 0};
+  const timespec pause{0, left};
+  ppoll(&any, 1, &pause, nullptr);
+  return epoll_wait(epoll_.get(), events, limit, 0);
+}
+
 // With the mutex held, but while asleep.
 void ServiceThread::sleep_until(std::int64_t deadline) noexcept {
-  int timeout_ms = -1;
-  if (deadline != kNever) {
-    constexpr std::int64_t kMillisecond = 1'000'000;
-    const std::int64_t left = std::clamp<std::int64_t>(deadline - os::now_ns(), 0, 3'600'000 * kMillisecond);
-    timeout_ms = static_cast<int>((left + kMillisecond - 1) / kMillisecond);
-  }
   epoll_event events[64];
   mutex_.unlock();
-  const int count = epoll_wait(epoll_.get(), events, 64, timeout_ms);
+  const int count = wait_until(deadline, events, 64);
   mutex_.lock();
   for (int i = 0; i < count; ++i) {
     if (events[i].data.u64 == kBell) {
@@ -183,6 +196,7 @@ void ServiceThread::sleep_until(std::int64_t deadline) noexcept {
 }
 
 void ServiceThread::run() noexcept {
+  prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
   mutex_.lock();
   thread_ = std::this_thread::get_id();
   for (;;) sleep_until(serve_due());

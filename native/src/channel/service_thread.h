@@ -6,6 +6,8 @@
 // wake-up while no channel has asked for something.
 #pragma once
 
+#include <sys/epoll.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -65,6 +67,7 @@ class ServiceThread {
   std::int64_t serve_due() noexcept;
   void activate(Served* served, std::int64_t deadline) noexcept;
   void deactivate(Served* served) noexcept;
+  int wait_until(std::int64_t deadline, epoll_event* events, int limit) noexcept;
   void sleep_until(std::int64_t deadline) noexcept;
 
   const char* name_;

@@ -17,7 +17,7 @@ import pytest
 
 import lwmq_spark as lwmq
 
-VERBS = ["info", "doctor", "demo", "send", "recv", "tail", "record", "replay", "perf"]
+VERBS = ["info", "doctor", "demo", "send", "recv", "tail", "record", "replay", "top", "export", "perf"]
 PATIENCE_S = 60
 
 pytestmark = pytest.mark.row("P34")

@@ -1,0 +1,208 @@
+"""How transfers end: complete files or none, tapes that are told apart, peers that die or are slow."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lwmq_spark as lwmq
+from lwmq_spark.cli import main
+from lwmq_spark.observer import Observer
+
+PATIENCE_S = 30
+pytestmark = pytest.mark.row("P34")
+
+
+def start(*arguments: object, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "lwmq_spark.cli", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def finish(process: subprocess.Popen[str], code: int) -> list[Any]:
+    """The JSON that it has printed."""
+    output, problems = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == code, output + problems
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def until(look: Callable[[], Any]) -> Any:
+    """What `look` answers as soon as it is true."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        if found := look():
+            return found
+        time.sleep(0.01)
+    raise AssertionError(f"not within {PATIENCE_S} s")
+
+
+def figures(pid: int, role: str) -> dict[str, int]:
+    """Of the one entry of `role` at an ipc address that the process has now; else empty."""
+    found = [
+        entry.figures
+        for process in Observer().look()
+        if process.pid == pid
+        for entry in process.entries
+        if entry.role == role and "ipc://" in entry.address
+    ]
+    return found[0] if len(found) == 1 else {}
+
+
+FEED = """
+with lwmq.Channel(sys.argv[1], "client") as channel:
+    queue = channel.send_queue()
+    for number in range(3):
+        queue.post(b"%d" % number)
+    channel.flush(20)
+    print("flushed")
+    sys.stdin.readline()
+    channel.close(linger=0)
+"""
+
+
+def test_record_tells_of_a_peer_that_was_killed(ipc: str, spawn: Any, tmp_path: Path) -> None:
+    recording = start("record", ipc, tmp_path / "feed.tape", "--json")
+    feed = spawn(FEED, ipc)
+    assert feed.line() == "flushed"
+    feed.kill()
+    recorded, error = finish(recording, 4)
+    assert recorded["messages"] == 3
+    assert error["error"] == "PeerLostError"
+
+
+def test_record_tells_what_it_has_when_it_is_interrupted(ipc: str, spawn: Any, tmp_path: Path) -> None:
+    recording = start("record", ipc, tmp_path / "feed.tape", "--json")
+    feed = spawn(FEED, ipc)
+    assert feed.line() == "flushed"
+    until(lambda: figures(recording.pid, "channel").get("messages_received") == 3)
+    recording.send_signal(signal.SIGINT)
+    (recorded,) = finish(recording, 130)
+    assert recorded["messages"] <= 3 and recorded["failed"] == 0
+    feed.tell()
+
+
+@pytest.fixture
+def tape(ipc: str, spawn: Any, tmp_path: Path) -> Path:
+    """Of three messages."""
+    file = tmp_path / "feed.tape"
+    recording = start("record", f"{ipc}-taped", file, "--json", "-n", "3")
+    feed = spawn(FEED, f"{ipc}-taped")
+    assert finish(recording, 0)[0]["messages"] == 3
+    feed.tell()
+    feed.wait()
+    return file
+
+
+def test_replay_waits_for_a_slow_reader_for_ever(ipc: str, tape: Path) -> None:
+    """Whatever the linger of a channel is by default."""
+    with lwmq.Channel(ipc, "server") as channel:
+        replaying = start("replay", tape, ipc, "--json", LWMQ_LINGER="0.05")
+        until(lambda: figures(replaying.pid, "channel").get("messages_sent") == 3)
+        with pytest.raises(subprocess.TimeoutExpired):
+            replaying.wait(0.5)
+        assert [bytes(channel.receive(20)[0]) for _ in range(3)] == [b"0", b"1", b"2"]
+        assert finish(replaying, 0)[0]["messages"] == 3
+
+
+def test_replay_does_not_queue_the_whole_tape_for_a_slow_reader(ipc: str, tmp_path: Path) -> None:
+    file, messages, rest = tmp_path / "long.tape", 10_000, bytes(4096)
+    inside = f"loop://{ipc[6:]}"
+    with (
+        lwmq.Channel(f"record={file},way=land+{inside}", "server") as recording,
+        lwmq.Channel(inside, "client") as feed,
+    ):
+        queue = feed.send_queue()
+        for number in range(messages):
+            queue.post([b"%d" % number, rest])
+            recording.receive(20)
+    with lwmq.Channel(ipc, "server") as channel:
+        replaying = start("replay", file, ipc, "--json")
+        until(lambda: figures(replaying.pid, "queue").get("messages_queued"))
+        for number in range(messages):
+            if number % 500 == 0:
+                assert figures(replaying.pid, "queue").get("messages_queued", 0) <= 64
+            assert bytes(channel.receive(20)[0]) == b"%d" % number
+        assert finish(replaying, 0)[0]["messages"] == messages
+
+
+def test_recv_looks_whether_it_can_write_before_it_reads(
+    ipc: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in (tmp_path / "missing" / "x.arrow", tmp_path):
+        words = ["recv", ipc, str(file), "--format", "arrow", "--timeout", "0.2"]
+        assert main(words) == 1, "3 would be: nobody came"
+        assert str(file) in capsys.readouterr().err
+
+
+ABORTS = """
+import pyarrow as pa
+table = pa.table({"n": range(1000)})
+writer = lwmq.open_writer(sys.argv[1], table.schema)
+writer.write(table)
+print("written")
+sys.stdin.readline()
+writer.abort("of the test")
+"""
+
+
+@pytest.mark.parametrize("suffix", ["arrow", "arrows", "parquet", "csv"])
+def test_a_stream_that_is_aborted_leaves_no_file(suffix: str, ipc: str, spawn: Any, tmp_path: Path) -> None:
+    """Nor does it touch the one that was there."""
+    file, part = tmp_path / f"x.{suffix}", tmp_path / f"x.{suffix}.part"
+    file.write_bytes(b"of yesterday")
+    receiving = start("recv", ipc, file, "--json")
+    writer = spawn(ABORTS, ipc)
+    assert writer.line() == "written"
+    until(part.exists)
+    writer.tell()
+    assert finish(receiving, 4)[0]["error"] == "AbortedError"
+    assert list(tmp_path.iterdir()) == [file]
+    assert file.read_bytes() == b"of yesterday"
+
+
+def test_a_link_stays_and_a_device_is_written_as_it_is(ipc: str, tmp_path: Path) -> None:
+    table = pa.table({"n": range(1000)})
+    file, link = tmp_path / "x.arrows", tmp_path / "link.arrows"
+    link.symlink_to(file)
+    with lwmq.open_writer(ipc, table.schema, retain="all", linger=0) as writer:
+        writer.write(table)
+        assert main(["recv", ipc, str(link), "--rows", "1000", "--timeout", "20"]) == 0
+        assert main(["recv", ipc, "/dev/null", "--format", "csv", "--rows", "1000", "--timeout", "20"]) == 0
+        writer.abort("the test is over")
+    assert link.is_symlink() and not Path("/dev/null").is_file()
+    assert pa.ipc.open_stream(file.read_bytes()).read_all().equals(table)
+    assert sorted(tmp_path.iterdir()) == [link, file]
+
+
+def test_recv_that_follows_completes_its_file_when_it_is_interrupted(ipc: str, tmp_path: Path) -> None:
+    table, file = pa.table({"n": range(1000)}), tmp_path / "x.arrow"
+    receiving = start("recv", ipc, file, "--follow", "--json")
+    until(lambda: figures(receiving.pid, "endpoint"))
+    for _ in range(2):
+        with lwmq.open_writer(ipc, table.schema, linger=PATIENCE_S) as writer:  # until it has taken them
+            writer.write(table)
+    receiving.send_signal(signal.SIGINT)
+    assert finish(receiving, 130)[0]["rows"] == 2000
+    assert pa.ipc.open_file(str(file)).read_all().num_rows == 2000
+
+
+def test_perf_tells_that_its_other_side_has_died(ipc: str) -> None:
+    measuring = start("perf", ipc, "--seconds", "60", "--json")
+    children = Path(f"/proc/{measuring.pid}/task/{measuring.pid}/children")
+    os.kill(int(until(lambda: children.read_text().split())[0]), signal.SIGKILL)
+    (error,) = finish(measuring, 4)
+    assert error["error"] == "PeerLostError" and "ended with -9" in error["text"]

@@ -1,0 +1,99 @@
+"""`lwmq export` between looks: numbers that stay, scrapers that come and hang up."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import urllib.request
+from urllib.parse import urlsplit
+
+import pytest
+
+import lwmq_spark as lwmq
+from lwmq_spark import observer
+from lwmq_spark.cli import main
+from lwmq_spark.cli.export import exposition
+from lwmq_spark.observer import Entry, Observer
+
+pytestmark = pytest.mark.row("C41")
+
+
+def numbers(looking: Observer, address: str) -> list[str]:
+    """What follows the name in the labels of our channels at `address`."""
+    begin = f'lwmq_channel_messages_sent_total{{pid="{os.getpid()}",address="{address}",name=""'
+    lines = exposition(looking.look()).splitlines()
+    return sorted(line[len(begin) :].partition("}")[0] for line in lines if line.startswith(begin))
+
+
+def test_a_number_stays_with_its_channel_and_comes_to_no_other(ipc: str) -> None:
+    looking = Observer()
+    first = lwmq.Channel(ipc, "server", linger=0)
+    second = lwmq.Channel(ipc, "client", linger=0)
+    assert numbers(looking, ipc) == ["", ',number="2"']
+    first.close()
+    assert numbers(looking, ipc) == [',number="2"']
+    with lwmq.Channel(ipc, "server", linger=0):
+        assert numbers(looking, ipc) == [',number="2"', ',number="3"']
+        assert numbers(Observer(), ipc) == ["", ',number="2"']  # who looks once goes by the order
+    second.close()
+
+
+def one(address: str, opened_ns: int) -> Entry:
+    return Entry("channel", address, "", opened_ns, "connected", None, {})
+
+
+def test_two_that_were_opened_in_the_same_nanosecond_differ() -> None:
+    giving = observer._Numbers()
+    for _ in range(2):
+        found = [one("ipc://x", 7), one("ipc://x", 7), one("ipc://y", 7), one("ipc://x", 5)]
+        giving.give(found)
+        assert [entry.number for entry in found] == [2, 3, 1, 1]
+
+
+def test_names_that_come_and_go_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observer, "_NAMES_MAX", 10)
+    giving = observer._Numbers()
+    stays = one("ipc://x", 1)
+    for number in range(100):
+        giving.give([stays, one(f"ipc://{number}", 2 + number)])
+        assert len(giving._seen) <= 11
+    later = one("ipc://x", 1000)
+    giving.give([stays, later])
+    assert (stays.number, later.number) == (1, 2)
+
+
+def test_scrapers_may_ask_for_the_head_and_hang_up() -> None:
+    serving = subprocess.Popen(
+        [sys.executable, "-m", "lwmq_spark.cli", "export", "--port", "0"], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert serving.stderr is not None
+        url = serving.stderr.readline().split()[-1]
+        for _ in range(20):
+            with socket.create_connection(("127.0.0.1", urlsplit(url).port or 0), 30) as hasty:
+                hasty.sendall(b"GET /met")
+                # Without lingering a close is a reset, which the server reads or writes into.
+                hasty.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=30) as response:
+            assert response.status == 200 and int(response.headers["Content-Length"]) >= 0
+            assert response.read() == b""
+        with urllib.request.urlopen(url, timeout=30) as response:
+            assert len(response.read()) == int(response.headers["Content-Length"])
+    finally:
+        serving.send_signal(signal.SIGINT)
+        _, problems = serving.communicate(timeout=30)
+    assert problems == ""
+    assert serving.returncode == 130
+
+
+def test_json_has_the_processes_that_top_knows(ipc: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with lwmq.Channel(ipc, "server", linger=0):
+        assert main(["export", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (mine,) = [process for process in found["processes"] if process["pid"] == os.getpid()]
+    assert ipc in [channel["address"] for channel in mine["channels"]]
