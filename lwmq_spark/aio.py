@@ -3,6 +3,7 @@
     async for batch in lwmq_spark.open_reader("ipc://flights"): ...
     async for message in channel: ...
     message = await aio.receive(channel, timeout=1.0)
+    await aio.wait_connected(channel, timeout=1.0)
     await aio.write(writer, batch)
 
 Channels are awaited on the event loop itself, through their descriptors: thousands of them need no thread.
@@ -13,11 +14,13 @@ does not lose what arrives: the next one gets it. One task at a time per object.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import Waiter, span
+from lwmq_spark._ffi import SLICE_S, Waiter, span
 from lwmq_spark.message import Message
 
 T_co = TypeVar("T_co", covariant=True)
@@ -39,6 +42,15 @@ class _Writing(Protocol):
     def write(self, data: Any, partition: int | None = None) -> Any: ...
 
 
+class _Connecting(Protocol):
+    @property
+    def waiter(self) -> Waiter: ...
+    @property
+    def address(self) -> str: ...
+    def wait_connected(self, timeout: float | None = None) -> None: ...
+    def flush(self, timeout: float | None = None) -> None: ...
+
+
 class _Closing(Protocol):
     @property
     def waiter(self) -> Waiter: ...
@@ -50,6 +62,18 @@ async def receive(channel: _Receiving, timeout: float | None = None) -> Message:
     if timeout is not None and timeout <= 0 and (message := channel.try_receive()) is not None:
         return message
     return await _within(channel.receive_async(), timeout, "message")
+
+
+async def wait_connected(channel: _Connecting, timeout: float | None = None) -> None:
+    """`channel.wait_connected(timeout)`; the event loop goes on meanwhile."""
+    what = f"no peer came to {channel.address}"
+    await _in_slices(channel.waiter, channel.wait_connected, timeout, what)
+
+
+async def flush(channel: _Connecting, timeout: float | None = None) -> None:
+    """`channel.flush(timeout)`; the event loop goes on meanwhile."""
+    what = f"not everything was shipped on {channel.address}"
+    await _in_slices(channel.waiter, channel.flush, timeout, what)
 
 
 async def read(reader: _Reading[T], timeout: float | None = None) -> T | None:
@@ -65,6 +89,18 @@ async def write(writer: _Writing, data: Any, partition: int | None = None) -> No
 async def close(closable: _Closing) -> None:
     """`close()` of a reader, writer or channel; the event loop goes on while that lingers."""
     await closable.waiter.run(closable.close)
+
+
+async def _in_slices(waiter: Waiter, call: Callable[[float], None], timeout: float | None, what: str) -> None:
+    """So that the waiter's thread is free soon when the task is cancelled: a close needs it."""
+    started = time.monotonic()
+    while True:
+        left = SLICE_S if timeout is None else timeout - (time.monotonic() - started)
+        try:
+            return await waiter.run(partial(call, min(SLICE_S, max(0.0, left))))
+        except errors.TimeoutError as exc:
+            if left <= SLICE_S and timeout is not None:
+                raise errors.TimeoutError(f"{what} within {span(timeout)}", status=exc.status) from None
 
 
 async def _within(awaitable: Awaitable[T], timeout: float | None, what: str) -> T:

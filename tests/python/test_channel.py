@@ -470,6 +470,35 @@ def test_who_does_not_wait_in_asyncio_gets_what_is_there(address: str) -> None:
         assert asyncio.run(take(server)) == b"there"
 
 
+def test_an_event_loop_goes_on_while_a_channel_waits_for_its_peer(address: str) -> None:
+    async def meet() -> int:
+        turns = 0
+
+        async def turn() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0.001)
+
+        turning = asyncio.create_task(turn())
+        async with lwmq.Channel(address, "server", linger=0) as server:
+            server.send_queue().post(b"x")
+            for call in (aio.wait_connected, aio.flush):
+                with pytest.raises(lwmq.TimeoutError, match=r"within 0\.3 s"):
+                    await call(server, 0.3)
+                with pytest.raises(TimeoutError):  # and nothing stays in the way of a close
+                    await asyncio.wait_for(call(server), 0.01)
+            async with lwmq.Channel(address, "client", linger=0) as client:
+                await aio.wait_connected(client, 10)
+                await aio.wait_connected(server)
+                await aio.flush(server)
+                assert bytes(await aio.receive(client, 10)) == b"x"
+        turning.cancel()
+        return turns
+
+    assert asyncio.run(asyncio.wait_for(meet(), 30)) > 20
+
+
 def test_a_time_out_says_that_nobody_is_connected(address: str) -> None:
     with lwmq.Channel(address, "server", linger=0) as server:
         server.send_queue().post(b"x")
