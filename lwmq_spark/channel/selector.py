@@ -58,7 +58,7 @@ class Selector(OfOneProcess):
         self._selecting = Turn()
         self._members: dict[int, tuple[Handle, Turn | Crowd, Channel]] = {}  # by address
         self._listeners: dict[Listener, OnClient | None] = {}  # replaced, not changed: others walk over it
-        self._newcomer: Channel | None = None  # accepted, not yet added
+        self._newcomer: tuple[Channel, OnClient | None] | None = None  # accepted, not yet added
         self._greeting = threading.RLock()  # of the thread that accepts; on_client may receive
 
     def add(self, channel: Channel | Listener, on_client: OnClient | None = None) -> None:
@@ -131,20 +131,27 @@ class Selector(OfOneProcess):
 
     def _accept_all(self) -> None:
         """What ends this halfway leaves the client for the next time."""
+        self._greet()
         for listener, on_client in self._listeners.items():
-            while True:
-                try:
-                    if self._newcomer is None:
-                        self._newcomer = listener.try_accept()
-                except errors.ClosedError:  # just now, and leaves us
-                    break
-                if (channel := self._newcomer) is None:
-                    break
-                if channel not in self:
-                    self.add(channel)
-                self._newcomer = None
-                if on_client is not None:
-                    on_client(channel)
+            while (came := self._next_of(listener)) is not None:
+                self._newcomer = came, on_client
+                self._greet()
+
+    @staticmethod
+    def _next_of(listener: Listener) -> Channel | None:
+        try:
+            return listener.try_accept()
+        except errors.ClosedError:  # just now, and leaves us
+            return None
+
+    def _greet(self) -> None:
+        if self._newcomer is not None:
+            channel, on_client = self._newcomer
+            if channel not in self:
+                self.add(channel)
+            self._newcomer = None
+            if on_client is not None:
+                on_client(channel)
 
     def remove(self, channel: Channel | Listener) -> None:
         """Removing what is not there, or is closed, does nothing: what closes goes by itself.

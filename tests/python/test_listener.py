@@ -412,6 +412,30 @@ def test_a_greeting_that_fails_loses_no_client(address: str) -> None:
             assert bytes(selector.receive(10)[1]) == b"all the same"
 
 
+def test_a_client_is_greeted_by_the_call_of_its_own_listener(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it could not be added at first, such as for want of descriptors."""
+    greeted: list[str] = []
+    add, failures = Selector.add, [OSError("no descriptors")]
+
+    def add_at_last(self: Selector, channel: Any, on_client: Any = None) -> None:
+        if isinstance(channel, lwmq.Channel) and failures:
+            raise failures.pop()
+        add(self, channel, on_client)
+
+    with Listener(f"{address}-a") as a, Listener(f"{address}-b") as b, Selector() as selector:
+        selector.add(a, on_client=lambda _: greeted.append("a"))
+        selector.add(b, on_client=lambda _: greeted.append("b"))
+        monkeypatch.setattr(Selector, "add", add_at_last)
+        with lwmq.Channel(f"{address}-b", "client", linger=0) as client:
+            client.send_queue().post(b"x")
+            with pytest.raises(OSError, match="no descriptors"):
+                selector.receive(10)
+            assert bytes(selector.receive(10)[1]) == b"x"
+    assert greeted == ["b"]
+
+
 def test_a_selector_takes_requests_of_many_clients(address: str) -> None:
     replies: dict[lwmq.Channel, lwmq.Replies] = {}
     with Listener(address, linger=0) as listener, Selector() as selector, ThreadPoolExecutor() as pool:

@@ -18,7 +18,7 @@ public final class Selector implements AutoCloseable {
       Handle.shared(this, Jni.selectorCreate(), "selector", s -> Jni.selectorDestroy(s));
   private final Map<Long, Channel> channels = new HashMap<>(); // keeps them
   private final Map<Listener, Consumer<Channel>> listeners = new LinkedHashMap<>();
-  private final Map<Long, Channel> removed = new HashMap<>(); // while a receive may bring something of them
+  private final Map<Long, Channel> removed = new HashMap<>(); // since the last receive began, which may still have one
   private volatile Newcomer newcomer; // accepted, and not added yet
 
   private record Newcomer(Channel channel, Consumer<Channel> onClient) {}
@@ -130,6 +130,7 @@ public final class Selector implements AutoCloseable {
    * nobody interrupts: it wakes every 1.6 s.
    */
   Channel select(Deadline deadline) {
+    forgetRemoved();
     return channel(
         deadline.awaitInLongSlices(
             "waiting for a message on " + size() + " channels",
@@ -147,9 +148,7 @@ public final class Selector implements AutoCloseable {
    * still to be closed. TIMED_OUT, INTERRUPTED.
    */
   public Received receive(Deadline deadline) {
-    synchronized (this) {
-      removed.clear();
-    }
+    forgetRemoved();
     greet();
     while (true) {
       long[] whose = {0};
@@ -167,6 +166,10 @@ public final class Selector implements AutoCloseable {
       }
       accept();
     }
+  }
+
+  private synchronized void forgetRemoved() {
+    removed.clear();
   }
 
   private LwmqException ended(Channel channel, LwmqException why) {
