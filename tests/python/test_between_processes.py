@@ -289,3 +289,42 @@ def test_a_million_requests_wait_for_a_peer_that_is_stopped(ipc: str, spawn: Cal
             assert asking.statistics.queued > 700_000
             assert min(costs[10:]) < 3 * min(costs[:10])
             channel.close()
+
+
+def test_two_channels_that_fill_their_windows_are_served_as_one_is(
+    ipc: str, spawn: Callable[..., Any]
+) -> None:
+    """Each as soon as its peer has made room, not once in a millisecond: that fills a window many times."""
+    reader = """
+        with lwmq.Channel(sys.argv[1], "server", buffer_bytes=1024, buffers=8) as channel:
+            queue = channel.send_queue()
+            for message in channel:
+                if bytes(message) == b"done?":
+                    queue.post(b"done")
+        """
+    readers, channels, queues = [], [], []
+
+    def seconds() -> float:
+        began = time.perf_counter()
+        for posting in queues:
+            posting.post_many([bytes(80)] * 10_000)
+            posting.post(b"done?")
+        for channel in channels:
+            assert bytes(channel.receive(LIMIT_S)) == b"done"
+        return time.perf_counter() - began
+
+    with ExitStack() as stack:
+        alone = 0.0
+        for address in (f"{ipc}-1", f"{ipc}-2"):
+            readers.append(spawn(reader, address))
+            channel = lwmq.Channel(address, "client", buffer_bytes=1024, buffers=8)
+            channels.append(stack.enter_context(channel))
+            queues.append(channel.send_queue())
+            channel.wait_connected(LIMIT_S)
+            alone = alone or min(seconds() for _ in range(5))
+        tries = 0
+        while not seconds() < 2 * 3 * alone:
+            tries += 1
+            assert tries < 20, f"together they take much longer than one after the other, {alone:.3f} s each"
+    for reader in readers:
+        assert reader.wait() == 0
