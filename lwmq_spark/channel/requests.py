@@ -179,6 +179,7 @@ class _Desk:
         self.asker = int.from_bytes(os.urandom(8), "little")
         self.thread = 0  # the keeper
         self.ended: errors.LwmqError | None = None
+        self.is_kept_away = False  # the peer, by what somebody has to mend: the last attempt to connect
         self._most = most
         self._lock = threading.RLock()  # collecting garbage while it is held may end a Requests
         self._replies: dict[int, Reply] = {}
@@ -442,7 +443,7 @@ class _Desk:
             self._receiving.release()
 
     def _settle_all(self) -> bool:
-        """What has come; False where nothing has."""
+        """What has come; False where nothing has but, again and again, what keeps the peer away."""
         some = False
         while self._came:
             with self._lock:
@@ -452,15 +453,16 @@ class _Desk:
                 found = self._find(came) if isinstance(came, Message) else None
                 if found is not None:
                     self._take(*found)
-            some = True
             if found is not None:
                 self._conclude(*found)
             elif not isinstance(came, Message):
                 exc = exception_of(*came)
-                if isinstance(exc, errors.ENDS_OF_PEER) and not self._channel._is_over_with(exc):
-                    self._lose(exc)
-                else:
+                self.is_kept_away = not isinstance(exc, errors.ENDS_OF_PEER)
+                if self._channel._is_over_with(exc):
                     self.end(exc)
+                else:
+                    self._lose(exc)
+            some = some or isinstance(came, Message) or not self.is_kept_away
             del came, found
         return some
 
@@ -575,8 +577,9 @@ class Requests(OfOneProcess):
         The reply comes, or fails with TimeoutError after `timeout` seconds (None: waits as long as the peer
         lives), HandlerError, PeerLostError or ClosedError (the peer was lost or has closed, or we have). On a
         channel of several transports every peer is asked, the first reply counts, and the end of any of
-        them fails what is outstanding. Without a peer a request waits for one.
-        Raises what `post` does; and LwmqError when too many are outstanding.
+        them fails what is outstanding. Without a peer a request waits for one; where what keeps it away
+        has to be mended (VersionError, LwmqError and the like), what is outstanding fails with it, and until
+        it is mended this raises it. Raises what `post` does; and LwmqError when too many are outstanding.
         """
         made: list[Reply] = []
         try:
@@ -588,6 +591,10 @@ class Requests(OfOneProcess):
 
     def _submit(self, frames: Any, timeout: float | None, made: list[Reply], *, leads: bool) -> Reply:
         self._channel._handle.check_open()
+        if self._desk.is_kept_away:
+            with suppress(errors.TimeoutError):  # no peer yet, and nothing keeps it away any more
+                self._channel.wait_connected(0)
+            self._desk.is_kept_away = False
         parts = parts_of(frames, "submit")
         reply = self._desk.enlist(timeout, made, leads=leads)
         reply._requests = self

@@ -540,6 +540,33 @@ def test_serve_ends_with_its_peer_when_asked_to(address: str) -> None:
         assert not thread.is_alive()
 
 
+@pytest.mark.parametrize("asks", ["request", "submit"])
+def test_requests_go_on_when_what_kept_the_peer_away_is_mended(ipc: str, asks: str) -> None:
+    def ask(requests: lwmq.Requests, frames: bytes) -> bytes:
+        if asks == "request":
+            return bytes(requests.request(frames, timeout=20))
+        return bytes(requests.submit(frames, timeout=20).result(20))
+
+    with lwmq.Channel(ipc, "client", linger=0) as client, lwmq.Requests(client) as requests:
+        with lwmq.Channel(ipc, "server", buffers=(4, 1), linger=0):
+            for frames in (b"first", b"second", b"third"):
+                with pytest.raises(lwmq.LwmqError, match="one side sends with 32 buffers"):
+                    ask(requests, frames)
+        with lwmq.Channel(ipc, "server", linger=0) as server:
+            replies = lwmq.Replies(server)
+            serving = threading.Thread(target=replies.serve, args=(lambda frames: frames,))
+            serving.start()
+            end, answer = time.monotonic() + 20, b""
+            while not answer:  # the client tries again now and then
+                with suppress(lwmq.LwmqError):
+                    answer = ask(requests, b"fourth")
+                assert time.monotonic() < end
+            assert answer == b"fourth"
+            assert requests.statistics.outstanding == 0
+            server.close()
+            serving.join()
+
+
 def test_too_many_and_what_cannot_be_posted_are_refused(address: str) -> None:
     with pair(address) as (server, client):
         with pytest.raises(ValueError, match="outstanding_max 0"):
