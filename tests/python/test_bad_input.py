@@ -247,6 +247,15 @@ def test_a_file_in_the_place_of_a_socket_is_told(tmp_path: Path, role: Any) -> N
     assert place.read_bytes() == b"of somebody's"
 
 
+def test_a_link_to_a_socket_that_comes_later_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with lwmq.Channel(f"ipc://{tmp_path}/link", "client", linger=0) as client:
+        with pytest.raises(lwmq.TimeoutError):
+            client.wait_connected(0.15)  # it has tried
+        with lwmq.Channel(f"ipc://{tmp_path}/real", "server", linger=0):
+            client.wait_connected(10)
+
+
 def test_a_second_server_is_told_who_serves(ipc: str) -> None:
     with lwmq.Endpoint(ipc):
         text = f"{ipc} is served already, by process {os.getpid()}"

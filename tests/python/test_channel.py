@@ -540,6 +540,26 @@ def test_what_a_poll_has_found_nothing_behind_counts_as_read(address: str, kind:
         assert kept[1].nbytes == 8192
 
 
+def test_what_a_filter_holds_does_not_count_as_read(ipc: str) -> None:
+    with (
+        lwmq.Channel(f"filters+{ipc}", "server", linger=0) as server,
+        lwmq.Channel(ipc, "client") as client,
+    ):
+        server.wait_connected(10)
+        queue = client.send_queue()
+        queue.post(b"first")
+        assert bytes(server.receive(10)) == b"first"
+        server.add_filter("delay=30s")
+        queue.post(bytes(8192))
+        client.flush(10)
+        while server.filters[0].held == 0:
+            assert server.try_receive() is None
+        for _ in range(3):
+            assert server.try_receive() is None
+        with pytest.raises(lwmq.TimeoutError, match="1 were shipped and not seen read"):
+            client.close(linger=0.1)
+
+
 @pytest.mark.row("S10")
 def test_a_channel_that_erases_leaves_zeros_where_a_message_lay(ipc: str) -> None:
     options: dict[str, Any] = {"secure_erase": True}

@@ -118,8 +118,8 @@ void Channel::say_received() noexcept {
   lwmq_tli_transport* transport = receiver_.transport();
   if (received == said_received_ || transport == nullptr || peer_gone_.load(std::memory_order_acquire))
     return;
-  said_received_ = received;
-  provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, 0);
+  const Status status = provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, 0);
+  if (status == LWMQ_E_TIMED_OUT) said_received_ = received;  // else it has seen something, and says nothing
 }
 
 // With the landing side in hand, behind a drain. False: something is there.

@@ -176,7 +176,7 @@ int ServiceThread::wait_until(std::int64_t deadline, epoll_event* events, int li
   }
   pollfd any{epoll_.get(), POLLIN, 0};
   const timespec pause{0, left};
-  ppoll(&any, 1, &pause, nullptr);
+  if (left > 0) ppoll(&any, 1, &pause, nullptr);
   return epoll_wait(epoll_.get(), events, limit, 0);
 }
 
@@ -196,7 +196,7 @@ void ServiceThread::sleep_until(std::int64_t deadline) noexcept {
 }
 
 void ServiceThread::run() noexcept {
-  prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
+  if (this == &attending()) prctl(PR_SET_TIMERSLACK, kTimerSlackNs);  // call-backs' threads would inherit it
   mutex_.lock();
   thread_ = std::this_thread::get_id();
   for (;;) sleep_until(serve_due());

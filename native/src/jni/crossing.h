@@ -1,5 +1,5 @@
 // What the native halves of org.lwmq.core.Jni share: one function per method, in the file of its part
-// (process, streams, channels, messages).
+// (process, streams, channels, messages, frames, selectors, modules, observer).
 //
 // Mostly each is one call of lwmq.h. Status and text cross together: a call that fails throws
 // LwmqException(status, text) before it returns, so that no other call on the thread can replace the text.

@@ -239,6 +239,8 @@ Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) {
       if (pull(now_ns)) return LWMQ_OK;
       until = std::min(until, landing_.next_due_ns());
       blind = landing_.is_full();
+      // Below, all that has landed would count as read by then, and what is held here was not.
+      if (timeout_ms == 0 && landing_.next_due_ns() != kNeverDue) return LWMQ_E_TIMED_OUT;
     }
     if ((what & LWMQ_TLI_WAIT_ROOM) != 0 && is_blocked(now_ns)) {
       const std::lock_guard lock(sending_mutex_);

@@ -228,15 +228,17 @@ Status replace_stale_file(const Address& address, os::UniqueFd* out_fd) {
 
 }  // namespace
 
-Status check_place(const Address& address) {
+Status check_place(const Address& address, bool follows_links) {
   struct stat there {};
-  if (is_file(address) && lstat(address.socket.c_str(), &there) == 0 && !S_ISSOCK(there.st_mode))
+  const int flags = follows_links ? 0 : AT_SYMLINK_NOFOLLOW;
+  if (is_file(address) && fstatat(AT_FDCWD, address.socket.c_str(), &there, flags) == 0 &&
+      !S_ISSOCK(there.st_mode))
     return fail(LWMQ_E_ADDRESS, "%s: a file that is no socket lies there", address.text.c_str());
   return LWMQ_OK;
 }
 
 Status bind_address(const Address& address, os::UniqueFd* out_fd) {
-  if (const Status status = check_place(address); status != LWMQ_OK) return status;
+  if (const Status status = check_place(address, false); status != LWMQ_OK) return status;
   const std::int64_t deadline = os::now_ns() + kDyingOwnerNs;
   for (;;) {
     Status status = os::listen_unix(address.socket, out_fd);

@@ -55,7 +55,7 @@ Status connect(const char* address, const lwmq_tli_options* options, std::uint32
   const std::int64_t deadline = os::now_ns() + std::int64_t{timeout_ms} * 1'000'000;
   os::UniqueFd socket;
   if (const Status status = reach(parsed, deadline, &socket); status != LWMQ_OK) {
-    const Status place = status == LWMQ_E_EMPTY ? check_place(parsed) : LWMQ_OK;
+    const Status place = status == LWMQ_E_EMPTY ? check_place(parsed, true) : LWMQ_OK;
     return place != LWMQ_OK ? place : status;
   }
   LWMQ_YIELD("connect.reached");

@@ -6,8 +6,11 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -15,6 +18,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.function.Consumer;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
@@ -809,6 +813,34 @@ class ChannelTest {
       assertEquals(5, came.data().getLong());
       refused(Status.INVALID, "not of channel loop://java-raw-other", () -> other.dispose(came));
       server.dispose(came);
+    }
+  }
+
+  @Test
+  void aReceivedRawBufferOutlivesTheCloseOfItsChannel() throws IOException {
+    Channel.Options small = new Channel.Options(1 << 20, 2, 0, 0, true).lingering(0);
+    long before = mappedFiles();
+    for (int round = 0; round < 30; round++) {
+      String address = "ipc://java-raw-outlives-" + round;
+      Channel server = Channel.open(address, Role.SERVER, small);
+      Channel client = Channel.open(address, Role.CLIENT, small);
+      client.awaitConnected(soon);
+      TransportBuffer sent = client.buffer(soon);
+      sent.data().putLong(0, round);
+      client.send(sent, 8);
+      TransportBuffer came = server.receiveBuffer(soon);
+      assertThrows(LwmqException.class, () -> client.close()); // it is not read yet
+      server.close();
+      assertEquals(round, came.data().getLong());
+      server.dispose(came);
+      refused(Status.INVALID, "went back already", () -> came.data());
+    }
+    assertTrue(mappedFiles() < before + 20, "mappings stay");
+  }
+
+  private static long mappedFiles() throws IOException {
+    try (Stream<String> lines = Files.lines(Path.of("/proc/self/maps"))) {
+      return lines.filter(line -> line.contains("memfd:") || line.contains("/dev/shm")).count();
     }
   }
 

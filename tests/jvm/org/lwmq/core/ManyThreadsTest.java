@@ -285,4 +285,77 @@ class ManyThreadsTest {
       assertEquals("a", greeted.get());
     }
   }
+
+  @Test
+  void requestsAreRefusedWhereASelectorReceives() {
+    try (Channel client = client("loop://java-selected");
+        Selector selector = new Selector()) {
+      selector.add(client);
+      LwmqException refusal = assertThrows(LwmqException.class, () -> new Requests(client));
+      assertEquals(Status.INVALID, refusal.status());
+      assertTrue(refusal.getMessage().contains("goes to a selector: remove it there"), refusal.getMessage());
+      selector.remove(client);
+      new Requests(client).close();
+    }
+  }
+
+  @Test
+  void whoEndsTheCallsWaitsForTheOneThatRuns() throws Exception {
+    try (Channel server = server("loop://java-waits-for-call");
+        Channel client = client("loop://java-waits-for-call")) {
+      CountDownLatch running = new CountDownLatch(1);
+      CountDownLatch goOn = new CountDownLatch(1);
+      AtomicInteger done = new AtomicInteger();
+      server.onMessage(
+          message -> {
+            server.onMessage(null); // its own calls: it goes on
+            running.countDown();
+            try {
+              goOn.await();
+            } catch (InterruptedException e) {
+              throw new IllegalStateException(e);
+            }
+            done.incrementAndGet();
+          });
+      client.sendQueue(Priority.NORMAL).post("x");
+      running.await();
+      Thread ending = new Thread(() -> server.onMessage(null));
+      ending.start();
+      ending.join(50);
+      assertTrue(ending.isAlive());
+      goOn.countDown();
+      ending.join(20_000);
+      assertEquals(1, done.get());
+    }
+  }
+
+  @Test
+  void aSelectorThatIsClosedBesideNewClientsLeavesNone() throws Exception {
+    for (int round = 0; round < 100; round++) {
+      String address = "loop://java-close-greeting-" + round;
+      try (Listener listener = Listener.open(address, AT_ONCE);
+          Channel client = client(address)) {
+        Selector selector = new Selector();
+        List<Channel> greeted = new ArrayList<>();
+        selector.add(listener, greeted::add);
+        CountDownLatch running = new CountDownLatch(1);
+        CompletableFuture<Status> receives =
+            untilClosed(
+                running,
+                () -> {
+                  running.countDown();
+                  selector.receive(soon);
+                });
+        running.await();
+        client.awaitConnected(soon);
+        selector.close();
+        assertEquals(Status.CLOSED, receives.get(20, TimeUnit.SECONDS));
+        greeted.forEach(ManyThreadsTest::close);
+        assertTrue(listener.statistics().accepted() <= 1);
+        if (listener.statistics().accepted() == 1) { // by the selector, which has closed it, or by us
+          assertThrows(LwmqException.class, () -> client.receive(soon));
+        }
+      }
+    }
+  }
 }

@@ -15,7 +15,9 @@ class Awaited<T> extends CompletableFuture<T> {
 
   @Override
   public T get(long timeout, TimeUnit unit) throws InterruptedException, ExecutionException, TimeoutException {
-    checkMayWait();
+    if (timeout > 0) {
+      checkMayWait();
+    }
     return super.get(timeout, unit);
   }
 

@@ -27,10 +27,15 @@ final class Callers {
 
   /** Waits until all are out who went in before the end could be seen. For a thread that is not in itself. */
   void awaitNone() {
+    boolean wasInterrupted = false;
     for (int stripe = 0; stripe < inside.length(); stripe += STRIDE) {
       while (inside.get(stripe) > 0) {
+        wasInterrupted |= Thread.interrupted(); // it would end every pause
         LockSupport.parkNanos(LOOK_NANOS);
       }
+    }
+    if (wasInterrupted) {
+      Thread.currentThread().interrupt();
     }
   }
 }

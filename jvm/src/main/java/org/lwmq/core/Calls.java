@@ -9,7 +9,7 @@ final class Calls {
   private static final System.Logger LOG = System.getLogger(Calls.class.getName());
   static final Calls ALL = new Calls();
 
-  private final Selector selector = new Selector();
+  private Selector selector; // made with the first receiver
   private final Map<Channel, Receiver> receivers = new HashMap<>();
   private Channel running;
   private volatile Thread thread; // written by put alone
@@ -58,6 +58,9 @@ final class Calls {
   synchronized void put(Channel channel, Receiver receiver) {
     Receiver known = receivers.get(channel);
     if (known == null) {
+      if (selector == null) {
+        selector = Selector.ofCalls();
+      }
       selector.add(channel);
     } else if (!known.givesWay() || !receiver.givesWay()) {
       throw new LwmqException(
@@ -65,7 +68,7 @@ final class Calls {
           "the messages of " + channel.address() + " go to requests or to a call-back: end those first");
     }
     receivers.put(channel, receiver);
-    if (thread == null) {
+    if (thread == null || !thread.isAlive()) {
       Thread made = new Thread(this::run, "lwmq-calls");
       made.setDaemon(true);
       made.start();
@@ -76,14 +79,14 @@ final class Calls {
   /** As {@link #drop}, of whoever may be replaced: an application's call-back. */
   synchronized void dropCallBack(Channel channel) {
     Receiver known = receivers.get(channel);
-    if (known != null && known.givesWay()) {
+    if (known == null || known.givesWay()) {
       drop(channel, known);
     }
   }
 
   /** Afterwards {@code receiver} gets nothing of {@code channel}, and does not run, unless it asks itself. */
   synchronized void drop(Channel channel, Receiver receiver) {
-    if (receivers.remove(channel, receiver)) {
+    if (receiver != null && receivers.remove(channel, receiver)) {
       Selector.ignoring(Status.CLOSED, Status.INVALID, () -> selector.remove(channel)); // both: it has left before
     }
     boolean wasInterrupted = false;

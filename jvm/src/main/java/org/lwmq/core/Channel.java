@@ -1,9 +1,12 @@
 package org.lwmq.core;
 
+import java.lang.ref.WeakReference;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Objects;
 import java.util.OptionalLong;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Consumer;
 import java.util.function.LongConsumer;
 
@@ -21,7 +24,10 @@ public final class Channel implements AutoCloseable {
   private final Role role;
   private final Options options;
   private final boolean isAccepted; // by a listener, for one client
+  private final RawLoans loans;
+  private final List<WeakReference<Selector>> selectors = new CopyOnWriteArrayList<>(); // of the application
   private volatile boolean isLent; // to Requests
+  private volatile boolean isCalled; // now, or before
   private final List<Runnable> toTell = new ArrayList<>(); // guarded by itself, as is the next
   private boolean isClosing;
 
@@ -30,7 +36,9 @@ public final class Channel implements AutoCloseable {
     this.isAccepted = isAccepted;
     this.role = role;
     this.options = options;
-    this.handle = Handle.shared(this, channel, "channel " + address, c -> Jni.channelDestroy(c));
+    RawLoans loans = new RawLoans();
+    this.loans = loans;
+    this.handle = Handle.shared(this, channel, "channel " + address, loans::destroy);
   }
 
   /** That of {@code channel}, which a listener has accepted: takes it. */
@@ -75,7 +83,7 @@ public final class Channel implements AutoCloseable {
    * @param secureErase buffers, and our copies of what passes, are zeroed as soon as nobody needs them
    * @param receiveCapacity messages that a bounded receive queue holds, at least 1; 0 for every other
    * @param isRedundant several addresses are ways to one peer, which says so, too: see {@link #redundant}
-   * @param isAtHome the thread that opens it posts and receives without an atomic operation: see {@link #atHome}
+   * @param isAtHome made for the thread that opens it: see {@link #atHome}
    * @param lingerMs how long {@link Channel#close()} waits at most until what was posted has been read; 0: not at all
    */
   public record Options(
@@ -187,7 +195,7 @@ public final class Channel implements AutoCloseable {
    * they ask. NO_MEMORY, DENIED, SYSTEM.
    */
   public static Channel open(String address, Role role, Options options) {
-    return open(List.of(address), role, options);
+    return open(Collections.singletonList(address), role, options);
   }
 
   /**
@@ -196,6 +204,7 @@ public final class Channel implements AutoCloseable {
    * INVALID: no address, or redundant with one.
    */
   public static Channel open(List<String> addresses, Role role, Options options) {
+    addresses.forEach(one -> Objects.requireNonNull(one, "an address is null"));
     Objects.requireNonNull(role, "role is null: Role.AUTO connects if somebody listens, and binds otherwise");
     if (addresses.isEmpty()) {
       throw new LwmqException(Status.INVALID, "a channel without a transport: say at least one address");
@@ -262,8 +271,8 @@ public final class Channel implements AutoCloseable {
         "waiting for a peer at " + address, slice -> handle.run(c -> Jni.channelWaitConnected(c, slice)));
   }
 
-  /** False: a peer is there, or may come by itself. Throws what keeps it away. */
-  boolean isKeptAway() {
+  /** Throws what keeps the peer away, where somebody has to mend that. */
+  void checkNotKeptAway() {
     try {
       handle.run(c -> Jni.channelWaitConnected(c, 0));
     } catch (LwmqException e) {
@@ -271,7 +280,6 @@ public final class Channel implements AutoCloseable {
         throw e;
       }
     }
-    return false;
   }
 
   /**
@@ -340,13 +348,30 @@ public final class Channel implements AutoCloseable {
    */
   public void onMessage(Consumer<Message> callback) {
     if (callback == null) {
-      Calls.ALL.dropCallBack(this);
+      if (isCalled) {
+        Calls.ALL.dropCallBack(this);
+      }
       return;
     }
     if (options.isRaw()) {
       throw new LwmqException(Status.INVALID, "a raw channel has buffers, not messages: receiveBuffer() (" + address + ")");
     }
+    isCalled = true;
     Calls.ALL.put(this, new Calls.CallBack(this, callback));
+  }
+
+  /** An application's, which has the channel from now on. */
+  void noteSelector(Selector selector) {
+    selectors.removeIf(known -> known.get() == null || known.get() == selector);
+    selectors.add(new WeakReference<>(selector));
+  }
+
+  /** INVALID: an application's selector receives from it. */
+  void checkNotSelected() {
+    if (selectors.stream().map(WeakReference::get).anyMatch(known -> known != null && known.has(this))) {
+      throw new LwmqException(
+          Status.INVALID, "what comes over " + address + " goes to a selector: remove it there, then make the Requests");
+    }
   }
 
   /** From now on, or no more, {@link Requests} have what comes, and every other receive is refused. */
@@ -481,7 +506,7 @@ public final class Channel implements AutoCloseable {
     long[] fields = new long[TransportBuffer.FIELDS];
     deadline.awaitDone(
         "waiting for a free buffer of " + address, slice -> handle.run(c -> Jni.rawGetBuffer(c, slice, fields)));
-    return TransportBuffer.lent(handle, false, fields);
+    return TransportBuffer.lent(handle, null, fields);
   }
 
   /**
@@ -490,13 +515,13 @@ public final class Channel implements AutoCloseable {
    */
   public void send(TransportBuffer buffer, long bytes) {
     Arguments.notNegative("bytes", bytes);
-    buffer.giveBack(handle, false, bytes);
+    buffer.take(handle, false, bytes);
     handle.run(c -> Jni.rawSendBuffer(c, buffer.fields(bytes)));
   }
 
   /** Takes {@code buffer} back unsent. */
   public void abandon(TransportBuffer buffer) {
-    buffer.giveBack(handle, false, 0);
+    buffer.take(handle, false, 0);
     handle.run(c -> Jni.rawAbandonBuffer(c, buffer.fields(0)));
   }
 
@@ -505,28 +530,30 @@ public final class Channel implements AutoCloseable {
     long[] fields = new long[TransportBuffer.FIELDS];
     deadline.awaitDone(
         "waiting for a buffer at " + address, slice -> handle.run(c -> Jni.rawReceiveBuffer(c, slice, fields)));
-    return TransportBuffer.lent(handle, true, fields);
+    loans.lend();
+    return TransportBuffer.lent(handle, loans, fields);
   }
 
-  /** Takes a received {@code buffer} back. */
+  /** Takes a received {@code buffer} back, from any thread, also behind the close. */
   public void dispose(TransportBuffer buffer) {
-    buffer.giveBack(handle, true, 0);
-    handle.run(c -> Jni.rawDisposeBuffer(c, buffer.fields(buffer.bytes())));
+    buffer.take(handle, true, 0);
+    loans.giveBack(handle, buffer.fields(buffer.bytes()));
   }
 
   /**
    * Waits at most {@code lingerMs} until what was posted has been read, and closes. TIMED_OUT: closed, the text has the
    * number of messages that were dropped or not seen read. Any thread; waits for those who are in a call, who get CLOSED.
    * Neither a signal nor an interrupt ends it. Twice is allowed: who comes while another one closes does not wait. INVALID: a
-   * linger below 0, and the channel is open still.
+   * linger below 0, and the channel is open still. The memory of a raw buffer that was obtained and not sent is gone.
    */
   public void close(int lingerMs) {
     Arguments.notNegative("lingerMs", lingerMs);
-    if (!endUses()) {
+    if (!beginClose()) {
       return;
     }
     Deadline linger = Deadline.after(lingerMs);
     try {
+      endUses();
       handle.run(c -> closeWithin(c, linger));
     } finally {
       handle.close();
@@ -553,20 +580,24 @@ public final class Channel implements AutoCloseable {
     close(options.lingerMs());
   }
 
-  /** Afterwards no thread of ours, or of those who were told, is in the channel. False: somebody else closes it. */
-  private boolean endUses() {
+  /** False: somebody else closes it. */
+  private boolean beginClose() {
+    synchronized (toTell) {
+      boolean isFirst = !isClosing;
+      isClosing = true;
+      return isFirst;
+    }
+  }
+
+  /** Afterwards no thread of ours, or of those who were told, is in the channel. */
+  private void endUses() {
     List<Runnable> told;
     synchronized (toTell) {
-      if (isClosing) {
-        return false;
-      }
-      isClosing = true;
       told = List.copyOf(toTell);
       toTell.clear();
     }
     told.forEach(Runnable::run);
     onMessage(null);
-    return true;
   }
 
   boolean isOpen() {

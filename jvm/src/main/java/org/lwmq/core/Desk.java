@@ -18,7 +18,7 @@ final class Desk {
   private static final ScheduledThreadPoolExecutor TIMES = keeper();
   private static volatile Thread keeper; // written by TIMES where it makes its thread
 
-  /** @param timer null where there is no time-out, which was {@code ms} */
+  /** @param timer null where there is no time-out; else of {@code ms} */
   private record Outstanding(Reply reply, ScheduledFuture<?> timer, long ms) {}
 
   final String address;

@@ -11,10 +11,16 @@ import java.nio.ByteBuffer;
 record ExternalFrame(ByteBuffer memory, Runnable released) {
   private static final System.Logger LOG = System.getLogger(ExternalFrame.class.getName());
 
-  static {
-    Thread thread = new Thread(ExternalFrame::serve, "lwmq-frames");
-    thread.setDaemon(true);
-    thread.start();
+  private static Thread thread; // lives on, and keeps our class loader
+
+  /** Before the first one is lent. */
+  static synchronized void serveAll() {
+    if (thread == null) {
+      Thread made = new Thread(ExternalFrame::serve, "lwmq-frames");
+      made.setDaemon(true);
+      made.start();
+      thread = made;
+    }
   }
 
   private static void serve() {

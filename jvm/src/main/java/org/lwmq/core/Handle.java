@@ -14,7 +14,7 @@ import java.util.function.LongFunction;
  * close, which waits for them.
  */
 final class Handle implements AutoCloseable {
-  private static final Cleaner CLEANER = Cleaner.create();
+  static final Cleaner CLEANER = Cleaner.create();
 
   private final Object owner;
   private final State state;
@@ -40,9 +40,10 @@ final class Handle implements AutoCloseable {
 
   /** What {@code call} makes of the address, with the owner alive until it returns. CLOSED: it was given back. */
   <T> T call(LongFunction<T> call) {
+    long address = get(); // before we go in: who calls what is closed again and again keeps nobody waiting
     int stripe = callers == null ? 0 : callers.enter();
     try {
-      return call.apply(get());
+      return call.apply(callers == null ? address : get());
     } finally {
       if (callers != null) {
         callers.leave(stripe);

@@ -13,7 +13,8 @@ import java.util.Objects;
  * <p>Mostly each is one call of {@code lwmq.h}: it returns its result, or throws {@link LwmqException} with status and
  * text that it fetched in the same call. Where an answer is expected, it is a result: {@link #readerNext} returns the
  * status, others null, 0 or -1, as they say. Text is UTF-8 in a byte array that ends with NUL. Numbers that belong
- * together come back in a {@code long[]}, whose places are the constants below. A handle is used by one thread at a time.
+ * together come back in a {@code long[]}, whose places are the constants below. {@link Handle} says how many
+ * threads use one at a time.
  */
 final class Jni {
   static {

@@ -69,6 +69,7 @@ public final class Message implements AutoCloseable {
       throw new LwmqException(
           Status.INVALID, "appendExternal(): the buffer is on the heap, which moves: take a direct one, or append()");
     }
+    ExternalFrame.serveAll();
     ExternalFrame external = new ExternalFrame(frame.slice(), released);
     handle.run(m -> Jni.messageAppendExternal(m, frame, frame.position(), frame.remaining(), external));
     return this;

@@ -55,8 +55,8 @@ public final class Modules {
   }
 
   /**
-   * Makes a key, and writes its secret to the new file {@code key}, which only its owner may read. The public half, as it
-   * stands in a trust file: {@code ed25519 KEY NAME}.
+   * Makes a key, and writes its secret to the new file {@code key}, which only its owner may read. Returns the public half,
+   * which stands in a trust file as KEY of {@code ed25519 KEY NAME}.
    */
   public static String makeKey(Path key) {
     return Identity.text(Jni.moduleMakeKey(utf8(key)));

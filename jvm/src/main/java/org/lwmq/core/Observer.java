@@ -57,7 +57,6 @@ public final class Observer implements AutoCloseable {
     MESSAGES_DISCARDED,
     PRIORITY,
     TOOK_NS,
-    /** Behind it are the 32 counts of {@link Entry#took}. */
     MESSAGES_REPLACED,
     RECEIVE_QUEUED,
     DUPLICATES_DROPPED,

@@ -6,7 +6,8 @@ package org.lwmq.core;
  *
  * <p>What depends on it runs on the thread that receives for all channels with a call-back, on the one that keeps their
  * time, or at once where it is settled already. None should wait ({@code thenApplyAsync} is for those that do), and
- * none can wait there for a reply, or for what depends on one: INVALID.
+ * none can wait there for a reply, or for what was made of one ({@code thenApply} and the like): INVALID. {@code allOf} and
+ * {@code anyOf} do not know of that, and would wait.
  */
 public final class Reply extends Awaited<Frames> {
   private final long number;

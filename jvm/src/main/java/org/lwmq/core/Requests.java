@@ -35,7 +35,7 @@ public final class Requests implements AutoCloseable {
   private final InUse use = new InUse();
   private final Runnable channelCloses = this::channelCloses;
   private final Incoming incoming = new Incoming();
-  private volatile boolean isKeptAway; // the last attempt to connect has failed, for what somebody has to mend
+  private volatile boolean isKeptAway; // the peer, by what somebody may have to mend
 
   /** Posts to a queue of its own, which lives as long as the channel. */
   public Requests(Channel channel) {
@@ -51,19 +51,21 @@ public final class Requests implements AutoCloseable {
   public Requests(Channel channel, SendQueue queue, int outstandingMax) {
     Arguments.atLeastOne("outstandingMax", outstandingMax);
     queue.checkIsOf(channel);
+    channel.checkNotSelected();
     this.channel = channel;
     this.queue = queue;
     this.desk = new Desk(channel.address(), outstandingMax);
     channel.tellWhenClosed(channelCloses);
     try {
       Calls.ALL.put(channel, incoming);
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) {
       channel.tellNoMore(channelCloses);
       throw e;
     }
     channel.setLent(true);
     if (use.isEnded()) { // meanwhile
       channel.setLent(false);
+      Calls.ALL.drop(channel, incoming);
     }
   }
 
@@ -109,13 +111,14 @@ public final class Requests implements AutoCloseable {
   public Reply submit(Frames frames, Deadline deadline) {
     return use.enter(
         () -> {
-          if (isKeptAway) {
-            isKeptAway = channel.isKeptAway();
-          }
           Reply reply = desk.enlist(deadline);
           boolean isPosted = false;
           RequestHead head = new RequestHead(RequestHead.REQUEST, desk.asker, reply.number());
           try (Message message = frames.under(head)) {
+            if (isKeptAway) { // asked behind the enlisting: what comes later is told to all who are on the list
+              channel.checkNotKeptAway();
+              isKeptAway = false;
+            }
             queue.post(message);
             isPosted = true;
           } finally {

@@ -1,9 +1,11 @@
 package org.lwmq.core;
 
 import java.util.HashMap;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 
 /**
@@ -19,7 +21,21 @@ public final class Selector implements AutoCloseable {
   private final Map<Long, Channel> channels = new HashMap<>(); // keeps them
   private final Map<Listener, Consumer<Channel>> listeners = new LinkedHashMap<>();
   private final Map<Long, Channel> removed = new HashMap<>(); // since the last receive began, which may still have one
-  private volatile Newcomer newcomer; // accepted, and not added yet
+  private final AtomicReference<Newcomer> newcomer = new AtomicReference<>(); // not added yet; who takes it has it
+  private final boolean isOfCalls;
+
+  public Selector() {
+    this(false);
+  }
+
+  private Selector(boolean isOfCalls) {
+    this.isOfCalls = isOfCalls;
+  }
+
+  /** For {@link Calls}, by which others receive. */
+  static Selector ofCalls() {
+    return new Selector(true);
+  }
 
   private record Newcomer(Channel channel, Consumer<Channel> onClient) {}
 
@@ -29,9 +45,27 @@ public final class Selector implements AutoCloseable {
     channel.lendTo(
         c -> {
           handle.run(s -> Jni.selectorAdd(s, c));
-          channels.values().removeIf(known -> !known.isOpen());
+          forgetClosed();
+          removed.remove(c); // another one that was there
           channels.put(c, channel);
+          if (!isOfCalls) {
+            channel.noteSelector(this);
+          }
         });
+  }
+
+  private void forgetClosed() {
+    for (Iterator<Map.Entry<Long, Channel>> all = channels.entrySet().iterator(); all.hasNext(); ) {
+      Map.Entry<Long, Channel> known = all.next();
+      if (!known.getValue().isOpen()) {
+        removed.put(known.getKey(), known.getValue());
+        all.remove();
+      }
+    }
+  }
+
+  synchronized boolean has(Channel channel) {
+    return handle.isOpen() && channel.isOpen() && channels.containsValue(channel);
   }
 
   /** One that is closed is in no selector any more. INVALID: it is not there. */
@@ -73,8 +107,12 @@ public final class Selector implements AutoCloseable {
   /** The channels that came of it stay. One that is closed is in no selector any more. INVALID: it is not there. */
   public synchronized void remove(Listener listener) {
     listeners.remove(listener);
-    if (listener.isOpen()) {
+    try {
       listener.lendTo(l -> handle.run(s -> Jni.selectorRemoveListener(s, l)));
+    } catch (LwmqException e) {
+      if (e.status() != Status.CLOSED || listener.isOpen()) {
+        throw e;
+      }
     }
   }
 
@@ -88,18 +126,27 @@ public final class Selector implements AutoCloseable {
         (listener, onClient) -> {
           greet();
           for (Channel came; (came = next(listener)) != null; greet()) {
-            newcomer = new Newcomer(came, onClient);
+            newcomer.set(new Newcomer(came, onClient));
           }
         });
   }
 
   private void greet() {
-    Newcomer came = newcomer;
-    if (came != null) {
-      add(came.channel());
-      newcomer = null;
-      came.onClient().accept(came.channel());
+    Newcomer came = newcomer.getAndSet(null);
+    if (came == null) {
+      return;
     }
+    try {
+      add(came.channel());
+    } catch (RuntimeException e) {
+      if (handle.isOpen()) {
+        newcomer.set(came);
+      } else {
+        came.channel().close(0);
+      }
+      throw e;
+    }
+    came.onClient().accept(came.channel());
   }
 
   /** Null: nobody waits there, or it is being closed, and leaves us. */
@@ -130,11 +177,13 @@ public final class Selector implements AutoCloseable {
    * nobody interrupts: it wakes every 1.6 s.
    */
   Channel select(Deadline deadline) {
-    forgetRemoved();
     return channel(
         deadline.awaitInLongSlices(
             "waiting for a message on " + size() + " channels",
-            slice -> handle.call(s -> Jni.selectorWait(s, slice))));
+            slice -> {
+              forgetRemoved();
+              return handle.call(s -> Jni.selectorWait(s, slice));
+            }));
   }
 
   /** Of the channel that the last call, {@link #select}, has given: null where it has nothing, or was removed since. */
@@ -148,7 +197,6 @@ public final class Selector implements AutoCloseable {
    * still to be closed. TIMED_OUT, INTERRUPTED.
    */
   public Received receive(Deadline deadline) {
-    forgetRemoved();
     greet();
     while (true) {
       long[] whose = {0};
@@ -157,17 +205,29 @@ public final class Selector implements AutoCloseable {
         came =
             deadline.await(
                 "waiting for a message on " + size() + " channels",
-                slice -> handle.call(s -> Jni.selectorReceive(s, slice, whose)));
+                slice -> {
+                  forgetRemoved();
+                  return handle.call(s -> Jni.selectorReceive(s, slice, whose));
+                });
       } catch (LwmqException e) {
         throw ended(channel(whose[0]), e);
       }
       if (came != 0) {
-        return new Received(channel(whose[0]), new Message(came));
+        return received(channel(whose[0]), new Message(came));
       }
       accept();
     }
   }
 
+  private static Received received(Channel channel, Message message) {
+    if (channel == null) { // of a selector that was closed in between
+      message.close();
+      throw new LwmqException(Status.CLOSED, "selector is closed");
+    }
+    return new Received(channel, message);
+  }
+
+  /** Of the call before: none has one of them any more. */
   private synchronized void forgetRemoved() {
     removed.clear();
   }
@@ -193,7 +253,7 @@ public final class Selector implements AutoCloseable {
   @Override
   public void close() {
     handle.close(); // under no lock of ours: who receives may need it
-    Newcomer unheard = newcomer;
+    Newcomer unheard = newcomer.getAndSet(null);
     if (unheard != null) {
       unheard.channel().close(0);
     }

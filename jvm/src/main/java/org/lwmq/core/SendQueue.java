@@ -89,7 +89,7 @@ public final class SendQueue {
   /** Posts a message of one frame, copied. TOO_BIG: it fits no buffer. CLOSED. Never waits, as no post does. */
   public void post(byte[] frame) {
     Objects.requireNonNull(frame, "post(null): an empty frame is new byte[0]");
-    post(ByteBuffer.wrap(frame));
+    post(q -> Jni.sendQueuePostBytes(q, frame));
   }
 
   /** Posts what remains in {@code frame}, copied; its position stays. */
@@ -97,8 +97,7 @@ public final class SendQueue {
     if (frame.isDirect()) {
       post(q -> Jni.sendQueuePostDirect(q, frame, frame.position(), frame.remaining()));
     } else {
-      byte[] copy = Memory.copy(frame);
-      post(q -> Jni.sendQueuePostBytes(q, copy));
+      post(Memory.copy(frame));
     }
   }
 
@@ -164,8 +163,8 @@ public final class SendQueue {
   }
 
   /**
-   * Posts {@code messages} in their order; cheaper than one by one. Takes those that it posts, which are all of them, or none
-   * where this throws TOO_BIG, INVALID (one is there twice) or CLOSED; NO_MEMORY: the first of them.
+   * Posts {@code messages} in their order; cheaper than one by one. Takes those that it posts, which are all of them; none
+   * where this throws TOO_BIG or INVALID (one is there twice); CLOSED, NO_MEMORY: perhaps the first of them.
    */
   public void postMessages(List<Message> messages) {
     Message.giveAll(messages, all -> post(q -> Jni.sendQueuePostMessages(q, all)));

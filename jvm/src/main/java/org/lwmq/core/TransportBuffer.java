@@ -6,25 +6,24 @@ import java.nio.ByteBuffer;
 
 /**
  * A buffer of the transport itself, lent by a raw {@link Channel}. One thread. One that is forgotten, with all that
- * {@link #data} has returned, goes back by itself.
+ * {@link #data} has returned, goes back by itself; a received one lives on when the channel is closed.
  */
 public final class TransportBuffer {
   static final int FIELDS = 6; // data, bytes, and four of the library's
   private static final int DATA = 0;
   private static final int BYTES = 1;
 
-  private static final Cleaner CLEANER = Cleaner.create();
-
   private final Loan loan;
+  private final Cleaner.Cleanable cleanable;
 
   private TransportBuffer(Loan loan) {
     this.loan = loan;
-    CLEANER.register(this, loan::forgotten);
+    this.cleanable = Handle.CLEANER.register(this, loan::forgotten);
   }
 
-  /** What a call of {@code channel} has lent: {data, bytes, four of the library's}. */
-  static TransportBuffer lent(Handle channel, boolean isReceived, long[] fields) {
-    return new TransportBuffer(new Loan(channel, isReceived, fields));
+  /** What a call of {@code channel} has lent: {data, bytes, four of the library's}; {@code loans}: of a received one. */
+  static TransportBuffer lent(Handle channel, RawLoans loans, long[] fields) {
+    return new TransportBuffer(new Loan(channel, loans, fields));
   }
 
   /** Room when obtained, what arrived when received. */
@@ -32,7 +31,10 @@ public final class TransportBuffer {
     return loan.fields[BYTES];
   }
 
-  /** The memory itself; valid until the buffer goes back, or the channel is closed. TOO_BIG: more than 2 GiB - 1. */
+  /**
+   * The memory itself; valid until the buffer goes back, and of one to send until the channel is closed: whoever touches it
+   * then ends the JVM. TOO_BIG: more than 2 GiB - 1.
+   */
   public ByteBuffer data() {
     return data(0, bytes());
   }
@@ -43,18 +45,22 @@ public final class TransportBuffer {
     if (offset < 0 || bytes < 0 || offset > bytes() - bytes) {
       throw new LwmqException(Status.INVALID, bytes + " bytes at " + offset + " of a buffer of " + bytes());
     }
-    ByteBuffer data = loan.channel.call(c -> Jni.wrap(loan.fields[DATA] + offset, bytes));
-    CLEANER.register(data, () -> Reference.reachabilityFence(this)); // and so what lent it
-    return loan.isReceived ? data.asReadOnlyBuffer() : data;
+    boolean isReceived = loan.loans != null;
+    if (!isReceived) {
+      loan.channel.check();
+    }
+    ByteBuffer data = Jni.wrap(loan.fields[DATA] + offset, bytes);
+    Handle.CLEANER.register(data, () -> Reference.reachabilityFence(this)); // and so what lent it
+    return isReceived ? data.asReadOnlyBuffer() : data;
   }
 
   /**
-   * The buffer goes back to {@code channel}. INVALID for one that did already, that goes the wrong way, or is of another
+   * The buffer is to go back to {@code channel}. INVALID for one that did already, that goes the wrong way, or is of another
    * channel; TOO_BIG: {@code bytes} are more than it has. It stays the caller's then.
    */
-  void giveBack(Handle channel, boolean isReceived, long bytes) {
+  void take(Handle channel, boolean isReceived, long bytes) {
     loan.check();
-    if (isReceived != loan.isReceived) {
+    if (isReceived != (loan.loans != null)) {
       throw new LwmqException(Status.INVALID, "a buffer that was received is disposed of, one that was obtained is sent");
     }
     if (channel != loan.channel) {
@@ -65,6 +71,7 @@ public final class TransportBuffer {
       throw new LwmqException(Status.TOO_BIG, bytes + " bytes of a buffer of " + bytes());
     }
     loan.isLent = false;
+    cleanable.clean();
   }
 
   /** As the library knows it, with {@code bytes} used. */
@@ -76,7 +83,7 @@ public final class TransportBuffer {
 
   @Override
   public String toString() {
-    String way = loan.isReceived ? "received" : "to send";
+    String way = loan.loans != null ? "received" : "to send";
     String state = loan.isLent ? bytes() + " bytes" : "given back";
     return "TransportBuffer " + way + " of " + loan.channel.what() + ", " + state;
   }
@@ -84,13 +91,13 @@ public final class TransportBuffer {
   /** What outlives the buffer. */
   private static final class Loan {
     final Handle channel;
-    final boolean isReceived;
+    final RawLoans loans; // null: it was obtained to be sent
     final long[] fields;
     volatile boolean isLent = true;
 
-    Loan(Handle channel, boolean isReceived, long[] fields) {
+    Loan(Handle channel, RawLoans loans, long[] fields) {
       this.channel = channel;
-      this.isReceived = isReceived;
+      this.loans = loans;
       this.fields = fields;
     }
 
@@ -101,20 +108,17 @@ public final class TransportBuffer {
     }
 
     void forgotten() {
-      if (isLent && channel.isOpen()) {
-        try {
-          channel.run(c -> giveBack(c));
-        } catch (LwmqException e) {
-          // closed meanwhile: it went with the channel
-        }
+      if (!isLent) {
+        return;
       }
-    }
-
-    private void giveBack(long channel) {
-      if (isReceived) {
-        Jni.rawDisposeBuffer(channel, fields);
-      } else {
-        Jni.rawAbandonBuffer(channel, fields);
+      try {
+        if (loans != null) {
+          loans.giveBack(channel, fields);
+        } else {
+          channel.run(c -> Jni.rawAbandonBuffer(c, fields));
+        }
+      } catch (LwmqException e) {
+        // one to send, of a channel that is closed: it went with that
       }
     }
   }
