@@ -351,6 +351,7 @@ class Waiter:
         pending = self._pending if resume else None
         if pending is None or pending.get_loop() is not asyncio.get_running_loop():
             pending = self._submit(call)
+            pending.add_done_callback(_look_at)
             if resume:
                 self._pending = pending
         result = await asyncio.shield(pending)
@@ -382,6 +383,12 @@ class Waiter:
     def __del__(self) -> None:
         if self._thread is not None:
             self._calls.put(None)
+
+
+def _look_at(future: asyncio.Future[Any]) -> None:
+    """What a call has raised whose task was cancelled is nobody's, and no cause for asyncio to complain."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _serve(calls: queue.SimpleQueue[tuple[Callable[[], Any], Any] | None]) -> None:

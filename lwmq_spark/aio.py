@@ -6,14 +6,16 @@
     await aio.wait_connected(channel, timeout=1.0)
     await aio.write(writer, batch)
 
-Channels are awaited on the event loop itself, through their descriptors: thousands of them need no thread.
-Readers and writers wait on a thread of their own, asleep in the library. Nothing polls. A cancelled `await`
+Messages are awaited on the event loop itself, through descriptors: thousands of channels need no thread.
+Readers and writers, and who waits for a peer or a flush, wait on a thread of their own, asleep in the
+library. A cancelled `await`
 does not lose what arrives: the next one gets it. One task at a time per object.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -59,20 +61,22 @@ class _Closing(Protocol):
 
 async def receive(channel: _Receiving, timeout: float | None = None) -> Message:
     """The next message of `channel`. TimeoutError after `timeout` seconds; the message is not lost."""
-    if timeout is not None and timeout <= 0 and (message := channel.try_receive()) is not None:
-        return message
+    if timeout is not None and timeout <= 0:
+        await asyncio.sleep(0)  # others have the loop, however many messages there are
+        if (message := channel.try_receive()) is not None:
+            return message
     return await _within(channel.receive_async(), timeout, "message")
 
 
 async def wait_connected(channel: _Connecting, timeout: float | None = None) -> None:
     """`channel.wait_connected(timeout)`; the event loop goes on meanwhile."""
-    what = f"no peer came to {channel.address}"
+    what = f"no peer came to {channel.address} within {{}}"
     await _in_slices(channel.waiter, channel.wait_connected, timeout, what)
 
 
 async def flush(channel: _Connecting, timeout: float | None = None) -> None:
     """`channel.flush(timeout)`; the event loop goes on meanwhile."""
-    what = f"not everything was shipped on {channel.address}"
+    what = f"not everything was shipped within {{}} on {channel.address}"
     await _in_slices(channel.waiter, channel.flush, timeout, what)
 
 
@@ -93,6 +97,8 @@ async def close(closable: _Closing) -> None:
 
 async def _in_slices(waiter: Waiter, call: Callable[[float], None], timeout: float | None, what: str) -> None:
     """So that the waiter's thread is free soon when the task is cancelled: a close needs it."""
+    if timeout is not None and math.isnan(timeout):
+        raise ValueError("a timeout of nan seconds: a number, or None for no limit")
     started = time.monotonic()
     while True:
         left = SLICE_S if timeout is None else timeout - (time.monotonic() - started)
@@ -100,7 +106,7 @@ async def _in_slices(waiter: Waiter, call: Callable[[float], None], timeout: flo
             return await waiter.run(partial(call, min(SLICE_S, max(0.0, left))))
         except errors.TimeoutError as exc:
             if left <= SLICE_S and timeout is not None:
-                raise errors.TimeoutError(f"{what} within {span(timeout)}", status=exc.status) from None
+                raise errors.TimeoutError(what.format(span(timeout)), status=exc.status) from None
 
 
 async def _within(awaitable: Awaitable[T], timeout: float | None, what: str) -> T:

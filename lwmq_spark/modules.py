@@ -63,16 +63,19 @@ def verify(module: File, trust: File | None = None) -> Module:
 def sign(module: File, key: File, expires: datetime) -> None:
     """Writes `module`.sig with the secret key in the file `key`. It names the module: both keep their names.
 
-    LwmqError: one of them cannot be read, or is no key, no whole shared object; or the signature cannot be
-    written.
+    ValueError: `expires` has no time zone. LwmqError: one of them cannot be read, or is no key, no whole
+    shared object; or the signature cannot be written.
     """
+    if expires.tzinfo is None:
+        raise ValueError(f"{expires} has no time zone: did you mean .astimezone()?")
     check(lib.lwmq_module_sign(os.fsencode(module), os.fsencode(key), max(0, int(expires.timestamp()))))
 
 
 def make_key(key: File) -> str:
     """Makes a key, and writes its secret to the new file `key`, which only its owner may read.
 
-    Returns the public half, as it stands in a trust file: `ed25519 KEY NAME`. LwmqError: the file is there.
+    Returns the public half, which is KEY in a line `ed25519 KEY NAME` of a trust file. LwmqError: the file is
+    there.
     """
     public = ffi.new("char[72]")
     check(lib.lwmq_module_make_key(os.fsencode(key), public))
@@ -83,6 +86,14 @@ def _text(raw: Any) -> str:
     return str(ffi.string(raw).decode("utf-8", "replace"))
 
 
+def _moment(seconds: int) -> datetime:
+    """Since 1970; the last that there is where it is later still."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OSError, OverflowError, ValueError):
+        return datetime.max.replace(tzinfo=UTC)
+
+
 def _module(view: Any) -> Module:
     return Module(
         path=os.fsdecode(ffi.string(view.path)),
@@ -91,6 +102,6 @@ def _module(view: Any) -> Module:
         name=_text(view.name),
         key=_text(view.key),
         signer=_text(view.signer),
-        expires=datetime.fromtimestamp(view.expires_s, UTC) if view.expires_s else None,
+        expires=_moment(view.expires_s) if view.expires_s else None,
         text=_text(view.text),
     )

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ ROLES = {
     lib.LWMQ_ENTRY_LISTENER: "listener",
 }
 LATENCY_BOUNDS_S = [(64 << step) / 1e9 for step in range(31)]
-_NAMES_MAX = 10_000  # of a process; whose numbers are forgotten beyond that, where none is open
 # Counters that make rates.
 GROWING = ("batches", "rows", "bytes", "messages_posted", "messages_sent", "messages_received", "bytes_sent",
            "bytes_received", "clients_accepted")  # fmt: skip
@@ -56,7 +56,7 @@ class Entry:
     figures: dict[str, int]
     rates: dict[str, float] = field(default_factory=dict)  # per second, since the look before
     unmoved_seconds: float | None = None  # since its last batch
-    number: int = 1  # among those of its role, address and name that the process has opened
+    number: int = 1  # among those of its role, address and name that the process has open
 
     @property
     def key(self) -> tuple[str, str, str, int]:
@@ -64,6 +64,7 @@ class Entry:
 
     def as_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {"role": self.role, "address": self.address, "name": self.name}
+        found |= {"number": self.number}
         found |= {"state": self.state, "state_seconds": self.state_seconds}
         return found | self.figures | {f"{name}_per_second": rate for name, rate in self.rates.items()}
 
@@ -122,24 +123,26 @@ class Process:
 
 
 class _Numbers:
-    """Tells apart what is alike in one process, for as long as that lives: no number comes twice."""
+    """Tells apart what is alike in one process: each keeps its number, a new one gets the lowest free one."""
 
     def __init__(self) -> None:
-        self._seen: Counter[tuple[str, str, str]] = Counter()
         self._open: dict[tuple[tuple[str, str, str, int], int], int] = {}
 
     def give(self, found: Iterable[Entry | Latencies]) -> None:
         twins: Counter[tuple[str, str, str, int]] = Counter()  # opened in the same nanosecond
-        still: dict[tuple[tuple[str, str, str, int], int], int] = {}
+        known: list[tuple[tuple[tuple[str, str, str, int], int], Entry | Latencies]] = []
         for one in sorted(found, key=lambda one: one.opened_ns):
-            this = one.key, twins[one.key]
+            known.append(((one.key, twins[one.key]), one))
             twins[one.key] += 1
-            if this not in self._open:
-                self._seen[one.key[:3]] += 1
-            still[this] = one.number = self._open.get(this, self._seen[one.key[:3]])
+        still = {this: self._open[this] for this, _ in known if this in self._open}
+        taken = {(this[0][:3], number) for this, number in still.items()}
+        for this, one in known:
+            if this not in still:
+                alike = this[0][:3]
+                still[this] = next(n for n in count(1) if (alike, n) not in taken)
+                taken.add((alike, still[this]))
+            one.number = still[this]
         self._open = still
-        if len(self._seen) > _NAMES_MAX:
-            self._seen = Counter({key[:3]: self._seen[key[:3]] for key, _ in still})
 
 
 class Observer:

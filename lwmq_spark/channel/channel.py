@@ -233,6 +233,7 @@ class Channel(Lingering):
         pointer, out[0] = out[0], ffi.NULL  # a signal's handler may raise: it has one owner at a time
         pointer = ffi.gc(pointer, self._window.destroy)
         self._handle = Handle(pointer, lambda _: None, f"channel on {self._address}")
+        self._connecting = Turn()  # for those who wait for a peer: the others pass them
         self._receiving: Turn | Crowd = Turn() if settings.receives_in_turns else Crowd()
         self._shipping = Turn()  # raw sends
         self._showing = Turn()  # raw buffers that are sent: their views begin, and end with the channel
@@ -561,6 +562,7 @@ class Channel(Lingering):
             self._handle,
             lambda ms: lib.lwmq_channel_wait_connected(self._handle.pointer, ms),
             timeout,
+            turn=self._connecting,
         )
         if status == lib.LWMQ_E_TIMED_OUT:
             text = f"no peer came to {self._address} within {span(timeout)}"
@@ -733,7 +735,7 @@ class Channel(Lingering):
         if self._is_called:
             self.on_message(None)
         seconds = self._linger if linger is None else parse_duration(linger)
-        turns = [self._handle.turn, self._shipping, self._showing]
+        turns = [self._handle.turn, self._connecting, self._shipping, self._showing]
         turns += [turn for q in self._queues for turn in (q._turn, q._waiting)]
         if isinstance(self._receiving, Turn):
             turns.append(self._receiving)

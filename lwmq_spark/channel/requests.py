@@ -591,17 +591,26 @@ class Requests(OfOneProcess):
 
     def _submit(self, frames: Any, timeout: float | None, made: list[Reply], *, leads: bool) -> Reply:
         self._channel._handle.check_open()
-        if self._desk.is_kept_away:
-            with suppress(errors.TimeoutError):  # no peer yet, and nothing keeps it away any more
-                self._channel.wait_connected(0)
-            self._desk.is_kept_away = False
         parts = parts_of(frames, "submit")
         reply = self._desk.enlist(timeout, made, leads=leads)
+        if self._desk.is_kept_away:  # behind the enlisting: what is noted later fails all on the list
+            self._check_not_kept_away()
         reply._requests = self
         if reply.done():  # settled before that
             reply._requests = None
         self._queue.post([HEAD.pack(MAGIC, FORMAT, REQUEST, 0, self._desk.asker, reply._number), *parts])
         return reply
+
+    def _check_not_kept_away(self) -> None:
+        """Raises what keeps the peer away, where it does still."""
+        self._desk.is_kept_away = False
+        try:
+            self._channel.wait_connected(0)
+        except errors.TimeoutError:  # no peer yet, who may come by itself
+            pass
+        except errors.LwmqError:
+            self._desk.is_kept_away = True
+            raise
 
     @property
     def statistics(self) -> RequestsStatistics:

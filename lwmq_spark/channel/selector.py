@@ -145,13 +145,17 @@ class Selector(OfOneProcess):
             return None
 
     def _greet(self) -> None:
-        if self._newcomer is not None:
-            channel, on_client = self._newcomer
-            if channel not in self:
-                self.add(channel)
+        """Once, whatever it raises, and before it is added: others would have its messages from then on."""
+        if self._newcomer is None:
+            return
+        channel, on_client = self._newcomer
+        if on_client is not None:
+            self._newcomer = channel, None
+            on_client(channel)  # may receive, and so add it; or close it
+        if not channel.closed and channel not in self:
+            self.add(channel)
+        if self._newcomer is not None and self._newcomer[0] is channel:
             self._newcomer = None
-            if on_client is not None:
-                on_client(channel)
 
     def remove(self, channel: Channel | Listener) -> None:
         """Removing what is not there, or is closed, does nothing: what closes goes by itself.

@@ -134,8 +134,9 @@ class SendQueue(OfOneProcess):
         self, reference: Any, tag: int, timeout: float | None, may_discard: bool
     ) -> None:
         if timeout != 0 and not self.capacity:
+            asked = "for ever" if timeout is None else span(timeout)
             raise errors.LwmqError(
-                f"an unbounded queue has room at once: no timeout, here {timeout} s, is needed"
+                f"an unbounded queue has room at once: no timeout, here {asked}, is needed"
                 f" ({self._channel.address})",
                 status=lib.LWMQ_E_INVALID,
             )

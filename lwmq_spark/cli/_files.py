@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from lwmq_spark.cli._output import problems
 
 FORMATS = ("arrow", "parquet", "csv")
 _SUFFIXES = {
@@ -114,11 +118,12 @@ _OPENERS: dict[str, Callable[[str, int, ExitStack], tuple[Any, Iterator[Any]]]] 
 class Sink:
     """A file to write: opened when made, then `begin(schema)`, `write(batch)` and `finish()`.
 
-    It is FILE.part until `finish` gives it its name; a `with` block that ends before removes it. What is no
-    file, such as a pipe, is written as it is. OSError: it cannot be written.
+    It is FILE.part until `finish` gives it its name; a `with` block that ends before leaves that, and says
+    so, if anything was written. `grows`: it has its name from the beginning, as has what another file cannot
+    take the place of, such as a pipe or a file with a second name. OSError: it cannot be written.
     """
 
-    def __init__(self, path: str, format: str) -> None:
+    def __init__(self, path: str, format: str, *, grows: bool = False) -> None:
         import pyarrow as pa
 
         self._format = format
@@ -126,46 +131,62 @@ class Sink:
         self._stack = ExitStack()
         self._file = file = Path(path)
         self._part: Path | None = None
+        self._is_begun = False
         if path == "-":
             self._target: Any = sys.stdout.buffer
             return
         if file.is_file():
             file.open("r+b").close()  # one that may not be written is not replaced either
-        if file.is_file() or not file.exists():
+        if not grows and _may_be_replaced(file):
             self._file = file.resolve()  # a link stays, and what it leads to is replaced
             self._part = self._file.with_name(f"{self._file.name}.part")
         self._target = self._stack.enter_context(pa.OSFile(str(self._part or file), "wb"))
+        if self._part is not None and self._file.exists():
+            self._part.chmod(stat.S_IMODE(self._file.stat().st_mode))
 
     def begin(self, schema: Any) -> None:
         """Before the first batch, once."""
+        import pyarrow as pa
+
         if self._format == "parquet":
             import pyarrow.parquet as pq
 
             writer = self._stack.enter_context(pq.ParquetWriter(self._target, schema))
             self.write: Callable[[Any], None] = writer.write_batch
-            return
-        import pyarrow as pa
-
-        if self._format == "csv":
+        elif self._format == "csv":
             import pyarrow.csv as csv
 
             self.write = self._stack.enter_context(csv.CSVWriter(self._target, schema)).write_batch
         else:
             make = pa.ipc.new_stream if self._is_stream else pa.ipc.new_file
             self.write = self._stack.enter_context(make(self._target, schema)).write_batch
+        self._is_begun = True
 
     def finish(self) -> None:
         """The file is complete, and has its name."""
         self._stack.close()
         if self._part is not None:
-            self._part.replace(self._file)
+            self._part.replace(self._file)  # where that fails it stays what it is, and __exit__ says so
             self._part = None
 
     def __enter__(self) -> Sink:
         return self
 
     def __exit__(self, *failure: object) -> None:
-        with suppress(Exception):  # nothing is to be saved of it
+        with suppress(Exception):  # the failure that ended it is told
             self._stack.close()
-        if self._part is not None:
+        if self._part is not None and self._is_begun:
+            problems.print(f"lwmq: what came until then is in {self._part}")
+        elif self._part is not None:
             self._part.unlink(missing_ok=True)
+
+
+def _may_be_replaced(file: Path) -> bool:
+    """Whether another file can take its place, and nobody has it by another way."""
+    there = file.resolve()
+    if file.exists():
+        about = there.stat()
+        is_one = stat.S_ISREG(about.st_mode) and about.st_nlink == 1 and not os.path.ismount(there)
+        if not is_one or file.absolute().is_relative_to("/dev") or file.absolute().is_relative_to("/proc"):
+            return False
+    return os.access(there.parent, os.W_OK) and len(os.fsencode(there.name)) < 250

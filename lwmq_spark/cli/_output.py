@@ -54,7 +54,7 @@ def emit(**figures: Any) -> None:
 def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    if isinstance(value, bytes):
+    if isinstance(value, bytes | bytearray | memoryview):
         return b64encode(value).decode()
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}

@@ -25,9 +25,9 @@ def run(
     """Read the stream at ADDRESS into FILE, until it ends.
 
     What was read is acknowledged: a stream that keeps batches until one reader has them lets them go. FILE is
-    called FILE.part until it is complete; after a failure, or Ctrl-C, neither is there. With --follow nothing
-    else ends it, and FILE has all that came until then. With --json the figures go to stdout, or to stderr
-    where the data goes to stdout.
+    called FILE.part until it is complete; after a failure, or Ctrl-C, that has what came. With --follow,
+    which goes on behind the end of the stream, FILE grows under its own name, and is completed by Ctrl-C.
+    With --json the figures go to stdout, or to stderr where the data goes to stdout.
 
     \b
     Examples:
@@ -43,7 +43,7 @@ def run(
         raise typer.BadParameter(str(problem)) from None
     stopped: BaseException | None = None
     with (
-        Sink(file, chosen) as sink,  # before anybody sends to us for nothing
+        Sink(file, chosen, grows=follow) as sink,  # before anybody sends to us for nothing
         lwmq.open_reader(address, follow=follow, timeout=timeout) as reader,
         metered("received", quiet=json, address=address) as meter,
     ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,11 @@ from lwmq_spark.cli._output import JsonOption, TimeoutOption, emit, problems
 from lwmq_spark.cli.record import quoted
 from lwmq_spark.errors import ClosedError, TimeoutError
 
+if TYPE_CHECKING:
+    from lwmq_spark.channel import Channel
+
 _POSTED_AT_ONCE = 64  # messages that wait in the queue of a peer that is slow
+_LOOK_S = 0.2  # whether the peer is there still
 _LAST_WAIT_S = 0.2  # for what the transport inside this process still holds
 
 
@@ -63,11 +67,25 @@ def run(
                 queue.post(message)
                 messages += 1
                 if messages % _POSTED_AT_ONCE == 0:
-                    channel.flush(timeout)
+                    _ship(channel, timeout)
                 payload += sum(len(frame) for frame in message)
-        channel.flush(timeout)
+        _ship(channel, timeout)
         channel.close()
     if json:
         emit(file=file, address=address, messages=messages, bytes=payload, seconds=time.monotonic() - began)
     else:
         problems.print(f"replayed {messages:,} messages of {payload:,} bytes to {address}")
+
+
+def _ship(channel: Channel, timeout: float | None) -> None:
+    """Waits until all that was posted has left. TimeoutError. PeerLostError, ClosedError: nobody reads it."""
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        channel.try_receive()  # only what ends the peer comes there
+        left = _LOOK_S if end is None else min(_LOOK_S, max(0.0, end - time.monotonic()))
+        try:
+            channel.flush(left)
+            return
+        except TimeoutError:
+            if end is not None and time.monotonic() >= end:
+                raise

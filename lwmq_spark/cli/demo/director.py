@@ -95,7 +95,7 @@ def play(output: Path, batch_rows: int, window_bytes: int, *, quiet: bool) -> di
 
     def say(text: str) -> None:
         if not quiet:
-            console.print(f"[dim]{time.time() - begun:5.1f} s[/dim]  {text}")
+            console.print(f"[dim]{time.time() - begun:5.1f} s[/dim]  {text}", markup=True)
 
     say("starting Spark, local\\[2]")
     with errors_into(output / "spark.log"):

@@ -49,8 +49,9 @@ PROCESS = {"pid": int, "uid": int, "command": str, "known": bool, "page_version"
            "batches_read": int, "bytes_written": int, "bytes_read": int, "bytes_copied": int,
            "batches_copied": int, "peers_lost": int, "streams": list, "channels": list,
            "queues": list, "listeners": list}  # fmt: skip
-STREAM = {"role": str, "address": str, "name": str, "state": str, "state_seconds": (float, type(None)),
-          "partitions": int, "batches": int, "rows": int, "bytes": int}  # fmt: skip
+STREAM = {"role": str, "address": str, "name": str, "number": int, "state": str,
+          "state_seconds": (float, type(None)), "partitions": int, "batches": int, "rows": int,
+          "bytes": int}  # fmt: skip
 BY_ROLE = {
     "writer": {"window_bytes": int, "window_used_bytes": int, "unread_batches": int, "peer_pid": int},
     "reader": {"leased_batches": int, "leased_bytes": int, "peer_pid": int},

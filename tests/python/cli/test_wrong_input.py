@@ -80,7 +80,7 @@ def test_a_damaged_file_is_told_by_its_name(
     file.write_bytes(content)
     assert main(["send", ipc, str(file), "--timeout", "0.2"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert f"damaged.{suffix}" in line or content == b""
+    assert f"damaged.{suffix}" in line
     assert main(["send", ipc, str(file), "--timeout", "0.2", "--json"]) == 1
     assert set(json.loads(capsys.readouterr().out)) == {"error", "text"}
 

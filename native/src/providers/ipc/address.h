@@ -23,7 +23,8 @@ Status parse(const char* address, Address* out_address);
 // Checks what a caller asks for, alone and without its peer.
 Status check_options(const Address& address, const lwmq_tli_options* options) noexcept;
 
-// LWMQ_E_ADDRESS: what lies there is a file, and no socket. A connection follows links; who binds replaces none.
+// LWMQ_E_ADDRESS: what lies there is a file, and no socket. A connection follows links; who binds replaces
+// none.
 Status check_place(const Address& address, bool follows_links);
 
 // Binds and listens. LWMQ_E_ADDRESS: somebody else serves it. A socket file that nobody listens behind is
