@@ -59,6 +59,20 @@ class ManyThreadsTest {
     return end;
   }
 
+  /** A thread does, until the selector is closed, from before this returns on. */
+  private CompletableFuture<Status> receiving(Selector selector) throws InterruptedException {
+    CountDownLatch running = new CountDownLatch(1);
+    CompletableFuture<Status> end =
+        untilClosed(
+            running,
+            () -> {
+              running.countDown();
+              selector.receive(soon).message().close();
+            });
+    running.await();
+    return end;
+  }
+
   @Test
   void aChannelIsClosedBesideThreadsThatUseIt() throws Exception {
     for (String scheme : List.of("loop", "ipc")) {
@@ -95,15 +109,7 @@ class ManyThreadsTest {
       Channel client = client("loop://java-close-selector");
       Selector selector = new Selector();
       selector.add(server);
-      CountDownLatch running = new CountDownLatch(1);
-      CompletableFuture<Status> receives =
-          untilClosed(
-              running,
-              () -> {
-                running.countDown();
-                selector.receive(soon).message().close();
-              });
-      running.await();
+      CompletableFuture<Status> receives = receiving(selector);
       selector.close();
       assertEquals(Status.CLOSED, receives.get(20, TimeUnit.SECONDS));
       SendQueue queue = client.sendQueue(SendQueue.Kind.MULTI_UNBOUNDED, Priority.NORMAL, 0);
@@ -338,15 +344,7 @@ class ManyThreadsTest {
         Selector selector = new Selector();
         List<Channel> greeted = new ArrayList<>();
         selector.add(listener, greeted::add);
-        CountDownLatch running = new CountDownLatch(1);
-        CompletableFuture<Status> receives =
-            untilClosed(
-                running,
-                () -> {
-                  running.countDown();
-                  selector.receive(soon);
-                });
-        running.await();
+        CompletableFuture<Status> receives = receiving(selector);
         client.awaitConnected(soon);
         selector.close();
         assertEquals(Status.CLOSED, receives.get(20, TimeUnit.SECONDS));
