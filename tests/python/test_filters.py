@@ -175,7 +175,7 @@ def test_a_feed_is_recorded_and_replayed(
     got: list[list[bytes]] = []
 
     def listen() -> None:
-        with lwmq.Channel(f"{address}-again", "server") as channel:
+        with lwmq.Channel(f"{address}-again") as channel:
             got.extend([bytes(frame) for frame in message] for message in channel)
 
     listening = threading.Thread(target=listen)
