@@ -131,7 +131,7 @@ def test_replay_tells_that_its_reader_was_killed(ipc: str, spawn: Any, tmp_path:
             recording.receive(20)
     reader = spawn(
         """
-        with lwmq.Channel(sys.argv[1], "server", buffers=2) as channel:
+        with lwmq.Channel(sys.argv[1], buffers=2) as channel:
             channel.receive(20)
             print("one")
             sys.stdin.readline()
