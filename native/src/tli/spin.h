@@ -6,9 +6,9 @@
 
 namespace lwmq::tli {
 
-// A glance costs some 15 ns with its pause: together about 30 µs, what a sleep and a wake-up cost on a
+// A glance costs some 15 ns with its pause: together about 45 µs, what a sleep and a wake-up cost on a
 // virtual core (FLOORS.md, finding 4). Longer would take the core from the peer where there are only two.
-inline constexpr std::uint32_t kSpinGlances = 2000;
+inline constexpr std::uint32_t kSpinGlances = 3000;
 
 inline void pause() noexcept {
 #if defined(__x86_64__)
@@ -43,7 +43,8 @@ class Glances {
   }
 
  private:
-  static constexpr std::int64_t kShortSleepNs = 60'000;
+  // Two wake-ups: while both sides sleep between their messages, each sees the other's as well as its own.
+  static constexpr std::int64_t kShortSleepNs = 120'000;
   static constexpr std::uint32_t kGlancesMin = kSpinGlances / 32;
 
   std::uint32_t glances_ = kSpinGlances;
