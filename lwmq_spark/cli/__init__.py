@@ -9,7 +9,23 @@ import sys
 
 import typer
 
-from lwmq_spark.cli import demo, doctor, export, info, module, perf, record, recv, replay, send, tail, top
+from lwmq_spark.cli import (
+    demo,
+    doctor,
+    export,
+    info,
+    listen,
+    module,
+    perf,
+    post,
+    record,
+    recv,
+    replay,
+    request,
+    send,
+    tail,
+    top,
+)
 from lwmq_spark.cli._output import exit_code_of, report_failure
 from lwmq_spark.errors import LwmqError, error_of
 
@@ -22,7 +38,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for verb in (info, doctor, demo, send, recv, tail, record, replay, top, export, perf):
+for verb in (info, doctor, demo, send, recv, tail, post, listen, request, record, replay, top, export, perf):
     app.command(verb.__name__.rpartition(".")[2], epilog=None)(verb.run)
 app.add_typer(module.app, name="module")
 

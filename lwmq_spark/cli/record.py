@@ -8,8 +8,9 @@ from urllib.parse import quote
 
 import typer
 
+from lwmq_spark.cli._messages import received
 from lwmq_spark.cli._output import JsonOption, TimeoutOption, emit, problems
-from lwmq_spark.errors import ClosedError, PeerLostError, TimeoutError
+from lwmq_spark.errors import PeerLostError
 
 
 def quoted(file: str) -> str:
@@ -42,21 +43,9 @@ def run(
     began = time.monotonic()
     with lwmq.Channel(f"record={quoted(file)},way=land+{address}") as channel:
         try:
-            while count is None or messages < count:
-                try:
-                    message = channel.receive(timeout)
-                except (ClosedError, PeerLostError):
-                    if follow:
-                        continue
-                    raise
-                except TimeoutError:
-                    if messages:
-                        break
-                    raise
+            for message in received(channel, count, follow=follow, timeout=timeout):
                 messages += 1
                 payload += sum(len(frame) for frame in message)
-        except ClosedError:
-            pass
         except (PeerLostError, KeyboardInterrupt) as stop:
             ended = stop
         failed = sum(state.failed for state in channel.filters)

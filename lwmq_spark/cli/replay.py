@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from lwmq_spark.cli._messages import posting
 from lwmq_spark.cli._output import JsonOption, TimeoutOption, emit, problems
 from lwmq_spark.cli.record import quoted
 from lwmq_spark.errors import ClosedError, TimeoutError
 
-if TYPE_CHECKING:
-    from lwmq_spark.channel import Channel
-
-_POSTED_AT_ONCE = 64  # messages that wait in the queue of a peer that is slow
-_LOOK_S = 0.2  # whether the peer is there still
 _LAST_WAIT_S = 0.2  # for what the transport inside this process still holds
 
 
@@ -43,49 +39,27 @@ def run(
 
     inside = f"loop://replay-{uuid.uuid4().hex}"
     chain = f"replay={quoted(file)},speed={speed},torn={'stop' if torn else 'error'}"
-    messages = payload = 0
     began = time.monotonic()
     # The tape lands at one end of a channel of our own; from there its messages go on as they are.
     with (
         lwmq.Channel(f"{chain}+{inside}", "server") as tape,
-        lwmq.Channel(address, linger="forever" if timeout is None else timeout) as channel,
+        posting(address, timeout) as channel,
+        lwmq.Channel(inside, "client") as other,
     ):
-        channel.wait_connected(timeout)
-        queue = channel.send_queue()
-        with lwmq.Channel(inside, "client") as other:
-            other.wait_connected(10)
-            tape.wait_connected(10)
-            over = False
-            while not over:
-                try:
-                    message = tape.receive(_LAST_WAIT_S)
-                except TimeoutError:
-                    over = tape.filters[0].held == 0
-                    continue
-                except ClosedError:
-                    break
-                queue.post(message)
-                messages += 1
-                if messages % _POSTED_AT_ONCE == 0:
-                    _ship(channel, timeout)
-                payload += sum(len(frame) for frame in message)
-        _ship(channel, timeout)
-        channel.close()
+        other.wait_connected(10)
+        tape.wait_connected(10)
+        over = False
+        while not over:
+            try:
+                message = tape.receive(_LAST_WAIT_S)
+            except TimeoutError:
+                over = tape.filters[0].held == 0
+                continue
+            except ClosedError:
+                break
+            channel.post(message)
     if json:
-        emit(file=file, address=address, messages=messages, bytes=payload, seconds=time.monotonic() - began)
+        figures = {"messages": channel.messages, "bytes": channel.payload}
+        emit(file=file, address=address, seconds=time.monotonic() - began, **figures)
     else:
-        problems.print(f"replayed {messages:,} messages of {payload:,} bytes to {address}")
-
-
-def _ship(channel: Channel, timeout: float | None) -> None:
-    """Waits until all that was posted has left. TimeoutError. PeerLostError, ClosedError: nobody reads it."""
-    end = None if timeout is None else time.monotonic() + timeout
-    while True:
-        channel.try_receive()  # only what ends the peer comes there
-        left = _LOOK_S if end is None else min(_LOOK_S, max(0.0, end - time.monotonic()))
-        try:
-            channel.flush(left)
-            return
-        except TimeoutError:
-            if end is not None and time.monotonic() >= end:
-                raise
+        problems.print(f"replayed {channel.messages:,} messages of {channel.payload:,} bytes to {address}")

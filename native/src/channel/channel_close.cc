@@ -172,11 +172,14 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
   messages_lost_.fetch_add(unread + dropped, std::memory_order_relaxed);
   unread = messages_lost_.load(std::memory_order_relaxed) - lost_before - dropped;
   if (unread + dropped == 0) return LWMQ_OK;
+  // A linger without an end ends with the peer alone.
+  const std::string how = linger_ms == LWMQ_FOREVER
+                              ? "the peer has gone"
+                              : "closed after a linger of " + std::to_string(linger_ms + lingered_ms) + " ms";
   return fail(LWMQ_E_TIMED_OUT,
-              "closed after a linger of %u ms; %" PRIu64
-              " messages were dropped before they were shipped, and %" PRIu64
+              "%s; %" PRIu64 " messages were dropped before they were shipped, and %" PRIu64
               " were shipped and not seen read (%s)",
-              linger_ms + lingered_ms, dropped, unread, address_.c_str());
+              how.c_str(), dropped, unread, address_.c_str());
 }
 
 }  // namespace lwmq::channel

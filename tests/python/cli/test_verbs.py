@@ -17,7 +17,10 @@ import pytest
 
 import lwmq_spark as lwmq
 
-VERBS = ["info", "doctor", "demo", "send", "recv", "tail", "record", "replay", "top", "export", "perf"]
+VERBS = [
+    *("info", "doctor", "demo", "send", "recv", "tail", "post", "listen", "request", "record", "replay"),
+    *("top", "export", "perf"),
+]
 PATIENCE_S = 60
 
 pytestmark = pytest.mark.row("P34")

@@ -1,0 +1,172 @@
+"""What the verbs for messages share: their content as people write and read it, posting, receiving."""
+
+from __future__ import annotations
+
+import sys
+import time
+from base64 import b64decode
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lwmq_spark.cli._output import emit
+from lwmq_spark.errors import ClosedError, PeerLostError, TimeoutError
+from lwmq_spark.message import ticks_to_ns
+
+if TYPE_CHECKING:
+    from lwmq_spark.channel import Channel
+    from lwmq_spark.message import Message
+
+_POSTED_AT_ONCE = 64  # messages that wait in the queue of a peer that is slow
+_LOOK_S = 0.2  # whether the peer is there still
+
+ContentsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="MESSAGE", help="Each one message; none: each line of stdin.")
+]
+Base64Option = Annotated[bool, typer.Option("--base64", help="Each frame is given in base64.")]
+SeparatorOption = Annotated[
+    str | None,
+    typer.Option("--separator", "-s", metavar="TEXT", help=r"What is between frames; \t is a tab."),
+]
+
+
+def separator_of(text: str | None) -> bytes | None:
+    """What is between frames, as it is written on a command line."""
+    if text == "":
+        raise typer.BadParameter("a separator of no characters separates nothing")
+    return None if text is None else text.replace(r"\t", "\t").encode()
+
+
+def contents(messages: list[str] | None, separator: bytes | None, base64: bool) -> Iterator[list[bytes]]:
+    """The frames of each message: of the command line, or of stdin, a line each, as they come.
+
+    BadParameter: no base64; it names the message.
+    """
+    # What is no UTF-8 on the command line comes as surrogates, and goes as what it was.
+    lines: Iterable[bytes] = sys.stdin.buffer
+    if messages:
+        lines = (text.encode(errors="surrogateescape") for text in messages)
+    for number, line in enumerate(lines, 1):
+        content = line if messages else line.removesuffix(b"\n")
+        frames = [content] if separator is None else content.split(separator)
+        if base64:
+            try:
+                frames = [b64decode(frame, validate=True) for frame in frames]
+            except ValueError as problem:
+                raise typer.BadParameter(f"message {number} is no base64: {problem}") from None
+        yield frames
+
+
+def show(frames: Iterable[Any], separator: bytes | None, *, as_json: bool, **further: Any) -> None:
+    """One message on stdout: a line, or with --json an object.
+
+    On a terminal what is not printable is escaped; files and pipes have every byte as it came. In JSON
+    `frames` are base64, `texts` the same where a frame is UTF-8, else null.
+    """
+    parts = [bytes(frame) for frame in frames]
+    if as_json:
+        emit(**further, bytes=sum(map(len, parts)), frames=parts, texts=[_text_or_none(part) for part in parts])
+        return
+    line = (b"\t" if separator is None else separator).join(parts)
+    if sys.stdout.isatty():
+        line = _escaped(line)
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _text_or_none(content: bytes) -> str | None:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _escaped(line: bytes) -> bytes:
+    text = line.decode(errors="backslashreplace")
+    shown = (c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode() for c in text)
+    return "".join(shown).encode()
+
+
+def timestamps_ns(message: Message) -> list[int | None]:
+    """Of its frames, since 1970."""
+    return [None if ticks is None else ticks_to_ns(ticks) for ticks in message.timestamps]
+
+
+class Posting:
+    """A channel that posts, and stops when nobody reads. `messages` and `payload` bytes were posted."""
+
+    def __init__(self, channel: Channel, timeout: float | None) -> None:
+        self._channel = channel
+        self._queue = channel.send_queue()
+        self._timeout = timeout
+        self.messages = self.payload = 0
+
+    def post(self, message: Message | list[bytes]) -> None:
+        """Waits while the peer is slow. TimeoutError. PeerLostError, ClosedError: nobody reads it."""
+        self._queue.post(message)
+        self.messages += 1
+        self.payload += sum(len(frame) for frame in message)
+        if self.messages % _POSTED_AT_ONCE == 0:
+            self.ship()
+
+    def ship(self) -> None:
+        """Waits until all that was posted has left; errors as of `post`."""
+        end = None if self._timeout is None else time.monotonic() + self._timeout
+        while True:
+            self._channel.try_receive()  # only what ends the peer comes there
+            left = _LOOK_S if end is None else min(_LOOK_S, max(0.0, end - time.monotonic()))
+            try:
+                self._channel.flush(left)
+                return
+            except TimeoutError:
+                if end is not None and time.monotonic() >= end:
+                    raise
+
+
+@contextmanager
+def posting(address: str, timeout: float | None) -> Iterator[Posting]:
+    """Posts to whoever is at `address`, and ends when that one has read everything.
+
+    `timeout`: of the first wait for it, of each that follows, and of the last. TimeoutError: nobody came, or
+    it did not read. PeerLostError: it went without having read.
+    """
+    import lwmq_spark as lwmq
+
+    with lwmq.Channel(address, linger="forever" if timeout is None else timeout) as channel:
+        channel.wait_connected(timeout)
+        posting = Posting(channel, timeout)
+        yield posting
+        posting.ship()
+        try:
+            channel.close()
+        except TimeoutError as unread:
+            if timeout is None:  # only the peer's end has ended that linger
+                raise PeerLostError(str(unread)) from None
+            raise
+
+
+def received(
+    channel: Channel, count: int | None, *, follow: bool, timeout: float | None
+) -> Iterator[Message]:
+    """What comes, until the peer has closed (with `follow` until for ever), or `count` messages came.
+
+    Ends when `timeout` seconds bring none. TimeoutError: there was not one. PeerLostError: the peer died.
+    """
+    came = 0
+    while count is None or came < count:
+        try:
+            message = channel.receive(timeout)
+        except (ClosedError, PeerLostError) as end:
+            if follow:
+                continue
+            if isinstance(end, ClosedError):
+                return
+            raise
+        except TimeoutError:
+            if came:
+                return
+            raise
+        came += 1
+        yield message

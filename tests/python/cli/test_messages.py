@@ -1,0 +1,226 @@
+"""`lwmq post`, `listen` and `request`, against each other and against channels of this process."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import lwmq_spark as lwmq
+
+PATIENCE_S = 30
+pytestmark = pytest.mark.row("P34")
+
+Verb = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def verb() -> Iterator[Verb]:
+    """Starts `lwmq` with some arguments; what still runs behind the test is ended."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: object, stdout: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "lwmq_spark.cli", *map(str, arguments)]
+        pipe = subprocess.PIPE
+        started.append(subprocess.Popen(command, stdin=pipe, stdout=stdout, stderr=pipe))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def finish(process: subprocess.Popen[bytes], code: int = 0, content: bytes = b"") -> bytes:
+    """What it has printed, on stdout, or where it failed on stderr."""
+    output, problems = process.communicate(content, timeout=PATIENCE_S)
+    assert process.returncode == code, output + problems
+    return output if code == 0 else problems
+
+
+def test_arguments_arrive_as_messages(ipc: str, verb: Verb) -> None:
+    listening = verb("listen", ipc)
+    _, said = verb("post", ipc, "buy 100", "né").communicate(timeout=PATIENCE_S)
+    assert said == b"posted 2 messages of 10 bytes to %s\n" % ipc.encode()
+    assert finish(listening).decode() == "buy 100\nné\n"
+
+
+def test_each_line_of_stdin_leaves_at_once(ipc: str, verb: Verb) -> None:
+    listening, posting = verb("listen", ipc), verb("post", ipc, "--json")
+    assert posting.stdin is not None and listening.stdout is not None
+    for line in (b"one\n", b"\n", b"\x00\xff three\n"):
+        posting.stdin.write(line)
+        posting.stdin.flush()
+        assert listening.stdout.readline() == line
+    assert json.loads(finish(posting, content=b"no newline behind it")) == {
+        "address": ipc,
+        "messages": 4,
+        "bytes": 3 + 0 + 8 + 20,
+    }
+    assert finish(listening) == b"no newline behind it\n"
+
+
+def test_more_lines_than_a_peer_takes_at_once_arrive_in_order(ipc: str, verb: Verb) -> None:
+    lines = b"".join(b"%d\n" % number for number in range(100_000))
+    small = f"{ipc}?buffers=2&buffer_bytes=4kb"
+    listening, posting = verb("listen", small), verb("post", small)
+    threading.Thread(target=posting.communicate, args=(lines,)).start()
+    assert finish(listening) == lines
+    assert posting.wait(PATIENCE_S) == 0
+
+
+def test_frames_are_separated_and_may_be_any_bytes(ipc: str, verb: Verb) -> None:
+    with lwmq.Channel(ipc, "server") as channel:
+        posting = verb("post", ipc, "-s", r"\t", "EUR\t1.08", "one\t")
+        assert [[bytes(frame) for frame in channel.receive(20)] for _ in range(2)] == [
+            [b"EUR", b"1.08"],
+            [b"one", b""],
+        ]
+        finish(posting)
+    with lwmq.Channel(ipc, "server") as channel:
+        posting = verb("post", ipc, "--base64", "-s", ":", "AP8=:")
+        assert [bytes(frame) for frame in channel.receive(20)] == [b"\0\xff", b""]
+        finish(posting)
+
+
+def test_all_of_stdin_may_be_one_message(ipc: str, verb: Verb) -> None:
+    content = os.urandom(300_000)
+    with lwmq.Channel(ipc, "server", buffer_bytes="1mb") as channel:
+        posting = verb("post", f"{ipc}?buffer_bytes=1mb", "--whole")
+        threading.Thread(target=posting.communicate, args=(content,)).start()
+        assert bytes(channel.receive(20)) == content
+    assert posting.wait(PATIENCE_S) == 0
+
+
+def test_json_has_base64_texts_and_timestamps(ipc: str, verb: Verb) -> None:
+    listening = verb("listen", ipc, "--json")
+    before = time.time_ns()
+    with lwmq.Channel(ipc) as channel:
+        channel.wait_connected(20)
+        channel.send_queue().post(lwmq.Message(["né".encode(), b"\xff"], timestamp="precise"))
+    found = json.loads(finish(listening))
+    assert [base64.b64decode(frame) for frame in found["frames"]] == ["né".encode(), b"\xff"]
+    assert (found["texts"], found["bytes"]) == (["né", None], 4)
+    assert before - 100 <= found["timestamps_ns"][0] <= time.time_ns()
+
+
+def test_a_terminal_gets_no_control_characters(ipc: str, verb: Verb) -> None:
+    terminal, side = pty.openpty()
+    try:
+        listening = verb("listen", ipc, stdout=side)
+        finish(verb("post", ipc, "\x1b[31mred\tnext\x07 né"))
+        assert listening.wait(PATIENCE_S) == 0
+        assert os.read(terminal, 1000).decode() == "\\x1b[31mred\tnext\\x07 né\r\n"
+    finally:
+        os.close(terminal)
+        os.close(side)
+
+
+def test_listening_ends_with_the_peer_after_so_many_or_with_the_time(
+    ipc: str, verb: Verb, spawn: Any
+) -> None:
+    feed = """
+    with lwmq.Channel(sys.argv[1], linger="forever") as channel:
+        queue = channel.send_queue()
+        for number in range(3):
+            queue.post(b"%d" % number)
+        channel.flush(20)
+        print("flushed")
+        sys.stdin.readline()
+    """
+    counted = verb("listen", ipc, "-n", "2", "--timeout", "20")
+    child = spawn(feed, ipc)
+    assert finish(counted) == b"0\n1\n"
+    child.kill()
+
+    killed = verb("listen", ipc)
+    child = spawn(feed, ipc)
+    assert child.line() == "flushed"
+    child.kill()
+    assert b"PeerLostError" in finish(killed, 4)
+
+    following = verb("listen", ipc, "--follow", "--timeout", "1.5")
+    for _ in range(2):
+        child = spawn(feed, ipc)
+        assert child.line() == "flushed"
+        child.kill()
+    assert finish(following) == b"0\n1\n2\n" * 2
+
+    assert b"TimeoutError: no message within 0.2 s" in finish(verb("listen", ipc, "--timeout", "0.2"), 3)
+
+
+def test_posting_tells_that_nobody_reads(ipc: str, verb: Verb, spawn: Any) -> None:
+    assert b"no peer came" in finish(verb("post", ipc, "--timeout", "0.2", "x"), 3)
+
+    killed = spawn(
+        """
+        with lwmq.Channel(sys.argv[1], "server") as channel:
+            print("there")
+            channel.receive(20)
+            print("one")
+            sys.stdin.readline()
+        """,
+        ipc,
+    )
+    assert killed.line() == "there"
+    posting = verb("post", ipc)
+    assert posting.stdin is not None
+    posting.stdin.write(b"1\n")
+    posting.stdin.flush()
+    assert killed.line() == "one"
+    killed.kill()
+    assert b"PeerLostError" in finish(posting, 4, b"2\n")
+
+    with lwmq.Channel(ipc, "server", linger=0) as channel:
+        posting = verb("post", ipc, "1", "2")
+        channel.wait_connected(20)
+        assert bytes(channel.receive(20)) == b"1"
+    assert b"PeerLostError: the peer has gone; 0 messages were dropped" in finish(posting, 4)
+
+
+def test_a_request_prints_its_reply(ipc: str, verb: Verb) -> None:
+    def prices(frames: Any) -> list[bytes]:
+        if bytes(frames[0]) == b"gold":
+            raise ValueError("no such currency")
+        return [bytes(frame) + b"!" for frame in frames]
+
+    def serve() -> None:
+        for _ in range(3):
+            with lwmq.Channel(ipc, "server") as channel:
+                lwmq.Replies(channel).serve(prices, forever=False)
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    assert finish(verb("request", ipc, "EUR", "USD", "--timeout", "20")) == b"EUR!\nUSD!\n"
+    asked = verb("request", ipc, "-s", ",", "--json", "--timeout", "20")
+    assert json.loads(finish(asked, content=b"EUR,USD\n"))["texts"] == ["EUR!", "USD!"]
+    assert b"HandlerError: the peer's handler failed: ValueError: no such currency" in finish(
+        verb("request", ipc, "gold", "--timeout", "20"), 1
+    )
+    serving.join(PATIENCE_S)
+    assert b"TimeoutError" in finish(verb("request", ipc, "EUR", "--timeout", "0.2"), 3)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("post", "--base64", "a"), "message 1 is no base64"),
+        (("post", "-s", "", "a"), "separates nothing"),
+        (("post", "--whole", "a"), "--whole takes stdin as it is"),
+        (("listen", "-s", ""), "separates nothing"),
+        (("listen", "-n", "0"), "-n"),
+        (("request", "--base64", "a"), "message 1 is no base64"),
+    ],
+)
+def test_wrong_words_are_wrong_usage(ipc: str, verb: Verb, words: tuple[str, ...], told: str) -> None:
+    with lwmq.Channel(ipc, linger=0):
+        assert told in " ".join(finish(verb(words[0], ipc, *words[1:]), 2).decode().split())
