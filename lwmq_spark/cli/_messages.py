@@ -67,7 +67,8 @@ def show(frames: Iterable[Any], separator: bytes | None, *, as_json: bool, **fur
     """
     parts = [bytes(frame) for frame in frames]
     if as_json:
-        emit(**further, bytes=sum(map(len, parts)), frames=parts, texts=[_text_or_none(part) for part in parts])
+        texts = [_text_or_none(part) for part in parts]
+        emit(**further, bytes=sum(map(len, parts)), frames=parts, texts=texts)
         return
     line = (b"\t" if separator is None else separator).join(parts)
     if sys.stdout.isatty():
