@@ -45,6 +45,7 @@ from lwmq_spark.channel.raw import ReceiveBuffer, SendBuffer, Window
 from lwmq_spark.channel.readiness import Readiness
 from lwmq_spark.channel.send_queue import KINDS, Kind, Priority, SendQueue
 from lwmq_spark.channel.settings import MOST_32, MOST_64, ReceiveKind, Settings, read_settings
+from lwmq_spark.channel.unclosed import flush_at_exit, tell_of_unsent
 from lwmq_spark.message import Message
 from lwmq_spark.options import (
     CHANNEL_KEYS,
@@ -135,7 +136,8 @@ class Channel(Lingering):
 
     A post never waits, unless a bounded queue is asked to: without bounds, as by default, what nobody
     receives is kept in memory, also before a peer is there (`send_queue` has other kinds). `close` waits for
-    what was posted (`linger`); a program that ends without it loses what had not left.
+    what was posted (`linger`). The end of a program waits as long for what has not left a channel that is
+    open still; who drops one loses that. Both say what was lost, in a RuntimeWarning.
     """
 
     def __init__(
@@ -291,6 +293,7 @@ class Channel(Lingering):
             check(lib.lwmq_channel_add_send_queue(self._handle.pointer, options, out))
             queue = SendQueue(self, out[0], kind, Priority(priority), capacity or 0)
             self._queues.append(queue)
+        flush_at_exit(self)
         return queue
 
     def set_weights(self, weights: Sequence[int]) -> None:
@@ -765,6 +768,11 @@ class Channel(Lingering):
             finally:
                 self._handle.destroy()
                 self._readiness.close()
+
+    def __del__(self) -> None:
+        handle = getattr(self, "_handle", None)
+        if handle is not None and handle.usable and self._queues:
+            tell_of_unsent(self)
 
     async def __aenter__(self) -> Self:
         return self
