@@ -500,15 +500,21 @@ class Channel(Lingering):
             check(lib.lwmq_channel_descriptor(self._handle.pointer, out))
         return int(out[0])
 
-    def on_message(self, callback: Callable[[Message], object] | None) -> None:
+    def on_message(
+        self,
+        callback: Callable[[Message], object] | None,
+        on_end: Callable[[errors.LwmqError], object] | None = None,
+    ) -> None:
         """From now on `callback` gets each message, in order, on a thread that all channels share.
 
-        It may post and end its own calls; while it runs, others wait, and what it raises is logged. So is the
-        loss of the peer, and once what keeps the channel from receiving for long, such as an address that
-        cannot be bound. None ends the calls: none runs any more when this returns, but the one that asks.
-        TypeError: no function. LwmqError: a raw channel, or a `Requests` has what comes over this one.
+        It may post, close the channel and end its own calls; while it runs, others wait, and what it raises
+        is logged. `on_end` gets, in its place among them, what a receive would raise: ClosedError when a
+        peer has closed, PeerLostError, and once what keeps the channel from receiving for long, such as an
+        address that cannot be bound; the calls go on with the next peer. Without it that is logged. None ends
+        the calls: none runs any more when this returns, but the one that asks. TypeError: no function.
+        LwmqError: a raw channel, or a `Requests` has what comes over this one.
         """
-        from lwmq_spark.channel.calls import calls
+        from lwmq_spark.channel.calls import CallBacks, calls
 
         if callback is None:
             self._is_called = False
@@ -516,18 +522,17 @@ class Channel(Lingering):
                 calls.drop(self)
             return
         self._handle.check_open()
-        if not callable(callback):
-            raise TypeError(
-                f"on_message() takes a function of one message, or None, not {type(callback).__name__}"
-            )
-        if inspect.iscoroutinefunction(callback):
-            raise TypeError("on_message() calls from a thread: in asyncio, `async for message in channel`")
+        for what, of in ((callback, "one message"), (on_end, "one LwmqError, as on_end")):
+            if what is not None and not callable(what):
+                raise TypeError(f"on_message() takes a function of {of}, or None, not {type(what).__name__}")
+            if inspect.iscoroutinefunction(what):
+                raise TypeError("on_message() calls from a thread: in asyncio, `async for message in channel`")
         if self._raw:
             raise errors.LwmqError(
                 f"a raw channel has buffers, not messages: call receive_buffer() ({self._address})",
                 status=lib.LWMQ_E_INVALID,
             )
-        calls.put(self, callback)
+        calls.put(self, CallBacks(callback, on_end))
         self._is_called = True
         if self._handle.closed:  # meanwhile
             calls.drop(self)

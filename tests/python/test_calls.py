@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import queue
 import signal
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -76,6 +78,52 @@ def test_nothing_that_a_call_back_raises_ends_the_calls_of_others(
             queue.post(b"x")
             assert heard.acquire(timeout=20)
     assert kind.__name__ in caplog.text
+
+
+def test_ends_are_called_in_their_place_and_the_next_peer_is_heard(
+    address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: queue.SimpleQueue[bytes | lwmq.LwmqError] = queue.SimpleQueue()
+
+    def end(why: lwmq.LwmqError) -> None:
+        heard.put(why)
+        raise ValueError("this one is bad")
+
+    with lwmq.Channel(address, "server", linger=0) as server, caplog.at_level(logging.ERROR, "lwmq_spark"):
+        server.on_message(lambda message: heard.put(bytes(message)), on_end=end)
+        for name in (b"first", b"second"):
+            with lwmq.Channel(address, "client") as client:
+                client.send_queue().post(name)
+            assert heard.get(timeout=20) == name
+            assert isinstance(heard.get(timeout=20), lwmq.ClosedError)
+        server.on_message(None)
+    assert heard.empty()
+    assert caplog.text.count("the call-back for the end of") == 2
+
+
+def test_the_loss_of_a_peer_may_close_the_channel(ipc: str, spawn: Any) -> None:
+    lost = threading.Event()
+    server = lwmq.Channel(ipc, "server", linger=0)
+
+    def end(why: lwmq.LwmqError) -> None:
+        server.close()
+        if isinstance(why, lwmq.PeerLostError):
+            lost.set()
+
+    server.on_message(lambda message: None, on_end=end)
+    client = spawn(
+        """
+        channel = lwmq.Channel(sys.argv[1], "client")
+        channel.wait_connected(20)
+        print("connected")
+        sys.stdin.readline()
+        """,
+        ipc,
+    )
+    assert client.line() == "connected"
+    client.kill()
+    assert lost.wait(20)
+    assert server.closed
 
 
 def test_call_backs_are_refused_where_they_cannot_be(address: str) -> None:

@@ -11,7 +11,9 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
@@ -112,6 +114,27 @@ class NoticeTest {
       assertNull(server.tryReceive());
       assertTrue(server.descriptor() > 2);
     }
+  }
+
+  @Test
+  void endsAreCalledInTheirPlaceAndTheNextPeerIsHeard() throws InterruptedException {
+    BlockingQueue<String> heard = new LinkedBlockingQueue<>();
+    try (Channel server = server("loop://java-calls-ends")) {
+      server.onMessage(
+          message -> heard.add(text(message)),
+          why -> {
+            heard.add(why.status().name());
+            throw new IllegalStateException("logged, and the next one comes all the same");
+          });
+      for (String name : List.of("first", "second")) {
+        try (Channel client = client("loop://java-calls-ends")) {
+          client.sendQueue(Priority.NORMAL).post(name);
+          assertEquals(name, heard.poll(10, TimeUnit.SECONDS));
+        }
+        assertEquals("CLOSED", heard.poll(10, TimeUnit.SECONDS));
+      }
+    }
+    assertTrue(heard.isEmpty());
   }
 
   @Test

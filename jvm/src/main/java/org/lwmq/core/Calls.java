@@ -28,23 +28,33 @@ final class Calls {
     }
   }
 
-  /** An application's. */
-  record CallBack(Channel channel, Consumer<Message> callback) implements Receiver {
+  /** An application's; {@code onEnd} is null where ends are logged. */
+  record CallBack(Channel channel, Consumer<Message> onMessage, Consumer<LwmqException> onEnd) implements Receiver {
     @Override
     public void came(Message message) {
-      try {
-        callback.accept(message);
-      } catch (Throwable e) { // whatever it is: others wait for their messages
-        LOG.log(
-            System.Logger.Level.ERROR, "lwmq: the call-back for messages of " + channel.address() + " has failed", e);
-      }
+      guarded(onMessage, message, "messages");
     }
 
     @Override
     public void ended(LwmqException why) {
-      LOG.log(System.Logger.Level.WARNING, "lwmq: " + why.getMessage());
       if (channel.isAccepted() && Desk.endsPeer(why.status())) {
         ALL.drop(channel, this); // nobody follows
+      }
+      if (onEnd == null) {
+        LOG.log(System.Logger.Level.WARNING, "lwmq: " + why.getMessage());
+      } else {
+        guarded(onEnd, why, "the end");
+      }
+    }
+
+    private <T> void guarded(Consumer<T> callback, T what, String of) {
+      try {
+        callback.accept(what);
+      } catch (Throwable e) { // whatever it is: others wait for their messages
+        LOG.log(
+            System.Logger.Level.ERROR,
+            "lwmq: the call-back for " + of + " of " + channel.address() + " has failed",
+            e);
       }
     }
 

@@ -347,6 +347,15 @@ public final class Channel implements AutoCloseable {
    * {@link Requests} receive here, or the channel is raw.
    */
   public void onMessage(Consumer<Message> callback) {
+    onMessage(callback, null);
+  }
+
+  /**
+   * As {@link #onMessage(Consumer)}; {@code onEnd} gets, in its place among the messages and on the same thread, what a
+   * receive would throw: CLOSED when a peer has closed, PEER_LOST, and once what keeps the channel from receiving for
+   * long. The calls go on with the next peer.
+   */
+  public void onMessage(Consumer<Message> callback, Consumer<LwmqException> onEnd) {
     if (callback == null) {
       if (isCalled) {
         Calls.ALL.dropCallBack(this);
@@ -357,7 +366,7 @@ public final class Channel implements AutoCloseable {
       throw new LwmqException(Status.INVALID, "a raw channel has buffers, not messages: receiveBuffer() (" + address + ")");
     }
     isCalled = true;
-    Calls.ALL.put(this, new Calls.CallBack(this, callback));
+    Calls.ALL.put(this, new Calls.CallBack(this, callback, onEnd));
   }
 
   /** An application's, which has the channel from now on. */
