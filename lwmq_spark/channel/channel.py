@@ -526,7 +526,9 @@ class Channel(Lingering):
             if what is not None and not callable(what):
                 raise TypeError(f"on_message() takes a function of {of}, or None, not {type(what).__name__}")
             if inspect.iscoroutinefunction(what):
-                raise TypeError("on_message() calls from a thread: in asyncio, `async for message in channel`")
+                raise TypeError(
+                    "on_message() calls from a thread: in asyncio, `async for message in channel`"
+                )
         if self._raw:
             raise errors.LwmqError(
                 f"a raw channel has buffers, not messages: call receive_buffer() ({self._address})",
