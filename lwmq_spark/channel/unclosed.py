@@ -15,13 +15,13 @@ from lwmq_spark import errors
 if TYPE_CHECKING:
     from lwmq_spark.channel.channel import Channel
 
-_posting: weakref.WeakSet[Channel] = weakref.WeakSet()
+_posting: weakref.WeakValueDictionary[int, Channel] = weakref.WeakValueDictionary()
 _ends = False  # the program: what is dropped from then on has been told of
 
 
 def flush_at_exit(channel: Channel) -> None:
     """It posts: what has not left when the program ends, and nobody closed it, leaves then. Any thread."""
-    _posting.add(channel)
+    _posting[id(channel)] = channel
 
 
 def tell_of_unsent(channel: Channel) -> None:
@@ -44,9 +44,11 @@ def _flush_all() -> None:
     if hasattr(sys, "last_value") and not hasattr(sys, "ps1"):
         return
     began = time.monotonic()
-    for channel in tuple(_posting):
+    for known in _posting.valuerefs():  # at once, whatever other threads still open
+        if (channel := known()) is None:
+            continue
         linger = channel._linger
-        left = None if linger is None else max(0.0, linger - (time.monotonic() - began))
+        left = None if linger is None else max(0.0, round(linger - (time.monotonic() - began), 1))
         try:
             channel.flush(left)
         except errors.TimeoutError as unsent:

@@ -187,6 +187,19 @@ def test_posting_tells_that_nobody_reads(ipc: str, verb: Verb, spawn: Any) -> No
     assert b"PeerLostError: the peer has gone; 0 messages were dropped" in finish(posting, 4)
 
 
+def test_a_reader_that_has_read_all_leaves_the_rest_to_the_next(ipc: str, verb: Verb) -> None:
+    posting = verb("post", ipc, "--json")
+    assert posting.stdin is not None
+    for line in (b"one\n", b"two\n"):
+        reader = verb("listen", ipc, "-n", "1")
+        posting.stdin.write(line)
+        posting.stdin.flush()
+        assert finish(reader) == line
+    reader = verb("listen", ipc)
+    assert json.loads(finish(posting, content=b"three\n"))["messages"] == 3
+    assert finish(reader) == b"three\n"
+
+
 def test_a_request_prints_its_reply(ipc: str, verb: Verb) -> None:
     def prices(frames: Any) -> list[bytes]:
         if bytes(frames[0]) == b"gold":
