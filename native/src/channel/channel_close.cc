@@ -148,9 +148,10 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
   lwmq_tli_listener* listener = listener_.exchange(nullptr);
   if (listener != nullptr)
     ServiceThread::attending().unwatch(provider_->listener_fd(listener));  // if it has one
-  std::uint64_t dropped = 0;
+  std::uint64_t dropped = 0, untold = 0;
   {
     Completions completions;
+    untold = receiver_.untold_losses();
     receiver_.clear(completions);
     if (queue_ != nullptr && head_ == nullptr) queue_->clear(completions);  // the head, which closes last
     dropped = drop_queued(completions);
@@ -170,7 +171,8 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
   for (lwmq_tli_transport* transport : ended) provider_->close(transport);
   changed();
   messages_lost_.fetch_add(unread + dropped, std::memory_order_relaxed);
-  unread = messages_lost_.load(std::memory_order_relaxed) - lost_before - dropped;
+  // Also what was lost before: a peer may have gone just as this began, and nobody has received that.
+  unread = std::max(messages_lost_.load(std::memory_order_relaxed) - lost_before - dropped, unread + untold);
   if (unread + dropped == 0) return LWMQ_OK;
   // A linger without an end ends with the peer alone.
   const std::string how = linger_ms == LWMQ_FOREVER

@@ -490,7 +490,7 @@ void Channel::report_end_of_peer(Status status, lwmq_tli_transport* transport, s
   char text[640];
   std::snprintf(text, sizeof text, "the peer, process %u, %s%s%s (%s)", peer.pid, what, reason, unread,
                 address_.c_str());
-  receiver_.report(status, text);
+  receiver_.report(status, text, lost);
 }
 
 }  // namespace lwmq::channel

@@ -96,7 +96,7 @@ void Receiver::leave_run() noexcept {
     if (note_goodbye(landed.extent)) {
       release(landed);
     } else {
-      arrivals_.push_back({landed, LWMQ_OK, {}});
+      arrivals_.push_back({landed, LWMQ_OK, {}, 0});
     }
   }
   run_begin_ = run_next_ = run_end_ = 0;
@@ -165,7 +165,7 @@ Status Receiver::decode_view(Landed& landed, Message** out_message) noexcept {
 void Receiver::look() {
   if (has_arrivals() || transport_ == nullptr) return;
   Landed landed;
-  if (land(&landed) == LWMQ_OK) arrivals_.push_back({landed, LWMQ_OK, {}});
+  if (land(&landed) == LWMQ_OK) arrivals_.push_back({landed, LWMQ_OK, {}, 0});
 }
 
 Status Receiver::drain() {
@@ -174,11 +174,19 @@ Status Receiver::drain() {
     Landed landed;
     const Status status = land(&landed);
     if (status != LWMQ_OK) return status;
-    arrivals_.push_back({landed, LWMQ_OK, {}});
+    arrivals_.push_back({landed, LWMQ_OK, {}, 0});
   }
 }
 
-void Receiver::report(Status status, const char* text) { arrivals_.push_back({{}, status, text}); }
+void Receiver::report(Status status, const char* text, std::uint64_t lost) {
+  arrivals_.push_back({{}, status, text, lost});
+}
+
+std::uint64_t Receiver::untold_losses() const noexcept {
+  std::uint64_t lost = 0;
+  for (const Arrival& arrival : arrivals_) lost += arrival.lost;
+  return lost;
+}
 
 void Receiver::clear(Completions& completions) noexcept {
   leave_run();

@@ -171,8 +171,10 @@ class Receiver {
   void look();
   // Lands all that is left among the arrivals; returns what land says at the end.
   Status drain();
-  // Puts an outcome behind the arrivals.
-  void report(Status status, const char* text);
+  // Puts an outcome behind the arrivals, the end of a peer that took `lost` messages with it.
+  void report(Status status, const char* text, std::uint64_t lost = 0);
+  // Of what was reported and not received: how many messages were lost.
+  [[nodiscard]] std::uint64_t untold_losses() const noexcept;
 
   // Whether something waits there.
   [[nodiscard]] bool has_arrivals() const noexcept { return run_next_ < run_end_ || !arrivals_.empty(); }
@@ -200,6 +202,7 @@ class Receiver {
     Landed landed;
     Status status = LWMQ_OK;
     std::string text;
+    std::uint64_t lost = 0;
   };
 
   Status land(Landed* out_landed) noexcept;
