@@ -76,6 +76,7 @@ class ChannelStatistics:
     `receive_queued` wait in the receive queue now, where it is not mono; `receive_discarded` by its rule.
     `duplicates_dropped` came before over another of redundant transports, and do not count as received.
     `clients_refused`, by a server: of another version, purpose or user, or with numbers that do not fit ours.
+    `messages_unread`: shipped to those who are there now, and not seen read yet.
     Of several transports: sums, but `messages_posted`; `connected` when all are, or one where redundant.
     """
 
@@ -97,6 +98,7 @@ class ChannelStatistics:
     receive_discarded: int
     duplicates_dropped: int
     clients_refused: int
+    messages_unread: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Exit codes: 0 done · 1 failed · 2 wrong usage · 3 timed out · 4 data or a pe
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
@@ -46,6 +47,8 @@ app.add_typer(module.app, name="module")
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    if sys.stdout is None:  # closed by the shell
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as the process lives
     try:
         result = app(args=arguments, prog_name="lwmq", standalone_mode=False)
         print(end="", flush=True)

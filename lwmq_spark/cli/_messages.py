@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from base64 import b64decode
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from lwmq_spark.cli._output import emit
-from lwmq_spark.errors import ClosedError, PeerLostError, TimeoutError
+from lwmq_spark.cli._output import emit, printable
+from lwmq_spark.errors import ClosedError, LwmqError, MessageTooBigError, PeerLostError, TimeoutError
 from lwmq_spark.message import ticks_to_ns
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _POSTED_AT_ONCE = 64  # messages that wait in the queue of a peer that is slow
 _LOOK_S = 0.2  # whether the peer is there still
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0005, 0.05
 
 ContentsArgument = Annotated[
     list[str] | None, typer.Argument(metavar="MESSAGE", help="Each one message; none: each line of stdin.")
@@ -36,21 +38,31 @@ def separator_of(text: str | None) -> bytes | None:
     """What is between frames, as it is written on a command line."""
     if text == "":
         raise typer.BadParameter("a separator of no characters separates nothing")
-    return None if text is None else text.replace(r"\t", "\t").encode()
+    return None if text is None else text.replace(r"\t", "\t").encode(errors="surrogateescape")
 
 
-def contents(messages: list[str] | None, separator: bytes | None, base64: bool) -> Iterator[list[bytes]]:
+def contents(messages: list[str] | None, separator: bytes | None, base64: bool) -> Iterable[list[bytes]]:
     """The frames of each message: of the command line, or of stdin, a line each, as they come.
 
-    BadParameter: no base64; it names the message.
+    BadParameter: no base64; it names the message, at once for those of the command line.
     """
-    # What is no UTF-8 on the command line comes as surrogates, and goes as what it was.
-    lines: Iterable[bytes] = sys.stdin.buffer
     if messages:
-        lines = (text.encode(errors="surrogateescape") for text in messages)
+        # What is no UTF-8 there comes as surrogates, and goes as what it was.
+        lines = [text.encode(errors="surrogateescape") for text in messages]
+        return list(_cut(lines, separator, base64))
+    return _cut((line.removesuffix(b"\n") for line in stdin()), separator, base64)
+
+
+def stdin() -> BinaryIO:
+    """OSError: the shell has closed it."""
+    if sys.stdin is None:
+        raise OSError("stdin is closed: nothing can be read from there")
+    return sys.stdin.buffer
+
+
+def _cut(lines: Iterable[bytes], separator: bytes | None, base64: bool) -> Iterator[list[bytes]]:
     for number, line in enumerate(lines, 1):
-        content = line if messages else line.removesuffix(b"\n")
-        frames = [content] if separator is None else content.split(separator)
+        frames = [line] if separator is None else line.split(separator)
         if base64:
             try:
                 frames = [b64decode(frame, validate=True) for frame in frames]
@@ -72,7 +84,7 @@ def show(frames: Iterable[Any], separator: bytes | None, *, as_json: bool, **fur
         return
     line = (b"\t" if separator is None else separator).join(parts)
     if sys.stdout.isatty():
-        line = _escaped(line)
+        line = printable(line.decode(errors="backslashreplace")).encode()
     sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()
 
@@ -84,29 +96,38 @@ def _text_or_none(content: bytes) -> str | None:
         return None
 
 
-def _escaped(line: bytes) -> bytes:
-    text = line.decode(errors="backslashreplace")
-    shown = (c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode() for c in text)
-    return "".join(shown).encode()
-
-
 def timestamps_ns(message: Message) -> list[int | None]:
     """Of its frames, since 1970."""
     return [None if ticks is None else ticks_to_ns(ticks) for ticks in message.timestamps]
 
 
 class Posting:
-    """A channel that posts, and stops when nobody reads. `messages` and `payload` bytes were posted."""
+    """A channel that posts, and stops when nobody reads. `messages` and `payload` bytes were posted.
 
-    def __init__(self, channel: Channel, timeout: float | None) -> None:
+    A reader that has read all may go, and leave the rest to the next one.
+    """
+
+    def __init__(
+        self, channel: Channel, timeout: float | None, on_answer: Callable[[Message], object]
+    ) -> None:
         self._channel = channel
+        self._end: LwmqError | None = None
+        channel.on_message(on_answer, on_end=self._note_end)
         self._queue = channel.send_queue()
         self._timeout = timeout
         self.messages = self.payload = 0
 
     def post(self, message: Message | list[bytes]) -> None:
-        """Waits while the peer is slow. TimeoutError. PeerLostError, ClosedError: it went without reading."""
-        self._queue.post(message)
+        """Waits while the peer is slow. TimeoutError. PeerLostError: it went without having read.
+
+        MessageTooBigError names the message.
+        """
+        self._check()
+        try:
+            self._queue.post(message)
+        except MessageTooBigError as exc:
+            remedy = "larger buffers: ADDRESS?buffer_bytes=1mb, on both sides"
+            raise MessageTooBigError(f"message {self.messages + 1}: {exc}; {remedy}") from None
         self.messages += 1
         self.payload += sum(len(frame) for frame in message)
         if self.messages % _POSTED_AT_ONCE == 0:
@@ -116,7 +137,7 @@ class Posting:
         """Waits until all that was posted has left; errors as of `post`."""
         end = None if self._timeout is None else time.monotonic() + self._timeout
         while True:
-            self._look()
+            self._check()
             left = _LOOK_S if end is None else min(_LOOK_S, max(0.0, end - time.monotonic()))
             try:
                 self._channel.flush(left)
@@ -126,19 +147,41 @@ class Posting:
                     where = self._channel.address
                     raise TimeoutError(f"not everything left within {self._timeout} s for {where}") from None
 
-    def _look(self) -> None:
-        """A reader that has read all may go, and leave the rest to the next one."""
-        try:
-            self._channel.try_receive()  # only what ends the peer comes there
-        except ClosedError:
-            if self._channel.statistics.messages_lost:
-                raise
+    def wait_read(self) -> None:
+        """Waits until all was read; errors as of `post`.
+
+        Answers are taken meanwhile, as a close does not: a peer that waits for room for them reads nothing.
+        """
+        self.ship()
+        end = math.inf if self._timeout is None else time.monotonic() + self._timeout
+        pause = _FIRST_PAUSE_S
+        while unread := self._channel.statistics.messages_unread:
+            self._check()
+            if time.monotonic() >= end:
+                where = self._channel.address
+                raise TimeoutError(f"{unread} messages were not read within {self._timeout} s by {where}")
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+        self._check()
+
+    def _check(self) -> None:
+        if self._end is not None:
+            raise self._end
+
+    def _note_end(self, end: LwmqError) -> None:
+        if not isinstance(end, ClosedError):
+            self._end = end
+        elif self._channel.statistics.messages_lost:
+            self._end = PeerLostError(str(end))
 
 
 @contextmanager
-def posting(address: str, timeout: float | None) -> Iterator[Posting]:
+def posting(
+    address: str, timeout: float | None, on_answer: Callable[[Message], object]
+) -> Iterator[Posting]:
     """Posts to whoever is at `address`, and ends when that one has read everything.
 
+    `on_answer` gets what comes from there meanwhile, on another thread.
     `timeout`: of the first wait for it, of each that follows, and of the last. TimeoutError: nobody came, or
     it did not read. PeerLostError: it went without having read.
     """
@@ -146,9 +189,9 @@ def posting(address: str, timeout: float | None) -> Iterator[Posting]:
 
     with lwmq.Channel(address, linger="forever" if timeout is None else timeout) as channel:
         channel.wait_connected(timeout)
-        posting = Posting(channel, timeout)
+        posting = Posting(channel, timeout, on_answer)
         yield posting
-        posting.ship()
+        posting.wait_read()
         try:
             channel.close()
         except TimeoutError as unread:

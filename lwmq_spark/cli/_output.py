@@ -63,6 +63,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def printable(text: str) -> str:
+    """Without control characters but tabs and ends of lines: a terminal would obey them."""
+    shown = (c if c.isprintable() or c in "\t\n" else c.encode("unicode_escape").decode() for c in text)
+    return "".join(shown)
+
+
 def exit_code_of(failure: BaseException) -> int:
     """The exit code that a failure stands for."""
     if isinstance(failure, errors.TimeoutError):
@@ -82,7 +88,7 @@ def report_failure(failure: BaseException, *, as_json: bool) -> None:
         as_json = False
         sys.stdout = None  # type: ignore[assignment]  # Python would try again at exit, and end with 120
     if not as_json:
-        problems.print(f"lwmq: {type(failure).__name__}: {failure}", style="red")
+        problems.print(printable(f"lwmq: {type(failure).__name__}: {failure}"), style="red")
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -14,6 +14,8 @@ from lwmq_spark.cli._messages import (
     contents,
     posting,
     separator_of,
+    show,
+    stdin,
 )
 from lwmq_spark.cli._output import JsonOption, TimeoutOption, emit, problems
 
@@ -30,24 +32,22 @@ def run(
     """Post messages to ADDRESS, and wait until the peer has read them.
 
     Each line of stdin leaves at once. A message is one frame; with --separator it is cut into several.
-    What the peer answers is dropped: to ask is `lwmq request`.
+    What the peer sends meanwhile is printed, as `lwmq listen` prints it; to ask is `lwmq request`.
 
     \b
     Examples:
       lwmq post ipc://orders "buy 100" "sell 20"
       tail -f orders.log | lwmq post ipc://orders
-      lwmq post ipc://orders --whole < picture.png
+      lwmq post "ipc://pictures?buffer_bytes=4mb" --whole < picture.png
       lwmq post ipc://orders -s , EUR,1.08
     """
     between = separator_of(separator)
     if whole and (messages or base64 or between):
         raise typer.BadParameter("--whole takes stdin as it is: no MESSAGE, --separator or --base64 with it")
-    with posting(address, timeout) as channel:
-        if whole:
-            channel.post([sys.stdin.buffer.read()])
-        else:
-            for frames in contents(messages, between, base64):
-                channel.post(frames)
+    posted = [[stdin().read()]] if whole else contents(messages, between, base64)
+    with posting(address, timeout, partial(show, separator=between, as_json=json)) as channel:
+        for frames in posted:
+            channel.post(frames)
     if json:
         emit(address=address, messages=channel.messages, bytes=channel.payload)
     else:

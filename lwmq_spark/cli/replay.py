@@ -43,7 +43,7 @@ def run(
     # The tape lands at one end of a channel of our own; from there its messages go on as they are.
     with (
         lwmq.Channel(f"{chain}+{inside}", "server") as tape,
-        posting(address, timeout) as channel,
+        posting(address, timeout, lambda _: None) as channel,
         lwmq.Channel(inside, "client") as other,
     ):
         other.wait_connected(10)

@@ -37,6 +37,7 @@ def run(
     import lwmq_spark as lwmq
 
     between = separator_of(separator)
+    asked = contents(messages, between, base64)
     with lwmq.Channel(address, linger=0) as channel, lwmq.Requests(channel) as requests:
-        for frames in contents(messages, between, base64):
+        for frames in asked:
             show(requests.request(frames, timeout=timeout), between, as_json=json)

@@ -564,6 +564,7 @@ typedef struct lwmq_channel_statistics {
   uint64_t receive_discarded; /* by the rule of a bounded receive queue; counted as received, too */
   uint64_t duplicates_dropped; /* received before over another of redundant transports; not counted as received */
   uint64_t clients_refused;    /* server: of another version, purpose or user, or with numbers that do not fit ours */
+  uint64_t messages_unread; /* shipped to those who are there now, and not seen read yet */
 } lwmq_channel_statistics;
 
 lwmq_status lwmq_channel_query(const lwmq_channel *channel, lwmq_channel_statistics *out_statistics);
@@ -654,7 +655,8 @@ lwmq_status lwmq_channel_query_times(const lwmq_channel *channel, uint32_t place
 
 /* Closes: waits at most linger_ms until what was posted has been read by the peer (a message counts as read when it was
    destroyed there, or when its receiver waits for the next), and as destroy does. Afterwards every call but
-   destroy answers LWMQ_E_CLOSED. LWMQ_E_TIMED_OUT: closed, and the text has the number of messages dropped. */
+   destroy answers LWMQ_E_CLOSED. LWMQ_E_TIMED_OUT: closed, and the text has the number of messages dropped,
+   and of those not seen read, also by a former peer whose end nobody has received. */
 lwmq_status lwmq_channel_close(lwmq_channel *channel, uint32_t linger_ms);
 /* Takes the channel and its queues; closes it without a linger where that was not done. Waits for whoever is in a call
    of it or in its call-back, and for an attempt to connect that is under way, 0.25 s. Messages received live on. */

@@ -400,6 +400,7 @@ class Channel {
   Sender sender_;
   std::uint32_t raw_lent_ = 0;  // raw send buffers in the application's hands, of the present transport
   std::atomic<std::uint32_t> free_buffers_seen_{0};
+  std::atomic<std::uint64_t> unread_seen_{0};
   std::vector<Retired> retired_;  // transports that live on for such buffers
   Message* withdrawn_ = nullptr;  // what came into the queues behind the close
 

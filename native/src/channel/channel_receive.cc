@@ -360,12 +360,15 @@ Status Channel::query(lwmq_channel_statistics* out_statistics) {
       connected =
           provider_->state(transport) == LWMQ_TLI_CONNECTED && !peer_gone_.load(std::memory_order_relaxed);
       free_buffers_seen_.store(provider_->free_buffers(transport), std::memory_order_relaxed);
+      unread_seen_.store(provider_->unread_extents(transport), std::memory_order_relaxed);
       if (connected == 0) note_peer_gone();
     }
     release_and_look();
   } else {
     // The service thread ships: there is a peer, and no buffer was free when we last looked.
     connected = attached_.load(std::memory_order_relaxed) != nullptr ? 1 : 0;
+    unread_seen_.store(std::max<std::uint64_t>(unread_seen_.load(std::memory_order_relaxed), 1),
+                       std::memory_order_relaxed);
   }
   out_statistics->connected = connected;
   out_statistics->is_server = is_server_.load(std::memory_order_relaxed) ? 1 : 0;
@@ -385,6 +388,7 @@ Status Channel::query(lwmq_channel_statistics* out_statistics) {
     out_statistics->receive_queued = queue_->size();
     out_statistics->receive_discarded = queue_->discarded();
   }
+  out_statistics->messages_unread = connected != 0 ? unread_seen_.load(std::memory_order_relaxed) : 0;
   out_statistics->buffers_free = connected != 0 ? free_buffers_seen_.load(std::memory_order_relaxed) : 0;
   return LWMQ_OK;
 }

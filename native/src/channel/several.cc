@@ -512,6 +512,7 @@ Status Several::query(Channel* head, lwmq_channel_statistics* out_statistics) {
     all.peers_lost += one.peers_lost;
     all.buffers_free += one.buffers_free;
     all.clients_refused += one.clients_refused;
+    all.messages_unread += one.messages_unread;
   }
   if (status == LWMQ_OK && head->redundant_) {
     out_statistics->duplicates_dropped = head->merge_->duplicates();

@@ -198,12 +198,12 @@ JNI_METHOD(jlong, channelQueryTimes)(JNIEnv* env, jclass, jlong channel, jint pl
 JNI_METHOD(jlongArray, channelQuery)(JNIEnv* env, jclass, jlong channel) {
   auto known = sized<lwmq_channel_statistics>();
   if (!check(env, lwmq_channel_query(handle<lwmq_channel>(channel), &known))) return nullptr;
-  const std::uint64_t figures[] = {known.connected,         known.is_server,          known.messages_posted,
-                                   known.messages_shipped,  known.messages_received,  known.messages_lost,
-                                   known.buffers_shipped,   known.shipped_full,       known.shipped_idle,
-                                   known.bytes_shipped,     known.bytes_received,     known.peers_lost,
-                                   known.buffers_free,      known.messages_passed,    known.receive_queued,
-                                   known.receive_discarded, known.duplicates_dropped, known.clients_refused};
+  const std::uint64_t figures[] = {
+      known.connected,          known.is_server,       known.messages_posted, known.messages_shipped,
+      known.messages_received,  known.messages_lost,   known.buffers_shipped, known.shipped_full,
+      known.shipped_idle,       known.bytes_shipped,   known.bytes_received,  known.peers_lost,
+      known.buffers_free,       known.messages_passed, known.receive_queued,  known.receive_discarded,
+      known.duplicates_dropped, known.clients_refused, known.messages_unread};
   jlong longs[std::size(figures)];
   std::copy(std::begin(figures), std::end(figures), longs);
   return new_longs(env, longs, std::size(longs));

@@ -40,7 +40,7 @@ def verb() -> Iterator[Verb]:
         process.communicate()
 
 
-def finish(process: subprocess.Popen[bytes], code: int = 0, content: bytes = b"") -> bytes:
+def finish(process: subprocess.Popen[bytes], code: int = 0, content: bytes | None = None) -> bytes:
     """What it has printed, on stdout, or where it failed on stderr."""
     output, problems = process.communicate(content, timeout=PATIENCE_S)
     assert process.returncode == code, output + problems
@@ -184,7 +184,7 @@ def test_posting_tells_that_nobody_reads(ipc: str, verb: Verb, spawn: Any) -> No
         posting = verb("post", ipc, "1", "2")
         channel.wait_connected(20)
         assert bytes(channel.receive(20)) == b"1"
-    assert b"PeerLostError: the peer has gone; 0 messages were dropped" in finish(posting, 4)
+    assert b"1 messages were shipped to it and not seen read" in finish(posting, 4)
 
 
 def test_a_reader_that_has_read_all_leaves_the_rest_to_the_next(ipc: str, verb: Verb) -> None:
@@ -200,10 +200,46 @@ def test_a_reader_that_has_read_all_leaves_the_rest_to_the_next(ipc: str, verb: 
     assert finish(reader) == b"three\n"
 
 
+def test_a_peer_that_answers_each_message_is_heard_to_the_end(ipc: str, verb: Verb, spawn: Any) -> None:
+    spawn(
+        """
+        with lwmq.Channel(sys.argv[1], "server") as channel:
+            answers = channel.send_queue()
+            for message in channel:
+                answers.post(b"ok " + bytes(message))
+                channel.flush()
+        """,
+        ipc,
+    )
+    lines = [b"%d\n" % number for number in range(2000)]
+    answers = finish(verb("post", ipc), content=b"".join(lines))
+    assert answers == b"".join(b"ok " + line for line in lines)
+
+
+def test_a_message_that_is_too_large_is_named(ipc: str, verb: Verb) -> None:
+    with lwmq.Channel(ipc, "server", linger=0):
+        said = finish(verb("post", ipc, "--timeout", "20"), 1, b"small\n" + b"x" * 70_000 + b"\n")
+    assert b"message 2: message of 70000 bytes does not fit" in said and b"buffer_bytes=1mb" in said
+
+
+def test_closed_streams_are_told_or_swallow(ipc: str) -> None:
+    def lwmq_with(redirection: str, *words: str) -> subprocess.Popen[bytes]:
+        line = f'exec "$0" -m lwmq_spark.cli "$@" {redirection}'
+        command = ["sh", "-c", line, sys.executable, *words, "--timeout", "20"]
+        return subprocess.Popen(command, stderr=subprocess.PIPE)
+
+    for words in (("post", ipc), ("post", ipc, "--whole"), ("request", ipc)):
+        assert b"OSError: stdin is closed" in finish(lwmq_with("<&-", *words), 1)
+    listening = lwmq_with(">&-", "listen", ipc)
+    for process in (lwmq_with(">&-", "post", ipc, "x", "--json"), listening):
+        _, said = process.communicate(timeout=PATIENCE_S)
+        assert (process.returncode, b"Traceback" in said) == (0, False), said
+
+
 def test_a_request_prints_its_reply(ipc: str, verb: Verb) -> None:
     def prices(frames: Any) -> list[bytes]:
         if bytes(frames[0]) == b"gold":
-            raise ValueError("no such currency")
+            raise ValueError("no such \x1b[31m currency")
         return [bytes(frame) + b"!" for frame in frames]
 
     def serve() -> None:
@@ -216,7 +252,7 @@ def test_a_request_prints_its_reply(ipc: str, verb: Verb) -> None:
     assert finish(verb("request", ipc, "EUR", "USD", "--timeout", "20")) == b"EUR!\nUSD!\n"
     asked = verb("request", ipc, "-s", ",", "--json", "--timeout", "20")
     assert json.loads(finish(asked, content=b"EUR,USD\n"))["texts"] == ["EUR!", "USD!"]
-    assert b"HandlerError: the peer's handler failed: ValueError: no such currency" in finish(
+    assert b"HandlerError: the peer's handler failed: ValueError: no such \\x1b[31m currency" in finish(
         verb("request", ipc, "gold", "--timeout", "20"), 1
     )
     serving.join(PATIENCE_S)

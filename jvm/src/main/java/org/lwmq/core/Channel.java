@@ -174,12 +174,13 @@ public final class Channel implements AutoCloseable {
    * @param receiveDiscarded by the rule of a bounded receive queue; counted as received, too
    * @param duplicatesDropped received before over another of redundant transports; not counted as received
    * @param clientsRefused by a server: of another version, purpose or user, or with numbers that do not fit ours
+   * @param messagesUnread shipped to those who are there now, and not seen read yet
    */
   public record Statistics(
       boolean isConnected, boolean isServer, long messagesPosted, long messagesShipped, long messagesReceived,
       long messagesLost, long buffersShipped, long shippedFull, long shippedIdle, long bytesShipped,
       long bytesReceived, long peersLost, long buffersFree, long messagesPassed, long receiveQueued,
-      long receiveDiscarded, long duplicatesDropped, long clientsRefused) {}
+      long receiveDiscarded, long duplicatesDropped, long clientsRefused, long messagesUnread) {}
 
   /**
    * Who is at the other end, or was last.
@@ -483,7 +484,7 @@ public final class Channel implements AutoCloseable {
     long[] n = handle.call(Jni::channelQuery);
     return new Statistics(
         n[0] != 0, n[1] != 0, n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10], n[11], n[12], n[13], n[14],
-        n[15], n[16], n[17]);
+        n[15], n[16], n[17], n[18]);
   }
 
   /** Over the first transport; null where nobody has come yet. Never waits. */
