@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import typer
 
@@ -48,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if sys.stdout is None:  # closed by the shell
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as the process lives
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - while the process lives
     try:
         result = app(args=arguments, prog_name="lwmq", standalone_mode=False)
         print(end="", flush=True)

@@ -78,6 +78,8 @@ class NoticeTest {
           Status.TIMED_OUT,
           assertThrows(LwmqException.class, () -> selector.receive(Deadline.after(10))).status());
       selector.remove(firstServer);
+      // What it had not read is told here, else by the close.
+      assertEquals(Status.CLOSED, assertThrows(LwmqException.class, () -> first.receive(soon)).status());
       assertEquals(0, selector.size());
     }
   }
