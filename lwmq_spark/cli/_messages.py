@@ -84,7 +84,7 @@ def show(frames: Iterable[Any], separator: bytes | None, *, as_json: bool, **fur
         return
     line = (b"\t" if separator is None else separator).join(parts)
     if sys.stdout.isatty():
-        line = printable(line.decode(errors="backslashreplace")).encode()
+        line = printable(line.decode(errors="backslashreplace"), but="\t").encode()
     sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()
 

@@ -63,9 +63,9 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def printable(text: str) -> str:
-    """Without control characters but tabs and ends of lines: a terminal would obey them."""
-    shown = (c if c.isprintable() or c in "\t\n" else c.encode("unicode_escape").decode() for c in text)
+def printable(text: str, but: str = "\t\n") -> str:
+    """Without control characters `but` those: a terminal would obey them."""
+    shown = (c if c.isprintable() or c in but else c.encode("unicode_escape").decode() for c in text)
     return "".join(shown)
 
 

@@ -117,9 +117,9 @@ def test_a_terminal_gets_no_control_characters(ipc: str, verb: Verb) -> None:
     terminal, side = pty.openpty()
     try:
         listening = verb("listen", ipc, stdout=side)
-        finish(verb("post", ipc, "\x1b[31mred\tnext\x07 né"))
+        finish(verb("post", ipc, "\x1b[31mred\tnext\x07 né\n"))
         assert listening.wait(PATIENCE_S) == 0
-        assert os.read(terminal, 1000).decode() == "\\x1b[31mred\tnext\\x07 né\r\n"
+        assert os.read(terminal, 1000).decode() == "\\x1b[31mred\tnext\\x07 né\\n\r\n"
     finally:
         os.close(terminal)
         os.close(side)
