@@ -122,7 +122,7 @@ class Posting:
 
         MessageTooBigError names the message.
         """
-        self._check()
+        self.check()
         try:
             self._queue.post(message)
         except MessageTooBigError as exc:
@@ -137,7 +137,7 @@ class Posting:
         """Waits until all that was posted has left; errors as of `post`."""
         end = None if self._timeout is None else time.monotonic() + self._timeout
         while True:
-            self._check()
+            self.check()
             left = _LOOK_S if end is None else min(_LOOK_S, max(0.0, end - time.monotonic()))
             try:
                 self._channel.flush(left)
@@ -156,15 +156,16 @@ class Posting:
         end = math.inf if self._timeout is None else time.monotonic() + self._timeout
         pause = _FIRST_PAUSE_S
         while unread := self._channel.statistics.messages_unread:
-            self._check()
+            self.check()
             if time.monotonic() >= end:
                 where = self._channel.address
                 raise TimeoutError(f"{unread} messages were not read within {self._timeout} s by {where}")
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
-        self._check()
+        self.check()
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """PeerLostError and others: what has ended it, as far as that was heard."""
         if self._end is not None:
             raise self._end
 
@@ -198,6 +199,7 @@ def posting(
             if timeout is None:  # only the peer's end has ended that linger
                 raise PeerLostError(str(unread)) from None
             raise
+        posting.check()  # what was heard just before the close
 
 
 def received(

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import lwmq_spark as lwmq
+from tests.python.cli.test_endings import figures, until
 
 PATIENCE_S = 30
 pytestmark = pytest.mark.row("P34")
@@ -183,7 +184,7 @@ def test_posting_tells_that_nobody_reads(ipc: str, verb: Verb, spawn: Any) -> No
 
     with lwmq.Channel(ipc, "server", linger=0) as channel:
         posting = verb("post", ipc, "1", "2")
-        channel.wait_connected(20)
+        until(lambda: figures(posting.pid, "channel").get("messages_sent") == 2)
         assert bytes(channel.receive(20)) == b"1"
     said = finish(posting, 4)  # by the end of the peer, or by the close that met it
     assert re.search(rb"PeerLostError: .* 1 (messages )?were shipped (to it )?and not seen read", said)
