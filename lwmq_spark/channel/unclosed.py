@@ -37,8 +37,8 @@ def flush_at_exit(channel: Channel) -> None:
 
 def tell_of_unsent(channel: Channel) -> None:
     """Of a channel that nobody holds any more; RuntimeWarning where what was posted goes with it."""
-    if id(channel) not in _told and _queued(channel):
-        _warn(_text(channel, "when it was dropped"))
+    if id(channel) not in _told and (queued := _queued(channel)):
+        _warn(_text(queued, channel, "when it was dropped"))
 
 
 @atexit.register
@@ -60,7 +60,7 @@ def _flush_all() -> None:
         except KeyboardInterrupt:
             waits = has_left = False
         if not has_left:
-            texts.append(_text(channel, "when the program ended"))
+            texts.append(_text(_queued(channel) or "some", channel, "when the program ended"))
             _told.add(id(channel))
     for text in texts:  # where a warning is an error, everything has left that could
         _warn(text)
@@ -89,8 +89,8 @@ def _queued(channel: Channel) -> int:
     return 0
 
 
-def _text(channel: Channel, when: str) -> str:
-    return f"{_queued(channel) or 'some'} messages had not left {channel!r} {when}: close it, or use `with`"
+def _text(unsent: int | str, channel: Channel, when: str) -> str:
+    return f"{unsent} messages had not left {channel!r} {when}: close it, or use `with`"
 
 
 def _warn(text: str) -> None:

@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark.cli import main
-from lwmq_spark.observer import Observer
+from tests.python.cli.looking import FEED, figures, until
 
 PATIENCE_S = 30
 pytestmark = pytest.mark.row("P34")
@@ -38,40 +36,6 @@ def finish(process: subprocess.Popen[str], code: int) -> list[Any]:
     output, problems = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == code, output + problems
     return [json.loads(line) for line in output.splitlines()]
-
-
-def until(look: Callable[[], Any]) -> Any:
-    """What `look` answers as soon as it is true."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        if found := look():
-            return found
-        time.sleep(0.01)
-    raise AssertionError(f"not within {PATIENCE_S} s")
-
-
-def figures(pid: int, role: str) -> dict[str, int]:
-    """Of the one entry of `role` at an ipc address that the process has now; else empty."""
-    found = [
-        entry.figures
-        for process in Observer().look()
-        if process.pid == pid
-        for entry in process.entries
-        if entry.role == role and "ipc://" in entry.address
-    ]
-    return found[0] if len(found) == 1 else {}
-
-
-FEED = """
-with lwmq.Channel(sys.argv[1], "client") as channel:
-    queue = channel.send_queue()
-    for number in range(3):
-        queue.post(b"%d" % number)
-    channel.flush(20)
-    print("flushed")
-    sys.stdin.readline()
-    channel.close(linger=0)
-"""
 
 
 def test_record_tells_of_a_peer_that_was_killed(ipc: str, spawn: Any, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import lwmq_spark as lwmq
-from tests.python.cli.test_endings import figures, until
+from tests.python.cli.looking import FEED, figures, until
 
 PATIENCE_S = 30
 pytestmark = pytest.mark.row("P34")
@@ -130,29 +130,20 @@ def test_a_terminal_gets_no_control_characters(ipc: str, verb: Verb) -> None:
 def test_listening_ends_with_the_peer_after_so_many_or_with_the_time(
     ipc: str, verb: Verb, spawn: Any
 ) -> None:
-    feed = """
-    with lwmq.Channel(sys.argv[1], linger="forever") as channel:
-        queue = channel.send_queue()
-        for number in range(3):
-            queue.post(b"%d" % number)
-        channel.flush(20)
-        print("flushed")
-        sys.stdin.readline()
-    """
     counted = verb("listen", ipc, "-n", "2", "--timeout", "20")
-    child = spawn(feed, ipc)
+    child = spawn(FEED, ipc)
     assert finish(counted) == b"0\n1\n"
     child.kill()
 
     killed = verb("listen", ipc)
-    child = spawn(feed, ipc)
+    child = spawn(FEED, ipc)
     assert child.line() == "flushed"
     child.kill()
     assert b"PeerLostError" in finish(killed, 4)
 
     following = verb("listen", ipc, "--follow", "--timeout", "1.5")
     for _ in range(2):
-        child = spawn(feed, ipc)
+        child = spawn(FEED, ipc)
         assert child.line() == "flushed"
         child.kill()
     assert finish(following) == b"0\n1\n2\n" * 2

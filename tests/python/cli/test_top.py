@@ -7,10 +7,9 @@ import os
 import re
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,11 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark.observer import Entry, Observer, Process
+from tests.python.cli import looking
 from tests.stopping import stopped
 
 PATIENCE_S = 20.0
+until = partial(looking.until, seconds=PATIENCE_S)
 pytestmark = pytest.mark.row("P34")
 
 WRITER = """
@@ -76,16 +77,6 @@ def entry(process: Process, role: str) -> Entry:
     found = [entry for entry in process.entries if entry.role == role]
     assert len(found) == 1, f"{len(found)} of role {role}: {process}"
     return found[0]
-
-
-def until(look: Callable[[], Any]) -> Any:
-    """What `look` answers as soon as it is true."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        if found := look():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"not within {PATIENCE_S} s")
 
 
 def writer_and_reader(spawn: Any, ipc: str) -> tuple[Any, Any]:

@@ -1,0 +1,43 @@
+"""Looking at other processes from outside, until something is so; and one that posts, to look at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from lwmq_spark.observer import Observer
+
+# Three messages; it stays until it is told or killed, and does not linger.
+FEED = """
+with lwmq.Channel(sys.argv[1], "client") as channel:
+    queue = channel.send_queue()
+    for number in range(3):
+        queue.post(b"%d" % number)
+    channel.flush(20)
+    print("flushed")
+    sys.stdin.readline()
+    channel.close(linger=0)
+"""
+
+
+def until(look: Callable[[], Any], seconds: float = 30) -> Any:
+    """What `look` answers as soon as it is true."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := look():
+            return found
+        time.sleep(0.01)
+    raise AssertionError(f"not within {seconds} s")
+
+
+def figures(pid: int, role: str) -> dict[str, int]:
+    """Of the one entry of `role` at an ipc address that the process has now; else empty."""
+    found = [
+        entry.figures
+        for process in Observer().look()
+        if process.pid == pid
+        for entry in process.entries
+        if entry.role == role and "ipc://" in entry.address
+    ]
+    return found[0] if len(found) == 1 else {}
