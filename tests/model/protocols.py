@@ -675,12 +675,18 @@ HOME_WRONG = [
     "guest asks without the heavy barrier",
     "poster without the heavy barrier",
 ]
+HOME_WANTED_WRONG = ["wanted is lowered behind the last look"]
 HOME_HANDS_WRONG = ["adopted before home has let go"]
 
 
-def _home_take(process: Process, at: str, wrong: str, others: list[str], home: bool) -> None:
-    """try_take: goes to `at`:ok or to `at`:no."""
+def _home_take(
+    process: Process, at: str, wrong: str, others: list[str], home: bool, wanted: bool = False
+) -> None:
+    """try_take: goes to `at`:ok or to `at`:no. Where somebody may want it before others, guests look."""
     process.label(at)
+    if wanted and not home:
+        process.load("home", "wanted")
+        process.goto(f"{at}:no", lambda r: r["home"] != 0)
     if home:
         process.load("state", "state")
         process.goto(f"{at}:no", lambda r: r["state"] not in (HOME_FREE, HOME_ASKING))
@@ -697,24 +703,35 @@ def _home_take(process: Process, at: str, wrong: str, others: list[str], home: b
         return
     process.load("home", "home")
     process.goto(f"{at}:no", lambda r: r["home"] == 1)
+    _home_ask(process, at, wrong, others, looks=1)
+
+
+def _home_ask(process: Process, at: str, wrong: str, others: list[str], looks: int) -> None:
+    """As a guest, which takes it where home is out at one of that many looks."""
+    process.label(f"{at}:ask")
     process.compare_swap("state", "state", HOME_FREE, HOME_ASKING)
     process.goto(f"{at}:asks", lambda r: r["state"] == HOME_FREE)
     if wrong == "who asks is taken for one who works":
         process.goto(f"{at}:no")
     process.goto(f"{at}:no", lambda r: r["state"] != HOME_ASKING)
     process.until(("state", lambda v, r: v != HOME_ASKING))
-    process.goto(at)
+    process.goto(f"{at}:ask")
     process.label(f"{at}:asks")
     if wrong != "guest asks without the heavy barrier":
         for other in others:
             process.heavy(other)
-    process.load("home", "home")
+    for _ in range(looks):
+        process.load("home", "home")
+        process.goto(f"{at}:looked", lambda r: r["home"] == 0)
+    process.label(f"{at}:looked")
     process.store("state", lambda r: HOME_FREE if r["home"] else HOME_TAKEN, release=True)
     process.goto(f"{at}:no", lambda r: r["home"] == 1)
     process.goto(f"{at}:ok")
 
 
-def _home_hold(process: Process, at: str, wrong: str, others: list[str], home: bool, pumps: bool) -> None:
+def _home_hold(
+    process: Process, at: str, wrong: str, others: list[str], home: bool, pumps: bool, again: str = ""
+) -> None:
     """With the pump in hand, at `at`:ok: pumps, or posts past its queue; release, look; ends at `at`:no."""
     process.label(f"{at}:ok")
     process.load("holders", "holders")
@@ -736,12 +753,12 @@ def _home_hold(process: Process, at: str, wrong: str, others: list[str], home: b
     if not home:
         process.fence()
     process.load("mark", "mark")
-    process.goto(at, lambda r: r["mark"] == 1)
+    process.goto(again or at, lambda r: r["mark"] == 1)
     process.label(f"{at}:no")
     process.do(lambda r: r.update(mark=0, seen=0, state=0, home=0))
 
 
-def _home_post(process: Process, wrong: str, others: list[str]) -> None:
+def _home_post(process: Process, wrong: str, others: list[str], wanted: bool = False) -> None:
     """A guest leaves one message behind, and kicks."""
     barrier = [] if wrong == "poster without the heavy barrier" else others
     process.store("posted", 1, release=True)
@@ -760,7 +777,7 @@ def _home_post(process: Process, wrong: str, others: list[str]) -> None:
     process.goto("kick:no", lambda r: r["state"] not in (HOME_FREE, HOME_ASKING))
     process.load("home", "home")
     process.goto("kick:no", lambda r: r["home"] == 1)
-    _home_take(process, "kick", wrong, others, home=False)
+    _home_take(process, "kick", wrong, others, home=False, wanted=wanted)
     _home_hold(process, "kick", wrong, others, home=False, pumps=True)
     process.store("done:poster", 1, release=True)
 
@@ -771,7 +788,7 @@ def _home_model(processes: list[Process], memory: dict[str, int]) -> Model:
         judge.until((f"done:{process.name}", _is_set))
     judge.load("shipped", "shipped")
     judge.check(lambda r: r["shipped"] == 1, "a message was left behind")
-    names = ["state", "home", "mark", "posted", "shipped", "holders"]
+    names = ["state", "home", "wanted", "mark", "posted", "shipped", "holders"]
     names += [f"done:{process.name}" for process in processes]
     return Model([*processes, judge], dict.fromkeys(names, 0) | memory)
 
@@ -791,6 +808,31 @@ def home(wrong: str = "") -> Model:
         process.store(f"done:{process.name}", 1, release=True)
     _home_post(processes[2], wrong, ["home", "guest"])
     return _home_model(processes, {})
+
+
+def home_wanted(wrong: str = "") -> Model:
+    """A guest takes the pump before others, for whom home makes way; another one leaves its message to it."""
+    keeper, taker, poster = (_home_process(name) for name in ("home", "taker", "poster"))
+    _home_take(keeper, "try", wrong, [], home=True)
+    _home_hold(keeper, "try", wrong, [], home=True, pumps=False)
+    keeper.store("done:home", 1, release=True)
+    taker.store("wanted", 1)
+    taker.label("try:no")
+    _home_ask(taker, "try", wrong, ["home", "poster"], looks=2)
+    taker.label("try:ok")
+    if wrong not in HOME_WANTED_WRONG:
+        taker.store("wanted", 0)
+    _home_hold(taker, "held", wrong, ["home", "poster"], home=False, pumps=False, again="look")
+    taker.goto("over")
+    taker.label("look")
+    _home_take(taker, "look", wrong, ["home", "poster"], home=False)
+    _home_hold(taker, "look", wrong, ["home", "poster"], home=False, pumps=True)
+    taker.label("over")
+    if wrong in HOME_WANTED_WRONG:
+        taker.store("wanted", 0)
+    taker.store("done:taker", 1, release=True)
+    _home_post(poster, wrong, ["home", "taker"], wanted=True)
+    return _home_model([keeper, taker, poster], {})
 
 
 def home_hands(wrong: str = "") -> Model:

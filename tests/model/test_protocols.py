@@ -22,6 +22,7 @@ MODELS: list[tuple[Callable[..., Model], list[str]]] = [
     (protocols.wanted, protocols.WANTED_WRONG),
     (protocols.served, protocols.SERVED_WRONG),
     (protocols.home, protocols.HOME_WRONG),
+    (protocols.home_wanted, protocols.HOME_WANTED_WRONG),
     (protocols.home_hands, protocols.HOME_HANDS_WRONG),
     (protocols.rest, protocols.REST_WRONG),
     (protocols.followers, protocols.FOLLOWERS_WRONG),

@@ -32,7 +32,8 @@ def main() -> int:
             rounds.run(case)
         except oracle.Broken as error:
             failures += 1
-            print(f"round {number}: {error}\nagain: {rounds.again(options.seed, number)}", flush=True)
+            again = rounds.again(options.seed, number, options.queues)
+            print(f"round {number}: {error}\nagain: {again}", flush=True)
             if not options.go_on:
                 return 1
     noticed = sorted(oracle.noticed_ms)

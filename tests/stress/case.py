@@ -172,6 +172,10 @@ def channel_points() -> tuple[str, ...]:
     )
 
 
+# Receive queues that discard the oldest, or the newest.
+_BOUNDED = [{"receive_kind": kind, "receive_capacity": 50} for kind in (3, 4)]
+
+
 def draw_queue_case(rng: random.Random, kind: int, victim: str = "", point: str | None = None) -> Case:
     """The `kind`-th of KINDS; on the other side of a queue one that keeps everything, or a bounded one."""
     serves = rng.choice(["poster", "taker"])
@@ -180,11 +184,13 @@ def draw_queue_case(rng: random.Random, kind: int, victim: str = "", point: str 
     victim = victim or rng.choice(["poster", "taker"])
     if place:
         serves = victim if place == "server" else next(r for r in ("poster", "taker") if r != victim)
-    receives = rng.choice([{}, {}, {"receive_kind": 1}, {"receive_kind": 3, "receive_capacity": 50}])
+    receives = rng.choice([{}, {}, {"receive_kind": 1}, *_BOUNDED])
     together = int(rng.random() < 0.3)  # posted and lent some at a time, not one by one
     if point.startswith("lane.run_"):
         victim, together = "poster", 1
     queue = {"kind": kind, "capacity": rng.choice([1, 10, 100]), "together": together, **receives}
+    if rng.random() < 0.25 and not receives:
+        queue["ways"] = 2
     if KINDS[kind] == "raw":
         queue = {"raw": 1}
     return Case(
@@ -197,7 +203,9 @@ def draw_queue_case(rng: random.Random, kind: int, victim: str = "", point: str 
         settings={
             "bytes": rng.choice([64, 1024, 8000]),
             "pace_us": rng.choice([0, 0, 20, 200]),
-            "keeps_all": int(queue.get("kind", 0) <= 1 and queue.get("receive_kind") != 3),
+            "keeps_all": int(queue.get("kind", 0) <= 1 and "receive_capacity" not in queue),
+            "home": int(rng.random() < 0.3),  # of the thread that receives
+            "filters": rng.choice(["", "", "", "latency+", "delay=300us+", "filters+"]),
             **queue,
         },
     )
@@ -208,6 +216,7 @@ def draw_hub_case(rng: random.Random, kind: int, victim: str = "", point: str | 
     point = rng.choice(["", *channel_points()]) if point is None else point
     case = draw_queue_case(rng, kind, point=point)
     case.kind, case.serves = "hub", "hub"
+    case.settings.pop("ways", None)  # to a listener each of them is a client
     place = {"server": "hub", "client": "poster"}.get(_PLACES.get(point.split(".")[0], ""), "")
     if point.startswith("lane.run_"):
         place = "poster"

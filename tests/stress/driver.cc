@@ -455,13 +455,30 @@ lwmq_channel_options channel_options() {
   options.receive_queue = static_cast<std::uint32_t>(number("receive_kind", LWMQ_QUEUE_MONO_UNBOUNDED));
   options.receive_capacity = number("receive_capacity", 0);
   options.raw = static_cast<std::uint32_t>(number("raw", 0));
+  options.home_thread = static_cast<std::uint32_t>(number("home", 0));
   return options;
+}
+
+std::string filtered(const char* address) { return text("filters") + address; }
+
+// Ways to the peer besides `address`, each at a name of its own.
+lwmq_status add_ways(lwmq_channel* channel, const std::string& address) {
+  lwmq_transport_options options{};
+  options.size = sizeof options;
+  options.buffers_send = 4;
+  options.retry_ms = 20;
+  options.redundant = 1;
+  lwmq_status status = LWMQ_OK;
+  for (std::uint64_t way = 1; way < number("ways", 1) && status == LWMQ_OK; ++way)
+    status = lwmq_channel_add_transport(channel, (address + "-way" + std::to_string(way)).c_str(), &options);
+  return status;
 }
 
 lwmq_channel* open_channel(const char* address) {
   const lwmq_channel_options options = channel_options();
   lwmq_channel* channel = nullptr;
-  lwmq_status status = lwmq_channel_create(address, &options, &channel);
+  lwmq_status status = lwmq_channel_create(filtered(address).c_str(), &options, &channel);
+  if (status == LWMQ_OK) status = add_ways(channel, address);
   if (status == LWMQ_OK) status = lwmq_channel_open(channel, role());
   if (status != LWMQ_OK) {
     say_failed(status);
@@ -502,39 +519,33 @@ lwmq_status post_together(lwmq_send_queue* queue, std::uint32_t thread) {
   return status;
 }
 
-// Posts numbered messages, of thread `thread`, until the player closes.
-void post_from(lwmq_send_queue* queue, std::uint32_t thread, bool is_tagged) {
-  const bool together = number("together", 0) != 0 && !is_tagged;
-  std::vector<std::uint64_t> words(1024);
-  while (!closing) {
-    lwmq_send_queue_statistics state{};
-    state.size = sizeof state;
-    if (lwmq_send_queue_query(queue, &state) != LWMQ_OK) return;
-    if (state.queued >= kQueuedMost) {
-      usleep(200);
-      continue;
-    }
-    if (together) {
-      const lwmq_status status = post_together(queue, thread);
-      if (status == LWMQ_OK) continue;
-      if (status != LWMQ_E_CLOSED) say_failed(status);
-      return;
-    }
+// Posts the next numbered message of thread `thread`, or some, unless too many wait. False: never again.
+bool post_next(lwmq_send_queue* queue, std::uint32_t thread, bool is_tagged) {
+  lwmq_send_queue_statistics state{};
+  state.size = sizeof state;
+  if (lwmq_send_queue_query(queue, &state) != LWMQ_OK) return false;
+  if (state.queued >= kQueuedMost) {
+    usleep(200);
+    return true;
+  }
+  lwmq_status status = LWMQ_OK;
+  if (number("together", 0) != 0 && !is_tagged) {
+    status = post_together(queue, thread);
+  } else {
     const Head head = next_head(thread);
-    fill(reinterpret_cast<std::uint8_t*>(words.data()), head);
+    std::uint64_t words[1024];
+    fill(reinterpret_cast<std::uint8_t*>(words), head);
     lwmq_message* message = nullptr;
     lwmq_message_create(0, &message);
-    lwmq_message_append(message, words.data(), head.bytes);
+    lwmq_message_append(message, words, head.bytes);
     // A tag is of one thread: what replaces a message is behind it in its own order.
     const std::uint64_t tag = is_tagged ? 1 + thread * 8 + head.number % 5 : 0;
-    const lwmq_status status = lwmq_send_queue_post_tagged(queue, tag, &message);
-    if (status != LWMQ_OK) {
-      lwmq_message_destroy(message);
-      if (status != LWMQ_E_CLOSED) say_failed(status);
-      return;
-    }
-    count_sent(head);
+    status = lwmq_send_queue_post_tagged(queue, tag, &message);
+    if (status == LWMQ_OK) count_sent(head);
+    lwmq_message_destroy(message);
   }
+  if (status != LWMQ_OK && status != LWMQ_E_CLOSED) say_failed(status);
+  return status == LWMQ_OK;
 }
 
 // Fills numbered buffers where they lie, and sends them, until the player closes.
@@ -566,19 +577,23 @@ void note_meeting(lwmq_channel* channel, bool* met) {
 }
 
 // Waits for what nobody sends; what it hears of is the end of a conversation.
-lwmq_status listen(lwmq_channel* channel) {
+lwmq_status listen(lwmq_channel* channel, std::uint32_t timeout_ms) {
   lwmq_message* message = nullptr;
   lwmq_buffer buffer{};
-  return number("raw", 0) != 0 ? lwmq_raw_receive_buffer(channel, kPatienceMs, &buffer)
-                               : lwmq_channel_receive(channel, kPatienceMs, &message);
+  return number("raw", 0) != 0 ? lwmq_raw_receive_buffer(channel, timeout_ms, &buffer)
+                               : lwmq_channel_receive(channel, timeout_ms, &message);
 }
 
-// Threads that post into one queue of the kind that was asked for; none where it cannot be made.
-std::vector<std::thread> start_posting(lwmq_channel* channel) {
+// Who posts: threads into one queue of the kind that was asked for, or the playing thread itself.
+struct Posting {
   std::vector<std::thread> threads;
+  lwmq_send_queue* own = nullptr;  // the playing thread's, where the channel is at home in it
+};
+
+bool start_posting(lwmq_channel* channel, Posting& posting) {
   if (number("raw", 0) != 0) {
-    threads.emplace_back(send_buffers, channel);
-    return threads;
+    posting.threads.emplace_back(send_buffers, channel);
+    return true;
   }
   lwmq_send_queue_options options{};
   options.size = sizeof options;
@@ -590,25 +605,35 @@ std::vector<std::thread> start_posting(lwmq_channel* channel) {
   const lwmq_status status = lwmq_channel_add_send_queue(channel, &options, &queue);
   if (status != LWMQ_OK) {
     say_failed(status);
-    return threads;
+    return false;
   }
-  const std::uint32_t posters = options.kind == LWMQ_QUEUE_MONO_UNBOUNDED ? 1 : 3;
-  for (std::uint32_t i = 0; i < posters; ++i) threads.emplace_back(post_from, queue, i, is_tagged);
-  return threads;
+  const bool mono = options.kind == LWMQ_QUEUE_MONO_UNBOUNDED;
+  if (mono && number("home", 0) != 0) {
+    posting.own = queue;
+    return true;
+  }
+  for (std::uint32_t i = 0; i < (mono ? 1 : 3); ++i) {
+    posting.threads.emplace_back([=] {
+      while (!closing && post_next(queue, i, is_tagged)) {
+      }
+    });
+  }
+  return true;
 }
 
 int play_poster(const char* address) {
   lwmq_channel* channel = open_channel(address);
   if (channel == nullptr) return 0;
-  std::vector<std::thread> threads = start_posting(channel);
-  if (threads.empty()) return 0;
+  Posting posting;
+  if (!start_posting(channel, posting)) return 0;
   lwmq_status status = LWMQ_OK;
   bool met = false;
   while (!told_to_close()) {
     note_meeting(channel, &met);
-    if (note_end(listen(channel))) met = false;
+    if (posting.own != nullptr) post_next(posting.own, 0, false);
+    if (note_end(listen(channel, posting.own != nullptr ? 0 : kPatienceMs))) met = false;
   }
-  for (auto& thread : threads) thread.join();
+  for (auto& thread : posting.threads) thread.join();
   do status = lwmq_channel_close(channel, kPatienceMs);
   while (status == LWMQ_E_INTERRUPTED);
   lwmq_channel_destroy(channel);
@@ -727,7 +752,7 @@ int play_hub(const char* address) {
   const lwmq_channel_options options = channel_options();
   lwmq_listener* listener = nullptr;
   lwmq_selector* selector = nullptr;
-  lwmq_status status = lwmq_listener_open(address, &options, &listener);
+  lwmq_status status = lwmq_listener_open(filtered(address).c_str(), &options, &listener);
   if (status == LWMQ_OK) status = lwmq_selector_create(&selector);
   if (status == LWMQ_OK) status = lwmq_selector_add_listener(selector, listener);
   if (status != LWMQ_OK) {

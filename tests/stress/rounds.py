@@ -22,8 +22,8 @@ def run(case: Case, out_players: list[Player] | None = None) -> None:
         ROUND[case.kind](s)
 
 
-def again(seed: str, number: int) -> str:
-    return f"python -m tests.stress --kills 1 --seed {seed} --first {number}"
+def again(seed: str, number: int, queues: bool = False) -> str:
+    return f"python -m tests.stress --kills 1 --seed {seed} --first {number}" + " --queues" * queues
 
 
 def _stage(s: Scene) -> Player:

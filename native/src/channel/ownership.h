@@ -64,8 +64,7 @@ class Ownership {
   void take_before_others() noexcept {
     if (try_take() || adopt()) return;
     wanted_.fetch_add(1, std::memory_order_relaxed);
-    const auto taken = [this] { return (has_home() ? try_take() : swap(kFree, kTaken)) || adopt(); };
-    while (!taken()) sched_yield();
+    while (!take_now() && !adopt()) sched_yield();
     wanted_.fetch_sub(1, std::memory_order_relaxed);  // before the fence of the release
   }
   // Waits, for threads that are no users of the fast path. Holders are brief, or end when
@@ -119,7 +118,7 @@ class Ownership {
 
   template <typename Condition>
   static void wait_until(Condition&& holds) noexcept {
-    while (!tli::spin_until(holds, 200)) sched_yield();
+    while (!tli::spin_until(holds, kLooks)) sched_yield();
   }
   void wait_while_asking() const noexcept {
     wait_until([this] { return state_.load(std::memory_order_relaxed) != kAsking; });
@@ -155,23 +154,31 @@ class Ownership {
   }
 
   [[gnu::noinline]] bool try_take_as_other() noexcept {
+    if (wanted_.load(std::memory_order_relaxed) != 0) return false;  // who wants it looks behind us
     if (has_home()) return try_take_as_guest();
-    if (state_.load(std::memory_order_relaxed) != kFree || wanted_.load(std::memory_order_relaxed) != 0)
-      return false;  // old news: we behave as if we came earlier
-    return swap(kFree, kTaken);
+    return state_.load(std::memory_order_relaxed) == kFree && swap(kFree, kTaken);  // old news: as if earlier
   }
-  bool try_take_as_guest() noexcept {
-    for (;;) {
-      if (home_.load(std::memory_order_relaxed)) return false;
-      if (swap(kFree, kAsking)) break;
+  // Whoever else wants it.
+  bool take_now() noexcept {
+    if (is_home()) return try_take_at_home();
+    return has_home() ? ask(kLooks) : swap(kFree, kTaken);
+  }
+  bool try_take_as_guest() noexcept { return !home_.load(std::memory_order_relaxed) && ask(1); }
+  // As a guest, which takes it where home is out at one of that many looks, and else steps back. Home waits
+  // meanwhile, if it comes.
+  bool ask(std::uint32_t looks) noexcept {
+    while (!swap(kFree, kAsking)) {
       if (state_.load(std::memory_order_relaxed) != kAsking) return false;
       wait_while_asking();
     }
-    os::heavy_barrier_within();                               // sync: home-turn
-    const bool home = home_.load(std::memory_order_acquire);  // sync: turn
-    state_.store(home ? kFree : kTaken, std::memory_order_release);
-    return !home;
+    os::heavy_barrier_within();  // sync: home-turn
+    const bool is_out =
+        tli::spin_until([this] { return !home_.load(std::memory_order_acquire); }, looks);  // sync: turn
+    state_.store(is_out ? kTaken : kFree, std::memory_order_release);
+    return is_out;
   }
+
+  static constexpr std::uint32_t kLooks = 200;  // before a processor is given to somebody else
 
   std::atomic<std::uint32_t> state_{kFree};
   std::atomic<std::uint32_t> wanted_{0};  // threads in take_before_others
