@@ -490,7 +490,8 @@ lwmq_status lwmq_send_queue_query(const lwmq_send_queue *queue, lwmq_send_queue_
    closed in order; a new peer may follow. A peer that closed before it had shipped all that was posted counts as lost: the
    text says how much never came. A failure to connect that somebody has to mend (LWMQ_E_VERSION, LWMQ_E_DENIED,
    LWMQ_E_INVALID, LWMQ_E_SYSTEM and the like) is answered again and again until an attempt succeeds; LWMQ_E_CORRUPT: the
-   peer broke the protocol, and was dropped. */
+   peer broke the protocol, and was dropped. LWMQ_E_NO_MEMORY: for a message that has come; it waits, and the next receive
+   asks again. */
 lwmq_status lwmq_channel_receive(lwmq_channel *channel, uint32_t timeout_ms, lwmq_message **out_message);
 /* As lwmq_channel_receive, and takes what has come meanwhile, at most `limit` messages: waits for the first alone.
    `out_messages` has room for `limit` pointers; *out_count is at least 1. What ends the peer's conversation comes in

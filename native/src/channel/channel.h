@@ -327,7 +327,8 @@ class Channel {
   // channel_queue.cc
   Status receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
                         std::uint32_t* out_count);
-  bool land_into_queue(std::uint64_t limit, bool stays, Completions& completions);
+  enum class Left { kNothing, kMore, kNoMemory };
+  Left land_into_queue(std::uint64_t limit, bool stays, Completions& completions);
   bool may_leave_behind_leader() noexcept;
   void wake_follower() noexcept;
   std::uint32_t land_for(std::uint32_t limit, Message** out_messages, Completions& completions);
@@ -358,7 +359,8 @@ class Channel {
   void set_broken(Status status) noexcept;
   std::uint64_t unsent_by(lwmq_tli_transport* transport) const noexcept;
   std::uint64_t count_unread(lwmq_tli_transport* transport) noexcept;
-  void report_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost) noexcept;
+  void say_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost,
+                       Report& report) noexcept;
 
   // channel_close.cc
   void begin_close() noexcept;

@@ -35,17 +35,18 @@ constexpr std::uint32_t kReleaseGlances = 64;  // a microsecond: no store stays 
 }  // namespace
 
 // With the landing side in hand: about `limit` messages go into the receive queue. What stays there is
-// copied, so that the peer's buffers come back; what is taken at once may lie where it landed. False: there
-// may be more.
-bool Channel::land_into_queue(std::uint64_t limit, bool stays, Completions& completions) {
+// copied, so that the peer's buffers come back; what is taken at once may lie where it landed. What there is
+// no memory for stays where it is.
+Channel::Left Channel::land_into_queue(std::uint64_t limit, bool stays, Completions& completions) {
   const bool connected = receiver_.transport() != nullptr;
   Status status = LWMQ_OK;
   for (; limit > 0; --limit) {
     Landed landed;
     bool reported = false;
-    status = receiver_.next(&landed, &reported);
+    std::unique_ptr<Report> report;
+    status = receiver_.next(&landed, &reported, &report);
     if (reported) {
-      queue_->report(status, last_error());
+      queue_->report(std::move(report));
       continue;
     }
     if (status != LWMQ_OK) break;
@@ -59,14 +60,16 @@ bool Channel::land_into_queue(std::uint64_t limit, bool stays, Completions& comp
     if (status == LWMQ_OK) {
       queue_->deliver(message, place_, completions);
     } else if (status == LWMQ_E_NO_MEMORY) {
-      queue_->report(status, last_error());
+      receiver_.put_back(landed);
+      queue_->report_shortage();
+      return Left::kNoMemory;
     } else {
       break;
     }
   }
   if (status == LWMQ_E_CORRUPT) set_broken(status);
   if (limit > 0 && status != LWMQ_E_EMPTY && connected) note_peer_gone();
-  return limit > 0;
+  return limit > 0 ? Left::kNothing : Left::kMore;
 }
 
 // With the landing side in hand, for who takes `limit` next: how many he has already, past the queue. A
@@ -110,10 +113,10 @@ std::int64_t Channel::land_for_nobody(std::int64_t now_ns) {
 std::int64_t Channel::land_waiting(std::int64_t now_ns) {
   if (queue_ == nullptr || !landing_.try_take()) return kNever;  // whoever lands now sees to what follows
   Completions completions;                                       // gone behind the landing side's release
-  const bool all = land_into_queue(kLandAtOnce, true, completions);
+  const Left left = land_into_queue(kLandAtOnce, true, completions);
   lwmq_tli_transport* transport = receiver_.transport();
-  std::int64_t again = all ? kNever : now_ns;
-  if (all && transport != nullptr && !peer_gone_.load(std::memory_order_acquire)) {
+  std::int64_t again = left == Left::kNothing ? kNever : left == Left::kMore ? now_ns : now_ns + kTick;
+  if (left == Left::kNothing && transport != nullptr && !peer_gone_.load(std::memory_order_acquire)) {
     if (polled_fd_ < 0) {
       again = now_ns + kTick;
     } else {

@@ -43,8 +43,10 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, con
     }
     if (status == LWMQ_OK) [[likely]] {
       if (deadline != 0 || drained) ring();  // our wait has taken the place of whoever polls
-      if (!took && taker != nullptr && Receiver::is_copied(*out_landed))
+      if (!took && taker != nullptr && Receiver::is_copied(*out_landed)) {
         status = receiver_.decode(*out_landed, taker->out_message);
+        if (status == LWMQ_E_NO_MEMORY) receiver_.put_back(*out_landed);
+      }
       out_landed->last = false;
       landing_.release();
       note_activity();
@@ -277,11 +279,11 @@ std::uint32_t Channel::receive_more(std::uint32_t limit, Message** out_messages)
     status = receiver_.next(&landed, &reported);
     if (status != LWMQ_OK) break;
     status = receiver_.decode(landed, &out_messages[count]);
+    if (status == LWMQ_E_NO_MEMORY) receiver_.put_back(landed);  // the next call's
     if (status != LWMQ_OK) break;
     ++count;
   }
   if (status == LWMQ_E_CORRUPT) set_broken(status);
-  if (status == LWMQ_E_NO_MEMORY) receiver_.report(status, last_error());  // the next call's
   landing_.release();
   if (status != LWMQ_E_NO_MEMORY && is_peer_over(status)) note_peer_gone();  // the report comes in order
   note_activity();
@@ -319,8 +321,14 @@ Status Channel::receive_one(std::uint32_t timeout_ms, const Taker& taker) {
     *taker.out_message = nullptr;
     status = receive_landed(timeout_ms, &landed, &taker);
     const bool from_peer = landed.transport != nullptr;  // else the service thread has reported it
-    if (status == LWMQ_OK && from_peer && *taker.out_message == nullptr)
+    if (status == LWMQ_OK && from_peer && *taker.out_message == nullptr) {
       status = receiver_.decode(landed, taker.out_message);
+      if (status == LWMQ_E_NO_MEMORY) {
+        landing_.take();
+        receiver_.put_back(landed);
+        landing_.release();
+      }
+    }
     if (status != LWMQ_E_CORRUPT || !from_peer) [[likely]]
       return status;
     // Nothing that this peer says can be believed any more. Its conversation ends here; the report

@@ -120,7 +120,12 @@ Status Channel::connect_failure() {
 // Into the receive queue.
 void Channel::report_connect_failure() {
   if (attached_.load(std::memory_order_acquire) != nullptr) return;
-  if (const Status status = connect_failure(); status != LWMQ_OK) queue_->report(status, last_error());
+  std::unique_ptr<Report> report = Report::make();
+  if (report == nullptr) return;  // the next look tells
+  if (const Status status = connect_failure(); status != LWMQ_OK) {
+    report->set(status, last_error());
+    queue_->report(std::move(report));
+  }
 }
 
 // With the landing side in hand.
@@ -393,10 +398,11 @@ bool Channel::has_erased() noexcept {
 
 // Ends the conversation with a peer that is gone: what it committed goes among the arrivals, then the
 // report; what we shipped and did not see read is counted as lost. False: the application is receiving just
-// now; try again.
+// now, or there is no memory for what is left; try again.
 bool Channel::retire() noexcept {
   Completions completions;  // gone when nothing is locked
-  if (!landing_.try_take()) return false;
+  std::unique_ptr<Report> report = Report::make();
+  if (report == nullptr || !landing_.try_take()) return false;
   take_pump();
   lwmq_tli_transport* transport = sender_.transport();
   Status status = LWMQ_OK;
@@ -406,6 +412,11 @@ bool Channel::retire() noexcept {
     if (status != LWMQ_OK) fail(status, "%s", broken_text_.c_str());
   }
   if (status == LWMQ_OK) status = receiver_.drain();
+  if (!receiver_.has_room()) {
+    release_and_look();
+    landing_.release();
+    return false;
+  }
   if (status == LWMQ_E_EMPTY) {
     const std::int32_t state = provider_->state(transport);
     if (state == LWMQ_TLI_CONNECTED && sender_.refusals() < kRefusalsMax) {  // a false alarm
@@ -430,7 +441,10 @@ bool Channel::retire() noexcept {
     peers_lost_.fetch_add(1, std::memory_order_relaxed);
     stats::add(stats::process().peers_lost, 1);
   }
-  if (!reached) report_end_of_peer(status, transport, lost);
+  if (!reached) {
+    say_end_of_peer(status, transport, lost, *report);
+    receiver_.report(std::move(report));
+  }
   if (queue_ != nullptr) land_into_queue(UINT64_MAX, true, completions);
   poll_transport_no_more();
   sender_.detach();
@@ -469,7 +483,8 @@ std::uint64_t Channel::unsent_by(lwmq_tli_transport* transport) const noexcept {
 }
 
 // What the application hears, once, behind everything that the peer had committed.
-void Channel::report_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost) noexcept {
+void Channel::say_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost,
+                              Report& report) noexcept {
   lwmq_tli_peer peer{};
   provider_->peer(transport, &peer);
   const std::uint64_t unsent = unsent_by(transport);
@@ -487,10 +502,10 @@ void Channel::report_end_of_peer(Status status, lwmq_tli_transport* transport, s
   if (lost > 0) {
     std::snprintf(unread, sizeof unread, "; %" PRIu64 " messages were shipped to it and not seen read", lost);
   }
-  char text[640];
-  std::snprintf(text, sizeof text, "the peer, process %u, %s%s%s (%s)", peer.pid, what, reason, unread,
-                address_.c_str());
-  receiver_.report(status, text, lost);
+  report.status = status;
+  report.lost = lost;
+  std::snprintf(report.text, sizeof report.text, "the peer, process %u, %s%s%s (%s)", peer.pid, what, reason,
+                unread, address_.c_str());
 }
 
 }  // namespace lwmq::channel

@@ -1,5 +1,7 @@
 #include "channel/receive_queue.h"
 
+#include <utility>
+
 #include "lwmq/lwmq.h"
 
 namespace lwmq::channel {
@@ -42,28 +44,47 @@ void ReceiveQueue::deliver(Message* message, std::size_t place, Completions& com
     ++sizes_[place];
     places_.push_back(static_cast<std::uint8_t>(place));
   }
+  if (is_short_) [[unlikely]] {
+    is_short_ = false;
+    note_reports();
+  }
 }
 
-void ReceiveQueue::report(Status status, const char* text) {
+void ReceiveQueue::note_reports() noexcept {
+  reported_.store(first_report_ != nullptr || is_short_, std::memory_order_release);
+}
+
+void ReceiveQueue::report(std::unique_ptr<Report> report) noexcept {
   const std::lock_guard lock(mutex_);
-  reports_.push_back({gone_ + size(), status, text});
-  reported_.store(true, std::memory_order_release);
+  report->position = gone_ + size();
+  std::unique_ptr<Report>& place = first_report_ == nullptr ? first_report_ : last_report_->next;
+  place = std::move(report);
+  last_report_ = place.get();
+  note_reports();
+}
+
+void ReceiveQueue::report_shortage() noexcept {
+  const std::lock_guard lock(mutex_);
+  is_short_ = true;
+  note_reports();
 }
 
 Status ReceiveQueue::take(std::uint32_t limit, Message** out_messages, std::uint32_t* out_count) {
   if (empty()) return LWMQ_E_EMPTY;
   const std::lock_guard lock(mutex_);
-  if (!reports_.empty() && reports_.front().position <= gone_) {
-    const Report report = std::move(reports_.front());
-    reports_.pop_front();
-    reported_.store(!reports_.empty(), std::memory_order_release);
-    return fail(report.status, "%s", report.text.c_str());
+  if (first_report_ != nullptr && first_report_->position <= gone_) {
+    const std::unique_ptr<Report> report = std::exchange(first_report_, std::move(first_report_->next));
+    note_reports();
+    return fail(report->status, "%s", report->text);
   }
-  std::uint64_t most = size();
-  if (!reports_.empty()) most = reports_.front().position - gone_;
+  const std::uint64_t most = first_report_ != nullptr ? first_report_->position - gone_ : size();
   std::uint32_t count = 0;
   while (count < limit && count < most) out_messages[count++] = pop();
-  if (count == 0) return LWMQ_E_EMPTY;
+  if (count == 0) {
+    if (!std::exchange(is_short_, false)) return LWMQ_E_EMPTY;
+    note_reports();
+    return fail(LWMQ_E_NO_MEMORY, "no memory for a message that has come; it waits: receive again");
+  }
   *out_count = count;
   return LWMQ_OK;
 }

@@ -8,11 +8,12 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
-#include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "channel/arrivals.h"
 #include "channel/completions.h"
 #include "message/message.h"
 
@@ -41,7 +42,10 @@ class ReceiveQueue {
   [[nodiscard]] bool refuses() const noexcept;
   void count_refused() noexcept { discarded_.fetch_add(1, std::memory_order_relaxed); }
   // Puts an outcome behind what was delivered: one taker hears it.
-  void report(Status status, const char* text);
+  void report(std::unique_ptr<Report> report) noexcept;
+  // There is no memory for what comes next: a taker that finds nothing hears of that, unless it was delivered
+  // meanwhile.
+  void report_shortage() noexcept;
 
   // Any thread.
   // 1 to `limit` messages, up to the next report. LWMQ_E_EMPTY, or a report that is due, with its text.
@@ -60,13 +64,8 @@ class ReceiveQueue {
   void clear(Completions& completions) noexcept;
 
  private:
-  struct Report {
-    std::uint64_t position;  // due when that many messages were taken or discarded
-    Status status;
-    std::string text;
-  };
-
   Message* pop() noexcept;
+  void note_reports() noexcept;
 
   const std::uint32_t kind_;
   const std::uint64_t capacity_;
@@ -74,7 +73,9 @@ class ReceiveQueue {
   Message* first_ = nullptr;
   Message* last_ = nullptr;
   std::uint64_t gone_ = 0;  // messages that have left
-  std::deque<Report> reports_;
+  std::unique_ptr<Report> first_report_;
+  Report* last_report_ = nullptr;
+  bool is_short_ = false;  // of memory
   std::deque<std::uint8_t> places_;   // of each message, and how many there are of each place: only where
   std::vector<std::uint64_t> sizes_;  // they are told apart
   std::atomic<bool> reported_{false};

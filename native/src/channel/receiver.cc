@@ -44,24 +44,37 @@ Status Receiver::land(Landed* out_landed) noexcept {
   }
 }
 
-Status Receiver::next(Landed* out_landed, bool* out_reported) {
+Status Receiver::next(Landed* out_landed, bool* out_reported, std::unique_ptr<Report>* out_report) {
   leave_run();
   short_runs_ = 0;
-  Status status = LWMQ_E_EMPTY;
-  if (!arrivals_.empty()) [[unlikely]] {
-    status = arrivals_.front().status;
-    *out_landed = arrivals_.front().landed;
-    *out_reported = status != LWMQ_OK;
-    if (status != LWMQ_OK) fail(status, "%s", arrivals_.front().text.c_str());
-    arrivals_.pop_front();
-  } else if (transport_ != nullptr) {
-    status = land(out_landed);
+  if (aside_) [[unlikely]] {
+    *out_landed = *aside_;
+    aside_.reset();
+  } else if (!arrivals_.empty()) [[unlikely]] {
+    Arrival arrival = arrivals_.pop();
+    if (arrival.report != nullptr) {
+      *out_reported = true;
+      const Status status = arrival.report->status;
+      if (out_report == nullptr) return fail(status, "%s", arrival.report->text);
+      *out_report = std::move(arrival.report);
+      return status;
+    }
+    *out_landed = arrival.landed;
+  } else {
+    if (transport_ == nullptr) return LWMQ_E_EMPTY;
+    if (const Status status = land(out_landed); status != LWMQ_OK) return status;
     out_landed->last = true;
   }
-  if (status != LWMQ_OK) return status;
   count(1, out_landed->extent.bytes);
   if (out_landed->transport != transport_) ++messages_before_;
   return LWMQ_OK;
+}
+
+void Receiver::put_back(const Landed& landed) noexcept {
+  aside_ = landed;
+  aside_->last = false;  // others may land before it goes back
+  count(-std::uint64_t{1}, -landed.extent.bytes);
+  if (landed.transport != transport_) --messages_before_;
 }
 
 [[gnu::noinline]] bool Receiver::make_other(const lwmq_tli_extent& extent, Message** out_message) noexcept {
@@ -80,7 +93,7 @@ bool Receiver::note_goodbye(const lwmq_tli_extent& extent) noexcept {
 }
 
 bool Receiver::land_run(std::uint32_t limit) noexcept {
-  if (transport_ == nullptr || broken_off_ || provider_->land_run == nullptr || !arrivals_.empty())
+  if (transport_ == nullptr || broken_off_ || provider_->land_run == nullptr || has_arrivals())
     return false;
   run_begin_ = run_next_ = 0;
   run_end_ = provider_->land_run(transport_, kViewBytes, limit, run_token_, run_.data());
@@ -96,7 +109,7 @@ void Receiver::leave_run() noexcept {
     if (note_goodbye(landed.extent)) {
       release(landed);
     } else {
-      arrivals_.push_back({landed, LWMQ_OK, {}, 0});
+      arrivals_.push({landed, nullptr});  // there were none: the rest of a run has room
     }
   }
   run_begin_ = run_next_ = run_end_ = 0;
@@ -108,12 +121,15 @@ void Receiver::break_off() noexcept {
   if (passes_) return;  // it is a thread of ours: what it has handed over is its messages
   run_next_ = run_end_;
   leave_run();
-  const auto is_its = [this](Arrival& arrival) {
-    const bool its = arrival.status == LWMQ_OK && arrival.landed.transport == transport_;
+  if (aside_ && aside_->transport == transport_) {
+    release(*aside_);
+    aside_.reset();
+  }
+  arrivals_.remove_if([this](Arrival& arrival) {
+    const bool its = arrival.report == nullptr && arrival.landed.transport == transport_;
     if (its) release(arrival.landed);
     return its;
-  };
-  arrivals_.erase(std::remove_if(arrivals_.begin(), arrivals_.end(), is_its), arrivals_.end());
+  });
 }
 
 bool Receiver::lend_some(Loan& loan) noexcept {
@@ -151,13 +167,17 @@ Status Receiver::decode_view(Landed& landed, Message** out_message) noexcept {
   void* block = message::take_block();
   if (block == nullptr) {
     pins_->give_back(extent.token[0]);
-    release(landed);
     return fail(LWMQ_E_NO_MEMORY, "no memory for a message of %" PRIu64 " bytes", extent.bytes);
   }
   landed.last = false;  // others land before it goes back
   auto* lease = new (block) Lease{message::Owner(Lease::finish), provider_, pins_, landed};
   const Status status =
       codec::decode_view(extent.data, extent.bytes, extent.kind, &lease->owner, out_message);
+  if (status == LWMQ_E_NO_MEMORY) [[unlikely]] {  // nothing shows it: the extent stays
+    pins_->give_back(extent.token[0]);
+    message::give_block(lease);
+    return status;
+  }
   message::drop(&lease->owner);  // the message's frames hold theirs
   return status;
 }
@@ -165,35 +185,37 @@ Status Receiver::decode_view(Landed& landed, Message** out_message) noexcept {
 void Receiver::look() {
   if (has_arrivals() || transport_ == nullptr) return;
   Landed landed;
-  if (land(&landed) == LWMQ_OK) arrivals_.push_back({landed, LWMQ_OK, {}, 0});
+  if (land(&landed) == LWMQ_OK) arrivals_.push({landed, nullptr});
 }
 
 Status Receiver::drain() {
   leave_run();
-  for (;;) {
+  while (arrivals_.has_room()) {
     Landed landed;
-    const Status status = land(&landed);
-    if (status != LWMQ_OK) return status;
-    arrivals_.push_back({landed, LWMQ_OK, {}, 0});
+    if (const Status status = land(&landed); status != LWMQ_OK) return status;
+    arrivals_.push({landed, nullptr});
   }
-}
-
-void Receiver::report(Status status, const char* text, std::uint64_t lost) {
-  arrivals_.push_back({{}, status, text, lost});
+  return LWMQ_E_NO_MEMORY;
 }
 
 std::uint64_t Receiver::untold_losses() const noexcept {
   std::uint64_t lost = 0;
-  for (const Arrival& arrival : arrivals_) lost += arrival.lost;
+  arrivals_.for_each([&lost](const Arrival& arrival) {
+    if (arrival.report != nullptr) lost += arrival.report->lost;
+  });
   return lost;
 }
 
 void Receiver::clear(Completions& completions) noexcept {
   leave_run();
-  for (Arrival& arrival : arrivals_) {
-    if (arrival.status == LWMQ_OK) discard(arrival.landed, completions);
+  if (aside_) {
+    discard(*aside_, completions);
+    aside_.reset();
   }
-  arrivals_.clear();
+  while (!arrivals_.empty()) {
+    Arrival arrival = arrivals_.pop();
+    if (arrival.report == nullptr) discard(arrival.landed, completions);
+  }
 }
 
 }  // namespace lwmq::channel

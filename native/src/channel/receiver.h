@@ -10,11 +10,10 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <optional>
-#include <string>
 
 #include "base/status.h"
+#include "channel/arrivals.h"
 #include "channel/completions.h"
 #include "channel/loan.h"
 #include "channel/pins.h"
@@ -33,14 +32,6 @@ inline constexpr std::uint32_t kRunExtents = 32;
 // Who lands so many runs of so few, one after the other, chases the peer.
 inline constexpr std::uint32_t kChase = 2;
 inline constexpr std::uint32_t kShortRun = 1;
-
-// An extent and the transport that wants it back. Transports keep what they need for that beyond their close.
-struct Landed {
-  lwmq_tli_transport* transport = nullptr;
-  lwmq_tli_extent extent{};
-  bool last = false;    // nothing has landed since: release_last takes it
-  bool passes = false;  // as attach said of the transport
-};
 
 class Receiver {
  public:
@@ -78,15 +69,18 @@ class Receiver {
   void break_off() noexcept;
   [[nodiscard]] lwmq_tli_transport* transport() const noexcept { return transport_; }
 
-  // The next extent: from the arrivals, else landed now. LWMQ_E_EMPTY; what the service thread reported,
-  // with its text, once (*out_reported); or what land says of the peer.
-  Status next(Landed* out_landed, bool* out_reported);
+  // The next extent: from the arrivals, else landed now. LWMQ_E_EMPTY; what was reported, with its text, once
+  // (*out_reported, and where `out_report` is given the report itself, without the text); or what land says of
+  // the peer.
+  Status next(Landed* out_landed, bool* out_reported, std::unique_ptr<Report>* out_report = nullptr);
+  // Of what decode had no memory for: it comes next once more.
+  void put_back(const Landed& landed) noexcept;
   // Whether decode copies, and gives the extent back: cheaper before the landing is given up.
   [[nodiscard]] static bool is_copied(const Landed& landed) noexcept {
     return landed.extent.bytes < kViewBytes;
   }
-  // Message of an extent, which goes back at once or with the message. LWMQ_E_CORRUPT, LWMQ_E_NO_MEMORY:
-  // it is back.
+  // Message of an extent, which goes back at once or with the message. LWMQ_E_CORRUPT: it is back.
+  // LWMQ_E_NO_MEMORY: it is not, see put_back.
   Status decode(Landed& landed, Message** out_message) noexcept {
     if (is_copied(landed) || !may_stay(landed)) return decode_copy(landed, out_message);
     return note_made(decode_view(landed, out_message), out_message);
@@ -94,7 +88,8 @@ class Receiver {
   // The same, copied whatever its size: the extent is back.
   Status decode_copy(Landed& landed, Message** out_message) noexcept {
     const Status status = make(landed.extent, landed.passes, out_message);
-    release(landed);
+    if (status != LWMQ_E_NO_MEMORY) [[likely]]
+      release(landed);
     return status;
   }
   // Drops an extent that nobody shall have; a message that was handed over goes to `completions`.
@@ -169,18 +164,22 @@ class Receiver {
 
   // The service thread's. Lands one extent among the arrivals if nothing waits there.
   void look();
-  // Lands all that is left among the arrivals; returns what land says at the end.
+  // Lands all that is left among the arrivals; returns what land says at the end, or LWMQ_E_NO_MEMORY.
   Status drain();
-  // Puts an outcome behind the arrivals, the end of a peer that took `lost` messages with it.
-  void report(Status status, const char* text, std::uint64_t lost = 0);
+  // Whether there is room for a report: so, too, where drain has come to the end. False: no memory.
+  [[nodiscard]] bool has_room() noexcept { return arrivals_.has_room(); }
+  // Puts an outcome behind the arrivals, where there is room.
+  void report(std::unique_ptr<Report> report) noexcept { arrivals_.push({{}, std::move(report)}); }
   // Of what was reported and not received: how many messages were lost.
   [[nodiscard]] std::uint64_t untold_losses() const noexcept;
 
   // Whether something waits there.
-  [[nodiscard]] bool has_arrivals() const noexcept { return run_next_ < run_end_ || !arrivals_.empty(); }
+  [[nodiscard]] bool has_arrivals() const noexcept {
+    return run_next_ < run_end_ || aside_.has_value() || !arrivals_.empty();
+  }
   // Whether next would say what was reported.
   [[nodiscard]] bool has_report() const noexcept {
-    return run_next_ == run_end_ && !arrivals_.empty() && arrivals_.front().status != LWMQ_OK;
+    return run_next_ == run_end_ && !aside_ && !arrivals_.empty() && arrivals_.front().report != nullptr;
   }
 
   // Messages of the attached peer that the application has received.
@@ -197,14 +196,6 @@ class Receiver {
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
  private:
-  // What has come and waits to be received: an extent, or an outcome.
-  struct Arrival {
-    Landed landed;
-    Status status = LWMQ_OK;
-    std::string text;
-    std::uint64_t lost = 0;
-  };
-
   Status land(Landed* out_landed) noexcept;
   // Where no run is left. False: next knows more.
   bool land_run(std::uint32_t limit = kRunExtents) noexcept;
@@ -286,7 +277,8 @@ class Receiver {
   std::uint32_t run_end_ = 0;
   std::uint32_t short_runs_ = 0;      // one after the other, without a wait
   std::atomic<bool> has_run_{false};  // something of it is still to be taken
-  std::deque<Arrival> arrivals_;
+  std::optional<Landed> aside_;  // put back, in front of the arrivals
+  Arrivals arrivals_;
   std::atomic<std::uint64_t> messages_{0};  // written by the holder
   std::atomic<std::uint64_t> bytes_{0};
 };

@@ -1,0 +1,181 @@
+// A receiver whose memory gives out: what has come waits until there is some, and nothing is lost.
+// wraps: malloc aligned_alloc _ZN4lwmq7message5Slabs4takeEv _ZnwmRKSt9nothrow_t _ZnamRKSt9nothrow_t _Znwm
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "conformance/channel_fixture.h"
+#include "conformance/providers.h"
+
+namespace {
+
+thread_local std::int64_t t_allocations_left = INT64_MAX;
+thread_local int t_unrefusable = 0;  // allocations that would have ended the process
+thread_local bool t_is_of_test = false;
+std::atomic<bool> library_threads_are_refused{false};
+
+bool allocation_is_refused() {
+  return t_is_of_test ? t_allocations_left-- <= 0 : library_threads_are_refused.load();
+}
+
+}  // namespace
+
+extern "C" {
+void* __real_malloc(std::size_t bytes);
+void* __real_aligned_alloc(std::size_t alignment, std::size_t bytes);
+void* __real__ZN4lwmq7message5Slabs4takeEv(void* slabs);
+void* __real__ZnwmRKSt9nothrow_t(std::size_t bytes, const std::nothrow_t& tag);
+void* __real__ZnamRKSt9nothrow_t(std::size_t bytes, const std::nothrow_t& tag);
+void* __real__Znwm(std::size_t bytes);
+void* __wrap_malloc(std::size_t bytes) { return allocation_is_refused() ? nullptr : __real_malloc(bytes); }
+void* __wrap_aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  return allocation_is_refused() ? nullptr : __real_aligned_alloc(alignment, bytes);
+}
+// message::Slabs::take
+void* __wrap__ZN4lwmq7message5Slabs4takeEv(void* slabs) {
+  return allocation_is_refused() ? nullptr : __real__ZN4lwmq7message5Slabs4takeEv(slabs);
+}
+void* __wrap__ZnwmRKSt9nothrow_t(std::size_t bytes, const std::nothrow_t& tag) {
+  return allocation_is_refused() ? nullptr : __real__ZnwmRKSt9nothrow_t(bytes, tag);
+}
+void* __wrap__ZnamRKSt9nothrow_t(std::size_t bytes, const std::nothrow_t& tag) {
+  return allocation_is_refused() ? nullptr : __real__ZnamRKSt9nothrow_t(bytes, tag);
+}
+void* __wrap__Znwm(std::size_t bytes) {
+  if (t_allocations_left <= 0) ++t_unrefusable;
+  return __real__Znwm(bytes);
+}
+}
+
+namespace lwmq::conformance {
+namespace {
+
+constexpr int kMessages = 400;
+constexpr std::uint64_t kBuffer = 16384;
+
+// What every message of the test looks like: small ones, copies with memory of their own, and such as stay
+// where they landed; every seventh of two frames.
+Frames frames_of_message(int i) {
+  static constexpr std::size_t kBytes[] = {8, 40, 700, 6000, 90, 12000};
+  std::string text = std::to_string(i) + ":";
+  text.resize(std::max(text.size(), kBytes[i % 6]), static_cast<char>('a' + i % 26));
+  return i % 7 == 0 ? Frames{text, "tail"} : Frames{text};
+}
+
+struct Taken {
+  std::vector<Frames> messages;
+  int refusals = 0;
+  lwmq_status end = LWMQ_OK;
+};
+
+// One receive of some form; what it gave is appended.
+lwmq_status receive_some(const End& end, unsigned form, lwmq_loan* loan, std::uint32_t timeout_ms,
+                         std::vector<lwmq_message*>& kept, Taken& taken) {
+  lwmq_message* messages[5] = {};
+  std::uint32_t count = 0;
+  if (form == 2) {
+    const lwmq_lent* lent = nullptr;
+    const lwmq_status status = lwmq_channel_receive_loan(end.channel, timeout_ms, loan, &lent, &count);
+    t_allocations_left = INT64_MAX;
+    for (std::uint32_t i = 0; i < count && status == LWMQ_OK; ++i) {
+      taken.messages.push_back(lent[i].message != nullptr
+                                   ? frames_of(lent[i].message)
+                                   : Frames{{static_cast<const char*>(lent[i].data), lent[i].bytes}});
+    }
+    return status;
+  }
+  const lwmq_status status =
+      form == 1 ? lwmq_channel_receive_many(end.channel, 5, timeout_ms, messages, &count)
+                : lwmq_channel_receive(end.channel, timeout_ms, &messages[0]);
+  t_allocations_left = INT64_MAX;
+  if (form == 0 && status == LWMQ_OK) count = 1;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    taken.messages.push_back(frames_of(messages[i]));
+    kept.push_back(messages[i]);  // the pool of the thread stays empty
+  }
+  return status;
+}
+
+// Receives until the end of the peer, with memory for none to two allocations in most calls.
+Taken receive_all(const End& end, unsigned form, unsigned seed) {
+  Taken taken;
+  std::mt19937 random(seed);
+  std::vector<lwmq_message*> kept;
+  lwmq_loan* loan = nullptr;
+  EXPECT_EQ(lwmq_loan_create(5, &loan), LWMQ_OK);
+  while (taken.end == LWMQ_OK) {
+    const bool is_short = random() % 4 != 0;
+    if (is_short) t_allocations_left = random() % 3;
+    const lwmq_status status = receive_some(end, form, loan, is_short ? 20 : kLimitMs, kept, taken);
+    if (status == LWMQ_E_NO_MEMORY) ++taken.refusals;
+    if (status != LWMQ_OK && status != LWMQ_E_NO_MEMORY && status != LWMQ_E_TIMED_OUT) taken.end = status;
+    if (kept.size() > 40) {
+      for (lwmq_message* message : kept) lwmq_message_destroy(message);
+      kept.clear();
+    }
+  }
+  for (lwmq_message* message : kept) lwmq_message_destroy(message);
+  lwmq_loan_destroy(loan);
+  return taken;
+}
+
+void expect_all(const Taken& taken, const End& server) {
+  ASSERT_EQ(taken.messages.size(), kMessages);
+  for (int i = 0; i < kMessages; ++i) ASSERT_EQ(taken.messages[i], frames_of_message(i)) << "message " << i;
+  EXPECT_EQ(taken.end, LWMQ_E_CLOSED);
+  EXPECT_EQ(server.statistics().messages_received, kMessages);
+}
+
+// rows: S05 L34
+class ShortOfMemory : public testing::TestWithParam<std::tuple<unsigned, std::uint32_t, bool>> {};
+
+TEST_P(ShortOfMemory, AReceiverLosesNothing) {
+  const auto [form, receive_queue, also_elsewhere] = GetParam();
+  t_is_of_test = true;
+  for (const Subject* each : {&kLoop, &kIpc}) {
+    const Subject& subject = *each;
+    SCOPED_TRACE(subject.name);
+    const std::string address = subject.fresh_address();
+    lwmq_channel_options options = channel_options(kBuffer, 16);
+    options.receive_queue = receive_queue;
+    const End server(address, LWMQ_ROLE_SERVER, options);
+    Taken taken;
+    // On a thread of its own, whose pool is empty.
+    std::thread receiver([&] {
+      t_is_of_test = true;
+      taken = receive_all(server, form, 5);
+      EXPECT_EQ(t_unrefusable, 0);
+    });
+    {
+      const End client(address, LWMQ_ROLE_CLIENT, channel_options(kBuffer, 16));
+      ASSERT_EQ(client.wait_connected(), LWMQ_OK) << lwmq_last_error();
+      for (int i = 0; i < kMessages; ++i) {
+        ASSERT_EQ(client.post(frames_of_message(i)), LWMQ_OK) << lwmq_last_error();
+        library_threads_are_refused = also_elsewhere && i % 50 > 25;  // they land, too
+        if (i % 40 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      library_threads_are_refused = false;
+      EXPECT_EQ(client.close(kLimitMs), LWMQ_OK) << lwmq_last_error();
+    }
+    receiver.join();
+    expect_all(taken, server);
+    // Over loop the messages themselves are passed; what was lent is recycled.
+    const bool needs_memory = each == &kIpc && form != 2;
+    EXPECT_TRUE(taken.refusals > 0 || !needs_memory);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryFormAndQueue, ShortOfMemory,
+                         testing::Combine(testing::Values(0u, 1u, 2u),
+                                          testing::Values(LWMQ_QUEUE_MONO_UNBOUNDED,
+                                                          LWMQ_QUEUE_MULTI_UNBOUNDED),
+                                          testing::Bool()));
+
+}  // namespace
+}  // namespace lwmq::conformance
