@@ -37,8 +37,8 @@ class Router(OfOneProcess):
     def add(self, pattern: str, queue: SendQueue, *, frame: int = 0, group: str | None = None) -> None:
         """Lead messages whose frame `frame` matches `pattern` to `queue`.
 
-        A queue gets a message once, however many of its routes match. group: of the routes with this name one
-        gets it, in turns, passing over bounded queues that are full.
+        A queue gets a message once, however many of its routes without a group match. group: of the routes
+        with this name one gets it, in turns, passing over bounded queues that are full.
         With its channel a queue goes, and its routes. LwmqError: a malformed pattern, or a route that is
         there already. ClosedError. ValueError: a queue of kind mono_unbounded, which has one poster; a NUL
         byte.

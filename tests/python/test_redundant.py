@@ -94,6 +94,33 @@ def test_what_one_way_loses_another_brings(ways: list[str]) -> None:
         assert client.filters[0].dropped > count // 20
 
 
+@pytest.mark.parametrize("weak", [0, 1])
+@pytest.mark.parametrize("filters", ["loss=1.0", "loss=0.01,seed=2", "rate=20000"])
+def test_who_closes_has_brought_everything_over_the_better_way(
+    ways: list[str], filters: str, weak: int
+) -> None:
+    """And that one way did not is no loss to the peer, whichever ends last."""
+    count = 20_000
+    theirs = [f"{filters}+{way}" if place == weak else way for place, way in enumerate(ways)]
+    with (
+        lwmq.Channel(ways, "server", redundant=True) as server,
+        lwmq.Channel(theirs, "client", redundant=True) as client,
+    ):
+        while not all(peer and peer.connected for peer in client.peers):
+            time.sleep(0.01)
+        queue = client.send_queue()
+        for n in range(count):
+            queue.post(n.to_bytes(4, "little"))
+        closing = threading.Thread(target=client.close)
+        closing.start()
+        got: list[int] = []
+        with pytest.raises(lwmq.ClosedError, match="has closed"):
+            while True:
+                got += [int.from_bytes(data, "little") for data in server.receive_bytes(256, 10)]
+        closing.join(10)
+        assert got == list(range(count))
+
+
 def test_a_gap_is_waited_for_and_then_left_behind(ways: list[str]) -> None:
     """One way loses messages, the other brings them too late: who polls hears of what follows."""
     with (

@@ -1,5 +1,5 @@
-// What has come and waits to be received: extents and outcomes, in order. Room is made before it is needed, and
-// there may be none: what a peer has sent is not to be lost for that.
+// What has come and waits to be received: extents and outcomes, in order. Room is made before it is needed,
+// and there may be none: what a peer has sent is not to be lost for that.
 //
 // For the holder of the channel's landing side.
 #pragma once

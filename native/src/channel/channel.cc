@@ -259,4 +259,6 @@ Status Channel::filters(tli::Filters** out_filters) const {
   return LWMQ_OK;
 }
 
+bool Channel::has_dropped() const noexcept { return filters_ != nullptr && filters_->filters->dropped() > 0; }
+
 }  // namespace lwmq::channel

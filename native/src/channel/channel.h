@@ -153,6 +153,8 @@ class Channel {
 
   // The filters that its address names. LWMQ_E_UNSUPPORTED: none.
   Status filters(tli::Filters** out_filters) const;
+  // Whether they have dropped something.
+  [[nodiscard]] bool has_dropped() const noexcept;
   // What a filter held may land now: those who wait for it look again.
   void note_filters_changed() noexcept {
     ring();
@@ -348,7 +350,11 @@ class Channel {
   bool attach(lwmq_tli_transport* transport) noexcept;
   Status meet(const lwmq_tli_peer& peer) noexcept;
   const Channel* other_way_to(const lwmq_tli_peer& peer) noexcept;
-  bool part() noexcept;
+  struct Parted {
+    bool reached;   // there is another way to the peer
+    bool said_all;  // one of redundant ways has brought all that it had for us
+  };
+  Parted part(bool said_all) noexcept;
   bool retire() noexcept;
   void changed() noexcept;
   void announce() noexcept;
@@ -466,9 +472,10 @@ class Channel {
   std::atomic<std::int64_t> merge_until_{0};  // when merge_ has something by itself; 0: never
   Status end_ = LWMQ_OK;  // of the peer over the last way, behind what the others have; with its text
   std::string end_text_;
-  std::mutex peers_mutex_;             // the head's: guards the next two of all
+  std::mutex peers_mutex_;             // the head's: guards the next two of all, and the head's third
   std::optional<lwmq_tli_peer> peer_;  // the present one, or the last
   bool has_peer_ = false;
+  bool peer_had_said_all_ = false;  // over one of its ways that have ended
 };
 
 }  // namespace lwmq::channel

@@ -64,6 +64,7 @@ Channel::Left Channel::land_into_queue(std::uint64_t limit, bool stays, Completi
       queue_->report_shortage();
       return Left::kNoMemory;
     } else {
+      receiver_.uncount(landed);
       break;
     }
   }

@@ -280,6 +280,7 @@ std::uint32_t Channel::receive_more(std::uint32_t limit, Message** out_messages)
     if (status != LWMQ_OK) break;
     status = receiver_.decode(landed, &out_messages[count]);
     if (status == LWMQ_E_NO_MEMORY) receiver_.put_back(landed);  // the next call's
+    if (status == LWMQ_E_CORRUPT) receiver_.uncount(landed);
     if (status != LWMQ_OK) break;
     ++count;
   }
@@ -334,6 +335,7 @@ Status Channel::receive_one(std::uint32_t timeout_ms, const Taker& taker) {
     // Nothing that this peer says can be believed any more. Its conversation ends here; the report
     // comes in order.
     landing_.take();
+    receiver_.uncount(landed);
     const bool present = receiver_.transport() == landed.transport;
     if (present) set_broken(status);
     landing_.release();

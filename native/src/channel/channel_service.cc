@@ -236,14 +236,17 @@ Status Channel::meet(const lwmq_tli_peer& peer) noexcept {
   }
   peer_ = peer;
   has_peer_ = true;
+  if (same == nullptr) head().peer_had_said_all_ = false;
   return LWMQ_OK;
 }
 
-// True: there is another way to the peer that we part from.
-bool Channel::part() noexcept {
-  const std::lock_guard lock(head().peers_mutex_);
+// `said_all`: this way has brought everything that the peer had for us.
+Channel::Parted Channel::part(bool said_all) noexcept {
+  Channel& first = head();
+  const std::lock_guard lock(first.peers_mutex_);
   has_peer_ = false;
-  return other_way_to(*peer_) != nullptr;
+  first.peer_had_said_all_ = first.peer_had_said_all_ || said_all;
+  return {other_way_to(*peer_) != nullptr, redundant_ && first.peer_had_said_all_};
 }
 
 Status Channel::peer(lwmq_peer* out_peer) {
@@ -432,16 +435,17 @@ bool Channel::retire() noexcept {
                                          : LWMQ_E_PEER_LOST;
   }
   if (status == LWMQ_E_CLOSED && unsent_by(transport) > 0) status = LWMQ_E_PEER_LOST;
-  const bool reached = part();  // what is lost here comes to it the other way, and so does its end
+  const auto [reached, said_all] = part(status == LWMQ_E_CLOSED);
+  if (status == LWMQ_E_PEER_LOST && said_all) status = LWMQ_E_CLOSED;
   const std::uint64_t unread = count_unread(transport);
   if (unread > 0) cuts_.fetch_add(1, std::memory_order_relaxed);
-  const std::uint64_t lost = reached ? 0 : unread;
+  const std::uint64_t lost = reached ? 0 : unread;  // what is lost here comes to it the other way
   messages_lost_.fetch_add(lost, std::memory_order_relaxed);
   if (status != LWMQ_E_CLOSED) {
     peers_lost_.fetch_add(1, std::memory_order_relaxed);
     stats::add(stats::process().peers_lost, 1);
   }
-  if (!reached) {
+  if (!reached) {  // so does its end
     say_end_of_peer(status, transport, lost, *report);
     receiver_.report(std::move(report));
   }

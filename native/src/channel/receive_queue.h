@@ -75,7 +75,7 @@ class ReceiveQueue {
   std::uint64_t gone_ = 0;  // messages that have left
   std::unique_ptr<Report> first_report_;
   Report* last_report_ = nullptr;
-  bool is_short_ = false;  // of memory
+  bool is_short_ = false;             // of memory
   std::deque<std::uint8_t> places_;   // of each message, and how many there are of each place: only where
   std::vector<std::uint64_t> sizes_;  // they are told apart
   std::atomic<bool> reported_{false};

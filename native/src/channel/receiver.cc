@@ -73,6 +73,10 @@ Status Receiver::next(Landed* out_landed, bool* out_reported, std::unique_ptr<Re
 void Receiver::put_back(const Landed& landed) noexcept {
   aside_ = landed;
   aside_->last = false;  // others may land before it goes back
+  uncount(landed);
+}
+
+void Receiver::uncount(const Landed& landed) noexcept {
   count(-std::uint64_t{1}, -landed.extent.bytes);
   if (landed.transport != transport_) --messages_before_;
 }
@@ -93,8 +97,7 @@ bool Receiver::note_goodbye(const lwmq_tli_extent& extent) noexcept {
 }
 
 bool Receiver::land_run(std::uint32_t limit) noexcept {
-  if (transport_ == nullptr || broken_off_ || provider_->land_run == nullptr || has_arrivals())
-    return false;
+  if (transport_ == nullptr || broken_off_ || provider_->land_run == nullptr || has_arrivals()) return false;
   run_begin_ = run_next_ = 0;
   run_end_ = provider_->land_run(transport_, kViewBytes, limit, run_token_, run_.data());
   has_run_.store(run_end_ > 0, std::memory_order_relaxed);

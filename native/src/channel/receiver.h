@@ -70,11 +70,13 @@ class Receiver {
   [[nodiscard]] lwmq_tli_transport* transport() const noexcept { return transport_; }
 
   // The next extent: from the arrivals, else landed now. LWMQ_E_EMPTY; what was reported, with its text, once
-  // (*out_reported, and where `out_report` is given the report itself, without the text); or what land says of
-  // the peer.
+  // (*out_reported, and where `out_report` is given the report itself, without the text); or what land says
+  // of the peer.
   Status next(Landed* out_landed, bool* out_reported, std::unique_ptr<Report>* out_report = nullptr);
   // Of what decode had no memory for: it comes next once more.
   void put_back(const Landed& landed) noexcept;
+  // Of what was no message: nobody has received it.
+  void uncount(const Landed& landed) noexcept;
   // Whether decode copies, and gives the extent back: cheaper before the landing is given up.
   [[nodiscard]] static bool is_copied(const Landed& landed) noexcept {
     return landed.extent.bytes < kViewBytes;
@@ -97,11 +99,12 @@ class Receiver {
     if (is_passed(landed.extent, landed.passes)) completions.add(take_passed(landed.extent));
     release(landed);
   }
-  void release(Landed& landed) noexcept {
+  void release(const Landed& landed) noexcept {
     if (landed.last && provider_->release_last != nullptr) {
       provider_->release_last(landed.transport, landed.extent.token, 1);
     } else {
-      provider_->release(landed.transport, &landed.extent);
+      lwmq_tli_extent extent = landed.extent;  // release may change it
+      provider_->release(landed.transport, &extent);
     }
   }
   // The next of a run that has landed, where it needs no more than a copy; else null, and all is as it was.
@@ -277,7 +280,7 @@ class Receiver {
   std::uint32_t run_end_ = 0;
   std::uint32_t short_runs_ = 0;      // one after the other, without a wait
   std::atomic<bool> has_run_{false};  // something of it is still to be taken
-  std::optional<Landed> aside_;  // put back, in front of the arrivals
+  std::optional<Landed> aside_;       // put back, in front of the arrivals
   Arrivals arrivals_;
   std::atomic<std::uint64_t> messages_{0};  // written by the holder
   std::atomic<std::uint64_t> bytes_{0};

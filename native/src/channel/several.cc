@@ -308,16 +308,21 @@ Status Several::flush(Channel* head, std::uint32_t timeout_ms) {
 
 // Of redundant transports: until one way has brought everything. One that was cut since the last time may
 // have lost what another still has: where there is none that was not, until all that have a peer are drained.
+// Where the filters of one drop, the others have shipped everything, too.
 Status Several::wait_drained(Channel* head, std::int64_t deadline, bool also_read) noexcept {
   for (;;) {
     const std::uint32_t seen = head->changes_.load(std::memory_order_acquire);  // sync: change
     std::uint32_t ways = 0;
     std::uint32_t drained = 0;
     bool one_has_all = false;
+    bool leaky_has_all = false;
     bool queued = false;
+    bool queued_for_peer = false;
     const Status status = all(head, [&](Channel& channel) -> Status {
-      queued = queued || channel.scheduler_.message_count() > 0;
+      const bool holds = channel.scheduler_.message_count() > 0;
+      queued = queued || holds;
       if (one_has_all || channel.attached_.load(std::memory_order_acquire) == nullptr) return LWMQ_OK;
+      queued_for_peer = queued_for_peer || holds;
       const std::int64_t slice = std::min(deadline, os::now_ns() + kWaySliceNs);
       const Status one = channel.wait_drained(slice, also_read);
       if (one == LWMQ_E_INTERRUPTED) return one;
@@ -325,11 +330,12 @@ Status Several::wait_drained(Channel* head, std::int64_t deadline, bool also_rea
       ++ways;
       if (one != LWMQ_OK) return LWMQ_OK;
       ++drained;
-      one_has_all = channel.cuts_.load(std::memory_order_relaxed) == channel.cuts_seen_;
+      if (channel.cuts_.load(std::memory_order_relaxed) == channel.cuts_seen_)
+        (channel.has_dropped() ? leaky_has_all : one_has_all) = true;
       return LWMQ_OK;
     });
     if (status != LWMQ_OK) return status;
-    if (one_has_all || (drained == ways && (ways > 0 || !queued))) {
+    if (one_has_all || (leaky_has_all && !queued_for_peer) || (drained == ways && (ways > 0 || !queued))) {
       each(head,
            [](Channel& channel) { channel.cuts_seen_ = channel.cuts_.load(std::memory_order_relaxed); });
       return LWMQ_OK;

@@ -175,6 +175,13 @@ Status Filters::query(std::uint32_t place, lwmq_filter_view* out_view) const {
   return LWMQ_OK;
 }
 
+std::uint64_t Filters::dropped() const noexcept {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t sum = 0;
+  for (const auto& filter : list_) sum += filter->dropped.load(std::memory_order_relaxed);
+  return sum;
+}
+
 Status Filters::query_times(std::uint32_t place, double share, std::uint64_t* out_ns) const {
   const std::lock_guard lock(mutex_);
   if (place >= list_.size()) return no_filter(place);

@@ -66,6 +66,9 @@ class Filters {
   // LWMQ_E_EMPTY: none was measured.
   Status query_times(std::uint32_t place, double share, std::uint64_t* out_ns) const;
 
+  // Extents that those which are there have dropped, both ways.
+  [[nodiscard]] std::uint64_t dropped() const noexcept;
+
   // Changes with the list; never 0.
   [[nodiscard]] std::uint64_t version() const noexcept { return version_.load(std::memory_order_acquire); }
   [[nodiscard]] List list(std::uint64_t* out_version) const;

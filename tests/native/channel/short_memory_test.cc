@@ -90,9 +90,9 @@ lwmq_status receive_some(const End& end, unsigned form, lwmq_loan* loan, std::ui
     }
     return status;
   }
-  const lwmq_status status =
-      form == 1 ? lwmq_channel_receive_many(end.channel, 5, timeout_ms, messages, &count)
-                : lwmq_channel_receive(end.channel, timeout_ms, &messages[0]);
+  const lwmq_status status = form == 1
+                                 ? lwmq_channel_receive_many(end.channel, 5, timeout_ms, messages, &count)
+                                 : lwmq_channel_receive(end.channel, timeout_ms, &messages[0]);
   t_allocations_left = INT64_MAX;
   if (form == 0 && status == LWMQ_OK) count = 1;
   for (std::uint32_t i = 0; i < count; ++i) {

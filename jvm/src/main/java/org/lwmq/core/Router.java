@@ -14,7 +14,7 @@ public final class Router implements AutoCloseable {
   private final Map<SendQueue, Integer> routes = new HashMap<>(); // keeps the queues
 
   /**
-   * Leads messages whose first frame matches to {@code queue}, once, however many of its routes match; errors as below.
+   * Leads messages whose first frame matches to {@code queue}, once, however many of its routes without a group match; errors as below.
    */
   public void add(String pattern, SendQueue queue) {
     add(0, pattern, null, queue);
