@@ -134,7 +134,7 @@ struct PageHead {
 static_assert(sizeof(PageHead) == 512);
 static_assert(offsetof(PageHead, entries_used) == 64 && offsetof(PageHead, process) == 80);
 
-inline constexpr std::uint64_t kPageBytes = kMiB;  // memory only where it was used
+inline constexpr std::uint64_t kPageBytes = 32 * kMiB;  // 65,535 entries; memory only where it was used
 inline constexpr std::size_t kEntriesMax = (kPageBytes - sizeof(PageHead)) / sizeof(Entry);
 
 // An entry of this process, given back with its last reference. Where the page is full or cannot be made, one

@@ -28,6 +28,20 @@ std::uint64_t open_descriptors() {
   return static_cast<std::uint64_t>(std::distance(begin(descriptors), end(descriptors)));
 }
 
+// What `lwmq top` sees.
+lwmq_process_view seen_of_this_process() {
+  lwmq_observer* observer = nullptr;
+  std::uint64_t count = 0;
+  EXPECT_EQ(lwmq_observer_create(&observer), LWMQ_OK);
+  EXPECT_EQ(lwmq_observer_look(observer, &count), LWMQ_OK);
+  lwmq_process_view view{};
+  view.size = sizeof view;
+  while (count > 0 && view.pid != static_cast<std::uint32_t>(getpid()))
+    EXPECT_EQ(lwmq_observer_process(observer, --count, &view), LWMQ_OK);
+  lwmq_observer_destroy(observer);
+  return view;
+}
+
 // rows: L23 K21
 TEST(ManyChannels, OpenAndExchangeWithinAMemoryBound) {
   constexpr int kPairs = 5000;  // two ends each
@@ -40,6 +54,9 @@ TEST(ManyChannels, OpenAndExchangeWithinAMemoryBound) {
   for (int i = 0; i < kPairs; ++i) ASSERT_EQ(meetings[i]->client.post(std::to_string(i)), LWMQ_OK);
   for (int i = 0; i < kPairs; ++i) ASSERT_EQ(meetings[i]->server.receive_text(), std::to_string(i));
   EXPECT_LE(open_descriptors() - descriptors_before, 10u) << "those of the service threads";
+  const lwmq_process_view seen = seen_of_this_process();
+  EXPECT_GE(seen.entry_count, 4u * kPairs) << "each end, and its queue";
+  EXPECT_EQ(seen.unlisted, 0u);
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer's shadow is memory too";
 #endif

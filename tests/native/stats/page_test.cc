@@ -164,14 +164,14 @@ TEST(StatisticsPage, NeverShowsHalfOfTwoOwners) {
     }
   });
   Observer observer;
+  ASSERT_EQ(observer.look(), LWMQ_OK);
+  const auto* page = find(observer, pid);
+  ASSERT_NE(page, nullptr);
+  const auto* entries = reinterpret_cast<const Entry*>(page->page.data() + sizeof(PageHead));
   int seen = 0;  // most looks meet a change, and on a busy machine nearly all
   const std::int64_t deadline = os::now_ns() + 20'000'000'000;
-  while (seen < 50 && os::now_ns() < deadline) {
-    ASSERT_EQ(observer.look(), LWMQ_OK);
-    const auto* page = find(observer, pid);
-    if (page == nullptr) continue;
+  while (seen < 500 && os::now_ns() < deadline) {
     lwmq_entry_view view{};
-    const auto* entries = reinterpret_cast<const Entry*>(page->page.data() + sizeof(PageHead));
     if (!copy_entry(entries[0], os::now_ns(), &view)) continue;
     ++seen;
     EXPECT_EQ(std::string(view.address), std::string("ipc://") + view.name);
