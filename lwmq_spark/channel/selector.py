@@ -242,7 +242,7 @@ class Selector(OfOneProcess):
                 if message is not None:
                     return got, message
             elif isinstance(got, list):
-                raise self._ended(got[0], exception_of(got[1], text_of()))
+                self._raise_end(got[0], exception_of(got[1], text_of()))
             elif got is True:
                 self._accept()
             elif got not in _NOTHING:
@@ -256,12 +256,14 @@ class Selector(OfOneProcess):
         try:
             return channel.try_receive()
         except errors.LwmqError as exc:
-            raise self._ended(channel, exc) from None
+            self._raise_end(channel, exc)
+            return None
 
-    def _ended(self, channel: Channel, exc: errors.LwmqError) -> errors.LwmqError:
+    def _raise_end(self, channel: Channel, exc: errors.LwmqError) -> None:
+        """Once, where nobody follows; another thread may have taken the channel as well."""
         exc.channel = channel
-        channel._note_end(exc)
-        return exc
+        if channel._note_end(exc):
+            raise exc from None
 
     def close(self) -> None:
         """The channels live on. Twice is once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import gc
 import os
 import signal
@@ -263,6 +264,38 @@ def test_a_call_back_of_a_client_that_has_gone_ends(address: str) -> None:
         time.sleep(0.2)
         assert time.process_time() - before < 0.15, "nobody spins over a channel that has ended"
         channel.close()
+
+
+def test_of_the_end_of_a_client_one_thread_of_many_is_told(ipc: str) -> None:
+    """Two took its channel, one heard the end and the other that it was over: the first word is the last."""
+    ended: collections.Counter[lwmq.Channel] = collections.Counter()
+    stop = threading.Event()
+    with lwmq.Listener(ipc) as listener, lwmq.Selector() as selector:
+        selector.add(listener)
+
+        def receive() -> None:
+            while not stop.is_set():
+                try:
+                    selector.receive(0.1)
+                except lwmq.ClosedError as end:
+                    assert end.channel is not None
+                    ended[end.channel] += 1
+                except lwmq.TimeoutError:
+                    continue
+
+        receivers = [threading.Thread(target=receive) for _ in range(2)]
+        for receiver in receivers:
+            receiver.start()
+        for _ in range(300):
+            with lwmq.Channel(ipc, "client") as client:
+                client.send_queue().post(b"x")
+        deadline = time.monotonic() + 10
+        while len(ended) < 300 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        stop.set()
+        for receiver in receivers:
+            receiver.join()
+    assert len(ended) == 300 and set(ended.values()) == {1}
 
 
 def test_clients_that_nobody_accepts_see_the_close(address: str) -> None:
