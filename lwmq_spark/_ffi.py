@@ -76,6 +76,7 @@ _CLASS_OF: dict[int, type[errors.LwmqError]] = {
     lib.LWMQ_E_SUPERSEDED: errors.DataLossError,
     lib.LWMQ_E_CORRUPT: errors.CorruptError,
     lib.LWMQ_E_VERSION: errors.VersionError,
+    lib.LWMQ_E_HANDLER: errors.HandlerError,
 }
 
 

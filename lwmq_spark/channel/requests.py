@@ -6,18 +6,8 @@
         frames = requests.request(b"7", timeout=1.0)
         reply = requests.submit(b"8", timeout=1.0)     # goes on at once; reply.result(), or await reply
 
-A request is a message whose first frame is a head of 24 bytes, little-endian, and whose other frames are the
-application's. The reply has the head of its request, but for the kind.
-
-    0         4         5       6      8                 16                24
-    +---------+---------+-------+------+-----------------+-----------------+
-    | "lwrq"  | format  | kind  |  0   |      asker      |     number      |
-    +---------+---------+-------+------+-----------------+-----------------+
-
-format: 1. kind: 1 request, 2 reply, 3 failure, which has two frames more: the name of the exception's class
-and its text, UTF-8, at most 1000 bytes each. asker: 64 random bits of one `Requests`, so that nobody takes
-the reply to another one for his own: not on a channel of several transports, where all peers see it, and not
-the successor of a peer that was lost. number: 1, 2, 3... of that asker.
+A request is a message whose first frame is a head, and whose other frames are the application's; the reply
+has the head of its request, but for the kind (`WIRE.md`). C and Java speak the same.
 
 A request may be executed although its requester was told that the time is over or the peer is lost; nothing
 is asked twice by itself.

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+import lwmq_spark as lwmq
+from lwmq_spark.channel.requests import Frames
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "build" / "dev" / "samples"
 SOURCES = ROOT / "native" / "samples"
@@ -16,7 +19,8 @@ SOURCES = ROOT / "native" / "samples"
 # What each of them prints when it is run alone.
 EXPECTED = {
     "priorities": "alarm\nbulk 0\nbulk 1\nbulk 2\n",
-    "request_reply": f"1000 replies, sum of squares {sum(i * i for i in range(1000))}\n",
+    "request_reply": f"1000 replies, sum of squares {sum(i * i for i in range(1001))}\n"
+    "and a failure: the peer's handler failed: DomainError: a positive number is wanted \n",
     "raw_buffers": "64 MiB in 64 buffers\n",
     "ticks": "1000000 ticks, the highest 106\n",
     "external_frames": "".join(f"receiver {i}: the very picture, 1 holder\n" for i in range(3))
@@ -44,6 +48,45 @@ def test_a_sample_prints_what_it_should(name: str) -> None:
     ran = subprocess.run([_program(name)], capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout == EXPECTED[name]
+
+
+@pytest.mark.row("L55")
+def test_python_asks_and_c_answers() -> None:
+    address = f"ipc://sample-asked-{os.getpid()}"
+    with (
+        subprocess.Popen([_program("request_reply"), "serve", address]) as server,
+        lwmq.Channel(address, "client") as channel,
+    ):
+        with lwmq.Requests(channel) as requests:
+            asked = [requests.submit(n.to_bytes(8, "little"), timeout=60) for n in range(1, 500)]
+            squares = [int.from_bytes(bytes(reply.result()), "little") for reply in asked]
+            assert squares == [n * n for n in range(1, 500)]
+            with pytest.raises(lwmq.HandlerError, match="DomainError: a positive number") as failure:
+                requests.request(bytes(8), timeout=60)
+            assert failure.value.kind == "DomainError"
+        channel.close()
+        assert server.wait(20) == 0
+
+
+@pytest.mark.row("L55")
+def test_c_asks_and_python_answers() -> None:
+    def square(frames: Frames) -> bytes:
+        n = int.from_bytes(bytes(frames), "little")
+        if n == 0:
+            raise ValueError("zero")
+        return (n * n).to_bytes(8, "little")
+
+    address = f"ipc://sample-asks-{os.getpid()}"
+    with lwmq.Channel(address, "server") as channel:
+        command = [_program("request_reply"), "ask", address]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as asker:
+            lwmq.Replies(channel).serve(square, forever=False)
+            said = asker.communicate(timeout=20)[0]
+    squares = sum(n * n for n in range(1001))
+    assert said == (
+        f"1000 replies, sum of squares {squares}\n"
+        "and a failure: the peer's handler failed: ValueError: zero \n"
+    )
 
 
 @pytest.mark.row("K43", "Z09")

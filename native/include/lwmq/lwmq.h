@@ -60,7 +60,8 @@ typedef enum lwmq_status {
   LWMQ_E_DENIED = 22,       /* the peer is another user; the module is signed by nobody whom we trust */
   LWMQ_E_UNSUPPORTED = 23,  /* this provider or kernel cannot do that */
   LWMQ_E_SYSTEM = 24,       /* the kernel refused; the text has the call and errno */
-  LWMQ_E_SUPERSEDED = 25    /* another attempt of this task has what was asked for, and goes on: give way */
+  LWMQ_E_SUPERSEDED = 25,   /* another attempt of this task has what was asked for, and goes on: give way */
+  LWMQ_E_HANDLER = 26       /* who was asked has failed; the text says what, and why */
 } lwmq_status;
 
 /* Text of the last failure on this thread; valid until the next call on it. Never NULL. */
@@ -715,6 +716,77 @@ lwmq_status lwmq_router_forget(lwmq_router *router, const lwmq_send_queue *queue
 lwmq_status lwmq_router_post(lwmq_router *router, lwmq_message **message, uint32_t *out_queues);
 /* Takes the router; its queues live on. NULL is allowed. */
 void lwmq_router_destroy(lwmq_router *router);
+
+/* Requests and their replies over a channel: thousands outstanding, each with a time-out of its own, in the format of
+   Python's and Java's Requests and Replies (WIRE.md). Nothing is asked twice by itself; a request may be executed although
+   its asker was told that the time is over, or the peer lost. Everything that comes over the channel is theirs: what is no
+   reply is counted and dropped. Any thread; of those who wait one receives for all. */
+typedef struct lwmq_requests lwmq_requests;
+
+typedef struct lwmq_requests_options {
+  uint64_t size;
+  lwmq_send_queue *queue;   /* of the channel, where requests are posted; NULL: one of their own, unbounded */
+  uint64_t outstanding_max; /* with those that nobody was told of yet; default 2^20; some 100 bytes each */
+} lwmq_requests_options;
+
+/* Before or after open. LWMQ_E_INVALID: the queue of another channel; a raw channel. LWMQ_E_NO_MEMORY. */
+lwmq_status lwmq_requests_create(lwmq_channel *channel, const lwmq_requests_options *options,
+                                 lwmq_requests **out_requests);
+/* Makes a message whose first frame is the head of a request; the frames that the caller appends are what is asked. */
+lwmq_status lwmq_requests_make(lwmq_requests *requests, lwmq_message **out_request);
+/* Asks and goes on; never waits for the peer, who may come later. Takes the message on LWMQ_OK alone. *out_number is what
+   lwmq_requests_next says with the outcome. timeout_ms: LWMQ_FOREVER waits as long as the peer lives. LWMQ_E_FULL: too many
+   are outstanding. LWMQ_E_INVALID: no message of lwmq_requests_make, or asked before. Else as lwmq_send_queue_post. */
+lwmq_status lwmq_requests_submit(lwmq_requests *requests, lwmq_message **request, uint32_t timeout_ms,
+                                 uint64_t *out_number);
+/* The next outcome of what was submitted; *out_number says whose, and is 0 where this concerns none: LWMQ_E_EMPTY,
+   LWMQ_E_TIMED_OUT (of this wait), LWMQ_E_INTERRUPTED, LWMQ_E_NO_MEMORY (nothing is lost), and what a receive has answered
+   while nothing was outstanding. Of a request:
+     LWMQ_OK            its reply, a message whose frames from 1 on are the answer (0 is the head); the caller's to destroy
+     LWMQ_E_HANDLER     the peer has failed at it
+     LWMQ_E_TIMED_OUT   its time is over; lwmq_last_error has a text. Told up to 0.2 s late where a request that ends
+                        before all others was submitted while this waits. A reply that comes later is dropped
+     LWMQ_E_PEER_LOST, LWMQ_E_CLOSED and what else a receive answers: the peer is gone, or the channel closed */
+lwmq_status lwmq_requests_next(lwmq_requests *requests, uint32_t timeout_ms, uint64_t *out_number,
+                               lwmq_message **out_reply);
+/* Asks, and waits for the outcome of this one, as said above. *request is NULL afterwards where it was posted.
+   LWMQ_E_INTERRUPTED: it is not outstanding any more. */
+lwmq_status lwmq_requests_request(lwmq_requests *requests, lwmq_message **request, uint32_t timeout_ms,
+                                  lwmq_message **out_reply);
+/* Gives up: nobody is told of it. LWMQ_E_EMPTY: it is not outstanding, and its outcome was told. */
+lwmq_status lwmq_requests_cancel(lwmq_requests *requests, uint64_t number);
+/* For who receives from the channel by other means, such as a selector: takes a message of it, as if
+   lwmq_requests_next had received it. Does not wait; lwmq_requests_next with 0 tells. */
+lwmq_status lwmq_requests_file(lwmq_requests *requests, lwmq_message **message);
+
+/* `asked` is the sum of `outstanding` and what follows up to `given_up`. */
+typedef struct lwmq_requests_statistics {
+  uint64_t size;
+  uint64_t asked;
+  uint64_t outstanding;
+  uint64_t answered;
+  uint64_t failed;    /* LWMQ_E_HANDLER */
+  uint64_t timed_out;
+  uint64_t lost;      /* with the peer, or the channel */
+  uint64_t given_up;  /* cancelled, interrupted, or not posted */
+  uint64_t late;      /* dropped: replies to what was settled before */
+  uint64_t foreign;   /* dropped: replies to another asker */
+  uint64_t malformed; /* dropped: no replies */
+  uint32_t due_ms;    /* until the next time-out, for who sleeps in poll; LWMQ_FOREVER: none */
+} lwmq_requests_statistics;
+
+lwmq_status lwmq_requests_query(lwmq_requests *requests, lwmq_requests_statistics *out_statistics);
+/* Takes the requests, when nobody is in a call of them; the channel lives on. What is outstanding is forgotten. NULL is
+   allowed. */
+void lwmq_requests_destroy(lwmq_requests *requests);
+
+/* The answering side. The beginning of a reply to a message that was received: the frames that the caller appends are the
+   answer, and it is posted to a queue of the channel that the request came over. LWMQ_E_CORRUPT: it is no request. */
+lwmq_status lwmq_reply_make(const lwmq_message *request, lwmq_message **out_reply);
+/* A whole reply, to be posted: LWMQ_E_HANDLER there, with `kind` (such as the name of an exception's class) and `text`, UTF-8,
+   of which 1,000 bytes each travel. */
+lwmq_status lwmq_reply_make_failure(const lwmq_message *request, const char *kind, const char *text,
+                                    lwmq_message **out_reply);
 
 /* Direct buffer access, on a channel made with raw = 1: get, fill, send; receive, dispose.
    Buffers travel in the order sent. */

@@ -1,11 +1,12 @@
-// The handles of messages, channels, listeners, selectors and routers are our objects under another name; and
-// what every call asks of them first.
+// The handles of messages, channels, listeners, selectors, routers and requests are our objects under another
+// name; and what every call asks of them first.
 #pragma once
 
 #include "abi/misuse.h"
 #include "base/status.h"
 #include "channel/channel.h"
 #include "channel/listener.h"
+#include "channel/requests.h"
 #include "channel/router.h"
 #include "channel/selector.h"
 #include "lwmq/lwmq.h"
@@ -52,6 +53,9 @@ inline channel::Router* in(lwmq_router* handle) noexcept {
 inline const channel::Router* in(const lwmq_router* handle) noexcept {
   return reinterpret_cast<const channel::Router*>(handle);
 }
+inline channel::Requests* in(lwmq_requests* handle) noexcept {
+  return reinterpret_cast<channel::Requests*>(handle);
+}
 inline lwmq_loan* out(channel::Loan* loan) noexcept { return reinterpret_cast<lwmq_loan*>(loan); }
 inline lwmq_message* out(Message* message) noexcept { return reinterpret_cast<lwmq_message*>(message); }
 inline lwmq_channel* out(channel::Channel* channel) noexcept {
@@ -95,6 +99,9 @@ inline void check_alive(const lwmq_listener* handle, const char* function) noexc
 }
 inline void check_alive(const lwmq_router* handle, const char* function) noexcept {
   require_alive(in(handle)->is_alive(), function, "router (destroyed)");
+}
+inline void check_alive(lwmq_requests* handle, const char* function) noexcept {
+  require_alive(in(handle)->is_alive(), function, "requests (destroyed)");
 }
 
 }  // namespace lwmq::abi

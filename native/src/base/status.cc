@@ -105,6 +105,8 @@ const char* status_name(std::int32_t status) noexcept {
       return "LWMQ_E_SYSTEM";
     case LWMQ_E_SUPERSEDED:
       return "LWMQ_E_SUPERSEDED";
+    case LWMQ_E_HANDLER:
+      return "LWMQ_E_HANDLER";
     default:
       return "LWMQ_E_UNKNOWN";
   }

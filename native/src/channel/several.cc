@@ -7,6 +7,7 @@
 
 #include "channel/address_options.h"
 #include "channel/deadline.h"
+#include "channel/requests.h"
 #include "channel/router.h"
 #include "channel/selector.h"
 #include "message/external.h"
@@ -569,6 +570,7 @@ void Several::destroy(Channel* head) {
   if (!os::forked()) {
     head->notify(nullptr, 0, nullptr);
     Selector::forget_everywhere(head);
+    Requests::forget_everywhere(head);
     for (const auto& queue : head->queues_) Router::forget_everywhere(queue.get());
   }
   const std::vector<Channel*> more = head->more_;

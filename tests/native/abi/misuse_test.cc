@@ -129,6 +129,17 @@ TEST(Misuse, EndsTheProgramWhereAHandleIsUsedThatIsNoneAnyMore) {
          lwmq_router* router = nullptr;
          lwmq_router_create(&router), lwmq_router_destroy(router), lwmq_router_destroy(router);
        }},
+      {"lwmq_requests_next: this is no requests \\(destroyed\\)",
+       [](Handles& h) {
+         lwmq_requests* requests = nullptr;
+         lwmq_requests_create(h.channel, nullptr, &requests), lwmq_requests_destroy(requests);
+         lwmq_requests_next(requests, 0, &g_number, &h.message);
+       }},
+      {"lwmq_requests_create: this is no channel",
+       [](Handles& h) {
+         lwmq_requests* requests = nullptr;
+         lwmq_channel_destroy(h.channel), lwmq_requests_create(h.channel, nullptr, &requests);
+       }},
       {"lwmq_observer_look: this is no observer \\(destroyed\\)",
        [](Handles&) {
          lwmq_observer* observer = nullptr;

@@ -4,7 +4,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /**
- * The first frame of a request and of its reply, 24 bytes, little-endian; {@code lwmq_spark/channel/requests.py} draws
+ * The first frame of a request and of its reply, 24 bytes, little-endian; {@code native/src/wire/request_head.h} draws
  * it and tells what the numbers are for.
  *
  * @param kind {@link #REQUEST}, {@link #REPLY} or {@link #FAILURE}

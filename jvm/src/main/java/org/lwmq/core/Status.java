@@ -29,8 +29,8 @@ public enum Status {
   UNSUPPORTED(23, "LWMQ_UNSUPPORTED"),
   SYSTEM(24, "LWMQ_SYSTEM"),
   SUPERSEDED(25, "LWMQ_SUPERSEDED"),
-  /** No native call answers it: {@link HandlerException}. */
-  HANDLER(-1, "LWMQ_HANDLER");
+  /** No call of ours answers it: {@link HandlerException}. */
+  HANDLER(26, "LWMQ_HANDLER");
 
   private final int code;
   private final String errorClass;

@@ -1,0 +1,385 @@
+// Requests and their replies, through lwmq.h.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "conformance/channel_fixture.h"
+#include "conformance/providers.h"
+#include "golden.h"
+
+namespace lwmq::conformance {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Asker {
+  lwmq_requests* requests = nullptr;
+
+  explicit Asker(const End& end, std::uint64_t outstanding_max = 0) {
+    lwmq_requests_options options{};
+    options.size = sizeof options;
+    options.outstanding_max = outstanding_max;
+    EXPECT_EQ(lwmq_requests_create(end.channel, &options, &requests), LWMQ_OK) << lwmq_last_error();
+  }
+  Asker(const Asker&) = delete;
+  Asker& operator=(const Asker&) = delete;
+  ~Asker() { lwmq_requests_destroy(requests); }
+
+  [[nodiscard]] lwmq_message* make(const std::string& what) const {
+    lwmq_message* message = nullptr;
+    EXPECT_EQ(lwmq_requests_make(requests, &message), LWMQ_OK);
+    EXPECT_EQ(lwmq_message_append(message, what.data(), what.size()), LWMQ_OK);
+    return message;
+  }
+  std::uint64_t submit(const std::string& what, std::uint32_t timeout_ms = LWMQ_FOREVER) const {
+    lwmq_message* message = make(what);
+    std::uint64_t number = 0;
+    EXPECT_EQ(lwmq_requests_submit(requests, &message, timeout_ms, &number), LWMQ_OK) << lwmq_last_error();
+    EXPECT_EQ(message, nullptr);
+    return number;
+  }
+  // The answer; the name of the status where there is none.
+  [[nodiscard]] std::string ask(const std::string& what, std::uint32_t timeout_ms = kLimitMs) const {
+    lwmq_message* message = make(what);
+    lwmq_message* reply = nullptr;
+    const lwmq_status status = lwmq_requests_request(requests, &message, timeout_ms, &reply);
+    EXPECT_EQ(message, nullptr);
+    return text_of(status, reply);
+  }
+  std::pair<std::uint64_t, std::string> next(std::uint32_t timeout_ms = kLimitMs) const {
+    std::uint64_t number = 0;
+    lwmq_message* reply = nullptr;
+    const lwmq_status status = lwmq_requests_next(requests, timeout_ms, &number, &reply);
+    return {number, text_of(status, reply)};
+  }
+  [[nodiscard]] lwmq_requests_statistics statistics() const {
+    lwmq_requests_statistics statistics{};
+    statistics.size = sizeof statistics;
+    EXPECT_EQ(lwmq_requests_query(requests, &statistics), LWMQ_OK);
+    return statistics;
+  }
+
+  static std::string text_of(lwmq_status status, lwmq_message* reply) {
+    if (status != LWMQ_OK) return std::string("<") + lwmq_status_name(status) + ">";
+    const Frames frames = frames_of(reply);
+    lwmq_message_destroy(reply);
+    return frames.size() == 2 ? frames[1] : "<" + std::to_string(frames.size()) + " frames>";
+  }
+};
+
+std::uint64_t sum_of(const lwmq_requests_statistics& s) {
+  return s.outstanding + s.answered + s.failed + s.timed_out + s.lost + s.given_up;
+}
+
+// Answers what the other side asks until that has gone: "fail" with a failure, "hush" not at all, else with
+// the text twice.
+void serve(const End& end) {
+  for (;;) {
+    lwmq_message* request = nullptr;
+    const lwmq_status status = lwmq_channel_receive(end.channel, kLimitMs, &request);
+    if (status != LWMQ_OK) return;
+    const std::string what = frames_of(request).at(1);
+    lwmq_message* reply = nullptr;
+    if (what == "fail") {
+      EXPECT_EQ(lwmq_reply_make_failure(request, "ValueError", "no such thing", &reply), LWMQ_OK);
+    } else if (what != "hush") {
+      EXPECT_EQ(lwmq_reply_make(request, &reply), LWMQ_OK);
+      EXPECT_EQ(lwmq_message_append(reply, (what + what).data(), 2 * what.size()), LWMQ_OK);
+    }
+    lwmq_message_destroy(request);
+    if (reply == nullptr) continue;
+    EXPECT_EQ(lwmq_send_queue_post(end.queue, &reply), LWMQ_OK) << lwmq_last_error();
+  }
+}
+
+class Asking : public testing::TestWithParam<Subject> {
+ protected:
+  const std::string address_ = GetParam().fresh_address();
+  End server_{address_, LWMQ_ROLE_SERVER, channel_options(1408, 8)};
+  End client_{address_, LWMQ_ROLE_CLIENT, channel_options(1408, 8)};
+  std::thread serving_;
+
+  void SetUp() override { ASSERT_EQ(client_.wait_connected(), LWMQ_OK) << lwmq_last_error(); }
+  void begin_serving() {
+    serving_ = std::thread([this] { serve(server_); });
+  }
+  void TearDown() override {
+    client_.destroy();
+    if (serving_.joinable()) serving_.join();
+  }
+};
+LWMQ_OVER_ALL_PROVIDERS(Asking);
+
+// rows: L55 L56
+TEST_P(Asking, ThousandsAreOutstandingAndEachHearsOfItsOwn) {
+  const Asker asker(client_);
+  std::map<std::uint64_t, std::string> expected;
+  for (int i = 0; i < 3000; ++i) expected[asker.submit(std::to_string(i))] = std::to_string(i);
+  EXPECT_EQ(expected.size(), 3000u);
+  EXPECT_EQ(asker.statistics().outstanding, 3000u);
+  begin_serving();
+  while (!expected.empty()) {
+    const auto [number, answer] = asker.next();
+    const std::string what = expected[number];
+    ASSERT_EQ(answer, what + what);
+    expected.erase(number);
+  }
+  EXPECT_EQ(asker.next(0), std::make_pair(std::uint64_t{0}, std::string("<LWMQ_E_EMPTY>")));
+  EXPECT_STREQ(lwmq_last_error(), "");
+  EXPECT_EQ(asker.statistics().answered, 3000u);
+}
+
+TEST_P(Asking, WhoIsAskedMayFailOrSayNothing) {
+  begin_serving();
+  const Asker asker(client_);
+  EXPECT_EQ(asker.ask("ha"), "haha");
+  EXPECT_EQ(asker.ask("fail"), "<LWMQ_E_HANDLER>");
+  EXPECT_EQ(std::string(lwmq_last_error()),
+            "the peer's handler failed: ValueError: no such thing (" + address_ + ")");
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_EQ(asker.ask("hush", 50), "<LWMQ_E_TIMED_OUT>");
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, 50ms);
+  EXPECT_EQ(std::string(lwmq_last_error()), "no reply to request 3 within 50 ms (" + address_ + ")");
+  EXPECT_EQ(asker.ask("ho"), "hoho");
+  const auto seen = asker.statistics();
+  EXPECT_EQ(seen.answered, 2u);
+  EXPECT_EQ(seen.failed, 1u);
+  EXPECT_EQ(seen.timed_out, 1u);
+  EXPECT_EQ(sum_of(seen), seen.asked);
+}
+
+// Each at its time, whatever the order in which they were asked; and what comes later is late.
+TEST_P(Asking, TimesAreOverInTheirOrder) {
+  const Asker asker(client_);
+  std::vector<std::uint32_t> times = {180, 20, 100, 60, 140};
+  std::map<std::uint64_t, std::uint32_t> timeout_of;
+  for (const std::uint32_t time : times) timeout_of[asker.submit("hush", time)] = time;
+  EXPECT_LE(asker.statistics().due_ms, 20u);
+  const std::uint64_t patient = asker.submit("late", LWMQ_FOREVER);
+  std::vector<std::uint32_t> over;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const auto [number, answer] = asker.next();
+    EXPECT_EQ(answer, "<LWMQ_E_TIMED_OUT>");
+    EXPECT_NE(std::string(lwmq_last_error()).find("no reply to request"), std::string::npos);
+    over.push_back(timeout_of[number]);
+  }
+  std::sort(times.begin(), times.end());
+  EXPECT_EQ(over, times);
+  EXPECT_EQ(asker.statistics().due_ms, LWMQ_FOREVER);
+  EXPECT_EQ(lwmq_requests_cancel(asker.requests, patient), LWMQ_OK);
+  EXPECT_EQ(lwmq_requests_cancel(asker.requests, patient), LWMQ_E_EMPTY);
+  begin_serving();
+  EXPECT_EQ(asker.ask("ha"), "haha");
+  EXPECT_EQ(asker.statistics().late, 1u) << "the five are hushed, the sixth was given up";
+  EXPECT_EQ(asker.statistics().given_up, 1u);
+}
+
+TEST_P(Asking, ThePeersEndFailsWhatIsOutstanding) {
+  const Asker asker(client_);
+  std::set<std::uint64_t> asked;
+  for (int i = 0; i < 10; ++i) asked.insert(asker.submit("hush"));
+  server_.destroy();
+  while (!asked.empty()) {
+    const auto [number, answer] = asker.next();
+    EXPECT_EQ(answer, "<LWMQ_E_CLOSED>");
+    EXPECT_NE(std::string(lwmq_last_error()).find("has closed"), std::string::npos) << lwmq_last_error();
+    ASSERT_EQ(asked.erase(number), 1u);
+  }
+  EXPECT_EQ(asker.next(0).second, "<LWMQ_E_EMPTY>");
+  // Its successor is asked.
+  const std::uint64_t waits = asker.submit("ha");
+  server_ = End(address_, LWMQ_ROLE_SERVER, channel_options(1408, 8));
+  begin_serving();
+  EXPECT_EQ(asker.next(), std::make_pair(waits, std::string("haha")));
+  EXPECT_EQ(asker.statistics().lost, 10u);
+}
+
+TEST_P(Asking, OurOwnEndFailsItToo) {
+  const Asker asker(client_);
+  const std::uint64_t number = asker.submit("hush");
+  ASSERT_EQ(client_.close(0), LWMQ_E_TIMED_OUT);
+  EXPECT_EQ(asker.next(), std::make_pair(number, std::string("<LWMQ_E_CLOSED>")));
+  EXPECT_EQ(asker.next().second, "<LWMQ_E_CLOSED>") << "and no wait without an end";
+  lwmq_message* message = asker.make("more");
+  std::uint64_t none = 0;
+  EXPECT_EQ(lwmq_requests_submit(asker.requests, &message, 10, &none), LWMQ_E_CLOSED);
+  EXPECT_NE(message, nullptr);
+  client_.destroy();
+  EXPECT_EQ(lwmq_requests_submit(asker.requests, &message, 10, &none), LWMQ_E_CLOSED);
+  lwmq_message_destroy(message);
+  EXPECT_EQ(asker.statistics().given_up, 1u);
+}
+
+TEST_P(Asking, RefusesWhatIsNoneOfItsRequests) {
+  const Asker asker(client_, 2);
+  const Asker other(client_);
+  lwmq_message* message = make_message({"no head"});
+  std::uint64_t number = 0;
+  EXPECT_EQ(lwmq_requests_submit(asker.requests, &message, 10, &number), LWMQ_E_INVALID);
+  lwmq_message_destroy(message);
+  message = other.make("of another");
+  EXPECT_EQ(lwmq_requests_submit(asker.requests, &message, 10, &number), LWMQ_E_INVALID);
+  lwmq_message_destroy(message);
+  message = asker.make("twice");
+  lwmq_message* again = nullptr;
+  ASSERT_EQ(lwmq_message_reference(message, &again), LWMQ_OK);
+  ASSERT_EQ(lwmq_requests_submit(asker.requests, &message, LWMQ_FOREVER, &number), LWMQ_OK);
+  EXPECT_EQ(lwmq_requests_submit(asker.requests, &again, LWMQ_FOREVER, &number), LWMQ_E_INVALID);
+  lwmq_message_destroy(again);
+  asker.submit("as many as may be");
+  message = asker.make("one too many");
+  EXPECT_EQ(lwmq_requests_submit(asker.requests, &message, 10, &number), LWMQ_E_FULL);
+  lwmq_message_destroy(message);
+  message = make_message({"no head"});
+  EXPECT_EQ(lwmq_reply_make(message, &again), LWMQ_E_CORRUPT);
+  lwmq_message_destroy(message);
+}
+
+// What is no reply, or another one's, is counted and dropped.
+TEST_P(Asking, DropsWhatIsNoReply) {
+  const Asker asker(client_);
+  const Asker other(client_);
+  const std::uint64_t number = asker.submit("x");
+  lwmq_message* request = nullptr;
+  ASSERT_EQ(lwmq_channel_receive(server_.channel, kLimitMs, &request), LWMQ_OK);
+  ASSERT_EQ(server_.post("stray"), LWMQ_OK);
+  std::string head = frames_of(request).at(0);
+  head[5] = 3;
+  ASSERT_EQ(server_.post(Frames{head, "a failure", "of", "too many frames"}), LWMQ_OK);
+  ASSERT_EQ(server_.post(Frames{head, std::string(1001, 'x'), "too long"}), LWMQ_OK);
+  head[5] = 2, head[8] ^= 1;
+  ASSERT_EQ(server_.post(Frames{head, "foreign"}), LWMQ_OK);
+  lwmq_message* reply = nullptr;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(lwmq_reply_make(request, &reply), LWMQ_OK);
+    ASSERT_EQ(lwmq_message_append(reply, "y", 1), LWMQ_OK);
+    ASSERT_EQ(lwmq_send_queue_post(server_.queue, &reply), LWMQ_OK);
+  }
+  lwmq_message_destroy(request);
+  EXPECT_EQ(asker.next(), std::make_pair(number, std::string("y")));
+  while (asker.statistics().late == 0) ASSERT_EQ(asker.next(0).second, "<LWMQ_E_EMPTY>");
+  EXPECT_EQ(asker.statistics().malformed, 3u);
+  EXPECT_EQ(asker.statistics().foreign, 1u);
+}
+
+// Some wait for their own, some for any; one of them receives for all.
+TEST_P(Asking, AnyThreadAsks) {
+  begin_serving();
+  const Asker asker(client_);
+  constexpr int kEach = 300;
+  std::atomic<int> submitted{0}, told{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kEach; ++i) {
+        const std::string what = std::to_string(t * 1000 + i);
+        EXPECT_EQ(asker.ask(what), what + what);
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    for (int i = 0; i < kEach; ++i) asker.submit("any"), ++submitted;
+  });
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      while (told < kEach) {
+        const auto [number, answer] = asker.next(20);
+        if (number == 0) continue;
+        EXPECT_EQ(answer, "anyany");
+        ++told;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(told, kEach);
+  EXPECT_EQ(asker.statistics().answered, 4u * kEach);
+  EXPECT_EQ(asker.statistics().outstanding, 0u);
+}
+
+// By a selector, which receives for several.
+TEST_P(Asking, WhatAnotherReceivesIsFiled) {
+  begin_serving();
+  const Asker asker(client_);
+  const std::uint64_t number = asker.submit("ha");
+  lwmq_selector* selector = nullptr;
+  ASSERT_EQ(lwmq_selector_create(&selector), LWMQ_OK);
+  ASSERT_EQ(lwmq_selector_add(selector, client_.channel), LWMQ_OK);
+  lwmq_channel* from = nullptr;
+  lwmq_message* message = nullptr;
+  ASSERT_EQ(lwmq_selector_receive(selector, kLimitMs, &from, &message), LWMQ_OK);
+  ASSERT_EQ(lwmq_requests_file(asker.requests, &message), LWMQ_OK);
+  EXPECT_EQ(message, nullptr);
+  EXPECT_EQ(asker.next(0), std::make_pair(number, std::string("haha")));
+  lwmq_selector_destroy(selector);
+}
+
+// Random submits, cancels, answers and ends of time against a list.
+TEST_P(Asking, AgreesWithAList) {
+  std::mt19937 random(11);
+  begin_serving();
+  const Asker asker(client_);
+  std::map<std::uint64_t, std::string> outstanding;
+  std::uint64_t told = 0;
+  for (int step = 0; step < 4000; ++step) {
+    const unsigned what = random() % 8;
+    if (what < 4) {
+      const bool hushed = random() % 3 == 0;
+      const std::string text = hushed ? "hush" : std::to_string(step);
+      const std::uint64_t number = asker.submit(text, hushed ? 1 + random() % 20 : LWMQ_FOREVER);
+      EXPECT_TRUE(outstanding.emplace(number, hushed ? "<LWMQ_E_TIMED_OUT>" : text + text).second);
+    } else if (what == 4 && !outstanding.empty()) {
+      auto at = outstanding.lower_bound(random() % (outstanding.rbegin()->first + 1));
+      if (at == outstanding.end()) at = outstanding.begin();
+      ASSERT_EQ(lwmq_requests_cancel(asker.requests, at->first), LWMQ_OK) << "nobody was told of it";
+      outstanding.erase(at);
+    } else {
+      const auto [number, answer] = asker.next(random() % 2);
+      if (number == 0) continue;
+      ASSERT_TRUE(outstanding.contains(number));
+      EXPECT_EQ(answer, outstanding[number]);
+      outstanding.erase(number);
+      ++told;
+    }
+  }
+  while (!outstanding.empty()) {
+    const auto [number, answer] = asker.next();
+    ASSERT_TRUE(outstanding.contains(number)) << answer;
+    outstanding.erase(number);
+  }
+  EXPECT_GT(told, 500u);
+  const auto seen = asker.statistics();
+  EXPECT_EQ(sum_of(seen), seen.asked);
+}
+
+TEST(RequestHead, HasTheGoldenBytes) {
+  const std::string address = kLoop.fresh_address();
+  auto golden = testing_support::read_golden(LWMQ_SOURCE_ROOT "/tests/wire/request.hex");
+  ASSERT_EQ(golden.size(), 3u);
+  lwmq_message* request = make_message({golden["request"].bytes, "x"});
+  lwmq_message* reply = nullptr;
+  ASSERT_EQ(lwmq_reply_make(request, &reply), LWMQ_OK);
+  EXPECT_EQ(frames_of(reply), Frames{golden["reply"].bytes});
+  lwmq_message_destroy(reply);
+  const std::string long_text = std::string(999, 'a') + "\xc3\xa4";  // an a umlaut across the limit
+  ASSERT_EQ(lwmq_reply_make_failure(request, "Kind", long_text.c_str(), &reply), LWMQ_OK);
+  EXPECT_EQ(frames_of(reply), (Frames{golden["failure"].bytes, "Kind", std::string(999, 'a')}));
+  lwmq_message_destroy(reply);
+  lwmq_message_destroy(request);
+  const End end(address, LWMQ_ROLE_SERVER);
+  const Asker asker(end);
+  lwmq_message* made = asker.make("x");
+  const std::string head = frames_of(made).at(0);
+  EXPECT_EQ(head.substr(0, 8), golden["request"].bytes.substr(0, 8));
+  EXPECT_EQ(head.substr(16), std::string("\1\0\0\0\0\0\0\0", 8));
+  lwmq_message_destroy(made);
+}
+
+}  // namespace
+}  // namespace lwmq::conformance
