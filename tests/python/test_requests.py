@@ -312,6 +312,42 @@ def test_a_silent_peer_never_blocks_who_asks_and_all_is_answered_when_it_goes_on
         _until(lambda: requests.statistics.late == 1)
 
 
+@pytest.mark.row("L56")
+@pytest.mark.parametrize("count", [40_000, pytest.param(200_000, marks=pytest.mark.slow)])
+def test_asking_stays_as_quick_however_many_are_outstanding_and_each_is_settled_once(
+    ipc: str, spawn: Callable[..., Any], count: int
+) -> None:
+    """Time of this thread, the best of some. Of the last ones the time is over before the peer goes on."""
+    window = count // 40
+    patient = count - 2 * window
+    server = spawn(SERVER, ipc)
+    assert server.line() == "there"
+    with lwmq.Channel(ipc, "client", linger=0, buffers=4) as client, lwmq.Requests(client) as requests:
+        assert bytes(requests.request(b"x", timeout=20)) == b"re:x"
+        with stopped(server.pid):
+            asked: list[Any] = []
+            costs = []
+            began, timeout = time.monotonic(), 600.0
+            for first in range(0, count, window):
+                if first == patient:  # several times what asking the last ones takes
+                    timeout = 0.5 + (time.monotonic() - began) / 4
+                before = time.thread_time()
+                asked += [requests.submit(b"%d" % n, timeout=timeout) for n in range(first, first + window)]
+                costs.append(time.thread_time() - before)
+            assert requests.statistics.outstanding == count
+            assert min(costs[-10:]) < 2 * min(costs[:10]), costs
+            for reply in reversed(asked[patient:]):  # the last first: its wait is that for all
+                assert isinstance(reply.exception(60), lwmq.TimeoutError)
+            assert requests.statistics.outstanding == patient
+        for n in reversed(range(patient)):
+            assert bytes(asked[n].result(60)) == b"re:%d" % n
+        _until(lambda: requests.statistics.late == count - patient)  # those are answered, too, and once
+        state = requests.statistics
+        assert (state.asked, state.answered, state.timed_out) == (count + 1, patient + 1, count - patient)
+        assert state.outstanding == state.failed == state.lost == state.given_up == 0
+        assert state.foreign == state.malformed == 0
+
+
 def test_a_peer_that_is_killed_fails_what_is_outstanding_and_its_successor_answers(
     ipc: str, spawn: Callable[..., Any]
 ) -> None:
