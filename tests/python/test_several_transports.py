@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import select
 import time
 from collections.abc import Callable, Iterator
@@ -40,6 +41,51 @@ def scene(
 
 
 Scene = tuple[lwmq.Channel, list[lwmq.Channel]]
+
+
+# Reads all of a stream, says what it was, and sends as many messages of its own.
+PEER = """
+    import hashlib
+    with lwmq.Channel(sys.argv[1], "client", linger=30) as channel:
+        seen, count = hashlib.sha256(), 0
+        while (frames := [bytes(frame) for frame in channel.receive(30)]) != [b"end"]:
+            seen.update(repr(frames).encode())
+            count += 1
+        print(count, seen.hexdigest())
+        queue = channel.send_queue()
+        for n in range(count):
+            queue.post([sys.argv[1].encode(), b"%d" % n])
+    """
+
+
+@pytest.mark.row("L47", "L51", "L57")
+@pytest.mark.parametrize("kind", ["mono_unbounded", "multi_unbounded"])
+def test_peers_in_other_processes_get_the_same_stream_each_in_order_as_does_one_in_this(
+    places: list[str], spawn: Callable[..., Any], kind: Any
+) -> None:
+    sent = [[b"%d" % n] + [bytes([n % 251]) * (n * 37 % 5000)] * (n % 3) for n in range(2000)]
+    digest = hashlib.sha256(b"".join(repr(frames).encode() for frames in sent)).hexdigest()
+    with (
+        lwmq.Channel(places[-1], "client", linger=0) as inside,
+        lwmq.Channel(places, "server", linger=0, receive_queue=kind) as hub,
+    ):
+        children = [spawn(PEER, place) for place in places[:3]]
+        queue = hub.send_queue()
+        for n, frames in enumerate(sent):  # from before anyone is there
+            queue.post(frames)
+            if n % 200 == 0:
+                time.sleep(0.002)
+        queue.post(b"end")
+        assert [[bytes(frame) for frame in inside.receive(30)] for _ in sent] == sent
+        assert bytes(inside.receive(30)) == b"end"
+        assert [child.line() for child in children] == [f"{len(sent)} {digest}"] * 3
+        came: dict[bytes, list[int]] = {place.encode(): [] for place in places[:3]}
+        while sum(map(len, came.values())) < 3 * len(sent):
+            with suppress(lwmq.ClosedError):  # of one of them, behind what it has sent
+                place, number = hub.receive(30)
+                came[bytes(place)].append(int(bytes(number)))
+        assert list(came.values()) == [list(range(len(sent)))] * 3
+        assert [child.wait() for child in children] == [0] * 3
 
 
 @pytest.mark.row("L47", "L51", "Z09")
