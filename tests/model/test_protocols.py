@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from . import protocols
+from . import channels, protocols
 from .checker import Model, Process, Wrong
 
 MODELS: list[tuple[Callable[..., Model], list[str]]] = [
@@ -29,6 +29,19 @@ MODELS: list[tuple[Callable[..., Model], list[str]]] = [
     (protocols.followers_bounded, []),
     (protocols.called, protocols.CALLED_WRONG),
     (protocols.gives_up, protocols.GIVES_UP_WRONG),
+    (channels.closing, channels.CLOSING_WRONG),
+    (channels.closing_free, channels.CLOSING_FREE_WRONG),
+    (channels.closing_two, channels.CLOSING_TWO_WRONG),
+    (channels.polled, channels.POLLED_WRONG),
+    (channels.polled_beside, channels.POLLED_BESIDE_WRONG),
+    (channels.polled_interrupted, channels.POLLED_INTERRUPTED_WRONG),
+    (channels.landed, channels.LANDED_WRONG),
+    (channels.landed_refused, channels.LANDED_REFUSED_WRONG),
+    (channels.pins, channels.PINS_WRONG),
+    (channels.retired, channels.RETIRED_WRONG),
+    (channels.alarmed, channels.ALARMED_WRONG),
+    (channels.reopened, channels.REOPENED_WRONG),
+    (channels.entry, channels.ENTRY_WRONG),
 ]
 MUTATIONS = [(make, wrong) for make, wrongs in MODELS for wrong in wrongs]
 
