@@ -1,7 +1,6 @@
 """The meetings of a channel's threads, and of those who look at a process from outside.
 
-Like protocols.py: store by store, in small configurations, each with ways to get it wrong. Where the source
-does not do so far what a model does, the model says so, and the source as it is stands among the mutations.
+Like protocols.py: store by store, in small configurations, each with ways to get it wrong.
 """
 
 from __future__ import annotations
@@ -244,8 +243,7 @@ def closing_free(wrong: str = "") -> Model:
 def closing_two(wrong: str = "") -> Model:
     """Two post, each into its queue: who takes back its own takes out what the other one has, too.
 
-    What somebody took out for another is dropped and counted by close at its second look. The source does not
-    do that so far: a message in withdrawn_, whose poster was told that it is posted, is counted by nobody.
+    What somebody took out for another is dropped and counted by close at its second look.
     """
     return _closes(wrong, "ab", HANDED)
 
@@ -643,8 +641,8 @@ def landed(wrong: str = "", posts: int = 2) -> Model:
 
     Of the service thread land_waiting is here, as the doorbell calls it. Left out are what it does at a tick
     while there is activity, who waits as leader or follower (`followers`), and the death of the peer
-    (`retired`). Where it finds the landing side taken it looks once more a little later. The source does not
-    do that so far: who holds it may have armed and looked already, and then the message waits for a tick.
+    (`retired`). Where it finds the landing side taken it looks once more a little later: who holds it may
+    have armed and looked already.
     """
     return _landed(wrong, posts, [])
 
@@ -652,8 +650,7 @@ def landed(wrong: str = "", posts: int = 2) -> Model:
 def landed_refused(wrong: str = "") -> Model:
     """One polls, another one asks once, nothing comes, and the channel is closed.
 
-    Who has drained the bell and is refused then rings it again, as receive_landed does. receive_queued does
-    not do that so far: whoever polls beside it hears nothing of the close.
+    Who has drained the bell and is refused then rings it again.
     """
     return _landed(wrong, 0, ["asker"])
 

@@ -105,6 +105,12 @@ std::uint64_t Channel::drop_queued(Completions& completions) noexcept {
       ++dropped;
     }
   });
+  // What a poster took out with its own, of others who saw the channel open: they do not look for it.
+  while (Message* message = withdrawn_) {
+    withdrawn_ = message->next;
+    completions.add(message);
+    ++dropped;
+  }
   return dropped;
 }
 

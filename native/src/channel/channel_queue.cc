@@ -112,8 +112,12 @@ std::int64_t Channel::land_for_nobody(std::int64_t now_ns) {
 
 // Into the queue, for whoever takes next.
 std::int64_t Channel::land_waiting(std::int64_t now_ns) {
-  if (queue_ == nullptr || !landing_.try_take()) return kNever;  // whoever lands now sees to what follows
-  Completions completions;                                       // gone behind the landing side's release
+  if (queue_ == nullptr) return kNever;
+  if (!landing_.try_take()) {
+    // A leader that waits looks by itself; another one may have armed, and looked, before what we came for.
+    return leader_waits_.load(std::memory_order_acquire) ? kNever : now_ns + kMillisecond;
+  }
+  Completions completions;  // gone behind the landing side's release
   const Left left = land_into_queue(kLandAtOnce, true, completions);
   lwmq_tli_transport* transport = receiver_.transport();
   std::int64_t again = left == Left::kNothing ? kNever : left == Left::kMore ? now_ns : now_ns + kTick;
@@ -222,7 +226,9 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
     }
     if (status != LWMQ_E_EMPTY || !open) {
       if (leads) landing_.release();
-      return status == LWMQ_E_EMPTY ? refuse_phase() : leave(status);
+      if (status != LWMQ_E_EMPTY) return leave(status);
+      if (drained) ring();  // who polls hears of the end, too
+      return refuse_phase();
     }
     if (timeout_ms != 0 && deadline == 0) deadline = deadline_of(timeout_ms);
     const std::uint32_t left = timeout_ms == 0 ? 0 : ms_left(deadline);

@@ -89,6 +89,24 @@ TEST(ADescriptor, OfSeveralTransportsStaysReadableForTheSecondOfTwoMessages) {
 }
 
 // rows: K11
+// Who looks just then takes the ring of the close, and is refused: the others poll on.
+TEST(ADescriptor, OfAReceiveQueueTellsOfACloseThatAnotherReceiverHasMet) {
+  lwmq_channel_options options = channel_options(1024, 8);
+  options.receive_queue = LWMQ_QUEUE_MULTI_UNBOUNDED;
+  const End end(kIpc.fresh_address(), LWMQ_ROLE_SERVER, options);
+  const int fd = descriptor_of(end);
+  receive_nothing(end, fd);
+  std::thread closing;
+  t_before_drain = [&] {
+    closing = std::thread([&] { EXPECT_EQ(end.close(0), LWMQ_OK); });
+    while (!is_readable(fd, 10)) continue;
+  };
+  EXPECT_EQ(end.receive_text(0), "<LWMQ_E_CLOSED>");
+  EXPECT_EQ(t_before_drain, nullptr) << "it has drained";
+  closing.join();
+  EXPECT_TRUE(is_readable(fd, 0));
+}
+
 TEST(ADescriptor, WakesWhoPollsWhenTheFilterThatHeldAMessageIsRemoved) {
   for (const Subject& subject : {kLoop, kIpc}) {
     const std::string place = subject.fresh_address();
