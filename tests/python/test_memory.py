@@ -48,6 +48,24 @@ RECEIVE = """
         sys.stdin.readline()
     """
 
+BOTH = """
+    count, size, limit = (int(word) for word in sys.argv[2:])
+    with lwmq.Channel(sys.argv[1], "client", linger=0, retry=0.02) as client:
+        queue = client.send_queue("multi_unbounded")
+        print("posts")
+        sys.stdin.readline()
+        for n in range(count):
+            queue.post(n.to_bytes(size, "little"))
+        print(queue.statistics.queued)
+        sys.stdin.readline()
+        with lwmq.Channel(sys.argv[1], "server", linger=0) as server:
+            got = 0
+            while got < count:
+                got += len(server.receive_many(limit, 60))
+        print(got)
+        sys.stdin.readline()
+    """
+
 
 def _resident(process: psutil.Process) -> float:
     """MB."""
@@ -61,9 +79,9 @@ def _until_read(channel: lwmq.Channel) -> None:
         time.sleep(0.005)
 
 
-def _check_given_back(before: float, at_most: float, behind: float) -> None:
+def _check_given_back(before: float, at_most: float, behind: float, count: int = COUNT) -> None:
     figures = f"{before:.0f} MB before, {at_most:.0f} with all of it, {behind:.0f} behind it"
-    assert at_most - before > COUNT * SIZE / 1e6, figures
+    assert at_most - before > count * SIZE / 1e6, figures
     assert behind - before < (at_most - before) / 3, figures
 
 
@@ -109,3 +127,24 @@ def test_a_receive_queue_that_nobody_reads_grows_and_gives_the_memory_back_when_
         _check_given_back(before, at_most, _resident(process))
         child.tell()
         assert child.wait() == 0
+
+
+@pytest.mark.row("M18")
+@pytest.mark.parametrize("limit", [1, 256])
+def test_who_sends_and_receives_gives_the_memory_back_however_much_it_receives_at_once(
+    ipc: str, spawn: Callable[..., Any], limit: int
+) -> None:
+    """Its receiver takes blocks from where its sender gives them; what stays is of one age all the same."""
+    count = 2 * COUNT
+    child = spawn(BOTH, ipc, count, SIZE, limit)
+    process = psutil.Process(child.pid)
+    assert child.line() == "posts"
+    before = _resident(process)
+    child.tell()
+    assert child.line() == str(count)
+    at_most = _resident(process)
+    child.tell()
+    assert child.line() == str(count)
+    _check_given_back(before, at_most, _resident(process), count)
+    child.tell()
+    assert child.wait() == 0

@@ -48,20 +48,20 @@ constexpr std::size_t size_for(std::size_t bytes) noexcept {
 // Full magazines of one size, of all threads, the oldest first.
 class Depot {
  public:
-  // False when the depot is full: the magazine is still the caller's.
-  bool put(const Magazine& magazine, std::size_t most) noexcept {
+  // Where the depot is full, the oldest is the caller's then, else an empty one: of a burst, whose blocks
+  // come back in the order in which they were taken, those that stay lie side by side, and pin few slabs.
+  [[nodiscard]] Magazine put(const Magazine& magazine, std::size_t most) noexcept {
     const std::lock_guard lock(mutex_);
-    if (count_ == most) return false;
+    Magazine oldest;
+    if (count_ == most) oldest = pop();
     magazines_[(first_ + count_++) % std::size(magazines_)] = magazine;
-    return true;
+    return oldest;
   }
   // False when it has no more than it keeps.
   bool take(Magazine* out_magazine, std::size_t kept) noexcept {
     const std::lock_guard lock(mutex_);
     if (count_ <= kept) return false;
-    *out_magazine = magazines_[first_];
-    first_ = (first_ + 1) % std::size(magazines_);
-    --count_;
+    *out_magazine = pop();
     return true;
   }
 
@@ -70,6 +70,13 @@ class Depot {
   void unlock() noexcept { mutex_.unlock(); }
 
  private:
+  Magazine pop() noexcept {
+    const Magazine oldest = magazines_[first_];
+    first_ = (first_ + 1) % std::size(magazines_);
+    --count_;
+    return oldest;
+  }
+
   std::mutex mutex_;
   std::size_t first_ = 0;
   std::size_t count_ = 0;
@@ -179,8 +186,7 @@ struct Cleaner {
   if (cache.active.count == kBlockSizes[size].magazine_blocks) {
     const bool keeps_one = kBlockSizes[size].magazine_blocks == 1;  // and no second magazine
     Magazine& handed = keeps_one ? cache.active : cache.full;
-    if (handed.count > 0 && !depot(size).put(handed, kBlockSizes[size].depot_magazines))
-      give_back(size, handed);
+    if (handed.count > 0) give_back(size, depot(size).put(handed, kBlockSizes[size].depot_magazines));
     if (!keeps_one) cache.full = cache.active;
     cache.active = {};
   }
