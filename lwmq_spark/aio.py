@@ -3,13 +3,14 @@
     async for batch in lwmq_spark.open_reader("ipc://flights"): ...
     async for message in channel: ...
     message = await aio.receive(channel, timeout=1.0)
+    await aio.post(queue, b"cargo", timeout=1.0)
     await aio.wait_connected(channel, timeout=1.0)
     await aio.write(writer, batch)
 
 Messages are awaited on the event loop itself, through descriptors: thousands of channels need no thread.
-Readers and writers, and who waits for a peer or a flush, wait on a thread of their own, asleep in the
-library. A cancelled `await`
-does not lose what arrives: the next one gets it. One task at a time per object.
+Readers and writers, and who waits for a peer, a flush or room in a queue, wait on a thread of their own,
+asleep in the library. A cancelled `await` does not lose what arrives: the next one gets it. One task at a
+time per object, but for posts.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from lwmq_spark import errors
 from lwmq_spark._ffi import SLICE_S, Waiter, span
-from lwmq_spark.message import Message
+from lwmq_spark.message import Message, parts_of
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -53,6 +55,16 @@ class _Connecting(Protocol):
     def flush(self, timeout: float | None = None) -> None: ...
 
 
+class _Posting(Protocol):
+    @property
+    def waiter(self) -> Waiter: ...
+    def post(
+        self, frames: Any, *, tag: int = 0, timeout: float | None = 0, may_discard: bool = True
+    ) -> None: ...
+    def wait_room(self, timeout: float | None = None) -> None: ...
+    def _no_room(self, timeout: float | None) -> errors.TimeoutError: ...
+
+
 class _Closing(Protocol):
     @property
     def waiter(self) -> Waiter: ...
@@ -66,6 +78,26 @@ async def receive(channel: _Receiving, timeout: float | None = None) -> Message:
         if (message := channel.try_receive()) is not None:
             return message
     return await _within(channel.receive_async(), timeout, "message")
+
+
+async def post(queue: _Posting, frames: Any, *, tag: int = 0, timeout: float | None = None) -> None:
+    """`queue.post(frames, tag=tag, timeout=timeout, may_discard=False)`; the event loop goes on meanwhile.
+
+    Waits for room in a bounded queue, for ever by default; any number of tasks may. TimeoutError, or
+    cancelled: nothing was posted.
+    """
+    message = frames if isinstance(frames, Message) else Message(parts_of(frames, "post"))
+    end = None if timeout is None else time.monotonic() + timeout
+    await asyncio.sleep(0)  # others have the loop, however much room there is
+    while True:
+        try:
+            return queue.post(message, tag=tag, may_discard=False)
+        except errors.TimeoutError:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            if left == 0:
+                raise queue._no_room(timeout) from None
+        with suppress(errors.TimeoutError):
+            await _in_slices(queue.waiter, queue.wait_room, left, "{}")
 
 
 async def wait_connected(channel: _Connecting, timeout: float | None = None) -> None:

@@ -11,6 +11,7 @@ from lwmq_spark import errors
 from lwmq_spark._ffi import (
     OfOneProcess,
     Turn,
+    Waiter,
     address_of,
     check,
     ffi,
@@ -80,6 +81,7 @@ class SendQueue(OfOneProcess):
         self._turn = Turn()
         self._address = address_of(self._pointer)
         self._waiting = Turn()  # for those who wait for room: the others pass them
+        self._waiter: Waiter | None = None
         self._priority = priority
         self.kind = kind
         self.capacity = capacity  # 0: unbounded
@@ -133,13 +135,7 @@ class SendQueue(OfOneProcess):
     def _post_when_there_is_room(
         self, reference: Any, tag: int, timeout: float | None, may_discard: bool
     ) -> None:
-        if timeout != 0 and not self.capacity:
-            asked = "for ever" if timeout is None else span(timeout)
-            raise errors.LwmqError(
-                f"an unbounded queue has room at once: no timeout, here {asked}, is needed"
-                f" ({self._channel.address})",
-                status=lib.LWMQ_E_INVALID,
-            )
+        self._check_bounded(timeout)
         status = wait(
             self._channel._handle,
             lambda ms: lib.lwmq_send_queue_post_wait(self._pointer, tag, ms, 0, reference),
@@ -148,13 +144,48 @@ class SendQueue(OfOneProcess):
         )
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):
             if not may_discard:
-                raise errors.TimeoutError(
-                    f"no room within {span(timeout)} in a send queue of {self.capacity} messages;"
-                    f" nothing was posted or discarded ({self._channel.address})",
-                    status=lib.LWMQ_E_TIMED_OUT,
-                )
+                raise self._no_room(timeout)
             status = self._in_turn(lib.lwmq_send_queue_post_tagged, tag, reference)  # now the rule applies
         check(status)
+
+    def wait_room(self, timeout: float | None = None) -> None:
+        """Waits until a bounded queue has room; another thread may post first. TimeoutError, ClosedError.
+
+        LwmqError: an unbounded queue, which has always room; a channel with several transports.
+        """
+        self._check_bounded(timeout)
+        status = wait(
+            self._channel._handle,
+            lambda ms: lib.lwmq_send_queue_wait_room(self._pointer, ms),
+            timeout,
+            turn=self._waiting,
+        )
+        if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):
+            raise self._no_room(timeout)
+        check(status)
+
+    @property
+    def waiter(self) -> Waiter:
+        """Whose thread waits for room while an event loop goes on."""
+        if self._waiter is None:
+            self._waiter = Waiter(f"lwmq room {self._channel.address}")
+        return self._waiter
+
+    def _check_bounded(self, timeout: float | None) -> None:
+        if timeout != 0 and not self.capacity:
+            asked = "for ever" if timeout is None else span(timeout)
+            raise errors.LwmqError(
+                f"an unbounded queue has room at once: no timeout, here {asked}, is needed"
+                f" ({self._channel.address})",
+                status=lib.LWMQ_E_INVALID,
+            )
+
+    def _no_room(self, timeout: float | None) -> errors.TimeoutError:
+        return errors.TimeoutError(
+            f"no room within {span(timeout)} in a send queue of {self.capacity} messages;"
+            f" nothing was posted or discarded ({self._channel.address})",
+            status=lib.LWMQ_E_TIMED_OUT,
+        )
 
     def post_many(self, messages: Iterable[Any]) -> None:
         """Post many messages in their order, each as `post` takes it; those of one frame are copied.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import Counter
@@ -11,6 +12,7 @@ from contextlib import suppress
 import pytest
 
 import lwmq_spark as lwmq
+from lwmq_spark import aio
 from lwmq_spark.channel import SendQueueStatistics
 
 BOUNDED = ["bounded_discard_oldest", "bounded_discard_newest"]
@@ -216,3 +218,53 @@ def test_weights_and_priorities_decide_who_goes_first(lonely: lwmq.Channel) -> N
         assert Counter(first) == {"TIME_CRITICAL": 1000, "IDLE": 1000}
         shares = Counter(drain(server, 1500))
     assert [shares[p.name] for p in list(lwmq.Priority)[1:6]] == [500, 400, 300, 200, 100]
+
+
+@pytest.mark.parametrize("kind", BOUNDED)
+def test_an_event_loop_goes_on_while_posts_wait_for_room(kind: str, lonely: lwmq.Channel) -> None:
+    queue = lonely.send_queue(kind, capacity=3)  # type: ignore[arg-type]
+
+    async def produce(first: int) -> None:
+        for n in range(first, first + 100):
+            await aio.post(queue, b"%d" % n)
+
+    async def run() -> list[int]:
+        for _ in range(3):
+            await aio.post(queue, b"0")
+        with pytest.raises(lwmq.TimeoutError, match=r"no room within 0\.05 s in a send queue of 3"):
+            await aio.post(queue, b"never", timeout=0.05)
+        cancelled = asyncio.create_task(aio.post(queue, b"never"))
+        await asyncio.sleep(0.05)
+        cancelled.cancel()
+        with suppress(asyncio.CancelledError):
+            await cancelled
+        producers = [asyncio.create_task(produce(first)) for first in (1000, 2000)]
+        await asyncio.sleep(0.05)
+        async with lwmq.Channel(lonely.address, "server", linger=0) as server:
+            got = [int(bytes(await aio.receive(server, 10))) for _ in range(203)]
+        await asyncio.gather(*producers)
+        return got
+
+    got = asyncio.run(asyncio.wait_for(run(), 30))
+    assert got[:3] == [0, 0, 0]
+    assert [n for n in got[3:] if n < 2000] == list(range(1000, 1100))
+    assert [n for n in got[3:] if n >= 2000] == list(range(2000, 2100))
+    assert queue.statistics.discarded == 0
+
+
+def test_a_thread_that_has_nothing_to_post_yet_waits_for_room(lonely: lwmq.Channel) -> None:
+    queue = lonely.send_queue("bounded_discard_newest", capacity=1)
+    queue.wait_room()
+    queue.post(b"x")
+    with pytest.raises(lwmq.TimeoutError, match=r"no room within 0 s"):
+        queue.wait_room(0)
+    with pytest.raises(lwmq.TimeoutError, match=r"no room within 0\.05 s"):
+        queue.wait_room(0.05)
+    waiting = threading.Thread(target=queue.wait_room)
+    waiting.start()
+    with lwmq.Channel(lonely.address, "server", linger=0) as server:
+        waiting.join(10)
+        assert not waiting.is_alive()
+        assert drain(server, 1) == ["x"]
+    with pytest.raises(lwmq.LwmqError, match="an unbounded queue has room at once"):
+        lonely.send_queue().wait_room()

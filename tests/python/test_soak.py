@@ -1,5 +1,6 @@
-"""Writers and clients that come and go for LWMQ_SOAK_MINUTES (30), and a reader and a server that stay: memory,
-descriptors, mappings and latency of every process stay what they were after the first minutes.
+"""Writers and clients that come and go for LWMQ_SOAK_MINUTES (30), and a reader and a server that stay.
+
+Memory, descriptors, mappings and latency of every process stay what they were after the first minutes.
 """
 
 from __future__ import annotations
@@ -99,15 +100,18 @@ CLIENT = """
         queue.post(data, tag=random.randrange(4) if "tagged" in queue.kind else 0)
         time.sleep(0.002)
 
+    def queue_of(channel, kind):
+        return channel.send_queue(kind, capacity=20 if kind.startswith("bounded") else None)
+
     def talk():
         with lwmq.Channel(sys.argv[1], "client", secure_erase=random.random() < 0.3) as channel:
-            kinds = random.sample([*send_queue.KINDS], 2)
-            queues = [channel.send_queue(kind, capacity=20 if kind.startswith("bounded") else None) for kind in kinds]
+            queues = [queue_of(channel, kind) for kind in random.sample([*send_queue.KINDS], 2)]
             with lwmq.Requests(channel) as requests:
                 for _ in range(random.randrange(1, 200)):
                     post(random.choice(queues))
                     if random.random() < 0.2:
-                        asked = requests.submit(bytes(random.randrange(1, 100)), timeout=random.choice((0, 5)))
+                        what = bytes(random.randrange(1, 100))
+                        asked = requests.submit(what, timeout=random.choice((0, 5)))
                         asked.cancel() if random.random() < 0.2 else None
 
     def talk_over_two_ways():
@@ -119,7 +123,8 @@ CLIENT = """
 
     def talk_at_home():
         address = f"loop://soak-{os.getpid()}"
-        with lwmq.Channel(address, "server", receive_queue="bounded_discard_oldest", receive_capacity=10) as here:
+        takes = {"receive_queue": "bounded_discard_oldest", "receive_capacity": 10}
+        with lwmq.Channel(address, "server", **takes) as here:
             with lwmq.Channel(address, "client", linger=0) as there:
                 queue = there.send_queue()
                 for _ in range(50):
@@ -182,7 +187,8 @@ class Part:
         early, late = (
             statistics.median(part) for part in (self.latencies[third : 2 * third], self.latencies[-third:])
         )
-        report = [f"{self.messages} messages in {MINUTES:g} min; {early / 1e3:.0f} us, later {late / 1e3:.0f} us"]
+        times = f"{early / 1e3:.0f} us, later {late / 1e3:.0f} us"
+        report = [f"{self.messages} messages in {MINUTES:g} min; {times}"]
         for pid, taken in self.samples.items():
             before, after = taken[third : 2 * third], taken[-third:]
             for what, slack in (("memory", 24 << 20), ("descriptors", 4), ("mappings", 16)):

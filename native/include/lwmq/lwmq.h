@@ -454,6 +454,9 @@ lwmq_status lwmq_send_queue_post_tagged(lwmq_send_queue *queue, uint64_t tag, lw
    thread) end the wait. The message is still the caller's after all of these. */
 lwmq_status lwmq_send_queue_post_wait(lwmq_send_queue *queue, uint64_t tag, uint32_t timeout_ms,
                                       uint32_t or_discard, lwmq_message **message);
+/* Waits until a bounded queue has room, without a message: for who may not post on the thread that waits. Another thread may
+   post first. LWMQ_E_FULL: it has none, and it was not to wait; LWMQ_E_TIMED_OUT and the rest as of lwmq_send_queue_post_wait. */
+lwmq_status lwmq_send_queue_wait_room(lwmq_send_queue *queue, uint32_t timeout_ms);
 
 typedef struct lwmq_bytes {
   const void *data;

@@ -209,6 +209,12 @@ lwmq_status lwmq_send_queue_post_wait(lwmq_send_queue* queue, uint64_t tag, uint
   return answered(status);
 }
 
+lwmq_status lwmq_send_queue_wait_room(lwmq_send_queue* queue, uint32_t timeout_ms) {
+  LWMQ_REQUIRE(queue != nullptr);
+  LWMQ_ALIVE(queue);
+  return answered(Several::wait_room(in(queue), timeout_ms));
+}
+
 lwmq_status lwmq_send_queue_post_bytes(lwmq_send_queue* queue, const void* data, uint64_t bytes) {
   LWMQ_REQUIRE(queue != nullptr && (data != nullptr || bytes == 0));
   LWMQ_ALIVE(queue);

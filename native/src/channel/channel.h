@@ -100,6 +100,8 @@ class Channel {
   Status post_bytes(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept;
   Status post_wait(ChannelQueue* queue, Message* message, std::uint64_t tag, std::uint32_t timeout_ms,
                    bool or_discard) noexcept;
+  // Until a bounded queue has room. LWMQ_E_FULL, LWMQ_E_TIMED_OUT.
+  Status wait_room(ChannelQueue* queue, std::uint32_t timeout_ms) noexcept;
   // *out_posted are taken, whatever the status.
   Status post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::uint64_t count,
                    std::uint64_t* out_posted) noexcept;
@@ -260,6 +262,8 @@ class Channel {
   Status post_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
   Status push_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
   Status post_copy(ChannelQueue* queue, const void* data, std::uint64_t bytes, bool has_pump) noexcept;
+  template <typename Attempt>
+  Status when_there_is_room(ChannelQueue* queue, std::uint32_t timeout_ms, Attempt&& attempt) noexcept;
   Status try_post(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
   Status enqueue(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
   template <typename Source>

@@ -209,9 +209,12 @@ bool Channel::withdraw(ChannelQueue* queue, Message* message) noexcept {
 
 // ---- Waiting for room -------------------------------------------------------------------------------
 
-Status Channel::post_wait(ChannelQueue* queue, Message* message, std::uint64_t tag, std::uint32_t timeout_ms,
-                          bool or_discard) noexcept {
-  if (timeout_ms == 0) return try_post(queue, message, tag, or_discard);
+// Until `attempt` answers something else than LWMQ_E_FULL: that, or LWMQ_E_TIMED_OUT; LWMQ_E_FULL where it
+// was not to wait.
+template <typename Attempt>
+Status Channel::when_there_is_room(ChannelQueue* queue, std::uint32_t timeout_ms,
+                                   Attempt&& attempt) noexcept {
+  if (timeout_ms == 0) return attempt();
   if (!queue->is_bounded()) {
     return fail(
         LWMQ_E_INVALID,
@@ -223,23 +226,30 @@ Status Channel::post_wait(ChannelQueue* queue, Message* message, std::uint64_t t
   Status status = LWMQ_E_FULL;
   for (;;) {
     const std::uint32_t seen = queue->room().load(std::memory_order_acquire);
-    status = try_post(queue, message, tag, false);
+    status = attempt();
     if (status != LWMQ_E_FULL) break;
-    const std::uint32_t left = ms_left(deadline);
-    if (left == 0) {
-      // The rule of its kind applies.
-      status = or_discard ? try_post(queue, message, tag, true) : LWMQ_E_TIMED_OUT;
-      break;
-    }
-    const std::int64_t left_ns = left == LWMQ_FOREVER ? -1 : left * kMillisecond;
-    if (os::futex_wait(queue->room(), seen, left_ns, os::Sleepers::kOfThisProcess) ==
-        os::WaitResult::kInterrupted) {
-      status = LWMQ_E_INTERRUPTED;
-      break;
-    }
+    status = wait_for_change(seen, deadline, queue->room());
+    if (status != LWMQ_OK) break;
   }
   queue->end_wait();
   return status;
+}
+
+Status Channel::post_wait(ChannelQueue* queue, Message* message, std::uint64_t tag, std::uint32_t timeout_ms,
+                          bool or_discard) noexcept {
+  if (timeout_ms == 0) return try_post(queue, message, tag, or_discard);
+  const Status status =
+      when_there_is_room(queue, timeout_ms, [&] { return try_post(queue, message, tag, false); });
+  if (status != LWMQ_E_TIMED_OUT || !or_discard) return status;
+  return try_post(queue, message, tag, true);  // the rule of its kind applies
+}
+
+Status Channel::wait_room(ChannelQueue* queue, std::uint32_t timeout_ms) noexcept {
+  return when_there_is_room(queue, timeout_ms, [&] {
+    const Status status = check_posting();
+    const bool full = queue->is_bounded() && queue->counts().queued >= queue->capacity();
+    return status == LWMQ_OK && full ? LWMQ_E_FULL : status;
+  });
 }
 
 void Channel::wake_posters() noexcept {

@@ -265,11 +265,19 @@ Status Several::post_wait(ChannelQueue* queue, Message* message, std::uint64_t t
   if (queue->twin == nullptr) [[likely]]
     return queue->channel->post_wait(queue, message, tag, timeout_ms, or_discard);
   if (timeout_ms == 0 && or_discard) return post_to_each(queue, message, tag);
+  return refuse_to_wait(*queue);
+}
+
+Status Several::wait_room(ChannelQueue* queue, std::uint32_t timeout_ms) noexcept {
+  return queue->twin == nullptr ? queue->channel->wait_room(queue, timeout_ms) : refuse_to_wait(*queue);
+}
+
+Status Several::refuse_to_wait(const ChannelQueue& queue) noexcept {
   return fail(
       LWMQ_E_UNSUPPORTED,
       "a message for several transports cannot wait for room: each has a queue of its own; post without "
       "a timeout, and the rule of the queue applies to each (%s)",
-      queue->channel->address_.c_str());
+      queue.channel->address_.c_str());
 }
 
 Status Several::post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::uint64_t count,

@@ -44,6 +44,7 @@ class Several {
   // them would reach the others before, or be discarded there.
   static Status post_wait(ChannelQueue* queue, Message* message, std::uint64_t tag, std::uint32_t timeout_ms,
                           bool or_discard) noexcept;
+  static Status wait_room(ChannelQueue* queue, std::uint32_t timeout_ms) noexcept;
   static Status post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::uint64_t count,
                           std::uint64_t* out_posted) noexcept;
   static Status post_messages(ChannelQueue* queue, Message** messages, std::uint64_t count,
@@ -103,6 +104,7 @@ class Several {
   static Status wait_for_a_way(Channel* head, std::int64_t deadline);
   static Status post_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
   static Status post_copy_to_each(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept;
+  static Status refuse_to_wait(const ChannelQueue& queue) noexcept;
   static Status lay_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
   static Status wait_drained(Channel* head, std::int64_t deadline, bool also_read) noexcept;
   static bool has_none(const Channel& channel, Status status) noexcept;
