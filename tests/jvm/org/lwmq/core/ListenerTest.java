@@ -132,6 +132,39 @@ class ListenerTest {
   }
 
   @Test
+  void oneThreadTakesTheBuffersOfRawClients() throws Exception {
+    String address = "ipc://java-listener-raw-" + ProcessHandle.current().pid();
+    Map<Channel, Integer> sums = new HashMap<>();
+    try (Listener listener = Listener.open(address, Channel.Options.RAW);
+        Selector selector = new Selector();
+        Channel one = Channel.open(address, Role.CLIENT, Channel.Options.RAW);
+        Channel two = Channel.open(address, Role.CLIENT, Channel.Options.RAW)) {
+      assertEquals(Status.TIMED_OUT, statusOf(() -> selector.select(Deadline.after(20))));
+      selector.add(listener);
+      for (int i = 1; i <= 10; i++) {
+        for (Channel client : List.of(one, two)) {
+          TransportBuffer buffer = client.buffer(soon());
+          buffer.data().put((byte) i);
+          client.send(buffer, 1);
+        }
+      }
+      for (int came = 0; came < 20; ) {
+        Channel channel = selector.select(soon());
+        try {
+          TransportBuffer buffer = channel.receiveBuffer(Deadline.after(0));
+          sums.merge(channel, (int) buffer.data().get(0), Integer::sum);
+          channel.dispose(buffer);
+          came++;
+        } catch (LwmqException nothing) {
+          assertTrue(nothing.status() == Status.TIMED_OUT || nothing.status() == Status.EMPTY);
+        }
+      }
+      assertEquals(List.of(55, 55), List.copyOf(sums.values()));
+      sums.keySet().forEach(channel -> channel.close(0));
+    }
+  }
+
+  @Test
   void oneThreadServesAListenerAndItsClients() throws Exception {
     String address = "ipc://java-listener-one-" + ProcessHandle.current().pid();
     Map<Channel, SendQueue> queues = new HashMap<>();

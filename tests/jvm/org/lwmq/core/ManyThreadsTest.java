@@ -89,7 +89,7 @@ class ManyThreadsTest {
                 untilClosed(running, () -> multi.post("y")),
                 untilClosed(running, client::statistics),
                 untilClosed(running, multi::statistics),
-                untilClosed(running, () -> client.receive(soon).close()));
+                untilClosed(running, () -> client.receive(Deadline.never()).close()));
         running.await();
         Thread other = new Thread(() -> close(client));
         other.start();

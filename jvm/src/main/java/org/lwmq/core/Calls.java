@@ -120,7 +120,7 @@ final class Calls {
     while (true) {
       Thread.interrupted(); // left by a call-back: it would end every wait from now on
       try {
-        Channel channel = selector.select(Deadline.never());
+        Channel channel = selector.selectUninterrupted();
         Receiver receiver = begin(channel);
         if (receiver != null) {
           call(receiver);

@@ -176,19 +176,40 @@ public final class Selector implements AutoCloseable {
    * The channel whose turn it is; it may have nothing all the same. Null where it was removed just now. For a thread that
    * nobody interrupts: it wakes every 1.6 s.
    */
-  Channel select(Deadline deadline) {
-    return channel(
-        deadline.awaitInLongSlices(
-            "waiting for a message on " + size() + " channels",
-            slice -> {
-              forgetRemoved();
-              return handle.call(s -> Jni.selectorWait(s, slice));
-            }));
+  Channel selectUninterrupted() {
+    return channel(Deadline.never().awaitInLongSlices(waiting(), this::selectOnce));
+  }
+
+  private long selectOnce(int slice) {
+    forgetRemoved();
+    return handle.call(s -> Jni.selectorWait(s, slice));
+  }
+
+  private String waiting() {
+    return "waiting for a message on " + size() + " channels";
   }
 
   /** Of the channel that the last call, {@link #select}, has given: null where it has nothing, or was removed since. */
   Message take() {
     return Message.ofPointer(handle.call(Jni::selectorTake));
+  }
+
+  /**
+   * The channel whose turn it is, for who receives from it himself, as buffers of raw channels; it may have nothing all the
+   * same. TIMED_OUT, INTERRUPTED.
+   */
+  public Channel select(Deadline deadline) {
+    greet();
+    while (true) {
+      long came = deadline.await(waiting(), this::selectOnce);
+      Channel whose = channel(came);
+      if (whose != null) { // else it was removed just now
+        return whose;
+      }
+      if (came == 0) {
+        accept();
+      }
+    }
   }
 
   /**
@@ -204,7 +225,7 @@ public final class Selector implements AutoCloseable {
       try {
         came =
             deadline.await(
-                "waiting for a message on " + size() + " channels",
+                waiting(),
                 slice -> {
                   forgetRemoved();
                   return handle.call(s -> Jni.selectorReceive(s, slice, whose));
