@@ -12,7 +12,6 @@ for room in a bounded queue.
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import sys
 import weakref
@@ -247,7 +246,6 @@ class Channel(Lingering):
         self._readiness = Readiness(self.fileno)
         self._is_called = False  # there is a call-back, which goes with us
         self._selectors: tuple[weakref.ref[Selector], ...] = ()  # which we leave when we are closed
-        self._last_words = [None]  # one, of a listener's client: a pop is one step for any number of threads
         self.waiter = Waiter(f"lwmq {self._address}")
 
     def _add_transport(self, other: Address, settings: Settings, *, redundant: bool) -> None:
@@ -448,19 +446,11 @@ class Channel(Lingering):
         """Whether `exc`, of a receive, is the last word: nobody follows the client of a listener."""
         return self._is_accepted and isinstance(exc, errors.ENDS_OF_PEER)
 
-    def _note_end(self, exc: errors.LwmqError) -> bool:
-        """False: a receive has said so before, of a client that nobody follows."""
-        if not self._is_over_with(exc):
-            return True
-        if not self._last_words:
-            return False
-        for known in self._selectors:
-            if (selector := known()) is not None:
-                selector.remove(self)
-        with contextlib.suppress(IndexError):
-            self._last_words.pop()
-            return True
-        return False
+    def _note_end(self, exc: errors.LwmqError) -> None:
+        if self._is_over_with(exc):
+            for known in self._selectors:
+                if (selector := known()) is not None:
+                    selector.remove(self)
 
     def try_receive(self) -> Message | None:
         """The next message if one is there. Never waits."""

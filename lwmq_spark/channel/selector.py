@@ -260,9 +260,15 @@ class Selector(OfOneProcess):
             return None
 
     def _raise_end(self, channel: Channel, exc: errors.LwmqError) -> None:
-        """Once, where nobody follows; another thread may have taken the channel as well."""
+        """The last word is said once: another thread may have taken the channel as well."""
         exc.channel = channel
-        if channel._note_end(exc):
+        is_told = False
+        if channel._is_over_with(exc):
+            try:
+                is_told = self._members.pop(channel._handle.address, None) is None  # one step, for any thread
+            finally:
+                channel._note_end(exc)
+        if not is_told:
             raise exc from None
 
     def close(self) -> None:

@@ -752,15 +752,18 @@ lwmq_status lwmq_requests_submit(lwmq_requests *requests, lwmq_message **request
      LWMQ_E_PEER_LOST, LWMQ_E_CLOSED and what else a receive answers: the peer is gone, or the channel closed */
 lwmq_status lwmq_requests_next(lwmq_requests *requests, uint32_t timeout_ms, uint64_t *out_number,
                                lwmq_message **out_reply);
-/* Asks, and waits for the outcome of this one, as said above. *request is NULL afterwards where it was posted.
-   LWMQ_E_INTERRUPTED: it is not outstanding any more. */
+/* Asks, and waits for the outcome of this one, as said above. *request is NULL afterwards where it was posted. Behind
+   LWMQ_E_INTERRUPTED and LWMQ_E_NO_MEMORY it is not outstanding any more. */
 lwmq_status lwmq_requests_request(lwmq_requests *requests, lwmq_message **request, uint32_t timeout_ms,
                                   lwmq_message **out_reply);
-/* Gives up: nobody is told of it. LWMQ_E_EMPTY: it is not outstanding, and its outcome was told. */
+/* Gives up: nobody is told of it. LWMQ_E_EMPTY: it was never submitted, or its outcome was told. */
 lwmq_status lwmq_requests_cancel(lwmq_requests *requests, uint64_t number);
-/* For who receives from the channel by other means, such as a selector: takes a message of it, as if
+/* For who receives from the channel by other means, such as a selector, on the same thread: takes a message of it, as if
    lwmq_requests_next had received it. Does not wait; lwmq_requests_next with 0 tells. */
 lwmq_status lwmq_requests_file(lwmq_requests *requests, lwmq_message **message);
+/* Likewise of the end of the peer: `failure` is what that receive has answered, and lwmq_last_error still has its text. What is
+   outstanding fails with it. LWMQ_E_INVALID: it is no failure. */
+lwmq_status lwmq_requests_lose(lwmq_requests *requests, lwmq_status failure);
 
 /* `asked` is the sum of `outstanding` and what follows up to `given_up`. */
 typedef struct lwmq_requests_statistics {

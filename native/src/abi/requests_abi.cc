@@ -85,6 +85,18 @@ lwmq_status lwmq_requests_file(lwmq_requests* requests, lwmq_message** message) 
   return LWMQ_OK;
 }
 
+lwmq_status lwmq_requests_lose(lwmq_requests* requests, lwmq_status failure) {
+  LWMQ_REQUIRE(requests != nullptr);
+  LWMQ_ALIVE(requests);
+  LWMQ_NOT_FORKED();
+  if (!lwmq::is_failure(failure)) {
+    return lwmq::fail(LWMQ_E_INVALID, "%s is no failure, with which requests could fail",
+                      lwmq::status_name(failure));
+  }
+  in(requests)->lose(failure);
+  return LWMQ_OK;
+}
+
 lwmq_status lwmq_requests_query(lwmq_requests* requests, lwmq_requests_statistics* out_statistics) {
   LWMQ_REQUIRE(requests != nullptr && out_statistics != nullptr);
   LWMQ_ALIVE(requests);

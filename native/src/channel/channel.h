@@ -354,11 +354,8 @@ class Channel {
   bool attach(lwmq_tli_transport* transport) noexcept;
   Status meet(const lwmq_tli_peer& peer) noexcept;
   const Channel* other_way_to(const lwmq_tli_peer& peer) noexcept;
-  struct Parted {
-    bool reached;   // there is another way to the peer
-    bool said_all;  // one of redundant ways has brought all that it had for us
-  };
-  Parted part(bool said_all) noexcept;
+  bool part(Status* status, std::uint64_t* unsent) noexcept;
+  static bool is_same(const lwmq_tli_peer& one, const lwmq_tli_peer& other) noexcept;
   bool retire() noexcept;
   void changed() noexcept;
   void announce() noexcept;
@@ -369,7 +366,7 @@ class Channel {
   void set_broken(Status status) noexcept;
   std::uint64_t unsent_by(lwmq_tli_transport* transport) const noexcept;
   std::uint64_t count_unread(lwmq_tli_transport* transport) noexcept;
-  void say_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost,
+  void say_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost, std::uint64_t unsent,
                        Report& report) noexcept;
 
   // channel_close.cc
@@ -476,10 +473,18 @@ class Channel {
   std::atomic<std::int64_t> merge_until_{0};  // when merge_ has something by itself; 0: never
   Status end_ = LWMQ_OK;  // of the peer over the last way, behind what the others have; with its text
   std::string end_text_;
-  std::mutex peers_mutex_;             // the head's: guards the next two of all, and the head's third
+  std::mutex peers_mutex_;             // the head's: guards the next three of all, and the head's fourth
   std::optional<lwmq_tli_peer> peer_;  // the present one, or the last
   bool has_peer_ = false;
-  bool peer_had_said_all_ = false;  // over one of its ways that have ended
+  bool was_cut_ = false;  // from that one, before
+  // Of redundant ways to one peer, those that have ended.
+  struct Parted {
+    lwmq_tli_peer peer;
+    bool brought_all = false;  // one of them
+    bool was_short = false;
+    std::uint64_t unsent = 0;  // the most that one of them never shipped
+  };
+  std::optional<Parted> parted_;  // the head's
 };
 
 }  // namespace lwmq::channel

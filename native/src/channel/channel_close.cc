@@ -135,7 +135,10 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
     const std::uint64_t untaken = queue_ != nullptr ? queue_->size_of(place_) : holds ? 1 : 0;
     const std::uint64_t landed = receiver_.messages_from_peer();
     sender_.say_goodbye(landed - std::min(landed, untaken));
-    part(false);
+    {
+      const std::lock_guard lock(head().peers_mutex_);
+      has_peer_ = false;
+    }
     poll_transport_no_more();
     sender_.detach();
     receiver_.detach();

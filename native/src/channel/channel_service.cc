@@ -209,12 +209,16 @@ std::int64_t Channel::accept_next(std::int64_t now_ns) noexcept {
   return now_ns + kMillisecond;  // others may wait behind them
 }
 
+// Channels of one process have numbers; 0 is none.
+bool Channel::is_same(const lwmq_tli_peer& one, const lwmq_tli_peer& other) noexcept {
+  return one.channel != 0 && one.channel == other.channel &&
+         std::memcmp(one.instance, other.instance, sizeof one.instance) == 0;
+}
+
 // Another transport of ours to the same channel of the same process, or null. With peers_mutex_ of the head.
 const Channel* Channel::other_way_to(const lwmq_tli_peer& peer) noexcept {
   const auto is_one = [this, &peer](const Channel& channel) {
-    return &channel != this && channel.has_peer_ && peer.channel != 0 &&
-           channel.peer_->channel == peer.channel &&
-           std::memcmp(channel.peer_->instance, peer.instance, sizeof peer.instance) == 0;
+    return &channel != this && channel.has_peer_ && is_same(*channel.peer_, peer);
   };
   const Channel& first = head();
   if (is_one(first)) return &first;
@@ -234,19 +238,34 @@ Status Channel::meet(const lwmq_tli_peer& peer) noexcept {
         "lead to different peers, or are redundant on both sides, or every message would come twice",
         address_.c_str(), peer.pid, same->address_.c_str());
   }
+  if (!peer_ || !is_same(*peer_, peer)) was_cut_ = false;
   peer_ = peer;
   has_peer_ = true;
-  if (same == nullptr) head().peer_had_said_all_ = false;
   return LWMQ_OK;
 }
 
-// `said_all`: this way has brought everything that the peer had for us.
-Channel::Parted Channel::part(bool said_all) noexcept {
+// True: there is another way to the peer that we part from. Of redundant ways the end is the peer's,
+// whichever comes last: it has closed where one of them has brought everything, and is lost where none has
+// and one was short of `unsent`, or cut.
+bool Channel::part(Status* status, std::uint64_t* unsent) noexcept {
   Channel& first = head();
   const std::lock_guard lock(first.peers_mutex_);
   has_peer_ = false;
-  first.peer_had_said_all_ = first.peer_had_said_all_ || said_all;
-  return {other_way_to(*peer_) != nullptr, redundant_ && first.peer_had_said_all_};
+  if (!redundant_) return other_way_to(*peer_) != nullptr;
+  if (!first.parted_ || !is_same(first.parted_->peer, *peer_)) first.parted_ = Parted{*peer_};
+  Parted& parted = *first.parted_;
+  const bool closed = *status == LWMQ_E_CLOSED;
+  if (!closed) was_cut_ = true;
+  if (closed && !was_cut_ && !has_dropped()) parted.brought_all = true;
+  parted.was_short = parted.was_short || !closed;
+  parted.unsent = std::max(parted.unsent, *unsent);
+  if (parted.brought_all && *status == LWMQ_E_PEER_LOST) {
+    *status = LWMQ_E_CLOSED;
+  } else if (!parted.brought_all && parted.was_short && closed) {
+    *status = LWMQ_E_PEER_LOST;
+    *unsent = parted.unsent;
+  }
+  return other_way_to(*peer_) != nullptr;
 }
 
 Status Channel::peer(lwmq_peer* out_peer) {
@@ -415,7 +434,7 @@ bool Channel::retire() noexcept {
     if (status != LWMQ_OK) fail(status, "%s", broken_text_.c_str());
   }
   if (status == LWMQ_OK) status = receiver_.drain();
-  if (!receiver_.has_room()) {
+  if (status == LWMQ_E_NO_MEMORY || !receiver_.has_room()) {
     release_and_look();
     landing_.release();
     return false;
@@ -434,9 +453,9 @@ bool Channel::retire() noexcept {
              : state == LWMQ_TLI_CLOSED  ? LWMQ_E_CLOSED
                                          : LWMQ_E_PEER_LOST;
   }
-  if (status == LWMQ_E_CLOSED && unsent_by(transport) > 0) status = LWMQ_E_PEER_LOST;
-  const auto [reached, said_all] = part(status == LWMQ_E_CLOSED);
-  if (status == LWMQ_E_PEER_LOST && said_all) status = LWMQ_E_CLOSED;
+  std::uint64_t unsent = unsent_by(transport);
+  if (status == LWMQ_E_CLOSED && unsent > 0) status = LWMQ_E_PEER_LOST;
+  const bool reached = part(&status, &unsent);
   const std::uint64_t unread = count_unread(transport);
   if (unread > 0) cuts_.fetch_add(1, std::memory_order_relaxed);
   const std::uint64_t lost = reached ? 0 : unread;  // what is lost here comes to it the other way
@@ -446,7 +465,7 @@ bool Channel::retire() noexcept {
     stats::add(stats::process().peers_lost, 1);
   }
   if (!reached) {  // so does its end
-    say_end_of_peer(status, transport, lost, *report);
+    say_end_of_peer(status, transport, lost, unsent, *report);
     receiver_.report(std::move(report));
   }
   if (queue_ != nullptr) land_into_queue(UINT64_MAX, true, completions);
@@ -488,10 +507,9 @@ std::uint64_t Channel::unsent_by(lwmq_tli_transport* transport) const noexcept {
 
 // What the application hears, once, behind everything that the peer had committed.
 void Channel::say_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost,
-                              Report& report) noexcept {
+                              std::uint64_t unsent, Report& report) noexcept {
   lwmq_tli_peer peer{};
   provider_->peer(transport, &peer);
-  const std::uint64_t unsent = unsent_by(transport);
   char short_of[96];
   std::snprintf(short_of, sizeof short_of,
                 "has closed before it had shipped all: %" PRIu64 " messages never came", unsent);

@@ -12,7 +12,9 @@ class Completions {
   Completions() noexcept = default;
   Completions(const Completions&) = delete;
   Completions& operator=(const Completions&) = delete;
-  ~Completions() {
+  ~Completions() { destroy(); }
+  [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+  void destroy() noexcept {
     while (first_ != nullptr) {
       Message* message = first_;
       first_ = message->next;

@@ -1,7 +1,6 @@
 #include "channel/requests.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cinttypes>
 #include <cstring>
 #include <new>
@@ -10,6 +9,7 @@
 #include "channel/deadline.h"
 #include "channel/several.h"
 #include "os/clock.h"
+#include "os/futex.h"
 #include "os/identity.h"
 
 namespace lwmq::channel {
@@ -77,14 +77,21 @@ Status Requests::create(Channel* channel, ChannelQueue* queue, std::uint64_t out
   return LWMQ_OK;
 }
 
+// In a forked child it is the parent's, in the middle of whatever a thread of that did.
 Requests::~Requests() {
-  while (on_heap_ > 0) drop(take_out(heap_[0]->number));
-  while (first_settled_ != nullptr) drop(pop_settled());
+  if (os::forked()) return;
+  Completions dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    channel_ = nullptr;  // from here on forget leaves us alone
+  }
+  while (on_heap_ > 0) drop(take_out(heap_[0]->number), dropped);
+  while (first_settled_ != nullptr) drop(pop_settled(), dropped);
 }
 
-// With the mutex, or alone. RELEASE call-backs may run in here.
-void Requests::drop(Pending* pending) noexcept {
-  if (pending->reply != nullptr) Message::destroy(pending->reply);
+// With the mutex, or alone.
+void Requests::drop(Pending* pending, Completions& dropped) noexcept {
+  if (pending->reply != nullptr) dropped.add(pending->reply);
   if (pending->ending != nullptr && --pending->ending->users == 0) delete pending->ending;
   --held_;
   delete pending;
@@ -219,8 +226,9 @@ bool Requests::fail_all(Status status, const char* text) noexcept {
 
 // ---- Asking -----------------------------------------------------------------------------------------
 
-Status Requests::enlist(const Message& message, std::uint32_t timeout_ms, bool is_awaited,
-                        Pending** out_pending) noexcept {
+// `out_awaited`: where it is given, the caller alone is told of it, and drops it.
+Status Requests::enlist(const Message& message, std::uint32_t timeout_ms, Pending** out_awaited,
+                        std::uint64_t* out_number) noexcept {
   wire::RequestHead head;
   const std::lock_guard lock(mutex_);
   if (channel_ == nullptr) return fail(LWMQ_E_CLOSED, "the channel was destroyed (%s)", address_.c_str());
@@ -237,79 +245,81 @@ Status Requests::enlist(const Message& message, std::uint32_t timeout_ms, bool i
   pending->number = head.number;
   pending->timeout_ms = timeout_ms;
   pending->due_ns = deadline_of(timeout_ms);
-  pending->is_awaited = is_awaited;
+  pending->is_awaited = out_awaited != nullptr;
   *find(head.number) = pending;
   put_on_heap(pending);
   ++held_;
   ++counts_.asked;
-  *out_pending = pending;
+  *out_number = head.number;
+  if (out_awaited != nullptr) *out_awaited = pending;
   return LWMQ_OK;
 }
 
-// What was enlisted. Where the post fails it is outstanding no more, unless its outcome was told, or will be.
-Status Requests::post(Message* message, Pending* pending) noexcept {
-  const std::uint64_t number = pending->number;
-  const bool is_awaited = pending->is_awaited;  // else it may be gone once it was posted
+// What was enlisted; from then on others may tell of it, and drop it, but for what is awaited. Where the post
+// fails it is outstanding no more.
+Status Requests::post(Message* message, std::uint64_t number, Pending* awaited) noexcept {
   const Status status = Several::post(queue_, message, 0);
   if (status == LWMQ_OK) return LWMQ_OK;
+  Completions dropped;
   const std::lock_guard lock(mutex_);
-  const bool is_outstanding = take_out(number) != nullptr;
-  if (is_outstanding) ++counts_.given_up;
-  if (is_outstanding || is_awaited) {
-    drop(pending);
+  Pending* const outstanding = take_out(number);
+  if (outstanding != nullptr) ++counts_.given_up;
+  if (outstanding == nullptr && awaited == nullptr) {
+    cancel_settled(number, dropped);
   } else {
-    cancel_settled(number);
+    drop(outstanding != nullptr ? outstanding : awaited, dropped);
   }
   return status;
 }
 
 Status Requests::submit(Message* message, std::uint32_t timeout_ms, std::uint64_t* out_number) noexcept {
-  Pending* pending = nullptr;
-  Status status = enlist(*message, timeout_ms, false, &pending);
-  if (status != LWMQ_OK) return status;
-  *out_number = pending->number;  // before others may be told of it
-  return post(message, pending);
+  const Status status = enlist(*message, timeout_ms, nullptr, out_number);
+  return status == LWMQ_OK ? post(message, *out_number, nullptr) : status;
 }
 
 Status Requests::ask(Message* message, std::uint32_t timeout_ms, bool* out_taken,
                      Message** out_reply) noexcept {
   Pending* pending = nullptr;
-  Status status = enlist(*message, timeout_ms, true, &pending);
-  if (status == LWMQ_OK) status = post(message, pending);
+  std::uint64_t number = 0;
+  Status status = enlist(*message, timeout_ms, &pending, &number);
+  if (status == LWMQ_OK) status = post(message, number, pending);
   *out_taken = status == LWMQ_OK;
   if (status != LWMQ_OK) return status;
   Pending* settled = nullptr;
   status = wait(pending, LWMQ_FOREVER, &settled);
   if (settled != nullptr) return tell(settled, out_reply);
+  Completions dropped;
   const std::lock_guard lock(mutex_);  // a signal has ended the wait, or memory is short: nobody asks again
-  if (take_out(pending->number) != nullptr) ++counts_.given_up;
-  drop(pending);
+  if (take_out(number) != nullptr) ++counts_.given_up;
+  drop(pending, dropped);
   return status;
 }
 
 // False: it was told, or is none.
-bool Requests::cancel_settled(std::uint64_t number) noexcept {
+bool Requests::cancel_settled(std::uint64_t number, Completions& dropped) noexcept {
   for (Pending* settled = first_settled_; settled != nullptr; settled = settled->next) {
     if (settled->number != number || settled->is_cancelled) continue;
     settled->is_cancelled = true;
+    if (settled->reply != nullptr) dropped.add(std::exchange(settled->reply, nullptr));
     return true;
   }
   return false;
 }
 
 Status Requests::cancel(std::uint64_t number) noexcept {
+  Completions dropped;
   const std::lock_guard lock(mutex_);
-  if (cancel_settled(number)) return LWMQ_OK;
-  if (capacity_ == 0 || *find(number) == nullptr || (*find(number))->is_awaited) return LWMQ_E_EMPTY;
+  Pending* const outstanding = capacity_ == 0 ? nullptr : *find(number);
+  if (outstanding == nullptr) return cancel_settled(number, dropped) ? LWMQ_OK : LWMQ_E_EMPTY;
+  if (outstanding->is_awaited) return LWMQ_E_EMPTY;
   ++counts_.given_up;
-  drop(take_out(number));
+  drop(take_out(number), dropped);
   return LWMQ_OK;
 }
 
 // ---- Waiting ----------------------------------------------------------------------------------------
 
-// What is dropped goes when nothing is locked: a RELEASE call-back may run then.
-void Requests::file_with_mutex(Message* message, Message** out_dropped) noexcept {
+void Requests::file_with_mutex(Message* message, Completions& dropped) noexcept {
   wire::RequestHead head;
   Pending* pending = nullptr;
   if (!head_of(*message, &head) || !is_well_formed(*message, head.kind)) {
@@ -319,23 +329,28 @@ void Requests::file_with_mutex(Message* message, Message** out_dropped) noexcept
   } else if ((pending = take_out(head.number)) == nullptr) {
     ++counts_.late;
   }
-  if (pending == nullptr) {
-    message->next = std::exchange(*out_dropped, message);
-    return;
-  }
+  if (pending == nullptr) return dropped.add(message);
   ++(head.kind == wire::RequestKind::kReply ? counts_.answered : counts_.failed);
   pending->reply = message;
   settle(pending);
 }
 
 void Requests::file(Message* message) noexcept {
-  Message* dropped = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    file_with_mutex(message, &dropped);
-  }
-  filed_.notify_all();
-  if (dropped != nullptr) Message::destroy(dropped);
+  Completions dropped;
+  const std::lock_guard lock(mutex_);
+  file_with_mutex(message, dropped);
+  tell_followers();
+}
+
+void Requests::lose(Status status) noexcept {
+  const std::lock_guard lock(mutex_);
+  fail_all(status, last_error());
+  tell_followers();
+}
+
+void Requests::tell_followers() noexcept {
+  looks_.fetch_add(1, std::memory_order_relaxed);  // under the mutex
+  if (followers_ > 0) os::futex_wake_all(looks_, os::Sleepers::kOfThisProcess);
 }
 
 // Receives with the mutex given up, and files what has come. What concerns nobody is the answer.
@@ -348,18 +363,29 @@ Status Requests::receive_some(std::unique_lock<std::mutex>& lock, std::uint32_t 
   Status status = Several::receive(channel, timeout_ms, kAtOnce, messages, &count);
   lock.lock();
   is_receiving_ = false;
-  Message* dropped = nullptr;
+  Completions dropped;
   if (status == LWMQ_OK) {
-    for (std::uint32_t i = 0; i < count; ++i) file_with_mutex(messages[i], &dropped);
+    for (std::uint32_t i = 0; i < count; ++i) file_with_mutex(messages[i], dropped);
   } else if (is_failure(status) && status != LWMQ_E_NO_MEMORY && fail_all(status, last_error())) {
     status = LWMQ_OK;
   }
-  filed_.notify_all();
-  if (dropped != nullptr) {
+  tell_followers();
+  if (!dropped.empty()) {  // RELEASE call-backs may run, under no lock of ours
     lock.unlock();
-    while (dropped != nullptr) Message::destroy(std::exchange(dropped, dropped->next));
+    dropped.destroy();
     lock.lock();
   }
+  return status;
+}
+
+// Sleeps until whoever receives has looked.
+Status Requests::follow(std::unique_lock<std::mutex>& lock, std::uint32_t timeout_ms) noexcept {
+  const std::uint32_t seen = looks_.load(std::memory_order_relaxed);
+  ++followers_;
+  lock.unlock();
+  const Status status = wait_for_change(seen, deadline_of(timeout_ms), looks_);
+  lock.lock();
+  --followers_;
   return status;
 }
 
@@ -367,26 +393,22 @@ Status Requests::receive_some(std::unique_lock<std::mutex>& lock, std::uint32_t 
 // receiver with a limit of 0 looks once.
 Status Requests::wait(Pending* own, std::uint32_t timeout_ms, Pending** out_pending) noexcept {
   const std::int64_t deadline = deadline_of(timeout_ms);
+  Completions dropped;
   std::unique_lock lock(mutex_);
   for (bool looked = false;;) {
     expire();
-    while (first_settled_ != nullptr && first_settled_->is_cancelled) drop(pop_settled());
+    while (first_settled_ != nullptr && first_settled_->is_cancelled) drop(pop_settled(), dropped);
     if (own != nullptr ? own->is_settled : first_settled_ != nullptr) {
       *out_pending = own != nullptr ? own : pop_settled();
       return LWMQ_OK;
     }
     if (channel_ == nullptr) return fail(LWMQ_E_CLOSED, "the channel was destroyed (%s)", address_.c_str());
     const std::uint32_t left = timeout_ms == 0 ? 0 : ms_left(deadline);
-    if (left == 0 && looked) return timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
+    if (left == 0 && (looked || is_receiving_)) return timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
     const std::uint32_t due = on_heap_ == 0 ? LWMQ_FOREVER : ms_left(heap_[0]->due_ns);
     const std::uint32_t most = std::min({left, due, kSliceMs});
     looked = true;
-    if (is_receiving_) {
-      if (left == 0) return timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
-      filed_.wait_for(lock, std::chrono::milliseconds(most));
-      continue;
-    }
-    const Status status = receive_some(lock, most);
+    const Status status = is_receiving_ ? follow(lock, most) : receive_some(lock, most);
     const bool is_there = own != nullptr && own->is_settled;  // filed by another thread meanwhile
     if (!is_there && (status == LWMQ_E_INTERRUPTED || is_failure(status))) return status;
   }
@@ -412,8 +434,9 @@ Status Requests::tell(Pending* pending, Message** out_reply) noexcept {
     status = fail(LWMQ_E_TIMED_OUT, "no reply to request %" PRIu64 " within %u ms (%s)", pending->number,
                   pending->timeout_ms, address_.c_str());
   }
+  Completions none;
   const std::lock_guard lock(mutex_);
-  drop(pending);
+  drop(pending, none);
   return status;
 }
 
@@ -432,7 +455,7 @@ void Requests::forget(const Channel* channel) noexcept {
   if (channel_ != channel) return;
   fail_all(fail(LWMQ_E_CLOSED, "the channel was destroyed (%s)", address_.c_str()), last_error());
   channel_ = nullptr;
-  filed_.notify_all();
+  tell_followers();
 }
 
 void Requests::query(lwmq_requests_statistics* out_statistics) noexcept {

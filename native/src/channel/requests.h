@@ -1,12 +1,12 @@
 // Requests and their replies over a channel: thousands outstanding, each with a time-out of its own.
 //
 // No thread of ours: who waits for an outcome receives, whatever comes, and files it; of several who wait one
-// does, and the others sleep until something was filed, or he leaves. What was asked is found by its number,
+// does, and the others sleep until he has looked. What was asked is found by its number,
 // in a table, and by its time, in a heap; both grow before a request is posted, so that what comes back needs
 // no memory.
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -15,6 +15,7 @@
 #include "base/handle_mark.h"
 #include "base/status.h"
 #include "channel/channel.h"
+#include "channel/completions.h"
 #include "channel/roster.h"
 #include "lwmq/lwmq.h"
 #include "message/message.h"
@@ -44,6 +45,8 @@ class Requests {
   Status next(std::uint32_t timeout_ms, std::uint64_t* out_number, Message** out_reply) noexcept;
   // Takes a message that somebody else has received from the channel.
   void file(Message* message) noexcept;
+  // What is outstanding fails, as a receive elsewhere has: its text is last_error.
+  void lose(Status status) noexcept;
   // LWMQ_E_EMPTY: it is not outstanding.
   Status cancel(std::uint64_t number) noexcept;
   void query(lwmq_requests_statistics* out_statistics) noexcept;
@@ -90,17 +93,19 @@ class Requests {
   void set_place(std::uint64_t place, Pending* pending) noexcept;
   Pending* take_out(std::uint64_t number) noexcept;
   void settle(Pending* pending) noexcept;
-  bool cancel_settled(std::uint64_t number) noexcept;
+  bool cancel_settled(std::uint64_t number, Completions& dropped) noexcept;
   void expire() noexcept;
-  void file_with_mutex(Message* message, Message** out_dropped) noexcept;
+  void file_with_mutex(Message* message, Completions& dropped) noexcept;
   bool fail_all(Status status, const char* text) noexcept;
   Status receive_some(std::unique_lock<std::mutex>& lock, std::uint32_t timeout_ms) noexcept;
+  Status follow(std::unique_lock<std::mutex>& lock, std::uint32_t timeout_ms) noexcept;
+  void tell_followers() noexcept;
   Pending* pop_settled() noexcept;
-  void drop(Pending* pending) noexcept;
-  Status enlist(const Message& message, std::uint32_t timeout_ms, bool is_awaited,
-                Pending** out_pending) noexcept;
+  void drop(Pending* pending, Completions& dropped) noexcept;
 
-  Status post(Message* message, Pending* pending) noexcept;
+  Status enlist(const Message& message, std::uint32_t timeout_ms, Pending** out_awaited,
+                std::uint64_t* out_number) noexcept;
+  Status post(Message* message, std::uint64_t number, Pending* awaited) noexcept;
   Status wait(Pending* own, std::uint32_t timeout_ms, Pending** out_pending) noexcept;
   Status tell(Pending* pending, Message** out_reply) noexcept;
   void forget(const Channel* channel) noexcept;
@@ -110,9 +115,10 @@ class Requests {
   ChannelQueue* const queue_;
   const std::string address_;
 
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable filed_;
-  Channel* channel_;  // null: it was destroyed
+  std::atomic<std::uint32_t> looks_{0};  // written under the mutex: a receiver has looked
+  std::mutex mutex_;                     // guards what follows
+  std::uint32_t followers_ = 0;          // who sleep until the next look
+  Channel* channel_;                     // null: it was destroyed
   bool is_receiving_ = false;
   std::uint64_t made_ = 0;
   std::uint64_t held_ = 0;      // outstanding, and settled ones that nobody was told of

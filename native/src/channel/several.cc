@@ -403,15 +403,17 @@ Status Several::receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::u
 
 // Takes what comes next over a way that holds nothing; *out_unnumbered is of a peer whose ways are not
 // redundant.
-Several::Pulled Several::pull(Channel* head, std::size_t place, std::int64_t now_ns,
-                              Message** out_unnumbered) {
+Several::Pulled Several::pull(Channel* head, std::size_t place, std::int64_t now_ns, Message** out_unnumbered,
+                              bool* out_short) {
   Channel* way = at(head, place);
   // Before the look: when it has lost its peer, what that had sent is there.
   const bool may_bring = way->attached_.load(std::memory_order_acquire) != nullptr;
   Message* message = nullptr;
   std::uint32_t count = 0;
   const Status status = way->receive(0, 1, &message, &count);
-  if (has_none(*way, status)) return may_bring ? Pulled::kNothingYet : Pulled::kNoMore;
+  if (status == LWMQ_E_NO_MEMORY) *out_short = true;  // what has come waits
+  if (has_none(*way, status) || status == LWMQ_E_NO_MEMORY)
+    return may_bring || status == LWMQ_E_NO_MEMORY ? Pulled::kNothingYet : Pulled::kNoMore;
   if (status != LWMQ_OK) {
     head->end_ = status;
     head->end_text_ = last_error();
@@ -435,6 +437,7 @@ Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uin
     std::unique_lock lock(merge.receiving);
     const std::int64_t now_ns = os::now_ns();
     std::uint32_t count = 0;
+    bool is_short = false;  // of memory
     bool moved = true;
     while (moved && count < limit) {
       moved = false;
@@ -442,7 +445,7 @@ Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uin
       for (std::size_t place = 0; place < ways; ++place) {
         Message* unnumbered = nullptr;
         const bool looks = !merge.holds(place) && count < limit;
-        const Pulled pulled = looks ? pull(head, place, now_ns, &unnumbered) : Pulled::kNothingYet;
+        const Pulled pulled = looks ? pull(head, place, now_ns, &unnumbered, &is_short) : Pulled::kNothingYet;
         if (pulled == Pulled::kSomething) moved = true;
         if (pulled != Pulled::kNoMore) sources |= std::uint64_t{1} << place;
         if (unnumbered != nullptr) out_messages[count++] = unnumbered;
@@ -458,6 +461,8 @@ Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uin
       *out_count = count;
       return LWMQ_OK;
     }
+    if (is_short)
+      return fail(LWMQ_E_NO_MEMORY, "no memory for a message that has come; it waits: receive again");
     const std::int64_t until = merge.holds_until();
     if (head->end_ != LWMQ_OK && until == INT64_MAX)
       return fail(std::exchange(head->end_, LWMQ_OK), "%s", head->end_text_.c_str());

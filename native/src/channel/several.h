@@ -111,7 +111,8 @@ class Several {
   static Status receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
                                  Message** out_messages, std::uint32_t* out_count);
   enum class Pulled { kSomething, kNothingYet, kNoMore };
-  static Pulled pull(Channel* head, std::size_t place, std::int64_t now_ns, Message** out_unnumbered);
+  static Pulled pull(Channel* head, std::size_t place, std::int64_t now_ns, Message** out_unnumbered,
+                     bool* out_short);
   static Status receive_merged(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
                                Message** out_messages, std::uint32_t* out_count);
   static Status take(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,

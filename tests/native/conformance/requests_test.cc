@@ -1,9 +1,15 @@
 // Requests and their replies, through lwmq.h.
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <random>
 #include <set>
 #include <string>
@@ -317,7 +323,142 @@ TEST_P(Asking, WhatAnotherReceivesIsFiled) {
   ASSERT_EQ(lwmq_requests_file(asker.requests, &message), LWMQ_OK);
   EXPECT_EQ(message, nullptr);
   EXPECT_EQ(asker.next(0), std::make_pair(number, std::string("haha")));
+  const std::uint64_t unanswered = asker.submit("hush");
+  EXPECT_EQ(lwmq_requests_lose(asker.requests, LWMQ_E_TIMED_OUT), LWMQ_E_INVALID);
+  while (server_.statistics().messages_received < 2) std::this_thread::sleep_for(1ms);
+  ASSERT_EQ(lwmq_channel_close(server_.channel, 0), LWMQ_OK);
+  const lwmq_status end = lwmq_selector_receive(selector, kLimitMs, &from, &message);
+  EXPECT_EQ(end, LWMQ_E_CLOSED);
+  ASSERT_EQ(lwmq_requests_lose(asker.requests, end), LWMQ_OK);
+  EXPECT_EQ(asker.next(0), std::make_pair(unanswered, std::string("<LWMQ_E_CLOSED>")));
+  EXPECT_NE(std::string(lwmq_last_error()).find("has closed"), std::string::npos) << lwmq_last_error();
   lwmq_selector_destroy(selector);
+}
+
+// Who is told of a request may be quicker than who has submitted it; what fails is told once.
+TEST_P(Asking, NumbersAreTrueHoweverSoonTheyAreTold) {
+  const Asker asker(client_);
+  constexpr int kEach = 3000;
+  std::mutex mutex;
+  std::multiset<std::uint64_t> told, submitted;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < kEach; ++i) {
+        const std::uint64_t number = asker.submit("hush", static_cast<std::uint32_t>(i % 2));
+        const std::lock_guard lock(mutex);
+        submitted.insert(number);
+      }
+    });
+    threads.emplace_back([&] {
+      for (;;) {
+        const auto [number, answer] = asker.next(10);
+        const std::lock_guard lock(mutex);
+        if (number != 0) told.insert(number);
+        if (told.size() == 2 * kEach) return;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(told, submitted);
+}
+
+void nothing(int) {}
+
+// One receives, the other one sleeps until that has looked: a signal ends the wait of either.
+TEST_P(Asking, ASignalEndsTheWaitOfOneThatDoesNotReceive) {
+  const std::string name = GetParam().name;
+  if (name == "stub_datagram" || name == "toy") GTEST_SKIP() << "its waits hear no signal";
+  struct sigaction action {
+  }, before{};
+  action.sa_handler = nothing;
+  ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
+  const Asker asker(client_);
+  std::atomic<int> interrupted{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      while (asker.next(LWMQ_FOREVER).second != "<LWMQ_E_INTERRUPTED>") continue;
+      ++interrupted;
+    });
+  }
+  while (interrupted < 2) {
+    for (auto& thread : threads) pthread_kill(thread.native_handle(), SIGUSR1);
+    std::this_thread::sleep_for(5ms);
+  }
+  for (auto& thread : threads) thread.join();
+  sigaction(SIGUSR1, &before, nullptr);
+}
+
+// What was replied to nobody any more is released when no lock of ours is held.
+TEST(RequestsOverLoop, AReleaseMayAskTheRequests) {
+  const std::string address = kLoop.fresh_address();
+  const End server(address, LWMQ_ROLE_SERVER);
+  const End client(address, LWMQ_ROLE_CLIENT);
+  ASSERT_EQ(client.wait_connected(), LWMQ_OK);
+  const Asker asker(client);
+  const std::uint64_t number = asker.submit("x");
+  const std::uint64_t other = asker.submit("y");
+  lwmq_message* request = nullptr;
+  lwmq_message* reply = nullptr;
+  ASSERT_EQ(lwmq_channel_receive(server.channel, kLimitMs, &request), LWMQ_OK);
+  ASSERT_EQ(lwmq_reply_make(request, &reply), LWMQ_OK);
+  static int released = 0;
+  const auto callback = [](void* context, std::int32_t event) {
+    if (event != LWMQ_FRAME_RELEASE) return;
+    lwmq_requests_statistics statistics{};
+    statistics.size = sizeof statistics;
+    EXPECT_EQ(lwmq_requests_query(static_cast<lwmq_requests*>(context), &statistics), LWMQ_OK);
+    ++released;
+  };
+  ASSERT_EQ(lwmq_message_append_external(reply, "text", 4, callback, asker.requests), LWMQ_OK);
+  ASSERT_EQ(lwmq_send_queue_post(server.queue, &reply), LWMQ_OK);
+  lwmq_message_destroy(request);
+  ASSERT_EQ(lwmq_channel_receive(client.channel, kLimitMs, &reply), LWMQ_OK);
+  ASSERT_EQ(lwmq_requests_file(asker.requests, &reply), LWMQ_OK);
+  EXPECT_EQ(lwmq_requests_cancel(asker.requests, number), LWMQ_OK);
+  EXPECT_EQ(released, 1);
+  EXPECT_EQ(lwmq_requests_cancel(asker.requests, other), LWMQ_OK);
+}
+
+TEST(RequestsOfAParent, AreLeftAloneInAForkedChild) {
+  const std::string address = kLoop.fresh_address();
+  const End end(address, LWMQ_ROLE_SERVER);
+  const auto asker = std::make_unique<Asker>(end);
+  std::atomic<bool> over{false};
+  std::vector<std::thread> waiting;
+  for (int t = 0; t < 2; ++t) {
+    waiting.emplace_back([&] {
+      while (!over) asker->next(20);
+    });
+  }
+  std::this_thread::sleep_for(30ms);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(10);
+    std::uint64_t number = 0;
+    lwmq_message* reply = nullptr;
+    const bool closed = lwmq_requests_next(asker->requests, 0, &number, &reply) == LWMQ_E_CLOSED;
+    lwmq_requests_destroy(asker->requests);
+    _exit(closed ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  over = true;
+  for (auto& thread : waiting) thread.join();
+}
+
+// Two handles, two threads.
+TEST(RequestsOfAChannelThatGoes, GoBesideIt) {
+  for (int round = 0; round < 300; ++round) {
+    End end(kLoop.fresh_address(), LWMQ_ROLE_SERVER);
+    auto asker = std::make_unique<Asker>(end);
+    for (int i = 0; i < 20; ++i) asker->submit("x");
+    std::thread other([&] { end.destroy(); });
+    asker.reset();
+    other.join();
+  }
 }
 
 // Random submits, cancels, answers and ends of time against a list.
