@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <random>
 #include <tuple>
 
@@ -696,9 +697,7 @@ TEST_P(ChannelOver, CallsBackUnderNoLockSoThatACallBackMayPost) {
 
 // No layer below waits for a timer, or for more to send together: what this thread has posted it receives by
 // its next call, however seldom it posts, and all of what it posts at once.
-// rows: Z07
-TEST_P(ChannelOver, HoldsNothingBackBelowThePost) {
-  const Meeting meeting(address_);
+void expect_that_nothing_is_held_back(const Meeting& meeting) {
   lwmq_message* message = nullptr;
   std::mt19937 random(3);
   int late = 0;
@@ -716,6 +715,58 @@ TEST_P(ChannelOver, HoldsNothingBackBelowThePost) {
     }
     if (round % 4 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(random() % 12));
   }
+}
+
+// rows: Z07
+TEST_P(ChannelOver, HoldsNothingBackBelowThePost) { expect_that_nothing_is_held_back(Meeting(address_)); }
+
+// Those of them that the provider has.
+std::vector<std::uint64_t> sizes_of_buffers(const std::string& address) {
+  lwmq_limits limits{};
+  limits.size = sizeof limits;
+  EXPECT_EQ(lwmq_query_limits(address.c_str(), &limits), LWMQ_OK);
+  std::vector<std::uint64_t> sizes = {1 << 10, 64 << 10, 4 << 20};
+  std::erase_if(sizes, [&](std::uint64_t size) { return size > limits.buffer_bytes_max; });
+  return sizes;
+}
+
+// rows: L30 L31
+TEST_P(ChannelOver, HoldsNothingBackHoweverMuchABufferHasRoomFor) {
+  for (const std::uint64_t size : sizes_of_buffers(address_)) {
+    SCOPED_TRACE(size);
+    const Meeting meeting(GetParam().fresh_address(), channel_options(size, 4));
+    expect_that_nothing_is_held_back(meeting);
+    const auto is_counted = [&] {
+      const auto counted = meeting.client.statistics();
+      return counted.messages_shipped == counted.messages_posted && counted.shipped_idle > 0;
+    };
+    EXPECT_TRUE(eventually_true(is_counted));
+    if (size > 1 << 10) {
+      EXPECT_EQ(meeting.client.statistics().shipped_full, 0u);
+    }
+  }
+}
+
+// rows: L30
+TEST_P(ChannelOver, TakesNoLongerForALoneMessageInALargeBufferThanInASmallOne) {
+  std::vector<std::unique_ptr<Meeting>> meetings;
+  for (const std::uint64_t size : sizes_of_buffers(address_))
+    meetings.push_back(std::make_unique<Meeting>(GetParam().fresh_address(), channel_options(size, 4)));
+  std::vector<std::chrono::nanoseconds> fastest(meetings.size(), 1h);
+  for (int round = 0; round < 1000; ++round) {
+    for (std::size_t i = 0; i < meetings.size(); ++i) {
+      lwmq_message* message = nullptr;
+      const auto begun = std::chrono::steady_clock::now();
+      ASSERT_EQ(lwmq_send_queue_post_bytes(meetings[i]->client.queue, "alone", 5), LWMQ_OK);
+      ASSERT_EQ(lwmq_channel_receive(meetings[i]->server.channel, kLimitMs, &message), LWMQ_OK);
+      // The buffer leaves: the next message needs another.
+      ASSERT_EQ(lwmq_channel_flush(meetings[i]->client.channel, kLimitMs), LWMQ_OK);
+      fastest[i] = std::min<std::chrono::nanoseconds>(fastest[i], std::chrono::steady_clock::now() - begun);
+      lwmq_message_destroy(message);
+    }
+  }
+  // The fastest of many finds an idle machine. To look at 4 MiB takes a hundred times as long.
+  for (const auto& one : fastest) EXPECT_LT(one, 2 * fastest[0] + 1us) << &one - &fastest[0];
 }
 
 // rows: L23 L27 M15
