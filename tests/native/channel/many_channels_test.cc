@@ -1,4 +1,5 @@
-// Ten thousand channels in one process: what each costs, and that none stands in another's way.
+// Ten thousand channels in one process, hundreds between two: what each costs, and that none stands in
+// another's way.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -11,9 +12,12 @@
 
 #include "conformance/channel_fixture.h"
 #include "conformance/providers.h"
+#include "providers/child.h"
 
 namespace lwmq::conformance {
 namespace {
+
+using lwmq::testing::Child;
 
 std::uint64_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
@@ -63,6 +67,75 @@ TEST(ManyChannels, OpenAndExchangeWithinAMemoryBound) {
   const std::uint64_t each = (resident_bytes() - before) / (2 * kPairs);
   EXPECT_LT(each, 64u * 1024) << "bytes for one end";
   RecordProperty("bytes_per_channel", std::to_string(each));
+}
+
+// ---- Between two processes
+
+constexpr int kBetween = 500;
+
+struct Cost {
+  double bytes;
+  double descriptors;
+};
+
+// What one of the channels of this process costs, that has had so much before it opened them.
+Cost cost_since(std::uint64_t bytes, std::uint64_t descriptors) {
+  return {(static_cast<double>(resident_bytes()) - static_cast<double>(bytes)) / kBetween,
+          (static_cast<double>(open_descriptors()) - static_cast<double>(descriptors)) / kBetween};
+}
+
+std::string numbered(const std::string& address, int i) { return address + "-" + std::to_string(i); }
+
+// Serves them all, answers a message on each with the same, and reports what one costs while all are open.
+LWMQ_CHILD_ROLE(serves_many) {
+  const std::string address = Child::argument();
+  const End warm(address, LWMQ_ROLE_SERVER, channel_options(256, 2));
+  const std::uint64_t bytes = resident_bytes();
+  const std::uint64_t descriptors = open_descriptors();
+  std::vector<std::unique_ptr<End>> servers;
+  for (int i = 0; i < kBetween; ++i)
+    servers.push_back(std::make_unique<End>(numbered(address, i), LWMQ_ROLE_SERVER, channel_options(256, 2)));
+  Child::report("serving");
+  for (const auto& server : servers) {
+    if (server->post(server->receive_text()) != LWMQ_OK) _exit(2);
+  }
+  Child::hear();
+  const Cost cost = cost_since(bytes, descriptors);
+  Child::report(std::to_string(cost.bytes));
+  Child::report(std::to_string(cost.descriptors));
+  Child::hear();
+}
+
+// rows: L23 M15
+TEST(ManyChannels, BetweenTwoProcessesCostEachFewDescriptorsAndLittleMemory) {
+  const std::string address = kIpc.fresh_address();
+  Child child("serves_many", address);
+  ASSERT_EQ(child.line(), "serving");
+  const End warm(address, LWMQ_ROLE_CLIENT, channel_options(256, 2));
+  ASSERT_EQ(warm.wait_connected(), LWMQ_OK);
+  const std::uint64_t bytes = resident_bytes();
+  const std::uint64_t descriptors = open_descriptors();
+  std::vector<std::unique_ptr<End>> clients;
+  for (int i = 0; i < kBetween; ++i) {
+    clients.push_back(std::make_unique<End>(numbered(address, i), LWMQ_ROLE_CLIENT, channel_options(256, 2)));
+    ASSERT_EQ(clients.back()->post(std::to_string(i)), LWMQ_OK);
+  }
+  for (int i = 0; i < kBetween; ++i) ASSERT_EQ(clients[i]->receive_text(), std::to_string(i));
+  const Cost here = cost_since(bytes, descriptors);
+  child.say('.');
+  const Cost there{std::stod("0" + child.line()), std::stod("0" + child.line())};
+  RecordProperty("bytes_of_a_client", std::to_string(here.bytes));
+  RecordProperty("bytes_of_a_server", std::to_string(there.bytes));
+  RecordProperty("descriptors_of_a_client", std::to_string(here.descriptors));
+  RecordProperty("descriptors_of_a_server", std::to_string(there.descriptors));
+  const double of_threads = 10.0 / kBetween;
+  EXPECT_LE(here.descriptors, 3 + of_threads);
+  EXPECT_LE(there.descriptors, 5 + of_threads);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer's shadow is memory too";
+#endif
+  EXPECT_LT(here.bytes, 48.0 * 1024);  // 36 KiB when this was written, of both
+  EXPECT_LT(there.bytes, 48.0 * 1024);
 }
 
 std::uint64_t threads_of_this_process() {
