@@ -64,6 +64,13 @@ long waits() {
 class OwnThreads : public testing::TestWithParam<Subject> {};
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Else the next test would find none whatever is taken.
+TEST_P(OwnThreads, TheLocksThatOpeningTakesAreCounted) {
+  const long before = t_locks;
+  const Meeting meeting(GetParam().fresh_address());
+  EXPECT_GT(t_locks, before);
+}
+
 // rows: K02 K52
 TEST_P(OwnThreads, ThreadsWithAChannelEachTakeNoLock) {
   constexpr int kThreads = 4;
