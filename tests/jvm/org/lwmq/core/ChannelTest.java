@@ -10,6 +10,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
@@ -406,7 +407,6 @@ class ChannelTest {
     }
   }
 
-  // rows: S10
   @Test
   void aChannelThatErasesIsAChannelLikeOthers() {
     Channel.Options erasing = Channel.Options.DEFAULT.erasing();
@@ -418,6 +418,36 @@ class ChannelTest {
         assertEquals("secret", new String(message.bytes(0), StandardCharsets.UTF_8));
       }
     }
+  }
+
+  /** What the only buffer of a channel holds of a secret, when it comes back from a peer that has read it. */
+  private static byte[] leftOf(byte[] secret, Channel.Options options) {
+    String address = "loop://java-left-" + options.secureErase();
+    Deadline soon = Deadline.after(10_000);
+    try (Channel server = Channel.open(address, Role.SERVER, options);
+        Channel client = Channel.open(address, Role.CLIENT, options)) {
+      client.awaitConnected(soon);
+      TransportBuffer buffer = client.buffer(soon);
+      buffer.data().put(secret);
+      client.send(buffer, secret.length);
+      TransportBuffer received = server.receiveBuffer(soon);
+      byte[] read = new byte[secret.length];
+      received.data().get(read);
+      assertArrayEquals(secret, read);
+      server.dispose(received);
+      byte[] left = new byte[secret.length];
+      client.buffer(soon).data().get(left);
+      return left;
+    }
+  }
+
+  // rows: S10
+  @Test
+  void aBufferOfAChannelThatErasesIsZeroAfterItsRelease() {
+    byte[] secret = "a secret of twenty-odd bytes".getBytes(StandardCharsets.UTF_8);
+    Channel.Options keeping = new Channel.Options(4096, 1, 1, 0, true);
+    assertArrayEquals(secret, leftOf(secret, keeping)); // it is the same memory
+    assertArrayEquals(new byte[secret.length], leftOf(secret, keeping.erasing()));
   }
 
   // rows: S04 Z12
@@ -753,6 +783,56 @@ class ChannelTest {
         Status.INVALID,
         assertThrows(LwmqException.class, () -> ServiceThreads.setAffinity(-1)).status());
     ServiceThreads.setAffinity();
+  }
+
+  /** The processors that a thread may run on, as the kernel writes them: {@code 0-2,5}. */
+  private static String processorsOf(Path task) throws IOException {
+    String key = "Cpus_allowed_list:";
+    for (String line : Files.readAllLines(task.resolve("status"))) {
+      if (line.startsWith(key)) {
+        return line.substring(key.length()).strip();
+      }
+    }
+    throw new IOException("no " + key + " of " + task);
+  }
+
+  /** Those of the threads of the library. */
+  private static Set<String> processorsOfTheLibrary() throws IOException {
+    Set<String> found = new HashSet<>();
+    try (Stream<Path> tasks = Files.list(Path.of("/proc/self/task"))) {
+      for (Path task : tasks.toList()) {
+        try {
+          String name = Files.readString(task.resolve("comm")).strip();
+          if (Set.of("lwmq-channels", "lwmq-connect", "lwmq-ipc").contains(name)) {
+            found.add(processorsOf(task));
+          }
+        } catch (NoSuchFileException e) {
+          continue; // one of the JVM's has ended
+        }
+      }
+    }
+    return found;
+  }
+
+  // rows: S09 C66
+  @Test
+  void theLibrarysThreadsRunOnTheProcessorsThatTheyAreTold() throws IOException {
+    String all = processorsOf(Path.of("/proc/self"));
+    String[] each = all.split("[-,]");
+    try (Channel server = Channel.open("loop://java-placed", Role.SERVER, Channel.Options.DEFAULT);
+        Channel client = Channel.open("loop://java-placed", Role.CLIENT, Channel.Options.DEFAULT)) {
+      for (String one : List.of(each[0], each[each.length - 1])) {
+        ServiceThreads.setAffinity(Integer.parseInt(one));
+        assertEquals(Set.of(one), processorsOfTheLibrary());
+      }
+      assertThrows(LwmqException.class, () -> ServiceThreads.setAffinity(Integer.parseInt(each[0]), 900));
+      assertEquals(Set.of(each[each.length - 1]), processorsOfTheLibrary());
+      client.sendQueue(Priority.NORMAL).post("still");
+      assertEquals(List.of("still"), drain(server, 1));
+    } finally {
+      ServiceThreads.setAffinity();
+    }
+    assertEquals(Set.of(all), processorsOfTheLibrary());
   }
 
   // rows: L22
