@@ -231,7 +231,7 @@ def _threads() -> dict[str, list[Path]]:
     return found
 
 
-@pytest.mark.row("K04", "Z20")
+@pytest.mark.row("K04")
 def test_the_number_of_threads_is_fixed_and_they_are_made_once(pairs: Pairs) -> None:
     before = _threads()
     assert set(before) <= {"lwmq-channels", "lwmq-connect", "lwmq-ipc"} and len(before) >= 2
