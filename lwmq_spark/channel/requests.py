@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import Condition, OfOneProcess, background_thread, exception_of, span
+from lwmq_spark._ffi import Condition, OfOneProcess, background_thread, exception_of, lib, span
 from lwmq_spark.channel.channel import Channel
 from lwmq_spark.channel.send_queue import SendQueue
 from lwmq_spark.message import Frame, Message, parts_of
@@ -445,6 +445,9 @@ class _Desk:
                     self._take(*found)
             if found is not None:
                 self._conclude(*found)
+            elif isinstance(came, tuple) and came[0] == lib.LWMQ_E_NO_MEMORY:
+                time.sleep(KEEPER_ASIDE_S)  # what has come waits, and nobody is lost
+                continue
             elif not isinstance(came, Message):
                 exc = exception_of(*came)
                 self.is_kept_away = not isinstance(exc, errors.ENDS_OF_PEER)
