@@ -411,9 +411,11 @@ Several::Pulled Several::pull(Channel* head, std::size_t place, std::int64_t now
   Message* message = nullptr;
   std::uint32_t count = 0;
   const Status status = way->receive(0, 1, &message, &count);
-  if (status == LWMQ_E_NO_MEMORY) *out_short = true;  // what has come waits
-  if (has_none(*way, status) || status == LWMQ_E_NO_MEMORY)
-    return may_bring || status == LWMQ_E_NO_MEMORY ? Pulled::kNothingYet : Pulled::kNoMore;
+  if (status == LWMQ_E_NO_MEMORY) {
+    *out_short = true;  // what has come waits
+    return Pulled::kNothingYet;
+  }
+  if (has_none(*way, status)) return may_bring ? Pulled::kNothingYet : Pulled::kNoMore;
   if (status != LWMQ_OK) {
     head->end_ = status;
     head->end_text_ = last_error();
