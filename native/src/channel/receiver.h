@@ -87,7 +87,7 @@ class Receiver {
     if (is_copied(landed) || !may_stay(landed)) return decode_copy(landed, out_message);
     return note_made(decode_view(landed, out_message), out_message);
   }
-  // The same, copied whatever its size: the extent is back.
+  // The same, copied whatever its size: the extent is back, but for LWMQ_E_NO_MEMORY.
   Status decode_copy(Landed& landed, Message** out_message) noexcept {
     const Status status = make(landed.extent, landed.passes, out_message);
     if (status != LWMQ_E_NO_MEMORY) [[likely]]

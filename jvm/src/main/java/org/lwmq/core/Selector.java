@@ -189,7 +189,7 @@ public final class Selector implements AutoCloseable {
     return "waiting for a message on " + size() + " channels";
   }
 
-  /** Of the channel that the last call, {@link #select}, has given: null where it has nothing, or was removed since. */
+  /** Of the channel that the last call, {@link #selectUninterrupted}, has given: null where it has nothing, or was removed since. */
   Message take() {
     return Message.ofPointer(handle.call(Jni::selectorTake));
   }
