@@ -37,5 +37,6 @@ endif()
 
 add_library(lwmq_core_flags INTERFACE)
 target_compile_options(lwmq_core_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti> -fno-strict-aliasing -fno-omit-frame-pointer)
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti> -fno-strict-aliasing
+  $<$<NOT:$<CONFIG:Release>>:-fno-omit-frame-pointer>)
 target_link_libraries(lwmq_core_flags INTERFACE lwmq_headers)

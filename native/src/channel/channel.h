@@ -114,7 +114,7 @@ class Channel {
   [[nodiscard, gnu::always_inline]] Message* receive_at_hand() noexcept {
     if (!is_open() || !receives_plainly_ || !receiver_.may_have_run() || !landing_.try_take()) return nullptr;
     Message* message = receiver_.take_at_hand();
-    landing_.release();
+    landing_.give_back();
     if (message != nullptr) [[likely]]
       note_activity();
     return message;
@@ -220,7 +220,7 @@ class Channel {
 
   // channel_post.cc
   [[nodiscard, gnu::always_inline]] bool is_open() const noexcept {
-    return phase_.load(std::memory_order_acquire) == Phase::kOpen && !os::forked();
+    return phase_.load(std::memory_order_acquire) == Phase::kOpen && os::still_ours();
   }
   [[gnu::always_inline]] Status check_open(bool raw) const noexcept {
     if (is_open() && raw == raw_) [[likely]]
@@ -289,7 +289,7 @@ class Channel {
   [[gnu::always_inline]] void release_pump() noexcept {
     if (scheduler_.has_several_posters()) [[unlikely]]
       return release_and_look();
-    pump_.release();
+    pump_.give_back();
   }
   void release_and_look() noexcept;
   void take_pump() noexcept;

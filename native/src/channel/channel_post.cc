@@ -164,13 +164,13 @@ Status Channel::post_bytes(ChannelQueue* queue, const void* data, std::uint64_t 
   if (const Status status = check_posting(); status != LWMQ_OK) [[unlikely]]
     return status;
   const bool has_pump = pump_.try_take();
-  if (has_pump && queue->empty() && sender_.put(data, bytes) == Sent::kAll) [[likely]] {
-    queue->count_direct(1);
-    release_pump();
-    note_activity();
-    return LWMQ_OK;
-  }
-  return post_copy(queue, data, bytes, has_pump);
+  const bool goes_out = has_pump && queue->empty() && sender_.put(data, bytes) == Sent::kAll;
+  if (!goes_out) [[unlikely]]
+    return post_copy(queue, data, bytes, has_pump);
+  queue->count_direct(1);
+  release_pump();
+  note_activity();
+  return LWMQ_OK;
 }
 
 // What post_bytes does where the bytes cannot go out at once.

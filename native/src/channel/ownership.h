@@ -47,9 +47,7 @@ class Ownership {
     home_thread_ = other.home_thread_;
   }
   // Whether the calling thread is.
-  [[nodiscard]] bool is_home() const noexcept {
-    return home_thread_ != nullptr && home_thread_ == __builtin_thread_pointer();
-  }
+  [[nodiscard]] bool is_home() const noexcept { return home_thread_ == __builtin_thread_pointer(); }
   [[nodiscard]] bool has_home() const noexcept { return home_thread_ != nullptr; }
 
   // The one read-modify-write of a post.
@@ -74,6 +72,15 @@ class Ownership {
       return;
     wait_until([this] { return try_take(); });
   }
+  // Of what try_take took.
+  [[gnu::always_inline]] void give_back() noexcept {
+    if (is_home()) [[likely]] {
+      home_.store(false, std::memory_order_release);  // sync: turn
+    } else {
+      state_.store(kFree, std::memory_order_release);  // sync: turn
+    }
+  }
+  // Of what was adopted, too.
   [[gnu::always_inline]] void release() noexcept {
     if (is_home() && state_.load(std::memory_order_relaxed) != kAdopted) [[likely]] {
       home_.store(false, std::memory_order_release);  // sync: turn
@@ -130,7 +137,11 @@ class Ownership {
   }
 
   [[gnu::always_inline]] bool try_take_at_home() noexcept {
-    return is_open_to_home() && (enter_home() || give_way());
+    if (!is_open_to_home()) [[unlikely]]
+      return false;
+    if (enter_home()) [[likely]]
+      return true;
+    return give_way();
   }
   [[nodiscard]] bool is_open_to_home() const noexcept {
     const std::uint32_t state = state_.load(std::memory_order_relaxed);

@@ -230,7 +230,7 @@ class Receiver {
   // False: it is none.
   bool note_goodbye(const lwmq_tli_extent& extent) noexcept;
   // Of the holder, who alone writes: no read-modify-write.
-  void count(std::uint64_t messages, std::uint64_t bytes) noexcept {
+  [[gnu::always_inline]] void count(std::uint64_t messages, std::uint64_t bytes) noexcept {
     messages_.store(messages_.load(std::memory_order_relaxed) + messages, std::memory_order_relaxed);
     bytes_.store(bytes_.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
   }

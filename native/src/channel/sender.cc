@@ -16,19 +16,18 @@ void Sender::attach(const lwmq_tli_provider* provider, lwmq_tli_transport* trans
   transport_ = transport;
   messages_before_ = messages();
   refusals_ = 0;
-  open_.store(false, std::memory_order_relaxed);
+  leave_buffer();
 }
 
 // The open buffer, if there is one, has no room.
 [[gnu::noinline]] Sent Sender::open_buffer() noexcept {
   if (transport_ == nullptr) return Sent::kNoPeer;
   if (has_open_buffer()) {
-    open_.store(false, std::memory_order_relaxed);
     add(shipped_full_, 1);
-    if (const Status status = provider_->ship(transport_, &buffer_); status != LWMQ_OK)
-      return note_refusal(status);
+    if (const Status status = ship(); status != LWMQ_OK) return note_refusal(status);
   }
   const Status status = provider_->acquire(transport_, &buffer_);
+  if (status != LWMQ_OK) leave_buffer();  // whatever a module has written there
   if (status == LWMQ_E_FULL) return Sent::kNoRoom;
   if (status != LWMQ_OK) return note_refusal(status);
   open_.store(true, std::memory_order_relaxed);
@@ -111,9 +110,15 @@ Sent Sender::pump(scheduler::Scheduler& scheduler, std::uint64_t bytes_max,
 
 void Sender::ship_idle() noexcept {
   if (transport_ == nullptr || !has_open_buffer()) return;
-  open_.store(false, std::memory_order_relaxed);
   add(shipped_idle_, 1);
-  provider_->ship(transport_, &buffer_);  // a failure shows at the next acquire
+  ship();  // a failure shows at the next acquire
+}
+
+// The open buffer, which is none any more.
+Status Sender::ship() noexcept {
+  const Status status = provider_->ship(transport_, &buffer_);
+  leave_buffer();
+  return status;
 }
 
 void Sender::say_goodbye(std::uint64_t messages_received) noexcept {

@@ -35,11 +35,11 @@ class Sender {
   // Forgets the transport and the open buffer.
   void detach() noexcept {
     transport_ = nullptr;
-    open_.store(false, std::memory_order_relaxed);
+    leave_buffer();
   }
 
   // One frame, straight from the application's memory. kAll: it is out.
-  Sent put(const void* data, std::uint64_t bytes) noexcept {
+  [[gnu::always_inline]] Sent put(const void* data, std::uint64_t bytes) noexcept {
     if (const Sent room = make_room(bytes); room != Sent::kAll) [[unlikely]]
       return room;
     copy_bytes(buffer_.next, data, bytes);
@@ -88,11 +88,16 @@ class Sender {
 
   // Opens a buffer with room for an extent of `bytes` where the open one has none.
   Sent make_room(std::uint64_t bytes) noexcept {
-    if (has_open_buffer() && buffer_.room >= bytes && buffer_.room > 0) [[likely]]
+    if (buffer_.room >= bytes && buffer_.room > 0) [[likely]]
       return Sent::kAll;
     return open_buffer();
   }
+  void leave_buffer() noexcept {
+    open_.store(false, std::memory_order_relaxed);
+    buffer_.room = 0;
+  }
   Sent open_buffer() noexcept;
+  Status ship() noexcept;
   Sent note_refusal(Status status) noexcept;
   Sent show(std::uint64_t bytes, wire::ExtentKind kind, std::uint64_t counted) noexcept {
     const Status status = provider_->show(transport_, &buffer_, bytes, static_cast<std::uint32_t>(kind));
@@ -110,7 +115,7 @@ class Sender {
   lwmq_tli_transport* transport_ = nullptr;
   bool passes_ = false;
   std::uint64_t messages_before_ = 0;  // what messages_ was when the peer was attached
-  lwmq_tli_buffer buffer_{};           // valid while open_
+  lwmq_tli_buffer buffer_{};           // valid while open_; else it has no room
   std::atomic<bool> open_{false};      // written by the holder of the pump
   std::uint32_t refusals_ = 0;
   Status refusal_ = LWMQ_OK;

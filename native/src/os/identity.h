@@ -29,6 +29,11 @@ extern std::atomic<Use> use;
   return now == Use::kForked;
 }
 
+// Not forked, where forked was asked before: it holds what was made since.
+[[nodiscard, gnu::always_inline]] inline bool still_ours() noexcept {
+  return use.load(std::memory_order_relaxed) == Use::kOurs;
+}
+
 // Fills `data` with random bytes of the kernel's. Waits only before the first seeding after boot.
 void random_bytes(void* data, std::size_t bytes) noexcept;
 

@@ -24,7 +24,7 @@ void heavy_barrier_within() noexcept;
 
 // The poster's barrier. `both_registered`: what both sides said of membarrier_available().
 inline void light_barrier(bool both_registered) noexcept {
-  if (both_registered) {
+  if (both_registered) [[likely]] {
     std::atomic_signal_fence(std::memory_order_seq_cst);
   } else {
     std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -158,7 +158,8 @@ class SendQueue {
 
   // See the lists' own empty: exact for the pump as to what it has seen and the caller's own posts.
   [[nodiscard]] bool empty() const noexcept {
-    if (const auto* mono = std::get_if<Mono>(&list_)) return mono->empty();
+    if (const auto* mono = std::get_if<Mono>(&list_)) [[likely]]
+      return mono->empty();
     return std::visit([](const auto& list) { return list.empty(); }, list_);
   }
   // Hints while others are at work.

@@ -36,10 +36,15 @@ constexpr std::uint32_t kind_of(std::uint64_t word) noexcept {
 }
 constexpr std::uint64_t lap_of(std::uint64_t word) noexcept { return word >> 48; }
 
-// Where the word behind an extent lies that begins at `position` + 8.
+// From the word at `position`, of an extent that long, to the next one.
+constexpr std::uint64_t step_from(std::uint64_t position, std::uint64_t length) noexcept {
+  const std::uint64_t step = kWordBytes + align_up(length, kWordBytes);
+  if (length < kLargeExtent) [[likely]]
+    return step;
+  return align_up(position + step + kWordBytes, kCacheLine) - kWordBytes - position;
+}
 constexpr std::uint64_t next_word(std::uint64_t position, std::uint64_t length) noexcept {
-  const std::uint64_t end = position + kWordBytes + align_up(length, kWordBytes);
-  return length < kLargeExtent ? end : align_up(end + kWordBytes, kCacheLine) - kWordBytes;
+  return position + step_from(position, length);
 }
 static_assert(next_word(kFirstWord, 56) == 120);
 static_assert((next_word(kFirstWord, 1024) + kWordBytes) % kCacheLine == 0);
@@ -53,6 +58,16 @@ void guess_length(std::uint64_t length, std::uint64_t* guessed) noexcept {
   asm volatile("" : "+r"(length));  // a branch, and no conditional move: that would wait for the length
   *guessed = length;
 }
+
+// token[0] of a buffer that is lent for sending: index:12 | extents shown in it:36 | lap:16, the lap where a
+// word has it; token[1] is the position of its next word.
+constexpr std::uint64_t kOneShown = std::uint64_t{1} << 12;
+constexpr std::uint64_t kLapMask = std::uint64_t{0xffff} << 48;
+constexpr std::uint32_t index_in(std::uint64_t token) noexcept {
+  return static_cast<std::uint32_t>(token % kOneShown);
+}
+constexpr std::uint64_t shown_in(std::uint64_t token) noexcept { return (token & ~kLapMask) / kOneShown; }
+static_assert(kBuffersMax <= kOneShown && kBufferBytesMax / kWordBytes < kLapMask / 0xffff / kOneShown);
 
 // Of an order entry.
 constexpr std::uint32_t index_of(std::uint64_t entry) noexcept {
@@ -137,63 +152,80 @@ Status LaneSender::acquire(lwmq_tli_buffer* out_buffer) noexcept {
   Slot& slot = slots_[index];
   ++slot.lap;
   slot.opened = slot.only = false;
-  slot.extents = 0;
   std::uint8_t* base = buffer_at(index);
   word_at(base, kFirstWord).store(0, std::memory_order_relaxed);  // seen no later than buffer-open
   LWMQ_YIELD("lane.acquired");
-  out_buffer->token[0] = index;
-  set_next(out_buffer, base, kFirstWord);
+  out_buffer->next = base + kFirstWord + kWordBytes;
+  out_buffer->room = layout_.stride - kFirstWord - kWordBytes;
+  out_buffer->token[0] = std::uint64_t{slot.lap} << 48 | index;
+  out_buffer->token[1] = kFirstWord;
   return LWMQ_OK;
-}
-
-void LaneSender::set_next(lwmq_tli_buffer* buffer, std::uint8_t* base,
-                          std::uint64_t position) const noexcept {
-  buffer->token[1] = position;
-  const std::uint64_t payload = position + kWordBytes;
-  buffer->next = base + payload;
-  buffer->room = payload < layout_.stride ? layout_.stride - payload : 0;
 }
 
 namespace {
 
-Status check_extent(const lwmq_tli_buffer& buffer, std::uint64_t bytes, std::uint32_t kind) noexcept {
-  if (bytes <= buffer.room && kind <= LWMQ_TLI_KIND_MAX) [[likely]]
-    return LWMQ_OK;
+constexpr bool is_extent(const lwmq_tli_buffer& buffer, std::uint64_t bytes, std::uint32_t kind) noexcept {
+  return bytes <= buffer.room && kind <= LWMQ_TLI_KIND_MAX;
+}
+
+[[gnu::noinline]] Status refuse_extent(const lwmq_tli_buffer& buffer, std::uint64_t bytes,
+                                       std::uint32_t kind) noexcept {
   return fail(LWMQ_E_TOO_BIG, "extent of %" PRIu64 " bytes, kind %u: the buffer has room for %" PRIu64, bytes,
               kind, buffer.room);
 }
 
+// What is left of `buffer` behind further `extents`, which take `bytes` with their words: no room where the
+// next word has none.
+lwmq_tli_buffer behind(const lwmq_tli_buffer& buffer, std::uint64_t bytes, std::uint64_t extents) noexcept {
+  return {buffer.next + bytes,
+          buffer.room > bytes ? buffer.room - bytes : 0,
+          {buffer.token[0] + extents * kOneShown, buffer.token[1] + bytes}};
+}
+
 }  // namespace
 
+// Nothing here is called but at the end, so that nothing needs to be saved first.
 Status LaneSender::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept {
-  if (const Status status = check_extent(*buffer, bytes, kind); status != LWMQ_OK) return status;
-  const auto index = static_cast<std::uint32_t>(buffer->token[0]);
-  const std::uint64_t position = buffer->token[1];
-  const std::uint64_t next = next_word(position, bytes);
-  std::uint8_t* base = buffer_at(index);
+  if (!is_extent(*buffer, bytes, kind)) [[unlikely]]
+    return refuse_extent(*buffer, bytes, kind);
+  const lwmq_tli_buffer now = *buffer;  // for all that a compiler knows, what we store could lie in it
+  const std::uint64_t word = make_word(bytes, kind + 1, 0) | (now.token[0] & kLapMask);
+  const std::uint64_t position = now.token[1];
+  const std::uint64_t step = step_from(position, bytes);
+  std::uint8_t* const at = now.next - kWordBytes;
   LWMQ_YIELD("lane.written");
-  if (next + kWordBytes <= layout_.stride) word_at(base, next).store(0, std::memory_order_relaxed);
+  if (step <= now.room) [[likely]]
+    word_at(at, step).store(0, std::memory_order_relaxed);
   LWMQ_YIELD("lane.zeroed");
-  Slot& slot = slots_[index];
-  word_at(base, position)
-      .store(make_word(bytes, kind + 1, slot.lap), std::memory_order_release);  // sync: extent-shown
+  word_at(at, 0).store(word, std::memory_order_release);  // sync: extent-shown
   LWMQ_YIELD("lane.shown");
-  note_shown(slot, 1);
-  set_next(buffer, base, next);
-  if (!slot.opened) [[unlikely]]
-    open(index, 0);
+  *buffer = behind(now, step, 1);
+  note_shown(1);
+  if (position == kFirstWord) [[unlikely]]
+    return open_shown(index_in(now.token[0]));
+  if (const std::uint32_t ticket = waker_->extent_ticket(); ticket != 0) [[unlikely]]
+    return wake(ticket);
+  return LWMQ_OK;
+}
+
+[[gnu::noinline]] Status LaneSender::open_shown(std::uint32_t index) noexcept {
+  open(index, 0);
   waker_->extent_shown();
+  return LWMQ_OK;
+}
+
+[[gnu::noinline]] Status LaneSender::wake(std::uint32_t ticket) noexcept {
+  waker_->answer_extent(ticket);
   return LWMQ_OK;
 }
 
 std::uint64_t LaneSender::show_run(lwmq_tli_buffer* buffer, const lwmq_bytes* frames, std::uint64_t count,
                                    std::uint32_t kind, std::uint64_t* out_bytes) noexcept {
   if (kind > LWMQ_TLI_KIND_MAX) return 0;
-  const auto index = static_cast<std::uint32_t>(buffer->token[0]);
-  Slot& slot = slots_[index];
-  std::uint8_t* base = buffer_at(index);
+  const std::uint64_t lap = buffer->token[0] & kLapMask;
   const std::uint64_t stride = layout_.stride;
   const std::uint64_t first = buffer->token[1];
+  std::uint8_t* const base = buffer->next - kWordBytes - first;
   const std::uint64_t end = first + kRunBytes;
   std::uint64_t position = first;
   std::uint64_t first_bytes = 0;
@@ -207,7 +239,7 @@ std::uint64_t LaneSender::show_run(lwmq_tli_buffer* buffer, const lwmq_bytes* fr
     if (shown == 0) {
       first_bytes = bytes;
     } else {
-      word_at(base, position).store(make_word(bytes, kind + 1, slot.lap), std::memory_order_relaxed);
+      word_at(base, position).store(make_word(bytes, kind + 1, 0) | lap, std::memory_order_relaxed);
     }
     position = next_word(position, bytes);
     shown_bytes += bytes;
@@ -218,19 +250,13 @@ std::uint64_t LaneSender::show_run(lwmq_tli_buffer* buffer, const lwmq_bytes* fr
   if (position + kWordBytes <= stride) word_at(base, position).store(0, std::memory_order_relaxed);
   LWMQ_YIELD("lane.run_zeroed");
   word_at(base, first)
-      .store(make_word(first_bytes, kind + 1, slot.lap), std::memory_order_release);  // sync: extent-shown
+      .store(make_word(first_bytes, kind + 1, 0) | lap, std::memory_order_release);  // sync: extent-shown
   LWMQ_YIELD("lane.run_shown");
-  note_shown(slot, static_cast<std::uint32_t>(shown));
-  set_next(buffer, base, position);
-  if (!slot.opened) open(index, 0);
+  *buffer = behind(*buffer, position - first, shown);
+  note_shown(shown);
+  if (first == kFirstWord) open(index_in(buffer->token[0]), 0);
   waker_->extent_shown();
   return shown;
-}
-
-void LaneSender::note_shown(Slot& slot, std::uint32_t extents) noexcept {
-  slot.extents += extents;
-  shown_.store(shown_.load(std::memory_order_relaxed) + extents, std::memory_order_relaxed);    // likewise
-  unread_.store(unread_.load(std::memory_order_relaxed) + extents, std::memory_order_relaxed);  // our own
 }
 
 [[gnu::noinline]] void LaneSender::open(std::uint32_t index, std::uint64_t only) noexcept {
@@ -247,7 +273,7 @@ void LaneSender::note_shown(Slot& slot, std::uint32_t extents) noexcept {
 }
 
 void LaneSender::ship(lwmq_tli_buffer* buffer) noexcept {
-  const auto index = static_cast<std::uint32_t>(buffer->token[0]);
+  const std::uint32_t index = index_in(buffer->token[0]);
   const std::uint64_t position = buffer->token[1];
   Slot& slot = slots_[index];
   LWMQ_YIELD("lane.ship");
@@ -258,20 +284,22 @@ void LaneSender::ship(lwmq_tli_buffer* buffer) noexcept {
   LWMQ_YIELD("lane.ended");
   if (!slot.opened) open(index, 0);  // an empty buffer: the peer opens and releases it
   slot.used = position;
+  slot.extents = shown_in(buffer->token[0]);
   shipped_[shipped_count_++] = index;
   buffer->room = 0;
   waker_->extent_shown();
 }
 
 Status LaneSender::ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept {
-  if (const Status status = check_extent(*buffer, bytes, kind); status != LWMQ_OK) {
+  if (!is_extent(*buffer, bytes, kind)) [[unlikely]] {
     ship(buffer);
-    return status;
+    return refuse_extent(*buffer, bytes, kind);
   }
-  const auto index = static_cast<std::uint32_t>(buffer->token[0]);
+  const std::uint32_t index = index_in(buffer->token[0]);
   Slot& slot = slots_[index];
-  note_shown(slot, 1);
+  note_shown(1);
   slot.only = true;
+  slot.extents = 1;
   open(index, make_word(bytes, kind + 1, slot.lap));
   slot.used = kFirstWord + kWordBytes + bytes;
   shipped_[shipped_count_++] = index;
@@ -281,7 +309,7 @@ Status LaneSender::ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::
 }
 
 void LaneSender::abandon(lwmq_tli_buffer* buffer) noexcept {
-  const auto index = static_cast<std::uint32_t>(buffer->token[0]);
+  const std::uint32_t index = index_in(buffer->token[0]);
   if (erases_) erase_buffer(index, layout_.stride);
   free_.put(index);
   buffer->room = 0;
@@ -307,8 +335,8 @@ bool LaneSender::collect() noexcept {
   }
   shipped_count_ = kept;
   if (read > 0) {  // our own
-    unread_.store(unread_.load(std::memory_order_relaxed) - read, std::memory_order_relaxed);
-    collected_.store(collected_.load(std::memory_order_relaxed) + read - only, std::memory_order_relaxed);
+    collected_.store(collected_.load(std::memory_order_relaxed) + read - only, std::memory_order_release);
+    collected_only_.store(collected_only_.load(std::memory_order_relaxed) + only, std::memory_order_release);
   }
   return free_.has_any();
 }
@@ -332,14 +360,15 @@ void LaneSender::erase_rest(bool gone) noexcept {
 }
 
 std::uint64_t LaneSender::unread_extents() const noexcept {
-  const std::uint64_t unread = unread_.load(std::memory_order_relaxed);
   const SideHeader& peer = sides_.peer_header();
-  // Of buffers that have not come back; what a liar says is no more than there is.
-  const std::uint64_t released = peer.released_landing.load(std::memory_order_acquire) +
-                                 peer.released_others.load(std::memory_order_acquire) -
-                                 collected_.load(std::memory_order_relaxed);
-  const std::uint64_t held = released <= unread ? unread - released : unread;
+  const std::uint64_t only = collected_only_.load(std::memory_order_acquire);
+  const std::uint64_t collected = collected_.load(std::memory_order_acquire);
   const std::uint64_t shown = shown_.load(std::memory_order_relaxed);
+  const std::uint64_t unread = shown - collected - only;  // in buffers that did not come back
+  // Of those; what a liar says is no more than there is.
+  const std::uint64_t released = peer.released_landing.load(std::memory_order_acquire) +
+                                 peer.released_others.load(std::memory_order_acquire) - collected;
+  const std::uint64_t held = released <= unread ? unread - released : unread;
   const std::uint64_t received = std::min(peer.received.load(std::memory_order_acquire), shown);
   return std::min(held, shown - received);
 }
@@ -506,11 +535,17 @@ std::uint32_t LaneReceiver::land_run(std::uint64_t bytes_below, std::uint32_t li
     if (lap_of(seen) != lap || kind > LWMQ_TLI_KIND_MAX || length >= bytes_below ||
         !fits(payload, length, stride))
       break;
-    out_pieces[count++] = {base + payload, static_cast<std::uint32_t>(length), kind};
     guess_length(length, &guessed);
-    position = next_word(position, guessed);
+    const auto bytes = static_cast<std::uint32_t>(length);
+    const std::uint64_t step = step_from(position, guessed);
+    const std::uint64_t last = guessed < kLargeExtent ? std::min(end - 1, stride - step) : 0;
+    do {  // those behind it with the same word need no other look
+      out_pieces[count++] = {base + position + kWordBytes, bytes, kind};
+      position += step;
+      __builtin_prefetch(base + position + kCacheLine);
+    } while (count < limit && position <= last &&
+             word_at(base, position).load(std::memory_order_acquire) == seen);  // sync: extent-shown
     goes_on = position + kWordBytes <= stride;
-    __builtin_prefetch(base + position + kCacheLine);
   }
   position_ = position;
   guessed_length_ = guessed;

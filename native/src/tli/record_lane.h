@@ -116,29 +116,38 @@ struct Sides {
 class Waker {
  public:
   void init(const Sides& sides) noexcept;
-  void extent_shown() noexcept { ring_if(sides_.peer_header().waiting_extent, extent_ticket_); }
-  void buffer_freed() noexcept { ring_if(sides_.peer_header().waiting_room, room_ticket_); }
+  void extent_shown() noexcept {
+    if (const std::uint32_t ticket = extent_ticket(); ticket != 0) [[unlikely]]
+      answer_extent(ticket);
+  }
+  // The same in two steps: behind what was shown, the ticket of a peer that waits for it, else 0.
+  [[nodiscard]] std::uint32_t extent_ticket() const noexcept {
+    return ticket_in(sides_.peer_header().waiting_extent);
+  }
+  void answer_extent(std::uint32_t ticket) noexcept { answer(ticket, answered_extent_); }
+  void buffer_freed() noexcept {
+    if (const std::uint32_t ticket = ticket_in(sides_.peer_header().waiting_room); ticket != 0) [[unlikely]]
+      answer(ticket, answered_room_);
+  }
   // Wakes the peer whatever it waits for: our state has changed.
   void ring() noexcept;
 
  private:
-  void ring_if(const std::atomic<std::uint32_t>& waiting, std::atomic<std::uint32_t>& answered) noexcept {
+  [[nodiscard]] std::uint32_t ticket_in(const std::atomic<std::uint32_t>& waiting) const noexcept {
     LWMQ_YIELD("waker.look");
     // Between our store and our load of the sleeper's word. Without it the load could come first, see an
     // awake peer, and the store be seen by nobody: the lost wake-up. The sleeper's heavy barrier stands in
     // for ours, where it has one and it reaches us.
-    os::light_barrier(sleepers_pay_);                                      // sync: sleeper
-    const std::uint32_t ticket = waiting.load(std::memory_order_relaxed);  // the peer's
-    if (ticket != 0) [[unlikely]]
-      answer(ticket, answered);
+    os::light_barrier(sleepers_pay_);  // sync: sleeper
+    return waiting.load(std::memory_order_relaxed);
   }
   void answer(std::uint32_t ticket, std::atomic<std::uint32_t>& answered) noexcept;
 
   Sides sides_;
   bool sleepers_pay_ = false;  // both sides have membarrier
-  std::atomic<std::uint32_t> extent_ticket_{
-      0};  // the last ticket that we rang for: one system call for one sleep
-  std::atomic<std::uint32_t> room_ticket_{0};
+  // The last tickets that we rang for: one system call for one sleep.
+  std::atomic<std::uint32_t> answered_extent_{0};
+  std::atomic<std::uint32_t> answered_room_{0};
 };
 
 // The sending end. One thread at a time; unread_extents from any.
@@ -179,14 +188,17 @@ class LaneSender {
     std::uint16_t lap = 0;
     bool opened = false;        // its order entry was stored
     bool only = false;          // of this lap: its one extent is said beside its order
-    std::uint32_t extents = 0;  // shown in this lap
+    std::uint64_t extents = 0;  // shown in this lap, once it is shipped
   };
 
   bool collect() noexcept;
   void open(std::uint32_t index, std::uint64_t only) noexcept;
-  void note_shown(Slot& slot, std::uint32_t extents) noexcept;
+  Status open_shown(std::uint32_t index) noexcept;
+  Status wake(std::uint32_t ticket) noexcept;
+  void note_shown(std::uint64_t extents) noexcept {  // our own
+    shown_.store(shown_.load(std::memory_order_relaxed) + extents, std::memory_order_relaxed);
+  }
   void erase_buffer(std::uint32_t index, std::uint64_t bytes) noexcept;
-  void set_next(lwmq_tli_buffer* buffer, std::uint8_t* base, std::uint64_t position) const noexcept;
   [[nodiscard]] std::uint8_t* buffer_at(std::uint32_t index) const noexcept {
     return sides_.own + layout_.data_offset + index * layout_.stride;
   }
@@ -202,8 +214,9 @@ class LaneSender {
   bool erases_ = false;
   bool erases_whole_ = false;
   std::atomic<std::uint64_t> shown_{0};
-  std::atomic<std::uint64_t> unread_{0};     // in buffers that did not come back
-  std::atomic<std::uint64_t> collected_{0};  // in those that did, ever, but for only ones
+  // In buffers that have come back, ever: but for only ones, and those.
+  std::atomic<std::uint64_t> collected_{0};
+  std::atomic<std::uint64_t> collected_only_{0};
 };
 
 // The receiving end. land, release_last: one thread at a time; release: any thread.

@@ -14,7 +14,7 @@ enum { kRawFrom = 32 << 10, kBuffersMin = 4, kRing = 4 << 20, kFlushEach = 1000 
 static lwmq_channel* channel_;
 static lwmq_send_queue* queue_;
 static int raw_;
-static uint64_t posted_;
+static int64_t before_flush_ = kFlushEach;
 
 static void open_channel(const char* address, int server, const lwmq_channel_options* options) {
   char uri[300];
@@ -36,9 +36,10 @@ static void ours_open(const char* address, int server, size_t bytes) {
 }
 
 static void flush_now_and_then(uint64_t posted) {
-  const uint64_t before = posted_;
-  posted_ += posted;
-  if (posted_ / kFlushEach != before / kFlushEach) must(lwmq_channel_flush(channel_, LWMQ_FOREVER));
+  before_flush_ -= (int64_t)posted;
+  if (before_flush_ > 0) return;
+  before_flush_ = kFlushEach;
+  must(lwmq_channel_flush(channel_, LWMQ_FOREVER));
 }
 
 static void ours_send(const void* data, size_t bytes) {

@@ -105,8 +105,15 @@ Status Transport::acquire(lwmq_tli_buffer* out_buffer) noexcept {
 }
 
 Status Transport::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept {
-  if (state() != LWMQ_TLI_CONNECTED) return over();
+  if (!is_connected()) [[unlikely]]
+    return show_looking(buffer, bytes, kind);
   return sender_.show(buffer, bytes, kind);
+}
+
+// The rare part: a call in the usual one would cost each message what has to be saved around it.
+[[gnu::noinline]] Status Transport::show_looking(lwmq_tli_buffer* buffer, std::uint64_t bytes,
+                                                 std::uint32_t kind) noexcept {
+  return look_at_end() == LWMQ_TLI_CONNECTED ? sender_.show(buffer, bytes, kind) : over();
 }
 
 std::uint64_t Transport::show_run(lwmq_tli_buffer* buffer, const lwmq_bytes* frames, std::uint64_t count,

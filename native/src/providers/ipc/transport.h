@@ -64,13 +64,7 @@ class Transport {
   void say_unsent(std::uint64_t messages) const noexcept {
     sides_.own_header().unsent.store(messages, std::memory_order_relaxed);  // published by closed
   }
-  std::int32_t state() noexcept {
-    const bool connected =
-        end_.load(std::memory_order_acquire) == LWMQ_TLI_CONNECTED && !os::forked() &&
-        sides_.peer_header().closed.load(std::memory_order_acquire) == 0 &&  // sync: closed
-        os::is_held(*death_) && !hung_up_.load(std::memory_order_acquire);
-    return connected ? LWMQ_TLI_CONNECTED : look_at_end();
-  }
+  std::int32_t state() noexcept { return is_connected() ? LWMQ_TLI_CONNECTED : look_at_end(); }
   Status acquire(lwmq_tli_buffer* out_buffer) noexcept;
   Status show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
   std::uint64_t show_run(lwmq_tli_buffer* buffer, const lwmq_bytes* frames, std::uint64_t count,
@@ -106,7 +100,14 @@ class Transport {
       : parts_(std::move(parts)), death_(&parts_.process->death_word(parts_.death_word)) {}
   ~Transport() = default;
 
+  // At a glance: where it is not, look_at_end knows.
+  [[nodiscard]] bool is_connected() const noexcept {
+    return end_.load(std::memory_order_acquire) == LWMQ_TLI_CONNECTED && os::still_ours() &&
+           sides_.peer_header().closed.load(std::memory_order_acquire) == 0 &&  // sync: closed
+           os::is_held(*death_) && !hung_up_.load(std::memory_order_acquire);
+  }
   std::int32_t look_at_end() noexcept;
+  Status show_looking(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
   Status over() noexcept;
   Status land_nothing(Status status, lwmq_tli_extent* out_extent) noexcept;
   bool is_ready(std::uint32_t what) noexcept;

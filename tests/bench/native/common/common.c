@@ -13,10 +13,6 @@ void die(const char* what) {
   exit(1);
 }
 
-void must(lwmq_status status) {
-  if (status != LWMQ_OK) die(lwmq_status_name(status));
-}
-
 uint64_t now_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);

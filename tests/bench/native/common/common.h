@@ -11,7 +11,9 @@ static const uint64_t kStop = ~0ull;
 
 /* Ends the process with a text: what, and why as far as errno and lwmq know. */
 void die(const char* what);
-void must(lwmq_status status);
+static inline void must(lwmq_status status) {
+  if (status != LWMQ_OK) die(lwmq_status_name(status));
+}
 
 uint64_t now_ns(void);
 /* Ties the calling thread to one core. */
