@@ -315,7 +315,7 @@ bool Channel::lend(Loan& loan, bool may_wait) noexcept {
   return LWMQ_OK;
 }
 
-Status Channel::receive_one(std::uint32_t timeout_ms, const Taker& taker) {
+inline Status Channel::receive_one(std::uint32_t timeout_ms, const Taker& taker) {
   Status status = LWMQ_OK;
   for (;;) {
     Landed landed;

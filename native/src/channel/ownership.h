@@ -67,10 +67,9 @@ class Ownership {
   }
   // Waits, for threads that are no users of the fast path. Holders are brief, or end when
   // their transport does.
-  void take() noexcept {
-    if (try_take()) [[likely]]
-      return;
-    wait_until([this] { return try_take(); });
+  [[gnu::always_inline]] void take() noexcept {
+    if (!try_take()) [[unlikely]]
+      wait_for_turn();
   }
   // Of what try_take took.
   [[gnu::always_inline]] void give_back() noexcept {
@@ -126,6 +125,9 @@ class Ownership {
   template <typename Condition>
   static void wait_until(Condition&& holds) noexcept {
     while (!tli::spin_until(holds, kLooks)) sched_yield();
+  }
+  [[gnu::noinline]] void wait_for_turn() noexcept {
+    wait_until([this] { return try_take(); });
   }
   void wait_while_asking() const noexcept {
     wait_until([this] { return state_.load(std::memory_order_relaxed) != kAsking; });

@@ -115,8 +115,7 @@ void Receiver::leave_run() noexcept {
       arrivals_.push({landed, nullptr});  // there were none: the rest of a run has room
     }
   }
-  run_begin_ = run_next_ = run_end_ = 0;
-  has_run_.store(false, std::memory_order_relaxed);
+  forget_run();
 }
 
 void Receiver::break_off() noexcept {

@@ -124,7 +124,14 @@ class Receiver {
   // The message that was waited for, where it is small: what has come behind it can wait until it is
   // answered. False: next knows more.
   bool take_awaited(Message** out_message) noexcept {
-    return (run_next_ < run_end_ || land_run(1)) && take_run(1, out_message) == 1;
+    if (run_next_ == run_end_ && land_run(1) && is_plain(run_[0]) && copy_plain(run_[0], out_message))
+        [[likely]] {
+      provider_->release_last(transport_, run_token_, 1);
+      forget_run();
+      count(1, run_[0].bytes);
+      return true;
+    }
+    return run_next_ < run_end_ && take_run(1, out_message) == 1;
   }
   // Whether run after run was short: we are as fast as the peer, and chase it. Who may wait does so before he
   // looks again, and the provider knows how long to let the peer go ahead.
@@ -204,6 +211,10 @@ class Receiver {
   bool land_run(std::uint32_t limit = kRunExtents) noexcept;
   // Gives back what was taken of the run; the rest waits among the arrivals.
   void leave_run() noexcept;
+  void forget_run() noexcept {
+    run_begin_ = run_next_ = run_end_ = 0;
+    has_run_.store(false, std::memory_order_relaxed);
+  }
   void release_taken() noexcept {
     if (run_next_ > run_begin_) provider_->release_last(transport_, run_token_, run_next_ - run_begin_);
     run_begin_ = run_next_;

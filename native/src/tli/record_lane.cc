@@ -18,7 +18,8 @@ constexpr std::uint32_t kKindEnd = 255;
 // Of a run: each word is found by the length in the one before, which is a cache miss each; whoever reads the
 // bytes first finds the next word with them.
 constexpr std::uint64_t kRunBytes = 4096;
-constexpr std::uint64_t kLengthMask = (std::uint64_t{1} << 40) - 1;
+constexpr std::uint32_t kLengthBits = 40;
+constexpr std::uint64_t kLengthMask = (std::uint64_t{1} << kLengthBits) - 1;
 
 // In the token of an only extent, above its lap.
 constexpr std::uint64_t kIsOnly = std::uint64_t{1} << 32;
@@ -27,12 +28,12 @@ constexpr std::uint64_t kIsOnly = std::uint64_t{1} << 32;
 constexpr std::uint32_t kAtDescriptor = 1;
 
 constexpr std::uint64_t make_word(std::uint64_t length, std::uint32_t kind, std::uint32_t lap) noexcept {
-  return length | std::uint64_t{kind} << 40 | std::uint64_t{lap} << 48;
+  return length | std::uint64_t{kind} << kLengthBits | std::uint64_t{lap} << 48;
 }
 
 constexpr std::uint64_t length_of(std::uint64_t word) noexcept { return word & kLengthMask; }
 constexpr std::uint32_t kind_of(std::uint64_t word) noexcept {
-  return static_cast<std::uint32_t>(word >> 40 & 0xff);
+  return static_cast<std::uint32_t>(word >> kLengthBits & 0xff);
 }
 constexpr std::uint64_t lap_of(std::uint64_t word) noexcept { return word >> 48; }
 
@@ -507,7 +508,7 @@ inline bool LaneReceiver::find_buffer() noexcept {
     if (only_ != 0) return false;
     const std::uint64_t seen = word().load(std::memory_order_acquire);  // sync: extent-shown
     if (kind_of(seen) != kKindEnd || lap_of(seen) != lap_) [[likely]]
-      return true;
+      return seen != 0;
     leave_buffer();
   }
   return open_next() == LWMQ_OK && only_ == 0;
@@ -520,38 +521,34 @@ std::uint32_t LaneReceiver::land_run(std::uint64_t bytes_below, std::uint32_t li
   out_token[1] = lap_;
   const std::uint8_t* const base = buffer_;
   const std::uint64_t stride = layout_.stride;
-  const std::uint64_t lap = lap_;
-  const std::uint64_t end = position_ + kRunBytes;
+  const std::uint64_t lap_and_kind = make_word(0, 1, lap_) >> kLengthBits;
+  // Where the last word may lie: behind it there is no room for another, or enough has landed.
+  const std::uint64_t last = std::min(position_ + kRunBytes - 1, stride - kWordBytes);
   bytes_below = std::min<std::uint64_t>(bytes_below, UINT32_MAX);
   std::uint64_t position = position_;
   std::uint64_t guessed = guessed_length_;
   std::uint32_t count = 0;
-  bool goes_on = true;
-  while (count < limit && position < end && goes_on) {
+  while (count < limit && position <= last) {
     const std::uint64_t seen = word_at(base, position).load(std::memory_order_acquire);  // sync: extent-shown
     const std::uint64_t length = length_of(seen);
-    const std::uint32_t kind = kind_of(seen) - 1;
-    const std::uint64_t payload = position + kWordBytes;
-    if (lap_of(seen) != lap || kind > LWMQ_TLI_KIND_MAX || length >= bytes_below ||
-        !fits(payload, length, stride))
-      break;
+    const std::uint64_t kind = (seen >> kLengthBits) - lap_and_kind;  // beyond all kinds in another lap
+    if (kind > LWMQ_TLI_KIND_MAX || length >= bytes_below || length > stride - kWordBytes - position) break;
     guess_length(length, &guessed);
-    const auto bytes = static_cast<std::uint32_t>(length);
     const std::uint64_t step = step_from(position, guessed);
-    const std::uint64_t last = guessed < kLargeExtent ? std::min(end - 1, stride - step) : 0;
+    const std::uint64_t last_alike = guessed < kLargeExtent ? std::min(last, stride - step) : 0;
     do {  // those behind it with the same word need no other look
-      out_pieces[count++] = {base + position + kWordBytes, bytes, kind};
+      out_pieces[count++] = {base + position + kWordBytes, static_cast<std::uint32_t>(length),
+                             static_cast<std::uint32_t>(kind)};
       position += step;
       __builtin_prefetch(base + position + kCacheLine);
-    } while (count < limit && position <= last &&
+    } while (count < limit && position <= last_alike &&
              word_at(base, position).load(std::memory_order_acquire) == seen);  // sync: extent-shown
-    goes_on = position + kWordBytes <= stride;
   }
   position_ = position;
   guessed_length_ = guessed;
   landed_ += static_cast<std::int64_t>(count);
   all_landed_ += count;
-  if (!goes_on) [[unlikely]]
+  if (position > stride - kWordBytes) [[unlikely]]
     leave_buffer();
   return count;
 }

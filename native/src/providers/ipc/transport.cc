@@ -169,7 +169,7 @@ void Transport::release(const std::uint64_t token[2], std::uint32_t count) noexc
 
 std::uint32_t Transport::land_run(std::uint64_t bytes_below, std::uint32_t limit, std::uint64_t out_token[2],
                                   lwmq_tli_piece* out_pieces) noexcept {
-  if (os::forked() || broken_.load(std::memory_order_relaxed)) [[unlikely]]
+  if (!os::still_ours() || broken_.load(std::memory_order_relaxed)) [[unlikely]]
     return 0;
   const std::uint32_t count = receiver_.land_run(bytes_below, limit, out_token, out_pieces);
   landed_ += count;
@@ -178,7 +178,7 @@ std::uint32_t Transport::land_run(std::uint64_t bytes_below, std::uint32_t limit
 }
 
 void Transport::release_last(const std::uint64_t token[2], std::uint32_t count) noexcept {
-  if (os::forked()) return;
+  if (!os::still_ours()) return;
   receiver_.release_last(token, count);
   landed_ -= count;
 }
