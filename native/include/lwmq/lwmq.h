@@ -797,7 +797,7 @@ lwmq_status lwmq_reply_make_failure(const lwmq_message *request, const char *kin
 /* Direct buffer access, on a channel made with raw = 1: get, fill, send; receive, dispose.
    Buffers travel in the order sent. */
 typedef struct lwmq_buffer {
-  void *data;
+  void *data;         /* stays what it was lent as: another one is refused with LWMQ_E_INVALID */
   uint64_t bytes;     /* room when obtained; set to what is used before send; what arrived on receive */
   uint64_t token[4];  /* the library's */
 } lwmq_buffer;

@@ -92,7 +92,8 @@ typedef struct lwmq_tli_peer {
   uint64_t unsent;       /* once it has closed: what it gave up before, as say_unsent had it */
 } lwmq_tli_peer;
 
-/* A send buffer in the hands of the sender. The provider updates `next` and `room` at each show. */
+/* A send buffer in the hands of the sender. The provider updates `next` and `room` at each show; it gets `next` and `token`
+   back as they are, and `room` too, or less. */
 typedef struct lwmq_tli_buffer {
   uint8_t *next;     /* where the next extent goes; 64-byte aligned at first, 8-byte aligned later */
   uint64_t room;     /* the largest next extent; 0: full */

@@ -41,7 +41,14 @@ struct Report {
     lost = messages_lost;
     std::snprintf(text, sizeof text, "%s", said);
   }
+  // As the answer of a call.
+  [[nodiscard]] Status say() const noexcept { return fail(status, "%s", text); }
 };
+
+// What a receive answers that has found a message, and no memory for it.
+inline Status fail_short_of_memory() noexcept {
+  return fail(LWMQ_E_NO_MEMORY, "no memory for a message that has come; it waits: receive again");
+}
 
 struct Arrival {
   Landed landed;

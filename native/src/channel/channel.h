@@ -316,7 +316,7 @@ class Channel {
     }
   };
   Status receive_landed(std::uint32_t timeout_ms, Landed* out_landed, const Taker* taker);
-  [[gnu::always_inline]] Status receive_one(std::uint32_t timeout_ms, const Taker& taker);
+  Status receive_one(std::uint32_t timeout_ms, const Taker& taker);
   std::uint32_t receive_more(std::uint32_t limit, Message** out_messages);
   bool lend(Loan& loan, bool may_wait) noexcept;
   Status receive_for(std::uint32_t timeout_ms, Loan& loan);

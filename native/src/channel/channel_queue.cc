@@ -42,10 +42,9 @@ Channel::Left Channel::land_into_queue(std::uint64_t limit, bool stays, Completi
   Status status = LWMQ_OK;
   for (; limit > 0; --limit) {
     Landed landed;
-    bool reported = false;
     std::unique_ptr<Report> report;
-    status = receiver_.next(&landed, &reported, &report);
-    if (reported) {
+    status = receiver_.next(&landed, &report);
+    if (report != nullptr) {
       queue_->report(std::move(report));
       continue;
     }

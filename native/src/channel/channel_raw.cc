@@ -3,7 +3,8 @@
 // What a lwmq_buffer's token holds:
 //   [0] [1]  the transport's own
 //   [2]      which transport
-//   [3]      kSendBuffer or kReceivedBuffer; 0 when the buffer is not the application's
+//   [3]      kSendBuffer or kReceivedBuffer, and where its data is; 0 when the buffer is not the
+//   application's
 #include <algorithm>
 
 #include "channel/channel.h"
@@ -22,19 +23,24 @@ lwmq_tli_transport* transport_of(const lwmq_buffer* buffer) noexcept {
   return reinterpret_cast<lwmq_tli_transport*>(static_cast<std::uintptr_t>(buffer->token[2]));
 }
 
+std::uint64_t seal(const lwmq_buffer& buffer, std::uint64_t kind) noexcept {
+  return kind ^ reinterpret_cast<std::uintptr_t>(buffer.data);
+}
+
+// Where its data is set.
 void set_token(lwmq_buffer* buffer, const std::uint64_t (&token)[2], lwmq_tli_transport* transport,
                std::uint64_t kind) noexcept {
   buffer->token[0] = token[0];
   buffer->token[1] = token[1];
   buffer->token[2] = reinterpret_cast<std::uintptr_t>(transport);
-  buffer->token[3] = kind;
+  buffer->token[3] = seal(*buffer, kind);
 }
 
 }  // namespace
 
 Status Channel::check_token(const lwmq_buffer* buffer, std::uint64_t kind) const noexcept {
-  if (buffer->token[3] == kind) return LWMQ_OK;
-  return fail(LWMQ_E_INVALID, "this buffer is not one that was %s (%s)",
+  if (buffer->token[3] == seal(*buffer, kind)) return LWMQ_OK;
+  return fail(LWMQ_E_INVALID, "this buffer is not one that was %s, its data where it was lent (%s)",
               kind == kSendBuffer ? "obtained and not yet sent" : "received and not yet disposed of",
               address_.c_str());
 }

@@ -31,7 +31,7 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, con
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
     const bool waited = std::exchange(in_hand, false);
     if (!waited) landing_.take();
-    bool reported = false;
+    std::unique_ptr<Report> report;
     Status status = LWMQ_E_EMPTY;
     const bool took = waited && taker != nullptr && taker->take_awaited(receiver_);
     const bool holds_back = first && taker != nullptr && timeout_ms != 0 && receiver_.is_chasing();
@@ -39,7 +39,7 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, con
       status = LWMQ_OK;
       *out_landed = {};
     } else if (!holds_back) {
-      status = receiver_.next(out_landed, &reported);
+      status = receiver_.next(out_landed, &report);
     }
     if (status == LWMQ_OK) [[likely]] {
       if (deadline != 0 || drained) ring();  // our wait has taken the place of whoever polls
@@ -53,10 +53,10 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, con
       return status;
     }
     lwmq_tli_transport* transport = receiver_.transport();
-    if (reported || phase_.load() != Phase::kOpen) {
+    if (report != nullptr || phase_.load() != Phase::kOpen) {
       if (drained) ring();
       landing_.release();
-      return reported ? status : refuse_phase();
+      return report != nullptr ? report->say() : refuse_phase();
     }
     if (timeout_ms != 0 && deadline == 0) deadline = deadline_of(timeout_ms);
     const std::uint32_t left = timeout_ms == 0 ? 0 : ms_left(deadline);
@@ -226,7 +226,7 @@ Status Channel::receive(std::uint32_t timeout_ms, std::uint32_t limit, Message**
   if (check_open(false) == LWMQ_OK && queue_ == nullptr && landing_.try_take()) [[likely]] {
     const bool waits = timeout_ms != 0 && receiver_.is_chasing();
     const std::uint32_t taken = waits ? 0 : receiver_.take_run(limit, out_messages);
-    landing_.release();
+    landing_.give_back();
     if (taken > 0) [[likely]] {
       note_activity();
       *out_count = taken;
@@ -252,70 +252,8 @@ Channel::Glance Channel::glance(Message** out_message) noexcept {
   return seen;
 }
 
-// Where no small message has landed.
-[[gnu::noinline]] Status Channel::receive_waiting(std::uint32_t timeout_ms, std::uint32_t limit,
-                                                  Message** out_messages, std::uint32_t* out_count) {
-  Status status = check_receiving(false);
-  if (status != LWMQ_OK) return status;
-  if (queue_ != nullptr) return receive_queued(timeout_ms, limit, out_messages, out_count);
-  status = receive_one(timeout_ms, {out_messages});
-  if (status != LWMQ_OK) return status;
-  *out_count = limit > 1 ? 1 + receive_more(limit - 1, out_messages + 1) : 1;
-  return LWMQ_OK;
-}
-
-// What has come behind a message that was received, up to the first thing that is no message.
-std::uint32_t Channel::receive_more(std::uint32_t limit, Message** out_messages) {
-  if (!landing_.try_take()) return 0;  // another thread receives: the rest is his
-  std::uint32_t count = 0;
-  Status status = LWMQ_OK;
-  while (count < limit && !receiver_.has_report()) {
-    if (const std::uint32_t more = receiver_.take_run(limit - count, out_messages + count); more > 0) {
-      count += more;
-      continue;
-    }
-    Landed landed;
-    bool reported = false;
-    status = receiver_.next(&landed, &reported);
-    if (status != LWMQ_OK) break;
-    status = receiver_.decode(landed, &out_messages[count]);
-    if (status == LWMQ_E_NO_MEMORY) receiver_.put_back(landed);  // the next call's
-    if (status == LWMQ_E_CORRUPT) receiver_.uncount(landed);
-    if (status != LWMQ_OK) break;
-    ++count;
-  }
-  if (status == LWMQ_E_CORRUPT) set_broken(status);
-  landing_.release();
-  if (status != LWMQ_E_NO_MEMORY && is_peer_over(status)) note_peer_gone();  // the report comes in order
-  note_activity();
-  return count;
-}
-
-// What has come of small messages, where it lies, if this thread may land.
-bool Channel::lend(Loan& loan, bool may_wait) noexcept {
-  if (!landing_.try_take()) return false;
-  const bool waits = may_wait && receiver_.is_chasing();
-  const bool lent = !waits && receiver_.lend(loan);
-  landing_.release();
-  if (lent) note_activity();
-  return lent;
-}
-
-// Where nothing could be lent as it lies. Behind a message that could not there may be what can.
-[[gnu::noinline]] Status Channel::receive_for(std::uint32_t timeout_ms, Loan& loan) {
-  Status status = check_receiving(false);
-  if (status == LWMQ_OK) status = receive_one(timeout_ms, {loan.next_message(), &loan});
-  if (status != LWMQ_OK || loan.count() > 0) return status;
-  std::uint32_t count = 1;
-  do {
-    loan.note_messages(count);
-    lend(loan, false);
-    count = loan.left() > 0 ? receive_more(1, loan.next_message()) : 0;
-  } while (count > 0);
-  return LWMQ_OK;
-}
-
-inline Status Channel::receive_one(std::uint32_t timeout_ms, const Taker& taker) {
+// Inline: between the message and who waits for it lies a return less.
+[[gnu::always_inline]] inline Status Channel::receive_one(std::uint32_t timeout_ms, const Taker& taker) {
   Status status = LWMQ_OK;
   for (;;) {
     Landed landed;
@@ -342,6 +280,69 @@ inline Status Channel::receive_one(std::uint32_t timeout_ms, const Taker& taker)
     if (!present) return status;
     note_peer_gone();
   }
+}
+
+// Where no small message has landed.
+[[gnu::noinline]] Status Channel::receive_waiting(std::uint32_t timeout_ms, std::uint32_t limit,
+                                                  Message** out_messages, std::uint32_t* out_count) {
+  Status status = check_receiving(false);
+  if (status != LWMQ_OK) return status;
+  if (queue_ != nullptr) return receive_queued(timeout_ms, limit, out_messages, out_count);
+  status = receive_one(timeout_ms, {out_messages});
+  if (status != LWMQ_OK) return status;
+  *out_count = limit > 1 ? 1 + receive_more(limit - 1, out_messages + 1) : 1;
+  return LWMQ_OK;
+}
+
+// What has come behind a message that was received, up to the first thing that is no message.
+std::uint32_t Channel::receive_more(std::uint32_t limit, Message** out_messages) {
+  if (!landing_.try_take()) return 0;  // another thread receives: the rest is his
+  std::uint32_t count = 0;
+  Status status = LWMQ_OK;
+  while (count < limit && !receiver_.has_report()) {
+    if (const std::uint32_t more = receiver_.take_run(limit - count, out_messages + count); more > 0) {
+      count += more;
+      continue;
+    }
+    Landed landed;
+    std::unique_ptr<Report> none;  // has_report said so
+    status = receiver_.next(&landed, &none);
+    if (status != LWMQ_OK) break;
+    status = receiver_.decode(landed, &out_messages[count]);
+    if (status == LWMQ_E_NO_MEMORY) receiver_.put_back(landed);  // the next call's
+    if (status == LWMQ_E_CORRUPT) receiver_.uncount(landed);
+    if (status != LWMQ_OK) break;
+    ++count;
+  }
+  if (status == LWMQ_E_CORRUPT) set_broken(status);
+  landing_.release();
+  if (status != LWMQ_E_NO_MEMORY && is_peer_over(status)) note_peer_gone();  // the report comes in order
+  note_activity();
+  return count;
+}
+
+// What has come of small messages, where it lies, if this thread may land.
+bool Channel::lend(Loan& loan, bool may_wait) noexcept {
+  if (!landing_.try_take()) return false;
+  const bool waits = may_wait && receiver_.is_chasing();
+  const bool lent = !waits && receiver_.lend(loan);
+  landing_.give_back();
+  if (lent) note_activity();
+  return lent;
+}
+
+// Where nothing could be lent as it lies. Behind a message that could not there may be what can.
+[[gnu::noinline]] Status Channel::receive_for(std::uint32_t timeout_ms, Loan& loan) {
+  Status status = check_receiving(false);
+  if (status == LWMQ_OK) status = receive_one(timeout_ms, {loan.next_message(), &loan});
+  if (status != LWMQ_OK || loan.count() > 0) return status;
+  std::uint32_t count = 1;
+  do {
+    loan.note_messages(count);
+    lend(loan, false);
+    count = loan.left() > 0 ? receive_more(1, loan.next_message()) : 0;
+  } while (count > 0);
+  return LWMQ_OK;
 }
 
 Status Channel::wait_connected(std::uint32_t timeout_ms) {

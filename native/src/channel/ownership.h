@@ -8,7 +8,7 @@
 //
 // One meeting:
 //
-//   turn      release or hand_over stores (release)  ->  try_take or adopt compares and swaps (acquire)
+//   turn      release, give_back or hand_over stores (release)  ->  try_take or adopt swaps (acquire)
 //             what the one did is seen by the next
 //
 // With a *home thread* (make_home) that thread takes and releases by plain stores to a word of its own,
@@ -71,7 +71,7 @@ class Ownership {
     if (!try_take()) [[unlikely]]
       wait_for_turn();
   }
-  // Of what try_take took.
+  // What try_take took; what home has adopted is for release alone, and would be lost here.
   [[gnu::always_inline]] void give_back() noexcept {
     if (is_home()) [[likely]] {
       home_.store(false, std::memory_order_release);  // sync: turn
@@ -79,7 +79,7 @@ class Ownership {
       state_.store(kFree, std::memory_order_release);  // sync: turn
     }
   }
-  // Of what was adopted, too.
+  // However it was taken.
   [[gnu::always_inline]] void release() noexcept {
     if (is_home() && state_.load(std::memory_order_relaxed) != kAdopted) [[likely]] {
       home_.store(false, std::memory_order_release);  // sync: turn

@@ -75,7 +75,7 @@ Status ReceiveQueue::take(std::uint32_t limit, Message** out_messages, std::uint
   if (first_report_ != nullptr && first_report_->position <= gone_) {
     const std::unique_ptr<Report> report = std::exchange(first_report_, std::move(first_report_->next));
     note_reports();
-    return fail(report->status, "%s", report->text);
+    return report->say();
   }
   const std::uint64_t most = first_report_ != nullptr ? first_report_->position - gone_ : size();
   std::uint32_t count = 0;
@@ -83,7 +83,7 @@ Status ReceiveQueue::take(std::uint32_t limit, Message** out_messages, std::uint
   if (count == 0) {
     if (!std::exchange(is_short_, false)) return LWMQ_E_EMPTY;
     note_reports();
-    return fail(LWMQ_E_NO_MEMORY, "no memory for a message that has come; it waits: receive again");
+    return fail_short_of_memory();
   }
   *out_count = count;
   return LWMQ_OK;

@@ -44,7 +44,7 @@ Status Receiver::land(Landed* out_landed) noexcept {
   }
 }
 
-Status Receiver::next(Landed* out_landed, bool* out_reported, std::unique_ptr<Report>* out_report) {
+Status Receiver::next(Landed* out_landed, std::unique_ptr<Report>* out_report) {
   leave_run();
   short_runs_ = 0;
   if (aside_) [[unlikely]] {
@@ -53,11 +53,8 @@ Status Receiver::next(Landed* out_landed, bool* out_reported, std::unique_ptr<Re
   } else if (!arrivals_.empty()) [[unlikely]] {
     Arrival arrival = arrivals_.pop();
     if (arrival.report != nullptr) {
-      *out_reported = true;
-      const Status status = arrival.report->status;
-      if (out_report == nullptr) return fail(status, "%s", arrival.report->text);
       *out_report = std::move(arrival.report);
-      return status;
+      return (*out_report)->status;
     }
     *out_landed = arrival.landed;
   } else {

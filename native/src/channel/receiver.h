@@ -69,10 +69,9 @@ class Receiver {
   void break_off() noexcept;
   [[nodiscard]] lwmq_tli_transport* transport() const noexcept { return transport_; }
 
-  // The next extent: from the arrivals, else landed now. LWMQ_E_EMPTY; what was reported, with its text, once
-  // (*out_reported, and where `out_report` is given the report itself, without the text); or what land says
-  // of the peer.
-  Status next(Landed* out_landed, bool* out_reported, std::unique_ptr<Report>* out_report = nullptr);
+  // The next extent: from the arrivals, else landed now. LWMQ_E_EMPTY; the status of what was reported, once
+  // (*out_report, else null); or what land says of the peer.
+  Status next(Landed* out_landed, std::unique_ptr<Report>* out_report);
   // Of what decode had no memory for: it comes next once more.
   void put_back(const Landed& landed) noexcept;
   // Of what was no message: nobody has received it.
@@ -123,9 +122,9 @@ class Receiver {
   }
   // The message that was waited for, where it is small: what has come behind it can wait until it is
   // answered. False: next knows more.
+  // As take_run does it, but that a run of one needs no books.
   bool take_awaited(Message** out_message) noexcept {
-    if (run_next_ == run_end_ && land_run(1) && is_plain(run_[0]) && copy_plain(run_[0], out_message))
-        [[likely]] {
+    if (land_run(1) && is_plain(run_[0]) && copy_plain(run_[0], out_message)) [[likely]] {
       provider_->release_last(transport_, run_token_, 1);
       forget_run();
       count(1, run_[0].bytes);

@@ -463,8 +463,7 @@ Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uin
       *out_count = count;
       return LWMQ_OK;
     }
-    if (is_short)
-      return fail(LWMQ_E_NO_MEMORY, "no memory for a message that has come; it waits: receive again");
+    if (is_short) return fail_short_of_memory();
     const std::int64_t until = merge.holds_until();
     if (head->end_ != LWMQ_OK && until == INT64_MAX)
       return fail(std::exchange(head->end_, LWMQ_OK), "%s", head->end_text_.c_str());

@@ -32,6 +32,11 @@ JNI_METHOD(void, sendQueuePostWait)
                                        static_cast<std::uint32_t>(timeout_ms), 0, &posted));
 }
 
+JNI_METHOD(void, sendQueueWaitRoom)(JNIEnv* env, jclass, jlong queue, jint timeout_ms) {
+  check(env,
+        lwmq_send_queue_wait_room(handle<lwmq_send_queue>(queue), static_cast<std::uint32_t>(timeout_ms)));
+}
+
 JNI_METHOD(void, sendQueuePostMany)
 (JNIEnv* env, jclass, jlong queue, jbyteArray content, jintArray lengths) {
   const Bytes bytes(env, content);

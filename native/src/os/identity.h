@@ -29,7 +29,8 @@ extern std::atomic<Use> use;
   return now == Use::kForked;
 }
 
-// Not forked, where forked was asked before: it holds what was made since.
+// The same the other way round, for whoever has something whose making has asked forked: before that it is
+// false.
 [[nodiscard, gnu::always_inline]] inline bool still_ours() noexcept {
   return use.load(std::memory_order_relaxed) == Use::kOurs;
 }

@@ -43,7 +43,7 @@ Status Link::send(wire::StreamKind kind, const void* data, std::uint64_t bytes) 
 }
 
 Status Link::try_send(wire::StreamKind kind, const void* data, std::uint64_t bytes) {
-  if (has_open_ && open_.room < bytes) {
+  if (has_open_ && (open_.room < bytes || open_.room == 0)) {
     has_open_ = false;
     const Status status = provider_->ship(transport_, &open_);
     if (status != LWMQ_OK) return status;

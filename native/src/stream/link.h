@@ -71,7 +71,7 @@ class Link {
 
   const lwmq_tli_provider* provider_;
   lwmq_tli_transport* transport_;
-  lwmq_tli_buffer open_{};  // room is 0 while there is none
+  lwmq_tli_buffer open_{};  // while has_open_
   bool has_open_ = false;
   std::uint64_t shown_in_open_ = 0;
   std::uint64_t received_ = 0, answers_ = 0;

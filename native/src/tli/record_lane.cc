@@ -175,12 +175,15 @@ constexpr bool is_extent(const lwmq_tli_buffer& buffer, std::uint64_t bytes, std
               kind, buffer.room);
 }
 
-// What is left of `buffer` behind further `extents`, which take `bytes` with their words: no room where the
-// next word has none.
-lwmq_tli_buffer behind(const lwmq_tli_buffer& buffer, std::uint64_t bytes, std::uint64_t extents) noexcept {
+// What is left of `buffer`, `stride` from the next one, behind further `extents`, which take `bytes` with
+// their words. Its room may be less than the lane said: a filter holds its sender so.
+lwmq_tli_buffer behind(const lwmq_tli_buffer& buffer, std::uint64_t stride, std::uint64_t bytes,
+                       std::uint64_t extents) noexcept {
+  const std::uint64_t position = buffer.token[1] + bytes;
+  const std::uint64_t payload = position + kWordBytes;
   return {buffer.next + bytes,
-          buffer.room > bytes ? buffer.room - bytes : 0,
-          {buffer.token[0] + extents * kOneShown, buffer.token[1] + bytes}};
+          payload < stride ? stride - payload : 0,
+          {buffer.token[0] + extents * kOneShown, position}};
 }
 
 }  // namespace
@@ -195,12 +198,12 @@ Status LaneSender::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint3
   const std::uint64_t step = step_from(position, bytes);
   std::uint8_t* const at = now.next - kWordBytes;
   LWMQ_YIELD("lane.written");
-  if (step <= now.room) [[likely]]
+  if (position + step + kWordBytes <= layout_.stride) [[likely]]
     word_at(at, step).store(0, std::memory_order_relaxed);
   LWMQ_YIELD("lane.zeroed");
   word_at(at, 0).store(word, std::memory_order_release);  // sync: extent-shown
   LWMQ_YIELD("lane.shown");
-  *buffer = behind(now, step, 1);
+  *buffer = behind(now, layout_.stride, step, 1);
   note_shown(1);
   if (position == kFirstWord) [[unlikely]]
     return open_shown(index_in(now.token[0]));
@@ -253,7 +256,7 @@ std::uint64_t LaneSender::show_run(lwmq_tli_buffer* buffer, const lwmq_bytes* fr
   word_at(base, first)
       .store(make_word(first_bytes, kind + 1, 0) | lap, std::memory_order_release);  // sync: extent-shown
   LWMQ_YIELD("lane.run_shown");
-  *buffer = behind(*buffer, position - first, shown);
+  *buffer = behind(*buffer, stride, position - first, shown);
   note_shown(shown);
   if (first == kFirstWord) open(index_in(buffer->token[0]), 0);
   waker_->extent_shown();
@@ -293,8 +296,9 @@ void LaneSender::ship(lwmq_tli_buffer* buffer) noexcept {
 
 Status LaneSender::ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept {
   if (!is_extent(*buffer, bytes, kind)) [[unlikely]] {
+    const Status status = refuse_extent(*buffer, bytes, kind);
     ship(buffer);
-    return refuse_extent(*buffer, bytes, kind);
+    return status;
   }
   const std::uint32_t index = index_in(buffer->token[0]);
   Slot& slot = slots_[index];
@@ -362,6 +366,7 @@ void LaneSender::erase_rest(bool gone) noexcept {
 
 std::uint64_t LaneSender::unread_extents() const noexcept {
   const SideHeader& peer = sides_.peer_header();
+  // shown_ comes last: what was collected was shown before.
   const std::uint64_t only = collected_only_.load(std::memory_order_acquire);
   const std::uint64_t collected = collected_.load(std::memory_order_acquire);
   const std::uint64_t shown = shown_.load(std::memory_order_relaxed);
@@ -502,7 +507,8 @@ Status LaneReceiver::land_only(lwmq_tli_extent* out_extent) noexcept {
   return LWMQ_OK;
 }
 
-// Into the next buffer where this one has ended. False: there is none, or land knows more of it.
+// Into the next buffer where this one has ended. False: there is none, nothing is shown in it, or land knows
+// more of it.
 inline bool LaneReceiver::find_buffer() noexcept {
   if (buffer_ != nullptr) [[likely]] {
     if (only_ != 0) return false;

@@ -193,6 +193,7 @@ class LaneSender {
 
   bool collect() noexcept;
   void open(std::uint32_t index, std::uint64_t only) noexcept;
+  // Rare ends of show, which answers what they do: LWMQ_OK.
   Status open_shown(std::uint32_t index) noexcept;
   Status wake(std::uint32_t ticket) noexcept;
   void note_shown(std::uint64_t extents) noexcept {  // our own

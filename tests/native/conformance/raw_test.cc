@@ -103,6 +103,23 @@ TEST_P(RawChannelOver, TakesReceivedBuffersBackInAnyOrderFromAnyThread) {
 }
 
 // rows: L14
+TEST_P(RawChannelOver, RefusesABufferWhoseDataWasMoved) {
+  const Meeting meeting(address_, channel_options(1024, 2, true));
+  lwmq_buffer buffer{};
+  ASSERT_EQ(lwmq_raw_get_buffer(meeting.client.channel, 0, &buffer), LWMQ_OK);
+  void* const lent = buffer.data;
+  buffer.data = static_cast<char*>(lent) + 8;
+  EXPECT_EQ(lwmq_raw_send_buffer(meeting.client.channel, &buffer), LWMQ_E_INVALID);
+  EXPECT_EQ(lwmq_raw_abandon_buffer(meeting.client.channel, &buffer), LWMQ_E_INVALID);
+  EXPECT_NE(std::strstr(lwmq_last_error(), "its data where it was lent"), nullptr) << lwmq_last_error();
+  buffer.data = lent;
+  buffer.bytes = 4;
+  std::memcpy(buffer.data, "here", 4);
+  ASSERT_EQ(lwmq_raw_send_buffer(meeting.client.channel, &buffer), LWMQ_OK);
+  EXPECT_EQ(receive(meeting.server), "here");
+}
+
+// rows: L14
 TEST_P(RawChannelOver, RefusesABufferTwiceAndOneThatIsTooFull) {
   const Meeting meeting(address_, channel_options(1024, 2, true));
   lwmq_buffer buffer{};

@@ -91,6 +91,14 @@ class Lane : public testing::Test {
     ASSERT_EQ(sender_.show(&buffer_, bytes, 5), LWMQ_OK) << last_error();
   }
 
+  // Both ends; what was shown has landed.
+  void leave_buffer() {
+    if (!open_) return;
+    sender_.ship(&buffer_);
+    open_ = false;
+    EXPECT_EQ(land_run_of_one(), 0u);
+  }
+
   // Of the buffer that was acquired last.
   [[nodiscard]] std::uint64_t index() const {
     const auto offset = static_cast<std::uint64_t>(buffer_.next - sending_.get());
@@ -181,8 +189,7 @@ TEST_F(Lane, ARunOfFramesOfOneSizeEndsWithTheLimitTheBufferAndWhatIsShown) {
   for (const std::uint64_t bytes : {0, 1, 8, 56, 64, 333, 1016, 1023, 1024, 1100}) {
     for (const std::uint32_t limit : {1u, 2u, 5u, 32u, 1000u}) {
       std::uint64_t shown = 0;
-      show(bytes);  // the first of a buffer
-      for (++shown; shown % 100 != 0 && buffer_.room > 0 && buffer_.room >= bytes; ++shown) show(bytes);
+      for (show(bytes); ++shown < 100 && buffer_.room > 0 && buffer_.room >= bytes;) show(bytes);
       std::uint64_t landed = 0;
       while (landed < shown) {
         std::array<lwmq_tli_piece, 1000> run{};
@@ -208,23 +215,71 @@ TEST_F(Lane, ARunOfFramesOfOneSizeEndsWithTheLimitTheBufferAndWhatIsShown) {
 // A word that is not as the one before is looked at by itself, wherever in a run it lies.
 // rows: M03
 TEST_F(Lane, ARunOfFramesOfOneSizeEndsBeforeTheWordThatCannotBe) {
+  constexpr std::uint64_t kKind = std::uint64_t{0xff} << 40;
+  const auto with_kind = [](std::uint64_t word, std::uint64_t kind) { return (word & ~kKind) | kind << 40; };
   for (std::uint32_t wrong = 0; wrong < 9; ++wrong) {
-    std::vector<std::uint8_t*> words;
-    for (int i = 0; i < 9; ++i) {
-      show(40);
-      words.push_back(last_word_);
+    for (int lie = 0; lie < 6; ++lie) {
+      leave_buffer();
+      std::vector<std::uint8_t*> words;
+      for (int i = 0; i < 9; ++i) {
+        show(40);
+        words.push_back(last_word_);
+      }
+      std::uint64_t honest = 0;
+      std::memcpy(&honest, words[wrong], sizeof honest);
+      const std::uint64_t told[] = {
+          honest ^ std::uint64_t{1} << 48,          honest ^ std::uint64_t{1} << 63, with_kind(honest, 0),
+          with_kind(honest, LWMQ_TLI_KIND_MAX + 2), with_kind(honest, 254),          honest | 0xffffffffff};
+      std::memcpy(words[wrong], &told[lie], sizeof honest);
+      std::array<lwmq_tli_piece, 32> run{};
+      std::uint64_t token[2] = {};
+      EXPECT_EQ(receiver_.land_run(UINT64_MAX, 32, token, run.data()), wrong) << lie;
+      if (wrong > 0) receiver_.release_last(token, wrong);
+      std::memcpy(words[wrong], &honest, sizeof honest);
+      EXPECT_EQ(receiver_.land_run(UINT64_MAX, 32, token, run.data()), 9 - wrong);
+      receiver_.release_last(token, 9 - wrong);
     }
-    std::uint64_t honest = 0;
-    std::memcpy(&honest, words[wrong], sizeof honest);
-    const std::uint64_t told = honest ^ (std::uint64_t{1} << 48);
-    std::memcpy(words[wrong], &told, sizeof told);
-    std::array<lwmq_tli_piece, 32> run{};
-    std::uint64_t token[2] = {};
-    EXPECT_EQ(receiver_.land_run(UINT64_MAX, 32, token, run.data()), wrong);
-    if (wrong > 0) receiver_.release_last(token, wrong);
-    std::memcpy(words[wrong], &honest, sizeof honest);
-    EXPECT_EQ(receiver_.land_run(UINT64_MAX, 32, token, run.data()), 9 - wrong);
-    receiver_.release_last(token, 9 - wrong);
+  }
+}
+
+// Whoever says a word once more where the buffer ends shows nothing of what lies behind it.
+// rows: M03
+TEST_F(Lane, ARunOfFramesOfOneSizeEndsWithItsBufferWhateverIsSaid) {
+  std::uint32_t shown = 0;
+  do {
+    show(40);
+    ++shown;
+  } while (buffer_.room >= 40);
+  ASSERT_GT(buffer_.room, 0u) << "a word has room";
+  std::memcpy(last_word_ + 48, last_word_, 8);
+  std::array<lwmq_tli_piece, 1000> run{};
+  std::uint64_t token[2] = {};
+  EXPECT_EQ(receiver_.land_run(UINT64_MAX, 1000, token, run.data()), shown);
+}
+
+// What follows is never an old word, also where a filter above has left the sender less room than there is.
+// rows: M03
+TEST_F(Lane, NothingOldIsSeenBehindAnExtentThatTheSenderHadNoMoreRoomFor) {
+  sender_.use_fresh_buffers_first();
+  lwmq_tli_extent extent{};
+  for (std::uint32_t i = 0; i < kBuffers; ++i) {
+    ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
+    const std::uint64_t room = buffer_.room;
+    std::memset(buffer_.next, 0xff, room);
+    ASSERT_EQ(sender_.show(&buffer_, room, 5), LWMQ_OK);
+    sender_.ship(&buffer_);
+    ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
+    receiver_.release_last(extent.token, 1);
+    ASSERT_EQ(receiver_.land(&extent), LWMQ_E_EMPTY);
+  }
+  ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
+  for (const std::uint64_t bytes : {40, 0, 0}) {
+    ASSERT_EQ(sender_.show(&buffer_, bytes, 5), LWMQ_OK);
+    EXPECT_GT(buffer_.room, 0u);
+    buffer_.room = 0;
+    ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
+    receiver_.release_last(extent.token, 1);
+    EXPECT_EQ(receiver_.land(&extent), LWMQ_E_EMPTY) << last_error();
   }
 }
 
@@ -377,6 +432,14 @@ TEST_F(LaneOfLargeBuffers, FramesThatAreShownTogetherDoNotWaitForALargeOne) {
   }
 }
 
+// Who reads a run has to fetch each word of it.
+TEST_F(LaneOfLargeBuffers, ARunOfFramesOfOneSizeIsOfSoManyBytes) {
+  for (int i = 0; i < 200; ++i) show(64);
+  std::array<lwmq_tli_piece, 200> run{};
+  std::uint64_t token[2] = {};
+  EXPECT_EQ(receiver_.land_run(UINT64_MAX, 200, token, run.data()), 4096u / (64 + 8) + 1);
+}
+
 // rows: M03
 TEST_F(Lane, AWordThatCannotBeIsCorruptWhicheverPartOfItLies) {
   const std::uint64_t lies[] = {
@@ -465,6 +528,7 @@ TEST_F(Lane, ABufferHandedOverWholeComesAndGoesBackLikeAnyOther) {
 TEST_F(Lane, ABufferThatCannotBeHandedOverIsShippedEmpty) {
   ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
   EXPECT_EQ(sender_.ship_only(&buffer_, kBufferBytes + kCacheLine + 1, 0), LWMQ_E_TOO_BIG);
+  EXPECT_NE(std::strstr(last_error(), "has room for 4096"), nullptr) << last_error();
   lwmq_tli_extent extent{};
   EXPECT_EQ(receiver_.land(&extent), LWMQ_E_EMPTY);
   EXPECT_EQ(sender_.free_buffers(), kBuffers);

@@ -760,9 +760,12 @@ class ChannelTest {
       assertTrue(queue.offer(first, 0, Deadline.after(0)));
       assertFalse(queue.offer(second, 0, Deadline.after(0)));
       assertFalse(queue.offer(second, 0, Deadline.after(50)));
+      assertFalse(queue.awaitRoom(Deadline.after(0)));
+      assertFalse(queue.awaitRoom(Deadline.after(50)));
       assertEquals(0, queue.statistics().discarded());
       assertEquals(1, second.frameCount()); // still ours
       try (Channel server = Channel.open("loop://java-offer", Role.SERVER, Channel.Options.DEFAULT)) {
+        assertTrue(queue.awaitRoom(soon));
         assertTrue(queue.offer(second, 0, soon));
         for (byte expected : new byte[] {1, 2}) {
           try (Message message = server.receive(soon)) {
@@ -974,6 +977,7 @@ class ChannelTest {
       SendQueue queue = channel.sendQueue(Priority.NORMAL);
       refused(Status.INVALID, "half a surrogate pair", () -> queue.post("a\uD800b"));
       refused(Status.INVALID, "has room at once", () -> queue.offer(message, 0, Deadline.never()));
+      refused(Status.INVALID, "has room at once", () -> queue.awaitRoom(Deadline.never()));
       refused(Status.INVALID, "a raw channel has buffers", () -> raw(c -> c.onMessage(m -> {})));
       for (Instant moment : List.of(Instant.MAX, Instant.MIN, Instant.parse("1600-12-31T23:59:59Z"))) {
         refused(Status.INVALID, "later than 1601", () -> message.stamp(0, moment));

@@ -269,6 +269,9 @@ final class Jni {
   /** As that, but waits for room, and throws TIMED_OUT where there is none. */
   static native void sendQueuePostWait(long queue, long tag, int timeoutMs, long message);
 
+  /** TIMED_OUT, FULL: it has none. */
+  static native void sendQueueWaitRoom(long queue, int timeoutMs);
+
   /** Posts the frames that lie one after the other in {@code bytes}, which are so long. */
   static native void sendQueuePostMany(long queue, byte[] bytes, int[] lengths);
 

@@ -5,6 +5,7 @@ import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.IntConsumer;
 import java.util.function.LongConsumer;
 
 /**
@@ -125,16 +126,29 @@ public final class SendQueue {
    * over. UNSUPPORTED: the channel has several transports.
    */
   public boolean offer(Message message, long tag, Deadline room) {
+    return hadRoom(() -> message.giveTo(m -> await(room, slice -> post(q -> Jni.sendQueuePostWait(q, tag, slice, m)))), room);
+  }
+
+  /**
+   * Waits until a bounded queue has room; another thread may post first. False: there is none by then. INTERRUPTED.
+   * INVALID, UNSUPPORTED: as {@link #offer}.
+   */
+  public boolean awaitRoom(Deadline room) {
+    return hadRoom(() -> await(room, slice -> lendTo(q -> Jni.sendQueueWaitRoom(q, slice))), room);
+  }
+
+  private void await(Deadline room, IntConsumer once) {
+    room.awaitDone("waiting for room in a send queue of " + channel.address(), once);
+  }
+
+  /** Whether there was room for {@code call}, which waits for it. */
+  private boolean hadRoom(Runnable call, Deadline room) {
     if (capacity == 0 && !room.isOver()) {
       throw new LwmqException(
           Status.INVALID, "an unbounded send queue of " + channel.address() + " has room at once: post() does not wait");
     }
     try {
-      message.giveTo(
-          m ->
-              room.awaitDone(
-                  "waiting for room in a send queue of " + channel.address(),
-                  slice -> post(q -> Jni.sendQueuePostWait(q, tag, slice, m))));
+      call.run();
       return true;
     } catch (LwmqException e) {
       if (e.status() == Status.TIMED_OUT || e.status() == Status.FULL) {
