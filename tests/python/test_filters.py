@@ -153,6 +153,24 @@ def test_streams_pass_through_filters(address: str) -> None:
         closing.join(30)
 
 
+@pytest.mark.row("L38")
+def test_who_has_read_to_the_end_through_a_slow_way_has_told_so(ipc: str) -> None:
+    """The reader is not closed, and calls nothing more: the writer does not wait for it."""
+    import pyarrow as pa
+
+    address = f"rate=3000000+{ipc}"
+    table = pa.table({"n": list(range(1000))})
+    writer = lwmq.open_writer(address, table.schema)
+    for _ in range(40):
+        writer.write(table)
+    closing = threading.Thread(target=writer.close, daemon=True)
+    with lwmq.open_reader(address) as reader:
+        closing.start()
+        assert sum(batch.num_rows for batch in reader) == 40_000
+        closing.join(10)
+        assert not closing.is_alive()
+
+
 @pytest.mark.row("K52")
 def test_a_feed_is_recorded_and_replayed(
     address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -385,7 +385,11 @@ Status next(lwmq_reader& reader, std::uint32_t timeout_ms, lwmq_batch** out_batc
     }
     if (status != LWMQ_OK) return status;
   }
-  if (reader.pending.empty()) return say_final(reader);
+  if (reader.pending.empty()) {
+    // Whoever hears of the end may call nothing more: what he has consumed is told before.
+    const Status told = push_backlog(reader.reach);
+    return told == LWMQ_E_STALLED ? told : say_final(reader);
+  }
   Pending pending = std::move(reader.pending.front());
   reader.pending.pop_front();
   return lend(reader, std::move(pending), out_batch);
