@@ -154,21 +154,50 @@ def test_streams_pass_through_filters(address: str) -> None:
 
 
 @pytest.mark.row("L38")
-def test_who_has_read_to_the_end_through_a_slow_way_has_told_so(ipc: str) -> None:
-    """The reader is not closed, and calls nothing more: the writer does not wait for it."""
+@pytest.mark.parametrize("leaves", [False, True], ids=["stays", "leaves"])
+def test_what_was_read_is_told_though_the_way_is_slow(ipc: str, leaves: bool) -> None:
+    """Who has heard of the end calls nothing more; who closes says first what it has read."""
     import pyarrow as pa
 
-    address = f"rate=3000000+{ipc}"
     table = pa.table({"n": list(range(1000))})
-    writer = lwmq.open_writer(address, table.schema)
-    for _ in range(40):
+    with lwmq.open_writer(ipc, table.schema) as writer:
+        for _ in range(8):
+            writer.write(table)
+        closing = threading.Thread(target=writer.close, daemon=True)
+        with lwmq.open_reader(f"rate=count=50,way=send+{ipc}") as reader:
+            if leaves:
+                assert sum(reader.read_next_batch(10).num_rows for _ in range(8)) == 8_000
+                reader.close()
+                closing.start()
+            else:
+                closing.start()
+                assert sum(batch.num_rows for batch in reader) == 8_000
+            closing.join(10)
+            assert not closing.is_alive()
+
+
+@pytest.mark.row("L38")
+def test_an_end_that_waits_for_a_slow_way_waits_no_longer_than_it_may(ipc: str) -> None:
+    import pyarrow as pa
+
+    table = pa.table({"n": [1]})
+    with lwmq.open_writer(ipc, table.schema) as writer:
         writer.write(table)
-    closing = threading.Thread(target=writer.close, daemon=True)
-    with lwmq.open_reader(address) as reader:
-        closing.start()
-        assert sum(batch.num_rows for batch in reader) == 40_000
-        closing.join(10)
-        assert not closing.is_alive()
+        writer.write(table)
+        closing = threading.Thread(target=writer.close, daemon=True)
+        with lwmq.open_reader(f"rate=count=1,way=send+{ipc}") as reader:
+            closing.start()
+            for _ in range(2):
+                reader.read_next_batch(10)
+            reader.consume()
+            begun = time.monotonic()
+            with pytest.raises(lwmq.TimeoutError, match=r"no batch within 0\.1 s"):
+                reader.read_next_batch(0.1)
+            assert time.monotonic() - begun < 1.0
+            with pytest.raises(StopIteration):
+                reader.read_next_batch(10)
+            closing.join(10)
+            assert not closing.is_alive()
 
 
 @pytest.mark.row("K52")

@@ -93,7 +93,7 @@ typedef struct lwmq_tli_peer {
 } lwmq_tli_peer;
 
 /* A send buffer in the hands of the sender. The provider updates `next` and `room` at each show; it gets `next` and `token`
-   back as they are, and `room` too, or less. */
+   back as they are; `room` may be another one. */
 typedef struct lwmq_tli_buffer {
   uint8_t *next;     /* where the next extent goes; 64-byte aligned at first, 8-byte aligned later */
   uint64_t room;     /* the largest next extent; 0: full */

@@ -27,7 +27,7 @@ std::uint64_t seal(const lwmq_buffer& buffer, std::uint64_t kind) noexcept {
   return kind ^ reinterpret_cast<std::uintptr_t>(buffer.data);
 }
 
-// Where its data is set.
+// Behind its data, which is sealed.
 void set_token(lwmq_buffer* buffer, const std::uint64_t (&token)[2], lwmq_tli_transport* transport,
                std::uint64_t kind) noexcept {
   buffer->token[0] = token[0];
@@ -139,6 +139,7 @@ Status Channel::raw_abandon(lwmq_buffer* buffer) {
   pump_.take();
   if (take_back(transport)) {
     lwmq_tli_buffer tli_buffer{};
+    tli_buffer.next = static_cast<std::uint8_t*>(buffer->data);
     tli_buffer.token[0] = buffer->token[0];
     tli_buffer.token[1] = buffer->token[1];
     provider_->abandon(transport, &tli_buffer);

@@ -121,8 +121,7 @@ class Receiver {
     return message;
   }
   // The message that was waited for, where it is small: what has come behind it can wait until it is
-  // answered. False: next knows more.
-  // As take_run does it, but that a run of one needs no books.
+  // answered. Does as take_run, but that a run of one needs no books. False: next knows more.
   bool take_awaited(Message** out_message) noexcept {
     if (land_run(1) && is_plain(run_[0]) && copy_plain(run_[0], out_message)) [[likely]] {
       provider_->release_last(transport_, run_token_, 1);

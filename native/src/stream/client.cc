@@ -276,16 +276,16 @@ Status await_opened(Reach& reach, const Deadline& deadline, wire::Opened* out_an
   return fail(told_failure(out_answer->status), "%s", out_answer->text.c_str());
 }
 
-Status push_backlog(const Reach& reach) {
-  const Deadline patience(kStallMs);
+Status push_backlog(const Reach& reach, std::uint32_t patience_ms) {
+  const Deadline patience(patience_ms);
   Link& link = *reach.link;
   const char* address = reach.address.c_str();
   while (!link.flush()) {
     reach.pump();
     if (link.flush()) break;
     if (patience.over()) {
-      return fail(LWMQ_E_STALLED, "%s: the endpoint in %s lives and has read nothing for %u ms", address,
-                  server_of(reach).c_str(), kStallMs);
+      return fail(LWMQ_E_STALLED, "%s: the endpoint in %s lives and has not taken all of it in %u ms",
+                  address, server_of(reach).c_str(), patience_ms);
     }
     if (reach.endpoint) reach.endpoint->hand_over();
     const Status status = link.provider()->wait(link.transport(), LWMQ_TLI_WAIT_ROOM, patience.left_ms());

@@ -80,8 +80,7 @@ Status await_answer(Reach& reach, wire::StreamKind expected, const Deadline& dea
 Status await_opened(Reach& reach, const Deadline& deadline, wire::Opened* out_answer,
                     const OtherNews& other = {});
 
-// Sends what stayed behind, for a client that leaves. The endpoint reads all the time, so that a wait of 5 s
-// means LWMQ_E_STALLED.
-Status push_backlog(const Reach& reach);
+// Sends what stayed behind, for a client that leaves. LWMQ_E_STALLED: not in that time.
+Status push_backlog(const Reach& reach, std::uint32_t patience_ms = kStallMs);
 
 }  // namespace lwmq::stream

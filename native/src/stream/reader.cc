@@ -17,6 +17,9 @@
 namespace lwmq::stream {
 namespace {
 
+constexpr std::uint32_t kTellMs =
+    1000;  // that a close takes at most, where it is not to linger, to tell what was consumed
+
 std::string own_name() {
   std::uint8_t random[8];
   os::random_bytes(random, sizeof random);
@@ -205,6 +208,14 @@ Status say_final(lwmq_reader& reader) {
   return status == LWMQ_E_END ? status : fail(status, "%s", reader.final_text.c_str());
 }
 
+// Whoever hears of the end may call nothing more: what he has consumed is told before.
+bool may_say_final(lwmq_reader& reader) {
+  if (reader.final_status == LWMQ_OK) return false;
+  Link& link = *reader.reach.link;
+  return link.flush() || reader.final_status != LWMQ_E_END ||
+         link.provider()->state(link.transport()) != LWMQ_TLI_CONNECTED;
+}
+
 // A reader that holds more than half of a writer's window, or its part of that where others hold other
 // batches, would stop it: what follows is copied.
 Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
@@ -377,19 +388,18 @@ Status next(lwmq_reader& reader, std::uint32_t timeout_ms, lwmq_batch** out_batc
   pump(reader);  // also before what is here already: an expulsion takes it away
   if (reader.pending.empty()) {
     status = wait_for(reader, Deadline(timeout_ms),
-                      [&] { return !reader.pending.empty() || reader.final_status != LWMQ_OK; });
+                      [&] { return !reader.pending.empty() || may_say_final(reader); });
     if (status == LWMQ_E_TIMED_OUT) {
-      return fail(LWMQ_E_TIMED_OUT, "%s: %s in %u ms", reader.address.c_str(),
-                  reader.declared ? "no batch has come, and the stream has not ended," : "no writer has come",
-                  timeout_ms);
+      const char* missed = !reader.declared ? "no writer has come"
+                           : reader.final_status == LWMQ_OK
+                               ? "no batch has come, and the stream has not ended,"
+                               : "the stream has ended, and the endpoint has not heard of "
+                                 "all that was consumed";
+      return fail(LWMQ_E_TIMED_OUT, "%s: %s in %u ms", reader.address.c_str(), missed, timeout_ms);
     }
     if (status != LWMQ_OK) return status;
   }
-  if (reader.pending.empty()) {
-    // Whoever hears of the end may call nothing more: what he has consumed is told before.
-    const Status told = push_backlog(reader.reach);
-    return told == LWMQ_E_STALLED ? told : say_final(reader);
-  }
+  if (reader.pending.empty()) return say_final(reader);
   Pending pending = std::move(reader.pending.front());
   reader.pending.pop_front();
   return lend(reader, std::move(pending), out_batch);
@@ -429,6 +439,9 @@ Status close(lwmq_reader& reader, std::uint32_t linger_ms) {
   reader.views.clear();
   reader.pending.clear();
   stats::set(reader.entry->flags, stats::kEntryClosed);
+  if (reader.final_status == LWMQ_OK || reader.final_status == LWMQ_E_END)
+    push_backlog(reader.reach,
+                 std::clamp(linger_ms, kTellMs, kStallMs));  // else what it consumed comes again
   return part(&reader.reach, Deadline(linger_ms));
 }
 

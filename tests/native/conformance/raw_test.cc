@@ -116,7 +116,12 @@ TEST_P(RawChannelOver, RefusesABufferWhoseDataWasMoved) {
   buffer.bytes = 4;
   std::memcpy(buffer.data, "here", 4);
   ASSERT_EQ(lwmq_raw_send_buffer(meeting.client.channel, &buffer), LWMQ_OK);
-  EXPECT_EQ(receive(meeting.server), "here");
+  ASSERT_EQ(lwmq_raw_receive_buffer(meeting.server.channel, kLimitMs, &buffer), LWMQ_OK);
+  buffer.data = static_cast<char*>(buffer.data) + 1;
+  EXPECT_EQ(lwmq_raw_dispose_buffer(meeting.server.channel, &buffer), LWMQ_E_INVALID);
+  buffer.data = static_cast<char*>(buffer.data) - 1;
+  EXPECT_EQ(std::memcmp(buffer.data, "here", 4), 0);
+  EXPECT_EQ(lwmq_raw_dispose_buffer(meeting.server.channel, &buffer), LWMQ_OK);
 }
 
 // rows: L14

@@ -158,7 +158,7 @@ public final class SendQueue {
     }
   }
 
-  /** As that, but when there is no room by then the rule of the queue discards. */
+  /** As {@link #offer}, but when there is no room by then the rule of the queue discards. */
   public void post(Message message, long tag, Deadline room) {
     if (room.isOver() || !offer(message, tag, room)) {
       post(message, tag);
