@@ -3,8 +3,7 @@
 // What a lwmq_buffer's token holds:
 //   [0] [1]  the transport's own
 //   [2]      which transport
-//   [3]      kSendBuffer or kReceivedBuffer, and where its data is; 0 when the buffer is not the
-//   application's
+//   [3]      the seal of its kind and data; 0 when the buffer is not the application's
 #include <algorithm>
 
 #include "channel/channel.h"

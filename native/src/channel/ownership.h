@@ -81,11 +81,10 @@ class Ownership {
   }
   // However it was taken.
   [[gnu::always_inline]] void release() noexcept {
-    if (is_home() && state_.load(std::memory_order_relaxed) != kAdopted) [[likely]] {
-      home_.store(false, std::memory_order_release);  // sync: turn
+    if (is_home() && state_.load(std::memory_order_relaxed) == kAdopted) [[unlikely]] {
+      state_.store(kFree, std::memory_order_release);  // sync: turn; home holds it as a guest does
     } else {
-      // sync: turn; what home adopts it holds as a guest does
-      state_.store(kFree, std::memory_order_release);
+      give_back();
     }
   }
   void hand_over() noexcept {

@@ -17,8 +17,8 @@
 namespace lwmq::stream {
 namespace {
 
-constexpr std::uint32_t kTellMs =
-    1000;  // that a close takes at most, where it is not to linger, to tell what was consumed
+// How long a close that is not to linger tries to tell what was consumed.
+constexpr std::uint32_t kTellMs = 1000;
 
 std::string own_name() {
   std::uint8_t random[8];

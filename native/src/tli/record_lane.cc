@@ -27,8 +27,8 @@ constexpr std::uint64_t kIsOnly = std::uint64_t{1} << 32;
 // A ticket names one sleep: number << 1 | waits at a descriptor. Never 0.
 constexpr std::uint32_t kAtDescriptor = 1;
 
-constexpr std::uint64_t make_word(std::uint64_t length, std::uint32_t kind, std::uint32_t lap) noexcept {
-  return length | std::uint64_t{kind} << kLengthBits | std::uint64_t{lap} << 48;
+constexpr std::uint64_t make_word(std::uint64_t length, std::uint32_t kind, std::uint64_t lap) noexcept {
+  return length | std::uint64_t{kind} << kLengthBits | lap << 48;
 }
 
 constexpr std::uint64_t length_of(std::uint64_t word) noexcept { return word & kLengthMask; }
@@ -193,7 +193,7 @@ Status LaneSender::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint3
   if (!is_extent(*buffer, bytes, kind)) [[unlikely]]
     return refuse_extent(*buffer, bytes, kind);
   const lwmq_tli_buffer now = *buffer;  // for all that a compiler knows, what we store could lie in it
-  const std::uint64_t word = make_word(bytes, kind + 1, 0) | (now.token[0] & kLapMask);
+  const std::uint64_t word = make_word(bytes, kind + 1, lap_of(now.token[0]));
   const std::uint64_t position = now.token[1];
   const std::uint64_t step = step_from(position, bytes);
   std::uint8_t* const at = now.next - kWordBytes;
@@ -226,7 +226,7 @@ Status LaneSender::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint3
 std::uint64_t LaneSender::show_run(lwmq_tli_buffer* buffer, const lwmq_bytes* frames, std::uint64_t count,
                                    std::uint32_t kind, std::uint64_t* out_bytes) noexcept {
   if (kind > LWMQ_TLI_KIND_MAX) return 0;
-  const std::uint64_t lap = buffer->token[0] & kLapMask;
+  const std::uint64_t lap = lap_of(buffer->token[0]);
   const std::uint64_t stride = layout_.stride;
   const std::uint64_t first = buffer->token[1];
   std::uint8_t* const base = buffer->next - kWordBytes - first;
@@ -243,7 +243,7 @@ std::uint64_t LaneSender::show_run(lwmq_tli_buffer* buffer, const lwmq_bytes* fr
     if (shown == 0) {
       first_bytes = bytes;
     } else {
-      word_at(base, position).store(make_word(bytes, kind + 1, 0) | lap, std::memory_order_relaxed);
+      word_at(base, position).store(make_word(bytes, kind + 1, lap), std::memory_order_relaxed);
     }
     position = next_word(position, bytes);
     shown_bytes += bytes;
@@ -254,7 +254,7 @@ std::uint64_t LaneSender::show_run(lwmq_tli_buffer* buffer, const lwmq_bytes* fr
   if (position + kWordBytes <= stride) word_at(base, position).store(0, std::memory_order_relaxed);
   LWMQ_YIELD("lane.run_zeroed");
   word_at(base, first)
-      .store(make_word(first_bytes, kind + 1, 0) | lap, std::memory_order_release);  // sync: extent-shown
+      .store(make_word(first_bytes, kind + 1, lap), std::memory_order_release);  // sync: extent-shown
   LWMQ_YIELD("lane.run_shown");
   *buffer = behind(*buffer, stride, position - first, shown);
   note_shown(shown);

@@ -57,6 +57,11 @@ void* __wrap__Znwm(std::size_t bytes) {
 namespace lwmq::conformance {
 namespace {
 
+// A test that fails in between leaves no shortage to the next one.
+struct NobodyIsRefusedBehind {
+  ~NobodyIsRefusedBehind() { library_threads_are_refused = false; }
+};
+
 constexpr int kMessages = 400;
 constexpr std::uint64_t kBuffer = 16384;
 
@@ -147,6 +152,7 @@ TEST_P(ShortOfMemory, AReceiverLosesNothing) {
     options.receive_queue = receive_queue;
     const End server(address, LWMQ_ROLE_SERVER, options);
     Taken taken;
+    const NobodyIsRefusedBehind end_of_shortage;
     // On a thread of its own, whose pool is empty.
     std::thread receiver([&] {
       t_is_of_test = true;
@@ -165,7 +171,6 @@ TEST_P(ShortOfMemory, AReceiverLosesNothing) {
       EXPECT_EQ(client.close(kLimitMs), LWMQ_OK) << lwmq_last_error();
     }
     receiver.join();
-    library_threads_are_refused = false;
     expect_all(taken, server);
     // Over loop the messages themselves are passed; what was lent is recycled; a library's thread may have
     // made all that is in a queue.
@@ -179,6 +184,7 @@ TEST(ShortOfMemoryBehindThePeersEnd, NothingOfWhatItLeftIsLost) {
   t_is_of_test = true;
   const std::string address = kIpc.fresh_address();
   const End server(address, LWMQ_ROLE_SERVER, channel_options(kBuffer, 16));
+  const NobodyIsRefusedBehind end_of_shortage;
   {
     const End client(address, LWMQ_ROLE_CLIENT, channel_options(kBuffer, 16));
     ASSERT_EQ(client.wait_connected(), LWMQ_OK);
@@ -188,7 +194,30 @@ TEST(ShortOfMemoryBehindThePeersEnd, NothingOfWhatItLeftIsLost) {
   }
   for (int i = 0; i < 200; ++i) ASSERT_EQ(server.receive_text(), "small " + std::to_string(i));
   EXPECT_EQ(server.receive_text(), "<LWMQ_E_CLOSED>");
-  library_threads_are_refused = false;
+}
+
+// Where a server has no memory for one more transport, the client hears of it before it begins, and tries
+// again: who was told that it is connected has its messages received.
+TEST(ShortOfMemoryWhereOneConnects, NobodyBeginsInVain) {
+  t_is_of_test = true;
+  const std::string address = kIpc.fresh_address();
+  const End server(address, LWMQ_ROLE_SERVER, channel_options(kBuffer, 16));
+  const NobodyIsRefusedBehind end_of_shortage;
+  for (int i = 0; i < 30; ++i) {
+    SCOPED_TRACE(i);
+    library_threads_are_refused = true;
+    {
+      const End client(address, LWMQ_ROLE_CLIENT, channel_options(kBuffer, 16));
+      lwmq_status status = client.wait_connected();
+      library_threads_are_refused = status != LWMQ_E_NO_MEMORY;  // until it is told
+      while (status == LWMQ_E_NO_MEMORY) status = client.wait_connected();
+      ASSERT_EQ(status, LWMQ_OK) << lwmq_last_error();
+      ASSERT_EQ(client.post("here"), LWMQ_OK);
+      client.close(0);
+    }
+    ASSERT_EQ(server.receive_text(), "here");
+    ASSERT_EQ(server.receive_text(), "<LWMQ_E_CLOSED>");
+  }
 }
 
 // One message of two ways, and no memory for it: said, and received when there is some.

@@ -82,15 +82,21 @@ Status connect(const char* address, const lwmq_tli_options* options, std::uint32
   if (status == LWMQ_OK)
     status = accept_hello(message.hello, &received, credentials, parsed, *options, &parts);
   LWMQ_YIELD("connect.answered");
+  Transport* transport = nullptr;
   if (status == LWMQ_OK) {
-    status = send_met(socket.get());
-    if (status == LWMQ_E_PEER_LOST) status = LWMQ_E_EMPTY;  // it has gone in between
+    parts.own_side = std::move(offer.side.memory);
+    status = Transport::create(std::move(parts), &transport);
   }
   if (status != LWMQ_OK) return status;  // the listener sees the socket close, and forgets us
+  status = send_met(socket.get());
+  if (status != LWMQ_OK) {
+    transport->close();
+    return status == LWMQ_E_PEER_LOST ? LWMQ_E_EMPTY : status;  // lost: it has gone in between
+  }
   LWMQ_YIELD("connect.met");
-  parts.life_line = std::move(socket);
-  parts.own_side = std::move(offer.side);
-  return Transport::create(std::move(parts), out_transport);
+  transport->take_life_line(std::move(socket));
+  *out_transport = transport;
+  return LWMQ_OK;
 }
 
 }  // namespace lwmq::ipc

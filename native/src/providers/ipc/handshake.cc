@@ -50,12 +50,15 @@ Status check_counts(const Hello& hello, const Address& address, const lwmq_tli_o
   return check_ready(text, options.buffers_send, hello.buffers_receive);
 }
 
+std::uint64_t side_bytes(const lwmq_tli_options& options) noexcept {
+  return tli::SideLayout::of(options.buffers_send, options.buffer_bytes).bytes;
+}
+
 }  // namespace
 
 Status make_offer(const lwmq_tli_options& options, Offer* out_offer) noexcept {
-  const std::uint64_t bytes = tli::SideLayout::of(options.buffers_send, options.buffer_bytes).bytes;
   out_offer->death_word = next_death_word();
-  return os::create_segment("lwmq-side", bytes, &out_offer->side);
+  return os::create_segment("lwmq-side", side_bytes(options), &out_offer->side);
 }
 
 Status send_hello(int socket, const Address& address, const lwmq_tli_options& options, const Offer& offer,
@@ -64,7 +67,7 @@ Status send_hello(int socket, const Address& address, const lwmq_tli_options& op
   hello.head = {kMagic, kProtocolVersion, kHello};
   hello.purpose = options.purpose;
   hello.buffer_bytes = options.buffer_bytes;
-  hello.side_bytes = offer.side.memory.bytes();
+  hello.side_bytes = side_bytes(options);
   hello.buffers = options.buffers_send;
   hello.buffers_receive = options.buffers_receive;
   std::memcpy(hello.instance, os::identity().instance, sizeof hello.instance);

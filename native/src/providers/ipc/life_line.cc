@@ -49,7 +49,7 @@ Status Transport::take_notice(const AnyMessage& message, os::Received* received)
 // Takes what has arrived, as much as we are ready to hold. Under line_mutex_. LWMQ_E_SYSTEM: this process has
 // no descriptor left for what is there; it stays in the socket, and the peer is not to blame.
 Status Transport::read_life_line(std::unique_lock<std::mutex>& /*lock*/) {
-  while (parts_.life_line && shown_.size() < kWindowsUnfoundMax) {
+  while (life_line_ && shown_.size() < kWindowsUnfoundMax) {
     AnyMessage message{};
     os::Received received;
     Status status = os::receive_message(life_line(), &message, sizeof message, &received);

@@ -213,16 +213,10 @@ void Listener::finish(Pending* pending, Status status, const AnyMessage& met, co
   }
 }
 
-Listener::Answered::~Answered() {
-  if (parts.own_side.memory.data() != nullptr)  // else a transport has it
-    tli::own_header_of(parts.own_side.memory.data())
-        .closed.store(1, std::memory_order_release);  // sync: closed
-}
-
-// The hello goes out when all else is in place: a client that has it may begin.
+// The hello goes out when all else is in place, the transport's own memory too: a client that has it may
+// begin.
 Status Listener::answer(Pending* pending, const AnyMessage& message, os::Received* received) {
-  auto answered = std::make_unique<Answered>();
-  TransportParts& parts = answered->parts;
+  TransportParts parts;
   Offer offer;
   if (const Status status =
           accept_hello(message.hello, received, pending->credentials, address_, options_, &parts);
@@ -231,14 +225,17 @@ Status Listener::answer(Pending* pending, const AnyMessage& message, os::Receive
   }
   if (const Status status = make_offer(options_, &offer); status != LWMQ_OK) return status;
   if (const Status status = os::create_event_fd(&parts.own_event); status != LWMQ_OK) return status;
+  parts.own_side = std::move(offer.side.memory);
+  Transport* transport = nullptr;
+  if (const Status status = Transport::create(std::move(parts), &transport); status != LWMQ_OK) return status;
+  Answered answered(transport);
   LWMQ_YIELD("listener.answer");
   if (const Status status =
-          send_hello(pending->socket.get(), address_, options_, offer, parts.own_event.get());
+          send_hello(pending->socket.get(), address_, options_, offer, transport->own_event());
       status != LWMQ_OK) {
     return status;
   }
   LWMQ_YIELD("listener.answered");
-  parts.own_side = std::move(offer.side);
   pending->answered = std::move(answered);
   return LWMQ_OK;
 }
@@ -246,16 +243,10 @@ Status Listener::answer(Pending* pending, const AnyMessage& message, os::Receive
 // The client has our answer, and perhaps begun. Takes its socket.
 Status Listener::meet(Pending* pending, Transport** out_transport) {
   door_->remove_socket(pending->socket.get());
-  TransportParts& parts = pending->answered->parts;
-  parts.life_line = std::move(pending->socket);
-  Transport* transport = nullptr;
-  if (const Status status = Transport::create(std::move(parts), &transport); status != LWMQ_OK) return status;
-  if (const Status status = transport->stand_behind(door_); status != LWMQ_OK) {
-    transport->close();
-    return status;
-  }
+  pending->answered->take_life_line(std::move(pending->socket));
+  if (const Status status = pending->answered->stand_behind(door_); status != LWMQ_OK) return status;
   LWMQ_YIELD("listener.behind_door");
-  *out_transport = transport;
+  *out_transport = pending->answered.release();
   return LWMQ_OK;
 }
 

@@ -32,16 +32,16 @@ class Listener {
   static bool drive_local(const std::string& socket_name);
 
  private:
-  // What was made for a client that has our answer. One that comes to nothing is a peer that has closed.
-  struct Answered {
-    TransportParts parts;
-    ~Answered();
+  struct Close {
+    void operator()(Transport* transport) const noexcept { transport->close(); }
   };
+  // Made for a client that has our answer. One that comes to nothing is a peer that has closed.
+  using Answered = std::unique_ptr<Transport, Close>;
   struct Pending {
     os::UniqueFd socket;
     os::PeerCredentials credentials;
     std::int64_t deadline_ns;
-    std::unique_ptr<Answered> answered;
+    Answered answered;
   };
 
   Listener(Address address, const lwmq_tli_options& options)

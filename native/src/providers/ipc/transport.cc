@@ -24,7 +24,7 @@ Status Transport::create(TransportParts parts, Transport** out_transport) {
   if (transport == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a transport");
   auto& our = transport->parts_;
   auto& sides = transport->sides_;
-  sides.own = our.own_side.memory.data();
+  sides.own = our.own_side.data();
   sides.peer = our.peer_side.data();
   sides.peer_has_membarrier = (our.process->page().flags & kPageHasMembarrier) != 0;
   if (our.peer_event) {
@@ -43,7 +43,6 @@ Status Transport::create(TransportParts parts, Transport** out_transport) {
   if (our.options.purpose == LWMQ_TLI_FOR_RAW) transport->sender_.use_fresh_buffers_first();
   transport->pace_.init(our.options.purpose == LWMQ_TLI_FOR_MESSAGES,
                         our.peer.buffers * our.peer.buffer_bytes);
-  our.own_side.fd.reset();  // the peer has its own
   *out_transport = transport;
   return LWMQ_OK;
 }
@@ -204,7 +203,7 @@ void Transport::close() noexcept {
   {
     const std::lock_guard lock(line_mutex_);
     own_poll_.reset();
-    parts_.life_line.reset();
+    life_line_.reset();
     shown_.clear();
   }
   const auto landed = static_cast<std::int64_t>(landed_);

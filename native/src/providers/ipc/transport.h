@@ -39,21 +39,23 @@ struct TransportParts {
   std::string address;
   lwmq_tli_options options{};
   lwmq_tli_peer peer{};
-  os::Segment own_side;
+  os::Mapping own_side;
   os::Mapping peer_side;
   std::shared_ptr<PeerProcess> process;
   std::uint32_t death_word = 0;  // of the peer's page
-  os::UniqueFd life_line;
-  os::UniqueFd own_event;   // what the peer makes readable where we have armed
-  os::UniqueFd peer_event;  // the other end's
+  os::UniqueFd own_event;        // what the peer makes readable where we have armed
+  os::UniqueFd peer_event;       // the other end's
 };
 
 class Transport {
  public:
-  // Puts the parts to work. LWMQ_E_NO_MEMORY.
+  // Puts the parts to work, before the peer is told that it may begin: what fails here, it hears of.
+  // LWMQ_E_NO_MEMORY.
   static Status create(TransportParts parts, Transport** out_transport);
 
-  // For accepted transports: behind which door their doorbell lies.
+  // The handshake is over: its socket lives on. Before anybody else knows of the transport.
+  void take_life_line(os::UniqueFd socket) noexcept { life_line_ = std::move(socket); }
+  // For accepted transports, which have their life line: behind which door their doorbell lies.
   Status stand_behind(std::shared_ptr<Door> door);
 
   // The rest is the provider table; see lwmq_tli.h for each contract.
@@ -89,7 +91,7 @@ class Transport {
 
   // For the door.
   [[nodiscard]] int own_event() const noexcept { return parts_.own_event.get(); }
-  [[nodiscard]] int life_line() const noexcept { return parts_.life_line.get(); }
+  [[nodiscard]] int life_line() const noexcept { return life_line_.get(); }
   void hung_up() noexcept;
   // For the listener: makes whoever polls its door look, and takes that back.
   void call_poller() noexcept;
@@ -120,6 +122,7 @@ class Transport {
   void drop_balance(std::int64_t by) noexcept;
 
   TransportParts parts_;
+  os::UniqueFd life_line_;
   const std::atomic<std::uint32_t>* const death_;  // the peer's word
   std::shared_ptr<Door> door_;
   tli::Sides sides_;
