@@ -236,8 +236,7 @@ class OfOneProcess:
 class Lingering(OfOneProcess):
     """What `with` does for a handle whose `close` lingers.
 
-    Beside an exception that is under way, what was not taken is nothing: close neither waits nor fails. Where
-    an array holds a buffer the last one closes.
+    Beside an exception that is under way, what was not taken is nothing: close neither waits nor fails.
     """
 
     def close(self, linger: float | str | None = None) -> None:
@@ -252,7 +251,7 @@ class Lingering(OfOneProcess):
         if kind is None:
             self.close()
             return
-        with contextlib.suppress(errors.LwmqError, BufferError):
+        with contextlib.suppress(errors.LwmqError):
             self.close(linger=0)
 
 

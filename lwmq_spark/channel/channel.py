@@ -240,7 +240,6 @@ class Channel(Lingering):
         self._connecting = Turn()  # for those who wait for a peer: the others pass them
         self._receiving: Turn | Crowd = Turn() if settings.receives_in_turns else Crowd()
         self._shipping = Turn()  # raw sends
-        self._showing = Turn()  # raw buffers that are sent: their views begin, and end with the channel
         self._lent_to: object | None = None  # what alone receives
         self._queues: list[SendQueue] = []
         self._readiness = Readiness(self.fileno)
@@ -741,13 +740,12 @@ class Channel(Lingering):
         """Wait at most `linger` seconds until the peer has read what was posted, then close. Twice is once.
 
         TimeoutError has the number of messages that were dropped or not seen read; closed it is all the same.
-        Messages received live on, and buffers received, as far as they are shown.
-        BufferError, and it stays open: an array, or a slice, of a send buffer that was not sent is alive.
+        Messages received live on, and raw buffers, until they go back.
         """
         if self._is_called:
             self.on_message(None)
         seconds = self._linger if linger is None else parse_duration(linger)
-        turns = [self._handle.turn, self._connecting, self._shipping, self._showing]
+        turns = [self._handle.turn, self._connecting, self._shipping]
         turns += [turn for q in self._queues for turn in (q._turn, q._waiting)]
         if isinstance(self._receiving, Turn):
             turns.append(self._receiving)
@@ -765,7 +763,6 @@ class Channel(Lingering):
 
     def _close_behind(self, turns: Turns, seconds: float | None) -> None:
         with turns:
-            self._window.hide_lent(self._address)
             for known in self._selectors:
                 if (selector := known()) is not None:
                     selector._forget(self)

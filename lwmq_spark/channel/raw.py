@@ -9,13 +9,9 @@
 Buffers travel in the order in which they are sent.
 
 Nothing that Python can still reach is unmapped, or used for something else. `data` is one memoryview, which
-ends with the buffer: whoever touches it then has a ValueError. A slice of it, or an array on it, cannot be
-ended by us, so it keeps what it shows:
-
-    received       the buffer goes back to the peer when the last of them has gone; also after close
-    to be sent     send and close refuse (BufferError) while there is one: the peer would read what an array
-                   may still change, and the window of a peer that is lost goes with its last buffer. One that
-                   is given back unsent stays ours until the last of them has gone
+ends with the buffer, not with the channel: whoever touches it then has a ValueError. A slice of it, or an
+array on it, cannot be ended by us, so it keeps what it shows, and the buffer goes back when the last of them
+has gone; `send` refuses (BufferError) while there is one: the peer would read what an array may still change.
 
 A buffer that is forgotten goes back by itself.
 """
@@ -25,7 +21,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lwmq_spark import errors
 from lwmq_spark._ffi import OfOneProcess, check, ffi, lib
@@ -36,31 +32,15 @@ if TYPE_CHECKING:
 
 
 class Window:
-    """The native channel, as far as its buffers care: whether it is there, and which of them are not sent."""
+    """The native channel, as far as its buffers care: whether it is there."""
 
     def __init__(self) -> None:
         self.is_there = True
-        self._lent: dict[int, weakref.ref[_Loan]] = {}
 
     def destroy(self, pointer: Any) -> None:
         """When nobody holds it any more. Where garbage is collected, its loans may go behind it."""
         self.is_there = False
         lib.lwmq_channel_destroy(pointer)
-
-    def note(self, loan: _Loan) -> None:
-        """It is to be sent, and shown from now on."""
-        lent, key = self._lent, id(loan)
-        lent[key] = weakref.ref(loan, lambda _: lent.pop(key, None))
-
-    def hide_lent(self, address: str) -> None:
-        """Before the window goes: ends every view of a buffer that is not sent. BufferError: some stay."""
-        loans = [loan for known in list(self._lent.values()) if (loan := known()) is not None]
-        held = sum(not loan.hide() for loan in loans)
-        if held:
-            raise BufferError(
-                f"{held} send buffers of {address} are held by an array, or a slice of `data`: let go of it "
-                "(del, or release()), then close; nothing was closed"
-            )
 
 
 class _Loan:
@@ -80,7 +60,7 @@ class _Loan:
         self._data: Callable[[], memoryview | None] = lambda: None  # it holds us, and not we it
         self._exporters: list[weakref.ref[Any]] = []  # of what has been shown; alive while an array is
 
-    def show(self, *, readonly: bool = False) -> memoryview:
+    def show(self, *, readonly: bool) -> memoryview:
         """`data`, until it is hidden the same one. All that is made of it holds its pointer, and that us."""
         if (data := self._data()) is None:
             # The destructor holds us, and is no Python: a signal's handler that raises would end it.
@@ -115,10 +95,20 @@ class _Loan:
 class _RawBuffer(OfOneProcess):
     """What send and receive buffers share."""
 
+    _readonly: ClassVar[bool]
+
     def __init__(self, channel: Channel, loan: _Loan) -> None:
         self._channel = channel
         self._loan: _Loan | None = loan
         self._data: memoryview | None = None  # made once
+
+    @property
+    def data(self) -> memoryview:
+        """In the window itself, also after close; writable if it is to be sent. Ends with it. ClosedError."""
+        loan = self._open_loan()
+        if self._data is None:
+            self._data = loan.show(readonly=self._readonly)
+        return self._data
 
     @property
     def _raw(self) -> Any:
@@ -147,21 +137,10 @@ class _RawBuffer(OfOneProcess):
 class SendBuffer(_RawBuffer):
     """A free buffer: fill `data`, then `send(used)`. Leaving `with` without sending gives it back unsent."""
 
+    _readonly = False
+
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel, _Loan(channel, lib.lwmq_raw_abandon_buffer))
-
-    @property
-    def data(self) -> memoryview:
-        """Writable; in the window itself. Ends with `send`, and when the channel is closed. ClosedError."""
-        handle = self._channel._handle
-        handle.check_open()
-        with self._channel._showing:
-            handle.check_open()
-            loan = self._open_loan()
-            if self._data is None:
-                self._channel._window.note(loan)
-                self._data = loan.show()
-            return self._data
 
     def send(self, used_bytes: int | None = None) -> None:
         """Send its first `used_bytes` bytes, all by default. Never waits. Ends `data`.
@@ -190,7 +169,10 @@ class SendBuffer(_RawBuffer):
             check(status)
 
     def abandon(self) -> None:
-        """Give the buffer back unsent. From any thread; twice is once."""
+        """Give the buffer back unsent: now, or when the last array on it, or slice of `data`, has gone.
+
+        From any thread, also after close; twice is once.
+        """
         self._give_back()
 
     def __enter__(self) -> SendBuffer:
@@ -203,21 +185,15 @@ class SendBuffer(_RawBuffer):
 class ReceiveBuffer(_RawBuffer):
     """A buffer of the peer's: read `data`, then `dispose()`, in any order among buffers. `with` disposes."""
 
+    _readonly = True
+
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel, _Loan(channel, lib.lwmq_raw_dispose_buffer))
-
-    @property
-    def data(self) -> memoryview:
-        """Read-only, in the peer's window; also after close. Ends with `dispose`. ClosedError."""
-        loan = self._open_loan()
-        if self._data is None:
-            self._data = loan.show(readonly=True)
-        return self._data
 
     def dispose(self) -> None:
         """Give the buffer back to the peer: now, or when the last array on it, or slice of `data`, has gone.
 
-        From any thread; twice is once.
+        From any thread, also after close; twice is once.
         """
         self._give_back()
 

@@ -809,7 +809,8 @@ lwmq_status lwmq_raw_get_buffer(lwmq_channel *channel, uint32_t timeout_ms, lwmq
 /* Takes the buffer, but for LWMQ_E_TOO_BIG, LWMQ_E_INVALID (it is none of those that were lent) and LWMQ_E_CLOSED.
    LWMQ_E_PEER_LOST: whom it was for has gone; it counts as lost. Never waits. */
 lwmq_status lwmq_raw_send_buffer(lwmq_channel *channel, lwmq_buffer *buffer);
-/* Takes a buffer back unsent. */
+/* Takes a buffer back unsent; also one whose peer has gone, and behind the close, from any thread. Until it comes back it
+   stays mapped and may be written to: behind destroy, for the life of the process. */
 lwmq_status lwmq_raw_abandon_buffer(lwmq_channel *channel, lwmq_buffer *buffer);
 /* Lends the next buffer that has come; it goes back through dispose. One thread at a time. Answers as
    lwmq_channel_receive does. */

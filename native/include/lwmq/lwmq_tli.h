@@ -43,7 +43,7 @@
 extern "C" {
 #endif
 
-#define LWMQ_TLI_VERSION 7u
+#define LWMQ_TLI_VERSION 8u
 
 /* What the library does for providers and filters; a module has it through its entry (LWMQ_TLI_MODULE). */
 
@@ -182,7 +182,8 @@ typedef struct lwmq_tli_provider {
   /* Shows the only extent of a buffer of which nothing was shown, and ships it. Takes the buffer, also on failure.
      Never waits. NULL: show and ship do as well. */
   lwmq_status (*ship_only)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer, uint64_t bytes, uint32_t kind);
-  /* Takes a buffer of which nothing was shown. One that is neither shipped nor abandoned goes with close. */
+  /* Takes a buffer of which nothing was shown. One that is neither shipped nor abandoned goes with close, but see
+     keep_lent. */
   void (*abandon)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer);
   /* How many send buffers acquire would lend now; collects what the peer has released. */
   uint32_t (*free_buffers)(lwmq_tli_transport *transport);
@@ -225,6 +226,9 @@ typedef struct lwmq_tli_provider {
   /* Takes the transport: tells the peer that this is the end in order. What was shown stays readable for the peer;
      landed extents that were not released stay mapped until they are. Never waits. */
   void (*close)(lwmq_tli_transport *transport);
+  /* Before close, once: so many buffers that were acquired, and of which nothing was shown, are their user's still, and stay
+     mapped behind it. From here on each comes back by abandon, from any thread, one at a time, and not beside close. */
+  void (*keep_lent)(lwmq_tli_transport *transport, uint32_t buffers);
   /* Before close: so many messages its user had for the peer, and gives up without showing them. The peer finds the
      number behind our close. NULL: its peers never hear of it. */
   void (*say_unsent)(lwmq_tli_transport *transport, uint64_t messages);

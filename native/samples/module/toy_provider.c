@@ -53,7 +53,8 @@ struct lwmq_tli_transport {
   struct buffer* buffers;
   uint32_t* queue; /* a ring of options.buffers_send indices */
   uint32_t queue_begin, queue_length;
-  uint64_t held; /* extents of the peer's that our user has */
+  uint64_t held; /* extents of the peer's that our user has, and what it keeps */
+  uint32_t kept; /* of our buffers, behind the close */
   uint64_t unsent;
   int is_closed, is_armed;
   int wants_room;                         /* its last acquire has found none */
@@ -188,6 +189,13 @@ static void close_end(lwmq_tli_transport* end) {
 static void close_transport(lwmq_tli_transport* transport) {
   pthread_mutex_lock(&mutex);
   close_end(transport);
+  pthread_mutex_unlock(&mutex);
+}
+
+static void keep_lent(lwmq_tli_transport* transport, uint32_t buffers) {
+  pthread_mutex_lock(&mutex);
+  transport->kept = buffers;
+  transport->held += buffers;
   pthread_mutex_unlock(&mutex);
 }
 
@@ -429,7 +437,16 @@ static lwmq_status ship(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) 
   return LWMQ_OK;
 }
 
-static void abandon(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) { take_back(transport, buffer); }
+static void abandon(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) {
+  take_back(transport, buffer);
+  pthread_mutex_lock(&mutex);
+  if (transport->kept > 0) {
+    --transport->kept;
+    --transport->held;
+    destroy_if_over(transport);
+  }
+  pthread_mutex_unlock(&mutex);
+}
 
 static uint32_t free_buffers(lwmq_tli_transport* transport) {
   uint32_t count = 0;
@@ -570,6 +587,7 @@ static const lwmq_tli_provider toy = {
     .disarm = disarm,
     .transport_fd = transport_fd,
     .close = close_transport,
+    .keep_lent = keep_lent,
     .say_unsent = say_unsent,
 };
 

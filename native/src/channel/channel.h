@@ -202,12 +202,6 @@ class Channel {
     Channel* channel;
   };
 
-  // A transport that has lost its peer while the application still held raw send buffers of it.
-  struct Retired {
-    lwmq_tli_transport* transport;
-    std::uint32_t lent;
-  };
-
   Channel(const Settings& settings, const char* name);
   ~Channel();
 
@@ -380,7 +374,9 @@ class Channel {
 
   // channel_raw.cc
   Status check_token(const lwmq_buffer* buffer, std::uint64_t kind) const noexcept;
-  bool take_back(lwmq_tli_transport* transport) noexcept;
+  void keep_raw_lent(lwmq_tli_transport* transport) noexcept;
+  bool take_back(lwmq_buffer* buffer, lwmq_tli_buffer* out_buffer) noexcept;
+  void close_transport(lwmq_tli_transport* transport) noexcept;
 
   // Fixed after create.
   const std::string address_;
@@ -410,7 +406,6 @@ class Channel {
   std::uint32_t raw_lent_ = 0;  // raw send buffers in the application's hands, of the present transport
   std::atomic<std::uint32_t> free_buffers_seen_{0};
   std::atomic<std::uint64_t> unread_seen_{0};
-  std::vector<Retired> retired_;  // transports that live on for such buffers
   Message* withdrawn_ = nullptr;  // what came into the queues behind the close
 
   alignas(kCacheLine) Ownership landing_;

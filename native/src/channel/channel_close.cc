@@ -107,6 +107,13 @@ void Channel::end_without_peer() noexcept {
   announce();
 }
 
+// When nothing is locked: messages may go with it. Of a raw one nobody gives a buffer back meanwhile.
+void Channel::close_transport(lwmq_tli_transport* transport) noexcept {
+  if (raw_) pump_.take();
+  provider_->close(transport);
+  if (raw_) pump_.release();
+}
+
 Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
   if (os::forked()) return refuse_phase();
   const std::uint64_t lost_before = messages_lost_.load(std::memory_order_relaxed);
@@ -124,9 +131,9 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
   landing_.take();  // a thread of the application that still waits in receive leaves within a slice
   take_pump();
   phase_.store(Phase::kClosed);
-  std::vector<lwmq_tli_transport*> ended;  // closed when nothing is locked: messages may go with them
+  lwmq_tli_transport* const transport = sender_.transport();
   std::uint64_t unread = 0;  // by the peer that is here, and by those that have gone while we lingered
-  if (lwmq_tli_transport* transport = sender_.transport(); transport != nullptr) {
+  if (transport != nullptr) {
     sender_.ship_idle();
     if (provider_->state(transport) != LWMQ_TLI_CONNECTED)
       receiver_.drain();  // its last words may be among it
@@ -143,11 +150,8 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
     sender_.detach();
     receiver_.detach();
     attached_.store(nullptr, std::memory_order_release);
-    ended.push_back(transport);
+    keep_raw_lent(transport);
   }
-  lwmq_tli_transport* const left = ended.empty() ? nullptr : ended.front();
-  for (const Retired& retired : retired_) ended.push_back(retired.transport);
-  retired_.clear();
   lwmq_tli_listener* listener = listener_.exchange(nullptr);
   if (listener != nullptr)
     ServiceThread::attending().unwatch(provider_->listener_fd(listener));  // if it has one
@@ -167,11 +171,11 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
     pump_.release();
     landing_.release();
   }
-  if (left != nullptr && dropped > 0 && provider_->say_unsent != nullptr)
-    provider_->say_unsent(left, dropped);
+  if (transport != nullptr && dropped > 0 && provider_->say_unsent != nullptr)
+    provider_->say_unsent(transport, dropped);
   // A peer that hears of the end asks for the address at once: we are not to be found there any more.
   if (listener != nullptr) provider_->listener_close(listener);
-  for (lwmq_tli_transport* transport : ended) provider_->close(transport);
+  if (transport != nullptr) close_transport(transport);
   changed();
   messages_lost_.fetch_add(unread + dropped, std::memory_order_relaxed);
   // Also what was lost before: a peer may have gone just as this began, and nobody has received that.

@@ -5,6 +5,7 @@
 //   [2]      which transport
 //   [3]      the seal of its kind and data; 0 when the buffer is not the application's
 #include <algorithm>
+#include <utility>
 
 #include "channel/channel.h"
 #include "channel/deadline.h"
@@ -79,19 +80,25 @@ Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   }
 }
 
-// With the pump in hand: one lent buffer less. False: its transport has lost its peer meanwhile.
-bool Channel::take_back(lwmq_tli_transport* transport) noexcept {
+// With the pump in hand, before `transport` is closed: what the application has of it may be written to
+// still.
+void Channel::keep_raw_lent(lwmq_tli_transport* transport) noexcept {
+  if (raw_lent_ > 0) provider_->keep_lent(transport, std::exchange(raw_lent_, 0));
+}
+
+// With the pump in hand: the application's no more. False: its transport has ended, and it goes after that.
+bool Channel::take_back(lwmq_buffer* buffer, lwmq_tli_buffer* out_buffer) noexcept {
+  lwmq_tli_transport* transport = transport_of(buffer);
+  out_buffer->next = static_cast<std::uint8_t*>(buffer->data);
+  out_buffer->room = tli_options_.buffer_bytes;
+  out_buffer->token[0] = buffer->token[0];
+  out_buffer->token[1] = buffer->token[1];
+  buffer->token[3] = 0;
   if (transport == sender_.transport()) {
     --raw_lent_;
     return true;
   }
-  const auto at = std::find_if(retired_.begin(), retired_.end(), [transport](const Retired& retired) {
-    return retired.transport == transport;
-  });
-  if (at != retired_.end() && --at->lent == 0) {
-    provider_->close(transport);
-    retired_.erase(at);
-  }
+  provider_->abandon(transport, out_buffer);
   return false;
 }
 
@@ -103,15 +110,10 @@ Status Channel::raw_send(lwmq_buffer* buffer) {
     return fail(LWMQ_E_TOO_BIG, "%" PRIu64 " bytes do not fit a buffer of %" PRIu64 " (%s)", buffer->bytes,
                 tli_options_.buffer_bytes, address_.c_str());
   }
-  lwmq_tli_transport* transport = transport_of(buffer);
-  buffer->token[3] = 0;
+  lwmq_tli_buffer tli_buffer{};
   pump_.take();
-  if (take_back(transport)) {
-    lwmq_tli_buffer tli_buffer{};
-    tli_buffer.next = static_cast<std::uint8_t*>(buffer->data);
-    tli_buffer.room = tli_options_.buffer_bytes;
-    tli_buffer.token[0] = buffer->token[0];
-    tli_buffer.token[1] = buffer->token[1];
+  if (take_back(buffer, &tli_buffer)) {
+    lwmq_tli_transport* transport = sender_.transport();
     if (provider_->ship_only != nullptr) {
       status = provider_->ship_only(transport, &tli_buffer, buffer->bytes, 0);
     } else {
@@ -129,20 +131,14 @@ Status Channel::raw_send(lwmq_buffer* buffer) {
   return status;
 }
 
+// Also after the channel was closed, as what was received.
 Status Channel::raw_abandon(lwmq_buffer* buffer) {
-  Status status = check_open_or_ended(true);
-  if (status == LWMQ_OK) status = check_token(buffer, kSendBuffer);
+  if (os::forked() || phase_.load() == Phase::kCreated || !raw_) return check_open(true);
+  const Status status = check_token(buffer, kSendBuffer);
   if (status != LWMQ_OK) return status;
-  lwmq_tli_transport* transport = transport_of(buffer);
-  buffer->token[3] = 0;
+  lwmq_tli_buffer tli_buffer{};
   pump_.take();
-  if (take_back(transport)) {
-    lwmq_tli_buffer tli_buffer{};
-    tli_buffer.next = static_cast<std::uint8_t*>(buffer->data);
-    tli_buffer.token[0] = buffer->token[0];
-    tli_buffer.token[1] = buffer->token[1];
-    provider_->abandon(transport, &tli_buffer);
-  }
+  if (take_back(buffer, &tli_buffer)) provider_->abandon(sender_.transport(), &tli_buffer);
   pump_.release();
   return LWMQ_OK;
 }

@@ -475,16 +475,11 @@ bool Channel::retire() noexcept {
   attached_.store(nullptr);  // sync: ended
   peer_gone_.store(false, std::memory_order_relaxed);
   end_without_peer();
-  const bool ended = raw_lent_ == 0;
-  if (!ended) {
-    retired_.push_back(
-        {transport, raw_lent_});  // the application writes into its buffers: the last one back closes it
-    raw_lent_ = 0;
-  }
+  keep_raw_lent(transport);
   release_and_look();
   landing_.release();
-  if (ended) provider_->close(transport);  // when nothing is locked: messages may go with it
-  announce();                              // followers, too
+  close_transport(transport);
+  announce();  // followers, too
   return true;
 }
 

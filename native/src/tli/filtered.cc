@@ -68,6 +68,8 @@ class Transport final : public Below {
   std::int32_t arm(std::uint32_t what);
   void disarm();
   std::int32_t fd();
+  void abandon(lwmq_tli_buffer* buffer);
+  void keep_lent(std::uint32_t buffers);
   void close();
 
   void give_back(const lwmq_tli_extent& extent) noexcept override;
@@ -97,7 +99,9 @@ class Transport final : public Below {
   Status ended_ = LWMQ_OK;  // what land below said last; with its text
   std::string ended_text_;
 
-  std::atomic<std::uint32_t> references_{1};  // the handle, and one for each landed extent
+  // The handle, and one for each landed extent and each buffer that is kept behind the close.
+  std::atomic<std::uint32_t> references_{1};
+  bool keeps_ = false;  // the sending thread's, behind the close of whoever abandons
   std::mutex own_mutex_;
   std::unordered_set<const std::uint8_t*> own_;  // private copies that are on their way or landed
 };
@@ -213,6 +217,17 @@ Status Transport::land(lwmq_tli_extent* out_extent) {
 void Transport::release(lwmq_tli_extent* extent) {
   give_back(*extent);
   drop_reference();
+}
+
+void Transport::abandon(lwmq_tli_buffer* buffer) {
+  below_->abandon(transport_, buffer);
+  if (keeps_) drop_reference();
+}
+
+void Transport::keep_lent(std::uint32_t buffers) {
+  below_->keep_lent(transport_, buffers);
+  references_.fetch_add(buffers, std::memory_order_relaxed);
+  keeps_ = true;
 }
 
 void Transport::close() {
@@ -452,7 +467,7 @@ constexpr lwmq_tli_provider kFiltered = {
     .show_run = nullptr,  // a filter sees each
     .ship = [](T t, lwmq_tli_buffer* buffer) { return of(t)->below().ship(of(t)->transport(), buffer); },
     .ship_only = nullptr,  // a filter sees what is shown
-    .abandon = [](T t, lwmq_tli_buffer* buffer) { of(t)->below().abandon(of(t)->transport(), buffer); },
+    .abandon = [](T t, lwmq_tli_buffer* buffer) { of(t)->abandon(buffer); },
     .free_buffers = [](T t) { return of(t)->free_buffers(); },
     .unread_extents = [](T t) { return of(t)->below().unread_extents(of(t)->transport()); },
     .land = [](T t, lwmq_tli_extent* out_extent) { return of(t)->land(out_extent); },
@@ -465,6 +480,7 @@ constexpr lwmq_tli_provider kFiltered = {
     .disarm = [](T t) { of(t)->disarm(); },
     .transport_fd = [](T t) { return of(t)->fd(); },
     .close = [](T t) { of(t)->close(); },
+    .keep_lent = [](T t, std::uint32_t buffers) { of(t)->keep_lent(buffers); },
     .say_unsent = [](T t,
                      std::uint64_t messages) { of(t)->below().say_unsent(of(t)->transport(), messages); },
     // Windows have no filters; what does not name a transport is the provider's own.

@@ -41,14 +41,14 @@ bool is_name(const char* name) noexcept {
 const char* flaw_of(const lwmq_tli_provider& p) noexcept {
   if (const char* flaw = flaw_of_head(p); flaw != nullptr) return flaw;
   const Entry always[] = {
-      LWMQ_ENTRY(p, claim),   LWMQ_ENTRY(p, limits),  LWMQ_ENTRY(p, listen),
-      LWMQ_ENTRY(p, accept),  LWMQ_ENTRY(p, connect), LWMQ_ENTRY(p, listener_fd),
-      LWMQ_ENTRY(p, peer),    LWMQ_ENTRY(p, state),   LWMQ_ENTRY(p, listener_close),
-      LWMQ_ENTRY(p, acquire), LWMQ_ENTRY(p, show),    LWMQ_ENTRY(p, ship),
-      LWMQ_ENTRY(p, abandon), LWMQ_ENTRY(p, land),    LWMQ_ENTRY(p, free_buffers),
-      LWMQ_ENTRY(p, release), LWMQ_ENTRY(p, wait),    LWMQ_ENTRY(p, unread_extents),
-      LWMQ_ENTRY(p, arm),     LWMQ_ENTRY(p, disarm),  LWMQ_ENTRY(p, transport_fd),
-      LWMQ_ENTRY(p, close),
+      LWMQ_ENTRY(p, claim),   LWMQ_ENTRY(p, limits),    LWMQ_ENTRY(p, listen),
+      LWMQ_ENTRY(p, accept),  LWMQ_ENTRY(p, connect),   LWMQ_ENTRY(p, listener_fd),
+      LWMQ_ENTRY(p, peer),    LWMQ_ENTRY(p, state),     LWMQ_ENTRY(p, listener_close),
+      LWMQ_ENTRY(p, acquire), LWMQ_ENTRY(p, show),      LWMQ_ENTRY(p, ship),
+      LWMQ_ENTRY(p, abandon), LWMQ_ENTRY(p, land),      LWMQ_ENTRY(p, free_buffers),
+      LWMQ_ENTRY(p, release), LWMQ_ENTRY(p, wait),      LWMQ_ENTRY(p, unread_extents),
+      LWMQ_ENTRY(p, arm),     LWMQ_ENTRY(p, disarm),    LWMQ_ENTRY(p, transport_fd),
+      LWMQ_ENTRY(p, close),   LWMQ_ENTRY(p, keep_lent),
   };
   if (const char* flaw = first_missing(always); flaw != nullptr) return flaw;
   const Entry windows[] = {

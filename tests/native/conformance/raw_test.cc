@@ -221,6 +221,27 @@ TEST_P(RawChannelOver, LeavesALentBufferUsableWhenThePeerHasGone) {
   EXPECT_EQ(receive(server), "to the new one");
 }
 
+// rows: L14
+TEST_P(RawChannelOver, LeavesALentBufferUsableBehindItsOwnClose) {
+  Meeting meeting(address_, channel_options(1024, 3, true));
+  lwmq_buffer buffers[2] = {};
+  for (auto& buffer : buffers) ASSERT_EQ(lwmq_raw_get_buffer(meeting.client.channel, 0, &buffer), LWMQ_OK);
+  ASSERT_EQ(send(meeting.client, "the last one"), LWMQ_OK);
+  EXPECT_EQ(receive(meeting.server), "the last one");
+  ASSERT_EQ(meeting.client.close(kLimitMs), LWMQ_OK) << "what is lent waits for nobody";
+  EXPECT_EQ(receive(meeting.server), "<LWMQ_E_CLOSED>");
+  meeting.server.destroy();
+  for (auto& buffer : buffers) std::memset(buffer.data, 'x', 1024);
+  EXPECT_EQ(lwmq_raw_send_buffer(meeting.client.channel, &buffers[0]), LWMQ_E_CLOSED);
+  std::thread([&] {
+    EXPECT_EQ(lwmq_raw_abandon_buffer(meeting.client.channel, &buffers[0]), LWMQ_OK) << "it stayed ours";
+  }).join();
+  EXPECT_EQ(lwmq_raw_abandon_buffer(meeting.client.channel, &buffers[0]), LWMQ_E_INVALID);
+  std::memset(buffers[1].data, 'y', 1024);
+  EXPECT_EQ(lwmq_raw_abandon_buffer(meeting.client.channel, &buffers[1]), LWMQ_OK);
+  EXPECT_EQ(lwmq_raw_get_buffer(meeting.client.channel, 0, &buffers[0]), LWMQ_E_CLOSED);
+}
+
 LWMQ_OVER_ALL_PROVIDERS(RawChannelOver);
 
 // rows: K13 L01

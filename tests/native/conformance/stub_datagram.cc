@@ -119,6 +119,7 @@ struct lwmq_tli_listener {
 
 struct lwmq_tli_transport {
   std::shared_ptr<Transport> self;
+  std::uint32_t kept = 0;  // of its buffers, behind the close
 };
 
 struct lwmq_tli_window {};
@@ -307,7 +308,11 @@ void abandon(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) {
   const std::lock_guard lock(world().mutex);
   transport->self->buffers[buffer->token[0]].lent = false;
   buffer->room = 0;
+  if (transport->kept > 0) --transport->kept;
+  if (transport->self->closed && transport->kept == 0) delete transport;
 }
+
+void keep_lent(lwmq_tli_transport* transport, std::uint32_t buffers) { transport->kept = buffers; }
 
 std::uint32_t free_buffers(lwmq_tli_transport* transport) {
   const std::lock_guard lock(world().mutex);
@@ -396,7 +401,7 @@ void close(lwmq_tli_transport* transport) {
   }
   self->inbox.clear();
   if (self->peer_closed()) break_circle(*self);
-  delete transport;
+  if (transport->kept == 0) delete transport;
 }
 
 const lwmq_tli_provider kStub = {
@@ -430,6 +435,7 @@ const lwmq_tli_provider kStub = {
     .disarm = disarm,
     .transport_fd = transport_fd,
     .close = close,
+    .keep_lent = keep_lent,
     .say_unsent = nullptr,
     .window_create = nullptr,
     .window_export = nullptr,

@@ -123,6 +123,7 @@ class TearDownOver : public testing::TestWithParam<Subject> {
   void destroy() {
     Made made = taken_from(channels_);
     for (lwmq_buffer& theirs : made.received) lwmq_raw_dispose_buffer(made.channel, &theirs);
+    for (lwmq_buffer& mine : made.obtained) lwmq_raw_abandon_buffer(made.channel, &mine);
     lwmq_channel_destroy(made.channel);
   }
 

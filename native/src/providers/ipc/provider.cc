@@ -83,6 +83,8 @@ constexpr lwmq_tli_provider kIpcProvider = {
     .disarm = [](lwmq_tli_transport* transport) { of(transport)->disarm(); },
     .transport_fd = [](lwmq_tli_transport* transport) { return of(transport)->fd(); },
     .close = [](lwmq_tli_transport* transport) { of(transport)->close(); },
+    .keep_lent = [](lwmq_tli_transport* transport,
+                    std::uint32_t buffers) { of(transport)->keep_lent(buffers); },
     .say_unsent = [](lwmq_tli_transport* transport,
                      std::uint64_t messages) { of(transport)->say_unsent(messages); },
     .window_create = [](std::uint64_t bytes,

@@ -206,8 +206,13 @@ void Transport::close() noexcept {
     life_line_.reset();
     shown_.clear();
   }
-  const auto landed = static_cast<std::int64_t>(landed_);
-  if (balance_.fetch_add(landed, std::memory_order_acq_rel) + landed == 0) delete this;
+  const auto lent = static_cast<std::int64_t>(landed_ + kept_);
+  if (balance_.fetch_add(lent, std::memory_order_acq_rel) + lent == 0) delete this;
+}
+
+void Transport::abandon(lwmq_tli_buffer* buffer) noexcept {
+  sender_.abandon(buffer);
+  if (kept_ > 0) drop_balance(1);
 }
 
 // ---- Waiting -----------------------------------------------------------------------------------------

@@ -73,7 +73,8 @@ class Transport {
                          std::uint32_t kind, std::uint64_t* out_bytes) noexcept;
   Status ship(lwmq_tli_buffer* buffer) noexcept;
   Status ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
-  void abandon(lwmq_tli_buffer* buffer) noexcept { sender_.abandon(buffer); }
+  void abandon(lwmq_tli_buffer* buffer) noexcept;
+  void keep_lent(std::uint32_t buffers) noexcept { kept_ = buffers; }
   std::uint32_t free_buffers() noexcept { return sender_.free_buffers(); }
   std::uint64_t unread_extents() const noexcept { return sender_.unread_extents(); }
   Status land(lwmq_tli_extent* out_extent) noexcept;
@@ -136,9 +137,10 @@ class Transport {
   tli::Glances glances_[2];                            // of the receiving, of the sending thread
   tli::Pace pace_;                                     // the receiving thread's
 
-  // Extents landed and not released keep us: released_ counts down with each release, and close adds what was
-  // landed.
+  // Extents landed and not released, and buffers kept behind the close, keep us: the balance counts down with
+  // each that comes back, and close adds them all.
   std::uint64_t landed_ = 0;              // the landing thread's; read by close
+  std::uint32_t kept_ = 0;                // the sending thread's, behind the close of whoever abandons
   std::atomic<std::int64_t> balance_{0};  // any thread; whoever brings it to 0 after close destroys
   std::mutex line_mutex_;
   os::UniqueFd own_poll_;  // under line_mutex_: our doorbell and our life line, once somebody polls us alone

@@ -68,9 +68,10 @@ struct lwmq_tli_transport {
   lwmq_tli_options peer_options{};              // the other end's
   std::shared_ptr<lwmq::loop::Bell> own_bell;   // of the listener that accepted us
   std::shared_ptr<lwmq::loop::Bell> peer_bell;  // of the listener that accepted the other end: we ring it
-  // Extents landed and not released keep us: balance counts down with each release, and close adds what was
-  // landed.
+  // Extents landed and not released, and buffers kept behind the close, keep us: balance counts down with
+  // each that comes back, and close adds them all.
   std::uint64_t landed = 0;              // the landing thread's; read by close
+  std::uint32_t kept = 0;                // the sending thread's, behind the close of whoever abandons
   std::atomic<std::int64_t> balance{0};  // any thread; whoever brings it to 0 after close ends this end
 };
 

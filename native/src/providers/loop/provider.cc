@@ -235,12 +235,14 @@ void say_unsent(lwmq_tli_transport* transport, std::uint64_t messages) {
   transport->sides.own_header().unsent.store(messages, std::memory_order_relaxed);  // published by closed
 }
 
+void keep_lent(lwmq_tli_transport* transport, std::uint32_t buffers) { transport->kept = buffers; }
+
 void close(lwmq_tli_transport* transport) {
   transport->sides.own_header().closed.store(1, std::memory_order_release);  // sync: closed
   transport->waker.ring();
   transport->sender.erase_rest(false);
-  const auto landed = static_cast<std::int64_t>(transport->landed);
-  if (transport->balance.fetch_add(landed, std::memory_order_acq_rel) + landed == 0) end_is_over(transport);
+  const auto lent = static_cast<std::int64_t>(transport->landed + transport->kept);
+  if (transport->balance.fetch_add(lent, std::memory_order_acq_rel) + lent == 0) end_is_over(transport);
 }
 
 // ---- Buffers ----------------------------------------------------------------------------------------
@@ -276,8 +278,6 @@ lwmq_status ship_only(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer, st
   return transport->sender.ship_only(buffer, bytes, kind);
 }
 
-void abandon(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) { transport->sender.abandon(buffer); }
-
 std::uint32_t free_buffers(lwmq_tli_transport* transport) { return transport->sender.free_buffers(); }
 
 std::uint64_t unread_extents(lwmq_tli_transport* transport) { return transport->sender.unread_extents(); }
@@ -293,10 +293,19 @@ lwmq_status land(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) {
   return status == LWMQ_E_EMPTY && !open ? closed_text() : status;
 }
 
+// Before close the balance is 0 or below, and nobody meets 0 from above.
+void drop_balance(lwmq_tli_transport* transport, std::uint32_t count) {
+  if (transport->balance.fetch_sub(count, std::memory_order_acq_rel) == count) end_is_over(transport);
+}
+
 void release_run(lwmq_tli_transport* transport, const std::uint64_t token[2], std::uint32_t count) {
   transport->receiver.release(token, count);
-  // Before close the balance is 0 or below, and nobody meets 0 from above.
-  if (transport->balance.fetch_sub(count, std::memory_order_acq_rel) == count) end_is_over(transport);
+  drop_balance(transport, count);
+}
+
+void abandon(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) {
+  transport->sender.abandon(buffer);
+  if (transport->kept > 0) drop_balance(transport, 1);
 }
 
 void release(lwmq_tli_transport* transport, lwmq_tli_extent* extent) {
@@ -526,6 +535,7 @@ constexpr lwmq_tli_provider kLoopProvider = {
     .disarm = disarm,
     .transport_fd = transport_fd,
     .close = close,
+    .keep_lent = keep_lent,
     .say_unsent = say_unsent,
     .window_create = window_create,
     .window_export = window_export,

@@ -921,6 +921,31 @@ class ChannelTest {
     assertTrue(mappedFiles() < before + 20, "mappings stay");
   }
 
+  @Test
+  void aRawBufferToSendOutlivesTheCloseOfItsChannel() throws IOException {
+    Channel.Options small = new Channel.Options(1 << 20, 2, 0, 0, true).lingering(0);
+    long before = mappedFiles();
+    for (int round = 0; round < 30; round++) {
+      String address = "ipc://java-raw-unsent-" + round;
+      Channel server = Channel.open(address, Role.SERVER, small);
+      Channel client = Channel.open(address, Role.CLIENT, small);
+      client.awaitConnected(soon);
+      TransportBuffer buffer = client.buffer(soon);
+      ByteBuffer view = buffer.data();
+      client.close();
+      server.close();
+      view.putLong((1 << 20) - 8, round);
+      assertEquals(round, buffer.data().getLong((1 << 20) - 8));
+      if (round % 2 == 0) {
+        client.abandon(buffer);
+      } else { // takes it
+        refused(Status.CLOSED, "closed", () -> client.send(buffer, 8));
+      }
+      refused(Status.INVALID, "went back already", () -> client.abandon(buffer));
+    }
+    assertTrue(mappedFiles() < before + 20, "mappings stay");
+  }
+
   private static long mappedFiles() throws IOException {
     try (Stream<String> lines = Files.lines(Path.of("/proc/self/maps"))) {
       return lines.filter(line -> line.contains("memfd:") || line.contains("/dev/shm")).count();

@@ -509,14 +509,14 @@ public final class Channel implements AutoCloseable {
   }
 
   /**
-   * On a raw channel: lends the next free buffer; it goes back through send or abandon, in order. INVALID: the channel is
+   * On a raw channel: lends the next free buffer; it goes back through send or abandon, in any order. INVALID: the channel is
    * not raw. TIMED_OUT, INTERRUPTED, CLOSED, PEER_LOST.
    */
   public TransportBuffer buffer(Deadline deadline) {
     long[] fields = new long[TransportBuffer.FIELDS];
     deadline.awaitDone(
         "waiting for a free buffer of " + address, slice -> handle.run(c -> Jni.rawGetBuffer(c, slice, fields)));
-    return TransportBuffer.lent(handle, null, fields);
+    return TransportBuffer.lent(handle, loans, false, fields);
   }
 
   /**
@@ -526,13 +526,13 @@ public final class Channel implements AutoCloseable {
   public void send(TransportBuffer buffer, long bytes) {
     Arguments.notNegative("bytes", bytes);
     buffer.take(handle, false, bytes);
-    handle.run(c -> Jni.rawSendBuffer(c, buffer.fields(bytes)));
+    loans.send(handle, buffer.fields(bytes));
   }
 
-  /** Takes {@code buffer} back unsent. */
+  /** Takes {@code buffer} back unsent, from any thread, also behind the close. */
   public void abandon(TransportBuffer buffer) {
     buffer.take(handle, false, 0);
-    handle.run(c -> Jni.rawAbandonBuffer(c, buffer.fields(0)));
+    loans.giveBack(handle, false, buffer.fields(0));
   }
 
   /** On a raw channel: lends the next buffer that came; it goes back through dispose, in any order. */
@@ -540,21 +540,20 @@ public final class Channel implements AutoCloseable {
     long[] fields = new long[TransportBuffer.FIELDS];
     deadline.awaitDone(
         "waiting for a buffer at " + address, slice -> handle.run(c -> Jni.rawReceiveBuffer(c, slice, fields)));
-    loans.lend();
-    return TransportBuffer.lent(handle, loans, fields);
+    return TransportBuffer.lent(handle, loans, true, fields);
   }
 
   /** Takes a received {@code buffer} back, from any thread, also behind the close. */
   public void dispose(TransportBuffer buffer) {
     buffer.take(handle, true, 0);
-    loans.giveBack(handle, buffer.fields(buffer.bytes()));
+    loans.giveBack(handle, true, buffer.fields(buffer.bytes()));
   }
 
   /**
    * Waits at most {@code lingerMs} until what was posted has been read, and closes. TIMED_OUT: closed, the text has the
    * number of messages that were dropped or not seen read. Any thread; waits for those who are in a call, who get CLOSED.
    * Neither a signal nor an interrupt ends it. Twice is allowed: who comes while another one closes does not wait. INVALID: a
-   * linger below 0, and the channel is open still. The memory of a raw buffer that was obtained and not sent is gone.
+   * linger below 0, and the channel is open still.
    */
   public void close(int lingerMs) {
     Arguments.notNegative("lingerMs", lingerMs);

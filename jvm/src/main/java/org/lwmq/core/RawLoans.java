@@ -4,48 +4,74 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The received buffers of a raw channel that are lent. They may go back behind its close, and until the last one has, the
- * native channel is not destroyed: it would leave them mapped for the life of the process. Any thread.
+ * The buffers of a raw channel that are lent. They may go back behind its close, and until the last one has, the native
+ * channel is not destroyed: it would leave them mapped for the life of the process. Any thread.
  */
 final class RawLoans {
-  private final List<long[]> late = new ArrayList<>(); // came back while the channel closed
+  private final List<Returned> late = new ArrayList<>(); // came back while the channel closed
   private int lent;
   private long closed; // the native channel, once nobody but us has it
+
+  /** A buffer that goes back: disposed of where it was received, else abandoned. */
+  private record Returned(boolean isReceived, long[] buffer) {
+    void to(long channel) {
+      if (isReceived) {
+        Jni.rawDisposeBuffer(channel, buffer);
+      } else {
+        Jni.rawAbandonBuffer(channel, buffer);
+      }
+    }
+  }
 
   synchronized void lend() {
     lent++;
   }
 
   /** Takes what {@link #lend} has counted. */
-  void giveBack(Handle channel, long[] buffer) {
+  void giveBack(Handle channel, boolean isReceived, long[] buffer) {
+    Returned returned = new Returned(isReceived, buffer);
     try {
-      channel.run(c -> Jni.rawDisposeBuffer(c, buffer));
+      channel.run(returned::to);
     } catch (LwmqException e) {
       if (e.status() != Status.CLOSED) {
         throw e;
       }
-      giveBackBehindClose(buffer);
+      giveBackBehindClose(returned);
       return;
     }
-    synchronized (this) {
-      lent--;
-      if (closed != 0) { // in between
-        destroy(closed);
-      }
-    }
+    settle();
   }
 
-  private synchronized void giveBackBehindClose(long[] buffer) {
+  /** Takes what {@link #lend} has counted, whatever comes of it. */
+  void send(Handle channel, long[] buffer) {
+    try {
+      channel.run(c -> Jni.rawSendBuffer(c, buffer));
+    } catch (LwmqException e) {
+      if (e.status() == Status.CLOSED) {
+        giveBackBehindClose(new Returned(false, buffer));
+      } else {
+        settle();
+      }
+      throw e;
+    }
+    settle();
+  }
+
+  private synchronized void giveBackBehindClose(Returned returned) {
+    late.add(returned);
+    settle();
+  }
+
+  private synchronized void settle() {
     lent--;
-    late.add(buffer);
-    if (closed != 0) {
+    if (closed != 0) { // in between, or before
       destroy(closed);
     }
   }
 
   /** Takes {@code channel}, which is closed. */
   synchronized void destroy(long channel) {
-    late.forEach(buffer -> Jni.rawDisposeBuffer(channel, buffer));
+    late.forEach(returned -> returned.to(channel));
     late.clear();
     closed = channel;
     if (lent == 0) {

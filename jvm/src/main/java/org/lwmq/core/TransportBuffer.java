@@ -6,7 +6,7 @@ import java.nio.ByteBuffer;
 
 /**
  * A buffer of the transport itself, lent by a raw {@link Channel}. One thread. One that is forgotten, with all that
- * {@link #data} has returned, goes back by itself; a received one lives on when the channel is closed.
+ * {@link #data} has returned, goes back by itself; until it does it lives on when the channel is closed.
  */
 public final class TransportBuffer {
   static final int FIELDS = 6; // data, bytes, and four of the library's
@@ -21,9 +21,10 @@ public final class TransportBuffer {
     this.cleanable = Handle.CLEANER.register(this, loan::forgotten);
   }
 
-  /** What a call of {@code channel} has lent: {data, bytes, four of the library's}; {@code loans}: of a received one. */
-  static TransportBuffer lent(Handle channel, RawLoans loans, long[] fields) {
-    return new TransportBuffer(new Loan(channel, loans, fields));
+  /** What a call of {@code channel} has lent: {data, bytes, four of the library's}. Counts it among its {@code loans}. */
+  static TransportBuffer lent(Handle channel, RawLoans loans, boolean isReceived, long[] fields) {
+    loans.lend();
+    return new TransportBuffer(new Loan(channel, loans, isReceived, fields));
   }
 
   /** Room when obtained, what arrived when received. */
@@ -32,8 +33,8 @@ public final class TransportBuffer {
   }
 
   /**
-   * The memory itself; valid until the buffer goes back, and of one to send until the channel is closed: whoever touches it
-   * then ends the JVM. TOO_BIG: more than 2 GiB - 1.
+   * The memory itself, until the buffer goes back: then it is the transport's, and gone when the channel is closed, where
+   * touching it ends the JVM. TOO_BIG: more than 2 GiB - 1.
    */
   public ByteBuffer data() {
     return data(0, bytes());
@@ -45,13 +46,9 @@ public final class TransportBuffer {
     if (offset < 0 || bytes < 0 || offset > bytes() - bytes) {
       throw new LwmqException(Status.INVALID, bytes + " bytes at " + offset + " of a buffer of " + bytes());
     }
-    boolean isReceived = loan.loans != null;
-    if (!isReceived) {
-      loan.channel.check();
-    }
     ByteBuffer data = Jni.wrap(loan.fields[DATA] + offset, bytes);
     Handle.CLEANER.register(data, () -> Reference.reachabilityFence(this)); // and so what lent it
-    return isReceived ? data.asReadOnlyBuffer() : data;
+    return loan.isReceived ? data.asReadOnlyBuffer() : data;
   }
 
   /**
@@ -60,7 +57,7 @@ public final class TransportBuffer {
    */
   void take(Handle channel, boolean isReceived, long bytes) {
     loan.check();
-    if (isReceived != (loan.loans != null)) {
+    if (isReceived != loan.isReceived) {
       throw new LwmqException(Status.INVALID, "a buffer that was received is disposed of, one that was obtained is sent");
     }
     if (channel != loan.channel) {
@@ -83,7 +80,7 @@ public final class TransportBuffer {
 
   @Override
   public String toString() {
-    String way = loan.loans != null ? "received" : "to send";
+    String way = loan.isReceived ? "received" : "to send";
     String state = loan.isLent ? bytes() + " bytes" : "given back";
     return "TransportBuffer " + way + " of " + loan.channel.what() + ", " + state;
   }
@@ -91,13 +88,15 @@ public final class TransportBuffer {
   /** What outlives the buffer. */
   private static final class Loan {
     final Handle channel;
-    final RawLoans loans; // null: it was obtained to be sent
+    final RawLoans loans;
+    final boolean isReceived; // else it was obtained to be sent
     final long[] fields;
     volatile boolean isLent = true;
 
-    Loan(Handle channel, RawLoans loans, long[] fields) {
+    Loan(Handle channel, RawLoans loans, boolean isReceived, long[] fields) {
       this.channel = channel;
       this.loans = loans;
+      this.isReceived = isReceived;
       this.fields = fields;
     }
 
@@ -108,17 +107,8 @@ public final class TransportBuffer {
     }
 
     void forgotten() {
-      if (!isLent) {
-        return;
-      }
-      try {
-        if (loans != null) {
-          loans.giveBack(channel, fields);
-        } else {
-          channel.run(c -> Jni.rawAbandonBuffer(c, fields));
-        }
-      } catch (LwmqException e) {
-        // one to send, of a channel that is closed: it went with that
+      if (isLent) {
+        loans.giveBack(channel, isReceived, fields);
       }
     }
   }
