@@ -5,6 +5,7 @@
     message = await aio.receive(channel, timeout=1.0)
     await aio.post(queue, b"cargo", timeout=1.0)
     await aio.wait_connected(channel, timeout=1.0)
+    peer = await aio.wait_peer(channel, peer)
     await aio.write(writer, batch)
 
 Messages are awaited on the event loop itself, through descriptors: thousands of channels need no thread.
@@ -21,11 +22,14 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lwmq_spark import errors
 from lwmq_spark._ffi import SLICE_S, Waiter, span
 from lwmq_spark.message import Message, parts_of
+
+if TYPE_CHECKING:
+    from lwmq_spark.channel.channel import Peer
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -53,6 +57,16 @@ class _Connecting(Protocol):
     def address(self) -> str: ...
     def wait_connected(self, timeout: float | None = None) -> None: ...
     def flush(self, timeout: float | None = None) -> None: ...
+
+
+class _Watching(Protocol):
+    @property
+    def watcher(self) -> Waiter: ...
+    @property
+    def address(self) -> str: ...
+    def wait_peer(
+        self, known: Peer | None = None, timeout: float | None = None, *, transport: int = 0
+    ) -> Peer: ...
 
 
 class _Posting(Protocol):
@@ -106,6 +120,15 @@ async def wait_connected(channel: _Connecting, timeout: float | None = None) -> 
     await _in_slices(channel.waiter, channel.wait_connected, timeout, what)
 
 
+async def wait_peer(
+    channel: _Watching, known: Peer | None = None, timeout: float | None = None, *, transport: int = 0
+) -> Peer:
+    """`channel.wait_peer(known, timeout, transport=transport)`; the event loop goes on meanwhile."""
+    what = f"no peer came to or left {channel.address} within {{}}"
+    wait = partial(channel.wait_peer, known, transport=transport)
+    return await _in_slices(channel.watcher, wait, timeout, what)
+
+
 async def flush(channel: _Connecting, timeout: float | None = None) -> None:
     """`channel.flush(timeout)`; the event loop goes on meanwhile."""
     what = f"not everything was shipped within {{}} on {channel.address}"
@@ -127,7 +150,7 @@ async def close(closable: _Closing) -> None:
     await closable.waiter.run(closable.close)
 
 
-async def _in_slices(waiter: Waiter, call: Callable[[float], None], timeout: float | None, what: str) -> None:
+async def _in_slices(waiter: Waiter, call: Callable[[float], T], timeout: float | None, what: str) -> T:
     """So that the waiter's thread is free soon when the task is cancelled: a close needs it."""
     if timeout is not None and math.isnan(timeout):
         raise ValueError("a timeout of nan seconds: a number, or None for no limit")

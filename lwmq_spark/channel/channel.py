@@ -105,13 +105,19 @@ class ChannelStatistics:
 class Peer:
     """Who is at the other end, or was last. `instance` is its process's, as `identity().instance` there.
 
-    `connected`: as far as somebody has noticed.
+    `connected`: as far as somebody has noticed. `number`: of those that have come over its transport, from 1.
     """
 
     connected: bool
+    number: int
     pid: int
     uid: int
     instance: str
+
+    @classmethod
+    def _of(cls, raw: Any) -> Peer:
+        instance = bytes(ffi.buffer(raw.instance)).hex()
+        return cls(bool(raw.connected), int(raw.number), int(raw.pid), int(raw.uid), instance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +244,7 @@ class Channel(Lingering):
         pointer = ffi.gc(pointer, self._window.destroy)
         self._handle = Handle(pointer, lambda _: None, f"channel on {self._address}")
         self._connecting = Turn()  # for those who wait for a peer: the others pass them
+        self._watching = Crowd()
         self._receiving: Turn | Crowd = Turn() if settings.receives_in_turns else Crowd()
         self._shipping = Turn()  # raw sends
         self._lent_to: object | None = None  # what alone receives
@@ -246,6 +253,7 @@ class Channel(Lingering):
         self._is_called = False  # there is a call-back, which goes with us
         self._selectors: tuple[weakref.ref[Selector], ...] = ()  # which we leave when we are closed
         self.waiter = Waiter(f"lwmq {self._address}")
+        self.watcher = Waiter(f"lwmq peers of {self._address}")
 
     def _add_transport(self, other: Address, settings: Settings, *, redundant: bool) -> None:
         its = sized("lwmq_transport_options")
@@ -729,12 +737,37 @@ class Channel(Lingering):
         if status == lib.LWMQ_E_EMPTY:
             return None
         check(status)
-        return Peer(
-            connected=bool(raw.connected),
-            pid=int(raw.pid),
-            uid=int(raw.uid),
-            instance=bytes(ffi.buffer(raw.instance)).hex(),
+        return Peer._of(raw)
+
+    def wait_peer(
+        self, known: Peer | None = None, timeout: float | None = None, *, transport: int = 0
+    ) -> Peer:
+        """Wait until a peer comes or goes, and say which: until it is another than `known`, or is gone.
+
+            peer = None
+            while True:
+                peer = channel.wait_peer(peer)
+                print(peer.pid, "has come" if peer.connected else "has gone")
+
+        Of several comings and goings between two calls it says the last; `number` tells how many have come.
+        From any number of threads. TimeoutError. ClosedError: nobody comes any more. ValueError:
+        `transport` is none of them, from 0 on in the order of the addresses.
+        """
+        transport = whole("transport", transport, 0, self._transports - 1)
+        raw = sized("lwmq_peer")
+        if known is not None:
+            raw.number, raw.connected = known.number, known.connected
+        status = wait(
+            self._handle,
+            lambda ms: lib.lwmq_channel_wait_peer(self._handle.pointer, transport, ms, raw),
+            timeout,
+            turn=self._watching,
         )
+        if status == lib.LWMQ_E_TIMED_OUT:
+            text = f"no peer came to or left {self._address} within {span(timeout)}"
+            raise errors.TimeoutError(text, status=status)
+        check(status)
+        return Peer._of(raw)
 
     def close(self, linger: float | str | None = None) -> None:
         """Wait at most `linger` seconds until the peer has read what was posted, then close. Twice is once.
@@ -754,6 +787,7 @@ class Channel(Lingering):
         try:
             if self._is_called:  # since another thread asked for calls just now
                 self.on_message(None)
+            self._watching.empty()
             if isinstance(self._receiving, Crowd):
                 self._receiving.empty()
             self._close_behind(Turns(tuple(turns)), seconds)

@@ -578,13 +578,18 @@ typedef struct lwmq_peer {
   uint64_t size;
   uint32_t connected;   /* 0: it has gone, as far as somebody has noticed */
   uint32_t pid, uid;
-  uint32_t reserved;
+  uint32_t number;      /* of those that have come over this transport: 1 was the first; 0, nobody has come */
   uint8_t instance[16]; /* of its process: as in lwmq_identity */
 } lwmq_peer;
 
 /* Who is, or was last, at the other end of transport `transport` of the channel: 0 is the first. Any thread. LWMQ_E_EMPTY:
    nobody has come yet. LWMQ_E_INVALID past the last. LWMQ_E_CLOSED after a close. */
 lwmq_status lwmq_channel_peer(lwmq_channel *channel, uint32_t transport, lwmq_peer *out_peer);
+/* Waits until a peer comes or goes: until lwmq_channel_peer would answer another `number` or `connected` than *peer has, and
+   answers as it. *peer is what was known, or only its size: then whoever is there. So a loop around it hears of every coming
+   and going, but of those between two calls the last. Any number of threads. LWMQ_E_TIMED_OUT, LWMQ_E_INTERRUPTED;
+   LWMQ_E_CLOSED: nobody comes any more. What keeps a peer away is a receive's to say. */
+lwmq_status lwmq_channel_wait_peer(lwmq_channel *channel, uint32_t transport, uint32_t timeout_ms, lwmq_peer *peer);
 
 /* -- Many clients at one address --
    A channel that serves has one client at a time; the next is heard when that has gone. A listener takes each client as it

@@ -361,6 +361,19 @@ lwmq_status lwmq_channel_peer(lwmq_channel* channel, uint32_t transport, lwmq_pe
   return answered(status);
 }
 
+lwmq_status lwmq_channel_wait_peer(lwmq_channel* channel, uint32_t transport, uint32_t timeout_ms,
+                                   lwmq_peer* peer) {
+  LWMQ_REQUIRE(channel != nullptr && peer != nullptr);
+  LWMQ_SIZED(peer);
+  LWMQ_ALIVE(channel);
+  lwmq_peer known{};
+  known.number = peer->number;
+  known.connected = peer->connected;
+  const lwmq_status status = Several::wait_peer(in(channel), transport, timeout_ms, &known);
+  if (status == LWMQ_OK) write_output(known, peer);
+  return answered(status);
+}
+
 lwmq_status lwmq_channel_add_filter(lwmq_channel* channel, const char* filter, uint32_t place) {
   LWMQ_REQUIRE(channel != nullptr && filter != nullptr);
   LWMQ_ALIVE(channel);

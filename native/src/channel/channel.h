@@ -150,6 +150,7 @@ class Channel {
   Status query(lwmq_channel_statistics* out_statistics);
   // Of this transport; see lwmq_channel_peer.
   Status peer(lwmq_peer* out_peer);
+  Status wait_peer(std::uint32_t timeout_ms, lwmq_peer* peer);
   // `lingered_ms`: so long was waited before.
   Status close(std::uint32_t linger_ms, std::uint32_t lingered_ms = 0);
 
@@ -468,9 +469,10 @@ class Channel {
   std::atomic<std::int64_t> merge_until_{0};  // when merge_ has something by itself; 0: never
   Status end_ = LWMQ_OK;  // of the peer over the last way, behind what the others have; with its text
   std::string end_text_;
-  std::mutex peers_mutex_;             // the head's: guards the next three of all, and the head's fourth
+  std::mutex peers_mutex_;             // the head's: guards the next four of all, and the head's fifth
   std::optional<lwmq_tli_peer> peer_;  // the present one, or the last
   bool has_peer_ = false;
+  std::uint32_t peers_met_ = 0;
   bool was_cut_ = false;  // from that one, before
   // Of redundant ways to one peer, those that have ended.
   struct Parted {

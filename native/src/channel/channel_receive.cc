@@ -13,6 +13,8 @@ namespace lwmq::channel {
 
 namespace {
 
+constexpr std::int64_t kPeerLookNs = 100 * kMillisecond;  // in which a loss is noticed
+
 bool is_peer_over(Status status) noexcept {
   return status != LWMQ_OK && status != LWMQ_E_EMPTY && status != LWMQ_E_INTERRUPTED &&
          status != LWMQ_E_TIMED_OUT;
@@ -357,6 +359,30 @@ Status Channel::wait_connected(std::uint32_t timeout_ms) {
     if (now.connected != 0) return LWMQ_OK;
     status = connect_failure();
     if (status == LWMQ_OK) status = wait_for_change(seen, deadline, changes_);
+    if (status != LWMQ_OK) return status;
+  }
+}
+
+Status Channel::wait_peer(std::uint32_t timeout_ms, lwmq_peer* peer) {
+  const std::int64_t deadline = deadline_of(timeout_ms);
+  for (;;) {
+    const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
+    const bool is_last = phase_.load() > Phase::kOpen;                    // before the look
+    lwmq_channel_statistics looked{};
+    looked.size = sizeof looked;
+    Status status = query(&looked);  // notices a peer that is gone
+    lwmq_peer now{};
+    if (status == LWMQ_OK) status = this->peer(&now);
+    if (status != LWMQ_OK && status != LWMQ_E_EMPTY) return status;
+    if (now.number != peer->number || now.connected != peer->connected) {
+      *peer = now;
+      return LWMQ_OK;
+    }
+    if (is_last) return refuse_phase();
+    // Of a transport that nobody polls its end is no news.
+    const std::int64_t until = now.connected != 0 ? os::now_ns() + kPeerLookNs : kNoDeadline;
+    status = wait_for_change(seen, std::min(deadline, until), changes_);
+    if (status == LWMQ_E_TIMED_OUT && ms_left(deadline) > 0) continue;
     if (status != LWMQ_OK) return status;
   }
 }

@@ -241,6 +241,7 @@ Status Channel::meet(const lwmq_tli_peer& peer) noexcept {
   if (!peer_ || !is_same(*peer_, peer)) was_cut_ = false;
   peer_ = peer;
   has_peer_ = true;
+  ++peers_met_;
   return LWMQ_OK;
 }
 
@@ -275,6 +276,7 @@ Status Channel::peer(lwmq_peer* out_peer) {
   out_peer->connected = has_peer_ ? 1 : 0;
   out_peer->pid = peer_->pid;
   out_peer->uid = peer_->uid;
+  out_peer->number = peers_met_;
   std::memcpy(out_peer->instance, peer_->instance, sizeof out_peer->instance);
   return LWMQ_OK;
 }

@@ -542,12 +542,25 @@ Status Several::query(Channel* head, lwmq_channel_statistics* out_statistics) {
   return status;
 }
 
-Status Several::peer(Channel* head, std::uint32_t transport, lwmq_peer* out_peer) {
+Status Several::find(Channel* head, std::uint32_t transport, Channel** out_channel) {
   if (transport > head->more_.size()) {
     return fail(LWMQ_E_INVALID, "there is no transport %u; the channel has %zu, from 0 on (%s)", transport,
                 head->more_.size() + 1, head->address_.c_str());
   }
-  return (transport == 0 ? head : head->more_[transport - 1])->peer(out_peer);
+  *out_channel = transport == 0 ? head : head->more_[transport - 1];
+  return LWMQ_OK;
+}
+
+Status Several::peer(Channel* head, std::uint32_t transport, lwmq_peer* out_peer) {
+  Channel* channel = nullptr;
+  const Status status = find(head, transport, &channel);
+  return status != LWMQ_OK ? status : channel->peer(out_peer);
+}
+
+Status Several::wait_peer(Channel* head, std::uint32_t transport, std::uint32_t timeout_ms, lwmq_peer* peer) {
+  Channel* channel = nullptr;
+  const Status status = find(head, transport, &channel);
+  return status != LWMQ_OK ? status : channel->wait_peer(timeout_ms, peer);
 }
 
 Status Several::close(Channel* head, std::uint32_t linger_ms) {

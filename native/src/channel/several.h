@@ -78,10 +78,13 @@ class Several {
 
   static Status query(Channel* head, lwmq_channel_statistics* out_statistics);
   static Status peer(Channel* head, std::uint32_t transport, lwmq_peer* out_peer);
+  static Status wait_peer(Channel* head, std::uint32_t transport, std::uint32_t timeout_ms, lwmq_peer* peer);
   static Status close(Channel* head, std::uint32_t linger_ms);
   static void destroy(Channel* head);
 
  private:
+  // Transport `transport` of a channel. LWMQ_E_INVALID.
+  static Status find(Channel* head, std::uint32_t transport, Channel** out_channel);
   template <typename Call>
   static void each(Channel* head, Call&& call) {
     call(*head);

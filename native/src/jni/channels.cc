@@ -62,6 +62,16 @@ JNI_METHOD(jlong, channelAddSendQueue)
   return address_of(queue);
 }
 
+namespace {
+
+jlongArray new_peer(JNIEnv* env, const lwmq_peer& peer, jobjectArray out_instance) {
+  env->SetObjectArrayElement(out_instance, 0, new_bytes(env, peer.instance, sizeof peer.instance));
+  const jlong numbers[] = {peer.connected, peer.number, peer.pid, peer.uid};
+  return new_longs(env, numbers, std::size(numbers));
+}
+
+}  // namespace
+
 JNI_METHOD(void, channelWaitConnected)(JNIEnv* env, jclass, jlong channel, jint timeout_ms) {
   check(env,
         lwmq_channel_wait_connected(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(timeout_ms)));
@@ -215,9 +225,19 @@ JNI_METHOD(jlongArray, channelPeer)
   const lwmq_status status =
       lwmq_channel_peer(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(transport), &peer);
   if (status == LWMQ_E_EMPTY || !check(env, status)) return nullptr;
-  env->SetObjectArrayElement(out_instance, 0, new_bytes(env, peer.instance, sizeof peer.instance));
-  const jlong numbers[] = {peer.connected, peer.pid, peer.uid};
-  return new_longs(env, numbers, std::size(numbers));
+  return new_peer(env, peer, out_instance);
+}
+
+JNI_METHOD(jlongArray, channelAwaitPeer)
+(JNIEnv* env, jclass, jlong channel, jint transport, jint timeout_ms, jlong number, jboolean is_connected,
+ jobjectArray out_instance) {
+  auto peer = sized<lwmq_peer>();
+  peer.number = static_cast<std::uint32_t>(number);
+  peer.connected = is_connected;
+  const lwmq_status status =
+      lwmq_channel_wait_peer(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(transport),
+                             static_cast<std::uint32_t>(timeout_ms), &peer);
+  return check(env, status) ? new_peer(env, peer, out_instance) : nullptr;
 }
 
 JNI_METHOD(void, channelFlush)(JNIEnv* env, jclass, jlong channel, jint timeout_ms) {

@@ -988,6 +988,27 @@ class ChannelTest {
   }
 
   @Test
+  void whoWatchesHearsOfEachPeerThatComesAndGoes() {
+    Channel.Options options = Channel.Options.DEFAULT.lingering(0);
+    try (Channel server = Channel.open("loop://java-peers", Role.SERVER, options)) {
+      refused(Status.TIMED_OUT, "waiting for a peer", () -> server.awaitPeer(null, Deadline.after(10)));
+      Channel.Peer peer = null;
+      for (int number = 1; number <= 2; number++) {
+        try (Channel client = Channel.open("loop://java-peers", Role.CLIENT, options)) {
+          peer = server.awaitPeer(peer, soon);
+          assertEquals(server.peer(), peer);
+          assertEquals(number, peer.number());
+          assertTrue(peer.isConnected() && client.awaitPeer(null, soon).isConnected());
+        }
+        Channel.Peer gone = server.awaitPeer(peer, soon);
+        assertEquals(new Channel.Peer(false, number, peer.pid(), peer.uid(), peer.instance()), gone);
+        peer = gone;
+      }
+      refused(Status.INVALID, "there is no transport 1", () -> server.awaitPeer(null, 1, soon));
+    }
+  }
+
+  @Test
   void whatIsNoTextOrNoAddressIsRefused() {
     refused(
         Status.ADDRESS,

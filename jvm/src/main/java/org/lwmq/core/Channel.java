@@ -186,9 +186,14 @@ public final class Channel implements AutoCloseable {
    * Who is at the other end, or was last.
    *
    * @param isConnected as far as somebody has noticed
+   * @param number of those that have come over its transport, from 1 on
    * @param instance of its process, as {@link Identity#instance}
    */
-  public record Peer(boolean isConnected, long pid, long uid, String instance) {}
+  public record Peer(boolean isConnected, long number, long pid, long uid, String instance) {
+    private static Peer of(long[] n, byte[] instance) {
+      return new Peer(n[0] != 0, n[1], n[2], n[3], Identity.hex(instance));
+    }
+  }
 
   /**
    * Binds the address or begins to connect, as {@code role} says; does not wait for the peer. ADDRESS: malformed, of a
@@ -497,7 +502,28 @@ public final class Channel implements AutoCloseable {
     Arguments.notNegative("transport", transport);
     byte[][] instance = new byte[1][];
     long[] n = handle.call(c -> Jni.channelPeer(c, transport, instance));
-    return n == null ? null : new Peer(n[0] != 0, n[1], n[2], Identity.hex(instance[0]));
+    return n == null ? null : Peer.of(n, instance[0]);
+  }
+
+  /**
+   * Waits until a peer comes or goes, and says which: until it is another than {@code known}, which is null at first, or is
+   * gone. Of several comings and goings between two calls it says the last. Any number of threads. TIMED_OUT. INTERRUPTED.
+   * CLOSED: nobody comes any more.
+   */
+  public Peer awaitPeer(Peer known, Deadline deadline) {
+    return awaitPeer(known, 0, deadline);
+  }
+
+  /** Over transport {@code transport}, in the order of the addresses, from 0 on. INVALID past the last. */
+  public Peer awaitPeer(Peer known, int transport, Deadline deadline) {
+    Arguments.notNegative("transport", transport);
+    long number = known == null ? 0 : known.number;
+    boolean isConnected = known != null && known.isConnected;
+    byte[][] instance = new byte[1][];
+    long[] n = deadline.await(
+        "waiting for a peer to come to, or leave, " + address,
+        slice -> handle.call(c -> Jni.channelAwaitPeer(c, transport, slice, number, isConnected, instance)));
+    return Peer.of(n, instance[0]);
   }
 
   /**

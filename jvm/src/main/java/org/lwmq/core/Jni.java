@@ -253,6 +253,9 @@ final class Jni {
   /** {connected, pid, uid}, and the instance of the peer's process; null: nobody has come yet. */
   static native long[] channelPeer(long channel, int transport, byte[][] instance);
 
+  static native long[] channelAwaitPeer(
+      long channel, int transport, int timeoutMs, long number, boolean isConnected, byte[][] instance);
+
   static native void channelFlush(long channel, int timeoutMs);
 
   static native void channelClose(long channel, int lingerMs);
