@@ -307,7 +307,7 @@ class Channel {
     Loan* loan = nullptr;   // where there is one, and nothing stands against it: as it lies
 
     bool take_awaited(Receiver& receiver) const noexcept {
-      return (loan != nullptr && receiver.lend_awaited(*loan)) || receiver.take_awaited(out_message);
+      return loan == nullptr ? receiver.take_awaited(out_message) : receiver.lend_awaited(*loan, out_message);
     }
   };
   Status receive_landed(std::uint32_t timeout_ms, Landed* out_landed, const Taker* taker);

@@ -35,17 +35,11 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, con
     if (!waited) landing_.take();
     std::unique_ptr<Report> report;
     Status status = LWMQ_E_EMPTY;
-    const bool took = waited && taker != nullptr && taker->take_awaited(receiver_);
     const bool holds_back = first && taker != nullptr && timeout_ms != 0 && receiver_.is_chasing();
-    if (took) [[likely]] {
-      status = LWMQ_OK;
-      *out_landed = {};
-    } else if (!holds_back) {
-      status = receiver_.next(out_landed, &report);
-    }
+    if (!holds_back) status = receiver_.next(out_landed, &report);
     if (status == LWMQ_OK) [[likely]] {
       if (deadline != 0 || drained) ring();  // our wait has taken the place of whoever polls
-      if (!took && taker != nullptr && Receiver::is_copied(*out_landed)) {
+      if (taker != nullptr && Receiver::is_copied(*out_landed)) {
         status = receiver_.decode(*out_landed, taker->out_message);
         if (status == LWMQ_E_NO_MEMORY) receiver_.put_back(*out_landed);
       }
@@ -68,6 +62,13 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, con
     if (status == LWMQ_E_EMPTY && waits_here && left > 0) {
       status = provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, kWaitSliceMs));
       in_hand = status == LWMQ_OK;
+      if (in_hand && taker != nullptr && taker->take_awaited(receiver_)) [[likely]] {
+        out_landed->transport = nullptr;  // a look before may have left one there
+        ring();
+        landing_.release();
+        note_activity();
+        return LWMQ_OK;
+      }
       if (!in_hand) landing_.release();
       if (status == LWMQ_E_INTERRUPTED) {
         ring();

@@ -121,15 +121,23 @@ class Receiver {
     return message;
   }
   // The message that was waited for, where it is small: what has come behind it can wait until it is
-  // answered. Does as take_run, but that a run of one needs no books. False: next knows more.
+  // answered. Does as take_run, but that a run of one needs no books. False: next knows more. Only behind a
+  // wait, with the landing side in hand since next has answered LWMQ_E_EMPTY: there is a transport, and
+  // nothing among the arrivals.
   bool take_awaited(Message** out_message) noexcept {
-    if (land_run(1) && is_plain(run_[0]) && copy_plain(run_[0], out_message)) [[likely]] {
-      provider_->release_last(transport_, run_token_, 1);
-      forget_run();
-      count(1, run_[0].bytes);
+    if (provider_->land_run == nullptr || broken_off_) return false;
+    std::uint64_t token[2];
+    lwmq_tli_piece piece;
+    if (provider_->land_run(transport_, kViewBytes, 1, token, &piece) == 0) [[unlikely]]
+      return false;
+    short_runs_ = 0;
+    if (is_plain(piece) && copy_plain(piece, out_message)) [[likely]] {
+      provider_->release_last(transport_, token, 1);
+      count(1, piece.bytes);
       return true;
     }
-    return run_next_ < run_end_ && take_run(1, out_message) == 1;
+    begin_run(token, piece);
+    return take_run(1, out_message) == 1;
   }
   // Whether run after run was short: we are as fast as the peer, and chase it. Who may wait does so before he
   // looks again, and the provider knows how long to let the peer go ahead.
@@ -167,8 +175,10 @@ class Receiver {
     }
     return loan.count() != before;
   }
-  // The one that was waited for, likewise.
-  bool lend_awaited(Loan& loan) noexcept { return land_run(1) && lend_some(loan); }
+  // The one that was waited for, likewise, or as a message where it is more than its bytes.
+  bool lend_awaited(Loan& loan, Message** out_message) noexcept {
+    return land_run(1) && (lend_some(loan) || take_run(1, out_message) == 1);
+  }
 
   // The service thread's. Lands one extent among the arrivals if nothing waits there.
   void look();
@@ -212,6 +222,15 @@ class Receiver {
   void forget_run() noexcept {
     run_begin_ = run_next_ = run_end_ = 0;
     has_run_.store(false, std::memory_order_relaxed);
+  }
+  // A run of one that has landed without us.
+  void begin_run(const std::uint64_t (&token)[2], const lwmq_tli_piece& piece) noexcept {
+    run_token_[0] = token[0];
+    run_token_[1] = token[1];
+    run_[0] = piece;
+    run_begin_ = run_next_ = 0;
+    run_end_ = 1;
+    has_run_.store(true, std::memory_order_relaxed);
   }
   void release_taken() noexcept {
     if (run_next_ > run_begin_) provider_->release_last(transport_, run_token_, run_next_ - run_begin_);

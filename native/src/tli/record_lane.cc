@@ -396,15 +396,7 @@ const OrderEntry& LaneReceiver::order_at(std::uint64_t number) const noexcept {
                                              SideLayout::kOrderOffset)[number & (layout_.order_slots - 1)];
 }
 
-// The word that we wait for in the buffer that we are in: we leave one that has no room for another.
-const std::atomic<std::uint64_t>& LaneReceiver::word() const noexcept { return word_at(buffer_, position_); }
-
-bool LaneReceiver::has_extent() const noexcept {  // a glance: land decides
-  if (buffer_ != nullptr) {
-    if (only_ == 0 && word().load(std::memory_order_relaxed) == 0) return false;
-    __builtin_prefetch(buffer_ + position_ + kCacheLine);  // on its way while whoever waited returns
-    return true;
-  }
+bool LaneReceiver::has_next_buffer() const noexcept {
   const std::uint64_t entry = order_at(next_order_).order.load(std::memory_order_relaxed);
   if (!is_next(entry)) return false;
   const std::uint32_t index = index_of(entry);
@@ -522,6 +514,28 @@ inline bool LaneReceiver::find_buffer() noexcept {
 
 std::uint32_t LaneReceiver::land_run(std::uint64_t bytes_below, std::uint32_t limit,
                                      std::uint64_t out_token[2], lwmq_tli_piece* out_pieces) noexcept {
+  if (limit != 1 || buffer_ == nullptr || only_ != 0)
+    return land_several(bytes_below, limit, out_token, out_pieces);
+  // The one that was waited for: the way is short.
+  const std::uint64_t seen = word().load(std::memory_order_acquire);  // sync: extent-shown
+  const std::uint64_t length = length_of(seen);
+  const std::uint32_t kind = kind_of(seen) - 1;
+  const std::uint64_t payload = position_ + kWordBytes;
+  if (kind > LWMQ_TLI_KIND_MAX || lap_of(seen) != lap_ || length > UINT32_MAX || length >= bytes_below ||
+      !fits(payload, length, layout_.stride)) [[unlikely]] {
+    return land_several(bytes_below, limit, out_token, out_pieces);
+  }
+  out_token[0] = index_;
+  out_token[1] = lap_;
+  *out_pieces = {buffer_ + payload, static_cast<std::uint32_t>(length), kind};
+  guessed_length_ = length;
+  step_over(length);
+  return 1;
+}
+
+[[gnu::noinline]] std::uint32_t LaneReceiver::land_several(std::uint64_t bytes_below, std::uint32_t limit,
+                                                           std::uint64_t out_token[2],
+                                                           lwmq_tli_piece* out_pieces) noexcept {
   if (!find_buffer()) return 0;
   out_token[0] = index_;
   out_token[1] = lap_;

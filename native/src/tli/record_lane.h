@@ -238,8 +238,15 @@ class LaneReceiver {
   void say_received() const noexcept {
     sides_.own_header().received.store(all_landed_, std::memory_order_release);
   }
-  // True when land would not answer LWMQ_E_EMPTY. The landing thread only.
-  [[nodiscard]] bool has_extent() const noexcept;
+  // True when land would not answer LWMQ_E_EMPTY: a glance, land decides. The landing thread only. Inline:
+  // who waits looks again and again, and what it has seen is on its way while it returns.
+  [[nodiscard]] bool has_extent() const noexcept {
+    if (buffer_ == nullptr) [[unlikely]]
+      return has_next_buffer();
+    if (only_ == 0 && word().load(std::memory_order_relaxed) == 0) return false;
+    __builtin_prefetch(buffer_ + position_ + kCacheLine);
+    return true;
+  }
 
  private:
   [[nodiscard]] const OrderEntry& order_at(std::uint64_t number) const noexcept;
@@ -250,11 +257,17 @@ class LaneReceiver {
   [[nodiscard]] const std::uint8_t* buffer_at(std::uint32_t index) const noexcept {
     return sides_.peer + layout_.data_offset + index * layout_.stride;
   }
-  [[nodiscard]] const std::atomic<std::uint64_t>& word() const noexcept;
+  // The word that we wait for in the buffer that we are in: we leave one that has no room for another.
+  [[nodiscard]] const std::atomic<std::uint64_t>& word() const noexcept {
+    return *reinterpret_cast<const std::atomic<std::uint64_t>*>(buffer_ + position_);
+  }
+  [[nodiscard]] bool has_next_buffer() const noexcept;
   enum class Here { kExtent, kNothing, kEnd, kCorrupt };
   Here look(std::uint64_t* out_word, lwmq_tli_extent* out_extent) const noexcept;
   Here read(std::uint64_t word, lwmq_tli_extent* out_extent) const noexcept;
   Status land_only(lwmq_tli_extent* out_extent) noexcept;
+  std::uint32_t land_several(std::uint64_t bytes_below, std::uint32_t limit, std::uint64_t out_token[2],
+                             lwmq_tli_piece* out_pieces) noexcept;
   bool find_buffer() noexcept;
   bool step_over(std::uint64_t length) noexcept;
   Status corrupt(std::uint64_t word) const noexcept;

@@ -230,7 +230,15 @@ Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept {
     return LWMQ_E_TIMED_OUT;
   }
   tli::Glances& glances = glances_[(what & LWMQ_TLI_WAIT_EXTENT) != 0 ? 0 : 1];
-  if (glances.spin_until([&] { return is_ready(what); })) return LWMQ_OK;
+  const bool seen = what == LWMQ_TLI_WAIT_EXTENT
+                        ? glances.spin_until([this] { return receiver_.has_extent() || !is_connected(); })
+                        : glances.spin_until([&] { return is_ready(what); });
+  return seen ? LWMQ_OK : sleep_until_ready(what, timeout_ms, glances);
+}
+
+// Apart, so that who is answered at a glance has little to save and to restore.
+[[gnu::noinline]] Status Transport::sleep_until_ready(std::uint32_t what, std::uint32_t timeout_ms,
+                                                      tli::Glances& glances) noexcept {
   const std::int64_t begin = os::now_ns();
   const std::int64_t deadline =
       timeout_ms == LWMQ_FOREVER ? INT64_MAX : begin + std::int64_t{timeout_ms} * 1'000'000;

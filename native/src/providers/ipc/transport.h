@@ -114,6 +114,7 @@ class Transport {
   Status over() noexcept;
   Status land_nothing(Status status, lwmq_tli_extent* out_extent) noexcept;
   bool is_ready(std::uint32_t what) noexcept;
+  Status sleep_until_ready(std::uint32_t what, std::uint32_t timeout_ms, tli::Glances& glances) noexcept;
   Status sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept;
   void end(std::int32_t state) noexcept;
   Status read_life_line(std::unique_lock<std::mutex>& lock);
