@@ -147,7 +147,7 @@ class SendBuffer(_RawBuffer):
 
         ValueError: more than there are. TypeError: no int. BufferError: an array, or a slice of `data`, is
         alive and could change what the peer reads. After these three the buffer is ours still, to be sent
-        again or given back. ClosedError, PeerLostError.
+        again or given back, and after ClosedError to be given back. PeerLostError: it is lost.
         """
         used = len(self) if used_bytes is None else whole("used_bytes", used_bytes, 0, (1 << 64) - 1)
         handle = self._channel._handle

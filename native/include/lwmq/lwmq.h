@@ -665,7 +665,7 @@ lwmq_status lwmq_channel_query_times(const lwmq_channel *channel, uint32_t place
 
 /* Closes: waits at most linger_ms until what was posted has been read by the peer (a message counts as read when it was
    destroyed there, or when its receiver waits for the next), and as destroy does. Afterwards every call but
-   destroy answers LWMQ_E_CLOSED. LWMQ_E_TIMED_OUT: closed, and the text has the number of messages dropped,
+   destroy, and what gives a raw buffer back, answers LWMQ_E_CLOSED. LWMQ_E_TIMED_OUT: closed, and the text has the number of messages dropped,
    and of those not seen read, also by a former peer whose end nobody has received. */
 lwmq_status lwmq_channel_close(lwmq_channel *channel, uint32_t linger_ms);
 /* Takes the channel and its queues; closes it without a linger where that was not done. Waits for whoever is in a call

@@ -1,6 +1,8 @@
 // Making and opening; queues, their priorities and weights.
 #include "channel/channel.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -18,6 +20,8 @@
 namespace lwmq::channel {
 
 namespace {
+
+constexpr std::int64_t kLeavingPauseNs = 50'000;
 
 std::uint32_t priority_said(const lwmq_send_queue_options& options) noexcept {
   return options.priority != 0 ? options.priority : std::uint32_t{LWMQ_PRIORITY_NORMAL};
@@ -94,6 +98,10 @@ Status Channel::accept(const Settings& settings, lwmq_tli_transport* transport, 
 void Channel::destroy(Channel* channel) {
   if (os::forked()) return;  // its threads and its memory are the parent's: the child forgets it
   channel->close(0);
+  while (channel->callers_.load() != 0) {  // sync: caller; they were woken
+    const timespec pause{0, kLeavingPauseNs};
+    nanosleep(&pause, nullptr);
+  }
   delete channel;
 }
 

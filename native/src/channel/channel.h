@@ -203,6 +203,25 @@ class Channel {
     Channel* channel;
   };
 
+  // Around a call that waits: destroy waits until it has left. Begun before a look at the phase, or with what
+  // a close needs in hand.
+  class Inside {
+   public:
+    explicit Inside(Channel& channel) noexcept : callers_(channel.callers_) { callers_.fetch_add(1); }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+    ~Inside() { callers_.fetch_sub(1, std::memory_order_release); }  // sync: caller
+
+   private:
+    std::atomic<std::uint32_t>& callers_;
+  };
+
+  // A transport that has ended, with raw send buffers of it that the application still holds.
+  struct Kept {
+    lwmq_tli_transport* transport;
+    std::uint32_t lent;
+  };
+
   Channel(const Settings& settings, const char* name);
   ~Channel();
 
@@ -375,8 +394,8 @@ class Channel {
 
   // channel_raw.cc
   Status check_token(const lwmq_buffer* buffer, std::uint64_t kind) const noexcept;
-  void keep_raw_lent(lwmq_tli_transport* transport) noexcept;
-  bool take_back(lwmq_buffer* buffer, lwmq_tli_buffer* out_buffer) noexcept;
+  void keep_raw_lent(lwmq_tli_transport* transport);
+  Status take_back(lwmq_buffer* buffer, lwmq_tli_buffer* out_buffer);
   void close_transport(lwmq_tli_transport* transport) noexcept;
 
   // Fixed after create.
@@ -405,6 +424,7 @@ class Channel {
   scheduler::Scheduler scheduler_;
   Sender sender_;
   std::uint32_t raw_lent_ = 0;  // raw send buffers in the application's hands, of the present transport
+  std::vector<Kept> raw_kept_;
   std::atomic<std::uint32_t> free_buffers_seen_{0};
   std::atomic<std::uint64_t> unread_seen_{0};
   Message* withdrawn_ = nullptr;  // what came into the queues behind the close
@@ -459,11 +479,12 @@ class Channel {
   bool failure_told_ = false;  // where there are several transports: one that fails is reported once
 
   // Where there are several transports (several.h): fixed when the channel opens.
-  std::vector<Channel*> more_;                // the head's: the others, which it owns
-  Channel* head_ = nullptr;                   // of another one
-  std::size_t place_ = 0;                     // among all of them, the head is the first
-  std::atomic<std::size_t> turn_{0};          // the head's, for whoever receives
-  std::unique_ptr<Merge> merge_;              // the head's, where they are redundant
+  std::vector<Channel*> more_;        // the head's: the others, which it owns
+  Channel* head_ = nullptr;           // of another one
+  std::size_t place_ = 0;             // among all of them, the head is the first
+  std::atomic<std::size_t> turn_{0};  // the head's, for whoever receives
+  std::unique_ptr<Merge> merge_;      // the head's, where they are redundant
+  std::atomic<std::uint32_t> callers_{0};
   std::atomic<std::uint64_t> cuts_{0};        // ends of peers that had not read everything
   std::uint64_t cuts_seen_ = 0;               // by whoever flushes or closes
   std::atomic<std::int64_t> merge_until_{0};  // when merge_ has something by itself; 0: never

@@ -73,6 +73,7 @@ Status Channel::wait_drained(std::int64_t deadline, bool also_read) noexcept {
 }
 
 Status Channel::flush(std::uint32_t timeout_ms) {
+  const Inside inside(*this);
   const Status status = check_open(raw_);
   return status != LWMQ_OK ? status : after_drain(wait_drained(deadline_of(timeout_ms), false));
 }
@@ -109,9 +110,9 @@ void Channel::end_without_peer() noexcept {
 
 // When nothing is locked: messages may go with it. Of a raw one nobody gives a buffer back meanwhile.
 void Channel::close_transport(lwmq_tli_transport* transport) noexcept {
-  if (raw_) pump_.take();
+  if (raw_) take_pump();
   provider_->close(transport);
-  if (raw_) pump_.release();
+  if (raw_) release_and_look();
 }
 
 Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {

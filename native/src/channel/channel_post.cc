@@ -222,6 +222,7 @@ Status Channel::when_there_is_room(ChannelQueue* queue, std::uint32_t timeout_ms
         timeout_ms, queue->kind(), address_.c_str());
   }
   const std::int64_t deadline = deadline_of(timeout_ms);
+  const Inside inside(*this);
   queue->begin_wait();
   Status status = LWMQ_E_FULL;
   for (;;) {

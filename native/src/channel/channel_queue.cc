@@ -14,6 +14,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "channel/channel.h"
@@ -168,6 +169,7 @@ bool Channel::may_leave_behind_leader() noexcept {
 
 Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
                                std::uint32_t* out_count) {
+  std::optional<Inside> inside;  // gone last
   struct Following {
     Channel& channel;
     bool on = false;
@@ -236,6 +238,7 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
       leader_waits_.store(true, std::memory_order_release);
       status = provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, kWaitSliceMs));
       leader_waits_.store(false, std::memory_order_release);
+      if (!inside) inside.emplace(*this);
       landing_.release();
       if (status == LWMQ_E_INTERRUPTED) return leave(status);
       continue;
@@ -250,6 +253,7 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
     if (status != LWMQ_OK) return leave(status);
     if (left == 0) return leave(timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT);
     if (!following.on) {
+      if (!inside) inside.emplace(*this);
       following.begin();
       // Who leaves just now has no fence between its release and its look at us: until we see the one.
       if (!leads && !leader_waits_.load(std::memory_order_acquire))

@@ -5,6 +5,7 @@
 //   [2]      which transport
 //   [3]      the seal of its kind and data; 0 when the buffer is not the application's
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "channel/channel.h"
@@ -36,6 +37,10 @@ void set_token(lwmq_buffer* buffer, const std::uint64_t (&token)[2], lwmq_tli_tr
   buffer->token[3] = seal(*buffer, kind);
 }
 
+Status say_gone(const std::string& address) noexcept {
+  return fail(LWMQ_E_PEER_LOST, "the peer that this buffer was for has gone (%s)", address.c_str());
+}
+
 }  // namespace
 
 Status Channel::check_token(const lwmq_buffer* buffer, std::uint64_t kind) const noexcept {
@@ -48,6 +53,7 @@ Status Channel::check_token(const lwmq_buffer* buffer, std::uint64_t kind) const
 Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   if (const Status status = check_sends(role_); status != LWMQ_OK) return status;
   const std::int64_t deadline = timeout_ms == 0 ? 0 : deadline_of(timeout_ms);
+  std::optional<Inside> inside;
   for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
     Status status = check_open(true);
@@ -65,6 +71,7 @@ Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
       return LWMQ_OK;
     }
     const std::uint32_t left = timeout_ms == 0 ? 0 : ms_left(deadline);
+    if (left > 0 && !inside) inside.emplace(*this);
     if (status == LWMQ_E_FULL && left > 0) {
       status = provider_->wait(transport, LWMQ_TLI_WAIT_ROOM, std::min(left, kRoomSliceMs));
       pump_.release();
@@ -82,24 +89,33 @@ Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
 
 // With the pump in hand, before `transport` is closed: what the application has of it may be written to
 // still.
-void Channel::keep_raw_lent(lwmq_tli_transport* transport) noexcept {
-  if (raw_lent_ > 0) provider_->keep_lent(transport, std::exchange(raw_lent_, 0));
+void Channel::keep_raw_lent(lwmq_tli_transport* transport) {
+  if (raw_lent_ == 0) return;
+  provider_->keep_lent(transport, raw_lent_);
+  raw_kept_.push_back({transport, std::exchange(raw_lent_, 0)});
 }
 
-// With the pump in hand: the application's no more. False: its transport has ended, and it goes after that.
-bool Channel::take_back(lwmq_buffer* buffer, lwmq_tli_buffer* out_buffer) noexcept {
-  lwmq_tli_transport* transport = transport_of(buffer);
+// With the pump in hand: the application's no more. LWMQ_E_PEER_LOST: its transport has ended, and it goes
+// after that. LWMQ_E_INVALID: it is none of ours.
+Status Channel::take_back(lwmq_buffer* buffer, lwmq_tli_buffer* out_buffer) {
+  lwmq_tli_transport* const transport = transport_of(buffer);
+  const bool is_present = transport == sender_.transport() && raw_lent_ > 0;
+  const auto kept = std::find_if(raw_kept_.begin(), raw_kept_.end(),
+                                 [transport](const Kept& one) { return one.transport == transport; });
+  if (!is_present && kept == raw_kept_.end())
+    return fail(LWMQ_E_INVALID, "this buffer is none of those that are lent (%s)", address_.c_str());
   out_buffer->next = static_cast<std::uint8_t*>(buffer->data);
   out_buffer->room = tli_options_.buffer_bytes;
   out_buffer->token[0] = buffer->token[0];
   out_buffer->token[1] = buffer->token[1];
   buffer->token[3] = 0;
-  if (transport == sender_.transport()) {
+  if (is_present) {
     --raw_lent_;
-    return true;
+    return LWMQ_OK;
   }
+  if (--kept->lent == 0) raw_kept_.erase(kept);
   provider_->abandon(transport, out_buffer);
-  return false;
+  return say_gone(address_);
 }
 
 Status Channel::raw_send(lwmq_buffer* buffer) {
@@ -112,7 +128,8 @@ Status Channel::raw_send(lwmq_buffer* buffer) {
   }
   lwmq_tli_buffer tli_buffer{};
   pump_.take();
-  if (take_back(buffer, &tli_buffer)) {
+  status = take_back(buffer, &tli_buffer);
+  if (status == LWMQ_OK) {
     lwmq_tli_transport* transport = sender_.transport();
     if (provider_->ship_only != nullptr) {
       status = provider_->ship_only(transport, &tli_buffer, buffer->bytes, 0);
@@ -122,10 +139,13 @@ Status Channel::raw_send(lwmq_buffer* buffer) {
       if (status == LWMQ_OK) status = shipped;
     }
     if (status == LWMQ_OK) sender_.count_raw(buffer->bytes);
-  } else {
-    messages_lost_.fetch_add(1, std::memory_order_relaxed);
-    status = fail(LWMQ_E_PEER_LOST, "the peer that this buffer was for has gone (%s)", address_.c_str());
+    if (status == LWMQ_E_CLOSED || status == LWMQ_E_PEER_LOST) {
+      note_peer_gone();
+      status =
+          say_gone(address_);  // of our own close CLOSED would speak, and say that the buffer is the caller's
+    }
   }
+  if (status == LWMQ_E_PEER_LOST) messages_lost_.fetch_add(1, std::memory_order_relaxed);
   pump_.release();
   note_activity();
   return status;
@@ -137,10 +157,11 @@ Status Channel::raw_abandon(lwmq_buffer* buffer) {
   const Status status = check_token(buffer, kSendBuffer);
   if (status != LWMQ_OK) return status;
   lwmq_tli_buffer tli_buffer{};
-  pump_.take();
-  if (take_back(buffer, &tli_buffer)) provider_->abandon(sender_.transport(), &tli_buffer);
-  pump_.release();
-  return LWMQ_OK;
+  take_pump();  // before who waits for room, perhaps for this
+  const Status taken = take_back(buffer, &tli_buffer);
+  if (taken == LWMQ_OK) provider_->abandon(sender_.transport(), &tli_buffer);
+  release_and_look();
+  return taken == LWMQ_E_PEER_LOST ? LWMQ_OK : taken;
 }
 
 Status Channel::raw_receive(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {

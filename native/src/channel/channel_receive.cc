@@ -1,6 +1,7 @@
 // Receiving, and waiting for what others change.
 #include <algorithm>
 #include <csignal>
+#include <optional>
 #include <utility>
 
 #include "channel/channel.h"
@@ -29,6 +30,7 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, con
   std::int64_t deadline = 0;  // computed when we first wait: the clock costs as much as a small message
   bool in_hand = false;       // the landing side, since the last wait in the transport
   bool drained = false;       // the descriptor, and then something was there: more may be behind it
+  std::optional<Inside> inside;
   for (bool first = true;; first = false) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
     const bool waited = std::exchange(in_hand, false);
@@ -69,7 +71,10 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, con
         note_activity();
         return LWMQ_OK;
       }
-      if (!in_hand) landing_.release();
+      if (!in_hand) {
+        if (!inside) inside.emplace(*this);
+        landing_.release();
+      }
       if (status == LWMQ_E_INTERRUPTED) {
         ring();
         return status;
@@ -84,6 +89,7 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, con
       set_broken(status);  // of this peer: nobody takes its place before the release
     if (is_peer_over(status)) note_peer_gone();
     const bool may_leave = left > 0 || may_leave_empty();
+    if ((left > 0 || !may_leave) && !inside) inside.emplace(*this);
     landing_.release();
     if (!may_leave) {
       drained = true;
@@ -350,6 +356,7 @@ bool Channel::lend(Loan& loan, bool may_wait) noexcept {
 
 Status Channel::wait_connected(std::uint32_t timeout_ms) {
   const std::int64_t deadline = deadline_of(timeout_ms);
+  const Inside inside(*this);
   for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
     if (phase_.load() != Phase::kOpen || os::forked()) return refuse_phase();
@@ -366,6 +373,7 @@ Status Channel::wait_connected(std::uint32_t timeout_ms) {
 
 Status Channel::wait_peer(std::uint32_t timeout_ms, lwmq_peer* peer) {
   const std::int64_t deadline = deadline_of(timeout_ms);
+  const Inside inside(*this);
   for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
     const bool is_last = phase_.load() > Phase::kOpen;                    // before the look

@@ -172,6 +172,7 @@ Status Several::open(Channel* head, std::int32_t role) {
 }
 
 Status Several::wait_connected(Channel* head, std::uint32_t timeout_ms) {
+  const Channel::Inside inside(*head);
   const std::int64_t deadline = deadline_of(timeout_ms);
   if (head->redundant_) return wait_for_a_way(head, deadline);
   return all(head, [&](Channel& channel) { return channel.wait_connected(rest_of(timeout_ms, deadline)); });
@@ -307,6 +308,7 @@ Status Several::post_messages(ChannelQueue* queue, Message** messages, std::uint
 
 Status Several::flush(Channel* head, std::uint32_t timeout_ms) {
   if (head->more_.empty()) return head->flush(timeout_ms);
+  const Channel::Inside inside(*head);
   const std::int64_t deadline = deadline_of(timeout_ms);
   if (head->redundant_) {
     const Status status = head->check_open(false);
@@ -379,6 +381,7 @@ bool Several::has_none(const Channel& channel, Status status) noexcept {
 Status Several::receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
                                  Message** out_messages, std::uint32_t* out_count) {
   const std::size_t count = 1 + head->more_.size();
+  const Channel::Inside inside(*head);
   std::int64_t deadline = 0;
   for (;;) {
     Status status = head->check_open(false);
@@ -432,6 +435,7 @@ Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uin
                                Message** out_messages, std::uint32_t* out_count) {
   Merge& merge = *head->merge_;
   const std::size_t ways = 1 + head->more_.size();
+  const Channel::Inside inside(*head);
   std::int64_t deadline = 0;
   for (;;) {
     Status status = head->check_open(false);
@@ -487,6 +491,7 @@ Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uin
 Status Several::take(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
                      std::uint32_t* out_count) {
   const std::int64_t deadline = timeout_ms == 0 ? 0 : deadline_of(timeout_ms);
+  const Channel::Inside inside(*head);
   head->followers_.fetch_add(1);  // sync: follower
   Status status = LWMQ_OK;
   for (;;) {
@@ -558,6 +563,7 @@ Status Several::peer(Channel* head, std::uint32_t transport, lwmq_peer* out_peer
 }
 
 Status Several::wait_peer(Channel* head, std::uint32_t transport, std::uint32_t timeout_ms, lwmq_peer* peer) {
+  const Channel::Inside inside(*head);
   Channel* channel = nullptr;
   const Status status = find(head, transport, &channel);
   return status != LWMQ_OK ? status : channel->wait_peer(timeout_ms, peer);

@@ -355,12 +355,13 @@ void LaneSender::erase_buffer(std::uint32_t index, std::uint64_t bytes) noexcept
   erase(buffer_at(index), bytes < layout_.stride ? bytes : layout_.stride);
 }
 
-void LaneSender::erase_rest(bool gone) noexcept {
+void LaneSender::erase_rest(bool gone, bool lent_stay) noexcept {
   if (!erases_) return;
   collect();
   for (std::uint32_t i = 0; i < free_.fresh(); ++i) {
-    // What was never shown is nobody's but ours; what was is the peer's as long as it can read.
-    if (gone || !slots_[i].opened) erase_buffer(i, layout_.stride);
+    // What was shown is the peer's as long as it can read; what never was is ours, or lent: abandon erases
+    // that.
+    if (slots_[i].opened ? gone : !lent_stay) erase_buffer(i, layout_.stride);
   }
 }
 

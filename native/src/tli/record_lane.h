@@ -178,9 +178,9 @@ class LaneSender {
   }
   // See FreeBuffers.
   void use_fresh_buffers_first() noexcept { free_.use_fresh_first(); }
-  // The last call, where erase_buffers was one: zeroes what the peer has released, and where it is `gone` and
-  // can read no more, everything.
-  void erase_rest(bool gone) noexcept;
+  // The last call but for abandon, where erase_buffers was one: zeroes what the peer has released, and where
+  // it is `gone` and can read no more, everything; what is lent where it does not stay so.
+  void erase_rest(bool gone, bool lent_stay) noexcept;
 
  private:
   struct Slot {

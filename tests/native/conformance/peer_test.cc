@@ -1,5 +1,7 @@
 // Peers that come and go, as one hears of them without receiving.
+#include <atomic>
 #include <thread>
+#include <vector>
 
 #include "conformance/channel_fixture.h"
 #include "conformance/interrupting.h"
@@ -25,10 +27,12 @@ TEST_P(PeersOver, AreHeardOfAsTheyComeAndGo) {
   EXPECT_EQ(wait_peer(server, &peer, 5), LWMQ_E_TIMED_OUT);
   EXPECT_EQ(peer.number, 0u);
   for (std::uint32_t number = 1; number <= 5; ++number) {
+    std::atomic<bool> has_come{false};
     std::thread watcher([&] {
       EXPECT_EQ(wait_peer(server, &peer), LWMQ_OK) << lwmq_last_error();
       EXPECT_EQ(peer.connected, 1u);
       EXPECT_EQ(peer.number, number);
+      has_come = true;
       EXPECT_EQ(wait_peer(server, &peer), LWMQ_OK) << lwmq_last_error();
       EXPECT_EQ(peer.connected, 0u);
       EXPECT_EQ(peer.number, number);
@@ -37,7 +41,7 @@ TEST_P(PeersOver, AreHeardOfAsTheyComeAndGo) {
       const End client(address_, LWMQ_ROLE_CLIENT);
       lwmq_peer known{};
       EXPECT_EQ(wait_peer(client, &known), LWMQ_OK);
-      ASSERT_EQ(server.wait_connected(), LWMQ_OK);
+      EXPECT_TRUE(eventually_true([&] { return has_come.load(); }));
       EXPECT_EQ(client.post("one that waits for a receive"), LWMQ_OK);
       EXPECT_EQ(client.close(0), LWMQ_E_TIMED_OUT);
     }
@@ -75,6 +79,32 @@ TEST_P(PeersOver, AreNotWaitedForBehindAClose) {
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(server.close(0), LWMQ_OK);
   watcher.join();
+}
+
+// Who waits has left the channel before it is destroyed.
+TEST_P(PeersOver, AreNotWaitedForBehindADestroy) {
+  for (int round = 0; round < 20; ++round) {
+    End server(address_, LWMQ_ROLE_SERVER);
+    lwmq_channel* const channel = server.channel;
+    std::atomic<int> waiting{0};
+    std::vector<std::thread> waiters;
+    for (int form = 0; form < 4; ++form) {
+      waiters.emplace_back([channel, form, &waiting] {
+        lwmq_peer peer{};
+        peer.size = sizeof peer;
+        lwmq_message* message = nullptr;
+        ++waiting;
+        const lwmq_status status = form == 0   ? lwmq_channel_receive(channel, kLimitMs, &message)
+                                   : form == 1 ? lwmq_channel_wait_connected(channel, kLimitMs)
+                                               : lwmq_channel_wait_peer(channel, 0, kLimitMs, &peer);
+        EXPECT_EQ(status, LWMQ_E_CLOSED);
+      });
+    }
+    EXPECT_TRUE(eventually_true([&] { return waiting == 4; }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // they are in their calls
+    server.destroy();
+    for (std::thread& waiter : waiters) waiter.join();
+  }
 }
 
 TEST_P(PeersOver, AreWaitedForUntilASignal) {

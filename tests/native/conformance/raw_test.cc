@@ -242,7 +242,72 @@ TEST_P(RawChannelOver, LeavesALentBufferUsableBehindItsOwnClose) {
   EXPECT_EQ(lwmq_raw_get_buffer(meeting.client.channel, 0, &buffers[0]), LWMQ_E_CLOSED);
 }
 
+// Nobody has noticed that the peer has closed, when the buffer for it is sent: it is taken, and lost.
+TEST_P(RawChannelOver, TakesABufferForAPeerThatHasJustClosed) {
+  Meeting meeting(address_, channel_options(1024, 2, true));
+  lwmq_buffer buffer{};
+  ASSERT_EQ(lwmq_raw_get_buffer(meeting.client.channel, 0, &buffer), LWMQ_OK);
+  meeting.server.destroy();
+  buffer.bytes = 8;
+  const lwmq_status status = lwmq_raw_send_buffer(meeting.client.channel, &buffer);
+  EXPECT_TRUE(status == LWMQ_OK || status == LWMQ_E_PEER_LOST) << status;  // some see it when nobody reads it
+  EXPECT_EQ(lwmq_raw_abandon_buffer(meeting.client.channel, &buffer), LWMQ_E_INVALID);
+  EXPECT_EQ(receive(meeting.client), "<LWMQ_E_CLOSED>");
+  EXPECT_EQ(meeting.client.statistics().messages_lost, 1u);
+}
+
+TEST_P(RawChannelOver, RefusesABufferOfAnotherChannel) {
+  const Meeting meeting(address_, channel_options(1024, 2, true));
+  const Meeting other(GetParam().fresh_address(), channel_options(1024, 2, true));
+  for (const Meeting* one : {&meeting, &other}) {
+    const End& strange = (one == &meeting ? other : meeting).client;
+    lwmq_buffer buffer{};
+    ASSERT_EQ(lwmq_raw_get_buffer(one->client.channel, 0, &buffer), LWMQ_OK);
+    EXPECT_EQ(lwmq_raw_abandon_buffer(strange.channel, &buffer), LWMQ_E_INVALID);
+    EXPECT_EQ(lwmq_raw_send_buffer(strange.channel, &buffer), LWMQ_E_INVALID);
+    EXPECT_EQ(lwmq_raw_abandon_buffer(one->client.channel, &buffer), LWMQ_OK) << "it stayed its own";
+  }
+}
+
+TEST_P(RawChannelOver, TakesABufferBackBesideAThreadThatWaitsForIt) {
+  const Meeting meeting(address_, channel_options(1024, 1, true));
+  lwmq_buffer buffer{}, next{};
+  ASSERT_EQ(lwmq_raw_get_buffer(meeting.client.channel, 0, &buffer), LWMQ_OK);
+  std::thread waiter([&] {
+    EXPECT_EQ(lwmq_raw_get_buffer(meeting.client.channel, kLimitMs, &next), LWMQ_OK) << lwmq_last_error();
+    EXPECT_EQ(lwmq_raw_abandon_buffer(meeting.client.channel, &next), LWMQ_OK);
+  });
+  std::this_thread::sleep_for(20ms);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(lwmq_raw_abandon_buffer(meeting.client.channel, &buffer), LWMQ_OK);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 3s);
+  waiter.join();
+}
+
 LWMQ_OVER_ALL_PROVIDERS(RawChannelOver);
+
+// rows: S10
+TEST(RawChannelThatErases, LeavesALentBufferAloneUntilItComesBack) {
+  lwmq_channel_options options = channel_options(1024, 2, true);
+  options.secure_erase = 1;
+  for (const Subject* subject : {&kLoop, &kIpc}) {
+    for (const bool own_close : {true, false}) {
+      Meeting meeting(subject->fresh_address(), options);
+      lwmq_buffer buffer{};
+      ASSERT_EQ(lwmq_raw_get_buffer(meeting.client.channel, kLimitMs, &buffer), LWMQ_OK);
+      std::memset(buffer.data, 7, 1024);
+      if (own_close) {
+        EXPECT_EQ(meeting.client.close(0), LWMQ_OK);
+      } else {
+        meeting.server.destroy();
+        EXPECT_EQ(receive(meeting.client), "<LWMQ_E_CLOSED>");
+      }
+      const std::string kept(1024, 7);
+      EXPECT_EQ(std::memcmp(buffer.data, kept.data(), kept.size()), 0) << "it is its user's";
+      EXPECT_EQ(lwmq_raw_abandon_buffer(meeting.client.channel, &buffer), LWMQ_OK);
+    }
+  }
+}
 
 // rows: K13 L01
 TEST(RawLoop, ShowsTheReceiverTheVeryMemoryThatTheSenderFilled) {

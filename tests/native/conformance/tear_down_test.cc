@@ -123,7 +123,8 @@ class TearDownOver : public testing::TestWithParam<Subject> {
   void destroy() {
     Made made = taken_from(channels_);
     for (lwmq_buffer& theirs : made.received) lwmq_raw_dispose_buffer(made.channel, &theirs);
-    for (lwmq_buffer& mine : made.obtained) lwmq_raw_abandon_buffer(made.channel, &mine);
+    for (lwmq_buffer& mine : made.obtained)
+      EXPECT_EQ(lwmq_raw_abandon_buffer(made.channel, &mine), LWMQ_OK) << lwmq_last_error();
     lwmq_channel_destroy(made.channel);
   }
 
@@ -270,8 +271,9 @@ class TearDownOver : public testing::TestWithParam<Subject> {
     if (!made->obtained.empty() && below(2) == 0) {
       lwmq_buffer mine = taken_from(made->obtained);
       mine.bytes = 8;
-      if (below(4) == 0 || lwmq_raw_send_buffer(made->channel, &mine) != LWMQ_OK)
-        lwmq_raw_abandon_buffer(made->channel, &mine);
+      const lwmq_status sent = below(4) == 0 ? LWMQ_E_CLOSED : lwmq_raw_send_buffer(made->channel, &mine);
+      const lwmq_status back = lwmq_raw_abandon_buffer(made->channel, &mine);
+      EXPECT_EQ(back, sent == LWMQ_E_CLOSED ? LWMQ_OK : LWMQ_E_INVALID) << "taken, or not: " << sent;
     }
     if (!made->received.empty() && below(2) == 0) {
       lwmq_buffer theirs = taken_from(made->received);

@@ -194,7 +194,7 @@ void Transport::close() noexcept {
   LWMQ_YIELD("transport.closed");
   waker_.ring();
   LWMQ_YIELD("transport.closed_rung");
-  sender_.erase_rest(state() == LWMQ_TLI_LOST);
+  sender_.erase_rest(state() == LWMQ_TLI_LOST, kept_ > 0);
   if (door_ != nullptr || own_poll_) unwatch_death(own_event());
   if (door_ != nullptr) {
     door_->remove_transport(this);

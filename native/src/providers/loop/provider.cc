@@ -240,7 +240,7 @@ void keep_lent(lwmq_tli_transport* transport, std::uint32_t buffers) { transport
 void close(lwmq_tli_transport* transport) {
   transport->sides.own_header().closed.store(1, std::memory_order_release);  // sync: closed
   transport->waker.ring();
-  transport->sender.erase_rest(false);
+  transport->sender.erase_rest(false, transport->kept > 0);
   const auto lent = static_cast<std::int64_t>(transport->landed + transport->kept);
   if (transport->balance.fetch_add(lent, std::memory_order_acq_rel) + lent == 0) end_is_over(transport);
 }
@@ -471,7 +471,7 @@ Pair::~Pair() {
       end.options.drop(extent.data, extent.bytes, extent.kind);
       end.receiver.release_last(extent.token, 1);
     }
-    end.sender.erase_rest(true);
+    end.sender.erase_rest(true, false);
   }
   for (const auto& own : event) {
     if (const int fd = own.load(std::memory_order_relaxed); fd >= 0) ::close(fd);

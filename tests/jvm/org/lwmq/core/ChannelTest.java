@@ -946,6 +946,22 @@ class ChannelTest {
     assertTrue(mappedFiles() < before + 20, "mappings stay");
   }
 
+  @Test
+  void aRawBufferForAPeerThatHasJustClosedIsTakenOnce() {
+    Channel.Options small = new Channel.Options(4096, 2, 0, 0, true).lingering(0);
+    for (int round = 0; round < 20; round++) {
+      String address = "ipc://java-raw-closed-" + round;
+      Channel server = Channel.open(address, Role.SERVER, small);
+      Channel client = Channel.open(address, Role.CLIENT, small);
+      client.awaitConnected(soon);
+      TransportBuffer buffer = client.buffer(soon);
+      server.close();
+      refused(Status.PEER_LOST, "the peer that this buffer was for has gone", () -> client.send(buffer, 8));
+      refused(Status.INVALID, "went back already", () -> client.abandon(buffer));
+      client.close();
+    }
+  }
+
   private static long mappedFiles() throws IOException {
     try (Stream<String> lines = Files.lines(Path.of("/proc/self/maps"))) {
       return lines.filter(line -> line.contains("memfd:") || line.contains("/dev/shm")).count();

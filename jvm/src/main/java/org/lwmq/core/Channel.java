@@ -541,13 +541,17 @@ public final class Channel implements AutoCloseable {
   public TransportBuffer buffer(Deadline deadline) {
     long[] fields = new long[TransportBuffer.FIELDS];
     deadline.awaitDone(
-        "waiting for a free buffer of " + address, slice -> handle.run(c -> Jni.rawGetBuffer(c, slice, fields)));
+        "waiting for a free buffer of " + address,
+        slice -> handle.run(c -> {
+          Jni.rawGetBuffer(c, slice, fields);
+          loans.lend(); // before a close may pass
+        }));
     return TransportBuffer.lent(handle, loans, false, fields);
   }
 
   /**
    * Takes {@code buffer} and sends its first {@code bytes} bytes. Never waits. INVALID (less than none of them, a buffer of
-   * another channel, or one that is not to be sent), TOO_BIG: it is still the caller's. PEER_LOST: whom it was for has gone.
+   * another channel, or one that is not to be sent), TOO_BIG: it is still the caller's. CLOSED. PEER_LOST: whom it was for has gone.
    */
   public void send(TransportBuffer buffer, long bytes) {
     Arguments.notNegative("bytes", bytes);
@@ -565,7 +569,11 @@ public final class Channel implements AutoCloseable {
   public TransportBuffer receiveBuffer(Deadline deadline) {
     long[] fields = new long[TransportBuffer.FIELDS];
     deadline.awaitDone(
-        "waiting for a buffer at " + address, slice -> handle.run(c -> Jni.rawReceiveBuffer(c, slice, fields)));
+        "waiting for a buffer at " + address,
+        slice -> handle.run(c -> {
+          Jni.rawReceiveBuffer(c, slice, fields);
+          loans.lend();
+        }));
     return TransportBuffer.lent(handle, loans, true, fields);
   }
 

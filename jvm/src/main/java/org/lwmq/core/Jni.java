@@ -250,9 +250,10 @@ final class Jni {
   /** In the order of {@code Channel.Statistics}. */
   static native long[] channelQuery(long channel);
 
-  /** {connected, pid, uid}, and the instance of the peer's process; null: nobody has come yet. */
+  /** {connected, number, pid, uid}, and the instance of the peer's process; null: nobody has come yet. */
   static native long[] channelPeer(long channel, int transport, byte[][] instance);
 
+  /** The same of another peer than {@code number}, or where it is not {@code isConnected}. */
   static native long[] channelAwaitPeer(
       long channel, int transport, int timeoutMs, long number, boolean isConnected, byte[][] instance);
 

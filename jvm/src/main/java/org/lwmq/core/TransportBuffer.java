@@ -3,6 +3,7 @@ package org.lwmq.core;
 import java.lang.ref.Cleaner;
 import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
+import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
  * A buffer of the transport itself, lent by a raw {@link Channel}. One thread. One that is forgotten, with all that
@@ -21,9 +22,8 @@ public final class TransportBuffer {
     this.cleanable = Handle.CLEANER.register(this, loan::forgotten);
   }
 
-  /** What a call of {@code channel} has lent: {data, bytes, four of the library's}. Counts it among its {@code loans}. */
+  /** What a call of {@code channel} has lent: {data, bytes, four of the library's}, counted among its {@code loans}. */
   static TransportBuffer lent(Handle channel, RawLoans loans, boolean isReceived, long[] fields) {
-    loans.lend();
     return new TransportBuffer(new Loan(channel, loans, isReceived, fields));
   }
 
@@ -67,7 +67,7 @@ public final class TransportBuffer {
     if (bytes > bytes()) {
       throw new LwmqException(Status.TOO_BIG, bytes + " bytes of a buffer of " + bytes());
     }
-    loan.isLent = false;
+    loan.end();
     cleanable.clean();
   }
 
@@ -81,7 +81,7 @@ public final class TransportBuffer {
   @Override
   public String toString() {
     String way = loan.isReceived ? "received" : "to send";
-    String state = loan.isLent ? bytes() + " bytes" : "given back";
+    String state = loan.isLent.get() ? bytes() + " bytes" : "given back";
     return "TransportBuffer " + way + " of " + loan.channel.what() + ", " + state;
   }
 
@@ -91,7 +91,7 @@ public final class TransportBuffer {
     final RawLoans loans;
     final boolean isReceived; // else it was obtained to be sent
     final long[] fields;
-    volatile boolean isLent = true;
+    private final AtomicBoolean isLent = new AtomicBoolean(true);
 
     Loan(Handle channel, RawLoans loans, boolean isReceived, long[] fields) {
       this.channel = channel;
@@ -101,13 +101,24 @@ public final class TransportBuffer {
     }
 
     void check() {
-      if (!isLent) {
-        throw new LwmqException(Status.INVALID, "this buffer went back already");
+      if (!isLent.get()) {
+        throw wentBack();
       }
     }
 
+    /** INVALID where another thread was first. */
+    void end() {
+      if (!isLent.compareAndSet(true, false)) {
+        throw wentBack();
+      }
+    }
+
+    private static LwmqException wentBack() {
+      return new LwmqException(Status.INVALID, "this buffer went back already");
+    }
+
     void forgotten() {
-      if (isLent) {
+      if (isLent.get()) {
         loans.giveBack(channel, isReceived, fields);
       }
     }
