@@ -20,8 +20,7 @@
 //                and sets nothing: who releases such a pump passes a heavy one, then looks again. A home
 //                thread leaves the price of the fences behind its release to the others
 //   last-post    a poster pushes, then (one of those barriers) looks whether the channel was closed, and
-//   takes
-//                its message back; close says so, drops what is queued, then (heavy barrier) once more
+//                takes its message back; close says so, drops what is queued, then (heavy barrier) once more
 //   ended        who retires the only peer clears attached_, then ends the phase where that is open; who
 //                reopens after a linger opens the phase, then looks at attached_ (both sequentially
 //                consistent): one of the two sees the other
@@ -29,6 +28,8 @@
 //                active_, then (heavy barrier) looks whether there is something open or new
 //   change       who changes what others wait for adds to changes_ (release), then wakes; a waiter loads it
 //                (acquire) before it looks, and sleeps on that value
+//   caller       who waits counts itself in callers_, then looks at the phase; destroy closes, then waits
+//                until nobody is counted (all sequentially consistent but the leave, a release)
 #pragma once
 
 #include <algorithm>
