@@ -975,6 +975,125 @@ def reopened(wrong: str = "", posts: int = 0) -> Model:
     return _retires(wrong, 1, posts, [closer, teller])
 
 
+# ---- native/src/channel/channel.cc, channel.h: the channel is destroyed while others wait in it ---------
+
+DESTROYED_WRONG = [
+    "destroy does not wait",
+    "counted behind the release",
+    "who is refused is not counted",
+    "the phase is looked at before who waits is counted",
+    "nobody is woken",
+]
+
+
+def _come_in(process: Process, at: str) -> None:
+    """Counted once in a call."""
+    process.goto(at, lambda r: r["inside"] == 1)
+    process.swap("seen", "callers", lambda r: r["seen"] + 1)
+    process.do(lambda r: r.update(inside=1, seen=0))
+    process.label(at)
+
+
+def _go_out(process: Process) -> None:
+    """The last touch of the channel."""
+    process.load("seen", "freed")
+    process.check(lambda r: r["seen"] == 0, "the channel is gone while somebody is in a call of it")
+    process.goto("out", lambda r: r["inside"] == 0)
+    process.swap("seen", "callers", lambda r: r["seen"] - 1, release=True)
+    process.label("out")
+    process.store(f"done:{process.name}", 1, release=True)
+
+
+def _receives_in_vain(wrong: str) -> Process:
+    """receive_landed where nobody is connected: counted with the landing side in hand, before it goes on."""
+    names = ["changes", "landing", "phase", "inside", "seen"]
+    process = Process("receiver", dict.fromkeys(names, 0), mortal=False)
+    process.label("look")
+    process.load("changes", "changes")
+    process.label("take")
+    process.compare_swap("landing", "landing", FREE, TAKEN)
+    process.goto("has landing", lambda r: r["landing"] == FREE)
+    process.until(("landing", lambda v, r: v == FREE))
+    process.goto("take")
+    process.label("has landing")
+    process.store("begun:receiver", 1, release=True)
+    process.load("phase", "phase")
+    process.goto("refused", lambda r: r["phase"] != OPEN)
+    if wrong != "counted behind the release":
+        _come_in(process, "counted")
+    process.store("landing", FREE, release=True)
+    if wrong == "counted behind the release":
+        _come_in(process, "counted")
+    process.wait("changes", lambda r: r["changes"])
+    process.do(lambda r: r.update(changes=0, landing=0, phase=0))
+    process.goto("look")
+    process.label("refused")
+    if wrong != "who is refused is not counted":
+        _come_in(process, "counted too")
+    process.store("landing", FREE, release=True)
+    _go_out(process)
+    return process
+
+
+def _waits_in_vain(wrong: str) -> Process:
+    """wait_connected and wait_peer: counted first."""
+    process = Process("waiter", dict.fromkeys(["changes", "phase", "inside", "seen"], 0), mortal=False)
+    early = wrong == "the phase is looked at before who waits is counted"
+    if early:
+        process.store("begun:waiter", 1, release=True)
+        process.load("phase", "phase")
+        process.goto("refused", lambda r: r["phase"] != OPEN)
+    _come_in(process, "counted")
+    if early:
+        process.load("changes", "changes")
+        process.goto("sleep")
+    process.store("begun:waiter", 1, release=True)
+    process.label("look")
+    process.load("changes", "changes")
+    process.load("phase", "phase")
+    process.goto("refused", lambda r: r["phase"] != OPEN)
+    process.label("sleep")
+    process.wait("changes", lambda r: r["changes"])
+    process.do(lambda r: r.update(changes=0, phase=0))
+    process.goto("look")
+    process.label("refused")
+    _go_out(process)
+    return process
+
+
+def destroyed(wrong: str = "") -> Model:
+    """One receives, one waits for a peer, and nobody comes; then the channel is destroyed.
+
+    A call has begun when it has the landing side, or is counted; none begins later. Left out are calls that
+    do not wait, the pump, and waiting in the transport, whose slice ends with the landing side in hand.
+    """
+    callers = [_receives_in_vain(wrong), _waits_in_vain(wrong)]
+    destroyer = Process("destroyer", {"seen": 0}, mortal=False)
+    for process in callers:
+        destroyer.until((f"begun:{process.name}", _is_set))
+    destroyer.compare_swap("seen", "phase", OPEN, CLOSING, release=True)
+    if wrong != "nobody is woken":
+        _changed(destroyer)
+    destroyer.label("take")
+    destroyer.compare_swap("seen", "landing", FREE, TAKEN)
+    destroyer.goto("has landing", lambda r: r["seen"] == FREE)
+    destroyer.until(("landing", lambda v, r: v == FREE))
+    destroyer.goto("take")
+    destroyer.label("has landing")
+    destroyer.store("phase", CLOSED, release=True)
+    destroyer.store("landing", FREE, release=True)
+    if wrong != "destroy does not wait":
+        destroyer.until(("callers", lambda v, r: v == 0))
+    destroyer.store("freed", 1, release=True)
+    judge = Process("judge", mortal=False)
+    for process in callers:
+        judge.until((f"done:{process.name}", _is_set))
+    judge.until(("freed", _is_set))
+    names = ["changes", "landing", "phase", "callers", "freed"]
+    names += [f"{what}:{process.name}" for what in ("begun", "done") for process in callers]
+    return Model([*callers, destroyer, judge], dict.fromkeys(names, 0))
+
+
 # ---- native/src/stats/page.h, observer.cc: an entry has another owner while somebody copies it ---------
 
 ENTRY_WRONG = [

@@ -665,11 +665,11 @@ lwmq_status lwmq_channel_query_times(const lwmq_channel *channel, uint32_t place
 
 /* Closes: waits at most linger_ms until what was posted has been read by the peer (a message counts as read when it was
    destroyed there, or when its receiver waits for the next), and as destroy does. Afterwards every call but
-   destroy, and what gives a raw buffer back, answers LWMQ_E_CLOSED. LWMQ_E_TIMED_OUT: closed, and the text has the number of messages dropped,
-   and of those not seen read, also by a former peer whose end nobody has received. */
+   destroy, and what gives a raw buffer back, answers LWMQ_E_CLOSED. LWMQ_E_TIMED_OUT: closed, and the text has the number
+   of messages dropped, and of those not seen read, also by a former peer whose end nobody has received. */
 lwmq_status lwmq_channel_close(lwmq_channel *channel, uint32_t linger_ms);
-/* Takes the channel and its queues; closes it without a linger where that was not done. Waits for whoever is in a call
-   of it or in its call-back, and for an attempt to connect that is under way, 0.25 s. Messages received live on. */
+/* Takes the channel and its queues; closes it without a linger where that was not done. Waits for whoever waits in a
+   call of it or is in its call-back, and for an attempt to connect that is under way, 0.25 s. Messages received live on. */
 void lwmq_channel_destroy(lwmq_channel *channel);
 
 /* Many channels by one thread, in turns: each that has something gives one message before any gives its next,

@@ -226,6 +226,7 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
       status = queue_->take(limit, out_messages, out_count);
     }
     if (status != LWMQ_E_EMPTY || !open) {
+      if (!open && !inside) inside.emplace(*this);
       if (leads) landing_.release();
       if (status != LWMQ_E_EMPTY) return leave(status);
       if (drained) ring();  // who polls hears of the end, too

@@ -53,6 +53,7 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, con
     lwmq_tli_transport* transport = receiver_.transport();
     if (report != nullptr || phase_.load() != Phase::kOpen) {
       if (drained) ring();
+      if (!inside) inside.emplace(*this);
       landing_.release();
       return report != nullptr ? report->say() : refuse_phase();
     }
