@@ -121,10 +121,6 @@ Taken receive_all(const End& end, unsigned form, unsigned seed) {
     const lwmq_status status = receive_some(end, form, loan, is_short ? 20 : kLimitMs, kept, taken);
     if (status == LWMQ_E_NO_MEMORY) ++taken.refusals;
     if (status != LWMQ_OK && status != LWMQ_E_NO_MEMORY && status != LWMQ_E_TIMED_OUT) taken.end = status;
-    if (kept.size() > 40) {
-      for (lwmq_message* message : kept) lwmq_message_destroy(message);
-      kept.clear();
-    }
   }
   for (lwmq_message* message : kept) lwmq_message_destroy(message);
   lwmq_loan_destroy(loan);
