@@ -443,6 +443,7 @@ class Channel {
   std::atomic<lwmq_tli_transport*> attached_{nullptr};         // written with both halves in hand
   std::atomic<bool> active_{false};          // the service thread ticks for us; see `activity`
   std::atomic<bool> peer_gone_{false};       // the service thread shall retire the transport
+  std::atomic<std::uint32_t> callers_{0};    // threads in calls that wait; see `caller`
   std::atomic<std::uint32_t> followers_{0};  // threads that wait for what another one lands
   std::atomic<std::uint32_t> leaves_{0};     // futex: as changes_, and whoever leads leaves
   std::atomic<bool> called_{false};          // one of them, and it has not come yet
@@ -480,12 +481,11 @@ class Channel {
   bool failure_told_ = false;  // where there are several transports: one that fails is reported once
 
   // Where there are several transports (several.h): fixed when the channel opens.
-  std::vector<Channel*> more_;        // the head's: the others, which it owns
-  Channel* head_ = nullptr;           // of another one
-  std::size_t place_ = 0;             // among all of them, the head is the first
-  std::atomic<std::size_t> turn_{0};  // the head's, for whoever receives
-  std::unique_ptr<Merge> merge_;      // the head's, where they are redundant
-  std::atomic<std::uint32_t> callers_{0};
+  std::vector<Channel*> more_;                // the head's: the others, which it owns
+  Channel* head_ = nullptr;                   // of another one
+  std::size_t place_ = 0;                     // among all of them, the head is the first
+  std::atomic<std::size_t> turn_{0};          // the head's, for whoever receives
+  std::unique_ptr<Merge> merge_;              // the head's, where they are redundant
   std::atomic<std::uint64_t> cuts_{0};        // ends of peers that had not read everything
   std::uint64_t cuts_seen_ = 0;               // by whoever flushes or closes
   std::atomic<std::int64_t> merge_until_{0};  // when merge_ has something by itself; 0: never

@@ -87,8 +87,7 @@ Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   }
 }
 
-// With the pump in hand, before `transport` is closed: what the application has of it may be written to
-// still.
+// With the pump in hand, before `transport` is closed: what the application has of it stays writable.
 void Channel::keep_raw_lent(lwmq_tli_transport* transport) {
   if (raw_lent_ == 0) return;
   provider_->keep_lent(transport, raw_lent_);
@@ -140,9 +139,9 @@ Status Channel::raw_send(lwmq_buffer* buffer) {
     }
     if (status == LWMQ_OK) sender_.count_raw(buffer->bytes);
     if (status == LWMQ_E_CLOSED || status == LWMQ_E_PEER_LOST) {
+      // It is taken: CLOSED speaks of our own close, which leaves a buffer the caller's.
       note_peer_gone();
-      status =
-          say_gone(address_);  // of our own close CLOSED would speak, and say that the buffer is the caller's
+      status = say_gone(address_);
     }
   }
   if (status == LWMQ_E_PEER_LOST) messages_lost_.fetch_add(1, std::memory_order_relaxed);

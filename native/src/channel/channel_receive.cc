@@ -357,7 +357,6 @@ bool Channel::lend(Loan& loan, bool may_wait) noexcept {
 
 Status Channel::wait_connected(std::uint32_t timeout_ms) {
   const std::int64_t deadline = deadline_of(timeout_ms);
-  const Inside inside(*this);
   for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
     if (phase_.load() != Phase::kOpen || os::forked()) return refuse_phase();
@@ -374,7 +373,6 @@ Status Channel::wait_connected(std::uint32_t timeout_ms) {
 
 Status Channel::wait_peer(std::uint32_t timeout_ms, lwmq_peer* peer) {
   const std::int64_t deadline = deadline_of(timeout_ms);
-  const Inside inside(*this);
   for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
     const bool is_last = phase_.load() > Phase::kOpen;                    // before the look

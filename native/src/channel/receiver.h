@@ -122,8 +122,8 @@ class Receiver {
   }
   // The message that was waited for, where it is small: what has come behind it can wait until it is
   // answered. Does as take_run, but that a run of one needs no books. False: next knows more. Only behind a
-  // wait, with the landing side in hand since next has answered LWMQ_E_EMPTY: there is a transport, and
-  // nothing among the arrivals.
+  // wait in the transport, with the landing side in hand since before it: there is one, and nothing waits
+  // among the arrivals.
   bool take_awaited(Message** out_message) noexcept {
     if (provider_->land_run == nullptr || broken_off_) return false;
     std::uint64_t token[2];
