@@ -50,6 +50,15 @@ def _take_pump(process: Process, at: str) -> None:
     process.do(lambda r: r.update(pump=0))
 
 
+def _take_landing(process: Process, register: str) -> None:
+    process.label("take")
+    process.compare_swap(register, "landing", FREE, TAKEN)
+    process.goto("has landing", lambda r: r[register] == FREE)
+    process.until(("landing", lambda v, r: v == FREE))
+    process.goto("take")
+    process.label("has landing")
+
+
 def _collect(process: Process, at: str, queues: str, becomes: int, note: str = "") -> None:
     """With the pump in hand: everything comes out of the queues."""
     for i, queue in enumerate(queues):
@@ -796,12 +805,7 @@ def _endless_receiver(name: str, wrong: str) -> Process:
     process.label("look")
     if wrong != "changes is loaded behind the look":
         process.load("changes", "changes")
-    process.label("take")
-    process.compare_swap("landing", "landing", FREE, TAKEN)
-    process.goto("has landing", lambda r: r["landing"] == FREE)
-    process.until(("landing", lambda v, r: v == FREE))
-    process.goto("take")
-    process.label("has landing")
+    _take_landing(process, "landing")
     process.do(lambda r: r.update(landing=0))
     process.load("taken", "taken")
     process.load("there", "arrivals")
@@ -1010,12 +1014,7 @@ def _receives_in_vain(wrong: str) -> Process:
     process = Process("receiver", dict.fromkeys(names, 0), mortal=False)
     process.label("look")
     process.load("changes", "changes")
-    process.label("take")
-    process.compare_swap("landing", "landing", FREE, TAKEN)
-    process.goto("has landing", lambda r: r["landing"] == FREE)
-    process.until(("landing", lambda v, r: v == FREE))
-    process.goto("take")
-    process.label("has landing")
+    _take_landing(process, "landing")
     process.store("begun:receiver", 1, release=True)
     process.load("phase", "phase")
     process.goto("refused", lambda r: r["phase"] != OPEN)
@@ -1074,12 +1073,7 @@ def destroyed(wrong: str = "") -> Model:
     destroyer.compare_swap("seen", "phase", OPEN, CLOSING, release=True)
     if wrong != "nobody is woken":
         _changed(destroyer)
-    destroyer.label("take")
-    destroyer.compare_swap("seen", "landing", FREE, TAKEN)
-    destroyer.goto("has landing", lambda r: r["seen"] == FREE)
-    destroyer.until(("landing", lambda v, r: v == FREE))
-    destroyer.goto("take")
-    destroyer.label("has landing")
+    _take_landing(destroyer, "seen")
     destroyer.store("phase", CLOSED, release=True)
     destroyer.store("landing", FREE, release=True)
     if wrong != "destroy does not wait":

@@ -19,8 +19,8 @@
  *
  * Threads: one thread sends (acquire, show, ship, abandon, free_buffers, unread_extents, wait for room) and one receives
  *   (land, arm, wait for extents) on a transport at a time; the two may be different, and their waits may overlap. release,
- *   state, peer, transport_fd and window calls: any thread; release, and abandon of what was kept, also behind close. listen, listener_close and the calls
- *   of one listener: one thread at a time. connect: several at once.
+ *   state, peer, transport_fd and window calls: any thread; release, and abandon of what was kept, also behind close.
+ *   listen, listener_close and the calls of one listener: one thread at a time. connect: several at once.
  * Ownership: takes, lends, keeps as in lwmq.h.
  * One way (LWMQ_IS_ONE_WAY of limits): a transport that was accepted sends, one that has connected receives. Asked for
  *   the other, acquire and land answer LWMQ_E_FULL and LWMQ_E_EMPTY; unread_extents is 0.

@@ -428,6 +428,11 @@ static void take_back(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) {
   buffer_of(transport, buffer)->is_lent = 0;
   leave_queue(transport);
   tell(transport->peer); /* the next buffer may have extents already */
+  if (transport->kept > 0) {
+    --transport->kept;
+    --transport->held;
+    destroy_if_over(transport);
+  }
   pthread_mutex_unlock(&mutex);
   buffer->room = 0;
 }
@@ -437,16 +442,7 @@ static lwmq_status ship(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) 
   return LWMQ_OK;
 }
 
-static void abandon(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) {
-  take_back(transport, buffer);
-  pthread_mutex_lock(&mutex);
-  if (transport->kept > 0) {
-    --transport->kept;
-    --transport->held;
-    destroy_if_over(transport);
-  }
-  pthread_mutex_unlock(&mutex);
-}
+static void abandon(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) { take_back(transport, buffer); }
 
 static uint32_t free_buffers(lwmq_tli_transport* transport) {
   uint32_t count = 0;

@@ -551,7 +551,8 @@ public final class Channel implements AutoCloseable {
 
   /**
    * Takes {@code buffer} and sends its first {@code bytes} bytes. Never waits. INVALID (less than none of them, a buffer of
-   * another channel, or one that is not to be sent), TOO_BIG: it is still the caller's. CLOSED. PEER_LOST: whom it was for has gone.
+   * another channel, or one that is not to be sent), TOO_BIG: it is still the caller's. CLOSED. PEER_LOST: whom it was for
+   * has gone.
    */
   public void send(TransportBuffer buffer, long bytes) {
     Arguments.notNegative("bytes", bytes);
