@@ -979,6 +979,131 @@ def reopened(wrong: str = "", posts: int = 0) -> Model:
     return _retires(wrong, 1, posts, [closer, teller])
 
 
+# ---- native/src/channel/channel_receive.cc, channel_close.cc: the channel is closed while somebody receives
+
+CLOSED_BESIDE_WRONG = [
+    "closes without the landing side",
+    "counts what was received before it has the landing side",
+    "what has landed counts as received",
+    "gives the landing side up before the transport is taken away",
+    "the transport is looked up before the landing side is taken",
+    "who waits in the transport never looks at the phase",
+    "what was given is counted behind the release",
+]
+
+
+def _receives_from_runs(wrong: str) -> Process:
+    """receive, again and again: a run of two lands, they are given one by one; ends where it is refused.
+
+    It begins with `receive`, where the landing side is free; else, or where nothing is there, it goes on in
+    receive_landed, which waits in the transport with the landing side in hand.
+    """
+    names = ["phase", "landing", "transport", "shown", "landed", "received", "unmapped", "given"]
+    receiver = Process("receiver", dict.fromkeys(names, 0), mortal=False)
+    early = wrong == "the transport is looked up before the landing side is taken"
+    rest = ["phase", "landing", "shown", "landed", "received", "unmapped"] + ["transport"] * (not early)
+
+    def look(missing: str) -> None:
+        """With the landing side in hand: goes to "give", or on where nothing is there."""
+        if not early:
+            receiver.load("transport", "transport")
+        receiver.load("landed", "landed")
+        receiver.load("received", "received")
+        receiver.goto("give", lambda r: r["received"] < r["landed"])
+        receiver.goto(missing, lambda r: r["transport"] == 0)
+        receiver.load("unmapped", "unmapped")
+        receiver.check(lambda r: r["unmapped"] == 0, "looks into a transport that is closed")
+        receiver.load("shown", "shown")
+        receiver.goto(missing, lambda r: r["shown"] == r["landed"])
+        receiver.store("landed", lambda r: min(r["shown"], r["landed"] + 2))
+        receiver.goto("give")
+
+    receiver.label("receive")
+    receiver.do(lambda r: r.update(dict.fromkeys([*rest, "transport"], 0)))
+    if early:
+        receiver.load("transport", "transport")
+    receiver.load("phase", "phase")
+    receiver.goto("wait", lambda r: r["phase"] != OPEN)
+    receiver.compare_swap("landing", "landing", FREE, TAKEN)
+    receiver.goto("wait", lambda r: r["landing"] != FREE)
+    look("nothing at hand")
+    receiver.label("nothing at hand")
+    receiver.store("landing", FREE, release=True)
+
+    receiver.label("wait")
+    receiver.do(lambda r: r.update(dict.fromkeys(rest, 0)))
+    _take_landing(receiver, "landing")
+    look("nothing")
+    receiver.label("nothing")
+    receiver.load("phase", "phase")
+    receiver.goto("refused", lambda r: r["phase"] != OPEN)
+    until = [("shown", lambda v, r: v > r["landed"])]
+    if wrong != "who waits in the transport never looks at the phase":
+        until.append(("phase", lambda v, r: v != OPEN))  # at the end of a slice
+    receiver.until(*until)
+    receiver.store("landing", FREE, release=True)
+    receiver.goto("wait")
+
+    receiver.label("give")
+    late = wrong == "what was given is counted behind the release"
+    if not late:
+        receiver.store("received", lambda r: r["received"] + 1)
+    receiver.do(lambda r: r.update(given=r["given"] + 1))
+    receiver.store("landing", FREE, release=True)
+    if late:
+        receiver.store("received", lambda r: r["received"] + 1)
+    receiver.goto("receive")
+
+    receiver.label("refused")
+    receiver.do(lambda r: r.update(dict.fromkeys([*rest, "transport"], 0)))
+    receiver.store("landing", FREE, release=True)
+    receiver.store("given", lambda r: r["given"], release=True)
+    receiver.store("done:receiver", 1, release=True)
+    return receiver
+
+
+def closed_beside(wrong: str = "", posts: int = 3) -> Model:
+    """A peer posts, one receives, and the channel is closed without a linger.
+
+    What the peer hears was received is what was given to somebody: the rest of it is lost, and counted. Left
+    out are the pump (`closing`), what is larger than a run takes, a receive queue, and whoever is woken by
+    the end (`destroyed`).
+    """
+    peer = Process("peer", {"goodbye": 0, "given": 0}, mortal=False)
+    for item in range(1, posts + 1):
+        peer.store("shown", item, release=True)
+    peer.until(("closed", _is_set))
+    peer.load("goodbye", "goodbye")
+    peer.until(("done:receiver", _is_set))
+    peer.load("given", "given")
+    peer.check(lambda r: r["goodbye"] == r["given"], "the peer hears of others than were received")
+
+    closer = Process("closer", {"seen": 0, "received": 0}, mortal=False)
+    closer.compare_swap("seen", "phase", OPEN, CLOSING, release=True)
+    count = "landed" if wrong == "what has landed counts as received" else "received"
+    if wrong == "counts what was received before it has the landing side":
+        closer.load("received", count)
+    if wrong != "closes without the landing side":
+        _take_landing(closer, "seen")
+    closer.store("phase", CLOSED, release=True)
+    if wrong != "counts what was received before it has the landing side":
+        closer.load("received", count)
+    closer.store("goodbye", lambda r: r["received"], release=True)
+    early = wrong == "gives the landing side up before the transport is taken away"
+    if early:
+        closer.store("landing", FREE, release=True)
+    closer.store("transport", 0)
+    closer.load("received", "received")
+    closer.store("landed", lambda r: r["received"])  # the rest of a run goes back unread
+    if not early:
+        closer.store("landing", FREE, release=True)
+    closer.store("unmapped", 1, release=True)
+    closer.store("closed", 1, release=True)
+    names = ["shown", "phase", "landing", "landed", "received", "given", "unmapped", "goodbye", "closed"]
+    memory = dict.fromkeys([*names, "done:receiver"], 0) | {"transport": 1}
+    return Model([peer, _receives_from_runs(wrong), closer], memory)
+
+
 # ---- native/src/channel/channel.cc, channel.h: the channel is destroyed while others wait in it ---------
 
 DESTROYED_WRONG = [

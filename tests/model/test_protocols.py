@@ -41,6 +41,7 @@ MODELS: list[tuple[Callable[..., Model], list[str]]] = [
     (channels.retired, channels.RETIRED_WRONG),
     (channels.alarmed, channels.ALARMED_WRONG),
     (channels.reopened, channels.REOPENED_WRONG),
+    (channels.closed_beside, channels.CLOSED_BESIDE_WRONG),
     (channels.destroyed, channels.DESTROYED_WRONG),
     (channels.entry, channels.ENTRY_WRONG),
 ]
