@@ -128,8 +128,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         lwmq_tli_piece pieces[5] = {};
         std::uint64_t token[2] = {};
         const std::uint64_t below = input.take<std::uint16_t>();
-        const std::uint32_t count = us.receiver.land_run(below, 5, token, pieces);
-        require(count <= 5, "no more than was asked for");
+        const bool alone = below % 2 != 0;
+        const std::uint32_t count = alone ? us.receiver.land_one(below, token, pieces)
+                                          : us.receiver.land_run(below, 5, token, pieces);
+        require(count <= (alone ? 1u : 5u), "no more than was asked for");
         for (std::uint32_t i = 0; i < count; ++i) {
           const lwmq_tli_piece& piece = pieces[i];
           require(piece.bytes < below && piece.kind <= LWMQ_TLI_KIND_MAX && piece.data >= theirs.get() &&

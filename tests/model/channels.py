@@ -995,8 +995,8 @@ CLOSED_BESIDE_WRONG = [
 def _receives_from_runs(wrong: str) -> Process:
     """receive, again and again: a run of two lands, they are given one by one; ends where it is refused.
 
-    It begins with `receive`, where the landing side is free; else, or where nothing is there, it goes on in
-    receive_landed, which waits in the transport with the landing side in hand.
+    It begins in receive, where the landing side is free, and goes on in receive_landed, which waits in the
+    transport with the landing side in hand.
     """
     names = ["phase", "landing", "transport", "shown", "landed", "received", "unmapped", "given"]
     receiver = Process("receiver", dict.fromkeys(names, 0), mortal=False)
@@ -1026,10 +1026,7 @@ def _receives_from_runs(wrong: str) -> Process:
     receiver.goto("wait", lambda r: r["phase"] != OPEN)
     receiver.compare_swap("landing", "landing", FREE, TAKEN)
     receiver.goto("wait", lambda r: r["landing"] != FREE)
-    look("nothing at hand")
-    receiver.label("nothing at hand")
-    receiver.store("landing", FREE, release=True)
-
+    look("nothing")
     receiver.label("wait")
     receiver.do(lambda r: r.update(dict.fromkeys(rest, 0)))
     _take_landing(receiver, "landing")
@@ -1115,6 +1112,13 @@ DESTROYED_WRONG = [
 ]
 
 
+DESTROYED_BESIDE_WRONG = [
+    "what was received is noted behind the release",
+    "who has waited in vain is not counted",
+    "destroy does not wait",
+]
+
+
 def _come_in(process: Process, at: str) -> None:
     """Counted once in a call."""
     process.goto(at, lambda r: r["inside"] == 1)
@@ -1123,10 +1127,14 @@ def _come_in(process: Process, at: str) -> None:
     process.label(at)
 
 
-def _go_out(process: Process) -> None:
-    """The last touch of the channel."""
+def _touch(process: Process) -> None:
     process.load("seen", "freed")
     process.check(lambda r: r["seen"] == 0, "the channel is gone while somebody is in a call of it")
+
+
+def _go_out(process: Process) -> None:
+    """The last touch of the channel."""
+    _touch(process)
     process.goto("out", lambda r: r["inside"] == 0)
     process.swap("seen", "callers", lambda r: r["seen"] - 1, release=True)
     process.label("out")
@@ -1185,6 +1193,60 @@ def _waits_in_vain(wrong: str) -> Process:
     return process
 
 
+def _receives_what_comes(wrong: str) -> Process:
+    """receive where somebody is connected: waits in the transport, slice after slice, for one message."""
+    names = ["landing", "shown", "phase", "inside", "seen"]
+    process = Process("receiver", dict.fromkeys(names, 0), mortal=False)
+    process.label("look")
+    _take_landing(process, "landing")
+    process.store("begun:receiver", 1, release=True)
+    process.label("in hand")
+    process.load("shown", "shown")
+    process.goto("got", lambda r: r["shown"] == 1)
+    process.load("phase", "phase")
+    process.goto("refused", lambda r: r["phase"] != OPEN)
+    process.until(("shown", _is_set), ("phase", lambda v, r: v != OPEN))  # or the end of a slice
+    process.load("shown", "shown")
+    process.goto("in hand", lambda r: r["shown"] == 1)
+    if wrong != "who has waited in vain is not counted":
+        _come_in(process, "counted")
+    process.store("landing", FREE, release=True)
+    _touch(process)
+    process.do(lambda r: r.update(dict.fromkeys(["landing", "shown", "phase", "seen"], 0)))
+    process.goto("look")
+    process.label("got")
+    if wrong != "what was received is noted behind the release":
+        _touch(process)  # note_activity, and what comes behind that message
+    process.store("landing", FREE, release=True)
+    if wrong == "what was received is noted behind the release":
+        _touch(process)
+    process.goto("done")
+    process.label("refused")
+    _come_in(process, "counted too")
+    process.store("landing", FREE, release=True)
+    _touch(process)
+    process.label("done")
+    process.do(lambda r: r.update(dict.fromkeys(["landing", "shown", "phase", "seen"], 0)))
+    process.goto("out", lambda r: r["inside"] == 0)
+    _go_out(process)
+    process.goto("end")
+    process.label("out")
+    process.store(f"done:{process.name}", 1, release=True)
+    process.label("end")
+    return process
+
+
+def destroyed_beside(wrong: str = "") -> Model:
+    """One waits for a message, which comes while the channel is destroyed: before, behind, or not at all.
+
+    Who gets it is not counted: the destroyer waits for the landing side, behind which nothing is touched.
+    """
+    peer = Process("peer", mortal=False)
+    peer.store("shown", 1, release=True)
+    receiver = _receives_what_comes(wrong)
+    return _destroys([peer, receiver], [receiver], wrong, {"shown": 0})
+
+
 def destroyed(wrong: str = "") -> Model:
     """One receives, one waits for a peer, and nobody comes; then the channel is destroyed.
 
@@ -1192,6 +1254,12 @@ def destroyed(wrong: str = "") -> Model:
     do not wait, the pump, and waiting in the transport, whose slice ends with the landing side in hand.
     """
     callers = [_receives_in_vain(wrong), _waits_in_vain(wrong)]
+    return _destroys(callers, callers, wrong, {})
+
+
+def _destroys(
+    processes: list[Process], callers: list[Process], wrong: str, memory: dict[str, int]
+) -> Model:
     destroyer = Process("destroyer", {"seen": 0}, mortal=False)
     for process in callers:
         destroyer.until((f"begun:{process.name}", _is_set))
@@ -1210,7 +1278,7 @@ def destroyed(wrong: str = "") -> Model:
     judge.until(("freed", _is_set))
     names = ["changes", "landing", "phase", "callers", "freed"]
     names += [f"{what}:{process.name}" for what in ("begun", "done") for process in callers]
-    return Model([*callers, destroyer, judge], dict.fromkeys(names, 0))
+    return Model([*processes, destroyer, judge], dict.fromkeys(names, 0) | memory)
 
 
 # ---- native/src/stats/page.h, observer.cc: an entry has another owner while somebody copies it ---------

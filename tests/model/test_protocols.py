@@ -43,6 +43,7 @@ MODELS: list[tuple[Callable[..., Model], list[str]]] = [
     (channels.reopened, channels.REOPENED_WRONG),
     (channels.closed_beside, channels.CLOSED_BESIDE_WRONG),
     (channels.destroyed, channels.DESTROYED_WRONG),
+    (channels.destroyed_beside, channels.DESTROYED_BESIDE_WRONG),
     (channels.entry, channels.ENTRY_WRONG),
 ]
 MUTATIONS = [(make, wrong) for make, wrongs in MODELS for wrong in wrongs]

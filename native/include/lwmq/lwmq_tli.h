@@ -43,7 +43,7 @@
 extern "C" {
 #endif
 
-#define LWMQ_TLI_VERSION 8u
+#define LWMQ_TLI_VERSION 9u
 
 /* What the library does for providers and filters; a module has it through its entry (LWMQ_TLI_MODULE). */
 
@@ -206,6 +206,11 @@ typedef struct lwmq_tli_provider {
      well; never without release_last. */
   uint32_t (*land_run)(lwmq_tli_transport *transport, uint64_t bytes_below, uint32_t limit, uint64_t out_token[2],
                        lwmq_tli_piece *out_pieces);
+  /* As land_run with a limit of 1, for who waits next: looks as long as a wait for extents does before it sleeps, and that
+     wait then sleeps at once. 0: there was none in that time, or land knows more. Never sleeps. NULL: wait and land do as
+     well; never without land_run. */
+  uint32_t (*land_soon)(lwmq_tli_transport *transport, uint64_t bytes_below, uint64_t out_token[2],
+                        lwmq_tli_piece *out_piece);
 
   /* Waits until land (LWMQ_TLI_WAIT_EXTENT) or acquire (LWMQ_TLI_WAIT_ROOM) may succeed, the state changed, or the
      time is over. Spins for a while, then sleeps without any wake-up. May, seldom, return early with LWMQ_OK: the caller

@@ -115,9 +115,9 @@ class Channel {
   [[nodiscard, gnu::always_inline]] Message* receive_at_hand() noexcept {
     if (!is_open() || !receives_plainly_ || !receiver_.may_have_run() || !landing_.try_take()) return nullptr;
     Message* message = receiver_.take_at_hand();
-    landing_.give_back();
     if (message != nullptr) [[likely]]
       note_activity();
+    landing_.give_back();
     return message;
   }
   // 1 to `limit` messages; waits for the first alone.
@@ -131,11 +131,7 @@ class Channel {
 
   // The same, into what takes them as they lie, where that can be: whoever receives lands, from one
   // transport.
-  Status receive(std::uint32_t timeout_ms, Loan& loan) {
-    if (lend(loan, timeout_ms != 0)) [[likely]]
-      return LWMQ_OK;
-    return receive_for(timeout_ms, loan);
-  }
+  Status receive(std::uint32_t timeout_ms, Loan& loan);
   [[nodiscard]] bool lends() const noexcept { return is_open() && receives_plainly_; }
 
   // Makes it at the first call. Lent until destroy.
@@ -319,22 +315,17 @@ class Channel {
   void note_peer_gone() noexcept;
 
   // channel_receive.cc
-  Status receive_waiting(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
+  Status receive_waiting(std::uint32_t timeout_ms, std::uint32_t limit, bool in_hand, Message** out_messages,
                          std::uint32_t* out_count);
-  // Where a small message goes for which somebody waits.
-  struct Taker {
-    Message** out_message;  // a handle
-    Loan* loan = nullptr;   // where there is one, and nothing stands against it: as it lies
-
-    bool take_awaited(Receiver& receiver) const noexcept {
-      return loan == nullptr ? receiver.take_awaited(out_message) : receiver.lend_awaited(*loan, out_message);
-    }
-  };
-  Status receive_landed(std::uint32_t timeout_ms, Landed* out_landed, const Taker* taker);
-  Status receive_one(std::uint32_t timeout_ms, const Taker& taker);
+  Status receive_landed(std::uint32_t timeout_ms, bool in_hand, Landed* out_landed, Loan* loan = nullptr);
+  Status receive_one(std::uint32_t timeout_ms, bool in_hand, Message** out_message, Loan* loan = nullptr);
   std::uint32_t receive_more(std::uint32_t limit, Message** out_messages);
-  bool lend(Loan& loan, bool may_wait) noexcept;
-  Status receive_for(std::uint32_t timeout_ms, Loan& loan);
+  Status receive_waiting(std::uint32_t timeout_ms, bool in_hand, Loan& loan);
+  // Behind what was received: the last touch, for a destroy that waits for us waits for the landing side.
+  [[gnu::always_inline]] void leave_landing() noexcept {
+    note_activity();
+    landing_.release();
+  }
   bool may_leave_empty() noexcept;
   void say_received() noexcept;
   bool arm_transport() noexcept;

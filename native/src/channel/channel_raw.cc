@@ -167,8 +167,9 @@ Status Channel::raw_receive(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   Status status = check_receiving(true);
   if (status != LWMQ_OK) return status;
   Landed landed;
-  status = receive_landed(timeout_ms, &landed, nullptr);
+  status = receive_landed(timeout_ms, false, &landed);
   if (status != LWMQ_OK) return status;
+  leave_landing();
   out_buffer->data = const_cast<std::uint8_t*>(landed.extent.data);
   out_buffer->bytes = landed.extent.bytes;
   set_token(out_buffer, landed.extent.token, landed.transport, kReceivedBuffer);

@@ -23,32 +23,23 @@ bool is_peer_over(Status status) noexcept {
 
 }  // namespace
 
-// The next extent of the conversation, with its waits; a small one is the `taker`'s at once, where there is
-// one: `out_landed` shows none where it was waited for. What is said of the peer comes once, among
-// the arrivals, from the service thread when it has retired the transport.
-Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, const Taker* taker) {
+// The next extent of the conversation, with its waits; `in_hand`: the landing side is. LWMQ_OK: it is still,
+// until the caller has what it wants of the extent. Or what can be lent as it lies, where there is a `loan`.
+// What is said of the peer comes once, among the arrivals, from the service thread when it has retired the
+// transport.
+Status Channel::receive_landed(std::uint32_t timeout_ms, bool in_hand, Landed* out_landed, Loan* loan) {
   std::int64_t deadline = 0;  // computed when we first wait: the clock costs as much as a small message
-  bool in_hand = false;       // the landing side, since the last wait in the transport
   bool drained = false;       // the descriptor, and then something was there: more may be behind it
   std::optional<Inside> inside;
-  for (bool first = true;; first = false) {
+  for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
-    const bool waited = std::exchange(in_hand, false);
-    if (!waited) landing_.take();
+    if (!std::exchange(in_hand, false)) landing_.take();
     std::unique_ptr<Report> report;
-    Status status = LWMQ_E_EMPTY;
-    const bool holds_back = first && taker != nullptr && timeout_ms != 0 && receiver_.is_chasing();
-    if (!holds_back) status = receiver_.next(out_landed, &report);
+    const bool lent = loan != nullptr && receiver_.lend(*loan);
+    Status status = lent ? LWMQ_OK : receiver_.next(out_landed, &report);
     if (status == LWMQ_OK) [[likely]] {
       if (deadline != 0 || drained) ring();  // our wait has taken the place of whoever polls
-      if (taker != nullptr && Receiver::is_copied(*out_landed)) {
-        status = receiver_.decode(*out_landed, taker->out_message);
-        if (status == LWMQ_E_NO_MEMORY) receiver_.put_back(*out_landed);
-      }
-      out_landed->last = false;
-      landing_.release();
-      note_activity();
-      return status;
+      return LWMQ_OK;
     }
     lwmq_tli_transport* transport = receiver_.transport();
     if (report != nullptr || phase_.load() != Phase::kOpen) {
@@ -65,13 +56,6 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, con
     if (status == LWMQ_E_EMPTY && waits_here && left > 0) {
       status = provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, kWaitSliceMs));
       in_hand = status == LWMQ_OK;
-      if (in_hand && taker != nullptr && taker->take_awaited(receiver_)) [[likely]] {
-        out_landed->transport = nullptr;  // a look before may have left one there
-        ring();
-        landing_.release();
-        note_activity();
-        return LWMQ_OK;
-      }
       if (!in_hand) {
         if (!inside) inside.emplace(*this);
         landing_.release();
@@ -80,10 +64,6 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, Landed* out_landed, con
         ring();
         return status;
       }
-      continue;
-    }
-    if (holds_back) {  // there is no time to, or nobody to wait for
-      in_hand = true;
       continue;
     }
     if (status == LWMQ_E_CORRUPT)
@@ -233,17 +213,19 @@ Status Channel::notify(lwmq_on_message callback, std::int32_t signal, void* cont
 
 Status Channel::receive(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
                         std::uint32_t* out_count) {
-  if (check_open(false) == LWMQ_OK && queue_ == nullptr && landing_.try_take()) [[likely]] {
-    const bool waits = timeout_ms != 0 && receiver_.is_chasing();
-    const std::uint32_t taken = waits ? 0 : receiver_.take_run(limit, out_messages);
-    landing_.give_back();
+  const bool in_hand = check_open(false) == LWMQ_OK && queue_ == nullptr && landing_.try_take();
+  if (in_hand) [[likely]] {
+    const bool waits = timeout_ms != 0;
+    std::uint32_t taken = waits && receiver_.is_chasing() ? 0 : receiver_.take_run(limit, out_messages);
+    if (taken == 0 && waits && receiver_.take_soon(out_messages))
+      taken = limit > 1 ? 1 + receiver_.take_run(limit - 1, out_messages + 1) : 1;
     if (taken > 0) [[likely]] {
-      note_activity();
+      leave_landing();
       *out_count = taken;
       return LWMQ_OK;
     }
   }
-  return receive_waiting(timeout_ms, limit, out_messages, out_count);
+  return receive_waiting(timeout_ms, limit, in_hand, out_messages, out_count);
 }
 
 Channel::Glance Channel::glance(Message** out_message) noexcept {
@@ -257,56 +239,57 @@ Channel::Glance Channel::glance(Message** out_message) noexcept {
              provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, 0) == LWMQ_E_TIMED_OUT) {
     seen = Glance::kNothing;
   }
-  landing_.release();
   if (seen == Glance::kMessage) note_activity();
+  landing_.release();
   return seen;
 }
 
-// Inline: between the message and who waits for it lies a return less.
-[[gnu::always_inline]] inline Status Channel::receive_one(std::uint32_t timeout_ms, const Taker& taker) {
-  Status status = LWMQ_OK;
-  for (;;) {
+// As receive_landed: LWMQ_OK with the landing side in hand.
+Status Channel::receive_one(std::uint32_t timeout_ms, bool in_hand, Message** out_message, Loan* loan) {
+  std::optional<Inside> inside;
+  for (;; in_hand = false) {
     Landed landed;
-    *taker.out_message = nullptr;
-    status = receive_landed(timeout_ms, &landed, &taker);
-    const bool from_peer = landed.transport != nullptr;  // else the service thread has reported it
-    if (status == LWMQ_OK && from_peer && *taker.out_message == nullptr) {
-      status = receiver_.decode(landed, taker.out_message);
-      if (status == LWMQ_E_NO_MEMORY) {
-        landing_.take();
-        receiver_.put_back(landed);
-        landing_.release();
-      }
-    }
-    if (status != LWMQ_E_CORRUPT || !from_peer) [[likely]]
+    Status status = receive_landed(timeout_ms, in_hand, &landed, loan);
+    if (status != LWMQ_OK || (loan != nullptr && loan->count() > 0)) return status;
+    status = receiver_.decode(landed, out_message);
+    if (status == LWMQ_OK) [[likely]]
+      return LWMQ_OK;
+    if (status == LWMQ_E_NO_MEMORY) {
+      receiver_.put_back(landed);
+      landing_.release();
       return status;
+    }
     // Nothing that this peer says can be believed any more. Its conversation ends here; the report
     // comes in order.
-    landing_.take();
     receiver_.uncount(landed);
     const bool present = receiver_.transport() == landed.transport;
     if (present) set_broken(status);
+    if (!inside) inside.emplace(*this);
     landing_.release();
     if (!present) return status;
     note_peer_gone();
   }
 }
 
-// Where no small message has landed.
-[[gnu::noinline]] Status Channel::receive_waiting(std::uint32_t timeout_ms, std::uint32_t limit,
+// Where no small message has landed; `in_hand`: the landing side is.
+[[gnu::noinline]] Status Channel::receive_waiting(std::uint32_t timeout_ms, std::uint32_t limit, bool in_hand,
                                                   Message** out_messages, std::uint32_t* out_count) {
   Status status = check_receiving(false);
-  if (status != LWMQ_OK) return status;
+  if (status != LWMQ_OK) {
+    if (in_hand) landing_.release();
+    return status;
+  }
   if (queue_ != nullptr) return receive_queued(timeout_ms, limit, out_messages, out_count);
-  status = receive_one(timeout_ms, {out_messages});
+  status = receive_one(timeout_ms, in_hand, out_messages);
   if (status != LWMQ_OK) return status;
   *out_count = limit > 1 ? 1 + receive_more(limit - 1, out_messages + 1) : 1;
+  leave_landing();
   return LWMQ_OK;
 }
 
-// What has come behind a message that was received, up to the first thing that is no message.
+// With the landing side in hand: what has come behind a message that was received, up to the first thing
+// that is no message.
 std::uint32_t Channel::receive_more(std::uint32_t limit, Message** out_messages) {
-  if (!landing_.try_take()) return 0;  // another thread receives: the rest is his
   std::uint32_t count = 0;
   Status status = LWMQ_OK;
   while (count < limit && !receiver_.has_report()) {
@@ -325,33 +308,38 @@ std::uint32_t Channel::receive_more(std::uint32_t limit, Message** out_messages)
     ++count;
   }
   if (status == LWMQ_E_CORRUPT) set_broken(status);
-  landing_.release();
   if (status != LWMQ_E_NO_MEMORY && is_peer_over(status)) note_peer_gone();  // the report comes in order
-  note_activity();
   return count;
 }
 
-// What has come of small messages, where it lies, if this thread may land.
-bool Channel::lend(Loan& loan, bool may_wait) noexcept {
-  if (!landing_.try_take()) return false;
-  const bool waits = may_wait && receiver_.is_chasing();
-  const bool lent = !waits && receiver_.lend(loan);
-  landing_.give_back();
-  if (lent) note_activity();
-  return lent;
+Status Channel::receive(std::uint32_t timeout_ms, Loan& loan) {
+  const bool in_hand = landing_.try_take();
+  if (in_hand) [[likely]] {
+    const bool waits = timeout_ms != 0;
+    const bool lent = !(waits && receiver_.is_chasing()) && receiver_.lend(loan);
+    if (lent || (waits && receiver_.lend_soon(loan))) [[likely]] {
+      leave_landing();
+      return LWMQ_OK;
+    }
+  }
+  return receive_waiting(timeout_ms, in_hand, loan);
 }
 
 // Where nothing could be lent as it lies. Behind a message that could not there may be what can.
-[[gnu::noinline]] Status Channel::receive_for(std::uint32_t timeout_ms, Loan& loan) {
+[[gnu::noinline]] Status Channel::receive_waiting(std::uint32_t timeout_ms, bool in_hand, Loan& loan) {
   Status status = check_receiving(false);
-  if (status == LWMQ_OK) status = receive_one(timeout_ms, {loan.next_message(), &loan});
-  if (status != LWMQ_OK || loan.count() > 0) return status;
-  std::uint32_t count = 1;
-  do {
+  if (status != LWMQ_OK) {
+    if (in_hand) landing_.release();
+    return status;
+  }
+  status = receive_one(timeout_ms, in_hand, loan.next_message(), &loan);
+  if (status != LWMQ_OK) return status;
+  for (std::uint32_t count = loan.count() > 0 ? 0 : 1; count > 0;) {
     loan.note_messages(count);
-    lend(loan, false);
+    receiver_.lend(loan);
     count = loan.left() > 0 ? receive_more(1, loan.next_message()) : 0;
-  } while (count > 0);
+  }
+  leave_landing();
   return LWMQ_OK;
 }
 

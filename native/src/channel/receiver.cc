@@ -93,12 +93,12 @@ bool Receiver::note_goodbye(const lwmq_tli_extent& extent) noexcept {
   return true;
 }
 
-bool Receiver::land_run(std::uint32_t limit) noexcept {
+bool Receiver::land_run() noexcept {
   if (transport_ == nullptr || broken_off_ || provider_->land_run == nullptr || has_arrivals()) return false;
   run_begin_ = run_next_ = 0;
-  run_end_ = provider_->land_run(transport_, kViewBytes, limit, run_token_, run_.data());
+  run_end_ = provider_->land_run(transport_, kViewBytes, kRunExtents, run_token_, run_.data());
   has_run_.store(run_end_ > 0, std::memory_order_relaxed);
-  short_runs_ = run_end_ > 0 && run_end_ <= kShortRun && limit > kShortRun ? short_runs_ + 1 : 0;
+  short_runs_ = run_end_ > 0 && run_end_ <= kShortRun ? short_runs_ + 1 : 0;
   return run_end_ > 0;
 }
 

@@ -76,14 +76,10 @@ class Receiver {
   void put_back(const Landed& landed) noexcept;
   // Of what was no message: nobody has received it.
   void uncount(const Landed& landed) noexcept;
-  // Whether decode copies, and gives the extent back: cheaper before the landing is given up.
-  [[nodiscard]] static bool is_copied(const Landed& landed) noexcept {
-    return landed.extent.bytes < kViewBytes;
-  }
   // Message of an extent, which goes back at once or with the message. LWMQ_E_CORRUPT: it is back.
   // LWMQ_E_NO_MEMORY: it is not, see put_back.
   Status decode(Landed& landed, Message** out_message) noexcept {
-    if (is_copied(landed) || !may_stay(landed)) return decode_copy(landed, out_message);
+    if (landed.extent.bytes < kViewBytes || !may_stay(landed)) return decode_copy(landed, out_message);
     return note_made(decode_view(landed, out_message), out_message);
   }
   // The same, copied whatever its size: the extent is back, but for LWMQ_E_NO_MEMORY.
@@ -120,17 +116,14 @@ class Receiver {
       leave_run();
     return message;
   }
-  // The message that was waited for, where it is small: what has come behind it can wait until it is
-  // answered. Does as take_run, but that a run of one needs no books. False: next knows more. Only behind a
-  // wait in the transport, with the landing side in hand since before it: there is one, and nothing waits
-  // among the arrivals.
-  bool take_awaited(Message** out_message) noexcept {
-    if (provider_->land_run == nullptr || broken_off_) return false;
+  // The next small message, for who would wait for it: looks as long as a wait does before it sleeps. What
+  // has come behind it can wait until it is answered. Does as take_run, but that a run of one needs no books.
+  // False: there was none, or next knows more.
+  bool take_soon(Message** out_message) noexcept {
     std::uint64_t token[2];
     lwmq_tli_piece piece;
-    if (provider_->land_run(transport_, kViewBytes, 1, token, &piece) == 0) [[unlikely]]
+    if (!land_soon(token, &piece)) [[unlikely]]
       return false;
-    short_runs_ = 0;
     if (is_plain(piece) && copy_plain(piece, out_message)) [[likely]] {
       provider_->release_last(transport_, token, 1);
       count(1, piece.bytes);
@@ -175,9 +168,13 @@ class Receiver {
     }
     return loan.count() != before;
   }
-  // The one that was waited for, likewise, or as a message where it is more than its bytes.
-  bool lend_awaited(Loan& loan, Message** out_message) noexcept {
-    return land_run(1) && (lend_some(loan) || take_run(1, out_message) == 1);
+  // Likewise the next one, for who would wait for it, as take_soon.
+  bool lend_soon(Loan& loan) noexcept {
+    std::uint64_t token[2];
+    lwmq_tli_piece piece;
+    if (!land_soon(token, &piece)) return false;
+    begin_run(token, piece);
+    return lend_some(loan);
   }
 
   // The service thread's. Lands one extent among the arrivals if nothing waits there.
@@ -216,7 +213,13 @@ class Receiver {
  private:
   Status land(Landed* out_landed) noexcept;
   // Where no run is left. False: next knows more.
-  bool land_run(std::uint32_t limit = kRunExtents) noexcept;
+  bool land_run() noexcept;
+  bool land_soon(std::uint64_t (&token)[2], lwmq_tli_piece* out_piece) noexcept {
+    if (transport_ == nullptr || broken_off_ || provider_->land_soon == nullptr || has_arrivals())
+      return false;
+    short_runs_ = 0;
+    return provider_->land_soon(transport_, kViewBytes, token, out_piece) != 0;
+  }
   // Gives back what was taken of the run; the rest waits among the arrivals.
   void leave_run() noexcept;
   void forget_run() noexcept {

@@ -513,30 +513,29 @@ inline bool LaneReceiver::find_buffer() noexcept {
   return open_next() == LWMQ_OK && only_ == 0;
 }
 
-std::uint32_t LaneReceiver::land_run(std::uint64_t bytes_below, std::uint32_t limit,
-                                     std::uint64_t out_token[2], lwmq_tli_piece* out_pieces) noexcept {
-  if (limit != 1 || buffer_ == nullptr || only_ != 0)
-    return land_several(bytes_below, limit, out_token, out_pieces);
-  // The one that was waited for: the way is short.
+bool LaneReceiver::land_one(std::uint64_t bytes_below, std::uint64_t out_token[2],
+                            lwmq_tli_piece* out_piece) noexcept {
+  if (buffer_ == nullptr || only_ != 0) [[unlikely]]
+    return land_run(bytes_below, 1, out_token, out_piece) != 0;
   const std::uint64_t seen = word().load(std::memory_order_acquire);  // sync: extent-shown
   const std::uint64_t length = length_of(seen);
   const std::uint32_t kind = kind_of(seen) - 1;
   const std::uint64_t payload = position_ + kWordBytes;
   if (kind > LWMQ_TLI_KIND_MAX || lap_of(seen) != lap_ || length > UINT32_MAX || length >= bytes_below ||
       !fits(payload, length, layout_.stride)) [[unlikely]] {
-    return land_several(bytes_below, limit, out_token, out_pieces);
+    return land_run(bytes_below, 1, out_token, out_piece) != 0;
   }
   out_token[0] = index_;
   out_token[1] = lap_;
-  *out_pieces = {buffer_ + payload, static_cast<std::uint32_t>(length), kind};
+  *out_piece = {buffer_ + payload, static_cast<std::uint32_t>(length), kind};
   guessed_length_ = length;
   step_over(length);
-  return 1;
+  return true;
 }
 
-[[gnu::noinline]] std::uint32_t LaneReceiver::land_several(std::uint64_t bytes_below, std::uint32_t limit,
-                                                           std::uint64_t out_token[2],
-                                                           lwmq_tli_piece* out_pieces) noexcept {
+[[gnu::noinline]] std::uint32_t LaneReceiver::land_run(std::uint64_t bytes_below, std::uint32_t limit,
+                                                       std::uint64_t out_token[2],
+                                                       lwmq_tli_piece* out_pieces) noexcept {
   if (!find_buffer()) return 0;
   out_token[0] = index_;
   out_token[1] = lap_;

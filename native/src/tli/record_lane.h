@@ -232,6 +232,8 @@ class LaneReceiver {
   // Up to `limit` extents below `bytes_below` bytes that lie in one buffer. What ends them, land says.
   std::uint32_t land_run(std::uint64_t bytes_below, std::uint32_t limit, std::uint64_t out_token[2],
                          lwmq_tli_piece* out_pieces) noexcept;
+  // The same for the one that was waited for: the way is short.
+  bool land_one(std::uint64_t bytes_below, std::uint64_t out_token[2], lwmq_tli_piece* out_piece) noexcept;
   // Of the extent that landed last, or `count` of the last run, before the next one lands.
   void release_last(const std::uint64_t token[2], std::uint32_t count) noexcept;
   // The landing thread's, before it waits for more: what has landed counts as read at the peer.
@@ -266,8 +268,6 @@ class LaneReceiver {
   Here look(std::uint64_t* out_word, lwmq_tli_extent* out_extent) const noexcept;
   Here read(std::uint64_t word, lwmq_tli_extent* out_extent) const noexcept;
   Status land_only(lwmq_tli_extent* out_extent) noexcept;
-  std::uint32_t land_several(std::uint64_t bytes_below, std::uint32_t limit, std::uint64_t out_token[2],
-                             lwmq_tli_piece* out_pieces) noexcept;
   bool find_buffer() noexcept;
   bool step_over(std::uint64_t length) noexcept;
   Status corrupt(std::uint64_t word) const noexcept;

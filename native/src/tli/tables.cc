@@ -61,6 +61,7 @@ const char* flaw_of(const lwmq_tli_provider& p) noexcept {
   if (const char* flaw = first_missing(windows); has_windows && flaw != nullptr) return flaw;
   if (p.land_run != nullptr && p.release_last == nullptr) return "release_last, which land_run needs";
   if (p.land_run != nullptr && p.release_run == nullptr) return "release_run, which land_run needs";
+  if (p.land_soon != nullptr && p.land_run == nullptr) return "land_run, which land_soon needs";
   if (p.service != nullptr && p.service_wake == nullptr) return "service_wake, which service needs";
   if (p.service == nullptr && p.service_wake != nullptr) return "service, which service_wake needs";
   return nullptr;

@@ -430,6 +430,7 @@ const lwmq_tli_provider kStub = {
     .release_run = nullptr,
     .release_last = nullptr,
     .land_run = nullptr,
+    .land_soon = nullptr,
     .wait = wait,
     .arm = arm,
     .disarm = disarm,

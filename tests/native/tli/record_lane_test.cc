@@ -96,7 +96,7 @@ class Lane : public testing::Test {
     if (!open_) return;
     sender_.ship(&buffer_);
     open_ = false;
-    EXPECT_EQ(land_run_of_one(), 0u);
+    EXPECT_FALSE(land_one());
   }
 
   // Of the buffer that was acquired last.
@@ -112,13 +112,20 @@ class Lane : public testing::Test {
     ASSERT_EQ(kind, 5u);
     for (std::uint64_t k = 0; k < bytes; ++k) ASSERT_EQ(data[k], bytes & 0xff);
   }
-  // Of at most one extent, which goes back: how many.
-  std::uint32_t land_run_of_one() {
+  // Whether there was an extent, which goes back.
+  bool land_one() {
     std::uint64_t token[2] = {};
     lwmq_tli_piece piece{};
-    const std::uint32_t count = receiver_.land_run(UINT64_MAX, 1, token, &piece);
-    if (count > 0) receiver_.release_last(token, count);
-    return count;
+    const bool landed = receiver_.land_one(UINT64_MAX, token, &piece);
+    if (landed) receiver_.release_last(token, 1);
+    return landed;
+  }
+
+  // Up to `limit` of less than `bytes_below` bytes; one has a way of its own.
+  std::uint32_t land(std::uint64_t bytes_below, std::uint32_t limit, std::uint64_t (&token)[2],
+                     lwmq_tli_piece* run) {
+    if (limit > 1) return receiver_.land_run(bytes_below, limit, token, run);
+    return receiver_.land_one(bytes_below, token, run) ? 1 : 0;
   }
 
   struct Free {
@@ -160,7 +167,7 @@ TEST_F(Lane, ARunIsWhatLandWouldHaveGivenOneByOne) {
       std::uint64_t token[2] = {};
       lwmq_tli_piece run[4] = {};
       const std::uint32_t limit = 1 + round % 4;
-      const std::uint32_t count = receiver_.land_run(kBufferBytes / 10, limit, token, run);
+      const std::uint32_t count = land(kBufferBytes / 10, limit, token, run);
       ASSERT_LE(count, limit);
       if (count == 0) {
         lwmq_tli_extent extent{};
@@ -178,7 +185,7 @@ TEST_F(Lane, ARunIsWhatLandWouldHaveGivenOneByOne) {
       receiver_.release_last(token, together);
       if (together < count) receiver_.release(token, count - together);
     }
-    EXPECT_EQ(land_run_of_one(), 0u);
+    EXPECT_FALSE(land_one());
     lwmq_tli_extent none{};
     EXPECT_EQ(receiver_.land(&none), LWMQ_E_EMPTY);
   }
@@ -194,7 +201,7 @@ TEST_F(Lane, ARunOfFramesOfOneSizeEndsWithTheLimitTheBufferAndWhatIsShown) {
       while (landed < shown) {
         std::array<lwmq_tli_piece, 1000> run{};
         std::uint64_t token[2] = {};
-        const std::uint32_t count = receiver_.land_run(UINT64_MAX, limit, token, run.data());
+        const std::uint32_t count = land(UINT64_MAX, limit, token, run.data());
         ASSERT_GT(count, 0u) << bytes << " bytes, " << landed << " of " << shown;
         ASSERT_LE(count, limit);
         for (std::uint32_t i = 0; i < count; ++i) {
@@ -206,7 +213,7 @@ TEST_F(Lane, ARunOfFramesOfOneSizeEndsWithTheLimitTheBufferAndWhatIsShown) {
         receiver_.release_last(token, count);
       }
       ASSERT_EQ(landed, shown);
-      EXPECT_EQ(land_run_of_one(), 0u);
+      EXPECT_FALSE(land_one());
       EXPECT_EQ(sender_.unread_extents(), 0u);
     }
   }
@@ -294,10 +301,10 @@ TEST_F(Lane, ARunEndsBeforeAWordThatCannotBe) {
   lwmq_tli_extent extent{};
   ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
   receiver_.release_last(extent.token, 1);
-  EXPECT_EQ(land_run_of_one(), 0u);
+  EXPECT_FALSE(land_one());
   EXPECT_EQ(receiver_.land(&extent), LWMQ_E_CORRUPT);
   std::memcpy(last_word_, &honest, sizeof honest);
-  EXPECT_EQ(land_run_of_one(), 1u);
+  EXPECT_TRUE(land_one());
 }
 
 // rows: M03

@@ -77,6 +77,10 @@ constexpr lwmq_tli_provider kIpcProvider = {
            std::uint64_t out_token[2], lwmq_tli_piece* out_pieces) {
           return of(transport)->land_run(bytes_below, limit, out_token, out_pieces);
         },
+    .land_soon = [](lwmq_tli_transport* transport, uint64_t bytes_below, uint64_t out_token[2],
+                    lwmq_tli_piece* out_piece) -> uint32_t {
+      return of(transport)->land_soon(bytes_below, out_token, out_piece) ? 1 : 0;
+    },
     .wait = [](lwmq_tli_transport* transport, std::uint32_t what,
                std::uint32_t timeout_ms) { return of(transport)->wait(what, timeout_ms); },
     .arm = [](lwmq_tli_transport* transport, std::uint32_t what) { return of(transport)->arm(what); },

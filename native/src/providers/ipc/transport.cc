@@ -176,6 +176,19 @@ std::uint32_t Transport::land_run(std::uint64_t bytes_below, std::uint32_t limit
   return count;
 }
 
+bool Transport::land_soon(std::uint64_t bytes_below, std::uint64_t out_token[2],
+                          lwmq_tli_piece* out_piece) noexcept {
+  pace_.hold([this] { return receiver_.has_extent(); });
+  has_looked_ = !glances_[0].spin_until([this] { return receiver_.has_extent() || !is_connected(); });
+  if (has_looked_ || !os::still_ours() || broken_.load(std::memory_order_relaxed)) [[unlikely]]
+    return false;
+  if (!receiver_.land_one(bytes_below, out_token, out_piece)) [[unlikely]]
+    return false;
+  ++landed_;
+  pace_.landed(1);
+  return true;
+}
+
 void Transport::release_last(const std::uint64_t token[2], std::uint32_t count) noexcept {
   if (!os::still_ours()) return;
   receiver_.release_last(token, count);
@@ -223,17 +236,17 @@ bool Transport::is_ready(std::uint32_t what) noexcept {
 }
 
 Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept {
-  if (what == LWMQ_TLI_WAIT_EXTENT && timeout_ms != 0) pace_.hold([this] { return receiver_.has_extent(); });
+  const bool for_extents = what == LWMQ_TLI_WAIT_EXTENT && timeout_ms != 0;
+  const bool has_looked = for_extents && std::exchange(has_looked_, false);
+  if (for_extents && !has_looked) pace_.hold([this] { return receiver_.has_extent(); });
   if (is_ready(what)) return LWMQ_OK;
   if (timeout_ms == 0) {
     if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) receiver_.say_received();
     return LWMQ_E_TIMED_OUT;
   }
   tli::Glances& glances = glances_[(what & LWMQ_TLI_WAIT_EXTENT) != 0 ? 0 : 1];
-  const bool seen = what == LWMQ_TLI_WAIT_EXTENT
-                        ? glances.spin_until([this] { return receiver_.has_extent() || !is_connected(); })
-                        : glances.spin_until([&] { return is_ready(what); });
-  return seen ? LWMQ_OK : sleep_until_ready(what, timeout_ms, glances);
+  if (!has_looked && glances.spin_until([&] { return is_ready(what); })) return LWMQ_OK;
+  return sleep_until_ready(what, timeout_ms, glances);
 }
 
 // Apart, so that who is answered at a glance has little to save and to restore.

@@ -82,6 +82,7 @@ class Transport {
   void release_last(const std::uint64_t token[2], std::uint32_t count) noexcept;
   std::uint32_t land_run(std::uint64_t bytes_below, std::uint32_t limit, std::uint64_t out_token[2],
                          lwmq_tli_piece* out_pieces) noexcept;
+  bool land_soon(std::uint64_t bytes_below, std::uint64_t out_token[2], lwmq_tli_piece* out_piece) noexcept;
   Status wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept;
   std::int32_t arm(std::uint32_t what) noexcept;
   void disarm() noexcept;
@@ -137,6 +138,7 @@ class Transport {
   bool wants_room_ = false;                            // the sending thread's: its last acquire found none
   tli::Glances glances_[2];                            // of the receiving, of the sending thread
   tli::Pace pace_;                                     // the receiving thread's
+  bool has_looked_ = false;                            // its: land_soon has, in vain, since its last wait
 
   // Extents landed and not released, and buffers kept behind the close, keep us: the balance counts down with
   // each that comes back, and close adds them all.

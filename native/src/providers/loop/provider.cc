@@ -320,6 +320,24 @@ std::uint32_t land_run(lwmq_tli_transport* transport, std::uint64_t bytes_below,
   return count;
 }
 
+bool is_ready(lwmq_tli_transport* transport, std::uint32_t what) noexcept {
+  return ((what & LWMQ_TLI_WAIT_EXTENT) != 0 && transport->receiver.has_extent()) ||
+         ((what & LWMQ_TLI_WAIT_ROOM) != 0 && transport->sender.has_room()) ||
+         state(transport) != LWMQ_TLI_CONNECTED;
+}
+
+std::uint32_t land_soon(lwmq_tli_transport* transport, std::uint64_t bytes_below, std::uint64_t out_token[2],
+                        lwmq_tli_piece* out_piece) {
+  transport->pace.hold([transport] { return transport->receiver.has_extent(); });
+  transport->has_looked =
+      !transport->glances[0].spin_until([transport] { return is_ready(transport, LWMQ_TLI_WAIT_EXTENT); });
+  if (transport->has_looked || !transport->receiver.land_one(bytes_below, out_token, out_piece)) [[unlikely]]
+    return 0;
+  ++transport->landed;
+  transport->pace.landed(1);
+  return 1;
+}
+
 void release_last(lwmq_tli_transport* transport, const std::uint64_t token[2], std::uint32_t count) {
   transport->receiver.release_last(token, count);
   transport->landed -= count;
@@ -327,15 +345,11 @@ void release_last(lwmq_tli_transport* transport, const std::uint64_t token[2], s
 
 // ---- Waiting ----------------------------------------------------------------------------------------
 
-bool is_ready(lwmq_tli_transport* transport, std::uint32_t what) noexcept {
-  return ((what & LWMQ_TLI_WAIT_EXTENT) != 0 && transport->receiver.has_extent()) ||
-         ((what & LWMQ_TLI_WAIT_ROOM) != 0 && transport->sender.has_room()) ||
-         state(transport) != LWMQ_TLI_CONNECTED;
-}
-
 lwmq_status wait(lwmq_tli_transport* transport, std::uint32_t what, std::uint32_t timeout_ms) {
   const auto ready = [&] { return is_ready(transport, what); };
-  if (what == LWMQ_TLI_WAIT_EXTENT && timeout_ms != 0)
+  const bool for_extents = what == LWMQ_TLI_WAIT_EXTENT && timeout_ms != 0;
+  const bool has_looked = for_extents && std::exchange(transport->has_looked, false);
+  if (for_extents && !has_looked)
     transport->pace.hold([transport] { return transport->receiver.has_extent(); });
   if (ready()) return LWMQ_OK;
   if (timeout_ms == 0) {
@@ -343,7 +357,7 @@ lwmq_status wait(lwmq_tli_transport* transport, std::uint32_t what, std::uint32_
     return LWMQ_E_TIMED_OUT;
   }
   tli::Glances& glances = transport->glances[(what & LWMQ_TLI_WAIT_EXTENT) != 0 ? 0 : 1];
-  if (glances.spin_until(ready)) return LWMQ_OK;
+  if (!has_looked && glances.spin_until(ready)) return LWMQ_OK;
   if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) transport->receiver.say_received();
   auto& header = transport->sides.own_header();
   auto& waiting = (what & LWMQ_TLI_WAIT_EXTENT) != 0 ? header.waiting_extent : header.waiting_room;
@@ -530,6 +544,7 @@ constexpr lwmq_tli_provider kLoopProvider = {
     .release_run = release_run,
     .release_last = release_last,
     .land_run = land_run,
+    .land_soon = land_soon,
     .wait = wait,
     .arm = arm,
     .disarm = disarm,
