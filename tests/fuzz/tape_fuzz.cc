@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
     fuzz::require(status == LWMQ_OK || status == LWMQ_E_CORRUPT || status == LWMQ_E_VERSION,
                   "a tape is good, corrupt, or of another version");
     TapeEntry entry{};
-    std::vector<std::uint8_t> extent;
+    TapeBytes extent;
     bool torn = false;
     std::uint64_t total = 0;
     while (status == LWMQ_OK) {

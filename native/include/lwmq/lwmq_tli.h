@@ -117,7 +117,8 @@ typedef struct lwmq_tli_piece {
 
 #define LWMQ_TLI_KIND_MAX 63u
 
-enum { LWMQ_TLI_WAIT_EXTENT = 1, LWMQ_TLI_WAIT_ROOM = 2 };
+/* HOLDING, beside EXTENT: the caller has landed some that nobody has received. */
+enum { LWMQ_TLI_WAIT_EXTENT = 1, LWMQ_TLI_WAIT_ROOM = 2, LWMQ_TLI_WAIT_HOLDING = 4 };
 
 enum {
   LWMQ_TLI_CONNECTED = 0,
@@ -215,12 +216,13 @@ typedef struct lwmq_tli_provider {
   /* Waits until land (LWMQ_TLI_WAIT_EXTENT) or acquire (LWMQ_TLI_WAIT_ROOM) may succeed, the state changed, or the
      time is over. Spins for a while, then sleeps without any wake-up. May, seldom, return early with LWMQ_OK: the caller
      comes again at once. With 0 it only looks. Where one for extents finds none, the peer's unread_extents may count all
-     that have landed as read. LWMQ_E_TIMED_OUT, LWMQ_E_INTERRUPTED. */
+     that have landed as read, but with LWMQ_TLI_WAIT_HOLDING. LWMQ_E_TIMED_OUT, LWMQ_E_INTERRUPTED. */
   lwmq_status (*wait)(lwmq_tli_transport *transport, uint32_t what, uint32_t timeout_ms);
   /* Asks that the transport's descriptor becomes readable at the next extent (LWMQ_TLI_WAIT_EXTENT), room
      (LWMQ_TLI_WAIT_ROOM; where an acquire has found none) or, in any case, change of state. On the landing thread;
      with room, on the sending thread too. 1: something is there already, look again (land or acquire must find it, or the
-     caller looks for ever); 0: armed. A wait for extents ends it; a wait for room does not. */
+     caller looks for ever); 0: armed, and what has landed counts as in a wait. A wait for extents ends it; a wait for room
+     does not. */
   int32_t (*arm)(lwmq_tli_transport *transport, uint32_t what);
   void (*disarm)(lwmq_tli_transport *transport);
   /* The transport's descriptor: level-triggered; arm and disarm drain it. Lent until close. An accepted transport has

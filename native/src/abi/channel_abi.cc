@@ -378,8 +378,10 @@ lwmq_status lwmq_channel_add_filter(lwmq_channel* channel, const char* filter, u
   LWMQ_REQUIRE(channel != nullptr && filter != nullptr);
   LWMQ_ALIVE(channel);
   lwmq::tli::Filters* filters = nullptr;
-  const lwmq_status status = in(channel)->filters(&filters);
-  return status != LWMQ_OK ? status : filters->add(filter, place);
+  lwmq_status status = in(channel)->filters(&filters);
+  if (status == LWMQ_OK) status = filters->add(filter, place);
+  if (status == LWMQ_OK) in(channel)->note_filters_changed();
+  return status;
 }
 
 lwmq_status lwmq_channel_remove_filter(lwmq_channel* channel, uint32_t place) {

@@ -150,8 +150,7 @@ void FilterLane::see(Stage& stage, lwmq_tli_extent extent, std::int64_t now_ns, 
   NamedFilter& entry = *stage.entry;
   if ((entry.filter->rewrites & way_) != 0 && !below_.is_own(extent) && !below_.make_own(&extent, true)) {
     count(entry.failed);  // no memory: it stays as it is
-    next.push_back(extent);
-    return;
+    return keep_or_pass(stage, extent, 0, now_ns, next);
   }
   lwmq_tli_passing passing{const_cast<std::uint8_t*>(extent.data), extent.bytes, 0,
                            static_cast<std::uint64_t>(now_ns),     extent.kind,  way_};
@@ -164,22 +163,27 @@ void FilterLane::see(Stage& stage, lwmq_tli_extent extent, std::int64_t now_ns, 
   }
   if (verdict.drop != 0) {
     below_.give_back(extent);
-  } else if (verdict.behind > 0) {
+  } else if (verdict.behind > 0 && !ended_) {
     stage.late.push_back({extent, later(now_ns, verdict.hold_ns), verdict.behind});
     note_held(stage, 1);
-  } else if (verdict.hold_ns == 0 && stage.queue.empty()) {
-    leave(stage, extent, next);
   } else {
-    const std::int64_t last = stage.queue.empty() ? 0 : stage.queue.back().due_ns;
-    stage.queue.push_back({extent, std::max(last, later(now_ns, verdict.hold_ns)), 0});
-    note_held(stage, 1);
+    keep_or_pass(stage, extent, ended_ ? 0 : verdict.hold_ns, now_ns, next);
   }
 }
 
-// One at a time, so that what waits is a file's and not our memory's.
+// Behind what the stage holds, in order.
+void FilterLane::keep_or_pass(Stage& stage, const lwmq_tli_extent& extent, std::uint64_t hold_ns,
+                              std::int64_t now_ns, Queue& next) {
+  if (hold_ns == 0 && stage.queue.empty()) return leave(stage, extent, next);
+  const std::int64_t last = stage.queue.empty() ? 0 : stage.queue.back().due_ns;
+  stage.queue.push_back({extent, std::max(last, later(now_ns, hold_ns)), 0});
+  note_held(stage, 1);
+}
+
+// One at a time, and none where much is held, so that what waits is a file's and not our memory's.
 void FilterLane::take_sourced(Stage& stage, std::int64_t now_ns, Queue& next) {
   if (!stage.has_more || stage.source_due_ns > now_ns) return;
-  while (next.empty() && output_.empty()) {
+  while (next.empty() && output_.empty() && !is_full()) {
     lwmq_tli_passing passing{};
     passing.now_ns = static_cast<std::uint64_t>(now_ns);
     std::uint64_t in_ns = UINT64_MAX;
@@ -196,7 +200,7 @@ void FilterLane::take_sourced(Stage& stage, std::int64_t now_ns, Queue& next) {
     extent.data = passing.data;
     extent.bytes = passing.bytes;
     extent.kind = std::min<std::uint32_t>(passing.kind, LWMQ_TLI_KIND_MAX);
-    if (!below_.make_own(&extent, false)) return;
+    if (!below_.make_own(&extent, false)) return count(stage.entry->failed);
     count(stage.entry->sourced);
     next.push_back(extent);
   }
@@ -249,10 +253,15 @@ lwmq_tli_extent FilterLane::take() noexcept {
   return extent;
 }
 
+bool FilterLane::holds() const noexcept {
+  return std::any_of(stages_.begin(), stages_.end(),
+                     [](const auto& stage) { return !stage->queue.empty() || !stage->late.empty(); });
+}
+
 std::int64_t FilterLane::next_due_ns() const noexcept {
   std::int64_t due = kNeverDue;
   for (const auto& stage : stages_) {
-    if (stage->has_more) due = std::min(due, stage->source_due_ns);
+    if (stage->has_more && !is_full()) due = std::min(due, stage->source_due_ns);
     if (!stage->queue.empty()) due = std::min(due, stage->queue.front().due_ns);
     for (const Held& held : stage->late) due = std::min(due, held.due_ns);
   }

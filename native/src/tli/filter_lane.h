@@ -64,6 +64,10 @@ class FilterLane {
   // When run may have something new; kNeverDue.
   [[nodiscard]] std::int64_t next_due_ns() const noexcept;
   [[nodiscard]] bool is_full() const noexcept { return held_ >= kHeldMax; }
+  // Nothing is in between: what comes from below may as well be landed there.
+  [[nodiscard]] bool is_open() const noexcept { return stages_.empty() && output_.empty(); }
+  // Whether some of what was put has not come out.
+  [[nodiscard]] bool holds() const noexcept;
 
  private:
   using Queue = std::deque<lwmq_tli_extent>;
@@ -95,6 +99,8 @@ class FilterLane {
   }
   void see(Stage& stage, lwmq_tli_extent extent, std::int64_t now_ns, Queue& next);
   void leave(Stage& stage, const lwmq_tli_extent& extent, Queue& next);
+  void keep_or_pass(Stage& stage, const lwmq_tli_extent& extent, std::uint64_t hold_ns, std::int64_t now_ns,
+                    Queue& next);
   void take_sourced(Stage& stage, std::int64_t now_ns, Queue& next);
   void take_due(Stage& stage, std::int64_t now_ns, Queue& next);
   void note_held(Stage& stage, int more) noexcept;

@@ -159,18 +159,19 @@ Status Transport::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32
   if (bytes > buffer->room) return below_->show(transport_, buffer, bytes, kind);  // it has the text
   const std::int64_t now_ns = os::now_ns();
   bool blocked = false;
+  bool passes = false;
   {
     const std::lock_guard lock(sending_mutex_);
     sending_.refresh();
     lwmq_tli_passing passing{buffer->next, bytes,           buffer->room, static_cast<std::uint64_t>(now_ns),
                              kind,         LWMQ_TLI_SENDING};
-    if (!sending_.pass(&passing)) return LWMQ_OK;
+    passes = sending_.pass(&passing);
     bytes = passing.bytes;
     kind = passing.kind;
     blocked = sending_.blocked_until_ns() > now_ns;
   }
-  const Status status = below_->show(transport_, buffer, bytes, kind);
-  if (blocked) buffer->room = 0;  // the next extent has to acquire
+  const Status status = passes ? below_->show(transport_, buffer, bytes, kind) : LWMQ_OK;
+  if (blocked && status == LWMQ_OK) buffer->room = 0;  // the next extent has to acquire
   return status;
 }
 
@@ -182,9 +183,10 @@ std::uint32_t Transport::free_buffers() {
 // ---- Landing ----------------------------------------------------------------------------------------
 
 // With the landing mutex: moves extents from below through the filters until one comes out. True: one has,
-// or none will any more.
+// or none will any more. Where there are no filters, the transport below knows.
 bool Transport::pull(std::int64_t now_ns) {
   landing_.refresh();
+  if (landing_.is_open()) return false;
   for (;;) {
     landing_.run(now_ns);
     if (landing_.has_output() || ended_ != LWMQ_OK) return true;
@@ -207,7 +209,11 @@ bool Transport::pull(std::int64_t now_ns) {
 
 Status Transport::land(lwmq_tli_extent* out_extent) {
   const std::lock_guard lock(landing_mutex_);
-  if (!pull(os::now_ns())) return LWMQ_E_EMPTY;
+  if (!pull(os::now_ns())) {
+    const Status status = landing_.is_open() ? below_->land(transport_, out_extent) : LWMQ_E_EMPTY;
+    if (status == LWMQ_OK) references_.fetch_add(1, std::memory_order_relaxed);
+    return status;
+  }
   if (!landing_.has_output()) return is_failure(ended_) ? fail(ended_, "%s", ended_text_.c_str()) : ended_;
   *out_extent = landing_.take();
   references_.fetch_add(1, std::memory_order_relaxed);
@@ -254,8 +260,7 @@ Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) {
       if (pull(now_ns)) return LWMQ_OK;
       until = std::min(until, landing_.next_due_ns());
       blind = landing_.is_full();
-      // Below, all that has landed would count as read by then, and what is held here was not.
-      if (timeout_ms == 0 && landing_.next_due_ns() != kNeverDue) return LWMQ_E_TIMED_OUT;
+      if (landing_.holds()) what |= LWMQ_TLI_WAIT_HOLDING;
     }
     if ((what & LWMQ_TLI_WAIT_ROOM) != 0 && is_blocked(now_ns)) {
       const std::lock_guard lock(sending_mutex_);
@@ -292,6 +297,7 @@ std::int32_t Transport::arm(std::uint32_t what) {
     if (pull(now_ns)) return 1;
     due = landing_.next_due_ns();
     full = landing_.is_full();
+    if (landing_.holds()) what |= LWMQ_TLI_WAIT_HOLDING;
   }
   if ((what & LWMQ_TLI_WAIT_ROOM) != 0 && is_blocked(now_ns)) {
     const std::lock_guard lock(sending_mutex_);

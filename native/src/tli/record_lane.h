@@ -236,8 +236,10 @@ class LaneReceiver {
   bool land_one(std::uint64_t bytes_below, std::uint64_t out_token[2], lwmq_tli_piece* out_piece) noexcept;
   // Of the extent that landed last, or `count` of the last run, before the next one lands.
   void release_last(const std::uint64_t token[2], std::uint32_t count) noexcept;
-  // The landing thread's, before it waits for more: what has landed counts as read at the peer.
-  void say_received() const noexcept {
+  // The landing thread's, before it waits for more: what has landed counts as read at the peer, where `what`
+  // it waits for says so.
+  void say_received(std::uint32_t what) const noexcept {
+    if ((what & (LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_HOLDING)) != LWMQ_TLI_WAIT_EXTENT) return;
     sides_.own_header().received.store(all_landed_, std::memory_order_release);
   }
   // True when land would not answer LWMQ_E_EMPTY: a glance, land decides. The landing thread only. Inline:

@@ -219,6 +219,27 @@ TEST_F(Lane, ARunOfFramesOfOneSizeEndsWithTheLimitTheBufferAndWhatIsShown) {
   }
 }
 
+// Laps have 16 bits: after as many the buffer would be taken for one that the peer has given back.
+// rows: M03
+TEST_F(Lane, ABufferThatIsAbandonedAgainAndAgainIsNotTakenBackUnread) {
+  std::vector<lwmq_tli_buffer> others;
+  for (lwmq_tli_buffer buffer{}; sender_.acquire(&buffer) == LWMQ_OK;) others.push_back(buffer);
+  for (int turn = 0; turn < 2; ++turn) {
+    sender_.abandon(&others.back());
+    for (int i = 0; i < 65'535; ++i) {
+      ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
+      sender_.abandon(&buffer_);
+    }
+    ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
+    ASSERT_EQ(sender_.show(&buffer_, 8, 5), LWMQ_OK);
+    sender_.ship(&buffer_);
+    EXPECT_FALSE(sender_.has_room()) << "the peer has not read it";
+    EXPECT_TRUE(land_one());
+    EXPECT_FALSE(land_one());  // leaves the buffer
+    ASSERT_EQ(sender_.acquire(&others.back()), LWMQ_OK);
+  }
+}
+
 // A word that is not as the one before is looked at by itself, wherever in a run it lies.
 // rows: M03
 TEST_F(Lane, ARunOfFramesOfOneSizeEndsBeforeTheWordThatCannotBe) {

@@ -41,8 +41,10 @@ Status Door::add_transport(Transport* transport) noexcept {
     return status;
   }
   // No events asked for: a hang-up is always told, and window notices are nothing that a poller must know of.
-  if (const Status status = add(epoll_.get(), transport->life_line(), 0, key); status != LWMQ_OK)
+  if (const Status status = add(epoll_.get(), transport->life_line(), 0, key); status != LWMQ_OK) {
+    leave_doorbell(*transport);  // the peer holds it open: it would stay behind the door
     return status;
+  }
   by_key_[key] = transport;
   return LWMQ_OK;
 }

@@ -17,6 +17,8 @@
 namespace lwmq::ipc {
 namespace {
 
+constexpr std::int64_t kPageRetryNs = 200'000'000;
+
 struct Watch {
   const std::atomic<std::uint32_t>* word;
   std::shared_ptr<PeerProcess> process;  // keeps the word mapped
@@ -164,7 +166,12 @@ std::size_t look_at_watches(os::FutexWord* words, std::vector<std::shared_ptr<Pe
 }  // namespace
 
 void run_service(const volatile std::uint32_t* stop) {
-  if (ensure_page() != LWMQ_OK || os::hold_robust_words(own_page().death, kDeathWords) != LWMQ_OK) return;
+  // Descriptors or memory may be short for a moment, and nobody calls us again.
+  while (ensure_page() != LWMQ_OK || os::hold_robust_words(own_page().death, kDeathWords) != LWMQ_OK) {
+    const std::uint32_t news = world().news.load(std::memory_order_acquire);
+    if (*stop != 0) return;
+    os::futex_wait(world().news, news, kPageRetryNs, os::Sleepers::kOfThisProcess);
+  }
   LWMQ_YIELD("words.held");
   world().held.store(1, std::memory_order_release);  // sync: words-held
   os::futex_wake_all(world().held);

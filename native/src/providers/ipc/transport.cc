@@ -241,7 +241,7 @@ Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept {
   if (for_extents && !has_looked) pace_.hold([this] { return receiver_.has_extent(); });
   if (is_ready(what)) return LWMQ_OK;
   if (timeout_ms == 0) {
-    if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) receiver_.say_received();
+    receiver_.say_received(what);
     return LWMQ_E_TIMED_OUT;
   }
   tli::Glances& glances = glances_[(what & LWMQ_TLI_WAIT_EXTENT) != 0 ? 0 : 1];
@@ -272,8 +272,8 @@ Status Transport::sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept {
   const std::uint32_t alive = death_->load(std::memory_order_acquire);
   if (!os::is_held(*death_)) return LWMQ_OK;
   auto& header = sides_.own_header();
-  const bool both = what == (LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_ROOM);
-  if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) receiver_.say_received();
+  const bool both = (what & LWMQ_TLI_WAIT_EXTENT) != 0 && (what & LWMQ_TLI_WAIT_ROOM) != 0;
+  receiver_.say_received(what);
   auto& waiting = (what & LWMQ_TLI_WAIT_EXTENT) != 0 ? header.waiting_extent : header.waiting_room;
   const os::FutexWord others[] = {{death_, alive}};
   const os::WaitResult result = tli::sleep_until_rung(sides_, waiting, both ? &header.waiting_room : nullptr,
@@ -291,7 +291,7 @@ std::int32_t Transport::arm(std::uint32_t what) noexcept {
   const bool room = (what & LWMQ_TLI_WAIT_ROOM) != 0;
   if (room) tli::announce_waiting(header.waiting_room, true);
   if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) {
-    receiver_.say_received();
+    receiver_.say_received(what);
     tli::announce_waiting(header.waiting_extent, true);
   }
   // Room counts where somebody has asked for it in vain: else it is nearly always there.

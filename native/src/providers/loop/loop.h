@@ -81,6 +81,7 @@ struct lwmq::loop::Pair {
   ~Pair();
 
   lwmq_tli_transport ends[2];
+  bool is_whole = false;  // both ends have all that they need
   std::atomic<std::uint32_t> ends_left{2};
   std::unique_ptr<std::uint8_t, void (*)(void*)> side[2]{{nullptr, nullptr}, {nullptr, nullptr}};
   std::atomic<int> event[2]{-1, -1};  // descriptors of the ends' own, made when asked for

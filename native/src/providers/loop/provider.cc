@@ -189,6 +189,7 @@ lwmq_status connect(const char* address, const lwmq_tli_options* options, std::u
                    of[1 - i]->buffers_send * of[1 - i]->buffer_bytes);
     if (of[i]->secure_erase != 0) end->sender.erase_buffers(of[i]->purpose == LWMQ_TLI_FOR_RAW);
   }
+  pair->is_whole = true;
   {
     const std::lock_guard pending_lock(listener->mutex);
     listener->pending.push_back(&pair->ends[1]);
@@ -353,17 +354,17 @@ lwmq_status wait(lwmq_tli_transport* transport, std::uint32_t what, std::uint32_
     transport->pace.hold([transport] { return transport->receiver.has_extent(); });
   if (ready()) return LWMQ_OK;
   if (timeout_ms == 0) {
-    if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) transport->receiver.say_received();
+    transport->receiver.say_received(what);
     return LWMQ_E_TIMED_OUT;
   }
   tli::Glances& glances = transport->glances[(what & LWMQ_TLI_WAIT_EXTENT) != 0 ? 0 : 1];
   if (!has_looked && glances.spin_until(ready)) return LWMQ_OK;
-  if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) transport->receiver.say_received();
+  transport->receiver.say_received(what);
   auto& header = transport->sides.own_header();
   auto& waiting = (what & LWMQ_TLI_WAIT_EXTENT) != 0 ? header.waiting_extent : header.waiting_room;
   const std::int64_t begin = os::now_ns();
   const std::int64_t timeout_ns = timeout_ms == LWMQ_FOREVER ? -1 : std::int64_t{timeout_ms} * 1'000'000;
-  const bool both = what == (LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_ROOM);
+  const bool both = (what & LWMQ_TLI_WAIT_EXTENT) != 0 && (what & LWMQ_TLI_WAIT_ROOM) != 0;
   const auto result = tli::sleep_until_rung(transport->sides, waiting, both ? &header.waiting_room : nullptr,
                                             nullptr, 0, timeout_ns, ready);
   glances.slept(os::now_ns() - begin);
@@ -383,7 +384,7 @@ std::int32_t arm(lwmq_tli_transport* transport, std::uint32_t what) {
   if (transport->pair->event[transport->end].load(std::memory_order_relaxed) >= 0) drain_own(transport);
   auto& header = transport->sides.own_header();
   if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) {
-    transport->receiver.say_received();
+    transport->receiver.say_received(what);
     tli::announce_waiting(header.waiting_extent, true);
   }
   const bool room = (what & LWMQ_TLI_WAIT_ROOM) != 0;
@@ -480,6 +481,7 @@ void window_release(lwmq_tli_window* window) {
 
 Pair::~Pair() {
   for (auto& end : ends) {
+    if (!is_whole) break;
     lwmq_tli_extent extent{};
     while (end.options.drop != nullptr && end.receiver.land(&extent) == LWMQ_OK) {
       end.options.drop(extent.data, extent.bytes, extent.kind);

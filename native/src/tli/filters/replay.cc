@@ -8,6 +8,8 @@
 namespace lwmq::tli {
 namespace {
 
+constexpr std::uint64_t kMemoryRetryNs = 10'000'000;
+
 struct Replay {
   TapeReader reader;
   std::uint32_t ways = 0;   // of what is on the tape
@@ -15,16 +17,19 @@ struct Replay {
   bool loaded = false;      // entry and bytes are next
   bool over = false;
   TapeEntry entry{};
-  std::vector<std::uint8_t> bytes;    // of the entry
-  std::vector<std::uint8_t> lent;     // of the one before
+  TapeBytes bytes;                    // of the entry
+  TapeBytes lent;                     // of the one before
   std::uint64_t first_time_ns = 0;    // on the tape
   std::uint64_t first_played_ns = 0;  // when we began; 0: not yet
 
-  // Loads the next entry of our ways. False: the end, or what cannot be read: checked when we began.
+  // Loads the next entry of our ways. False: the end, or what cannot be read: checked when we began; or,
+  // where it is not over, no memory.
   bool load() {
     while (!loaded && !over) {
       bool torn = false;
-      over = reader.next(&entry, &bytes, &torn) != LWMQ_OK;
+      const Status status = reader.next(&entry, &bytes, &torn);
+      if (status == LWMQ_E_NO_MEMORY) return false;
+      over = status != LWMQ_OK;
       loaded = !over && (entry.way & ways) != 0;
     }
     return loaded;
@@ -36,9 +41,8 @@ Status check(const std::string& path, bool allow_torn) {
   TapeReader reader;
   Status status = reader.open(path);
   TapeEntry entry{};
-  std::vector<std::uint8_t> bytes;
   bool torn = false;
-  while (status == LWMQ_OK) status = reader.next(&entry, &bytes, &torn);
+  while (status == LWMQ_OK) status = reader.next(&entry, nullptr, &torn);
   return status == LWMQ_E_END || (torn && allow_torn) ? LWMQ_OK : status;
 }
 
@@ -65,7 +69,10 @@ lwmq_status create(const char* text, std::uint32_t way, void** out_filter) {
 
 std::int32_t source(void* filter, lwmq_tli_passing* out_passing, std::uint64_t* out_in_ns) {
   auto& replay = *static_cast<Replay*>(filter);
-  if (!replay.load()) return 0;
+  if (!replay.load()) {
+    if (!replay.over) *out_in_ns = kMemoryRetryNs;
+    return 0;
+  }
   if (replay.first_played_ns == 0) {
     replay.first_played_ns = out_passing->now_ns;
     replay.first_time_ns = replay.entry.time_ns;
@@ -79,7 +86,7 @@ std::int32_t source(void* filter, lwmq_tli_passing* out_passing, std::uint64_t* 
       return 0;
     }
   }
-  replay.lent.swap(replay.bytes);
+  std::swap(replay.lent, replay.bytes);
   replay.loaded = false;
   out_passing->data = replay.lent.data();
   out_passing->bytes = replay.lent.size();

@@ -1,6 +1,7 @@
 #include "tli/filters/tape.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -91,7 +92,9 @@ Status TapeWriter::open(const std::string& path, std::shared_ptr<TapeWriter>* ou
   if (fd < 0) return fail_errno(LWMQ_E_SYSTEM, errno, "tape %s", path.c_str());
   std::shared_ptr<TapeWriter> made(new TapeWriter(fd));
   struct stat status {};
-  if (fstat(fd, &status) != 0) return fail_errno(LWMQ_E_SYSTEM, errno, "tape %s", path.c_str());
+  // Until the head is written: of several processes one writes it.
+  if (flock(fd, LOCK_EX) != 0 || fstat(fd, &status) != 0)
+    return fail_errno(LWMQ_E_SYSTEM, errno, "tape %s", path.c_str());
   if (status.st_size == 0) {
     TapeHead head{kTapeMagic, kTapeVersion, sizeof(TapeHead), realtime_ns(), 0, 0};
     head.crc = crc_of(head);
@@ -100,6 +103,7 @@ Status TapeWriter::open(const std::string& path, std::shared_ptr<TapeWriter>* ou
   } else if (const Status known = check_head(fd, path); known != LWMQ_OK) {
     return known;
   }
+  flock(fd, LOCK_UN);
   all.open[path] = made;
   *out_writer = std::move(made);
   return LWMQ_OK;
@@ -124,7 +128,8 @@ TapeWriter::~TapeWriter() { ::close(fd_); }
 
 bool TapeWriter::append(std::uint32_t kind, std::uint32_t way, const void* data, std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
-  entry_.assign(sizeof(TapeEntry) + padded(bytes), 0);
+  if (!entry_.resize(sizeof(TapeEntry) + padded(bytes))) return false;
+  std::memset(entry_.data() + entry_.size() - (padded(bytes) - bytes), 0, padded(bytes) - bytes);
   TapeEntry head{};
   head.kind = static_cast<std::uint8_t>(kind);
   head.way = static_cast<std::uint8_t>(way);
@@ -139,10 +144,16 @@ bool TapeWriter::append(std::uint32_t kind, std::uint32_t way, const void* data,
     written = ::write(fd_, entry_.data(), entry_.size());
   } while (written < 0 && errno == EINTR);
   if (written == static_cast<ssize_t>(entry_.size())) return true;
-  // What got through of it is taken back, where nobody else has written behind it.
-  struct stat status {};
-  if (written > 0 && fstat(fd_, &status) == 0 && ftruncate(fd_, status.st_size - written) != 0) return false;
+  if (written > 0) take_back(written);
   return false;
+}
+
+// What got through of an extent, where nobody else has written behind it.
+void TapeWriter::take_back(std::int64_t written) noexcept {
+  struct stat status {};
+  const off_t end = lseek(fd_, 0, SEEK_CUR);  // of our last write
+  if (end < 0 || fstat(fd_, &status) != 0 || status.st_size != end) return;
+  [[maybe_unused]] const int taken = ftruncate(fd_, end - written);  // else a reader finds it torn
 }
 
 TapeReader::~TapeReader() {
@@ -161,7 +172,7 @@ Status TapeReader::open(const std::string& path) {
   return check_head(fd_, path);
 }
 
-Status TapeReader::next(TapeEntry* out_entry, std::vector<std::uint8_t>* out_bytes, bool* out_torn) {
+Status TapeReader::next(TapeEntry* out_entry, TapeBytes* out_bytes, bool* out_torn) {
   const std::uint64_t left = file_bytes_ - at_;
   *out_torn = false;
   if (left == 0) return LWMQ_E_END;
@@ -176,19 +187,27 @@ Status TapeReader::next(TapeEntry* out_entry, std::vector<std::uint8_t>* out_byt
     return fail(LWMQ_E_CORRUPT, "tape %s: byte %" PRIu64 " cannot be read", path_.c_str(), at_);
   const std::uint64_t room = left - sizeof *out_entry;
   if (out_entry->bytes > room || padded(out_entry->bytes) > room) return torn();
-  out_bytes->resize(padded(out_entry->bytes));
-  if (!read_all(fd_, out_bytes->data(), out_bytes->size(), at_ + sizeof *out_entry))
-    return fail(LWMQ_E_CORRUPT, "tape %s: byte %" PRIu64 " cannot be read", path_.c_str(), at_);
+  if (out_bytes != nullptr && !out_bytes->resize(out_entry->bytes)) {
+    return fail(LWMQ_E_NO_MEMORY, "tape %s: no memory for the extent of %" PRIu64 " bytes at byte %" PRIu64,
+                path_.c_str(), out_entry->bytes, at_);
+  }
   constexpr std::size_t kCrc = sizeof out_entry->crc;
   std::uint32_t crc =
       crc32c(0, reinterpret_cast<const std::uint8_t*>(out_entry) + kCrc, sizeof *out_entry - kCrc);
-  crc = crc32c(crc, out_bytes->data(), out_bytes->size());
+  std::uint8_t piece[4096];  // whatever the entry claims
+  for (std::uint64_t done = 0; done < padded(out_entry->bytes); done += sizeof piece) {
+    const std::uint64_t length = std::min<std::uint64_t>(sizeof piece, padded(out_entry->bytes) - done);
+    if (!read_all(fd_, piece, length, at_ + sizeof *out_entry + done))
+      return fail(LWMQ_E_CORRUPT, "tape %s: byte %" PRIu64 " cannot be read", path_.c_str(), at_);
+    crc = crc32c(crc, piece, length);
+    if (out_bytes != nullptr && done < out_entry->bytes)
+      std::memcpy(out_bytes->data() + done, piece, std::min(length, out_entry->bytes - done));
+  }
   const bool known = out_entry->kind <= LWMQ_TLI_KIND_MAX &&
                      (out_entry->way == LWMQ_TLI_SENDING || out_entry->way == LWMQ_TLI_LANDING);
   if (crc != out_entry->crc || !known)
     return fail(LWMQ_E_CORRUPT, "tape %s: the extent at byte %" PRIu64 " is damaged", path_.c_str(), at_);
-  at_ += sizeof *out_entry + out_bytes->size();
-  out_bytes->resize(out_entry->bytes);
+  at_ += sizeof *out_entry + padded(out_entry->bytes);
   return LWMQ_OK;
 }
 

@@ -20,8 +20,8 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
-#include <vector>
 
 #include "base/status.h"
 
@@ -54,6 +54,27 @@ static_assert(sizeof(TapeEntry) == 32 && offsetof(TapeEntry, bytes) == 8);
 // CRC-32C, of `crc` and what follows it.
 std::uint32_t crc32c(std::uint32_t crc, const void* data, std::size_t bytes) noexcept;
 
+// Of one entry. Keeps its memory for the next.
+class TapeBytes {
+ public:
+  // What was there is gone. False: no memory.
+  [[nodiscard]] bool resize(std::uint64_t bytes) noexcept {
+    if (bytes > room_ || data_ == nullptr) {
+      data_.reset(new (std::nothrow) std::uint8_t[bytes]);
+      room_ = data_ != nullptr ? bytes : 0;
+    }
+    size_ = data_ != nullptr ? bytes : 0;
+    return data_ != nullptr;
+  }
+  [[nodiscard]] std::uint8_t* data() const noexcept { return data_.get(); }
+  [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+
+ private:
+  std::unique_ptr<std::uint8_t[]> data_;
+  std::uint64_t room_ = 0;
+  std::uint64_t size_ = 0;
+};
+
 // Writes to a tape; shared by all that record at one path in this process.
 class TapeWriter {
  public:
@@ -65,14 +86,16 @@ class TapeWriter {
   TapeWriter& operator=(const TapeWriter&) = delete;
   ~TapeWriter();
 
-  // Any thread. `data` may change under us: it is copied first. False: the disk refuses.
+  // Any thread. `data` may change under us: it is copied first. False: the disk refuses, or no memory.
   bool append(std::uint32_t kind, std::uint32_t way, const void* data, std::uint64_t bytes);
 
  private:
   explicit TapeWriter(int fd) noexcept : fd_(fd) {}
+  void take_back(std::int64_t written) noexcept;
+
   const int fd_;
   std::mutex mutex_;
-  std::vector<std::uint8_t> entry_;
+  TapeBytes entry_;
 };
 
 // Reads a tape from its begin. Trusts nothing that it says.
@@ -85,9 +108,9 @@ class TapeReader {
 
   // LWMQ_E_SYSTEM, LWMQ_E_CORRUPT, LWMQ_E_VERSION with a text.
   Status open(const std::string& path);
-  // The next extent; its bytes are valid until the next call. LWMQ_E_END behind the last. LWMQ_E_CORRUPT says
-  // where; *out_torn: the file ends there, within an extent.
-  Status next(TapeEntry* out_entry, std::vector<std::uint8_t>* out_bytes, bool* out_torn);
+  // The next extent, and its bytes unless that is null. LWMQ_E_END behind the last. LWMQ_E_CORRUPT says
+  // where; *out_torn: the file ends there, within an extent. LWMQ_E_NO_MEMORY: it is next once more.
+  Status next(TapeEntry* out_entry, TapeBytes* out_bytes, bool* out_torn);
 
  private:
   int fd_ = -1;

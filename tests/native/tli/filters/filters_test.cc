@@ -2,8 +2,10 @@
 //
 // Filters over the transport inside one process: what each does to what passes, with its seed and exact
 // counts.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -246,6 +248,23 @@ TEST(Filters, TheListenersDescriptorRingsWhenWhatIsHeldIsDue) {
   pair.tli.release(pair.served, &extent);
 }
 
+// Nobody has received it: the peer that asks hears so, however long somebody waits here.
+// rows: L38
+TEST(Filters, WhatIsHeldDoesNotCountAsRead) {
+  Filtered over("delay=1000s");
+  auto& pair = *over.pair;
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(pair.send(pair.client, "held"), LWMQ_OK);
+  EXPECT_EQ(pair.tli.wait(pair.served, LWMQ_TLI_WAIT_EXTENT, 30), LWMQ_E_TIMED_OUT);
+  EXPECT_EQ(pair.tli.wait(pair.served, LWMQ_TLI_WAIT_EXTENT, 0), LWMQ_E_TIMED_OUT);
+  EXPECT_EQ(pair.tli.arm(pair.served, LWMQ_TLI_WAIT_EXTENT), 0);
+  EXPECT_EQ(over.view(0).held, 3u);
+  EXPECT_EQ(pair.tli.unread_extents(pair.client), 3u);
+  ASSERT_EQ(over.filters->filters->remove(0), LWMQ_OK);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(pair.land_text(pair.served), "held");
+  EXPECT_EQ(pair.tli.wait(pair.served, LWMQ_TLI_WAIT_EXTENT, 0), LWMQ_E_TIMED_OUT);
+  EXPECT_EQ(pair.tli.unread_extents(pair.client), 0u);
+}
+
 // rows: L38
 TEST(Filters, ReorderLetsAnExactNumberOvertake) {
   Filtered over("reorder,every=4,behind=2,hold=100s");
@@ -277,6 +296,24 @@ TEST(Filters, RateKeepsTheSenderFromRoomThatIsThere) {
   Texts landed;
   over.take(&landed);
   EXPECT_EQ(landed.size(), 6u);
+}
+
+// What another filter drops costs the sender its time as well, as on a line that loses it.
+// rows: L38
+TEST(Filters, RateCountsWhatIsDroppedBehindIt) {
+  Filtered over("rate,count=100,way=send+loss=1,way=send");  // 10 ms each
+  auto& pair = *over.pair;
+  const auto began = std::chrono::steady_clock::now();
+  for (int i = 0; i < 6; ++i) {
+    lwmq_tli_buffer buffer{};
+    while (pair.tli.acquire(pair.client, &buffer) == LWMQ_E_FULL)
+      pair.tli.wait(pair.client, LWMQ_TLI_WAIT_ROOM, 1000);
+    ASSERT_EQ(pair.tli.show(pair.client, &buffer, 1, 0), LWMQ_OK) << last_error();
+    EXPECT_EQ(buffer.room, 0u) << "the next one has to acquire";
+    ASSERT_EQ(pair.tli.ship(pair.client, &buffer), LWMQ_OK);
+  }
+  EXPECT_GE(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(50));
+  EXPECT_EQ(over.view(1).dropped, 6u);
 }
 
 // rows: L38
@@ -531,6 +568,74 @@ TEST(Filters, ARecordIsReplayedAsItWas) {
   EXPECT_EQ(over.view(0).sourced, 50u);
 }
 
+// Of a tape no more is in memory than one transport may hold; and all of it lands, also behind the peer's
+// end. rows: L38
+TEST(Filters, AReplayBehindADelayWaitsOnItsTape) {
+  constexpr int kOnTape = 6000;
+  TemporaryFile tape;
+  {
+    std::shared_ptr<TapeWriter> writer;
+    ASSERT_EQ(TapeWriter::open(tape.path, &writer), LWMQ_OK) << last_error();
+    for (int i = 0; i < kOnTape; ++i)
+      ASSERT_TRUE(writer->append(0, LWMQ_TLI_SENDING, std::to_string(i).data(), std::to_string(i).size()));
+  }
+  Filtered over("delay=1000s+replay=" + tape.path);
+  auto& pair = *over.pair;
+  lwmq_tli_extent extent{};
+  for (int i = 0; i < 2 * kOnTape; ++i) ASSERT_EQ(pair.tli.land(pair.served, &extent), LWMQ_E_EMPTY);
+  EXPECT_EQ(pair.tli.wait(pair.served, LWMQ_TLI_WAIT_EXTENT, 5), LWMQ_E_TIMED_OUT);
+  EXPECT_LE(over.view(0).held, 4096u);
+  EXPECT_GT(over.view(0).held, 4000u);
+  pair.close(&pair.client);
+  for (int i = 0; i < kOnTape; ++i) ASSERT_EQ(pair.land_text(pair.served), std::to_string(i));
+  EXPECT_EQ(pair.tli.land(pair.served, &extent), LWMQ_E_CLOSED);
+}
+
+// rows: L38
+TEST(Filters, WhatATapeClaimsTakesNoMemoryBeforeItIsTrue) {
+  TemporaryFile tape;
+  {
+    std::shared_ptr<TapeWriter> writer;
+    ASSERT_EQ(TapeWriter::open(tape.path, &writer), LWMQ_OK) << last_error();
+  }
+  TapeEntry entry{};
+  entry.way = LWMQ_TLI_SENDING;
+  entry.bytes = std::uint64_t{1} << 45;
+  std::string bytes = tape.read();
+  bytes.append(reinterpret_cast<const char*>(&entry), sizeof entry);
+  tape.write(bytes);
+  if (truncate(tape.path.c_str(), static_cast<off_t>(bytes.size() + (std::uint64_t{1} << 33))) != 0)
+    GTEST_SKIP() << "no sparse files here";
+  std::shared_ptr<Filters> filters;
+  const std::string address = "replay=" + tape.path + "+loop://x";
+  EXPECT_EQ(Filters::parse(address.c_str(), &filters), LWMQ_E_CORRUPT);
+  EXPECT_NE(std::string(last_error()).find("torn"), std::string::npos) << last_error();
+  TapeReader reader;
+  ASSERT_EQ(reader.open(tape.path), LWMQ_OK);
+  TapeBytes none;
+  EXPECT_FALSE(none.resize(std::uint64_t{1} << 60));
+  EXPECT_EQ(none.size(), 0u);
+  EXPECT_TRUE(none.resize(0));
+}
+
+// Of several processes that begin a tape one writes its head.
+// rows: L38
+TEST(Filters, ATapeThatTwoBeginHasOneHead) {
+  TemporaryFile tape, like;
+  std::shared_ptr<TapeWriter> writer;
+  ASSERT_EQ(TapeWriter::open(like.path, &writer), LWMQ_OK) << last_error();
+  const std::string head = like.read();
+  const int other = open(tape.path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  ASSERT_GE(other, 0);
+  ASSERT_EQ(flock(other, LOCK_EX), 0);  // it is about to
+  std::thread opens([&] { EXPECT_EQ(TapeWriter::open(tape.path, &writer), LWMQ_OK) << last_error(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ASSERT_EQ(write(other, head.data(), head.size()), static_cast<ssize_t>(head.size()));
+  close(other);
+  opens.join();
+  EXPECT_EQ(tape.read().size(), sizeof(TapeHead));
+}
+
 // rows: L38
 TEST(Filters, ToAskForTheLimitsOfAnAddressMakesNoTape) {
   TemporaryFile tape;
@@ -555,7 +660,7 @@ TEST(Filters, BothEndsOfAProcessRecordOnOneTape) {
   ASSERT_EQ(reader.open(tape.path), LWMQ_OK) << last_error();
   int sent = 0, landed = 0;
   TapeEntry entry{};
-  std::vector<std::uint8_t> bytes;
+  TapeBytes bytes;
   bool torn = false;
   while (reader.next(&entry, &bytes, &torn) == LWMQ_OK) ++(entry.way == LWMQ_TLI_SENDING ? sent : landed);
   EXPECT_EQ(sent, 20);
