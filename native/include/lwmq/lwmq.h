@@ -744,7 +744,7 @@ lwmq_status lwmq_requests_create(lwmq_channel *channel, const lwmq_requests_opti
 lwmq_status lwmq_requests_make(lwmq_requests *requests, lwmq_message **out_request);
 /* Asks and goes on; never waits for the peer, who may come later. Takes the message on LWMQ_OK alone. *out_number is what
    lwmq_requests_next says with the outcome. timeout_ms: LWMQ_FOREVER waits as long as the peer lives. LWMQ_E_FULL: too many
-   are outstanding. LWMQ_E_INVALID: no message of lwmq_requests_make, or asked before. Else as lwmq_send_queue_post. */
+   are outstanding. LWMQ_E_INVALID: no message of lwmq_requests_make, or outstanding already. Else as lwmq_send_queue_post. */
 lwmq_status lwmq_requests_submit(lwmq_requests *requests, lwmq_message **request, uint32_t timeout_ms,
                                  uint64_t *out_number);
 /* The next outcome of what was submitted; *out_number says whose, and is 0 where this concerns none: LWMQ_E_EMPTY,

@@ -164,6 +164,8 @@ class Channel {
   // From now on `callback` gets what receive would answer, or `signal` says that there is something, on a
   // thread of ours; neither: no longer. Waits for a call-back that runs, but for the one that asks.
   Status notify(lwmq_on_message callback, std::int32_t signal, void* context);
+  // What it has sent is erased.
+  [[nodiscard]] bool erases() const noexcept { return secure_erase_; }
   // Nobody will ever be heard again, beyond what waits already.
   [[nodiscard]] bool is_over() const noexcept {
     return phase_.load() == Phase::kClosed || phase_.load() == Phase::kEnded;
@@ -178,6 +180,7 @@ class Channel {
   [[nodiscard]] bool is_alive() const noexcept { return mark_.is_alive(); }
 
  private:
+  friend class Requests;
   friend class Several;
   // Ended: the only peer has gone; what it left can be received.
   enum class Phase : std::uint32_t { kCreated, kOpen, kEnded, kClosing, kClosed };
@@ -370,6 +373,7 @@ class Channel {
   [[nodiscard]] Status connect_failure();
   void report_connect_failure();
   void set_broken(Status status) noexcept;
+  Status said_broken() noexcept;
   std::uint64_t unsent_by(lwmq_tli_transport* transport) const noexcept;
   std::uint64_t count_unread(lwmq_tli_transport* transport) noexcept;
   void say_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost, std::uint64_t unsent,
@@ -480,7 +484,8 @@ class Channel {
   std::atomic<std::uint64_t> cuts_{0};        // ends of peers that had not read everything
   std::uint64_t cuts_seen_ = 0;               // by whoever flushes or closes
   std::atomic<std::int64_t> merge_until_{0};  // when merge_ has something by itself; 0: never
-  Status end_ = LWMQ_OK;  // of the peer over the last way, behind what the others have; with its text
+  // Of redundant ones: what receive has answered over this, to be told behind what the others have.
+  Status end_ = LWMQ_OK;
   std::string end_text_;
   std::mutex peers_mutex_;             // the head's: guards the next four of all, and the head's fifth
   std::optional<lwmq_tli_peer> peer_;  // the present one, or the last

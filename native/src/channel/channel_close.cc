@@ -161,7 +161,10 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
     Completions completions;
     untold = receiver_.untold_losses();
     receiver_.clear(completions);
-    if (queue_ != nullptr && head_ == nullptr) queue_->clear(completions);  // the head, which closes last
+    if (queue_ != nullptr && head_ == nullptr) {  // the head, which closes last
+      untold += queue_->untold_losses();
+      queue_->clear(completions);
+    }
     dropped = drop_queued(completions);
     pump_.release();
     // Who was in the middle of a post either sees behind it that the channel is closed, and takes its message
@@ -183,7 +186,7 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
   unread = std::max(messages_lost_.load(std::memory_order_relaxed) - lost_before - dropped, unread + untold);
   if (unread + dropped == 0) return LWMQ_OK;
   // A linger without an end ends with the peer alone.
-  const std::string how = linger_ms == LWMQ_FOREVER
+  const std::string how = linger_ms == LWMQ_FOREVER || lingered_ms == LWMQ_FOREVER
                               ? "the peer has gone"
                               : "closed after a linger of " + std::to_string(linger_ms + lingered_ms) + " ms";
   return fail(LWMQ_E_TIMED_OUT,

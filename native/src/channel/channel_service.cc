@@ -101,8 +101,9 @@ void Channel::note_figures() noexcept {
 void Channel::set_connect_failure(Status status) noexcept {
   {
     const std::lock_guard lock(failure_mutex_);
-    const bool same = failure_ == status;
-    failure_ = is_lasting(status) ? status : LWMQ_OK;
+    const Status lasting = is_lasting(status) ? status : LWMQ_OK;
+    const bool same = failure_ == lasting;
+    failure_ = lasting;
     failure_told_ = failure_told_ && same;
     failure_text_ = failure_ != LWMQ_OK ? last_error() : "";
     if (same) return;
@@ -420,6 +421,12 @@ bool Channel::has_erased() noexcept {
   return all;
 }
 
+// Of the peer that broke the protocol, with its text.
+Status Channel::said_broken() noexcept {
+  const std::lock_guard lock(failure_mutex_);
+  return broken_ == LWMQ_OK ? LWMQ_OK : fail(broken_, "%s", broken_text_.c_str());
+}
+
 // Ends the conversation with a peer that is gone: what it committed goes among the arrivals, then the
 // report; what we shipped and did not see read is counted as lost. False: the application is receiving just
 // now, or there is no memory for what is left; try again.
@@ -429,13 +436,12 @@ bool Channel::retire() noexcept {
   if (report == nullptr || !landing_.try_take()) return false;
   take_pump();
   lwmq_tli_transport* transport = sender_.transport();
-  Status status = LWMQ_OK;
-  {
-    const std::lock_guard lock(failure_mutex_);
-    status = broken_;
-    if (status != LWMQ_OK) fail(status, "%s", broken_text_.c_str());
-  }
+  Status status = said_broken();
   if (status == LWMQ_OK) status = receiver_.drain();
+  if (queue_ != nullptr && status != LWMQ_E_NO_MEMORY) {  // what was no message shows where it is decoded
+    if (land_into_queue(UINT64_MAX, true, completions) == Left::kNoMemory) status = LWMQ_E_NO_MEMORY;
+    if (const Status broken = said_broken(); broken != LWMQ_OK) status = broken;
+  }
   if (status == LWMQ_E_NO_MEMORY || !receiver_.has_room()) {
     release_and_look();
     landing_.release();
@@ -470,7 +476,7 @@ bool Channel::retire() noexcept {
     say_end_of_peer(status, transport, lost, unsent, *report);
     receiver_.report(std::move(report));
   }
-  if (queue_ != nullptr) land_into_queue(UINT64_MAX, true, completions);
+  if (queue_ != nullptr) land_into_queue(UINT64_MAX, true, completions);  // the report, too
   poll_transport_no_more();
   sender_.detach();
   receiver_.detach();

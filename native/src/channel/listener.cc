@@ -88,7 +88,7 @@ std::int64_t Listener::serve(std::int64_t now_ns, bool) noexcept {
     const std::lock_guard lock(mutex_);
     if (status == LWMQ_OK) {
       some = true;
-      waiting_.push_back(transport);
+      waiting_[(oldest_ + clients_waiting_++) % kClientsWaitingMax] = transport;
       tell();
     } else {
       ++refused_;
@@ -101,7 +101,7 @@ std::int64_t Listener::serve(std::int64_t now_ns, bool) noexcept {
 
 bool Listener::has_room() {
   const std::lock_guard lock(mutex_);
-  is_full_ = waiting_.size() >= kClientsWaitingMax;
+  is_full_ = clients_waiting_ == kClientsWaitingMax;
   return !is_full_;
 }
 
@@ -116,19 +116,26 @@ void Listener::tell() noexcept {
 void Listener::count() noexcept {
   if (entry_ == nullptr) return;
   stats::set(entry_->clients_accepted, accepted_);
-  stats::set(entry_->receive_queued, waiting_.size());
+  stats::set(entry_->receive_queued, clients_waiting_);
   stats::set(entry_->clients_refused, refused_);
 }
 
 lwmq_tli_transport* Listener::take_next(std::uint64_t* out_client) {
   const std::lock_guard lock(mutex_);
-  if (waiting_.empty()) return nullptr;
-  lwmq_tli_transport* next = waiting_.front();
-  waiting_.pop_front();
-  *out_client = ++accepted_;
+  if (clients_waiting_ == 0) return nullptr;
+  lwmq_tli_transport* next = pop_waiting();
+  *out_client = ++taken_;
   count();
-  if (waiting_.empty() && !closed_.load()) os::drain_event_fd(bell_.get());
+  if (clients_waiting_ == 0 && !closed_.load()) os::drain_event_fd(bell_.get());
   if (std::exchange(is_full_, false)) ServiceThread::attending().request(this);
+  return next;
+}
+
+// With the mutex.
+lwmq_tli_transport* Listener::pop_waiting() noexcept {
+  lwmq_tli_transport* const next = waiting_[oldest_];
+  oldest_ = (oldest_ + 1) % kClientsWaitingMax;
+  --clients_waiting_;
   return next;
 }
 
@@ -155,8 +162,18 @@ Status Listener::accept(std::uint32_t timeout_ms, Channel** out_channel) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);
     if (closed_.load()) return refuse_closed();
     std::uint64_t client = 0;
-    if (lwmq_tli_transport* next = take_next(&client); next != nullptr)
-      return Channel::accept(settings_, next, client, out_channel);
+    if (lwmq_tli_transport* next = take_next(&client); next != nullptr) {
+      const Status status = Channel::accept(settings_, next, client, out_channel);
+      const std::lock_guard lock(mutex_);
+      if (status == LWMQ_OK) {
+        ++accepted_;
+      } else {
+        ++refused_;  // this client was parted from
+        refusal_ = last_error();
+      }
+      count();
+      return status;
+    }
     if (timeout_ms == 0) return LWMQ_E_EMPTY;
     const Status status = wait_for_change(seen, deadline, changes_);
     if (status != LWMQ_OK) return status;
@@ -166,7 +183,7 @@ Status Listener::accept(std::uint32_t timeout_ms, Channel** out_channel) {
 void Listener::query(lwmq_listener_statistics* out_statistics) {
   const std::lock_guard lock(mutex_);
   out_statistics->accepted = accepted_;
-  out_statistics->waiting = waiting_.size();
+  out_statistics->waiting = clients_waiting_;
   out_statistics->refused = refused_;
   std::snprintf(out_statistics->refusal, sizeof out_statistics->refusal, "%s", refusal_.c_str());
 }
@@ -178,14 +195,15 @@ Status Listener::close() {
   lwmq_tli_listener* listener = listener_.load(std::memory_order_relaxed);
   if (const int fd = settings_.provider->listener_fd(listener); fd >= 0) thread.unwatch(fd);
   settings_.provider->listener_close(listener);
-  std::deque<lwmq_tli_transport*> waiting;
-  {
-    const std::lock_guard lock(mutex_);
-    waiting.swap(waiting_);
-    entry_.reset();
-    tell();
+  std::unique_lock lock(mutex_);
+  entry_.reset();
+  tell();
+  while (clients_waiting_ > 0) {
+    lwmq_tli_transport* const transport = pop_waiting();
+    lock.unlock();  // messages may go with it
+    settings_.provider->close(transport);
+    lock.lock();
   }
-  for (lwmq_tli_transport* transport : waiting) settings_.provider->close(transport);
   return LWMQ_OK;
 }
 

@@ -7,12 +7,12 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "base/handle_mark.h"
+#include "base/limits.h"
 #include "base/status.h"
 #include "channel/service_thread.h"
 #include "channel/settings.h"
@@ -52,6 +52,7 @@ class Listener final : private Served {
   bool has_room();
   // Null: nobody waits. `*out_client`: its number, from 1.
   lwmq_tli_transport* take_next(std::uint64_t* out_client);
+  lwmq_tli_transport* pop_waiting() noexcept;
   void tell() noexcept;
   void count() noexcept;
   void await_callers();
@@ -64,10 +65,13 @@ class Listener final : private Served {
   std::atomic<bool> closed_{false};
 
   std::mutex mutex_;                         // guards what follows
-  std::deque<lwmq_tli_transport*> waiting_;  // oldest first
+  lwmq_tli_transport* waiting_[kClientsWaitingMax];  // a ring: `clients_waiting_`, from the oldest
+  std::uint32_t oldest_ = 0;
+  std::uint32_t clients_waiting_ = 0;
   bool is_full_ = false;                     // serve has left for it, and is to be asked again
   std::uint32_t callers_ = 0;                // in accept
   std::condition_variable left_;
+  std::uint64_t taken_ = 0;  // by accept; the last one's number
   std::uint64_t accepted_ = 0;
   std::uint64_t refused_ = 0;
   std::string refusal_;                  // the last one's text

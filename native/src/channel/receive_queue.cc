@@ -89,6 +89,14 @@ Status ReceiveQueue::take(std::uint32_t limit, Message** out_messages, std::uint
   return LWMQ_OK;
 }
 
+std::uint64_t ReceiveQueue::untold_losses() noexcept {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t lost = 0;
+  for (const Report* report = first_report_.get(); report != nullptr; report = report->next.get())
+    lost += report->lost;
+  return lost;
+}
+
 void ReceiveQueue::clear(Completions& completions) noexcept {
   const std::lock_guard lock(mutex_);
   while (size() > 0) completions.add(pop());

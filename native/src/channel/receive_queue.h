@@ -60,6 +60,8 @@ class ReceiveQueue {
   [[nodiscard]] std::uint64_t discarded() const noexcept {
     return discarded_.load(std::memory_order_relaxed);
   }
+  // Of what was reported and not taken: how many messages were lost.
+  [[nodiscard]] std::uint64_t untold_losses() noexcept;
   // Drops everything.
   void clear(Completions& completions) noexcept;
 

@@ -228,15 +228,15 @@ bool Requests::fail_all(Status status, const char* text) noexcept {
 
 // `out_awaited`: where it is given, the caller alone is told of it, and drops it.
 Status Requests::enlist(const Message& message, std::uint32_t timeout_ms, Pending** out_awaited,
-                        std::uint64_t* out_number) noexcept {
+                        std::uint64_t* out_number, std::optional<Channel::Inside>* out_inside) noexcept {
   wire::RequestHead head;
   const std::lock_guard lock(mutex_);
   if (channel_ == nullptr) return fail(LWMQ_E_CLOSED, "the channel was destroyed (%s)", address_.c_str());
   if (!head_of(message, &head) || head.kind != wire::RequestKind::kRequest || head.asker != asker_ ||
       head.number == 0 || head.number > made_ || (capacity_ > 0 && *find(head.number) != nullptr)) {
     return fail(LWMQ_E_INVALID,
-                "a message that lwmq_requests_make has not made for these requests, or that was asked before "
-                "(%s)",
+                "a message that lwmq_requests_make has not made for these requests, or that is outstanding "
+                "already (%s)",
                 address_.c_str());
   }
   if (held_ >= outstanding_max_) return LWMQ_E_FULL;
@@ -250,6 +250,7 @@ Status Requests::enlist(const Message& message, std::uint32_t timeout_ms, Pendin
   put_on_heap(pending);
   ++held_;
   ++counts_.asked;
+  out_inside->emplace(*channel_);
   *out_number = head.number;
   if (out_awaited != nullptr) *out_awaited = pending;
   return LWMQ_OK;
@@ -273,7 +274,8 @@ Status Requests::post(Message* message, std::uint64_t number, Pending* awaited) 
 }
 
 Status Requests::submit(Message* message, std::uint32_t timeout_ms, std::uint64_t* out_number) noexcept {
-  const Status status = enlist(*message, timeout_ms, nullptr, out_number);
+  std::optional<Channel::Inside> inside;
+  const Status status = enlist(*message, timeout_ms, nullptr, out_number, &inside);
   return status == LWMQ_OK ? post(message, *out_number, nullptr) : status;
 }
 
@@ -281,8 +283,12 @@ Status Requests::ask(Message* message, std::uint32_t timeout_ms, bool* out_taken
                      Message** out_reply) noexcept {
   Pending* pending = nullptr;
   std::uint64_t number = 0;
-  Status status = enlist(*message, timeout_ms, &pending, &number);
-  if (status == LWMQ_OK) status = post(message, number, pending);
+  Status status = LWMQ_OK;
+  {
+    std::optional<Channel::Inside> inside;
+    status = enlist(*message, timeout_ms, &pending, &number, &inside);
+    if (status == LWMQ_OK) status = post(message, number, pending);
+  }
   *out_taken = status == LWMQ_OK;
   if (status != LWMQ_OK) return status;
   Pending* settled = nullptr;
@@ -357,16 +363,23 @@ void Requests::tell_followers() noexcept {
 Status Requests::receive_some(std::unique_lock<std::mutex>& lock, std::uint32_t timeout_ms) noexcept {
   Message* messages[kAtOnce];
   std::uint32_t count = 0;
-  Channel* const channel = channel_;
   is_receiving_ = true;
-  lock.unlock();
-  Status status = Several::receive(channel, timeout_ms, kAtOnce, messages, &count);
+  Status status = LWMQ_OK;
+  bool was_open = true;
+  {
+    Channel& channel = *channel_;
+    const Channel::Inside inside(channel);  // under the mutex: who destroys it takes that first
+    was_open = channel.phase_.load() != Channel::Phase::kCreated;
+    lock.unlock();
+    status = Several::receive(&channel, timeout_ms, kAtOnce, messages, &count);
+  }
   lock.lock();
   is_receiving_ = false;
   Completions dropped;
   if (status == LWMQ_OK) {
     for (std::uint32_t i = 0; i < count; ++i) file_with_mutex(messages[i], dropped);
-  } else if (is_failure(status) && status != LWMQ_E_NO_MEMORY && fail_all(status, last_error())) {
+  } else if (is_failure(status) && status != LWMQ_E_NO_MEMORY && was_open &&
+             fail_all(status, last_error())) {
     status = LWMQ_OK;
   }
   tell_followers();

@@ -23,8 +23,9 @@ void words_of(std::string_view text, std::vector<std::string_view>* out_words) {
   }
 }
 
-void add_once(std::vector<ChannelQueue*>* queues, ChannelQueue* queue) {
-  if (std::find(queues->begin(), queues->end(), queue) == queues->end()) queues->push_back(queue);
+template <typename Element>
+void add_once(std::vector<Element>* elements, Element element) {
+  if (std::find(elements->begin(), elements->end(), element) == elements->end()) elements->push_back(element);
 }
 
 }  // namespace
@@ -49,8 +50,8 @@ Status Router::add(std::uint32_t frame, const char* pattern, const char* group, 
   std::vector<std::string_view> words;
   const Status status = split(pattern, &words);
   if (status != LWMQ_OK) return status;
-  Target target{queue, group != nullptr ? group : ""};
-  if (!target.group.empty() && queue->twin != nullptr)
+  const std::string_view name = group != nullptr ? group : "";
+  if (!name.empty() && queue->twin != nullptr)
     return fail(
         LWMQ_E_UNSUPPORTED,
         "group '%.80s' of pattern '%.80s': the queue is of a channel with several transports, each of "
@@ -64,6 +65,12 @@ Status Router::add(std::uint32_t frame, const char* pattern, const char* group, 
     node = next.get();
     node->stays = word == kAny;
   }
+  Target target{queue, nullptr};
+  if (!name.empty()) {
+    auto& known = groups_[std::string(name)];
+    if (known == nullptr) known = std::make_shared<Group>();
+    target.group = known;
+  }
   if (std::find(node->ends.begin(), node->ends.end(), target) != node->ends.end())
     return fail(LWMQ_E_INVALID, "pattern '%.80s' for frame %u leads to this queue already (%s)", pattern,
                 frame, queue->channel->address().c_str());
@@ -75,8 +82,10 @@ Status Router::remove(std::uint32_t frame, const char* pattern, const char* grou
   std::vector<std::string_view> words;
   const Status status = split(pattern, &words);
   if (status != LWMQ_OK) return status;
-  const Target target{queue, group != nullptr ? group : ""};
+  const std::string_view name = group != nullptr ? group : "";
   const std::lock_guard lock(mutex_);
+  const auto known = groups_.find(name);
+  Target target{queue, known != groups_.end() ? known->second : nullptr};
   const auto table = tables_.find(frame);
   Node* node = table == tables_.end() ? nullptr : &table->second;
   std::vector<Node*> way;
@@ -85,13 +94,15 @@ Status Router::remove(std::uint32_t frame, const char* pattern, const char* grou
     way.push_back(node);
     node = next_of(*node, word);
   }
-  if (node == nullptr || std::erase(node->ends, target) == 0)
+  if (node == nullptr || (!name.empty() && target.group == nullptr) || std::erase(node->ends, target) == 0)
     return fail(LWMQ_E_INVALID, "no pattern '%.80s' for frame %u leads to this queue (%s)", pattern, frame,
                 queue->channel->address().c_str());
   for (std::size_t i = words.size(); i > 0 && node->ends.empty() && node->next.empty(); --i) {
     node = way[i - 1];
     node->next.erase(node->next.find(words[i - 1]));
   }
+  target.group.reset();
+  drop_unused_groups();
   return LWMQ_OK;
 }
 
@@ -103,6 +114,11 @@ void Router::forget(const ChannelQueue* queue) noexcept {
     return node.ends.empty() && node.next.empty();
   };
   for (auto& [frame, table] : tables_) forget_in(forget_in, table);
+  drop_unused_groups();
+}
+
+void Router::drop_unused_groups() noexcept {
+  std::erase_if(groups_, [](const auto& group) { return group.second.use_count() == 1; });
 }
 
 // ---- Posting ----------------------------------------------------------------------------------------
@@ -130,8 +146,10 @@ void Router::match(const Node& table) {
     if (reached_.empty()) return;
   }
   for (const Node* node : reached_) {
-    for (const Target& target : node->ends)
-      add_once(target.group.empty() ? &matched_ : &matched_groups_[target.group], target.queue);
+    for (const Target& target : node->ends) {
+      if (target.group != nullptr) add_once(&matched_groups_, target.group.get());
+      add_once(target.group != nullptr ? &target.group->matched : &matched_, target.queue);
+    }
   }
 }
 
@@ -151,6 +169,7 @@ Status Router::post_matched(Message* message, std::uint32_t* out_count) {
   const message::HeldReleases held;
   const std::lock_guard lock(mutex_);
   matched_.clear();
+  for (Group* group : matched_groups_) group->matched.clear();
   matched_groups_.clear();
   for (const auto& [frame, table] : tables_) {
     if (frame >= message->frame_count()) continue;
@@ -170,13 +189,13 @@ Status Router::post_matched(Message* message, std::uint32_t* out_count) {
     }
   };
   for (ChannelQueue* queue : matched_) note(post_one(message, queue, true));
-  for (auto& [group, members] : matched_groups_)
-    note(post_to_group(message, members, turns_[std::string(group)]));
+  for (Group* group : matched_groups_) note(post_to_group(message, *group));
   return outcome == LWMQ_OK || text.empty() ? outcome : fail(outcome, "%s", text.c_str());
 }
 
 // The queue gets a handle of its own on the same frames.
 Status Router::post_one(Message* message, ChannelQueue* queue, bool may_discard) noexcept {
+  if (queue->channel->erases()) message->erase_when_destroyed();  // what is inside it is inside each handle
   Message* reference = message->reference();
   if (reference == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a message");
   const Status status =
@@ -185,13 +204,14 @@ Status Router::post_one(Message* message, ChannelQueue* queue, bool may_discard)
   return status;
 }
 
-Status Router::post_to_group(Message* message, std::vector<ChannelQueue*>& members, std::size_t& turn) {
+Status Router::post_to_group(Message* message, Group& group) {
+  const std::vector<ChannelQueue*>& members = group.matched;
   Status status = LWMQ_OK;
   bool somebody = false;
   for (const bool has_peer : {true, false}) {
     if (somebody) break;  // who has none gets it where nobody has one
     for (std::size_t i = 0; i < members.size(); ++i) {
-      ChannelQueue* member = members[turn++ % members.size()];
+      ChannelQueue* member = members[group.turn++ % members.size()];
       if (Several::has_peer(*member->channel) != has_peer) continue;
       somebody = true;
       status = post_one(message, member, false);

@@ -42,9 +42,13 @@ class Router {
   Status post(Message* message, std::uint32_t* out_count);
 
  private:
+  struct Group {
+    std::size_t turn = 0;
+    std::vector<ChannelQueue*> matched;  // of the message that is posted
+  };
   struct Target {
     ChannelQueue* queue;
-    std::string group;  // empty: none
+    std::shared_ptr<Group> group;  // null: none
     bool operator==(const Target&) const = default;
   };
   // Of the patterns for one frame: those that begin with the words on the way here.
@@ -60,17 +64,18 @@ class Router {
   void match(const Node& table);
   Status post_matched(Message* message, std::uint32_t* out_count);
   Status post_one(Message* message, ChannelQueue* queue, bool may_discard) noexcept;
-  Status post_to_group(Message* message, std::vector<ChannelQueue*>& members, std::size_t& turn);
+  Status post_to_group(Message* message, Group& group);
+  void drop_unused_groups() noexcept;
 
   std::mutex mutex_;  // guards what follows
   std::map<std::uint32_t, Node> tables_;
-  std::map<std::string, std::size_t, std::less<>> turns_;  // of the groups
-  // Of the message that is posted.
+  std::map<std::string, std::shared_ptr<Group>, std::less<>> groups_;
+  // Of the message that is posted; they keep their memory.
   std::vector<std::string_view> words_;
   std::vector<const Node*> reached_;
   std::vector<const Node*> before_;
   std::vector<ChannelQueue*> matched_;
-  std::map<std::string_view, std::vector<ChannelQueue*>> matched_groups_;
+  std::vector<Group*> matched_groups_;
   HandleMark mark_;
   const OnRoster<Router> on_roster_{this};  // last: whoever finds us there finds us whole
 };

@@ -204,6 +204,7 @@ Status Several::wait_for_a_way(Channel* head, std::int64_t deadline) {
 
 Status Several::post_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
   if (queue->numbering == nullptr) return lay_to_each(queue, message, tag);
+  if (os::forked()) return queue->channel->refuse_phase();  // a parent's thread may hold the lock for ever
   Numbering& numbering = *queue->numbering;
   const message::HeldReleases held;
   const std::lock_guard lock(numbering.mutex);
@@ -409,6 +410,7 @@ Status Several::receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::u
 Several::Pulled Several::pull(Channel* head, std::size_t place, std::int64_t now_ns, Message** out_unnumbered,
                               bool* out_short) {
   Channel* way = at(head, place);
+  if (way->end_ != LWMQ_OK) return Pulled::kNoMore;  // before that was told
   // Before the look: when it has lost its peer, what that had sent is there.
   const bool may_bring = way->attached_.load(std::memory_order_acquire) != nullptr;
   Message* message = nullptr;
@@ -420,8 +422,8 @@ Several::Pulled Several::pull(Channel* head, std::size_t place, std::int64_t now
   }
   if (has_none(*way, status)) return may_bring ? Pulled::kNothingYet : Pulled::kNoMore;
   if (status != LWMQ_OK) {
-    head->end_ = status;
-    head->end_text_ = last_error();
+    way->end_ = status;
+    way->end_text_ = last_error();
   } else if (message->is_numbered()) {
     head->merge_->put(place, message, now_ns);
   } else {
@@ -469,8 +471,10 @@ Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uin
     }
     if (is_short) return fail_short_of_memory();
     const std::int64_t until = merge.holds_until();
-    if (head->end_ != LWMQ_OK && until == INT64_MAX)
-      return fail(std::exchange(head->end_, LWMQ_OK), "%s", head->end_text_.c_str());
+    for (std::size_t place = 0; place < ways && until == INT64_MAX; ++place) {
+      Channel& way = *at(head, place);
+      if (way.end_ != LWMQ_OK) return fail(std::exchange(way.end_, LWMQ_OK), "%s", way.end_text_.c_str());
+    }
     lock.unlock();
     if (timeout_ms != 0 && deadline == 0) deadline = deadline_of(timeout_ms);
     if (!arm_all(head)) continue;
@@ -570,7 +574,7 @@ Status Several::wait_peer(Channel* head, std::uint32_t transport, std::uint32_t 
 }
 
 Status Several::close(Channel* head, std::uint32_t linger_ms) {
-  if (head->more_.empty()) return head->close(linger_ms);
+  if (head->more_.empty() || os::forked()) return head->close(linger_ms);
   const bool was_opened = head->phase_.load() != Channel::Phase::kCreated;
   const std::int64_t deadline = deadline_of(was_opened ? linger_ms : 0);  // else nothing is ever shipped
   Status outcome = LWMQ_OK;
