@@ -64,12 +64,12 @@ class Listener final : private Served {
   std::atomic<lwmq_tli_listener*> listener_{nullptr};  // fixed from open to close
   std::atomic<bool> closed_{false};
 
-  std::mutex mutex_;                         // guards what follows
+  std::mutex mutex_;                                 // guards what follows
   lwmq_tli_transport* waiting_[kClientsWaitingMax];  // a ring: `clients_waiting_`, from the oldest
   std::uint32_t oldest_ = 0;
   std::uint32_t clients_waiting_ = 0;
-  bool is_full_ = false;                     // serve has left for it, and is to be asked again
-  std::uint32_t callers_ = 0;                // in accept
+  bool is_full_ = false;       // serve has left for it, and is to be asked again
+  std::uint32_t callers_ = 0;  // in accept
   std::condition_variable left_;
   std::uint64_t taken_ = 0;  // by accept; the last one's number
   std::uint64_t accepted_ = 0;

@@ -378,8 +378,7 @@ Status Requests::receive_some(std::unique_lock<std::mutex>& lock, std::uint32_t 
   Completions dropped;
   if (status == LWMQ_OK) {
     for (std::uint32_t i = 0; i < count; ++i) file_with_mutex(messages[i], dropped);
-  } else if (is_failure(status) && status != LWMQ_E_NO_MEMORY && was_open &&
-             fail_all(status, last_error())) {
+  } else if (is_failure(status) && status != LWMQ_E_NO_MEMORY && was_open && fail_all(status, last_error())) {
     status = LWMQ_OK;
   }
   tell_followers();

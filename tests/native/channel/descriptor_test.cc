@@ -53,6 +53,14 @@ std::chrono::nanoseconds processor_time() {
   return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
 }
 
+// Who tries to connect again and again, in vain, has no news.
+TEST(ADescriptor, StaysQuietWhileNobodyServes) {
+  const End client(kIpc.fresh_address(), LWMQ_ROLE_CLIENT);
+  const int fd = descriptor_of(client);
+  receive_nothing(client, fd);
+  EXPECT_FALSE(is_readable(fd, 300)) << "thirty attempts";
+}
+
 // How many extents the filter at place 0 holds.
 std::uint64_t held_by(const End& end) {
   lwmq_filter_view view{};

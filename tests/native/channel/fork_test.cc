@@ -10,6 +10,7 @@
 
 #include "conformance/channel_fixture.h"
 #include "conformance/providers.h"
+#include "conformance/several.h"
 
 namespace lwmq::conformance {
 namespace {
@@ -89,6 +90,29 @@ TEST(AForkedChild, DestroysTheMessagesItHasInheritedWhateverThreadsOfTheParentWe
     }
   }
   for (lwmq_message* message : inherited) lwmq_message_destroy(message);
+}
+
+// Whatever the parent's threads were doing with it.
+TEST(AForkedChild, LeavesAChannelWithSeveralTransportsAtOnce) {
+  for (const bool redundant : {true, false}) {
+    const std::string places[2] = {kLoop.fresh_address(), kLoop.fresh_address()};
+    const End server = end_at_both(places, LWMQ_ROLE_SERVER, redundant);
+    std::atomic<bool> over{false};
+    std::thread posting([&] {
+      while (!over && server.post("the parent's") == LWMQ_OK) std::this_thread::yield();
+    });
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_EQ(in_child([&] {
+                  if (server.post("the child's") != LWMQ_E_CLOSED) return 1;
+                  return server.close(LWMQ_FOREVER) == LWMQ_E_CLOSED ? 0 : 2;
+                }),
+                0)
+          << "fork " << i << ", redundant " << redundant;
+    }
+    over = true;
+    posting.join();
+    EXPECT_EQ(server.close(0), LWMQ_E_TIMED_OUT) << "what was posted here";
+  }
 }
 
 TEST(AForkedChild, IsToldThatNoticesSelectorsAndRoutersAreTheParents) {

@@ -54,6 +54,22 @@ void post_secret(const End& end, std::size_t bytes, bool as_message) {
   wipe(g_scratch, sizeof g_scratch);
 }
 
+void route_secret(const End& end, std::size_t bytes) {
+  lwmq_router* router = nullptr;
+  lwmq_message* message = nullptr;
+  std::uint32_t queues = 0;
+  if (lwmq_router_create(&router) != LWMQ_OK ||
+      lwmq_router_add(router, 0, "#", nullptr, end.queue) != LWMQ_OK)
+    _exit(7);
+  write_secret(g_scratch, bytes);
+  if (lwmq_message_create(0, &message) != LWMQ_OK ||
+      lwmq_message_append(message, g_scratch, bytes) != LWMQ_OK ||
+      lwmq_router_post(router, &message, &queues) != LWMQ_OK)
+    _exit(8);
+  wipe(g_scratch, sizeof g_scratch);
+  lwmq_router_destroy(router);
+}
+
 // Posts secrets of all kinds and stays where it is, doing nothing. Its argument: 'e' or 'k' (erases or
 // keeps), then the address.
 LWMQ_CHILD_ROLE(keeper_of_secrets) {
@@ -61,6 +77,7 @@ LWMQ_CHILD_ROLE(keeper_of_secrets) {
   const End client(argument.substr(1), LWMQ_ROLE_CLIENT, erasing_options(false, argument[0] == 'e'));
   post_secret(client, 100, true);   // before anybody is there, so that it waits in a queue: inline
   post_secret(client, 9000, true);  // and copied
+  route_secret(client, 100);
   Child::report("posted");
   if (client.wait_connected() != LWMQ_OK) _exit(4);
   post_secret(client, 48, false);  // straight into the transport buffer
@@ -144,7 +161,7 @@ TEST_P(SecureErase, LeavesNothingOfAMessageThatThePeerHasRead) {
   const End server(address, LWMQ_ROLE_SERVER, erasing_options(false, erases_));
   ASSERT_EQ(child.line(), "posted more");
   lwmq_message* held = nullptr;
-  for (const std::size_t bytes : {100u, 9000u, 48u, 9000u}) {
+  for (const std::size_t bytes : {100u, 9000u, 100u, 48u, 9000u}) {
     lwmq_message_destroy(held);
     ASSERT_EQ(lwmq_channel_receive(server.channel, kLimitMs, &held), LWMQ_OK) << lwmq_last_error();
     const Frames frames = frames_of(held);

@@ -124,6 +124,47 @@ TEST_P(CloseOver, OfSeveralTransportsMayBeRepeatedWhereASignalHasEndedIt) {
   EXPECT_EQ(server.post("closed"), LWMQ_E_CLOSED);
 }
 
+// The end of the peer says how many, and waits where nobody has received it: among what has landed, or in the
+// receive queue.
+// rows: S04
+TEST_P(CloseOver, TellsOfWhatAFormerPeerHasNotReadWhereNobodyWasTold) {
+  for (const std::uint32_t kind : {LWMQ_QUEUE_MONO_UNBOUNDED, LWMQ_QUEUE_MULTI_UNBOUNDED}) {
+    auto options = channel_options(1024, 8);
+    options.receive_queue = kind;
+    const std::string address = fresh();
+    End server(address, LWMQ_ROLE_SERVER, options);
+    End client(address, LWMQ_ROLE_CLIENT);
+    ASSERT_EQ(server.wait_connected(), LWMQ_OK) << lwmq_last_error();
+    for (int i = 0; i < 5; ++i) ASSERT_EQ(server.post("unread"), LWMQ_OK);
+    ASSERT_EQ(lwmq_channel_flush(server.channel, kLimitMs), LWMQ_OK) << lwmq_last_error();
+    client.close(0);
+    client.destroy();
+    ASSERT_TRUE(eventually_true([&] { return server.statistics().connected == 0; }));
+    ASSERT_TRUE(eventually_true([&] { return server.statistics().messages_lost == 5; })) << kind;
+    EXPECT_EQ(server.close(kLimitMs), LWMQ_E_TIMED_OUT) << kind;
+    EXPECT_NE(std::string(lwmq_last_error()).find(" 5 were shipped and not seen read"), std::string::npos)
+        << lwmq_last_error();
+  }
+}
+
+// rows: S04
+TEST_P(CloseOver, OfSeveralTransportsSaysThatThePeerHasGoneWhereItWouldHaveWaitedForEver) {
+  const std::string places[2] = {fresh(), fresh()};
+  const End server = end_at_both(places, LWMQ_ROLE_SERVER, false);
+  End clients[2] = {{places[0], LWMQ_ROLE_CLIENT}, {places[1], LWMQ_ROLE_CLIENT}};
+  ASSERT_EQ(server.wait_connected(), LWMQ_OK) << lwmq_last_error();
+  ASSERT_EQ(server.post("unread"), LWMQ_OK);
+  ASSERT_EQ(lwmq_channel_flush(server.channel, kLimitMs), LWMQ_OK) << lwmq_last_error();
+  std::thread closing([&] {
+    EXPECT_EQ(lwmq_channel_close(server.channel, LWMQ_FOREVER), LWMQ_E_TIMED_OUT);
+    EXPECT_NE(std::string(lwmq_last_error()).find("the peer has gone"), std::string::npos)
+        << lwmq_last_error();
+  });
+  std::this_thread::sleep_for(20ms);
+  for (End& client : clients) client.close(0);
+  closing.join();
+}
+
 // rows: S04
 TEST_P(CloseOver, OfRedundantTransportsMayBeRepeatedWhereASignalHasEndedIt) {
   const std::string places[2] = {fresh(), fresh()};

@@ -461,6 +461,47 @@ TEST(RequestsOfAChannelThatGoes, GoBesideIt) {
   }
 }
 
+// One waits for what comes next, another one asks, and the channel goes.
+TEST(RequestsOfAChannelThatGoes, AreWaitedFor) {
+  for (int round = 0; round < 100; ++round) {
+    End end(kLoop.fresh_address(), LWMQ_ROLE_SERVER);
+    const Asker asker(end);
+    std::thread waiting([&] {
+      while (asker.next().second != "<LWMQ_E_CLOSED>") continue;
+      EXPECT_EQ(asker.next().second, "<LWMQ_E_CLOSED>");
+    });
+    std::thread asking([&] {
+      for (lwmq_status status = LWMQ_OK; status == LWMQ_OK;) {
+        lwmq_message* message = asker.make("x");
+        std::uint64_t number = 0;
+        status = lwmq_requests_submit(asker.requests, &message, 1, &number);
+        lwmq_message_destroy(message);
+      }
+    });
+    std::this_thread::sleep_for(std::chrono::microseconds(37 * round));
+    end.destroy();
+    waiting.join();
+    asking.join();
+  }
+}
+
+// What was asked waits for the open, as any post does.
+TEST(RequestsOfAChannelThatIsNotOpen, AreOutstandingUntilItIs) {
+  const std::string address = kLoop.fresh_address();
+  const End server(address, LWMQ_ROLE_SERVER);
+  End client;
+  client.create(address, channel_options(1408, 8));
+  const Asker asker(client);
+  const std::uint64_t number = asker.submit("early");
+  EXPECT_EQ(asker.next(0), std::make_pair(std::uint64_t{0}, std::string("<LWMQ_E_INVALID>")));
+  EXPECT_EQ(asker.statistics().outstanding, 1u);
+  ASSERT_EQ(lwmq_channel_open(client.channel, LWMQ_ROLE_CLIENT), LWMQ_OK) << lwmq_last_error();
+  std::thread serving([&] { serve(server); });
+  EXPECT_EQ(asker.next(), std::make_pair(number, std::string("earlyearly")));
+  client.destroy();
+  serving.join();
+}
+
 // Random submits, cancels, answers and ends of time against a list.
 TEST_P(Asking, AgreesWithAList) {
   std::mt19937 random(11);
