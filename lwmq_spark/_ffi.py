@@ -25,6 +25,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from numbers import Real
 from types import TracebackType
 from typing import Any, NoReturn, Self, SupportsIndex, TypeVar
 
@@ -217,6 +218,16 @@ def milliseconds(seconds: float | None) -> int:
     return max(0, math.ceil(seconds * 1000))
 
 
+def check_timeout(timeout: float | None) -> None:
+    """TypeError: it is no number. ValueError: nan."""
+    if timeout is None:
+        return
+    if not isinstance(timeout, Real):
+        raise TypeError(f"a timeout is a number of seconds, or None for no limit, not {timeout!r}")
+    if math.isnan(timeout):
+        raise ValueError("a timeout of nan seconds: a number, or None for no limit")
+
+
 _SLICE_MS = milliseconds(SLICE_S)
 _NOT_YET = (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_INTERRUPTED)
 
@@ -267,25 +278,30 @@ def wait(
     """Make `call(timeout_ms)` until it answers something else than "not yet", or `timeout` seconds are over.
 
     Gives up the handle's turn between slices, so that other threads get in, and raises ClosedError when one
-    of them closes it. Python's signal handlers run between slices: KeyboardInterrupt comes out of here.
+    of them closes it. Where they do not let us in, that is "not yet", too. Python's signal handlers run
+    between slices: KeyboardInterrupt comes out of here.
     `notice` is called once, with the library's text, when `notice_after_s` have passed in vain.
     Returns what it answered last; LWMQ_E_TIMED_OUT when the time is over.
     """
+    check_timeout(timeout)
     turn = handle.turn if turn is None else turn
-    started, left = time.monotonic(), timeout
+    started = time.monotonic()
+
+    def left() -> float | None:
+        return None if timeout is None else max(0.0, timeout - (time.monotonic() - started))
+
     while True:
-        slice_ms = _SLICE_MS if left is None or left >= SLICE_S else milliseconds(left)
         handle.check_open()
-        with turn:
-            handle.check_open()
-            outcome = call(slice_ms)
-        if outcome not in _NOT_YET:
-            return outcome
+        with turn.within(left()) as inside:
+            if inside:
+                handle.check_open()
+                most = left()
+                outcome = call(_SLICE_MS if most is None or most >= SLICE_S else milliseconds(most))
+                if outcome not in _NOT_YET:
+                    return outcome
         waited = time.monotonic() - started
-        if timeout is not None:
-            left = timeout - waited
-            if left <= 0:
-                return int(lib.LWMQ_E_TIMED_OUT)
+        if timeout is not None and waited >= timeout:
+            return int(lib.LWMQ_E_TIMED_OUT)
         if notice is not None and waited >= notice_after_s:
             notice(text_of())
             notice = None
@@ -336,8 +352,8 @@ class Waiter:
     """Runs calls that wait on a daemon thread of its own, one after the other, for asyncio.
 
     A call whose awaiting task was cancelled goes on; with `resume` its result is not lost but is what the
-    next `run(..., resume=True)` gets. The thread starts with the first call, sleeps while there is none, and
-    ends with the object.
+    next `run(..., resume=True)` gets. What any number of tasks wait for is `shared`. The thread starts with
+    the first call, sleeps while there is none, and ends with the object.
     """
 
     def __init__(self, name: str) -> None:
@@ -345,6 +361,15 @@ class Waiter:
         self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Any] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._pending: asyncio.Future[Any] | None = None
+        self._shared: dict[object, asyncio.Future[Any]] = {}
+
+    def shared(self, what: object, call: Callable[[], T]) -> asyncio.Future[T]:
+        """The outcome of `call()`, or of the one of another task for the same `what`. Not to be cancelled."""
+        known = self._shared.get(what)
+        if known is None or known.done() or known.get_loop() is not asyncio.get_running_loop():
+            known = self._shared[what] = self._submit(call)
+            known.add_done_callback(_look_at)
+        return known
 
     async def run(self, call: Callable[[], T], *, resume: bool = False) -> T:
         """Await `call()` made on the thread. One task at a time when `resume`."""

@@ -34,6 +34,12 @@ class Turn:
 
     def __enter__(self) -> None: ...
     def __exit__(self, *exc: object) -> None: ...
+    def within(self, seconds: float | None) -> Attempt:
+        """For one `with`, which says whether we are inside: False where others were for that long."""
+
+class Attempt:
+    def __enter__(self) -> bool: ...
+    def __exit__(self, *exc: object) -> None: ...
 
 class Turns:
     """All of them, taken one after the other."""
@@ -45,8 +51,10 @@ class Turns:
 class Crowd:
     """In place of a Turn, where any number of threads call at once."""
 
-    def __enter__(self) -> None: ...
+    def __enter__(self) -> bool: ...
     def __exit__(self, *exc: object) -> None: ...
+    def within(self, seconds: float | None) -> Crowd:
+        """As of a Turn: itself, for it is entered at once."""
     def empty(self) -> None:
         """Until nobody is inside; for who turns newcomers away: they come in, find it closed, and leave.
 

@@ -17,7 +17,6 @@ time per object, but for posts.
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -25,7 +24,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import SLICE_S, Waiter, span
+from lwmq_spark._ffi import SLICE_S, Waiter, check_timeout, span
 from lwmq_spark.message import Message, parts_of
 
 if TYPE_CHECKING:
@@ -36,8 +35,10 @@ T = TypeVar("T")
 
 
 class _Receiving(Protocol):
+    @property
+    def address(self) -> str: ...
     async def receive_async(self) -> Message: ...
-    def try_receive(self) -> Message | None: ...
+    async def receive_ready_async(self) -> Message | None: ...
 
 
 class _Reading(Protocol[T_co]):
@@ -87,11 +88,14 @@ class _Closing(Protocol):
 
 async def receive(channel: _Receiving, timeout: float | None = None) -> Message:
     """The next message of `channel`. TimeoutError after `timeout` seconds; the message is not lost."""
-    if timeout is not None and timeout <= 0:
+    if timeout is None:
+        return await channel.receive_async()
+    check_timeout(timeout)
+    if timeout <= 0:
         await asyncio.sleep(0)  # others have the loop, however many messages there are
-        if (message := channel.try_receive()) is not None:
-            return message
-    return await _within(channel.receive_async(), timeout, "message")
+    if (message := await channel.receive_ready_async()) is not None:
+        return message
+    return await _within(channel.receive_async(), timeout, f"no message within {{}} on {channel.address}")
 
 
 async def post(queue: _Posting, frames: Any, *, tag: int = 0, timeout: float | None = None) -> None:
@@ -100,6 +104,7 @@ async def post(queue: _Posting, frames: Any, *, tag: int = 0, timeout: float | N
     Waits for room in a bounded queue, for ever by default; any number of tasks may. TimeoutError, or
     cancelled: nothing was posted.
     """
+    check_timeout(timeout)
     message = frames if isinstance(frames, Message) else Message(parts_of(frames, "post"))
     end = None if timeout is None else time.monotonic() + timeout
     await asyncio.sleep(0)  # others have the loop, however much room there is
@@ -111,13 +116,13 @@ async def post(queue: _Posting, frames: Any, *, tag: int = 0, timeout: float | N
             if left == 0:
                 raise queue._no_room(timeout) from None
         with suppress(errors.TimeoutError):
-            await _in_slices(queue.waiter, queue.wait_room, left, "{}")
+            await _shared(queue.waiter, "room", queue.wait_room, left, "{}")
 
 
 async def wait_connected(channel: _Connecting, timeout: float | None = None) -> None:
     """`channel.wait_connected(timeout)`; the event loop goes on meanwhile."""
     what = f"no peer came to {channel.address} within {{}}"
-    await _in_slices(channel.waiter, channel.wait_connected, timeout, what)
+    await _shared(channel.waiter, "peer", channel.wait_connected, timeout, what)
 
 
 async def wait_peer(
@@ -126,18 +131,19 @@ async def wait_peer(
     """`channel.wait_peer(known, timeout, transport=transport)`; the event loop goes on meanwhile."""
     what = f"no peer came to or left {channel.address} within {{}}"
     wait = partial(channel.wait_peer, known, transport=transport)
-    return await _in_slices(channel.watcher, wait, timeout, what)
+    return await _shared(channel.watcher, (known, transport), wait, timeout, what)
 
 
 async def flush(channel: _Connecting, timeout: float | None = None) -> None:
     """`channel.flush(timeout)`; the event loop goes on meanwhile."""
     what = f"not everything was shipped within {{}} on {channel.address}"
-    await _in_slices(channel.waiter, channel.flush, timeout, what)
+    await _shared(channel.waiter, "flush", channel.flush, timeout, what)
 
 
 async def read(reader: _Reading[T], timeout: float | None = None) -> T | None:
     """The next batch of `reader`; None at the end of the stream. TimeoutError; the batch is not lost."""
-    return await _within(reader.read_async(), timeout, "batch")
+    check_timeout(timeout)
+    return await _within(reader.read_async(), timeout, "no batch within {}")
 
 
 async def write(writer: _Writing, data: Any, partition: int | None = None) -> None:
@@ -150,24 +156,35 @@ async def close(closable: _Closing) -> None:
     await closable.waiter.run(closable.close)
 
 
-async def _in_slices(waiter: Waiter, call: Callable[[float], T], timeout: float | None, what: str) -> T:
-    """So that the waiter's thread is free soon when the task is cancelled: a close needs it."""
-    if timeout is not None and math.isnan(timeout):
-        raise ValueError("a timeout of nan seconds: a number, or None for no limit")
+async def _shared(
+    waiter: Waiter, what: object, call: Callable[[float], T], timeout: float | None, text: str
+) -> T:
+    """`call` waits, a slice at a time, on the waiter's thread: for all tasks that want `what` at once.
+
+    Each has a time-out of its own, and the thread is free soon when nobody waits any more: a close needs it.
+    """
+    check_timeout(timeout)
     started = time.monotonic()
-    while True:
-        left = SLICE_S if timeout is None else timeout - (time.monotonic() - started)
+    try:
+        return call(0.0)
+    except errors.TimeoutError as exc:
+        failure = exc
+    while (left := None if timeout is None else timeout - (time.monotonic() - started)) is None or left > 0:
+        outcome = waiter.shared(what, partial(call, SLICE_S))
+        done, _ = await asyncio.wait({outcome}, timeout=left)
         try:
-            return await waiter.run(partial(call, min(SLICE_S, max(0.0, left))))
+            if done:
+                return outcome.result()
         except errors.TimeoutError as exc:
-            if left <= SLICE_S and timeout is not None:
-                raise errors.TimeoutError(what.format(span(timeout)), status=exc.status) from None
+            failure = exc
+    assert timeout is not None
+    raise errors.TimeoutError(text.format(span(timeout)), status=failure.status) from None
 
 
-async def _within(awaitable: Awaitable[T], timeout: float | None, what: str) -> T:
+async def _within(awaitable: Awaitable[T], timeout: float | None, text: str) -> T:
     try:
         return await asyncio.wait_for(awaitable, timeout)
     except TimeoutError as exc:
-        if isinstance(exc, errors.LwmqError):
+        if timeout is None or isinstance(exc, errors.LwmqError):
             raise
-        raise errors.TimeoutError(f"no {what} within {span(timeout)}") from None
+        raise errors.TimeoutError(text.format(span(timeout))) from None

@@ -18,7 +18,7 @@ import datetime
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, Literal, NoReturn, SupportsIndex, TypeAlias
 
 from lwmq_spark._ffi import address_of, background_thread, check, ffi, lib, native_messages
@@ -189,7 +189,7 @@ def frames_of(frames: Any, who: str) -> list[memoryview]:
     try:
         view = memoryview(frames)
     except TypeError:
-        if not isinstance(frames, Iterable):
+        if not isinstance(frames, Iterable) or isinstance(frames, Mapping | Set):  # which have no order
             raise TypeError(
                 f"{who}() takes bytes, a buffer or a list of them, not {type(frames).__name__}"
             ) from None

@@ -328,12 +328,7 @@ class Channel(Lingering):
         handle = self._handle
         self._check_not_lent()
         got = native_messages.receive_now(handle, self._receiving, Message)
-        if got is None:
-            handle.check_open()
-            with self._receiving:
-                handle.check_open()
-                got = native_messages.receive(handle.address, 0, Message)
-        if got == lib.LWMQ_E_EMPTY and timeout != 0:  # a wait costs as much again before it begins
+        if got is None or (got == lib.LWMQ_E_EMPTY and timeout != 0):  # a wait costs as much before it begins
             got = wait(handle, self._receive_one, timeout, turn=self._receiving)
         return got if isinstance(got, Message) else self._no_message(got, timeout)
 
@@ -382,6 +377,7 @@ class Channel(Lingering):
             self._check_not_lent()
             return receive(ms)
 
+        self._check_not_lent()  # also where another thread has its turn
         got = wait(self._handle, receive_ours, timeout, turn=self._receiving)
         return got if isinstance(got, list) else self._no_message(got, timeout)
 
@@ -485,6 +481,11 @@ class Channel(Lingering):
                 return
             yield message
             del message
+
+    async def receive_ready_async(self) -> Message | None:
+        """The next message if one is there; other tasks have the event loop now and then."""
+        await self._readiness.breathe()
+        return self.try_receive()
 
     async def receive_async(self) -> Message:
         """Await the next message, on the event loop itself: no thread waits for it.
@@ -756,6 +757,8 @@ class Channel(Lingering):
         transport = whole("transport", transport, 0, self._transports - 1)
         raw = sized("lwmq_peer")
         if known is not None:
+            if not isinstance(known, Peer):
+                raise TypeError(f"wait_peer() takes the Peer that it said last, or None, not {known!r}")
             raw.number, raw.connected = known.number, known.connected
         status = wait(
             self._handle,

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import inspect
 import math
 import os
 import select
@@ -39,7 +40,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import Condition, OfOneProcess, background_thread, exception_of, lib, span
+from lwmq_spark._ffi import Condition, OfOneProcess, background_thread, check_timeout, exception_of, lib, span
 from lwmq_spark.channel.channel import Channel
 from lwmq_spark.channel.send_queue import SendQueue
 from lwmq_spark.message import Frame, Message, parts_of
@@ -198,8 +199,7 @@ class _Desk:
 
     def enlist(self, timeout: float | None, made: list[Reply], *, leads: bool) -> Reply:
         """made: has it, too, before it is outstanding. leads: who asks will wait for it at once."""
-        if timeout is not None and math.isnan(timeout):
-            raise ValueError("a timeout of nan seconds: a number, or None for no limit")
+        check_timeout(timeout)
         with self._lock:
             if self.ended is not None:
                 raise _again(self.ended)
@@ -722,8 +722,11 @@ class Replies(OfOneProcess):
         An exception of the handler, and a reply that is none or too big, become HandlerError there; its text
         is sent.
         forever: peers come and go, until the channel is closed on this side. Otherwise, and where the channel
-        is a `Listener`'s, until the peer has closed; PeerLostError, CorruptError.
+        is a `Listener`'s, until the peer has closed; PeerLostError, CorruptError. TypeError: a coroutine
+        function, as in asyncio a task that takes what `receive_async` gives answers by itself.
         """
+        if inspect.iscoroutinefunction(handler):
+            raise TypeError("serve() calls on this thread: in asyncio, `await replies.receive_async()`")
         while True:
             try:
                 request = self.receive()

@@ -33,6 +33,7 @@ class Router(OfOneProcess):
         # Keeps the queues; those of closed channels count no more. Where a signal's handler raised, the
         # library may know one more, or one less: it decides.
         self._routes: dict[SendQueue, set[tuple[int, str, str | None]]] = {}
+        self._looks_at = 1  # so many queues: which of them have gone with their channels
 
     def add(self, pattern: str, queue: SendQueue, *, frame: int = 0, group: str | None = None) -> None:
         """Lead messages whose frame `frame` matches `pattern` to `queue`.
@@ -48,8 +49,10 @@ class Router(OfOneProcess):
             raise ValueError("a queue of kind mono_unbounded has one poster; take another kind for a router")
         with self._lock:
             check(self._change(lib.lwmq_router_add, pattern, queue, frame, group))
-            for gone in [known for known in self._routes if known._channel.closed]:
-                self._routes.pop(gone, None)
+            if len(self._routes) >= self._looks_at:  # now and then: each look is at all of them
+                for gone in [known for known in self._routes if known._channel.closed]:
+                    self._routes.pop(gone, None)
+                self._looks_at = 2 * len(self._routes) + 1
             self._routes.setdefault(queue, set()).add((frame, pattern, group))
 
     def remove(self, pattern: str, queue: SendQueue, *, frame: int = 0, group: str | None = None) -> None:

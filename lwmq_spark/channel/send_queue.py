@@ -136,12 +136,15 @@ class SendQueue(OfOneProcess):
         self, reference: Any, tag: int, timeout: float | None, may_discard: bool
     ) -> None:
         self._check_bounded(timeout)
-        status = wait(
-            self._channel._handle,
-            lambda ms: lib.lwmq_send_queue_post_wait(self._pointer, tag, ms, 0, reference),
-            timeout,
-            turn=self._waiting,
-        )
+        if timeout == 0:
+            status = self._in_turn(lib.lwmq_send_queue_post_wait, tag, 0, 0, reference)
+        else:
+            status = wait(
+                self._channel._handle,
+                lambda ms: lib.lwmq_send_queue_post_wait(self._pointer, tag, ms, 0, reference),
+                timeout,
+                turn=self._waiting,
+            )
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):
             if not may_discard:
                 raise self._no_room(timeout)

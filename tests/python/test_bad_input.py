@@ -548,3 +548,29 @@ def test_what_lives_in_one_process_is_neither_pickled_nor_copied(ipc: str) -> No
                     attempt(handle)
         with pytest.raises(TypeError, match=f"Channel {ipc}.* make one where it is used"):
             cloudpickle.dumps(lambda rows: channel.send_queue().post(rows))
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        ("channel.receive('1s')", "a number of seconds, or None for no limit, not '1s'"),
+        ("channel.receive_many(5, '1s')", "a number of seconds"),
+        ("channel.wait_connected(b'1')", "a number of seconds"),
+        ("queue.post(b'x', timeout='1s', may_discard=False)", "a number of seconds"),
+        ("channel.wait_peer('known')", "the Peer that it said last, or None, not 'known'"),
+        ("queue.post({b'a': b'b'})", "bytes, a buffer or a list of them, not dict"),
+        ("queue.post({b'a', b'b'})", "bytes, a buffer or a list of them, not set"),
+        ("lwmq.Replies(channel).serve(coroutine)", "in asyncio, `await replies.receive_async"),
+    ],
+)
+def test_what_is_no_time_message_or_handler_is_refused_with_what_is(call: str, what: str) -> None:
+    async def coroutine(frames: object) -> None: ...
+
+    with lwmq.Channel("loop://bad-input", "server", linger=0) as channel:
+        queue = channel.send_queue("bounded_discard_newest", capacity=1)
+        names = {"channel": channel, "queue": queue, "lwmq": lwmq, "coroutine": coroutine}
+        with pytest.raises(TypeError) as refused:
+            eval(call, names)
+        assert what in str(refused.value)
+        with pytest.raises(ValueError, match="nan seconds"):
+            channel.receive(float("nan"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import os
 import resource
 import signal
@@ -11,6 +13,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,7 @@ import pytest
 import lwmq_spark as lwmq
 from lwmq_spark import aio
 from lwmq_spark._ffi import Turn
+from tests.python.pairs import pair
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -282,6 +287,93 @@ def test_threads_get_their_turn_in_the_order_they_came() -> None:
         thread.join(5)
     assert sorted(order) == list(range(5))
     assert order[0] == 0
+
+
+def _seconds_of(call: Callable[[], object]) -> float:
+    started = time.monotonic()
+    with pytest.raises(lwmq.TimeoutError):
+        call()
+    return time.monotonic() - started
+
+
+def test_a_time_out_is_ones_own_however_many_threads_wait_for_the_same(address: str) -> None:
+    with lwmq.Channel(address, "server", linger=0) as channel, lwmq.Selector() as selector:
+        selector.add(channel)
+        queue = channel.send_queue("bounded_discard_newest", capacity=1)
+        queue.post(b"nobody is there")
+        calls: list[Callable[[float], object]] = [
+            channel.receive,
+            lambda timeout: channel.receive_many(5, timeout),
+            channel.wait_connected,
+            channel.flush,
+            selector.receive,
+            lambda timeout: queue.post(b"no room", timeout=timeout, may_discard=False),
+            queue.wait_room,
+        ]
+        for call in calls:
+            with ThreadPoolExecutor(10) as pool:
+                waits = [pool.submit(_seconds_of, partial(call, 0.3)) for _ in range(10)]
+                looks = [pool.submit(_seconds_of, partial(call, 0)) for _ in range(5)]
+            # In turns, slice by slice, the last of them would have been told after two seconds.
+            assert all(0.3 <= wait.result() < 1 for wait in waits), call
+            assert all(look.result() < 0.5 for look in looks), call
+        with contextlib.suppress(lwmq.TimeoutError):
+            channel.close()
+
+
+def test_who_never_waits_does_not_wait_for_another_thread(address: str) -> None:
+    with pair(address) as (server, client), ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(server.receive)
+        time.sleep(0.05)
+        before = time.monotonic()
+        for _ in range(20):
+            assert server.try_receive() is None
+        assert time.monotonic() - before < 0.1, "one slice of the other"
+        client.send_queue().post(b"for the other")
+        assert bytes(waiting.result(10)) == b"for the other"
+
+
+def test_a_time_out_is_ones_own_however_many_tasks_wait_for_the_same(address: str) -> None:
+    async def run() -> None:
+        with lwmq.Channel(address, "server", linger=0) as channel:
+            queue = channel.send_queue("bounded_discard_newest", capacity=1)
+            queue.post(b"nobody is there")
+            calls: list[Callable[[float], Any]] = [
+                lambda timeout: aio.post(queue, b"no room", timeout=timeout),
+                lambda timeout: aio.wait_connected(channel, timeout),
+                lambda timeout: aio.flush(channel, timeout),
+                lambda timeout: aio.wait_peer(channel, None, timeout),
+                lambda timeout: aio.receive(channel, timeout),
+            ]
+            for call in calls:
+                for timeout, most in ((0.3, 1), (0, 0.2)):
+                    before = time.monotonic()
+                    outcomes = await asyncio.gather(
+                        *(call(timeout) for _ in range(20)), return_exceptions=True
+                    )
+                    assert timeout <= time.monotonic() - before < most
+                    assert {type(outcome) for outcome in outcomes} == {lwmq.TimeoutError}
+                    assert address in str(outcomes[0])
+                with pytest.raises(ValueError, match="nan"):
+                    await call(math.nan)
+            with contextlib.suppress(lwmq.TimeoutError):
+                channel.close()
+
+    asyncio.run(run())
+
+
+def test_tasks_that_wait_for_room_all_get_it(address: str) -> None:
+    async def run() -> None:
+        with pair(address, buffers=2, buffer_bytes=1024) as (reader, writer):
+            queue = writer.send_queue("bounded_discard_newest", capacity=2)
+            posts = [
+                asyncio.create_task(aio.post(queue, bytes([n]) * 500, timeout=20)) for n in range(100)
+            ]
+            got = {bytes(await aio.receive(reader, 20))[0] for _ in range(100)}
+            await asyncio.gather(*posts)
+            assert got == set(range(100))
+
+    asyncio.run(run())
 
 
 def test_async_for_reads_batches_while_the_loop_goes_on(address: str) -> None:

@@ -652,9 +652,9 @@ typedef struct lwmq_filter_view {
 
 /* Adds `filter`, such as "delay=5ms", at `place`: 0 is the nearest to the application, LWMQ_FILTER_LAST to the wire. From any
    thread, while extents pass: what comes after the call passes it. LWMQ_E_INVALID: no such filter, place or setting.
-   LWMQ_E_UNSUPPORTED: the address names no filters. */
+   LWMQ_E_UNSUPPORTED: the address names no filters. LWMQ_E_SYSTEM, LWMQ_E_CORRUPT, LWMQ_E_VERSION: its file. */
 lwmq_status lwmq_channel_add_filter(lwmq_channel *channel, const char *filter, uint32_t place);
-/* Removes the filter at `place`; what it held lands at once. */
+/* Removes the filter at `place`; what it held lands now, for a receive that waits already within 0.25 s. */
 lwmq_status lwmq_channel_remove_filter(lwmq_channel *channel, uint32_t place);
 /* LWMQ_E_INVALID past the last. */
 lwmq_status lwmq_channel_query_filter(const lwmq_channel *channel, uint32_t place, lwmq_filter_view *out_view);

@@ -62,6 +62,21 @@ static PY_TIMEOUT_T now_us(void) {
   return (PY_TIMEOUT_T)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
+/* Of a time of now_us. */
+static PY_TIMEOUT_T left_until(PY_TIMEOUT_T end_us) {
+  const PY_TIMEOUT_T now = now_us();
+  return end_us > now ? end_us - now : 0;
+}
+
+/* None and what is very long are -1, for ever; -1 with an error, too. */
+static PY_TIMEOUT_T us_of(PyObject* seconds) {
+  const double longest = 1e9;
+  if (seconds == Py_None) return -1;
+  const double given = PyFloat_AsDouble(seconds);
+  if (PyErr_Occurred() || given >= longest) return -1;
+  return (PY_TIMEOUT_T)(given > 0 ? given * 1e6 : 0);
+}
+
 /* ---- Turn ------------------------------------------------------------------------------------------ */
 
 typedef struct {
@@ -83,28 +98,34 @@ static const char kHeldHere[] =
 
 static int is_mine(const Turn* turn) { return turn->taken && turn->owner == PyThread_get_thread_ident(); }
 
-/* -1 with what a signal's handler raised. Such a handler does not run while we are in the queue: it may want
- * to enter itself. */
-static int turn_wait(Turn* turn, Waiter* waiter, int interruptible) {
+/* 0: entered; 1: not, until `end_us`, negative for never; -1 with what a signal's handler raised. Such a
+ * handler does not run while we are in the queue: it may want to enter itself. */
+static int turn_wait(Turn* turn, Waiter* waiter, int interruptible, PY_TIMEOUT_T end_us) {
   while (turn->taken || turn->first != NULL) {
     Waiter** last = &turn->first;
     while (*last != NULL) last = &(*last)->next;
     waiter->next = NULL;
     *last = waiter;
     int signalled = 0;
-    while (!signalled && (turn->taken || turn->first != waiter))
-      signalled = wait_for_ring(waiter, -1, interruptible);
+    PY_TIMEOUT_T left = -1;
+    while (!signalled && left != 0 && (turn->taken || turn->first != waiter)) {
+      if (end_us >= 0) left = left_until(end_us);
+      signalled = wait_for_ring(waiter, left, interruptible);
+    }
+    const int is_next = !turn->taken && turn->first == waiter;
     take_out(&turn->first, waiter);
     hush(waiter);
-    if (!signalled) break;
+    if (is_next && !signalled) break;
     if (!turn->taken) ring(turn->first); /* the ring may have been ours */
-    if (PyErr_CheckSignals() < 0) return -1;
+    if (signalled && PyErr_CheckSignals() < 0) return -1;
+    if (left == 0) return 1;
   }
   turn_take(turn);
   return 0;
 }
 
-static int turn_enter(Turn* turn) {
+/* As turn_wait. */
+static int turn_enter(Turn* turn, PY_TIMEOUT_T end_us) {
   if (!turn->taken && turn->first == NULL) {
     turn_take(turn);
     return 0;
@@ -115,7 +136,7 @@ static int turn_enter(Turn* turn) {
   }
   Waiter waiter;
   if (waiter_init(&waiter) < 0) return -1;
-  const int status = turn_wait(turn, &waiter, 1);
+  const int status = turn_wait(turn, &waiter, 1, end_us);
   waiter_free(&waiter);
   return status;
 }
@@ -139,7 +160,7 @@ int turn_is_taken(PyObject* turn) { return ((Turn*)turn)->taken; }
 
 static PyObject* turn_with(PyObject* self, PyObject* unused) {
   (void)unused;
-  if (turn_enter((Turn*)self) < 0) return NULL;
+  if (turn_enter((Turn*)self, -1) < 0) return NULL;
   Py_RETURN_NONE;
 }
 
@@ -150,9 +171,12 @@ static PyObject* turn_end_with(PyObject* self, PyObject* const* arguments, Py_ss
   Py_RETURN_NONE;
 }
 
+static PyObject* turn_within(PyObject* self, PyObject* seconds);
+
 static PyMethodDef turn_methods[] = {
     {"__enter__", turn_with, METH_NOARGS, NULL},
     {"__exit__", (PyCFunction)(void (*)(void))turn_end_with, METH_FASTCALL, NULL},
+    {"within", turn_within, METH_O, "within(seconds): for `with`, which says whether we are inside."},
     {NULL, NULL, 0, NULL}};
 
 static PyTypeObject TurnType = {
@@ -163,6 +187,63 @@ static PyTypeObject TurnType = {
     .tp_new = PyType_GenericNew,
     .tp_methods = turn_methods,
 };
+
+/* ---- Attempt --------------------------------------------------------------------------------------- */
+
+typedef struct {
+  PyObject_HEAD PyObject* turn;
+  PY_TIMEOUT_T timeout_us; /* negative for never */
+  int entered;
+} Attempt;
+
+static void attempt_free(PyObject* self) {
+  Py_DECREF(((Attempt*)self)->turn);
+  PyObject_Free(self);
+}
+
+static PyObject* attempt_with(PyObject* object, PyObject* unused) {
+  (void)unused;
+  Attempt* self = (Attempt*)object;
+  const PY_TIMEOUT_T end_us = self->timeout_us < 0 ? -1 : now_us() + self->timeout_us;
+  const int status = turn_enter((Turn*)self->turn, end_us);
+  if (status < 0) return NULL;
+  self->entered = status == 0;
+  return PyBool_FromLong(self->entered);
+}
+
+static PyObject* attempt_end_with(PyObject* object, PyObject* const* arguments, Py_ssize_t count) {
+  (void)arguments;
+  (void)count;
+  Attempt* self = (Attempt*)object;
+  if (self->entered) turn_leave(self->turn);
+  self->entered = 0;
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef attempt_methods[] = {
+    {"__enter__", attempt_with, METH_NOARGS, NULL},
+    {"__exit__", (PyCFunction)(void (*)(void))attempt_end_with, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL}};
+
+static PyTypeObject AttemptType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "lwmq_spark._native_messages.Attempt",
+    .tp_doc = "What Turn.within makes, for one `with`.",
+    .tp_basicsize = sizeof(Attempt),
+    .tp_dealloc = attempt_free,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_methods = attempt_methods,
+};
+
+static PyObject* turn_within(PyObject* self, PyObject* seconds) {
+  const PY_TIMEOUT_T timeout_us = us_of(seconds);
+  if (PyErr_Occurred()) return NULL;
+  Attempt* made = PyObject_New(Attempt, &AttemptType);
+  if (made == NULL) return NULL;
+  made->turn = Py_NewRef(self);
+  made->timeout_us = timeout_us;
+  made->entered = 0;
+  return (PyObject*)made;
+}
 
 /* ---- Turns ----------------------------------------------------------------------------------------- */
 
@@ -194,7 +275,7 @@ static PyObject* turns_with(PyObject* object, PyObject* unused) {
   (void)unused;
   const Turns* self = (const Turns*)object;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->turns); ++i) {
-    if (turn_enter((Turn*)PyTuple_GET_ITEM(self->turns, i)) < 0) {
+    if (turn_enter((Turn*)PyTuple_GET_ITEM(self->turns, i), -1) < 0) {
       leave_first(self, i);
       return NULL;
     }
@@ -244,7 +325,7 @@ static PyObject* crowd_with(PyObject* self, PyObject* unused) {
     crowd->room = room;
   }
   crowd->threads[crowd->inside++] = PyThread_get_thread_ident();
-  Py_RETURN_NONE;
+  Py_RETURN_TRUE;
 }
 
 /* The place of the caller; -1: it is not inside. */
@@ -293,9 +374,15 @@ static void crowd_dealloc(PyObject* self) {
   Py_TYPE(self)->tp_free(self);
 }
 
+static PyObject* crowd_within(PyObject* self, PyObject* seconds) {
+  (void)seconds;
+  return Py_NewRef(self);
+}
+
 static PyMethodDef crowd_methods[] = {
     {"__enter__", crowd_with, METH_NOARGS, NULL},
     {"__exit__", (PyCFunction)(void (*)(void))crowd_end_with, METH_FASTCALL, NULL},
+    {"within", crowd_within, METH_O, "As Turn.within: itself, for it is entered at once."},
     {"empty", crowd_empty, METH_NOARGS,
      "Until nobody is inside; for who turns newcomers away: they come in, find it closed, and leave."},
     {"has_caller", crowd_has_caller, METH_NOARGS, "Whether the thread that asks is inside."},
@@ -333,7 +420,7 @@ static PyObject* condition_with(PyObject* self, PyObject* unused) {
     ++condition->depth;
     Py_RETURN_TRUE;
   }
-  if (turn_enter(&condition->turn) < 0) return NULL;
+  if (turn_enter(&condition->turn, -1) < 0) return NULL;
   condition->depth = 1;
   Py_RETURN_TRUE;
 }
@@ -351,12 +438,9 @@ static PyObject* condition_wait(PyObject* self, PyObject* arguments) {
   Condition* condition = (Condition*)self;
   PyObject* timeout = Py_None;
   if (!PyArg_ParseTuple(arguments, "|O:wait", &timeout)) return NULL;
-  const double seconds = timeout == Py_None ? -1 : PyFloat_AsDouble(timeout);
-  const Py_ssize_t depth = condition_check(condition);
+  const PY_TIMEOUT_T us = us_of(timeout);
+  const Py_ssize_t depth = PyErr_Occurred() ? -1 : condition_check(condition);
   if (PyErr_Occurred()) return NULL;
-  const double most = 1e9;
-  const PY_TIMEOUT_T us =
-      timeout == Py_None || seconds >= most ? -1 : (PY_TIMEOUT_T)(seconds > 0 ? seconds * 1e6 : 0);
   Waiter waiter;
   if (waiter_init(&waiter) < 0) return NULL;
   waiter.next = condition->sleepers;
@@ -367,11 +451,11 @@ static PyObject* condition_wait(PyObject* self, PyObject* arguments) {
   int status = 0;
   while (status == 0 && wait_for_ring(&waiter, left, 1)) {
     status = PyErr_CheckSignals();
-    if (us >= 0) left = end > now_us() ? end - now_us() : 0;
+    if (us >= 0) left = left_until(end);
   }
   const int notified = !take_out(&condition->sleepers, &waiter);
   hush(&waiter);
-  turn_wait(&condition->turn, &waiter, 0); /* `with` leaves what was entered, whatever came */
+  turn_wait(&condition->turn, &waiter, 0, -1); /* `with` leaves what was entered, whatever came */
   waiter_free(&waiter);
   condition->depth = depth;
   return status == 0 ? PyBool_FromLong(notified) : NULL;
@@ -408,7 +492,7 @@ static PyTypeObject ConditionType = {
 };
 
 int add_turns(PyObject* module) {
-  PyTypeObject* types[] = {&TurnType, &TurnsType, &CrowdType, &ConditionType};
+  PyTypeObject* types[] = {&TurnType, &AttemptType, &TurnsType, &CrowdType, &ConditionType};
   for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
     if (PyModule_AddType(module, types[i]) < 0) return -1;
   return 0;

@@ -142,8 +142,7 @@ Status Filters::add(const char* text, std::uint32_t place) {
 
 // With the mutex.
 Status Filters::no_filter(std::uint32_t place) const noexcept {
-  if (list_.empty())
-    return fail(LWMQ_E_INVALID, "filter %u, and there is none (%s)", place, address_.c_str());
+  if (list_.empty()) return fail(LWMQ_E_INVALID, "there is no filter (%s)", address_.c_str());
   return fail(LWMQ_E_INVALID, "filter %u; there are 0 to %zu (%s)", place, list_.size() - 1,
               address_.c_str());
 }

@@ -38,7 +38,7 @@ constexpr lwmq_tli_filter kDelay = {
     .size = sizeof(lwmq_tli_filter),
     .version = LWMQ_TLI_VERSION,
     .name = "delay",
-    .help = "delay=TIME[,jitter=TIME][,seed=N]: extents land later, in order",
+    .help = "delay=TIME[,jitter=TIME][,seed=N]: extents land later, in order (at the receiver)",
     .ways = LWMQ_TLI_LANDING,
     .rewrites = 0,
     .create = create,

@@ -42,7 +42,9 @@ constexpr lwmq_tli_filter kReorder = {
     .size = sizeof(lwmq_tli_filter),
     .version = LWMQ_TLI_VERSION,
     .name = "reorder",
-    .help = "reorder=SHARE[,every=N][,behind=N][,hold=TIME][,seed=N]: later extents overtake some",
+    .help =
+        "reorder=SHARE[,every=N][,behind=N][,hold=TIME][,seed=N]: later extents overtake some (at the "
+        "receiver)",
     .ways = LWMQ_TLI_LANDING,
     .rewrites = 0,
     .create = create,

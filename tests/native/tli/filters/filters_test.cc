@@ -568,8 +568,8 @@ TEST(Filters, ARecordIsReplayedAsItWas) {
   EXPECT_EQ(over.view(0).sourced, 50u);
 }
 
-// Of a tape no more is in memory than one transport may hold; and all of it lands, also behind the peer's
-// end. rows: L38
+// Of a tape no more is in memory than one transport may hold; and all of it lands.
+// rows: L38
 TEST(Filters, AReplayBehindADelayWaitsOnItsTape) {
   constexpr int kOnTape = 6000;
   TemporaryFile tape;
