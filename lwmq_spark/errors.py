@@ -50,7 +50,10 @@ class AddressError(LwmqError):
 
 
 class TimeoutError(LwmqError, builtins.TimeoutError):
-    """The time is over. Nothing was lost; the call may be repeated."""
+    """The time is over. Nothing was lost; the call may be repeated.
+
+    But for `close`, which has closed: its text has what was not read.
+    """
 
     token = "LWMQ_TIMEOUT"
 

@@ -120,7 +120,9 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
   const std::uint64_t lost_before = messages_lost_.load(std::memory_order_relaxed);
   if (phase_.load() == Phase::kClosed) return refuse_phase();
   begin_close();
-  if (phase_.load() == Phase::kClosing && wait_drained(deadline_of(linger_ms), true) == LWMQ_E_INTERRUPTED) {
+  const bool lingers = phase_.load() == Phase::kClosing;
+  const Status lingered = lingers ? wait_drained(deadline_of(linger_ms), true) : LWMQ_E_TIMED_OUT;
+  if (lingered == LWMQ_E_INTERRUPTED) {
     reopen();
     return LWMQ_E_INTERRUPTED;
   }
@@ -185,8 +187,9 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
   // Also what was lost before: a peer may have gone just as this began, and nobody has received that.
   unread = std::max(messages_lost_.load(std::memory_order_relaxed) - lost_before - dropped, unread + untold);
   if (unread + dropped == 0) return LWMQ_OK;
-  // A linger without an end ends with the peer alone.
-  const std::string how = linger_ms == LWMQ_FOREVER || lingered_ms == LWMQ_FOREVER
+  // What is unread ends a linger before its time where nobody is left who could read it.
+  const bool ended = lingered == LWMQ_OK || linger_ms == LWMQ_FOREVER || lingered_ms == LWMQ_FOREVER;
+  const std::string how = ended
                               ? "the peer has gone"
                               : "closed after a linger of " + std::to_string(linger_ms + lingered_ms) + " ms";
   return fail(LWMQ_E_TIMED_OUT,

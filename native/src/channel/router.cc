@@ -117,7 +117,14 @@ void Router::forget(const ChannelQueue* queue) noexcept {
   drop_unused_groups();
 }
 
+void Router::forget_matched() noexcept {
+  matched_.clear();
+  for (Group* group : matched_groups_) group->matched.clear();
+  matched_groups_.clear();
+}
+
 void Router::drop_unused_groups() noexcept {
+  forget_matched();
   std::erase_if(groups_, [](const auto& group) { return group.second.use_count() == 1; });
 }
 
@@ -168,9 +175,7 @@ Status Router::post_matched(Message* message, std::uint32_t* out_count) {
   *out_count = 0;
   const message::HeldReleases held;
   const std::lock_guard lock(mutex_);
-  matched_.clear();
-  for (Group* group : matched_groups_) group->matched.clear();
-  matched_groups_.clear();
+  forget_matched();
   for (const auto& [frame, table] : tables_) {
     if (frame >= message->frame_count()) continue;
     const Frame& text = message->frames()[frame];

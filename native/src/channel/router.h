@@ -65,6 +65,7 @@ class Router {
   Status post_matched(Message* message, std::uint32_t* out_count);
   Status post_one(Message* message, ChannelQueue* queue, bool may_discard) noexcept;
   Status post_to_group(Message* message, Group& group);
+  void forget_matched() noexcept;
   void drop_unused_groups() noexcept;
 
   std::mutex mutex_;  // guards what follows

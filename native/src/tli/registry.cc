@@ -55,7 +55,11 @@ const lwmq_tli_filter* find_filter(std::string_view name) noexcept {
 }
 
 Status find(const char* address, const lwmq_tli_provider** out_provider) noexcept {
-  if (os::forked()) return fail(LWMQ_E_CLOSED, "forked: the child opens what it needs after exec");
+  if (os::forked())
+    return fail(
+        LWMQ_E_CLOSED,
+        "forked: the threads and handles of the library are the parent's; a child opens what it needs "
+        "after exec (in Python, the multiprocessing method 'spawn')");
   if (address == nullptr || std::strlen(address) > kAddressBytesMax) {
     return fail(LWMQ_E_ADDRESS, "an address of %zu bytes; 1 to %u are possible: %.60s...",
                 address == nullptr ? 0 : std::strlen(address), kAddressBytesMax,

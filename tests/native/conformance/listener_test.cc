@@ -198,7 +198,7 @@ TEST_P(ListenerOver, ClosesAtOnceWhatItsClientHasLeft) {
     std::uint64_t taken = 0;
     while (waited == LWMQ_OK) {  // until nothing goes any more
       lwmq_message* message = make_message({std::string(200, 'x')});
-      waited = lwmq_send_queue_post_wait(bounded, 0, 20, 0, &message);
+      waited = lwmq_send_queue_post_wait(bounded, 0, 100, 0, &message);
       lwmq_message_destroy(message);
       taken += waited == LWMQ_OK;
     }
