@@ -29,7 +29,8 @@
 //   change       who changes what others wait for adds to changes_ (release), then wakes; a waiter loads it
 //                (acquire) before it looks, and sleeps on that value
 //   caller       who waits counts itself in callers_, then looks at the phase; destroy closes, then waits
-//                until nobody is counted (all sequentially consistent but the leave, a release)
+//                until nobody is counted (all sequentially consistent but the leave, a release). Who holds
+//                the landing side meanwhile need not: a close takes that first
 #pragma once
 
 #include <algorithm>

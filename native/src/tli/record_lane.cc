@@ -316,8 +316,7 @@ Status LaneSender::ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::
 void LaneSender::abandon(lwmq_tli_buffer* buffer) noexcept {
   const std::uint32_t index = index_in(buffer->token[0]);
   if (erases_) erase_buffer(index, layout_.stride);
-  --slots_[index]
-        .lap;  // the peer has never seen it: where laps come round, the last that it gave back is another
+  --slots_[index].lap;  // never seen by the peer: else laps came round to the last that it gave back
   free_.put(index);
   buffer->room = 0;
 }
