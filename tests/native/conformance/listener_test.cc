@@ -198,7 +198,7 @@ TEST_P(ListenerOver, ClosesAtOnceWhatItsClientHasLeft) {
     std::uint64_t taken = 0;
     while (waited == LWMQ_OK) {  // until nothing goes any more
       lwmq_message* message = make_message({std::string(200, 'x')});
-      waited = lwmq_send_queue_post_wait(bounded, 0, 100, 0, &message);
+      waited = lwmq_send_queue_post_wait(bounded, 0, 20, 0, &message);
       lwmq_message_destroy(message);
       taken += waited == LWMQ_OK;
     }
@@ -216,9 +216,16 @@ TEST_P(ListenerOver, ClosesAtOnceWhatItsClientHasLeft) {
       lwmq_message_destroy(message);
     }
     EXPECT_EQ(server.close(LWMQ_FOREVER), LWMQ_E_TIMED_OUT) << "some of it was never read";
-    EXPECT_NE(std::string(lwmq_last_error()).find("4 messages were dropped before they were shipped"),
-              std::string::npos)
-        << lwmq_last_error();
+    // Where a client goes that has landed something, and nobody received it, there may be room for one more.
+    const std::string text = lwmq_last_error();
+    unsigned long dropped = 0, unread = 0;
+    ASSERT_EQ(std::sscanf(text.c_str() + std::min(text.find(';'), text.size() - 1),
+                          "; %lu messages were dropped before they were shipped, and %lu were shipped",
+                          &dropped, &unread),
+              2)
+        << text;
+    EXPECT_GE(dropped, 3u) << text;
+    EXPECT_EQ(dropped + unread, taken) << text;
     leaves.join();
   }
 }
