@@ -25,6 +25,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from types import TracebackType
 from typing import Any, NoReturn, Self, SupportsIndex, TypeVar
@@ -369,7 +370,12 @@ class Waiter:
         if known is None or known.done() or known.get_loop() is not asyncio.get_running_loop():
             known = self._shared[what] = self._submit(call)
             known.add_done_callback(_look_at)
+            known.add_done_callback(partial(self._forget_shared, what))
         return known
+
+    def _forget_shared(self, what: object, outcome: asyncio.Future[Any]) -> None:
+        if self._shared.get(what) is outcome:
+            del self._shared[what]
 
     async def run(self, call: Callable[[], T], *, resume: bool = False) -> T:
         """Await `call()` made on the thread. One task at a time when `resume`."""

@@ -1227,10 +1227,10 @@ def _receives_what_comes(wrong: str) -> Process:
     _touch(process)
     process.label("done")
     process.do(lambda r: r.update(dict.fromkeys(["landing", "shown", "phase", "seen"], 0)))
-    process.goto("out", lambda r: r["inside"] == 0)
+    process.goto("uncounted", lambda r: r["inside"] == 0)
     _go_out(process)
     process.goto("end")
-    process.label("out")
+    process.label("uncounted")
     process.store(f"done:{process.name}", 1, release=True)
     process.label("end")
     return process

@@ -24,7 +24,7 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark import aio
-from lwmq_spark._ffi import Turn
+from lwmq_spark._ffi import SLICE_S, Turn
 from tests.python.pairs import pair
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -356,6 +356,8 @@ def test_a_time_out_is_ones_own_however_many_tasks_wait_for_the_same(address: st
                     assert address in str(outcomes[0])
                 with pytest.raises(ValueError, match="nan"):
                     await call(math.nan)
+            await asyncio.sleep(2 * SLICE_S)
+            assert not channel.waiter._shared and not channel.watcher._shared, "of what is over nothing stays"
             with contextlib.suppress(lwmq.TimeoutError):
                 channel.close()
 
