@@ -2,16 +2,21 @@
 
     async for batch in lwmq_spark.open_reader("ipc://flights"): ...
     async for message in channel: ...
-    message = await aio.receive(channel, timeout=1.0)
+    message = await aio.receive(channel, timeout=1.0)     # or the next request of `Replies`
+    messages = await aio.receive_many(channel, 256)
+    buffer = await aio.receive_buffer(raw_channel)
+    client = await aio.accept(listener, timeout=1.0)
     await aio.post(queue, b"cargo", timeout=1.0)
     await aio.wait_connected(channel, timeout=1.0)
     peer = await aio.wait_peer(channel, peer)
     await aio.write(writer, batch)
 
-Messages are awaited on the event loop itself, through descriptors: thousands of channels need no thread.
-Readers and writers, and who waits for a peer, a flush or room in a queue, wait on a thread of their own,
-asleep in the library. A cancelled `await` does not lose what arrives: the next one gets it. One task at a
-time per object, but for posts.
+What comes over channels, and clients of a listener, are awaited on the event loop itself, through
+descriptors: thousands of channels need no thread. Readers and writers, and who waits for a peer, a flush, room
+in a queue or a free buffer, wait on a thread of their own, asleep in the library. A cancelled `await` does
+not lose what arrives: the next one gets it. One task at a time per object, but for posts.
+
+A task for each channel takes the place of a `Selector`.
 """
 
 from __future__ import annotations
@@ -28,17 +33,39 @@ from lwmq_spark._ffi import SLICE_S, Waiter, check_timeout, span
 from lwmq_spark.message import Message, parts_of
 
 if TYPE_CHECKING:
-    from lwmq_spark.channel.channel import Peer
+    from lwmq_spark.channel.channel import Channel, Peer
+    from lwmq_spark.channel.raw import ReceiveBuffer, SendBuffer
+    from lwmq_spark.channel.readiness import Readiness
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
 
 
-class _Receiving(Protocol):
+class _Ready(Protocol):
     @property
     def address(self) -> str: ...
-    async def receive_async(self) -> Message: ...
-    async def receive_ready_async(self) -> Message | None: ...
+    @property
+    def readiness(self) -> Readiness: ...
+
+
+class _Receiving(_Ready, Protocol[T_co]):
+    def try_receive(self) -> T_co | None: ...
+
+
+class _ReceivingMany(_Ready, Protocol):
+    def receive_many(self, limit: int = 256, timeout: float | None = None) -> list[Message]: ...
+    def receive_bytes(self, limit: int = 256, timeout: float | None = None) -> list[bytes]: ...
+
+
+class _Raw(_Ready, Protocol):
+    @property
+    def waiter(self) -> Waiter: ...
+    def get_buffer(self, timeout: float | None = None) -> SendBuffer: ...
+    def receive_buffer(self, timeout: float | None = None) -> ReceiveBuffer: ...
+
+
+class _Accepting(_Ready, Protocol):
+    def try_accept(self) -> Channel | None: ...
 
 
 class _Reading(Protocol[T_co]):
@@ -86,16 +113,46 @@ class _Closing(Protocol):
     def close(self) -> None: ...
 
 
-async def receive(channel: _Receiving, timeout: float | None = None) -> Message:
-    """The next message of `channel`. TimeoutError after `timeout` seconds; the message is not lost."""
-    if timeout is None:
-        return await channel.receive_async()
-    check_timeout(timeout)
-    if timeout <= 0:
-        await asyncio.sleep(0)  # others have the loop, however many messages there are
-    if (message := await channel.receive_ready_async()) is not None:
-        return message
-    return await _within(channel.receive_async(), timeout, f"no message within {{}} on {channel.address}")
+async def receive(channel: _Receiving[T], timeout: float | None = None) -> T:
+    """The next message of a `Channel`, or request of `Replies`. TimeoutError after `timeout` seconds."""
+    return await _first(channel, channel.try_receive, timeout, "message")
+
+
+async def receive_many(
+    channel: _ReceivingMany, limit: int = 256, timeout: float | None = None
+) -> list[Message]:
+    """`channel.receive_many(limit, timeout)`: the next message and what has come behind it."""
+    return await _first(channel, partial(_at_once, partial(channel.receive_many, limit)), timeout, "message")
+
+
+async def receive_bytes(
+    channel: _ReceivingMany, limit: int = 256, timeout: float | None = None
+) -> list[bytes]:
+    """`channel.receive_bytes(limit, timeout)`: the same, as the bytes of each."""
+    return await _first(channel, partial(_at_once, partial(channel.receive_bytes, limit)), timeout, "message")
+
+
+async def receive_buffer(channel: _Raw, timeout: float | None = None) -> ReceiveBuffer:
+    """`channel.receive_buffer(timeout)`: the next buffer of a raw channel."""
+    return await _first(channel, partial(_at_once, channel.receive_buffer), timeout, "buffer")
+
+
+async def get_buffer(channel: _Raw, timeout: float | None = None) -> SendBuffer:
+    """`channel.get_buffer(timeout)`: a free send buffer of a raw channel. From any number of tasks."""
+
+    def wait_free(timeout: float) -> None:
+        channel.get_buffer(timeout).abandon()
+
+    try:
+        return await _when_free(partial(channel.get_buffer, 0), channel.waiter, wait_free, timeout)
+    except errors.TimeoutError as exc:
+        text = f"no send buffer got free within {span(timeout)} on {channel.address}"
+        raise errors.TimeoutError(text, status=exc.status) from None
+
+
+async def accept(listener: _Accepting, timeout: float | None = None) -> Channel:
+    """The channel of the listener's next client. TimeoutError; that client is not lost."""
+    return await _first(listener, listener.try_accept, timeout, "client")
 
 
 async def post(queue: _Posting, frames: Any, *, tag: int = 0, timeout: float | None = None) -> None:
@@ -104,19 +161,12 @@ async def post(queue: _Posting, frames: Any, *, tag: int = 0, timeout: float | N
     Waits for room in a bounded queue, for ever by default; any number of tasks may. TimeoutError, or
     cancelled: nothing was posted.
     """
-    check_timeout(timeout)
     message = frames if isinstance(frames, Message) else Message(parts_of(frames, "post"))
-    end = None if timeout is None else time.monotonic() + timeout
-    await asyncio.sleep(0)  # others have the loop, however much room there is
-    while True:
-        try:
-            return queue.post(message, tag=tag, may_discard=False)
-        except errors.TimeoutError:
-            left = None if end is None else max(0.0, end - time.monotonic())
-            if left == 0:
-                raise queue._no_room(timeout) from None
-        with suppress(errors.TimeoutError):
-            await _shared(queue.waiter, "room", queue.wait_room, left, "{}")
+    post_now = partial(queue.post, message, tag=tag, may_discard=False)
+    try:
+        await _when_free(post_now, queue.waiter, queue.wait_room, timeout)
+    except errors.TimeoutError:
+        raise queue._no_room(timeout) from None
 
 
 async def wait_connected(channel: _Connecting, timeout: float | None = None) -> None:
@@ -154,6 +204,44 @@ async def write(writer: _Writing, data: Any, partition: int | None = None) -> No
 async def close(closable: _Closing) -> None:
     """`close()` of a reader, writer or channel; the event loop goes on while that lingers."""
     await closable.waiter.run(closable.close)
+
+
+async def _first(of: _Ready, take: Callable[[], T | None], timeout: float | None, what: str) -> T:
+    """What `take` finds, as soon as it finds something."""
+    if timeout is None:
+        return await of.readiness.first(take)
+    check_timeout(timeout)
+    if timeout <= 0:
+        await asyncio.sleep(0)  # others have the loop, however much there is
+    await of.readiness.breathe()
+    if (found := take()) is not None:
+        return found
+    return await _within(of.readiness.first(take), timeout, f"no {what} within {{}} on {of.address}")
+
+
+def _at_once(receive: Callable[[float], T]) -> T | None:
+    try:
+        return receive(0)
+    except errors.TimeoutError:
+        return None
+
+
+async def _when_free(
+    take: Callable[[], T], waiter: Waiter, wait_free: Callable[[float], None], timeout: float | None
+) -> T:
+    """What `take` answers, as soon as there is room for it. TimeoutError; any number of tasks."""
+    check_timeout(timeout)
+    end = None if timeout is None else time.monotonic() + timeout
+    await asyncio.sleep(0)  # others have the loop, however much room there is
+    while True:
+        try:
+            return take()
+        except errors.TimeoutError:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            if left == 0:
+                raise
+        with suppress(errors.TimeoutError):  # another task may have been first
+            await _shared(waiter, "room", wait_free, left, "{}")
 
 
 async def _shared(

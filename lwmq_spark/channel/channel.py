@@ -249,7 +249,7 @@ class Channel(Lingering):
         self._shipping = Turn()  # raw sends
         self._lent_to: object | None = None  # what alone receives
         self._queues: list[SendQueue] = []
-        self._readiness = Readiness(self.fileno)
+        self.readiness = Readiness(self.fileno)
         self._is_called = False  # there is a call-back, which goes with us
         self._selectors: tuple[weakref.ref[Selector], ...] = ()  # which we leave when we are closed
         self.waiter = Waiter(f"lwmq {self._address}")
@@ -482,20 +482,13 @@ class Channel(Lingering):
             yield message
             del message
 
-    async def receive_ready_async(self) -> Message | None:
-        """The next message if one is there; other tasks have the event loop now and then."""
-        await self._readiness.breathe()
-        return self.try_receive()
-
     async def receive_async(self) -> Message:
         """Await the next message, on the event loop itself: no thread waits for it.
 
-        When a task is cancelled, the next call gets the message.
+        When a task is cancelled, the next call gets the message. With a time-out, many at once and for raw
+        channels: `lwmq_spark.aio`.
         """
-        await self._readiness.breathe()
-        while (message := self.try_receive()) is None:
-            await self._readiness.wait()
-        return message
+        return await self.readiness.first(self.try_receive)
 
     def fileno(self) -> int:
         """A descriptor for select, poll, epoll and event loops: readable while there is something to receive.
@@ -810,7 +803,7 @@ class Channel(Lingering):
                 check(status)
             finally:
                 self._handle.destroy()
-                self._readiness.close()
+                self.readiness.close()
 
     def __del__(self) -> None:
         handle = getattr(self, "_handle", None)

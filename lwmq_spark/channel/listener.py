@@ -92,7 +92,7 @@ class Listener(OfOneProcess):
         check(lib.lwmq_listener_open(self.address.encode(), self._settings.options, out))
         self._handle = Handle(out[0], lib.lwmq_listener_destroy, f"listener on {self.address}")
         self._accepting = Crowd()
-        self._readiness = Readiness(self.fileno)
+        self.readiness = Readiness(self.fileno)
         self._selectors: tuple[weakref.ref[Selector], ...] = ()  # which we leave when we are closed
 
     def accept(self, timeout: float | None = None) -> Channel:
@@ -139,11 +139,11 @@ class Listener(OfOneProcess):
             del channel  # held no longer than the caller does
 
     async def accept_async(self) -> Channel:
-        """Await the next client, on the event loop itself. One task that is cancelled loses no client."""
-        await self._readiness.breathe()
-        while (channel := self.try_accept()) is None:
-            await self._readiness.wait()
-        return channel
+        """Await the next client, on the event loop itself. A task that is cancelled loses none.
+
+        `lwmq_spark.aio.accept` does so with a time-out.
+        """
+        return await self.readiness.first(self.try_accept)
 
     async def __aiter__(self) -> AsyncIterator[Channel]:
         """As `for`, in asyncio."""
@@ -198,7 +198,7 @@ class Listener(OfOneProcess):
         for known in self._selectors:
             if (selector := known()) is not None:
                 selector._forget_listener(self)
-        self._readiness.close()
+        self.readiness.close()
         if not self._accepting.has_caller():  # a signal's handler: whom it has interrupted is inside still
             self._accepting.empty()
             self._handle.destroy()

@@ -11,7 +11,9 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable
+from typing import TypeVar
 
+T = TypeVar("T")
 TURNS = 16  # messages that one task takes before the loop has a turn
 
 
@@ -27,6 +29,13 @@ class Readiness:
         self._waiting: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
         self._taken = 0
         self._to_tell: list[Callable[[], None]] = []
+
+    async def first(self, take: Callable[[], T | None]) -> T:
+        """What `take` finds, as soon as it finds something. Cancelled: the next one has it."""
+        await self.breathe()
+        while (found := take()) is None:
+            await self.wait()
+        return found
 
     async def breathe(self) -> None:
         """Lets others have the loop now and then, while messages keep coming."""

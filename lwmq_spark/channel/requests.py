@@ -42,6 +42,7 @@ from typing import Any, Self
 from lwmq_spark import errors
 from lwmq_spark._ffi import Condition, OfOneProcess, background_thread, check_timeout, exception_of, lib, span
 from lwmq_spark.channel.channel import Channel
+from lwmq_spark.channel.readiness import Readiness
 from lwmq_spark.channel.send_queue import SendQueue
 from lwmq_spark.message import Frame, Message, parts_of
 from lwmq_spark.options import whole
@@ -59,8 +60,6 @@ DEADLINES_KEPT = 64  # of requests that are settled, beside as many as are outst
 
 # Of a receive that failed: its status, and its text.
 Ended = tuple[int, str]
-
-# What ends the conversation with one peer: said once, the next one may come.
 
 
 class Frames(tuple[Frame, ...]):
@@ -381,7 +380,7 @@ class _Desk:
             self._lose(self.ended)
             with self._receiving, self._lock:  # a leader has been told
                 self._close_files()
-                self._channel._readiness.tell_no_more(self.wake)
+                self._channel.readiness.tell_no_more(self.wake)
                 self._channel._take_back(self)
                 del self._channel
 
@@ -544,12 +543,12 @@ class Requests(OfOneProcess):
         try:
             channel._lend(self._desk)
             self._queue = _queue_of(channel, queue)
-            channel._readiness.tell_when_closed(self._desk.wake)
+            channel.readiness.tell_when_closed(self._desk.wake)
             # It knows not this object itself, so that it does not keep it alive.
             thread = background_thread(self._desk.keep, "lwmq-requests")
             thread.start()
         except BaseException:
-            channel._readiness.tell_no_more(self._desk.wake)
+            channel.readiness.tell_no_more(self._desk.wake)
             channel._take_back(self._desk)
             self._desk._close_files()
             raise
@@ -611,7 +610,7 @@ class Requests(OfOneProcess):
 
     def close(self) -> None:
         """What is outstanding fails with ClosedError. The channel stays open. Twice is once."""
-        self._channel._readiness.tell_no_more(self._desk.wake)
+        self._channel.readiness.tell_no_more(self._desk.wake)
         self._end()
         if not self._desk.is_receiving_here():  # else it ends behind us
             self._thread.join()
@@ -710,11 +709,26 @@ class Replies(OfOneProcess):
             if (request := self.request_of(self._channel.receive(left))) is not None:
                 return request
 
+    def try_receive(self) -> Request | None:
+        """The next request if one is there. Never waits."""
+        try:
+            return self.receive(0)
+        except errors.TimeoutError:
+            return None
+
     async def receive_async(self) -> Request:
-        """Await the next request, as `Channel.receive_async`."""
-        while (request := self.request_of(await self._channel.receive_async())) is None:
-            pass
-        return request
+        """Await the next request, as `Channel.receive_async`; `lwmq_spark.aio.receive` takes a time-out."""
+        return await self.readiness.first(self.try_receive)
+
+    @property
+    def address(self) -> str:
+        """That of the channel."""
+        return self._channel.address
+
+    @property
+    def readiness(self) -> Readiness:
+        """By which an event loop awaits what comes over the channel."""
+        return self._channel.readiness
 
     def serve(self, handler: Callable[[Frames], Any], *, forever: bool = True) -> None:
         """Answer each request with what `handler(frames)` returns: bytes, a buffer or a list of them.

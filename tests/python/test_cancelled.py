@@ -82,6 +82,42 @@ def test_messages_by_a_thread_of_their_own(address: str) -> None:
     asyncio.run(main())
 
 
+def test_batches_of_messages(address: str) -> None:
+    async def main() -> None:
+        with pair(address) as (server, client):
+            queue = server.send_queue()
+            some, count = await _beside(
+                lambda n: queue.post(b"%d" % n), _storm(lambda: aio.receive_many(client, 3))
+            )
+            got = [message for batch in some for message in batch]
+            while len(got) < count:
+                got += await aio.receive_many(client, timeout=10)
+            assert [int(bytes(message)) for message in got] == list(range(count))
+
+    asyncio.run(main())
+
+
+def test_raw_buffers(address: str) -> None:
+    async def main() -> None:
+        with pair(address, raw=True, buffer_bytes=4096, buffers=4) as (server, client):
+
+            async def send(n: int) -> None:
+                buffer = await aio.get_buffer(server, 10)
+                buffer.data[:8] = n.to_bytes(8, "little")
+                buffer.send(8)
+
+            async def take() -> int:
+                with await aio.receive_buffer(client) as buffer:
+                    return int.from_bytes(buffer.data, "little")
+
+            got, count = await _beside(send, _storm(take))
+            while len(got) < count:
+                got.append(await asyncio.wait_for(take(), 10))
+            assert got == list(range(count))
+
+    asyncio.run(main())
+
+
 def test_batches(address: str) -> None:
     async def main() -> None:
         writer = lwmq.open_writer(address, SCHEMA, role="server")
