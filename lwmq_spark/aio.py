@@ -12,9 +12,9 @@
     await aio.write(writer, batch)
 
 What comes over channels, and clients of a listener, are awaited on the event loop itself, through
-descriptors: thousands of channels need no thread. Readers and writers, and who waits for a peer, a flush, room
-in a queue or a free buffer, wait on a thread of their own, asleep in the library. A cancelled `await` does
-not lose what arrives: the next one gets it. One task at a time per object, but for posts.
+descriptors: thousands of channels need no thread. Readers and writers, and who waits for a peer, a flush,
+room in a queue or a free buffer, wait on a thread of their own, asleep in the library. A cancelled `await`
+does not lose what arrives: the next one gets it. One task at a time per object, but for posts.
 
 A task for each channel takes the place of a `Selector`.
 """

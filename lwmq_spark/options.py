@@ -153,6 +153,8 @@ def _one_of(names: Mapping[str, int]) -> Callable[[object], str]:
 SETTINGS: dict[str, Callable[[object], Any]] = {
     "buffer_bytes": parse_size,
     "buffers": parse_count,
+    "buffers_send": parse_count,
+    "buffers_receive": parse_count,
     "window_bytes": parse_size,
     "staging_bytes": parse_size,
     "timeout": parse_duration,
@@ -177,7 +179,7 @@ SETTINGS: dict[str, Callable[[object], Any]] = {
 
 
 # Of a channel as a whole, and those that each of its transports may have for itself.
-TRANSPORT_KEYS = ("buffer_bytes", "buffers", "retry")
+TRANSPORT_KEYS = ("buffer_bytes", "buffers", "buffers_send", "buffers_receive", "retry")
 CHANNEL_KEYS = (
     *TRANSPORT_KEYS, "role", "linger", "raw", "secure_erase", "home_thread",
 )  # fmt: skip
@@ -229,10 +231,16 @@ def parse_address(address: str, keys: Collection[str] = SETTINGS, of: str = "an 
 
 
 def resolve(
-    address: Address, section: Literal["stream", "channel"], key: str, argument: Any, default: Any
+    address: Address,
+    section: Literal["stream", "channel"],
+    key: str,
+    argument: Any,
+    default: Any,
+    *,
+    general: str | None = None,
 ) -> Any:
     """The value of `key` by the order of precedence at the head of this file. An `argument` of None was not
-    given.
+    given. `general` is the key that stands for it wherever it is not said itself.
 
     ValueError: the argument is none. LwmqError: what the environment or the conf file says is none.
     """
@@ -242,19 +250,23 @@ def resolve(
             return parse(argument)
         except ValueError as exc:
             raise ValueError(f"{key}: {exc}") from None
-    if key in address.options:
-        return address.options[key]
-    variable = f"LWMQ_{key.upper()}"
-    if variable in os.environ:
-        try:
-            return parse(os.environ[variable])
-        except ValueError as exc:
-            raise LwmqError(f"environment variable {variable}: {exc}") from None
+    keys = (key,) if general is None else (key, general)
+    for key in keys:
+        if key in address.options:
+            return address.options[key]
+    for key in keys:
+        variable = f"LWMQ_{key.upper()}"
+        if variable in os.environ:
+            try:
+                return parse(os.environ[variable])
+            except ValueError as exc:
+                raise LwmqError(f"environment variable {variable}: {exc}") from None
     path = conf_path()
     if path is not None:
         table = load_conf(path, path.stat().st_mtime_ns).get(section, {})
-        if key in table:
-            return table[key]
+        for key in keys:
+            if key in table:
+                return table[key]
     return default
 
 

@@ -251,6 +251,7 @@ class Channel(Lingering):
         self._queues: list[SendQueue] = []
         self.readiness = Readiness(self.fileno)
         self._is_called = False  # there is a call-back, which goes with us
+        self._last: ChannelStatistics | None = None  # behind our close
         self._selectors: tuple[weakref.ref[Selector], ...] = ()  # which we leave when we are closed
         self.waiter = Waiter(f"lwmq {self._address}")
         self.watcher = Waiter(f"lwmq peers of {self._address}")
@@ -260,8 +261,10 @@ class Channel(Lingering):
         its.buffers_send = settings.options.buffers_send
         its.buffers_receive = settings.options.buffers_receive
         its.retry_ms = settings.options.retry_ms
-        if "buffers" in other.options:
-            its.buffers_send = its.buffers_receive = whole("buffers", other.options["buffers"], 0, MOST_32)
+        for way in ("send", "receive"):
+            for key in ("buffers", f"buffers_{way}"):
+                if key in other.options:
+                    setattr(its, f"buffers_{way}", whole(key, other.options[key], 0, MOST_32))
         if "retry" in other.options:
             its.retry_ms = milliseconds(other.options["retry"])
         its.buffer_bytes = whole("buffer_bytes", other.options.get("buffer_bytes", 0), 0, MOST_64)
@@ -701,12 +704,17 @@ class Channel(Lingering):
 
     @property
     def statistics(self) -> ChannelStatistics:
-        """Counters of this channel. ClosedError after close."""
+        """Counters of this channel; after its close the last ones. ClosedError while it is being closed."""
+        if self._last is not None:
+            return self._last
         self._handle.check_open()
-        raw = sized("lwmq_channel_statistics")
         with self._handle.turn:
             self._handle.check_open()
-            check(lib.lwmq_channel_query(self._handle.pointer, raw))
+            return self._query()
+
+    def _query(self) -> ChannelStatistics:
+        raw = sized("lwmq_channel_statistics")
+        check(lib.lwmq_channel_query(self._handle.pointer, raw))
         fields = fields_of(raw)
         return ChannelStatistics(
             connected=bool(fields.pop("connected")), is_server=bool(fields.pop("is_server")), **fields
@@ -802,6 +810,9 @@ class Channel(Lingering):
                     status = lib.lwmq_channel_close(self._handle.pointer, milliseconds(seconds))
                 check(status)
             finally:
+                self._last = self._query()
+                for queue in self._queues:
+                    queue._keep_last()
                 self._handle.destroy()
                 self.readiness.close()
 

@@ -94,6 +94,7 @@ class Listener(OfOneProcess):
         self._accepting = Crowd()
         self.readiness = Readiness(self.fileno)
         self._selectors: tuple[weakref.ref[Selector], ...] = ()  # which we leave when we are closed
+        self._last: ListenerStatistics | None = None  # behind our close
 
     def accept(self, timeout: float | None = None) -> Channel:
         """The channel of the next client; waits at most `timeout` seconds, None without limit.
@@ -178,12 +179,17 @@ class Listener(OfOneProcess):
 
     @property
     def statistics(self) -> ListenerStatistics:
-        """ClosedError after close."""
-        raw = sized("lwmq_listener_statistics")
+        """Counters of this listener; after its close the last ones."""
+        if self._last is not None:
+            return self._last
         self._handle.check_open()
         with self._accepting:
             self._handle.check_open()
-            check(lib.lwmq_listener_query(self._handle.pointer, raw))
+            return self._query()
+
+    def _query(self) -> ListenerStatistics:
+        raw = sized("lwmq_listener_statistics")
+        check(lib.lwmq_listener_query(self._handle.pointer, raw))
         refusal = ffi.string(raw.refusal).decode("utf-8", "replace")
         return ListenerStatistics(refusal=refusal, **fields_of(raw))
 
@@ -195,6 +201,7 @@ class Listener(OfOneProcess):
         if not self._handle.begin_close():
             return
         lib.lwmq_listener_close(self._handle.pointer)  # those who wait leave
+        self._last = self._query()
         for known in self._selectors:
             if (selector := known()) is not None:
                 selector._forget_listener(self)

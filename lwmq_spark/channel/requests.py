@@ -741,28 +741,31 @@ class Replies(OfOneProcess):
         """
         if inspect.iscoroutinefunction(handler):
             raise TypeError("serve() calls on this thread: in asyncio, `await replies.receive_async()`")
-        while True:
+        while not self._channel.closed:
             try:
-                request = self.receive()
+                self.serve_one(handler)
             except errors.ENDS_OF_PEER as exc:
                 if self._channel.closed:
                     return
-                if forever and not self._channel._is_accepted:
+                if forever and not self._channel._is_accepted and not self._channel._handle.forked:
                     continue
                 if isinstance(exc, errors.ClosedError):
                     return
                 raise
+
+    def serve_one(self, handler: Callable[[Frames], Any], timeout: float | None = None) -> None:
+        """Answer the next request as `serve` does, of whichever peer.
+
+        TimeoutError when none comes; errors of `receive`. Where its peer has gone before the answer, it was
+        in vain.
+        """
+        request = self.receive(timeout)
+        with suppress(errors.ClosedError):  # of ours; or the client of a listener, which may have left more
             try:
-                try:
-                    request.reply(handler(request.frames))
-                except Exception as exc:
-                    if self._channel.closed:
-                        return
+                request.reply(handler(request.frames))
+            except Exception as exc:
+                if not self._channel.closed:
                     request.fail(exc)
-            except errors.ClosedError:  # of ours; or the client of a listener, which may have left more
-                if self._channel.closed:
-                    return
-            del request  # held no longer than the handler does
 
     @property
     def statistics(self) -> RepliesStatistics:

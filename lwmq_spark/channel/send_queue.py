@@ -82,6 +82,7 @@ class SendQueue(OfOneProcess):
         self._address = address_of(self._pointer)
         self._waiting = Turn()  # for those who wait for room: the others pass them
         self._waiter: Waiter | None = None
+        self._last: SendQueueStatistics | None = None  # behind the close of the channel
         self._priority = priority
         self.kind = kind
         self.capacity = capacity  # 0: unbounded
@@ -226,11 +227,18 @@ class SendQueue(OfOneProcess):
 
     @property
     def statistics(self) -> SendQueueStatistics:
-        """Counters of this queue. ClosedError after close."""
+        """Counters of this queue; after the close of the channel the last. ClosedError while that closes."""
+        return self._last or self._query(self._in_turn)
+
+    def _query(self, call: Callable[..., int]) -> SendQueueStatistics:
         raw = sized("lwmq_send_queue_statistics")
-        check(self._in_turn(lib.lwmq_send_queue_query, raw))
+        check(call(lib.lwmq_send_queue_query, raw))
         figures = fields_of(raw)
         return SendQueueStatistics(**{f.name: figures[f.name] for f in fields(SendQueueStatistics)})
+
+    def _keep_last(self) -> None:
+        """Behind the close of the channel, with its turns, and before it is destroyed."""
+        self._last = self._query(lambda query, raw: query(self._pointer, raw))
 
     def _in_turn(self, call: Callable[..., int], *arguments: Any) -> int:
         """The status of a native call for this queue."""

@@ -58,8 +58,13 @@ def read_settings(
         if len(buffers) != 2:
             raise ValueError(f"buffers {buffers!r}: a number for both directions, or (send, receive)")
         send, receive = buffers
-    else:
+    elif buffers is not None:
         send = receive = setting("buffers", buffers, 0)
+    else:
+        send, receive = (
+            resolve(address, "channel", f"buffers_{way}", None, 0, general="buffers")
+            for way in ("send", "receive")
+        )
     options.buffers_send = whole("buffers", send, 0, MOST_32)
     options.buffers_receive = whole("buffers", receive, 0, MOST_32)
     options.retry_ms = milliseconds(setting("retry", retry, 0.0))
@@ -70,6 +75,13 @@ def read_settings(
         raise ValueError(f"receive_queue {receive_queue!r} is none of {', '.join(RECEIVE_KINDS)}")
     options.receive_queue = RECEIVE_KINDS[receive_queue]
     options.receive_capacity = whole("receive_capacity", receive_capacity or 0, 0, MOST_64)
+    if receive_queue.startswith("bounded") != (options.receive_capacity > 0):
+        remedy = (
+            "say how many messages it may hold"
+            if options.receive_capacity == 0
+            else "only bounded kinds have one"
+        )
+        raise ValueError(f"receive_capacity {receive_capacity} of a {receive_queue} receive queue: {remedy}")
     return Settings(
         address=address.text,
         role=setting("role", role, "auto"),

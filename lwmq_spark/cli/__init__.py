@@ -23,6 +23,7 @@ from lwmq_spark.cli import (
     record,
     recv,
     replay,
+    reply,
     request,
     send,
     tail,
@@ -42,6 +43,8 @@ app = typer.Typer(
 )
 for verb in (info, doctor, demo, send, recv, tail, post, listen, request, record, replay, top, export, perf):
     app.command(verb.__name__.rpartition(".")[2], epilog=None)(verb.run)
+# What follows the address is the command's, options included, as of ssh and env.
+app.command("reply", epilog=None, context_settings={"allow_interspersed_args": False})(reply.run)
 app.add_typer(module.app, name="module")
 
 

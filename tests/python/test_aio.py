@@ -1,4 +1,4 @@
-"""What asyncio awaits of channels: batches, raw buffers, requests and clients, with time-outs of their own."""
+"""What asyncio awaits of channels: batches, raw buffers, requests and clients, with time-outs."""
 
 from __future__ import annotations
 
@@ -169,9 +169,8 @@ def test_clients_are_awaited_with_a_time_out(address: str) -> None:
         with lwmq.Listener(address) as listener:
             with pytest.raises(lwmq.TimeoutError, match=r"no client within 0\.2 s"):
                 await aio.accept(listener, 0.2)
-            with lwmq.Channel(address, "client", linger=0):
-                with await aio.accept(listener, 10) as channel:
-                    assert channel.peer is not None
+            with lwmq.Channel(address, "client", linger=0), await aio.accept(listener, 10) as channel:
+                assert channel.peer is not None
 
     asyncio.run(main())
 

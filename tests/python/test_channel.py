@@ -213,6 +213,24 @@ def test_close_waits_until_the_peer_has_read_and_counts_what_it_drops(address: s
         server.send_queue()
 
 
+def test_the_last_figures_are_there_behind_the_close(address: str) -> None:
+    with (
+        lwmq.Listener(address) as listener,
+        lwmq.Channel(address, "client", linger=0) as client,
+        listener.accept(10) as server,
+    ):
+        queue = client.send_queue("bounded_discard_newest", capacity=1)
+        queue.post(b"read")
+        assert bytes(server.receive(10)) == b"read"
+        server.send_queue().post(b"not read")
+        with pytest.raises(lwmq.TimeoutError):
+            server.close(linger=0)
+    assert (client.statistics.messages_posted, client.statistics.connected) == (1, False)
+    assert (queue.statistics.posted, queue.statistics.collected, queue.statistics.queued) == (1, 1, 0)
+    assert (server.statistics.messages_received, server.statistics.messages_lost) == (1, 1)
+    assert (listener.statistics.accepted, listener.statistics.waiting) == (1, 0)
+
+
 @pytest.mark.row("Z12", "S04")
 def test_what_was_posted_before_the_exit_arrives(ipc: str, spawn: Callable[..., Any]) -> None:
     child = spawn(

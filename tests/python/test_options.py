@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import lwmq_spark as lwmq
+from lwmq_spark.channel.settings import read_settings
 from lwmq_spark.options import (
     SETTINGS,
     Address,
@@ -149,6 +151,30 @@ def test_argument_wins_over_address_over_environment_over_conf_file_over_default
     assert found("ipc://a?buffer_bytes=5", "6KiB") == 6144
 
 
+def test_buffers_of_one_direction_win_over_those_of_both_of_the_same_source(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    def buffers(query: str, argument: Any = None) -> tuple[int, int]:
+        settings = read_settings(parse_address(f"{address}{query}"), buffers=argument)
+        return settings.options.buffers_send, settings.options.buffers_receive
+
+    assert buffers("?buffers=9") == (9, 9)
+    assert buffers("?buffers=9&buffers_send=3") == (3, 9)
+    assert buffers("?buffers_receive=0&buffers_send=3") == (3, 0)
+    assert buffers("?buffers_send=3", 5) == (5, 5)
+    assert buffers("?buffers_send=3", (5, 6)) == (5, 6)
+    monkeypatch.setenv("LWMQ_BUFFERS_SEND", "7")
+    assert buffers("") == (7, 0)
+    assert buffers("?buffers=9") == (9, 9)
+    with (
+        lwmq.Channel(f"{address}?buffers=4", "server", linger=0),
+        lwmq.Channel(f"{address}-2?buffers_send=5&buffers_receive=6", "server", linger=0),
+        lwmq.Channel([f"{address}?buffers=4", f"{address}-2?buffers_send=6&buffers_receive=5"]) as client,
+    ):
+        client.wait_connected(10)
+        assert client.statistics.buffers_free == 4 + 6
+
+
 def test_a_wrong_setting_says_where_it_stands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     address = parse_address("ipc://a")
     with pytest.raises(ValueError, match="timeout: 'soon' is not a duration"):
@@ -177,8 +203,9 @@ def test_the_conf_file_of_the_project_can_be_read() -> None:
 
     path = Path(__file__).resolve().parents[2] / "conf" / "lwmq.toml"
     conf = load_conf(path, 0)
-    assert set(conf["channel"]) == set(CHANNEL_KEYS)
-    only_channels_have = {"raw", "secure_erase", "home_thread", "buffers", "retry"}
+    one_way = {"buffers_send", "buffers_receive"}  # where they differ from `buffers`
+    assert set(conf["channel"]) == set(CHANNEL_KEYS) - one_way
+    only_channels_have = {"raw", "secure_erase", "home_thread", "buffers", "retry"} | one_way
     have_no_value = {"linger", "name"}  # one of a writer and one of a reader; one of each reader's own
     assert set(conf["stream"]) == set(SETTINGS) - only_channels_have - have_no_value
     with (

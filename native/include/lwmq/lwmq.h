@@ -486,7 +486,7 @@ typedef struct lwmq_send_queue_statistics {
   uint64_t queued;    /* now */
 } lwmq_send_queue_statistics;
 
-/* Any thread. LWMQ_E_CLOSED after a close. */
+/* Any thread; after a close the last figures, until destroy. */
 lwmq_status lwmq_send_queue_query(const lwmq_send_queue *queue, lwmq_send_queue_statistics *out_statistics);
 /* Receives the next message; lwmq_message_destroy gives it back, when the application likes: one of 4 KiB and more lies where
    it landed, and keeps a buffer of the peer's, while no more than half of those are kept so; others are copies.
@@ -572,6 +572,7 @@ typedef struct lwmq_channel_statistics {
   uint64_t messages_unread; /* shipped to those who are there now, and not seen read yet */
 } lwmq_channel_statistics;
 
+/* Any thread; after a close the last figures, until destroy. */
 lwmq_status lwmq_channel_query(const lwmq_channel *channel, lwmq_channel_statistics *out_statistics);
 
 typedef struct lwmq_peer {

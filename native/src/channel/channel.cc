@@ -184,7 +184,7 @@ Status Channel::set_weights(const std::uint32_t* weights, std::uint32_t count) n
 }
 
 Status Channel::query_queue(const ChannelQueue* queue, lwmq_send_queue_statistics* out_statistics) const {
-  if (phase_.load() == Phase::kClosed || os::forked()) return refuse_phase();
+  if (os::forked()) return refuse_phase();
   const SendQueue::Counts counts = queue->counts();
   out_statistics->kind = queue->kind();
   out_statistics->priority = queue->priority();

@@ -385,10 +385,12 @@ Status Channel::wait_peer(std::uint32_t timeout_ms, lwmq_peer* peer) {
 }
 
 Status Channel::query(lwmq_channel_statistics* out_statistics) {
-  if (phase_.load() == Phase::kClosed || os::forked()) return refuse_phase();
+  if (os::forked()) return refuse_phase();
   lwmq_tli_transport* transport = nullptr;
   std::uint32_t connected = 0;
-  if (tli::spin_until([this] { return pump_.try_take(); })) {
+  if (phase_.load() == Phase::kClosed) {
+    // Nobody is there, and nothing is to be shipped: the counters stay as they are.
+  } else if (tli::spin_until([this] { return pump_.try_take(); })) {
     transport = sender_.transport();
     if (transport != nullptr) {
       connected =

@@ -190,6 +190,7 @@ bool Several::has_peer(const Channel& head) noexcept {
 Status Several::wait_for_a_way(Channel* head, std::int64_t deadline) {
   for (;;) {
     const std::uint32_t seen = head->changes_.load(std::memory_order_acquire);  // sync: change
+    if (head->phase_.load() == Channel::Phase::kClosed) return head->refuse_phase();
     lwmq_channel_statistics now{};
     now.size = sizeof now;
     Status status = query(head, &now);  // also notices peers that are gone

@@ -80,6 +80,10 @@ void Settings::refuse(const char* key, const std::string& value, const char* wan
   if (failure_.empty()) failure_ = std::string(key) + "=" + value + ": " + wanted;
 }
 
+void Settings::miss(const char* key, const char* wanted) {
+  if (failure_.empty() && pairs_.empty()) failure_ = std::string(key) + " is missing: " + wanted;
+}
+
 void Settings::take(const char* key, std::string* out) { find(key, out); }
 
 void Settings::take(const char* key, std::uint64_t* out) {

@@ -20,6 +20,8 @@ class Settings {
   void take(const char* key, std::uint64_t* out);       // a count, or bytes with KiB, MiB, GiB
   void take_time(const char* key, std::uint64_t* out);  // nanoseconds; us, ms, s; ms where no unit stands
   void take_share(const char* key, double* out);        // 0 to 1
+  // Notes, where nothing else has failed, that `key` is missing: `wanted`.
+  void miss(const char* key, const char* wanted);
   // LWMQ_E_INVALID with a text: of the first failure, or a setting that nobody took.
   Status done();
 

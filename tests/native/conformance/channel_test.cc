@@ -558,12 +558,33 @@ TEST_P(ChannelOver, AnswersClosedToEverythingAfterAClose) {
   EXPECT_EQ(meeting.client.receive_text(), "<LWMQ_E_CLOSED>");
   EXPECT_EQ(meeting.client.wait_connected(), LWMQ_E_CLOSED);
   EXPECT_EQ(lwmq_channel_flush(meeting.client.channel, 0), LWMQ_E_CLOSED);
-  lwmq_channel_statistics statistics{};
-  statistics.size = sizeof statistics;
-  EXPECT_EQ(lwmq_channel_query(meeting.client.channel, &statistics), LWMQ_E_CLOSED);
   EXPECT_EQ(lwmq_channel_open(meeting.client.channel, LWMQ_ROLE_CLIENT), LWMQ_E_CLOSED);
   lwmq_send_queue* queue = nullptr;
   EXPECT_EQ(lwmq_channel_add_send_queue(meeting.client.channel, nullptr, &queue), LWMQ_E_CLOSED);
+}
+
+TEST_P(ChannelOver, SaysItsLastFiguresBehindAClose) {
+  const Meeting meeting(address_);
+  ASSERT_EQ(meeting.client.post("read"), LWMQ_OK);
+  EXPECT_EQ(meeting.server.receive_text(), "read");
+  ASSERT_EQ(meeting.client.post("not read"), LWMQ_OK);
+  ASSERT_EQ(meeting.server.post("nor this"), LWMQ_OK);
+  EXPECT_EQ(meeting.client.close(0), LWMQ_E_TIMED_OUT);
+  lwmq_channel_statistics statistics{};
+  statistics.size = sizeof statistics;
+  ASSERT_EQ(lwmq_channel_query(meeting.client.channel, &statistics), LWMQ_OK);
+  EXPECT_EQ(statistics.messages_posted, 2u);
+  EXPECT_EQ(statistics.messages_shipped, 2u);
+  EXPECT_EQ(statistics.messages_lost, 1u);
+  EXPECT_EQ(statistics.connected, 0u);
+  EXPECT_EQ(statistics.messages_unread, 0u);
+  EXPECT_EQ(statistics.buffers_free, 0u);
+  lwmq_send_queue_statistics queue{};
+  queue.size = sizeof queue;
+  ASSERT_EQ(lwmq_send_queue_query(meeting.client.queue, &queue), LWMQ_OK);
+  EXPECT_EQ(queue.posted, 2u);
+  EXPECT_EQ(queue.collected, 2u);
+  EXPECT_EQ(queue.queued, 0u);
 }
 
 TEST_P(ChannelOver, EndsAReceiveThatWaitsWhenAnotherThreadCloses) {

@@ -1,4 +1,4 @@
-"""`lwmq post`, `listen` and `request`, against each other and against channels of this process."""
+"""`lwmq post`, `listen`, `request` and `reply`, against each other and against channels of this process."""
 
 from __future__ import annotations
 
@@ -253,6 +253,25 @@ def test_a_request_prints_its_reply(ipc: str, verb: Verb) -> None:
     assert b"TimeoutError" in finish(verb("request", ipc, "EUR", "--timeout", "0.2"), 3)
 
 
+def test_a_command_replies_to_one_asker_after_the_other(ipc: str, verb: Verb) -> None:
+    replying = verb("reply", "--json", "-n", "3", "-s", ",", ipc, "tr", "a-z", "A-Z")
+    asked = ("request", ipc, "--timeout", "20", "-s", ",")
+    assert finish(verb(*asked, "eur,usd", "gold")) == b"EUR,USD\nGOLD\n"
+    assert json.loads(finish(verb(*asked, "--json"), content=b"a,b,c\n"))["texts"] == ["A", "B", "C"]
+    said = [json.loads(line)["texts"] for line in finish(replying).splitlines()]
+    assert said == [["EUR", "USD"], ["GOLD"], ["A", "B", "C"]]
+
+
+def test_an_asker_hears_why_a_command_has_not_replied(ipc: str, verb: Verb) -> None:
+    script = 'read what; [ "$what" = slow ] && exec sleep 20; echo first >&2; echo "no $what" >&2; exit 3'
+    replying = verb("reply", "-n", "2", "--timeout", "0.5", ipc, "sh", "-c", script)
+    told = finish(verb("request", ipc, "bonds", "--timeout", "20"), 1)
+    assert b"CommandError: sh ended with code 3: no bonds" in told
+    assert b"CommandError: sh took longer than 0.5 s" in finish(verb("request", ipc, "slow"), 1)
+    output, problems = replying.communicate(timeout=PATIENCE_S)
+    assert (replying.returncode, output, problems.count(b"sh ended with code 3: no bonds")) == (0, b"", 1)
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -262,6 +281,8 @@ def test_a_request_prints_its_reply(ipc: str, verb: Verb) -> None:
         (("listen", "-s", ""), "separates nothing"),
         (("listen", "-n", "0"), "-n"),
         (("request", "--base64", "a"), "message 1 is no base64"),
+        (("reply", "no-such-command"), "there is no command 'no-such-command'"),
+        (("reply",), "COMMAND"),
     ],
 )
 def test_wrong_words_are_wrong_usage(ipc: str, verb: Verb, words: tuple[str, ...], told: str) -> None:

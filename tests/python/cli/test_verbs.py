@@ -18,8 +18,8 @@ import pytest
 import lwmq_spark as lwmq
 
 VERBS = [
-    *("info", "doctor", "demo", "send", "recv", "tail", "post", "listen", "request", "record", "replay"),
-    *("top", "export", "perf"),
+    *("info", "doctor", "demo", "send", "recv", "tail", "post", "listen", "request", "reply", "record"),
+    *("replay", "top", "export", "perf"),
 ]
 PATIENCE_S = 60
 

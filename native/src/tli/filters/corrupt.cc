@@ -23,7 +23,7 @@ lwmq_status create(const char* text, std::uint32_t way, void** out_filter) {
   settings.take("bits", &made.bits);
   settings.take("cut", &made.cut);
   if (!take_way(settings, &ways)) return fail(LWMQ_E_INVALID, "filter corrupt: way is send, land or both");
-  const Status status = settings.done();
+  const Status status = made.choice.done(settings);
   if (status != LWMQ_OK || way == 0) return status;
   made.random = Random(made.choice.seed, way);
   *out_filter = (ways & way) != 0 ? new Corrupt(made) : nullptr;

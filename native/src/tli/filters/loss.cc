@@ -19,7 +19,7 @@ lwmq_status create(const char* text, std::uint32_t way, void** out_filter) {
   std::uint32_t ways = 0;
   choice.take(settings);
   if (!take_way(settings, &ways)) return fail(LWMQ_E_INVALID, "filter loss: way is send, land or both");
-  const Status status = settings.done();
+  const Status status = choice.done(settings);
   if (status != LWMQ_OK || way == 0) return status;
   *out_filter = (ways & way) != 0 ? new Loss{choice, Random(choice.seed, way)} : nullptr;
   return LWMQ_OK;

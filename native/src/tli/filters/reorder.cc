@@ -21,7 +21,7 @@ lwmq_status create(const char* text, std::uint32_t way, void** out_filter) {
   made.choice.take(settings);
   settings.take("behind", &made.behind);
   settings.take_time("hold", &made.hold_ns);
-  const Status status = settings.done();
+  const Status status = made.choice.done(settings);
   if (status != LWMQ_OK) return status;
   if (made.behind == 0 || made.behind > 1000)
     return fail(LWMQ_E_INVALID, "filter reorder: behind is 1 to 1000, not %" PRIu64, made.behind);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/status.h"
 #include "lwmq/lwmq_tli.h"
 #include "tli/filters/random.h"
 #include "tli/settings.h"
@@ -20,9 +21,9 @@ inline bool take_way(Settings& settings, std::uint32_t* out_ways) {
   return *out_ways != 3 || text == "both";
 }
 
-// Which extents: a share of all by chance, or each n-th.
+// Which extents: a share of all by chance, or each n-th, of which one has to be said.
 struct Choice {
-  double share = 0;
+  double share = -1;
   std::uint64_t every = 0;
   std::uint64_t seed = 1;
 
@@ -30,6 +31,11 @@ struct Choice {
     settings.take_share("share", &share);
     settings.take("every", &every);
     settings.take("seed", &seed);
+  }
+  // When everything was taken.
+  Status done(Settings& settings) const {
+    if (share < 0 && every == 0) settings.miss("share", "0 to 1 of all extents, or every=N for each N-th");
+    return settings.done();
   }
   // Of the n-th extent, from 1.
   bool is_chosen(std::uint64_t number, Random& random) const noexcept {

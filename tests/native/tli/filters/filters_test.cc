@@ -110,6 +110,10 @@ TEST(Filters, WrongOnesAreRefusedWithATextThatNamesTheAddress) {
       {"loss=0.1,share=0.2+loop://x", "share is given twice"},
       {"loss=0.1,sede=2+loop://x", "there is no setting 'sede'"},
       {"loss,way=up+loop://x", "way is send, land or both"},
+      {"loss+loop://x", "share is missing: 0 to 1 of all extents, or every=N"},
+      {"corrupt=,bits=3+loop://x", "a share of 0 to 1 is wanted"},
+      {"corrupt=bits=3+loop://x", "share is missing"},
+      {"reorder=behind=2+loop://x", "share is missing"},
       {"delay=5x+loop://x", "a time is wanted"},
       {"reorder=0.1,behind=0+loop://x", "behind is 1 to 1000, not 0"},
       {"rate+loop://x", "bytes or extents per second are wanted"},
@@ -451,7 +455,7 @@ TEST(Filters, AreAddedAndRemovedWhileExtentsPass) {
   EXPECT_EQ(over.view(0).seen, 2u + 3 + 3);
   ASSERT_EQ(over.filters->filters->remove(0), LWMQ_OK);
   EXPECT_EQ(over.filters->filters->remove(0), LWMQ_E_INVALID);
-  EXPECT_EQ(over.filters->filters->add("loss", 7), LWMQ_E_INVALID);
+  EXPECT_EQ(over.filters->filters->add("loss=0", 7), LWMQ_E_INVALID);
 }
 
 // rows: L38

@@ -46,6 +46,27 @@ class ChannelTest {
   }
 
   @Test
+  void theLastFiguresAreThereBehindTheClose() {
+    Listener listener = Listener.open("loop://java-last", Channel.Options.DEFAULT);
+    Channel client = Channel.open("loop://java-last", Role.CLIENT, Channel.Options.DEFAULT);
+    Channel server = listener.accept(soon);
+    SendQueue queue = client.sendQueue(Priority.NORMAL);
+    queue.post("read");
+    server.receive(soon).close();
+    queue.post("not read");
+    LwmqException unread = assertThrows(LwmqException.class, () -> client.close(0));
+    assertTrue(unread.toString().startsWith("org.lwmq.core.LwmqException TIMED_OUT: "), unread.toString());
+    server.close();
+    listener.close();
+    assertEquals(2, client.statistics().messagesPosted());
+    assertEquals(1, client.statistics().messagesLost());
+    assertFalse(client.statistics().isConnected());
+    assertEquals(new SendQueue.Statistics(2, 2, 0, 0, 0), queue.statistics());
+    assertEquals(1, server.statistics().messagesReceived());
+    assertEquals(new Listener.Statistics(1, 0, 0, ""), listener.statistics());
+  }
+
+  @Test
   void framesKeepTheirBorders() {
     try (Channel server = Channel.open("loop://java-frames", Role.SERVER, Channel.Options.DEFAULT);
         Channel client = Channel.open("loop://java-frames", Role.CLIENT, Channel.Options.DEFAULT)) {

@@ -247,7 +247,7 @@ class ListenerTest {
               return null;
             });
     assertEquals(List.of(Status.CLOSED, Status.CLOSED, Status.CLOSED), ends);
-    assertEquals(Status.CLOSED, statusOf(listener::statistics));
+    assertEquals(new Listener.Statistics(0, 0, 0, ""), listener.statistics());
     assertEquals(Status.CLOSED, statusOf(listener::tryAccept));
     assertEquals("Listener loop://java-listener-closed, closed", listener.toString());
   }

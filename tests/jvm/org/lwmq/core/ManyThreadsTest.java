@@ -87,8 +87,13 @@ class ManyThreadsTest {
             List.of(
                 untilClosed(running, () -> mono.post("x")),
                 untilClosed(running, () -> multi.post("y")),
-                untilClosed(running, client::statistics),
-                untilClosed(running, multi::statistics),
+                untilClosed(
+                    running,
+                    () -> {
+                      client.statistics(); // also behind the close
+                      multi.statistics();
+                      client.peer();
+                    }),
                 untilClosed(running, () -> client.receive(Deadline.never()).close()));
         running.await();
         Thread other = new Thread(() -> close(client));

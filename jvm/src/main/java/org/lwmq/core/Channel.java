@@ -6,6 +6,8 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Objects;
 import java.util.OptionalLong;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Consumer;
 import java.util.function.LongConsumer;
@@ -26,6 +28,8 @@ public final class Channel implements AutoCloseable {
   private final boolean isAccepted; // by a listener, for one client
   private final RawLoans loans;
   private final List<WeakReference<Selector>> selectors = new CopyOnWriteArrayList<>(); // of the application
+  private final Queue<SendQueue> queues = new ConcurrentLinkedQueue<>();
+  private volatile Statistics last; // behind our close
   private volatile boolean isLent; // to Requests
   private volatile boolean isCalled; // now, or before
   private final List<Runnable> toTell = new ArrayList<>(); // guarded by itself, as is the next
@@ -257,7 +261,9 @@ public final class Channel implements AutoCloseable {
   public SendQueue sendQueue(SendQueue.Kind kind, Priority priority, long capacity) {
     Arguments.notNegative("capacity", capacity);
     long queue = handle.call(c -> Jni.channelAddSendQueue(c, kind.ordinal(), priority.ordinal() + 1, capacity));
-    return new SendQueue(this, handle, queue, kind, priority, capacity);
+    SendQueue made = new SendQueue(this, handle, queue, kind, priority, capacity);
+    queues.add(made);
+    return made;
   }
 
   /**
@@ -484,9 +490,14 @@ public final class Channel implements AutoCloseable {
     handle.run(user);
   }
 
-  /** Never waits. */
+  /** Behind the close the last ones. Never waits. */
   public Statistics statistics() {
-    long[] n = handle.call(Jni::channelQuery);
+    Statistics known = last;
+    return known != null ? known : handle.call(Channel::query);
+  }
+
+  private static Statistics query(long channel) {
+    long[] n = Jni.channelQuery(channel);
     return new Statistics(
         n[0] != 0, n[1] != 0, n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10], n[11], n[12], n[13], n[14],
         n[15], n[16], n[17], n[18]);
@@ -598,10 +609,20 @@ public final class Channel implements AutoCloseable {
     Deadline linger = Deadline.after(lingerMs);
     try {
       endUses();
-      handle.run(c -> closeWithin(c, linger));
+      try {
+        handle.run(c -> closeWithin(c, linger));
+      } finally {
+        keepLast();
+      }
     } finally {
       handle.close();
     }
+  }
+
+  /** Behind the native close, for who asks later. */
+  private void keepLast() {
+    handle.run(c -> last = query(c));
+    queues.forEach(SendQueue::keepLast);
   }
 
   /** A signal that comes meanwhile leaves the channel open, and the time that is left. */

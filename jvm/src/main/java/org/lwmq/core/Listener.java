@@ -11,6 +11,7 @@ public final class Listener implements AutoCloseable {
   private final Channel.Options options;
   private final Handle handle;
   private final InUse use = new InUse();
+  private volatile Statistics last; // behind our close
 
   /**
    * Counters.
@@ -72,10 +73,15 @@ public final class Listener implements AutoCloseable {
     return address;
   }
 
-  /** Never waits. CLOSED. */
+  /** Behind the close the last ones. Never waits. */
   public Statistics statistics() {
+    Statistics known = last;
+    return known != null ? known : use.enter(() -> handle.call(Listener::query));
+  }
+
+  private static Statistics query(long listener) {
     byte[][] refusal = new byte[1][];
-    long[] n = use.enter(() -> handle.call(l -> Jni.listenerQuery(l, refusal)));
+    long[] n = Jni.listenerQuery(listener, refusal);
     return new Statistics(n[0], n[1], n[2], Identity.text(refusal[0]));
   }
 
@@ -99,7 +105,11 @@ public final class Listener implements AutoCloseable {
   @Override
   public void close() {
     try {
-      lendTo(Jni::listenerClose); // those who wait leave
+      lendTo(
+          l -> {
+            Jni.listenerClose(l); // those who wait leave
+            last = query(l);
+          });
     } catch (LwmqException e) {
       if (e.status() != Status.CLOSED) {
         throw e;

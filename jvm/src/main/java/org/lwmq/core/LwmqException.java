@@ -47,6 +47,11 @@ public class LwmqException extends RuntimeException {
     return this;
   }
 
+  @Override
+  public String toString() {
+    return getClass().getName() + " " + status + (hasText ? ": " + getMessage() : "");
+  }
+
   /** The text with its error class in front: what Spark is to carry. */
   public String classified() {
     return status.errorClass() + ": " + getMessage();

@@ -34,6 +34,7 @@ public final class SendQueue {
   private final long capacity;
   private final ReentrantLock turn; // of a mono queue, which has one poster at a time; else null
   private volatile Priority priority; // as it was set last
+  private volatile Statistics last; // behind the close of the channel
 
   SendQueue(Channel channel, Handle life, long queue, Kind kind, Priority priority, long capacity) {
     this.channel = channel;
@@ -190,9 +191,20 @@ public final class SendQueue {
     this.priority = priority;
   }
 
+  /** Behind the close of the channel the last ones. Never waits. */
   public Statistics statistics() {
+    Statistics known = last;
+    return known != null ? known : query();
+  }
+
+  private Statistics query() {
     long[] figures = life.call(c -> Jni.sendQueueQuery(queue));
     return new Statistics(figures[0], figures[1], figures[2], figures[3], figures[4]);
+  }
+
+  /** Before the closed channel is given back. */
+  void keepLast() {
+    last = query();
   }
 
   @Override
