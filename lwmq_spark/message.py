@@ -6,7 +6,9 @@ channel that it came from.
 
 Frames up to `COPY_BYTES_MAX` are copied into the message. Larger ones stay where they are, and the object
 that owns them is kept until the last message that shows them is gone; who changes such a buffer meanwhile
-changes the message.
+changes the message. `on_release` says when they may be used anew:
+
+    queue.post(lwmq.Message([picture], on_release=free.put_nowait))
 
 A frame may have a timestamp, which travels with it: ticks of 100 ns since 1601-01-01 UTC. `ticks_to_ns` and
 `ticks_to_datetime` translate them.
@@ -15,14 +17,17 @@ A frame may have a timestamp, which travels with it: ticks of 100 ns since 1601-
 from __future__ import annotations
 
 import datetime
+import inspect
+import logging
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any, Literal, NoReturn, SupportsIndex, TypeAlias
 
 from lwmq_spark._ffi import address_of, background_thread, check, ffi, lib, native_messages
 
+_log = logging.getLogger("lwmq_spark")
 COPY_BYTES_MAX = 64 * 1024
 _PLAIN = frozenset((bytes, bytearray, memoryview))  # nothing to be checked
 _NAMES_OF_FIELDS = re.compile(":[^:]*:")  # in a format of PEP 3118
@@ -74,21 +79,34 @@ class Message(native_messages.Message):
             "[bytes(frame) for frame in message]"
         )
 
-    def __init__(self, frames: Any = (), timestamp: Timestamp = None) -> None:
+    def __init__(
+        self,
+        frames: Any = (),
+        timestamp: Timestamp = None,
+        on_release: Callable[[], object] | None = None,
+    ) -> None:
         """`frames`: bytes or any contiguous buffer for one frame, or an iterable of such.
 
         timestamp: of each frame. TypeError for a str, and for an array of objects, whose bytes are pointers.
+        on_release: called once, when nothing shows the buffers any more, which may be changed from then on:
+        at once where all of them were copied, otherwise when this message has gone and each channel that it
+        was posted to has shipped it (`loop://`: the receiver has let go of it). That call comes on a thread
+        that all messages share; it should be short, and what it raises is logged.
         """
+        notice = None if on_release is None else _Notice(on_release)
         is_plain = type(frames) in (list, tuple) and _PLAIN.issuperset(map(type, frames))
         parts: Any = frames if is_plain else parts_of(frames, "Message")
-        if timestamp is None and self._make(parts):
-            return
-        parts = frames_of(parts, "Message") if is_plain else parts
+        if timestamp is not None or not self._make(parts):
+            self._make_of(frames_of(parts, "Message") if is_plain else parts, timestamp, notice)
+        if notice is not None:
+            notice.release()
+
+    def _make_of(self, parts: list[Any], timestamp: Timestamp, notice: _Notice | None) -> None:
         out = ffi.new("lwmq_message **")
         check(lib.lwmq_message_create(len(parts), out))
         self._take(address_of(out[0]))
         for part in parts:
-            _append(out[0], memoryview(part))
+            _append(out[0], memoryview(part), notice)
         if timestamp is not None:
             source, ticks = _source_of(timestamp)
             for index in range(len(parts)):
@@ -224,13 +242,40 @@ def _flat(view: memoryview, who: str) -> memoryview:
     return view.cast("B") if view.nbytes else memoryview(b"")
 
 
-def _append(handle: Any, frame: memoryview) -> None:
+class _Notice:
+    """Calls when the message was made and each buffer that it shows released; not where making it failed."""
+
+    __slots__ = ("_call", "_lock", "_shown")
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        if not callable(call) or inspect.iscoroutinefunction(call):
+            raise TypeError(f"on_release is a function without arguments, not {call!r}")
+        self._call = call
+        self._lock = threading.Lock()
+        self._shown = 1  # the message that is being made
+
+    def show(self) -> None:
+        with self._lock:
+            self._shown += 1
+
+    def release(self) -> None:
+        with self._lock:
+            self._shown -= 1
+            is_last = self._shown == 0
+        if is_last:
+            try:
+                self._call()
+            except Exception:
+                _log.exception("on_release of a message has failed")
+
+
+def _append(handle: Any, frame: memoryview, notice: _Notice | None) -> None:
     data = ffi.from_buffer("char[]", frame)
     if frame.nbytes <= COPY_BYTES_MAX:
         check(lib.lwmq_message_append(handle, data, frame.nbytes))
         return
     before = lib.lwmq_message_frame_count(handle)
-    context = _owners.keep(data)
+    context = _owners.keep(data, notice)
     try:
         check(
             lib.lwmq_message_append_external(handle, data, frame.nbytes, lib.lwmq_python_frame_event, context)
@@ -250,12 +295,14 @@ class _Owners:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[int, Any] = {}
+        self._kept: dict[int, tuple[Any, _Notice | None]] = {}
         self._next = 1
         self._fd = -1
 
-    def keep(self, owner: Any) -> Any:
-        """Keeps `owner` until the library releases the context that is returned."""
+    def keep(self, owner: Any, notice: _Notice | None = None) -> Any:
+        """Keeps `owner` until the library releases the context that is returned, which `notice` hears of."""
+        if notice is not None:
+            notice.show()
         with self._lock:
             if self._fd < 0:
                 self._fd = lib.lwmq_python_release_fd()
@@ -263,14 +310,16 @@ class _Owners:
                     raise OSError("no descriptor for the release of external frames")
                 background_thread(self._serve, "lwmq-frames").start()
             number, self._next = self._next, self._next + 1
-            self._kept[number] = owner
+            self._kept[number] = owner, notice
         return ffi.cast("void *", number)
 
     def drop(self, context: Any) -> None:
         """Forgets a context that the library did not take."""
         with self._lock:
-            owner = self._kept.pop(int(ffi.cast("uintptr_t", context)), None)
+            owner, notice = self._kept.pop(int(ffi.cast("uintptr_t", context)), (None, None))
         del owner  # outside the lock: what it destroys may post messages of its own
+        if notice is not None:
+            notice.release()
 
     @property
     def kept_count(self) -> int:
@@ -281,7 +330,10 @@ class _Owners:
         while True:
             os.read(self._fd, 8)
             while (context := lib.lwmq_python_take_released()) != ffi.NULL:
-                self.drop(context)
+                try:
+                    self.drop(context)
+                except BaseException:  # of an on_release; this thread is everybody's
+                    _log.exception("on_release of a message has failed")
 
 
 _owners = _Owners()

@@ -249,6 +249,7 @@ class Channel(Lingering):
         self._shipping = Turn()  # raw sends
         self._lent_to: object | None = None  # what alone receives
         self._queues: list[SendQueue] = []
+        self._common: SendQueue | None = None  # one of them
         self.readiness = Readiness(self.fileno)
         self._is_called = False  # there is a call-back, which goes with us
         self._last: ChannelStatistics | None = None  # behind our close
@@ -307,6 +308,13 @@ class Channel(Lingering):
             self._queues.append(queue)
         flush_at_exit(self)
         return queue
+
+    def _common_queue(self) -> SendQueue:
+        """One for all that bring none of their own: it lives as long as the channel, which they need not."""
+        if self._common is None:
+            self._common = self.send_queue("multi_unbounded")  # a second one of another thread stays unused
+        self._handle.check_open()
+        return self._common
 
     def set_weights(self, weights: Sequence[int]) -> None:
         """Share the channel between the five priorities HIGHEST to LOWEST: messages of each in a round.

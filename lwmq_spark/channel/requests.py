@@ -530,7 +530,7 @@ class Requests(OfOneProcess):
     def __init__(
         self, channel: Channel, *, queue: SendQueue | None = None, outstanding_max: int = OUTSTANDING_MAX
     ) -> None:
-        """queue: where requests are posted; by default a new one, which lives as long as the channel.
+        """queue: where requests are posted; by default one that the channel has for this, unbounded.
 
         outstanding_max: more than these are refused (LwmqError); each takes some 2 KiB until it is settled.
         ValueError: a bound below 1, or the queue of another channel. LwmqError: what comes over the channel
@@ -691,7 +691,8 @@ class Replies(OfOneProcess):
     """The answering side of a channel. Threads as for `receive`: on a mono receiving side in turns."""
 
     def __init__(self, channel: Channel, *, queue: SendQueue | None = None) -> None:
-        """queue: where replies are posted; by default one of our own, unbounded, of normal priority.
+        """queue: where replies are posted; by default one that the channel has for this, unbounded, of
+        normal priority.
 
         A requester that asks and takes no replies lets that grow: a bounded queue stands that.
         """
@@ -799,7 +800,7 @@ def _check_channel(channel: object, who: str) -> None:
 
 def _queue_of(channel: Channel, queue: SendQueue | None) -> SendQueue:
     if queue is None:
-        return channel.send_queue("multi_unbounded")
+        return channel._common_queue()
     if not isinstance(queue, SendQueue):
         raise TypeError(f"queue is a send queue of the channel, not {type(queue).__name__}")
     if queue._channel is not channel:

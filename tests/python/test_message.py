@@ -6,6 +6,7 @@ import array
 import datetime
 import gc
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -115,6 +116,91 @@ def test_large_frames_are_not_copied_and_their_owner_is_let_go_once() -> None:
     while alive() is not None and time.monotonic() < deadline:
         time.sleep(0.01)
     assert alive() is None
+
+
+@pytest.mark.row("Z02")
+def test_who_owns_a_large_buffer_hears_once_when_it_may_be_changed() -> None:
+    calls: list[int] = []
+    owners = [bytearray(COPY_BYTES_MAX + 1), bytearray(COPY_BYTES_MAX + 2), bytearray(7)]
+    message = lwmq.Message(owners, on_release=lambda: calls.append(len(owners[0])))
+    owners[2].extend(b"copied")
+    frame = message[1]
+    del message
+    gc.collect()
+    time.sleep(0.05)
+    assert calls == []
+    with pytest.raises(BufferError):
+        owners[0].extend(b"shown")
+    del frame
+    wait_until(lambda: calls == [COPY_BYTES_MAX + 1])
+    owners[0].extend(b"free")
+    owners[1].extend(b"free")
+    time.sleep(0.05)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("frames", [b"x" * (COPY_BYTES_MAX + 1), [b"a", bytearray(9)], []])
+def test_what_is_copied_may_be_changed_at_once(frames: Any) -> None:
+    calls: list[None] = []
+    message = lwmq.Message(frames, "precise", on_release=lambda: calls.append(None))
+    if message.tobytes().startswith(b"x"):
+        assert calls == []
+        del message
+        wait_until(lambda: calls == [None])
+    else:
+        assert calls == [None]
+
+
+def test_a_buffer_is_free_when_each_channel_has_shipped_it(address: str) -> None:
+    free = threading.Event()
+    picture = bytearray(b"1" * 100_000)
+    options: dict[str, Any] = {"linger": 0, "buffer_bytes": "1MiB", "buffers": 2}
+    with (
+        lwmq.Channel(address, "server", **options) as first,
+        lwmq.Channel(f"{address}-2", "server", **options) as second,
+    ):
+        message = lwmq.Message([picture], on_release=free.set)
+        for server in (first, second):
+            server.send_queue().post(message)
+        del message
+        with lwmq.Channel(address, "client", **options) as client:
+            assert bytes(client.receive(10)) == picture
+            assert not free.wait(0.1)
+            with lwmq.Channel(f"{address}-2", "client", **options) as other:
+                assert bytes(other.receive(10)) == picture
+                assert free.wait(10)
+                picture.extend(b"free")
+
+
+def test_a_message_that_cannot_be_made_calls_nobody() -> None:
+    calls: list[None] = []
+    for wrong in ("text", [bytearray(COPY_BYTES_MAX + 1), 7]):
+        with pytest.raises(TypeError):
+            lwmq.Message(wrong, on_release=lambda: calls.append(None))
+    with pytest.raises(ValueError, match="timestamp"):
+        lwmq.Message([bytearray(COPY_BYTES_MAX + 1)], "now", on_release=lambda: calls.append(None))  # type: ignore[arg-type]
+    wait_until(lambda: _owners.kept_count == 0)
+    assert calls == []
+
+    async def later() -> None: ...
+
+    for wrong in (7, later):
+        with pytest.raises(TypeError, match="on_release is a function without arguments"):
+            lwmq.Message(b"x", on_release=wrong)
+
+
+def test_an_on_release_that_raises_is_logged_and_holds_up_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(with_what: BaseException) -> None:
+        raise with_what
+
+    lwmq.Message(b"copied", on_release=lambda: fail(ValueError("at once")))
+    for failure in (ValueError("later"), SystemExit(3)):
+        lwmq.Message(bytearray(COPY_BYTES_MAX + 1), on_release=lambda failure=failure: fail(failure))
+    free = threading.Event()
+    lwmq.Message(bytearray(COPY_BYTES_MAX + 1), on_release=free.set)
+    assert free.wait(10)
+    wait_until(lambda: caplog.text.count("on_release of a message has failed") == 3)
+    assert all(text in caplog.text for text in ("at once", "later", "SystemExit: 3"))
 
 
 def test_any_contiguous_buffer_is_a_frame() -> None:

@@ -602,6 +602,19 @@ def test_one_event_loop_asks_and_answers(address: str) -> None:
         assert [bytes(frames) for frames in asyncio.run(both())] == [b"%d" % n for n in range(300)]
 
 
+def test_requests_and_replies_come_and_go_without_leaving_a_queue_behind_each_time(address: str) -> None:
+    with pair(address) as (server, client):
+        for number in range(20):
+            replies = lwmq.Replies(server)
+            with lwmq.Requests(client) as requests:
+                reply = requests.submit(b"%d" % number)
+                replies.serve_one(lambda frames: frames, timeout=10)
+                assert bytes(reply.result(10)) == b"%d" % number
+        with pytest.raises(lwmq.TimeoutError):
+            replies.serve_one(lambda frames: frames, timeout=0.1)
+        assert (len(client._queues), len(server._queues)) == (1, 1)
+
+
 def test_serve_ends_with_its_peer_when_asked_to(address: str) -> None:
     with pair(address) as (server, client):
         replies = lwmq.Replies(server)

@@ -420,7 +420,7 @@ enum {
   LWMQ_PRIORITY_IDLE = 7
 };
 
-/* Adds a queue, before or after open. It lives as long as the channel. LWMQ_E_INVALID has the numbers: no such kind
+/* Adds a queue, before or after open; any thread. It lives as long as the channel. LWMQ_E_INVALID has the numbers: no such kind
    or priority, a bounded kind without capacity, another kind with one. */
 lwmq_status lwmq_channel_add_send_queue(lwmq_channel *channel, const lwmq_send_queue_options *options,
                                         lwmq_send_queue **out_queue);
@@ -734,7 +734,7 @@ typedef struct lwmq_requests lwmq_requests;
 
 typedef struct lwmq_requests_options {
   uint64_t size;
-  lwmq_send_queue *queue;   /* of the channel, where requests are posted; NULL: one of their own, unbounded */
+  lwmq_send_queue *queue;   /* of the channel, where requests are posted; NULL: one for all such of the channel, unbounded */
   uint64_t outstanding_max; /* with those that nobody was told of yet; default 2^20; some 100 bytes each */
 } lwmq_requests_options;
 

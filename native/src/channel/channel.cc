@@ -142,10 +142,10 @@ Status Channel::add_send_queue(const lwmq_send_queue_options& options, ChannelQu
   auto queue = std::make_unique<ChannelQueue>(this, options.kind, priority_said(options), options.capacity);
   *out_queue = queue.get();
   const std::string channel = entry_->name;
+  take_pump();
   const std::string name = channel + (channel.empty() ? "" : ".") + std::to_string(queues_.size());
   queue->entry = stats::open_entry(stats::EntryKind::kQueue, address_.c_str(), name.c_str());
   stats::set(queue->entry->priority, queue->priority());
-  take_pump();
   scheduler_.add(queue.get());
   queues_.push_back(std::move(queue));
   pump_and_release();

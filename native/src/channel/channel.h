@@ -414,7 +414,8 @@ class Channel {
   std::atomic<Phase> phase_{Phase::kCreated};  // written by open, accept and close; kEnded by retire
   std::int32_t role_ = LWMQ_ROLE_AUTO;
   bool receives_plainly_ = false;  // written by open: whoever receives lands, from one transport
-  std::vector<std::unique_ptr<ChannelQueue>> queues_;
+  std::vector<std::unique_ptr<ChannelQueue>> queues_;  // added to with the pump
+  std::atomic<ChannelQueue*> common_queue_{nullptr};   // one of them; written once
 
   alignas(kCacheLine) Ownership pump_;
   std::atomic<bool> left_behind_{false};  // written by posters and the holder of the pump

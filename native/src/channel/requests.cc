@@ -62,11 +62,7 @@ Requests::Requests(Channel* channel, ChannelQueue* queue, std::uint64_t outstand
 Status Requests::create(Channel* channel, ChannelQueue* queue, std::uint64_t outstanding_max,
                         Requests** out_requests) {
   if (queue == nullptr) {
-    lwmq_send_queue_options options{};
-    options.size = sizeof options;
-    options.kind = LWMQ_QUEUE_MULTI_UNBOUNDED;
-    if (const Status status = Several::add_send_queue(channel, options, &queue); status != LWMQ_OK)
-      return status;
+    if (const Status status = Several::common_queue(channel, &queue); status != LWMQ_OK) return status;
   } else if (queue->channel != channel) {
     return fail(LWMQ_E_INVALID, "a send queue of %s, not of the channel that is asked over (%s)",
                 queue->channel->address().c_str(), channel->address().c_str());

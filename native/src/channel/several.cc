@@ -138,6 +138,23 @@ Status Several::add_send_queue(Channel* head, const lwmq_send_queue_options& opt
   return status;
 }
 
+Status Several::common_queue(Channel* head, ChannelQueue** out_queue) {
+  ChannelQueue* known = head->common_queue_.load(std::memory_order_acquire);  // sync: common
+  if (known != nullptr && head->phase_.load() < Channel::Phase::kClosing && !os::forked()) {
+    *out_queue = known;
+    return LWMQ_OK;
+  }
+  lwmq_send_queue_options options{};
+  options.size = sizeof options;
+  options.kind = LWMQ_QUEUE_MULTI_UNBOUNDED;
+  ChannelQueue* made = nullptr;
+  const Status status = add_send_queue(head, options, &made);  // refuses a closed channel
+  if (status != LWMQ_OK) return status;
+  // Of several threads that come first at once, the queues of all but one stay unused.
+  *out_queue = head->common_queue_.compare_exchange_strong(known, made) ? made : known;  // sync: common
+  return LWMQ_OK;
+}
+
 Status Several::set_priority(ChannelQueue* queue, std::uint32_t priority) noexcept {
   Status status = LWMQ_OK;
   for (; queue != nullptr && status == LWMQ_OK; queue = queue->twin)

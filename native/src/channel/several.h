@@ -24,6 +24,8 @@ class Several {
   static Status add_transport(Channel* head, const char* address, const lwmq_transport_options& options);
   static Status add_send_queue(Channel* head, const lwmq_send_queue_options& options,
                                ChannelQueue** out_queue);
+  // One for all that bring none of their own: it lives as long as the channel, which they need not.
+  static Status common_queue(Channel* head, ChannelQueue** out_queue);
   static Status set_priority(ChannelQueue* queue, std::uint32_t priority) noexcept;
   static Status set_weights(Channel* head, const std::uint32_t* weights, std::uint32_t count) noexcept;
   // Sums, but what was posted.

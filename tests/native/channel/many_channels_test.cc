@@ -32,20 +32,6 @@ std::uint64_t open_descriptors() {
   return static_cast<std::uint64_t>(std::distance(begin(descriptors), end(descriptors)));
 }
 
-// What `lwmq top` sees.
-lwmq_process_view seen_of_this_process() {
-  lwmq_observer* observer = nullptr;
-  std::uint64_t count = 0;
-  EXPECT_EQ(lwmq_observer_create(&observer), LWMQ_OK);
-  EXPECT_EQ(lwmq_observer_look(observer, &count), LWMQ_OK);
-  lwmq_process_view view{};
-  view.size = sizeof view;
-  while (count > 0 && view.pid != static_cast<std::uint32_t>(getpid()))
-    EXPECT_EQ(lwmq_observer_process(observer, --count, &view), LWMQ_OK);
-  lwmq_observer_destroy(observer);
-  return view;
-}
-
 // rows: L23 K21
 TEST(ManyChannels, OpenAndExchangeWithinAMemoryBound) {
   constexpr int kPairs = 5000;  // two ends each

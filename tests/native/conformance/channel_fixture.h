@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <string>
@@ -155,6 +156,20 @@ bool eventually_true(Condition&& condition, std::chrono::milliseconds limit = st
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return true;
+}
+
+// What `lwmq top` sees.
+inline lwmq_process_view seen_of_this_process() {
+  lwmq_observer* observer = nullptr;
+  std::uint64_t count = 0;
+  EXPECT_EQ(lwmq_observer_create(&observer), LWMQ_OK);
+  EXPECT_EQ(lwmq_observer_look(observer, &count), LWMQ_OK);
+  lwmq_process_view view{};
+  view.size = sizeof view;
+  while (count > 0 && view.pid != static_cast<std::uint32_t>(getpid()))
+    EXPECT_EQ(lwmq_observer_process(observer, --count, &view), LWMQ_OK);
+  lwmq_observer_destroy(observer);
+  return view;
 }
 
 }  // namespace lwmq::conformance

@@ -276,6 +276,18 @@ TEST_P(Asking, DropsWhatIsNoReply) {
 }
 
 // Some wait for their own, some for any; one of them receives for all.
+TEST_P(Asking, ComesAndGoesWithoutLeavingAQueueBehindEachTime) {
+  begin_serving();
+  const auto ask = [this] {
+    const Asker asker(client_);
+    EXPECT_EQ(asker.ask("x"), "xx");
+  };
+  ask();
+  const std::uint64_t before = seen_of_this_process().entry_count;
+  for (int i = 0; i < 100; ++i) ask();
+  EXPECT_EQ(seen_of_this_process().entry_count, before);
+}
+
 TEST_P(Asking, AnyThreadAsks) {
   begin_serving();
   const Asker asker(client_);

@@ -29,6 +29,7 @@ public final class Channel implements AutoCloseable {
   private final RawLoans loans;
   private final List<WeakReference<Selector>> selectors = new CopyOnWriteArrayList<>(); // of the application
   private final Queue<SendQueue> queues = new ConcurrentLinkedQueue<>();
+  private SendQueue common; // one of them, guarded by them
   private volatile Statistics last; // behind our close
   private volatile boolean isLent; // to Requests
   private volatile boolean isCalled; // now, or before
@@ -264,6 +265,17 @@ public final class Channel implements AutoCloseable {
     SendQueue made = new SendQueue(this, handle, queue, kind, priority, capacity);
     queues.add(made);
     return made;
+  }
+
+  /** One for all that bring none of their own: it lives as long as the channel, which they need not. CLOSED. */
+  SendQueue commonQueue() {
+    handle.check();
+    synchronized (queues) {
+      if (common == null) {
+        common = sendQueue(SendQueue.Kind.MULTI_UNBOUNDED, Priority.NORMAL, 0);
+      }
+      return common;
+    }
   }
 
   /**

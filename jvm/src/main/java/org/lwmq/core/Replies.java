@@ -26,9 +26,9 @@ public final class Replies implements AutoCloseable {
   private final AtomicLong failed = new AtomicLong();
   private final AtomicLong malformed = new AtomicLong();
 
-  /** Posts to an unbounded queue of its own: a requester that asks and takes no replies lets that grow. */
+  /** Posts to an unbounded queue of the channel: a requester that asks and takes no replies lets that grow. */
   public Replies(Channel channel) {
-    this(channel, channel.sendQueue(SendQueue.Kind.MULTI_UNBOUNDED, Priority.NORMAL, 0));
+    this(channel, channel.commonQueue());
   }
 
   /** Posts to {@code queue}; a bounded one stands a requester that takes no replies. */

@@ -37,9 +37,9 @@ public final class Requests implements AutoCloseable {
   private final Incoming incoming = new Incoming();
   private volatile boolean isKeptAway; // the peer, by what somebody may have to mend
 
-  /** Posts to a queue of its own, which lives as long as the channel. */
+  /** Posts to a queue that the channel has for this, of normal priority and without bounds. */
   public Requests(Channel channel) {
-    this(channel, channel.sendQueue(SendQueue.Kind.MULTI_UNBOUNDED, Priority.NORMAL, 0), OUTSTANDING_MAX);
+    this(channel, channel.commonQueue(), OUTSTANDING_MAX);
   }
 
   /**
