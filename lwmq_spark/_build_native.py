@@ -28,6 +28,8 @@ EXTRA_CDEF = """
 int lwmq_python_release_fd(void);
 /* For lwmq_message_append_external: notes `context` when the frame is released. Any thread, no GIL. */
 void lwmq_python_frame_event(void *context, int32_t event);
+/* In a forked child, before anything else here: gives it a descriptor of its own. */
+void lwmq_python_forked(void);
 /* The next noted context, newest first; NULL when there is none. */
 void *lwmq_python_take_released(void);
 /* Releases a struct ArrowArray of the Arrow C data interface. */
@@ -55,7 +57,7 @@ static _Atomic int lwmq_python_fd = -1;
 static int lwmq_python_release_fd(void) {
   int fd = atomic_load(&lwmq_python_fd);
   if (fd >= 0) return fd;
-  fd = eventfd(0, EFD_CLOEXEC);
+  fd = eventfd(1, EFD_CLOEXEC); /* readable at first: something may have been noted before */
   if (fd < 0) return -1;
   int expected = -1;
   if (!atomic_compare_exchange_strong(&lwmq_python_fd, &expected, fd)) {
@@ -63,6 +65,12 @@ static int lwmq_python_release_fd(void) {
     return expected;
   }
   return fd;
+}
+
+/* What the parent had noted and not taken is to be released here, too: the new descriptor tells of it. */
+static void lwmq_python_forked(void) {
+  const int fd = atomic_exchange(&lwmq_python_fd, -1);
+  if (fd >= 0) close(fd);
 }
 
 static void lwmq_python_frame_event(void *context, int32_t event) {

@@ -5,6 +5,7 @@
     Handle      a native handle: closed once, destroyed once, refused in a forked child
     Lingering   `with` for what lingers when it is closed
     wait        a native call that may wait, in slices: Ctrl-C and close() from another thread are heard
+    anew_when_interrupted   one that may wait whole, and goes on behind each signal
     Waiter      the same for asyncio: a thread of one's own that waits
 
 The GIL is released in every native call. A wait is cut into slices of `SLICE_S`: a signal that arrives
@@ -54,6 +55,7 @@ __all__ = [
     "Turn",
     "Turns",
     "Waiter",
+    "anew_when_interrupted",
     "check",
     "ffi",
     "lib",
@@ -306,6 +308,15 @@ def wait(
         if notice is not None and waited >= notice_after_s:
             notice(text_of())
             notice = None
+
+
+def anew_when_interrupted(call: Callable[[int], int], timeout: float | None) -> int:
+    """`call(timeout_ms)`, again whenever a signal has ended it; all together they wait `timeout` seconds."""
+    end = None if timeout is None else time.monotonic() + timeout
+    status = int(lib.LWMQ_E_INTERRUPTED)
+    while status == lib.LWMQ_E_INTERRUPTED:
+        status = call(milliseconds(None if end is None else max(0.0, end - time.monotonic())))
+    return status
 
 
 # What Python programs handle for other purposes than to end a wait.

@@ -16,6 +16,7 @@ A frame may have a timestamp, which travels with it: ticks of 100 ns since 1601-
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import inspect
 import logging
@@ -91,7 +92,8 @@ class Message(native_messages.Message):
         on_release: called once, when nothing shows the buffers any more, which may be changed from then on:
         at once where all of them were copied, otherwise when this message has gone and each channel that it
         was posted to has shipped it (`loop://`: the receiver has let go of it). That call comes on a thread
-        that all messages share; it should be short, and what it raises is logged.
+        that all messages share; it should be short, and what it raises is logged. What it refers to is kept
+        meanwhile: one that reaches this message itself keeps it for good.
         """
         notice = None if on_release is None else _Notice(on_release)
         is_plain = type(frames) in (list, tuple) and _PLAIN.issuperset(map(type, frames))
@@ -294,24 +296,44 @@ class _Owners:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may make messages, too
         self._kept: dict[int, tuple[Any, _Notice | None]] = {}
         self._next = 1
-        self._fd = -1
+        self._is_served = False
+        os.register_at_fork(after_in_child=self._begin_in_child)
 
     def keep(self, owner: Any, notice: _Notice | None = None) -> Any:
         """Keeps `owner` until the library releases the context that is returned, which `notice` hears of."""
         if notice is not None:
             notice.show()
         with self._lock:
-            if self._fd < 0:
-                self._fd = lib.lwmq_python_release_fd()
-                if self._fd < 0:
-                    raise OSError("no descriptor for the release of external frames")
-                background_thread(self._serve, "lwmq-frames").start()
+            self._begin()
             number, self._next = self._next, self._next + 1
             self._kept[number] = owner, notice
         return ffi.cast("void *", number)
+
+    def _begin(self) -> None:
+        """With the lock: from now on releases are heard. OSError, RuntimeError: no descriptor, no thread."""
+        if self._is_served:
+            return
+        fd = lib.lwmq_python_release_fd()
+        if fd < 0:
+            raise OSError("no descriptor for the release of external frames")
+        self._is_served = True  # a handler that comes while the thread starts shall not start another
+        try:
+            background_thread(self._serve, "lwmq-frames", fd).start()
+        except RuntimeError:
+            self._is_served = False
+            raise
+
+    def _begin_in_child(self) -> None:
+        """The lock may be held by a thread of our parent's, and the one that serves is. Buffers are ours."""
+        self._lock = threading.RLock()
+        lib.lwmq_python_forked()
+        self._is_served = False
+        if self._kept:
+            with contextlib.suppress(OSError, RuntimeError):  # the next message tries again
+                self._begin()
 
     def drop(self, context: Any) -> None:
         """Forgets a context that the library did not take."""
@@ -326,9 +348,9 @@ class _Owners:
         """How many buffers are kept now."""
         return len(self._kept)
 
-    def _serve(self) -> None:
+    def _serve(self, fd: int) -> None:
         while True:
-            os.read(self._fd, 8)
+            os.read(fd, 8)
             while (context := lib.lwmq_python_take_released()) != ffi.NULL:
                 try:
                     self.drop(context)

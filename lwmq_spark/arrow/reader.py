@@ -25,6 +25,7 @@ from lwmq_spark._ffi import (
     OfOneProcess,
     Waiter,
     advice_of,
+    anew_when_interrupted,
     check,
     ffi,
     fields_of,
@@ -139,7 +140,6 @@ class StreamReader(OfOneProcess):
         options.follow = self._follow
         options.writers = setting("writers", writers, 0)
         options.credit = setting("credit", credit, 0)
-        options.timeout_ms = max(1, milliseconds(self._timeout))
         options.stall_ms = max(1, milliseconds(patience))
         encoded = None if self._name is None else ffi.new("char[]", self._name.encode())
         ranges = ranges_of(self._address, partitions, start)
@@ -147,12 +147,16 @@ class StreamReader(OfOneProcess):
             options.name = encoded
         if ranges is not None:
             options.ranges, options.range_count = ranges, len(ranges)
+        within = self._timeout
         if self._role == "client":
-            options.timeout_ms = max(1, milliseconds(await_endpoint(self._address, self._timeout, patience)))
+            within = await_endpoint(self._address, self._timeout, patience)
         out = ffi.new("lwmq_reader **")
-        status = lib.LWMQ_E_INTERRUPTED
-        while status == lib.LWMQ_E_INTERRUPTED:
-            status = lib.lwmq_reader_open(self._address.encode(), options, out)
+
+        def open_within(ms: int) -> int:
+            options.timeout_ms = max(1, ms)
+            return int(lib.lwmq_reader_open(self._address.encode(), options, out))
+
+        status = anew_when_interrupted(open_within, within)
         if status == lib.LWMQ_E_TIMED_OUT:
             raise_status(status, text_of() or f"nobody served {self._address} within {self._timeout} s")
         check(status)

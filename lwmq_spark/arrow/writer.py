@@ -24,6 +24,7 @@ from lwmq_spark._ffi import (
     Handle,
     OfOneProcess,
     Waiter,
+    anew_when_interrupted,
     check,
     ffi,
     fields_of,
@@ -171,7 +172,6 @@ class StreamWriter(OfOneProcess):
         options.retain = RETAINS[setting("retain", retain, "until_acked")]
         options.readers = setting("readers", readers, 0)
         options.delivery = DELIVERIES[setting("delivery", delivery, "live")]
-        options.timeout_ms = max(1, milliseconds(self._timeout))
         options.stall_ms = max(1, milliseconds(patience))
         options.expel_after_ms = max(1, milliseconds(setting("expel_after", expel_after, None)))
         options.buffer_bytes = self._buffer_bytes
@@ -182,14 +182,19 @@ class StreamWriter(OfOneProcess):
             options.job = job_name
             options.task, options.job_tasks, options.attempt, options.epoch = task, job_tasks, attempt, epoch
         bytes_ = write_schema(declared)
+        within = self._timeout
         if self._role == "client":
-            options.timeout_ms = max(1, milliseconds(await_endpoint(self._address, self._timeout, patience)))
+            within = await_endpoint(self._address, self._timeout, patience)
         out = ffi.new("lwmq_writer **")
-        status = lib.LWMQ_E_INTERRUPTED
-        while status == lib.LWMQ_E_INTERRUPTED:
-            status = lib.lwmq_writer_open(
-                self._address.encode(), ffi.from_buffer(bytes_), len(bytes_), options, out
+
+        def open_within(ms: int) -> int:
+            options.timeout_ms = max(1, ms)
+            declaration = ffi.from_buffer(bytes_)
+            return int(
+                lib.lwmq_writer_open(self._address.encode(), declaration, len(bytes_), options, out)
             )
+
+        status = anew_when_interrupted(open_within, within)
         if status == lib.LWMQ_E_TIMED_OUT:
             raise_status(status, text_of() or f"nobody served {self._address} within {self._timeout} s")
         check(status)

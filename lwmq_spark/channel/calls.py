@@ -62,24 +62,27 @@ class Calls:
     def _run(self) -> None:
         while True:
             channel = self._selector._select_asleep()
-            if channel is None:
-                continue
+            if channel is not None:
+                self._call_in_turn(channel)
+            del channel  # asleep we keep nobody's
+
+    def _call_in_turn(self, channel: Channel) -> None:
+        with self._changed:
+            callbacks = self._callbacks.get(channel)
+            if callbacks is None:
+                return
+            self._running = channel
+        try:
+            end = time.monotonic() + TURN_S
+            for _ in range(TURN):
+                if not self._call(channel, callbacks) or self._callbacks.get(channel) is not callbacks:
+                    break
+                if time.monotonic() > end:
+                    break
+        finally:
             with self._changed:
-                callbacks = self._callbacks.get(channel)
-                if callbacks is None:
-                    continue
-                self._running = channel
-            try:
-                end = time.monotonic() + TURN_S
-                for _ in range(TURN):
-                    if not self._call(channel, callbacks) or self._callbacks.get(channel) is not callbacks:
-                        break
-                    if time.monotonic() > end:
-                        break
-            finally:
-                with self._changed:
-                    self._running = None
-                    self._changed.notify_all()
+                self._running = None
+                self._changed.notify_all()
 
     def _call(self, channel: Channel, callbacks: CallBacks) -> bool:
         """False: there is no message. Nothing that a call-back raises ends the thread of all the others."""

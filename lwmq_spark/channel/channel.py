@@ -29,6 +29,7 @@ from lwmq_spark._ffi import (
     Turn,
     Turns,
     Waiter,
+    anew_when_interrupted,
     check,
     exception_of,
     ffi,
@@ -43,8 +44,8 @@ from lwmq_spark._ffi import (
 )
 from lwmq_spark.channel.raw import ReceiveBuffer, SendBuffer, Window
 from lwmq_spark.channel.readiness import Readiness
-from lwmq_spark.channel.send_queue import KINDS, Kind, Priority, SendQueue
-from lwmq_spark.channel.settings import MOST_32, MOST_64, ReceiveKind, Settings, read_settings
+from lwmq_spark.channel.send_queue import KINDS, Kind, Priority, SendQueue, priority_of
+from lwmq_spark.channel.settings import MOST_32, MOST_64, ReceiveKind, Settings, check_kind, read_settings
 from lwmq_spark.channel.unclosed import flush_at_exit, tell_of_unsent
 from lwmq_spark.message import Message
 from lwmq_spark.options import (
@@ -76,7 +77,8 @@ class ChannelStatistics:
     `receive_queued` wait in the receive queue now, where it is not mono; `receive_discarded` by its rule.
     `duplicates_dropped` came before over another of redundant transports, and do not count as received.
     `clients_refused`, by a server: of another version, purpose or user, or with numbers that do not fit ours.
-    `messages_unread`: shipped to those who are there now, and not seen read yet.
+    `messages_unread`: shipped to those who are there now, and not seen read yet; one of 4 KiB and more is
+    read when its receiver has let go of it.
     Of several transports: sums, but `messages_posted`; `connected` when all are, or one where redundant.
     """
 
@@ -288,8 +290,8 @@ class Channel(Lingering):
         ValueError: no such kind or priority; a capacity that is missing, out of range, or of a kind that has
         none. TypeError: a capacity that is no int.
         """
-        if kind not in KINDS:
-            raise ValueError(f"kind {kind!r} is none of {', '.join(KINDS)}")
+        check_kind("kind", kind, KINDS)
+        priority = priority_of(priority)
         is_bounded = kind.startswith("bounded")
         if is_bounded and capacity in (None, 0):
             raise ValueError(f"capacity {capacity} of a {kind} queue: say how many messages it may hold")
@@ -298,13 +300,13 @@ class Channel(Lingering):
         if not is_bounded and capacity is not None:
             raise ValueError(f"capacity {capacity} of a {kind} queue: only bounded kinds have one")
         options = sized("lwmq_send_queue_options")
-        options.kind, options.priority, options.capacity = KINDS[kind], Priority(priority), capacity or 0
+        options.kind, options.priority, options.capacity = KINDS[kind], priority, capacity or 0
         self._handle.check_open()
         out = ffi.new("lwmq_send_queue **")
         with self._handle.turn:
             self._handle.check_open()
             check(lib.lwmq_channel_add_send_queue(self._handle.pointer, options, out))
-            queue = SendQueue(self, out[0], kind, Priority(priority), capacity or 0)
+            queue = SendQueue(self, out[0], kind, priority, capacity or 0)
             self._queues.append(queue)
         flush_at_exit(self)
         return queue
@@ -658,6 +660,7 @@ class Channel(Lingering):
     def filters(self) -> list[FilterState]:
         """The filters of this channel, the nearest to the application first; empty where there are none."""
         found: list[FilterState] = []
+        self._handle.check_open()
         with self._handle.turn:
             self._handle.check_open()
             while True:
@@ -675,6 +678,7 @@ class Channel(Lingering):
         0.5 is the median, 1 the longest; None where it has timed nothing yet.
         """
         out = ffi.new("uint64_t *")
+        self._handle.check_open()
         with self._handle.turn:
             self._handle.check_open()
             status = lib.lwmq_channel_query_times(self._handle.pointer, self._place(place), share, out)
@@ -784,7 +788,8 @@ class Channel(Lingering):
     def close(self, linger: float | str | None = None) -> None:
         """Wait at most `linger` seconds until the peer has read what was posted, then close. Twice is once.
 
-        TimeoutError has the number of messages that were dropped or not seen read; closed it is all the same.
+        A message of 4 KiB and more has been read when its receiver has let go of it. TimeoutError has the
+        number of messages that were dropped or not seen read; closed it is all the same.
         Messages received live on, and raw buffers, until they go back.
         """
         if self._is_called:
@@ -813,10 +818,11 @@ class Channel(Lingering):
                 if (selector := known()) is not None:
                     selector._forget(self)
             try:
-                status = lib.lwmq_channel_close(self._handle.pointer, milliseconds(seconds))
-                while status == lib.LWMQ_E_INTERRUPTED:
-                    status = lib.lwmq_channel_close(self._handle.pointer, milliseconds(seconds))
-                check(status)
+                check(
+                    anew_when_interrupted(
+                        lambda ms: lib.lwmq_channel_close(self._handle.pointer, ms), seconds
+                    )
+                )
             finally:
                 self._last = self._query()
                 for queue in self._queues:

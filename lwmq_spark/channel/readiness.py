@@ -50,6 +50,8 @@ class Readiness:
         future: asyncio.Future[None] = loop.create_future()
         self._open_descriptor()
         with self._lock:
+            for gone in [known for known in self._waiting if known.is_closed()]:
+                self._leave(gone)
             waiting = self._waiting.setdefault(loop, [])  # from now on a close leaves the descriptor to us
             waiting.append(future)
             if len(waiting) == 1 and not self._closed:

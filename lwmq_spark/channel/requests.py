@@ -25,6 +25,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import inspect
+import logging
 import math
 import os
 import select
@@ -37,6 +38,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 from lwmq_spark import errors
@@ -47,6 +49,7 @@ from lwmq_spark.channel.send_queue import SendQueue
 from lwmq_spark.message import Frame, Message, parts_of
 from lwmq_spark.options import whole
 
+_log = logging.getLogger("lwmq_spark")
 HEAD = struct.Struct("<4sBBHQQ")
 MAGIC, FORMAT = b"lwrq", 1
 REQUEST, REPLY, FAILURE = 1, 2, 3
@@ -92,6 +95,7 @@ class Reply(Future[Frames]):
 
     def result(self, timeout: float | None = None) -> Frames:
         """Waits, at most `timeout` seconds; the request stays outstanding when that was too short."""
+        check_timeout(timeout)
         end = math.inf if timeout is None else time.monotonic() + timeout
         self._desk.check_process()
         if not self.done():
@@ -112,9 +116,22 @@ class Reply(Future[Frames]):
 
     def add_done_callback(self, fn: Callable[[Future[Frames]], object]) -> None:
         self._desk.check_process()
+        if getattr(fn, "__module__", None) == "asyncio.tasks":  # of asyncio.wait, which would not wake
+            raise TypeError("a reply is no future of an event loop: asyncio.wrap_future(reply) makes one")
         with self._desk._lock:  # not between a leader's look at this and its end of the reply
             self._calls_back = True
-        super().add_done_callback(fn)
+        super().add_done_callback(partial(self._call, fn))
+
+    def _call(self, fn: Callable[[Future[Frames]], object], future: Future[Frames]) -> None:
+        """Future looks after what is an Exception; sys.exit() of one would end the keeper of all."""
+        try:
+            fn(future)
+        except Exception:
+            raise
+        except BaseException:
+            if threading.get_ident() != self._desk.thread:
+                raise
+            _log.exception("a callback of request %d on %s has failed", self._number, self._desk.address)
 
     def cancel(self) -> bool:
         self._desk.check_process()
@@ -651,7 +668,7 @@ class Request(OfOneProcess):
     def __init__(self, replies: Replies, head: tuple[int, int], frames: Frames) -> None:
         self._replies = replies
         self._head = head
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may answer, too
         self._open = True
         self.frames = frames
 
@@ -670,8 +687,12 @@ class Request(OfOneProcess):
         with self._lock:
             if not self._open:
                 raise errors.LwmqError(f"request {self._head[1]} was answered before")
-            self._replies._queue.post([HEAD.pack(MAGIC, FORMAT, kind, 0, *self._head), *frames])
             self._open = False
+            try:
+                self._replies._queue.post([HEAD.pack(MAGIC, FORMAT, kind, 0, *self._head), *frames])
+            except BaseException:
+                self._open = True
+                raise
 
     def __repr__(self) -> str:
         return f"<Request {self._head[1]}, {'to be answered' if self._open else 'answered'}>"
@@ -699,11 +720,12 @@ class Replies(OfOneProcess):
         _check_channel(channel, "Replies")
         self._channel = channel
         self._queue = _queue_of(channel, queue)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may count, and look
         self._counts = dict.fromkeys(("received", "answered", "failed", "malformed"), 0)
 
     def receive(self, timeout: float | None = None) -> Request:
         """The next request; errors as of `Channel.receive`. What is no request is counted and dropped."""
+        check_timeout(timeout)
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             left = None if end is None else max(0.0, end - time.monotonic())
@@ -758,15 +780,17 @@ class Replies(OfOneProcess):
         """Answer the next request as `serve` does, of whichever peer.
 
         TimeoutError when none comes; errors of `receive`. Where its peer has gone before the answer, it was
-        in vain.
+        in vain. What ends a program (SystemExit, KeyboardInterrupt) fails the request, and goes on.
         """
         request = self.receive(timeout)
-        with suppress(errors.ClosedError):  # of ours; or the client of a listener, which may have left more
-            try:
-                request.reply(handler(request.frames))
-            except Exception as exc:
-                if not self._channel.closed:
+        try:
+            request.reply(handler(request.frames))
+        except BaseException as exc:
+            if request._open and not self._channel.closed:
+                with suppress(errors.ClosedError):  # the client of a listener, which may have left more
                     request.fail(exc)
+            if not isinstance(exc, Exception):
+                raise
 
     @property
     def statistics(self) -> RepliesStatistics:

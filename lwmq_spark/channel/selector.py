@@ -29,6 +29,7 @@ from lwmq_spark._ffi import (
     Turns,
     address_of,
     check,
+    check_timeout,
     exception_of,
     ffi,
     lib,
@@ -185,6 +186,7 @@ class Selector(OfOneProcess):
         """The channel whose turn it is; None when the time is over. It may have nothing all the same."""
         if self._newcomer is not None:
             self._accept()
+        check_timeout(timeout)
         end = None if timeout is None else time.monotonic() + timeout
         out = ffi.new("lwmq_channel **")
         while True:

@@ -42,6 +42,15 @@ class Priority(enum.IntEnum):
     IDLE = 7
 
 
+def priority_of(priority: Any) -> Priority:
+    """ValueError: none."""
+    try:
+        return Priority(priority)
+    except ValueError:
+        texts = ", ".join(f"{one.name} ({one.value})" for one in Priority)
+        raise ValueError(f"priority {priority!r} is no Priority: {texts}") from None
+
+
 Kind = Literal[
     "mono_unbounded",
     "multi_unbounded",
@@ -94,7 +103,7 @@ class SendQueue(OfOneProcess):
 
     @priority.setter
     def priority(self, priority: Priority) -> None:
-        priority = Priority(priority)
+        priority = priority_of(priority)
         check(self._in_turn(lib.lwmq_send_queue_set_priority, priority))
         self._priority = priority
 
@@ -197,6 +206,8 @@ class SendQueue(OfOneProcess):
         Costs less than a post for each. MessageTooBigError: nothing was posted. TypeError: one of them is
         neither a buffer nor a list of them nor a `Message`.
         """
+        if isinstance(messages, bytes | bytearray | memoryview | str | Message):
+            raise TypeError(f"post_many() takes a list of messages, not one {type(messages).__name__}")
         messages = messages if type(messages) is tuple else list(messages)
         status = native_messages.post_many_now(self._channel._handle, self._turn, self._address, messages)
         if status is not None:

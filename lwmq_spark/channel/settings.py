@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -30,6 +31,12 @@ class Settings:
     raw: bool
     receives_in_turns: bool  # one thread at a time
     options: Any
+
+
+def check_kind(what: str, kind: object, kinds: Mapping[str, int]) -> None:
+    """ValueError: none of `kinds`."""
+    if not isinstance(kind, str) or kind not in kinds:
+        raise ValueError(f"{what} {kind!r} is none of {', '.join(kinds)}")
 
 
 def read_settings(
@@ -71,8 +78,7 @@ def read_settings(
     options.raw = is_raw
     options.secure_erase = setting("secure_erase", secure_erase, False)
     options.home_thread = setting("home_thread", home_thread, False)
-    if receive_queue not in RECEIVE_KINDS:
-        raise ValueError(f"receive_queue {receive_queue!r} is none of {', '.join(RECEIVE_KINDS)}")
+    check_kind("receive_queue", receive_queue, RECEIVE_KINDS)
     options.receive_queue = RECEIVE_KINDS[receive_queue]
     options.receive_capacity = whole("receive_capacity", receive_capacity or 0, 0, MOST_64)
     if receive_queue.startswith("bounded") != (options.receive_capacity > 0):

@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout = None  # type: ignore[assignment]  # Python would complain again when it flushes at exit
         return 0
     except (LwmqError, OSError) as failure:
-        report_failure(failure, as_json="--json" in arguments)
+        report_failure(failure, as_json=_is_json(arguments))
         return exit_code_of(failure)
     except typer.Abort:
         return 130
@@ -79,9 +79,18 @@ def main(arguments: list[str] | None = None) -> int:
         told = error_of(failure) or failure  # ours may be inside one of Spark's
         if not isinstance(told, (LwmqError, ValueError, OverflowError, *_arrow_errors())):
             raise
-        report_failure(told, as_json="--json" in arguments)
+        report_failure(told, as_json=_is_json(arguments))
         return exit_code_of(told)
     return result if isinstance(result, int) else 0
+
+
+def _is_json(arguments: list[str]) -> bool:
+    """Whether ours are to be told as JSON; the command of `lwmq reply`, behind two words, has its own."""
+    ours = arguments
+    if arguments[:1] == ["reply"]:
+        words = (place for place, word in enumerate(arguments) if "://" in word)
+        ours = arguments[: next(words, len(arguments))]
+    return "--json" in ours
 
 
 def _arrow_errors() -> tuple[type[Exception], ...]:

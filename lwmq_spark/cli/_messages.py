@@ -15,11 +15,13 @@ import typer
 from lwmq_spark.cli._output import emit, printable
 from lwmq_spark.errors import ClosedError, LwmqError, MessageTooBigError, PeerLostError, TimeoutError
 from lwmq_spark.message import ticks_to_ns
+from lwmq_spark.options import CHANNEL_KEYS, Role, parse_address
 
 if TYPE_CHECKING:
     from lwmq_spark.channel import Channel
     from lwmq_spark.message import Message
 
+_FRAME_BYTES = 64  # of a head, and more than the library adds
 _POSTED_AT_ONCE = 64  # messages that wait in the queue of a peer that is slow
 _LOOK_S = 0.2  # whether the peer is there still
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0005, 0.05
@@ -101,6 +103,19 @@ def timestamps_ns(message: Message) -> list[int | None]:
     return [None if ticks is None else ticks_to_ns(ticks) for ticks in message.timestamps]
 
 
+def too_big(which: str, frames: Iterable[Any], exc: MessageTooBigError) -> MessageTooBigError:
+    """The same, with the buffers that would do."""
+    needed = sum(len(frame) + _FRAME_BYTES for frame in frames) + _FRAME_BYTES
+    megabytes = 1 << max(0, math.ceil(needed / 2**20) - 1).bit_length()
+    remedy = f"larger buffers: ADDRESS?buffer_bytes={megabytes}mb, on both sides"
+    return MessageTooBigError(f"{which}: {exc}; {remedy}")
+
+
+def role_of(address: str, ours: Role) -> Role | None:
+    """For a verb of which two must not meet: `ours`, unless the address says another one."""
+    return None if "role" in parse_address(address, CHANNEL_KEYS, "a channel's").options else ours
+
+
 class Posting:
     """A channel that posts, and stops when nobody reads. `messages` and `payload` bytes were posted.
 
@@ -126,8 +141,7 @@ class Posting:
         try:
             self._queue.post(message)
         except MessageTooBigError as exc:
-            remedy = "larger buffers: ADDRESS?buffer_bytes=1mb, on both sides"
-            raise MessageTooBigError(f"message {self.messages + 1}: {exc}; {remedy}") from None
+            raise too_big(f"message {self.messages + 1}", message, exc) from None
         self.messages += 1
         self.payload += sum(len(frame) for frame in message)
         if self.messages % _POSTED_AT_ONCE == 0:

@@ -101,7 +101,11 @@ def run(
     elif port is None:
         sys.stdout.write(exposition(observer.look()))
     else:
-        with _Server((host, port), _handler(observer)) as server:
+        try:
+            server = _Server((host, port), _handler(observer))
+        except OSError as problem:
+            raise OSError(f"cannot listen on {host}, port {port}: {problem.strerror or problem}") from None
+        with server:
             problems.print(f"metrics at http://{host}:{server.server_address[1]}/metrics")
             server.serve_forever()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lwmq_spark.cli._messages import SeparatorOption, separator_of, show
+from lwmq_spark.cli._messages import SeparatorOption, role_of, separator_of, show
 from lwmq_spark.cli._output import JsonOption, printable, problems
 from lwmq_spark.errors import ENDS_OF_PEER
 
@@ -38,7 +38,8 @@ def run(
     COMMAND is run for each request, one at a time. It reads the frames from stdin, a tab between them; what
     it prints is the reply, but for the newline at its end: one frame, with --separator cut into several.
     Where it ends with another code than 0, the asker gets a failure with the last line of its stderr.
-    Askers, such as `lwmq request`, come and go in turns. With --json each reply is printed.
+    Askers, such as `lwmq request`, come and go in turns; where one has bound ADDRESS, say
+    ADDRESS?role=client. With --json each reply is printed.
 
     \b
     Examples:
@@ -63,7 +64,7 @@ def run(
             show(reply, between, as_json=True)
         return reply
 
-    with lwmq.Channel(address) as channel:
+    with lwmq.Channel(address, role_of(address, "server")) as channel:
         replies = lwmq.Replies(channel)
         while count is None or replies.statistics.answered + replies.statistics.failed < count:
             with suppress(*ENDS_OF_PEER):

@@ -11,10 +11,13 @@ from lwmq_spark.cli._messages import (
     ContentsArgument,
     SeparatorOption,
     contents,
+    role_of,
     separator_of,
     show,
+    too_big,
 )
 from lwmq_spark.cli._output import JsonOption, TimeoutOption
+from lwmq_spark.errors import MessageTooBigError
 
 
 def run(
@@ -27,7 +30,8 @@ def run(
 ) -> None:
     """Ask ADDRESS one request after the other, and print each reply as `lwmq listen` prints a message.
 
-    The other side serves `lwmq_spark.Replies`, in any language. Code 1: its handler failed; the text has why.
+    The other side serves `lwmq_spark.Replies`, in any language; we connect, unless ADDRESS says
+    another role. Code 1: its handler failed; the text has why.
 
     \b
     Examples:
@@ -38,6 +42,13 @@ def run(
 
     between = separator_of(separator)
     asked = contents(messages, between, base64)
-    with lwmq.Channel(address, linger=0) as channel, lwmq.Requests(channel) as requests:
-        for frames in asked:
-            show(requests.request(frames, timeout=timeout), between, as_json=json)
+    with (
+        lwmq.Channel(address, role_of(address, "client"), linger=0) as channel,
+        lwmq.Requests(channel) as requests,
+    ):
+        for number, frames in enumerate(asked, 1):
+            try:
+                reply = requests.request(frames, timeout=timeout)
+            except MessageTooBigError as exc:
+                raise too_big(f"request {number}", frames, exc) from None
+            show(reply, between, as_json=json)

@@ -60,13 +60,13 @@ def run(
             emit(time=datetime.now(UTC).isoformat(), interval=interval,
                  processes=[process.as_json() for process in _look(observer, pid)])  # fmt: skip
         return
-    with Live(_table(_look(observer, pid), queues), console=console, auto_refresh=False,
+    with Live(_table(_look(observer, pid), queues, pid), console=console, auto_refresh=False,
               screen=console.is_terminal and looks is None) as live:  # fmt: skip
         live.refresh()
         shown = 1
         while looks is None or shown < looks:
             time.sleep(interval)
-            live.update(_table(_look(observer, pid), queues), refresh=True)
+            live.update(_table(_look(observer, pid), queues, pid), refresh=True)
             shown += 1
 
 
@@ -74,7 +74,7 @@ def _look(observer: Observer, pid: int | None) -> list[Process]:
     return [process for process in observer.look() if pid is None or process.pid == pid]
 
 
-def _table(processes: list[Process], queues: bool) -> Table:
+def _table(processes: list[Process], queues: bool, pid: int | None = None) -> Table:
     rows = list(_rows(processes, queues))
     gap, widths = _fitting(rows, console.width)
     table = Table(box=None, header_style="bold", padding=(0, gap, 0, 0), pad_edge=False, expand=False)
@@ -89,7 +89,11 @@ def _table(processes: list[Process], queues: bool) -> Table:
     for row in rows:
         table.add_row(*(cell for title, cell in zip(_TITLES, row, strict=True) if title in widths))
     if not processes:
-        table.title = "nobody uses lwmq on this host, or you may not look at those who do"
+        table.title = (
+            "nobody uses lwmq on this host, or you may not look at those who do"
+            if pid is None
+            else f"process {pid} does not use lwmq, has ended, or you may not look at it"
+        )
     return table
 
 

@@ -644,3 +644,36 @@ def test_a_peer_that_is_stopped_makes_flush_and_close_say_so_in_time(
             assert 0.2 <= time.monotonic() - begun < 5
         finally:
             os.kill(server.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("asks", ["filters", "latency", "close"])
+def test_signals_put_off_the_end_of_a_linger_by_nothing(address: str, asks: str) -> None:
+    """What waits meanwhile for its state hears of the close at once."""
+    server = lwmq.Channel(address, "server")
+    client = lwmq.Channel(address, "client", linger=0)
+    server.wait_connected(10)
+    server.send_queue().post(b"unread")
+    heard: list[float] = []
+
+    def ask() -> None:
+        while not server.closed:
+            time.sleep(0.001)
+        with suppress(lwmq.ClosedError):
+            asking = {"filters": lambda: server.filters, "latency": lambda: server.latency(0.5)}
+            asking.get(asks, server.close)()
+        heard.append(time.monotonic())
+
+    thread = threading.Thread(target=ask)
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
+    try:
+        thread.start()
+        with pytest.raises(lwmq.TimeoutError, match=r"linger of (99[89]|1\d\d\d) ms.* 1 were shipped"):
+            server.close(linger=1.0)
+        ended = time.monotonic()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        thread.join(10)
+        client.close()
+    assert heard and heard[0] < ended

@@ -324,3 +324,44 @@ def test_a_message_is_equal_to_a_list_of_its_frames() -> None:
     assert message == [b"a", b"bc"] and message == message.frames
     assert message != [b"a"] and message != (b"a", b"bc") and message != b"abc"
     assert [bytes(frame) for frame in message.frames[1:]] == [b"bc"]
+
+
+FORKED = """
+import gc, signal, threading
+released = threading.Event()
+message = lwmq.Message(bytearray(1 << 20), on_release=released.set)
+if (pid := os.fork()) == 0:
+    second = threading.Event()
+    del message
+    later = lwmq.Message(bytearray(1 << 20), on_release=second.set)
+    del later
+    os._exit(0 if released.wait(10) and second.wait(10) else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), released.is_set())
+del message
+print(released.wait(10))
+"""
+
+
+def test_buffers_of_messages_made_before_a_fork_are_released_on_both_sides(spawn: Callable[..., Any]) -> None:
+    assert spawn(FORKED).rest().split() == ["0", "False", "True"]
+
+
+INTERRUPTED = """
+import faulthandler, threading
+faulthandler.dump_traceback_later(20, exit=True)
+from lwmq_spark.message import _owners
+made = []
+signal.signal(signal.SIGUSR1, lambda *_: made.append(lwmq.Message(bytearray(1 << 20))))
+start = threading.Thread.start
+def start_and_interrupt(thread):
+    start(thread)
+    os.kill(os.getpid(), signal.SIGUSR1)
+threading.Thread.start = start_and_interrupt
+made.append(lwmq.Message(bytearray(1 << 20)))
+names = [thread.name for thread in threading.enumerate()]
+print(len(made), _owners.kept_count, names.count("lwmq-frames"))
+"""
+
+
+def test_a_signal_handler_makes_messages_while_the_first_is_made(spawn: Callable[..., Any]) -> None:
+    assert spawn(INTERRUPTED).rest().split() == ["2", "2", "1"]

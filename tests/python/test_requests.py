@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import struct
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -762,3 +763,60 @@ def test_channels_and_requests_close_beside_the_event_loop(ipc: str) -> None:
 def test_what_is_no_channel_is_refused(side: Callable[[Any], Any]) -> None:
     with pytest.raises(TypeError, match="takes a channel, not int"):
         side(5)
+
+
+def test_a_handler_that_ends_its_program_has_answered(address: str) -> None:
+    def leave(_: Frames) -> None:
+        raise SystemExit("the server goes home")
+
+    with pair(address) as (server, client), lwmq.Requests(client) as requests:
+        reply = requests.submit(b"work")
+        with pytest.raises(SystemExit):
+            lwmq.Replies(server).serve_one(leave, timeout=10)
+        with pytest.raises(lwmq.HandlerError, match="SystemExit: the server goes home"):
+            reply.result(10)
+
+
+def test_a_callback_that_raises_system_exit_ends_no_thread(address: str) -> None:
+    with pair(address) as (server, client), _serving(server, lambda _: b"yes"), lwmq.Requests(client) as asks:
+        called = threading.Event()
+        reply = asks.submit(b"1")
+        reply.add_done_callback(lambda _: sys.exit(3))
+        reply.add_done_callback(lambda _: called.set())
+        assert called.wait(10)
+        assert asks.request(b"2", timeout=10) == (b"yes",)
+    assert reply.done()
+
+
+def test_asyncio_wait_is_told_what_it_can_wait_for(address: str) -> None:
+    async def ask(requests: lwmq.Requests) -> None:
+        replies = [requests.submit(b"1"), requests.submit(b"2")]
+        with pytest.raises(TypeError, match=r"asyncio\.wrap_future\(reply\) makes one"):
+            await asyncio.wait(replies)  # type: ignore[type-var]
+        done, pending = await asyncio.wait([asyncio.wrap_future(reply) for reply in replies], timeout=10)
+        assert (len(done), len(pending)) == (2, 0)
+
+    with pair(address) as (server, client), _serving(server, lambda _: b"yes"), lwmq.Requests(client) as asks:
+        asyncio.run(ask(asks))
+
+
+def test_a_signal_handler_looks_at_replies_and_answers_what_is_being_answered(address: str) -> None:
+    with pair(address) as (server, client), lwmq.Requests(client) as requests:
+        replies = lwmq.Replies(server)
+        asked = requests.submit(b"1")
+        request = replies.receive(10)
+        with replies._lock, request._lock:  # as where the handler has come in between
+            assert replies.statistics.received == 1
+            request.reply(b"from the handler")
+        assert asked.result(10) == (b"from the handler",)
+        with pytest.raises(lwmq.LwmqError, match="was answered before"):
+            request.reply(b"again")
+
+
+@pytest.mark.parametrize("timeout", ["1", True + 1j])
+def test_what_is_no_time_is_refused_by_name(address: str, timeout: Any) -> None:
+    with pair(address) as (server, client), lwmq.Requests(client) as requests:
+        reply = requests.submit(b"1")
+        for wait_for in (reply.result, lwmq.Replies(server).receive, lwmq.Selector().select):
+            with pytest.raises(TypeError, match="a timeout is a number of seconds"):
+                wait_for(timeout)

@@ -453,7 +453,8 @@ class Channel {
   // The service threads' own.
   Attend attend_{this};
   Connect connect_{this};
-  bool attending_ = false;  // added to the service threads
+  std::int64_t lingered_ns_ = 0;  // of the head: in closes that a signal has ended
+  bool attending_ = false;        // added to the service threads
   std::atomic<lwmq_tli_listener*> listener_{nullptr};
   std::atomic<bool> is_server_{false};
   std::uint32_t quiet_looks_ = 0;

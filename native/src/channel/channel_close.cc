@@ -121,8 +121,10 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
   if (phase_.load() == Phase::kClosed) return refuse_phase();
   begin_close();
   const bool lingers = phase_.load() == Phase::kClosing;
+  const std::int64_t began_ns = os::now_ns();
   const Status lingered = lingers ? wait_drained(deadline_of(linger_ms), true) : LWMQ_E_TIMED_OUT;
   if (lingered == LWMQ_E_INTERRUPTED) {
+    lingered_ns_ += os::now_ns() - began_ns;
     reopen();
     return LWMQ_E_INTERRUPTED;
   }
@@ -189,9 +191,9 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
   if (unread + dropped == 0) return LWMQ_OK;
   // What is unread ends a linger before its time where nobody is left who could read it.
   const bool ended = lingered == LWMQ_OK || linger_ms == LWMQ_FOREVER || lingered_ms == LWMQ_FOREVER;
-  const std::string how = ended
-                              ? "the peer has gone"
-                              : "closed after a linger of " + std::to_string(linger_ms + lingered_ms) + " ms";
+  const std::int64_t waited_ms = linger_ms + lingered_ms + head().lingered_ns_ / kMillisecond;
+  const std::string how =
+      ended ? "the peer has gone" : "closed after a linger of " + std::to_string(waited_ms) + " ms";
   return fail(LWMQ_E_TIMED_OUT,
               "%s; %" PRIu64 " messages were dropped before they were shipped, and %" PRIu64
               " were shipped and not seen read (%s)",

@@ -594,6 +594,7 @@ Status Several::wait_peer(Channel* head, std::uint32_t transport, std::uint32_t 
 Status Several::close(Channel* head, std::uint32_t linger_ms) {
   if (head->more_.empty() || os::forked()) return head->close(linger_ms);
   const bool was_opened = head->phase_.load() != Channel::Phase::kCreated;
+  const std::int64_t began_ns = os::now_ns();
   const std::int64_t deadline = deadline_of(was_opened ? linger_ms : 0);  // else nothing is ever shipped
   Status outcome = LWMQ_OK;
   std::string texts;
@@ -606,6 +607,7 @@ Status Several::close(Channel* head, std::uint32_t linger_ms) {
                                                return one == LWMQ_E_INTERRUPTED ? one : LWMQ_OK;
                                              });
   if (lingered == LWMQ_E_INTERRUPTED) {
+    head->lingered_ns_ += os::now_ns() - began_ns;
     each(head, [](Channel& one) { one.reopen(); });
     return lingered;
   }

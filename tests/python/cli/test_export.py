@@ -86,3 +86,10 @@ def test_json_has_the_processes_that_top_knows(ipc: str, capsys: pytest.CaptureF
     found = json.loads(capsys.readouterr().out)
     (mine,) = [process for process in found["processes"] if process["pid"] == os.getpid()]
     assert ipc in [channel["address"] for channel in mine["channels"]]
+
+
+def test_a_port_in_use_is_told_with_its_number(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert main(["export", "--port", str(port)]) == 1
+    assert f"cannot listen on 127.0.0.1, port {port}: Address already in use" in capsys.readouterr().err

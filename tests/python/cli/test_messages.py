@@ -272,6 +272,30 @@ def test_an_asker_hears_why_a_command_has_not_replied(ipc: str, verb: Verb) -> N
     assert (replying.returncode, output, problems.count(b"sh ended with code 3: no bonds")) == (0, b"", 1)
 
 
+def test_two_that_reply_or_two_that_ask_never_meet(ipc: str, verb: Verb) -> None:
+    asking = verb("request", ipc, "a", "--timeout", "20")
+    also_asking = verb("request", ipc, "b", "--timeout", "20")
+    replying = verb("reply", "-n", "2", ipc, "tr", "ab", "AB")
+    assert finish(asking) + finish(also_asking) in (b"A\nB\n", b"B\nA\n")
+    assert finish(replying) == b""
+    with lwmq.Channel(ipc, "server", linger=0):
+        told = finish(verb("reply", ipc, "cat", "--json"), 1)
+        assert b"lwmq: AddressError" in told  # as text: that --json is cat's
+
+
+@pytest.mark.parametrize(
+    ("size", "buffers"), [(70_000, b"1mb"), (1_048_500, b"2mb"), (3_000_000, b"4mb"), (5_000_000, b"8mb")]
+)
+def test_what_is_too_big_is_told_the_buffers_that_do(
+    ipc: str, verb: Verb, size: int, buffers: bytes
+) -> None:
+    with lwmq.Channel(ipc, "server", linger=0):
+        for asks in ("post", "request"):
+            told = finish(verb(asks, ipc, "--timeout", "20"), 1, content=b"x" * size)
+            assert b"1: " in told
+            assert b"ADDRESS?buffer_bytes=%b, on both sides" % buffers in told
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

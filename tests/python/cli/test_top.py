@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import lwmq_spark as lwmq
+from lwmq_spark.cli import main
 from lwmq_spark.observer import Entry, Observer, Process
 from tests.python.cli import looking
 from tests.stopping import stopped
@@ -23,6 +24,13 @@ from tests.stopping import stopped
 PATIENCE_S = 20.0
 until = partial(looking.until, seconds=PATIENCE_S)
 pytestmark = pytest.mark.row("P34")
+
+
+
+def test_a_process_that_is_not_there_is_told_by_its_number(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top", "--pid", str(2**22), "--count", "1"]) == 0
+    assert f"process {2**22} does not use lwmq" in capsys.readouterr().out
+
 
 WRITER = """
 import pyarrow as pa
