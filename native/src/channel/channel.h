@@ -393,7 +393,11 @@ class Channel {
   // channel_raw.cc
   Status check_token(const lwmq_buffer* buffer, std::uint64_t kind) const noexcept;
   void keep_raw_lent(lwmq_tli_transport* transport);
+  void lend_raw(const lwmq_tli_buffer& buffer, lwmq_tli_transport* transport,
+                lwmq_buffer* out_buffer) noexcept;
+  Status raw_get_waiting(std::uint32_t timeout_ms, lwmq_buffer* out_buffer);
   Status take_back(lwmq_buffer* buffer, lwmq_tli_buffer* out_buffer);
+  Status take_back_late(lwmq_buffer* buffer, lwmq_tli_buffer* tli_buffer);
   void close_transport(lwmq_tli_transport* transport) noexcept;
 
   // Fixed after create.

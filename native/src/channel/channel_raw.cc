@@ -50,7 +50,30 @@ Status Channel::check_token(const lwmq_buffer* buffer, std::uint64_t kind) const
               address_.c_str());
 }
 
+// With the pump in hand.
+void Channel::lend_raw(const lwmq_tli_buffer& buffer, lwmq_tli_transport* transport,
+                       lwmq_buffer* out_buffer) noexcept {
+  ++raw_lent_;
+  out_buffer->data = buffer.next;
+  out_buffer->bytes = std::min(buffer.room, tli_options_.buffer_bytes);
+  set_token(out_buffer, buffer.token, transport, kSendBuffer);
+}
+
 Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
+  if (is_open() && raw_ && !one_way_ && pump_.try_take()) [[likely]] {
+    lwmq_tli_transport* transport = sender_.transport();
+    lwmq_tli_buffer buffer;
+    const bool lent = transport != nullptr && provider_->acquire(transport, &buffer) == LWMQ_OK;
+    if (lent) [[likely]]
+      lend_raw(buffer, transport, out_buffer);
+    pump_.release();
+    if (lent) [[likely]]
+      return LWMQ_OK;
+  }
+  return raw_get_waiting(timeout_ms, out_buffer);
+}
+
+[[gnu::noinline]] Status Channel::raw_get_waiting(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   if (const Status status = check_sends(role_); status != LWMQ_OK) return status;
   const std::int64_t deadline = timeout_ms == 0 ? 0 : deadline_of(timeout_ms);
   std::optional<Inside> inside;
@@ -63,11 +86,8 @@ Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
     lwmq_tli_buffer buffer{};
     status = transport == nullptr ? LWMQ_E_EMPTY : provider_->acquire(transport, &buffer);
     if (status == LWMQ_OK) {
-      ++raw_lent_;
+      lend_raw(buffer, transport, out_buffer);
       pump_.release();
-      out_buffer->data = buffer.next;
-      out_buffer->bytes = std::min(buffer.room, tli_options_.buffer_bytes);
-      set_token(out_buffer, buffer.token, transport, kSendBuffer);
       return LWMQ_OK;
     }
     const std::uint32_t left = timeout_ms == 0 ? 0 : ms_left(deadline);
@@ -96,24 +116,28 @@ void Channel::keep_raw_lent(lwmq_tli_transport* transport) {
 
 // With the pump in hand: the application's no more. LWMQ_E_PEER_LOST: its transport has ended, and it goes
 // after that. LWMQ_E_INVALID: it is none of ours.
-Status Channel::take_back(lwmq_buffer* buffer, lwmq_tli_buffer* out_buffer) {
+[[gnu::always_inline]] inline Status Channel::take_back(lwmq_buffer* buffer, lwmq_tli_buffer* out_buffer) {
   lwmq_tli_transport* const transport = transport_of(buffer);
-  const bool is_present = transport == sender_.transport() && raw_lent_ > 0;
-  const auto kept = std::find_if(raw_kept_.begin(), raw_kept_.end(),
-                                 [transport](const Kept& one) { return one.transport == transport; });
-  if (!is_present && kept == raw_kept_.end())
-    return fail(LWMQ_E_INVALID, "this buffer is none of those that are lent (%s)", address_.c_str());
   out_buffer->next = static_cast<std::uint8_t*>(buffer->data);
   out_buffer->room = tli_options_.buffer_bytes;
   out_buffer->token[0] = buffer->token[0];
   out_buffer->token[1] = buffer->token[1];
+  if (transport != sender_.transport() || raw_lent_ == 0) [[unlikely]]
+    return take_back_late(buffer, out_buffer);
   buffer->token[3] = 0;
-  if (is_present) {
-    --raw_lent_;
-    return LWMQ_OK;
-  }
+  --raw_lent_;
+  return LWMQ_OK;
+}
+
+[[gnu::noinline]] Status Channel::take_back_late(lwmq_buffer* buffer, lwmq_tli_buffer* tli_buffer) {
+  lwmq_tli_transport* const transport = transport_of(buffer);
+  const auto kept = std::find_if(raw_kept_.begin(), raw_kept_.end(),
+                                 [transport](const Kept& one) { return one.transport == transport; });
+  if (kept == raw_kept_.end())
+    return fail(LWMQ_E_INVALID, "this buffer is none of those that are lent (%s)", address_.c_str());
+  buffer->token[3] = 0;
   if (--kept->lent == 0) raw_kept_.erase(kept);
-  provider_->abandon(transport, out_buffer);
+  provider_->abandon(transport, tli_buffer);
   return say_gone(address_);
 }
 
@@ -125,7 +149,7 @@ Status Channel::raw_send(lwmq_buffer* buffer) {
     return fail(LWMQ_E_TOO_BIG, "%" PRIu64 " bytes do not fit a buffer of %" PRIu64 " (%s)", buffer->bytes,
                 tli_options_.buffer_bytes, address_.c_str());
   }
-  lwmq_tli_buffer tli_buffer{};
+  lwmq_tli_buffer tli_buffer;
   pump_.take();
   status = take_back(buffer, &tli_buffer);
   if (status == LWMQ_OK) {

@@ -45,7 +45,7 @@ Status Receiver::land(Landed* out_landed) noexcept {
 }
 
 Status Receiver::next(Landed* out_landed, std::unique_ptr<Report>* out_report) {
-  leave_run();
+  if (run_end_ > 0) leave_run();
   short_runs_ = 0;
   if (aside_) [[unlikely]] {
     *out_landed = *aside_;

@@ -1,5 +1,7 @@
 // Direct access to transport buffers, over every provider.
 #include <cstring>
+#include <random>
+#include <vector>
 
 #include "conformance/channel_fixture.h"
 #include "conformance/providers.h"
@@ -100,6 +102,44 @@ TEST_P(RawChannelOver, TakesReceivedBuffersBackInAnyOrderFromAnyThread) {
     }).join();
   }
   EXPECT_TRUE(eventually_true([&] { return meeting.client.statistics().buffers_free == 4; }));
+}
+
+TEST_P(RawChannelOver, TakesReceivedBuffersBackOfAThreadAtHomeAndOfOthers) {
+  lwmq_channel_options options = channel_options(1024, 4, true);
+  options.home_thread = 1;
+  lwmq_buffer behind{};
+  {
+    const Meeting meeting(address_, options);
+    std::minstd_rand random(4);  // NOLINT(cert-msc51-cpp): the same in each run
+    std::vector<lwmq_buffer> held;
+    constexpr int kSent = 400;
+    for (int sent = 0, received = 0; received < kSent;) {
+      if (sent < kSent && send(meeting.client, std::to_string(sent), 0) == LWMQ_OK) ++sent;
+      lwmq_buffer buffer{};
+      if (random() % 2 == 0 && lwmq_raw_receive_buffer(meeting.server.channel, 0, &buffer) == LWMQ_OK) {
+        ASSERT_EQ(std::string(static_cast<const char*>(buffer.data), buffer.bytes), std::to_string(received));
+        ++received;
+        held.push_back(buffer);
+      }
+      if (held.empty() || random() % 2 == 0) continue;
+      std::swap(held[random() % held.size()], held.back());
+      const auto dispose = [&] {
+        EXPECT_EQ(lwmq_raw_dispose_buffer(meeting.server.channel, &held.back()), LWMQ_OK);
+      };
+      if (random() % 4 == 0) {
+        std::thread(dispose).join();
+      } else {
+        dispose();
+      }
+      held.pop_back();
+    }
+    for (auto& buffer : held) ASSERT_EQ(lwmq_raw_dispose_buffer(meeting.server.channel, &buffer), LWMQ_OK);
+    EXPECT_TRUE(eventually_true([&] { return meeting.client.statistics().buffers_free == 4; }));
+    ASSERT_EQ(send(meeting.client, "behind the close"), LWMQ_OK);
+    ASSERT_EQ(lwmq_raw_receive_buffer(meeting.server.channel, kLimitMs, &behind), LWMQ_OK);
+    ASSERT_EQ(lwmq_channel_close(meeting.server.channel, 0), LWMQ_OK);
+    EXPECT_EQ(lwmq_raw_dispose_buffer(meeting.server.channel, &behind), LWMQ_OK);
+  }
 }
 
 // rows: L14
