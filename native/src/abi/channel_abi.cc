@@ -230,6 +230,7 @@ lwmq_status lwmq_send_queue_post_many(lwmq_send_queue* queue, const lwmq_bytes* 
 
 lwmq_status lwmq_send_queue_post_messages(lwmq_send_queue* queue, lwmq_message** messages, uint64_t count,
                                           uint64_t* out_posted) {
+  if (out_posted != nullptr) *out_posted = 0;
   LWMQ_REQUIRE(queue != nullptr && (messages != nullptr || count == 0) && out_posted != nullptr);
   LWMQ_ALIVE(queue);
   for (uint64_t i = 0; i < count; ++i) {

@@ -46,6 +46,7 @@ lwmq_status lwmq_router_forget(lwmq_router* router, const lwmq_send_queue* queue
 }
 
 lwmq_status lwmq_router_post(lwmq_router* router, lwmq_message** message, uint32_t* out_queues) {
+  if (out_queues != nullptr) *out_queues = 0;
   LWMQ_REQUIRE(router != nullptr && message != nullptr && *message != nullptr && out_queues != nullptr);
   LWMQ_ALIVE(router);
   LWMQ_NOT_FORKED();

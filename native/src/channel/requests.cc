@@ -334,6 +334,7 @@ void Requests::file_with_mutex(Message* message, Completions& dropped) noexcept 
   if (pending == nullptr) return dropped.add(message);
   ++(head.kind == wire::RequestKind::kReply ? counts_.answered : counts_.failed);
   pending->reply = message;
+  pending->is_failure = head.kind != wire::RequestKind::kReply;
   settle(pending);
 }
 
@@ -426,8 +427,7 @@ Status Requests::wait(Pending* own, std::uint32_t timeout_ms, Pending** out_pend
 Status Requests::tell(Pending* pending, Message** out_reply) noexcept {
   Status status = LWMQ_OK;
   Message* const reply = std::exchange(pending->reply, nullptr);
-  wire::RequestHead head;
-  if (reply != nullptr && head_of(*reply, &head) && head.kind == wire::RequestKind::kReply) {
+  if (reply != nullptr && !pending->is_failure) {
     *out_reply = reply;
   } else if (reply != nullptr) {
     const Frame& kind = reply->frames()[1];

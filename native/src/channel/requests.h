@@ -76,7 +76,8 @@ class Requests {
     bool is_awaited = false;  // by a call of its own
     bool is_settled = false;
     bool is_cancelled = false;
-    Message* reply = nullptr;  // or a failure
+    Message* reply = nullptr;  // or a failure:
+    bool is_failure = false;   // as its head said once; the peer may write there still
     Ending* ending = nullptr;  // else, where it is settled, its time is over
     Pending* next = nullptr;   // of its place in the table, and then of the settled
     std::uint64_t place = 0;   // in the heap
