@@ -68,7 +68,7 @@ TAGS_MAX = (1 << 64) - 1
 class SendQueueStatistics:
     """Counters since the queue was made. While nobody posts or ships, `posted` is the sum of the others.
 
-    `discarded` by the rule of a bounded queue; `replaced` by a later post with the same tag.
+    `discarded` by the rule of a bounded queue, or by a close; `replaced` by a later post with the same tag.
     """
 
     posted: int

@@ -350,7 +350,8 @@ typedef struct lwmq_channel_options {
              service thread lands what comes: sends of the peer complete, and count as read by it. What a close finds
              there is lost, and counts as lost at the peer
    bounded   a receive first lands what has come; what finds the queue full discards the oldest message in it, or is
-             discarded itself (newest). lwmq_channel_query counts it */
+             discarded itself (newest). lwmq_channel_query counts it. Where more than a thousand messages have come at
+             once, receives look again after some milliseconds */
 
 /* Makes a channel on one transport at `address`, behind which options may stand:
    `ipc://orders?buffer_bytes=4MiB&buffers=16&retry=250ms` (also buffers_send, buffers_receive); what `options` say
@@ -481,7 +482,7 @@ typedef struct lwmq_send_queue_statistics {
   uint64_t capacity;
   uint64_t posted;    /* posts that were answered with LWMQ_OK */
   uint64_t collected; /* on their way to a peer, or arrived */
-  uint64_t discarded; /* by the rule of a bounded queue */
+  uint64_t discarded; /* by the rule of a bounded queue, or by a close */
   uint64_t replaced;  /* by a later post with the same tag */
   uint64_t queued;    /* now */
 } lwmq_send_queue_statistics;
@@ -750,7 +751,7 @@ lwmq_status lwmq_requests_submit(lwmq_requests *requests, lwmq_message **request
                                  uint64_t *out_number);
 /* The next outcome of what was submitted; *out_number says whose, and is 0 where this concerns none: LWMQ_E_EMPTY,
    LWMQ_E_TIMED_OUT (of this wait), LWMQ_E_INTERRUPTED, LWMQ_E_NO_MEMORY (nothing is lost), and what a receive has answered
-   while nothing was outstanding. Of a request:
+   that concerns none, such as the end of a peer that had gone before all of them were asked. Of a request:
      LWMQ_OK            its reply, a message whose frames from 1 on are the answer (0 is the head); the caller's to destroy
      LWMQ_E_HANDLER     the peer has failed at it
      LWMQ_E_TIMED_OUT   its time is over; lwmq_last_error has a text. Told up to 0.2 s late where a request that ends
@@ -759,7 +760,8 @@ lwmq_status lwmq_requests_submit(lwmq_requests *requests, lwmq_message **request
 lwmq_status lwmq_requests_next(lwmq_requests *requests, uint32_t timeout_ms, uint64_t *out_number,
                                lwmq_message **out_reply);
 /* Asks, and waits for the outcome of this one, as said above. *request is NULL afterwards where it was posted. Behind
-   LWMQ_E_INTERRUPTED and LWMQ_E_NO_MEMORY it is not outstanding any more. */
+   LWMQ_E_INTERRUPTED and LWMQ_E_NO_MEMORY it is not outstanding any more. LWMQ_E_INVALID: also where the channel is not
+   open yet, so that nobody could reply while this waits. */
 lwmq_status lwmq_requests_request(lwmq_requests *requests, lwmq_message **request, uint32_t timeout_ms,
                                   lwmq_message **out_reply);
 /* Gives up: nobody is told of it. LWMQ_E_EMPTY: it was never submitted, or its outcome was told. */
@@ -768,7 +770,7 @@ lwmq_status lwmq_requests_cancel(lwmq_requests *requests, uint64_t number);
    lwmq_requests_next had received it. Does not wait; lwmq_requests_next with 0 tells. */
 lwmq_status lwmq_requests_file(lwmq_requests *requests, lwmq_message **message);
 /* Likewise of the end of the peer: `failure` is what that receive has answered, and lwmq_last_error still has its text. What is
-   outstanding fails with it. LWMQ_E_INVALID: it is no failure. */
+   outstanding fails with it, but for what was asked after that peer had gone. LWMQ_E_INVALID: it is no failure. */
 lwmq_status lwmq_requests_lose(lwmq_requests *requests, lwmq_status failure);
 
 /* `asked` is the sum of `outstanding` and what follows up to `given_up`. */

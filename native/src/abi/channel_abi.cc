@@ -223,6 +223,7 @@ lwmq_status lwmq_send_queue_post_bytes(lwmq_send_queue* queue, const void* data,
 
 lwmq_status lwmq_send_queue_post_many(lwmq_send_queue* queue, const lwmq_bytes* frames, uint64_t count,
                                       uint64_t* out_posted) {
+  if (out_posted != nullptr) *out_posted = 0;
   LWMQ_REQUIRE(queue != nullptr && (frames != nullptr || count == 0) && out_posted != nullptr);
   LWMQ_ALIVE(queue);
   return Several::post_many(in(queue), frames, count, out_posted);

@@ -11,14 +11,20 @@ namespace {
 
 constexpr std::size_t kTextBytes = 1024;
 thread_local char t_text[kTextBytes] = "";
+thread_local std::uint64_t t_tag = 0;
+
+Status set_text(Status status, const char (&text)[kTextBytes]) noexcept {
+  std::memcpy(t_text, text, sizeof text);
+  t_tag = 0;
+  return status;
+}
 
 }  // namespace
 
 Status fail_with(Status status, const char* format, va_list arguments) noexcept {
   char text[kTextBytes];  // an argument may be the old text itself
   std::vsnprintf(text, sizeof text, format, arguments);
-  std::memcpy(t_text, text, sizeof text);
-  return status;
+  return set_text(status, text);
 }
 
 Status fail(Status status, const char* format, ...) noexcept {
@@ -45,8 +51,7 @@ Status fail_errno(Status status, int error_number, const char* format, ...) noex
     std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used), ": %s (errno %d%s)",
                   strerror_r(error_number, meaning, sizeof meaning), error_number, limit);
   }
-  std::memcpy(t_text, text, sizeof text);
-  return status;
+  return set_text(status, text);
 }
 
 void add_context(const char* prefix) noexcept {
@@ -57,7 +62,14 @@ void add_context(const char* prefix) noexcept {
 
 const char* last_error() noexcept { return t_text; }
 
-void forget_error() noexcept { t_text[0] = '\0'; }
+void set_error_tag(std::uint64_t tag) noexcept { t_tag = tag; }
+
+std::uint64_t error_tag() noexcept { return t_tag; }
+
+void forget_error() noexcept {
+  t_text[0] = '\0';
+  t_tag = 0;
+}
 
 const char* status_name(std::int32_t status) noexcept {
   switch (status) {

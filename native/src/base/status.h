@@ -28,6 +28,9 @@ using Status = lwmq_status;
 void add_context(const char* prefix) noexcept;
 
 const char* last_error() noexcept;
+// A number that belongs to that text, for those who act on it: 0 but where it was set behind the failure.
+void set_error_tag(std::uint64_t tag) noexcept;
+std::uint64_t error_tag() noexcept;
 // Before an answer: what an older failure has left is not its text.
 void forget_error() noexcept;
 const char* status_name(std::int32_t status) noexcept;

@@ -29,6 +29,7 @@ struct Report {
   Status status = LWMQ_OK;
   std::uint64_t lost = 0;
   std::uint64_t position = 0;  // in a receive queue: due when that many messages were taken or discarded
+  std::uint64_t end = 0;       // the first, the second end of a peer, and so on; 0: a failure
   std::unique_ptr<Report> next;
   char text[640] = "";
 
@@ -42,7 +43,11 @@ struct Report {
     std::snprintf(text, sizeof text, "%s", said);
   }
   // As the answer of a call.
-  [[nodiscard]] Status say() const noexcept { return fail(status, "%s", text); }
+  [[nodiscard]] Status say() const noexcept {
+    fail(status, "%s", text);
+    set_error_tag(end);
+    return status;
+  }
 };
 
 // What a receive answers that has found a message, and no memory for it.

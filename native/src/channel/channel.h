@@ -435,8 +435,9 @@ class Channel {
   alignas(kCacheLine) Ownership landing_;
   Receiver receiver_;
   std::unique_ptr<Descriptor> descriptor_owner_;
-  std::uint64_t said_received_ = 0;               // of its messages
-  std::uint64_t takes_of_flood_ = 0;              // from a bounded receive queue, before more is landed
+  std::uint64_t said_received_ = 0;   // of its messages
+  std::uint64_t takes_of_flood_ = 0;  // from a bounded receive queue, before more is landed, at that time:
+  std::int64_t flood_ns_ = 0;
   std::atomic<bool> armed_{false};                // nothing was taken since the transport was armed
   int polled_fd_ = -1;                            // of the transport that is attached, behind the descriptor
   std::atomic<Descriptor*> descriptor_{nullptr};  // written once, under landing_
@@ -489,12 +490,14 @@ class Channel {
   std::size_t place_ = 0;                     // among all of them, the head is the first
   std::atomic<std::size_t> turn_{0};          // the head's, for whoever receives
   std::unique_ptr<Merge> merge_;              // the head's, where they are redundant
+  std::atomic<std::uint64_t> ends_{0};        // of peers, of all transports: the head's
   std::atomic<std::uint64_t> cuts_{0};        // ends of peers that had not read everything
   std::uint64_t cuts_seen_ = 0;               // by whoever flushes or closes
   std::atomic<std::int64_t> merge_until_{0};  // when merge_ has something by itself; 0: never
   // Of redundant ones: what receive has answered over this, to be told behind what the others have.
   Status end_ = LWMQ_OK;
   std::string end_text_;
+  std::uint64_t end_tag_ = 0;
   std::mutex peers_mutex_;             // the head's: guards the next four of all, and the head's fifth
   std::optional<lwmq_tli_peer> peer_;  // the present one, or the last
   bool has_peer_ = false;

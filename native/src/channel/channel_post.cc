@@ -192,7 +192,7 @@ Status Channel::post_bytes(ChannelQueue* queue, const void* data, std::uint64_t 
 // counted it. What else is there belongs to other posters, who look for theirs.
 bool Channel::withdraw(ChannelQueue* queue, Message* message) noexcept {
   take_pump();
-  while (Message* one = queue->collect()) {
+  while (Message* one = queue->drop()) {
     one->next = withdrawn_;
     withdrawn_ = one;
   }

@@ -100,7 +100,7 @@ void Channel::release_and_look() noexcept {
 std::uint64_t Channel::drop_queued(Completions& completions) noexcept {
   std::uint64_t dropped = 0;
   scheduler_.for_each([&](SendQueue* queue) {
-    while (Message* message = queue->collect()) {
+    while (Message* message = queue->drop()) {
       completions.add(message);
       ++dropped;
     }

@@ -19,14 +19,17 @@
 
 #include "channel/channel.h"
 #include "channel/deadline.h"
+#include "os/clock.h"
 #include "os/identity.h"
 #include "tli/spin.h"
 
 namespace lwmq::channel {
 namespace {
 
-constexpr std::uint64_t kLandAtOnce = 4096;  // between two looks at other channels
-constexpr std::uint64_t kFlood = 1024;       // messages that one receive finds
+constexpr std::uint64_t kLandAtOnce = 4096;     // between two looks at other channels
+constexpr std::uint64_t kLandMost = 64 * kMiB;  // by one receive, whatever the peer says of its buffers
+constexpr std::uint64_t kFlood = 1024;          // messages that one receive finds
+constexpr std::uint64_t kBytesPerMessage = 8;   // of a buffer, beside its own
 // Between two looks at a transport that has no descriptor, or from which an application receives quickly: so
 // many messages since the look before.
 constexpr std::int64_t kTick = 5 * kMillisecond;
@@ -74,18 +77,28 @@ Channel::Left Channel::land_into_queue(std::uint64_t limit, bool stays, Completi
 }
 
 // With the landing side in hand, for who takes `limit` next: how many he has already, past the queue. A
-// bounded queue is what has come so far, but in a flood: who did nothing but land and discard would hardly
-// receive. Of an unbounded one no more lands than is asked for, and what is small need not go through it.
+// bounded queue is what has come so far, at most what the peer's buffers hold; but in a flood not each time:
+// who did nothing but land and discard would hardly receive. Of an unbounded one no more lands than is asked
+// for, and what is small need not go through it.
 std::uint32_t Channel::land_for(std::uint32_t limit, Message** out_messages, Completions& completions) {
   if (queue_->is_bounded()) {
-    if (takes_of_flood_ > 0 && !queue_->empty()) {
+    if (takes_of_flood_ > 0 && !queue_->empty() && os::coarse_now_ns() == flood_ns_) {
       takes_of_flood_ -= std::min<std::uint64_t>(takes_of_flood_, limit);
       return 0;
     }
     const std::uint64_t before = receiver_.messages();
-    land_into_queue(kLandAtOnce, true, completions);
-    const std::uint64_t landed = receiver_.messages() - before;
+    const std::uint64_t bytes_before = receiver_.bytes();
+    std::uint64_t landed = 0;
+    std::uint64_t bytes = 0;
+    const std::uint64_t most = std::min(receiver_.peer_buffers() * tli_options_.buffer_bytes, kLandMost);
+    Left left = Left::kNothing;
+    do {
+      left = land_into_queue(kLandAtOnce, true, completions);
+      landed = receiver_.messages() - before;
+      bytes = receiver_.bytes() - bytes_before + landed * kBytesPerMessage;
+    } while (left == Left::kMore && bytes < most);
     takes_of_flood_ = landed >= kFlood ? landed / 2 : 0;
+    if (takes_of_flood_ > 0) flood_ns_ = os::coarse_now_ns();
     return 0;
   }
   const std::uint32_t taken = queue_->empty() ? receiver_.take_run(limit, out_messages) : 0;

@@ -179,7 +179,11 @@ std::int64_t Channel::connect(std::int64_t now_ns, bool alone) noexcept {
     again = std::max(again, os::now_ns() + kStallShare * patience_ms * kMillisecond);
   }
   if (status == LWMQ_OK) {
-    if (attach(transport)) return kNever;
+    if (attach(transport)) {
+      ServiceThread::attending().request(
+          &attend_);  // who was active when the last one went is not rung again
+      return kNever;
+    }
     status = LWMQ_E_INVALID;
   }
   if (status == LWMQ_E_EMPTY && role_ == LWMQ_ROLE_AUTO) {
@@ -474,6 +478,7 @@ bool Channel::retire() noexcept {
   }
   if (!reached) {  // so does its end
     say_end_of_peer(status, transport, lost, unsent, *report);
+    report->end = head().ends_.fetch_add(1, std::memory_order_relaxed) + 1;
     receiver_.report(std::move(report));
   }
   if (queue_ != nullptr) land_into_queue(UINT64_MAX, true, completions);  // the report, too

@@ -7,15 +7,13 @@
 namespace lwmq::channel {
 
 Message* ReceiveQueue::pop() noexcept {
-  Message* message = first_;
-  first_ = message->next;
+  const Placed gone = first_;
+  Message* message = gone.message();
+  first_ = Placed::linked_to(message);
   message->next = nullptr;
   ++gone_;
   size_.store(size() - 1, std::memory_order_release);
-  if (!sizes_.empty()) {
-    --sizes_[places_.front()];
-    places_.pop_front();
-  }
+  if (!sizes_.empty()) --sizes_[gone.place()];
   return message;
 }
 
@@ -37,13 +35,15 @@ void ReceiveQueue::deliver(Message* message, std::size_t place, Completions& com
     completions.add(pop());
   }
   message->next = nullptr;
-  (size() == 0 ? first_ : last_->next) = message;
+  const Placed placed(message, place);
+  if (size() == 0) {
+    first_ = placed;
+  } else {
+    placed.link_to(last_);
+  }
   last_ = message;
   size_.store(size() + 1, std::memory_order_release);
-  if (!sizes_.empty()) {
-    ++sizes_[place];
-    places_.push_back(static_cast<std::uint8_t>(place));
-  }
+  if (!sizes_.empty()) ++sizes_[place];
   if (is_short_) [[unlikely]] {
     is_short_ = false;
     note_reports();

@@ -7,11 +7,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
 
+#include "base/cache_line.h"
 #include "base/status.h"
 #include "channel/arrivals.h"
 #include "channel/completions.h"
@@ -21,6 +21,8 @@ namespace lwmq::channel {
 
 class ReceiveQueue {
  public:
+  static constexpr std::size_t kPlacesMax = kCacheLine;
+
   // `kind` is LWMQ_QUEUE_*; `capacity` is 0 where it is unbounded.
   ReceiveQueue(std::uint32_t kind, std::uint64_t capacity) noexcept : kind_(kind), capacity_(capacity) {}
   ReceiveQueue(const ReceiveQueue&) = delete;
@@ -66,20 +68,42 @@ class ReceiveQueue {
   void clear(Completions& completions) noexcept;
 
  private:
+  // A message, and in its low bits who has landed it: messages lie at cache lines, and what has come needs no
+  // memory.
+  class Placed {
+   public:
+    Placed() = default;
+    Placed(Message* message, std::size_t place) noexcept
+        : word_(reinterpret_cast<std::uintptr_t>(message) | place) {}
+    // As it is linked: the word lies in Message::next.
+    static Placed linked_to(const Message* before) noexcept {
+      Placed placed;
+      placed.word_ = reinterpret_cast<std::uintptr_t>(before->next);
+      return placed;
+    }
+    void link_to(Message* before) const noexcept { before->next = reinterpret_cast<Message*>(word_); }
+    [[nodiscard]] Message* message() const noexcept {
+      return reinterpret_cast<Message*>(word_ & ~std::uintptr_t{kPlacesMax - 1});
+    }
+    [[nodiscard]] std::size_t place() const noexcept { return word_ & (kPlacesMax - 1); }
+
+   private:
+    std::uintptr_t word_ = 0;
+  };
+
   Message* pop() noexcept;
   void note_reports() noexcept;
 
   const std::uint32_t kind_;
   const std::uint64_t capacity_;
   std::mutex mutex_;  // guards what follows; counters are written under it and read by anybody
-  Message* first_ = nullptr;
+  Placed first_;      // where size_ is not 0, like the last
   Message* last_ = nullptr;
   std::uint64_t gone_ = 0;  // messages that have left
   std::unique_ptr<Report> first_report_;
   Report* last_report_ = nullptr;
   bool is_short_ = false;             // of memory
-  std::deque<std::uint8_t> places_;   // of each message, and how many there are of each place: only where
-  std::vector<std::uint64_t> sizes_;  // they are told apart
+  std::vector<std::uint64_t> sizes_;  // by place, only where they are told apart
   std::atomic<bool> reported_{false};
   std::atomic<std::uint64_t> size_{0};
   std::atomic<std::uint64_t> discarded_{0};

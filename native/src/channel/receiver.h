@@ -55,6 +55,7 @@ class Receiver {
   // `passes`: the peer is in this process, and what it says of messages in memory is true.
   void attach(lwmq_tli_transport* transport, std::uint32_t buffers, bool passes) noexcept {
     transport_ = transport;
+    peer_buffers_ = buffers;
     if (pins_ != nullptr) pins_->set_buffers(buffers);
     passes_ = passes;
     messages_before_ = messages();
@@ -68,6 +69,8 @@ class Receiver {
   // Nothing more of this peer is landed; what had landed with the last of it goes back unread.
   void break_off() noexcept;
   [[nodiscard]] lwmq_tli_transport* transport() const noexcept { return transport_; }
+  // Of the peer, the last one's where none is attached.
+  [[nodiscard]] std::uint64_t peer_buffers() const noexcept { return peer_buffers_; }
 
   // The next extent: from the arrivals, else landed now. LWMQ_E_EMPTY; the status of what was reported, once
   // (*out_report, else null); or what land says of the peer.
@@ -296,6 +299,7 @@ class Receiver {
   const lwmq_tli_provider* provider_;
   Pins* const pins_;  // null where there was no memory: nothing lies where it landed
   lwmq_tli_transport* transport_ = nullptr;
+  std::uint64_t peer_buffers_ = 0;
   bool passes_ = false;
   bool broken_off_ = false;
   bool erases_ = false;

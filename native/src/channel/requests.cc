@@ -106,6 +106,14 @@ Status Requests::make(Message** out_message) noexcept {
   return LWMQ_OK;
 }
 
+Requests::Ending* Requests::Ending::of(Status status) noexcept {
+  auto* made = new (std::nothrow) Ending;
+  if (made == nullptr) return nullptr;
+  made->status = status;
+  std::snprintf(made->text, sizeof made->text, "%s", last_error());
+  return made;
+}
+
 // ---- What is outstanding, by number and by time -----------------------------------------------------
 
 bool Requests::reserve() noexcept {
@@ -202,22 +210,30 @@ void Requests::expire() noexcept {
   }
 }
 
-// False: nothing was outstanding.
-bool Requests::fail_all(Status status, const char* text) noexcept {
-  if (on_heap_ == 0) return false;
-  auto* ending = new (std::nothrow) Ending;
-  if (ending != nullptr) {
-    ending->status = status;
-    std::snprintf(ending->text, sizeof ending->text, "%s", text);
-  }
-  while (on_heap_ > 0) {
-    Pending* const pending = take_out(heap_[on_heap_ - 1]->number);
+// With the last failure of this thread: where that tells of the end of a peer, what was asked before it.
+// False: nothing was.
+bool Requests::fail_all(Status status) noexcept {
+  const std::uint64_t end = error_tag();
+  const auto is_spared = [end](const Pending& pending) { return end != 0 && pending.ends_before >= end; };
+  const std::uint64_t before = on_heap_;
+  Ending* ending = nullptr;
+  on_heap_ = 0;
+  for (std::uint64_t place = 0; place < before; ++place) {
+    Pending* const pending = heap_[place];
+    if (is_spared(*pending)) {
+      set_place(on_heap_++, pending);
+      continue;
+    }
+    Pending** const at = find(pending->number);
+    *at = std::exchange(pending->next, nullptr);
+    if (ending == nullptr) ending = Ending::of(status);
     pending->ending = ending;  // where memory is short, its time is over
     if (ending != nullptr) ++ending->users;
     ++counts_.lost;
     settle(pending);
   }
-  return true;
+  for (std::uint64_t place = on_heap_ / 2; place-- > 0;) sift_down(place);
+  return on_heap_ < before;
 }
 
 // ---- Asking -----------------------------------------------------------------------------------------
@@ -235,6 +251,9 @@ Status Requests::enlist(const Message& message, std::uint32_t timeout_ms, Pendin
                 "already (%s)",
                 address_.c_str());
   }
+  // Who waits for a reply receives, and that needs an open channel.
+  if (out_awaited != nullptr && channel_->phase_.load() == Channel::Phase::kCreated)
+    return channel_->refuse_phase();
   if (held_ >= outstanding_max_) return LWMQ_E_FULL;
   auto* pending = reserve() ? new (std::nothrow) Pending : nullptr;
   if (pending == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for one more request");
@@ -242,6 +261,7 @@ Status Requests::enlist(const Message& message, std::uint32_t timeout_ms, Pendin
   pending->timeout_ms = timeout_ms;
   pending->due_ns = deadline_of(timeout_ms);
   pending->is_awaited = out_awaited != nullptr;
+  pending->ends_before = channel_->ends_.load(std::memory_order_relaxed);
   *find(head.number) = pending;
   put_on_heap(pending);
   ++held_;
@@ -299,13 +319,14 @@ Status Requests::ask(Message* message, std::uint32_t timeout_ms, bool* out_taken
 
 // False: it was told, or is none.
 bool Requests::cancel_settled(std::uint64_t number, Completions& dropped) noexcept {
-  for (Pending* settled = first_settled_; settled != nullptr; settled = settled->next) {
-    if (settled->number != number || settled->is_cancelled) continue;
-    settled->is_cancelled = true;
-    if (settled->reply != nullptr) dropped.add(std::exchange(settled->reply, nullptr));
-    return true;
-  }
-  return false;
+  Pending* before = nullptr;
+  Pending* settled = first_settled_;
+  for (; settled != nullptr && settled->number != number; settled = settled->next) before = settled;
+  if (settled == nullptr) return false;
+  (before == nullptr ? first_settled_ : before->next) = settled->next;
+  if (last_settled_ == settled) last_settled_ = before;
+  drop(settled, dropped);
+  return true;
 }
 
 Status Requests::cancel(std::uint64_t number) noexcept {
@@ -347,7 +368,7 @@ void Requests::file(Message* message) noexcept {
 
 void Requests::lose(Status status) noexcept {
   const std::lock_guard lock(mutex_);
-  fail_all(status, last_error());
+  fail_all(status);
   tell_followers();
 }
 
@@ -356,8 +377,10 @@ void Requests::tell_followers() noexcept {
   if (followers_ > 0) os::futex_wake_all(looks_, os::Sleepers::kOfThisProcess);
 }
 
-// Receives with the mutex given up, and files what has come. What concerns nobody is the answer.
-Status Requests::receive_some(std::unique_lock<std::mutex>& lock, std::uint32_t timeout_ms) noexcept {
+// Receives with the mutex given up, and files what has come. What concerns nobody is the answer; but who
+// waits for one reply does not want to hear of the end of a peer that was never asked for it.
+Status Requests::receive_some(std::unique_lock<std::mutex>& lock, std::uint32_t timeout_ms,
+                              bool is_asking) noexcept {
   Message* messages[kAtOnce];
   std::uint32_t count = 0;
   is_receiving_ = true;
@@ -375,7 +398,8 @@ Status Requests::receive_some(std::unique_lock<std::mutex>& lock, std::uint32_t 
   Completions dropped;
   if (status == LWMQ_OK) {
     for (std::uint32_t i = 0; i < count; ++i) file_with_mutex(messages[i], dropped);
-  } else if (is_failure(status) && status != LWMQ_E_NO_MEMORY && was_open && fail_all(status, last_error())) {
+  } else if (is_failure(status) && status != LWMQ_E_NO_MEMORY && was_open &&
+             (fail_all(status) || (error_tag() != 0 && is_asking))) {
     status = LWMQ_OK;
   }
   tell_followers();
@@ -402,11 +426,9 @@ Status Requests::follow(std::unique_lock<std::mutex>& lock, std::uint32_t timeou
 // receiver with a limit of 0 looks once.
 Status Requests::wait(Pending* own, std::uint32_t timeout_ms, Pending** out_pending) noexcept {
   const std::int64_t deadline = deadline_of(timeout_ms);
-  Completions dropped;
   std::unique_lock lock(mutex_);
   for (bool looked = false;;) {
     expire();
-    while (first_settled_ != nullptr && first_settled_->is_cancelled) drop(pop_settled(), dropped);
     if (own != nullptr ? own->is_settled : first_settled_ != nullptr) {
       *out_pending = own != nullptr ? own : pop_settled();
       return LWMQ_OK;
@@ -417,7 +439,7 @@ Status Requests::wait(Pending* own, std::uint32_t timeout_ms, Pending** out_pend
     const std::uint32_t due = on_heap_ == 0 ? LWMQ_FOREVER : ms_left(heap_[0]->due_ns);
     const std::uint32_t most = std::min({left, due, kSliceMs});
     looked = true;
-    const Status status = is_receiving_ ? follow(lock, most) : receive_some(lock, most);
+    const Status status = is_receiving_ ? follow(lock, most) : receive_some(lock, most, own != nullptr);
     const bool is_there = own != nullptr && own->is_settled;  // filed by another thread meanwhile
     if (!is_there && (status == LWMQ_E_INTERRUPTED || is_failure(status))) return status;
   }
@@ -461,7 +483,7 @@ Status Requests::next(std::uint32_t timeout_ms, std::uint64_t* out_number, Messa
 void Requests::forget(const Channel* channel) noexcept {
   const std::lock_guard lock(mutex_);
   if (channel_ != channel) return;
-  fail_all(fail(LWMQ_E_CLOSED, "the channel was destroyed (%s)", address_.c_str()), last_error());
+  fail_all(fail(LWMQ_E_CLOSED, "the channel was destroyed (%s)", address_.c_str()));
   channel_ = nullptr;
   tell_followers();
 }

@@ -68,6 +68,9 @@ class Requests {
     std::uint64_t users = 0;
     Status status = LWMQ_OK;
     char text[640] = "";
+
+    // With the last failure of this thread. Null: no memory.
+    static Ending* of(Status status) noexcept;
   };
   struct Pending {
     std::uint64_t number = 0;
@@ -75,12 +78,12 @@ class Requests {
     std::uint32_t timeout_ms = 0;
     bool is_awaited = false;  // by a call of its own
     bool is_settled = false;
-    bool is_cancelled = false;
-    Message* reply = nullptr;  // or a failure:
-    bool is_failure = false;   // as its head said once; the peer may write there still
-    Ending* ending = nullptr;  // else, where it is settled, its time is over
-    Pending* next = nullptr;   // of its place in the table, and then of the settled
-    std::uint64_t place = 0;   // in the heap
+    Message* reply = nullptr;       // or a failure:
+    bool is_failure = false;        // as its head said once; the peer may write there still
+    Ending* ending = nullptr;       // else, where it is settled, its time is over
+    Pending* next = nullptr;        // of its place in the table, and then of the settled
+    std::uint64_t place = 0;        // in the heap
+    std::uint64_t ends_before = 0;  // of peers, when it was asked: their reports may be received later
   };
 
   Requests(Channel* channel, ChannelQueue* queue, std::uint64_t outstanding_max) noexcept;
@@ -98,8 +101,8 @@ class Requests {
   bool cancel_settled(std::uint64_t number, Completions& dropped) noexcept;
   void expire() noexcept;
   void file_with_mutex(Message* message, Completions& dropped) noexcept;
-  bool fail_all(Status status, const char* text) noexcept;
-  Status receive_some(std::unique_lock<std::mutex>& lock, std::uint32_t timeout_ms) noexcept;
+  bool fail_all(Status status) noexcept;
+  Status receive_some(std::unique_lock<std::mutex>& lock, std::uint32_t timeout_ms, bool is_asking) noexcept;
   Status follow(std::unique_lock<std::mutex>& lock, std::uint32_t timeout_ms) noexcept;
   void tell_followers() noexcept;
   Pending* pop_settled() noexcept;

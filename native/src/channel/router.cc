@@ -114,6 +114,7 @@ void Router::forget(const ChannelQueue* queue) noexcept {
     return node.ends.empty() && node.next.empty();
   };
   for (auto& [frame, table] : tables_) forget_in(forget_in, table);
+  for (auto& [name, group] : groups_) group->last_turn.erase(queue);
   drop_unused_groups();
 }
 
@@ -209,19 +210,28 @@ Status Router::post_one(Message* message, ChannelQueue* queue, bool may_discard)
   return status;
 }
 
+// Of those that match, whoever has waited longest for a turn: which others there are may change with each
+// message.
 Status Router::post_to_group(Message* message, Group& group) {
-  const std::vector<ChannelQueue*>& members = group.matched;
+  std::vector<ChannelQueue*>& members = group.matched;
+  const auto last_turn = [&group](const ChannelQueue* member) {
+    const auto known = group.last_turn.find(member);
+    return known == group.last_turn.end() ? 0 : known->second;
+  };
+  const auto has_waited_longer = [&](const ChannelQueue* one, const ChannelQueue* other) {
+    return last_turn(one) < last_turn(other);
+  };
+  // Who has no peer gets it where nobody has one.
+  auto end = std::partition(members.begin(), members.end(),
+                            [](const ChannelQueue* member) { return Several::has_peer(*member->channel); });
+  if (end == members.begin()) end = members.end();
   Status status = LWMQ_OK;
-  bool somebody = false;
-  for (const bool has_peer : {true, false}) {
-    if (somebody) break;  // who has none gets it where nobody has one
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      ChannelQueue* member = members[group.turn++ % members.size()];
-      if (Several::has_peer(*member->channel) != has_peer) continue;
-      somebody = true;
-      status = post_one(message, member, false);
-      if (status == LWMQ_OK) return LWMQ_OK;
-    }
+  for (auto next = members.begin(); next != end; ++next) {
+    std::iter_swap(next, std::min_element(next, end, has_waited_longer));
+    status = post_one(message, *next, false);
+    if (status != LWMQ_OK) continue;
+    group.last_turn[*next] = ++group.turns;
+    return LWMQ_OK;
   }
   return status == LWMQ_E_FULL ? fail(LWMQ_E_FULL, "none of %zu queues of a group has room", members.size())
                                : status;

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/handle_mark.h"
@@ -43,8 +44,9 @@ class Router {
 
  private:
   struct Group {
-    std::size_t turn = 0;
-    std::vector<ChannelQueue*> matched;  // of the message that is posted
+    std::uint64_t turns = 0;
+    std::unordered_map<const ChannelQueue*, std::uint64_t> last_turn;  // of those that had one
+    std::vector<ChannelQueue*> matched;                                // of the message that is posted
   };
   struct Target {
     ChannelQueue* queue;

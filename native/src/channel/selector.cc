@@ -13,6 +13,7 @@
 #include "channel/listener.h"
 #include "channel/several.h"
 #include "codec/encoder.h"
+#include "os/identity.h"
 #include "tli/spin.h"
 
 namespace lwmq::channel {
@@ -97,20 +98,52 @@ Status Selector::remove(Listener* listener) {
                                    listener->address().c_str());
 }
 
-// False: it is not there. Otherwise the receiving thread has let go of it.
-bool Selector::take_out(const void* source) {
-  std::unique_lock lock(mutex_);
+// Takes it out. kInHand: of another thread, for which wait_let_go follows.
+Selector::Struck Selector::strike(const void* source, std::uint64_t* out_number) {
+  const std::lock_guard lock(mutex_);
   const auto at = std::find_if(members_.begin(), members_.end(),
                                [source](const auto& entry) { return entry.second.source == source; });
-  if (at == members_.end()) return false;
-  const std::uint64_t number = at->first;
+  if (at == members_.end()) return Struck::kIsNone;
+  const std::uint64_t number = *out_number = at->first;
   std::erase_if(turns_, [number](const Turn& turn) { return turn.number == number; });
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, at->second.fd, nullptr);
   members_.erase(at);
+  if (in_hand_ != number || receiving_ == std::this_thread::get_id()) return Struck::kGone;
   ++awaiting_;
-  let_go_.wait(lock, [&] { return in_hand_ != number || receiving_ == std::this_thread::get_id(); });
-  --awaiting_;
-  return true;
+  return Struck::kInHand;
+}
+
+void Selector::wait_let_go(std::uint64_t number) {
+  std::unique_lock lock(mutex_);
+  let_go_.wait(lock, [&] { return in_hand_ != number; });
+  if (--awaiting_ == 0) let_go_.notify_all();  // for the destructor
+}
+
+// False: it is not there. Otherwise the receiving thread has let go of it.
+bool Selector::take_out(const void* source) {
+  std::uint64_t number = 0;
+  const Struck struck = strike(source, &number);
+  if (struck == Struck::kInHand) wait_let_go(number);
+  return struck != Struck::kIsNone;
+}
+
+// Waits without the roster: what the receiving thread has in hand may be a call-back of the application's,
+// which makes or destroys a selector. One at a time; those that it was taken out of before do not have it.
+void Selector::forget_everywhere(const void* source) {
+  for (Selector* busy = nullptr;; busy = nullptr) {
+    std::uint64_t number = 0;
+    OnRoster<Selector>::for_each([&](Selector& selector) {
+      if (busy == nullptr && selector.strike(source, &number) == Struck::kInHand) busy = &selector;
+    });
+    if (busy == nullptr) return;
+    busy->wait_let_go(number);
+  }
+}
+
+Selector::~Selector() {
+  if (os::forked()) return;
+  std::unique_lock lock(mutex_);
+  let_go_.wait(lock, [this] { return awaiting_ == 0; });
 }
 
 // Gives turns to those that the kernel says are readable and that have none.

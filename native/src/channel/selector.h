@@ -40,9 +40,8 @@ class Selector {
   Status add(Listener* listener);
   Status remove(Listener* listener);
   // Of every selector: the channel, or the listener, is about to be destroyed.
-  static void forget_everywhere(const void* source) {
-    OnRoster<Selector>::for_each([source](Selector& selector) { selector.take_out(source); });
-  }
+  static void forget_everywhere(const void* source);
+  ~Selector();
 
   [[nodiscard]] bool is_alive() const noexcept { return mark_.is_alive(); }
 
@@ -77,6 +76,9 @@ class Selector {
   void let_go();
   void lay_down() noexcept;
   Status put_in(Member member, const char* what, const std::string& address);
+  enum class Struck { kIsNone, kGone, kInHand };
+  Struck strike(const void* source, std::uint64_t* out_number);
+  void wait_let_go(std::uint64_t number);
   bool take_out(const void* source);
 
   os::UniqueFd epoll_;
@@ -91,7 +93,7 @@ class Selector {
   std::uint64_t in_hand_ = 0;  // the channel that is being looked at or received from
   std::thread::id receiving_;
   std::condition_variable let_go_;
-  std::uint32_t awaiting_ = 0;  // threads that want to remove the one in hand
+  std::uint32_t awaiting_ = 0;  // threads that have removed the one in hand, and wait until that is let go
   HandleMark mark_;
   const OnRoster<Selector> on_roster_{this};  // last: whoever finds us there finds us whole
 };

@@ -17,6 +17,7 @@ namespace lwmq::channel {
 namespace {
 
 constexpr std::uint32_t kTransportsMax = 64;
+static_assert(kTransportsMax <= ReceiveQueue::kPlacesMax);
 constexpr std::int64_t kWaySliceNs =
     10 * kMillisecond;  // for one of redundant transports, before the next is asked
 
@@ -442,6 +443,7 @@ Several::Pulled Several::pull(Channel* head, std::size_t place, std::int64_t now
   if (status != LWMQ_OK) {
     way->end_ = status;
     way->end_text_ = last_error();
+    way->end_tag_ = error_tag();
   } else if (message->is_numbered()) {
     head->merge_->put(place, message, now_ns);
   } else {
@@ -491,7 +493,10 @@ Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uin
     const std::int64_t until = merge.holds_until();
     for (std::size_t place = 0; place < ways && until == INT64_MAX; ++place) {
       Channel& way = *at(head, place);
-      if (way.end_ != LWMQ_OK) return fail(std::exchange(way.end_, LWMQ_OK), "%s", way.end_text_.c_str());
+      if (way.end_ == LWMQ_OK) continue;
+      status = fail(std::exchange(way.end_, LWMQ_OK), "%s", way.end_text_.c_str());
+      set_error_tag(way.end_tag_);
+      return status;
     }
     lock.unlock();
     if (timeout_ms != 0 && deadline == 0) deadline = deadline_of(timeout_ms);

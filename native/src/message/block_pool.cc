@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <iterator>
 #include <mutex>
+#include <type_traits>
 #include <utility>
 
 #include "base/checked.h"
@@ -83,13 +84,14 @@ class Depot {
   Magazine magazines_[kBlockSizes[0].depot_magazines];  // the most of all
 };
 
-// Never destroyed: threads give blocks back while the process exits.
+// Constant-initialised and never destroyed: threads give blocks back while the process exits.
 Depot& depot(std::size_t size) noexcept {
-  static auto* instances = new Depot[kSizes];
+  static constinit Depot instances[kSizes];
+  static_assert(std::is_trivially_destructible_v<Depot>);
   return instances[size];
 }
 
-// Likewise, and constant-initialised.
+// Likewise.
 template <std::size_t... Size>
 Slabs& slabs_of(std::size_t size, std::index_sequence<Size...>) noexcept {
   static constinit Slabs instances[] = {Slabs(kBlockSizes[Size].bytes)...};

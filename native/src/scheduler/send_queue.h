@@ -149,6 +149,13 @@ class SendQueue {
     }
     return message;
   }
+  // As collect, of a channel that was closed: nobody will ship it.
+  [[nodiscard]] Message* drop() noexcept {
+    Message* const message = collect();
+    if (message != nullptr)
+      dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return message;
+  }
   // Messages that went past the queue, because it was empty.
   void count_direct(std::uint64_t messages) noexcept {
     direct_.store(direct_.load(std::memory_order_relaxed) + messages, std::memory_order_relaxed);
@@ -173,13 +180,16 @@ class SendQueue {
   // posted is the sum of the others when nobody is at work.
   [[nodiscard]] Counts counts() const noexcept {
     const std::uint64_t direct = direct_.load(std::memory_order_relaxed);
+    const std::uint64_t dropped =
+        dropped_.load(std::memory_order_relaxed);  // what is popped is at least that
     if (const auto* ruled = std::get_if<Ruled>(&list_)) {
       const auto counts = ruled->counts();
-      return {counts.pushed + direct, counts.popped + direct, counts.discarded, counts.replaced, counts.size};
+      return {counts.pushed + direct, counts.popped + direct - dropped, counts.discarded + dropped,
+              counts.replaced, counts.size};
     }
     const std::uint64_t queued = size();
     const std::uint64_t posted = this->posted();
-    return {posted, posted - queued, 0, 0, queued};
+    return {posted, posted - queued - dropped, dropped, 0, queued};
   }
 
   // ---- The scheduler's.
@@ -217,6 +227,7 @@ class SendQueue {
   std::atomic<std::uint32_t> waiting_{0};  // producers that wait for room
   std::atomic<bool> pushing_{false};       // into a mono list: a guard that costs nothing, and sees most
   std::atomic<std::uint64_t> direct_{0};   // written under the pump
+  std::atomic<std::uint64_t> dropped_{0};  // likewise
   std::variant<Mono, Multi, Ruled> list_;
 };
 

@@ -63,6 +63,23 @@ TEST(AnAnswer, HasNoText) {
   lwmq_selector_destroy(selector);
 }
 
+// Who asks how many were taken is told, also where the call is refused.
+TEST(AnAnswer, SaysThatNothingWasTakenWhereItsArgumentsAreRefused) {
+  const Meeting meeting(kLoop.fresh_address());
+  lwmq_router* router = nullptr;
+  ASSERT_EQ(lwmq_router_create(&router), LWMQ_OK);
+  std::uint64_t posted = 7;
+  EXPECT_EQ(lwmq_send_queue_post_many(nullptr, nullptr, 0, &posted), LWMQ_E_INVALID);
+  EXPECT_EQ(posted, 0u);
+  posted = 7;
+  EXPECT_EQ(lwmq_send_queue_post_messages(meeting.client.queue, nullptr, 1, &posted), LWMQ_E_INVALID);
+  EXPECT_EQ(posted, 0u);
+  std::uint32_t queues = 7;
+  EXPECT_EQ(lwmq_router_post(router, nullptr, &queues), LWMQ_E_INVALID);
+  EXPECT_EQ(queues, 0u);
+  lwmq_router_destroy(router);
+}
+
 // A caller of a later version has a larger structure, one of an earlier version a smaller one.
 template <typename Statistics, typename Query>
 void expect_size_is_kept(Query&& query) {

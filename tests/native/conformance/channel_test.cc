@@ -1072,6 +1072,20 @@ TEST_P(ChannelOver, APollerOfAReceiveQueueSleepsBesideAThreadThatWaits) {
 
 LWMQ_OVER_ALL_PROVIDERS(ChannelOver);
 
+// However much has come, what the rule would have discarded is not received.
+TEST(AReceiveFromABoundedQueue, FirstLandsAllThatHasCome) {
+  for (const Subject* subject : {&kLoop, &kIpc}) {
+    lwmq_channel_options options = channel_options(64 << 10, 16);
+    options.receive_queue = LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST;
+    options.receive_capacity = 1;
+    const Meeting meeting(subject->fresh_address(), options);
+    constexpr int kPosted = 20'000;
+    for (int i = 1; i <= kPosted; ++i) ASSERT_EQ(meeting.client.post(std::to_string(i)), LWMQ_OK);
+    ASSERT_EQ(lwmq_channel_flush(meeting.client.channel, kLimitMs), LWMQ_OK);
+    EXPECT_EQ(meeting.server.receive_text(), std::to_string(kPosted)) << subject->name;
+  }
+}
+
 // rows: S10 L11
 TEST(SecureErase, IsRefusedWhereTheTransportCannot) {
   lwmq_channel_options options = channel_options(512, 2);

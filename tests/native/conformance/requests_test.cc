@@ -7,12 +7,16 @@
 
 #include <atomic>
 #include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -205,6 +209,99 @@ TEST_P(Asking, ThePeersEndFailsWhatIsOutstanding) {
   begin_serving();
   EXPECT_EQ(asker.next(), std::make_pair(waits, std::string("haha")));
   EXPECT_EQ(asker.statistics().lost, 10u);
+}
+
+// Who asks a server that is there does not hear of the end of the one before.
+TEST_P(Asking, TheEndOfAPeerFailsNothingThatWasAskedLater) {
+  const auto wait_for_server = [this](std::uint32_t number) {
+    lwmq_peer peer{};
+    peer.size = sizeof peer;
+    while (lwmq_channel_peer(client_.channel, 0, &peer) == LWMQ_OK &&
+           (peer.number < number || peer.connected == 0))
+      std::this_thread::sleep_for(1ms);
+  };
+  const Asker asker(client_);
+  begin_serving();
+  EXPECT_EQ(asker.ask("a"), "aa");
+  for (std::uint32_t servers = 2; servers <= 4; ++servers) {
+    const bool had_asked = servers != 2;
+    std::uint64_t unanswered = 0;
+    if (had_asked) unanswered = asker.submit("hush");
+    server_.destroy();
+    serving_.join();
+    server_ = End(address_, LWMQ_ROLE_SERVER, channel_options(1408, 8));
+    begin_serving();
+    wait_for_server(servers);
+    if (servers == 4) {
+      const std::uint64_t number = asker.submit("b");
+      EXPECT_EQ(asker.next(), std::make_pair(unanswered, std::string("<LWMQ_E_CLOSED>")));
+      EXPECT_EQ(asker.next(), std::make_pair(number, std::string("bb")));
+      continue;
+    }
+    EXPECT_EQ(asker.ask("b"), "bb");
+    if (had_asked) {
+      EXPECT_EQ(asker.next(), std::make_pair(unanswered, std::string("<LWMQ_E_CLOSED>")));
+    }
+  }
+  EXPECT_EQ(asker.statistics().late, 0u);
+  EXPECT_EQ(asker.statistics().lost, 2u);
+}
+
+// Where `bytes` lie in memory that we share and may write, their byte `at` becomes `value`; so often.
+int overwrite_in_shared_memory(const std::string& bytes, std::size_t at, char value) {
+  int found = 0;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " rw-s", &begin, &end) != 2 ||
+        line.find(" rw-s ") == std::string::npos)
+      continue;
+    const std::string_view memory(reinterpret_cast<const char*>(begin), end - begin);
+    for (std::size_t place = memory.find(bytes); place != std::string_view::npos;
+         place = memory.find(bytes, place + 1), ++found)
+      const_cast<char*>(memory.data())[place + at] = value;
+  }
+  return found;
+}
+
+// The peer can write into a large reply as long as it lies in its memory.
+TEST(RequestsOverIpc, AReplyIsWhatItsHeadSaidOnce) {
+  const std::string address = kIpc.fresh_address();
+  const Meeting meeting(address, channel_options(32 << 10, 16));
+  const End& server = meeting.server;
+  const End& client = meeting.client;
+  const Asker asker(client);
+  const std::uint64_t number = asker.submit("x");
+  lwmq_message* request = nullptr;
+  ASSERT_EQ(lwmq_channel_receive(server.channel, kLimitMs, &request), LWMQ_OK);
+  lwmq_message* reply = nullptr;
+  ASSERT_EQ(lwmq_reply_make(request, &reply), LWMQ_OK);
+  const std::string large(20'000, 'y');
+  ASSERT_EQ(lwmq_message_append(reply, large.data(), large.size()), LWMQ_OK);
+  ASSERT_EQ(lwmq_send_queue_post(server.queue, &reply), LWMQ_OK);
+  lwmq_message_destroy(request);
+  ASSERT_EQ(lwmq_channel_receive(client.channel, kLimitMs, &reply), LWMQ_OK);
+  std::string head = frames_of(reply).at(0);
+  ASSERT_EQ(lwmq_requests_file(asker.requests, &reply), LWMQ_OK);
+  ASSERT_EQ(overwrite_in_shared_memory(head, 5, 3), 1) << "the kind, as the server may";
+  EXPECT_EQ(asker.next(), std::make_pair(number, large));
+}
+
+// What was settled, and then cancelled, counts no more.
+TEST_P(Asking, WhatIsCancelledMakesRoom) {
+  const Asker asker(client_, 4);
+  std::vector<std::uint64_t> numbers;
+  for (int i = 0; i < 4; ++i) numbers.push_back(asker.submit("hush"));
+  lwmq_channel_receive(client_.channel, 0, nullptr);  // sets an error, for the text of the end
+  ASSERT_EQ(lwmq_requests_lose(asker.requests, LWMQ_E_PEER_LOST), LWMQ_OK);
+  for (const int i : {1, 3, 0, 2}) {
+    EXPECT_EQ(lwmq_requests_cancel(asker.requests, numbers[i]), LWMQ_OK);
+    EXPECT_EQ(lwmq_requests_cancel(asker.requests, numbers[i]), LWMQ_E_EMPTY);
+  }
+  begin_serving();
+  for (int i = 0; i < 4; ++i) numbers[i] = asker.submit("a");
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(asker.next(), std::make_pair(numbers[i], std::string("aa")));
 }
 
 TEST_P(Asking, OurOwnEndFailsItToo) {
@@ -507,6 +604,13 @@ TEST(RequestsOfAChannelThatIsNotOpen, AreOutstandingUntilItIs) {
   const std::uint64_t number = asker.submit("early");
   EXPECT_EQ(asker.next(0), std::make_pair(std::uint64_t{0}, std::string("<LWMQ_E_INVALID>")));
   EXPECT_EQ(asker.statistics().outstanding, 1u);
+  // Who would wait for the reply cannot, and asks nothing.
+  lwmq_message* message = asker.make("not asked");
+  lwmq_message* reply = nullptr;
+  EXPECT_EQ(lwmq_requests_request(asker.requests, &message, LWMQ_FOREVER, &reply), LWMQ_E_INVALID);
+  ASSERT_NE(message, nullptr);
+  lwmq_message_destroy(message);
+  EXPECT_EQ(asker.statistics().asked, 1u);
   ASSERT_EQ(lwmq_channel_open(client.channel, LWMQ_ROLE_CLIENT), LWMQ_OK) << lwmq_last_error();
   std::thread serving([&] { serve(server); });
   EXPECT_EQ(asker.next(), std::make_pair(number, std::string("earlyearly")));

@@ -62,6 +62,24 @@ TEST_P(RouterOver, GivesNothingToAMemberWithoutAPeerWhileAnotherIsOnlyFull) {
   EXPECT_EQ(statistics_of(empty).posted, 0u);
 }
 
+// Which members match changes from message to message; none of them starves.
+TEST_P(RouterOver, GivesTurnsToWhoeverOfAGroupHasWaitedLongest) {
+  const Meeting there(GetParam().fresh_address());
+  std::vector<lwmq_send_queue*> workers;
+  for (int i = 0; i < 3; ++i) workers.push_back(add_newest(there.server, 10'000));
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(add("order.#", "workers", workers[i]), LWMQ_OK);
+  for (int i = 1; i < 3; ++i) ASSERT_EQ(add("audit.#", "workers", workers[i]), LWMQ_OK);
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_EQ(post("order.new"), LWMQ_OK);
+    ASSERT_EQ(post("audit.new"), LWMQ_OK);
+  }
+  // Who matches both has a third of all, and so have the others.
+  for (lwmq_send_queue* worker : workers) EXPECT_EQ(statistics_of(worker).posted, 200u);
+  ASSERT_EQ(add("audit.#", "workers", workers[0]), LWMQ_OK);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(post("audit.new"), LWMQ_OK);
+  for (lwmq_send_queue* worker : workers) EXPECT_EQ(statistics_of(worker).posted, 201u);
+}
+
 // Each of its transports has room of its own: what one could take the other might have to refuse.
 TEST_P(RouterOver, LeadsToAChannelWithSeveralTransportsWithoutAGroupAlone) {
   for (const bool redundant : {false, true}) {

@@ -287,6 +287,22 @@ TEST_P(SendQueuesOver, AccountForMessagesThatArePostedWhileTheChannelCloses) {
   }
 }
 
+TEST_P(SendQueuesOver, CountWhatACloseDropsAsDiscardedAndNotAsCollected) {
+  End client(GetParam().fresh_address(), LWMQ_ROLE_CLIENT);
+  std::vector<lwmq_send_queue*> queues = {client.queue, add(client, kMulti), add(client, kTagged),
+                                          add(client, kOldest, 3)};
+  for (lwmq_send_queue* queue : queues) {
+    for (int i = 0; i < 5; ++i) ASSERT_EQ(post(queue, "m"), LWMQ_OK);
+  }
+  ASSERT_EQ(client.close(0), LWMQ_E_TIMED_OUT);
+  for (lwmq_send_queue* queue : queues) {
+    const auto now = statistics_of(queue);
+    EXPECT_EQ(now.posted, 5u);
+    EXPECT_EQ(now.discarded, 5u);
+    EXPECT_EQ(now.collected + now.queued, 0u);
+  }
+}
+
 // ---- Many at once
 
 TEST_P(SendQueuesOver, PostManyMessagesInOneCall) {
