@@ -1,5 +1,6 @@
 // lwmq.h: messages, channels and direct buffers. Checks what C callers may get wrong, and nothing else.
 #include "abi/handles.h"
+#include "abi/memory.h"
 #include "abi/options.h"
 #include "base/status.h"
 #include "channel/channel.h"
@@ -143,7 +144,8 @@ lwmq_status lwmq_channel_create(const char* address, const lwmq_channel_options*
   LWMQ_SIZED(options);
   LWMQ_REQUIRE(address != nullptr && out_channel != nullptr);
   Channel* channel = nullptr;
-  const lwmq_status status = Channel::create(address, read_options(options), &channel);
+  const lwmq_status status =
+      or_no_memory(__func__, [&] { return Channel::create(address, read_options(options), &channel); });
   if (status == LWMQ_OK) *out_channel = out(channel);
   return status;
 }
@@ -153,7 +155,8 @@ lwmq_status lwmq_channel_add_transport(lwmq_channel* channel, const char* addres
   LWMQ_SIZED(options);
   LWMQ_REQUIRE(channel != nullptr && address != nullptr);
   LWMQ_ALIVE(channel);
-  return Several::add_transport(in(channel), address, read_options(options));
+  return or_no_memory(__func__,
+                      [&] { return Several::add_transport(in(channel), address, read_options(options)); });
 }
 
 lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_queue_options* options,
@@ -162,7 +165,8 @@ lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_q
   LWMQ_REQUIRE(channel != nullptr && out_queue != nullptr);
   LWMQ_ALIVE(channel);
   ChannelQueue* queue = nullptr;
-  const lwmq_status status = Several::add_send_queue(in(channel), read_options(options), &queue);
+  const lwmq_status status = or_no_memory(
+      __func__, [&] { return Several::add_send_queue(in(channel), read_options(options), &queue); });
   if (status == LWMQ_OK) *out_queue = out(queue);
   return status;
 }

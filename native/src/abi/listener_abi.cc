@@ -1,5 +1,6 @@
 // lwmq.h: one address, many clients.
 #include "abi/handles.h"
+#include "abi/memory.h"
 #include "abi/options.h"
 #include "lwmq/lwmq.h"
 
@@ -14,7 +15,9 @@ lwmq_status lwmq_listener_open(const char* address, const lwmq_channel_options* 
   LWMQ_REQUIRE(address != nullptr && out_listener != nullptr);
   LWMQ_NOT_FORKED();
   LWMQ_SIZED(options);
-  return Listener::open(address, read_options(options), reinterpret_cast<Listener**>(out_listener));
+  return or_no_memory(__func__, [&] {
+    return Listener::open(address, read_options(options), reinterpret_cast<Listener**>(out_listener));
+  });
 }
 
 lwmq_status lwmq_listener_accept(lwmq_listener* listener, uint32_t timeout_ms, lwmq_channel** out_channel) {

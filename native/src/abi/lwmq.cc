@@ -1,6 +1,7 @@
 // The C face of what belongs to no half: outcomes, identity, limits, statistics.
 #include "lwmq/lwmq.h"
 
+#include "abi/memory.h"
 #include "abi/options.h"
 #include "base/limits.h"
 #include "base/status.h"
@@ -52,7 +53,9 @@ lwmq_status lwmq_query_limits(const char* address, lwmq_limits* out_limits) {
   lwmq_status status = lwmq::tli::find(address, &provider);
   if (status != LWMQ_OK) return status;
   lwmq_limits limits{};
-  status = lwmq::tli::limits(*provider, lwmq::tli::without_options(address).c_str(), &limits);
+  status = lwmq::abi::or_no_memory(__func__, [&] {
+    return lwmq::tli::limits(*provider, lwmq::tli::without_options(address).c_str(), &limits);
+  });
   if (status != LWMQ_OK) return status;
   limits.frames_max = lwmq::kFramesMax;
   limits.inline_bytes_max = lwmq::kInlineBytesMax;

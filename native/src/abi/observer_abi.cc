@@ -2,6 +2,7 @@
 #include <memory>
 #include <new>
 
+#include "abi/memory.h"
 #include "abi/misuse.h"
 #include "abi/options.h"
 #include "base/handle_mark.h"
@@ -42,7 +43,7 @@ lwmq_status lwmq_observer_look(lwmq_observer* observer, uint64_t* out_process_co
   if (observer == nullptr || out_process_count == nullptr)
     return fail(LWMQ_E_INVALID, "lwmq_observer_look: an argument is NULL");
   check_alive(observer, __func__);
-  const lwmq_status status = observer->observer.look();
+  const lwmq_status status = lwmq::abi::or_no_memory(__func__, [&] { return observer->observer.look(); });
   if (status == LWMQ_OK) *out_process_count = observer->observer.processes().size();
   return status;
 }

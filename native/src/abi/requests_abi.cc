@@ -1,5 +1,6 @@
 // lwmq.h: requests and their replies.
 #include "abi/handles.h"
+#include "abi/memory.h"
 #include "abi/options.h"
 #include "lwmq/lwmq.h"
 
@@ -23,8 +24,10 @@ lwmq_status lwmq_requests_create(lwmq_channel* channel, const lwmq_requests_opti
   lwmq_requests_options options = read_options(given);
   set_default(options.outstanding_max, kOutstandingMax);
   if (options.queue != nullptr) LWMQ_ALIVE(options.queue);
-  return Requests::create(in(channel), in(options.queue), options.outstanding_max,
-                          reinterpret_cast<Requests**>(out_requests));
+  return or_no_memory(__func__, [&] {
+    return Requests::create(in(channel), in(options.queue), options.outstanding_max,
+                            reinterpret_cast<Requests**>(out_requests));
+  });
 }
 
 lwmq_status lwmq_requests_make(lwmq_requests* requests, lwmq_message** out_request) {

@@ -2,9 +2,9 @@
 #include <new>
 
 #include "abi/handles.h"
+#include "abi/memory.h"
 #include "lwmq/lwmq.h"
 
-using lwmq::fail;
 using lwmq::channel::Router;
 using namespace lwmq::abi;  // the handles
 
@@ -12,10 +12,10 @@ extern "C" {
 
 lwmq_status lwmq_router_create(lwmq_router** out_router) {
   LWMQ_REQUIRE(out_router != nullptr);
-  auto* made = new (std::nothrow) Router;
-  if (made == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a router");
-  *out_router = reinterpret_cast<lwmq_router*>(made);
-  return LWMQ_OK;
+  return or_no_memory(__func__, [&] {
+    *out_router = reinterpret_cast<lwmq_router*>(new Router);
+    return LWMQ_OK;
+  });
 }
 
 lwmq_status lwmq_router_add(lwmq_router* router, uint32_t frame, const char* pattern, const char* group,
@@ -24,7 +24,7 @@ lwmq_status lwmq_router_add(lwmq_router* router, uint32_t frame, const char* pat
   LWMQ_ALIVE(router);
   LWMQ_NOT_FORKED();
   LWMQ_ALIVE(queue);
-  return in(router)->add(frame, pattern, group, in(queue));
+  return or_no_memory(__func__, [&] { return in(router)->add(frame, pattern, group, in(queue)); });
 }
 
 lwmq_status lwmq_router_remove(lwmq_router* router, uint32_t frame, const char* pattern, const char* group,
@@ -33,7 +33,7 @@ lwmq_status lwmq_router_remove(lwmq_router* router, uint32_t frame, const char* 
   LWMQ_ALIVE(router);
   LWMQ_NOT_FORKED();
   LWMQ_ALIVE(queue);
-  return in(router)->remove(frame, pattern, group, in(queue));
+  return or_no_memory(__func__, [&] { return in(router)->remove(frame, pattern, group, in(queue)); });
 }
 
 lwmq_status lwmq_router_forget(lwmq_router* router, const lwmq_send_queue* queue) {
@@ -51,7 +51,8 @@ lwmq_status lwmq_router_post(lwmq_router* router, lwmq_message** message, uint32
   LWMQ_ALIVE(router);
   LWMQ_NOT_FORKED();
   LWMQ_ALIVE(*message);
-  const lwmq_status status = in(router)->post(in(*message), out_queues);
+  const lwmq_status status =
+      or_no_memory(__func__, [&] { return in(router)->post(in(*message), out_queues); });
   if (*out_queues > 0) *message = nullptr;
   return status;
 }

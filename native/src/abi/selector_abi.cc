@@ -1,5 +1,6 @@
 // lwmq.h: many channels by one thread.
 #include "abi/handles.h"
+#include "abi/memory.h"
 #include "lwmq/lwmq.h"
 
 using lwmq::Message;
@@ -11,7 +12,7 @@ extern "C" {
 
 lwmq_status lwmq_selector_create(lwmq_selector** out_selector) {
   LWMQ_REQUIRE(out_selector != nullptr);
-  return Selector::create(reinterpret_cast<Selector**>(out_selector));
+  return or_no_memory(__func__, [&] { return Selector::create(reinterpret_cast<Selector**>(out_selector)); });
 }
 
 lwmq_status lwmq_selector_add(lwmq_selector* selector, lwmq_channel* channel) {
@@ -19,7 +20,7 @@ lwmq_status lwmq_selector_add(lwmq_selector* selector, lwmq_channel* channel) {
   LWMQ_ALIVE(selector);
   LWMQ_NOT_FORKED();
   LWMQ_ALIVE(channel);
-  return in(selector)->add(in(channel));
+  return or_no_memory(__func__, [&] { return in(selector)->add(in(channel)); });
 }
 
 lwmq_status lwmq_selector_remove(lwmq_selector* selector, lwmq_channel* channel) {
@@ -35,7 +36,7 @@ lwmq_status lwmq_selector_add_listener(lwmq_selector* selector, lwmq_listener* l
   LWMQ_ALIVE(selector);
   LWMQ_NOT_FORKED();
   LWMQ_ALIVE(listener);
-  return in(selector)->add(in(listener));
+  return or_no_memory(__func__, [&] { return in(selector)->add(in(listener)); });
 }
 
 lwmq_status lwmq_selector_remove_listener(lwmq_selector* selector, lwmq_listener* listener) {

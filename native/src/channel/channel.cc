@@ -140,15 +140,18 @@ Status Channel::add_send_queue(const lwmq_send_queue_options& options, ChannelQu
   if (status == LWMQ_OK) status = check_sends(role_);
   if (status != LWMQ_OK) return status;
   auto queue = std::make_unique<ChannelQueue>(this, options.kind, priority_said(options), options.capacity);
-  *out_queue = queue.get();
   const std::string channel = entry_->name;
-  take_pump();
+  struct Held {  // memory may be short
+    explicit Held(Channel* channel) noexcept : of(channel) { of->take_pump(); }
+    ~Held() { of->pump_and_release(); }
+    Channel* const of;
+  } const held(this);
   const std::string name = channel + (channel.empty() ? "" : ".") + std::to_string(queues_.size());
   queue->entry = stats::open_entry(stats::EntryKind::kQueue, address_.c_str(), name.c_str());
   stats::set(queue->entry->priority, queue->priority());
-  scheduler_.add(queue.get());
+  *out_queue = queue.get();
   queues_.push_back(std::move(queue));
-  pump_and_release();
+  scheduler_.add(*out_queue);
   return LWMQ_OK;
 }
 

@@ -1,6 +1,7 @@
 // Receiving, and waiting for what others change.
 #include <algorithm>
 #include <csignal>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -165,8 +166,9 @@ Status Channel::descriptor(std::int32_t* out_fd) {
     landing_.take_before_others();  // a receiver that waits takes it again and again
     Status status = LWMQ_OK;
     if (descriptor_owner_ == nullptr) {
-      auto made = std::make_unique<Descriptor>();
-      status = made->open();
+      std::unique_ptr<Descriptor> made(new (std::nothrow) Descriptor);
+      status = made != nullptr ? made->open()
+                               : fail(LWMQ_E_NO_MEMORY, "no memory for a descriptor (%s)", address_.c_str());
       if (status == LWMQ_OK) {
         descriptor_owner_ = std::move(made);
         descriptor_.store(descriptor_owner_.get(), std::memory_order_release);

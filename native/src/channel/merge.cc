@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 
 #include "base/limits.h"
 #include "os/identity.h"
@@ -11,37 +12,56 @@ namespace lwmq::channel {
 Numbering::Numbering() noexcept : next{0, 1} { os::random_bytes(&next.queue, sizeof next.queue); }
 
 Merge::~Merge() {
-  for (std::size_t way = 0; way < held_.size(); ++way) {
-    if (holds(way)) Message::destroy(held_[way].message);
-  }
+  for_each_held([this](std::size_t way) { Message::destroy(held_[way].message); });
 }
 
 void Merge::put(std::size_t way, Message* message, std::int64_t now_ns) noexcept {
-  const wire::Number number = message->take_number();
-  if (way >= held_.size()) held_.resize(way + 1);
-  Queue& queue = queue_of(number.queue);
-  if (way >= queue.places.size()) queue.places.resize(way + 1);
-  queue.places[way] = number.place;
-  held_[way] = {message, number.place, &queue, now_ns};
+  held_[way] = {message, message->take_number(), nullptr, now_ns};
   holding_.fetch_or(std::uint64_t{1} << way, std::memory_order_relaxed);
+  find_queue(way);
 }
 
-Merge::Queue& Merge::queue_of(std::uint64_t id) noexcept {
-  const auto [place, is_new] = queues_.try_emplace(id);
-  if (is_new) {
-    order_.push_back(id);
-    if (order_.size() > kNumberedQueuesMax) forget_oldest();
+// False: there is no memory for it.
+bool Merge::find_queue(std::size_t way) noexcept {
+  Held& held = held_[way];
+  if (held.queue != nullptr) return true;
+  try {
+    Queue& queue = queue_of(held.number.queue);
+    if (way >= queue.places.size()) queue.places.resize(way + 1);
+    queue.places[way] = held.number.place;
+    held.queue = &queue;
+  } catch (const std::bad_alloc&) {
+    return false;
   }
-  return place->second;
+  return true;
+}
+
+Merge::Queue& Merge::queue_of(std::uint64_t id) {
+  if (const auto known = queues_.find(id); known != queues_.end()) return known->second;
+  order_.push_back(id);
+  try {
+    queues_.try_emplace(id);
+  } catch (const std::bad_alloc&) {
+    order_.pop_back();
+    throw;
+  }
+  if (order_.size() > kNumberedQueuesMax) forget_oldest();
+  return queues_.find(id)->second;
+}
+
+bool Merge::is_short() const noexcept {
+  bool is_so = false;
+  for_each_held([&](std::size_t way) { is_so = is_so || held_[way].queue == nullptr; });
+  return is_so;
 }
 
 void Merge::forget_oldest() noexcept {
   const std::uint64_t id = order_.front();
   Queue* const queue = &queues_[id];
   order_.pop_front();
-  for (std::size_t way = 0; way < held_.size(); ++way) {
-    if (holds(way) && held_[way].queue == queue) Message::destroy(let_go(way));
-  }
+  for_each_held([this, queue](std::size_t way) {
+    if (held_[way].queue == queue) Message::destroy(let_go(way));
+  });
   queues_.erase(id);
 }
 
@@ -53,26 +73,27 @@ Message* Merge::let_go(std::size_t way) noexcept {
 // Whether what `way` holds is ahead of its turn, and another one may still bring what is missing.
 bool Merge::waits(std::size_t way, std::uint64_t sources, std::int64_t now_ns) const noexcept {
   const Held& held = held_[way];
-  if (held.place <= held.queue->last + 1 || now_ns >= held.since_ns + kGapWaitNs) return false;
+  const std::uint64_t place = held.number.place;
+  if (place <= held.queue->last + 1 || now_ns >= held.since_ns + kGapWaitNs) return false;
   for (std::uint64_t left = sources & ~(std::uint64_t{1} << way); left != 0; left &= left - 1) {
-    if (held.queue->may_bring(static_cast<std::size_t>(std::countr_zero(left)), held.place)) return true;
+    if (held.queue->may_bring(static_cast<std::size_t>(std::countr_zero(left)), place)) return true;
   }
   return false;
 }
 
 Message* Merge::take(std::uint64_t sources, std::int64_t now_ns) noexcept {
-  for (std::size_t way = 0; way < held_.size(); ++way) {
-    if (!holds(way) || waits(way, sources, now_ns)) continue;
-    if (Message* message = release(way); message != nullptr) return message;
-  }
-  return nullptr;
+  Message* taken = nullptr;
+  for_each_held([&](std::size_t way) {
+    if (taken == nullptr && find_queue(way) && !waits(way, sources, now_ns)) taken = release(way);
+  });
+  return taken;
 }
 
 Message* Merge::release(std::size_t way) noexcept {
   const Held& held = held_[way];
   Message* message = let_go(way);
-  if (held.place > held.queue->last) {
-    held.queue->last = held.place;
+  if (held.number.place > held.queue->last) {
+    held.queue->last = held.number.place;
     return message;
   }
   Message::destroy(message);
@@ -82,9 +103,7 @@ Message* Merge::release(std::size_t way) noexcept {
 
 std::int64_t Merge::holds_until() const noexcept {
   std::int64_t until = INT64_MAX;
-  for (std::size_t way = 0; way < held_.size(); ++way) {
-    if (holds(way)) until = std::min(until, held_[way].since_ns + kGapWaitNs);
-  }
+  for_each_held([&](std::size_t way) { until = std::min(until, held_[way].since_ns + kGapWaitNs); });
   return until;
 }
 

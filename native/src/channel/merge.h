@@ -10,7 +10,9 @@
 // For whoever holds `receiving`, but what is said to be for any thread.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <deque>
 #include <mutex>
@@ -34,6 +36,7 @@ struct Numbering {
 class Merge {
  public:
   static constexpr std::int64_t kGapWaitNs = 250'000'000;
+  static constexpr std::size_t kWaysMax = 64;
 
   Merge() = default;
   Merge(const Merge&) = delete;
@@ -42,10 +45,12 @@ class Merge {
 
   std::mutex receiving;
 
-  // Takes a numbered message that came over `way`, which holds none, and its number off it. Below 64.
+  // Takes a numbered message that came over `way`, which holds none, and its number off it. Below kWaysMax.
   void put(std::size_t way, Message* message, std::int64_t now_ns) noexcept;
-  // What may be received now, or null. `sources`: a bit per way that may bring more.
+  // What may be received now, or null: also where is_short. `sources`: a bit per way that may bring more.
   Message* take(std::uint64_t sources, std::int64_t now_ns) noexcept;
+  // Something is held that there was no memory to find the place of; take tries again.
+  [[nodiscard]] bool is_short() const noexcept;
   // Until when what is held waits at most; INT64_MAX: nothing is.
   [[nodiscard]] std::int64_t holds_until() const noexcept;
 
@@ -68,18 +73,25 @@ class Merge {
   };
   struct Held {
     Message* message = nullptr;
-    std::uint64_t place = 0;
-    Queue* queue = nullptr;
+    wire::Number number{};
+    Queue* queue = nullptr;  // null: not known yet
     std::int64_t since_ns = 0;
   };
 
-  Queue& queue_of(std::uint64_t id) noexcept;
+  // By way, of those that hold something when this begins.
+  template <typename Call>
+  void for_each_held(Call&& call) const {
+    for (std::uint64_t left = holding_.load(std::memory_order_relaxed); left != 0; left &= left - 1)
+      call(static_cast<std::size_t>(std::countr_zero(left)));
+  }
+  bool find_queue(std::size_t way) noexcept;
+  Queue& queue_of(std::uint64_t id);
   void forget_oldest() noexcept;
   Message* let_go(std::size_t way) noexcept;
   [[nodiscard]] bool waits(std::size_t way, std::uint64_t sources, std::int64_t now_ns) const noexcept;
   Message* release(std::size_t way) noexcept;
 
-  std::vector<Held> held_;                           // by way, where holding_ says so
+  std::array<Held, kWaysMax> held_;                  // where holding_ says so
   std::unordered_map<std::uint64_t, Queue> queues_;  // by what its sender calls it
   std::deque<std::uint64_t> order_;  // of queues_, oldest first: beyond kNumberedQueuesMax they are forgotten
   std::atomic<std::uint64_t> duplicates_{0};

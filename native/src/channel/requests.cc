@@ -52,7 +52,7 @@ std::uint64_t bytes_of_text(const char* text) noexcept {
 
 // ---- Making -----------------------------------------------------------------------------------------
 
-Requests::Requests(Channel* channel, ChannelQueue* queue, std::uint64_t outstanding_max) noexcept
+Requests::Requests(Channel* channel, ChannelQueue* queue, std::uint64_t outstanding_max)
     : asker_(fresh_asker()),
       outstanding_max_(outstanding_max),
       queue_(queue),

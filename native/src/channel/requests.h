@@ -86,7 +86,7 @@ class Requests {
     std::uint64_t ends_before = 0;  // of peers, when it was asked: their reports may be received later
   };
 
-  Requests(Channel* channel, ChannelQueue* queue, std::uint64_t outstanding_max) noexcept;
+  Requests(Channel* channel, ChannelQueue* queue, std::uint64_t outstanding_max);
 
   // With the mutex.
   [[nodiscard]] bool reserve() noexcept;
@@ -136,7 +136,7 @@ class Requests {
   Pending* last_settled_ = nullptr;
   lwmq_requests_statistics counts_{};
   HandleMark mark_;
-  const OnRoster<Requests> on_roster_{this};  // last: whoever finds us there finds us whole
+  OnRoster<Requests> on_roster_{this};  // last: whoever finds us there finds us whole
 };
 
 }  // namespace lwmq::channel

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <mutex>
-#include <vector>
+#include <type_traits>
 
 #include "os/identity.h"
 
@@ -15,13 +15,16 @@ class OnRoster {
  public:
   explicit OnRoster(T* self) : self_(self) {
     if (os::forked()) return;
-    const std::lock_guard lock(roster().mutex);
-    roster().all.push_back(self);
+    const std::lock_guard lock(roster_.mutex);
+    next_ = roster_.first;
+    if (next_ != nullptr) next_->before_ = this;
+    roster_.first = this;
   }
   ~OnRoster() {
     if (os::forked()) return;
-    const std::lock_guard lock(roster().mutex);
-    std::erase(roster().all, self_);
+    const std::lock_guard lock(roster_.mutex);
+    (before_ != nullptr ? before_->next_ : roster_.first) = next_;
+    if (next_ != nullptr) next_->before_ = before_;
   }
   OnRoster(const OnRoster&) = delete;
   OnRoster& operator=(const OnRoster&) = delete;
@@ -29,22 +32,22 @@ class OnRoster {
   // None of them ends meanwhile.
   template <typename Do>
   static void for_each(Do&& something) {
-    const std::lock_guard lock(roster().mutex);
-    for (T* one : roster().all) something(*one);
+    const std::lock_guard lock(roster_.mutex);
+    for (OnRoster* one = roster_.first; one != nullptr; one = one->next_) something(*one->self_);
   }
 
  private:
   struct Roster {
     std::mutex mutex;
-    std::vector<T*> all;  // guarded by mutex
+    OnRoster* first = nullptr;  // guarded by mutex, like the links
   };
   // Never destroyed: channels may be, while the process ends.
-  static Roster& roster() {
-    static auto* const instance = new Roster;
-    return *instance;
-  }
+  static_assert(std::is_trivially_destructible_v<Roster>);
+  static inline constinit Roster roster_;
 
   T* const self_;
+  OnRoster* next_ = nullptr;
+  OnRoster* before_ = nullptr;
 };
 
 }  // namespace lwmq::channel

@@ -1,6 +1,7 @@
 #include "channel/router.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "channel/several.h"
@@ -67,9 +68,9 @@ Status Router::add(std::uint32_t frame, const char* pattern, const char* group, 
   }
   Target target{queue, nullptr};
   if (!name.empty()) {
-    auto& known = groups_[std::string(name)];
-    if (known == nullptr) known = std::make_shared<Group>();
-    target.group = known;
+    const auto known = groups_.find(name);
+    target.group = known != groups_.end() ? known->second : std::make_shared<Group>();
+    if (known == groups_.end()) groups_.emplace(name, target.group);
   }
   if (std::find(node->ends.begin(), node->ends.end(), target) != node->ends.end())
     return fail(LWMQ_E_INVALID, "pattern '%.80s' for frame %u leads to this queue already (%s)", pattern,
@@ -155,7 +156,10 @@ void Router::match(const Node& table) {
   }
   for (const Node* node : reached_) {
     for (const Target& target : node->ends) {
-      if (target.group != nullptr) add_once(&matched_groups_, target.group.get());
+      if (target.group != nullptr) {
+        add_once(&matched_groups_, target.group.get());
+        target.group->last_turn.try_emplace(target.queue, 0);
+      }
       add_once(target.group != nullptr ? &target.group->matched : &matched_, target.queue);
     }
   }
@@ -184,19 +188,19 @@ Status Router::post_matched(Message* message, std::uint32_t* out_count) {
     match(table);
   }
   if (matched_.empty() && matched_groups_.empty()) return LWMQ_E_EMPTY;
-  Status outcome = LWMQ_OK;
-  std::string text;  // of the first that failed
+  Status outcome = LWMQ_OK;  // nothing below needs memory but the messages do
+  char text[512] = "";       // of the first that failed
   const auto note = [&](Status status) {
     if (status == LWMQ_OK) {
       ++*out_count;
     } else if (outcome == LWMQ_OK) {
       outcome = status;
-      text = last_error();
+      std::snprintf(text, sizeof text, "%s", is_failure(status) ? last_error() : "");
     }
   };
   for (ChannelQueue* queue : matched_) note(post_one(message, queue, true));
   for (Group* group : matched_groups_) note(post_to_group(message, *group));
-  return outcome == LWMQ_OK || text.empty() ? outcome : fail(outcome, "%s", text.c_str());
+  return text[0] == '\0' ? outcome : fail(outcome, "%s", text);
 }
 
 // The queue gets a handle of its own on the same frames.
@@ -214,12 +218,8 @@ Status Router::post_one(Message* message, ChannelQueue* queue, bool may_discard)
 // message.
 Status Router::post_to_group(Message* message, Group& group) {
   std::vector<ChannelQueue*>& members = group.matched;
-  const auto last_turn = [&group](const ChannelQueue* member) {
-    const auto known = group.last_turn.find(member);
-    return known == group.last_turn.end() ? 0 : known->second;
-  };
-  const auto has_waited_longer = [&](const ChannelQueue* one, const ChannelQueue* other) {
-    return last_turn(one) < last_turn(other);
+  const auto has_waited_longer = [&group](const ChannelQueue* one, const ChannelQueue* other) {
+    return group.last_turn.find(one)->second < group.last_turn.find(other)->second;
   };
   // Who has no peer gets it where nobody has one.
   auto end = std::partition(members.begin(), members.end(),
@@ -230,7 +230,7 @@ Status Router::post_to_group(Message* message, Group& group) {
     std::iter_swap(next, std::min_element(next, end, has_waited_longer));
     status = post_one(message, *next, false);
     if (status != LWMQ_OK) continue;
-    group.last_turn[*next] = ++group.turns;
+    group.last_turn.find(*next)->second = ++group.turns;
     return LWMQ_OK;
   }
   return status == LWMQ_E_FULL ? fail(LWMQ_E_FULL, "none of %zu queues of a group has room", members.size())

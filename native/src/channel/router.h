@@ -45,7 +45,7 @@ class Router {
  private:
   struct Group {
     std::uint64_t turns = 0;
-    std::unordered_map<const ChannelQueue*, std::uint64_t> last_turn;  // of those that had one
+    std::unordered_map<const ChannelQueue*, std::uint64_t> last_turn;  // 0: it had none
     std::vector<ChannelQueue*> matched;                                // of the message that is posted
   };
   struct Target {
@@ -80,7 +80,7 @@ class Router {
   std::vector<ChannelQueue*> matched_;
   std::vector<Group*> matched_groups_;
   HandleMark mark_;
-  const OnRoster<Router> on_roster_{this};  // last: whoever finds us there finds us whole
+  OnRoster<Router> on_roster_{this};  // last: whoever finds us there finds us whole
 };
 
 }  // namespace lwmq::channel

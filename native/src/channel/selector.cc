@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <new>
+#include <memory>
 #include <utility>
 
 #include "channel/channel.h"
@@ -49,15 +49,12 @@ struct Selector::Wait {
 };
 
 Status Selector::create(Selector** out_selector) {
-  auto* made = new (std::nothrow) Selector;
-  if (made == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a selector");
+  auto made = std::make_unique<Selector>();
   made->epoll_ = os::UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   if (!made->epoll_) {
-    const int error = errno;
-    delete made;
-    return fail_errno(LWMQ_E_SYSTEM, error, "epoll_create1");
+    return fail_errno(LWMQ_E_SYSTEM, errno, "epoll_create1");
   }
-  *out_selector = made;
+  *out_selector = made.release();
   return LWMQ_OK;
 }
 
@@ -65,24 +62,27 @@ Status Selector::add(Channel* channel) {
   std::int32_t fd = -1;
   const Status status = channel->descriptor(&fd);
   if (status != LWMQ_OK) return status;
-  return put_in({channel, channel, fd, false}, "channel", channel->address());
+  return put_in({channel, channel, fd}, "channel", channel->address());
 }
 
 Status Selector::add(Listener* listener) {
-  return put_in({nullptr, listener, listener->descriptor(), false}, "listener", listener->address());
+  return put_in({nullptr, listener, listener->descriptor()}, "listener", listener->address());
 }
 
 Status Selector::put_in(Member member, const char* what, const std::string& address) {
   const std::lock_guard lock(mutex_);
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.u64 = next_number_;
+  event.data.u64 = member.number = next_number_;
+  const auto place = members_.emplace(next_number_, member).first;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, member.fd, &event) != 0) {
-    if (errno == EEXIST)
+    const int error = errno;
+    members_.erase(place);
+    if (error == EEXIST)
       return fail(LWMQ_E_INVALID, "this %s was added to the selector before (%s)", what, address.c_str());
-    return fail_errno(LWMQ_E_SYSTEM, errno, "epoll_ctl");
+    return fail_errno(LWMQ_E_SYSTEM, error, "epoll_ctl");
   }
-  members_[next_number_++] = member;
+  ++next_number_;
   return LWMQ_OK;
 }
 
@@ -105,7 +105,7 @@ Selector::Struck Selector::strike(const void* source, std::uint64_t* out_number)
                                [source](const auto& entry) { return entry.second.source == source; });
   if (at == members_.end()) return Struck::kIsNone;
   const std::uint64_t number = *out_number = at->first;
-  std::erase_if(turns_, [number](const Turn& turn) { return turn.number == number; });
+  drop_turn(at->second);
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, at->second.fd, nullptr);
   members_.erase(at);
   if (in_hand_ != number || receiving_ == std::this_thread::get_id()) return Struck::kGone;
@@ -160,10 +160,10 @@ Status Selector::look(std::uint32_t timeout_ms) {
     for (int i = 0; i < count; ++i) {
       const auto found = members_.find(events[i].data.u64);
       if (found == members_.end()) continue;  // removed since
-      if (std::exchange(found->second.has_turn, true)) {
+      if (found->second.has_turn) {
         more = false;  // those that are busy are readable all the time: not all of them each time
       } else {
-        turns_.push_back({found->first, kLooksInVain - 1});  // has it nothing after all, it is armed
+        append_turn(found->second, kLooksInVain - 1);  // has it nothing after all, it is armed
       }
     }
   }
@@ -173,11 +173,10 @@ Status Selector::look(std::uint32_t timeout_ms) {
 // Into the hand. False: nobody has one.
 bool Selector::take_turn(Turn* out_turn, Channel** out_channel) {
   const std::lock_guard lock(mutex_);
-  if (turns_.empty()) return false;
-  *out_turn = turns_.front();
-  turns_.pop_front();
-  Member& member = members_.find(out_turn->number)->second;
-  member.has_turn = false;
+  if (first_turn_ == nullptr) return false;
+  Member& member = *first_turn_;
+  *out_turn = {member.number, member.in_vain};
+  drop_turn(member);
   *out_channel = member.channel;
   in_hand_ = out_turn->number;
   receiving_ = std::this_thread::get_id();
@@ -197,11 +196,26 @@ Channel* Selector::take_in_hand(std::uint64_t number) {
 // To the channel in hand, unless it was removed meanwhile, and lets go of it.
 void Selector::give_turn(Turn turn) {
   const std::lock_guard lock(mutex_);
-  if (const auto found = members_.find(turn.number); found != members_.end()) {
-    found->second.has_turn = true;
-    turns_.push_back(turn);
-  }
+  const auto found = members_.find(turn.number);
+  if (found != members_.end()) append_turn(found->second, turn.in_vain);
   lay_down();
+}
+
+// With the mutex, like the next. Behind all others.
+void Selector::append_turn(Member& member, std::uint32_t in_vain) noexcept {
+  member.has_turn = true;
+  member.in_vain = in_vain;
+  member.next_turn = nullptr;
+  (last_turn_ == nullptr ? first_turn_ : last_turn_->next_turn) = &member;
+  last_turn_ = &member;
+}
+
+void Selector::drop_turn(Member& member) noexcept {
+  if (!std::exchange(member.has_turn, false)) return;
+  Member* before = nullptr;
+  for (Member* one = first_turn_; one != &member; one = one->next_turn) before = one;
+  (before == nullptr ? first_turn_ : before->next_turn) = member.next_turn;
+  if (last_turn_ == &member) last_turn_ = before;
 }
 
 void Selector::let_go() {

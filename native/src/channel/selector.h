@@ -9,7 +9,6 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <mutex>
 #include <string>
@@ -58,7 +57,10 @@ class Selector {
     Channel* channel;    // null: a listener's
     const void* source;  // the channel, or the listener
     int fd;              // its descriptor
-    bool has_turn;       // is in turns_
+    std::uint64_t number = 0;
+    bool has_turn = false;
+    std::uint32_t in_vain = 0;    // of its turn
+    Member* next_turn = nullptr;  // who is behind it
   };
   struct Turn {
     std::uint64_t number;       // 0 is nobody's
@@ -75,6 +77,8 @@ class Selector {
   void give_turn(Turn turn);
   void let_go();
   void lay_down() noexcept;
+  void append_turn(Member& member, std::uint32_t in_vain) noexcept;
+  void drop_turn(Member& member) noexcept;
   Status put_in(Member member, const char* what, const std::string& address);
   enum class Struck { kIsNone, kGone, kInHand };
   Struck strike(const void* source, std::uint64_t* out_number);
@@ -89,13 +93,14 @@ class Selector {
   std::mutex mutex_;  // guards what follows
   std::uint64_t next_number_ = 1;
   std::map<std::uint64_t, Member> members_;
-  std::deque<Turn> turns_;
+  Member* first_turn_ = nullptr;  // linked, so that giving one needs no memory
+  Member* last_turn_ = nullptr;
   std::uint64_t in_hand_ = 0;  // the channel that is being looked at or received from
   std::thread::id receiving_;
   std::condition_variable let_go_;
   std::uint32_t awaiting_ = 0;  // threads that have removed the one in hand, and wait until that is let go
   HandleMark mark_;
-  const OnRoster<Selector> on_roster_{this};  // last: whoever finds us there finds us whole
+  OnRoster<Selector> on_roster_{this};  // last: whoever finds us there finds us whole
 };
 
 }  // namespace lwmq::channel

@@ -17,7 +17,7 @@ namespace lwmq::channel {
 namespace {
 
 constexpr std::uint32_t kTransportsMax = 64;
-static_assert(kTransportsMax <= ReceiveQueue::kPlacesMax);
+static_assert(kTransportsMax <= ReceiveQueue::kPlacesMax && kTransportsMax <= Merge::kWaysMax);
 constexpr std::int64_t kWaySliceNs =
     10 * kMillisecond;  // for one of redundant transports, before the next is asked
 
@@ -489,7 +489,7 @@ Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uin
       *out_count = count;
       return LWMQ_OK;
     }
-    if (is_short) return fail_short_of_memory();
+    if (is_short || merge.is_short()) return fail_short_of_memory();
     const std::int64_t until = merge.holds_until();
     for (std::size_t place = 0; place < ways && until == INT64_MAX; ++place) {
       Channel& way = *at(head, place);

@@ -5,12 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
-#include <functional>
 #include <mutex>
 #include <new>
-#include <queue>
-#include <vector>
 
 #include "os/clock.h"
 #include "os/identity.h"
@@ -28,8 +27,8 @@ struct World {
   PageHead unseen{};  // the head where no page could be made
 
   std::mutex mutex;
-  std::size_t fresh = 0;  // entries from here on were never taken
-  std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> free;  // the lowest first
+  std::size_t fresh = 0;                                      // entries from here on were never taken
+  std::array<std::uint64_t, (kEntriesMax + 63) / 64> free{};  // a bit for each of the others
 
   World() noexcept;
 };
@@ -95,16 +94,19 @@ void give_back(Entry* entry) noexcept {
   World& w = world();
   const std::lock_guard lock(w.mutex);
   entry->lap.fetch_add(1, std::memory_order_release);  // sync: entry-taken; now even
-  w.free.push(static_cast<std::size_t>(entry - w.entries));
+  const auto index = static_cast<std::size_t>(entry - w.entries);
+  w.free[index / 64] |= std::uint64_t{1} << index % 64;
 }
 
 Entry* take_entry() {
   World& w = world();
   const std::lock_guard lock(w.mutex);
-  if (!w.free.empty()) {
-    const std::size_t index = w.free.top();
-    w.free.pop();
-    return &w.entries[index];
+  for (std::size_t i = 0; i < w.free.size(); ++i) {
+    std::uint64_t& word = w.free[i];
+    if (word == 0) continue;
+    const auto bit = static_cast<std::size_t>(std::countr_zero(word));
+    word &= word - 1;
+    return &w.entries[64 * i + bit];
   }
   if (w.fresh == w.entry_count) {
     add(w.head->unlisted, 1);

@@ -65,25 +65,26 @@ Status find(const char* address, const lwmq_tli_provider** out_provider) noexcep
                 address == nullptr ? 0 : std::strlen(address), kAddressBytesMax,
                 address == nullptr ? "" : address);
   }
-  std::string names;
-  for (std::uint32_t i = 0;; ++i) {
-    const lwmq_tli_provider* provider = provider_at(i);
-    if (provider == nullptr) break;
+  const lwmq_tli_provider* provider = nullptr;
+  for (std::uint32_t i = 0; (provider = provider_at(i)) != nullptr; ++i) {
     if (provider->claim(address) != 0) {
       *out_provider = provider;
       return LWMQ_OK;
     }
+  }
+  if (behind_filters(address) != address) return find_filtered(address, out_provider);
+  std::string names;
+  for (std::uint32_t i = 0; (provider = provider_at(i)) != nullptr; ++i) {
     names += names.empty() ? "" : ", ";
     names += provider->name;
   }
-  if (behind_filters(address) != address) return find_filtered(address, out_provider);
   return fail(LWMQ_E_ADDRESS, "'%s': no provider claims this scheme; there are: %s", address, names.c_str());
 }
 
 namespace {
 
 template <typename Call>
-Status with_text(const lwmq_tli_provider& provider, const char* address, Call&& call) noexcept {
+Status with_text(const lwmq_tli_provider& provider, const char* address, Call&& call) {
   forget_error();
   const Status status = call();
   if (!is_failure(status) || last_error()[0] != '\0') return status;
@@ -93,7 +94,7 @@ Status with_text(const lwmq_tli_provider& provider, const char* address, Call&& 
 
 }  // namespace
 
-Status limits(const lwmq_tli_provider& provider, const char* address, lwmq_limits* out_limits) noexcept {
+Status limits(const lwmq_tli_provider& provider, const char* address, lwmq_limits* out_limits) {
   return with_text(provider, address, [&] { return provider.limits(address, out_limits); });
 }
 

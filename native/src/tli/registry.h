@@ -29,7 +29,7 @@ Status find(const char* address, const lwmq_tli_provider** out_provider) noexcep
 
 // Calls of a provider's table whose failures an application hears of: they have a text, if only of who gave
 // none.
-Status limits(const lwmq_tli_provider& provider, const char* address, lwmq_limits* out_limits) noexcept;
+Status limits(const lwmq_tli_provider& provider, const char* address, lwmq_limits* out_limits);
 Status listen(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
               lwmq_tli_listener** out_listener) noexcept;
 Status connect(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,

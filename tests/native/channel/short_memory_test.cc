@@ -4,10 +4,14 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
+#include <functional>
 #include <new>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "conformance/channel_fixture.h"
@@ -18,6 +22,7 @@ namespace {
 thread_local std::int64_t t_allocations_left = INT64_MAX;
 thread_local int t_unrefusable = 0;  // allocations that would have ended the process
 thread_local bool t_is_of_test = false;
+thread_local bool t_throws = false;  // where a container has no memory; else that is counted
 std::atomic<bool> library_threads_are_refused{false};  // every other time
 thread_local unsigned t_asked = 0;
 
@@ -49,6 +54,7 @@ void* __wrap__ZnamRKSt9nothrow_t(std::size_t bytes, const std::nothrow_t& tag) {
   return allocation_is_refused() ? nullptr : __real__ZnamRKSt9nothrow_t(bytes, tag);
 }
 void* __wrap__Znwm(std::size_t bytes) {
+  if (t_throws && allocation_is_refused()) throw std::bad_alloc();
   if (t_allocations_left <= 0) ++t_unrefusable;
   return __real__Znwm(bytes);
 }
@@ -243,6 +249,155 @@ TEST(ShortOfMemoryOverTwoWays, AReceiveSaysSo) {
     EXPECT_EQ(ends[0].receive_text(50), "<LWMQ_E_TIMED_OUT>");
   })
       .join();
+}
+
+// The same of the numbers: many queues, each of which the receiver has to remember.
+TEST(ShortOfMemoryOverTwoWays, TheNumbersOfNewQueuesWait) {
+  t_is_of_test = true;
+  const std::string address = kIpc.fresh_address();
+  lwmq_transport_options way{};
+  way.size = sizeof way;
+  way.redundant = 1;
+  End ends[2];
+  for (int i = 0; i < 2; ++i) {
+    ends[i].create(address, channel_options(kBuffer, 16));
+    ASSERT_EQ(lwmq_channel_add_transport(ends[i].channel, (address + "-b").c_str(), &way), LWMQ_OK);
+    ASSERT_EQ(lwmq_channel_open(ends[i].channel, i == 0 ? LWMQ_ROLE_SERVER : LWMQ_ROLE_CLIENT), LWMQ_OK);
+  }
+  ASSERT_EQ(ends[0].wait_connected(), LWMQ_OK);
+  constexpr int kQueues = 60;
+  for (int i = 0; i < kQueues; ++i) {
+    lwmq_send_queue* queue = nullptr;
+    ASSERT_EQ(lwmq_channel_add_send_queue(ends[1].channel, nullptr, &queue), LWMQ_OK);
+    ASSERT_EQ(lwmq_send_queue_post_bytes(queue, &i, sizeof i), LWMQ_OK);
+  }
+  ASSERT_EQ(lwmq_channel_flush(ends[1].channel, kLimitMs), LWMQ_OK);
+  std::vector<lwmq_message*> kept;
+  std::set<int> received;
+  int refusals = 0;
+  for (unsigned seed = 0; received.size() < kQueues && !HasFailure(); ++seed) {
+    lwmq_message* message = nullptr;
+    t_allocations_left = seed % 5;
+    t_throws = true;
+    const lwmq_status status = lwmq_channel_receive(ends[0].channel, 20, &message);
+    t_throws = false;
+    t_allocations_left = INT64_MAX;
+    if (status == LWMQ_E_NO_MEMORY) ++refusals;
+    if (status != LWMQ_OK) continue;
+    int i = 0;
+    const std::string bytes = frames_of(message).at(0);
+    std::memcpy(&i, bytes.data(), sizeof i);
+    EXPECT_TRUE(received.insert(i).second) << "once";
+    kept.push_back(message);
+  }
+  EXPECT_GT(refusals, kQueues / 2);
+  EXPECT_EQ(ends[0].receive_text(50), "<LWMQ_E_TIMED_OUT>");
+  for (lwmq_message* message : kept) lwmq_message_destroy(message);
+}
+
+// Whatever is made: it is, or nothing is, and then it can be once there is memory.
+TEST(ShortOfMemoryWhereSomethingIsMade, NothingEndsAndNothingIsHalfMade) {
+  t_is_of_test = true;
+  const std::string suffix = "-whose-name-is-longer-than-a-string-holds-inline";
+  const std::string address = kIpc.fresh_address() + suffix;
+  const Meeting meeting(kLoop.fresh_address() + suffix);
+  lwmq_channel* const channel = meeting.server.channel;
+  lwmq_send_queue* const queue = meeting.server.queue;
+  lwmq_router* router = nullptr;
+  lwmq_selector* selector = nullptr;
+  lwmq_observer* observer = nullptr;
+  ASSERT_EQ(lwmq_router_create(&router), LWMQ_OK);
+  ASSERT_EQ(lwmq_selector_create(&selector), LWMQ_OK);
+  ASSERT_EQ(lwmq_observer_create(&observer), LWMQ_OK);
+  lwmq_channel_options options = channel_options(1024, 4);
+  options.receive_queue = LWMQ_QUEUE_MULTI_UNBOUNDED;
+  const char* const pattern = "orders.#.of-more-than-sixteen-letters.*.new";
+  const std::string topic = "orders.a.b.of-more-than-sixteen-letters.c.new";
+  struct Made {
+    const char* what;
+    std::function<lwmq_status()> make;
+  };
+  const std::vector<Made> all = {
+      {"a channel",
+       [&] {
+         lwmq_channel* made = nullptr;
+         const lwmq_status status = lwmq_channel_create(address.c_str(), &options, &made);
+         if (status == LWMQ_OK) lwmq_channel_destroy(made);
+         return status;
+       }},
+      {"a send queue",
+       [&] {
+         lwmq_send_queue_options tagged{};
+         tagged.size = sizeof tagged;
+         tagged.kind = LWMQ_QUEUE_MULTI_UNBOUNDED_TAGGED;
+         lwmq_send_queue* made = nullptr;
+         return lwmq_channel_add_send_queue(channel, &tagged, &made);
+       }},
+      {"requests",
+       [&] {
+         lwmq_requests* made = nullptr;
+         const lwmq_status status = lwmq_requests_create(channel, nullptr, &made);
+         lwmq_requests_destroy(made);
+         return status;
+       }},
+      {"a router",
+       [&] {
+         lwmq_router* made = nullptr;
+         const lwmq_status status = lwmq_router_create(&made);
+         lwmq_router_destroy(made);
+         return status;
+       }},
+      {"a route", [&] { return lwmq_router_add(router, 0, pattern, "workers", queue); }},
+      {"a post to a route",
+       [&] {
+         const std::int64_t left = std::exchange(t_allocations_left, INT64_MAX);
+         lwmq_message* message = make_message({topic});
+         t_allocations_left = left;
+         std::uint32_t queues = 0;
+         const lwmq_status status = lwmq_router_post(router, &message, &queues);
+         EXPECT_EQ(queues, status == LWMQ_OK ? 1u : 0u);
+         EXPECT_EQ(message == nullptr, status == LWMQ_OK);
+         lwmq_message_destroy(message);
+         return status;
+       }},
+      {"a selector",
+       [&] {
+         lwmq_selector* made = nullptr;
+         const lwmq_status status = lwmq_selector_create(&made);
+         lwmq_selector_destroy(made);
+         return status;
+       }},
+      {"a member of a selector", [&] { return lwmq_selector_add(selector, channel); }},
+      {"a look",
+       [&] {
+         std::uint64_t processes = 0;
+         return lwmq_observer_look(observer, &processes);
+       }},
+  };
+  for (const Made& made : all) {
+    SCOPED_TRACE(made.what);
+    lwmq_status status = LWMQ_E_NO_MEMORY;
+    int allocations = 0;
+    for (; status == LWMQ_E_NO_MEMORY && allocations < 2000; ++allocations) {
+      t_allocations_left = allocations;
+      t_throws = true;
+      status = made.make();
+      t_throws = false;
+      t_allocations_left = INT64_MAX;
+    }
+    EXPECT_EQ(status, LWMQ_OK) << lwmq_last_error();
+    EXPECT_GT(allocations, 1) << "none was refused";
+  }
+  EXPECT_EQ(meeting.client.receive_text(), topic) << "posted once";
+  EXPECT_EQ(meeting.client.receive_text(20), "<LWMQ_E_TIMED_OUT>");
+  ASSERT_EQ(meeting.client.post("x"), LWMQ_OK);
+  lwmq_channel* given = nullptr;
+  lwmq_message* message = nullptr;
+  EXPECT_EQ(lwmq_selector_receive(selector, kLimitMs, &given, &message), LWMQ_OK);
+  lwmq_message_destroy(message);
+  lwmq_observer_destroy(observer);
+  lwmq_selector_destroy(selector);
+  lwmq_router_destroy(router);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryFormAndQueue, ShortOfMemory,
