@@ -180,8 +180,8 @@ std::int64_t Channel::connect(std::int64_t now_ns, bool alone) noexcept {
   }
   if (status == LWMQ_OK) {
     if (attach(transport)) {
-      ServiceThread::attending().request(
-          &attend_);  // who was active when the last one went is not rung again
+      // Who was active when the last peer went is not rung again.
+      ServiceThread::attending().request(&attend_);
       return kNever;
     }
     status = LWMQ_E_INVALID;

@@ -84,7 +84,8 @@ bool Merge::waits(std::size_t way, std::uint64_t sources, std::int64_t now_ns) c
 Message* Merge::take(std::uint64_t sources, std::int64_t now_ns) noexcept {
   Message* taken = nullptr;
   for_each_held([&](std::size_t way) {
-    if (taken == nullptr && find_queue(way) && !waits(way, sources, now_ns)) taken = release(way);
+    if (taken != nullptr || !holds(way)) return;  // finding a queue may forget another one, and what it held
+    if (find_queue(way) && !waits(way, sources, now_ns)) taken = release(way);
   });
   return taken;
 }

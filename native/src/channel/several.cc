@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::uint32_t kTransportsMax = 64;
 static_assert(kTransportsMax <= ReceiveQueue::kPlacesMax && kTransportsMax <= Merge::kWaysMax);
+constexpr int kLandingsMax = 256;  // of what waits in one transport, before a receive takes some of it
 constexpr std::int64_t kWaySliceNs =
     10 * kMillisecond;  // for one of redundant transports, before the next is asked
 
@@ -528,7 +529,9 @@ Status Several::take(Channel* head, std::uint32_t timeout_ms, std::uint32_t limi
     if (head->queue_->is_bounded() || head->queue_->empty()) {
       if (timeout_ms == 0) head->descriptor_.load(std::memory_order_relaxed)->drain();
       each(head, [&](Channel& channel) {
-        if (channel.land_waiting(0) != kNever) ServiceThread::attending().request(&channel.attend_);
+        std::int64_t again = channel.land_waiting(0);
+        for (int i = 0; again == 0 && i < kLandingsMax; ++i) again = channel.land_waiting(0);
+        if (again != kNever) ServiceThread::attending().request(&channel.attend_);
         channel.report_connect_failure();
       });
     }
