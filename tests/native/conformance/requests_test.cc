@@ -227,8 +227,9 @@ TEST_P(Asking, TheEndOfAPeerFailsNothingThatWasAskedLater) {
     const bool had_asked = servers != 2;
     std::uint64_t unanswered = 0;
     if (had_asked) unanswered = asker.submit("hush");
-    server_.destroy();
+    server_.close(0);
     serving_.join();
+    server_.destroy();
     server_ = End(address_, LWMQ_ROLE_SERVER, channel_options(1408, 8));
     begin_serving();
     wait_for_server(servers);
@@ -267,6 +268,9 @@ int overwrite_in_shared_memory(const std::string& bytes, std::size_t at, char va
 
 // The peer can write into a large reply as long as it lies in its memory.
 TEST(RequestsOverIpc, AReplyIsWhatItsHeadSaidOnce) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "reads all that it shares, beside threads that write there";
+#endif
   const std::string address = kIpc.fresh_address();
   const Meeting meeting(address, channel_options(32 << 10, 16));
   const End& server = meeting.server;
