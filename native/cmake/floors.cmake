@@ -18,7 +18,8 @@ endforeach()
 # these throw, up to the C face (abi/memory.h). What moves messages allocates without, and has no landing pads.
 foreach(unit abi/channel_abi abi/listener_abi abi/lwmq abi/observer_abi abi/requests_abi abi/router_abi abi/selector_abi
              channel/address_options channel/channel channel/merge channel/requests channel/router
-             channel/selector channel/settings channel/several providers/ipc/address providers/ipc/provider stats/observer stats/page
+             channel/selector channel/settings channel/several providers/ipc/address providers/ipc/provider
+             stats/observer stats/page
              tli/filters tli/host tli/registry tli/settings tli/tables)
   set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/src/${unit}.cc" PROPERTIES COMPILE_OPTIONS
                                                                                       -fexceptions)
