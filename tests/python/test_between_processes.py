@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import re
 import select
 import signal
+import socket
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -348,3 +350,47 @@ def test_two_channels_that_fill_their_windows_are_served_as_one_is(
             assert tries < 20, f"together they take much longer than one after the other, {alone:.3f} s each"
     for reader in readers:
         assert reader.wait() == 0
+
+
+def test_those_who_try_beside_the_peer_of_a_server_leave_nothing_behind(tmp_path: Path) -> None:
+    """Each is a socket in the server's queue, with descriptors on their way, of which a user has so many."""
+    address = f"ipc://{tmp_path}/served"
+    with lwmq.Channel(address, "server") as server, lwmq.Channel(address, "client") as client:
+        client.wait_connected(LIMIT_S)
+        until = time.monotonic() + LIMIT_S
+        for _ in range(600):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as passing:
+                passing.setblocking(False)
+                while True:
+                    try:
+                        passing.connect(f"{tmp_path}/served")
+                        break
+                    except BlockingIOError:
+                        assert time.monotonic() < until, "nobody looks after the queue"
+                        time.sleep(0.001)
+        client.send_queue().post(b"undisturbed")
+        assert bytes(server.receive(LIMIT_S)) == b"undisturbed"
+    assert not (tmp_path / "served").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="who is not root cannot become another user")
+def test_a_process_that_has_become_another_user_is_met_by_it(ipc: str, spawn: Callable[..., Any]) -> None:
+    """One loaded the library as root; the other, forked before its use, has never been but that user."""
+    served = spawn(
+        """
+        Channel = lwmq.Channel  # as root, who may read all files
+        child = os.fork()
+        os.setuid(23456)
+        if child == 0 and os.fork() == 0:
+            with Channel(sys.argv[1], "client") as channel:
+                channel.send_queue().post(b"hello")
+        elif child != 0:
+            with Channel(sys.argv[1], "server") as channel:
+                print(bytes(channel.receive(30)).decode(), channel.peer.uid, flush=True)
+        else:
+            os.wait()
+        """,
+        ipc,
+    )
+    assert served.line().split() == ["hello", "23456"]
+    assert served.wait() == 0

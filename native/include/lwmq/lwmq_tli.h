@@ -43,7 +43,7 @@
 extern "C" {
 #endif
 
-#define LWMQ_TLI_VERSION 9u
+#define LWMQ_TLI_VERSION 10u
 
 /* What the library does for providers and filters; a module has it through its entry (LWMQ_TLI_MODULE). */
 
@@ -152,6 +152,9 @@ typedef struct lwmq_tli_provider {
      the text why, and is counted; the next call says more. Never waits; a peer that is slow or wrong in its handshake is
      dropped without holding up others. */
   lwmq_status (*accept)(lwmq_tli_listener *listener, lwmq_tli_transport **out_transport);
+  /* For a host that accepts nobody for now, when listener_fd has become readable or it was rung: lets go of those who have
+     given up, so that what they hold does not pile up. Never waits. NULL: who gives up leaves nothing. */
+  void (*tend)(lwmq_tli_listener *listener);
   /* A descriptor that polls readable when accept has something to do, or when an accepted and armed transport
      has something (see arm, transport_fd). Lent. Level-triggered; accept and disarm drain it. -1: see ring of the
      options. */

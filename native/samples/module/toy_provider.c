@@ -565,6 +565,7 @@ static const lwmq_tli_provider toy = {
     .limits = limits,
     .listen = listen_at,
     .accept = accept_next,
+    .tend = NULL, /* who gives up leaves nothing */
     .listener_fd = listener_fd,
     .listener_close = listener_close,
     .connect = connect_to,

@@ -1,6 +1,8 @@
 // The C face of what belongs to no half: outcomes, identity, limits, statistics.
 #include "lwmq/lwmq.h"
 
+#include <unistd.h>
+
 #include "abi/memory.h"
 #include "abi/options.h"
 #include "base/limits.h"
@@ -26,7 +28,9 @@ uint32_t lwmq_protocol_version(void) { return lwmq::kProtocolVersion; }
 lwmq_status lwmq_identify(lwmq_identity* out_identity) {
   LWMQ_SIZED(out_identity);
   if (out_identity == nullptr) return fail(LWMQ_E_INVALID, "lwmq_identify: out_identity is NULL");
-  lwmq::abi::write_output(lwmq::os::identity(), out_identity);
+  lwmq_identity identity = lwmq::os::identity();
+  identity.uid = geteuid();
+  lwmq::abi::write_output(identity, out_identity);
   return LWMQ_OK;
 }
 

@@ -64,6 +64,7 @@ struct Arrival {
 class Arrivals {
  public:
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return count_; }
   [[nodiscard]] const Arrival& front() const noexcept { return at(0); }
 
   // For one more. False: no memory; never of the first kReserved.

@@ -60,12 +60,13 @@ Channel::~Channel() {
   }
 }
 
-Status Channel::make(const Settings& settings, const char* name, Channel** out_channel) {
-  auto* made = new (std::nothrow) Channel(settings, name);
-  if (made == nullptr)
+Status Channel::make(const Settings& settings, std::uint64_t client, Channel** out_channel) {
+  try {
+    *out_channel = new Channel(settings, client == 0 ? "" : std::to_string(client).c_str());
+    return LWMQ_OK;
+  } catch (const std::bad_alloc&) {
     return fail(LWMQ_E_NO_MEMORY, "no memory for a channel (%s)", settings.address.c_str());
-  *out_channel = made;
-  return LWMQ_OK;
+  }
 }
 
 Status Channel::create(const char* address, const lwmq_channel_options& given, Channel** out_channel) {
@@ -74,13 +75,13 @@ Status Channel::create(const char* address, const lwmq_channel_options& given, C
   if (status != LWMQ_OK) return status;
   static std::atomic<std::uint32_t> channels{0};
   settings.transport.channel = channels.fetch_add(1, std::memory_order_relaxed) + 1;
-  return make(settings, "", out_channel);
+  return make(settings, 0, out_channel);
 }
 
 Status Channel::accept(const Settings& settings, lwmq_tli_transport* transport, std::uint64_t client,
                        Channel** out_channel) {
   Channel* made = nullptr;
-  Status status = make(settings, std::to_string(client).c_str(), &made);
+  Status status = make(settings, client, &made);
   if (status == LWMQ_OK) status = made->start(LWMQ_ROLE_SERVER);
   if (status != LWMQ_OK) {
     delete made;

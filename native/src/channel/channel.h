@@ -43,6 +43,7 @@
 #include <vector>
 
 #include "base/cache_line.h"
+#include "base/failure.h"
 #include "base/handle_mark.h"
 #include "base/status.h"
 #include "channel/descriptor.h"
@@ -190,7 +191,9 @@ class Channel {
   struct Attend final : Served {
     explicit Attend(Channel* owner) noexcept : channel(owner) {}
     std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override {
+      const bool polled = take_polled();
       const std::int64_t again = channel->attend(now_ns, alone);
+      if (polled) channel->tend_listener();
       channel->note_figures();
       return std::min(again, channel->attend_merge(now_ns));
     }
@@ -223,12 +226,13 @@ class Channel {
     std::uint32_t lent;
   };
 
+  // `name`: on the statistics page.
   Channel(const Settings& settings, const char* name);
   ~Channel();
 
   // channel.cc
-  // `name`: on the statistics page.
-  static Status make(const Settings& settings, const char* name, Channel** out_channel);
+  // `client`: its number at a listener, or 0.
+  static Status make(const Settings& settings, std::uint64_t client, Channel** out_channel);
   Status start(std::int32_t role);
   Status check_queue_options(const lwmq_send_queue_options& options) const noexcept;
   Status check_priority(std::uint32_t priority) const noexcept;
@@ -354,6 +358,7 @@ class Channel {
   void note_delivered() noexcept;
 
   // channel_service.cc
+  void tend_listener() noexcept;
   std::int64_t attend(std::int64_t now_ns, bool alone) noexcept;
   std::int64_t attend_merge(std::int64_t now_ns) noexcept;
   std::int64_t connect(std::int64_t now_ns, bool alone) noexcept;
@@ -475,10 +480,8 @@ class Channel {
   std::mutex connect_mutex_;  // guards the next
   std::uint32_t stalls_ = 0;  // handshakes in a row that nobody answered while others waited
   std::mutex failure_mutex_;
-  Status failure_ = LWMQ_OK;  // of the last attempt to connect or to listen
-  std::string failure_text_;
-  Status broken_ = LWMQ_OK;  // the peer broke the protocol; guarded by failure_mutex_
-  std::string broken_text_;
+  Failure failure_;  // of the last attempt to connect or to listen
+  Failure broken_;   // the peer broke the protocol; guarded by failure_mutex_
   std::mutex notice_mutex_;
   std::unique_ptr<Notice> notice_;
   HandleMark mark_;
@@ -495,9 +498,7 @@ class Channel {
   std::uint64_t cuts_seen_ = 0;               // by whoever flushes or closes
   std::atomic<std::int64_t> merge_until_{0};  // when merge_ has something by itself; 0: never
   // Of redundant ones: what receive has answered over this, to be told behind what the others have.
-  Status end_ = LWMQ_OK;
-  std::string end_text_;
-  std::uint64_t end_tag_ = 0;
+  Failure end_;
   std::mutex peers_mutex_;             // the head's: guards the next four of all, and the head's fifth
   std::optional<lwmq_tli_peer> peer_;  // the present one, or the last
   bool has_peer_ = false;

@@ -17,11 +17,6 @@ namespace {
 
 constexpr std::int64_t kPeerLookNs = 100 * kMillisecond;  // in which a loss is noticed
 
-bool is_peer_over(Status status) noexcept {
-  return status != LWMQ_OK && status != LWMQ_E_EMPTY && status != LWMQ_E_INTERRUPTED &&
-         status != LWMQ_E_TIMED_OUT;
-}
-
 }  // namespace
 
 // The next extent of the conversation, with its waits; `in_hand`: the landing side is. LWMQ_OK: it is still,

@@ -102,10 +102,9 @@ void Channel::set_connect_failure(Status status) noexcept {
   {
     const std::lock_guard lock(failure_mutex_);
     const Status lasting = is_lasting(status) ? status : LWMQ_OK;
-    const bool same = failure_ == lasting;
-    failure_ = lasting;
+    const bool same = failure_.status() == lasting;
+    failure_.keep(lasting);
     failure_told_ = failure_told_ && same;
-    failure_text_ = failure_ != LWMQ_OK ? last_error() : "";
     if (same) return;
   }
   announce();
@@ -115,7 +114,7 @@ void Channel::set_connect_failure(Status status) noexcept {
 Status Channel::connect_failure() {
   const std::lock_guard lock(failure_mutex_);
   if (is_one_of_several() && std::exchange(failure_told_, true)) return LWMQ_OK;
-  return failure_ == LWMQ_OK ? LWMQ_OK : fail(failure_, "%s", failure_text_.c_str());
+  return failure_.tell();
 }
 
 // Into the receive queue.
@@ -133,9 +132,7 @@ void Channel::report_connect_failure() {
 void Channel::set_broken(Status status) noexcept {
   receiver_.break_off();
   const std::lock_guard lock(failure_mutex_);
-  if (broken_ != LWMQ_OK) return;  // the first one counts
-  broken_ = status;
-  broken_text_ = last_error();
+  if (broken_.status() == LWMQ_OK) broken_.keep(status);  // the first one counts
 }
 
 // ---- Meeting ----------------------------------------------------------------------------------------
@@ -306,8 +303,8 @@ bool Channel::attach(lwmq_tli_transport* transport) noexcept {
   attached_.store(transport, std::memory_order_release);
   {
     const std::lock_guard lock(failure_mutex_);
-    failure_ = LWMQ_OK;
-    broken_ = LWMQ_OK;
+    failure_.forget();
+    broken_.forget();
   }
   landing_.release();
   pump_and_release();  // what was queued while nobody was there
@@ -325,6 +322,13 @@ std::int64_t Channel::attend_merge(std::int64_t now_ns) noexcept {
   merge_until_.store(0, std::memory_order_relaxed);
   ring();
   return kNever;
+}
+
+// While there is a peer nobody is accepted: who tries to connect meanwhile gives up, and tries again.
+void Channel::tend_listener() noexcept {
+  if (provider_->tend == nullptr || attached_.load(std::memory_order_relaxed) == nullptr) return;
+  if (auto* listener = listener_.load(std::memory_order_acquire); listener != nullptr)
+    provider_->tend(listener);
 }
 
 std::int64_t Channel::attend(std::int64_t now_ns, bool alone) noexcept {
@@ -398,8 +402,10 @@ std::int64_t Channel::tidy(std::int64_t now_ns) noexcept {
     release_and_look();
   }
   if (received == received_seen_ && queue_ == nullptr && landing_.try_take()) {
-    receiver_.look();
+    const Status status = receiver_.look();
+    if (status == LWMQ_E_CORRUPT) set_broken(status);
     landing_.release();
+    if (is_peer_over(status)) note_peer_gone();
   }
   quiet_looks_ = quiet ? quiet_looks_ + 1 : 0;
   sent_seen_ = sent;
@@ -428,7 +434,7 @@ bool Channel::has_erased() noexcept {
 // Of the peer that broke the protocol, with its text.
 Status Channel::said_broken() noexcept {
   const std::lock_guard lock(failure_mutex_);
-  return broken_ == LWMQ_OK ? LWMQ_OK : fail(broken_, "%s", broken_text_.c_str());
+  return broken_.tell();
 }
 
 // Ends the conversation with a peer that is gone: what it committed goes among the arrivals, then the
@@ -443,7 +449,7 @@ bool Channel::retire() noexcept {
   Status status = said_broken();
   if (status == LWMQ_OK) status = receiver_.drain();
   if (queue_ != nullptr && status != LWMQ_E_NO_MEMORY) {  // what was no message shows where it is decoded
-    if (land_into_queue(UINT64_MAX, true, completions) == Left::kNoMemory) status = LWMQ_E_NO_MEMORY;
+    if (land_into_queue(receiver_.waiting(), true, completions) == Left::kNoMemory) status = LWMQ_E_NO_MEMORY;
     if (const Status broken = said_broken(); broken != LWMQ_OK) status = broken;
   }
   if (status == LWMQ_E_NO_MEMORY || !receiver_.has_room()) {
@@ -481,7 +487,7 @@ bool Channel::retire() noexcept {
     report->end = head().ends_.fetch_add(1, std::memory_order_relaxed) + 1;
     receiver_.report(std::move(report));
   }
-  if (queue_ != nullptr) land_into_queue(UINT64_MAX, true, completions);  // the report, too
+  if (queue_ != nullptr) land_into_queue(receiver_.waiting(), true, completions);  // the report, too
   poll_transport_no_more();
   sender_.detach();
   receiver_.detach();

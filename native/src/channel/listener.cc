@@ -1,7 +1,6 @@
 #include "channel/listener.h"
 
 #include <cstdio>
-#include <new>
 #include <utility>
 
 #include "base/limits.h"
@@ -24,15 +23,10 @@ Status Listener::open(const char* address, const lwmq_channel_options& given, Li
   Settings settings;
   Status status = read_settings(address, given, &settings);
   if (status != LWMQ_OK) return status;
-  auto* made = new (std::nothrow) Listener(std::move(settings));
-  if (made == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a listener (%s)", address);
+  std::unique_ptr<Listener, Deleter> made(new Listener(std::move(settings)));
   status = made->listen();
-  if (status != LWMQ_OK) {
-    delete made;
-    return status;
-  }
-  *out_listener = made;
-  return LWMQ_OK;
+  if (status == LWMQ_OK) *out_listener = made.release();
+  return status;
 }
 
 Status Listener::listen() {
@@ -81,7 +75,10 @@ std::int64_t Listener::serve(std::int64_t now_ns, bool) noexcept {
   lwmq_tli_listener* listener = listener_.load(std::memory_order_acquire);
   if (listener == nullptr) return kNever;  // it has rung before it was there
   for (std::uint32_t i = 0; i < kAcceptsAtOnce; ++i) {
-    if (!has_room()) return kNever;
+    if (!has_room()) {
+      if (const auto tend = settings_.provider->tend; tend != nullptr) tend(listener);
+      return kNever;
+    }
     lwmq_tli_transport* transport = nullptr;
     const Status status = settings_.provider->accept(listener, &transport);
     if (status == LWMQ_E_EMPTY) return kNever;
@@ -92,7 +89,7 @@ std::int64_t Listener::serve(std::int64_t now_ns, bool) noexcept {
       tell();
     } else {
       ++refused_;
-      refusal_ = last_error();
+      refusal_.keep(status);
     }
     count();
   }
@@ -169,7 +166,7 @@ Status Listener::accept(std::uint32_t timeout_ms, Channel** out_channel) {
         ++accepted_;
       } else {
         ++refused_;  // this client was parted from
-        refusal_ = last_error();
+        refusal_.keep(status);
       }
       count();
       return status;
@@ -185,7 +182,7 @@ void Listener::query(lwmq_listener_statistics* out_statistics) {
   out_statistics->accepted = accepted_;
   out_statistics->waiting = clients_waiting_;
   out_statistics->refused = refused_;
-  std::snprintf(out_statistics->refusal, sizeof out_statistics->refusal, "%s", refusal_.c_str());
+  std::snprintf(out_statistics->refusal, sizeof out_statistics->refusal, "%s", refusal_.text());
 }
 
 Status Listener::close() {

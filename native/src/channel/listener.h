@@ -10,7 +10,9 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
+#include "base/failure.h"
 #include "base/handle_mark.h"
 #include "base/limits.h"
 #include "base/status.h"
@@ -46,6 +48,9 @@ class Listener final : private Served {
  private:
   explicit Listener(Settings settings) noexcept : settings_(std::move(settings)) {}
   ~Listener() override = default;
+  struct Deleter {
+    void operator()(Listener* listener) const noexcept { delete listener; }
+  };
 
   Status listen();
   std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override;
@@ -74,7 +79,7 @@ class Listener final : private Served {
   std::uint64_t taken_ = 0;  // by accept; the last one's number
   std::uint64_t accepted_ = 0;
   std::uint64_t refused_ = 0;
-  std::string refusal_;                  // the last one's text
+  Failure refusal_;                      // the last one
   std::shared_ptr<stats::Entry> entry_;  // what others see of it; until it is closed
   HandleMark mark_;
 };

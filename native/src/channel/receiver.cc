@@ -12,6 +12,8 @@
 namespace lwmq::channel {
 namespace {
 
+constexpr int kGoodbyesAtOnce = 64;  // a tape brings some; of a peer that lies there may be no end
+
 // Keeps an extent for the messages that show it.
 struct Lease {
   message::Owner owner;
@@ -33,7 +35,7 @@ static_assert(sizeof(Lease) <= message::kBlockBytes);
 Status Receiver::land(Landed* out_landed) noexcept {
   if (broken_off_) [[unlikely]]
     return LWMQ_E_EMPTY;
-  for (;;) {
+  for (int goodbyes = 0; goodbyes < kGoodbyesAtOnce; ++goodbyes) {
     const Status status = provider_->land(transport_, &out_landed->extent);
     if (status != LWMQ_OK) return status;
     out_landed->transport = transport_;
@@ -42,6 +44,7 @@ Status Receiver::land(Landed* out_landed) noexcept {
       return LWMQ_OK;
     release(*out_landed);
   }
+  return LWMQ_E_EMPTY;
 }
 
 Status Receiver::next(Landed* out_landed, std::unique_ptr<Report>* out_report) {
@@ -181,10 +184,12 @@ Status Receiver::decode_view(Landed& landed, Message** out_message) noexcept {
   return status;
 }
 
-void Receiver::look() {
-  if (has_arrivals() || transport_ == nullptr) return;
+Status Receiver::look() {
+  if (has_arrivals() || transport_ == nullptr) return LWMQ_E_EMPTY;
   Landed landed;
-  if (land(&landed) == LWMQ_OK) arrivals_.push({landed, nullptr});
+  const Status status = land(&landed);
+  if (status == LWMQ_OK) arrivals_.push({landed, nullptr});
+  return status;
 }
 
 Status Receiver::drain() {

@@ -33,6 +33,12 @@ inline constexpr std::uint32_t kRunExtents = 32;
 inline constexpr std::uint32_t kChase = 2;
 inline constexpr std::uint32_t kShortRun = 1;
 
+// Whether this is no answer of a wait, but what land says of a peer that is gone or broken.
+[[nodiscard]] inline bool is_peer_over(Status status) noexcept {
+  return status != LWMQ_OK && status != LWMQ_E_EMPTY && status != LWMQ_E_INTERRUPTED &&
+         status != LWMQ_E_TIMED_OUT;
+}
+
 class Receiver {
  public:
   explicit Receiver(const lwmq_tli_provider* provider) noexcept
@@ -145,17 +151,18 @@ class Receiver {
     std::uint64_t bytes = 0;
     while (taken < limit && (run_next_ < run_end_ || land_run())) {
       const lwmq_tli_piece& piece = run_[run_next_];
+      const std::uint64_t piece_bytes = piece.bytes;
       Message* message = nullptr;
       if (!(is_plain(piece) ? copy_plain(piece, &message) : make_other(run_extent(), &message)))
           [[unlikely]] {
         leave_run();  // none, or memory is short: next says so
         break;
       }
-      if (message != nullptr) [[likely]] {
-        out_messages[taken++] = message;
-        bytes += piece.bytes;
-      }
       if (++run_next_ == run_end_) leave_run();
+      if (message == nullptr) [[unlikely]]  // a goodbye: next knows how many it may be
+        break;
+      out_messages[taken++] = message;
+      bytes += piece_bytes;
     }
     count(taken, bytes);
     return taken;
@@ -180,8 +187,9 @@ class Receiver {
     return lend_some(loan);
   }
 
-  // The service thread's. Lands one extent among the arrivals if nothing waits there.
-  void look();
+  // The service thread's. Lands one extent among the arrivals if nothing waits there; what land says, or
+  // LWMQ_E_EMPTY.
+  Status look();
   // Lands all that is left among the arrivals; returns what land says at the end, or LWMQ_E_NO_MEMORY.
   Status drain();
   // Whether there is room for a report: so, too, where drain has come to the end. False: no memory.
@@ -191,6 +199,8 @@ class Receiver {
   // Of what was reported and not received: how many messages were lost.
   [[nodiscard]] std::uint64_t untold_losses() const noexcept;
 
+  // How much waits there, once no run is left.
+  [[nodiscard]] std::uint64_t waiting() const noexcept { return (aside_ ? 1 : 0) + arrivals_.size(); }
   // Whether something waits there.
   [[nodiscard]] bool has_arrivals() const noexcept {
     return run_next_ < run_end_ || aside_.has_value() || !arrivals_.empty();

@@ -37,8 +37,7 @@ void Sender::attach(const lwmq_tli_provider* provider, lwmq_tli_transport* trans
 [[gnu::noinline]] Sent Sender::note_refusal(Status status) noexcept {
   if (status == LWMQ_E_CLOSED || status == LWMQ_E_PEER_LOST) return Sent::kPeerGone;
   ++refusals_;
-  refusal_ = status;
-  refusal_text_ = last_error();
+  refusal_.keep(status);
   return Sent::kPeerGone;
 }
 

@@ -8,9 +8,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <string>
 
 #include "base/copy.h"
+#include "base/failure.h"
 #include "base/status.h"
 #include "channel/completions.h"
 #include "codec/encoder.h"
@@ -64,7 +64,7 @@ class Sender {
   // How often, one after the other, the transport has refused what it should take, for another reason than
   // that its peer has gone; and the last one, with its text.
   [[nodiscard]] std::uint32_t refusals() const noexcept { return refusals_; }
-  Status refuse() const noexcept { return fail(refusal_, "%s", refusal_text_.c_str()); }
+  Status refuse() const noexcept { return refusal_.tell(); }
 
   // Any thread; hints.
   [[nodiscard]] bool has_open_buffer() const noexcept { return open_.load(std::memory_order_relaxed); }
@@ -118,8 +118,7 @@ class Sender {
   lwmq_tli_buffer buffer_{};           // valid while open_; else it has no room
   std::atomic<bool> open_{false};      // written by the holder of the pump
   std::uint32_t refusals_ = 0;
-  Status refusal_ = LWMQ_OK;
-  std::string refusal_text_;
+  Failure refusal_;
   Counter messages_{0};
   Counter messages_passed_{0};
   Counter bytes_{0};

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "channel/deadline.h"
@@ -64,13 +65,18 @@ Status ServiceThread::add(Served* served) noexcept {
   const std::lock_guard lock(mutex_);
   const Status status = start();
   if (status != LWMQ_OK) return status;
-  served->id_ = next_id_++;
-  served_[served->id_] = served;
-  // Whoever asks or is asked later must not allocate: sending and receiving do not.
-  for (auto* places : {&requests_, &active_}) {
-    if (places->capacity() < 2 * served_.size()) places->reserve(4 * served_.size());
+  try {
+    // Whoever asks or is asked later must not allocate: sending and receiving do not.
+    const std::size_t count = served_.size() + 1;
+    for (auto* places : {&requests_, &active_}) {
+      if (places->capacity() < 2 * count) places->reserve(4 * count);
+    }
+    served_.emplace(next_id_, served);
+    served->id_ = next_id_++;
+    return LWMQ_OK;
+  } catch (const std::bad_alloc&) {
+    return fail(LWMQ_E_NO_MEMORY, "no memory for one more channel on %s", name_);
   }
-  return LWMQ_OK;
 }
 
 Status ServiceThread::watch(Served* served, int fd) noexcept {
@@ -91,13 +97,17 @@ void ServiceThread::remove(Served* served) noexcept {
   // From a call-back of its own it is our caller: what it does behind that is harmless.
   idle_.wait(lock, [&] { return serving_ != served || thread_ == std::this_thread::get_id(); });
   std::replace(requests_.begin(), requests_.end(), served, static_cast<Served*>(nullptr));
+  served->requested_.store(false, std::memory_order_relaxed);
   deactivate(served);
 }
 
 void ServiceThread::request(Served* served) noexcept {
   if (served->requested_.exchange(true, std::memory_order_acq_rel)) return;
   const std::lock_guard lock(mutex_);
-  if (!served_.contains(served->id_)) return;  // removed, or not added yet
+  if (!served_.contains(served->id_)) {  // removed, or not added yet
+    served->requested_.store(false, std::memory_order_relaxed);
+    return;
+  }
   requests_.push_back(served);
   os::ring_event_fd(bell_.get());
 }
@@ -190,6 +200,7 @@ void ServiceThread::sleep_until(std::int64_t deadline) noexcept {
     if (events[i].data.u64 == kBell) {
       os::drain_event_fd(bell_.get());
     } else if (const auto found = served_.find(events[i].data.u64); found != served_.end()) {
+      found->second->polled_ = true;
       activate(found->second, 0);
     }
   }

@@ -14,6 +14,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -31,12 +32,17 @@ class Served {
   // asked. `alone`: nobody else waits for the thread, so a short wait in here holds up no one.
   virtual std::int64_t serve(std::int64_t now_ns, bool alone) noexcept = 0;
 
+ protected:
+  // In serve: whether a watched descriptor has become readable since the last answer.
+  bool take_polled() noexcept { return std::exchange(polled_, false); }
+
  private:
   friend class ServiceThread;
   // Guarded by the thread's mutex.
   std::uint64_t id_ = 0;
   std::int64_t deadline_ = kNever;  // when it is called again
   std::size_t place_ = 0;           // among the active ones; meaningless while deadline_ is kNever
+  bool polled_ = false;             // the thread's own
 
   std::atomic<bool> requested_{false};  // set by request, cleared by the thread before it serves
 };

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <mutex>
-#include <string>
 #include <utility>
 
+#include "base/failure.h"
 #include "channel/address_options.h"
 #include "channel/deadline.h"
 #include "channel/requests.h"
@@ -185,9 +185,10 @@ Status Several::open(Channel* head, std::int32_t role) {
   if (head->more_.empty()) return head->open(role);
   const Status status = all(head, [&](Channel& channel) { return channel.open(role); });
   if (status == LWMQ_OK) return LWMQ_OK;
-  const std::string text = last_error();
+  Failure failure;
+  failure.keep(status);
   each(head, [](Channel& channel) { channel.close(0); });
-  return fail(status, "%s", text.c_str());
+  return failure.tell();
 }
 
 Status Several::wait_connected(Channel* head, std::uint32_t timeout_ms) {
@@ -430,7 +431,7 @@ Status Several::receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::u
 Several::Pulled Several::pull(Channel* head, std::size_t place, std::int64_t now_ns, Message** out_unnumbered,
                               bool* out_short) {
   Channel* way = at(head, place);
-  if (way->end_ != LWMQ_OK) return Pulled::kNoMore;  // before that was told
+  if (way->end_.status() != LWMQ_OK) return Pulled::kNoMore;  // before that was told
   // Before the look: when it has lost its peer, what that had sent is there.
   const bool may_bring = way->attached_.load(std::memory_order_acquire) != nullptr;
   Message* message = nullptr;
@@ -442,9 +443,7 @@ Several::Pulled Several::pull(Channel* head, std::size_t place, std::int64_t now
   }
   if (has_none(*way, status)) return may_bring ? Pulled::kNothingYet : Pulled::kNoMore;
   if (status != LWMQ_OK) {
-    way->end_ = status;
-    way->end_text_ = last_error();
-    way->end_tag_ = error_tag();
+    way->end_.keep(status);
   } else if (message->is_numbered()) {
     head->merge_->put(place, message, now_ns);
   } else {
@@ -494,9 +493,9 @@ Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uin
     const std::int64_t until = merge.holds_until();
     for (std::size_t place = 0; place < ways && until == INT64_MAX; ++place) {
       Channel& way = *at(head, place);
-      if (way.end_ == LWMQ_OK) continue;
-      status = fail(std::exchange(way.end_, LWMQ_OK), "%s", way.end_text_.c_str());
-      set_error_tag(way.end_tag_);
+      if (way.end_.status() == LWMQ_OK) continue;
+      status = way.end_.tell();
+      way.end_.forget();
       return status;
     }
     lock.unlock();
@@ -604,8 +603,7 @@ Status Several::close(Channel* head, std::uint32_t linger_ms) {
   const bool was_opened = head->phase_.load() != Channel::Phase::kCreated;
   const std::int64_t began_ns = os::now_ns();
   const std::int64_t deadline = deadline_of(was_opened ? linger_ms : 0);  // else nothing is ever shipped
-  Status outcome = LWMQ_OK;
-  std::string texts;
+  Failure outcome;
   // All at once: what is posted while one lingers would reach the peers of the others alone.
   each(head, [](Channel& channel) { channel.begin_close(); });
   // None is closed before all have lingered: what a signal ends may be repeated, as if it had not begun.
@@ -624,11 +622,12 @@ Status Several::close(Channel* head, std::uint32_t linger_ms) {
     Channel* channel = i < head->more_.size() ? head->more_[i] : head;
     const Status status = channel->close(0, linger_ms);
     if (status == LWMQ_OK) continue;
-    if (outcome == LWMQ_OK) outcome = status;
-    texts += (texts.empty() ? "" : "; ") + std::string(last_error());
+    const bool is_first = outcome.status() == LWMQ_OK;
+    if (!is_first) fail(outcome.status(), "%s; %s", outcome.text(), last_error());
+    outcome.keep(is_first ? status : outcome.status());
   }
-  const bool is_whole = outcome == LWMQ_OK || (head->redundant_ && lingered == LWMQ_OK);
-  return is_whole ? LWMQ_OK : fail(outcome, "%s", texts.c_str());
+  const bool is_whole = head->redundant_ && lingered == LWMQ_OK;
+  return is_whole ? LWMQ_OK : outcome.tell();
 }
 
 void Several::destroy(Channel* head) {
@@ -638,13 +637,14 @@ void Several::destroy(Channel* head) {
     Requests::forget_everywhere(head);
     for (const auto& queue : head->queues_) Router::forget_everywhere(queue.get());
   }
-  const std::vector<Channel*> more = head->more_;
+  Channel* more[kTransportsMax];
+  Channel** const end = std::copy(head->more_.begin(), head->more_.end(), more);
   each(head, [](Channel& channel) { channel.begin_close(); });
-  for (Channel* channel : more) channel->close(0);
+  std::for_each(more, end, [](Channel* channel) { channel->close(0); });
   // They speak to the head until they are closed.
   Channel::destroy(head);
   if (os::forked()) return;
-  for (Channel* channel : more) Channel::destroy(channel);
+  std::for_each(more, end, Channel::destroy);
 }
 
 }  // namespace lwmq::channel

@@ -10,7 +10,8 @@
 namespace lwmq::os {
 
 // Host, boot, network namespace, process. `instance` is random and another one in a forked child.
-// Never fails: what the kernel does not tell is empty or 0.
+// Never fails: what the kernel does not tell is empty or 0. The user is that of the load: who serves or shows
+// himself asks geteuid, for a daemon becomes another one in between.
 [[nodiscard]] const lwmq_identity& identity() noexcept;
 
 enum class Use : std::uint32_t { kNone, kOurs, kForked };

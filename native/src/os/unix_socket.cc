@@ -232,6 +232,11 @@ Status receive_message(int socket, void* data, std::size_t room, Received* out_r
   return LWMQ_OK;
 }
 
+bool is_hung_up(int socket) noexcept {
+  pollfd item{socket, 0, 0};
+  return poll(&item, 1, 0) == 1 && (item.revents & POLLHUP) != 0;
+}
+
 Status poll_socket(int socket, bool for_room, int timeout_ms) noexcept {
   pollfd item{socket, static_cast<short>(for_room ? POLLOUT : POLLIN), 0};
   const int ready = poll(&item, 1, timeout_ms);

@@ -46,6 +46,9 @@ struct Received {
 // LWMQ_E_SYSTEM: this process may not open as many descriptors; the message stays, to be taken later.
 Status receive_message(int socket, void* data, std::size_t room, Received* out_received) noexcept;
 
+// Whether the other end is closed, whatever it has left to be taken.
+bool is_hung_up(int socket) noexcept;
+
 // Waits until `socket` is readable (or, with `for_room`, writable), at most timeout_ms; < 0: for ever.
 // LWMQ_OK, LWMQ_E_TIMED_OUT, LWMQ_E_INTERRUPTED.
 Status poll_socket(int socket, bool for_room, int timeout_ms) noexcept;

@@ -62,7 +62,7 @@ World::World() noexcept {
   head->head_bytes = sizeof(PageHead);
   head->entry_bytes = sizeof(Entry);
   head->pid = self.pid;
-  head->uid = self.uid;
+  head->uid = geteuid();
   std::memcpy(head->instance, self.instance, sizeof head->instance);
   std::strncpy(head->library, kLibraryVersion, sizeof head->library - 1);
   std::atomic_thread_fence(std::memory_order_release);

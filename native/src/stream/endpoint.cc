@@ -443,7 +443,7 @@ wire::State Endpoint::state() const {
   s.producers_open = producers_open_;
   s.netns = self.netns;
   s.pid = self.pid;
-  s.uid = self.uid;
+  s.uid = geteuid();
   s.generation = generation_;
   s.schema = schema_;
   s.host = self.host;

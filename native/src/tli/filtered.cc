@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/failure.h"
 #include "os/clock.h"
 #include "os/unique_fd.h"
 #include "tli/filter_lane.h"
@@ -96,8 +97,7 @@ class Transport final : public Below {
   std::mutex landing_mutex_;
   FilterLane sending_;
   FilterLane landing_;
-  Status ended_ = LWMQ_OK;  // what land below said last; with its text
-  std::string ended_text_;
+  Failure ended_;  // what land below said last
 
   // The handle, and one for each landed extent and each buffer that is kept behind the close.
   std::atomic<std::uint32_t> references_{1};
@@ -189,7 +189,7 @@ bool Transport::pull(std::int64_t now_ns) {
   if (landing_.is_open()) return false;
   for (;;) {
     landing_.run(now_ns);
-    if (landing_.has_output() || ended_ != LWMQ_OK) return true;
+    if (landing_.has_output() || ended_.status() != LWMQ_OK) return true;
     // Behind a peer that has gone, nothing waits for more room: its end comes behind all that it has shown.
     if (landing_.is_full() && is_connected()) return false;
     lwmq_tli_extent extent{};
@@ -199,8 +199,7 @@ bool Transport::pull(std::int64_t now_ns) {
     } else if (status == LWMQ_E_EMPTY) {
       return false;
     } else {
-      ended_ = status;
-      ended_text_ = last_error();
+      ended_.keep(status);
       landing_.flush(now_ns);
       return true;
     }
@@ -214,7 +213,7 @@ Status Transport::land(lwmq_tli_extent* out_extent) {
     if (status == LWMQ_OK) references_.fetch_add(1, std::memory_order_relaxed);
     return status;
   }
-  if (!landing_.has_output()) return is_failure(ended_) ? fail(ended_, "%s", ended_text_.c_str()) : ended_;
+  if (!landing_.has_output()) return ended_.tell();
   *out_extent = landing_.take();
   references_.fetch_add(1, std::memory_order_relaxed);
   return LWMQ_OK;
@@ -460,6 +459,10 @@ constexpr lwmq_tli_provider kFiltered = {
     .limits = limits,
     .listen = listen,
     .accept = accept,
+    .tend =
+        [](lwmq_tli_listener* listener) {
+          if (const auto tend = of(listener)->below->tend; tend != nullptr) tend(of(listener)->listener);
+        },
     .listener_fd = [](lwmq_tli_listener* listener) -> std::int32_t {
       return of(listener)->poll->epoll.get();
     },

@@ -80,6 +80,31 @@ TEST(AServiceThread, ServesTheOthersWhereOneIsRemovedThatHasAsked) {
   EXPECT_TRUE(eventually_true([&] { return served == 2; })) << served;
 }
 
+// A request that came too early, or too late, is forgotten: it must not stand for those behind it.
+TEST(AServiceThread, ServesWhoHadAskedBeforeItWasAddedAndWhoIsAddedAgain) {
+  struct Counting final : Served {
+    std::int64_t serve(std::int64_t, bool) noexcept override {
+      ++served;
+      return kNever;
+    }
+    std::atomic<int> served{0};
+  } late;
+  ServiceThread& thread = ServiceThread::calling();
+  thread.request(&late);
+  ASSERT_EQ(thread.add(&late), LWMQ_OK);
+  thread.request(&late);
+  EXPECT_TRUE(eventually_true([&] { return late.served == 1; })) << late.served;
+  {
+    Gate gate;
+    thread.request(&late);
+    thread.remove(&late);
+  }
+  ASSERT_EQ(thread.add(&late), LWMQ_OK);
+  thread.request(&late);
+  EXPECT_TRUE(eventually_true([&] { return late.served == 2; })) << late.served;
+  thread.remove(&late);
+}
+
 // What a call-back closes may be what is being served.
 TEST(AServiceThread, LetsWhoIsServedBeRemovedByItself) {
   std::atomic<bool> removed{false};

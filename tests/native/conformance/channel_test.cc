@@ -628,6 +628,25 @@ TEST_P(ChannelOver, LingersOnForTheNextPeerWhereOneCloses) {
   EXPECT_NE(text.find("0 messages were dropped before they were shipped"), std::string::npos) << text;
 }
 
+// rows: L38
+TEST_P(ChannelOver, MeetsItsPeerWhereAFilterWasAddedBeforeItOpened) {
+  for (const std::int32_t first : {LWMQ_ROLE_SERVER, LWMQ_ROLE_CLIENT}) {
+    End filtered;
+    filtered.create("filters+" + address_, channel_options(1024, 4));
+    ASSERT_EQ(lwmq_channel_add_filter(filtered.channel, "delay=1ms", LWMQ_FILTER_LAST), LWMQ_OK);
+    ASSERT_EQ(lwmq_channel_add_filter(filtered.channel, "delay=2ms", LWMQ_FILTER_LAST), LWMQ_OK);
+    ASSERT_EQ(lwmq_channel_remove_filter(filtered.channel, 0), LWMQ_OK);
+    ASSERT_EQ(lwmq_channel_open(filtered.channel, first), LWMQ_OK) << lwmq_last_error();
+    {
+      const End other(address_, first == LWMQ_ROLE_SERVER ? LWMQ_ROLE_CLIENT : LWMQ_ROLE_SERVER);
+      ASSERT_EQ(filtered.wait_connected(), LWMQ_OK) << lwmq_last_error();
+      ASSERT_EQ(filtered.post("through it"), LWMQ_OK);
+      EXPECT_EQ(other.receive_text(), "through it");
+    }
+    EXPECT_EQ(filtered.receive_text(), "<LWMQ_E_CLOSED>");
+  }
+}
+
 // A peer that speaks the transport's language and none of ours.
 TEST_P(ChannelOver, DropsAPeerThatSendsNonsenseAndServesTheNext) {
   const End server(address_, LWMQ_ROLE_SERVER);

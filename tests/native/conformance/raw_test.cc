@@ -1,10 +1,15 @@
 // Direct access to transport buffers, over every provider.
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "conformance/channel_fixture.h"
 #include "conformance/providers.h"
+#include "conformance/transport_pair.h"
+#include "wire/message_header.h"
 
 namespace lwmq::conformance {
 namespace {
@@ -322,6 +327,41 @@ TEST_P(RawChannelOver, TakesABufferBackBesideAThreadThatWaitsForIt) {
   EXPECT_EQ(lwmq_raw_abandon_buffer(meeting.client.channel, &buffer), LWMQ_OK);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 3s);
   waiter.join();
+}
+
+// It is no buffer and no message: of those there may be no end, and whoever asks has an answer in his time.
+TEST_P(RawChannelOver, IsKeptByNoPeerThatSaysGoodbyeForEver) {
+  const auto& tli = provider_of(address_);
+  for (const bool raw : {true, false}) {
+    const End server(address_, LWMQ_ROLE_SERVER, channel_options(1024, 2, raw));
+    lwmq_tli_options options = options_of(2, 1024, raw ? LWMQ_TLI_FOR_RAW : LWMQ_TLI_FOR_MESSAGES);
+    lwmq_tli_transport* liar = nullptr;
+    ASSERT_TRUE(
+        eventually_true([&] { return tli.connect(address_.c_str(), &options, 1000, &liar) == LWMQ_OK; }));
+    std::atomic<bool> done{false};
+    std::thread lying([&] {  // for so long, so that the test ends, and fails
+      const auto end = std::chrono::steady_clock::now() + 10s;
+      lwmq_tli_buffer buffer{};
+      while (!done && std::chrono::steady_clock::now() < end) {
+        if (tli.acquire(liar, &buffer) != LWMQ_OK) continue;
+        while (buffer.room >= sizeof(wire::Goodbye)) {
+          std::memset(buffer.next, 0, sizeof(wire::Goodbye));
+          if (tli.show(liar, &buffer, sizeof(wire::Goodbye),
+                       static_cast<std::uint32_t>(wire::ExtentKind::kGoodbye)) != LWMQ_OK)
+            break;
+        }
+        tli.ship(liar, &buffer);
+      }
+    });
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < 10; ++i)
+      EXPECT_EQ(raw ? receive(server, 20) : server.receive_text(20), "<LWMQ_E_TIMED_OUT>");
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+    done = true;
+    lying.join();
+    tli.close(liar);
+    EXPECT_EQ(raw ? receive(server) : server.receive_text(), "<LWMQ_E_CLOSED>");
+  }
 }
 
 LWMQ_OVER_ALL_PROVIDERS(RawChannelOver);

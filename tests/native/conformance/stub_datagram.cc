@@ -412,6 +412,7 @@ const lwmq_tli_provider kStub = {
     .limits = limits,
     .listen = listen,
     .accept = accept,
+    .tend = nullptr,
     .listener_fd = listener_fd,
     .listener_close = listener_close,
     .connect = connect,

@@ -163,6 +163,9 @@ TEST_P(Transport, MakesTheListenersDescriptorReadableWhenSomebodyCame) {
   ASSERT_NE(served, nullptr);
   ASSERT_NE(client, nullptr);
   EXPECT_EQ(tli.state(client), LWMQ_TLI_CONNECTED);
+  lwmq_tli_transport* nobody = nullptr;
+  EXPECT_EQ(tli.accept(listener, &nobody), LWMQ_E_EMPTY);
+  EXPECT_EQ(poll(&descriptor, 1, 0), 0) << "accept has drained it";
   tli.close(client);
   tli.close(served);
   tli.listener_close(listener);

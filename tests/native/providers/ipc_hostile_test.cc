@@ -1,7 +1,10 @@
 // links: base os stats tli providers
 // Peers that lie: each is refused or ends its conversation, in words, and nobody else is disturbed.
 #include <fcntl.h>
+#include <linux/sockios.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -267,7 +270,7 @@ void expect_broken(RawClient& client, lwmq_tli_listener* listener,
   lwmq_tli_extent extent{};
   EXPECT_EQ(ipc().land(client.accepted(), &extent), LWMQ_E_CORRUPT);
   EXPECT_EQ(ipc().state(client.accepted()), LWMQ_TLI_LOST);
-  EXPECT_EQ(ipc().land(client.accepted(), &extent), LWMQ_E_PEER_LOST);
+  EXPECT_EQ(ipc().land(client.accepted(), &extent), LWMQ_E_CORRUPT);
   EXPECT_NE(std::string(last_error()).find("broke the protocol"), std::string::npos) << last_error();
   ipc().close(client.accepted());
 }
@@ -434,6 +437,72 @@ TEST_F(IpcHostile, EveryWordOfAWindowNoticeMayBeAnything) {
       ipc().close(client.accepted());
     }
   }
+}
+
+// One notice again and again takes no place: of those there may be no end, so a look takes some.
+TEST_F(IpcHostile, AWindowShownForEverHoldsUpNobody) {
+  os::Segment window;
+  ASSERT_EQ(os::create_segment("window", 8192, &window), LWMQ_OK);
+  RawClient client(address_);
+  client.say_hello();
+  ASSERT_EQ(client.answer(listener_), "hello");
+  ipc::WindowNotice notice{};
+  notice.head = {ipc::kMagic, kProtocolVersion, ipc::kWindowNotice};
+  notice.bytes = 8192;
+  std::memcpy(notice.owner, os::identity().instance, sizeof notice.owner);
+  for (int i = 0; i < 100; ++i) client.show_window(notice, window.fd.get());
+  const auto look = [&client] {
+    ipc().arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
+    ipc().disarm(client.accepted());
+    int left = 0;
+    EXPECT_EQ(ioctl(client.socket(), SIOCOUTQ, &left), 0);
+    return left;
+  };
+  EXPECT_GT(look(), 0);
+  EXPECT_EQ(look(), 0);
+  ipc().close(client.accepted());
+}
+
+// Those who connect and leave take no place either: what one look leaves is looked at by the next, and that
+// one is asked for.
+TEST_F(IpcHostile, ACrowdThatLeavesAtOnceIsMetInParts) {
+  const os::UniqueFd edges(epoll_create1(EPOLL_CLOEXEC));
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLET;
+  ASSERT_EQ(epoll_ctl(edges.get(), EPOLL_CTL_ADD, ipc().listener_fd(listener_), &event), 0);
+  const auto is_called = [&] { return epoll_wait(edges.get(), &event, 1, 0) == 1; };
+  for (const bool accepts : {true, false}) {
+    const auto look = [&] {
+      lwmq_tli_transport* transport = nullptr;
+      if (accepts) {
+        EXPECT_EQ(ipc().accept(listener_, &transport), LWMQ_E_EMPTY);
+      } else {
+        ipc().tend(listener_);
+      }
+    };
+    for (int i = 0; i < 200; ++i) {
+      RawClient client(address_);
+      client.say_hello();
+    }
+    EXPECT_TRUE(is_called());
+    look();
+    EXPECT_TRUE(is_called()) << "72 are left";
+    look();
+    EXPECT_FALSE(is_called());
+  }
+}
+
+// A hello that is not heard keeps descriptors on their way, of which a user has so many.
+TEST_F(IpcHostile, AClientThatWaitsIsHeardWhenThoseWhoHaveGivenUpAreLetGo) {
+  RawClient patient(address_);
+  patient.say_hello();
+  for (int i = 0; i < 300; ++i) {
+    RawClient client(address_);
+    client.say_hello();
+    ipc().tend(listener_);
+  }
+  EXPECT_EQ(patient.answer(listener_), "hello");
+  ipc().close(patient.accepted());
 }
 
 // The doorbell is one open file for both: whoever holds it can make its reads and writes wait.

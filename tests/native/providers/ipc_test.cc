@@ -1,6 +1,8 @@
 // links: base os stats tli providers
 // ipc between the two ends of a conversation: addresses, meeting, buffers, waiting. Death and windows have
 // files of their own; what every provider must do is in tests/native/conformance.
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -9,6 +11,7 @@
 
 #include "child.h"
 #include "ipc_fixture.h"
+#include "os/unique_fd.h"
 #include "system_calls.h"
 
 namespace lwmq::testing {
@@ -96,6 +99,34 @@ TEST(IpcAddress, SocketFileOfADeadOwnerIsReplacedAndOneOfALiveOwnerIsNot) {
   ipc().listener_close(listener);
   struct stat status {};
   EXPECT_NE(stat(path.c_str(), &status), 0) << "the file goes with its owner";
+  rmdir(directory.c_str());
+}
+
+// A file that is bound and not yet listened at looks as one of a dead owner does: nobody binds beside
+// another.
+TEST(IpcAddress, FilesOfOneDirectoryAreBoundOneByOne) {
+  const std::string directory = ::testing::TempDir() + "lwmq-test-" + std::to_string(getpid());
+  ASSERT_EQ(mkdir(directory.c_str(), 0700), 0);
+  const std::string path = directory + "/stream";
+  const auto is_there = [&path] {
+    struct stat status {};
+    return stat(path.c_str(), &status) == 0;
+  };
+  const os::UniqueFd binding(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_EQ(flock(binding.get(), LOCK_EX | LOCK_NB), 0);
+  lwmq_tli_listener* listener = nullptr;
+  std::thread server([&] { listener = listen("ipc://" + path); });
+  usleep(100'000);
+  EXPECT_FALSE(is_there());
+  flock(binding.get(), LOCK_UN);
+  server.join();
+  EXPECT_TRUE(is_there());
+  // Whoever keeps the directory keeps nobody from serving there.
+  ipc().listener_close(listener);
+  ASSERT_EQ(flock(binding.get(), LOCK_EX | LOCK_NB), 0);
+  listener = listen("ipc://" + path);
+  ASSERT_NE(listener, nullptr);
+  ipc().listener_close(listener);
   rmdir(directory.c_str());
 }
 

@@ -23,6 +23,7 @@ namespace lwmq::ipc {
 namespace {
 
 constexpr std::string_view kScheme = "ipc://";
+constexpr std::int64_t kLockNs = 100'000'000;  // whoever keeps a directory longer does not bind there
 constexpr std::int64_t kRetryNs = 2'000'000;
 
 // False where `text` is not UTF-8: a character has a first byte that says how many follow it.
@@ -124,7 +125,7 @@ Status parse(const char* address, Address* out_address) {
     canonical += ":" + std::to_string(std::strtoul(std::string(port).c_str(), nullptr, 10));
   }
   out_address->name = canonical;
-  out_address->socket = "lwmq/" + std::to_string(os::identity().uid) + "/" + hash_hex(canonical);
+  out_address->socket = "lwmq/" + std::to_string(geteuid()) + "/" + hash_hex(canonical);
   return LWMQ_OK;
 }
 
@@ -216,11 +217,14 @@ Owner find_owner(const Address& address, std::uint32_t* out_pid) {
              : Owner::kServing;
 }
 
-// Two processes that both find a stale file must not remove each other's new one: the directory is locked.
-Status replace_stale_file(const Address& address, os::UniqueFd* out_fd) {
+// Replaces a stale file. The directory is locked: a file that is bound and not yet listened at looks stale to
+// others, and two that find a stale one must not remove each other's new one.
+Status bind_file(const Address& address, os::UniqueFd* out_fd) {
   const std::string directory = address.socket.substr(0, address.socket.rfind('/') + 1);
   const os::UniqueFd lock(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!lock || flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return LWMQ_E_ADDRESS;
+  if (lock && flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return LWMQ_E_ADDRESS;
+  const Status status = os::listen_unix(address.socket, out_fd);
+  if (!lock || status != LWMQ_E_ADDRESS) return status;
   std::uint32_t pid = 0;
   if (find_owner(address, &pid) == Owner::kNobody) unlink(address.socket.c_str());
   return os::listen_unix(address.socket, out_fd);
@@ -239,17 +243,18 @@ Status check_place(const Address& address, bool follows_links) {
 
 Status bind_address(const Address& address, os::UniqueFd* out_fd) {
   if (const Status status = check_place(address, false); status != LWMQ_OK) return status;
-  const std::int64_t deadline = os::now_ns() + kDyingOwnerNs;
+  const std::int64_t began = os::now_ns();
   for (;;) {
-    Status status = os::listen_unix(address.socket, out_fd);
-    if (status == LWMQ_E_ADDRESS && is_file(address)) status = replace_stale_file(address, out_fd);
+    const std::int64_t waited = os::now_ns() - began;
+    const Status status = is_file(address) && waited < kLockNs ? bind_file(address, out_fd)
+                                                               : os::listen_unix(address.socket, out_fd);
     if (status != LWMQ_E_ADDRESS) {
       if (is_failure(status)) add_context(address.text.c_str());
       return status;
     }
     std::uint32_t pid = 0;
     const Owner owner = find_owner(address, &pid);
-    if (owner == Owner::kServing || os::now_ns() > deadline) {
+    if (owner == Owner::kServing || waited > (owner == Owner::kDying ? kDyingOwnerNs : kLockNs)) {
       return fail(LWMQ_E_ADDRESS, "%s is served already, by process %u", address.text.c_str(), pid);
     }
     timespec pause{0, kRetryNs};

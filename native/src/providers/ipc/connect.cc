@@ -73,11 +73,12 @@ Status connect(const char* address, const lwmq_tli_options* options, std::uint32
   Status status = os::create_event_fd(&parts.own_event);
   if (status != LWMQ_OK) return status;
   status = send_hello(socket.get(), parsed, *options, offer, parts.own_event.get());
-  if (status == LWMQ_E_PEER_LOST) return LWMQ_E_EMPTY;
   LWMQ_YIELD("connect.hello_sent");
   AnyMessage message{};
   os::Received received;
-  if (status == LWMQ_OK) status = await_answer(socket.get(), parsed, deadline, &message, &received);
+  // Who has hung up may have said before why.
+  if (status == LWMQ_OK || status == LWMQ_E_PEER_LOST)
+    status = await_answer(socket.get(), parsed, deadline, &message, &received);
   if (status == LWMQ_OK) status = check_hello(message, received, parsed, *options, true);
   if (status == LWMQ_OK)
     status = accept_hello(message.hello, &received, credentials, parsed, *options, &parts);

@@ -33,6 +33,13 @@ Status Door::add_socket(int fd) noexcept { return add(epoll_.get(), fd, EPOLLIN,
 
 void Door::remove_socket(int fd) noexcept { epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
 
+void Door::call_again(int fd) noexcept {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = kNotALifeLine;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
+}
+
 Status Door::add_transport(Transport* transport) noexcept {
   const std::lock_guard lock(mutex_);
   const std::uint64_t key = next_key_++;

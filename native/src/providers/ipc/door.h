@@ -23,6 +23,8 @@ class Door {
   // A socket whose readability is for accept: the listening one, and those that shake hands.
   Status add_socket(int fd) noexcept;
   void remove_socket(int fd) noexcept;
+  // Makes whoever watches for edges look again, where the socket is readable still.
+  void call_again(int fd) noexcept;
 
   // A transport's doorbell, and its life line's hang-up.
   Status add_transport(Transport* transport) noexcept;

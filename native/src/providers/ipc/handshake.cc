@@ -1,5 +1,7 @@
 #include "providers/ipc/handshake.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -77,7 +79,13 @@ Status send_hello(int socket, const Address& address, const lwmq_tli_options& op
   hello.name_bytes = static_cast<std::uint32_t>(address.name.size());
   std::memcpy(hello.name, address.name.data(), std::min(address.name.size(), sizeof hello.name));
   const int fds[] = {own_page_fd(), offer.side.fd.get(), own_event};
-  return os::send_message(socket, &hello, sizeof hello, fds, kHelloFds);
+  const Status status = os::send_message(socket, &hello, sizeof hello, fds, kHelloFds);
+  if (status != LWMQ_E_FULL) return status;
+  return fail(
+      LWMQ_E_SYSTEM,
+      "%s: the kernel takes no hello: user %u has as many descriptors on their way as its processes may "
+      "open (ulimit -n)",
+      address.text.c_str(), static_cast<unsigned>(geteuid()));
 }
 
 void send_refusal(int socket, Status why) noexcept {

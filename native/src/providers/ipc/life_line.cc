@@ -10,6 +10,7 @@
 namespace lwmq::ipc {
 namespace {
 
+constexpr int kRepeatedAtOnce = 64;  // what a peer says again takes no place, and may have no end
 constexpr int kPollSliceMs = 20;  // between two looks at the peer's death word while we wait for its socket
 
 std::string key_of(const std::uint8_t id[16]) { return {reinterpret_cast<const char*>(id), 16}; }
@@ -49,14 +50,18 @@ Status Transport::take_notice(const AnyMessage& message, os::Received* received)
 // Takes what has arrived, as much as we are ready to hold. Under line_mutex_. LWMQ_E_SYSTEM: this process has
 // no descriptor left for what is there; it stays in the socket, and the peer is not to blame.
 Status Transport::read_life_line(std::unique_lock<std::mutex>& /*lock*/) {
-  while (life_line_ && shown_.size() < kWindowsUnfoundMax) {
+  for (int repeated = 0; life_line_ && shown_.size() < kWindowsUnfoundMax && repeated < kRepeatedAtOnce;) {
+    const std::size_t had = shown_.size();
     AnyMessage message{};
     os::Received received;
     Status status = os::receive_message(life_line(), &message, sizeof message, &received);
     if (status == LWMQ_E_EMPTY) return LWMQ_OK;
     if (status == LWMQ_E_SYSTEM) return status;
     if (status == LWMQ_OK) status = take_notice(message, &received);
-    if (status == LWMQ_OK) continue;
+    if (status == LWMQ_OK) {
+      if (shown_.size() == had) ++repeated;
+      continue;
+    }
     if (status != LWMQ_E_PEER_LOST) {
       broken_.store(true, std::memory_order_relaxed);
       end(LWMQ_TLI_LOST);

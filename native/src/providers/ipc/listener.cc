@@ -1,6 +1,7 @@
 #include "providers/ipc/listener.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <new>
@@ -14,6 +15,9 @@
 
 namespace lwmq::ipc {
 namespace {
+
+// Those who connect and leave, or are refused, take no room: there may be no end of them.
+constexpr std::uint32_t kLetInAtOnce = 2 * kPendingHandshakesMax;
 
 // The listeners of this process. Never destroyed: threads may outlive main.
 struct Local {
@@ -90,18 +94,33 @@ std::size_t Listener::drive() {
   door_->look_at_life_lines();
   const std::lock_guard lock(mutex_);
   const std::size_t before = ready_.size();
+  std::uint32_t places = kLetInAtOnce;
   do {
     advance_all();  // first: whoever has said what we wait for does not give way
-  } while (let_in());
+  } while (let_in(&places));
   return ready_.size() - before;
 }
 
-void Listener::advance_all() {
-  std::erase_if(pending_, [this](Pending& pending) {
-    const bool over = advance(&pending);
+void Listener::tend() {
+  door_->look_at_life_lines();
+  const std::lock_guard lock(mutex_);
+  std::uint32_t places = kLetInAtOnce;
+  do {
+    end_where([](const Pending& pending) { return os::is_hung_up(pending.socket.get()); });
+  } while (pending_.size() < kPendingHandshakesMax && let_in(&places));
+}
+
+template <typename IsOver>
+void Listener::end_where(IsOver&& is_over) {
+  std::erase_if(pending_, [&is_over](Pending& pending) {
+    const bool over = is_over(pending);
     if (over) pending.answered.reset();  // before its socket closes
     return over;
   });
+}
+
+void Listener::advance_all() {
+  end_where([this](Pending& pending) { return advance(&pending); });
 }
 
 // False: nobody gives way. The oldest that has not said hello does, else the oldest that has our answer for
@@ -118,12 +137,12 @@ bool Listener::make_place() {
   return true;
 }
 
-// Takes of those who have connected to the socket as many as there is room for. False: none. While nobody
-// takes those who are ready, others wait where they are.
-bool Listener::let_in() {
-  if (ready_.size() >= kPendingHandshakesMax || !make_place()) return false;
+// Takes of those who have connected to the socket as many as there is room for, and `*places`. False: none.
+// While nobody takes those who are ready, others wait where they are.
+bool Listener::let_in(std::uint32_t* places) {
+  if (*places == 0 || ready_.size() >= kPendingHandshakesMax || !make_place()) return false;
   bool some = false;
-  while (pending_.size() + ready_.size() < kPendingHandshakesMax) {
+  for (; *places > 0 && pending_.size() + ready_.size() < kPendingHandshakesMax; --*places) {
     Pending pending;
     Status status = os::accept_unix(socket_.get(), &pending.socket);
     if (status == LWMQ_E_EMPTY) return some;
@@ -135,7 +154,7 @@ bool Listener::let_in() {
     status = os::peer_credentials(pending.socket.get(), &pending.credentials);
     if (status == LWMQ_OK && !pending.credentials.same_user) {
       status = fail(LWMQ_E_DENIED, "the client runs as user %u, the listener as user %u",
-                    pending.credentials.uid, os::identity().uid);
+                    pending.credentials.uid, static_cast<unsigned>(geteuid()));
     }
     if (status == LWMQ_OK) status = door_->add_socket(pending.socket.get());
     if (status != LWMQ_OK) {
@@ -146,6 +165,7 @@ bool Listener::let_in() {
     pending_.push_back(std::move(pending));
     some = true;
   }
+  if (*places == 0) door_->call_again(socket_.get());
   return some;
 }
 
@@ -257,6 +277,7 @@ void Listener::close() {
     std::erase_if(local().listeners, [this](const auto& entry) { return entry.second == this; });
   }
   LWMQ_YIELD("listener.close");
+  tend();  // a queue of those who have given up would keep us from our own socket
   unbind_address(address_);
   drive();  // whoever has met us by now hears of the end as any peer does
   std::deque<Transport*> ready;

@@ -20,6 +20,8 @@ class Listener {
  public:
   static Status open(const char* address, const lwmq_tli_options* options, Listener** out_listener);
   Status accept(Transport** out_transport);
+  // Lets go of those who wait for an answer no more.
+  void tend();
   [[nodiscard]] int fd() const noexcept { return door_->fd(); }
   // Takes the listener; its transports live on.
   void close();
@@ -49,9 +51,11 @@ class Listener {
   ~Listener() = default;
 
   bool has_ready();
+  template <typename IsOver>
+  void end_where(IsOver&& is_over);
   void advance_all();
   bool make_place();
-  bool let_in();
+  bool let_in(std::uint32_t* places);
   bool turn_away(Status why);
   void refuse(const Pending& pending, Status why);
   void note_refused(const Pending& pending, Status why);

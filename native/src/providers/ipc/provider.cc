@@ -39,6 +39,7 @@ constexpr lwmq_tli_provider kIpcProvider = {
         },
     .accept = [](lwmq_tli_listener* listener,
                  lwmq_tli_transport** out_transport) { return of(listener)->accept(out(out_transport)); },
+    .tend = [](lwmq_tli_listener* listener) { of(listener)->tend(); },
     .listener_fd = [](lwmq_tli_listener* listener) -> std::int32_t { return of(listener)->fd(); },
     .listener_close = [](lwmq_tli_listener* listener) { of(listener)->close(); },
     .connect =

@@ -134,7 +134,7 @@ Status Transport::ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::u
 
 Status Transport::land(lwmq_tli_extent* out_extent) noexcept {
   if (os::forked() || broken_.load(std::memory_order_relaxed)) [[unlikely]]
-    return over();
+    return land_no_more();
   const Status status = receiver_.land(out_extent);
   if (status != LWMQ_OK) return land_nothing(status, out_extent);
   ++landed_;
@@ -148,7 +148,7 @@ Status Transport::land_nothing(Status status, lwmq_tli_extent* out_extent) noexc
     if (state() == LWMQ_TLI_CONNECTED) return LWMQ_E_EMPTY;
     status =
         receiver_.land(out_extent);  // behind the look at the state: what came before the end is seen now
-    if (status == LWMQ_E_EMPTY) return over();
+    if (status == LWMQ_E_EMPTY) return land_no_more();
   }
   if (status == LWMQ_OK) {
     ++landed_;
@@ -158,6 +158,11 @@ Status Transport::land_nothing(Status status, lwmq_tli_extent* out_extent) noexc
   end(LWMQ_TLI_LOST);
   add_context(parts_.address.c_str());
   return status;
+}
+
+Status Transport::land_no_more() noexcept {
+  const Status status = over();
+  return status == LWMQ_E_PEER_LOST && broken_.load(std::memory_order_relaxed) ? LWMQ_E_CORRUPT : status;
 }
 
 void Transport::release(const std::uint64_t token[2], std::uint32_t count) noexcept {

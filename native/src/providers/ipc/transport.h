@@ -113,6 +113,7 @@ class Transport {
   std::int32_t look_at_end() noexcept;
   Status show_looking(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
   Status over() noexcept;
+  Status land_no_more() noexcept;
   Status land_nothing(Status status, lwmq_tli_extent* out_extent) noexcept;
   bool is_ready(std::uint32_t what) noexcept;
   Status sleep_until_ready(std::uint32_t what, std::uint32_t timeout_ms, tli::Glances& glances) noexcept;

@@ -109,6 +109,7 @@ lwmq_status listen(const char* address, const lwmq_tli_options* options, lwmq_tl
 }
 
 lwmq_status accept(lwmq_tli_listener* listener, lwmq_tli_transport** out_transport) {
+  listener->bell->drain();  // before the look: who comes behind it rings again
   const std::lock_guard lock(listener->mutex);
   if (!listener->refusals.empty()) {
     const std::string text = std::move(listener->refusals.front());
@@ -213,7 +214,7 @@ void peer(lwmq_tli_transport* transport, lwmq_tli_peer* out_peer) {
   const lwmq_identity& self = os::identity();
   std::memcpy(out_peer->instance, self.instance, sizeof self.instance);
   out_peer->pid = self.pid;
-  out_peer->uid = self.uid;
+  out_peer->uid = geteuid();
   out_peer->buffer_bytes = transport->peer_options.buffer_bytes;
   out_peer->buffers = transport->peer_options.buffers_send;
   out_peer->drops = transport->peer_options.drop != nullptr ? 1 : 0;
@@ -528,6 +529,7 @@ constexpr lwmq_tli_provider kLoopProvider = {
     .limits = limits,
     .listen = listen,
     .accept = accept,
+    .tend = nullptr,  // who gives up has left nothing
     .listener_fd = listener_fd,
     .listener_close = listener_close,
     .connect = connect,
