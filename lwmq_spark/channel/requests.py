@@ -186,7 +186,7 @@ class _Desk:
         self.asker = int.from_bytes(os.urandom(8), "little")
         self.thread = 0  # the keeper
         self.ended: errors.LwmqError | None = None
-        self.is_kept_away = False  # the peer, by what somebody has to mend: the last attempt to connect
+        self.is_kept_away = True  # perhaps, the peer, by what somebody has to mend: that is told once
         self._most = most
         self._lock = threading.RLock()  # collecting garbage while it is held may end a Requests
         self._replies: dict[int, Reply] = {}

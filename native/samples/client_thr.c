@@ -16,6 +16,10 @@ int main(int argc, char** argv) {
   CHECK(lwmq_channel_open(channel, LWMQ_ROLE_CLIENT));
   CHECK(lwmq_channel_wait_connected(channel, kWaitMs));
   void* content = malloc(asked.bytes + 1);
+  if (content == NULL) {
+    fprintf(stderr, "no memory for a message of %llu bytes\n", (unsigned long long)asked.bytes);
+    return 1;
+  }
   memset(content, 'x', asked.bytes);
   for (uint64_t i = 0; i < asked.count; ++i) {
     CHECK(lwmq_send_queue_post_bytes(queue, content, asked.bytes)); /* copied: ours again */

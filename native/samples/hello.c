@@ -19,9 +19,9 @@ int main(int argc, char** argv) {
     CHECK(lwmq_channel_receive(channel, 10000, &message));
   else
     CHECK(lwmq_send_queue_post_bytes(queue, "hello", 5));
+  CHECK(lwmq_channel_close(channel, 10000)); /* behind it, what was said was heard */
   printf(message ? "somebody said hello\n" : "said hello\n");
   lwmq_message_destroy(message);
-  lwmq_channel_close(channel, 10000);
   lwmq_channel_destroy(channel);
   return 0;
 }

@@ -36,14 +36,14 @@ static int serve(const char* address) {
     const uint64_t number = number_in(request);
     const uint64_t square = number * number;
     lwmq_message* reply;
-    if (number == 0) {
-      CHECK(lwmq_reply_make_failure(request, "DomainError", "a positive number is wanted", &reply));
-    } else {
-      CHECK(lwmq_reply_make(request, &reply));
-      CHECK(lwmq_message_append(reply, &square, sizeof square));
-    }
-    CHECK(lwmq_send_queue_post(replies, &reply));
+    const lwmq_status made =
+        number == 0 ? lwmq_reply_make_failure(request, "DomainError", "a positive number is wanted", &reply)
+                    : lwmq_reply_make(request, &reply);
     lwmq_message_destroy(request);
+    if (made == LWMQ_E_CORRUPT) continue; /* it is no request: nobody waits for an answer */
+    CHECK(made);
+    if (number != 0) CHECK(lwmq_message_append(reply, &square, sizeof square));
+    CHECK(lwmq_send_queue_post(replies, &reply));
   }
   lwmq_channel_destroy(channel);
   return 0;

@@ -121,6 +121,7 @@ int main(void) {
     lwmq_channel_close(channels[worker], kWaitMs);
     lwmq_channel_destroy(channels[worker]);
   }
-  while (wait(NULL) > 0) continue;
-  return 0;
+  int failed = 0;
+  for (int status; wait(&status) > 0;) failed |= status != 0;
+  return failed;
 }

@@ -655,6 +655,20 @@ def test_requests_go_on_when_what_kept_the_peer_away_is_mended(ipc: str, asks: s
             serving.join()
 
 
+def test_what_keeps_the_peer_away_is_told_to_who_comes_later(ipc: str) -> None:
+    """It is told once, to whoever receives."""
+    refused = pytest.raises(lwmq.LwmqError, match="one side sends with 32 buffers")
+    with (
+        lwmq.Channel(ipc, "server", buffers=(4, 1), linger=0),
+        lwmq.Channel(ipc, "client", linger=0) as client,
+    ):
+        with refused:
+            client.receive(20)
+        for _ in range(2):
+            with lwmq.Requests(client) as requests, refused:
+                requests.submit(b"anybody?").result(20)
+
+
 def test_too_many_and_what_cannot_be_posted_are_refused(address: str) -> None:
     with pair(address) as (server, client):
         with pytest.raises(ValueError, match="outstanding_max 0"):

@@ -66,6 +66,9 @@ typedef enum lwmq_status {
 
 /* Text of the last failure on this thread; valid until the next call on it. Never NULL. */
 const char *lwmq_last_error(void);
+/* Where that failure told of the end of a peer: the number of this end among those of its channel, from 1 (see
+   lwmq_channel_ends). Else 0. */
+uint64_t lwmq_last_end(void);
 /* Name of a status, such as "LWMQ_E_TIMED_OUT". Static. */
 const char *lwmq_status_name(int32_t status);
 /* "major.minor.patch" of the library. Static. */
@@ -587,6 +590,9 @@ typedef struct lwmq_peer {
 /* Who is, or was last, at the other end of transport `transport` of the channel: 0 is the first. Any thread. LWMQ_E_EMPTY:
    nobody has come yet. LWMQ_E_INVALID past the last. LWMQ_E_CLOSED after a close. */
 lwmq_status lwmq_channel_peer(lwmq_channel *channel, uint32_t transport, lwmq_peer *out_peer);
+/* How many peers have ended by now, over all transports of the channel, whether a receive has told of them or not: what is asked
+   when there are so many is not lost with an end of that number or a smaller one. Any thread. Never waits. */
+lwmq_status lwmq_channel_ends(const lwmq_channel *channel, uint64_t *out_ends);
 /* Waits until a peer comes or goes: until lwmq_channel_peer would answer another `number` or `connected` than *peer has, and
    answers as it. *peer is what was known, or only its size: then whoever is there. So a loop around it hears of every coming
    and going, but of those between two calls the last. Any number of threads. LWMQ_E_TIMED_OUT, LWMQ_E_INTERRUPTED;

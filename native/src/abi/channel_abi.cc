@@ -367,6 +367,13 @@ lwmq_status lwmq_channel_peer(lwmq_channel* channel, uint32_t transport, lwmq_pe
   return answered(status);
 }
 
+lwmq_status lwmq_channel_ends(const lwmq_channel* channel, uint64_t* out_ends) {
+  LWMQ_REQUIRE(channel != nullptr && out_ends != nullptr);
+  LWMQ_ALIVE(channel);
+  *out_ends = in(channel)->ends();
+  return LWMQ_OK;
+}
+
 lwmq_status lwmq_channel_wait_peer(lwmq_channel* channel, uint32_t transport, uint32_t timeout_ms,
                                    lwmq_peer* peer) {
   LWMQ_REQUIRE(channel != nullptr && peer != nullptr);

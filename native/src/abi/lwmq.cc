@@ -19,6 +19,8 @@ extern "C" {
 
 const char* lwmq_last_error(void) { return lwmq::last_error(); }
 
+uint64_t lwmq_last_end(void) { return lwmq::error_tag(); }
+
 const char* lwmq_status_name(int32_t status) { return lwmq::status_name(status); }
 
 const char* lwmq_version(void) { return lwmq::kLibraryVersion; }

@@ -177,6 +177,8 @@ class Channel {
   [[nodiscard]] bool is_closing() const noexcept { return phase_.load() == Phase::kClosing; }
 
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
+  // Of the head: how many peers have ended, over all transports.
+  [[nodiscard]] std::uint64_t ends() const noexcept { return ends_.load(std::memory_order_relaxed); }
 
   // False of memory that was a channel: for checks of what an application hands in.
   [[nodiscard]] bool is_alive() const noexcept { return mark_.is_alive(); }

@@ -261,7 +261,7 @@ Status Requests::enlist(const Message& message, std::uint32_t timeout_ms, Pendin
   pending->timeout_ms = timeout_ms;
   pending->due_ns = deadline_of(timeout_ms);
   pending->is_awaited = out_awaited != nullptr;
-  pending->ends_before = channel_->ends_.load(std::memory_order_relaxed);
+  pending->ends_before = channel_->ends();
   *find(head.number) = pending;
   put_on_heap(pending);
   ++held_;

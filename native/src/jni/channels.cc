@@ -340,4 +340,12 @@ JNI_METHOD(void, rawDisposeBuffer)(JNIEnv* env, jclass, jlong channel, jlongArra
   check(env, lwmq_raw_dispose_buffer(handle<lwmq_channel>(channel), &buffer));
 }
 
+JNI_METHOD(jlong, channelEnds)(JNIEnv* env, jclass, jlong channel) {
+  std::uint64_t ends = 0;
+  check(env, lwmq_channel_ends(handle<lwmq_channel>(channel), &ends));
+  return static_cast<jlong>(ends);
+}
+
+JNI_METHOD(jlong, lastEnd)(JNIEnv*, jclass) { return static_cast<jlong>(lwmq_last_end()); }
+
 }  // namespace lwmq::jni

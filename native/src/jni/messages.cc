@@ -154,6 +154,14 @@ JNI_METHOD(jint, messageFrameCount)(JNIEnv*, jclass, jlong message) {
   return static_cast<jint>(lwmq_message_frame_count(handle<lwmq_message>(message)));
 }
 
+JNI_METHOD(jlong, messageFrameBytes)(JNIEnv* env, jclass, jlong message, jint index) {
+  const void* data = nullptr;
+  std::uint64_t bytes = 0;
+  check(env,
+        lwmq_message_frame(handle<lwmq_message>(message), static_cast<std::uint32_t>(index), &data, &bytes));
+  return static_cast<jlong>(bytes);
+}
+
 JNI_METHOD(jobject, messageFrame)(JNIEnv* env, jclass, jlong message, jint index) {
   static char nothing = 0;  // an empty frame may have no address, and a direct buffer must have one
   const void* data = nullptr;

@@ -52,6 +52,16 @@ TEST_P(PeersOver, AreHeardOfAsTheyComeAndGo) {
   EXPECT_EQ(last.number, 5u);
   EXPECT_EQ(wait_peer(server, &last, 0), LWMQ_E_TIMED_OUT);
   EXPECT_EQ(lwmq_channel_wait_peer(server.channel, 1, 0, &last), LWMQ_E_INVALID);
+  std::uint64_t ends = 0;
+  EXPECT_EQ(lwmq_channel_ends(server.channel, &ends), LWMQ_OK);
+  EXPECT_EQ(ends, 5u) << "none of which was received yet";
+  for (std::uint64_t number = 1; number <= 5; ++number) {
+    EXPECT_EQ(server.receive_text(), "one that waits for a receive");
+    EXPECT_TRUE(server.receive_text().starts_with("<LWMQ_E_"));
+    EXPECT_EQ(lwmq_last_end(), number);
+  }
+  EXPECT_EQ(server.receive_text(0), "<LWMQ_E_EMPTY>");
+  EXPECT_EQ(lwmq_last_end(), 0u) << "no failure";
 }
 
 TEST_P(PeersOver, AreHeardOfByAClientThatIsIdle) {

@@ -139,6 +139,80 @@ class ManyThreadsTest {
   }
 
   @Test
+  void aSecondThreadMayNotReceiveByASelector() throws Exception {
+    try (Channel server = server("loop://java-selector-alone")) {
+      Selector selector = new Selector();
+      selector.add(server);
+      CompletableFuture<Status> receives = receiving(selector);
+      Status refused = Status.TIMED_OUT; // while the first one is between two calls
+      for (int round = 0; refused == Status.TIMED_OUT && round < 1000; round++) {
+        refused = assertThrows(LwmqException.class, () -> selector.receive(Deadline.after(1))).status();
+        if (receives.isDone()) { // refused in our place
+          refused = receives.get();
+        }
+      }
+      assertEquals(Status.INVALID, refused);
+      selector.close();
+      receives.get(20, TimeUnit.SECONDS);
+    }
+  }
+
+  @Test
+  void aCallBackMayNotFollowAnotherInAChannelThatCloses() throws Exception {
+    for (String scheme : List.of("loop", "ipc")) {
+      Channel server = server(scheme + "://java-next-call-back");
+      Channel client = client(scheme + "://java-next-call-back");
+      CompletableFuture<Status> follows = new CompletableFuture<>();
+      CountDownLatch called = new CountDownLatch(1);
+      AtomicInteger late = new AtomicInteger();
+      server.onMessage(
+          message -> {
+            called.countDown();
+            while (!server.isClosing()) {
+              Thread.onSpinWait();
+            }
+            try {
+              server.onMessage(next -> late.incrementAndGet(), end -> late.incrementAndGet());
+              follows.complete(null);
+            } catch (LwmqException e) {
+              follows.complete(e.status());
+            }
+          });
+      SendQueue queue = client.sendQueue(Priority.NORMAL);
+      queue.post("first");
+      queue.post("second");
+      called.await();
+      close(server);
+      assertEquals(Status.CLOSED, follows.get(20, TimeUnit.SECONDS));
+      assertEquals(0, late.get());
+      close(client);
+    }
+  }
+
+  @Test
+  void figuresCanBeReadBesideAClose() throws Exception {
+    for (int round = 0; round < 300; round++) {
+      Channel channel = server("loop://java-figures-beside");
+      SendQueue queue = channel.sendQueue(Priority.NORMAL);
+      CountDownLatch running = new CountDownLatch(1);
+      CompletableFuture<Void> reads =
+          CompletableFuture.runAsync(
+              () -> {
+                while (channel.isOpen()) {
+                  running.countDown();
+                  channel.statistics();
+                  queue.statistics();
+                }
+                channel.statistics();
+                queue.statistics();
+              });
+      running.await();
+      channel.close();
+      reads.get(20, TimeUnit.SECONDS);
+    }
+  }
+
+  @Test
   void twoThreadsTakeTurnsAtAMonoQueue() throws Exception {
     try (Channel server = server("loop://java-mono-turns");
         Channel client = client("loop://java-mono-turns")) {

@@ -465,6 +465,87 @@ class RequestsTest {
     }
   }
 
+  // rows: M21
+  @Test
+  void theEndOfAServerThatIsToldLateFailsNothingOfItsSuccessor() throws Exception {
+    CountDownLatch busy = new CountDownLatch(1);
+    CountDownLatch goOn = new CountDownLatch(1);
+    try (Requests requests = new Requests(client);
+        Channel other = Channel.open(address + "-other", Role.SERVER, Channel.Options.DEFAULT);
+        Channel poster = Channel.open(address + "-other", Role.CLIENT, Channel.Options.DEFAULT)) {
+      other.onMessage(
+          message -> {
+            busy.countDown();
+            awaitQuietly(goOn); // the thread of all call-backs, and of all replies
+          });
+      poster.sendQueue(Priority.NORMAL).post("be busy");
+      busy.await();
+      Reply ofTheFirst = requests.submit(Frames.of("unheard"), Deadline.never());
+      server.close();
+      server = Channel.open(address, Role.SERVER, Channel.Options.DEFAULT.lingering(0));
+      serve(RE);
+      until(() -> client.peer().number() == 2 && client.peer().isConnected());
+      Reply ofTheSecond = requests.submit(Frames.of("heard"), Deadline.never());
+      goOn.countDown();
+      assertEquals("re:heard", ofTheSecond.get(20, TimeUnit.SECONDS).text());
+      assertEquals(Status.CLOSED, failure(ofTheFirst).status());
+      assertEquals(1, requests.statistics().lost());
+    }
+  }
+
+  private static void awaitQuietly(CountDownLatch latch) {
+    try {
+      latch.await();
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  // rows: M21
+  @Test
+  void whatKeepsThePeerAwayIsToldToWhoComesLater() throws Exception {
+    String mixed = "ipc://java-requests-mixed-" + ProcessHandle.current().pid();
+    try (Channel raw = Channel.open(mixed, Role.SERVER, new Channel.Options(0, 0, 0, 0, true));
+        Channel asking = Channel.open(mixed, Role.CLIENT, Channel.Options.DEFAULT.lingering(0))) {
+      LwmqException told = assertThrows(LwmqException.class, () -> asking.receive(soon));
+      for (int i = 0; i < 2; i++) {
+        try (Requests requests = new Requests(asking)) {
+          LwmqException thrown =
+              assertThrows(
+                  LwmqException.class,
+                  () -> requests.submit(Frames.of("anybody?"), Deadline.never()).get(20, TimeUnit.SECONDS));
+          assertEquals(told.status(), thrown.status());
+        }
+      }
+      assertTrue(raw.isOpen());
+    }
+  }
+
+  @Test
+  void aRequestIsNotPostedWhereItsReplyMayNotBeAwaited() throws Exception {
+    AtomicInteger served = new AtomicInteger();
+    CountDownLatch asked = new CountDownLatch(1); // what is added to a settled reply runs where it is added
+    serve(
+        frames -> {
+          asked.await();
+          served.incrementAndGet();
+          return frames;
+        });
+    try (Requests requests = new Requests(client)) {
+      CompletableFuture<Status> refusal =
+          requests
+              .submit(Frames.of("first"), soon)
+              .thenApply(
+                  frames ->
+                      assertThrows(LwmqException.class, () -> requests.request(Frames.of("second"), soon))
+                          .status());
+      asked.countDown();
+      assertEquals(Status.INVALID, refusal.get(20, TimeUnit.SECONDS));
+      assertEquals("last", requests.request(Frames.of("last"), soon).text());
+      assertEquals(2, served.get());
+    }
+  }
+
   @Test
   void eachObjectSaysHowFarItIs() {
     try (Replies replies = new Replies(server);

@@ -9,21 +9,21 @@ import java.util.concurrent.TimeoutException;
 class Awaited<T> extends CompletableFuture<T> {
   @Override
   public T get() throws InterruptedException, ExecutionException {
-    checkMayWait();
+    checkMayBeAwaited();
     return super.get();
   }
 
   @Override
   public T get(long timeout, TimeUnit unit) throws InterruptedException, ExecutionException, TimeoutException {
     if (timeout > 0) {
-      checkMayWait();
+      checkMayBeAwaited();
     }
     return super.get(timeout, unit);
   }
 
   @Override
   public T join() {
-    checkMayWait();
+    checkMayBeAwaited();
     return super.join();
   }
 
@@ -32,8 +32,15 @@ class Awaited<T> extends CompletableFuture<T> {
     return new Awaited<>();
   }
 
-  private void checkMayWait() {
-    if (!isDone() && (Calls.ALL.isOwnThread() || Desk.isOwnThread())) {
+  private void checkMayBeAwaited() {
+    if (!isDone()) {
+      checkMayWait();
+    }
+  }
+
+  /** INVALID: this thread settles what it would wait for. */
+  static void checkMayWait() {
+    if (Calls.ALL.isOwnThread() || Desk.isOwnThread()) {
       throw new LwmqException(
           Status.INVALID,
           "a reply is awaited in a callback on a thread that settles requests: let what comes next depend on it"

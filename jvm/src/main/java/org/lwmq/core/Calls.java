@@ -2,11 +2,13 @@ package org.lwmq.core;
 
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 
 /** Messages by call-back: one daemon thread for all channels that have a receiver, asleep while nothing comes. */
 final class Calls {
   private static final System.Logger LOG = System.getLogger(Calls.class.getName());
+  private static final long SHORTAGE_NANOS = 50_000_000;
   static final Calls ALL = new Calls();
 
   private Selector selector; // made with the first receiver
@@ -64,8 +66,11 @@ final class Calls {
     }
   }
 
-  /** INVALID: the channel has a receiver, and one of the two does not give way. */
+  /** INVALID: the channel has a receiver, and one of the two does not give way. CLOSED: it is being closed. */
   synchronized void put(Channel channel, Receiver receiver) {
+    if (channel.isClosing()) { // whoever closes drops behind this, or has
+      throw new LwmqException(Status.CLOSED, "channel " + channel.address() + " is closed");
+    }
     Receiver known = receivers.get(channel);
     if (known == null) {
       if (selector == null) {
@@ -151,7 +156,10 @@ final class Calls {
     try {
       message = selector.take();
     } catch (LwmqException e) {
-      receiver.ended(e);
+      receiver.ended(e.ofEnd(Jni.lastEnd()));
+      if (e.status() == Status.NO_MEMORY) { // what has come waits: for others to give some back
+        LockSupport.parkNanos(SHORTAGE_NANOS);
+      }
       return;
     }
     if (message != null) {

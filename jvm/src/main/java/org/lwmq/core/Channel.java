@@ -11,6 +11,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Consumer;
 import java.util.function.LongConsumer;
+import java.util.function.Supplier;
 
 /**
  * A two-way conversation with one peer at an address, or with one at each of several. Posts go through its
@@ -264,6 +265,9 @@ public final class Channel implements AutoCloseable {
     long queue = handle.call(c -> Jni.channelAddSendQueue(c, kind.ordinal(), priority.ordinal() + 1, capacity));
     SendQueue made = new SendQueue(this, handle, queue, kind, priority, capacity);
     queues.add(made);
+    if (last != null) { // closed meanwhile
+      made.keepLast();
+    }
     return made;
   }
 
@@ -296,6 +300,11 @@ public final class Channel implements AutoCloseable {
   }
 
   /** Throws what keeps the peer away, where somebody has to mend that. */
+  /** How many peers have ended by now, whether somebody has received that or not. CLOSED. */
+  long ends() {
+    return handle.call(Jni::channelEnds);
+  }
+
   void checkNotKeptAway() {
     try {
       handle.run(c -> Jni.channelWaitConnected(c, 0));
@@ -389,7 +398,7 @@ public final class Channel implements AutoCloseable {
     if (options.isRaw()) {
       throw new LwmqException(Status.INVALID, "a raw channel has buffers, not messages: receiveBuffer() (" + address + ")");
     }
-    isCalled = true;
+    isCalled = true; // before: a close that has begun drops it, or it is refused
     Calls.ALL.put(this, new Calls.CallBack(this, callback, onEnd));
   }
 
@@ -504,8 +513,24 @@ public final class Channel implements AutoCloseable {
 
   /** Behind the close the last ones. Never waits. */
   public Statistics statistics() {
-    Statistics known = last;
-    return known != null ? known : handle.call(Channel::query);
+    return lastOr(() -> last, () -> handle.call(Channel::query));
+  }
+
+  /** The {@code last} figures, which are kept before a close is done; before them those of now. */
+  static <T> T lastOr(Supplier<T> last, Supplier<T> now) {
+    T known = last.get();
+    if (known != null) {
+      return known;
+    }
+    try {
+      return now.get();
+    } catch (LwmqException e) {
+      known = last.get();
+      if (e.status() != Status.CLOSED || known == null) {
+        throw e;
+      }
+      return known;
+    }
   }
 
   private static Statistics query(long channel) {
@@ -655,6 +680,13 @@ public final class Channel implements AutoCloseable {
   @Override
   public void close() {
     close(options.lingerMs());
+  }
+
+  /** Whether a close has begun. */
+  boolean isClosing() {
+    synchronized (toTell) {
+      return isClosing;
+    }
   }
 
   /** False: somebody else closes it. */

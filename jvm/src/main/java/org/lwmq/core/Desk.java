@@ -18,8 +18,11 @@ final class Desk {
   private static final ScheduledThreadPoolExecutor TIMES = keeper();
   private static volatile Thread keeper; // written by TIMES where it makes its thread
 
-  /** @param timer null where there is no time-out; else of {@code ms} */
-  private record Outstanding(Reply reply, ScheduledFuture<?> timer, long ms) {}
+  /**
+   * @param timer null where there is no time-out; else of {@code ms}
+   * @param ends of peers, when it was asked
+   */
+  private record Outstanding(Reply reply, ScheduledFuture<?> timer, long ms, long ends) {}
 
   final String address;
   final long asker = new SecureRandom().nextLong();
@@ -41,7 +44,8 @@ final class Desk {
     this.most = most;
   }
 
-  Reply enlist(Deadline deadline) {
+  /** {@code ends}: of the channel's peers by now, which are not its own. */
+  Reply enlist(Deadline deadline, long ends) {
     Reply reply;
     synchronized (this) {
       if (outstanding.size() >= most) {
@@ -55,7 +59,7 @@ final class Desk {
       long nanos = deadline.isForever() ? 0 : Math.max(0, deadline.leftNanos());
       ScheduledFuture<?> timer =
           deadline.isForever() ? null : TIMES.schedule(() -> expire(number), nanos, TimeUnit.NANOSECONDS);
-      outstanding.put(number, new Outstanding(reply, timer, (nanos + 500_000) / 1_000_000));
+      outstanding.put(number, new Outstanding(reply, timer, (nanos + 500_000) / 1_000_000, ends));
     }
     reply.whenComplete((frames, end) -> forget(reply.number())); // does nothing unless somebody else completed it
     return reply;
@@ -150,8 +154,8 @@ final class Desk {
   /** Null where the frames are not those of a failure. */
   private HandlerException failure(Message message) {
     if (message.frameCount() != 3
-        || message.frame(1).remaining() > TEXT_BYTES_MAX
-        || message.frame(2).remaining() > TEXT_BYTES_MAX) {
+        || message.frameBytes(1) > TEXT_BYTES_MAX
+        || message.frameBytes(2) > TEXT_BYTES_MAX) {
       return null;
     }
     String kind = new String(message.bytes(1), StandardCharsets.UTF_8);
@@ -162,9 +166,15 @@ final class Desk {
 
   /** Fails all that is outstanding. */
   void lose(LwmqException why) {
+    lose(why, 0);
+  }
+
+  /** But what was asked behind end number {@code end} of a peer, where that is not 0: it may be told late. */
+  void lose(LwmqException why, long end) {
     Map<Long, Outstanding> all;
     synchronized (this) {
       all = new HashMap<>(outstanding);
+      all.values().removeIf(one -> end != 0 && one.ends() >= end);
       all.keySet().forEach(this::take);
       lost += all.size();
     }

@@ -15,7 +15,7 @@ record ExternalFrame(ByteBuffer memory, Runnable released) {
 
   /** Before the first one is lent. */
   static synchronized void serveAll() {
-    if (thread == null) {
+    if (thread == null || !thread.isAlive()) {
       Thread made = new Thread(ExternalFrame::serve, "lwmq-frames");
       made.setDaemon(true);
       made.start();

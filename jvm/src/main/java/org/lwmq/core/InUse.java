@@ -1,45 +1,38 @@
 package org.lwmq.core;
 
-import java.util.concurrent.locks.ReadWriteLock;
-import java.util.concurrent.locks.ReentrantReadWriteLock;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
 
 /**
  * A channel in the hands of requests or replies: any number of threads are in it at once, for one short call each. Whoever
- * ends that waits until they are out, so that no channel is closed around somebody.
+ * ends that waits until they are out, so that no channel is closed around somebody; nobody else does.
  */
 final class InUse {
-  private final ReadWriteLock lock = new ReentrantReadWriteLock();
-  private volatile LwmqException end; // written under the write lock
+  private final Callers callers = new Callers();
+  private final AtomicReference<LwmqException> end = new AtomicReference<>();
 
   /** What {@code call} returns; after the end what ended it. {@code call} runs no code of an application. */
   <T> T enter(Supplier<T> call) {
-    lock.readLock().lock();
+    int stripe = callers.enter();
     try {
-      if (end != null) {
-        throw new LwmqException(end.status(), end.getMessage());
+      LwmqException why = end.get();
+      if (why != null) {
+        throw new LwmqException(why.status(), why.getMessage());
       }
       return call.get();
     } finally {
-      lock.readLock().unlock();
+      callers.leave(stripe);
     }
   }
 
-  /** False where it had ended before. */
+  /** For a thread that is not in itself. False where it had ended before. */
   boolean end(LwmqException why) {
-    lock.writeLock().lock();
-    try {
-      if (end != null) {
-        return false;
-      }
-      end = why;
-      return true;
-    } finally {
-      lock.writeLock().unlock();
-    }
+    boolean isFirst = end.compareAndSet(null, why);
+    callers.awaitNone();
+    return isFirst;
   }
 
   boolean isEnded() {
-    return end != null;
+    return end.get() != null;
   }
 }

@@ -319,6 +319,11 @@ final class Jni {
   /** A message of the channel that selectorWait has given, or 0. */
   static native long selectorTake(long selector);
 
+  static native long channelEnds(long channel);
+
+  /** Of what this thread's last call has thrown, where that is the end of a peer; else 0. */
+  static native long lastEnd();
+
   /** A message; 0: a client waits at a listener. {@code channel}: whose, also where its receive has failed. */
   static native long selectorReceive(long selector, int timeoutMs, long[] channel);
 
@@ -356,6 +361,8 @@ final class Jni {
   static native int messageFrameCount(long message);
 
   static native ByteBuffer messageFrame(long message, int index);
+
+  static native long messageFrameBytes(long message, int index);
 
   static native void messageSetTimestamp(long message, int index, int source, long ticks);
 

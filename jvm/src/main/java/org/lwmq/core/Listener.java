@@ -75,8 +75,7 @@ public final class Listener implements AutoCloseable {
 
   /** Behind the close the last ones. Never waits. */
   public Statistics statistics() {
-    Statistics known = last;
-    return known != null ? known : use.enter(() -> handle.call(Listener::query));
+    return Channel.lastOr(() -> last, () -> use.enter(() -> handle.call(Listener::query)));
   }
 
   private static Statistics query(long listener) {

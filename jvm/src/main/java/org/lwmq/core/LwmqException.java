@@ -14,6 +14,7 @@ public class LwmqException extends RuntimeException {
   private final Status status;
   private final boolean hasText;
   private transient Channel channel;
+  private transient long end;
 
   public LwmqException(Status status, String text) {
     super(text);
@@ -44,6 +45,16 @@ public class LwmqException extends RuntimeException {
 
   LwmqException of(Channel whose) {
     channel = whose;
+    return this;
+  }
+
+  /** The number of the peer's end that this tells of, as {@link Channel#ends} count them, where {@link Calls} have received; else 0. */
+  long end() {
+    return end;
+  }
+
+  LwmqException ofEnd(long number) {
+    end = number;
     return this;
   }
 

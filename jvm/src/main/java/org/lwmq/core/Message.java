@@ -137,6 +137,12 @@ public final class Message implements AutoCloseable {
     return handle.view(m -> Jni.messageFrame(m, index)).asReadOnlyBuffer();
   }
 
+  /** Of frame {@code index}. INVALID: no such frame. */
+  public long frameBytes(int index) {
+    Arguments.notNegative("frame", index);
+    return handle.call(m -> Jni.messageFrameBytes(m, index));
+  }
+
   /** A copy of frame {@code index}; errors as of {@link #frame}. */
   public byte[] bytes(int index) {
     Arguments.notNegative("frame", index);

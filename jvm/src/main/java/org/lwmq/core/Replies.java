@@ -60,7 +60,8 @@ public final class Replies implements AutoCloseable {
 
   /**
    * The request that {@code message} of this channel is, for who receives by a selector or a call-back; null for what is
-   * none, and counted as malformed. The message is still the caller's.
+   * none, and counted as malformed, and for one that is more than there is memory for, which has failed. The message is
+   * still the caller's.
    */
   public Request requestOf(Message message) {
     RequestHead head = RequestHead.of(message);
@@ -69,7 +70,12 @@ public final class Replies implements AutoCloseable {
       return null;
     }
     received.incrementAndGet();
-    return new Request(this, head, Frames.from(message, 1));
+    try {
+      return new Request(this, head, Frames.from(message, 1));
+    } catch (LwmqException | OutOfMemoryError e) { // TOO_BIG: one asker ends nobody who serves
+      new Request(this, head, Frames.none()).fail(e);
+      return null;
+    }
   }
 
   /**

@@ -34,13 +34,10 @@ record RequestHead(int kind, long asker, long number) {
 
   /** Null where the first frame is no head. */
   static RequestHead of(Message message) {
-    if (message.frameCount() == 0) {
+    if (message.frameCount() == 0 || message.frameBytes(0) != BYTES) {
       return null;
     }
     ByteBuffer frame = message.frame(0);
-    if (frame.remaining() != BYTES) {
-      return null;
-    }
     frame.order(ByteOrder.LITTLE_ENDIAN);
     boolean isOurs = frame.getInt() == MAGIC && frame.get() == FORMAT;
     int kind = Byte.toUnsignedInt(frame.get());

@@ -35,7 +35,7 @@ public final class Requests implements AutoCloseable {
   private final InUse use = new InUse();
   private final Runnable channelCloses = this::channelCloses;
   private final Incoming incoming = new Incoming();
-  private volatile boolean isKeptAway; // the peer, by what somebody may have to mend
+  private volatile boolean isKeptAway = true; // perhaps, the peer, by what has to be mended: that is told once
 
   /** Posts to a queue that the channel has for this, of normal priority and without bounds. */
   public Requests(Channel channel) {
@@ -74,6 +74,7 @@ public final class Requests implements AutoCloseable {
    * deadline's own reason to stop, gives up.
    */
   public Frames request(Frames frames, Deadline deadline) {
+    Awaited.checkMayWait();
     Reply reply = submit(frames, deadline);
     try {
       while (true) {
@@ -111,7 +112,7 @@ public final class Requests implements AutoCloseable {
   public Reply submit(Frames frames, Deadline deadline) {
     return use.enter(
         () -> {
-          Reply reply = desk.enlist(deadline);
+          Reply reply = desk.enlist(deadline, channel.ends());
           boolean isPosted = false;
           RequestHead head = new RequestHead(RequestHead.REQUEST, desk.asker, reply.number());
           try (Message message = frames.under(head)) {
@@ -175,12 +176,15 @@ public final class Requests implements AutoCloseable {
 
     @Override
     public void ended(LwmqException why) {
+      if (why.status() == Status.NO_MEMORY) {
+        return; // what has come waits, and nobody is lost
+      }
       if (Desk.endsPeer(why.status()) && channel.isAccepted()) {
         end(why);
         channel.tellNoMore(channelCloses);
       } else {
         isKeptAway = !Desk.endsPeer(why.status());
-        desk.lose(why); // the next peer may come
+        desk.lose(why, why.end()); // the next peer may come
       }
     }
   }

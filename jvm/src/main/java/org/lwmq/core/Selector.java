@@ -5,12 +5,14 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
+import java.util.function.LongSupplier;
 
 /**
  * Many channels by one thread, in turns: each that has something gives one message before any gives its next, however
- * unequally they send (RFC 970). One thread receives at a time; any thread adds and removes.
+ * unequally they send (RFC 970). One thread receives at a time (INVALID for a second one); any thread adds and removes.
  */
 public final class Selector implements AutoCloseable {
   /** A message, which the caller closes, and the channel that it came over. */
@@ -22,6 +24,7 @@ public final class Selector implements AutoCloseable {
   private final Map<Listener, Consumer<Channel>> listeners = new LinkedHashMap<>();
   private final Map<Long, Channel> removed = new HashMap<>(); // since the last receive began, which may still have one
   private final AtomicReference<Newcomer> newcomer = new AtomicReference<>(); // not added yet; who takes it has it
+  private final AtomicBoolean isReceiving = new AtomicBoolean(); // somebody
   private final boolean isOfCalls;
 
   public Selector() {
@@ -181,8 +184,23 @@ public final class Selector implements AutoCloseable {
   }
 
   private long selectOnce(int slice) {
-    forgetRemoved();
-    return handle.call(s -> Jni.selectorWait(s, slice));
+    return alone(
+        () -> {
+          forgetRemoved();
+          return handle.call(s -> Jni.selectorWait(s, slice));
+        });
+  }
+
+  /** INVALID: beside another thread. */
+  private long alone(LongSupplier receive) {
+    if (!isReceiving.compareAndSet(false, true)) {
+      throw new LwmqException(Status.INVALID, "another thread receives by this selector: one at a time");
+    }
+    try {
+      return receive.getAsLong();
+    } finally {
+      isReceiving.set(false);
+    }
   }
 
   private String waiting() {
@@ -220,32 +238,31 @@ public final class Selector implements AutoCloseable {
   public Received receive(Deadline deadline) {
     greet();
     while (true) {
-      long[] whose = {0};
+      Channel[] whose = {null};
       long came;
       try {
-        came =
-            deadline.await(
-                waiting(),
-                slice -> {
-                  forgetRemoved();
-                  return handle.call(s -> Jni.selectorReceive(s, slice, whose));
-                });
+        came = deadline.await(waiting(), slice -> alone(() -> receiveOnce(slice, whose)));
       } catch (LwmqException e) {
-        throw ended(channel(whose[0]), e);
+        throw ended(whose[0], e);
       }
       if (came != 0) {
-        return received(channel(whose[0]), new Message(came));
+        return new Received(whose[0], new Message(came));
       }
       accept();
     }
   }
 
-  private static Received received(Channel channel, Message message) {
-    if (channel == null) { // of a selector that was closed in between
-      message.close();
-      throw new LwmqException(Status.CLOSED, "selector is closed");
-    }
-    return new Received(channel, message);
+  private long receiveOnce(int slice, Channel[] whose) {
+    forgetRemoved();
+    long[] pointer = {0};
+    return handle.call(
+        s -> {
+          try {
+            return Jni.selectorReceive(s, slice, pointer);
+          } finally {
+            whose[0] = channel(pointer[0]); // in the call, for which a close of ours waits
+          }
+        });
   }
 
   /** Of the call before: none has one of them any more. */

@@ -193,8 +193,7 @@ public final class SendQueue {
 
   /** Behind the close of the channel the last ones. Never waits. */
   public Statistics statistics() {
-    Statistics known = last;
-    return known != null ? known : query();
+    return Channel.lastOr(() -> last, this::query);
   }
 
   private Statistics query() {
