@@ -109,14 +109,16 @@ lwmq_status listen(const char* address, const lwmq_tli_options* options, lwmq_tl
 }
 
 lwmq_status accept(lwmq_tli_listener* listener, lwmq_tli_transport** out_transport) {
-  listener->bell->drain();  // before the look: who comes behind it rings again
   const std::lock_guard lock(listener->mutex);
   if (!listener->refusals.empty()) {
     const std::string text = std::move(listener->refusals.front());
     listener->refusals.pop_front();
     return fail(LWMQ_E_VERSION, "%s", text.c_str());
   }
-  if (listener->pending.empty()) return LWMQ_E_EMPTY;
+  if (listener->pending.empty()) {
+    listener->bell->drain();  // who comes behind this look rings behind it
+    return LWMQ_E_EMPTY;
+  }
   *out_transport = listener->pending.front();
   listener->pending.pop_front();
   return LWMQ_OK;
