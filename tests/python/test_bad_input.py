@@ -364,21 +364,40 @@ AS_ANOTHER_USER = """
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
-@pytest.mark.parametrize("form", ["name", "file"])
-def test_another_user_is_turned_away_and_told_whose_the_address_is(
-    ipc: str, spawn: Callable[..., Any], tmp_path: Path, form: str
-) -> None:
-    path = Path(f"/tmp/lwmq-test-{os.getpid()}-{form}")
-    address = ipc if form == "name" else f"ipc://{path}"
+def test_another_user_is_turned_away_and_told_whose_the_address_is(spawn: Callable[..., Any]) -> None:
+    path = Path(f"/tmp/lwmq-test-{os.getpid()}-served")
     try:
-        with lwmq.Endpoint(address):
-            if form == "file":
-                path.chmod(0o777)
-            child = spawn(AS_ANOTHER_USER, address)
-            said = child.line()
+        with lwmq.Endpoint(f"ipc://{path}"):
+            path.chmod(0o777)
+            said = spawn(AS_ANOTHER_USER, f"ipc://{path}").line()
             assert f"user 0 listens there (process {os.getpid()}), which is not our user" in said, said
     finally:
         path.unlink(missing_ok=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_another_user_who_has_taken_a_name_of_ours_gets_nothing_of_us(
+    ipc: str, spawn: Callable[..., Any]
+) -> None:
+    squatter = spawn(
+        """
+        import socket
+        os.setgroups([]), os.setgid(65534), os.setuid(65534)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener.bind(bytes.fromhex(sys.argv[1]))
+        listener.listen()
+        print("there", flush=True)
+        listener.accept()[0].settimeout(30)
+        sys.stdin.readline()
+        """,
+        socket_name(ipc.removeprefix("ipc://")).hex(),
+    )
+    assert squatter.line() == "there"
+    told = rf"user 65534 listens there \(process {squatter.pid}\), which is not our user"
+    with pytest.raises(lwmq.LwmqError, match=told):
+        lwmq.open_reader(ipc, timeout=5, role="client")
+    squatter.tell()
+    assert squatter.wait() == 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")

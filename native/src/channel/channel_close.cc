@@ -1,5 +1,7 @@
 // Flush, linger and close.
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 
 #include "channel/channel.h"
 #include "channel/deadline.h"
@@ -121,6 +123,7 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
   if (phase_.load() == Phase::kClosed) return refuse_phase();
   begin_close();
   const bool lingers = phase_.load() == Phase::kClosing;
+  const bool was_opened = phase_.load() != Phase::kCreated;
   const std::int64_t began_ns = os::now_ns();
   const Status lingered = lingers ? wait_drained(deadline_of(linger_ms), true) : LWMQ_E_TIMED_OUT;
   if (lingered == LWMQ_E_INTERRUPTED) {
@@ -190,14 +193,18 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
   unread = std::max(messages_lost_.load(std::memory_order_relaxed) - lost_before - dropped, unread + untold);
   if (unread + dropped == 0) return LWMQ_OK;
   // What is unread ends a linger before its time where nobody is left who could read it.
-  const bool ended = lingered == LWMQ_OK || linger_ms == LWMQ_FOREVER || lingered_ms == LWMQ_FOREVER;
+  const bool ended =
+      !lingers || lingered == LWMQ_OK || linger_ms == LWMQ_FOREVER || lingered_ms == LWMQ_FOREVER;
   const std::int64_t waited_ms = linger_ms + lingered_ms + head().lingered_ns_ / kMillisecond;
-  const std::string how =
-      ended ? "the peer has gone" : "closed after a linger of " + std::to_string(waited_ms) + " ms";
+  char how[64];
+  std::snprintf(how, sizeof how, "closed after a linger of %" PRId64 " ms", waited_ms);
   return fail(LWMQ_E_TIMED_OUT,
               "%s; %" PRIu64 " messages were dropped before they were shipped, and %" PRIu64
               " were shipped and not seen read (%s)",
-              how.c_str(), dropped, unread, address_.c_str());
+              !was_opened ? "it was never opened"
+              : ended     ? "the peer has gone"
+                          : how,
+              dropped, unread, address_.c_str());
 }
 
 }  // namespace lwmq::channel

@@ -34,6 +34,15 @@ int count_messages(const End& end, Frames* out_last) {
   }
 }
 
+TEST_P(CloseOver, SaysOfAChannelThatWasNeverOpenedThatItDidNotLinger) {
+  End never;
+  never.create(fresh(), channel_options(1024, 4));
+  ASSERT_EQ(never.post("to nobody"), LWMQ_OK);
+  EXPECT_EQ(never.close(kLimitMs), LWMQ_E_TIMED_OUT);
+  EXPECT_TRUE(std::string(lwmq_last_error()).starts_with("it was never opened; 1 messages were dropped"))
+      << lwmq_last_error();
+}
+
 // rows: S04
 TEST_P(CloseOver, TellsThePeerHowManyMessagesNeverCame) {
   if (!says_unsent()) GTEST_SKIP() << "it cannot say";
