@@ -23,6 +23,15 @@
 namespace lwmq::testing {
 namespace {
 
+// Of a window of this process.
+ipc::WindowNotice notice_of(std::uint64_t bytes) {
+  ipc::WindowNotice notice{};
+  notice.head = {ipc::kMagic, kProtocolVersion, ipc::kWindowNotice};
+  notice.bytes = bytes;
+  std::memcpy(notice.owner, os::identity().instance, sizeof notice.owner);
+  return notice;
+}
+
 // A client of our own making. What it sends, and what its side holds, the test decides.
 class RawClient {
  public:
@@ -312,10 +321,7 @@ TEST_F(IpcHostile, UnsealedWindowEndsTheConversation) {
   ASSERT_EQ(client.answer(listener_), "hello");
   const os::UniqueFd fd(memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(ftruncate(fd.get(), 4096), 0);
-  ipc::WindowNotice notice{};
-  notice.head = {ipc::kMagic, kProtocolVersion, ipc::kWindowNotice};
-  notice.bytes = 4096;
-  std::memcpy(notice.owner, os::identity().instance, sizeof notice.owner);
+  ipc::WindowNotice notice = notice_of(4096);
   client.show_window(notice, fd.get());
   lwmq_tli_window* window = nullptr;
   EXPECT_EQ(ipc().window_find(client.accepted(), notice.id, 5000, &window), LWMQ_E_PEER_LOST);
@@ -398,10 +404,7 @@ TEST_F(IpcHostile, ASealedSegmentCannotBeShrunkUnderItsReader) {
   ASSERT_EQ(client.answer(listener_), "hello");
   os::Segment window;
   ASSERT_EQ(os::create_segment("window", 8192, &window), LWMQ_OK);
-  ipc::WindowNotice notice{};
-  notice.head = {ipc::kMagic, kProtocolVersion, ipc::kWindowNotice};
-  notice.bytes = 8192;
-  std::memcpy(notice.owner, os::identity().instance, sizeof notice.owner);
+  ipc::WindowNotice notice = notice_of(8192);
   notice.id[0] = 1;
   client.show_window(notice, window.fd.get());
   lwmq_tli_window* found = nullptr;
@@ -424,10 +427,7 @@ TEST_F(IpcHostile, EveryWordOfAWindowNoticeMayBeAnything) {
       RawClient client(address_);
       client.say_hello();
       ASSERT_EQ(client.answer(listener_), "hello");
-      ipc::WindowNotice notice{};
-      notice.head = {ipc::kMagic, kProtocolVersion, ipc::kWindowNotice};
-      notice.bytes = 8192;
-      std::memcpy(notice.owner, os::identity().instance, sizeof notice.owner);
+      ipc::WindowNotice notice = notice_of(8192);
       std::memcpy(reinterpret_cast<std::uint8_t*>(&notice) + at, &value, sizeof value);
       client.show_window(notice, window.fd.get());
       lwmq_tli_window* found = nullptr;
@@ -446,10 +446,7 @@ TEST_F(IpcHostile, AWindowShownForEverHoldsUpNobody) {
   RawClient client(address_);
   client.say_hello();
   ASSERT_EQ(client.answer(listener_), "hello");
-  ipc::WindowNotice notice{};
-  notice.head = {ipc::kMagic, kProtocolVersion, ipc::kWindowNotice};
-  notice.bytes = 8192;
-  std::memcpy(notice.owner, os::identity().instance, sizeof notice.owner);
+  ipc::WindowNotice notice = notice_of(8192);
   for (int i = 0; i < 100; ++i) client.show_window(notice, window.fd.get());
   const auto look = [&client] {
     ipc().arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
