@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <mutex>
-#include <utility>
 
 #include "base/failure.h"
 #include "channel/address_options.h"

@@ -11,11 +11,12 @@ namespace {
 
 constexpr std::uint64_t kNotALifeLine = 0;
 
-Status add(int epoll, int fd, std::uint32_t events, std::uint64_t key) noexcept {
+Status add(int epoll, int fd, std::uint32_t events, std::uint64_t key,
+           int operation = EPOLL_CTL_ADD) noexcept {
   epoll_event event{};
   event.events = events;
   event.data.u64 = key;
-  if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0) return LWMQ_OK;
+  if (epoll_ctl(epoll, operation, fd, &event) == 0) return LWMQ_OK;
   return fail_errno(LWMQ_E_SYSTEM, errno, "epoll_ctl");
 }
 
@@ -34,10 +35,7 @@ Status Door::add_socket(int fd) noexcept { return add(epoll_.get(), fd, EPOLLIN,
 void Door::remove_socket(int fd) noexcept { epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
 
 void Door::call_again(int fd) noexcept {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = kNotALifeLine;
-  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
+  add(epoll_.get(), fd, EPOLLIN, kNotALifeLine, EPOLL_CTL_MOD);  // as it was: told once more
 }
 
 Status Door::add_transport(Transport* transport) noexcept {

@@ -299,12 +299,12 @@ public final class Channel implements AutoCloseable {
         "waiting for a peer at " + address, slice -> handle.run(c -> Jni.channelWaitConnected(c, slice)));
   }
 
-  /** Throws what keeps the peer away, where somebody has to mend that. */
   /** How many peers have ended by now, whether somebody has received that or not. CLOSED. */
   long ends() {
     return handle.call(Jni::channelEnds);
   }
 
+  /** Throws what keeps the peer away, where somebody has to mend that. */
   void checkNotKeptAway() {
     try {
       handle.run(c -> Jni.channelWaitConnected(c, 0));
