@@ -2,9 +2,10 @@
 //
 // A ring that the peer's own cache holds is slow: each line comes back from there before it is written again.
 // One that no cache holds is slow, too (FLOORS.md, finding 6). So the buffer that was freed first comes
-// first, and now and then one that was never used, until kCirculatingBytes go around. Beyond these, buffers
-// are used only while the peer does not keep up, and lie idle afterwards. As long as little flows few pages
-// are used.
+// first, and while more than one waits for the peer now and then one that was never used, until
+// kCirculatingBytes go around. Beyond these, buffers are used only while the peer does not keep up, and lie
+// idle afterwards. As long as little flows few pages are used: the first touch of each costs microseconds,
+// which whoever asks and waits for the answer would see in one of some fifty.
 //
 // One thread at a time: the one that sends.
 #pragma once
@@ -31,16 +32,19 @@ class FreeBuffers {
   }
   // From here on a fresh buffer comes before one that was used, as long as more may circulate: large ones,
   // then used in the order in which they lie, are written and read a fifth faster.
-  void use_fresh_first() noexcept { reuses_per_fresh_ = 1; }
+  void use_fresh_first() noexcept {
+    reuses_per_fresh_ = 1;
+    unread_for_fresh_ = 0;
+  }
 
   void put(std::uint32_t index) noexcept {
     const std::uint32_t place = first_ + count_++;
     ring_[place < buffers_ ? place : place - buffers_] = index;
   }
-  // Where has_any says so.
-  [[nodiscard]] std::uint32_t take() noexcept {
+  // Where has_any says so; `unread`: how many the peer had in hand at the last look.
+  [[nodiscard]] std::uint32_t take(std::uint32_t unread) noexcept {
     while (count_ > circulating_max_) idle_[idle_count_++] = take_first();
-    if (takes_fresh()) return fresh_++;
+    if (takes_fresh(unread)) return fresh_++;
     return count_ > 0 ? take_first() : idle_[--idle_count_];
   }
 
@@ -55,9 +59,12 @@ class FreeBuffers {
   static constexpr std::uint32_t kFewest = 3;  // one that is filled, one that is read, one between them
 
  private:
-  [[nodiscard]] bool takes_fresh() noexcept {
+  [[nodiscard]] bool takes_fresh(std::uint32_t unread) noexcept {
     if (fresh_ == buffers_) return false;
-    if (count_ > 0 && (fresh_ >= circulating_max_ || ++reused_ < reuses_per_fresh_)) return false;
+    if (count_ > 0) {
+      if (fresh_ >= circulating_max_ || unread < unread_for_fresh_ || ++reused_ < reuses_per_fresh_)
+        return false;
+    }
     if (count_ == 0 && idle_count_ > 0) return false;
     reused_ = 0;
     return true;
@@ -72,6 +79,7 @@ class FreeBuffers {
   std::uint32_t buffers_ = 0;
   std::uint32_t circulating_max_ = 0;
   std::uint32_t reuses_per_fresh_ = 8;
+  std::uint32_t unread_for_fresh_ = 2;     // the peer is in one of them: the end of it is its next look
   std::uint32_t reused_ = 0;               // buffers lent since a fresh one was
   std::uint32_t fresh_ = 0;                // the first of them
   std::unique_ptr<std::uint32_t[]> ring_;  // the oldest first

@@ -149,7 +149,7 @@ bool LaneSender::init(const Sides& sides, Waker* waker, std::uint32_t buffers,
 Status LaneSender::acquire(lwmq_tli_buffer* out_buffer) noexcept {
   if (!free_.has_used()) collect();
   if (!free_.has_any()) return LWMQ_E_FULL;
-  const std::uint32_t index = free_.take();
+  const std::uint32_t index = free_.take(shipped_count_);
   Slot& slot = slots_[index];
   ++slot.lap;
   slot.opened = slot.only = false;
