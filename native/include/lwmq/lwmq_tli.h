@@ -206,8 +206,9 @@ typedef struct lwmq_tli_provider {
      NULL: release does as well. */
   void (*release_last)(lwmq_tli_transport *transport, const uint64_t token[2], uint32_t count);
   /* Lends up to `limit` further extents of less than `bytes_below` bytes, and of less than 4 GiB, if they are there and
-     can be released together. *out_token is that of each of them. 0: land knows more. Never waits. NULL: land does as
-     well; never without release_last. */
+     can be released together; some 4 KiB of them at once are enough, one after the other in memory where that can be.
+     *out_token is that of each of them. 0: land knows more. Never waits. NULL: land does as well; never without
+     release_last. */
   uint32_t (*land_run)(lwmq_tli_transport *transport, uint64_t bytes_below, uint32_t limit, uint64_t out_token[2],
                        lwmq_tli_piece *out_pieces);
   /* As land_run with a limit of 1, for who waits next: looks as long as a wait for extents does before it sleeps, and that

@@ -44,4 +44,15 @@ template <std::uint64_t kHalf>
   }
 }
 
+// The same of bytes that are read next: a read that spans several stores waits until they have left for the
+// cache, and none is wider than those of libc.
+[[gnu::always_inline]] inline void copy_bytes_to_read(std::uint8_t* to, const void* data,
+                                                      std::uint64_t bytes) noexcept {
+  if (bytes >= 64) {
+    std::memcpy(to, data, bytes);
+  } else {
+    copy_bytes(to, data, bytes);
+  }
+}
+
 }  // namespace lwmq

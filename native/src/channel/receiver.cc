@@ -101,8 +101,17 @@ bool Receiver::land_run() noexcept {
   run_begin_ = run_next_ = 0;
   run_end_ = provider_->land_run(transport_, kViewBytes, kRunExtents, run_token_, run_.data());
   has_run_.store(run_end_ > 0, std::memory_order_relaxed);
-  short_runs_ = run_end_ > 0 && run_end_ <= kShortRun ? short_runs_ + 1 : 0;
-  return run_end_ > 0;
+  if (run_end_ == 0) {
+    short_runs_ = 0;
+    ahead_.caught_up();
+    return false;
+  }
+  short_runs_ = run_end_ <= kShortRun ? short_runs_ + 1 : 0;
+  const lwmq_tli_piece& last = run_[run_end_ - 1];
+  const auto bytes = reinterpret_cast<std::uintptr_t>(last.data) + last.bytes -
+                     reinterpret_cast<std::uintptr_t>(run_[0].data);
+  ahead_.begin_run(bytes, run_end_ == kRunExtents || bytes >= kRunFullBytes);
+  return true;
 }
 
 void Receiver::leave_run() noexcept {
@@ -145,6 +154,7 @@ bool Receiver::lend_some(Loan& loan) noexcept {
     const lwmq_tli_piece& piece = run[lent];
     if (!is_one_frame(piece)) [[unlikely]]
       break;
+    ahead_.pass(piece.data, piece.bytes);
     entries[lent] = {piece.data, piece.bytes, nullptr};
     bytes += piece.bytes;
   }

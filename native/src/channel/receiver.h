@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "channel/arrivals.h"
 #include "channel/completions.h"
+#include "channel/fetch_ahead.h"
 #include "channel/loan.h"
 #include "channel/pins.h"
 #include "codec/decoder.h"
@@ -29,6 +30,8 @@ namespace lwmq::channel {
 inline constexpr std::uint64_t kViewBytes = 4096;
 // How many small ones land together.
 inline constexpr std::uint32_t kRunExtents = 32;
+// Nor more than some 4 KiB (lwmq_tli.h): behind fewer messages that take so much others lie.
+inline constexpr std::uint64_t kRunFullBytes = 3072;
 // Who lands so many runs of so few, one after the other, chases the peer.
 inline constexpr std::uint32_t kChase = 2;
 inline constexpr std::uint32_t kShortRun = 1;
@@ -117,6 +120,7 @@ class Receiver {
     const lwmq_tli_piece& piece = run_[run_next_];
     if (!is_plain(piece)) [[unlikely]]
       return nullptr;
+    ahead_.pass(piece.data, piece.bytes);
     Message* message = Message::copy_of(piece.data, piece.bytes);
     if (message == nullptr) [[unlikely]]
       return nullptr;
@@ -152,6 +156,7 @@ class Receiver {
     while (taken < limit && (run_next_ < run_end_ || land_run())) {
       const lwmq_tli_piece& piece = run_[run_next_];
       const std::uint64_t piece_bytes = piece.bytes;
+      ahead_.pass(piece.data, piece_bytes);
       Message* message = nullptr;
       if (!(is_plain(piece) ? copy_plain(piece, &message) : make_other(run_extent(), &message)))
           [[unlikely]] {
@@ -231,6 +236,7 @@ class Receiver {
     if (transport_ == nullptr || broken_off_ || provider_->land_soon == nullptr || has_arrivals())
       return false;
     short_runs_ = 0;
+    ahead_.caught_up();
     return provider_->land_soon(transport_, kViewBytes, token, out_piece) != 0;
   }
   // Gives back what was taken of the run; the rest waits among the arrivals.
@@ -323,6 +329,7 @@ class Receiver {
   std::uint32_t run_begin_ = 0;
   std::uint32_t run_next_ = 0;
   std::uint32_t run_end_ = 0;
+  FetchAhead ahead_;
   std::uint32_t short_runs_ = 0;      // one after the other, without a wait
   std::atomic<bool> has_run_{false};  // something of it is still to be taken
   std::optional<Landed> aside_;       // put back, in front of the arrivals

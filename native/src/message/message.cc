@@ -60,11 +60,21 @@ Message* Message::create(std::uint32_t frames_hint) noexcept {
   return made;
 }
 
+// As create and append do, without their questions.
 [[gnu::noinline]] Message* Message::copy_of_large(const void* data, std::uint64_t bytes) noexcept {
-  Message* made = create();
-  if (made == nullptr || made->append(data, bytes) == LWMQ_OK) return made;
-  message::give_block(made);
-  return nullptr;
+  void* block = bytes <= kBufferBytesMax ? message::take_block() : nullptr;
+  if (block == nullptr) return nullptr;
+  CopiedBytes* copy = CopiedBytes::create(bytes);
+  if (copy == nullptr) {
+    message::give_block(block);
+    return nullptr;
+  }
+  std::memcpy(copy->data(), data, bytes);
+  auto* made = new (block) Message;
+  made->small_frames_[0] = {copy->data(), bytes, &copy->owner};
+  made->frame_count_ = 1;
+  made->flags_ = kHasOwners;
+  return made;
 }
 
 void Message::destroy(Message* message) noexcept {

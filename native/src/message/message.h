@@ -61,7 +61,7 @@ class Message {
     made->small_frames_[0] = {made->inline_bytes_, bytes, nullptr};
     made->frame_count_ = 1;
     made->inline_used_ = static_cast<std::uint8_t>(bytes);
-    copy_bytes(made->inline_bytes_, data, bytes);
+    copy_bytes_to_read(made->inline_bytes_, data, bytes);
     return made;
   }
   // Takes the message: drops its owners. RELEASE call-backs may run in here.
