@@ -43,7 +43,7 @@
 extern "C" {
 #endif
 
-#define LWMQ_TLI_VERSION 10u
+#define LWMQ_TLI_VERSION 11u
 
 /* What the library does for providers and filters; a module has it through its entry (LWMQ_TLI_MODULE). */
 
@@ -216,6 +216,9 @@ typedef struct lwmq_tli_provider {
      well; never without land_run. */
   uint32_t (*land_soon)(lwmq_tli_transport *transport, uint64_t bytes_below, uint64_t out_token[2],
                         lwmq_tli_piece *out_piece);
+  /* As land, for who waits next, with the looks of land_soon. 0: there was none in that time, or land knows more. Never
+     sleeps. NULL: wait and land do as well. */
+  uint32_t (*land_awaited)(lwmq_tli_transport *transport, lwmq_tli_extent *out_extent);
 
   /* Waits until land (LWMQ_TLI_WAIT_EXTENT) or acquire (LWMQ_TLI_WAIT_ROOM) may succeed, the state changed, or the
      time is over. Spins for a while, then sleeps without any wake-up. May, seldom, return early with LWMQ_OK: the caller

@@ -403,6 +403,7 @@ class Channel {
   void lend_raw(const lwmq_tli_buffer& buffer, lwmq_tli_transport* transport,
                 lwmq_buffer* out_buffer) noexcept;
   Status raw_get_waiting(std::uint32_t timeout_ms, lwmq_buffer* out_buffer);
+  Status raw_receive_waiting(std::uint32_t timeout_ms, bool in_hand, Landed* out_landed);
   Status take_back(lwmq_buffer* buffer, lwmq_tli_buffer* out_buffer);
   Status take_back_late(lwmq_buffer* buffer, lwmq_tli_buffer* tli_buffer);
   void close_transport(lwmq_tli_transport* transport) noexcept;

@@ -188,16 +188,26 @@ Status Channel::raw_abandon(lwmq_buffer* buffer) {
 }
 
 Status Channel::raw_receive(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
-  Status status = check_receiving(true);
-  if (status != LWMQ_OK) return status;
   Landed landed;
-  status = receive_landed(timeout_ms, false, &landed);
-  if (status != LWMQ_OK) return status;
+  const bool in_hand = timeout_ms != 0 && is_open() && raw_ && !one_way_ && landing_.try_take();
+  if (!in_hand || !receiver_.next_soon(&landed)) [[unlikely]] {
+    if (const Status status = raw_receive_waiting(timeout_ms, in_hand, &landed); status != LWMQ_OK)
+      return status;
+  }
   leave_landing();
   out_buffer->data = const_cast<std::uint8_t*>(landed.extent.data);
   out_buffer->bytes = landed.extent.bytes;
   set_token(out_buffer, landed.extent.token, landed.transport, kReceivedBuffer);
   return LWMQ_OK;
+}
+
+// `in_hand`: the landing side is. LWMQ_OK: it is then.
+[[gnu::noinline]] Status Channel::raw_receive_waiting(std::uint32_t timeout_ms, bool in_hand,
+                                                      Landed* out_landed) {
+  const Status status = check_receiving(true);
+  if (status == LWMQ_OK) return receive_landed(timeout_ms, in_hand, out_landed);
+  if (in_hand) landing_.release();
+  return status;
 }
 
 // Also after the channel was closed: what was received lives on.
@@ -212,7 +222,12 @@ Status Channel::raw_dispose(lwmq_buffer* buffer) {
   landed.extent.token[0] = buffer->token[0];
   landed.extent.token[1] = buffer->token[1];
   buffer->token[3] = 0;
-  receiver_.release(landed);
+  if (landing_.is_home() && landing_.try_take()) [[likely]] {
+    receiver_.release_held(landed);  // what landed last costs no atomic operation
+    landing_.release();
+  } else {
+    receiver_.release(landed);
+  }
   return LWMQ_OK;
 }
 

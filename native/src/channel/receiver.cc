@@ -33,6 +33,7 @@ static_assert(sizeof(Lease) <= message::kBlockBytes);
 }  // namespace
 
 Status Receiver::land(Landed* out_landed) noexcept {
+  has_last_ = false;
   if (broken_off_) [[unlikely]]
     return LWMQ_E_EMPTY;
   for (int goodbyes = 0; goodbyes < kGoodbyesAtOnce; ++goodbyes) {
@@ -63,7 +64,7 @@ Status Receiver::next(Landed* out_landed, std::unique_ptr<Report>* out_report) {
   } else {
     if (transport_ == nullptr) return LWMQ_E_EMPTY;
     if (const Status status = land(out_landed); status != LWMQ_OK) return status;
-    out_landed->last = true;
+    note_last(out_landed);
   }
   count(1, out_landed->extent.bytes);
   if (out_landed->transport != transport_) ++messages_before_;

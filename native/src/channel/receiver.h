@@ -84,6 +84,30 @@ class Receiver {
   // The next extent: from the arrivals, else landed now. LWMQ_E_EMPTY; the status of what was reported, once
   // (*out_report, else null); or what land says of the peer.
   Status next(Landed* out_landed, std::unique_ptr<Report>* out_report);
+  // The next extent, for who would wait for it: looks as long as a wait does before it sleeps. False: there
+  // was none in that time, or next knows more.
+  bool next_soon(Landed* out_landed) noexcept {
+    if (transport_ == nullptr || broken_off_ || provider_->land_awaited == nullptr || has_arrivals())
+      return false;
+    has_last_ = false;
+    if (provider_->land_awaited(transport_, &out_landed->extent) == 0) [[unlikely]]
+      return false;
+    out_landed->transport = transport_;
+    out_landed->passes = passes_;
+    if (note_goodbye(out_landed->extent)) [[unlikely]] {
+      release(*out_landed);
+      return false;
+    }
+    note_last(out_landed);
+    count(1, out_landed->extent.bytes);
+    return true;
+  }
+  // Gives back one of those that next gave, with the landing side in hand.
+  void release_held(Landed& landed) noexcept {
+    landed.last = has_last_ && landed.transport == transport_ && landed.extent.token[0] == last_token_[0] &&
+                  landed.extent.token[1] == last_token_[1];
+    release(landed);
+  }
   // Of what decode had no memory for: it comes next once more.
   void put_back(const Landed& landed) noexcept;
   // Of what was no message: nobody has received it.
@@ -230,6 +254,12 @@ class Receiver {
 
  private:
   Status land(Landed* out_landed) noexcept;
+  // It has landed last, and can go back as such until the next look.
+  void note_last(Landed* landed) noexcept {
+    landed->last = has_last_ = true;
+    last_token_[0] = landed->extent.token[0];
+    last_token_[1] = landed->extent.token[1];
+  }
   // Where no run is left. False: next knows more.
   bool land_run() noexcept;
   bool land_soon(std::uint64_t (&token)[2], lwmq_tli_piece* out_piece) noexcept {
@@ -332,6 +362,8 @@ class Receiver {
   FetchAhead ahead_;
   std::uint32_t short_runs_ = 0;      // one after the other, without a wait
   std::atomic<bool> has_run_{false};  // something of it is still to be taken
+  bool has_last_ = false;             // nothing was looked for since that landed:
+  std::uint64_t last_token_[2] = {};  //
   std::optional<Landed> aside_;       // put back, in front of the arrivals
   Arrivals arrivals_;
   std::atomic<std::uint64_t> messages_{0};  // written by the holder

@@ -485,6 +485,7 @@ constexpr lwmq_tli_provider kFiltered = {
     .release_last = nullptr,  // what landed last here need not have landed last below
     .land_run = nullptr,
     .land_soon = nullptr,
+    .land_awaited = nullptr,
     .wait = [](T t, std::uint32_t what, std::uint32_t timeout_ms) { return of(t)->wait(what, timeout_ms); },
     .arm = [](T t, std::uint32_t what) { return of(t)->arm(what); },
     .disarm = [](T t) { of(t)->disarm(); },

@@ -76,4 +76,5 @@ const peer kFloorHanded = {
     .send = handed_send,
     .receive = handed_receive,
     .close = floor_close,
+    .untouched = 1,
 };

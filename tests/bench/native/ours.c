@@ -218,4 +218,5 @@ const peer kLwmqHanded = {
     .send = handed_send,
     .receive = handed_receive,
     .close = ours_close,
+    .untouched = 1,
 };

@@ -22,6 +22,7 @@ typedef struct peer {
      returns the sum of all. */
   void (*send_many)(const void* data, size_t bytes, size_t count);
   uint64_t (*receive_many)(size_t bytes, size_t* out_count);
+  int untouched; /* whether nobody touches what is handed over */
 } peer;
 
 enum { kMany = 128 };

@@ -432,6 +432,7 @@ const lwmq_tli_provider kStub = {
     .release_last = nullptr,
     .land_run = nullptr,
     .land_soon = nullptr,
+    .land_awaited = nullptr,
     .wait = wait,
     .arm = arm,
     .disarm = disarm,

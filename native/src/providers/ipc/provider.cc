@@ -82,6 +82,9 @@ constexpr lwmq_tli_provider kIpcProvider = {
                     lwmq_tli_piece* out_piece) -> uint32_t {
       return of(transport)->land_soon(bytes_below, out_token, out_piece) ? 1 : 0;
     },
+    .land_awaited = [](lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) -> uint32_t {
+      return of(transport)->land_awaited(out_extent) ? 1 : 0;
+    },
     .wait = [](lwmq_tli_transport* transport, std::uint32_t what,
                std::uint32_t timeout_ms) { return of(transport)->wait(what, timeout_ms); },
     .arm = [](lwmq_tli_transport* transport, std::uint32_t what) { return of(transport)->arm(what); },

@@ -181,13 +181,25 @@ std::uint32_t Transport::land_run(std::uint64_t bytes_below, std::uint32_t limit
   return count;
 }
 
+// Looks as long as a wait does before it sleeps. True: land may find one.
+[[gnu::always_inline]] inline bool Transport::sees_extent() noexcept {
+  has_looked_ = !glances_[0].spin_until([this] { return receiver_.has_extent() || !is_connected(); });
+  return !has_looked_ && os::still_ours() && !broken_.load(std::memory_order_relaxed);
+}
+
 bool Transport::land_soon(std::uint64_t bytes_below, std::uint64_t out_token[2],
                           lwmq_tli_piece* out_piece) noexcept {
   pace_.hold([this] { return receiver_.has_extent(); });
-  has_looked_ = !glances_[0].spin_until([this] { return receiver_.has_extent() || !is_connected(); });
-  if (has_looked_ || !os::still_ours() || broken_.load(std::memory_order_relaxed)) [[unlikely]]
+  if (!sees_extent() || !receiver_.land_one(bytes_below, out_token, out_piece)) [[unlikely]]
     return false;
-  if (!receiver_.land_one(bytes_below, out_token, out_piece)) [[unlikely]]
+  ++landed_;
+  pace_.landed(1);
+  return true;
+}
+
+bool Transport::land_awaited(lwmq_tli_extent* out_extent) noexcept {
+  if (!receiver_.has_extent()) pace_.hold([this] { return receiver_.has_extent(); });
+  if (!sees_extent() || receiver_.land(out_extent) != LWMQ_OK) [[unlikely]]
     return false;
   ++landed_;
   pace_.landed(1);

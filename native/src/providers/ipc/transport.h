@@ -83,6 +83,7 @@ class Transport {
   std::uint32_t land_run(std::uint64_t bytes_below, std::uint32_t limit, std::uint64_t out_token[2],
                          lwmq_tli_piece* out_pieces) noexcept;
   bool land_soon(std::uint64_t bytes_below, std::uint64_t out_token[2], lwmq_tli_piece* out_piece) noexcept;
+  bool land_awaited(lwmq_tli_extent* out_extent) noexcept;
   Status wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept;
   std::int32_t arm(std::uint32_t what) noexcept;
   void disarm() noexcept;
@@ -114,6 +115,7 @@ class Transport {
   Status show_looking(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
   Status over() noexcept;
   Status land_no_more() noexcept;
+  bool sees_extent() noexcept;
   Status land_nothing(Status status, lwmq_tli_extent* out_extent) noexcept;
   bool is_ready(std::uint32_t what) noexcept;
   Status sleep_until_ready(std::uint32_t what, std::uint32_t timeout_ms, tli::Glances& glances) noexcept;
@@ -139,7 +141,7 @@ class Transport {
   bool wants_room_ = false;                            // the sending thread's: its last acquire found none
   tli::Glances glances_[2];                            // of the receiving, of the sending thread
   tli::Pace pace_;                                     // the receiving thread's
-  bool has_looked_ = false;                            // its: land_soon has, in vain, since its last wait
+  bool has_looked_ = false;                            // its: sees_extent has, in vain, since its last wait
 
   // Extents landed and not released, and buffers kept behind the close, keep us: the balance counts down with
   // each that comes back, and close adds them all.

@@ -63,7 +63,7 @@ struct lwmq_tli_transport {
   lwmq::tli::LaneReceiver receiver;
   lwmq::tli::Pace pace;                         // the receiving thread's
   bool wants_room = false;                      // the sending thread's: its last acquire found none
-  bool has_looked = false;                      // its: land_soon has, in vain, since its last wait
+  bool has_looked = false;                      // its: sees_extent has, in vain, since its last wait
   lwmq::tli::Glances glances[2];                // of the receiving, of the sending thread
   lwmq_tli_options options{};                   // ours
   lwmq_tli_options peer_options{};              // the other end's

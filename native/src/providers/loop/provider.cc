@@ -330,12 +330,31 @@ bool is_ready(lwmq_tli_transport* transport, std::uint32_t what) noexcept {
          state(transport) != LWMQ_TLI_CONNECTED;
 }
 
-std::uint32_t land_soon(lwmq_tli_transport* transport, std::uint64_t bytes_below, std::uint64_t out_token[2],
-                        lwmq_tli_piece* out_piece) {
+void hold(lwmq_tli_transport* transport) {
   transport->pace.hold([transport] { return transport->receiver.has_extent(); });
+}
+
+// Looks as long as a wait does before it sleeps. True: land may find one.
+bool sees_extent(lwmq_tli_transport* transport) {
   transport->has_looked =
       !transport->glances[0].spin_until([transport] { return is_ready(transport, LWMQ_TLI_WAIT_EXTENT); });
-  if (transport->has_looked || !transport->receiver.land_one(bytes_below, out_token, out_piece)) [[unlikely]]
+  return !transport->has_looked;
+}
+
+std::uint32_t land_soon(lwmq_tli_transport* transport, std::uint64_t bytes_below, std::uint64_t out_token[2],
+                        lwmq_tli_piece* out_piece) {
+  hold(transport);
+  if (!sees_extent(transport) || !transport->receiver.land_one(bytes_below, out_token, out_piece))
+      [[unlikely]]
+    return 0;
+  ++transport->landed;
+  transport->pace.landed(1);
+  return 1;
+}
+
+std::uint32_t land_awaited(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) {
+  if (!transport->receiver.has_extent()) hold(transport);
+  if (!sees_extent(transport) || transport->receiver.land(out_extent) != LWMQ_OK) [[unlikely]]
     return 0;
   ++transport->landed;
   transport->pace.landed(1);
@@ -353,8 +372,7 @@ lwmq_status wait(lwmq_tli_transport* transport, std::uint32_t what, std::uint32_
   const auto ready = [&] { return is_ready(transport, what); };
   const bool for_extents = what == LWMQ_TLI_WAIT_EXTENT && timeout_ms != 0;
   const bool has_looked = for_extents && std::exchange(transport->has_looked, false);
-  if (for_extents && !has_looked)
-    transport->pace.hold([transport] { return transport->receiver.has_extent(); });
+  if (for_extents && !has_looked) hold(transport);
   if (ready()) return LWMQ_OK;
   if (timeout_ms == 0) {
     transport->receiver.say_received(what);
@@ -551,6 +569,7 @@ constexpr lwmq_tli_provider kLoopProvider = {
     .release_last = release_last,
     .land_run = land_run,
     .land_soon = land_soon,
+    .land_awaited = land_awaited,
     .wait = wait,
     .arm = arm,
     .disarm = disarm,
