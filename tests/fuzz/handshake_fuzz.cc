@@ -62,7 +62,7 @@ struct Things {
     const os::UniqueFd mine(ends[0]), theirs(ends[1]);
     ipc::AnyMessage message{};
     os::Received received;
-    require(ipc::send_hello(mine.get(), address, options(), offer, event.get()) == LWMQ_OK, "there is room");
+    require(ipc::send_hello(mine.get(), address, options(), offer) == LWMQ_OK, "there is room");
     require(os::receive_message(theirs.get(), &message, sizeof message, &received) == LWMQ_OK &&
                 received.bytes == sizeof(ipc::Hello),
             "a hello comes as it was sent");

@@ -303,12 +303,12 @@ class Stranger:
 
 @pytest.mark.parametrize("opened", ["writer", "reader"])
 def test_a_server_of_another_protocol_version_is_a_version_error_with_both(ipc: str, opened: str) -> None:
-    answer = struct.pack("<III", MAGIC, 7, HELLO) + bytes(600)
+    answer = struct.pack("<III", MAGIC, VERSION + 1, HELLO) + bytes(600)
     with (
         Stranger(ipc.removeprefix("ipc://"), answer),
         pytest.raises(
             lwmq.VersionError,
-            match=f"{ipc}: the listener speaks version 7 of the protocol, the client {VERSION}",
+            match=f"{ipc}: the listener speaks version {VERSION + 1} of the protocol, the client {VERSION}",
         ),
     ):
         if opened == "writer":
@@ -336,7 +336,11 @@ def test_a_listener_that_never_answers_is_a_timeout(ipc: str) -> None:
 
 def test_a_client_that_talks_nonsense_is_told_so_and_others_are_served(ipc: str) -> None:
     with suppress(lwmq.TimeoutError), lwmq.Endpoint(ipc, linger=0):
-        for nonsense in (b"GET / HTTP/1.1\r\n\r\n", b"\0", struct.pack("<III", MAGIC, 7, HELLO) + bytes(600)):
+        for nonsense in (
+            b"GET / HTTP/1.1\r\n\r\n",
+            b"\0",
+            struct.pack("<III", MAGIC, VERSION + 1, HELLO) + bytes(600),
+        ):
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
                 client.settimeout(10)
                 client.connect(socket_name(ipc.removeprefix("ipc://")))
@@ -345,7 +349,10 @@ def test_a_client_that_talks_nonsense_is_told_so_and_others_are_served(ipc: str)
             magic, version, kind, status = struct.unpack_from("<IIIi", answer)
             assert (magic, version, kind) == (MAGIC, VERSION, REFUSAL)
             assert status != 0
-            told = rb"version 7 of the protocol, the listener %d|a hello of \d+ bytes" % VERSION
+            told = rb"version %d of the protocol, the listener %d|a hello of \d+ bytes" % (
+                VERSION + 1,
+                VERSION,
+            )
             assert re.search(told, answer), answer
         with lwmq.open_writer(ipc, SCHEMA, linger=0) as writer:
             writer.write(batch())

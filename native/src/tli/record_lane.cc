@@ -111,7 +111,8 @@ void Waker::init(const Sides& sides) noexcept {
   doorbell.fetch_add(1, std::memory_order_release);  // sync: doorbell
   LWMQ_YIELD("waker.rung");
   if ((ticket & kAtDescriptor) != 0) {
-    if (sides_.poke != nullptr) sides_.poke(sides_.poke_context);
+    if (sides_.poke != nullptr && !sides_.poke(sides_.poke_context))
+      answered.store(0, std::memory_order_relaxed);  // the next look at this ticket tries again
   } else {
     os::futex_wake_all(doorbell);
   }

@@ -95,8 +95,8 @@ struct SideLayout {
   static SideLayout of(std::uint32_t buffers, std::uint64_t buffer_bytes) noexcept;
 };
 
-// Pokes a peer whose thread waits at a pollable descriptor and not at a futex.
-using Poke = void (*)(void* context);
+// Pokes a peer whose thread waits at a pollable descriptor and not at a futex. False: that cannot be now.
+using Poke = bool (*)(void* context);
 
 // What both ends of a lane know of the two sides.
 struct Sides {

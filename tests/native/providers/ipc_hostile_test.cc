@@ -57,16 +57,27 @@ class RawClient {
   std::uint8_t* side() { return offer_.side.memory.data(); }
 
   void send(const void* data, std::size_t bytes, int side_fd = -1) {
-    const int fds[] = {ipc::own_page_fd(), side_fd >= 0 ? side_fd : offer_.side.fd.get(), event_.get()};
-    EXPECT_EQ(os::send_message(socket_.get(), data, bytes, fds, 3), LWMQ_OK) << last_error();
+    const int fds[] = {ipc::own_page_fd(), side_fd >= 0 ? side_fd : offer_.side.fd.get()};
+    EXPECT_EQ(os::send_message(socket_.get(), data, bytes, fds, 2), LWMQ_OK) << last_error();
   }
   void say_hello(int side_fd = -1) { send(&hello_, sizeof hello_, side_fd); }
   void say_hello_with(const std::vector<int>& fds) {
     EXPECT_EQ(os::send_message(socket_.get(), &hello_, sizeof hello_, fds.data(), fds.size()), LWMQ_OK);
   }
   int socket() const { return socket_.get(); }
-  // The doorbell that the listener has sent with its hello.
-  int doorbell() const { return doorbell_.get(); }
+  // The doorbell that the listener has sent since.
+  os::UniqueFd doorbell() {
+    ipc::AnyMessage message{};
+    os::Received received;
+    EXPECT_EQ(os::receive_message(socket_.get(), &message, sizeof message, &received), LWMQ_OK);
+    EXPECT_EQ(message.head.kind, ipc::kDoorbell);
+    EXPECT_EQ(received.fd_count, 1u);
+    return std::move(received.fds[0]);
+  }
+  void send_doorbell(int fd) {
+    const ipc::Doorbell doorbell{{ipc::kMagic, kProtocolVersion, ipc::kDoorbell}};
+    EXPECT_EQ(os::send_message(socket_.get(), &doorbell, sizeof doorbell, &fd, 1), LWMQ_OK) << last_error();
+  }
 
   void show_window(const ipc::WindowNotice& notice, int fd) {
     const int fds[] = {fd, ipc::own_page_fd()};
@@ -80,7 +91,6 @@ class RawClient {
     ipc::AnyMessage message{};
     os::Received received;
     if (os::receive_message(socket_.get(), &message, sizeof message, &received) != LWMQ_OK) return "closed";
-    if (received.fd_count == 3) doorbell_ = std::move(received.fds[2]);
     if (message.head.kind == ipc::kHello) {
       if (meets_) {
         EXPECT_EQ(ipc::send_met(socket_.get()), LWMQ_OK) << last_error();
@@ -100,8 +110,6 @@ class RawClient {
   os::UniqueFd socket_;
   ipc::Offer offer_;
   ipc::Hello hello_{};
-  os::UniqueFd event_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  // our own doorbell
-  os::UniqueFd doorbell_;
   lwmq_tli_transport* accepted_ = nullptr;
   bool meets_ = true;
 };
@@ -384,14 +392,20 @@ TEST_F(IpcHostile, DescriptorsOfEveryWrongKindAndNumberAreRefused) {
   ASSERT_EQ(ipc::make_offer(options(), &side_offer), LWMQ_OK);
   const os::Segment& side = side_offer.side;
   for (const int wrong : {in.get(), out.get(), event.get(), null.get(), folder.get(), page.fd.get()}) {
-    expect_refusal("LWMQ_E_CORRUPT", [&](RawClient& c) { c.say_hello_with({own, wrong, bell.get()}); });
-    expect_refusal("LWMQ_E_CORRUPT", [&](RawClient& c) { c.say_hello_with({wrong, own, bell.get()}); });
+    expect_refusal("LWMQ_E_CORRUPT", [&](RawClient& c) { c.say_hello_with({own, wrong}); });
+    expect_refusal("LWMQ_E_CORRUPT", [&](RawClient& c) { c.say_hello_with({wrong, side.fd.get()}); });
   }
   for (const int wrong : {in.get(), out.get(), event.get(), null.get(), folder.get(), page.fd.get()}) {
-    expect_refusal("LWMQ_E_CORRUPT", [&](RawClient& c) { c.say_hello_with({own, side.fd.get(), wrong}); });
-    EXPECT_NE(last_answer_.find("doorbell is no eventfd"), std::string::npos) << last_answer_;
+    RawClient client(address_);
+    client.say_hello();
+    ASSERT_EQ(client.answer(listener_), "hello");
+    client.send_doorbell(wrong);
+    ipc().arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
+    lwmq_tli_extent extent{};
+    EXPECT_EQ(ipc().land(client.accepted(), &extent), LWMQ_E_CORRUPT);
+    ipc().close(client.accepted());
   }
-  for (const std::vector<int>& number : {std::vector<int>{}, {own}, {own, own}, {own, own, own, own}}) {
+  for (const std::vector<int>& number : {std::vector<int>{}, {own}, {own, own, own}, {own, own, own, own}}) {
     expect_refusal("LWMQ_E_CORRUPT", [&](RawClient& c) { c.say_hello_with(number); });
     EXPECT_NE(last_answer_.find(std::to_string(number.size()) + " descriptors"), std::string::npos)
         << last_answer_;
@@ -507,12 +521,14 @@ TEST_F(IpcHostile, ADoorbellThatAPeerHasMadeBlockingHoldsUpNobody) {
   RawClient client(address_);
   client.say_hello();
   ASSERT_EQ(client.answer(listener_), "hello");
-  ASSERT_GE(client.doorbell(), 0);
-  ASSERT_EQ(fcntl(client.doorbell(), F_SETFL, 0), 0);
+  ipc().arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
+  const os::UniqueFd doorbell = client.doorbell();
+  ASSERT_GE(doorbell.get(), 0);
+  ASSERT_EQ(fcntl(doorbell.get(), F_SETFL, 0), 0);
   std::atomic<bool> done{false};
   std::thread guard([&] {  // lets a reader that waits go on, so that the test ends, and fails
     for (int i = 0; i < 50 && !done; ++i) usleep(100'000);
-    if (!done) eventfd_write(client.doorbell(), 1);
+    if (!done) eventfd_write(doorbell.get(), 1);
   });
   const std::int64_t began = os::now_ns();
   ipc().arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
@@ -520,6 +536,21 @@ TEST_F(IpcHostile, ADoorbellThatAPeerHasMadeBlockingHoldsUpNobody) {
   done = true;
   EXPECT_LT(os::now_ns() - began, kSecond);
   guard.join();
+  ipc().close(client.accepted());
+}
+
+TEST_F(IpcHostile, APeerHasOneDoorbell) {
+  RawClient client(address_);
+  client.say_hello();
+  ASSERT_EQ(client.answer(listener_), "hello");
+  const os::UniqueFd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  client.send_doorbell(bell.get());
+  ipc().arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
+  EXPECT_EQ(ipc().state(client.accepted()), LWMQ_TLI_CONNECTED);
+  client.send_doorbell(bell.get());
+  ipc().arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
+  lwmq_tli_extent extent{};
+  EXPECT_EQ(ipc().land(client.accepted(), &extent), LWMQ_E_CORRUPT);
   ipc().close(client.accepted());
 }
 
@@ -592,10 +623,10 @@ Status connect_to_liar(const ipc::AnyMessage& message, std::size_t bytes, const 
 TEST(IpcHostileListener, OfAnotherVersionIsAVersionErrorWithBothVersions) {
   ipc();
   ipc::AnyMessage message{};
-  message.head = {ipc::kMagic, 7, ipc::kHello};
+  message.head = {ipc::kMagic, kProtocolVersion + 1, ipc::kHello};
   EXPECT_EQ(connect_to_liar(message, sizeof message.hello, {}), LWMQ_E_VERSION);
-  const std::string both =
-      "the listener speaks version 7 of the protocol, the client " + std::to_string(kProtocolVersion);
+  const std::string both = "the listener speaks version " + std::to_string(kProtocolVersion + 1) +
+                           " of the protocol, the client " + std::to_string(kProtocolVersion);
   EXPECT_NE(std::string(last_error()).find(both), std::string::npos) << last_error();
 }
 

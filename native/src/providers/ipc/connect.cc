@@ -5,7 +5,6 @@
 
 #include "base/yield_point.h"
 #include "os/clock.h"
-#include "os/event_fd.h"
 #include "providers/ipc/handshake.h"
 #include "providers/ipc/listener.h"
 
@@ -69,13 +68,11 @@ Status connect(const char* address, const lwmq_tli_options* options, std::uint32
   Offer offer;
   if (const Status status = make_offer(*options, &offer); status != LWMQ_OK) return status;
   LWMQ_YIELD("connect.hello");
-  TransportParts parts;
-  Status status = os::create_event_fd(&parts.own_event);
-  if (status != LWMQ_OK) return status;
-  status = send_hello(socket.get(), parsed, *options, offer, parts.own_event.get());
+  Status status = send_hello(socket.get(), parsed, *options, offer);
   LWMQ_YIELD("connect.hello_sent");
   AnyMessage message{};
   os::Received received;
+  TransportParts parts;
   // Who has hung up may have said before why.
   if (status == LWMQ_OK || status == LWMQ_E_PEER_LOST)
     status = await_answer(socket.get(), parsed, deadline, &message, &received);

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "os/event_fd.h"
 #include "providers/ipc/transport.h"
 
 namespace lwmq::ipc {
@@ -26,6 +27,8 @@ Status Door::create(std::shared_ptr<Door>* out_door) {
   auto door = std::make_shared<Door>();
   door->epoll_ = os::UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   if (!door->epoll_) return fail_errno(LWMQ_E_SYSTEM, errno, "epoll_create1");
+  if (const Status status = os::create_event_fd(&door->bell_); status != LWMQ_OK) return status;
+  if (const Status status = door->add_socket(door->bell_.get()); status != LWMQ_OK) return status;
   *out_door = std::move(door);
   return LWMQ_OK;
 }
@@ -41,15 +44,9 @@ void Door::call_again(int fd) noexcept {
 Status Door::add_transport(Transport* transport) noexcept {
   const std::lock_guard lock(mutex_);
   const std::uint64_t key = next_key_++;
-  if (const Status status = add(epoll_.get(), transport->own_event(), EPOLLIN, kNotALifeLine);
-      status != LWMQ_OK) {
+  // No events asked for: a hang-up is always told, and what else comes is nothing that a poller must know of.
+  if (const Status status = add(epoll_.get(), transport->life_line(), 0, key); status != LWMQ_OK)
     return status;
-  }
-  // No events asked for: a hang-up is always told, and window notices are nothing that a poller must know of.
-  if (const Status status = add(epoll_.get(), transport->life_line(), 0, key); status != LWMQ_OK) {
-    leave_doorbell(*transport);  // the peer holds it open: it would stay behind the door
-    return status;
-  }
   by_key_[key] = transport;
   return LWMQ_OK;
 }
@@ -57,24 +54,28 @@ Status Door::add_transport(Transport* transport) noexcept {
 void Door::remove_transport(Transport* transport) noexcept {
   const std::lock_guard lock(mutex_);
   std::erase_if(by_key_, [transport](const auto& entry) { return entry.second == transport; });
-  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, transport->own_event(), nullptr);
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, transport->life_line(), nullptr);
 }
 
-void Door::leave_doorbell(const Transport& transport) noexcept {
-  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, transport.own_event(), nullptr);
-}
+Status Door::add_doorbell(int bell) noexcept { return add(epoll_.get(), bell, EPOLLIN, kNotALifeLine); }
 
-Status Door::create_for(const Transport& transport, os::UniqueFd* out_fd) noexcept {
+// The peer holds it open: it would stay behind the door.
+void Door::leave_doorbell(int bell) noexcept { epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, bell, nullptr); }
+
+Status Door::create_for(int bell, int life_line, os::UniqueFd* out_fd) noexcept {
   os::UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return fail_errno(LWMQ_E_SYSTEM, errno, "epoll_create1");
-  Status status = add(epoll.get(), transport.own_event(), EPOLLIN, kNotALifeLine);
-  if (status == LWMQ_OK) status = add(epoll.get(), transport.life_line(), 0, kNotALifeLine);
+  Status status = add(epoll.get(), bell, EPOLLIN, kNotALifeLine);
+  if (status == LWMQ_OK) status = add(epoll.get(), life_line, 0, kNotALifeLine);
   if (status == LWMQ_OK) *out_fd = std::move(epoll);
   return status;
 }
 
-void Door::look_at_life_lines() noexcept {
+void Door::ring() const noexcept { os::ring_event_fd(bell_.get()); }
+
+bool Door::look_at_life_lines() noexcept {
+  os::drain_event_fd(bell_.get());  // before the look at what it tells of
+  bool some = false;
   constexpr int kEvents = 64;
   epoll_event events[kEvents];
   const int count = epoll_wait(epoll_.get(), events, kEvents, 0);
@@ -86,7 +87,9 @@ void Door::look_at_life_lines() noexcept {
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, found->second->life_line(), nullptr);
     found->second->hung_up();
     by_key_.erase(found);
+    some = true;
   }
+  return some;
 }
 
 }  // namespace lwmq::ipc

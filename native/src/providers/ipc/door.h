@@ -26,19 +26,29 @@ class Door {
   // Makes whoever watches for edges look again, where the socket is readable still.
   void call_again(int fd) noexcept;
 
-  // A transport's doorbell, and its life line's hang-up.
+  // A transport's life line: its hang-up.
   Status add_transport(Transport* transport) noexcept;
   void remove_transport(Transport* transport) noexcept;
-  // Its doorbell is for another descriptor from now on; the hang-up stays.
-  void leave_doorbell(const Transport& transport) noexcept;
+  // Its doorbell, once it has one.
+  Status add_doorbell(int bell) noexcept;
+  // It is for another descriptor from now on; the hang-up stays.
+  void leave_doorbell(int bell) noexcept;
   // A descriptor of one transport: its doorbell and its life line's hang-up.
-  static Status create_for(const Transport& transport, os::UniqueFd* out_fd) noexcept;
+  static Status create_for(int bell, int life_line, os::UniqueFd* out_fd) noexcept;
 
-  // Tells the transports whose life line has been hung up. Never waits.
-  void look_at_life_lines() noexcept;
+  // Whoever polls looks again: a transport has become ready or has ended, by another way than its socket. Any
+  // thread.
+  void ring() const noexcept;
+  // What ring makes readable.
+  [[nodiscard]] int bell() const noexcept { return bell_.get(); }
+
+  // Tells the transports whose life line has been hung up, and takes back the rings. True: there were some,
+  // and whoever polls is to hear of it from a caller who is somebody else. Never waits.
+  bool look_at_life_lines() noexcept;
 
  private:
   os::UniqueFd epoll_;
+  os::UniqueFd bell_;
   std::mutex mutex_;
   std::uint64_t next_key_ = 1;                  // under the mutex
   std::map<std::uint64_t, Transport*> by_key_;  // under the mutex; life lines that still may hang up

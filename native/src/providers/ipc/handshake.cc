@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "os/event_fd.h"
 #include "os/identity.h"
 #include "tli/purpose.h"
 
 namespace lwmq::ipc {
 namespace {
 
-constexpr std::size_t kHelloFds = 3;  // page, side, doorbell
+constexpr std::size_t kHelloFds = 2;  // page, side
 
 Status check_refusal(const Refusal& refusal, const Address& address) noexcept {
   char text[sizeof refusal.text];
@@ -63,8 +62,8 @@ Status make_offer(const lwmq_tli_options& options, Offer* out_offer) noexcept {
   return os::create_segment("lwmq-side", side_bytes(options), &out_offer->side);
 }
 
-Status send_hello(int socket, const Address& address, const lwmq_tli_options& options, const Offer& offer,
-                  int own_event) noexcept {
+Status send_hello(int socket, const Address& address, const lwmq_tli_options& options,
+                  const Offer& offer) noexcept {
   Hello hello{};
   hello.head = {kMagic, kProtocolVersion, kHello};
   hello.purpose = options.purpose;
@@ -78,7 +77,7 @@ Status send_hello(int socket, const Address& address, const lwmq_tli_options& op
   hello.death_word = offer.death_word;
   hello.name_bytes = static_cast<std::uint32_t>(address.name.size());
   std::memcpy(hello.name, address.name.data(), std::min(address.name.size(), sizeof hello.name));
-  const int fds[] = {own_page_fd(), offer.side.fd.get(), own_event};
+  const int fds[] = {own_page_fd(), offer.side.fd.get()};
   const Status status = os::send_message(socket, &hello, sizeof hello, fds, kHelloFds);
   if (status != LWMQ_E_FULL) return status;
   return fail(
@@ -161,16 +160,8 @@ Status accept_hello(const Hello& hello, os::Received* received, const os::PeerCr
     return fail(LWMQ_E_PEER_LOST, "%s: process %u died during the handshake", address.text.c_str(),
                 parts.peer.pid);
   }
-  if (const Status status = os::map_foreign_segment(received->fds[1].get(), hello.side_bytes,
-                                                    os::Populate::kNo, &parts.peer_side);
-      status != LWMQ_OK) {
-    return status;
-  }
-  if (!os::is_event_fd(received->fds[2].get())) {
-    return fail(LWMQ_E_CORRUPT, "%s: the peer's doorbell is no eventfd", address.text.c_str());
-  }
-  parts.peer_event = std::move(received->fds[2]);
-  return LWMQ_OK;
+  return os::map_foreign_segment(received->fds[1].get(), hello.side_bytes, os::Populate::kNo,
+                                 &parts.peer_side);
 }
 
 }  // namespace lwmq::ipc

@@ -21,9 +21,8 @@ struct Offer {
 };
 Status make_offer(const lwmq_tli_options& options, Offer* out_offer) noexcept;
 
-// Sends our hello, with the doorbell that the peer rings where we wait at a descriptor.
-Status send_hello(int socket, const Address& address, const lwmq_tli_options& options, const Offer& offer,
-                  int own_event) noexcept;
+Status send_hello(int socket, const Address& address, const lwmq_tli_options& options,
+                  const Offer& offer) noexcept;
 
 // Says why not, as well as it goes, for the caller to close the socket. Uses the text of this thread.
 void send_refusal(int socket, Status why) noexcept;
@@ -39,7 +38,7 @@ Status check_hello(const AnyMessage& message, const os::Received& received, cons
                    const lwmq_tli_options& options, bool from_listener) noexcept;
 
 // Meets the peer's process and maps its side, as a checked hello says. Takes the descriptors. What the peer
-// does not bring (our side, the socket, our doorbell) is still missing in *out_parts.
+// does not bring (our side, the socket) is still missing in *out_parts.
 Status accept_hello(const Hello& hello, os::Received* received, const os::PeerCredentials& credentials,
                     const Address& address, const lwmq_tli_options& options, TransportParts* out_parts);
 

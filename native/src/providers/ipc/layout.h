@@ -42,14 +42,17 @@ inline constexpr std::uint64_t kProcessPageBytes = 8192;
 // ---- Messages on the socket --------------------------------------------------------------------------
 //
 //    client                              listener
-//      | hello + page, side, doorbell       |
+//      | hello + page, side                 |
 //      |----------------------------------->|   checks, makes its side
-//      |      hello + page, side, doorbell  |
+//      |                hello + page, side  |
 //      |<-----------------------------------|   or a refusal, and the socket closes
 //      | met                                |
 //      |----------------------------------->|   accepts; a client that gives up says nothing
 //      | window notice + window, page       |
-//      |<---------------------------------->|   any time later, both ways
+//      | doorbell + eventfd                 |
+//      |<---------------------------------->|   any time later, both ways; of doorbells one
+//
+// Nobody waits for what comes later: whoever needs it reads the socket then.
 //
 // The first twelve bytes are the same in every version of the protocol, so that two versions can tell each
 // other.
@@ -59,7 +62,7 @@ struct Head {
   std::uint32_t kind;
 };
 
-enum MessageKind : std::uint32_t { kHello = 1, kRefusal = 2, kWindowNotice = 3, kMet = 4 };
+enum MessageKind : std::uint32_t { kHello = 1, kRefusal = 2, kWindowNotice = 3, kMet = 4, kDoorbell = 5 };
 
 struct Hello {
   Head head;
@@ -88,6 +91,12 @@ struct Met {
   Head head;
 };
 static_assert(sizeof(Met) == 12);
+
+// What its sender waits at from now on, where it says so in `waiting` (tli/record_lane.h).
+struct Doorbell {
+  Head head;
+};
+static_assert(sizeof(Doorbell) == 12);
 
 struct WindowNotice {
   Head head;

@@ -1,9 +1,11 @@
-// The socket of a transport after its handshake: window notices in, window notices out, and its hang-up.
+// The socket of a transport after its handshake: the peer's doorbell and window notices in, window notices
+// out, and its hang-up.
 #include <algorithm>
 #include <cstring>
 
 #include "base/yield_point.h"
 #include "os/clock.h"
+#include "os/event_fd.h"
 #include "os/identity.h"
 #include "providers/ipc/transport.h"
 
@@ -24,13 +26,27 @@ int slice_ms(std::int64_t deadline) noexcept {
 
 // ---- In ----------------------------------------------------------------------------------------------
 
-Status Transport::take_notice(const AnyMessage& message, os::Received* received) {
-  const WindowNotice& notice = message.window;
-  if (received->bytes != sizeof notice || notice.head.magic != kMagic || notice.head.kind != kWindowNotice ||
-      received->fd_count != 2 || notice.bytes == 0) {
-    return fail(LWMQ_E_CORRUPT, "a control message of %zu bytes, kind %u, with %zu descriptors",
-                received->bytes, notice.head.kind, received->fd_count);
+Status Transport::take_message(const AnyMessage& message, os::Received* received) {
+  const std::uint32_t kind = message.head.magic == kMagic ? message.head.kind : 0;
+  if (kind == kDoorbell && received->bytes == sizeof(Doorbell) && received->fd_count == 1)
+    return take_doorbell(received);
+  if (kind == kWindowNotice && received->bytes == sizeof(WindowNotice) && received->fd_count == 2 &&
+      message.window.bytes != 0) {
+    return take_notice(message.window, received);
   }
+  return fail(LWMQ_E_CORRUPT, "a control message of %zu bytes, kind %u, with %zu descriptors",
+              received->bytes, message.head.kind, received->fd_count);
+}
+
+Status Transport::take_doorbell(os::Received* received) {
+  if (peer_bell_.is_there()) return fail(LWMQ_E_CORRUPT, "the peer has sent a second doorbell");
+  if (!os::is_event_fd(received->fds[0].get()))
+    return fail(LWMQ_E_CORRUPT, "the peer's doorbell is no eventfd");
+  peer_bell_.put(std::move(received->fds[0]));
+  return LWMQ_OK;
+}
+
+Status Transport::take_notice(const WindowNotice& notice, os::Received* received) {
   const std::string key = key_of(notice.id);
   if (found_.contains(key) && is_window_mapped(notice.id))
     return LWMQ_OK;  // twice, and whoever found it has it still
@@ -57,7 +73,7 @@ Status Transport::read_life_line(std::unique_lock<std::mutex>& /*lock*/) {
     Status status = os::receive_message(life_line(), &message, sizeof message, &received);
     if (status == LWMQ_E_EMPTY) return LWMQ_OK;
     if (status == LWMQ_E_SYSTEM) return status;
-    if (status == LWMQ_OK) status = take_notice(message, &received);
+    if (status == LWMQ_OK) status = take_message(message, &received);
     if (status == LWMQ_OK) {
       if (shown_.size() == had) ++repeated;
       continue;

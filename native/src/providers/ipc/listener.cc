@@ -9,7 +9,6 @@
 
 #include "base/yield_point.h"
 #include "os/clock.h"
-#include "os/event_fd.h"
 #include "os/identity.h"
 #include "providers/ipc/handshake.h"
 
@@ -74,7 +73,6 @@ Status Listener::accept(Transport** out_transport) {
   }
   const std::lock_guard lock(mutex_);
   if (!ready_.empty()) {
-    ready_.front()->forget_call();
     *out_transport = ready_.front();
     ready_.pop_front();
     return LWMQ_OK;
@@ -90,15 +88,15 @@ bool Listener::has_ready() {
   return !ready_.empty();
 }
 
-std::size_t Listener::drive() {
-  door_->look_at_life_lines();
+bool Listener::drive() {
+  const bool some = door_->look_at_life_lines();
   const std::lock_guard lock(mutex_);
   const std::size_t before = ready_.size();
   std::uint32_t places = kLetInAtOnce;
   do {
     advance_all();  // first: whoever has said what we wait for does not give way
   } while (let_in(&places));
-  return ready_.size() - before;
+  return some || ready_.size() > before;
 }
 
 void Listener::tend() {
@@ -244,17 +242,13 @@ Status Listener::answer(Pending* pending, const AnyMessage& message, os::Receive
     return status;
   }
   if (const Status status = make_offer(options_, &offer); status != LWMQ_OK) return status;
-  if (const Status status = os::create_event_fd(&parts.own_event); status != LWMQ_OK) return status;
   parts.own_side = std::move(offer.side.memory);
   Transport* transport = nullptr;
   if (const Status status = Transport::create(std::move(parts), &transport); status != LWMQ_OK) return status;
   Answered answered(transport);
   LWMQ_YIELD("listener.answer");
-  if (const Status status =
-          send_hello(pending->socket.get(), address_, options_, offer, transport->own_event());
-      status != LWMQ_OK) {
+  if (const Status status = send_hello(pending->socket.get(), address_, options_, offer); status != LWMQ_OK)
     return status;
-  }
   LWMQ_YIELD("listener.answered");
   pending->answered = std::move(answered);
   return LWMQ_OK;
@@ -288,6 +282,7 @@ void Listener::close() {
     ready.swap(ready_);
   }
   for (Transport* transport : ready) transport->close();
+  door_->ring();  // what we have seen is news for whoever polls those that live on
   delete this;
 }
 
@@ -295,10 +290,7 @@ bool Listener::drive_local(const std::string& socket_name) {
   const std::lock_guard lock(local().mutex);
   for (const auto& [name, listener] : local().listeners) {
     if (name != socket_name) continue;
-    const std::size_t came = listener->drive();
-    const std::lock_guard ready_lock(listener->mutex_);
-    auto& ready = listener->ready_;  // some may have been accepted meanwhile
-    for (std::size_t i = 0; i < std::min(came, ready.size()); ++i) ready[ready.size() - 1 - i]->call_poller();
+    if (listener->drive()) listener->door_->ring();
     return true;
   }
   return false;

@@ -26,8 +26,8 @@ class Listener {
   // Takes the listener; its transports live on.
   void close();
 
-  // One glance at everything that is under way: how many are ready by it. Any thread.
-  std::size_t drive();
+  // One glance at everything that is under way: whether somebody is ready or has gone by it. Any thread.
+  bool drive();
 
   // Drives the listener at `socket_name` if it is one of this process: a client that waits for a listener on
   // its own thread would wait for ever. False: it is not ours.
@@ -71,7 +71,7 @@ class Listener {
   std::mutex mutex_;  // guards what follows
   os::UniqueFd socket_;
   std::deque<Pending> pending_;  // connected, and not through the handshake; oldest first
-  // Through the handshake, not yet accepted. Those that a client of this process put there call at the door:
+  // Through the handshake, not yet accepted. A client of this process that put some there rings at the door:
   // its own look has taken the news from whoever polls it.
   std::deque<Transport*> ready_;
   // Told that they may not, for whoever accepts to hear of; the oldest are forgotten where nobody does.

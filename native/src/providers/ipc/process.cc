@@ -20,6 +20,7 @@ namespace {
 constexpr std::int64_t kPageRetryNs = 200'000'000;
 
 struct Watch {
+  const void* owner;
   const std::atomic<std::uint32_t>* word;
   std::shared_ptr<PeerProcess> process;  // keeps the word mapped
   int event_fd;
@@ -192,17 +193,18 @@ void wake_service() {
   os::futex_wake_all(world().news);
 }
 
-void watch_death(const std::atomic<std::uint32_t>* word, std::shared_ptr<PeerProcess> process, int event_fd) {
+void watch_death(const void* owner, const std::atomic<std::uint32_t>* word,
+                 std::shared_ptr<PeerProcess> process, int event_fd) {
   {
     const std::lock_guard lock(world().watch_mutex);
-    world().watches.push_back({word, std::move(process), event_fd, false});
+    world().watches.push_back({owner, word, std::move(process), event_fd, false});
   }
   wake_service();
 }
 
-void unwatch_death(int event_fd) {
+void unwatch_death(const void* owner) {
   const std::lock_guard lock(world().watch_mutex);
-  std::erase_if(world().watches, [event_fd](const Watch& watch) { return watch.event_fd == event_fd; });
+  std::erase_if(world().watches, [owner](const Watch& watch) { return watch.owner == owner; });
 }
 
 }  // namespace lwmq::ipc

@@ -58,10 +58,12 @@ Status wait_until_held() noexcept;
 void run_service(const volatile std::uint32_t* stop);
 void wake_service();
 
-// Asks the service thread to make `event_fd` readable when the holder of `word` is gone. Any thread.
-// Only what a poller waits for needs this: a thread that waits on a transport sleeps on the word itself.
-void watch_death(const std::atomic<std::uint32_t>* word, std::shared_ptr<PeerProcess> process, int event_fd);
-// After it returned, event_fd is no longer touched.
-void unwatch_death(int event_fd);
+// Asks the service thread to make `event_fd` readable when the holder of `word` is gone, for `owner`. Any
+// thread. Only what a poller waits for needs this: a thread that waits on a transport sleeps on the word
+// itself.
+void watch_death(const void* owner, const std::atomic<std::uint32_t>* word,
+                 std::shared_ptr<PeerProcess> process, int event_fd);
+// After it returned, the descriptors that were given for `owner` are no longer touched.
+void unwatch_death(const void* owner);
 
 }  // namespace lwmq::ipc

@@ -11,8 +11,6 @@
 namespace lwmq::ipc {
 namespace {
 
-void poke_event(void* context) { os::ring_event_fd(static_cast<os::UniqueFd*>(context)->get()); }
-
 Status forked_text() noexcept {
   return fail(LWMQ_E_CLOSED, "forked: this transport is the parent process's");
 }
@@ -27,10 +25,8 @@ Status Transport::create(TransportParts parts, Transport** out_transport) {
   sides.own = our.own_side.data();
   sides.peer = our.peer_side.data();
   sides.peer_has_membarrier = (our.process->page().flags & kPageHasMembarrier) != 0;
-  if (our.peer_event) {
-    sides.poke = poke_event;
-    sides.poke_context = &our.peer_event;
-  }
+  sides.poke = [](void* self) { return static_cast<Transport*>(self)->ring_peer(); };
+  sides.poke_context = transport;
   transport->waker_.init(sides);
   if (!transport->sender_.init(sides, &transport->waker_, our.options.buffers_send,
                                our.options.buffer_bytes) ||
@@ -50,8 +46,50 @@ Status Transport::create(TransportParts parts, Transport** out_transport) {
 Status Transport::stand_behind(std::shared_ptr<Door> door) {
   if (const Status status = door->add_transport(this); status != LWMQ_OK) return status;
   door_ = std::move(door);
-  watch_death(death_, parts_.process, own_event());
+  watch_death(this, death_, parts_.process, door_->bell());
+  const std::uint32_t purpose = parts_.options.purpose;
+  if (purpose == LWMQ_TLI_FOR_MESSAGES || purpose == LWMQ_TLI_FOR_RAW) return LWMQ_OK;  // few are polled
+  const std::lock_guard lock(line_mutex_);
+  return make_doorbell(lock);
+}
+
+// ---- Doorbells ---------------------------------------------------------------------------------------
+
+// With line_mutex_: the peer is told before we announce that we wait at it. LWMQ_E_SYSTEM.
+Status Transport::make_doorbell(const std::lock_guard<std::mutex>& /*lock*/) {
+  if (doorbell_.is_there()) return LWMQ_OK;
+  os::UniqueFd made;
+  Status status = os::create_event_fd(&made);
+  if (status != LWMQ_OK) return status;
+  const Doorbell doorbell{{kMagic, kProtocolVersion, kDoorbell}};
+  const int fds[] = {made.get()};
+  LWMQ_YIELD("doorbell.send");
+  status = os::send_message(life_line(), &doorbell, sizeof doorbell, fds, 1);
+  if (status == LWMQ_E_FULL) {
+    return fail(LWMQ_E_SYSTEM, "%s: the kernel takes no doorbell: too many descriptors are on their way",
+                parts_.address.c_str());
+  }
+  if (status == LWMQ_E_PEER_LOST) {  // state says how it ended; nobody will ring
+    hung_up_.store(true, std::memory_order_release);
+  } else if (status != LWMQ_OK) {
+    return status;
+  }
+  if (door_ != nullptr) {
+    if (status = door_->add_doorbell(made.get()); status != LWMQ_OK) return status;
+  }
+  doorbell_.put(std::move(made));
   return LWMQ_OK;
+}
+
+// The peer waits at its descriptor, and has sent its doorbell before it said so. False: there is no
+// descriptor of ours for it now, so that whoever shows the next extent tries again.
+bool Transport::ring_peer() noexcept {
+  if (!peer_bell_.is_there()) {
+    std::unique_lock lock(line_mutex_);
+    if (read_life_line(lock) == LWMQ_E_SYSTEM) return false;
+  }
+  if (const int bell = peer_bell_.get(); bell >= 0) os::ring_event_fd(bell);
+  return true;
 }
 
 // ---- State -------------------------------------------------------------------------------------------
@@ -87,12 +125,8 @@ Status Transport::over() noexcept {
 
 void Transport::hung_up() noexcept {
   hung_up_.store(true, std::memory_order_release);
-  call_poller();
+  if (const int bell = doorbell_.get(); bell >= 0) os::ring_event_fd(bell);
 }
-
-void Transport::call_poller() noexcept { os::ring_event_fd(own_event()); }
-
-void Transport::forget_call() noexcept { os::drain_event_fd(own_event()); }
 
 // ---- Buffers -----------------------------------------------------------------------------------------
 
@@ -225,8 +259,9 @@ void Transport::close() noexcept {
   waker_.ring();
   LWMQ_YIELD("transport.closed_rung");
   sender_.erase_rest(state() == LWMQ_TLI_LOST, kept_ > 0);
-  if (door_ != nullptr || own_poll_) unwatch_death(own_event());
+  if (door_ != nullptr || own_poll_) unwatch_death(this);
   if (door_ != nullptr) {
+    if (doorbell_.is_there()) door_->leave_doorbell(doorbell_.get());
     door_->remove_transport(this);
     door_.reset();
   }
@@ -302,7 +337,11 @@ Status Transport::sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept {
 
 std::int32_t Transport::arm(std::uint32_t what) noexcept {
   if (os::forked()) return 1;
-  os::drain_event_fd(own_event());
+  if (!doorbell_.is_there()) {
+    const std::lock_guard lock(line_mutex_);
+    if (make_doorbell(lock) != LWMQ_OK) return 1;  // descriptors are short
+  }
+  os::drain_event_fd(doorbell_.get());
   glance_at_life_line();
   auto& header = sides_.own_header();
   const bool room = (what & LWMQ_TLI_WAIT_ROOM) != 0;
@@ -319,12 +358,13 @@ std::int32_t Transport::fd() noexcept {
   if (os::forked()) return -1;
   const std::lock_guard lock(line_mutex_);
   if (own_poll_) return own_poll_.get();
-  if (Door::create_for(*this, &own_poll_) != LWMQ_OK) return -1;
+  if (make_doorbell(lock) != LWMQ_OK) return -1;
+  if (Door::create_for(doorbell_.get(), life_line(), &own_poll_) != LWMQ_OK) return -1;
   if (door_ != nullptr) {
-    door_->leave_doorbell(*this);
-  } else {
-    watch_death(death_, parts_.process, own_event());
+    door_->leave_doorbell(doorbell_.get());
+    unwatch_death(this);
   }
+  watch_death(this, death_, parts_.process, doorbell_.get());
   return own_poll_.get();
 }
 
@@ -333,7 +373,7 @@ void Transport::disarm() noexcept {
   auto& header = sides_.own_header();
   tli::clear_waiting(header.waiting_extent);
   tli::clear_waiting(header.waiting_room);
-  os::drain_event_fd(own_event());
+  if (doorbell_.is_there()) os::drain_event_fd(doorbell_.get());
 }
 
 }  // namespace lwmq::ipc

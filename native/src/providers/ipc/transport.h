@@ -43,8 +43,21 @@ struct TransportParts {
   os::Mapping peer_side;
   std::shared_ptr<PeerProcess> process;
   std::uint32_t death_word = 0;  // of the peer's page
-  os::UniqueFd own_event;        // what the peer makes readable where we have armed
-  os::UniqueFd peer_event;       // the other end's
+};
+
+// A descriptor that is there from some moment on, and then stays. Any thread looks; who puts it holds a lock.
+class LateFd {
+ public:
+  [[nodiscard]] int get() const noexcept { return fd_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool is_there() const noexcept { return get() >= 0; }
+  void put(os::UniqueFd fd) noexcept {
+    owned_ = std::move(fd);
+    fd_.store(owned_.get(), std::memory_order_release);
+  }
+
+ private:
+  os::UniqueFd owned_;
+  std::atomic<int> fd_{-1};
 };
 
 class Transport {
@@ -55,7 +68,7 @@ class Transport {
 
   // The handshake is over: its socket lives on. Before anybody else knows of the transport.
   void take_life_line(os::UniqueFd socket) noexcept { life_line_ = std::move(socket); }
-  // For accepted transports, which have their life line: behind which door their doorbell lies.
+  // For accepted transports, which have their life line: behind which door that lies, and their doorbell.
   Status stand_behind(std::shared_ptr<Door> door);
 
   // The rest is the provider table; see lwmq_tli.h for each contract.
@@ -93,12 +106,8 @@ class Transport {
   Status find_window(const std::uint8_t id[16], std::uint32_t timeout_ms, Window** out_window);
 
   // For the door.
-  [[nodiscard]] int own_event() const noexcept { return parts_.own_event.get(); }
   [[nodiscard]] int life_line() const noexcept { return life_line_.get(); }
   void hung_up() noexcept;
-  // For the listener: makes whoever polls its door look, and takes that back.
-  void call_poller() noexcept;
-  void forget_call() noexcept;
 
  private:
   explicit Transport(TransportParts parts) noexcept
@@ -121,9 +130,13 @@ class Transport {
   Status sleep_until_ready(std::uint32_t what, std::uint32_t timeout_ms, tli::Glances& glances) noexcept;
   Status sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept;
   void end(std::int32_t state) noexcept;
+  Status make_doorbell(const std::lock_guard<std::mutex>& lock);
+  bool ring_peer() noexcept;
   Status read_life_line(std::unique_lock<std::mutex>& lock);
   void glance_at_life_line() noexcept;
-  Status take_notice(const AnyMessage& message, os::Received* received);
+  Status take_message(const AnyMessage& message, os::Received* received);
+  Status take_doorbell(os::Received* received);
+  Status take_notice(const WindowNotice& notice, os::Received* received);
   void remember_found(const std::string& key);
   void drop_balance(std::int64_t by) noexcept;
 
@@ -149,6 +162,8 @@ class Transport {
   std::uint32_t kept_ = 0;                // the sending thread's, behind the close of whoever abandons
   std::atomic<std::int64_t> balance_{0};  // any thread; whoever brings it to 0 after close destroys
   std::mutex line_mutex_;
+  LateFd doorbell_;   // put under line_mutex_: what the peer makes readable where we have armed, once we poll
+  LateFd peer_bell_;  // put under line_mutex_: the other end's
   os::UniqueFd own_poll_;  // under line_mutex_: our doorbell and our life line, once somebody polls us alone
   std::map<std::string, ShownWindow> shown_;  // under line_mutex_: arrived, not looked for yet
   std::set<std::string> found_;  // under line_mutex_: found before, and still mapped as far as we know

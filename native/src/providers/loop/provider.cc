@@ -81,7 +81,7 @@ void drain(int event) {
 }
 
 // Where the other end waits at a descriptor: at its own, else at its listener's bell.
-void poke_other_end(void* context) {
+bool poke_other_end(void* context) {
   auto* self = static_cast<lwmq_tli_transport*>(context);
   const int own = self->pair->event[1 - self->end].load(std::memory_order_acquire);
   if (own >= 0) {
@@ -89,6 +89,7 @@ void poke_other_end(void* context) {
   } else if (self->peer_bell) {
     self->peer_bell->ring();
   }
+  return true;
 }
 
 lwmq_status listen(const char* address, const lwmq_tli_options* options, lwmq_tli_listener** out_listener) {

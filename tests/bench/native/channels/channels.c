@@ -1,7 +1,8 @@
 /* channels_bench PEER ROLE COUNT BYTES SECONDS ADDRESS CORE [CORE]: many conversations, and the latency of
  * one of them.
  *
- *   PEER   lwmq (a channel each, buffers of BYTES), uds (a pair of local sockets each)
+ *   PEER   lwmq (a channel each, buffers of BYTES), uds (a pair of local sockets each); between processes one
+ *          listener for them all
  *   ROLE   serve (started first) or ask, in two processes of COUNT ends each;
  *          both, for lwmq over loop://: two threads of one process, with COUNT ends in all
  *
@@ -33,23 +34,39 @@ static size_t buffer_bytes_;
 
 static lwmq_channel** channels_[2];
 static lwmq_send_queue** queues_[2];
+static lwmq_listener* listener_; /* null where each channel has an address of its own */
 
 static void lwmq_open(side s) {
   const lwmq_channel_options options = {
       .size = sizeof(options), .buffer_bytes = buffer_bytes_, .buffers_send = 2, .buffers_receive = 2};
+  const int of_one_listener = strcmp(scheme_, "ipc") == 0;
+  char uri[300];
   channels_[s] = calloc((size_t)count_, sizeof(*channels_[s]));
   queues_[s] = calloc((size_t)count_, sizeof(*queues_[s]));
   if (channels_[s] == NULL || queues_[s] == NULL) die("malloc");
+  snprintf(uri, sizeof(uri), "%s://%s", scheme_, address_);
+  if (of_one_listener && s == kServing) {
+    must(lwmq_listener_open(uri, &options, &listener_));
+    return;
+  }
   for (int i = 0; i < count_; ++i) {
-    char uri[300];
-    snprintf(uri, sizeof(uri), "%s://%s-%d", scheme_, address_, i);
+    if (!of_one_listener) snprintf(uri, sizeof(uri), "%s://%s-%d", scheme_, address_, i);
     must(lwmq_channel_create(uri, &options, &channels_[s][i]));
     must(lwmq_channel_add_send_queue(channels_[s][i], NULL, &queues_[s][i]));
     must(lwmq_channel_open(channels_[s][i], s == kServing ? LWMQ_ROLE_SERVER : LWMQ_ROLE_CLIENT));
+    /* One after the other, so that they are accepted in this order. */
+    if (of_one_listener) must(lwmq_channel_wait_connected(channels_[s][i], kPatienceMs));
   }
 }
 
 static void lwmq_meet(side s) {
+  if (listener_ != NULL) {
+    for (int i = 0; i < count_; ++i) {
+      must(lwmq_listener_accept(listener_, kPatienceMs, &channels_[s][i]));
+      must(lwmq_channel_add_send_queue(channels_[s][i], NULL, &queues_[s][i]));
+    }
+    return;
+  }
   for (int i = 0; i < count_; ++i) must(lwmq_channel_wait_connected(channels_[s][i], kPatienceMs));
 }
 
@@ -72,6 +89,7 @@ static uint64_t lwmq_receive(side s, int i) {
 static void lwmq_close(side s) {
   for (int i = 0; i < count_; ++i) lwmq_channel_close(channels_[s][i], i == 0 ? 1000 : 0);
   for (int i = 0; i < count_; ++i) lwmq_channel_destroy(channels_[s][i]);
+  lwmq_listener_destroy(listener_);
 }
 
 /* ---- local sockets: one listener for them all */
