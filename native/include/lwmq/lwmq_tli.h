@@ -201,8 +201,8 @@ typedef struct lwmq_tli_provider {
   void (*release)(lwmq_tli_transport *transport, lwmq_tli_extent *extent);
   /* Takes `count` extents of one land_run, with its token. Any thread. Never waits. NULL where land_run is. */
   void (*release_run)(lwmq_tli_transport *transport, const uint64_t token[2], uint32_t count);
-  /* Takes the extent that landed last, or `count` of the last land_run, with their token; before the next land or
-     land_run, even one that answers 0, and on its thread: what no other thread can meet costs no atomic operation.
+  /* Takes the extent that landed last, or `count` of the last land_run, with their token; before the next land of any
+     kind, even one that finds nothing, and on the landing thread: what no other can meet costs no atomic operation.
      NULL: release does as well. */
   void (*release_last)(lwmq_tli_transport *transport, const uint64_t token[2], uint32_t count);
   /* Lends up to `limit` further extents of less than `bytes_below` bytes, and of less than 4 GiB, if they are there and

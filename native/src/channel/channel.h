@@ -327,7 +327,7 @@ class Channel {
   // channel_receive.cc
   Status receive_waiting(std::uint32_t timeout_ms, std::uint32_t limit, bool in_hand, Message** out_messages,
                          std::uint32_t* out_count);
-  Status admit_waiting(bool in_hand);
+  Status admit_waiting(bool in_hand, bool raw);
   Status receive_landed(std::uint32_t timeout_ms, bool in_hand, Landed* out_landed, Loan* loan = nullptr);
   Status receive_one(std::uint32_t timeout_ms, bool in_hand, Message** out_message, Loan* loan = nullptr);
   std::uint32_t receive_more(std::uint32_t limit, Message** out_messages);

@@ -204,10 +204,8 @@ Status Channel::raw_receive(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
 // `in_hand`: the landing side is. LWMQ_OK: it is then.
 [[gnu::noinline]] Status Channel::raw_receive_waiting(std::uint32_t timeout_ms, bool in_hand,
                                                       Landed* out_landed) {
-  const Status status = check_receiving(true);
-  if (status == LWMQ_OK) return receive_landed(timeout_ms, in_hand, out_landed);
-  if (in_hand) landing_.release();
-  return status;
+  const Status status = admit_waiting(in_hand, true);
+  return status == LWMQ_OK ? receive_landed(timeout_ms, in_hand, out_landed) : status;
 }
 
 // Also after the channel was closed: what was received lives on.

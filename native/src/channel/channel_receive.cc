@@ -269,8 +269,8 @@ Status Channel::receive_one(std::uint32_t timeout_ms, bool in_hand, Message** ou
 }
 
 // Whether a receive may wait; `in_hand`: the landing side is, and it is given up where it may not.
-Status Channel::admit_waiting(bool in_hand) {
-  const Status status = check_receiving(false);
+Status Channel::admit_waiting(bool in_hand, bool raw) {
+  const Status status = check_receiving(raw);
   if (status != LWMQ_OK && in_hand) landing_.release();
   return status;
 }
@@ -278,7 +278,7 @@ Status Channel::admit_waiting(bool in_hand) {
 // Where no small message has landed; `in_hand`: the landing side is.
 [[gnu::noinline]] Status Channel::receive_waiting(std::uint32_t timeout_ms, std::uint32_t limit, bool in_hand,
                                                   Message** out_messages, std::uint32_t* out_count) {
-  Status status = admit_waiting(in_hand);
+  Status status = admit_waiting(in_hand, false);
   if (status != LWMQ_OK) return status;
   if (queue_ != nullptr) return receive_queued(timeout_ms, limit, out_messages, out_count);
   status = receive_one(timeout_ms, in_hand, out_messages);
@@ -328,7 +328,7 @@ Status Channel::receive(std::uint32_t timeout_ms, Loan& loan) {
 
 // Where nothing could be lent as it lies. Behind a message that could not there may be what can.
 [[gnu::noinline]] Status Channel::receive_waiting(std::uint32_t timeout_ms, bool in_hand, Loan& loan) {
-  Status status = admit_waiting(in_hand);
+  Status status = admit_waiting(in_hand, false);
   if (status != LWMQ_OK) return status;
   status = receive_one(timeout_ms, in_hand, loan.next_message(), &loan);
   if (status != LWMQ_OK) return status;

@@ -5,7 +5,8 @@
 // each message of a run the lines are asked for that lie where its like of the next run does: as far behind
 // it as the run is long. What is not written yet must not be asked for: the writer would have to fetch the
 // line back. Only a full run says that there is more, and of a series of them the last one not; how long a
-// series is the one before tells. A series ends when nothing more is there.
+// series is the one before tells. A series ends when nothing more is there, or when who chases the writer
+// leaves it alone for a while.
 //
 // One thread at a time: the one that lands.
 #pragma once
@@ -24,18 +25,19 @@ class FetchAhead {
     const bool more = series_ < series_before_ || series_ > 2 * series_before_ + kSeriesLong;
     distance_ = full && more ? bytes : 0;
   }
-  // Nothing was there.
+  // Nothing was there; also again and again.
   void caught_up() noexcept {
+    distance_ = 0;
+    if (series_ == 0) return;
     series_before_ = series_;
     series_ = 0;
-    distance_ = 0;
   }
   // The application gets `bytes` bytes of the run, at `data`.
   [[gnu::always_inline]] void pass(const void* data, std::uint64_t bytes) const noexcept {
     if (distance_ == 0) return;
-    auto at = reinterpret_cast<std::uintptr_t>(data) + distance_;  // perhaps of no object: it is a hint
-    for (const auto end = at + bytes; at <= end; at += kCacheLine)
-      __builtin_prefetch(reinterpret_cast<const void*>(at));
+    const auto at = reinterpret_cast<std::uintptr_t>(data) + distance_;  // perhaps of no object: it is a hint
+    for (std::uint64_t i = 0; i <= bytes; i += kCacheLine)
+      __builtin_prefetch(reinterpret_cast<const void*>(at + i));
   }
 
   // How far ahead, 0: not at all; for tests.

@@ -33,7 +33,7 @@ static_assert(sizeof(Lease) <= message::kBlockBytes);
 }  // namespace
 
 Status Receiver::land(Landed* out_landed) noexcept {
-  has_last_ = false;
+  last_data_ = nullptr;
   if (broken_off_) [[unlikely]]
     return LWMQ_E_EMPTY;
   for (int goodbyes = 0; goodbyes < kGoodbyesAtOnce; ++goodbyes) {
@@ -99,6 +99,7 @@ bool Receiver::note_goodbye(const lwmq_tli_extent& extent) noexcept {
 
 bool Receiver::land_run() noexcept {
   if (transport_ == nullptr || broken_off_ || provider_->land_run == nullptr || has_arrivals()) return false;
+  last_data_ = nullptr;
   run_begin_ = run_next_ = 0;
   run_end_ = provider_->land_run(transport_, kViewBytes, kRunExtents, run_token_, run_.data());
   has_run_.store(run_end_ > 0, std::memory_order_relaxed);

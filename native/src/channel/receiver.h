@@ -89,7 +89,7 @@ class Receiver {
   bool next_soon(Landed* out_landed) noexcept {
     if (transport_ == nullptr || broken_off_ || provider_->land_awaited == nullptr || has_arrivals())
       return false;
-    has_last_ = false;
+    last_data_ = nullptr;
     if (provider_->land_awaited(transport_, &out_landed->extent) == 0) [[unlikely]]
       return false;
     out_landed->transport = transport_;
@@ -104,8 +104,8 @@ class Receiver {
   }
   // Gives back one of those that next gave, with the landing side in hand.
   void release_held(Landed& landed) noexcept {
-    landed.last = has_last_ && landed.transport == transport_ && landed.extent.token[0] == last_token_[0] &&
-                  landed.extent.token[1] == last_token_[1];
+    landed.last = last_data_ != nullptr && landed.transport == transport_ && landed.extent.data == last_data_;
+    last_data_ = nullptr;
     release(landed);
   }
   // Of what decode had no memory for: it comes next once more.
@@ -256,9 +256,8 @@ class Receiver {
   Status land(Landed* out_landed) noexcept;
   // It has landed last, and can go back as such until the next look.
   void note_last(Landed* landed) noexcept {
-    landed->last = has_last_ = true;
-    last_token_[0] = landed->extent.token[0];
-    last_token_[1] = landed->extent.token[1];
+    landed->last = true;
+    last_data_ = landed->extent.data;
   }
   // Where no run is left. False: next knows more.
   bool land_run() noexcept;
@@ -266,6 +265,7 @@ class Receiver {
     if (transport_ == nullptr || broken_off_ || provider_->land_soon == nullptr || has_arrivals())
       return false;
     short_runs_ = 0;
+    last_data_ = nullptr;
     ahead_.caught_up();
     return provider_->land_soon(transport_, kViewBytes, token, out_piece) != 0;
   }
@@ -362,8 +362,7 @@ class Receiver {
   FetchAhead ahead_;
   std::uint32_t short_runs_ = 0;      // one after the other, without a wait
   std::atomic<bool> has_run_{false};  // something of it is still to be taken
-  bool has_last_ = false;             // nothing was looked for since that landed:
-  std::uint64_t last_token_[2] = {};  //
+  const void* last_data_ = nullptr;   // of the extent that landed last, while nothing was looked for since
   std::optional<Landed> aside_;       // put back, in front of the arrivals
   Arrivals arrivals_;
   std::atomic<std::uint64_t> messages_{0};  // written by the holder

@@ -28,7 +28,7 @@ struct Magazine {
 
   Spare* first = nullptr;
   std::uint32_t count = 0;
-  std::int32_t step = 0;  // from one to the next, where they come from another thread; else 0
+  std::int32_t step = 0;  // from one to the next, where another thread has filled it; else 0
 
   void push(void* block) noexcept {
     auto* spare = static_cast<Spare*>(block);
@@ -53,7 +53,7 @@ struct Magazine {
 
  private:
   [[gnu::noinline]] void bring_near(const Spare* taken) const noexcept {
-    if (count <= kAhead) return;
+    if (count < kAhead) return;
     const auto at = reinterpret_cast<std::intptr_t>(taken) + std::intptr_t{kAhead} * step;
     __builtin_prefetch(reinterpret_cast<void*>(at), 1);
     __builtin_prefetch(reinterpret_cast<void*>(at + static_cast<std::intptr_t>(kCacheLine)), 1);
@@ -194,13 +194,14 @@ struct Cleaner {
     return cache.active.pop();
   }
   const bool registered = t_caches.phase == Phase::kRegistered;
-  if (registered && depot(size).take(&cache.active, kBlockSizes[size].depot_kept)) {
+  const auto take_others = [&](std::size_t kept) {
+    if (!registered || !depot(size).take(&cache.active, kept)) return false;
     cache.active.come_from_afar(kBlockSizes[size].bytes);
-    return cache.active.pop();
-  }
+    return true;
+  };
+  if (take_others(kBlockSizes[size].depot_kept)) return cache.active.pop();
   void* made = slabs(size).take();
-  if (made == nullptr && registered && depot(size).take(&cache.active, 0)) return cache.active.pop();
-  return made;
+  return made == nullptr && take_others(0) ? cache.active.pop() : made;
 }
 
 [[gnu::noinline]] void give_slowly(std::size_t size, void* block) noexcept {
@@ -215,7 +216,10 @@ struct Cleaner {
     const bool keeps_one = kBlockSizes[size].magazine_blocks == 1;  // and no second magazine
     Magazine& handed = keeps_one ? cache.active : cache.full;
     if (handed.count > 0) give_back(size, depot(size).put(handed, kBlockSizes[size].depot_magazines));
-    if (!keeps_one) cache.full = cache.active;
+    if (!keeps_one) {
+      cache.full = cache.active;
+      cache.full.step = 0;  // it was this thread, in the end
+    }
     cache.active = {};
   }
   cache.active.push(block);

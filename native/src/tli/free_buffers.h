@@ -80,7 +80,7 @@ class FreeBuffers {
   std::uint32_t circulating_max_ = 0;
   std::uint32_t reuses_per_fresh_ = 8;
   std::uint32_t unread_for_fresh_ = 2;     // the peer is in one of them: the end of it is its next look
-  std::uint32_t reused_ = 0;               // buffers lent since a fresh one was
+  std::uint32_t reused_ = 0;               // buffers lent since a fresh one was, while the peer was behind
   std::uint32_t fresh_ = 0;                // the first of them
   std::unique_ptr<std::uint32_t[]> ring_;  // the oldest first
   std::uint32_t first_ = 0;

@@ -150,7 +150,7 @@ bool LaneSender::init(const Sides& sides, Waker* waker, std::uint32_t buffers,
 Status LaneSender::acquire(lwmq_tli_buffer* out_buffer) noexcept {
   if (!free_.has_used()) collect();
   if (!free_.has_any()) return LWMQ_E_FULL;
-  const std::uint32_t index = free_.take(shipped_count_);
+  const std::uint32_t index = free_.take(unread_buffers_);
   Slot& slot = slots_[index];
   ++slot.lap;
   slot.opened = slot.only = false;
@@ -340,7 +340,7 @@ bool LaneSender::collect() noexcept {
       shipped_[kept++] = index;
     }
   }
-  shipped_count_ = kept;
+  shipped_count_ = unread_buffers_ = kept;
   if (read > 0) {  // our own
     collected_.store(collected_.load(std::memory_order_relaxed) + read - only, std::memory_order_release);
     collected_only_.store(collected_only_.load(std::memory_order_relaxed) + only, std::memory_order_release);

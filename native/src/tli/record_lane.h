@@ -212,6 +212,7 @@ class LaneSender {
   FreeBuffers free_;
   std::unique_ptr<std::uint32_t[]> shipped_;  // shipped and not seen released, in that order
   std::uint32_t shipped_count_ = 0;
+  std::uint32_t unread_buffers_ = 0;  // of them, at the last look
   bool erases_ = false;
   bool erases_whole_ = false;
   std::atomic<std::uint64_t> shown_{0};

@@ -63,7 +63,7 @@ static void ask_wake(const peer* p, uint64_t* payload, size_t bytes, double seco
 static void ask_rate(const peer* p, uint64_t* payload, size_t bytes, double seconds) {
   const uint64_t begun = now_ns(), end = begun + (uint64_t)(1e9 * seconds);
   uint64_t sent = 0;
-  /* At the clock, which takes half as long as a hand-over. */
+  /* At the clock, which takes a third of the time of a hand-over. */
   const uint64_t between_looks = bytes >= 65536 && !p->untouched ? 1 : 2 * kMany;
   do {
     if (p->send_many != NULL)

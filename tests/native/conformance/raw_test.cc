@@ -121,7 +121,9 @@ TEST_P(RawChannelOver, TakesReceivedBuffersBackOfAThreadAtHomeAndOfOthers) {
     for (int sent = 0, received = 0; received < kSent;) {
       if (sent < kSent && send(meeting.client, std::to_string(sent), 0) == LWMQ_OK) ++sent;
       lwmq_buffer buffer{};
-      if (random() % 2 == 0 && lwmq_raw_receive_buffer(meeting.server.channel, 0, &buffer) == LWMQ_OK) {
+      const auto timeout_ms = static_cast<std::uint32_t>(random() % 2);  // who waits has a way of his own
+      if (random() % 2 == 0 &&
+          lwmq_raw_receive_buffer(meeting.server.channel, timeout_ms, &buffer) == LWMQ_OK) {
         ASSERT_EQ(std::string(static_cast<const char*>(buffer.data), buffer.bytes), std::to_string(received));
         ++received;
         held.push_back(buffer);

@@ -396,6 +396,31 @@ TEST_P(Transport, WaitsNoLongerThanAsked) {
   EXPECT_EQ(pair.tli.wait(pair.client, LWMQ_TLI_WAIT_ROOM, 0), LWMQ_OK) << "there is room";
 }
 
+// As land, and a wait behind it that sleeps at once finds what came in between.
+TEST_P(Transport, LandsWhatIsAwaitedWhereItCan) {
+  Pair pair(address_, 4, 512);
+  if (pair.tli.land_awaited == nullptr) GTEST_SKIP() << "wait and land do as well here";
+  lwmq_tli_extent extent{};
+  EXPECT_EQ(pair.tli.land_awaited(pair.served, &extent), 0u) << "there is none";
+  ASSERT_EQ(pair.send(pair.client, "one", 3), LWMQ_OK);
+  EXPECT_EQ(pair.tli.wait(pair.served, LWMQ_TLI_WAIT_EXTENT, 1000), LWMQ_OK) << "it has come behind the look";
+  ASSERT_EQ(pair.send(pair.client, "two"), LWMQ_OK);
+  for (const char* text : {"one", "two"}) {
+    ASSERT_EQ(pair.tli.land_awaited(pair.served, &extent), 1u);
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(extent.data), extent.bytes), text);
+    EXPECT_EQ(extent.kind, text == std::string("one") ? 3u : 0u);
+    pair.tli.release_last(pair.served, extent.token, 1);
+  }
+  EXPECT_EQ(pair.tli.land(pair.served, &extent), LWMQ_E_EMPTY);  // the end of the last buffer
+  EXPECT_TRUE(eventually([&] { return pair.tli.free_buffers(pair.client) == 4; }));
+  ASSERT_EQ(pair.send(pair.client, "before the close"), LWMQ_OK);
+  pair.close(&pair.client);
+  EXPECT_EQ(pair.tli.land_awaited(pair.served, &extent), 1u);
+  pair.tli.release_last(pair.served, extent.token, 1);
+  EXPECT_EQ(pair.tli.land_awaited(pair.served, &extent), 0u) << "land says why";
+  EXPECT_EQ(pair.tli.land(pair.served, &extent), LWMQ_E_CLOSED);
+}
+
 TEST_P(Transport, WakesWhoWaitsForAnExtent) {
   const Pair pair(address_, 2, 512);
   std::string got;
