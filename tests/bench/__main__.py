@@ -61,6 +61,14 @@ IN_PROCESS = [
     ("messages between threads, 64 B", 64, RATE),
     ("messages between threads, 64 KB", 64 << 10, BANDWIDTH),
 ]
+# title, metric, bytes, what is shown, peers of native_bench; `-pieces`: as a sequence of 64 KB each
+WHOLE: list[Column] = [("p50_ns", "us", 1e3)]
+LARGE = [
+    ("one-way latency, 1 MB", "latency", 1 << 20, WHOLE),
+    ("one-way latency, 8 MB", "latency", 8 << 20, WHOLE),
+    ("buffers of 8 MB", "rate", 8 << 20, BANDWIDTH),
+]
+LARGE_PEERS = ["floor", "floor-pieces", "lwmq", "lwmq-pieces", "zmq", "uds"]
 # title, shape, how many
 SHARES = [
     ("messages per second, 64 B, 4 workers", "workers", 4),
@@ -114,6 +122,19 @@ def native_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
         if size != 640 << 10:
             runs["UCX"] = lambda metric=metric, size=size: rivals.ucx(metric, size, seconds)
         if size >= 65536:
+            runs["iceoryx2 (Python)"] = lambda size=size: machine.messages("iceoryx2", "rate", size, seconds)
+        yield title, columns, runs
+
+
+def large_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    """Written, then read; and in pieces, of which the reader has one while the next is written."""
+    for title, metric, size, columns in LARGE:
+        runs: Runs = {
+            peer: lambda peer=peer, metric=metric, size=size: machine.native(peer, metric, size, 2 * seconds)
+            for peer in LARGE_PEERS
+        }
+        runs["UCX"] = lambda metric=metric, size=size: rivals.ucx(metric, size, seconds)
+        if metric == "rate":
             runs["iceoryx2 (Python)"] = lambda size=size: machine.messages("iceoryx2", "rate", size, seconds)
         yield title, columns, runs
 
@@ -292,6 +313,7 @@ def arrow_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
 
 PAIRS = {
     "native": native_figures,
+    "large": large_figures,
     "handed": handed_figures,
     "posts": post_figures,
     "channels": channel_figures,

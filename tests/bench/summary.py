@@ -32,6 +32,9 @@ ROWS = {
     "buffers of 64 KB": [("buffers of 64 KB, filled and read in place", "bytes_per_second", 1e9, "GB/s")],
     "buffers of 640 KB": [("buffers of 640 KB, filled and read in place", "bytes_per_second", 1e9, "GB/s")],
     "buffers of 1 MB": [("buffers of 1 MB, filled and read in place", "bytes_per_second", 1e9, "GB/s")],
+    "one-way latency, 1 MB": [("one-way latency of 1 MB, p50", "p50_ns", 1e3, "µs")],
+    "one-way latency, 8 MB": [("one-way latency of 8 MB, p50", "p50_ns", 1e3, "µs")],
+    "buffers of 8 MB": [("buffers of 8 MB, filled and read in place", "bytes_per_second", 1e9, "GB/s")],
     "hand-over of 64 KB": [
         ("hand-over of a finished buffer of 64 KB, untouched, one way, p50", "p50_ns", 1.0, "ns")
     ],

@@ -47,6 +47,31 @@ const peer kFloor = {
     .close = floor_close,
 };
 
+/* ---- In pieces ----------------------------------------------------------------------------------------- */
+
+static void pieces_open(const char* address, int server, size_t bytes) {
+  if (bytes % kPiece != 0) die("floor-pieces: whole pieces");
+  rings_open(&rings_, address, server, kPiece, kPieceRing);
+}
+
+static void pieces_send(const void* data, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += kPiece) floor_send((const uint8_t*)data + at, kPiece);
+}
+
+static uint64_t pieces_receive(size_t bytes) {
+  uint64_t sum = 0;
+  for (size_t at = 0; at < bytes; at += kPiece) sum += floor_receive(kPiece);
+  return sum;
+}
+
+const peer kFloorPieces = {
+    .name = "floor-pieces",
+    .open = pieces_open,
+    .send = pieces_send,
+    .receive = pieces_receive,
+    .close = floor_close,
+};
+
 /* ---- Handed over ------------------------------------------------------------------------------------ */
 
 static void handed_open(const char* address, int server, size_t bytes) {

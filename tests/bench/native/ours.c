@@ -9,7 +9,7 @@
 
 #include "peer.h"
 
-enum { kRawFrom = 32 << 10, kBuffersMin = 4, kRing = 4 << 20, kFlushEach = 1000 };
+enum { kRawFrom = 32 << 10, kBuffersMin = 2, kRing = 4 << 20, kFlushEach = 1000 };
 
 static lwmq_channel* channel_;
 static lwmq_send_queue* queue_;
@@ -176,6 +176,38 @@ const peer kLwmqEachLent = {
     .receive = lent_receive_one,
     .close = lent_close,
     .receive_many = lent_receive,
+};
+
+/* ---- In pieces ----------------------------------------------------------------------------------------- */
+
+static void pieces_open(const char* address, int server, size_t bytes) {
+  if (bytes % kPiece != 0) die("lwmq-pieces: whole pieces");
+  raw_ = 1;
+  const lwmq_channel_options options = {.size = sizeof(options),
+                                        .home_thread = 1,
+                                        .raw = 1,
+                                        .buffer_bytes = kPiece,
+                                        .buffers_send = kPieceRing / kPiece,
+                                        .buffers_receive = kPieceRing / kPiece};
+  open_channel(address, server, &options);
+}
+
+static void pieces_send(const void* data, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += kPiece) ours_send((const uint8_t*)data + at, kPiece);
+}
+
+static uint64_t pieces_receive(size_t bytes) {
+  uint64_t sum = 0;
+  for (size_t at = 0; at < bytes; at += kPiece) sum += ours_receive(kPiece);
+  return sum;
+}
+
+const peer kLwmqPieces = {
+    .name = "lwmq-pieces",
+    .open = pieces_open,
+    .send = pieces_send,
+    .receive = pieces_receive,
+    .close = ours_close,
 };
 
 /* ---- Handed over ------------------------------------------------------------------------------------ */

@@ -27,8 +27,12 @@ typedef struct peer {
 
 enum { kMany = 128 };
 
-extern const peer kFloor, kFloorHanded, kFutex, kLwmq, kLwmqMany, kLwmqLent, kLwmqEachLent, kLwmqHanded,
-    kUnixSocket, kZeroMq, kPosixQueue;
+extern const peer kFloor, kFloorHanded, kFloorPieces, kFutex, kLwmq, kLwmqMany, kLwmqLent, kLwmqEachLent,
+    kLwmqHanded, kLwmqPieces, kUnixSocket, kZeroMq, kPosixQueue;
+
+/* Of the peers named `-pieces`, which send one message of a multiple of kPiece as a sequence of so many bytes
+ * each, through kPieceRing: the reader is in one while the writer is in the next. */
+enum { kPiece = 64 << 10, kPieceRing = 2 << 20 };
 
 /* Each way, whatever their size: what does not depend on it shall not depend on their number. */
 enum { kHandedBuffers = 16 };

@@ -403,6 +403,9 @@ TEST_F(IpcHostile, DescriptorsOfEveryWrongKindAndNumberAreRefused) {
     ipc().arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
     lwmq_tli_extent extent{};
     EXPECT_EQ(ipc().land(client.accepted(), &extent), LWMQ_E_CORRUPT);
+    EXPECT_NE(std::string(last_error()).find(address_ + ": the peer's doorbell is no eventfd"),
+              std::string::npos)
+        << last_error();
     ipc().close(client.accepted());
   }
   for (const std::vector<int>& number : {std::vector<int>{}, {own}, {own, own, own}, {own, own, own, own}}) {

@@ -12,6 +12,7 @@
 #include "child.h"
 #include "ipc_fixture.h"
 #include "os/unique_fd.h"
+#include "os/unix_socket.h"
 #include "system_calls.h"
 
 namespace lwmq::testing {
@@ -127,6 +128,13 @@ TEST(IpcAddress, FilesOfOneDirectoryAreBoundOneByOne) {
   listener = listen("ipc://" + path);
   ASSERT_NE(listener, nullptr);
   ipc().listener_close(listener);
+  // But a file that is stale stays so meanwhile.
+  os::UniqueFd dead;
+  ASSERT_EQ(os::listen_unix(path, &dead), LWMQ_OK) << last_error();
+  dead.reset();
+  ASSERT_TRUE(is_there());
+  EXPECT_TRUE(contains(refusal_of("ipc://" + path), "nobody listens behind that socket file"));
+  unlink(path.c_str());
   rmdir(directory.c_str());
 }
 

@@ -203,6 +203,19 @@ bool is_file(const Address& address) noexcept { return address.socket.front() ==
 
 enum class Owner { kNobody, kDying, kServing };
 
+Status refuse(const Address& address, Owner owner, std::uint32_t pid) noexcept {
+  const char* text = address.text.c_str();
+  if (owner == Owner::kNobody) {
+    return fail(
+        LWMQ_E_ADDRESS,
+        "%s: nobody listens behind that socket file, but another process has kept its directory locked "
+        "for %" PRId64 " ms: try again, or remove the file",
+        text, kLockNs / 1'000'000);
+  }
+  if (pid == 0) return fail(LWMQ_E_ADDRESS, "%s is served already, by a process of another container", text);
+  return fail(LWMQ_E_ADDRESS, "%s is served already, by process %u", text, pid);
+}
+
 // Who listens behind the socket name; *out_pid where somebody does and can be seen.
 Owner find_owner(const Address& address, std::uint32_t* out_pid) {
   os::UniqueFd probe;
@@ -255,7 +268,7 @@ Status bind_address(const Address& address, os::UniqueFd* out_fd) {
     std::uint32_t pid = 0;
     const Owner owner = find_owner(address, &pid);
     if (owner == Owner::kServing || waited > (owner == Owner::kDying ? kDyingOwnerNs : kLockNs)) {
-      return fail(LWMQ_E_ADDRESS, "%s is served already, by process %u", address.text.c_str(), pid);
+      return refuse(address, owner, pid);
     }
     timespec pause{0, kRetryNs};
     nanosleep(&pause, nullptr);

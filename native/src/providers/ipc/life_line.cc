@@ -79,6 +79,8 @@ Status Transport::read_life_line(std::unique_lock<std::mutex>& /*lock*/) {
       continue;
     }
     if (status != LWMQ_E_PEER_LOST) {
+      add_context(parts_.address.c_str());
+      breach_.keep(status);
       broken_.store(true, std::memory_order_relaxed);
       end(LWMQ_TLI_LOST);
     }

@@ -36,7 +36,11 @@ Status Transport::create(TransportParts parts, Transport** out_transport) {
   }
   if (our.options.secure_erase != 0)
     transport->sender_.erase_buffers(our.options.purpose == LWMQ_TLI_FOR_RAW);
-  if (our.options.purpose == LWMQ_TLI_FOR_RAW) transport->sender_.use_fresh_buffers_first();
+  if (our.options.purpose == LWMQ_TLI_FOR_RAW) {
+    transport->sender_.use_fresh_buffers_first();
+    transport->glances_[0].expect_buffers(our.peer.buffer_bytes);
+    transport->glances_[1].expect_buffers(our.options.buffer_bytes);
+  }
   transport->pace_.init(our.options.purpose == LWMQ_TLI_FOR_MESSAGES,
                         our.peer.buffers * our.peer.buffer_bytes);
   *out_transport = transport;
@@ -196,7 +200,10 @@ Status Transport::land_nothing(Status status, lwmq_tli_extent* out_extent) noexc
 
 Status Transport::land_no_more() noexcept {
   const Status status = over();
-  return status == LWMQ_E_PEER_LOST && broken_.load(std::memory_order_relaxed) ? LWMQ_E_CORRUPT : status;
+  if (status != LWMQ_E_PEER_LOST || !broken_.load(std::memory_order_relaxed)) return status;
+  const std::lock_guard lock(line_mutex_);
+  if (breach_.status() != LWMQ_OK) breach_.tell();  // says more
+  return LWMQ_E_CORRUPT;
 }
 
 void Transport::release(const std::uint64_t token[2], std::uint32_t count) noexcept {

@@ -19,6 +19,7 @@
 #include <set>
 #include <string>
 
+#include "base/failure.h"
 #include "base/status.h"
 #include "lwmq/lwmq_tli.h"
 #include "os/identity.h"
@@ -162,6 +163,7 @@ class Transport {
   std::uint32_t kept_ = 0;                // the sending thread's, behind the close of whoever abandons
   std::atomic<std::int64_t> balance_{0};  // any thread; whoever brings it to 0 after close destroys
   std::mutex line_mutex_;
+  Failure breach_;    // under line_mutex_: what it has broken it with, where that came over the life line
   LateFd doorbell_;   // put under line_mutex_: what the peer makes readable where we have armed, once we poll
   LateFd peer_bell_;  // put under line_mutex_: the other end's
   os::UniqueFd own_poll_;  // under line_mutex_: our doorbell and our life line, once somebody polls us alone

@@ -191,6 +191,10 @@ lwmq_status connect(const char* address, const lwmq_tli_options* options, std::u
     }
     end->pace.init(of[i]->purpose == LWMQ_TLI_FOR_MESSAGES,
                    of[1 - i]->buffers_send * of[1 - i]->buffer_bytes);
+    if (of[i]->purpose == LWMQ_TLI_FOR_RAW) {
+      end->glances[0].expect_buffers(of[1 - i]->buffer_bytes);
+      end->glances[1].expect_buffers(of[i]->buffer_bytes);
+    }
     if (of[i]->secure_erase != 0) end->sender.erase_buffers(of[i]->purpose == LWMQ_TLI_FOR_RAW);
   }
   pair->is_whole = true;
