@@ -2,11 +2,16 @@
 // polled.
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <csignal>
+#include <memory>
 #include <mutex>
+#include <set>
+#include <thread>
 
 #include "conformance/channel_fixture.h"
 #include "conformance/interrupting.h"
@@ -50,6 +55,70 @@ Texts numbered(int count) {
   Texts texts;
   for (int i = 0; i < count; ++i) texts.push_back("message " + std::to_string(i));
   return texts;
+}
+
+// Where call-backs have run: on which threads, and on which processors those may run.
+class Places {
+ public:
+  static void note(void* self, lwmq_status, lwmq_message* message) {
+    auto* places = static_cast<Places*>(self);
+    lwmq_message_destroy(message);
+    cpu_set_t may;
+    sched_getaffinity(0, sizeof may, &may);
+    const std::lock_guard lock(places->mutex_);
+    places->threads_.insert(pthread_self());
+    places->most_processors_ = std::max(places->most_processors_, CPU_COUNT(&may));
+    ++places->count_;
+  }
+  int count() {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
+  std::size_t threads() const { return threads_.size(); }
+  int most_processors() const { return most_processors_; }
+
+ private:
+  std::mutex mutex_;
+  std::set<pthread_t> threads_;
+  int most_processors_ = 0;
+  int count_ = 0;
+};
+
+// What works for channels is one thread of the library for all of them, on the processor that it was given:
+// none of them moves, whoever posts, and from wherever.
+// rows: Z20
+TEST(Notices, OfAllChannelsComeOnOneThreadThatStaysOnItsProcessor) {
+  constexpr int kChannels = 8;
+  constexpr int kEach = 200;
+  cpu_set_t may;
+  sched_getaffinity(0, sizeof may, &may);
+  std::uint32_t last = 0;
+  for (std::uint32_t core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &may)) last = core;
+  }
+  ASSERT_EQ(lwmq_set_service_affinity(&last, 1), LWMQ_OK) << lwmq_last_error();
+  Places places;
+  {
+    std::vector<std::unique_ptr<Meeting>> meetings;
+    for (int i = 0; i < kChannels; ++i) {
+      const Subject& subject = i % 2 == 0 ? kLoop : kIpc;
+      meetings.push_back(std::make_unique<Meeting>(subject.fresh_address(), channel_options(1024, 4)));
+      ASSERT_EQ(lwmq_channel_on_message(meetings.back()->server.channel, Places::note, &places), LWMQ_OK);
+    }
+    std::vector<std::thread> posting;
+    for (int i = 0; i < kChannels; ++i) {
+      posting.emplace_back([&, i] {
+        for (int n = 0; n < kEach; ++n) EXPECT_EQ(meetings[i]->client.post("somewhere"), LWMQ_OK);
+      });
+    }
+    for (auto& thread : posting) thread.join();
+    EXPECT_TRUE(eventually_true([&] { return places.count() == kChannels * kEach; }));
+    for (const auto& meeting : meetings)
+      EXPECT_EQ(lwmq_channel_on_message(meeting->server.channel, nullptr, nullptr), LWMQ_OK);
+  }
+  EXPECT_EQ(places.threads(), 1u);
+  EXPECT_EQ(places.most_processors(), 1);
+  EXPECT_EQ(lwmq_set_service_affinity(nullptr, 0), LWMQ_OK) << "wherever the process may run";
 }
 
 class NoticesOver : public testing::TestWithParam<Subject> {
