@@ -193,9 +193,8 @@ class Channel {
   struct Attend final : Served {
     explicit Attend(Channel* owner) noexcept : channel(owner) {}
     std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override {
-      const bool polled = take_polled();
+      if (take_polled()) channel->tend_listener();  // first: what it takes back is looked at behind it
       const std::int64_t again = channel->attend(now_ns, alone);
-      if (polled) channel->tend_listener();
       channel->note_figures();
       return std::min(again, channel->attend_merge(now_ns));
     }

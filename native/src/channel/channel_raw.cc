@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::uint64_t kSendBuffer = 0x73656e642d627566;
 constexpr std::uint64_t kReceivedBuffer = 0x726563762d627566;
+constexpr std::uint32_t kAwaitedMinMs = 5;  // longer than any look for a large buffer before a sleep
 constexpr std::uint32_t kRoomSliceMs = 50;  // with the pump in hand: others who want it wait for us
 
 lwmq_tli_transport* transport_of(const lwmq_buffer* buffer) noexcept {
@@ -189,7 +190,7 @@ Status Channel::raw_abandon(lwmq_buffer* buffer) {
 
 Status Channel::raw_receive(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   Landed landed;
-  const bool in_hand = timeout_ms != 0 && is_open() && raw_ && !one_way_ && landing_.try_take();
+  const bool in_hand = timeout_ms >= kAwaitedMinMs && is_open() && raw_ && !one_way_ && landing_.try_take();
   if (!in_hand || !receiver_.next_soon(&landed)) [[unlikely]] {
     if (const Status status = raw_receive_waiting(timeout_ms, in_hand, &landed); status != LWMQ_OK)
       return status;

@@ -47,7 +47,7 @@ class Glances {
     return true;
   }
   void slept(std::int64_t ns) noexcept {
-    glances_ = ns < short_sleep_ns_ ? most_ : std::max(most_ / kFewer, glances_ / 2);
+    glances_ = ns < short_sleep_ns_ ? most_ : std::max(kGlancesMin, glances_ / 2);
   }
 
   // How many it has at the next wait, for tests.
@@ -56,10 +56,10 @@ class Glances {
  private:
   // Two wake-ups: while both sides sleep between their messages, each sees the other's as well as its own.
   static constexpr std::int64_t kShortSleepNs = 120'000;
-  static constexpr std::uint32_t kFewer = 32;
+  static constexpr std::uint32_t kGlancesMin = kSpinGlances / 32;
   // One core writes or reads some 8 GB/s of what another one has had; a slower peer is not waited for so.
   static constexpr std::uint64_t kBytesPerGlance = 128;
-  static constexpr std::uint64_t kBytesPerNs = 4;
+  static constexpr std::uint64_t kBytesPerNs = 8;
   static constexpr std::uint64_t kBytesExpectedMax = std::uint64_t{16} << 20;
 
   std::uint32_t most_ = kSpinGlances;

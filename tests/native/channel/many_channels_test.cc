@@ -136,7 +136,7 @@ int clients_that_fit() {
   getrlimit(RLIMIT_NOFILE, &limit);
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
-  return static_cast<int>(std::min<rlim_t>(10'000, limit.rlim_max - kOfOthers));
+  return static_cast<int>(std::min<rlim_t>(10'000, limit.rlim_max - std::min(limit.rlim_max, kOfOthers)));
 }
 
 // Accepts them all, answers a message of each with the same, and reports how many descriptors it has then.

@@ -2,7 +2,9 @@
 // ipc between the two ends of a conversation: addresses, meeting, buffers, waiting. Death and windows have
 // files of their own; what every provider must do is in tests/native/conformance.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -136,6 +138,53 @@ TEST(IpcAddress, FilesOfOneDirectoryAreBoundOneByOne) {
   EXPECT_TRUE(contains(refusal_of("ipc://" + path), "nobody listens behind that socket file"));
   unlink(path.c_str());
   rmdir(directory.c_str());
+}
+
+bool is_readable_soon(int fd) {
+  pollfd item{fd, POLLIN, 0};
+  return poll(&item, 1, 2000) == 1;
+}
+
+// Whoever is to ring may have no descriptor for the doorbell at that moment.
+TEST(IpcDoorbell, IsRungWhenItCanBeTaken) {
+  Pair pair(options(256, 2), options(256, 2));
+  const int fd = ipc().transport_fd(pair.server);
+  ASSERT_GE(fd, 0) << last_error();
+  ASSERT_EQ(ipc().arm(pair.server, LWMQ_TLI_WAIT_EXTENT), 0);
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  rlimit none = limit;
+  none.rlim_cur = 3;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_EQ(send(pair.client, "for somebody who polls"), LWMQ_OK);
+  pollfd item{fd, POLLIN, 0};
+  EXPECT_EQ(poll(&item, 1, 0), 0) << "there was none";
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(ipc().wait(pair.client, LWMQ_TLI_WAIT_EXTENT, 50), LWMQ_E_TIMED_OUT)
+      << "tries again in its sleep";
+  EXPECT_TRUE(is_readable_soon(fd));
+  std::string got;
+  EXPECT_EQ(receive(pair.server, &got), LWMQ_OK);
+}
+
+// A client of this process that is refused takes no ring away from whoever polls for others.
+TEST(IpcDoorbell, OfADoorStaysUntilThePollerLooks) {
+  const std::string address = fresh_address();
+  lwmq_tli_listener* listener = listen(address);
+  const int fd = ipc().listener_fd(listener);
+  lwmq_tli_transport* clients[2] = {connect(address), connect(address)};
+  lwmq_tli_transport* refused = nullptr;
+  const lwmq_tli_options other = options(256, 5000);
+  EXPECT_NE(ipc().connect(address.c_str(), &other, 1000, &refused), LWMQ_OK);
+  for (auto* client : clients) {
+    ASSERT_NE(client, nullptr);
+    EXPECT_TRUE(is_readable_soon(fd)) << "one for each look";
+    lwmq_tli_transport* served = nullptr;
+    EXPECT_EQ(ipc().accept(listener, &served), LWMQ_OK) << last_error();
+    if (served != nullptr) ipc().close(served);
+    ipc().close(client);
+  }
+  ipc().listener_close(listener);
 }
 
 // rows: L21

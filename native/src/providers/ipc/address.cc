@@ -205,6 +205,8 @@ enum class Owner { kNobody, kDying, kServing };
 
 Status refuse(const Address& address, Owner owner, std::uint32_t pid) noexcept {
   const char* text = address.text.c_str();
+  if (owner == Owner::kNobody && !is_file(address))
+    return fail(LWMQ_E_ADDRESS, "%s is bound, and nobody listens there: try again", text);
   if (owner == Owner::kNobody) {
     return fail(
         LWMQ_E_ADDRESS,
@@ -212,7 +214,7 @@ Status refuse(const Address& address, Owner owner, std::uint32_t pid) noexcept {
         "for %" PRId64 " ms: try again, or remove the file",
         text, kLockNs / 1'000'000);
   }
-  if (pid == 0) return fail(LWMQ_E_ADDRESS, "%s is served already, by a process of another container", text);
+  if (pid == 0) return fail(LWMQ_E_ADDRESS, "%s is served already, by whom cannot be seen from here", text);
   return fail(LWMQ_E_ADDRESS, "%s is served already, by process %u", text, pid);
 }
 

@@ -73,8 +73,9 @@ Status Door::create_for(int bell, int life_line, os::UniqueFd* out_fd) noexcept 
 
 void Door::ring() const noexcept { os::ring_event_fd(bell_.get()); }
 
+void Door::drain() const noexcept { os::drain_event_fd(bell_.get()); }
+
 bool Door::look_at_life_lines() noexcept {
-  os::drain_event_fd(bell_.get());  // before the look at what it tells of
   bool some = false;
   constexpr int kEvents = 64;
   epoll_event events[kEvents];

@@ -2,6 +2,7 @@
 // that may make a poller look. It outlives the listener as long as one of the transports does.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -42,13 +43,23 @@ class Door {
   // What ring makes readable.
   [[nodiscard]] int bell() const noexcept { return bell_.get(); }
 
-  // Tells the transports whose life line has been hung up, and takes back the rings. True: there were some,
-  // and whoever polls is to hear of it from a caller who is somebody else. Never waits.
+  // Takes back the rings: before whoever polls looks at what they tell of.
+  void drain() const noexcept;
+  // Tells the transports whose life line has been hung up. True: there were some, and whoever polls is to
+  // hear of it from a caller who is somebody else. Never waits.
   bool look_at_life_lines() noexcept;
+
+  // The listener closes: its transports live on, and take back the rings themselves.
+  void leave() noexcept { is_left_.store(true, std::memory_order_relaxed); }
+  // Of one of them.
+  void disarm() const noexcept {
+    if (is_left_.load(std::memory_order_relaxed)) drain();
+  }
 
  private:
   os::UniqueFd epoll_;
   os::UniqueFd bell_;
+  std::atomic<bool> is_left_{false};
   std::mutex mutex_;
   std::uint64_t next_key_ = 1;                  // under the mutex
   std::map<std::uint64_t, Transport*> by_key_;  // under the mutex; life lines that still may hang up

@@ -43,6 +43,7 @@ Status Transport::take_doorbell(os::Received* received) {
   if (!os::is_event_fd(received->fds[0].get()))
     return fail(LWMQ_E_CORRUPT, "the peer's doorbell is no eventfd");
   peer_bell_.put(std::move(received->fds[0]));
+  if (owes_ring_.exchange(false, std::memory_order_relaxed)) os::ring_event_fd(peer_bell_.get());
   return LWMQ_OK;
 }
 
@@ -66,6 +67,7 @@ Status Transport::take_notice(const WindowNotice& notice, os::Received* received
 // Takes what has arrived, as much as we are ready to hold. Under line_mutex_. LWMQ_E_SYSTEM: this process has
 // no descriptor left for what is there; it stays in the socket, and the peer is not to blame.
 Status Transport::read_life_line(std::unique_lock<std::mutex>& /*lock*/) {
+  if (broken_.load(std::memory_order_relaxed)) return LWMQ_OK;
   for (int repeated = 0; life_line_ && shown_.size() < kWindowsUnfoundMax && repeated < kRepeatedAtOnce;) {
     const std::size_t had = shown_.size();
     AnyMessage message{};

@@ -66,18 +66,20 @@ Status Listener::open(const char* address, const lwmq_tli_options* options, List
 Status Listener::accept(Transport** out_transport) {
   if (os::forked())
     return fail(LWMQ_E_CLOSED, "%s: forked: the listener is the parent's", address_.text.c_str());
+  door_->drain();
   if (has_ready()) {
     door_->look_at_life_lines();
   } else {
     drive();
   }
   const std::lock_guard lock(mutex_);
+  if (ready_.empty() && refused_.empty()) return LWMQ_E_EMPTY;
+  if (ready_.size() + refused_.size() > 1) door_->ring();  // for those who stay
   if (!ready_.empty()) {
     *out_transport = ready_.front();
     ready_.pop_front();
     return LWMQ_OK;
   }
-  if (refused_.empty()) return LWMQ_E_EMPTY;
   const auto [status, text] = std::move(refused_.front());
   refused_.pop_front();
   return fail(status, "%s: %s", address_.text.c_str(), text.c_str());
@@ -100,6 +102,7 @@ bool Listener::drive() {
 }
 
 void Listener::tend() {
+  door_->drain();
   door_->look_at_life_lines();
   const std::lock_guard lock(mutex_);
   std::uint32_t places = kLetInAtOnce;
@@ -282,6 +285,7 @@ void Listener::close() {
     ready.swap(ready_);
   }
   for (Transport* transport : ready) transport->close();
+  door_->leave();
   door_->ring();  // what we have seen is news for whoever polls those that live on
   delete this;
 }

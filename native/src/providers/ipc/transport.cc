@@ -11,6 +11,8 @@
 namespace lwmq::ipc {
 namespace {
 
+constexpr std::int64_t kOwedRingNs = 10'000'000;  // between two attempts of who sleeps to take a doorbell
+
 Status forked_text() noexcept {
   return fail(LWMQ_E_CLOSED, "forked: this transport is the parent process's");
 }
@@ -64,35 +66,38 @@ Status Transport::make_doorbell(const std::lock_guard<std::mutex>& /*lock*/) {
   if (doorbell_.is_there()) return LWMQ_OK;
   os::UniqueFd made;
   Status status = os::create_event_fd(&made);
+  if (status == LWMQ_OK && door_ != nullptr) status = door_->add_doorbell(made.get());
   if (status != LWMQ_OK) return status;
   const Doorbell doorbell{{kMagic, kProtocolVersion, kDoorbell}};
   const int fds[] = {made.get()};
   LWMQ_YIELD("doorbell.send");
   status = os::send_message(life_line(), &doorbell, sizeof doorbell, fds, 1);
-  if (status == LWMQ_E_FULL) {
-    return fail(LWMQ_E_SYSTEM, "%s: the kernel takes no doorbell: too many descriptors are on their way",
-                parts_.address.c_str());
-  }
   if (status == LWMQ_E_PEER_LOST) {  // state says how it ended; nobody will ring
     hung_up_.store(true, std::memory_order_release);
   } else if (status != LWMQ_OK) {
-    return status;
-  }
-  if (door_ != nullptr) {
-    if (status = door_->add_doorbell(made.get()); status != LWMQ_OK) return status;
+    if (door_ != nullptr) door_->leave_doorbell(made.get());
+    if (status != LWMQ_E_FULL) return status;
+    return fail(LWMQ_E_SYSTEM, "%s: the kernel takes no doorbell: too many descriptors are on their way",
+                parts_.address.c_str());
   }
   doorbell_.put(std::move(made));
   return LWMQ_OK;
 }
 
-// The peer waits at its descriptor, and has sent its doorbell before it said so. False: there is no
-// descriptor of ours for it now, so that whoever shows the next extent tries again.
+// The peer waits at its descriptor, and has sent its doorbell before it said so. False: we cannot take it
+// now, for want of descriptors or behind windows that nobody has looked for. Then whoever takes it rings, and
+// who shows the next extent or sleeps tries again.
 bool Transport::ring_peer() noexcept {
-  if (!peer_bell_.is_there()) {
+  int bell = peer_bell_.get();
+  if (bell < 0) {
     std::unique_lock lock(line_mutex_);
-    if (read_life_line(lock) == LWMQ_E_SYSTEM) return false;
+    read_life_line(lock);
+    bell = peer_bell_.get();
+    const bool may_come = life_line_ && !hung_up_.load(std::memory_order_relaxed);
+    owes_ring_.store(bell < 0 && may_come, std::memory_order_relaxed);
+    if (bell < 0) return !may_come;
   }
-  if (const int bell = peer_bell_.get(); bell >= 0) os::ring_event_fd(bell);
+  os::ring_event_fd(bell);
   return true;
 }
 
@@ -328,6 +333,8 @@ Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept {
 
 Status Transport::sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept {
   glance_at_life_line();
+  if (owes_ring_.load(std::memory_order_relaxed))
+    timeout_ns = timeout_ns < 0 ? kOwedRingNs : std::min(timeout_ns, kOwedRingNs);
   const std::uint32_t alive = death_->load(std::memory_order_acquire);
   if (!os::is_held(*death_)) return LWMQ_OK;
   auto& header = sides_.own_header();
@@ -381,6 +388,7 @@ void Transport::disarm() noexcept {
   tli::clear_waiting(header.waiting_extent);
   tli::clear_waiting(header.waiting_room);
   if (doorbell_.is_there()) os::drain_event_fd(doorbell_.get());
+  if (door_ != nullptr) door_->disarm();
 }
 
 }  // namespace lwmq::ipc

@@ -1,8 +1,8 @@
 // One conversation with one peer: two sides of shared memory, a life line, and the peer's death word.
 //
-// The data never touches the life line. It carries window notices, and its hang-up is the second witness of
-// the peer's end; the first is the death word. Sync names of the lanes: tli/record_lane.h. One more point is
-// ours:
+// The data never touches the life line. It carries doorbells and window notices, and its hang-up is the
+// second witness of the peer's end; the first is the death word. Sync names of the lanes: tli/record_lane.h.
+// One more point is ours:
 //
 //   closed   the closing side stores `closed` in its header (release), rings, closes its life line
 //            -> the other side loads it (acquire): everything that was shown before is seen by the next land
@@ -69,7 +69,8 @@ class Transport {
 
   // The handshake is over: its socket lives on. Before anybody else knows of the transport.
   void take_life_line(os::UniqueFd socket) noexcept { life_line_ = std::move(socket); }
-  // For accepted transports, which have their life line: behind which door that lies, and their doorbell.
+  // For accepted transports, which have their life line: behind which door that lies, and their doorbell once
+  // there is one: of streams at once, for their endpoint polls them all.
   Status stand_behind(std::shared_ptr<Door> door);
 
   // The rest is the provider table; see lwmq_tli.h for each contract.
@@ -166,6 +167,8 @@ class Transport {
   Failure breach_;    // under line_mutex_: what it has broken it with, where that came over the life line
   LateFd doorbell_;   // put under line_mutex_: what the peer makes readable where we have armed, once we poll
   LateFd peer_bell_;  // put under line_mutex_: the other end's
+  std::atomic<bool> owes_ring_{
+      false};              // written under line_mutex_: the peer was to be rung, and had no bell here
   os::UniqueFd own_poll_;  // under line_mutex_: our doorbell and our life line, once somebody polls us alone
   std::map<std::string, ShownWindow> shown_;  // under line_mutex_: arrived, not looked for yet
   std::set<std::string> found_;  // under line_mutex_: found before, and still mapped as far as we know
