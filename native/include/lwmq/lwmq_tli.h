@@ -156,8 +156,8 @@ typedef struct lwmq_tli_provider {
      given up, so that what they hold does not pile up. Never waits. NULL: who gives up leaves nothing. */
   void (*tend)(lwmq_tli_listener *listener);
   /* A descriptor that polls readable when accept has something to do, or when an accepted and armed transport
-     has something (see arm, transport_fd). Lent. Level-triggered; accept and disarm drain it. -1: see ring of the
-     options. */
+     has something (see arm, transport_fd). Lent. Level-triggered; accept, tend and disarm drain it. -1: see ring of
+     the options. */
   int32_t (*listener_fd)(lwmq_tli_listener *listener);
   /* Takes the listener; its transports live on. The address can be served again at once. Never waits. */
   void (*listener_close)(lwmq_tli_listener *listener);
