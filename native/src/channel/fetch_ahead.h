@@ -43,8 +43,8 @@ class FetchAhead {
   // How far ahead, 0: not at all; for tests.
   [[nodiscard]] std::uint64_t distance() const noexcept { return distance_; }
 
-  static constexpr std::uint32_t kSeriesLong =
-      4;  // runs, behind which more are expected whatever came before
+  // Runs, behind which more are expected whatever came before.
+  static constexpr std::uint32_t kSeriesLong = 4;
 
  private:
   std::uint64_t distance_ = 0;

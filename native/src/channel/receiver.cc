@@ -39,11 +39,8 @@ Status Receiver::land(Landed* out_landed) noexcept {
   for (int goodbyes = 0; goodbyes < kGoodbyesAtOnce; ++goodbyes) {
     const Status status = provider_->land(transport_, &out_landed->extent);
     if (status != LWMQ_OK) return status;
-    out_landed->transport = transport_;
-    out_landed->passes = passes_;
-    if (!note_goodbye(out_landed->extent)) [[likely]]
+    if (adopt(out_landed)) [[likely]]
       return LWMQ_OK;
-    release(*out_landed);
   }
   return LWMQ_E_EMPTY;
 }

@@ -90,14 +90,8 @@ class Receiver {
     if (transport_ == nullptr || broken_off_ || provider_->land_awaited == nullptr || has_arrivals())
       return false;
     last_data_ = nullptr;
-    if (provider_->land_awaited(transport_, &out_landed->extent) == 0) [[unlikely]]
+    if (provider_->land_awaited(transport_, &out_landed->extent) == 0 || !adopt(out_landed)) [[unlikely]]
       return false;
-    out_landed->transport = transport_;
-    out_landed->passes = passes_;
-    if (note_goodbye(out_landed->extent)) [[unlikely]] {
-      release(*out_landed);
-      return false;
-    }
     note_last(out_landed);
     count(1, out_landed->extent.bytes);
     return true;
@@ -254,6 +248,15 @@ class Receiver {
 
  private:
   Status land(Landed* out_landed) noexcept;
+  // Of an extent that the provider has just lent. False: it was a goodbye, and is back.
+  bool adopt(Landed* landed) noexcept {
+    landed->transport = transport_;
+    landed->passes = passes_;
+    if (!note_goodbye(landed->extent)) [[likely]]
+      return true;
+    release(*landed);
+    return false;
+  }
   // It has landed last, and can go back as such until the next look.
   void note_last(Landed* landed) noexcept {
     landed->last = true;
