@@ -228,8 +228,8 @@ typedef struct lwmq_tli_provider {
   /* Asks that the transport's descriptor becomes readable at the next extent (LWMQ_TLI_WAIT_EXTENT), room
      (LWMQ_TLI_WAIT_ROOM; where an acquire has found none) or, in any case, change of state. On the landing thread;
      with room, on the sending thread too. 1: something is there already, look again (land or acquire must find it, or the
-     caller looks for ever); 0: armed, and what has landed counts as in a wait. A wait for extents ends it; a wait for room
-     does not. */
+     caller looks for ever); 0: armed, and what has landed counts as in a wait; -1: not now, for want of descriptors: who
+     polls looks again after a while. A wait for extents ends it; a wait for room does not. */
   int32_t (*arm)(lwmq_tli_transport *transport, uint32_t what);
   void (*disarm)(lwmq_tli_transport *transport);
   /* The transport's descriptor: level-triggered; arm and disarm drain it. Lent until close. An accepted transport has

@@ -239,11 +239,14 @@ void Endpoint::forget_dead() {
 
 void Endpoint::arm_and_sleep(std::unique_lock<std::mutex>& lock) {
   bool news = false;
-  armed_ = true;
-  for (auto& c : conversations_)
-    news |= provider_->arm(c->link.transport(), LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_ROOM) != 0;
-  // Nobody rings when a writer takes the news of readers; one that waits for room must not wait for that.
   bool look_soon = false;
+  armed_ = true;
+  for (auto& c : conversations_) {
+    const std::int32_t armed = provider_->arm(c->link.transport(), LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_ROOM);
+    news |= armed > 0;
+    look_soon |= armed < 0;
+  }
+  // Nobody rings when a writer takes the news of readers; one that waits for room must not wait for that.
   for (auto& c : conversations_) {
     look_soon |= c->pool && c->pool->wants_room && !c->pool->introductions.empty();
     look_soon |= c->reader && c->reader->behind;

@@ -309,7 +309,10 @@ std::int32_t Transport::arm(std::uint32_t what) {
       timer_ = os::UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
       epoll_event event{};
       event.events = EPOLLIN;
-      if (!timer_ || epoll_ctl(poll, EPOLL_CTL_ADD, timer_.get(), &event) != 0) return 1;
+      if (!timer_ || epoll_ctl(poll, EPOLL_CTL_ADD, timer_.get(), &event) != 0) {
+        timer_.reset();
+        return -1;
+      }
     }
     const itimerspec at{{0, 0}, {due / 1'000'000'000, due % 1'000'000'000}};
     timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr);

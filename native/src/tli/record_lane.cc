@@ -118,10 +118,14 @@ void Waker::init(const Sides& sides) noexcept {
   }
 }
 
-void Waker::ring() noexcept {
+void Waker::wake() noexcept {
   auto& doorbell = sides_.own_header().doorbell;
   doorbell.fetch_add(1, std::memory_order_release);  // sync: doorbell
   os::futex_wake_all(doorbell);
+}
+
+void Waker::ring() noexcept {
+  wake();
   if (sides_.poke != nullptr) sides_.poke(sides_.poke_context);
 }
 

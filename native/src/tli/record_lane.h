@@ -131,6 +131,8 @@ class Waker {
   }
   // Wakes the peer whatever it waits for: our state has changed.
   void ring() noexcept;
+  // The same, where it sleeps in a wait.
+  void wake() noexcept;
 
  private:
   [[nodiscard]] std::uint32_t ticket_in(const std::atomic<std::uint32_t>& waiting) const noexcept {

@@ -125,7 +125,7 @@ TEST(ADescriptor, WakesWhoPollsWhenTheFilterThatHeldAMessageIsRemoved) {
     const int fd = descriptor_of(server);
     ASSERT_EQ(client.post("held"), LWMQ_OK);
     ASSERT_TRUE(
-        eventually_true([&] { return server.receive_text(0) == "<LWMQ_E_EMPTY>" && held_by(server) == 1; }));
+        eventually([&] { return server.receive_text(0) == "<LWMQ_E_EMPTY>" && held_by(server) == 1; }));
     receive_nothing(server, fd);
     bool woken = false;
     std::thread polling([&] { woken = is_readable(fd, kLimitMs); });
@@ -176,7 +176,7 @@ TEST_P(AFullFilter, HoldsUpNoReceiveThatIsNotToWait) {
   fill();
   const auto used = processor_time();
   const auto begin = std::chrono::steady_clock::now();
-  ASSERT_TRUE(eventually_true([&] {
+  ASSERT_TRUE(eventually([&] {
     EXPECT_EQ(server_.receive_text(0), "<LWMQ_E_EMPTY>");
     return held_by(server_) == kHeldMax;
   }));
@@ -190,7 +190,7 @@ TEST_P(AFullFilter, HoldsUpNoReceiveThatIsNotToWait) {
 
 TEST_P(AFullFilterBeforeAReceiveQueue, LetsTheThreadThatLandsSleep) {
   fill();
-  ASSERT_TRUE(eventually_true([&] { return held_by(server_) == kHeldMax; }));
+  ASSERT_TRUE(eventually([&] { return held_by(server_) == kHeldMax; }));
   EXPECT_LT(load(), 0.25);
 }
 

@@ -21,7 +21,7 @@ int in_child(Body&& body) {
   const pid_t child = fork();
   if (child == 0) _exit(body());
   int status = -1;
-  if (eventually_true([&] { return waitpid(child, &status, WNOHANG) != 0; }))
+  if (eventually([&] { return waitpid(child, &status, WNOHANG) != 0; }))
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   ::kill(child, SIGKILL);
   waitpid(child, &status, 0);

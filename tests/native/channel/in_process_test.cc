@@ -126,7 +126,7 @@ TEST(InProcess, ReleasesWhatWasHandedOverAndNeverReceived) {
       if (server_first) meeting.server.destroy();
       meeting.client.destroy();
       meeting.server.destroy();
-      EXPECT_TRUE(eventually_true([&] { return counts.released == 100; })) << counts.released;
+      EXPECT_TRUE(eventually([&] { return counts.released == 100; })) << counts.released;
       EXPECT_EQ(counts.acquired, 100);
     }
   }

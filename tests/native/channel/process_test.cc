@@ -35,7 +35,7 @@ LWMQ_CHILD_ROLE(posting_client) {
   for (int i = 0; i < 10; ++i) {
     if (client.post(numbered(i)) != LWMQ_OK) _exit(2);
   }
-  if (!eventually_true([&] { return client.statistics().messages_shipped == 2; })) _exit(3);
+  if (!eventually([&] { return client.statistics().messages_shipped == 2; })) _exit(3);
   Child::report("shipped");
   Child::hear();
 }
@@ -121,7 +121,7 @@ LWMQ_CHILD_ROLE(client_short_of_descriptors) {
       client.wait_connected(100);  // some attempts
     }
     // What the last attempt found is answered until the next.
-    const bool connected = eventually_true([&] { return client.wait_connected(100) == LWMQ_OK; });
+    const bool connected = eventually([&] { return client.wait_connected(100) == LWMQ_OK; });
     Child::report(connected ? "connected" : lwmq_last_error());
     Child::report(client.receive_text());
   }
@@ -333,7 +333,7 @@ TEST(ChannelProcesses, CountWhatWasShippedToAKilledPeerAndSendTheRestToTheNext) 
     ASSERT_EQ(child.line(), "serving");
     for (int i = 0; i < 6; ++i) ASSERT_EQ(client.post(numbered(i)), LWMQ_OK);
     ASSERT_EQ(child.line(), "0");
-    ASSERT_TRUE(eventually_true([&] { return client.statistics().messages_shipped >= 2; }));
+    ASSERT_TRUE(eventually([&] { return client.statistics().messages_shipped >= 2; }));
     child.kill();
   }
   EXPECT_EQ(client.receive_text(), "<LWMQ_E_PEER_LOST>");

@@ -142,7 +142,7 @@ class SecureErase : public ::testing::TestWithParam<bool> {
   // it.
   void expect_what_is_left(pid_t pid) const {
     if (erases_) {
-      EXPECT_TRUE(eventually_true([&] { return places_with_secret(pid) == 0; }))
+      EXPECT_TRUE(eventually([&] { return places_with_secret(pid) == 0; }))
           << places_with_secret(pid) << " places still hold parts of the secret";
     } else {
       std::this_thread::sleep_for(

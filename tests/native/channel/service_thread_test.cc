@@ -11,7 +11,6 @@
 namespace lwmq::channel {
 namespace {
 
-using conformance::eventually_true;
 
 class Stub final : public Served {
  public:
@@ -34,7 +33,7 @@ class Gate {
  public:
   Gate() {
     stub_.ask();
-    EXPECT_TRUE(eventually_true([this] { return held_.load(); }));
+    EXPECT_TRUE(eventually([this] { return held_.load(); }));
   }
   ~Gate() { open(); }
   void open() { open_ = true; }
@@ -60,7 +59,7 @@ TEST(AServiceThread, ServesWhoHasAskedFirstBeforeWhoAsksAgainAndAgain) {
     (patient_first ? patient : hasty).ask();
     (patient_first ? hasty : patient).ask();
     gate.open();
-    ASSERT_TRUE(eventually_true([&] { return before >= 0 && turns == 1000; })) << before << " " << turns;
+    ASSERT_TRUE(eventually([&] { return before >= 0 && turns == 1000; })) << before << " " << turns;
     EXPECT_EQ(before, patient_first ? 0 : 1);
   }
 }
@@ -77,7 +76,7 @@ TEST(AServiceThread, ServesTheOthersWhereOneIsRemovedThatHasAsked) {
   }
   last.ask();
   gate.open();
-  EXPECT_TRUE(eventually_true([&] { return served == 2; })) << served;
+  EXPECT_TRUE(eventually([&] { return served == 2; })) << served;
 }
 
 // A request that came too early, or too late, is forgotten: it must not stand for those behind it.
@@ -93,7 +92,7 @@ TEST(AServiceThread, ServesWhoHadAskedBeforeItWasAddedAndWhoIsAddedAgain) {
   thread.request(&late);
   ASSERT_EQ(thread.add(&late), LWMQ_OK);
   thread.request(&late);
-  EXPECT_TRUE(eventually_true([&] { return late.served == 1; })) << late.served;
+  EXPECT_TRUE(eventually([&] { return late.served == 1; })) << late.served;
   {
     Gate gate;
     thread.request(&late);
@@ -101,7 +100,7 @@ TEST(AServiceThread, ServesWhoHadAskedBeforeItWasAddedAndWhoIsAddedAgain) {
   }
   ASSERT_EQ(thread.add(&late), LWMQ_OK);
   thread.request(&late);
-  EXPECT_TRUE(eventually_true([&] { return late.served == 2; })) << late.served;
+  EXPECT_TRUE(eventually([&] { return late.served == 2; })) << late.served;
   thread.remove(&late);
 }
 
@@ -115,7 +114,7 @@ TEST(AServiceThread, LetsWhoIsServedBeRemovedByItself) {
   });
   itself = &stub;
   stub.ask();
-  EXPECT_TRUE(eventually_true([&] { return removed.load(); }));
+  EXPECT_TRUE(eventually([&] { return removed.load(); }));
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ class Beside {
   // Returns when it is so: who posts to somebody that does not read has filled all buffers then.
   [[nodiscard]] bool turn(Other to) {
     told_ = to;
-    return eventually_true([&] {
+    return eventually([&] {
       return doing_ == to && (to != Other::is_not_read || part_ == Part::receives || unsent() >= 2);
     });
   }
@@ -233,7 +233,7 @@ TEST_P(StoppedBeside, AChannelKeepsItsRate) {
         round[at] = std::max(round[at], kMessages * 1e9 / static_cast<double>(posting + receiving));
       }
       if (state == Other::runs) {
-        ASSERT_TRUE(eventually_true([&] { return received_beside() > before; }));
+        ASSERT_TRUE(eventually([&] { return received_beside() > before; }));
       } else if (state == Other::is_not_read) {
         ASSERT_EQ(received_beside(), before);
       }

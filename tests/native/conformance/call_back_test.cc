@@ -112,7 +112,7 @@ TEST(ACallBack, MayPostTheNextMessageHoweverLongTheChain) {
   });
   chain.post_next();
   receiving.join();
-  EXPECT_TRUE(eventually_true([&] { return chain.released == kLinks; })) << chain.released;
+  EXPECT_TRUE(eventually([&] { return chain.released == kLinks; })) << chain.released;
 }
 
 // Nobody of the application's calls the channel while its peer reads: the thread that ships is the library's.
@@ -144,14 +144,14 @@ TEST(ACallBack, MayCloseItsChannelOnAThreadOfTheLibrarys) {
     EXPECT_EQ(context.released, 0) << "there was room for two";
     // The last of these is an external one, and most of those are still queued.
     for (int i = 0; i <= kCopied; ++i) ASSERT_EQ(meeting.server.receive_text(), kLarge);
-    ASSERT_TRUE(eventually_true([&] { return context.closed.load(); })) << "it hangs";
+    ASSERT_TRUE(eventually([&] { return context.closed.load(); })) << "it hangs";
     std::string last;
     do {
       last = meeting.server.receive_text();
     } while (last == kLarge);
     EXPECT_EQ(last, "<LWMQ_E_PEER_LOST>");
     EXPECT_FALSE(pthread_equal(context.thread, pthread_self()));
-    EXPECT_TRUE(eventually_true([&] { return context.released == kExternal; })) << context.released;
+    EXPECT_TRUE(eventually([&] { return context.released == kExternal; })) << context.released;
     const Meeting other(subject.fresh_address());
     ASSERT_EQ(other.client.post("the library goes on"), LWMQ_OK);
     EXPECT_EQ(other.server.receive_text(), "the library goes on");

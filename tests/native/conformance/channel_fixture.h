@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "eventually.h"
 #include "lwmq/lwmq.h"
 
 namespace lwmq::conformance {
@@ -145,17 +146,6 @@ inline void exchange(const Meeting& meeting, const char* data, std::uint64_t byt
     ASSERT_EQ(lwmq_channel_receive(meeting.client.channel, kLimitMs, &message), LWMQ_OK);
     lwmq_message_destroy(message);
   }
-}
-
-// Waits for a condition, with a limit.
-template <typename Condition>
-bool eventually_true(Condition&& condition, std::chrono::milliseconds limit = std::chrono::seconds(10)) {
-  const auto end = std::chrono::steady_clock::now() + limit;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
 }
 
 // What `lwmq top` sees.

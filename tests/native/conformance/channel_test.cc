@@ -288,7 +288,7 @@ TEST_P(ChannelOver, ClubsMessagesUnderLoadAndCountsWhyBuffersWereShipped) {
   constexpr int kMessages = 1000;
   for (int i = 0; i < kMessages; ++i) ASSERT_EQ(meeting.client.post(std::to_string(i)), LWMQ_OK);
   for (int i = 0; i < kMessages; ++i) ASSERT_EQ(meeting.server.receive_text(), std::to_string(i));
-  EXPECT_TRUE(eventually_true([&] { return meeting.client.statistics().shipped_idle > 0; }))
+  EXPECT_TRUE(eventually([&] { return meeting.client.statistics().shipped_idle > 0; }))
       << "the last buffer is shipped when the queues stay empty";
   const auto statistics = meeting.client.statistics();
   EXPECT_EQ(statistics.messages_shipped, static_cast<std::uint64_t>(kMessages));
@@ -615,8 +615,7 @@ TEST_P(ChannelOver, LingersOnForTheNextPeerWhereOneCloses) {
   });
   const Frames never_taken = {std::string(200, 'n'),
                               std::string(200, 'n')};  // too big while the channel is open
-  ASSERT_TRUE(eventually_true([&] { return meeting.client.post(never_taken) == LWMQ_E_CLOSED; }))
-      << "it lingers";
+  ASSERT_TRUE(eventually([&] { return meeting.client.post(never_taken) == LWMQ_E_CLOSED; })) << "it lingers";
   EXPECT_EQ(meeting.server.receive_text(), std::string(200, 'x') + "0");
   meeting.server.destroy();
   const End server(address_, LWMQ_ROLE_SERVER, channel_options(256, 2));
@@ -697,8 +696,7 @@ TEST_P(ChannelOver, ReleasesExternalFramesOnceWhetherShippedDroppedOrRejected) {
   ASSERT_EQ(lwmq_query_limits(address_.c_str(), &limits), LWMQ_OK);
   const bool passes = (limits.capabilities & LWMQ_IS_IN_PROCESS) != 0;
   if (!passes) {
-    EXPECT_TRUE(eventually_true([&] { return counts.released == 2; }))
-        << counts.released << ": two were encoded";
+    EXPECT_TRUE(eventually([&] { return counts.released == 2; })) << counts.released << ": two were encoded";
   }
   for (int i = 0; i < 5; ++i) EXPECT_EQ(meeting.server.receive_text(), kContent);
   meeting.client.destroy();
@@ -780,7 +778,7 @@ TEST_P(ChannelOver, HoldsNothingBackHoweverMuchABufferHasRoomFor) {
       const auto counted = meeting.client.statistics();
       return counted.messages_shipped == counted.messages_posted && counted.shipped_idle > 0;
     };
-    EXPECT_TRUE(eventually_true(is_counted));
+    EXPECT_TRUE(eventually(is_counted));
     if (size > 1 << 10) {
       EXPECT_EQ(meeting.client.statistics().shipped_full, 0u);
     }
@@ -1161,7 +1159,7 @@ TEST(SeveralTransports, SayOfWhatNobodyTookWhoseItWas) {
   for (int place = 0; place < 2; ++place) {
     for (int i = 0; i < posted[place]; ++i) ASSERT_EQ(clients[place].post(std::to_string(place)), LWMQ_OK);
   }
-  ASSERT_TRUE(eventually_true([&] { return server.statistics().receive_queued == 30; }))
+  ASSERT_TRUE(eventually([&] { return server.statistics().receive_queued == 30; }))
       << "they land by themselves";
   for (int i = 0; i < 5; ++i) --posted[std::stoi(server.receive_text())];
   EXPECT_EQ(server.close(0), LWMQ_OK);

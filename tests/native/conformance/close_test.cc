@@ -148,8 +148,8 @@ TEST_P(CloseOver, TellsOfWhatAFormerPeerHasNotReadWhereNobodyWasTold) {
     ASSERT_EQ(lwmq_channel_flush(server.channel, kLimitMs), LWMQ_OK) << lwmq_last_error();
     client.close(0);
     client.destroy();
-    ASSERT_TRUE(eventually_true([&] { return server.statistics().connected == 0; }));
-    ASSERT_TRUE(eventually_true([&] { return server.statistics().messages_lost == 5; })) << kind;
+    ASSERT_TRUE(eventually([&] { return server.statistics().connected == 0; }));
+    ASSERT_TRUE(eventually([&] { return server.statistics().messages_lost == 5; })) << kind;
     EXPECT_EQ(server.close(kLimitMs), LWMQ_E_TIMED_OUT) << kind;
     const std::string text = lwmq_last_error();
     EXPECT_NE(text.find(" 5 were shipped and not seen read"), std::string::npos) << text;

@@ -338,7 +338,7 @@ TEST_P(ListenerOver, StandsACrowd) {
     clients.emplace_back(address, LWMQ_ROLE_CLIENT, channel_options(256, 2));
     ASSERT_EQ(clients.back().post(std::to_string(i)), LWMQ_OK);
   }
-  EXPECT_TRUE(eventually_true([&] { return listening.statistics().waiting == kClientsWaitingMax; }));
+  EXPECT_TRUE(eventually([&] { return listening.statistics().waiting == kClientsWaitingMax; }));
   std::this_thread::sleep_for(50ms);  // in which the others go on trying
   const auto connected = std::count_if(clients.begin(), clients.end(), [](const End& client) {
     return lwmq_channel_wait_connected(client.channel, 0) == LWMQ_OK;

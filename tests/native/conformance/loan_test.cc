@@ -123,7 +123,7 @@ TEST_P(LoanOver, LendsWhatReceiveWouldHaveGivenInItsOrder) {
   EXPECT_EQ(few.receive(meeting.server, 1), LWMQ_E_TIMED_OUT);
   many.receive(meeting.server, 0);
   EXPECT_EQ(meeting.server.statistics().messages_received, static_cast<std::uint64_t>(kMessages));
-  EXPECT_TRUE(eventually_true([&] { return meeting.client.close(kLimitMs) == LWMQ_OK; }));
+  EXPECT_TRUE(eventually([&] { return meeting.client.close(kLimitMs) == LWMQ_OK; }));
 }
 
 TEST_P(LoanOver, StaysReadableWhenThePeerHasClosedAndTheChannelIsGone) {
@@ -171,7 +171,7 @@ TEST_P(LoanOver, LendsWhatItHasWaitedForAsItLies) {
   }
   EXPECT_EQ(meeting.server.statistics().messages_received, 4u);
   lwmq_loan_give_back(loan.loan);
-  EXPECT_TRUE(eventually_true([&] { return meeting.client.close(kLimitMs) == LWMQ_OK; }));
+  EXPECT_TRUE(eventually([&] { return meeting.client.close(kLimitMs) == LWMQ_OK; }));
 }
 
 // What a peer says last is no message, wherever it lies.
@@ -249,8 +249,7 @@ TEST_P(LoanOver, EndsWithThePeerThatSendsNonsense) {
   const auto& tli = provider_of(address_);
   lwmq_tli_options options = options_of(2, 1024, LWMQ_TLI_FOR_MESSAGES);
   lwmq_tli_transport* liar = nullptr;
-  ASSERT_TRUE(
-      eventually_true([&] { return tli.connect(address_.c_str(), &options, 1000, &liar) == LWMQ_OK; }));
+  ASSERT_TRUE(eventually([&] { return tli.connect(address_.c_str(), &options, 1000, &liar) == LWMQ_OK; }));
   lwmq_tli_buffer buffer{};
   ASSERT_EQ(tli.acquire(liar, &buffer), LWMQ_OK);
   for (const std::uint32_t kind : {1, 1, 2, 1, 1, 1}) {
@@ -277,8 +276,7 @@ TEST_P(LoanOver, LendsWhatComesBehindAGoodbyeThatIsNone) {
   const auto& tli = provider_of(address_);
   lwmq_tli_options options = options_of(2, 8192, LWMQ_TLI_FOR_MESSAGES);
   lwmq_tli_transport* liar = nullptr;
-  ASSERT_TRUE(
-      eventually_true([&] { return tli.connect(address_.c_str(), &options, 1000, &liar) == LWMQ_OK; }));
+  ASSERT_TRUE(eventually([&] { return tli.connect(address_.c_str(), &options, 1000, &liar) == LWMQ_OK; }));
   std::thread lying([&] {
     const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); };
     lwmq_tli_buffer buffer{};

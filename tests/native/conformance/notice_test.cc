@@ -112,7 +112,7 @@ TEST(Notices, OfAllChannelsComeOnOneThreadThatStaysOnItsProcessor) {
       });
     }
     for (auto& thread : posting) thread.join();
-    EXPECT_TRUE(eventually_true([&] { return places.count() == kChannels * kEach; }));
+    EXPECT_TRUE(eventually([&] { return places.count() == kChannels * kEach; }));
     for (const auto& meeting : meetings)
       EXPECT_EQ(lwmq_channel_on_message(meeting->server.channel, nullptr, nullptr), LWMQ_OK);
   }
@@ -188,7 +188,7 @@ TEST_P(NoticesOver, AChannelWithMuchToSayLetsTheOthersHaveTheirTurn) {
     post_all(numbered(much));
     EXPECT_EQ(other.client.post("just one"), LWMQ_OK);
     busy.holds = false;
-    EXPECT_TRUE(eventually_true([&] { return busy.calls == much && busy.calls_when_other_came >= 0; }));
+    EXPECT_TRUE(eventually([&] { return busy.calls == much && busy.calls_when_other_came >= 0; }));
     for (lwmq_channel* heard : {server_.channel, other.server.channel})  // before what they call
       EXPECT_EQ(lwmq_channel_on_message(heard, nullptr, nullptr), LWMQ_OK);
     return busy.calls_when_other_came.load();
@@ -276,7 +276,7 @@ TEST_P(NoticesOver, ACallBackHearsOfARefusalThatLastsAFewTimesAtMost) {
   End raw(address, LWMQ_ROLE_SERVER, channel_options(1024, 4, true));
   End client(address, LWMQ_ROLE_CLIENT);
   ASSERT_EQ(lwmq_channel_on_message(client.channel, hear, &refusals), LWMQ_OK) << lwmq_last_error();
-  ASSERT_TRUE(eventually_true([&] { return refusals.calls > 0; }));
+  ASSERT_TRUE(eventually([&] { return refusals.calls > 0; }));
   EXPECT_GE(refusals.status, LWMQ_E_INVALID);
   std::this_thread::sleep_for(300ms);
   EXPECT_LE(refusals.calls, 5);

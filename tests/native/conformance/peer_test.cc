@@ -41,7 +41,7 @@ TEST_P(PeersOver, AreHeardOfAsTheyComeAndGo) {
       const End client(address_, LWMQ_ROLE_CLIENT);
       lwmq_peer known{};
       EXPECT_EQ(wait_peer(client, &known), LWMQ_OK);
-      EXPECT_TRUE(eventually_true([&] { return has_come.load(); }));
+      EXPECT_TRUE(eventually([&] { return has_come.load(); }));
       EXPECT_EQ(client.post("one that waits for a receive"), LWMQ_OK);
       EXPECT_EQ(client.close(0), LWMQ_E_TIMED_OUT);
     }
@@ -110,7 +110,7 @@ TEST_P(PeersOver, AreNotWaitedForBehindADestroy) {
         EXPECT_EQ(status, LWMQ_E_CLOSED);
       });
     }
-    EXPECT_TRUE(eventually_true([&] { return waiting == 4; }));
+    EXPECT_TRUE(eventually([&] { return waiting == 4; }));
     std::this_thread::sleep_for(std::chrono::milliseconds(2));  // they are in their calls
     server.destroy();
     for (std::thread& waiter : waiters) waiter.join();

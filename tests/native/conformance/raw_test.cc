@@ -106,7 +106,7 @@ TEST_P(RawChannelOver, TakesReceivedBuffersBackInAnyOrderFromAnyThread) {
       EXPECT_EQ(lwmq_raw_dispose_buffer(meeting.server.channel, &buffers[i]), LWMQ_OK);
     }).join();
   }
-  EXPECT_TRUE(eventually_true([&] { return meeting.client.statistics().buffers_free == 4; }));
+  EXPECT_TRUE(eventually([&] { return meeting.client.statistics().buffers_free == 4; }));
 }
 
 TEST_P(RawChannelOver, TakesReceivedBuffersBackOfAThreadAtHomeAndOfOthers) {
@@ -141,7 +141,7 @@ TEST_P(RawChannelOver, TakesReceivedBuffersBackOfAThreadAtHomeAndOfOthers) {
       held.pop_back();
     }
     for (auto& buffer : held) ASSERT_EQ(lwmq_raw_dispose_buffer(meeting.server.channel, &buffer), LWMQ_OK);
-    EXPECT_TRUE(eventually_true([&] { return meeting.client.statistics().buffers_free == 4; }));
+    EXPECT_TRUE(eventually([&] { return meeting.client.statistics().buffers_free == 4; }));
     ASSERT_EQ(send(meeting.client, "behind the close"), LWMQ_OK);
     ASSERT_EQ(lwmq_raw_receive_buffer(meeting.server.channel, kLimitMs, &behind), LWMQ_OK);
     ASSERT_EQ(lwmq_channel_close(meeting.server.channel, 0), LWMQ_OK);
@@ -338,8 +338,7 @@ TEST_P(RawChannelOver, IsKeptByNoPeerThatSaysGoodbyeForEver) {
     const End server(address_, LWMQ_ROLE_SERVER, channel_options(1024, 2, raw));
     lwmq_tli_options options = options_of(2, 1024, raw ? LWMQ_TLI_FOR_RAW : LWMQ_TLI_FOR_MESSAGES);
     lwmq_tli_transport* liar = nullptr;
-    ASSERT_TRUE(
-        eventually_true([&] { return tli.connect(address_.c_str(), &options, 1000, &liar) == LWMQ_OK; }));
+    ASSERT_TRUE(eventually([&] { return tli.connect(address_.c_str(), &options, 1000, &liar) == LWMQ_OK; }));
     std::atomic<bool> done{false};
     std::thread lying([&] {  // for so long, so that the test ends, and fails
       const auto end = std::chrono::steady_clock::now() + 10s;

@@ -56,7 +56,7 @@ TEST_P(RouterOver, GivesNothingToAMemberWithoutAPeerWhileAnotherIsOnlyFull) {
   EXPECT_EQ(statistics_of(full).discarded, 0u);
   EXPECT_EQ(statistics_of(empty).posted, 0u);
   for (int i = 0; i < posted; ++i) ASSERT_EQ(there.client.receive_text(), text);
-  EXPECT_TRUE(eventually_true([&] { return statistics_of(full).queued == 0; }));
+  EXPECT_TRUE(eventually([&] { return statistics_of(full).queued == 0; }));
   EXPECT_EQ(post("there is room"), LWMQ_OK);
   EXPECT_EQ(there.client.receive_text(), "there is room");
   EXPECT_EQ(statistics_of(empty).posted, 0u);

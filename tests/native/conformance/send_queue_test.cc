@@ -138,7 +138,7 @@ TEST_P(SendQueuesOver, KeepTheNewestOrTheOldestOfABoundedQueue) {
     EXPECT_EQ(counts.capacity, 3u);
     const End server(address, LWMQ_ROLE_SERVER);
     EXPECT_EQ(joined(server, 3), kept);
-    EXPECT_TRUE(eventually_true([&] { return statistics_of(queue).collected == 3; }));
+    EXPECT_TRUE(eventually([&] { return statistics_of(queue).collected == 3; }));
   }
 }
 
@@ -155,7 +155,7 @@ TEST_P(SendQueuesOver, ConflateByTagAndSendNothingOfTheTag) {
   EXPECT_EQ(counts.queued, 4u);
   const End server(address_, LWMQ_ROLE_SERVER);
   EXPECT_EQ(joined(server, 4), "p1 p2 a3 b2");
-  EXPECT_TRUE(eventually_true([&] { return client.statistics().messages_shipped == 4; }));
+  EXPECT_TRUE(eventually([&] { return client.statistics().messages_shipped == 4; }));
   EXPECT_EQ(client.statistics().bytes_shipped, 8u) << "two bytes each: the tag stays here";
 }
 
@@ -380,7 +380,7 @@ TEST_P(SendQueuesOver, ClubAsManyMessagesAsTheLoadMakesAndOneWhereItIsSparse) {
       ASSERT_EQ(meeting.client.post("alone"), LWMQ_OK);
       ASSERT_EQ(meeting.server.receive_text(), "alone");
       ASSERT_EQ(statistics_of(meeting.client.queue).queued, 0u) << "it waited for nothing";
-      ASSERT_TRUE(eventually_true(
+      ASSERT_TRUE(eventually(
           [&] { return meeting.client.statistics().buffers_shipped == before.buffers_shipped + 1; }));
       ASSERT_EQ(meeting.client.statistics().shipped_full, before.shipped_full) << "one message in a buffer";
     }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "eventually.h"
 #include "lwmq/lwmq_tli.h"
 #include "tli/registry.h"
 
@@ -47,17 +48,6 @@ inline lwmq_tli_options options_of(std::uint32_t buffers, std::uint64_t buffer_b
   options.buffer_bytes = buffer_bytes;
   options.purpose = purpose;
   return options;
-}
-
-// Waits for a condition, with a limit.
-template <typename Condition>
-bool eventually(Condition&& condition, std::chrono::milliseconds limit = std::chrono::seconds(10)) {
-  const auto end = std::chrono::steady_clock::now() + limit;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
-  return true;
 }
 
 // `listener` has accepted `served`, which `client` has connected to.

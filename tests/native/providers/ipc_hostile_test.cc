@@ -463,6 +463,7 @@ TEST_F(IpcHostile, AWindowShownForEverHoldsUpNobody) {
   RawClient client(address_);
   client.say_hello();
   ASSERT_EQ(client.answer(listener_), "hello");
+  ASSERT_GE(ipc().transport_fd(client.accepted()), 0) << last_error();  // who makes a doorbell looks, too
   ipc::WindowNotice notice = notice_of(8192);
   for (int i = 0; i < 100; ++i) client.show_window(notice, window.fd.get());
   const auto look = [&client] {

@@ -9,9 +9,12 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <filesystem>
+#include <iterator>
 #include <thread>
 
 #include "child.h"
+#include "eventually.h"
 #include "ipc_fixture.h"
 #include "os/unique_fd.h"
 #include "os/unix_socket.h"
@@ -165,6 +168,35 @@ TEST(IpcDoorbell, IsRungWhenItCanBeTaken) {
   EXPECT_TRUE(is_readable_soon(fd));
   std::string got;
   EXPECT_EQ(receive(pair.server, &got), LWMQ_OK);
+}
+
+std::ptrdiff_t open_descriptors() {
+  const std::filesystem::directory_iterator open("/proc/self/fd");
+  return std::distance(begin(open), end(open));
+}
+
+// What lies in a socket counts among the descriptors that a user may have on their way.
+TEST(IpcDoorbell, IsTakenByWhoeverSleeps) {
+  Pair pair(options(256, 2), options(256, 2));
+  std::thread sleeps([&] { EXPECT_EQ(ipc().wait(pair.client, LWMQ_TLI_WAIT_EXTENT, 20'000), LWMQ_OK); });
+  const std::ptrdiff_t before = open_descriptors();
+  ASSERT_GE(ipc().transport_fd(pair.server), 0) << last_error();
+  EXPECT_TRUE(eventually([&] { return open_descriptors() == before + 3; }))
+      << "the doorbell, the descriptor, and the doorbell at the other end";
+  EXPECT_EQ(send(pair.server, "good morning"), LWMQ_OK);
+  sleeps.join();
+}
+
+TEST(IpcDoorbell, IsTakenByWhoeverPolls) {
+  Pair pair(options(256, 2), options(256, 2));
+  const int fd = ipc().transport_fd(pair.client);
+  ASSERT_GE(fd, 0) << last_error();
+  ASSERT_EQ(ipc().arm(pair.client, LWMQ_TLI_WAIT_EXTENT), 0);
+  const std::ptrdiff_t before = open_descriptors();
+  ASSERT_GE(ipc().transport_fd(pair.server), 0) << last_error();
+  EXPECT_TRUE(is_readable_soon(fd)) << "who polls looks again";
+  EXPECT_EQ(ipc().arm(pair.client, LWMQ_TLI_WAIT_EXTENT), 0);
+  EXPECT_EQ(open_descriptors(), before + 4) << "each has one of its own and one of the other's by now";
 }
 
 // A client of this process that is refused takes no ring away from whoever polls for others.

@@ -55,14 +55,15 @@ Status Transport::stand_behind(std::shared_ptr<Door> door) {
   watch_death(this, death_, parts_.process, door_->bell());
   const std::uint32_t purpose = parts_.options.purpose;
   if (purpose == LWMQ_TLI_FOR_MESSAGES || purpose == LWMQ_TLI_FOR_RAW) return LWMQ_OK;  // few are polled
-  const std::lock_guard lock(line_mutex_);
-  return make_doorbell(lock);
+  std::unique_lock lock(line_mutex_);
+  make_doorbell(lock);  // else arm does, once there are descriptors
+  return LWMQ_OK;
 }
 
 // ---- Doorbells ---------------------------------------------------------------------------------------
 
 // With line_mutex_: the peer is told before we announce that we wait at it. LWMQ_E_SYSTEM.
-Status Transport::make_doorbell(const std::lock_guard<std::mutex>& /*lock*/) {
+Status Transport::make_doorbell(std::unique_lock<std::mutex>& lock) {
   if (doorbell_.is_there()) return LWMQ_OK;
   os::UniqueFd made;
   Status status = os::create_event_fd(&made);
@@ -81,6 +82,11 @@ Status Transport::make_doorbell(const std::lock_guard<std::mutex>& /*lock*/) {
                 parts_.address.c_str());
   }
   doorbell_.put(std::move(made));
+  // A peer that sleeps shall take it: what lies in a socket counts among the descriptors that this user may
+  // have on their way. Of two ends that send at once, one finds the other's, here, and rings it.
+  waker_.wake();
+  read_life_line(lock);
+  if (const int bell = peer_bell_.get(); bell >= 0) os::ring_event_fd(bell);
   return LWMQ_OK;
 }
 
@@ -352,8 +358,8 @@ Status Transport::sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept {
 std::int32_t Transport::arm(std::uint32_t what) noexcept {
   if (os::forked()) return 1;
   if (!doorbell_.is_there()) {
-    const std::lock_guard lock(line_mutex_);
-    if (make_doorbell(lock) != LWMQ_OK) return 1;  // descriptors are short
+    std::unique_lock lock(line_mutex_);
+    if (make_doorbell(lock) != LWMQ_OK) return -1;
   }
   os::drain_event_fd(doorbell_.get());
   glance_at_life_line();
@@ -370,7 +376,7 @@ std::int32_t Transport::arm(std::uint32_t what) noexcept {
 
 std::int32_t Transport::fd() noexcept {
   if (os::forked()) return -1;
-  const std::lock_guard lock(line_mutex_);
+  std::unique_lock lock(line_mutex_);
   if (own_poll_) return own_poll_.get();
   if (make_doorbell(lock) != LWMQ_OK) return -1;
   if (Door::create_for(doorbell_.get(), life_line(), &own_poll_) != LWMQ_OK) return -1;

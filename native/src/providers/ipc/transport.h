@@ -132,7 +132,7 @@ class Transport {
   Status sleep_until_ready(std::uint32_t what, std::uint32_t timeout_ms, tli::Glances& glances) noexcept;
   Status sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept;
   void end(std::int32_t state) noexcept;
-  Status make_doorbell(const std::lock_guard<std::mutex>& lock);
+  Status make_doorbell(std::unique_lock<std::mutex>& lock);
   bool ring_peer() noexcept;
   Status read_life_line(std::unique_lock<std::mutex>& lock);
   void glance_at_life_line() noexcept;

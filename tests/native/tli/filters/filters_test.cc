@@ -26,7 +26,6 @@
 namespace lwmq::tli {
 namespace {
 
-using conformance::eventually;
 using conformance::fresh_name;
 using conformance::options_of;
 using conformance::Pair;
