@@ -16,7 +16,7 @@ descriptors: thousands of channels need no thread. Readers and writers, and who 
 room in a queue or a free buffer, wait on a thread of their own, asleep in the library. A cancelled `await`
 does not lose what arrives: the next one gets it. One task at a time per object, but for posts.
 
-A task for each channel takes the place of a `Selector`.
+A task for each channel, or one that awaits `Selector.receive_async`: that one takes them in turns.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@
 
 Each channel that has something gives one message before any gives its next, however unequally they send
 (fair queueing, RFC 970); one that was silent joins them after 64 messages, or some 64 KiB of them. Where a
-`Listener` was added, its clients join by themselves.
+`Listener` was added, its clients join by themselves. Event loops poll its `fileno`; in asyncio
+`await selector.receive_async()`.
 """
 
 from __future__ import annotations
@@ -41,10 +42,12 @@ from lwmq_spark._ffi import (
 )
 from lwmq_spark.channel.channel import Channel
 from lwmq_spark.channel.listener import Listener
+from lwmq_spark.channel.readiness import Readiness
 from lwmq_spark.message import Message
 
 GREETING_S = 0.001  # beside a thread that accepts clients
-_NOTHING = (None, lib.LWMQ_E_EMPTY, lib.LWMQ_E_INTERRUPTED)
+_ASK_AGAIN = int(lib.LWMQ_E_INTERRUPTED)
+_NOTHING = (None, lib.LWMQ_E_EMPTY, _ASK_AGAIN)
 OnClient = Callable[[Channel], object]
 Known = tuple["weakref.ref[Selector]", ...]
 
@@ -56,6 +59,7 @@ class Selector(OfOneProcess):
         out = ffi.new("lwmq_selector **")
         check(lib.lwmq_selector_create(out))
         self._handle = Handle(out[0], lib.lwmq_selector_destroy, "selector")
+        self.readiness = Readiness(self.fileno)
         self._selecting = Turn()
         self._members: dict[int, tuple[Handle, Turn | Crowd, Channel]] = {}  # by address
         self._listeners: dict[Listener, OnClient | None] = {}  # replaced, not changed: others walk over it
@@ -232,27 +236,66 @@ class Selector(OfOneProcess):
         end: float | None = None
         late = 0
         while True:
-            got = native_messages.select_now(self._handle, self._selecting, self._members, Message)
+            got = self._receive_now()
             if isinstance(got, tuple):
                 return got
             if end is None and timeout is not None:
                 end = time.monotonic() + timeout
             left = None if end is None else max(0.0, end - time.monotonic())
             late += left == 0
-            if isinstance(got, Channel):
-                message = None if got.closed else self._receive_from(got)
-                if message is not None:
-                    return got, message
-            elif isinstance(got, list):
-                self._raise_end(got[0], exception_of(got[1], text_of()))
-            elif got is True:
-                self._accept()
-            elif got not in _NOTHING:
-                raise_status(got)
-            elif got != lib.LWMQ_E_INTERRUPTED and self.select(left) is None:
+            if got != _ASK_AGAIN and self.select(left) is None:
                 late = len(self) + 2
             if late > len(self) + 1:  # each has had a last look
                 raise errors.TimeoutError(f"no message within {span(timeout)} on {len(self)} channels")
+
+    def _receive_now(self) -> tuple[Channel, Message] | int | None:
+        """A message and its channel. LWMQ_E_EMPTY: nobody has one, and the descriptor tells who comes next;
+        _ASK_AGAIN: somebody may; None: another thread is at it.
+        """
+        got = native_messages.select_now(self._handle, self._selecting, self._members, Message)
+        if isinstance(got, Channel):
+            message = None if got.closed else self._receive_from(got)
+            return _ASK_AGAIN if message is None else (got, message)
+        if isinstance(got, list):
+            self._raise_end(got[0], exception_of(got[1], text_of()))
+            return _ASK_AGAIN
+        if got is True:
+            self._accept()
+            return _ASK_AGAIN
+        if not isinstance(got, tuple) and got not in _NOTHING:
+            raise_status(got)
+        return got
+
+    def try_receive(self) -> tuple[Channel, Message] | None:
+        """The next message and its channel if one is there, else None; raises as `receive` does."""
+        if self._newcomer is not None:
+            self._accept()
+        while True:
+            got = self._receive_now()
+            if isinstance(got, tuple):
+                return got
+            if got == lib.LWMQ_E_EMPTY or (got is None and self.select(0) is None):
+                return None
+
+    async def receive_async(self) -> tuple[Channel, Message]:
+        """Await the next message and its channel, on the event loop itself: as `receive`, without a time-out.
+
+        When a task is cancelled, the next call gets the message. One task at a time.
+        """
+        return await self.readiness.first(self.try_receive)
+
+    def fileno(self) -> int:
+        """A descriptor for select, poll, epoll and event loops: readable while a channel may have something.
+
+        Poll it, then `try_receive` until None, and poll again; what is not received stays readable. Lent
+        until the close; not to be read from.
+        """
+        out = ffi.new("int32_t *")
+        self._handle.check_open()
+        with self._handle.turn:
+            self._handle.check_open()
+            check(lib.lwmq_selector_descriptor(self._handle.pointer, out))
+        return int(out[0])
 
     def _receive_from(self, channel: Channel) -> Message | None:
         try:
@@ -283,6 +326,7 @@ class Selector(OfOneProcess):
                 self._members.clear()
                 self._listeners = {}
                 self._newcomer = None
+            self.readiness.close()
         finally:
             if self._handle.pointer is not None:
                 self._handle.take_close_back()

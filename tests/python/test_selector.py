@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import selectors
 import subprocess
 import sys
 import threading
@@ -55,6 +57,102 @@ def test_senders_with_unequal_rates_get_equal_service(pairs: Pairs) -> None:
         served = [bytes(message)[0] for _, message in first]
         assert [served.count(n) for n in range(5)] == [20] * 5
         assert all(pairs[bytes(message)[0]][0] is channel for channel, message in first)
+
+
+@pytest.mark.row("K26", "K11")
+def test_a_selector_is_readable_while_a_channel_may_have_something(pairs: Pairs) -> None:
+    """What a poller does: receives until there is nothing, polls, and so on; no wake-up is lost."""
+    with Selector() as selector, selectors.DefaultSelector() as poller:
+        for server, _ in pairs:
+            selector.add(server)
+        poller.register(selector, selectors.EVENT_READ)
+        queues = [client.send_queue() for _, client in pairs]
+
+        def post() -> None:
+            for number in range(2000):
+                queues[number % 5].post(number.to_bytes(2, "little"))
+                if number % 7 == 0:
+                    time.sleep(0.0001)
+
+        posting = threading.Thread(target=post)
+        posting.start()
+        got: list[int] = []
+        while len(got) < 2000:
+            assert poller.select(10), f"nobody has news after {len(got)}"
+            while (received := selector.try_receive()) is not None:
+                channel, message = received
+                got.append(int.from_bytes(message[0], "little"))
+                assert channel is pairs[got[-1] % 5][0]
+        posting.join()
+        assert sorted(got) == list(range(2000))
+        for _ in range(20):  # the end of a meeting may ring once more
+            assert selector.try_receive() is None
+            if not (still := poller.select(0.05)):
+                break
+        assert not still
+
+
+@pytest.mark.row("K26", "K11")
+def test_asyncio_awaits_a_selector_and_those_who_come_to_its_listener(address: str) -> None:
+    async def next_of(selector: Selector) -> tuple[lwmq.Channel, bytes]:
+        while True:
+            try:
+                channel, message = await selector.receive_async()
+                return channel, bytes(message)
+            except lwmq.ClosedError as exc:  # a client has left, and the others go on
+                assert exc.channel in served
+
+    async def serve(selector: Selector) -> list[bytes]:
+        got = []
+        while len(got) < 40:
+            channel, content = await asyncio.wait_for(next_of(selector), 20)
+            got.append(content)
+            channel.send_queue().post(content)
+        with pytest.raises(asyncio.TimeoutError):  # cancelled: what comes later is the next one's
+            await asyncio.wait_for(next_of(selector), 0.05)
+        late.set()
+        return [*got, (await asyncio.wait_for(next_of(selector), 20))[1]]
+
+    def ask(number: int) -> None:
+        with lwmq.Channel(address, "client") as client:
+            queue = client.send_queue()
+            for round_ in range(20):
+                queue.post(f"{number}/{round_}".encode())
+                assert bytes(client.receive(10)) == f"{number}/{round_}".encode()
+            if number == 0:
+                assert late.wait(20)
+                queue.post(b"late")
+
+    late = threading.Event()
+    served: list[lwmq.Channel] = []
+    with lwmq.Listener(address) as listener, Selector() as selector:
+        selector.add(listener, served.append)
+        askers = [threading.Thread(target=ask, args=(number,)) for number in range(2)]
+        for asker in askers:
+            asker.start()
+        got = asyncio.run(serve(selector))
+        for asker in askers:
+            asker.join()
+        for channel in served:
+            channel.close(0)
+    assert len(served) == 2
+    assert Counter(got) == Counter(
+        [f"{number}/{round_}".encode() for number in range(2) for round_ in range(20)] + [b"late"]
+    )
+
+
+@pytest.mark.row("K26")
+def test_a_task_that_awaits_a_selector_hears_of_its_close(pairs: Pairs) -> None:
+    async def run() -> None:
+        selector = Selector()
+        selector.add(pairs[0][0])
+        waits = asyncio.create_task(selector.receive_async())
+        await asyncio.sleep(0.05)
+        selector.close()
+        with pytest.raises(lwmq.ClosedError):
+            await asyncio.wait_for(waits, 10)
+
+    asyncio.run(run())
 
 
 @pytest.mark.row("K43", "K44")

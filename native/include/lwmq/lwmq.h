@@ -705,6 +705,10 @@ lwmq_status lwmq_selector_take(lwmq_selector *selector, lwmq_message **out_messa
    its peer, its close), and NULL for LWMQ_E_TIMED_OUT, LWMQ_E_EMPTY, LWMQ_E_INTERRUPTED. */
 lwmq_status lwmq_selector_receive(lwmq_selector *selector, uint32_t timeout_ms, lwmq_channel **out_channel,
                                   lwmq_message **out_message);
+/* A descriptor for poll, epoll and event loops: readable while one of its channels may have something, or a client waits.
+   Poll it behind a wait or a receive with a timeout of 0 that has answered LWMQ_E_EMPTY: before, somebody may have a turn
+   without it. Lent until destroy; not to be read from. */
+lwmq_status lwmq_selector_descriptor(lwmq_selector *selector, int32_t *out_fd);
 /* Takes the selector; its channels live on. NULL is allowed. */
 void lwmq_selector_destroy(lwmq_selector *selector);
 

@@ -80,6 +80,14 @@ lwmq_status lwmq_selector_receive(lwmq_selector* selector, uint32_t timeout_ms, 
   return answered(status);
 }
 
+lwmq_status lwmq_selector_descriptor(lwmq_selector* selector, int32_t* out_fd) {
+  LWMQ_REQUIRE(selector != nullptr && out_fd != nullptr);
+  LWMQ_ALIVE(selector);
+  LWMQ_NOT_FORKED();
+  *out_fd = in(selector)->descriptor();
+  return LWMQ_OK;
+}
+
 void lwmq_selector_destroy(lwmq_selector* selector) {
   if (selector == nullptr) return;
   LWMQ_ALIVE(selector);

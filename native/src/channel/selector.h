@@ -44,6 +44,9 @@ class Selector {
 
   [[nodiscard]] bool is_alive() const noexcept { return mark_.is_alive(); }
 
+  // Readable where one that has no turn may have something. Lent.
+  [[nodiscard]] int descriptor() const noexcept { return epoll_.get(); }
+
   // One thread at a time. The next that may have something; null: a client waits at one of its listeners.
   Status wait(std::uint32_t timeout_ms, Channel** out_channel);
   // Of the channel that wait has given just now. LWMQ_E_EMPTY: nothing, or it was removed since.

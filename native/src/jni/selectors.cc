@@ -31,6 +31,12 @@ JNI_METHOD(jlong, selectorWait)(JNIEnv* env, jclass, jlong selector, jint timeou
   return check(env, status) ? address_of(channel) : 0;
 }
 
+JNI_METHOD(jint, selectorDescriptor)(JNIEnv* env, jclass, jlong selector) {
+  std::int32_t descriptor = -1;
+  check(env, lwmq_selector_descriptor(handle<lwmq_selector>(selector), &descriptor));
+  return descriptor;
+}
+
 JNI_METHOD(jlong, selectorTake)(JNIEnv* env, jclass, jlong selector) {
   lwmq_message* message = nullptr;
   const lwmq_status status = lwmq_selector_take(handle<lwmq_selector>(selector), &message);

@@ -129,6 +129,7 @@ TEST(AForkedChild, IsToldThatNoticesSelectorsAndRoutersAreTheParents) {
   lwmq_message* message = make_message({"the parent's"});
   lwmq_message* none = nullptr;
   lwmq_channel* channel = nullptr;
+  std::int32_t fd = -1;
   std::uint32_t count = 0;
   const std::vector<std::function<lwmq_status()>> calls = {
       [&] { return lwmq_channel_on_message(heard.server.channel, nullptr, nullptr); },
@@ -137,6 +138,7 @@ TEST(AForkedChild, IsToldThatNoticesSelectorsAndRoutersAreTheParents) {
       [&] { return lwmq_selector_remove(selector, meeting.server.channel); },
       [&] { return lwmq_selector_wait(selector, 10, &channel); },
       [&] { return lwmq_selector_take(selector, &none); },
+      [&] { return lwmq_selector_descriptor(selector, &fd); },
       [&] { return lwmq_selector_receive(selector, 10, &channel, &none); },
       [&] { return lwmq_router_add(router, 0, "a", nullptr, meeting.client.queue); },
       [&] { return lwmq_router_remove(router, 0, "#", nullptr, meeting.client.queue); },

@@ -11,7 +11,6 @@
 namespace lwmq::channel {
 namespace {
 
-
 class Stub final : public Served {
  public:
   explicit Stub(std::function<void()> turn) : turn_(std::move(turn)) {

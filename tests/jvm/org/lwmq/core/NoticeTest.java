@@ -66,6 +66,13 @@ class NoticeTest {
       assertEquals(
           Status.INVALID, assertThrows(LwmqException.class, () -> selector.add(firstServer)).status());
       selector.remove(firstServer);
+      assertNull(selector.tryReceive());
+      few.post("one more");
+      second.flush(soon);
+      try (Message one = selector.tryReceive().message()) {
+        assertEquals("one more", text(one));
+      }
+      assertTrue(selector.descriptor() > 2);
       selector.remove(secondServer);
       assertEquals(
           Status.TIMED_OUT,

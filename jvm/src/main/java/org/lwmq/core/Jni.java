@@ -316,6 +316,8 @@ final class Jni {
   /** The channel whose turn it is; 0: a client waits at a listener. */
   static native long selectorWait(long selector, int timeoutMs);
 
+  static native int selectorDescriptor(long selector);
+
   /** A message of the channel that selectorWait has given, or 0. */
   static native long selectorTake(long selector);
 

@@ -252,6 +252,26 @@ public final class Selector implements AutoCloseable {
     }
   }
 
+  /** The next message of any if one is there, else null. Never waits; throws as {@link #receive} does. */
+  public Received tryReceive() {
+    try {
+      return receive(Deadline.after(0));
+    } catch (LwmqException e) {
+      if (e.status() != Status.TIMED_OUT) {
+        throw e;
+      }
+      return null;
+    }
+  }
+
+  /**
+   * For epoll and the like: readable while a channel may have something or a client waits, to be polled when
+   * {@link #tryReceive} has answered null. Lent until close; not to be read from.
+   */
+  public int descriptor() {
+    return handle.call(Jni::selectorDescriptor);
+  }
+
   private long receiveOnce(int slice, Channel[] whose) {
     forgetRemoved();
     long[] pointer = {0};
