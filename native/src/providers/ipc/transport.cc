@@ -250,7 +250,6 @@ bool Transport::land_soon(std::uint64_t bytes_below, std::uint64_t out_token[2],
 }
 
 bool Transport::land_awaited(lwmq_tli_extent* out_extent) noexcept {
-  if (!receiver_.has_extent()) pace_.hold([this] { return receiver_.has_extent(); });
   if (!sees_extent() || receiver_.land(out_extent) != LWMQ_OK) [[unlikely]]
     return false;
   ++landed_;

@@ -358,7 +358,6 @@ std::uint32_t land_soon(lwmq_tli_transport* transport, std::uint64_t bytes_below
 }
 
 std::uint32_t land_awaited(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) {
-  if (!transport->receiver.has_extent()) hold(transport);
   if (!sees_extent(transport) || transport->receiver.land(out_extent) != LWMQ_OK) [[unlikely]]
     return 0;
   ++transport->landed;
