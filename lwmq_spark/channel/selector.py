@@ -253,6 +253,8 @@ class Selector(OfOneProcess):
         _ASK_AGAIN: somebody may; None: another thread is at it.
         """
         got = native_messages.select_now(self._handle, self._selecting, self._members, Message)
+        if isinstance(got, tuple):
+            return got
         if isinstance(got, Channel):
             message = None if got.closed else self._receive_from(got)
             return _ASK_AGAIN if message is None else (got, message)
@@ -262,7 +264,7 @@ class Selector(OfOneProcess):
         if got is True:
             self._accept()
             return _ASK_AGAIN
-        if not isinstance(got, tuple) and got not in _NOTHING:
+        if got not in _NOTHING:
             raise_status(got)
         return got
 

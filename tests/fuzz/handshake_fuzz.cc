@@ -88,12 +88,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(parts.peer_side.bytes() == tli::SideLayout::of(hello.buffers, hello.buffer_bytes).bytes,
           "sizes agree");
   // What follows: the lanes over a side that nobody has written.
-  os::Segment own;
-  require(os::create_segment("fuzz-side", things.offer.side.memory.bytes(), &own) == LWMQ_OK,
-          "there is memory");
-  parts.own_side = std::move(own.memory);
-  ipc::Transport* transport = nullptr;
-  if (ipc::Transport::create(std::move(parts), &transport) != LWMQ_OK) return 0;
+  ipc::Transport* transport = things.transport_of(std::move(parts));
   lwmq_tli_extent extent{};
   require(transport->land(&extent) != LWMQ_OK, "nothing was shown");
   transport->close();

@@ -23,11 +23,7 @@ ipc::Transport* meet(const Things& things, os::UniqueFd life_line) {
   credentials.same_user = true;
   require(ipc::accept_hello(honest.hello, &received, credentials, address, options(), &parts) == LWMQ_OK,
           "an honest hello is accepted");
-  os::Segment own;
-  require(os::create_segment("fuzz-side", parts.peer_side.bytes(), &own) == LWMQ_OK, "there is memory");
-  parts.own_side = std::move(own.memory);
-  ipc::Transport* transport = nullptr;
-  require(ipc::Transport::create(std::move(parts), &transport) == LWMQ_OK, "there is memory");
+  ipc::Transport* transport = things.transport_of(std::move(parts));
   transport->take_life_line(std::move(life_line));
   return transport;
 }

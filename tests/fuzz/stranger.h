@@ -82,6 +82,16 @@ struct Things {
     return message;
   }
 
+  // At work, with a side of its own beside the peer's that `parts` has.
+  [[nodiscard]] ipc::Transport* transport_of(ipc::TransportParts parts) const {
+    os::Segment own;
+    require(os::create_segment("fuzz-side", offer.side.memory.bytes(), &own) == LWMQ_OK, "there is memory");
+    parts.own_side = std::move(own.memory);
+    ipc::Transport* transport = nullptr;
+    require(ipc::Transport::create(std::move(parts), &transport) == LWMQ_OK, "there is memory");
+    return transport;
+  }
+
   ipc::Offer offer;
   os::Segment page;  // of the right size, and its content is the fuzzer's
   os::UniqueFd unsealed, event, null;

@@ -14,6 +14,7 @@
 
 #include "conformance/channel_fixture.h"
 #include "conformance/providers.h"
+#include "open_descriptors.h"
 #include "providers/child.h"
 
 namespace lwmq::conformance {
@@ -27,11 +28,6 @@ std::uint64_t resident_bytes() {
   std::uint64_t resident = 0;
   file >> total >> resident;
   return resident * 4096;
-}
-
-std::uint64_t open_descriptors() {
-  const std::filesystem::directory_iterator descriptors("/proc/self/fd");
-  return static_cast<std::uint64_t>(std::distance(begin(descriptors), end(descriptors)));
 }
 
 // rows: L23 K21

@@ -9,13 +9,12 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include <filesystem>
-#include <iterator>
 #include <thread>
 
 #include "child.h"
 #include "eventually.h"
 #include "ipc_fixture.h"
+#include "open_descriptors.h"
 #include "os/unique_fd.h"
 #include "os/unix_socket.h"
 #include "system_calls.h"
@@ -170,16 +169,11 @@ TEST(IpcDoorbell, IsRungWhenItCanBeTaken) {
   EXPECT_EQ(receive(pair.server, &got), LWMQ_OK);
 }
 
-std::ptrdiff_t open_descriptors() {
-  const std::filesystem::directory_iterator open("/proc/self/fd");
-  return std::distance(begin(open), end(open));
-}
-
 // What lies in a socket counts among the descriptors that a user may have on their way.
 TEST(IpcDoorbell, IsTakenByWhoeverSleeps) {
   Pair pair(options(256, 2), options(256, 2));
   std::thread sleeps([&] { EXPECT_EQ(ipc().wait(pair.client, LWMQ_TLI_WAIT_EXTENT, 20'000), LWMQ_OK); });
-  const std::ptrdiff_t before = open_descriptors();
+  const std::uint64_t before = open_descriptors();
   ASSERT_GE(ipc().transport_fd(pair.server), 0) << last_error();
   EXPECT_TRUE(eventually([&] { return open_descriptors() == before + 3; }))
       << "the doorbell, the descriptor, and the doorbell at the other end";
@@ -192,7 +186,7 @@ TEST(IpcDoorbell, IsTakenByWhoeverPolls) {
   const int fd = ipc().transport_fd(pair.client);
   ASSERT_GE(fd, 0) << last_error();
   ASSERT_EQ(ipc().arm(pair.client, LWMQ_TLI_WAIT_EXTENT), 0);
-  const std::ptrdiff_t before = open_descriptors();
+  const std::uint64_t before = open_descriptors();
   ASSERT_GE(ipc().transport_fd(pair.server), 0) << last_error();
   EXPECT_TRUE(is_readable_soon(fd)) << "who polls looks again";
   EXPECT_EQ(ipc().arm(pair.client, LWMQ_TLI_WAIT_EXTENT), 0);

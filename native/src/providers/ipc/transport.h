@@ -167,8 +167,8 @@ class Transport {
   Failure breach_;    // under line_mutex_: what it has broken it with, where that came over the life line
   LateFd doorbell_;   // put under line_mutex_: what the peer makes readable where we have armed, once we poll
   LateFd peer_bell_;  // put under line_mutex_: the other end's
-  std::atomic<bool> owes_ring_{
-      false};              // written under line_mutex_: the peer was to be rung, and had no bell here
+  // Written under line_mutex_: the peer was to be rung, and had no bell here.
+  std::atomic<bool> owes_ring_{false};
   os::UniqueFd own_poll_;  // under line_mutex_: our doorbell and our life line, once somebody polls us alone
   std::map<std::string, ShownWindow> shown_;  // under line_mutex_: arrived, not looked for yet
   std::set<std::string> found_;  // under line_mutex_: found before, and still mapped as far as we know
