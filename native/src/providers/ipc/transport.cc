@@ -38,13 +38,8 @@ Status Transport::create(TransportParts parts, Transport** out_transport) {
   }
   if (our.options.secure_erase != 0)
     transport->sender_.erase_buffers(our.options.purpose == LWMQ_TLI_FOR_RAW);
-  if (our.options.purpose == LWMQ_TLI_FOR_RAW) {
-    transport->sender_.use_fresh_buffers_first();
-    transport->glances_[0].expect_buffers(our.peer.buffer_bytes);
-    transport->glances_[1].expect_buffers(our.options.buffer_bytes);
-  }
-  transport->pace_.init(our.options.purpose == LWMQ_TLI_FOR_MESSAGES,
-                        our.peer.buffers * our.peer.buffer_bytes);
+  if (our.options.purpose == LWMQ_TLI_FOR_RAW) transport->sender_.use_fresh_buffers_first();
+  transport->patience_.init(our.options, our.peer.buffers, our.peer.buffer_bytes);
   *out_transport = transport;
   return LWMQ_OK;
 }
@@ -181,13 +176,17 @@ Status Transport::ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::u
   return over();
 }
 
+[[gnu::always_inline]] inline void Transport::note_landed(std::uint32_t count) noexcept {
+  outstanding_.landed(count);
+  patience_.landed(count);
+}
+
 Status Transport::land(lwmq_tli_extent* out_extent) noexcept {
   if (os::forked() || broken_.load(std::memory_order_relaxed)) [[unlikely]]
     return land_no_more();
   const Status status = receiver_.land(out_extent);
   if (status != LWMQ_OK) return land_nothing(status, out_extent);
-  ++landed_;
-  pace_.landed(1);
+  note_landed(1);
   return LWMQ_OK;
 }
 
@@ -200,7 +199,7 @@ Status Transport::land_nothing(Status status, lwmq_tli_extent* out_extent) noexc
     if (status == LWMQ_E_EMPTY) return land_no_more();
   }
   if (status == LWMQ_OK) {
-    ++landed_;
+    outstanding_.landed(1);
     return LWMQ_OK;
   }
   broken_.store(true, std::memory_order_relaxed);
@@ -220,7 +219,7 @@ Status Transport::land_no_more() noexcept {
 void Transport::release(const std::uint64_t token[2], std::uint32_t count) noexcept {
   if (os::forked()) return;
   receiver_.release(token, count);
-  drop_balance(count);
+  if (outstanding_.came_back(count)) delete this;
 }
 
 std::uint32_t Transport::land_run(std::uint64_t bytes_below, std::uint32_t limit, std::uint64_t out_token[2],
@@ -228,44 +227,36 @@ std::uint32_t Transport::land_run(std::uint64_t bytes_below, std::uint32_t limit
   if (!os::still_ours() || broken_.load(std::memory_order_relaxed)) [[unlikely]]
     return 0;
   const std::uint32_t count = receiver_.land_run(bytes_below, limit, out_token, out_pieces);
-  landed_ += count;
-  pace_.landed(count);
+  note_landed(count);
   return count;
 }
 
 // Looks as long as a wait does before it sleeps. True: land may find one.
 [[gnu::always_inline]] inline bool Transport::sees_extent() noexcept {
-  has_looked_ = !glances_[0].spin_until([this] { return receiver_.has_extent() || !is_connected(); });
-  return !has_looked_ && os::still_ours() && !broken_.load(std::memory_order_relaxed);
+  return patience_.sees([this] { return receiver_.has_extent() || !is_connected(); }) && os::still_ours() &&
+         !broken_.load(std::memory_order_relaxed);
 }
 
 bool Transport::land_soon(std::uint64_t bytes_below, std::uint64_t out_token[2],
                           lwmq_tli_piece* out_piece) noexcept {
-  pace_.hold([this] { return receiver_.has_extent(); });
+  patience_.hold([this] { return receiver_.has_extent(); });
   if (!sees_extent() || !receiver_.land_one(bytes_below, out_token, out_piece)) [[unlikely]]
     return false;
-  ++landed_;
-  pace_.landed(1);
+  note_landed(1);
   return true;
 }
 
 bool Transport::land_awaited(lwmq_tli_extent* out_extent) noexcept {
   if (!sees_extent() || receiver_.land(out_extent) != LWMQ_OK) [[unlikely]]
     return false;
-  ++landed_;
-  pace_.landed(1);
+  outstanding_.landed(1);  // of no message: nobody holds back for it
   return true;
 }
 
 void Transport::release_last(const std::uint64_t token[2], std::uint32_t count) noexcept {
   if (!os::still_ours()) return;
   receiver_.release_last(token, count);
-  landed_ -= count;
-}
-
-void Transport::drop_balance(std::int64_t by) noexcept {
-  // Before close the balance is 0 or below, and nobody meets 0 from above.
-  if (balance_.fetch_sub(by, std::memory_order_acq_rel) == by && by > 0) delete this;
+  outstanding_.released_last(count);
 }
 
 void Transport::close() noexcept {
@@ -275,7 +266,7 @@ void Transport::close() noexcept {
   LWMQ_YIELD("transport.closed");
   waker_.ring();
   LWMQ_YIELD("transport.closed_rung");
-  sender_.erase_rest(state() == LWMQ_TLI_LOST, kept_ > 0);
+  sender_.erase_rest(state() == LWMQ_TLI_LOST, outstanding_.keeps_lent());
   if (door_ != nullptr || own_poll_) unwatch_death(this);
   if (door_ != nullptr) {
     if (doorbell_.is_there()) door_->leave_doorbell(doorbell_.get());
@@ -288,13 +279,12 @@ void Transport::close() noexcept {
     life_line_.reset();
     shown_.clear();
   }
-  const auto lent = static_cast<std::int64_t>(landed_ + kept_);
-  if (balance_.fetch_add(lent, std::memory_order_acq_rel) + lent == 0) delete this;
+  if (outstanding_.close()) delete this;
 }
 
 void Transport::abandon(lwmq_tli_buffer* buffer) noexcept {
   sender_.abandon(buffer);
-  if (kept_ > 0) drop_balance(1);
+  if (outstanding_.keeps_lent() && outstanding_.came_back(1)) delete this;
 }
 
 // ---- Waiting -----------------------------------------------------------------------------------------
@@ -305,22 +295,17 @@ bool Transport::is_ready(std::uint32_t what) noexcept {
 }
 
 Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept {
-  const bool for_extents = what == LWMQ_TLI_WAIT_EXTENT && timeout_ms != 0;
-  const bool has_looked = for_extents && std::exchange(has_looked_, false);
-  if (for_extents && !has_looked) pace_.hold([this] { return receiver_.has_extent(); });
-  if (is_ready(what)) return LWMQ_OK;
-  if (timeout_ms == 0) {
-    receiver_.say_received(what);
-    return LWMQ_E_TIMED_OUT;
+  if (patience_.look(
+          what, timeout_ms, [&] { return is_ready(what); }, [this] { return receiver_.has_extent(); })) {
+    return LWMQ_OK;
   }
-  tli::Glances& glances = glances_[(what & LWMQ_TLI_WAIT_EXTENT) != 0 ? 0 : 1];
-  if (!has_looked && glances.spin_until([&] { return is_ready(what); })) return LWMQ_OK;
-  return sleep_until_ready(what, timeout_ms, glances);
+  if (timeout_ms != 0) return sleep_until_ready(what, timeout_ms);
+  receiver_.say_received(what);
+  return LWMQ_E_TIMED_OUT;
 }
 
 // Apart, so that who is answered at a glance has little to save and to restore.
-[[gnu::noinline]] Status Transport::sleep_until_ready(std::uint32_t what, std::uint32_t timeout_ms,
-                                                      tli::Glances& glances) noexcept {
+[[gnu::noinline]] Status Transport::sleep_until_ready(std::uint32_t what, std::uint32_t timeout_ms) noexcept {
   const std::int64_t begin = os::now_ns();
   const std::int64_t deadline =
       timeout_ms == LWMQ_FOREVER ? INT64_MAX : begin + std::int64_t{timeout_ms} * 1'000'000;
@@ -330,7 +315,7 @@ Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept {
     if (status == LWMQ_E_INTERRUPTED) return status;
     const bool ready = is_ready(what);
     if (ready || left == 0) {
-      glances.slept(os::now_ns() - begin);
+      patience_.slept(what, os::now_ns() - begin);
       return ready ? LWMQ_OK : LWMQ_E_TIMED_OUT;
     }
   }

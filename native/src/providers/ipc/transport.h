@@ -29,9 +29,9 @@
 #include "providers/ipc/door.h"
 #include "providers/ipc/process.h"
 #include "providers/ipc/window.h"
-#include "tli/pace.h"
+#include "tli/outstanding.h"
+#include "tli/patience.h"
 #include "tli/record_lane.h"
-#include "tli/spin.h"
 
 namespace lwmq::ipc {
 
@@ -89,7 +89,7 @@ class Transport {
   Status ship(lwmq_tli_buffer* buffer) noexcept;
   Status ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
   void abandon(lwmq_tli_buffer* buffer) noexcept;
-  void keep_lent(std::uint32_t buffers) noexcept { kept_ = buffers; }
+  void keep_lent(std::uint32_t buffers) noexcept { outstanding_.keep_lent(buffers); }
   std::uint32_t free_buffers() noexcept { return sender_.free_buffers(); }
   std::uint64_t unread_extents() const noexcept { return sender_.unread_extents(); }
   Status land(lwmq_tli_extent* out_extent) noexcept;
@@ -126,10 +126,11 @@ class Transport {
   Status show_looking(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
   Status over() noexcept;
   Status land_no_more() noexcept;
+  void note_landed(std::uint32_t count) noexcept;
   bool sees_extent() noexcept;
   Status land_nothing(Status status, lwmq_tli_extent* out_extent) noexcept;
   bool is_ready(std::uint32_t what) noexcept;
-  Status sleep_until_ready(std::uint32_t what, std::uint32_t timeout_ms, tli::Glances& glances) noexcept;
+  Status sleep_until_ready(std::uint32_t what, std::uint32_t timeout_ms) noexcept;
   Status sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept;
   void end(std::int32_t state) noexcept;
   Status make_doorbell(std::unique_lock<std::mutex>& lock);
@@ -140,7 +141,6 @@ class Transport {
   Status take_doorbell(os::Received* received);
   Status take_notice(const WindowNotice& notice, os::Received* received);
   void remember_found(const std::string& key);
-  void drop_balance(std::int64_t by) noexcept;
 
   TransportParts parts_;
   os::UniqueFd life_line_;
@@ -154,15 +154,9 @@ class Transport {
   std::atomic<bool> broken_{false};                    // the peer broke the protocol: believe nothing more
   std::atomic<bool> hung_up_{false};                   // by whoever reads the life line
   bool wants_room_ = false;                            // the sending thread's: its last acquire found none
-  tli::Glances glances_[2];                            // of the receiving, of the sending thread
-  tli::Pace pace_;                                     // the receiving thread's
-  bool has_looked_ = false;                            // its: sees_extent has, in vain, since its last wait
+  tli::Patience patience_;
+  tli::Outstanding outstanding_;  // whoever has the last of it, or finds none at the close, destroys
 
-  // Extents landed and not released, and buffers kept behind the close, keep us: the balance counts down with
-  // each that comes back, and close adds them all.
-  std::uint64_t landed_ = 0;              // the landing thread's; read by close
-  std::uint32_t kept_ = 0;                // the sending thread's, behind the close of whoever abandons
-  std::atomic<std::int64_t> balance_{0};  // any thread; whoever brings it to 0 after close destroys
   std::mutex line_mutex_;
   Failure breach_;    // under line_mutex_: what it has broken it with, where that came over the life line
   LateFd doorbell_;   // put under line_mutex_: what the peer makes readable where we have armed, once we poll

@@ -11,9 +11,9 @@
 #include <string>
 
 #include "lwmq/lwmq_tli.h"
-#include "tli/pace.h"
+#include "tli/outstanding.h"
+#include "tli/patience.h"
 #include "tli/record_lane.h"
-#include "tli/spin.h"
 
 namespace lwmq::loop {
 struct Pair;
@@ -61,19 +61,13 @@ struct lwmq_tli_transport {
   lwmq::tli::Waker waker;
   lwmq::tli::LaneSender sender;
   lwmq::tli::LaneReceiver receiver;
-  lwmq::tli::Pace pace;                         // the receiving thread's
+  lwmq::tli::Patience patience;
   bool wants_room = false;                      // the sending thread's: its last acquire found none
-  bool has_looked = false;                      // its: sees_extent has, in vain, since its last wait
-  lwmq::tli::Glances glances[2];                // of the receiving, of the sending thread
   lwmq_tli_options options{};                   // ours
   lwmq_tli_options peer_options{};              // the other end's
   std::shared_ptr<lwmq::loop::Bell> own_bell;   // of the listener that accepted us
   std::shared_ptr<lwmq::loop::Bell> peer_bell;  // of the listener that accepted the other end: we ring it
-  // Extents landed and not released, and buffers kept behind the close, keep us: balance counts down with
-  // each that comes back, and close adds them all.
-  std::uint64_t landed = 0;              // the landing thread's; read by close
-  std::uint32_t kept = 0;                // the sending thread's, behind the close of whoever abandons
-  std::atomic<std::int64_t> balance{0};  // any thread; whoever brings it to 0 after close ends this end
+  lwmq::tli::Outstanding outstanding;  // whoever has the last of it, or finds none at the close, ends us
 };
 
 // Both ends, and the memory of both sides; gone when the second end is.

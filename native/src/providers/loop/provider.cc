@@ -14,7 +14,6 @@
 #include "providers/loop/loop.h"
 #include "stats/process_counters.h"
 #include "tli/purpose.h"
-#include "tli/spin.h"
 
 namespace lwmq::loop {
 namespace {
@@ -189,12 +188,7 @@ lwmq_status connect(const char* address, const lwmq_tli_options* options, std::u
         !end->receiver.init(end->sides, &end->waker, of[1 - i]->buffers_send, of[1 - i]->buffer_bytes)) {
       return fail(LWMQ_E_NO_MEMORY, "%s: no memory for the transport", address);
     }
-    end->pace.init(of[i]->purpose == LWMQ_TLI_FOR_MESSAGES,
-                   of[1 - i]->buffers_send * of[1 - i]->buffer_bytes);
-    if (of[i]->purpose == LWMQ_TLI_FOR_RAW) {
-      end->glances[0].expect_buffers(of[1 - i]->buffer_bytes);
-      end->glances[1].expect_buffers(of[i]->buffer_bytes);
-    }
+    end->patience.init(*of[i], of[1 - i]->buffers_send, of[1 - i]->buffer_bytes);
     if (of[i]->secure_erase != 0) end->sender.erase_buffers(of[i]->purpose == LWMQ_TLI_FOR_RAW);
   }
   pair->is_whole = true;
@@ -244,14 +238,15 @@ void say_unsent(lwmq_tli_transport* transport, std::uint64_t messages) {
   transport->sides.own_header().unsent.store(messages, std::memory_order_relaxed);  // published by closed
 }
 
-void keep_lent(lwmq_tli_transport* transport, std::uint32_t buffers) { transport->kept = buffers; }
+void keep_lent(lwmq_tli_transport* transport, std::uint32_t buffers) {
+  transport->outstanding.keep_lent(buffers);
+}
 
 void close(lwmq_tli_transport* transport) {
   transport->sides.own_header().closed.store(1, std::memory_order_release);  // sync: closed
   transport->waker.ring();
-  transport->sender.erase_rest(false, transport->kept > 0);
-  const auto lent = static_cast<std::int64_t>(transport->landed + transport->kept);
-  if (transport->balance.fetch_add(lent, std::memory_order_acq_rel) + lent == 0) end_is_over(transport);
+  transport->sender.erase_rest(false, transport->outstanding.keeps_lent());
+  if (transport->outstanding.close()) end_is_over(transport);
 }
 
 // ---- Buffers ----------------------------------------------------------------------------------------
@@ -291,30 +286,28 @@ std::uint32_t free_buffers(lwmq_tli_transport* transport) { return transport->se
 
 std::uint64_t unread_extents(lwmq_tli_transport* transport) { return transport->sender.unread_extents(); }
 
+void note_landed(lwmq_tli_transport* transport, std::uint32_t count) {
+  transport->outstanding.landed(count);
+  transport->patience.landed(count);
+}
+
 lwmq_status land(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) {
   // The state first: what the peer showed before it closed is then seen by land.
   const bool open = state(transport) == LWMQ_TLI_CONNECTED;
   const Status status = transport->receiver.land(out_extent);
-  if (status == LWMQ_OK) {
-    ++transport->landed;
-    transport->pace.landed(1);
-  }
+  if (status == LWMQ_OK) note_landed(transport, 1);
   return status == LWMQ_E_EMPTY && !open ? closed_text() : status;
-}
-
-// Before close the balance is 0 or below, and nobody meets 0 from above.
-void drop_balance(lwmq_tli_transport* transport, std::uint32_t count) {
-  if (transport->balance.fetch_sub(count, std::memory_order_acq_rel) == count) end_is_over(transport);
 }
 
 void release_run(lwmq_tli_transport* transport, const std::uint64_t token[2], std::uint32_t count) {
   transport->receiver.release(token, count);
-  drop_balance(transport, count);
+  if (transport->outstanding.came_back(count)) end_is_over(transport);
 }
 
 void abandon(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) {
   transport->sender.abandon(buffer);
-  if (transport->kept > 0) drop_balance(transport, 1);
+  auto& outstanding = transport->outstanding;
+  if (outstanding.keeps_lent() && outstanding.came_back(1)) end_is_over(transport);
 }
 
 void release(lwmq_tli_transport* transport, lwmq_tli_extent* extent) {
@@ -324,8 +317,7 @@ void release(lwmq_tli_transport* transport, lwmq_tli_extent* extent) {
 std::uint32_t land_run(lwmq_tli_transport* transport, std::uint64_t bytes_below, std::uint32_t limit,
                        std::uint64_t out_token[2], lwmq_tli_piece* out_pieces) {
   const std::uint32_t count = transport->receiver.land_run(bytes_below, limit, out_token, out_pieces);
-  transport->landed += count;
-  transport->pace.landed(count);
+  note_landed(transport, count);
   return count;
 }
 
@@ -335,56 +327,41 @@ bool is_ready(lwmq_tli_transport* transport, std::uint32_t what) noexcept {
          state(transport) != LWMQ_TLI_CONNECTED;
 }
 
-void hold(lwmq_tli_transport* transport) {
-  transport->pace.hold([transport] { return transport->receiver.has_extent(); });
-}
-
 // Looks as long as a wait does before it sleeps. True: land may find one.
 bool sees_extent(lwmq_tli_transport* transport) {
-  transport->has_looked =
-      !transport->glances[0].spin_until([transport] { return is_ready(transport, LWMQ_TLI_WAIT_EXTENT); });
-  return !transport->has_looked;
+  return transport->patience.sees([transport] { return is_ready(transport, LWMQ_TLI_WAIT_EXTENT); });
 }
 
 std::uint32_t land_soon(lwmq_tli_transport* transport, std::uint64_t bytes_below, std::uint64_t out_token[2],
                         lwmq_tli_piece* out_piece) {
-  hold(transport);
+  transport->patience.hold([transport] { return transport->receiver.has_extent(); });
   if (!sees_extent(transport) || !transport->receiver.land_one(bytes_below, out_token, out_piece))
       [[unlikely]]
     return 0;
-  ++transport->landed;
-  transport->pace.landed(1);
+  note_landed(transport, 1);
   return 1;
 }
 
 std::uint32_t land_awaited(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) {
   if (!sees_extent(transport) || transport->receiver.land(out_extent) != LWMQ_OK) [[unlikely]]
     return 0;
-  ++transport->landed;
-  transport->pace.landed(1);
+  transport->outstanding.landed(1);  // of no message: nobody holds back for it
   return 1;
 }
 
 void release_last(lwmq_tli_transport* transport, const std::uint64_t token[2], std::uint32_t count) {
   transport->receiver.release_last(token, count);
-  transport->landed -= count;
+  transport->outstanding.released_last(count);
 }
 
 // ---- Waiting ----------------------------------------------------------------------------------------
 
 lwmq_status wait(lwmq_tli_transport* transport, std::uint32_t what, std::uint32_t timeout_ms) {
   const auto ready = [&] { return is_ready(transport, what); };
-  const bool for_extents = what == LWMQ_TLI_WAIT_EXTENT && timeout_ms != 0;
-  const bool has_looked = for_extents && std::exchange(transport->has_looked, false);
-  if (for_extents && !has_looked) hold(transport);
-  if (ready()) return LWMQ_OK;
-  if (timeout_ms == 0) {
-    transport->receiver.say_received(what);
-    return LWMQ_E_TIMED_OUT;
-  }
-  tli::Glances& glances = transport->glances[(what & LWMQ_TLI_WAIT_EXTENT) != 0 ? 0 : 1];
-  if (!has_looked && glances.spin_until(ready)) return LWMQ_OK;
+  const auto has_extent = [&] { return transport->receiver.has_extent(); };
+  if (transport->patience.look(what, timeout_ms, ready, has_extent)) return LWMQ_OK;
   transport->receiver.say_received(what);
+  if (timeout_ms == 0) return LWMQ_E_TIMED_OUT;
   auto& header = transport->sides.own_header();
   auto& waiting = (what & LWMQ_TLI_WAIT_EXTENT) != 0 ? header.waiting_extent : header.waiting_room;
   const std::int64_t begin = os::now_ns();
@@ -392,7 +369,7 @@ lwmq_status wait(lwmq_tli_transport* transport, std::uint32_t what, std::uint32_
   const bool both = (what & LWMQ_TLI_WAIT_EXTENT) != 0 && (what & LWMQ_TLI_WAIT_ROOM) != 0;
   const auto result = tli::sleep_until_rung(transport->sides, waiting, both ? &header.waiting_room : nullptr,
                                             nullptr, 0, timeout_ns, ready);
-  glances.slept(os::now_ns() - begin);
+  transport->patience.slept(what, os::now_ns() - begin);
   if (result == os::WaitResult::kInterrupted) return LWMQ_E_INTERRUPTED;
   return result == os::WaitResult::kTimedOut ? LWMQ_E_TIMED_OUT : LWMQ_OK;
 }
