@@ -95,6 +95,7 @@ Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
     if (left > 0 && !inside) inside.emplace(*this);
     if (status == LWMQ_E_FULL && left > 0) {
       status = provider_->wait(transport, LWMQ_TLI_WAIT_ROOM, std::min(left, kRoomSliceMs));
+      if (status == LWMQ_E_TIMED_OUT) note_unread(transport);
       pump_.release();
       if (status == LWMQ_E_INTERRUPTED) return status;
       continue;

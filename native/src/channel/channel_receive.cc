@@ -381,6 +381,12 @@ Status Channel::wait_peer(std::uint32_t timeout_ms, lwmq_peer* peer) {
   }
 }
 
+// With the pump in hand: for who asks while it is not free.
+void Channel::note_unread(lwmq_tli_transport* transport) noexcept {
+  free_buffers_seen_.store(provider_->free_buffers(transport), std::memory_order_relaxed);
+  unread_seen_.store(provider_->unread_extents(transport), std::memory_order_relaxed);
+}
+
 Status Channel::query(lwmq_channel_statistics* out_statistics) {
   if (os::forked()) return refuse_phase();
   lwmq_tli_transport* transport = nullptr;
@@ -392,13 +398,12 @@ Status Channel::query(lwmq_channel_statistics* out_statistics) {
     if (transport != nullptr) {
       connected =
           provider_->state(transport) == LWMQ_TLI_CONNECTED && !peer_gone_.load(std::memory_order_relaxed);
-      free_buffers_seen_.store(provider_->free_buffers(transport), std::memory_order_relaxed);
-      unread_seen_.store(provider_->unread_extents(transport), std::memory_order_relaxed);
+      note_unread(transport);
       if (connected == 0) note_peer_gone();
     }
     release_and_look();
   } else {
-    // The service thread ships: there is a peer, and no buffer was free when we last looked.
+    // Somebody ships, and says now and then what is unread: there is a peer.
     connected = attached_.load(std::memory_order_relaxed) != nullptr ? 1 : 0;
     unread_seen_.store(std::max<std::uint64_t>(unread_seen_.load(std::memory_order_relaxed), 1),
                        std::memory_order_relaxed);

@@ -537,6 +537,17 @@ TEST_P(ChannelOver, CountsExactlyWhatAPeerHadNotReadWhenItClosed) {
   EXPECT_EQ(meeting.client.statistics().messages_lost, 4u);
 }
 
+// While somebody waits for room, too, and nobody gets at the transport to ask.
+TEST_P(ChannelOver, CountsWhatAPeerDoesNotReadWhileMoreWaits) {
+  const Meeting meeting(address_, channel_options(256, 2));
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(meeting.client.post(std::string(100, 'x')), LWMQ_OK);
+  EXPECT_TRUE(eventually([&] { return meeting.client.statistics().messages_unread == 4; }))
+      << meeting.client.statistics().messages_unread;
+  EXPECT_EQ(meeting.client.statistics().messages_shipped, 4u);
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(meeting.server.receive_text(), std::string(100, 'x'));
+  EXPECT_TRUE(eventually([&] { return meeting.client.statistics().messages_unread == 0; }));
+}
+
 // rows: S04
 TEST_P(ChannelOver, SaysAfterTheLingerHowManyMessagesWereDropped) {
   const Meeting meeting(address_, channel_options(256, 2));

@@ -82,6 +82,20 @@ TEST_P(RawChannelOver, HandsOutAsManyBuffersAsItHasAndThenWaitsAsLongAsAsked) {
   EXPECT_EQ(lwmq_raw_abandon_buffer(meeting.client.channel, &buffer), LWMQ_OK);
 }
 
+// Beside a thread that waits for one, too, and keeps the transport.
+TEST_P(RawChannelOver, CountsWhatAPeerDoesNotReadWhileSomebodyWaitsForABuffer) {
+  const Meeting meeting(address_, channel_options(1024, 3, true));
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(send(meeting.client, "x"), LWMQ_OK);
+  lwmq_status sent = LWMQ_E_EMPTY;
+  std::thread waiting([&] { sent = send(meeting.client, "late"); });
+  std::this_thread::sleep_for(20ms);
+  EXPECT_TRUE(eventually([&] { return meeting.client.statistics().messages_unread == 3; }))
+      << meeting.client.statistics().messages_unread;
+  for (const char* text : {"x", "x", "x", "late"}) EXPECT_EQ(receive(meeting.server), text);
+  waiting.join();
+  EXPECT_EQ(sent, LWMQ_OK);
+}
+
 // rows: L14
 TEST_P(RawChannelOver, TakesABufferBackUnsent) {
   const Meeting meeting(address_, channel_options(1024, 1, true));
