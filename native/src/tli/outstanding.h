@@ -1,6 +1,6 @@
 // What keeps a transport there behind its close: extents that have landed and are not released, and buffers
-// that are lent and stay so. Each that comes back counts down, and the close adds them all: whoever brings the
-// balance to 0 after that has the last of them.
+// that are lent and stay so. Each that comes back counts down, and the close adds them all: whoever brings
+// the balance to 0 after that has the last of them.
 #pragma once
 
 #include <atomic>
