@@ -58,11 +58,11 @@ build:
 lint:  ## ruff, mypy, clang-format; quick
 	@$(VENV)/ruff check --quiet lwmq_spark tests .ci
 	@$(VENV)/mypy --no-error-summary
-	@git ls-files '*.cc' '*.h' '*.c' | xargs clang-format --dry-run -Werror
+	@git ls-files -co --exclude-standard '*.cc' '*.h' '*.c' | xargs clang-format --dry-run -Werror
 	@echo "lint: clean"
 
 format:  ## rewrites the native sources as .clang-format says
-	@git ls-files '*.cc' '*.h' '*.c' | xargs clang-format -i
+	@git ls-files -co --exclude-standard '*.cc' '*.h' '*.c' | xargs clang-format -i
 
 TIDY_BASE ?= HEAD~1
 tidy: build  ## clang-tidy on the native sources that changed since TIDY_BASE
