@@ -49,6 +49,13 @@ def finish(process: subprocess.Popen[bytes], code: int = 0, content: bytes | Non
     return output if code == 0 else problems
 
 
+def feed(process: subprocess.Popen[bytes], content: bytes) -> threading.Thread:
+    """Writes to its stdin beside the caller, who joins the thread: it ends with the process."""
+    feeding = threading.Thread(target=process.communicate, args=(content,))
+    feeding.start()
+    return feeding
+
+
 def test_arguments_arrive_as_messages(ipc: str, verb: Verb) -> None:
     listening = verb("listen", ipc)
     _, said = verb("post", ipc, "buy 100", "né").communicate(timeout=PATIENCE_S)
@@ -75,9 +82,10 @@ def test_more_lines_than_a_peer_takes_at_once_arrive_in_order(ipc: str, verb: Ve
     lines = b"".join(b"%d\n" % number for number in range(100_000))
     small = f"{ipc}?buffers=2&buffer_bytes=4kb"
     listening, posting = verb("listen", small), verb("post", small)
-    threading.Thread(target=posting.communicate, args=(lines,)).start()
+    feeding = feed(posting, lines)
     assert finish(listening) == lines
-    assert posting.wait(PATIENCE_S) == 0
+    feeding.join(PATIENCE_S)
+    assert posting.returncode == 0
 
 
 def test_frames_are_separated_and_may_be_any_bytes(ipc: str, verb: Verb) -> None:
@@ -98,9 +106,10 @@ def test_all_of_stdin_may_be_one_message(ipc: str, verb: Verb) -> None:
     content = os.urandom(300_000)
     with lwmq.Channel(ipc, "server", buffer_bytes="1mb") as channel:
         posting = verb("post", f"{ipc}?buffer_bytes=1mb", "--whole")
-        threading.Thread(target=posting.communicate, args=(content,)).start()
+        feeding = feed(posting, content)
         assert bytes(channel.receive(20)) == content
-    assert posting.wait(PATIENCE_S) == 0
+    feeding.join(PATIENCE_S)
+    assert posting.returncode == 0
 
 
 def test_json_has_base64_texts_and_timestamps(ipc: str, verb: Verb) -> None:
