@@ -727,10 +727,10 @@ class Replies(OfOneProcess):
         """The next request; errors as of `Channel.receive`. What is no request is counted and dropped."""
         check_timeout(timeout)
         end = None if timeout is None else time.monotonic() + timeout
-        while True:
+        left = timeout  # as it is, so that a time-out names what was asked for
+        while (request := self.request_of(self._channel.receive(left))) is None:
             left = None if end is None else max(0.0, end - time.monotonic())
-            if (request := self.request_of(self._channel.receive(left))) is not None:
-                return request
+        return request
 
     def try_receive(self) -> Request | None:
         """The next request if one is there. Never waits."""
