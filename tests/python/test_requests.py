@@ -228,7 +228,7 @@ def test_a_reply_wakes_who_waits_for_it_and_nobody_else(address: str) -> None:
 
 
 @pytest.mark.row("M21")
-def test_delegating_a_batch_of_short_tasks_costs_little(
+def test_delegating_a_batch_of_short_tasks_costs_less_than_a_twentieth_of_them(
     ipc: str, spawn: Callable[..., Any]
 ) -> None:
     if len(os.sched_getaffinity(0)) < 2:
@@ -241,9 +241,7 @@ def test_delegating_a_batch_of_short_tasks_costs_little(
         def ask(commands: list[bytes]) -> Frames:
             return requests.request(commands, timeout=20)
 
-        # Some 100 us each, in turns there and here. The best of each: noise only takes. What it costs
-        # `make bench` says; a quiet machine comes below a twentieth soon, one where others want the
-        # cores below a fifth.
+        # Some 100 us each, in turns there and here. The best of each: noise only takes.
         there = here = float("inf")
         rounds, end = 0, time.monotonic() + 20
         while rounds < 50 or (there >= 1.05 * here and time.monotonic() < end):
@@ -255,7 +253,7 @@ def test_delegating_a_batch_of_short_tasks_costs_little(
             assert [bytes(reply) for reply in replies] == commands
             rounds += 1
         assert 100e-6 * len(commands) <= here
-        assert there < 1.2 * here, f"{there / here - 1:.1%} after {rounds} rounds"
+        assert there < 1.05 * here, f"{there / here - 1:.1%} after {rounds} rounds"
 
 
 @pytest.mark.parametrize("after_s", [0.005, 0.2])  # while who waits is in the channel, and behind that
