@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import pyarrow as pa
@@ -37,9 +38,9 @@ async def _storm(make: Callable[[], Awaitable[T]]) -> list[T]:
 
 
 async def _beside(
-    do: Callable[[int], Awaitable[None] | None], storm: Awaitable[list[T]]
+    do: Callable[[int], Awaitable[None] | None], make: Callable[[], Awaitable[T]]
 ) -> tuple[list[T], int]:
-    """What the storm got, while `do` was called with 0, 1, 2...; how often it was."""
+    """What a storm of `make` got, while `do` was called with 0, 1, 2...; how often it was."""
     chance, count, done = random.Random(11), 0, False
 
     async def call() -> None:
@@ -52,8 +53,11 @@ async def _beside(
             await asyncio.sleep(chance.random() * 0.0005)
 
     calling = asyncio.create_task(call())
-    got = await storm
+    got = await _storm(make)
     done = True
+    while not calling.done():  # it may wait for room, which `make` makes
+        with suppress(TimeoutError):
+            got.append(await asyncio.wait_for(make(), 0.01))
     await calling
     return got, count
 
@@ -62,7 +66,7 @@ def test_messages(address: str) -> None:
     async def main() -> None:
         with pair(address) as (server, client):
             queue = server.send_queue()
-            got, count = await _beside(lambda n: queue.post(b"%d" % n), _storm(client.receive_async))
+            got, count = await _beside(lambda n: queue.post(b"%d" % n), client.receive_async)
             while (message := client.try_receive()) is not None:
                 got.append(message)
             assert [int(bytes(message)) for message in got] == list(range(count))
@@ -74,7 +78,7 @@ def test_messages_by_a_thread_of_their_own(address: str) -> None:
     async def main() -> None:
         with pair(address) as (server, client):
             queue = server.send_queue()
-            got, count = await _beside(lambda n: queue.post(b"%d" % n), _storm(lambda: aio.receive(client)))
+            got, count = await _beside(lambda n: queue.post(b"%d" % n), lambda: aio.receive(client))
             while len(got) < count:
                 got.append(await aio.receive(client, timeout=10))
             assert [int(bytes(message)) for message in got] == list(range(count))
@@ -86,9 +90,7 @@ def test_batches_of_messages(address: str) -> None:
     async def main() -> None:
         with pair(address) as (server, client):
             queue = server.send_queue()
-            some, count = await _beside(
-                lambda n: queue.post(b"%d" % n), _storm(lambda: aio.receive_many(client, 3))
-            )
+            some, count = await _beside(lambda n: queue.post(b"%d" % n), lambda: aio.receive_many(client, 3))
             got = [message for batch in some for message in batch]
             while len(got) < count:
                 got += await aio.receive_many(client, timeout=10)
@@ -110,7 +112,7 @@ def test_raw_buffers(address: str) -> None:
                 with await aio.receive_buffer(client) as buffer:
                     return int.from_bytes(buffer.data, "little")
 
-            got, count = await _beside(send, _storm(take))
+            got, count = await _beside(send, take)
             while len(got) < count:
                 got.append(await asyncio.wait_for(take(), 10))
             assert got == list(range(count))
@@ -126,7 +128,7 @@ def test_batches(address: str) -> None:
         def write(n: int) -> Awaitable[None]:
             return aio.write(writer, pa.record_batch({"n": [n]}))
 
-        got, count = await _beside(write, _storm(lambda: aio.read(reader)))
+        got, count = await _beside(write, lambda: aio.read(reader))
         closing = asyncio.create_task(aio.close(writer))
         got += [batch async for batch in reader]
         await closing
