@@ -357,10 +357,10 @@ std::int64_t Channel::ship_waiting(std::int64_t now_ns, bool alone) noexcept {
   Completions completions;
   const std::uint64_t before = sender_.messages();
   Sent sent = pump(kShipBytes, completions);
+  if (sent == Sent::kNoRoom) note_unread(sender_.transport());
   if (sent == Sent::kNoRoom && alone) {
     // A wait for room ends as soon as there is some; its limit is for those who may want us meanwhile.
     const std::int64_t limit = std::max(room_wait_ns_, kMillisecond);
-    note_unread(sender_.transport());
     provider_->wait(sender_.transport(), LWMQ_TLI_WAIT_ROOM,
                     static_cast<std::uint32_t>(limit / kMillisecond));
     sent = pump(kShipBytes, completions);
@@ -374,7 +374,6 @@ std::int64_t Channel::ship_waiting(std::int64_t now_ns, bool alone) noexcept {
       pump_.hand_over();
       return now_ns;
     case Sent::kNoRoom:
-      note_unread(sender_.transport());
       pump_.hand_over();
       return alone ? now_ns : now_ns + room_wait_ns_;
     case Sent::kAll:
