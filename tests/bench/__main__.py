@@ -43,6 +43,7 @@ BESIDE: list[Column] = [
     ("data_p50_ns", "ns for each 64 KB", 1),
 ]
 
+BUFFERS = ["floor", "floor-built", "lwmq", "lwmq-built"]  # copied into place; `-built`: made there
 OURS = ["floor", "lwmq", "lwmq-each-lent", "lwmq-many", "lwmq-lent"]
 # title, metric, message bytes, what is shown, peers of native_bench
 NATIVE = [
@@ -52,9 +53,9 @@ NATIVE = [
     ("messages per second, 64 B", "rate", 64, RATE, [*OURS, "zmq", "uds", "mq"]),
     ("messages per second, 256 B", "rate", 256, RATE, [*OURS, "zmq", "uds"]),
     ("messages per second, 1 KB", "rate", 1024, RATE, [*OURS, "zmq", "uds"]),
-    ("buffers of 64 KB", "rate", 64 << 10, BANDWIDTH, ["floor", "lwmq", "zmq", "uds"]),
-    ("buffers of 640 KB", "rate", 640 << 10, BANDWIDTH, ["floor", "lwmq", "zmq", "uds"]),
-    ("buffers of 1 MB", "rate", 1 << 20, BANDWIDTH, ["floor", "lwmq", "zmq", "uds"]),
+    ("buffers of 64 KB", "rate", 64 << 10, BANDWIDTH, [*BUFFERS, "zmq", "uds"]),
+    ("buffers of 640 KB", "rate", 640 << 10, BANDWIDTH, [*BUFFERS, "zmq", "uds"]),
+    ("buffers of 1 MB", "rate", 1 << 20, BANDWIDTH, [*BUFFERS, "zmq", "uds"]),
 ]
 # title, message bytes, what is shown
 IN_PROCESS = [
@@ -68,7 +69,7 @@ LARGE = [
     ("one-way latency, 8 MB", "latency", 8 << 20, WHOLE),
     ("buffers of 8 MB", "rate", 8 << 20, BANDWIDTH),
 ]
-LARGE_PEERS = ["floor", "floor-pieces", "lwmq", "lwmq-pieces", "zmq", "uds"]
+LARGE_PEERS = [*BUFFERS, "floor-pieces", "lwmq-pieces", "zmq", "uds"]
 # title, shape, how many
 SHARES = [
     ("messages per second, 64 B, 4 workers", "workers", 4),

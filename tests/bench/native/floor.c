@@ -47,6 +47,21 @@ const peer kFloor = {
     .close = floor_close,
 };
 
+/* ---- Built in place ------------------------------------------------------------------------------------ */
+
+static void built_send(const void* data, size_t bytes) {
+  build(room(), data, bytes);
+  rings_ship(&rings_);
+}
+
+const peer kFloorBuilt = {
+    .name = "floor-built",
+    .open = floor_open,
+    .send = built_send,
+    .receive = floor_receive,
+    .close = floor_close,
+};
+
 /* ---- In pieces ----------------------------------------------------------------------------------------- */
 
 static void pieces_open(const char* address, int server, size_t bytes) {

@@ -1,7 +1,8 @@
 /* native_bench PEER METRIC ROLE BYTES SECONDS ADDRESS CORE
  *
  *   PEER    floor, futex, lwmq, lwmq-many, lwmq-lent (rate only), uds, zmq, mq;
- *           floor-handed, lwmq-handed (64 KB and more); floor-pieces, lwmq-pieces (multiples of 64 KB)
+ *           floor-built, lwmq-built, floor-handed, lwmq-handed (64 KB and more);
+ *           floor-pieces, lwmq-pieces (multiples of 64 KB)
  *   METRIC  latency (round trips of two that are awake), wake (one way to one that sleeps) or rate (one way)
  *   ROLE    serve (echoes, times or counts) or ask (measures; prints one JSON object)
  *
@@ -105,9 +106,9 @@ static void serve_wake(const peer* p, uint64_t* payload, size_t bytes) {
 
 int main(int argc, char** argv) {
   if (argc != 8) die("usage: native_bench PEER METRIC ROLE BYTES SECONDS ADDRESS CORE");
-  const peer* peers[] = {&kFloor,      &kFloorHanded, &kFloorPieces,  &kFutex,      &kLwmq,
-                         &kLwmqMany,   &kLwmqLent,    &kLwmqEachLent, &kLwmqHanded, &kLwmqPieces,
-                         &kUnixSocket, &kZeroMq,      &kPosixQueue};
+  const peer* peers[] = {&kFloor,      &kFloorBuilt, &kFloorHanded, &kFloorPieces,  &kFutex,
+                         &kLwmq,       &kLwmqBuilt,  &kLwmqMany,    &kLwmqLent,     &kLwmqEachLent,
+                         &kLwmqHanded, &kLwmqPieces, &kUnixSocket,  &kZeroMq,       &kPosixQueue};
   const peer* p = NULL;
   for (size_t i = 0; i < sizeof(peers) / sizeof(peers[0]); ++i)
     if (strcmp(peers[i]->name, argv[1]) == 0) p = peers[i];

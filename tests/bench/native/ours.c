@@ -178,6 +178,29 @@ const peer kLwmqEachLent = {
     .receive_many = lent_receive,
 };
 
+/* ---- Built in place ------------------------------------------------------------------------------------ */
+
+static void built_open(const char* address, int server, size_t bytes) {
+  ours_open(address, server, bytes);
+  if (!raw_) die("lwmq-built: 64 KB and more");
+}
+
+static void built_send(const void* data, size_t bytes) {
+  lwmq_buffer buffer;
+  must(lwmq_raw_get_buffer(channel_, LWMQ_FOREVER, &buffer));
+  build(buffer.data, data, bytes);
+  buffer.bytes = bytes;
+  must(lwmq_raw_send_buffer(channel_, &buffer));
+}
+
+const peer kLwmqBuilt = {
+    .name = "lwmq-built",
+    .open = built_open,
+    .send = built_send,
+    .receive = ours_receive,
+    .close = ours_close,
+};
+
 /* ---- In pieces ----------------------------------------------------------------------------------------- */
 
 static void pieces_open(const char* address, int server, size_t bytes) {

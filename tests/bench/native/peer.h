@@ -1,8 +1,8 @@
 /* What every peer of the native benchmark looks like: two processes, one conversation, whole messages.
  *
  * The same work for all: the sender copies the payload from its own memory into the message (or the peer
- * does), the receiver reads every byte of it. But for those named `-handed`: their buffers were written
- * before the run, and nobody touches them. */
+ * does), the receiver reads every byte of it. But for those named `-built`, whose sender makes it where it is
+ * to be, and for those named `-handed`: their buffers were written before the run, and nobody touches them. */
 #ifndef LWMQ_BENCH_PEER_H
 #define LWMQ_BENCH_PEER_H
 
@@ -27,12 +27,19 @@ typedef struct peer {
 
 enum { kMany = 128 };
 
-extern const peer kFloor, kFloorHanded, kFloorPieces, kFutex, kLwmq, kLwmqMany, kLwmqLent, kLwmqEachLent,
-    kLwmqHanded, kLwmqPieces, kUnixSocket, kZeroMq, kPosixQueue;
+extern const peer kFloor, kFloorBuilt, kFloorHanded, kFloorPieces, kFutex, kLwmq, kLwmqBuilt, kLwmqMany,
+    kLwmqLent, kLwmqEachLent, kLwmqHanded, kLwmqPieces, kUnixSocket, kZeroMq, kPosixQueue;
 
 /* Of the peers named `-pieces`, which send one message of a multiple of kPiece as a sequence of so many bytes
  * each, through kPieceRing: the reader is in one while the writer is in the next. */
 enum { kPiece = 64 << 10, kPieceRing = 2 << 20 };
+
+/* What `data` says, made anew at `at`. */
+static inline void build(void* at, const void* data, size_t bytes) {
+  uint64_t* const words = at;
+  for (size_t i = 0; i < bytes / 8; ++i) words[i] = 1;
+  words[0] = *(const uint64_t*)data;
+}
 
 /* Each way, whatever their size: what does not depend on it shall not depend on their number. */
 enum { kHandedBuffers = 16 };
