@@ -106,9 +106,9 @@ static void serve_wake(const peer* p, uint64_t* payload, size_t bytes) {
 
 int main(int argc, char** argv) {
   if (argc != 8) die("usage: native_bench PEER METRIC ROLE BYTES SECONDS ADDRESS CORE");
-  const peer* peers[] = {&kFloor,      &kFloorBuilt, &kFloorHanded, &kFloorPieces,  &kFutex,
-                         &kLwmq,       &kLwmqBuilt,  &kLwmqMany,    &kLwmqLent,     &kLwmqEachLent,
-                         &kLwmqHanded, &kLwmqPieces, &kUnixSocket,  &kZeroMq,       &kPosixQueue};
+  const peer* peers[] = {&kFloor,      &kFloorBuilt, &kFloorHanded, &kFloorPieces, &kFutex,
+                         &kLwmq,       &kLwmqBuilt,  &kLwmqMany,    &kLwmqLent,    &kLwmqEachLent,
+                         &kLwmqHanded, &kLwmqPieces, &kUnixSocket,  &kZeroMq,      &kPosixQueue};
   const peer* p = NULL;
   for (size_t i = 0; i < sizeof(peers) / sizeof(peers[0]); ++i)
     if (strcmp(peers[i]->name, argv[1]) == 0) p = peers[i];

@@ -1,8 +1,9 @@
 /* What every peer of the native benchmark looks like: two processes, one conversation, whole messages.
  *
  * The same work for all: the sender copies the payload from its own memory into the message (or the peer
- * does), the receiver reads every byte of it. But for those named `-built`, whose sender makes it where it is
- * to be, and for those named `-handed`: their buffers were written before the run, and nobody touches them. */
+ * does), the receiver reads every byte of it. But for those named `-built`, whose sender makes it in the
+ * message, and for those named `-handed`: their buffers were written before the run, and nobody touches
+ * them. */
 #ifndef LWMQ_BENCH_PEER_H
 #define LWMQ_BENCH_PEER_H
 
