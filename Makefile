@@ -55,14 +55,17 @@ build:
 	@rm -rf $(BUILD)/placed && cmake --install $(BUILD) --prefix $(BUILD)/placed >/dev/null
 	@$(VENV)/python .ci/place.py $(BUILD)/placed
 
+# Those of a change that is not committed yet, too.
+LIST_NATIVE_SOURCES := git ls-files -co --exclude-standard '*.cc' '*.h' '*.c'
+
 lint:  ## ruff, mypy, clang-format; quick
 	@$(VENV)/ruff check --quiet lwmq_spark tests .ci
 	@$(VENV)/mypy --no-error-summary
-	@git ls-files -co --exclude-standard '*.cc' '*.h' '*.c' | xargs clang-format --dry-run -Werror
+	@$(LIST_NATIVE_SOURCES) | xargs clang-format --dry-run -Werror
 	@echo "lint: clean"
 
 format:  ## rewrites the native sources as .clang-format says
-	@git ls-files -co --exclude-standard '*.cc' '*.h' '*.c' | xargs clang-format -i
+	@$(LIST_NATIVE_SOURCES) | xargs clang-format -i
 
 TIDY_BASE ?= HEAD~1
 tidy: build  ## clang-tidy on the native sources that changed since TIDY_BASE

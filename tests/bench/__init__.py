@@ -1,8 +1,9 @@
 """Figures: ours, the best peers' and the physical limit, taken in one run on one machine.
 
     make bench                               everything; JSON in build/bench/, a table on the terminal
-    make bench BENCH="--only native wake"    parts of it: native, handed, posts, channels, beside, wake,
-                                             threads, shares, cores, python, delegation, arrow, spark
+    make bench BENCH="--only native wake"    parts of it: native, large, handed, posts, channels, beside,
+                                             wake, threads, shares, cores, python, apart, delegation,
+                                             arrow, spark
     make bench BENCH="--rounds 5"
 
 The hypervisor of a virtual machine may move its cores, which changes everything by a factor of four and more.

@@ -391,6 +391,7 @@ Status Channel::query(lwmq_channel_statistics* out_statistics) {
   if (os::forked()) return refuse_phase();
   lwmq_tli_transport* transport = nullptr;
   std::uint32_t connected = 0;
+  std::uint64_t unread_at_least = 0;
   if (phase_.load() == Phase::kClosed) {
     // Nobody is there, and nothing is to be shipped: the counters stay as they are.
   } else if (tli::spin_until([this] { return pump_.try_take(); })) {
@@ -405,8 +406,7 @@ Status Channel::query(lwmq_channel_statistics* out_statistics) {
   } else {
     // Somebody ships, and says now and then what is unread: there is a peer.
     connected = attached_.load(std::memory_order_relaxed) != nullptr ? 1 : 0;
-    unread_seen_.store(std::max<std::uint64_t>(unread_seen_.load(std::memory_order_relaxed), 1),
-                       std::memory_order_relaxed);
+    unread_at_least = 1;
   }
   out_statistics->connected = connected;
   out_statistics->is_server = is_server_.load(std::memory_order_relaxed) ? 1 : 0;
@@ -426,7 +426,8 @@ Status Channel::query(lwmq_channel_statistics* out_statistics) {
     out_statistics->receive_queued = queue_->size();
     out_statistics->receive_discarded = queue_->discarded();
   }
-  out_statistics->messages_unread = connected != 0 ? unread_seen_.load(std::memory_order_relaxed) : 0;
+  out_statistics->messages_unread =
+      connected != 0 ? std::max(unread_seen_.load(std::memory_order_relaxed), unread_at_least) : 0;
   out_statistics->buffers_free = connected != 0 ? free_buffers_seen_.load(std::memory_order_relaxed) : 0;
   return LWMQ_OK;
 }
