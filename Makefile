@@ -10,6 +10,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 VENV := .venv/bin
 BUILD := build/dev
+SLOW := $(filter 1,$(LWMQ_SLOW))
 export PYTHON
 # Nothing of the caller's may change what is tested.
 unexport SPARK_HOME PYTHONPATH
@@ -17,7 +18,7 @@ unexport SPARK_HOME PYTHONPATH
 # nbmake runs the notebooks as tests.
 EVERYTHING := --nbmake --nbmake-timeout=120 tests notebooks
 
-.PHONY: help demo test dev lint format tidy native-test sanitize bench notebooks wheel clean setup-demo setup-test setup-bench build
+.PHONY: help demo test dev lint format tidy native-test sanitize bench notebooks wheel clean setup-demo setup-test setup-bench build test-build
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -25,10 +26,9 @@ help:  ## this list
 demo: setup-demo build  ## streams 336,776 flights through Spark and back, live, and draws the result
 	@$(VENV)/lwmq demo
 
-test: setup-test build  ## everything: lint, native, Java, Python, Spark, notebooks; the last line is pytest's
+test: setup-test build test-build  ## everything: lint, native, Java, Python, Spark, notebooks; the last line is pytest's
 	@status=0; \
 	$(MAKE) lint || { status=1; echo "lint: failed, see above"; }; \
-	cmake --build $(BUILD) --target native_tests || exit 1; \
 	$(VENV)/python -m pytest --junitxml=build/reports/pytest.xml --durations=10 $(or $(PYTEST),$(EVERYTHING)) \
 	  || status=1; \
 	exit $$status
@@ -47,16 +47,29 @@ setup-test:
 setup-bench:
 	@.ci/setup rivals
 
+# $(call configure,PRESET): once; a failure shows what CMake said.
+configure = mkdir -p build; [ -e build/$(1)/build.ninja ] || { echo "== configuring build/$(1)"; \
+	  cmake -S native --preset $(1) -DPython3_EXECUTABLE=$(CURDIR)/$(VENV)/python >build/$(1).log 2>&1 \
+	  || { cat build/$(1).log; rm -f build/$(1)/build.ninja; exit 1; }; }
+
 build:
-	@mkdir -p build; [ -e $(BUILD)/build.ninja ] || { echo "== configuring $(BUILD)"; \
-	  cmake -S native --preset dev -DPython3_EXECUTABLE=$(CURDIR)/$(VENV)/python >$(BUILD).log 2>&1 \
-	  || { cat $(BUILD).log; rm -f $(BUILD)/build.ninja; exit 1; }; }
+	@$(call configure,dev)
 	@cmake --build $(BUILD)
 	@rm -rf $(BUILD)/placed && cmake --install $(BUILD) --prefix $(BUILD)/placed >/dev/null
 	@$(VENV)/python .ci/place.py $(BUILD)/placed
 
 # Those of a change that is not committed yet, too.
 LIST_NATIVE_SOURCES := git ls-files -co --exclude-standard '*.cc' '*.h' '*.c'
+
+# Whatever a test runs is built here, with its progress on the terminal: a test's time limit knows no compiler.
+test-build:
+	@cmake --build $(BUILD) --target native_tests java_tests
+	@$(call configure,stress)
+	@cmake --build build/stress --target stress_driver $(if $(SLOW),lwmq_jni)
+ifdef SLOW
+	@! command -v clang++-14 >/dev/null || { $(call configure,fuzz) && cmake --build build/fuzz --target fuzzers; }
+	@$(MAKE) wheel
+endif
 
 lint:  ## ruff, mypy, clang-format; quick
 	@$(VENV)/ruff check --quiet lwmq_spark tests .ci

@@ -1,6 +1,5 @@
-"""Compiles the Java tests (JUnit 5, from Debian's junit5 package) against the built jar and pyspark's jars,
-and runs them in one JVM, one test of this suite per class. Reports go to build/reports/jvm, where
-tests/rows.py finds them.
+"""Runs the Java tests (JUnit 5, from Debian's junit5 package) in one JVM, one test of this suite per class.
+Reports go to build/reports/jvm, where tests/rows.py finds them.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = Path(__file__).parent
+CLASSES = ROOT / "build" / "dev" / "java-tests"
 OUTPUT = ROOT / "build" / "reports" / "jvm"
 DEBIAN_JARS = Path("/usr/share/java")
 JUNIT = [
@@ -73,25 +73,8 @@ def _class_path() -> str:
 def java_results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """Failures per test class, and the key itself for each class that ran."""
     assert (DEBIAN_JARS / "junit-jupiter-api.jar").exists(), "JUnit is missing: .ci/setup system"
-    classes = tmp_path_factory.mktemp("java-tests")
-    class_path = f"{classes}:{_class_path()}"
-    subprocess.run(
-        [
-            "javac",
-            "--release",
-            "17",
-            "-proc:none",
-            "-Xlint:all,-path,-classfile,-processing",
-            "-Werror",
-            "-cp",
-            class_path,
-            "-d",
-            str(classes),
-            *map(str, TEST_SOURCES),
-        ],
-        check=True,
-        timeout=110,
-    )
+    assert CLASSES.exists(), f"{CLASSES} is not built: make test-build"
+    class_path = f"{CLASSES}:{_class_path()}"
     shutil.rmtree(OUTPUT, ignore_errors=True)
     OUTPUT.mkdir(parents=True)
     modules = tmp_path_factory.mktemp("modules")
@@ -106,7 +89,7 @@ def java_results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str
             class_path,
             "org.junit.platform.console.ConsoleLauncher",
             "--scan-classpath",
-            str(classes),
+            str(CLASSES),
             "--disable-banner",
             "--details=none",
             f"--reports-dir={OUTPUT}",

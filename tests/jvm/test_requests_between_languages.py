@@ -17,23 +17,12 @@ from tests.stopping import stop
 
 ROOT = Path(__file__).resolve().parents[2]
 JAR = ROOT / "build" / "dev" / "lwmq-spark.jar"
-PEER = Path(__file__).parent / "org" / "lwmq" / "core" / "RequestsPeer.java"
-
-
-@pytest.fixture(scope="module")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
-    target = str(tmp_path_factory.mktemp("requests-peer"))
-    subprocess.run(
-        ["javac", "--release", "17", "-proc:none", "-cp", str(JAR), "-d", target, str(PEER)],
-        check=True,
-        timeout=110,
-    )
-    return target
+CLASSES = ROOT / "build" / "dev" / "java-tests"
 
 
 @contextmanager
-def _java(classes: str, what: str, address: str) -> Iterator[subprocess.Popen[str]]:
-    java = ["java", "-ea", "-Dfile.encoding=UTF-8", "-cp", f"{JAR}:{classes}"]
+def _java(what: str, address: str) -> Iterator[subprocess.Popen[str]]:
+    java = ["java", "-ea", "-Dfile.encoding=UTF-8", "-cp", f"{JAR}:{CLASSES}"]
     process = subprocess.Popen(
         [*java, "org.lwmq.core.RequestsPeer", what, address],
         stdin=subprocess.PIPE,
@@ -54,10 +43,10 @@ def _line(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.row("M21")
-def test_python_asks_and_java_answers_until_it_is_killed(classes: str) -> None:
+def test_python_asks_and_java_answers_until_it_is_killed() -> None:
     address = f"ipc://test-java-answers-{os.getpid()}"
     with (
-        _java(classes, "serve", address) as java,
+        _java("serve", address) as java,
         lwmq.Channel(address, "client") as client,
         lwmq.Requests(client) as requests,
     ):
@@ -76,7 +65,7 @@ def test_python_asks_and_java_answers_until_it_is_killed(classes: str) -> None:
 
 
 @pytest.mark.row("M21")
-def test_java_asks_and_python_answers_until_it_is_gone(classes: str) -> None:
+def test_java_asks_and_python_answers_until_it_is_gone() -> None:
     def handler(frames: Frames) -> list[bytes]:
         if bytes(frames) == b"fail":
             raise KeyError("no such carrier: Ä")
@@ -94,7 +83,7 @@ def test_java_asks_and_python_answers_until_it_is_gone(classes: str) -> None:
             except KeyError as exc:
                 request.fail(exc)
 
-    with _java(classes, "ask", address) as java:
+    with _java("ask", address) as java:
         with lwmq.Channel(address, "server") as server:
             thread = threading.Thread(target=serve)
             thread.start()

@@ -18,8 +18,10 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.timeout(900)
 def test_an_installed_wheel_moves_rows_through_spark(tmp_path: Path) -> None:
     site = tmp_path / "site"
+    wheels = sorted((ROOT / "dist").glob("*.whl"), key=lambda path: path.stat().st_mtime)
+    assert wheels, "no wheel in dist/: make wheel"
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    subprocess.run([*install, "--no-build-isolation", "--target", site, ROOT], check=True)
+    subprocess.run([*install, "--no-build-isolation", "--target", site, wheels[-1]], check=True)
     environment = {**os.environ, "PYTHONPATH": str(site)}
     asked = "import lwmq_spark; print(lwmq_spark.__file__, lwmq_spark.__version__)"
     answer = subprocess.check_output([sys.executable, "-c", asked], cwd=tmp_path, env=environment, text=True)

@@ -16,17 +16,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+PLUGIN = ROOT / "build" / "dev" / "spark-tests"  # the class path of HaltingPlugin
 LIMIT_S = 120.0
 
-
-def compile_plugin(folder: Path) -> Path:
-    """The class path of HaltingPlugin."""
-    import pyspark
-
-    jars = Path(pyspark.__file__).parent / "jars" / "*"
-    source = Path(__file__).with_name("HaltingPlugin.java")
-    subprocess.run(["javac", "-proc:none", "-cp", str(jars), "-d", str(folder), str(source)], check=True)
-    return folder
 
 
 class Cluster:
@@ -39,6 +31,7 @@ class Cluster:
         conf: dict[str, Any] | None = None,
     ) -> None:
         """`environment`: what the driver and all below it have besides ours; `conf`: of Spark, likewise."""
+        assert PLUGIN.exists(), f"{PLUGIN} is not built: make test-build"
         self.folder = folder
         folder.mkdir(exist_ok=True)
         self.halt = folder / "halt"
@@ -51,7 +44,7 @@ class Cluster:
                 sys.executable,
                 "-m",
                 "tests.spark.scenarios",
-                str(compile_plugin(folder)),
+                str(PLUGIN),
                 str(self.halt),
                 json.dumps(conf or {}),
             ],

@@ -17,7 +17,7 @@ from tests.spark.cluster import Cluster
 from tests.spark.oracle import Broken, every_row_once
 from tests.spark.producers import Producer, kept
 from tests.spark.streams import Consumer
-from tests.stress.players import build_libraries
+from tests.stress.players import BUILD, must_be_built
 
 ROWS = 4000
 
@@ -27,7 +27,8 @@ pytestmark = [pytest.mark.row("P15"), pytest.mark.slow, pytest.mark.timeout(400)
 @pytest.fixture(scope="module")
 def stress_build() -> dict[str, str]:
     """What makes Java and Python take the libraries of the stress build."""
-    folder = str(build_libraries())
+    must_be_built(BUILD / "liblwmq_jni.so")
+    folder = str(BUILD)
     return {"LWMQ_LIBRARY_PATH": folder, "LD_LIBRARY_PATH": folder}
 
 

@@ -22,7 +22,7 @@ def main() -> int:
         "--queues", action="store_true", help="of channels and listeners, all kinds of queues"
     )
     options = parser.parse_args()
-    players.build_driver()
+    players.must_be_built(players.DRIVER)
     players.become_reaper()
     began, failures = time.monotonic(), 0
     for number in range(options.first, options.first + options.kills):

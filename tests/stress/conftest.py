@@ -1,13 +1,11 @@
-"""The driver is built once per session; a machine that is busy makes the first time a minute."""
-
 from __future__ import annotations
 
 import pytest
 
-from .players import become_reaper, build_driver
+from .players import DRIVER, become_reaper, must_be_built
 
 
 @pytest.fixture(scope="session", autouse=True)
 def driver() -> None:
-    build_driver()
+    must_be_built(DRIVER)
     become_reaper()

@@ -22,27 +22,9 @@ WRITERS, PARTITIONS = 16, 4
 _BOARD = struct.Struct(f"<{2 + WRITERS * PARTITIONS}Q")
 
 
-def build_driver() -> Path:
-    """Builds library and driver with yield points; nothing to do where they are up to date."""
-    _build("stress_driver")
-    return DRIVER
-
-
-def build_libraries() -> Path:
-    """Builds the libraries with yield points, Java's among them, and returns their folder."""
-    _build("lwmq_jni")
-    return BUILD
-
-
-def _build(target: str) -> None:
-    if not (BUILD / "build.ninja").exists():
-        _run(["cmake", "-S", "native", "--preset", "stress"])
-    _run(["cmake", "--build", str(BUILD), "--target", target])
-
-
-def _run(command: list[str]) -> None:
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, f"{' '.join(command)}\n{ran.stdout[-4000:]}\n{ran.stderr[-4000:]}"
+def must_be_built(file: Path) -> None:
+    """Fails unless `make test` or `make test-build` has built `file`, of the preset `stress`."""
+    assert file.exists(), f"{file} is not built: make test-build"
 
 
 def become_reaper() -> None:
