@@ -125,8 +125,8 @@ class StreamWriter(OfOneProcess):
         linger: seconds that `close` waits until everything was consumed; None is no limit.
         role: `auto` connects if somebody listens and binds otherwise; `server` binds; `client` keeps trying.
         buffer_bytes: of one block; larger batches are split by rows (default 4 MiB).
-        window_bytes: memory for batches that are not yet released (default 64 MiB, or the address's buffers
-            times buffer_bytes); `write` waits when it is full.
+        window_bytes: memory for batches that are not yet released (default 64 MiB, or the address's buffers,
+            16 unless said, times buffer_bytes where that is more); `write` waits when it is full.
         staging_bytes: beyond the window, for batches that are not yet committed (default 1 GiB).
         timeout: seconds that the opening and each wait for room may take; None is no limit.
         delivery: when batches become visible: `live`, at once (the default); `task`, with `commit()`; `job`.
@@ -155,7 +155,8 @@ class StreamWriter(OfOneProcess):
         buffers = setting("buffers", None, None)
         by_buffers = None if buffers is None else buffers * self._buffer_bytes
         window = window_bytes if window_bytes is not None or "window_bytes" in parsed.options else by_buffers
-        self._window_bytes: int = setting("window_bytes", window, max(WINDOW_BYTES, 2 * self._buffer_bytes))
+        default_window = max(WINDOW_BYTES, 16 * self._buffer_bytes)
+        self._window_bytes: int = setting("window_bytes", window, default_window)
         self._job = job
         self._written = 0
         self._next_partition = 0

@@ -79,8 +79,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       case 2: {
         if (lent.empty()) break;
         wire::Publish record{};
-        require(pool.publish(lent.back(), &record), "a lent block can be published");
-        require(!pool.publish(lent.back(), &record), "once");
+        require(pool.publish(lent.back(), false, &record), "a lent block can be published");
+        require(!pool.publish(lent.back(), false, &record), "once");
         lent.pop_back();
         published.push_back(record);
         break;

@@ -226,6 +226,23 @@ def test_a_row_larger_than_a_buffer_gets_a_larger_one(spark: SparkSession, ipc: 
 
 
 @pytest.mark.row("P13")
+@pytest.mark.parametrize(
+    ("large", "options"),
+    [
+        (900_000, {"windowBytes": "1MiB"}),
+        (3_000_000, {"windowBytes": "1MiB"}),  # lies in what stagingBytes allows
+        (100_000_000, {"bufferBytes": "100MiB"}),
+    ],
+)
+def test_a_large_row_never_waits_for_what_its_own_task_has_not_committed(
+    spark: SparkSession, ipc: str, large: int, options: dict[str, str]
+) -> None:
+    consumer = Consumer(ipc)
+    text = f"repeat(string(id), if(id % 2 = 1, {large}, 10)) text"
+    write(spark.range(0, 4, 1, 1).selectExpr("id", text), ipc, **options)
+    assert [len(text) for text in consumer.column("text")] == [10, large, 10, large]
+
+
 def test_the_sql_tab_shows_rows_batches_bytes_copies_and_waiting(spark: SparkSession, ipc: str) -> None:
     consumer = Consumer(ipc)
     write(spark.range(0, 100_000, 1, 2), ipc, columnarWrite="false")

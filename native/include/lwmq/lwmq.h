@@ -920,7 +920,8 @@ typedef struct lwmq_writer_options {
   uint32_t delivery;      /* lwmq_delivery */
   uint32_t timeout_ms;    /* for the endpoint to appear and answer; default 30,000 */
   uint64_t buffer_bytes;  /* the largest block by intent; default 4 MiB. Larger ones pass while they fit the window */
-  uint64_t window_bytes;  /* memory for batches that are not yet released; default 64 MiB */
+  uint64_t window_bytes;  /* memory for batches that are not yet released; default 64 MiB, or 16 times
+                             buffer_bytes where that is more */
   uint64_t staging_bytes; /* beyond the window, for batches not yet committed; default 1 GiB */
   const char *job;        /* the job or query this writer is a task of; NULL: it is a producer by itself */
   uint32_t task;          /* with job: partition of the job; appended to stream partition task mod partitions */
@@ -963,6 +964,8 @@ typedef struct lwmq_block {
 /* Lends a block; it goes back through publish or discard. Waits for room: until readers have released enough, and the
    endpoint has taken what was published before.
    LWMQ_E_TOO_BIG: more than the window can ever hold. LWMQ_E_TIMED_OUT has a text here: who holds the room.
+   LWMQ_E_NO_MEMORY, at once: the room is held by batches that this task itself has not committed, and staging_bytes are
+   used up.
    LWMQ_E_STALLED: the endpoint does not answer. */
 lwmq_status lwmq_writer_allocate(lwmq_writer *writer, uint64_t bytes, uint32_t timeout_ms,
                                  lwmq_block *out_block);

@@ -61,7 +61,7 @@ lwmq_writer_options with_defaults(const lwmq_writer_options* given) noexcept {
   set_default(options.readers, 1u);
   set_default(options.timeout_ms, kTimeoutMs);
   set_default(options.buffer_bytes, 4 * lwmq::kMiB);
-  set_default(options.window_bytes, 64 * lwmq::kMiB);
+  set_default(options.window_bytes, std::max(64 * lwmq::kMiB, 16 * options.buffer_bytes));
   set_default(options.staging_bytes, lwmq::kGiB);
   set_default(options.stall_ms, lwmq::kStallMs);
   if (options.expel_after_ms == LWMQ_FOREVER) options.expel_after_ms = 0;

@@ -68,6 +68,7 @@ Status Line::give_back(std::unique_ptr<Line>* line, const Deadline& deadline) {
   auto given = std::move(*line);
   if (!given->is_connected()) return LWMQ_OK;
   given->pool.discard_lent();
+  given->pool.settle_staged();
   given->room_asked = false;
   given->drained_known = false;
   given->commit_unanswered = false;

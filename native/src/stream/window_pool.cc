@@ -80,12 +80,6 @@ void WindowPool::add_lease_page(lwmq_tli_window* window) {
 Status WindowPool::allocate(std::uint64_t bytes, std::uint64_t limit_bytes, lwmq_block* out_block,
                             std::int64_t* out_new_window) {
   *out_new_window = -1;
-  if (bytes > limit_bytes) {
-    return fail(LWMQ_E_TOO_BIG,
-                "a block of %" PRIu64 " bytes does not fit a window of %" PRIu64
-                " (buffer_bytes x buffers); enlarge it, or write smaller batches",
-                bytes, limit_bytes);
-  }
   const std::uint32_t size_class = class_of(bytes);
   if (free_.size() <= size_class + 2 * kClassesPerDoubling)
     free_.resize(size_class + 2 * kClassesPerDoubling + 1);
@@ -143,7 +137,7 @@ void WindowPool::lend(std::uint32_t index, lwmq_block* out_block) {
   Segment& segment = segments_[slot.segment];
   slot.lent = true;
   if (++slot.lap == 0) slot.lap = 1;  // 0 means: not leased
-  ++segment.live;
+  ++segment.live, ++segment.lent;
   used_bytes_ += class_bytes(slot.size_class);
   out_block->data = segment.base + slot.offset;
   out_block->bytes = class_bytes(slot.size_class);
@@ -213,11 +207,12 @@ bool WindowPool::owns(const lwmq_block& block) const noexcept {
          slots_[block.token[0]].lap == block.token[1];
 }
 
-bool WindowPool::publish(const lwmq_block& block, wire::Publish* out_record) {
+bool WindowPool::publish(const lwmq_block& block, bool staged, wire::Publish* out_record) {
   if (!owns(block)) return false;
   const auto index = static_cast<std::uint32_t>(block.token[0]);
   Slot& slot = slots_[index];
-  slot.lent = false;
+  end_loan(slot);
+  if (staged) ++segments_[slot.segment].staged;
   out_record->window = slot.segment;
   out_record->slot = index;
   out_record->lap = slot.lap;
@@ -229,15 +224,30 @@ bool WindowPool::publish(const lwmq_block& block, wire::Publish* out_record) {
 bool WindowPool::discard(const lwmq_block& block) {
   if (!owns(block)) return false;
   const auto index = static_cast<std::uint32_t>(block.token[0]);
-  slots_[index].lent = false;
+  end_loan(slots_[index]);
   put_back(index);
   return true;
+}
+
+void WindowPool::end_loan(Slot& slot) noexcept {
+  slot.lent = false;
+  --segments_[slot.segment].lent;
+}
+
+void WindowPool::settle_staged() noexcept {
+  for (auto& segment : segments_) segment.staged = 0;
+}
+
+std::uint64_t WindowPool::own_bytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const auto& segment : segments_) bytes += segment.lent + segment.staged > 0 ? segment.bytes : 0;
+  return bytes;
 }
 
 void WindowPool::discard_lent() {
   for (std::uint32_t index = 0; index < slots_.size(); ++index) {
     if (!slots_[index].lent) continue;
-    slots_[index].lent = false;
+    end_loan(slots_[index]);
     put_back(index);
   }
 }

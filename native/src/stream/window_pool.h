@@ -41,12 +41,17 @@ class WindowPool {
   void add_lease_page(lwmq_tli_window* window);
 
   // A block of at least `bytes` bytes, within `limit_bytes` of windows. LWMQ_E_FULL: not now, there is no
-  // room or no slot. LWMQ_E_TOO_BIG: never. *out_new_window: the index of a window that was made for it and
-  // must be announced first, or -1.
+  // room or no slot. *out_new_window: the index of a window that was made for it and must be announced first,
+  // or -1.
   Status allocate(std::uint64_t bytes, std::uint64_t limit_bytes, lwmq_block* out_block,
                   std::int64_t* out_new_window);
   // The block is the endpoint's: fills in where it lies. False when the block is not one that we lent.
-  bool publish(const lwmq_block& block, wire::Publish* out_record);
+  // `staged`: the block stays its writer's own until settle_staged.
+  bool publish(const lwmq_block& block, bool staged, wire::Publish* out_record);
+  // What was staged is committed or given up: the endpoint frees it like everything else.
+  void settle_staged() noexcept;
+  // In windows with a block that is lent or staged. No reader can free these windows: only the writer can.
+  [[nodiscard]] std::uint64_t own_bytes() const noexcept;
   // Gives a lent block back.
   bool discard(const lwmq_block& block);
   // At the end: leaves windows that nobody reads any more for the next writer at this address.
@@ -79,8 +84,10 @@ class WindowPool {
     lwmq_tli_window* window = nullptr;  // null: given back; its index is not used again
     std::uint8_t* base = nullptr;
     std::uint64_t bytes = 0;
-    std::uint64_t cut = 0;   // blocks were cut from below here
-    std::uint32_t live = 0;  // blocks lent or in flight
+    std::uint64_t cut = 0;     // blocks were cut from below here
+    std::uint32_t live = 0;    // blocks lent or in flight
+    std::uint32_t lent = 0;    // of these: lent
+    std::uint32_t staged = 0;  // of those in flight: staged by the present writer
   };
   struct Slot {
     std::uint32_t segment = 0, size_class = 0, lap = 0;
@@ -102,6 +109,7 @@ class WindowPool {
   Status grow(std::uint64_t bytes, std::uint64_t limit_bytes, std::int64_t* out_new_window);
   bool reclaim(std::size_t look_at);
   void put_back(std::uint32_t slot);
+  void end_loan(Slot& slot) noexcept;
   [[nodiscard]] const LeasePage* lease_of(std::uint32_t slot);
   bool owns(const lwmq_block& block) const noexcept;
 

@@ -21,6 +21,11 @@ Status closed(const lwmq_writer& writer) noexcept {
   return fail(LWMQ_E_CLOSED, "%s: this writer is closed", writer.address.c_str());
 }
 
+// Its batches are the endpoint's to show only once it has committed.
+bool is_staged(const lwmq_writer& writer) noexcept {
+  return writer.has_job && writer.delivery != LWMQ_DELIVERY_LIVE && !writer.committed;
+}
+
 // Nothing of it is left to be consumed, but it serves others, who have not got what is theirs.
 bool has_left(const lwmq_writer& writer) noexcept { return !writer.line->reach.link; }
 
@@ -113,13 +118,24 @@ Status no_room(lwmq_writer& writer) {
       has_slot ? "buffers must be enlarged" : "batches must be larger");
 }
 
+Status too_big(const lwmq_writer& writer, std::uint64_t bytes) {
+  const std::uint64_t staging = is_staged(writer) ? writer.staging_bytes : 0;
+  return fail(LWMQ_E_TOO_BIG,
+              "%s: a batch of %" PRIu64 " bytes does not fit the window of %" PRIu64
+              " bytes%s. Ways out: a "
+              "larger window_bytes (in Spark windowBytes, or bufferBytes), smaller batches",
+              writer.address.c_str(), bytes, writer.window_bytes + staging,
+              staging > 0 ? " that it has with staging_bytes" : "");
+}
+
 // Staged batches wait for nobody but this writer's own commit: waiting for their room would be for ever.
 Status staging_full(lwmq_writer& writer, std::uint64_t bytes) {
   return fail(LWMQ_E_NO_MEMORY,
-              "%s: %" PRIu64 " bytes staged by this task and %" PRIu64
+              "%s: %" PRIu64 " bytes staged by this task, in windows of %" PRIu64 " bytes, and %" PRIu64
               " more needed; staging_bytes is %" PRIu64 " beside a window of %" PRIu64
               ". Ways out: delivery=live, more partitions, larger stagingBytes",
-              writer.address.c_str(), writer.staged_bytes, bytes, writer.staging_bytes, writer.window_bytes);
+              writer.address.c_str(), writer.staged_bytes, writer.line->pool.own_bytes(), bytes,
+              writer.staging_bytes, writer.window_bytes);
 }
 
 Status too_many_staged(lwmq_writer& writer) {
@@ -159,15 +175,15 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
   Line& line = *writer.line;
   Link& link = *line.reach.link;
   const Deadline deadline(timeout_ms);
-  const bool staged = writer.has_job && writer.delivery != LWMQ_DELIVERY_LIVE;
-  // Its own staged bytes do not count against a writer; of a job that commits as a whole, nobody's do.
-  std::uint64_t limit = writer.window_bytes;
-  if (staged)
-    limit += writer.delivery == LWMQ_DELIVERY_JOB ? writer.staging_bytes
-                                                  : std::min(writer.staged_bytes, writer.staging_bytes);
-  if (staged && writer.staged_bytes + bytes > writer.window_bytes + writer.staging_bytes) {
-    return staging_full(writer, bytes);
-  }
+  const bool staged = is_staged(writer);
+  const bool by_job = staged && writer.delivery == LWMQ_DELIVERY_JOB;
+  const std::uint64_t limit_max = writer.window_bytes + (staged ? writer.staging_bytes : 0);
+  // Windows that only this writer can free do not count against it; where a job commits as a whole, no window
+  // does.
+  const std::uint64_t own = staged ? line.pool.own_bytes() : 0;
+  const std::uint64_t limit =
+      by_job ? limit_max : std::min(own + std::max(writer.window_bytes, bytes), limit_max);
+  if (bytes > limit_max) return too_big(writer, bytes);
   std::int64_t wait_began = 0;
   Status status = LWMQ_OK;
   for (;;) {
@@ -180,7 +196,7 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
       status = too_many_staged(writer);
       break;
     }
-    if (taken && writer.delivery == LWMQ_DELIVERY_JOB && staged) {
+    if (taken && staged && (by_job || own + bytes > limit_max)) {
       status = staging_full(writer, bytes);
       break;
     }
@@ -227,7 +243,8 @@ Status publish(lwmq_writer& writer, lwmq_block* block, std::uint32_t partition, 
                 writer.address.c_str(), bytes, block->bytes, partition, writer.partitions);
   }
   wire::Publish record{};
-  if (!line.pool.publish(*block, &record)) {
+  const bool staged = is_staged(writer);
+  if (!line.pool.publish(*block, staged, &record)) {
     return fail(LWMQ_E_INVALID, "%s: this block was not lent by this writer, or has gone back",
                 writer.address.c_str());
   }
@@ -244,7 +261,7 @@ Status publish(lwmq_writer& writer, lwmq_block* block, std::uint32_t partition, 
   LWMQ_YIELD("writer.published");
   if (status != LWMQ_OK) return why_over(line, status);
   line.reach.pump();
-  if (writer.has_job && !writer.committed) writer.staged_bytes += block_bytes;
+  if (staged) writer.staged_bytes += block_bytes;
   auto& counted = writer.statistics;
   ++counted.batches, counted.rows += rows, counted.bytes += bytes;
   stats::add(stats::process().batches_written, 1);
@@ -289,6 +306,7 @@ Status commit(lwmq_writer& writer, std::uint32_t timeout_ms, lwmq_commit_result*
   LWMQ_YIELD("writer.committed");
   writer.committed = true;
   writer.staged_bytes = 0;
+  line.pool.settle_staged();
   out_result->won = result.won;
   out_result->partition = result.partition;
   out_result->attempt = result.attempt;

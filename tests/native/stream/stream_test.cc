@@ -30,6 +30,14 @@ class Stream : public testing::TestWithParam<const char*> {
     return writer;
   }
 
+  lwmq_job* open_job(lwmq_writer_options options) {
+    options.size = sizeof options;
+    lwmq_job* job = nullptr;
+    EXPECT_EQ(lwmq_job_open(address_.c_str(), kSchema, sizeof kSchema, &options, &job), LWMQ_OK)
+        << lwmq_last_error();
+    return job;
+  }
+
   lwmq_reader* open_reader(lwmq_reader_options options = {}) {
     options.size = sizeof options;
     lwmq_reader* reader = nullptr;
@@ -229,9 +237,7 @@ TEST_P(Stream, TheFirstCommitOfATaskWins) {
   options.role = LWMQ_ROLE_CLIENT;
   options.job = "job-1";
   options.delivery = LWMQ_DELIVERY_TASK;
-  lwmq_job* job = nullptr;
-  ASSERT_EQ(lwmq_job_open(address_.c_str(), kSchema, sizeof kSchema, &options, &job), LWMQ_OK)
-      << lwmq_last_error();
+  lwmq_job* job = open_job(options);
   lwmq_task_commit commits[1] = {};
   for (std::uint64_t attempt = 1; attempt <= 2; ++attempt) {
     options.attempt = attempt;
@@ -259,6 +265,66 @@ TEST_P(Stream, TheFirstCommitOfATaskWins) {
   EXPECT_EQ(read.status, LWMQ_E_END);
   lwmq_reader_close(reader, 1000);
   lwmq_endpoint_close(endpoint, 1000);
+}
+
+// A task that commits nothing before its end: its reader cannot give it any room.
+TEST_P(Stream, AStagedBatchOfAnySizeThatFitsTheWindowNeverWaitsForTheTasksOwnCommit) {
+  lwmq_endpoint* endpoint = nullptr;
+  ASSERT_EQ(lwmq_endpoint_open(address_.c_str(), &endpoint), LWMQ_OK) << lwmq_last_error();
+  constexpr std::uint64_t kWindow = 1 << 20;
+  const std::vector<std::vector<std::uint64_t>> tasks = {
+      {1000, kWindow},  // the small one takes a window of its own
+      {1000, 600'000, 1000, kWindow, 300'000},
+      {kWindow, kWindow, kWindow},
+      {1000, 2 * kWindow, 1000},  // larger than the window: beside staged batches, in staging
+  };
+  int jobs = 0;
+  for (std::uint32_t delivery : {LWMQ_DELIVERY_TASK, LWMQ_DELIVERY_JOB}) {
+    for (const auto& sizes : tasks) {
+      lwmq_writer_options options{};
+      options.role = LWMQ_ROLE_CLIENT;
+      const std::string name = "job-" + std::to_string(jobs++);
+      options.job = name.c_str();
+      options.delivery = delivery;
+      options.window_bytes = kWindow;
+      options.staging_bytes = 4 * kWindow;
+      lwmq_job* job = open_job(options);
+      lwmq_writer* writer = open_writer(options);
+      for (const std::uint64_t bytes : sizes) {
+        EXPECT_EQ(write(writer, 0, 0, bytes, 2000), LWMQ_OK) << lwmq_last_error();
+      }
+      EXPECT_EQ(lwmq_writer_abort(writer, "enough"), LWMQ_OK);
+      lwmq_writer_destroy(writer);
+      EXPECT_EQ(lwmq_job_close(job), LWMQ_OK) << lwmq_last_error();
+    }
+  }
+  lwmq_endpoint_close(endpoint, 0);
+}
+
+TEST_P(Stream, AStagingAreaThatIsFullFailsAtOnceWithItsNumbers) {
+  lwmq_endpoint* endpoint = nullptr;
+  ASSERT_EQ(lwmq_endpoint_open(address_.c_str(), &endpoint), LWMQ_OK) << lwmq_last_error();
+  lwmq_writer_options options{};
+  options.role = LWMQ_ROLE_CLIENT;
+  options.job = "job-that-stages-too-much";
+  options.delivery = LWMQ_DELIVERY_TASK;
+  options.window_bytes = 1 << 20;
+  options.staging_bytes = 2 << 20;
+  lwmq_job* job = open_job(options);
+  lwmq_writer* writer = open_writer(options);
+  lwmq_status status = LWMQ_OK;
+  std::uint64_t written = 0;
+  for (; status == LWMQ_OK && written < 100; ++written) {
+    status = write(writer, written, 0, written % 2 == 0 ? 1000 : 900'000, LWMQ_FOREVER);
+  }
+  EXPECT_EQ(status, LWMQ_E_NO_MEMORY) << lwmq_last_error();
+  EXPECT_GE(written, 3u);
+  const std::string text = lwmq_last_error();
+  EXPECT_NE(text.find("staging_bytes is 2097152 beside a window of 1048576"), std::string::npos) << text;
+  EXPECT_EQ(lwmq_writer_abort(writer, "enough"), LWMQ_OK);
+  lwmq_writer_destroy(writer);
+  EXPECT_EQ(lwmq_job_close(job), LWMQ_OK) << lwmq_last_error();
+  lwmq_endpoint_close(endpoint, 0);
 }
 
 TEST_P(Stream, ASettledReadIsAcknowledgedOrReadAgain) {

@@ -12,7 +12,8 @@ import org.lwmq.core.Retain;
  * @param uri address of the stream
  * @param timeoutMs for the endpoint to appear and answer; default 30 s
  * @param bufferBytes the largest batch by intent; default 4 MiB
- * @param windowBytes where not said, {@code bufferBytes} times {@code buffers}; default 64 MiB
+ * @param windowBytes where not said, {@code bufferBytes} times {@code buffers}; default 64 MiB, or 16 times
+ *     {@code bufferBytes} where that is more
  * @param stagingBytes beyond the window, for batches not yet committed; default 1 GiB
  * @param delivery when rows become visible; default TASK
  * @param partitions of the stream, where this job is the first to declare it; 0: 1
