@@ -3,6 +3,7 @@
 #
 #   PYTHON=python3.12   the interpreter that .venv is made from
 #   PYTEST="..."        arguments for pytest, such as PYTEST="-k window tests/python"
+#   WORKERS=1           how many processes run the tests; 2 unless said
 #   LWMQ_SLOW=1         runs the tests marked slow, too
 
 SHELL := /bin/bash
@@ -10,6 +11,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 VENV := .venv/bin
 BUILD := build/dev
+WORKERS ?= 2
 SLOW := $(filter 1,$(LWMQ_SLOW))
 export PYTHON
 # Nothing of the caller's may change what is tested.
@@ -29,7 +31,7 @@ demo: setup-demo build  ## streams 336,776 flights through Spark and back, live,
 test: setup-test build test-build  ## everything: lint, native, Java, Python, Spark, notebooks; the last line is pytest's
 	@status=0; \
 	$(MAKE) lint || { status=1; echo "lint: failed, see above"; }; \
-	$(VENV)/python -m pytest --junitxml=build/reports/pytest.xml --durations=10 $(or $(PYTEST),$(EVERYTHING)) \
+	$(VENV)/python -m pytest -n $(WORKERS) --dist loadfile --junitxml=build/reports/pytest.xml --durations=10 $(or $(PYTEST),$(EVERYTHING)) \
 	  || status=1; \
 	exit $$status
 

@@ -2,7 +2,8 @@
 
 The session is made the reaper of its orphans, so that at its end every process that a test started, however
 indirectly, is either gone or a child of ours. A child, a shared-memory file or a socket `lwmq/...` of ours
-that is still there fails the session with a line `LEFT BEHIND: ...`.
+that is still there fails the session with a line `LEFT BEHIND: ...`. With pytest-xdist each worker reaps its
+own orphans and reports what is left of them to the session that started it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LITTER = ("spark-warehouse", "metastore_db", "derby.log", "artifacts")
 _PR_SET_CHILD_SUBREAPER = 36
 _before: dict[str, set[str]] = {}
+_left_by_workers: list[str] = []
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,14 +44,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(skip)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object | None) -> None:
+    _left_by_workers.extend(getattr(node, "workeroutput", {}).get("left_behind", []))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     _stop_helpers()
-    left = _left_behind()
-    deadline = time.monotonic() + 10  # a JVM that was told to stop takes a moment
+    worker_output = getattr(session.config, "workeroutput", None)
+    look = _left_behind if worker_output is None else _left_running
+    left = look()
+    deadline = time.monotonic() + 60  # a JVM that was told to stop takes a moment
     while left and time.monotonic() < deadline:
         time.sleep(0.1)
-        left = _left_behind()
+        left = look()
+    if worker_output is not None:
+        worker_output["left_behind"] = left
+        return
+    left = list(dict.fromkeys(left + _left_by_workers))
     for what in left:
         print(f"\nLEFT BEHIND: {what}", file=sys.stderr)
     if left and exitstatus in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
@@ -82,12 +96,17 @@ def _stop_helpers() -> None:
     gc.collect()
 
 
-def _left_behind() -> list[str]:
+def _left_running() -> list[str]:
     children = _descendants(os.getpid())
     sockets = _sockets_of([os.getpid(), *children])
+    return [f"process {pid}: {_command(pid)}" for pid in children] + [
+        f"abstract socket {name}" for name in sorted(sockets)
+    ]
+
+
+def _left_behind() -> list[str]:
     return (
-        [f"process {pid}: {_command(pid)}" for pid in children]
-        + [f"abstract socket {name}" for name in sorted(sockets)]
+        _left_running()
         + [f"shared memory /dev/shm/{name}" for name in sorted(_shared_memory() - _before["shm"])]
         + [f"{name} in the checkout" for name in sorted(_litter() - _before["litter"])]
     )
