@@ -6,7 +6,8 @@
     Lingering   `with` for what lingers when it is closed
     wait        a native call that may wait, in slices: Ctrl-C and close() from another thread are heard
     anew_when_interrupted   one that may wait whole, and goes on behind each signal
-    Waiter      the same for asyncio: a thread of one's own that waits
+    Waiter      the same for asyncio: a thread that waits, while tasks take what has come
+    on_a_thread     a call of its own for asyncio, such as a close
 
 The GIL is released in every native call. A wait is cut into slices of `SLICE_S`: a signal that arrives
 between Python's look at its signals and the sleep in the library would otherwise be heard only after the
@@ -16,6 +17,7 @@ whole wait.
 from __future__ import annotations
 
 import asyncio
+import builtins
 import contextlib
 import math
 import os
@@ -26,7 +28,6 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from numbers import Real
 from types import TracebackType
 from typing import Any, NoReturn, Self, SupportsIndex, TypeVar
@@ -60,6 +61,7 @@ __all__ = [
     "ffi",
     "lib",
     "native_messages",
+    "on_a_thread",
     "raise_status",
     "text_of",
     "wait",
@@ -285,6 +287,7 @@ def wait(
     between slices: KeyboardInterrupt comes out of here.
     `notice` is called once, with the library's text, when `notice_after_s` have passed in vain.
     Returns what it answered last; LWMQ_E_TIMED_OUT when the time is over.
+    GivenUp: nobody awaits any more what the thread of a `Waiter` does here.
     """
     check_timeout(timeout)
     turn = handle.turn if turn is None else turn
@@ -295,6 +298,8 @@ def wait(
 
     while True:
         handle.check_open()
+        if (served := getattr(_serving, "wait", None)) is not None and not served.is_wanted:
+            raise GivenUp
         with turn.within(left()) as inside:
             if inside:
                 handle.check_open()
@@ -360,89 +365,193 @@ def background_thread(target: Callable[..., object], name: str, *arguments: Any)
     return threading.Thread(target=run, name=name, daemon=True)
 
 
-class Waiter:
-    """Runs calls that wait on a daemon thread of its own, one after the other, for asyncio.
+class GivenUp(BaseException):
+    """Nobody awaits any more what a thread of `Waiter` does: raised there by `wait`, and told to nobody."""
 
-    A call whose awaiting task was cancelled goes on; with `resume` its result is not lost but is what the
-    next `run(..., resume=True)` gets. What any number of tasks wait for is `shared`. The thread starts with
-    the first call, sleeps while there is none, and ends with the object.
+
+class Waiter:
+    """Waits on a daemon thread, asleep in the library, for tasks of any event loops.
+
+    What has come stays where it is until a task takes it, on its own loop (`first`): what comes for a task
+    that has gone is there for whoever looks next, with a loop or without. Tasks that await the same share one
+    wait. One that nobody awaits any more ends within a slice, and so does the wait inside a `run`. The thread
+    starts with the first of them, sleeps while there is none, and ends with the object.
     """
 
     def __init__(self, name: str) -> None:
-        self._name = name
-        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Any] | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._pending: asyncio.Future[Any] | None = None
-        self._shared: dict[object, asyncio.Future[Any]] = {}
+        self._rota = _Rota(name)
 
-    def shared(self, what: object, call: Callable[[], T]) -> asyncio.Future[T]:
-        """The outcome of `call()`, or of the one of another task for the same `what`. Not to be cancelled."""
-        known = self._shared.get(what)
-        if known is None or known.done() or known.get_loop() is not asyncio.get_running_loop():
-            known = self._shared[what] = self._submit(call)
-            known.add_done_callback(_look_at)
-            known.add_done_callback(partial(self._forget_shared, what))
-        return known
+    async def first(
+        self,
+        take: Callable[[], T],
+        what: object,
+        wait: Callable[[float], object],
+        timeout: float | None,
+        text: str,
+    ) -> T:
+        """What `take` answers as soon as it raises no TimeoutError; the thread waits for `what` meanwhile.
 
-    def _forget_shared(self, what: object, outcome: asyncio.Future[Any]) -> None:
-        if self._shared.get(what) is outcome:
-            del self._shared[what]
+        From any number of tasks. TimeoutError with `text`: nothing was taken.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        await asyncio.sleep(0)  # others have the loop, however much there is to take
+        while True:
+            with contextlib.suppress(errors.TimeoutError):
+                return take()
+            left = None if end is None else end - time.monotonic()
+            await self.until(what, wait, left, text)  # another task may be first
 
-    async def run(self, call: Callable[[], T], *, resume: bool = False) -> T:
-        """Await `call()` made on the thread. One task at a time when `resume`."""
-        pending = self._pending if resume else None
-        if pending is None or pending.get_loop() is not asyncio.get_running_loop():
-            pending = self._submit(call)
-            pending.add_done_callback(_look_at)
-            if resume:
-                self._pending = pending
-        result = await asyncio.shield(pending)
-        if resume:
-            self._pending = None
+    async def until(
+        self, what: object, wait: Callable[[float], T], timeout: float | None, text: str
+    ) -> T:
+        """What `wait(seconds)` answers on the thread, called again for as long as it raises TimeoutError.
+
+        Any number of tasks may await the same `what`, each as long as it likes. TimeoutError with `text`.
+        """
+        if timeout is not None and timeout <= 0:
+            raise errors.TimeoutError(text, status=lib.LWMQ_E_TIMED_OUT)
+        future: asyncio.Future[_Outcome] = asyncio.get_running_loop().create_future()
+        joined = self._rota.join(what, wait, future)
+        try:
+            async with asyncio.timeout(timeout):
+                result, failure = await future
+        except builtins.TimeoutError:
+            raise errors.TimeoutError(text, status=lib.LWMQ_E_TIMED_OUT) from None
+        finally:
+            self._rota.leave(joined, future)
+        if failure is not None:
+            raise failure
         return result  # type: ignore[no-any-return]
 
-    def _submit(self, call: Callable[[], T]) -> asyncio.Future[T]:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        if self._thread is None:
-            self._thread = background_thread(_serve, self._name, self._calls)
-            self._thread.start()
+    async def run(self, call: Callable[[], T]) -> T:
+        """Await `call()`, made on the thread behind those before it.
 
-        def deliver(result: T | None, exc: BaseException | None) -> None:
-            def settle() -> None:
-                if not future.cancelled():
-                    if exc is None:
-                        future.set_result(result)  # type: ignore[arg-type]
-                    else:
-                        future.set_exception(exc)
+        A task that is cancelled ends the wait inside it, and is told behind that: within a slice.
+        """
 
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody is there to tell
-                loop.call_soon_threadsafe(settle)
+        def once(_: float) -> _Outcome:
+            try:
+                return call(), None
+            except errors.TimeoutError as exc:  # its own, and not the end of a slice
+                return None, exc
 
-        self._calls.put((call, deliver))
-        return future
+        future: asyncio.Future[_Outcome] = asyncio.get_running_loop().create_future()
+        joined = self._rota.join(object(), once, future)
+        try:
+            outcome, failure = await asyncio.shield(future)
+        except asyncio.CancelledError:
+            joined.given_up = True
+            while not future.done():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait((future,))
+            raise
+        if failure is None:
+            result, failure = outcome
+        if failure is not None:
+            raise failure
+        return result  # type: ignore[no-any-return]
 
     def __del__(self) -> None:
-        if self._thread is not None:
-            self._calls.put(None)
+        self._rota.end()
 
 
-def _look_at(future: asyncio.Future[Any]) -> None:
-    """What a call has raised whose task was cancelled is nobody's, and no cause for asyncio to complain."""
-    if not future.cancelled():
-        future.exception()
+_Outcome = tuple[Any, BaseException | None]
+_serving = threading.local()  # `.wait`: whose slice it is, on a thread of a `Waiter`
 
 
-def _serve(calls: queue.SimpleQueue[tuple[Callable[[], Any], Any] | None]) -> None:
-    """The thread of a Waiter; knows only the queue, so that it does not keep the Waiter alive."""
-    while (item := calls.get()) is not None:
-        call, deliver = item
+class _Wait:
+    """What tasks await together."""
+
+    def __init__(self, what: object, call: Callable[[float], Any]) -> None:
+        self.what = what
+        self.call = call
+        self.awaiting: list[asyncio.Future[_Outcome]] = []
+        self.given_up = False  # by those who await its end
+
+    @property
+    def is_wanted(self) -> bool:
+        return bool(self.awaiting) and not self.given_up
+
+    def go_on(self, seconds: float) -> _Outcome | None:
+        """One slice of it; None: not yet."""
+        _serving.wait = self
         try:
-            result, failure = call(), None
+            return self.call(seconds), None
+        except (errors.TimeoutError, GivenUp):
+            return None
         except BaseException as exc:
-            result, failure = None, exc
-        deliver(result, failure)
-        del item, call, deliver, result, failure
+            return None, exc
+        finally:
+            _serving.wait = None
+
+
+class _Rota:
+    """The waits of a Waiter, a slice each in turns. Its thread knows no more, so that the Waiter can end."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._turn = Turn()
+        self._waits: dict[object, _Wait] = {}
+        self._next: queue.SimpleQueue[_Wait | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def join(self, what: object, call: Callable[[float], Any], future: asyncio.Future[_Outcome]) -> _Wait:
+        with self._turn:
+            wait = self._waits.get(what)
+            if wait is None:
+                wait = self._waits[what] = _Wait(what, call)
+                self._next.put(wait)
+            wait.awaiting.append(future)
+            if self._thread is None:
+                self._thread = background_thread(self._serve, self._name)
+                self._thread.start()
+        return wait
+
+    def leave(self, wait: _Wait, future: asyncio.Future[_Outcome]) -> None:
+        with self._turn, contextlib.suppress(ValueError):
+            wait.awaiting.remove(future)
+
+    def end(self) -> None:
+        self._next.put(None)
+
+    def _serve(self) -> None:
+        while (wait := self._next.get()) is not None:
+            outcome = wait.go_on(SLICE_S / (self._next.qsize() + 1)) if wait.is_wanted else None
+            with self._turn:
+                if outcome is None and wait.is_wanted:
+                    self._next.put(wait)
+                    continue
+                del self._waits[wait.what]
+                to_tell, wait.awaiting = wait.awaiting, []
+            for future in to_tell:
+                with contextlib.suppress(RuntimeError):  # its loop was closed meanwhile: nobody is there
+                    future.get_loop().call_soon_threadsafe(_settle, future, outcome or (None, None))
+            del wait, outcome, to_tell  # kept by nobody while this sleeps
+
+
+def _settle(future: asyncio.Future[_Outcome], outcome: _Outcome) -> None:
+    if not future.done():
+        future.set_result(outcome)
+
+
+async def on_a_thread(name: str, call: Callable[[], T]) -> T:
+    """Await `call()`, made at once on a daemon thread of its own. It goes on when the task is cancelled."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[_Outcome] = loop.create_future()
+
+    def run() -> None:
+        try:
+            outcome: _Outcome = call(), None
+        except BaseException as exc:
+            outcome = None, exc
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(_settle, future, outcome)
+
+    background_thread(run, name).start()
+    result, failure = await future
+    if failure is not None:
+        raise failure
+    return result  # type: ignore[no-any-return]
 
 
 # ---- What the library knows of itself ---------------------------------------------------------------

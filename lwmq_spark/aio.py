@@ -22,14 +22,13 @@ A task for each channel, or one that awaits `Selector.receive_async`: that one t
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import SLICE_S, Waiter, check_timeout, span
+from lwmq_spark._ffi import Waiter, check_timeout, lib, on_a_thread, span
 from lwmq_spark.message import Message, parts_of
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ class _Accepting(_Ready, Protocol):
 
 
 class _Reading(Protocol[T_co]):
-    async def read_async(self) -> T_co | None: ...
+    async def read_async(self, timeout: float | None = None) -> T_co | None: ...
 
 
 class _Writing(Protocol):
@@ -109,8 +108,8 @@ class _Posting(Protocol):
 
 class _Closing(Protocol):
     @property
-    def waiter(self) -> Waiter: ...
-    def close(self) -> None: ...
+    def address(self) -> str: ...
+    def close(self, linger: float | str | None = None) -> None: ...
 
 
 async def receive(channel: _Receiving[T], timeout: float | None = None) -> T:
@@ -139,15 +138,13 @@ async def receive_buffer(channel: _Raw, timeout: float | None = None) -> Receive
 
 async def get_buffer(channel: _Raw, timeout: float | None = None) -> SendBuffer:
     """`channel.get_buffer(timeout)`: a free send buffer of a raw channel. From any number of tasks."""
+    check_timeout(timeout)
 
-    def wait_free(timeout: float) -> None:
-        channel.get_buffer(timeout).abandon()
+    def wait_free(seconds: float) -> None:
+        channel.get_buffer(seconds).abandon()
 
-    try:
-        return await _when_free(partial(channel.get_buffer, 0), channel.waiter, wait_free, timeout)
-    except errors.TimeoutError as exc:
-        text = f"no send buffer got free within {span(timeout)} on {channel.address}"
-        raise errors.TimeoutError(text, status=exc.status) from None
+    text = f"no send buffer got free within {span(timeout)} on {channel.address}"
+    return await channel.waiter.first(partial(channel.get_buffer, 0), "buffer", wait_free, timeout, text)
 
 
 async def accept(listener: _Accepting, timeout: float | None = None) -> Channel:
@@ -161,49 +158,70 @@ async def post(queue: _Posting, frames: Any, *, tag: int = 0, timeout: float | N
     Waits for room in a bounded queue, for ever by default; any number of tasks may. TimeoutError, or
     cancelled: nothing was posted.
     """
+    check_timeout(timeout)
     message = frames if isinstance(frames, Message) else Message(parts_of(frames, "post"))
     post_now = partial(queue.post, message, tag=tag, may_discard=False)
     try:
-        await _when_free(post_now, queue.waiter, queue.wait_room, timeout)
+        await queue.waiter.first(post_now, "room", queue.wait_room, timeout, "")
     except errors.TimeoutError:
         raise queue._no_room(timeout) from None
 
 
 async def wait_connected(channel: _Connecting, timeout: float | None = None) -> None:
     """`channel.wait_connected(timeout)`; the event loop goes on meanwhile."""
-    what = f"no peer came to {channel.address} within {{}}"
-    await _shared(channel.waiter, "peer", channel.wait_connected, timeout, what)
+    what = f"no peer came to {channel.address} within "
+    await _outcome(channel.waiter, "peer", channel.wait_connected, timeout, what)
 
 
 async def wait_peer(
     channel: _Watching, known: Peer | None = None, timeout: float | None = None, *, transport: int = 0
 ) -> Peer:
     """`channel.wait_peer(known, timeout, transport=transport)`; the event loop goes on meanwhile."""
-    what = f"no peer came to or left {channel.address} within {{}}"
+    what = f"no peer came to or left {channel.address} within "
     wait = partial(channel.wait_peer, known, transport=transport)
-    return await _shared(channel.watcher, (known, transport), wait, timeout, what)
+    return await _outcome(channel.watcher, (known, transport), wait, timeout, what)
 
 
 async def flush(channel: _Connecting, timeout: float | None = None) -> None:
     """`channel.flush(timeout)`; the event loop goes on meanwhile."""
-    what = f"not everything was shipped within {{}} on {channel.address}"
-    await _shared(channel.waiter, "flush", channel.flush, timeout, what)
+    what = f"not everything was shipped on {channel.address} within "
+    await _outcome(channel.waiter, "flush", channel.flush, timeout, what)
 
 
 async def read(reader: _Reading[T], timeout: float | None = None) -> T | None:
-    """The next batch of `reader`; None at the end of the stream. TimeoutError; the batch is not lost."""
+    """The next batch of `reader`; None at the end of the stream.
+
+    timeout: seconds, instead of the reader's. TimeoutError: the next call gets the batch, in this loop, in
+    another one, or without.
+    """
     check_timeout(timeout)
-    return await _within(reader.read_async(), timeout, "no batch within {}")
+    return await reader.read_async(None if timeout is None else max(0.0, timeout))
 
 
 async def write(writer: _Writing, data: Any, partition: int | None = None) -> None:
-    """`writer.write(data, partition)`; the event loop goes on while that waits for room."""
+    """`writer.write(data, partition)`; the event loop goes on while that waits for room.
+
+    Cancelled, it waits no more; what was written by then stays written.
+    """
     await writer.waiter.run(lambda: writer.write(data, partition))
 
 
-async def close(closable: _Closing) -> None:
-    """`close()` of a reader, writer or channel; the event loop goes on while that lingers."""
-    await closable.waiter.run(closable.close)
+async def close(closable: _Closing, linger: float | str | None = None) -> None:
+    """`close(linger)` of a reader, writer or channel; the event loop goes on while that lingers.
+
+    Behind what was given up it waits for nothing. Cancelled, it goes on by itself.
+    """
+    await on_a_thread(f"lwmq close of {closable.address}", partial(closable.close, linger))
+
+
+async def _outcome(
+    waiter: Waiter, what: object, wait: Callable[[float], T], timeout: float | None, text: str
+) -> T:
+    """What `wait` answers, at once or on the thread of `waiter`."""
+    check_timeout(timeout)
+    with suppress(errors.TimeoutError):
+        return wait(0.0)
+    return await waiter.until(what, wait, timeout, text + span(timeout))
 
 
 async def _first(of: _Ready, take: Callable[[], T | None], timeout: float | None, what: str) -> T:
@@ -216,7 +234,14 @@ async def _first(of: _Ready, take: Callable[[], T | None], timeout: float | None
     await of.readiness.breathe()
     if (found := take()) is not None:
         return found
-    return await _within(of.readiness.first(take), timeout, f"no {what} within {{}} on {of.address}")
+    try:
+        async with asyncio.timeout(timeout):
+            return await of.readiness.first(take)
+    except TimeoutError as exc:
+        if isinstance(exc, errors.LwmqError):
+            raise
+        text = f"no {what} within {span(timeout)} on {of.address}"
+        raise errors.TimeoutError(text, status=lib.LWMQ_E_TIMED_OUT) from None
 
 
 def _at_once(receive: Callable[[float], T]) -> T | None:
@@ -224,55 +249,3 @@ def _at_once(receive: Callable[[float], T]) -> T | None:
         return receive(0)
     except errors.TimeoutError:
         return None
-
-
-async def _when_free(
-    take: Callable[[], T], waiter: Waiter, wait_free: Callable[[float], None], timeout: float | None
-) -> T:
-    """What `take` answers, as soon as there is room for it. TimeoutError; any number of tasks."""
-    check_timeout(timeout)
-    end = None if timeout is None else time.monotonic() + timeout
-    await asyncio.sleep(0)  # others have the loop, however much room there is
-    while True:
-        try:
-            return take()
-        except errors.TimeoutError:
-            left = None if end is None else max(0.0, end - time.monotonic())
-            if left == 0:
-                raise
-        with suppress(errors.TimeoutError):  # another task may have been first
-            await _shared(waiter, "room", wait_free, left, "{}")
-
-
-async def _shared(
-    waiter: Waiter, what: object, call: Callable[[float], T], timeout: float | None, text: str
-) -> T:
-    """`call` waits, a slice at a time, on the waiter's thread: for all tasks that want `what` at once.
-
-    Each has a time-out of its own, and the thread is free soon when nobody waits any more: a close needs it.
-    """
-    check_timeout(timeout)
-    started = time.monotonic()
-    try:
-        return call(0.0)
-    except errors.TimeoutError as exc:
-        failure = exc
-    while (left := None if timeout is None else timeout - (time.monotonic() - started)) is None or left > 0:
-        outcome = waiter.shared(what, partial(call, SLICE_S))
-        done, _ = await asyncio.wait({outcome}, timeout=left)
-        try:
-            if done:
-                return outcome.result()
-        except errors.TimeoutError as exc:
-            failure = exc
-    assert timeout is not None
-    raise errors.TimeoutError(text.format(span(timeout)), status=failure.status) from None
-
-
-async def _within(awaitable: Awaitable[T], timeout: float | None, text: str) -> T:
-    try:
-        return await asyncio.wait_for(awaitable, timeout)
-    except TimeoutError as exc:
-        if timeout is None or isinstance(exc, errors.LwmqError):
-            raise
-        raise errors.TimeoutError(text.format(span(timeout))) from None

@@ -33,6 +33,7 @@ from lwmq_spark._ffi import (
     milliseconds,
     raise_status,
     sized,
+    span,
     text_of,
     undisturbed,
     wait,
@@ -246,13 +247,23 @@ class StreamReader(OfOneProcess):
             raise StopIteration
         return batch
 
-    async def read_async(self) -> pa.RecordBatch | None:
-        """Await the next batch.
+    async def read_async(self, timeout: float | None = None) -> pa.RecordBatch | None:
+        """Await the next batch; None at the end. One task at a time.
 
-        None at the end. One task at a time; when it is cancelled, the next call gets the batch.
+        timeout: seconds, instead of the reader's. TimeoutError, or cancelled: the next call gets the batch,
+        in this loop, in another one, or without.
         """
-        batch: pa.RecordBatch | None = await self.waiter.run(self._next, resume=True)
-        return batch
+        limit = self._timeout if timeout is None else parse_duration(timeout)
+        text = f"no batch within {span(limit)} on {self._address}, after {self._batches} batches"
+        return await self.waiter.first(lambda: self._next(0), "batch", self._wait, limit, text)
+
+    def _wait(self, seconds: float) -> None:
+        """Until there is something to take. TimeoutError; PeerLostError: the endpoint does not answer."""
+        handle = self._handle
+        status = wait(handle, lambda ms: lib.lwmq_reader_wait(handle.pointer, ms), seconds)
+        if status == lib.LWMQ_E_TIMED_OUT:
+            raise errors.TimeoutError(text_of(), status=status)
+        check(status)
 
     async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
         """As `for`, in asyncio: the event loop stays free while this waits."""
@@ -316,7 +327,7 @@ class StreamReader(OfOneProcess):
             self._handle.check_open()
             check(lib.lwmq_reader_consume(self._handle.pointer))
 
-    def close(self, linger: float | None = None, *, consume: bool = True) -> None:
+    def close(self, linger: float | str | None = None, *, consume: bool = True) -> None:
         """Close. The batch that was returned last counts as consumed, unless `consume` is False; batches live
         on.
 

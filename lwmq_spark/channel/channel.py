@@ -37,6 +37,7 @@ from lwmq_spark._ffi import (
     lib,
     milliseconds,
     native_messages,
+    on_a_thread,
     sized,
     span,
     text_of,
@@ -842,7 +843,7 @@ class Channel(Lingering):
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
         """As `with`; the event loop goes on while close lingers."""
-        await self.waiter.run(lambda: self.__exit__(kind, exc, trace))
+        await on_a_thread(f"lwmq close of {self._address}", lambda: self.__exit__(kind, exc, trace))
 
     def __repr__(self) -> str:
         if not self._handle.usable:

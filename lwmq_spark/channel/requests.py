@@ -42,7 +42,16 @@ from functools import partial
 from typing import Any, Self
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import Condition, OfOneProcess, background_thread, check_timeout, exception_of, lib, span
+from lwmq_spark._ffi import (
+    Condition,
+    OfOneProcess,
+    background_thread,
+    check_timeout,
+    exception_of,
+    lib,
+    on_a_thread,
+    span,
+)
 from lwmq_spark.channel.channel import Channel
 from lwmq_spark.channel.readiness import Readiness
 from lwmq_spark.channel.send_queue import SendQueue
@@ -648,7 +657,7 @@ class Requests(OfOneProcess):
 
     async def __aexit__(self, *exc: object) -> None:
         """As `with`; the event loop goes on while the thread ends."""
-        await self._channel.waiter.run(self.close)
+        await on_a_thread(f"lwmq close of the requests on {self._desk.address}", self.close)
 
     def __del__(self) -> None:
         if hasattr(self, "_thread"):

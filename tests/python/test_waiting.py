@@ -357,7 +357,8 @@ def test_a_time_out_is_ones_own_however_many_tasks_wait_for_the_same(address: st
                 with pytest.raises(ValueError, match="nan"):
                     await call(math.nan)
             await asyncio.sleep(2 * SLICE_S)
-            assert not channel.waiter._shared and not channel.watcher._shared, "of what is over nothing stays"
+            for waiter in (channel.waiter, channel.watcher):
+                assert not waiter._rota._waits, "of what is over nothing stays"
             with contextlib.suppress(lwmq.TimeoutError):
                 channel.close()
 

@@ -1112,6 +1112,9 @@ lwmq_status lwmq_reader_schema(lwmq_reader *reader, uint32_t timeout_ms, const v
    LWMQ_E_PEER_LOST: the endpoint died and what it had handed over was returned before. LWMQ_E_STALLED: it lives and does
    not answer. LWMQ_E_DATA_LOSS comes at once where this reader was expelled. */
 lwmq_status lwmq_reader_next(lwmq_reader *reader, uint32_t timeout_ms, lwmq_batch **out_batch);
+/* Waits until lwmq_reader_next has an answer, and takes nothing: for one thread that waits where another one reads. What
+   next lent before is consumed by this call, too. LWMQ_E_TIMED_OUT, LWMQ_E_STALLED. */
+lwmq_status lwmq_reader_wait(lwmq_reader *reader, uint32_t timeout_ms);
 /* Marks what next lent last as consumed, without asking for more. Never waits. */
 lwmq_status lwmq_reader_consume(lwmq_reader *reader);
 

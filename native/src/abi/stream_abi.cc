@@ -273,6 +273,11 @@ lwmq_status lwmq_reader_next(lwmq_reader* reader, uint32_t timeout_ms, lwmq_batc
   return status == LWMQ_OK ? stream::next(*reader, timeout_ms, out_batch) : status;
 }
 
+lwmq_status lwmq_reader_wait(lwmq_reader* reader, uint32_t timeout_ms) {
+  const lwmq_status status = ready(reader, true, "lwmq_reader_wait");
+  return status == LWMQ_OK ? stream::wait(*reader, timeout_ms) : status;
+}
+
 lwmq_status lwmq_reader_consume(lwmq_reader* reader) {
   const lwmq_status status = ready(reader, true, "lwmq_reader_consume");
   return status == LWMQ_OK ? stream::consume(*reader) : status;

@@ -381,24 +381,26 @@ Status await_schema(lwmq_reader& reader, std::uint32_t timeout_ms) {
   return reader.declared ? LWMQ_OK : say_final(reader);
 }
 
-Status next(lwmq_reader& reader, std::uint32_t timeout_ms, lwmq_batch** out_batch) {
+Status wait(lwmq_reader& reader, std::uint32_t timeout_ms) {
   if (!reader.reach.link) return fail(LWMQ_E_CLOSED, "%s: this reader is closed", reader.address.c_str());
   Status status = consume(reader);
   if (status != LWMQ_OK && status != LWMQ_E_PEER_LOST && status != LWMQ_E_CLOSED) return status;
   pump(reader);  // also before what is here already: an expulsion takes it away
-  if (reader.pending.empty()) {
-    status = wait_for(reader, Deadline(timeout_ms),
-                      [&] { return !reader.pending.empty() || may_say_final(reader); });
-    if (status == LWMQ_E_TIMED_OUT) {
-      const char* missed = !reader.declared ? "no writer has come"
-                           : reader.final_status == LWMQ_OK
-                               ? "no batch has come, and the stream has not ended,"
-                               : "the stream has ended, and the endpoint has not heard of "
-                                 "all that was consumed";
-      return fail(LWMQ_E_TIMED_OUT, "%s: %s in %u ms", reader.address.c_str(), missed, timeout_ms);
-    }
-    if (status != LWMQ_OK) return status;
-  }
+  if (!reader.pending.empty()) return LWMQ_OK;
+  status = wait_for(reader, Deadline(timeout_ms),
+                    [&] { return !reader.pending.empty() || may_say_final(reader); });
+  if (status != LWMQ_E_TIMED_OUT) return status;
+  const char* missed = !reader.declared ? "no writer has come"
+                       : reader.final_status == LWMQ_OK
+                           ? "no batch has come, and the stream has not ended,"
+                           : "the stream has ended, and the endpoint has not heard of "
+                             "all that was consumed";
+  return fail(LWMQ_E_TIMED_OUT, "%s: %s in %u ms", reader.address.c_str(), missed, timeout_ms);
+}
+
+Status next(lwmq_reader& reader, std::uint32_t timeout_ms, lwmq_batch** out_batch) {
+  const Status status = wait(reader, timeout_ms);
+  if (status != LWMQ_OK) return status;
   if (reader.pending.empty()) return say_final(reader);
   Pending pending = std::move(reader.pending.front());
   reader.pending.pop_front();

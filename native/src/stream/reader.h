@@ -77,6 +77,7 @@ namespace lwmq::stream {
 Status open_reader(const char* address, const lwmq_reader_options& options,
                    std::unique_ptr<lwmq_reader>* out_reader);
 Status await_schema(lwmq_reader& reader, std::uint32_t timeout_ms);
+Status wait(lwmq_reader& reader, std::uint32_t timeout_ms);
 Status next(lwmq_reader& reader, std::uint32_t timeout_ms, lwmq_batch** out_batch);
 Status consume(lwmq_reader& reader);
 void release(lwmq_batch* batch);

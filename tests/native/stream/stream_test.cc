@@ -186,6 +186,32 @@ TEST_P(Stream, LeasedBatchesAreNeverRewritten) {
   lwmq_writer_destroy(writer);
 }
 
+TEST_P(Stream, AWaitTakesNothing) {
+  lwmq_writer* writer = open_writer();
+  lwmq_reader* reader = open_reader();
+  EXPECT_EQ(lwmq_reader_wait(reader, 20), LWMQ_E_TIMED_OUT);
+  for (std::uint64_t i = 0; i < 3; ++i) ASSERT_EQ(write(writer, i), LWMQ_OK);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    for (int again = 0; again < 2; ++again) {
+      ASSERT_EQ(lwmq_reader_wait(reader, 5000), LWMQ_OK) << lwmq_last_error();
+    }
+    lwmq_batch* batch = nullptr;
+    ASSERT_EQ(lwmq_reader_next(reader, 0, &batch), LWMQ_OK) << lwmq_last_error();
+    lwmq_batch_info info{};
+    info.size = sizeof info;
+    lwmq_batch_query(batch, &info);
+    EXPECT_EQ(info.seq, i);
+    lwmq_batch_release(batch);
+  }
+  EXPECT_EQ(lwmq_reader_wait(reader, 0), LWMQ_E_TIMED_OUT) << "what next lent last is consumed by the wait";
+  EXPECT_EQ(lwmq_writer_close(writer, 5000), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(lwmq_reader_wait(reader, 5000), LWMQ_OK) << "the end is an answer, too";
+  lwmq_batch* batch = nullptr;
+  EXPECT_EQ(lwmq_reader_next(reader, 0, &batch), LWMQ_E_END);
+  lwmq_reader_close(reader, 0);
+  lwmq_writer_destroy(writer);
+}
+
 TEST_P(Stream, ReadersOfTheSameStreamShareOneWindow) {
   lwmq_writer_options options{};
   options.readers = 2;
