@@ -201,6 +201,12 @@ bool is_process_dying(std::uint32_t pid) {
 // Else an abstract name.
 bool is_file(const Address& address) noexcept { return address.socket.front() == '/'; }
 
+OwnFile file_of(const Address& address) noexcept {
+  struct stat there {};
+  if (!is_file(address) || lstat(address.socket.c_str(), &there) != 0) return {};
+  return {there.st_dev, there.st_ino};
+}
+
 enum class Owner { kNobody, kDying, kServing };
 
 Status refuse(const Address& address, Owner owner, std::uint32_t pid) noexcept {
@@ -256,7 +262,7 @@ Status check_place(const Address& address, bool follows_links) {
   return LWMQ_OK;
 }
 
-Status bind_address(const Address& address, os::UniqueFd* out_fd) {
+Status bind_address(const Address& address, os::UniqueFd* out_fd, OwnFile* out_file) {
   if (const Status status = check_place(address, false); status != LWMQ_OK) return status;
   const std::int64_t began = os::now_ns();
   for (;;) {
@@ -265,6 +271,7 @@ Status bind_address(const Address& address, os::UniqueFd* out_fd) {
                                                                : os::listen_unix(address.socket, out_fd);
     if (status != LWMQ_E_ADDRESS) {
       if (is_failure(status)) add_context(address.text.c_str());
+      if (status == LWMQ_OK) *out_file = file_of(address);
       return status;
     }
     std::uint32_t pid = 0;
@@ -277,15 +284,10 @@ Status bind_address(const Address& address, os::UniqueFd* out_fd) {
   }
 }
 
-void unbind_address(const Address& address) noexcept {
-  if (!is_file(address)) return;
-  // Ours is still there if a connection to it reaches us; without that look we might remove a successor's.
-  os::UniqueFd probe;
-  os::PeerCredentials credentials;
-  if (os::connect_unix(address.socket, &probe) == LWMQ_OK &&
-      os::peer_credentials(probe.get(), &credentials) == LWMQ_OK && credentials.pid == os::identity().pid) {
-    unlink(address.socket.c_str());
-  }
+void unbind_address(const Address& address, const OwnFile& file) noexcept {
+  if (file.inode == 0) return;
+  const OwnFile there = file_of(address);
+  if (there.device == file.device && there.inode == file.inode) unlink(address.socket.c_str());
 }
 
 }  // namespace lwmq::ipc

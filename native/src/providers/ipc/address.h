@@ -1,6 +1,7 @@
 // ipc://name[:port] and ipc:///directory/file: what they mean as a socket.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/status.h"
@@ -27,12 +28,18 @@ Status check_options(const Address& address, const lwmq_tli_options* options) no
 // none.
 Status check_place(const Address& address, bool follows_links);
 
+// Which socket file is ours: its name may have become another's.
+struct OwnFile {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;  // 0: none, as of an abstract name
+};
+
 // Binds and listens. LWMQ_E_ADDRESS: somebody else serves it. A socket file that nobody listens behind is
 // replaced. Waits only for the kernel to clear away an owner that is dead already.
-Status bind_address(const Address& address, os::UniqueFd* out_fd);
+Status bind_address(const Address& address, os::UniqueFd* out_fd, OwnFile* out_file);
 
-// Removes the socket file if it is still ours; call it while the listener is open. Abstract names need
-// nothing.
-void unbind_address(const Address& address) noexcept;
+// Removes the socket file if it is still ours. The listener is open: so long the kernel gives the inode to no
+// other file. Abstract names need nothing.
+void unbind_address(const Address& address, const OwnFile& file) noexcept;
 
 }  // namespace lwmq::ipc

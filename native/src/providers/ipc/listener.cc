@@ -45,10 +45,11 @@ Status Listener::open(const char* address, const lwmq_tli_options* options, List
   if (const Status status = wait_until_held(); status != LWMQ_OK) return status;
   auto* listener = new (std::nothrow) Listener(std::move(parsed), *options);
   if (listener == nullptr) return fail(LWMQ_E_NO_MEMORY, "%s: no memory for a listener", address);
-  Status status = bind_address(listener->address_, &listener->socket_);
+  Status status = bind_address(listener->address_, &listener->socket_, &listener->file_);
   if (status == LWMQ_OK) status = Door::create(&listener->door_);
   if (status == LWMQ_OK) status = listener->door_->add_socket(listener->socket_.get());
   if (status != LWMQ_OK) {
+    unbind_address(listener->address_, listener->file_);
     delete listener;
     return status;
   }
@@ -274,8 +275,7 @@ void Listener::close() {
     std::erase_if(local().listeners, [this](const auto& entry) { return entry.second == this; });
   }
   LWMQ_YIELD("listener.close");
-  tend();  // a queue of those who have given up would keep us from our own socket
-  unbind_address(address_);
+  unbind_address(address_, file_);
   drive();  // whoever has met us by now hears of the end as any peer does
   std::deque<Transport*> ready;
   {
@@ -292,12 +292,13 @@ void Listener::close() {
 
 bool Listener::drive_local(const std::string& socket_name) {
   const std::lock_guard lock(local().mutex);
+  bool found = false;
   for (const auto& [name, listener] : local().listeners) {
     if (name != socket_name) continue;
+    found = true;  // there may be two: one whose socket file was removed, and its successor
     if (listener->drive()) listener->door_->ring();
-    return true;
   }
-  return false;
+  return found;
 }
 
 }  // namespace lwmq::ipc

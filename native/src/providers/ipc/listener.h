@@ -70,6 +70,7 @@ class Listener {
   std::shared_ptr<Door> door_;
   std::mutex mutex_;  // guards what follows
   os::UniqueFd socket_;
+  OwnFile file_;
   std::deque<Pending> pending_;  // connected, and not through the handshake; oldest first
   // Through the handshake, not yet accepted. A client of this process that put some there rings at the door:
   // its own look has taken the news from whoever polls it.
