@@ -53,7 +53,7 @@ def verify(module: File, trust: File | None = None) -> Module:
     """
     view = sized("lwmq_module_view")
     status = lib.lwmq_module_verify(
-        os.fsencode(module), ffi.NULL if trust is None else os.fsencode(trust), view
+        _path(module), ffi.NULL if trust is None else _path(trust), view
     )
     if status != view.status:
         check(status)
@@ -68,7 +68,7 @@ def sign(module: File, key: File, expires: datetime) -> None:
     """
     if expires.tzinfo is None:
         raise ValueError(f"{expires} has no time zone: did you mean .astimezone()?")
-    check(lib.lwmq_module_sign(os.fsencode(module), os.fsencode(key), max(0, int(expires.timestamp()))))
+    check(lib.lwmq_module_sign(_path(module), _path(key), max(0, int(expires.timestamp()))))
 
 
 def make_key(key: File) -> str:
@@ -78,8 +78,16 @@ def make_key(key: File) -> str:
     there.
     """
     public = ffi.new("char[72]")
-    check(lib.lwmq_module_make_key(os.fsencode(key), public))
+    check(lib.lwmq_module_make_key(_path(key), public))
     return _text(public)
+
+
+def _path(file: File) -> bytes:
+    """As the system has it, which takes any bytes but NUL."""
+    path = os.fsencode(file)
+    if b"\0" in path:
+        raise ValueError(f"path {path!r} has a NUL byte: leave it out")
+    return path
 
 
 def _text(raw: Any) -> str:

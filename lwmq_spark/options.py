@@ -134,11 +134,43 @@ def parse_flag(value: object) -> bool:
     raise ValueError(f"{value!r} is neither true nor false")
 
 
+NAME_BYTES_MAX = 255  # of a reader, a job: kNameBytesMax of base/limits.h
+
+
+def check_text(what: str, text: str) -> str:
+    """`text`, which `what` names in errors, as the library can be told it. TypeError: no str.
+
+    ValueError: a NUL character, where the library would end it, or half a surrogate pair.
+    """
+    if not isinstance(text, str):
+        hint = ": did you mean .decode()?" if isinstance(text, bytes) else ""
+        raise TypeError(f"{what} {text!r}: a str is wanted, not {type(text).__name__}{hint}")
+    if (at := text.find("\0")) >= 0:
+        raise ValueError(f"{what} {text!r} has a NUL byte at {at}: leave it out")
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise ValueError(
+            f"{what} {text!r} has half a surrogate pair at {exc.start}, which is no character: "
+            "perhaps it was read from bytes that are not UTF-8"
+        ) from None
+    return text
+
+
+def check_name(what: str, name: str) -> str:
+    """The same for a name that peers hear. ValueError: it is empty or too long."""
+    size = len(check_text(what, name).encode())
+    if not 1 <= size <= NAME_BYTES_MAX:
+        shown = repr(name if size < 80 else name[:60] + "...")
+        raise ValueError(f"{what} {shown} has {size} bytes in UTF-8: 1 to {NAME_BYTES_MAX} are possible")
+    return name
+
+
 def parse_name(value: object) -> str:
-    """A text that is not empty."""
-    if not isinstance(value, str) or not value:
+    """Of a reader."""
+    if not isinstance(value, str):
         raise ValueError(f"{value!r} is not a name")
-    return value
+    return check_name("reader", value)
 
 
 def _one_of(names: Mapping[str, int]) -> Callable[[object], str]:
@@ -201,8 +233,10 @@ def parse_address(address: str, keys: Collection[str] = SETTINGS, of: str = "an 
     if not isinstance(address, str):
         hint = ": did you mean .decode()?" if isinstance(address, bytes) else ""
         raise TypeError(f"an address is a str such as 'ipc://flights', not {type(address).__name__}{hint}")
-    if "\0" in address:
-        raise AddressError(f"address {address!r} has a NUL byte: no name has one")
+    try:
+        check_text("address", address)
+    except ValueError as exc:
+        raise AddressError(str(exc)) from None
     text, mark, query = address.partition("?")
     scheme, colon, _ = text.partition("://")
     if not colon or not scheme:

@@ -48,6 +48,7 @@ from lwmq_spark.options import (
     Delivery,
     Retain,
     Role,
+    check_name,
     parse_address,
     parse_duration,
     resolve,
@@ -178,7 +179,7 @@ class StreamWriter(OfOneProcess):
         options.buffer_bytes = self._buffer_bytes
         options.window_bytes = self._window_bytes
         options.staging_bytes = setting("staging_bytes", staging_bytes, 0)
-        job_name = None if job is None else ffi.new("char[]", job.encode())
+        job_name = None if job is None else ffi.new("char[]", check_name("job", job).encode())
         if job_name is not None:
             options.job = job_name
             options.task, options.job_tasks, options.attempt, options.epoch = task, job_tasks, attempt, epoch

@@ -55,6 +55,7 @@ from lwmq_spark.options import (
     TRANSPORT_KEYS,
     Address,
     Role,
+    check_text,
     parse_address,
     parse_duration,
     whole,
@@ -649,9 +650,8 @@ class Channel(Lingering):
         """
         if not isinstance(filter, str):
             raise TypeError(f"a filter is a str such as 'loss=0.01', not {type(filter).__name__}")
-        if "\0" in filter:
-            raise ValueError(f"filter {filter!r} has a NUL byte")
-        self._on_filter(lib.lwmq_channel_add_filter, filter.encode(), self._place(place))
+        text = check_text("filter", filter).encode()
+        self._on_filter(lib.lwmq_channel_add_filter, text, self._place(place))
 
     def remove_filter(self, place: int | None = None) -> None:
         """Remove the filter at `place`, by default the nearest to the wire; what it held lands at once."""

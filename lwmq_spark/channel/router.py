@@ -17,7 +17,7 @@ from typing import Any
 from lwmq_spark._ffi import OfOneProcess, check, ffi, lib, raise_status
 from lwmq_spark.channel.send_queue import SendQueue
 from lwmq_spark.message import Message, parts_of
-from lwmq_spark.options import whole
+from lwmq_spark.options import check_text, whole
 
 FRAMES_MAX = (1 << 32) - 1
 
@@ -92,8 +92,8 @@ class Router(OfOneProcess):
         return int(count[0])
 
     def _change(self, call: Any, pattern: str, queue: SendQueue, frame: int, group: str | None) -> int:
-        text = _text("pattern", pattern)
-        name = ffi.NULL if group is None else ffi.new("char[]", _text("group", group))
+        text = check_text("pattern", pattern).encode()
+        name = ffi.NULL if group is None else ffi.new("char[]", check_text("group", group).encode())
         frame = whole("frame", frame, 0, FRAMES_MAX)
         handle = queue._channel._handle
         with handle.turn:
@@ -116,12 +116,3 @@ class Router(OfOneProcess):
 def _check_queue(queue: SendQueue) -> None:
     if not isinstance(queue, SendQueue):
         raise TypeError(f"a route leads to a send queue, not to {type(queue).__name__}")
-
-
-def _text(what: str, text: str) -> bytes:
-    """For the library, which would end at a NUL byte."""
-    if not isinstance(text, str):
-        raise TypeError(f"{what} {text!r}: a str is wanted, not {type(text).__name__}")
-    if "\0" in text:
-        raise ValueError(f"{what} {text!r} has a NUL byte")
-    return text.encode()

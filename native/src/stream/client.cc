@@ -98,6 +98,13 @@ std::uint32_t Deadline::left_ms(std::uint32_t limit_ms) const noexcept {
   return static_cast<std::uint32_t>(std::min<std::int64_t>((left + 999'999) / 1'000'000, limit_ms));
 }
 
+Status check_name(const char* address, const char* what, const char* name) noexcept {
+  const std::size_t bytes = std::strlen(name);
+  if (bytes >= 1 && bytes <= kNameBytesMax) return LWMQ_OK;
+  return fail(LWMQ_E_INVALID, "%s: the name of a %s has %zu bytes; 1 to %u are possible: '%.60s'", address,
+              what, bytes, kNameBytesMax, name);
+}
+
 Status reach_now(const char* address, const Deadline& deadline, std::uint32_t stall_ms, Reach* out_reach) {
   Reach made;
   Status status = prepare(address, stall_ms, &made);

@@ -46,6 +46,9 @@ struct Reach {
   Status wait(std::uint32_t timeout_ms);
 };
 
+// LWMQ_E_INVALID: `name`, of a reader, a job or a task as `what` says, is empty or too long for a message.
+Status check_name(const char* address, const char* what, const char* name) noexcept;
+
 // Connects, or binds and connects, as `role` says; tries again while nobody listens. LWMQ_E_TIMED_OUT with a
 // text. LWMQ_E_STALLED: somebody listens, and has not answered for `stall_ms`; LWMQ_FOREVER waits on.
 Status reach(const char* address, std::int32_t role, const Deadline& deadline, std::uint32_t stall_ms,

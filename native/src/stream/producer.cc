@@ -28,8 +28,8 @@ Status check(const char* address, std::uint64_t schema_bytes, const lwmq_writer_
     return fail(LWMQ_E_SCHEMA, "%s: a schema of %" PRIu64 " bytes; 1 to %" PRIu64 " are possible", address,
                 schema_bytes, kSchemaBytesMax);
   }
-  if (options.job != nullptr && (options.job[0] == '\0' || std::strlen(options.job) > kNameBytesMax)) {
-    return fail(LWMQ_E_INVALID, "%s: the name of a job has 1 to %u bytes", address, kNameBytesMax);
+  if (options.job != nullptr) {
+    if (const Status status = check_name(address, "job", options.job); status != LWMQ_OK) return status;
   }
   if (options.partitions == 0 || options.partitions > kPartitionsMax) {
     return fail(LWMQ_E_INVALID, "%s: %u partitions; 1 to %u are possible", address, options.partitions,

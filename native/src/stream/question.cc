@@ -76,9 +76,11 @@ Status describe(const char* address, bool wait_declared, std::uint32_t timeout_m
 }
 
 Status settle(const char* address, const char* name, bool acknowledge, std::uint32_t timeout_ms) {
+  Status status = check_name(address, "reader", name);
+  if (status != LWMQ_OK) return status;
   const Deadline deadline(timeout_ms);
   Reach made;
-  Status status = reach_now(address, deadline, kStallMs, &made);
+  status = reach_now(address, deadline, kStallMs, &made);
   if (status == LWMQ_E_EMPTY) {
     return fail(LWMQ_E_CLOSED, "%s: the endpoint has gone, and with it what could be acknowledged", address);
   }

@@ -320,13 +320,9 @@ PoolView::~PoolView() {
 
 Status open_reader(const char* address, const lwmq_reader_options& options,
                    std::unique_ptr<lwmq_reader>* out_reader) {
-  if (options.name != nullptr && (options.name[0] == '\0' || std::strlen(options.name) > kNameBytesMax)) {
-    return fail(LWMQ_E_INVALID, "%s: the name of a reader has 1 to %u bytes", address, kNameBytesMax);
-  }
-  if (options.task != nullptr && std::strlen(options.task) > kNameBytesMax) {
-    return fail(LWMQ_E_INVALID, "%s: the task's name has %zu bytes; up to %u are possible", address,
-                std::strlen(options.task), kNameBytesMax);
-  }
+  Status named = options.name == nullptr ? LWMQ_OK : check_name(address, "reader", options.name);
+  if (named == LWMQ_OK && options.task != nullptr) named = check_name(address, "task", options.task);
+  if (named != LWMQ_OK) return named;
   if (options.range_count > kRangesMax || (options.range_count > 0 && options.ranges == nullptr)) {
     return fail(LWMQ_E_INVALID, "%s: %u ranges; up to %u are possible", address, options.range_count,
                 kRangesMax);

@@ -1051,6 +1051,13 @@ class ChannelTest {
         Status.ADDRESS,
         "half a surrogate pair",
         () -> Channel.open("ipc://x\uD800retry=3ms", Role.AUTO, Channel.Options.DEFAULT));
+    String half = "half a surrogate pair, number 4 of the characters: it is none";
+    refused(Status.INVALID, half, () -> readerNamed("a\uD83D\uDE00\uDE00b"));
+    refused(Status.INVALID, "a NUL character, number 2 of 3", () -> readerNamed("a\0b"));
+    String tooLong = "the name of a reader has 256 bytes; 1 to 255 are possible";
+    refused(Status.INVALID, tooLong, () -> readerNamed("x".repeat(256)));
+    refused(Status.INVALID, "the name of a reader has 0 bytes", () -> readerNamed(""));
+    refused(Status.INVALID, "has 300 bytes", () -> StreamState.settle("loop://x", "x".repeat(300), true, 0));
     assertThrows(NullPointerException.class, () -> Channel.open("loop://x", null, Channel.Options.DEFAULT));
     assertThrows(NullPointerException.class, () -> Listener.open(null, Channel.Options.DEFAULT));
     assertThrows(NullPointerException.class, () -> Limits.of(null));
@@ -1066,6 +1073,12 @@ class ChannelTest {
         refused(Status.INVALID, "later than 1601", () -> message.stamp(0, moment));
       }
     }
+  }
+
+  private static void readerNamed(String name) {
+    ReaderOptions options =
+        new ReaderOptions(Role.SERVER, false, false, 0, 0, name, null, false, null, 0, null, 0);
+    Reader.open("loop://java-reader-names", options, Deadline.never()).close();
   }
 
   private static void raw(Consumer<Channel> call) {

@@ -58,8 +58,17 @@ final class Jni {
       ByteBuffer bytes = StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text));
       return Arrays.copyOf(bytes.array(), bytes.limit());
     } catch (CharacterCodingException e) {
-      throw new LwmqException(refusal, "half a surrogate pair in a text of " + text.length() + ": it is no character");
+      throw new LwmqException(
+          refusal, "half a surrogate pair, number " + (halfPair(text) + 1) + " of the characters: it is none");
     }
+  }
+
+  private static int halfPair(String text) {
+    int at = 0;
+    while (!Character.isSurrogate(text.charAt(at)) || Character.isSupplementaryCodePoint(text.codePointAt(at))) {
+      at += Character.charCount(text.codePointAt(at));
+    }
+    return at;
   }
 
   // ---- process ----------------------------------------------------------------------------------
