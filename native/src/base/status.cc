@@ -19,6 +19,23 @@ Status set_text(Status status, const char (&text)[kTextBytes]) noexcept {
   return status;
 }
 
+void fail_errno_with(Status status, int error_number, const char* advice, const char* format,
+                     va_list arguments) noexcept {
+  char text[kTextBytes];
+  const int used = std::vsnprintf(text, sizeof text, format, arguments);
+  if (used >= 0 && static_cast<std::size_t>(used) < sizeof text) {
+    char meaning[128];
+    char limit[96] = "";
+    if (rlimit most{}; error_number == EMFILE && getrlimit(RLIMIT_NOFILE, &most) == 0) {
+      std::snprintf(limit, sizeof limit, "; this process may have %llu open: raise ulimit -n",
+                    static_cast<unsigned long long>(most.rlim_cur));
+    }
+    std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used), ": %s (errno %d%s)%s",
+                  strerror_r(error_number, meaning, sizeof meaning), error_number, limit, advice);
+  }
+  set_text(status, text);
+}
+
 }  // namespace
 
 Status fail_with(Status status, const char* format, va_list arguments) noexcept {
@@ -38,20 +55,21 @@ Status fail(Status status, const char* format, ...) noexcept {
 Status fail_errno(Status status, int error_number, const char* format, ...) noexcept {
   va_list arguments;
   va_start(arguments, format);
-  char text[kTextBytes];
-  const int used = std::vsnprintf(text, sizeof text, format, arguments);
+  fail_errno_with(status, error_number, "", format, arguments);
   va_end(arguments);
-  if (used >= 0 && static_cast<std::size_t>(used) < sizeof text) {
-    char meaning[128];
-    char limit[96] = "";
-    if (rlimit most{}; error_number == EMFILE && getrlimit(RLIMIT_NOFILE, &most) == 0) {
-      std::snprintf(limit, sizeof limit, "; this process may have %llu open: raise ulimit -n",
-                    static_cast<unsigned long long>(most.rlim_cur));
-    }
-    std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used), ": %s (errno %d%s)",
-                  strerror_r(error_number, meaning, sizeof meaning), error_number, limit);
-  }
-  return set_text(status, text);
+  return status;
+}
+
+Status fail_call(Status status, int error_number, const char* format, ...) noexcept {
+  const bool refused = error_number == EPERM || error_number == EACCES || error_number == ENOSYS;
+  const char* advice =
+      refused ? "; the kernel or a seccomp filter, such as a container's, refuses this call: allow it there"
+              : "";
+  va_list arguments;
+  va_start(arguments, format);
+  fail_errno_with(status, error_number, advice, format, arguments);
+  va_end(arguments);
+  return refused ? LWMQ_E_UNSUPPORTED : status;
 }
 
 void add_context(const char* prefix) noexcept {

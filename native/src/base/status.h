@@ -24,6 +24,11 @@ using Status = lwmq_status;
 [[gnu::format(printf, 3, 4)]] Status fail_errno(Status status, int error_number, const char* format,
                                                 ...) noexcept;
 
+// The same of a system call that we cannot do without. One that the kernel refuses to this process, or does
+// not have, is LWMQ_E_UNSUPPORTED, and the text says what to allow.
+[[gnu::format(printf, 3, 4)]] Status fail_call(Status status, int error_number, const char* format,
+                                               ...) noexcept;
+
 // Puts `prefix` in front of the text that a lower floor has set, which knows less about where.
 void add_context(const char* prefix) noexcept;
 

@@ -205,8 +205,8 @@ Status Channel::query_queue(const ChannelQueue* queue, lwmq_send_queue_statistic
 Status Channel::start(std::int32_t role) {
   role_ = role;
   receives_plainly_ = !raw_ && queue_ == nullptr && !is_one_of_several();
-  start_services();
-  const Status status = ServiceThread::attending().add(&attend_);
+  Status status = start_services();
+  if (status == LWMQ_OK) status = ServiceThread::attending().add(&attend_);
   attending_ = status == LWMQ_OK;
   return status;
 }

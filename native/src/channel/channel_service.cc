@@ -204,6 +204,7 @@ std::int64_t Channel::accept_next(std::int64_t now_ns) noexcept {
     if (status == LWMQ_E_EMPTY) return kNever;  // the listener's descriptor calls us
     if (status != LWMQ_OK) {                    // a client that was refused: the next one
       clients_refused_.fetch_add(1, std::memory_order_relaxed);
+      if (status == LWMQ_E_UNSUPPORTED) set_connect_failure(status);  // we cannot: no fault of the client's
       continue;
     }
     if (attach(transport)) return 0;

@@ -34,7 +34,8 @@ Status Listener::listen() {
   if (status != LWMQ_OK) return status;
   entry_ = stats::open_entry(stats::EntryKind::kListener, settings_.address.c_str());
   stats::set(entry_->flags, stats::kEntryServer);
-  start_services();
+  status = start_services();
+  if (status != LWMQ_OK) return status;
   auto& thread = ServiceThread::attending();
   status = thread.add(this);
   if (status != LWMQ_OK) return status;

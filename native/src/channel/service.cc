@@ -33,31 +33,33 @@ Services& services() noexcept {
   return *instance;
 }
 
-bool start(Services& all, const lwmq_tli_provider* provider) {
+Status start(Services& all, const lwmq_tli_provider* provider) {
   if (provider->service == nullptr ||
       std::find(all.started.begin(), all.started.end(), provider) != all.started.end())
-    return true;
+    return LWMQ_OK;
   char name[16];
   std::snprintf(name, sizeof name, "lwmq-%.10s", provider->name);
   pthread_t thread{};
-  if (os::start_thread(name, run_service, const_cast<lwmq_tli_provider*>(provider), &thread) != LWMQ_OK)
-    return false;
+  const Status status =
+      os::start_thread(name, run_service, const_cast<lwmq_tli_provider*>(provider), &thread);
+  if (status != LWMQ_OK) return status;
   pthread_detach(thread);
   all.started.push_back(provider);
-  return true;
+  return LWMQ_OK;
 }
 
 }  // namespace
 
-void start_services() noexcept {
-  if (os::forked()) return;
+Status start_services() noexcept {
+  if (os::forked()) return LWMQ_OK;
   Services& all = services();
-  if (all.all_started.load(std::memory_order_acquire)) return;
+  if (all.all_started.load(std::memory_order_acquire)) return LWMQ_OK;
   const std::lock_guard lock(all.mutex);
-  bool complete = true;
-  for (std::uint32_t i = 0; const auto* provider = tli::provider_at(i); ++i)
-    complete = start(all, provider) && complete;
-  all.all_started.store(complete, std::memory_order_release);
+  for (std::uint32_t i = 0; const auto* provider = tli::provider_at(i); ++i) {
+    if (const Status status = start(all, provider); status != LWMQ_OK) return status;
+  }
+  all.all_started.store(true, std::memory_order_release);
+  return LWMQ_OK;
 }
 
 }  // namespace lwmq::channel

@@ -43,14 +43,14 @@ ServiceThread& ServiceThread::calling() noexcept {
 Status ServiceThread::start() noexcept {
   if (started_) return LWMQ_OK;
   epoll_ = os::UniqueFd(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_) return fail_errno(LWMQ_E_SYSTEM, errno, "epoll_create1");
+  if (!epoll_) return fail_call(LWMQ_E_SYSTEM, errno, "epoll_create1");
   Status status = os::create_event_fd(&bell_);
   if (status != LWMQ_OK) return status;
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = kBell;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, bell_.get(), &event) != 0) {
-    return fail_errno(LWMQ_E_SYSTEM, errno, "epoll_ctl");
+    return fail_call(LWMQ_E_SYSTEM, errno, "epoll_ctl");
   }
   pthread_t thread{};
   status = os::start_thread(
@@ -85,7 +85,7 @@ Status ServiceThread::watch(Served* served, int fd) noexcept {
   event.events = EPOLLIN | EPOLLET;
   event.data.u64 = served->id_;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
-    return fail_errno(LWMQ_E_SYSTEM, errno, "epoll_ctl");
+    return fail_call(LWMQ_E_SYSTEM, errno, "epoll_ctl");
   return LWMQ_OK;
 }
 

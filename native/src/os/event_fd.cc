@@ -15,7 +15,7 @@ namespace lwmq::os {
 
 Status create_event_fd(UniqueFd* out_fd) noexcept {
   UniqueFd fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!fd) return fail_errno(LWMQ_E_SYSTEM, errno, "eventfd");
+  if (!fd) return fail_call(LWMQ_E_SYSTEM, errno, "eventfd");
   *out_fd = std::move(fd);
   return LWMQ_OK;
 }
@@ -33,10 +33,17 @@ void ring_event_fd(int fd) noexcept {
 void drain_event_fd(int fd) noexcept {
   std::uint64_t count = 0;
   iovec piece{&count, sizeof count};
-  if (preadv2(fd, &piece, 1, -1, RWF_NOWAIT) >= 0 || errno != EOPNOTSUPP) return;
-  pollfd item{fd, POLLIN, 0};  // kernels before 5.8
+  if (preadv2(fd, &piece, 1, -1, RWF_NOWAIT) >= 0 || errno == EAGAIN) return;
+  pollfd item{fd, POLLIN, 0};  // kernels before 5.8, and filters that do not know the call
   if (poll(&item, 1, 0) != 1) return;
   [[maybe_unused]] const ssize_t got = read(fd, &count, sizeof count);
+}
+
+Status check_proc() noexcept {
+  if (access("/proc/self/fd", F_OK) == 0) return LWMQ_OK;
+  return fail_errno(LWMQ_E_UNSUPPORTED, errno,
+                    "/proc is not mounted here, by which the descriptors of peers are checked (mount -t proc "
+                    "proc /proc): /proc/self/fd");
 }
 
 bool is_event_fd(int fd) noexcept {

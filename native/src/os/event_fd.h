@@ -14,6 +14,9 @@ void ring_event_fd(int fd) noexcept;
 // Makes it unreadable until the next ring.
 void drain_event_fd(int fd) noexcept;
 
+// LWMQ_E_UNSUPPORTED, with a text: /proc is not mounted, without which nobody can say what follows.
+Status check_proc() noexcept;
+
 // Whether `fd` could be one: a peer's may be anything, and a write to it must not do harm.
 [[nodiscard]] bool is_event_fd(int fd) noexcept;
 

@@ -45,7 +45,7 @@ Status hold_robust_words(RobustSlot* slots, std::size_t count) noexcept {
   for (std::size_t i = 0; i < count; ++i) slots[i].word.store(tid | FUTEX_WAITERS, std::memory_order_release);
   LWMQ_YIELD("words.stored");
   if (syscall(SYS_set_robust_list, &hold.head, sizeof hold.head) != 0) {
-    return fail_errno(LWMQ_E_UNSUPPORTED, errno, "set_robust_list");
+    return fail_call(LWMQ_E_UNSUPPORTED, errno, "set_robust_list");
   }
   return LWMQ_OK;
 }

@@ -39,19 +39,19 @@ Mapping::~Mapping() {
 Status create_segment(const char* label, std::uint64_t bytes, Segment* out_segment) noexcept {
   if (const Status status = check_room(bytes); status != LWMQ_OK) return status;
   UniqueFd fd(create_memfd(label));
-  if (!fd) return fail_errno(LWMQ_E_SYSTEM, errno, "memfd_create(%s)", label);
+  if (!fd) return fail_call(LWMQ_E_SYSTEM, errno, "memfd_create(%s)", label);
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
-    return fail_errno(LWMQ_E_NO_MEMORY, errno, "ftruncate of segment %s to %" PRIu64 " bytes", label, bytes);
+    return fail_call(LWMQ_E_NO_MEMORY, errno, "ftruncate of segment %s to %" PRIu64 " bytes", label, bytes);
   }
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (data == MAP_FAILED) {
-    return fail_errno(LWMQ_E_NO_MEMORY, errno, "mmap of segment %s with %" PRIu64 " bytes", label, bytes);
+    return fail_call(LWMQ_E_NO_MEMORY, errno, "mmap of segment %s with %" PRIu64 " bytes", label, bytes);
   }
   Mapping memory(data, bytes);
   LWMQ_YIELD("segment.mapped");
   madvise(data, bytes, MADV_DONTFORK);              // the child must not write what peers take for ours
   if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {  // after mmap: the seal forbids later writable mappings
-    return fail_errno(LWMQ_E_SYSTEM, errno, "fcntl(F_ADD_SEALS) on segment %s", label);
+    return fail_call(LWMQ_E_SYSTEM, errno, "fcntl(F_ADD_SEALS) on segment %s", label);
   }
   out_segment->fd = std::move(fd);
   out_segment->memory = std::move(memory);

@@ -89,7 +89,7 @@ Status start_thread(const char* name, void (*body)(void*), void* context, pthrea
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (error != 0) {
     delete start;
-    return fail_errno(LWMQ_E_SYSTEM, error, "pthread_create of %s", name);
+    return fail_call(LWMQ_E_SYSTEM, error, "pthread_create of %s", name);
   }
   pthread_setname_np(thread, name);
   *out_thread = thread;

@@ -37,7 +37,7 @@ Name make_name(std::string_view name) noexcept {
 
 Status make_socket(UniqueFd* out_fd) noexcept {
   UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) return fail_errno(LWMQ_E_SYSTEM, errno, "socket(AF_UNIX, SOCK_SEQPACKET)");
+  if (!fd) return fail_call(LWMQ_E_SYSTEM, errno, "socket(AF_UNIX, SOCK_SEQPACKET)");
   *out_fd = std::move(fd);
   return LWMQ_OK;
 }
@@ -73,7 +73,7 @@ Status listen_unix(std::string_view name, UniqueFd* out_fd) noexcept {
     return fail_errno(status, error, "bind(%.*s)", shown_bytes(name), name.data());
   }
   if (listen(fd.get(), kBacklog) != 0) {
-    return fail_errno(LWMQ_E_SYSTEM, errno, "listen(%.*s)", shown_bytes(name), name.data());
+    return fail_call(LWMQ_E_SYSTEM, errno, "listen(%.*s)", shown_bytes(name), name.data());
   }
   *out_fd = std::move(fd);
   return LWMQ_OK;
@@ -106,7 +106,7 @@ Status accept_unix(int listener, UniqueFd* out_fd) noexcept {
   UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!fd) {
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return LWMQ_E_EMPTY;
-    return fail_errno(LWMQ_E_SYSTEM, errno, "accept4");
+    return fail_call(LWMQ_E_SYSTEM, errno, "accept4");
   }
   *out_fd = std::move(fd);
   return LWMQ_OK;
@@ -116,7 +116,7 @@ Status peer_credentials(int socket, PeerCredentials* out_credentials) noexcept {
   ucred credentials{};
   socklen_t bytes = sizeof credentials;
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0) {
-    return fail_errno(LWMQ_E_SYSTEM, errno, "getsockopt(SO_PEERCRED)");
+    return fail_call(LWMQ_E_SYSTEM, errno, "getsockopt(SO_PEERCRED)");
   }
   out_credentials->pid = credentials.pid > 0 ? static_cast<std::uint32_t>(credentials.pid) : 0;
   out_credentials->uid = credentials.uid;
@@ -154,7 +154,7 @@ Status send_message(int socket, const void* data, std::size_t bytes, const int* 
       case ENOTCONN:
         return fail_errno(LWMQ_E_PEER_LOST, errno, "sendmsg");
       default:
-        return fail_errno(LWMQ_E_SYSTEM, errno, "sendmsg of %zu bytes and %zu descriptors", bytes, fd_count);
+        return fail_call(LWMQ_E_SYSTEM, errno, "sendmsg of %zu bytes and %zu descriptors", bytes, fd_count);
     }
   }
 }
@@ -197,7 +197,7 @@ Status receive_message(int socket, void* data, std::size_t room, Received* out_r
   if (got < 0) {
     if (errno == EAGAIN) return LWMQ_E_EMPTY;
     if (errno == ECONNRESET || errno == ENOTCONN) return fail_errno(LWMQ_E_PEER_LOST, errno, "recvmsg");
-    return fail_errno(LWMQ_E_SYSTEM, errno, "recvmsg");
+    return fail_call(LWMQ_E_SYSTEM, errno, "recvmsg");
   }
   *out_received = Received{};
   out_received->bytes = static_cast<std::size_t>(got);

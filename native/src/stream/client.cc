@@ -70,8 +70,7 @@ Status prepare(const char* address, std::uint32_t stall_ms, Reach* out_reach) {
     return fail(LWMQ_E_UNSUPPORTED, "%s: streams need a transport that shares windows; %s does not", address,
                 out_reach->provider->name);
   }
-  channel::start_services();
-  return LWMQ_OK;
+  return channel::start_services();
 }
 
 Status connect_once(Reach& reach, const Deadline& deadline) {

@@ -53,16 +53,17 @@ Status Endpoint::start(const lwmq_tli_provider* provider, const std::string& add
     return fail(LWMQ_E_UNSUPPORTED, "%s: streams need a transport that shares windows; %s does not",
                 address.c_str(), provider->name);
   }
-  channel::start_services();
+  Status status = channel::start_services();
+  if (status != LWMQ_OK) return status;
   const lwmq_tli_options options = control_options();
   lwmq_tli_listener* listener = nullptr;
-  const Status status = tli::listen(*provider, address.c_str(), options, &listener);
+  status = tli::listen(*provider, address.c_str(), options, &listener);
   if (status != LWMQ_OK) return status;
   const int stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (stop_fd < 0) {
     const int error = errno;
     provider->listener_close(listener);
-    return fail_errno(LWMQ_E_SYSTEM, error, "%s: eventfd", address.c_str());
+    return fail_call(LWMQ_E_SYSTEM, error, "%s: eventfd", address.c_str());
   }
   std::shared_ptr<Endpoint> endpoint(new Endpoint(provider, address, listener, stop_fd));
   const Status started = os::start_thread(

@@ -243,7 +243,7 @@ Owner find_owner(const Address& address, std::uint32_t* out_pid) {
 Status bind_file(const Address& address, os::UniqueFd* out_fd) {
   const std::string directory = address.socket.substr(0, address.socket.rfind('/') + 1);
   const os::UniqueFd lock(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (lock && flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return LWMQ_E_ADDRESS;
+  if (lock && flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return LWMQ_E_ADDRESS;
   const Status status = os::listen_unix(address.socket, out_fd);
   if (!lock || status != LWMQ_E_ADDRESS) return status;
   std::uint32_t pid = 0;

@@ -18,7 +18,7 @@ Status add(int epoll, int fd, std::uint32_t events, std::uint64_t key,
   event.events = events;
   event.data.u64 = key;
   if (epoll_ctl(epoll, operation, fd, &event) == 0) return LWMQ_OK;
-  return fail_errno(LWMQ_E_SYSTEM, errno, "epoll_ctl");
+  return fail_call(LWMQ_E_SYSTEM, errno, "epoll_ctl");
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ Status add(int epoll, int fd, std::uint32_t events, std::uint64_t key,
 Status Door::create(std::shared_ptr<Door>* out_door) {
   auto door = std::make_shared<Door>();
   door->epoll_ = os::UniqueFd(epoll_create1(EPOLL_CLOEXEC));
-  if (!door->epoll_) return fail_errno(LWMQ_E_SYSTEM, errno, "epoll_create1");
+  if (!door->epoll_) return fail_call(LWMQ_E_SYSTEM, errno, "epoll_create1");
   if (const Status status = os::create_event_fd(&door->bell_); status != LWMQ_OK) return status;
   if (const Status status = door->add_socket(door->bell_.get()); status != LWMQ_OK) return status;
   *out_door = std::move(door);
@@ -64,7 +64,7 @@ void Door::leave_doorbell(int bell) noexcept { epoll_ctl(epoll_.get(), EPOLL_CTL
 
 Status Door::create_for(int bell, int life_line, os::UniqueFd* out_fd) noexcept {
   os::UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll) return fail_errno(LWMQ_E_SYSTEM, errno, "epoll_create1");
+  if (!epoll) return fail_call(LWMQ_E_SYSTEM, errno, "epoll_create1");
   Status status = add(epoll.get(), bell, EPOLLIN, kNotALifeLine);
   if (status == LWMQ_OK) status = add(epoll.get(), life_line, 0, kNotALifeLine);
   if (status == LWMQ_OK) *out_fd = std::move(epoll);

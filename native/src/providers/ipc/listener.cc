@@ -148,6 +148,10 @@ bool Listener::let_in(std::uint32_t* places) {
     Pending pending;
     Status status = os::accept_unix(socket_.get(), &pending.socket);
     if (status == LWMQ_E_EMPTY) return some;
+    if (status == LWMQ_E_UNSUPPORTED) {
+      if (!std::exchange(said_why_not_, true)) refused_.emplace_back(status, last_error());
+      return some;
+    }
     if (status != LWMQ_OK) {
       if (!turn_away(status)) return some;
       continue;

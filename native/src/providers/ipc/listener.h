@@ -77,6 +77,7 @@ class Listener {
   std::deque<Transport*> ready_;
   // Told that they may not, for whoever accepts to hear of; the oldest are forgotten where nobody does.
   std::deque<std::pair<Status, std::string>> refused_;
+  bool said_why_not_ = false;  // that this process may not accept
 };
 
 // One attempt to connect; see lwmq_tli.h.

@@ -7,6 +7,7 @@
 #include <new>
 #include <vector>
 
+#include "base/failure.h"
 #include "base/yield_point.h"
 #include "os/clock.h"
 #include "os/event_fd.h"
@@ -27,12 +28,16 @@ struct Watch {
   bool told;
 };
 
+// kRefused: what it needs is not allowed here, or not there.
+enum Held : std::uint32_t { kNotYet, kHeld, kRefused };
+
 // Never destroyed: threads may outlive main.
 struct World {
   std::mutex mutex;
   os::Segment page;                               // made once, under the mutex
   std::vector<std::weak_ptr<PeerProcess>> peers;  // under the mutex
-  std::atomic<std::uint32_t> held{0};             // 1 while the service thread holds the words; by it alone
+  std::atomic<std::uint32_t> held{kNotYet};       // whether the service thread holds the words; by it alone
+  Failure refusal;                                // why it does not; under the mutex
   std::atomic<std::uint32_t> next_word{0};
 
   std::mutex watch_mutex;
@@ -74,6 +79,29 @@ Status check_page(const ProcessPage& page, const std::uint8_t instance[16]) noex
     return fail(LWMQ_E_CORRUPT, "a process page is that of another process than announced");
   }
   return LWMQ_OK;
+}
+
+Status say_why_not() {
+  const std::lock_guard lock(world().mutex);
+  const Failure& refusal = world().refusal;
+  if (refusal.status() == LWMQ_E_UNSUPPORTED) return refusal.tell();
+  return fail(LWMQ_E_SYSTEM, "the service thread of ipc has not begun within %" PRId64 " ms%s%s",
+              kServiceStartNs / 1'000'000, refusal.status() == LWMQ_OK ? "" : ": ", refusal.text());
+}
+
+void set_held(Held held) noexcept {
+  world().held.store(held, std::memory_order_release);  // sync: words-held
+  os::futex_wake_all(world().held);
+}
+
+// What the service thread needs before anybody can be shown that we live.
+Status hold_words() noexcept {
+  Status status = os::check_proc();
+  if (status == LWMQ_OK) status = ensure_page();
+  if (status == LWMQ_OK) status = os::hold_robust_words(own_page().death, kDeathWords);
+  const std::lock_guard lock(world().mutex);
+  world().refusal.keep(status);
+  return status;
 }
 
 }  // namespace
@@ -118,18 +146,16 @@ Status wait_until_held() noexcept {
   if (os::forked())
     return fail(LWMQ_E_CLOSED, "forked: the transports and windows of this process are its parent's");
   auto& held = world().held;
-  if (held.load(std::memory_order_acquire) != 0) [[likely]]
+  if (held.load(std::memory_order_acquire) == kHeld) [[likely]]
     return LWMQ_OK;  // sync: words-held
   const std::int64_t deadline = os::now_ns() + kServiceStartNs;
-  while (held.load(std::memory_order_acquire) == 0) {  // sync: words-held
+  for (;;) {
+    const std::uint32_t now = held.load(std::memory_order_acquire);  // sync: words-held
+    if (now == kHeld) return LWMQ_OK;
     const std::int64_t left = deadline - os::now_ns();
-    if (left <= 0) {
-      return fail(LWMQ_E_SYSTEM, "the service thread of ipc has not begun within %" PRId64 " ms",
-                  kServiceStartNs / 1'000'000);
-    }
-    os::futex_wait(held, 0, left);
+    if (now == kRefused || left <= 0) return say_why_not();
+    os::futex_wait(held, kNotYet, left);
   }
-  return LWMQ_OK;
 }
 
 int own_page_fd() noexcept { return world().page.fd.get(); }
@@ -168,14 +194,16 @@ std::size_t look_at_watches(os::FutexWord* words, std::vector<std::shared_ptr<Pe
 
 void run_service(const volatile std::uint32_t* stop) {
   // Descriptors or memory may be short for a moment, and nobody calls us again.
-  while (ensure_page() != LWMQ_OK || os::hold_robust_words(own_page().death, kDeathWords) != LWMQ_OK) {
+  for (;;) {
+    const Status status = hold_words();
+    if (status == LWMQ_OK) break;
+    if (status == LWMQ_E_UNSUPPORTED) set_held(kRefused);
     const std::uint32_t news = world().news.load(std::memory_order_acquire);
     if (*stop != 0) return;
     os::futex_wait(world().news, news, kPageRetryNs, os::Sleepers::kOfThisProcess);
   }
   LWMQ_YIELD("words.held");
-  world().held.store(1, std::memory_order_release);  // sync: words-held
-  os::futex_wake_all(world().held);
+  set_held(kHeld);
   std::vector<std::shared_ptr<PeerProcess>> keep;
   os::FutexWord words[os::kFutexWordsMax];
   for (;;) {
@@ -184,7 +212,7 @@ void run_service(const volatile std::uint32_t* stop) {
     const std::size_t count = look_at_watches(words, &keep);
     os::futex_wait_any(words, count, -1);
   }
-  world().held.store(0, std::memory_order_release);
+  set_held(kNotYet);
   os::drop_robust_words();
 }
 

@@ -44,7 +44,8 @@ Status meet_process(os::UniqueFd fd, const std::uint8_t instance[16],
                     std::shared_ptr<PeerProcess>* out_process);
 
 // Waits until our page exists and the service thread holds its words; before that nobody may be shown the
-// page. LWMQ_E_CLOSED: forked. LWMQ_E_SYSTEM: the service thread does not run.
+// page. LWMQ_E_CLOSED: forked. LWMQ_E_UNSUPPORTED: this process may not make a call that it needs, or has no
+// /proc. LWMQ_E_SYSTEM: the service thread does not run.
 Status wait_until_held() noexcept;
 
 // Descriptor of our own page; after wait_until_held.

@@ -96,7 +96,7 @@ lwmq_status listen(const char* address, const lwmq_tli_options* options, lwmq_tl
   if (status != LWMQ_OK) return status;
   auto bell = std::make_shared<Bell>(*options);
   if (bell->fd() < 0 && options->ring == nullptr)
-    return fail_errno(LWMQ_E_SYSTEM, errno, "%s: eventfd", address);
+    return fail_call(LWMQ_E_SYSTEM, errno, "%s: eventfd", address);
   const std::lock_guard lock(world().mutex);
   auto& slot = world().listeners[address];
   if (slot != nullptr) return fail(LWMQ_E_ADDRESS, "%s is served already in this process", address);
