@@ -65,6 +65,7 @@ class _Raw(_Ready, Protocol):
 
 class _Accepting(_Ready, Protocol):
     def try_accept(self) -> Channel | None: ...
+    def _why_not(self) -> str: ...
 
 
 class _Reading(Protocol[T_co]):
@@ -149,7 +150,12 @@ async def get_buffer(channel: _Raw, timeout: float | None = None) -> SendBuffer:
 
 async def accept(listener: _Accepting, timeout: float | None = None) -> Channel:
     """The channel of the listener's next client. TimeoutError; that client is not lost."""
-    return await _first(listener, listener.try_accept, timeout, "client")
+    try:
+        return await _first(listener, listener.try_accept, timeout, "client")
+    except errors.TimeoutError as exc:
+        if not timeout:
+            raise
+        raise errors.TimeoutError(f"{exc}{listener._why_not()}", status=exc.status) from None
 
 
 async def post(queue: _Posting, frames: Any, *, tag: int = 0, timeout: float | None = None) -> None:

@@ -92,6 +92,7 @@ class Listener(OfOneProcess):
         check(lib.lwmq_listener_open(self.address.encode(), self._settings.options, out))
         self._handle = Handle(out[0], lib.lwmq_listener_destroy, f"listener on {self.address}")
         self._accepting = Crowd()
+        self._refused_told = 0
         self.readiness = Readiness(self.fileno)
         self._selectors: tuple[weakref.ref[Selector], ...] = ()  # which we leave when we are closed
         self._last: ListenerStatistics | None = None  # behind our close
@@ -113,14 +114,19 @@ class Listener(OfOneProcess):
                 turn=self._accepting,
             )
             if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
-                raise errors.TimeoutError(
-                    f"no client came to {self.address} within {span(timeout)}", status=status
-                )
+                text = f"no client came to {self.address} within {span(timeout)}"
+                raise errors.TimeoutError(text + (self._why_not() if timeout else ""), status=status)
             check(status)
             return Channel._accepted(out, self._settings)
         finally:
             if out[0] != ffi.NULL:  # a signal's handler came between
                 lib.lwmq_channel_destroy(out[0])
+
+    def _why_not(self) -> str:
+        """Of those who were refused since this was asked last."""
+        state = self.statistics
+        news, self._refused_told = state.refused - self._refused_told, state.refused
+        return f"; {news} were refused, the last because: {state.refusal}" if news > 0 else ""
 
     def try_accept(self) -> Channel | None:
         """The channel of a client that is there. Never waits."""

@@ -161,25 +161,26 @@ Status send_message(int socket, const void* data, std::size_t bytes, const int* 
 
 namespace {
 
-// Whether as many more descriptors as one message may bring could be taken now.
-bool has_room_for_descriptors(int any) noexcept {
+// Whether `count` more descriptors, of which one message brings kFdsMax at most, could be taken now.
+bool has_room_for_descriptors(int any, std::size_t count) noexcept {
   UniqueFd taken[kFdsMax];
-  for (UniqueFd& fd : taken) {
-    fd = UniqueFd(fcntl(any, F_DUPFD_CLOEXEC, 0));
-    if (!fd) return false;
+  for (std::size_t i = 0; i < count; ++i) {
+    taken[i] = UniqueFd(fcntl(any, F_DUPFD_CLOEXEC, 0));
+    if (!taken[i]) return false;
   }
   return true;
 }
 
 }  // namespace
 
-Status receive_message(int socket, void* data, std::size_t room, Received* out_received) noexcept {
+Status receive_message(int socket, void* data, std::size_t room, Received* out_received,
+                       std::size_t awaited) noexcept {
   // A message whose descriptors find no room loses them for ever. So it stays where it is until there is
   // some.
   char first = 0;
   const ssize_t waiting = recv(socket, &first, sizeof first, MSG_PEEK | MSG_DONTWAIT);
   if (waiting < 0 && errno == EAGAIN) return LWMQ_E_EMPTY;
-  if (waiting > 0 && !has_room_for_descriptors(socket)) {
+  if (waiting > 0 && !has_room_for_descriptors(socket, awaited)) {
     return fail_errno(LWMQ_E_SYSTEM, EMFILE, "a peer's descriptors cannot be taken");
   }
   iovec piece{data, room};

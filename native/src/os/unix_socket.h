@@ -43,8 +43,10 @@ struct Received {
 };
 // Takes the next message. LWMQ_E_EMPTY: none now. LWMQ_E_PEER_LOST: the other end is closed and all was
 // taken. LWMQ_E_CORRUPT: longer than `room`, or with more than kFdsMax descriptors; those are closed.
-// LWMQ_E_SYSTEM: this process may not open as many descriptors; the message stays, to be taken later.
-Status receive_message(int socket, void* data, std::size_t room, Received* out_received) noexcept;
+// LWMQ_E_SYSTEM: this process may not open as many descriptors as `awaited`; the message stays, to be taken
+// later.
+Status receive_message(int socket, void* data, std::size_t room, Received* out_received,
+                       std::size_t awaited = kFdsMax) noexcept;
 
 // Whether the other end is closed, whatever it has left to be taken.
 bool is_hung_up(int socket) noexcept;

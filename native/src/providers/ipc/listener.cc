@@ -208,7 +208,11 @@ bool Listener::advance(Pending* pending) {
   for (;;) {
     AnyMessage message{};
     os::Received received;
-    const Status status = os::receive_message(pending->socket.get(), &message, sizeof message, &received);
+    // The last word of a client that has our answer, and may have begun, brings none: a shortage of
+    // descriptors is no reason to part from it.
+    const std::size_t awaited = pending->answered == nullptr ? os::kFdsMax : 0;
+    const Status status =
+        os::receive_message(pending->socket.get(), &message, sizeof message, &received, awaited);
     if (status == LWMQ_E_EMPTY) return os::now_ns() > pending->deadline_ns;
     if (status == LWMQ_E_PEER_LOST) return true;
     if (pending->answered != nullptr) {
