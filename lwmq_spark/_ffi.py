@@ -470,7 +470,8 @@ class _Wait:
 
     @property
     def is_wanted(self) -> bool:
-        return bool(self.awaiting) and not self.given_up
+        """By a task of a loop that was not closed in the middle."""
+        return not self.given_up and any(not future.get_loop().is_closed() for future in self.awaiting)
 
     def go_on(self, seconds: float) -> _Outcome | None:
         """One slice of it; None: not yet."""

@@ -8,11 +8,12 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import time
 import uuid
 from pathlib import Path
 from typing import Any, Protocol
+
+from lwmq_spark.cli import _python
 
 PATIENCE_S = 30.0
 COUNT, STOP = b"count", b"stop"
@@ -186,9 +187,7 @@ def measure(name: str, size: int, seconds: float) -> dict[str, Any]:
         return _ucx(size, seconds)
     address = f"lwmq-perf-{uuid.uuid4().hex}"
     command = "import sys; from lwmq_spark.cli._rivals import answer; answer(*sys.argv[1:])"
-    answering = subprocess.Popen(
-        [sys.executable, "-c", command, name, address, str(size)], stdout=subprocess.DEVNULL
-    )
+    answering = _python.start("-c", command, name, address, size, stdout=subprocess.DEVNULL)
     try:
         figures = _ask(RIVALS[name](address, server=False), size, seconds)
         answering.wait(PATIENCE_S)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from lwmq_spark.cli import _rivals
+from lwmq_spark.cli import _python, _rivals
 from lwmq_spark.cli._output import JsonOption, console, emit
 from lwmq_spark.errors import PeerLostError
 from lwmq_spark.meter import human
@@ -115,7 +113,7 @@ def _peer_process(address: str, *, started: bool) -> Iterator[None]:
     if not started:
         yield
         return
-    peer = subprocess.Popen([sys.executable, "-m", "lwmq_spark.cli", "perf", address, "--peer"])
+    peer = _python.start("-m", "lwmq_spark.cli", "perf", address, "--peer")
 
     def look(*_: object) -> None:
         if peer.poll():

@@ -262,6 +262,23 @@ def test_waits_that_were_given_up_leave_nothing_behind(address: str) -> None:
     assert kept() is None
 
 
+def test_a_loop_that_is_closed_in_the_middle_leaves_its_waits_to_nobody(stream: Any) -> None:
+    writer, reader = stream
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(aio.read(reader))
+    loop.run_until_complete(asyncio.sleep(0.05))
+    assert not task.done()
+    loop.close()
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    del task
+    end = time.monotonic() + 10
+    while reader.waiter._rota._waits and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not reader.waiter._rota._waits
+    _write(writer, 5)
+    assert _number(asyncio.run(aio.read(reader, 10))) == 5
+
+
 def test_tasks_that_await_different_things_of_one_channel_all_hear_of_theirs(address: str) -> None:
     async def main() -> None:
         with lwmq.Channel(address, "server", linger=0) as server:

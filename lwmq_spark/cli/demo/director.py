@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lwmq_spark.cli import _python
 from lwmq_spark.cli._output import console
 from lwmq_spark.cli.demo import data
 from lwmq_spark.errors import LwmqError
@@ -32,9 +31,7 @@ class Child:
         self.name = module.rpartition(".")[2]
         self._reading, writing = os.pipe()
         try:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", module, *map(str, arguments), str(writing)], pass_fds=[writing]
-            )
+            self.process = _python.start("-m", module, *arguments, writing, pass_fds=[writing])
         finally:
             os.close(writing)
 
