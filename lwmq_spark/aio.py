@@ -13,8 +13,9 @@
 
 What comes over channels, and clients of a listener, are awaited on the event loop itself, through
 descriptors: thousands of channels need no thread. Readers and writers, and who waits for a peer, a flush,
-room in a queue or a free buffer, wait on a thread of their own, asleep in the library. A cancelled `await`
-does not lose what arrives: the next one gets it. One task at a time per object, but for posts.
+room in a queue or a free buffer, wait on a thread of their own, asleep in the library. That only waits, and
+the task takes what has come: a cancelled `await` loses nothing, the next one gets it, in this loop or in
+another one, and so does a call without a loop. One task at a time per object, but for posts.
 
 A task for each channel, or one that awaits `Selector.receive_async`: that one takes them in turns.
 """
