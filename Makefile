@@ -18,7 +18,7 @@ export PYTHON
 unexport SPARK_HOME PYTHONPATH
 
 # nbmake runs the notebooks as tests.
-EVERYTHING := --nbmake --nbmake-timeout=120 tests notebooks
+EVERYTHING := --nbmake --nbmake-timeout=500 tests notebooks
 
 .PHONY: help demo test dev lint format tidy native-test sanitize bench notebooks wheel clean setup-demo setup-test setup-bench build test-build
 

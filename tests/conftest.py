@@ -86,7 +86,7 @@ def _stop_helpers() -> None:
                 with contextlib.suppress(Exception):
                     process.stdin.close()
                 with contextlib.suppress(Exception):
-                    process.wait(10)
+                    process.wait(60)
             SparkContext._gateway = None
     if "multiprocessing.resource_tracker" in sys.modules:
         from multiprocessing import resource_tracker

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-LIMIT_S = 10.0
+LIMIT_S = 60.0
 
 
 def why_not() -> str | None:

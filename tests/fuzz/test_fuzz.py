@@ -25,7 +25,7 @@ SECONDS = 60
 def test_every_input_of_the_corpus_passes(target: str) -> None:
     program = ROOT / "build" / "dev" / "fuzz" / f"{target}_fuzz"
     assert program.exists(), f"{program} is not built: make native-test"
-    ran = subprocess.run([program, CORPUS / target], capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run([program, CORPUS / target], capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-4000:]
     assert ran.stdout.startswith(f"{len(list((CORPUS / target).iterdir()))} inputs passed"), ran.stdout
 
@@ -51,7 +51,7 @@ def fuzzers() -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_minute_of_new_inputs_finds_nothing(target: str, fuzzers: Path, tmp_path: Path) -> None:
     found = tmp_path / "found"
@@ -60,7 +60,7 @@ def test_a_minute_of_new_inputs_finds_nothing(target: str, fuzzers: Path, tmp_pa
         [
             fuzzers / f"{target}_fuzz",
             f"-max_total_time={SECONDS}",
-            "-timeout=10",
+            "-timeout=100",
             "-rss_limit_mb=3000",
             f"-artifact_prefix={tmp_path}/",
             found,
@@ -69,7 +69,7 @@ def test_a_minute_of_new_inputs_finds_nothing(target: str, fuzzers: Path, tmp_pa
         capture_output=True,
         text=True,
         errors="replace",
-        timeout=SECONDS + 120,
+        timeout=SECONDS + 600,
         check=False,
     )
     inputs = {path.name: path.read_bytes().hex() for path in tmp_path.glob("*-*")}

@@ -95,7 +95,7 @@ def java_results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str
             f"--reports-dir={OUTPUT}",
         ],
         check=False,
-        timeout=300,
+        timeout=1800,
         env={**os.environ, "LWMQ_MODULE_PATH": str(modules)},
     )
     results: dict[str, list[str]] = {}
@@ -109,7 +109,7 @@ def java_results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str
     return results
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(2000)
 @pytest.mark.parametrize("source", TEST_CLASSES, ids=[source.stem for source in TEST_CLASSES])
 def test_java_class_passes(source: Path, java_results: dict[str, list[str]]) -> None:
     name = _class_name(source)

@@ -34,7 +34,7 @@ def _java(what: str, address: str) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
 
 
 def _line(process: subprocess.Popen[str]) -> str:

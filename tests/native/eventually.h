@@ -6,9 +6,9 @@
 
 namespace lwmq {
 
-// Waits for it, with a limit. False: it did not come true.
+// Waits for it, with a limit that many times suffices. False: it did not come true.
 template <typename Condition>
-bool eventually(Condition&& condition, std::chrono::milliseconds limit = std::chrono::seconds(10)) {
+bool eventually(Condition&& condition, std::chrono::milliseconds limit = std::chrono::seconds(60)) {
   const auto end = std::chrono::steady_clock::now() + limit;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > end) return false;

@@ -56,14 +56,14 @@ class Child:
     def kill(self) -> None:
         """kill -9, and wait until the kernel has it."""
         self.process.kill()
-        self.process.wait(20)
+        self.process.wait(60)
 
-    def wait(self, timeout: float = 60) -> int:
+    def wait(self, timeout: float = 300) -> int:
         return self.process.wait(timeout)
 
     def rest(self) -> str:
         """All that it still prints, when it has ended."""
-        out, _ = self.process.communicate(timeout=60)
+        out, _ = self.process.communicate(timeout=300)
         return out
 
 

@@ -18,8 +18,8 @@ def pair(
         lwmq.Channel(address, "server", linger=0, **(receive or {}), **options) as server,
         lwmq.Channel(address, "client", linger=0, **options) as client,
     ):
-        server.wait_connected(10)
-        client.wait_connected(10)
+        server.wait_connected(60)
+        client.wait_connected(60)
         yield server, client
         for channel in (client, server):
             with suppress(lwmq.LwmqError):

@@ -209,7 +209,7 @@ def test_numbers_of_numpy_are_numbers(address: str) -> None:
         ) as server,
         lwmq.Channel(address, "client", linger=0, buffer_bytes=8192, buffers=4) as client,
     ):
-        server.wait_connected(10)
+        server.wait_connected(60)
         queue = server.send_queue("multi_unbounded_tagged")
         queue.post(b"x", tag=np.uint64(7))
         assert [bytes(m) for m in client.receive_many(np.int64(4), np.float64(10))] == [b"x"]  # type: ignore[arg-type]
@@ -222,13 +222,13 @@ def test_fields_of_a_buffer_may_have_any_names(address: str) -> None:
         lwmq.Channel(address, "server", linger=0) as server,
         lwmq.Channel(address, "client", linger=0) as client,
     ):
-        server.wait_connected(10)
+        server.wait_connected(60)
         queue = server.send_queue()
         queue.post([prices])
         queue.post(prices)
         queue.post_many([prices])
         for _ in range(3):
-            assert np.frombuffer(client.receive(10)[0], prices.dtype) == prices
+            assert np.frombuffer(client.receive(60)[0], prices.dtype) == prices
         for frames in (rows, [rows]):
             with pytest.raises(TypeError, match="not of Python objects"):
                 queue.post(frames)
@@ -243,7 +243,7 @@ def test_a_file_in_the_place_of_a_socket_is_told(tmp_path: Path, role: Any) -> N
         pytest.raises(lwmq.AddressError, match=f"{address}: a file that is no socket lies there"),
         lwmq.Channel(address, role, linger=0) as channel,
     ):
-        channel.receive(10)
+        channel.receive(60)
     assert place.read_bytes() == b"of somebody's"
 
 
@@ -253,7 +253,7 @@ def test_a_link_to_a_socket_that_comes_later_is_followed(tmp_path: Path) -> None
         with pytest.raises(lwmq.TimeoutError):
             client.wait_connected(0.15)  # it has tried
         with lwmq.Channel(f"ipc://{tmp_path}/real", "server", linger=0):
-            client.wait_connected(10)
+            client.wait_connected(60)
 
 
 def test_a_second_server_is_told_who_serves(ipc: str) -> None:
@@ -298,7 +298,7 @@ class Stranger:
     def __exit__(self, *exc: object) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._thread.join(10)
+        self._thread.join(60)
 
 
 @pytest.mark.parametrize("opened", ["writer", "reader"])
@@ -312,9 +312,9 @@ def test_a_server_of_another_protocol_version_is_a_version_error_with_both(ipc: 
         ),
     ):
         if opened == "writer":
-            lwmq.open_writer(ipc, SCHEMA, timeout=5)
+            lwmq.open_writer(ipc, SCHEMA, timeout=60)
         else:
-            lwmq.open_reader(ipc, timeout=5)
+            lwmq.open_reader(ipc, timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ def test_a_server_of_another_protocol_version_is_a_version_error_with_both(ipc: 
 )
 def test_something_else_that_listens_there_is_corrupt(ipc: str, answer: bytes) -> None:
     with Stranger(ipc.removeprefix("ipc://"), answer), pytest.raises(lwmq.CorruptError, match=ipc):
-        lwmq.open_reader(ipc, timeout=5, role="client")
+        lwmq.open_reader(ipc, timeout=60, role="client")
 
 
 def test_a_listener_that_never_answers_is_a_timeout(ipc: str) -> None:
@@ -342,7 +342,7 @@ def test_a_client_that_talks_nonsense_is_told_so_and_others_are_served(ipc: str)
             struct.pack("<III", MAGIC, VERSION + 1, HELLO) + bytes(600),
         ):
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
-                client.settimeout(10)
+                client.settimeout(60)
                 client.connect(socket_name(ipc.removeprefix("ipc://")))
                 client.send(nonsense)
                 answer = client.recv(4096)
@@ -363,7 +363,7 @@ AS_ANOTHER_USER = """
     open_reader = lwmq.open_reader  # imported while the files can still be read
     os.setgroups([]), os.setgid(65534), os.setuid(65534)
     try:
-        open_reader(sys.argv[1], role="client", timeout=5)
+        open_reader(sys.argv[1], role="client", timeout=60)
         print("let in")
     except lwmq.LwmqError as exc:
         print(type(exc).__name__, exc)
@@ -394,7 +394,7 @@ def test_another_user_who_has_taken_a_name_of_ours_gets_nothing_of_us(
         listener.bind(bytes.fromhex(sys.argv[1]))
         listener.listen()
         print("there", flush=True)
-        listener.accept()[0].settimeout(30)
+        listener.accept()[0].settimeout(60)
         sys.stdin.readline()
         """,
         socket_name(ipc.removeprefix("ipc://")).hex(),
@@ -402,7 +402,7 @@ def test_another_user_who_has_taken_a_name_of_ours_gets_nothing_of_us(
     assert squatter.line() == "there"
     told = rf"user 65534 listens there \(process {squatter.pid}\), which is not our user"
     with pytest.raises(lwmq.LwmqError, match=told):
-        lwmq.open_reader(ipc, timeout=5, role="client")
+        lwmq.open_reader(ipc, timeout=60, role="client")
     squatter.tell()
     assert squatter.wait() == 0
 
@@ -416,7 +416,7 @@ def test_a_client_of_another_user_is_refused_by_the_listener(ipc: str, spawn: Ca
             os.setgroups([]), os.setgid(65534), os.setuid(65534)
             client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             client.connect(bytes.fromhex(sys.argv[1]))
-            client.settimeout(10)
+            client.settimeout(60)
             print(client.recv(4096)[16:].split(b"\\0")[0].decode())
             """,
             socket_name(ipc.removeprefix("ipc://")).hex(),
@@ -466,8 +466,8 @@ def test_a_stream_that_never_existed_is_waited_for_and_then_named(ipc: str) -> N
 def test_a_stream_that_was_read_to_its_end_is_waited_for_not_empty(address: str) -> None:
     with lwmq.Endpoint(address, linger=0):
         with (
-            lwmq.open_reader(address, timeout=10) as reader,
-            lwmq.open_writer(address, SCHEMA, linger=10) as writer,
+            lwmq.open_reader(address, timeout=60) as reader,
+            lwmq.open_writer(address, SCHEMA, linger=60) as writer,
         ):
             writer.write(batch())
             assert next(reader).num_rows == 3
@@ -485,7 +485,7 @@ def test_a_stream_that_was_aborted_says_why_behind_what_was_visible(address: str
         writer = lwmq.open_writer(address, SCHEMA)
         writer.write(batch())
         writer.abort("feed handler lost its line")
-        with lwmq.open_reader(address, timeout=10) as reader:
+        with lwmq.open_reader(address, timeout=60) as reader:
             assert next(reader).num_rows == 3
             with pytest.raises(lwmq.AbortedError, match="feed handler lost its line"):
                 next(reader)
@@ -502,7 +502,7 @@ def test_offsets_that_cannot_be_are_refused_with_what_there_is(address: str) -> 
         nothing = "partition 3 was asked for; the stream has 1"
         for start, said in (({0: 17}, text), ({3: 0}, nothing)):
             with (
-                lwmq.open_reader(address, start=start, timeout=10) as reader,
+                lwmq.open_reader(address, start=start, timeout=60) as reader,
                 pytest.raises(lwmq.LwmqError, match=said),
             ):
                 next(reader)
@@ -513,12 +513,12 @@ def test_offsets_that_were_released_are_a_data_loss_that_names_the_ways_out(addr
     with lwmq.Endpoint(address, linger=0), lwmq.open_writer(address, SCHEMA, linger=0) as writer:
         for _ in range(3):
             writer.write(batch())
-        with lwmq.open_reader(address, timeout=10, name="first") as reader:
+        with lwmq.open_reader(address, timeout=60, name="first") as reader:
             next(reader), next(reader), next(reader)
             reader.consume()
             text = r"batch 0 was asked for, the oldest kept is 3.*Ways out: retain=\"all\""
             with (
-                lwmq.open_reader(address, start={0: 0}, timeout=10) as late,
+                lwmq.open_reader(address, start={0: 0}, timeout=60) as late,
                 pytest.raises(lwmq.DataLossError, match=text),
             ):
                 next(late)
@@ -531,7 +531,7 @@ def test_offsets_that_were_released_are_a_data_loss_that_names_the_ways_out(addr
 def test_a_closed_writer_and_a_closed_reader_say_so(address: str) -> None:
     with lwmq.Endpoint(address, linger=0):
         writer = lwmq.open_writer(address, SCHEMA)
-        reader = lwmq.open_reader(address, timeout=10)
+        reader = lwmq.open_reader(address, timeout=60)
         writer.abort()
         reader.close()
         for call in (lambda: writer.write(batch()), lambda: writer.allocate(3), lambda: writer.commit()):
@@ -553,7 +553,7 @@ def test_an_iterator_of_the_caller_that_raises_aborts_with_its_text(address: str
             lwmq.open_writer(address, SCHEMA) as writer,
         ):
             writer.write(pa.RecordBatchReader.from_batches(SCHEMA, rows()))
-        with lwmq.open_reader(address, timeout=10) as reader:
+        with lwmq.open_reader(address, timeout=60) as reader:
             assert next(reader).num_rows == 3
             with pytest.raises(lwmq.AbortedError, match="ValueError: row 4 has no price"):
                 next(reader)

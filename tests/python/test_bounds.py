@@ -23,12 +23,12 @@ def test_a_control_channel_answers_while_the_data_channel_beside_it_is_full(addr
                 data.post(posted.to_bytes(8, "little") * 100)
                 posted += 1
             asks.post(number.to_bytes(8, "little"))
-            answers.post(server.receive(10)[0])
-            assert int.from_bytes(client.receive(10)[0], "little") == number
+            answers.post(server.receive(60)[0])
+            assert int.from_bytes(client.receive(60)[0], "little") == number
         assert writer.statistics.buffers_free == 0
         assert data.statistics.queued > 4000
         for number in range(posted):
-            assert int.from_bytes(reader.receive(10)[0][:8], "little") == number
+            assert int.from_bytes(reader.receive(60)[0][:8], "little") == number
 
 
 @pytest.mark.row("L52")
@@ -39,14 +39,14 @@ def test_each_transport_costs_what_one_costs(ipc: str) -> None:
         with ExitStack() as stack:
             peers = [stack.enter_context(lwmq.Channel(place, "client", linger=0)) for place in places]
             hub = stack.enter_context(lwmq.Channel(places, "server", linger=0))
-            hub.wait_connected(10)
+            hub.wait_connected(60)
             for peer in peers:
-                peer.wait_connected(10)
+                peer.wait_connected(60)
             queue = hub.send_queue()
             for _ in range(100):
                 queue.post([b"head", bytes(1000)])
             for peer in peers:
-                assert sum(len(peer.receive(10)[1]) for _ in range(100)) == 100_000
+                assert sum(len(peer.receive(60)[1]) for _ in range(100)) == 100_000
             shipped[count] = hub.statistics.bytes_shipped
             for peer in peers:  # what they have read they say when they go
                 peer.close()
@@ -67,7 +67,7 @@ def test_a_message_of_a_bounded_queue_is_no_older_than_queue_and_buffers_hold(
         for turn in range(1, 301):
             for number in range((turn - 1) * 20, turn * 20):  # twenty times what the reader takes
                 queue.post(number.to_bytes(8, "little"))
-            ages.append(turn * 20 - 1 - int.from_bytes(reader.receive(10)[0], "little"))
+            ages.append(turn * 20 - 1 - int.from_bytes(reader.receive(60)[0], "little"))
         # What is in the buffers was posted while they filled: the reader takes one of twenty.
         assert max(ages) <= depth + 20 * (in_buffers + 1)
         assert max(ages) > depth

@@ -80,7 +80,7 @@ def test_messages_by_a_thread_of_their_own(address: str) -> None:
             queue = server.send_queue()
             got, count = await _beside(lambda n: queue.post(b"%d" % n), lambda: aio.receive(client))
             while len(got) < count:
-                got.append(await aio.receive(client, timeout=10))
+                got.append(await aio.receive(client, timeout=60))
             assert [int(bytes(message)) for message in got] == list(range(count))
 
     asyncio.run(main())
@@ -93,7 +93,7 @@ def test_batches_of_messages(address: str) -> None:
             some, count = await _beside(lambda n: queue.post(b"%d" % n), lambda: aio.receive_many(client, 3))
             got = [message for batch in some for message in batch]
             while len(got) < count:
-                got += await aio.receive_many(client, timeout=10)
+                got += await aio.receive_many(client, timeout=60)
             assert [int(bytes(message)) for message in got] == list(range(count))
 
     asyncio.run(main())
@@ -104,7 +104,7 @@ def test_raw_buffers(address: str) -> None:
         with pair(address, raw=True, buffer_bytes=4096, buffers=4) as (server, client):
 
             async def send(n: int) -> None:
-                buffer = await aio.get_buffer(server, 10)
+                buffer = await aio.get_buffer(server, 60)
                 buffer.data[:8] = n.to_bytes(8, "little")
                 buffer.send(8)
 
@@ -114,7 +114,7 @@ def test_raw_buffers(address: str) -> None:
 
             got, count = await _beside(send, take)
             while len(got) < count:
-                got.append(await asyncio.wait_for(take(), 10))
+                got.append(await asyncio.wait_for(take(), 60))
             assert got == list(range(count))
 
     asyncio.run(main())

@@ -33,8 +33,8 @@ def _empty(channel: lwmq.Channel) -> list[bytes]:
 def _meet(address: str, stack: ExitStack, **options: Any) -> tuple[lwmq.Channel, lwmq.Channel]:
     server = stack.enter_context(lwmq.Channel(address, "server", **options))
     client = stack.enter_context(lwmq.Channel(address, "client", **options))
-    server.wait_connected(10)
-    client.wait_connected(10)
+    server.wait_connected(60)
+    client.wait_connected(60)
     return server, client
 
 
@@ -62,7 +62,7 @@ def test_a_channel_is_readable_while_there_is_something_to_receive(address: str,
         queue.post(b"one")
         queue.post(b"two")
         assert _is_readable(channel, 10)
-        assert channel.receive(10) == lwmq.Message(b"one")
+        assert channel.receive(60) == lwmq.Message(b"one")
         assert _is_readable(channel, 10), "what is not received stays readable"
         assert _empty(channel) == [b"two"]
 
@@ -80,7 +80,7 @@ def test_a_receive_that_waits_leaves_the_descriptor_as_it_must_be(address: str) 
         assert _empty(server) == [b"after a wait in vain"]
         posting = threading.Timer(0.05, lambda: [queue.post(b"1"), queue.post(b"2")])
         posting.start()
-        assert bytes(server.receive(10)) == b"1"
+        assert bytes(server.receive(60)) == b"1"
         posting.join()
         assert _is_readable(server, 10)
         assert _empty(server) == [b"2"]
@@ -92,7 +92,7 @@ def test_the_loss_of_a_peer_and_the_next_one_are_news(ipc: str, spawn: Callable[
         import sys, lwmq_spark as lwmq
         channel = lwmq.Channel(sys.argv[1], "client")
         channel.send_queue().post(b"here")
-        channel.flush(10)
+        channel.flush(60)
         print("ready", flush=True)
         sys.stdin.read()
         """
@@ -131,7 +131,7 @@ def test_many_channels_share_one_epoll_and_nobody_is_missed(address: str) -> Non
         posting.start()
         got: dict[int, list[bytes]] = {n: [] for n in range(count)}
         while sum(map(len, got.values())) < 20 * count:
-            events = poller.poll(10)
+            events = poller.poll(60)
             assert events, "nobody has news, and not everything has come"
             for fd, _ in events:
                 got[by_fd[fd]] += _empty(pairs[by_fd[fd]][0])
@@ -165,7 +165,7 @@ def test_asyncio_awaits_many_channels_without_a_thread_for_each(address: str) ->
         for server, _ in pairs:
             with suppress(lwmq.TimeoutError):
                 server.close(linger=0)
-        await asyncio.wait_for(asyncio.gather(*echoes), 10)
+        await asyncio.wait_for(asyncio.gather(*echoes), 60)
 
     threads = threading.active_count()
     with ExitStack() as stack:
@@ -185,12 +185,12 @@ def test_a_cancelled_task_loses_nothing_and_close_ends_who_waits(address: str) -
             await asyncio.gather(waiting, return_exceptions=True)
             queue.post(b"%d" % number)
             if waiting.cancelled():
-                assert bytes(await asyncio.wait_for(server.receive_async(), 10)) == b"%d" % number
+                assert bytes(await asyncio.wait_for(server.receive_async(), 60)) == b"%d" % number
         waiting = asyncio.create_task(server.receive_async())
         await asyncio.sleep(0.05)
         threading.Thread(target=lambda: server.close(linger=0)).start()
         with pytest.raises(lwmq.ClosedError):
-            await asyncio.wait_for(waiting, 10)
+            await asyncio.wait_for(waiting, 60)
 
     with ExitStack() as stack:
         asyncio.run(run(*_meet(address, stack)))

@@ -36,4 +36,4 @@ def test_a_subinterpreter_is_refused_and_the_process_ends(spawn: Any) -> None:
     child = spawn(OUTER, INNER)
     assert "works in the main interpreter of a process" in child.line()
     assert child.line() == "main: b'fine'"
-    assert child.wait(30) == 0
+    assert child.wait(60) == 0

@@ -6,6 +6,7 @@ import asyncio
 import collections
 import gc
 import os
+import select
 import signal
 import threading
 import time
@@ -29,7 +30,7 @@ def asks(address: str, name: str, times: int = 10) -> list[str]:
         answers = []
         for number in range(times):
             queue.post(f"{name} {number}".encode())
-            answers.append(bytes(channel.receive(10)).decode())
+            answers.append(bytes(channel.receive(60)).decode())
         return answers
 
 
@@ -62,7 +63,7 @@ def test_each_client_has_a_channel_and_a_thread(address: str) -> None:
         listener.close()
         listener.close()  # twice is once
         for thread in (accepting, *threads):
-            thread.join(10)
+            thread.join(60)
             assert not thread.is_alive()
         assert listener.closed
         assert repr(listener) == f"<Listener {address} closed>"
@@ -81,7 +82,7 @@ def test_one_thread_serves_a_listener_and_its_clients(address: str) -> None:
         asked = [pool.submit(asks, address, name) for name in names]
         while len(gone) < len(names):
             try:
-                channel, message = selector.receive(10)
+                channel, message = selector.receive(60)
             except lwmq.ClosedError as exc:
                 gone.append(exc.channel)
                 continue
@@ -89,7 +90,7 @@ def test_one_thread_serves_a_listener_and_its_clients(address: str) -> None:
                 queues[channel] = channel.send_queue()
             queues[channel].post(b"yes, " + bytes(message))
         for name, future in zip(names, asked, strict=True):
-            assert future.result(10) == answers_to(name)
+            assert future.result(60) == answers_to(name)
         assert sorted(map(id, gone)) == sorted(map(id, queues))
         assert len(selector) == 0, "they leave by themselves"
         selector.remove(listener)
@@ -98,7 +99,7 @@ def test_one_thread_serves_a_listener_and_its_clients(address: str) -> None:
             selector.receive(0.1)
         selector.add(listener)
         with pytest.raises(lwmq.ClosedError) as ended:  # the one that came and went meanwhile
-            selector.receive(10)
+            selector.receive(60)
         gone.append(ended.value.channel)
         assert selector.select(0) is None
         listener.close()
@@ -131,8 +132,8 @@ def test_an_event_loop_serves_a_listener_and_its_clients(address: str) -> None:
                 asked = [loop.run_in_executor(pool, asks, address, name) for name in names]
                 for name, answers in zip(names, await asyncio.gather(*asked), strict=True):
                     assert answers == answers_to(name)
-            await asyncio.wait_for(asyncio.gather(*tasks), 10)
-        await asyncio.wait_for(accepting, 10)
+            await asyncio.wait_for(asyncio.gather(*tasks), 60)
+        await asyncio.wait_for(accepting, 60)
 
     asyncio.run(main())
 
@@ -145,7 +146,7 @@ def test_a_cancelled_accept_loses_no_client(address: str) -> None:
                     await asyncio.wait_for(listener.accept_async(), 0.01)
             with lwmq.Channel(address, "client", linger=0) as client:
                 client.send_queue().post(b"here")
-                async with await asyncio.wait_for(listener.accept_async(), 10) as channel:
+                async with await asyncio.wait_for(listener.accept_async(), 60) as channel:
                     assert bytes(await channel.receive_async()) == b"here"
 
     asyncio.run(main())
@@ -154,7 +155,7 @@ def test_a_cancelled_accept_loses_no_client(address: str) -> None:
 def test_a_channel_of_a_listener_is_for_one_client(address: str) -> None:
     with Listener(address, linger=1) as listener:
         first = lwmq.Channel(address, "client")
-        channel = listener.accept(10)
+        channel = listener.accept(60)
         assert (channel.role, channel.address) == ("server", address)
         queue = channel.send_queue()
         first.send_queue().post(b"left behind")
@@ -163,7 +164,7 @@ def test_a_channel_of_a_listener_is_for_one_client(address: str) -> None:
         assert (peer.connected, peer.pid, peer.uid) == (True, os.getpid(), os.getuid())
         assert peer.instance == identity().instance
         assert channel.peers == [peer]
-        first.flush(10)
+        first.flush(60)
         with suppress(lwmq.TimeoutError):  # nobody has read it yet
             first.close(linger=0)
         assert [bytes(message) for message in channel] == [b"left behind"]
@@ -179,8 +180,8 @@ def test_a_channel_of_a_listener_is_for_one_client(address: str) -> None:
             second.send_queue().post(b"another")
             with pytest.raises(lwmq.ClosedError):
                 channel.receive(0.05)
-            with listener.accept(10) as other:
-                assert bytes(other.receive(10)) == b"another"
+            with listener.accept(60) as other:
+                assert bytes(other.receive(60)) == b"another"
         channel.close()
 
 
@@ -197,14 +198,14 @@ def test_a_client_that_is_killed_is_lost_once(ipc: str, spawn: Callable[..., Any
         selector.add(listener)
         child = spawn(code, ipc)
         assert child.line() == "sent"
-        channel, message = selector.receive(10)
+        channel, message = selector.receive(60)
         assert bytes(message) == b"from one that dies"
         assert channel.peer is not None
         assert channel.peer.pid == child.pid
         assert channel.peer.instance != identity().instance
         child.kill()
         with pytest.raises(lwmq.PeerLostError) as lost:
-            selector.receive(10)
+            selector.receive(60)
         assert lost.value.channel is channel
         with pytest.raises(lwmq.TimeoutError):
             selector.receive(0.05)
@@ -223,46 +224,49 @@ def test_requests_of_many_clients_are_answered_at_one_address(address: str) -> N
         for _ in range(4):
             client = stack.enter_context(lwmq.Channel(address, "client", linger=0))
             asking.append(stack.enter_context(lwmq.Requests(client)))
-        served = [pool.submit(serve, listener.accept(10)) for _ in asking]
-        replies = [asked.submit(f"by {n}".encode(), timeout=10) for n, asked in enumerate(asking)]
-        assert [bytes(reply.result(10)) for reply in replies] == [b"BY 0", b"BY 1", b"BY 2", b"BY 3"]
+        served = [pool.submit(serve, listener.accept(60)) for _ in asking]
+        replies = [asked.submit(f"by {n}".encode(), timeout=60) for n, asked in enumerate(asking)]
+        assert [bytes(reply.result(60)) for reply in replies] == [b"BY 0", b"BY 1", b"BY 2", b"BY 3"]
         stack.close()
         for future in served:
-            future.result(10)  # ended with its client
+            future.result(60)  # ended with its client
+
+
+def _processor_time_of_a_second() -> float:
+    """Of this process, which has nothing to do: next to none. A thread that spins takes what it gets."""
+    before = time.process_time()
+    time.sleep(1)
+    return time.process_time() - before
 
 
 def test_a_server_that_asks_a_client_hears_of_its_end(address: str) -> None:
     with Listener(address, linger=0) as listener:
         client = lwmq.Channel(address, "client", linger=0)
-        with listener.accept(10) as channel, lwmq.Requests(channel) as asking:
-            reply = asking.submit(b"are you there?", timeout=30)
+        with listener.accept(60) as channel, lwmq.Requests(channel) as asking:
+            reply = asking.submit(b"are you there?", timeout=60)
             time.sleep(0.05)
             client.close()
             with pytest.raises((lwmq.ClosedError, lwmq.PeerLostError)):
-                reply.result(10)
-            before = time.process_time()
-            time.sleep(0.2)
-            assert time.process_time() - before < 0.15, "nobody spins over a channel that has ended"
+                reply.result(60)
+            assert _processor_time_of_a_second() < 0.5, "nobody spins over a channel that has ended"
             with pytest.raises(lwmq.LwmqError):
-                asking.request(b"and now?", timeout=10)
+                asking.request(b"and now?", timeout=60)
 
 
 def test_a_call_back_of_a_client_that_has_gone_ends(address: str) -> None:
     came: list[bytes] = []
     with Listener(address, linger=0) as listener:
         client = lwmq.Channel(address, "client")
-        channel = listener.accept(10)
+        channel = listener.accept(60)
         channel.on_message(lambda message: came.append(bytes(message)))
         client.send_queue().post(b"one")
         client.close()
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while came != [b"one"] and time.monotonic() < end:
             time.sleep(0.01)
         assert came == [b"one"]
         time.sleep(0.05)
-        before = time.process_time()
-        time.sleep(0.2)
-        assert time.process_time() - before < 0.15, "nobody spins over a channel that has ended"
+        assert _processor_time_of_a_second() < 0.5, "nobody spins over a channel that has ended"
         channel.close()
 
 
@@ -289,7 +293,7 @@ def test_of_the_end_of_a_client_one_thread_of_many_is_told(ipc: str) -> None:
         for _ in range(300):
             with lwmq.Channel(ipc, "client") as client:
                 client.send_queue().post(b"x")
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while len(ended) < 300 and time.monotonic() < deadline:
             time.sleep(0.01)
         stop.set()
@@ -301,10 +305,10 @@ def test_of_the_end_of_a_client_one_thread_of_many_is_told(ipc: str) -> None:
 def test_clients_that_nobody_accepts_see_the_close(address: str) -> None:
     listener = Listener(address)
     with lwmq.Channel(address, "client", linger=0) as client:
-        client.wait_connected(10)
+        client.wait_connected(60)
         listener.close()
         with pytest.raises(lwmq.ClosedError):
-            client.receive(10)
+            client.receive(60)
 
 
 def test_a_listener_that_is_forgotten_frees_the_address(address: str) -> None:
@@ -317,11 +321,11 @@ def test_a_listener_that_is_forgotten_frees_the_address(address: str) -> None:
     gc.collect()
     with Listener(address) as other:
         client = lwmq.Channel(address, "client", linger=0)
-        channel = other.accept(10)
+        channel = other.accept(60)
         del channel  # goes, and the client sees it
         gc.collect()
         with pytest.raises(lwmq.ClosedError):
-            client.receive(10)
+            client.receive(60)
         client.close()
 
 
@@ -335,11 +339,11 @@ def test_options_are_those_of_channels(address: str) -> None:
         lwmq.Channel(address, "client", linger=0) as client,
     ):
         queue = client.send_queue()
-        with listener.accept(10) as channel:
+        with listener.accept(60) as channel:
             for number in range(5):
                 queue.post(str(number).encode())
-            client.flush(10)
-            end = time.monotonic() + 10
+            client.flush(60)
+            end = time.monotonic() + 60
             while channel.statistics.messages_received < 5 and time.monotonic() < end:
                 time.sleep(0.01)
             assert [bytes(channel.receive(1)) for _ in range(2)] == [b"3", b"4"]
@@ -358,18 +362,18 @@ def test_raw_buffers_of_many_clients(address: str) -> None:
     with Listener(address, raw=True, linger=0) as listener, ExitStack() as stack:
         for n in range(3):
             client = stack.enter_context(lwmq.Channel(address, "client", raw=True, linger=0))
-            channel = stack.enter_context(listener.accept(10))
-            with client.get_buffer(10) as buffer:
+            channel = stack.enter_context(listener.accept(60))
+            with client.get_buffer(60) as buffer:
                 buffer.data[:1] = bytes([n])
                 buffer.send(1)
-            with channel.receive_buffer(10) as received:
+            with channel.receive_buffer(60) as received:
                 assert bytes(received.data) == bytes([n])
 
 
 REFUSED = """
     with lwmq.Channel(sys.argv[1], "client", raw=True, linger=0) as raw:
         try:
-            raw.wait_connected(10)
+            raw.wait_connected(60)
         except lwmq.VersionError:
             print("refused")
 """
@@ -406,8 +410,8 @@ def test_an_accept_in_a_forked_child_is_refused(ipc: str) -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
         with lwmq.Channel(ipc, "client", linger=0) as client:
             client.send_queue().post(b"still served")
-            with listener.accept(10) as channel:
-                assert bytes(channel.receive(10)) == b"still served"
+            with listener.accept(60) as channel:
+                assert bytes(channel.receive(60)) == b"still served"
 
 
 def test_a_client_that_says_nothing_is_seen_and_greeted(address: str) -> None:
@@ -423,10 +427,10 @@ def test_a_client_that_says_nothing_is_seen_and_greeted(address: str) -> None:
             selector.add(stack.enter_context(lwmq.Channel(f"{address}-other", linger=0)), on_client=greet)
         clients = [stack.enter_context(lwmq.Channel(address, "client", linger=0)) for _ in range(3)]
         for client in clients:
-            client.wait_connected(10)
+            client.wait_connected(60)
         with pytest.raises(lwmq.TimeoutError):
             selector.receive(0.3)
-        assert [bytes(client.receive(10)) for client in clients] == [b"welcome"] * 3
+        assert [bytes(client.receive(60)) for client in clients] == [b"welcome"] * 3
         assert set(selector) == set(greeted)
         assert all(channel in selector for channel in greeted)
         assert clients[0] not in selector
@@ -441,8 +445,8 @@ def test_a_greeting_that_fails_loses_no_client(address: str) -> None:
         with lwmq.Channel(address, "client", linger=0) as client:
             client.send_queue().post(b"all the same")
             with pytest.raises(ValueError, match="no greeting"):
-                selector.receive(10)
-            assert bytes(selector.receive(10)[1]) == b"all the same"
+                selector.receive(60)
+            assert bytes(selector.receive(60)[1]) == b"all the same"
 
 
 def test_a_client_is_greeted_by_the_call_of_its_own_listener(
@@ -464,8 +468,8 @@ def test_a_client_is_greeted_by_the_call_of_its_own_listener(
         with lwmq.Channel(f"{address}-b", "client", linger=0) as client:
             client.send_queue().post(b"x")
             with pytest.raises(OSError, match="no descriptors"):
-                selector.receive(10)
-            assert bytes(selector.receive(10)[1]) == b"x"
+                selector.receive(60)
+            assert bytes(selector.receive(60)[1]) == b"x"
     assert greeted == ["b"]
 
 
@@ -476,29 +480,29 @@ def test_a_selector_takes_requests_of_many_clients(address: str) -> None:
 
         def ask(name: bytes) -> bytes:
             with lwmq.Channel(address, "client", linger=0) as channel, lwmq.Requests(channel) as asking:
-                return bytes(asking.request(name, timeout=10))
+                return bytes(asking.request(name, timeout=60))
 
         asked = [pool.submit(ask, f"client {n}".encode()) for n in range(4)]
         gone = 0
         while gone < 4:
             try:
-                channel, message = selector.receive(10)
+                channel, message = selector.receive(60)
             except lwmq.ClosedError:
                 gone += 1
                 continue
             request = replies[channel].request_of(message)
             assert request is not None
             request.reply(bytes(request.frames).upper())
-        assert [future.result(10) for future in asked] == [f"CLIENT {n}".encode() for n in range(4)]
+        assert [future.result(60) for future in asked] == [f"CLIENT {n}".encode() for n in range(4)]
 
 
 def test_requests_that_a_client_has_left_are_all_handled(address: str) -> None:
     with Listener(address, linger=0) as listener:
         client = lwmq.Channel(address, "client", linger=0)
         asking = lwmq.Requests(client)
-        left = [asking.submit(str(number).encode(), timeout=30) for number in range(10)]
-        channel = listener.accept(10)
-        client.flush(10)
+        left = [asking.submit(str(number).encode(), timeout=60) for number in range(10)]
+        channel = listener.accept(60)
+        client.flush(60)
         asking.close()
         with suppress(lwmq.TimeoutError):  # nobody has read them
             client.close()
@@ -515,10 +519,10 @@ def test_select_gives_no_channel_whose_end_was_told(address: str) -> None:
         selector.add(listener)
         with lwmq.Channel(address, "client", linger=0) as client:
             client.send_queue().post(b"here")
-            channel, _ = selector.receive(10)
-        assert selector.select(10) is channel
+            channel, _ = selector.receive(60)
+        assert selector.select(60) is channel
         with pytest.raises(lwmq.ClosedError):
-            channel.receive(10)
+            channel.receive(60)
         assert selector.select(0.05) is None
         assert channel not in selector
 
@@ -559,8 +563,8 @@ def test_handlers_that_raise_lose_neither_clients_nor_the_process(ipc: str, spaw
         signal.signal(signal.SIGALRM, late)
         accepted = 0
         print("up")
-        end = time.monotonic() + 3
-        while time.monotonic() < end:
+        end, least = time.monotonic() + 3, time.monotonic() + 60
+        while time.monotonic() < end or (not accepted and time.monotonic() < least):
             try:
                 signal.setitimer(signal.ITIMER_REAL, 0.003, 0.0007)
                 channel = listener.accept(0.05)
@@ -580,8 +584,7 @@ def test_handlers_that_raise_lose_neither_clients_nor_the_process(ipc: str, spaw
     """
     child = spawn(code, ipc)
     assert child.line() == "up"
-    end = time.monotonic() + 2.5
-    while time.monotonic() < end:
+    while not select.select([child.process.stdout], [], [], 0)[0]:
         with lwmq.Channel(ipc, "client", linger=0) as client, suppress(lwmq.LwmqError):
             client.wait_connected(0.05)
     assert child.line() == "some"
@@ -602,7 +605,7 @@ def test_more_clients_than_may_wait_lose_nothing(ipc: str, spawn: Any) -> None:
         assert child.line() == "posted"
         time.sleep(1)  # as many as may are waiting
         selector.add(listener)
-        came = {int(bytes(selector.receive(20)[1])) for _ in range(300)}
+        came = {int(bytes(selector.receive(60)[1])) for _ in range(300)}
         assert came == set(range(300))
         state = listener.statistics
         assert (state.accepted, state.refused) == (300, 0), state
@@ -633,6 +636,6 @@ def test_a_client_that_could_not_be_added_is_added_later(
                 patched.setattr(selector, "add", fails)
                 for _ in range(2):
                     with pytest.raises(lwmq.LwmqError, match="no descriptors"):
-                        selector.receive(10)
-            assert bytes(selector.receive(10)[1]) == b"all the same"
+                        selector.receive(60)
+            assert bytes(selector.receive(60)[1]) == b"all the same"
             assert listener.statistics.accepted == 1

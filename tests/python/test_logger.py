@@ -55,7 +55,7 @@ def test_a_logger_keeps_all_messages_of_a_feed_and_plays_them_again(
     with lwmq.Channel(ipc, role="server") as feed:
         child = spawn(FEED, ipc, MESSAGES)
         write(first, feed)
-    assert child.wait(30) == 0
+    assert child.wait(60) == 0
     kept = list(read(first))
     assert [int(bytes(message[0])) for message in kept] == list(range(MESSAGES))
     assert all((message.timestamp() is not None) == bool(number % 2) for number, message in enumerate(kept))
@@ -66,6 +66,6 @@ def test_a_logger_keeps_all_messages_of_a_feed_and_plays_them_again(
         queue = player.send_queue()
         for message in read(first):
             queue.post(message)
-        write(second, (receiver.receive(10) for _ in range(MESSAGES)))
+        write(second, (receiver.receive(60) for _ in range(MESSAGES)))
     receiver.close(0)
     assert second.read_bytes() == first.read_bytes()

@@ -112,7 +112,7 @@ def test_large_frames_are_not_copied_and_their_owner_is_let_go_once() -> None:
     assert alive() is not None
     del frame
     gc.collect()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while alive() is not None and time.monotonic() < deadline:
         time.sleep(0.01)
     assert alive() is None
@@ -164,11 +164,11 @@ def test_a_buffer_is_free_when_each_channel_has_shipped_it(address: str) -> None
             server.send_queue().post(message)
         del message
         with lwmq.Channel(address, "client", **options) as client:
-            assert bytes(client.receive(10)) == picture
+            assert bytes(client.receive(60)) == picture
             assert not free.wait(0.1)
             with lwmq.Channel(f"{address}-2", "client", **options) as other:
-                assert bytes(other.receive(10)) == picture
-                assert free.wait(10)
+                assert bytes(other.receive(60)) == picture
+                assert free.wait(60)
                 picture.extend(b"free")
 
 
@@ -198,7 +198,7 @@ def test_an_on_release_that_raises_is_logged_and_holds_up_nobody(caplog: pytest.
         lwmq.Message(bytearray(COPY_BYTES_MAX + 1), on_release=lambda failure=failure: fail(failure))
     free = threading.Event()
     lwmq.Message(bytearray(COPY_BYTES_MAX + 1), on_release=free.set)
-    assert free.wait(10)
+    assert free.wait(60)
     wait_until(lambda: caplog.text.count("on_release of a message has failed") == 3)
     assert all(text in caplog.text for text in ("at once", "later", "SystemExit: 3"))
 
@@ -226,15 +226,15 @@ def test_timestamps_of_three_sources_travel_with_their_frames(address: str) -> N
         queue.post(message)
         queue.post(lwmq.Message(b"alone", timestamp="system"))
         queue.post(b"without")
-        received = server.receive(10)
+        received = server.receive(60)
         first, second, third = received.timestamps
         assert first is not None and abs(ticks_to_ns(first) - time.time_ns()) < 20e9
         assert second is not None and ticks_to_datetime(second) == noon
         assert third is None
         assert (first, second, third) == tuple(message.timestamps)
-        alone = server.receive(10)
+        alone = server.receive(60)
         assert abs(ticks_to_ns(alone.timestamp() or 0) - time.time_ns()) < 20e9
-        assert server.receive(10).timestamps == [None]
+        assert server.receive(60).timestamps == [None]
 
 
 @pytest.mark.row("S07")
@@ -313,7 +313,7 @@ def test_an_owner_may_post_when_it_is_let_go() -> None:
 
 
 def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.001)
@@ -335,10 +335,10 @@ if (pid := os.fork()) == 0:
     del message
     later = lwmq.Message(bytearray(1 << 20), on_release=second.set)
     del later
-    os._exit(0 if released.wait(10) and second.wait(10) else 1)
+    os._exit(0 if released.wait(60) and second.wait(60) else 1)
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), released.is_set())
 del message
-print(released.wait(10))
+print(released.wait(60))
 """
 
 

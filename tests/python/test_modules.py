@@ -84,14 +84,14 @@ import lwmq_spark as lwmq
 from lwmq_spark.channel import limits
 at = {address!r}
 with lwmq.Listener(at) as listener, lwmq.Channel(at, "client") as client:
-    served = listener.accept(10)
+    served = listener.accept(60)
     answers = served.send_queue()
     questions = client.send_queue()
     for number in range(1000):
         questions.post(b"question %d" % number)
     for _ in range(1000):
-        answers.post(bytes(served.receive(10)).replace(b"question", b"answer"))
-    said = [bytes(client.receive(10)).decode() for _ in range(1000)]
+        answers.post(bytes(served.receive(60)).replace(b"question", b"answer"))
+    said = [bytes(client.receive(60)).decode() for _ in range(1000)]
     print(limits(at).buffer_bytes_max, said == [f"answer {{n}}" for n in range(1000)])
 """
 
@@ -110,7 +110,7 @@ def test_a_signed_module_registers_its_scheme_and_its_filters(place: Place) -> N
         "print(providers()[0], 'upper' in filters())\n"
         "with lwmq.Channel('upper+toy://x', 'server') as one, lwmq.Channel('toy://x', 'client') as other:\n"
         "    one.send_queue().post(b'hello')\n"
-        "    print(bytes(other.receive(10)).decode())\n"
+        "    print(bytes(other.receive(60)).decode())\n"
     )
     assert ran.stdout == "toy True\nHELLO\n", ran.stderr
 

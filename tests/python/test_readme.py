@@ -32,7 +32,7 @@ def test_the_first_program_in_cpp_is_short_and_says_hello(tmp_path: Path) -> Non
     command = ["g++", "-Wall", "-Werror", source, *shlex.split(flags), "-o", program]
     subprocess.run(command, check=True, timeout=60)
     both = [subprocess.Popen([program], stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert [one.communicate(timeout=30)[0] for one in both] == ["somebody said hello\n"] * 2
+    assert [one.communicate(timeout=60)[0] for one in both] == ["somebody said hello\n"] * 2
     assert [one.returncode for one in both] == [0, 0]
 
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 import lwmq_spark as lwmq
+from tests.patience import HANG_S
 from tests.python.pairs import pair
 
 Ends = list[tuple[lwmq.Channel, lwmq.SendQueue]]  # who receives, and the queue that leads there
@@ -45,10 +46,10 @@ def test_a_message_goes_to_every_queue_that_a_route_leads_to_once(ends: Ends) ->
     assert router.post([b"trades.sap.usd", b"urgent", b"2"]) == 2
     assert router.post([b"trades", b"3"]) == 1
     for _, queue in ends[:3]:
-        queue._channel.flush(10)
+        queue._channel.flush(60)
     for channel, expected in ((eur, [b"1"]), (all_, [b"1", b"2", b"3"]), (alarm, [b"2"]), (nobody, [])):
         if expected:
-            got = [bytes((message := channel.receive(10))[len(message) - 1]) for _ in expected]
+            got = [bytes((message := channel.receive(60))[len(message) - 1]) for _ in expected]
             assert got == expected
         assert channel.try_receive() is None
     router.remove("#", all_queue)
@@ -101,7 +102,7 @@ def test_of_a_group_each_gets_its_share_and_who_is_full_is_passed_over(address: 
             assert router.post([b"jobs", str(number).encode()]) == 1
         shares = []
         for server, client in pairs:
-            client.flush(10)
+            client.flush(60)
             shares.append(received(server))
         assert [len(share) for share in shares] == [100, 100, 100]
         assert sorted(int(text) for share in shares for text in share) == list(range(300))
@@ -139,10 +140,10 @@ def test_of_a_group_those_whose_peer_is_there_come_first(address: str) -> None:
         lonely = alone.send_queue("multi_unbounded")
         for queue in (lonely, there.send_queue("multi_unbounded")):
             router.add("job", queue, group="workers")
-        there.wait_connected(10)
+        there.wait_connected(60)
         for _ in range(100):
             assert router.post(b"job") == 1
-        there.flush(10)
+        there.flush(60)
         assert len(received(server)) == 100 and lonely.statistics.queued == 0
         router.forget(queue)
         assert router.post(b"job") == 1
@@ -158,10 +159,10 @@ def test_a_topic_may_have_any_number_of_words(ends: Ends) -> None:
     router.add("#", every)
     router.add("a.#.z", queue)
     router.add(".".join(["#.a"] * 16), many)
-    begun = time.monotonic()
+    begun = time.monotonic()  # milliseconds; without care, longer than anybody waits
     assert router.post(".".join(["a", *["b"] * 5000, "z"]).encode()) == 2
     assert router.post(".".join("a" * 5000).encode()) == 2
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < HANG_S
     assert router.post(".".join("b" * 33).encode()) == 1
 
 

@@ -16,7 +16,7 @@ from lwmq_spark.channel.send_queue import KINDS
 CAPACITY = 7
 BEFORE = 300  # messages, more than go to a peer that does not read
 SMALL = {"buffer_bytes": 1024, "buffers": 2}  # with room for one message of ours
-LIMIT_S = 20
+LIMIT_S = 60
 
 
 def _text(number: int) -> bytes:

@@ -24,7 +24,7 @@ def hit(*_):
     raise Hit
 
 address, seconds = sys.argv[1], 1.5
-faulthandler.dump_traceback_later(50, exit=True)
+faulthandler.dump_traceback_later(300, exit=True)
 signal.signal(signal.SIGALRM, hit)
 random.seed(7)
 stop, others = threading.Event(), 0
@@ -38,7 +38,7 @@ def use(do):
 
 def hit_often(do, done=lambda: None):
     hits, end = 0, time.monotonic() + seconds
-    while time.monotonic() < end:
+    while time.monotonic() < end or hits <= 100 or others <= 10:
         try:
             signal.setitimer(signal.ITIMER_REAL, random.random() * 0.0004 + 1e-6)
             while True:
@@ -74,7 +74,7 @@ with lwmq.Channel(address, "server", linger=0) as server, lwmq.Channel(address, 
     for thread in threads: thread.join()
     while client.try_receive() is not None: pass
     queue.post([b"still"])
-    assert bytes(client.receive(10)) == b"still"
+    assert bytes(client.receive(60)) == b"still"
 """,
     "receive": """
 with lwmq.Channel(address, "server", linger=0) as server, lwmq.Channel(address, "client", linger=0) as client:
@@ -91,7 +91,7 @@ with lwmq.Channel(address, "server", linger=0) as server, lwmq.Channel(address, 
     for thread in threads: thread.join()
     while client.try_receive() is not None: pass
     queue.post(b"still")
-    assert bytes(client.receive(10)) == b"still"
+    assert bytes(client.receive(60)) == b"still"
 """,
     "request": """
 with lwmq.Channel(address, "server", linger=0) as server, lwmq.Channel(address, "client", linger=0) as client:
@@ -100,15 +100,15 @@ with lwmq.Channel(address, "server", linger=0) as server, lwmq.Channel(address, 
     with lwmq.Requests(client) as requests:
         def other():
             said = b"%d" % others
-            assert bytes(requests.submit(said).result(20)) == said
+            assert bytes(requests.submit(said).result(60)) == said
         thread = threading.Thread(target=use, args=(other,))
         thread.start()
         hits = hit_often(lambda: requests.request(b"main"))
         hits += hit_often(lambda: requests.submit(b"main").result())
         stop.set()
         thread.join()
-        assert bytes(requests.request(b"still", timeout=20)) == b"still"
-        for _ in range(1000):
+        assert bytes(requests.request(b"still", timeout=60)) == b"still"
+        for _ in range(6000):
             if requests.statistics.outstanding == 0: break
             time.sleep(0.01)
         state = requests.statistics
@@ -148,7 +148,7 @@ def read():
 thread = threading.Thread(target=read)
 thread.start()
 hits = hit_often(lambda: writer.write(batch))
-writer.close(linger=30)
+writer.close(linger=60)
 thread.join()
 """,
 }
@@ -179,7 +179,7 @@ async def one(number):
                     await channel.receive_async()
 async def use():
     number = 0
-    while time.monotonic() < end:
+    while not is_over():
         number += 1
         with suppress(asyncio.TimeoutError, lwmq.ClosedError):
             await one(number)
@@ -190,7 +190,7 @@ asyncio.run(use())
 channel = lwmq.Channel(address, "server", linger=0)
 queue, router = channel.send_queue("multi_unbounded"), lwmq.Router()
 start(lambda: (len(router), repr(router)))
-while time.monotonic() < end:
+while not is_over():
     router.add("a", queue)
     router.remove("a", queue)
 """,
@@ -205,15 +205,17 @@ def test_a_handler_that_uses_what_its_thread_is_in_hangs_nobody(
         f"""
 import asyncio, faulthandler, random
 from contextlib import suppress
-faulthandler.dump_traceback_later(50, exit=True)
+faulthandler.dump_traceback_later(300, exit=True)
 address, fired, end = sys.argv[1], 0, time.monotonic() + 2
+def is_over():
+    return time.monotonic() >= end and fired > 100
 def start(do):
     def handler(*_):
         global fired
         fired += 1
         with suppress(lwmq.LwmqError, RuntimeError):
             do()
-        if time.monotonic() < end:
+        if not is_over():
             signal.setitimer(signal.ITIMER_REAL, random.random() * 0.0005 + 1e-6)
     signal.signal(signal.SIGALRM, handler)
     signal.setitimer(signal.ITIMER_REAL, 0.01)
@@ -245,14 +247,14 @@ def test_a_handler_that_calls_back_in_hangs_nobody(
     child = spawn(
         f"""
         import faulthandler, threading
-        faulthandler.dump_traceback_later(50, exit=True)
+        faulthandler.dump_traceback_later(300, exit=True)
         signal.signal(signal.SIGALRM, lambda *_: {call})
         server = lwmq.Channel(sys.argv[1], "server", linger=0)
         client = lwmq.Channel(sys.argv[1], "client", linger=0)
         requests = lwmq.Requests(client)
-        client.wait_connected(20)
+        client.wait_connected(60)
         def answer():
-            request = lwmq.Replies(server).receive(20)
+            request = lwmq.Replies(server).receive(60)
             time.sleep(0.6)
             request.reply(b"y")
         answering = threading.Thread(target=answer)
@@ -286,7 +288,7 @@ def test_a_wait_that_signals_interrupt_ends_in_time(ipc: str, spawn: Callable[..
         condition = Condition()
         with condition:
             started = time.monotonic()
-            print(condition.wait(0.5), 0.4 < time.monotonic() - started < 5)
+            print(condition.wait(0.5), 0.4 < time.monotonic() - started < 60)
         """,
         ipc,
     )
@@ -306,7 +308,7 @@ def test_turns_are_taken_together_and_left_where_one_of_them_is_in_use() -> None
         thread.start()
         time.sleep(0.05)
         assert not inside
-    thread.join(10)
+    thread.join(60)
     assert inside
     with turns[0], turns[1], turns[2]:
         pass
@@ -344,7 +346,7 @@ def test_a_condition_is_one_of_threading_as_far_as_a_future_needs_it() -> None:
 
     def wait() -> None:
         with condition, condition:  # twice, and left for the wait
-            woken.append(condition.wait(20))
+            woken.append(condition.wait(60))
 
     threads = [threading.Thread(target=wait) for _ in range(3)]
     for thread in threads:
@@ -353,12 +355,12 @@ def test_a_condition_is_one_of_threading_as_far_as_a_future_needs_it() -> None:
         with condition:
             condition.notify_all()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert woken == [True] * 3
     with condition:
         started = time.monotonic()
         assert not condition.wait(0.05)
-        assert time.monotonic() - started > 0.04
+        assert time.monotonic() - started >= 0.05
         with pytest.raises(TypeError):
             condition.wait("soon")  # type: ignore[arg-type]
     condition.acquire()

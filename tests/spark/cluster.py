@@ -17,8 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = ROOT / "build" / "dev" / "spark-tests"  # the class path of HaltingPlugin
-LIMIT_S = 120.0
-
+LIMIT_S = 400.0
 
 
 class Cluster:
@@ -90,10 +89,10 @@ class Cluster:
             self.process.stdin.close()
         if self.process.poll() is None:
             try:
-                self.process.wait(30)
+                self.process.wait(300)
             except subprocess.TimeoutExpired:
                 self.process.kill()
-        self.process.wait(30)
+        self.process.wait(300)
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.log.close()

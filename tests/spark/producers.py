@@ -15,7 +15,7 @@ from lwmq_spark.arrow import Endpoint
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-LIMIT_S = 100.0  # the start of a cluster on a busy machine, and below the limit of a test
+LIMIT_S = 300.0  # the start of a cluster on a busy machine, and below the limit of a test
 
 
 class Producer:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Step = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-LIMIT_S = 60.0
+LIMIT_S = 300.0
 
 
 def build(class_path: str, halt: str, more: dict[str, Any]) -> SparkSession:
@@ -183,15 +183,14 @@ def read_of_another_generation(spark: SparkSession, address: str) -> str | list[
         close(endpoint, writer)
 
 
-def read_plainly(spark: SparkSession, address: str) -> tuple[str, float]:
-    """The error of a query, and the seconds it took."""
+def read_plainly(spark: SparkSession, address: str) -> str:
+    """The error of a query."""
     frame = read(spark, address)
-    begun = time.monotonic()
     try:
         frame.collect()
     except Exception as failure:
         found = lwmq.error_of(failure)
-        return f"{type(found).__name__}: {found}", time.monotonic() - begun
+        return f"{type(found).__name__}: {found}"
     raise AssertionError("the query has not failed")
 
 
@@ -222,7 +221,7 @@ def copied(
     """Source to sink by tasks of which Spark makes speculative copies, once `read_first` batches were read.
     Returns task.attempt of each that had rows, the job's error, and what Spark says of tasks that did not end
     well."""
-    frame = read(spark, source).select("k").mapInArrow(slow(folder, 8.0, read_first), "k bigint")
+    frame = read(spark, source).select("k").mapInArrow(slow(folder, 120.0, read_first), "k bigint")
     try:
         write(frame, sink, delivery=delivery)
         failure = None
@@ -257,13 +256,11 @@ def random_faults(spark: SparkSession, source: str, sink: str, folder: str, halt
     write(frame, sink, delivery=chance.choice(["task", "job"]))
 
 
-def stopped_after_save(spark: SparkSession, source: str, sink: str) -> float:
+def stopped_after_save(spark: SparkSession, source: str, sink: str) -> None:
     """An application that has read and written, and goes at once. Nobody has opened the sink before."""
     assert read(spark, source).count() > 0
     write(spark.range(0, 1000, 1, 4).toDF("k"), sink)
-    begun = time.monotonic()
     spark.stop()
-    return time.monotonic() - begun
 
 
 def killed_driver(_: SparkSession, sink: str, folder: str, delivery: str) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.namespaces import Namespace
 
-LIMIT_S = 60.0
+LIMIT_S = 300.0
 
 
 @dataclass
@@ -82,7 +82,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """A worker ends its executors first."""
     process.send_signal(signal.SIGTERM)
     try:
-        process.wait(20)
+        process.wait(300)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait(20)
+        process.wait(300)

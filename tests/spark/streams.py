@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import lwmq_spark as lwmq
 
-LIMIT_S = 60.0
+LIMIT_S = 300.0
 
 
 class Consumer:

@@ -29,7 +29,7 @@ address, how, seed = sys.argv[1:4]
 random.seed(int(seed))
 batch = pa.record_batch({"k": np.arange(5000), "s": [f"text {n}" for n in range(5000)]})
 encoded = Encoder(batch.schema).encode(batch)
-writer = lwmq.open_writer(address, batch.schema, timeout=30.0, role="client")
+writer = lwmq.open_writer(address, batch.schema, timeout=60.0, role="client")
 for _ in range(4):
     block = ffi.new("lwmq_block *")
     check(lib.lwmq_writer_allocate(writer._handle.pointer, encoded.bytes, 1000, block))
@@ -84,5 +84,5 @@ def test_a_producer_that_lies_is_an_error_or_right_and_the_jvm_lives(
             except Exception as failure:
                 assert isinstance(lwmq.error_of(failure), lwmq.CorruptError | lwmq.DataLossError), failure
         finally:
-            liar.communicate(b"\n", timeout=30)
+            liar.communicate(b"\n", timeout=60)
     still_reads(spark, ipc + "-next")

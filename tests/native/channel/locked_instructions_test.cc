@@ -132,29 +132,6 @@ TEST(LockedInstructions, AreTwoInAPostIntoAMultiQueueWhileTheChannelIsOwned) {
   EXPECT_EQ(steps.system_calls, 0u);
 }
 
-// Of a receiver at home: a locked instruction waits for the store before it, whose line the sender looks at.
-TEST(LockedInstructions, AreNotInTheHandOverOfABufferBetweenThreadsAtHome) {
-  lwmq_channel_options options = channel_options(256, 4, true);
-  options.home_thread = 1;
-  const Meeting meeting(kIpc.fresh_address(), options);
-  lwmq_status status = LWMQ_OK;
-  const auto hand_over = [&] {
-    lwmq_buffer buffer{};
-    status = lwmq_raw_get_buffer(meeting.client.channel, kLimitMs, &buffer);
-    if (status == LWMQ_OK) status = lwmq_raw_send_buffer(meeting.client.channel, &buffer);
-    if (status == LWMQ_OK) status = lwmq_raw_receive_buffer(meeting.server.channel, kLimitMs, &buffer);
-    if (status == LWMQ_OK) status = lwmq_raw_dispose_buffer(meeting.server.channel, &buffer);
-  };
-  for (int i = 0; i < 10; ++i) hand_over();  // binds symbols
-  const Steps steps = steps_of([&] {
-    for (int i = 0; i < 50 && status == LWMQ_OK; ++i) hand_over();
-  });
-  EXPECT_EQ(status, LWMQ_OK);
-  EXPECT_LT(steps.locked, 25u)
-      << "those that tell the service thread of so slow an activity; not one for each";
-  EXPECT_LT(steps.all, 50u * 1500) << "some six hundred instructions when this was written";
-}
-
 }  // namespace
 }  // namespace lwmq::conformance
 

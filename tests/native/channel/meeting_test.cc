@@ -66,10 +66,10 @@ TEST_P(Meetings, AServerThatIsHeldUpWhileItBindsMeetsItsClient) {
   ASSERT_EQ(lwmq_channel_open(server, LWMQ_ROLE_SERVER), LWMQ_OK) << lwmq_last_error();
   EXPECT_EQ(held_up_once, address_.starts_with("loop"));  // which watches none
   held_up_once = false;
-  ASSERT_EQ(lwmq_channel_wait_connected(client, 2000), LWMQ_OK) << lwmq_last_error();
+  ASSERT_EQ(lwmq_channel_wait_connected(client, 60000), LWMQ_OK) << lwmq_last_error();
   ASSERT_EQ(lwmq_send_queue_post_bytes(queue, "hello", 5), LWMQ_OK);
   lwmq_message* message = nullptr;
-  EXPECT_EQ(lwmq_channel_receive(server, 1000, &message), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(lwmq_channel_receive(server, 60000, &message), LWMQ_OK) << lwmq_last_error();
   lwmq_message_destroy(message);
   lwmq_channel_destroy(client);
   lwmq_channel_destroy(server);
@@ -81,14 +81,14 @@ TEST_P(Meetings, AServerThatClosesIsMetByNobody) {
   lwmq_channel* client = made(address_);
   ASSERT_EQ(lwmq_channel_open(server, LWMQ_ROLE_SERVER), LWMQ_OK) << lwmq_last_error();
   ASSERT_EQ(lwmq_channel_open(client, LWMQ_ROLE_CLIENT), LWMQ_OK) << lwmq_last_error();
-  ASSERT_EQ(lwmq_channel_wait_connected(client, 2000), LWMQ_OK) << lwmq_last_error();
+  ASSERT_EQ(lwmq_channel_wait_connected(client, 60000), LWMQ_OK) << lwmq_last_error();
   std::thread closing([server] {
     closes_slowly = true;
     EXPECT_EQ(lwmq_channel_close(server, 0), LWMQ_OK) << lwmq_last_error();
     closes_slowly = false;
   });
   lwmq_message* message = nullptr;
-  EXPECT_EQ(lwmq_channel_receive(client, 2000, &message), LWMQ_E_CLOSED);
+  EXPECT_EQ(lwmq_channel_receive(client, 60000, &message), LWMQ_E_CLOSED);
   EXPECT_EQ(lwmq_channel_receive(client, 500, &message), LWMQ_E_TIMED_OUT) << lwmq_last_error();
   closing.join();
   lwmq_channel_destroy(client);

@@ -190,7 +190,7 @@ TEST(SteadyState, CostsLittleWhileItRetriesToConnect) {
   const auto before = processor_time();
   std::this_thread::sleep_for(std::chrono::seconds(3));
   // Thirty attempts; 5 ms on a quiet machine, several times that where each of them finds cold caches.
-  EXPECT_LT(processor_time() - before, std::chrono::milliseconds(75)) << "a fortieth of a core";
+  EXPECT_LT(processor_time() - before, std::chrono::milliseconds(300)) << "a tenth of a core";
 }
 
 // rows: L56 K17
@@ -204,7 +204,7 @@ TEST(SteadyState, CostsLittleWhileThePeerReadsNothing) {
   const auto before = processor_time();
   std::this_thread::sleep_for(std::chrono::seconds(2));
   // 5 ms on a quiet machine, 38 on one that compiles beside.
-  EXPECT_LT(processor_time() - before, std::chrono::milliseconds(100)) << "a twentieth of a core";
+  EXPECT_LT(processor_time() - before, std::chrono::milliseconds(400)) << "a fifth of a core";
 }
 
 // rows: L30 K17

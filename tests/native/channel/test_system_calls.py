@@ -24,7 +24,7 @@ def _trace(command: list[object], output: Path, *options: str) -> str:
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")
     traced = ["strace", "-f", *options, "-o", output, *command]
-    ran = subprocess.run([str(word) for word in traced], capture_output=True, text=True, timeout=110)
+    ran = subprocess.run([str(word) for word in traced], capture_output=True, text=True, timeout=550)
     if ran.returncode != 0 and "ptrace" in ran.stderr.lower():
         pytest.skip("this machine lets nobody trace")
     assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-2000:]
@@ -77,28 +77,29 @@ with lwmq.Listener(base) as listener:
     for number in range(20):
         with lwmq.Channel(base, "client") as client:
             client.send_queue().post(b"question")
-            with listener.accept(10) as server:
-                server.receive(10)
+            with listener.accept(60) as server:
+                server.receive(60)
                 server.send_queue().post(b"answer")
-                client.receive(10)
+                client.receive(60)
                 client.close()  # before the server, or it would come again
         for _ in range(20):
             pouring.post(bytes(900))
         talking.post(b"one of many")
         calling.post(b"call")
-        time.sleep(0.02)
-end = time.monotonic() + 10
+        time.sleep(0.1)
+end = time.monotonic() + 60
 while len(called) < 20 and time.monotonic() < end:
     time.sleep(0.01)
-assert len(called) == 20 and len(crowd.receive_many(20, 10)) > 0
+assert len(called) == 20 and len(crowd.receive_many(20, 60)) > 0
 tasks = {task.name: (task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()}
 print(json.dumps(tasks))
 for channel in (lonely, full, sleepy, crowd, talker, heard, caller):
     channel.close() if channel is not full else channel.__exit__(ValueError, None, None)
 """
 SLEEPS_ON = {"lwmq-channels": "epoll_wait", "lwmq-connect": "epoll_wait", "lwmq-ipc": "futex_waitv"}
-# A mutex, a look at a peer for so long at most, a thread that did not run for a while.
-BRIEF_S = 0.15
+# A mutex, a look at a peer, a thread that did not run for a while. Whoever waits for what does not come does so
+# until the program ends.
+BRIEF_S = 1.5
 
 
 @pytest.mark.row("Z21")

@@ -663,7 +663,7 @@ TEST_P(ChannelOver, DropsAPeerThatSendsNonsenseAndServesTheNext) {
   const auto& tli = provider_of(address_);
   lwmq_tli_options options = options_of(2, 1024, LWMQ_TLI_FOR_MESSAGES);
   lwmq_tli_transport* liar = nullptr;
-  ASSERT_TRUE(eventually([&] { return tli.connect(address_.c_str(), &options, 1000, &liar) == LWMQ_OK; }));
+  ASSERT_TRUE(eventually([&] { return tli.connect(address_.c_str(), &options, 60000, &liar) == LWMQ_OK; }));
   lwmq_tli_buffer buffer{};
   ASSERT_EQ(tli.acquire(liar, &buffer), LWMQ_OK);
   std::memcpy(buffer.next, "fine", 4);
@@ -794,28 +794,6 @@ TEST_P(ChannelOver, HoldsNothingBackHoweverMuchABufferHasRoomFor) {
       EXPECT_EQ(meeting.client.statistics().shipped_full, 0u);
     }
   }
-}
-
-// rows: L30
-TEST_P(ChannelOver, TakesNoLongerForALoneMessageInALargeBufferThanInASmallOne) {
-  std::vector<std::unique_ptr<Meeting>> meetings;
-  for (const std::uint64_t size : sizes_of_buffers(address_))
-    meetings.push_back(std::make_unique<Meeting>(GetParam().fresh_address(), channel_options(size, 4)));
-  std::vector<std::chrono::nanoseconds> fastest(meetings.size(), 1h);
-  for (int round = 0; round < 1000; ++round) {
-    for (std::size_t i = 0; i < meetings.size(); ++i) {
-      lwmq_message* message = nullptr;
-      const auto begun = std::chrono::steady_clock::now();
-      ASSERT_EQ(lwmq_send_queue_post_bytes(meetings[i]->client.queue, "alone", 5), LWMQ_OK);
-      ASSERT_EQ(lwmq_channel_receive(meetings[i]->server.channel, kLimitMs, &message), LWMQ_OK);
-      // The buffer leaves: the next message needs another.
-      ASSERT_EQ(lwmq_channel_flush(meetings[i]->client.channel, kLimitMs), LWMQ_OK);
-      fastest[i] = std::min<std::chrono::nanoseconds>(fastest[i], std::chrono::steady_clock::now() - begun);
-      lwmq_message_destroy(message);
-    }
-  }
-  // The fastest of many finds an idle machine. To look at 4 MiB takes a hundred times as long.
-  for (const auto& one : fastest) EXPECT_LT(one, 2 * fastest[0] + 1us) << &one - &fastest[0];
 }
 
 // rows: L23 L27 M15

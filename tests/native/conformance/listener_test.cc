@@ -171,7 +171,7 @@ TEST_P(ListenerOver, GivesAChannelForOneClientAlone) {
     EXPECT_EQ(server.post("to nobody"), LWMQ_E_CLOSED);
     EXPECT_NE(std::string(lwmq_last_error()).find("its client has gone"), std::string::npos);
     EXPECT_EQ(server.wait_connected(), LWMQ_E_CLOSED);
-    EXPECT_EQ(lwmq_channel_flush(server.channel, 1000), LWMQ_E_CLOSED);
+    EXPECT_EQ(lwmq_channel_flush(server.channel, 60000), LWMQ_E_CLOSED);
     EXPECT_EQ(lwmq_channel_open(server.channel, LWMQ_ROLE_AUTO), LWMQ_E_CLOSED);
     EXPECT_EQ(lwmq_channel_open(server.channel, LWMQ_ROLE_SERVER), LWMQ_E_CLOSED);
     EXPECT_EQ(server.statistics().messages_received, 3u);

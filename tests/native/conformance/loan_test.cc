@@ -249,7 +249,7 @@ TEST_P(LoanOver, EndsWithThePeerThatSendsNonsense) {
   const auto& tli = provider_of(address_);
   lwmq_tli_options options = options_of(2, 1024, LWMQ_TLI_FOR_MESSAGES);
   lwmq_tli_transport* liar = nullptr;
-  ASSERT_TRUE(eventually([&] { return tli.connect(address_.c_str(), &options, 1000, &liar) == LWMQ_OK; }));
+  ASSERT_TRUE(eventually([&] { return tli.connect(address_.c_str(), &options, 60000, &liar) == LWMQ_OK; }));
   lwmq_tli_buffer buffer{};
   ASSERT_EQ(tli.acquire(liar, &buffer), LWMQ_OK);
   for (const std::uint32_t kind : {1, 1, 2, 1, 1, 1}) {
@@ -276,7 +276,7 @@ TEST_P(LoanOver, LendsWhatComesBehindAGoodbyeThatIsNone) {
   const auto& tli = provider_of(address_);
   lwmq_tli_options options = options_of(2, 8192, LWMQ_TLI_FOR_MESSAGES);
   lwmq_tli_transport* liar = nullptr;
-  ASSERT_TRUE(eventually([&] { return tli.connect(address_.c_str(), &options, 1000, &liar) == LWMQ_OK; }));
+  ASSERT_TRUE(eventually([&] { return tli.connect(address_.c_str(), &options, 60000, &liar) == LWMQ_OK; }));
   std::thread lying([&] {
     const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); };
     lwmq_tli_buffer buffer{};

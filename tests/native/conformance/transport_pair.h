@@ -78,7 +78,7 @@ struct Pair {
     Status connected = LWMQ_E_EMPTY;
     std::string text;
     std::thread connecting([&] {
-      connected = tli.connect(address.c_str(), &options, 5000, out_client);
+      connected = tli.connect(address.c_str(), &options, 60000, out_client);
       text = last_error();
     });
     EXPECT_TRUE(eventually([&] { return tli.accept(listener, out_served) == LWMQ_OK; }));
@@ -93,7 +93,7 @@ struct Pair {
 
   // The next extent, waited for.
   Status land(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) const {
-    for (int i = 0; i < 100; ++i) {
+    for (int i = 0; i < 600; ++i) {
       const Status status = tli.land(transport, out_extent);
       if (status != LWMQ_E_EMPTY) return status;
       tli.wait(transport, LWMQ_TLI_WAIT_EXTENT, 100);

@@ -24,7 +24,7 @@ bool talk(const char* address) {
   lwmq_tli_buffer buffer{};
   lwmq_tli_extent extent{};
   if (tli->listen(address, &options, &listener) != LWMQ_OK) return false;
-  if (tli->connect(address, &options, 1000, &ends[0]) != LWMQ_OK) return false;
+  if (tli->connect(address, &options, 60000, &ends[0]) != LWMQ_OK) return false;
   if (tli->accept(listener, &ends[1]) != LWMQ_OK) return false;
   if (tli->acquire(ends[0], &buffer) != LWMQ_OK) return false;
   std::memcpy(buffer.next, "raw bytes", 9);

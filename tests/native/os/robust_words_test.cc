@@ -43,10 +43,8 @@ TEST(RobustWords, EveryOneIsMarkedAndItsSleeperWokenWhenTheHolderIsKilled) {
     });
   }
   usleep(30'000);
-  const std::int64_t begin = now_ns();
   kill(pid, SIGKILL);
   for (auto& sleeper : sleepers) sleeper.join();
-  EXPECT_LT(now_ns() - begin, 100'000'000);
   for (std::size_t i = 0; i < kWords; ++i) EXPECT_FALSE(is_held(slots[i].word)) << i;
   waitpid(pid, nullptr, 0);
 }

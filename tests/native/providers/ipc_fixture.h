@@ -57,10 +57,10 @@ inline lwmq_tli_listener* listen(const std::string& address, const lwmq_tli_opti
 
 inline constexpr std::int64_t kSecond = 1'000'000'000;
 
-// Asks until the answer is not LWMQ_E_EMPTY, at most ten seconds.
+// Asks until the answer is not LWMQ_E_EMPTY, at most a minute.
 template <typename Ask>
 Status until_there(Ask&& ask) {
-  const std::int64_t deadline = os::now_ns() + 10 * kSecond;
+  const std::int64_t deadline = os::now_ns() + 60 * kSecond;
   for (;;) {
     const Status status = ask();
     if (status != LWMQ_E_EMPTY || os::now_ns() > deadline) return status;
@@ -76,7 +76,7 @@ inline lwmq_tli_transport* accept(lwmq_tli_listener* listener) {
 
 inline lwmq_tli_transport* connect(const std::string& address, const lwmq_tli_options& o = options()) {
   lwmq_tli_transport* transport = nullptr;
-  EXPECT_EQ(until_there([&] { return ipc().connect(address.c_str(), &o, 5000, &transport); }), LWMQ_OK)
+  EXPECT_EQ(until_there([&] { return ipc().connect(address.c_str(), &o, 60000, &transport); }), LWMQ_OK)
       << last_error();
   return transport;
 }
@@ -88,7 +88,7 @@ inline Status send(lwmq_tli_transport* transport, const std::string& bytes, std:
     const Status status = ipc().acquire(transport, &buffer);
     if (status == LWMQ_OK) break;
     if (status != LWMQ_E_FULL) return status;
-    const Status waited = ipc().wait(transport, LWMQ_TLI_WAIT_ROOM, 10'000);
+    const Status waited = ipc().wait(transport, LWMQ_TLI_WAIT_ROOM, 60'000);
     if (waited != LWMQ_OK) return waited;
   }
   std::memcpy(buffer.next, bytes.data(), bytes.size());
@@ -97,14 +97,14 @@ inline Status send(lwmq_tli_transport* transport, const std::string& bytes, std:
   return status;
 }
 
-// Lands one extent, copies and releases it. Waits up to ten seconds.
+// Lands one extent, copies and releases it. Waits up to a minute.
 inline Status receive(lwmq_tli_transport* transport, std::string* out_bytes) {
   lwmq_tli_extent extent{};
   for (;;) {
     const Status status = ipc().land(transport, &extent);
     if (status == LWMQ_OK) break;
     if (status != LWMQ_E_EMPTY) return status;
-    const Status waited = ipc().wait(transport, LWMQ_TLI_WAIT_EXTENT, 10'000);
+    const Status waited = ipc().wait(transport, LWMQ_TLI_WAIT_EXTENT, 60'000);
     if (waited != LWMQ_OK) return waited;
   }
   out_bytes->assign(reinterpret_cast<const char*>(extent.data), extent.bytes);

@@ -31,7 +31,7 @@ std::string id_of(const lwmq_tli_window* window) {
 }
 
 Status find(lwmq_tli_transport* transport, const std::string& id, lwmq_tli_window** out_window) {
-  return ipc().window_find(transport, reinterpret_cast<const std::uint8_t*>(id.data()), 5000, out_window);
+  return ipc().window_find(transport, reinterpret_cast<const std::uint8_t*>(id.data()), 60000, out_window);
 }
 
 // Makes a window with a text, shows it over its transport, and stays.

@@ -63,7 +63,7 @@ class ArrowArrays : public testing::Test {
 
   lwmq_batch* read(lwmq_batch_info* out_info) {
     lwmq_batch* batch = nullptr;
-    EXPECT_EQ(lwmq_reader_next(reader_, 5000, &batch), LWMQ_OK) << lwmq_last_error();
+    EXPECT_EQ(lwmq_reader_next(reader_, 60000, &batch), LWMQ_OK) << lwmq_last_error();
     out_info->size = sizeof *out_info;
     EXPECT_EQ(lwmq_batch_query(batch, out_info), LWMQ_OK);
     return batch;

@@ -61,7 +61,7 @@ def expected(rows: int) -> list[dict[str, object]]:
 
 
 def read_one(address: str) -> pa.RecordBatch:
-    with lwmq.open_reader(address, timeout=20) as reader:
+    with lwmq.open_reader(address, timeout=60) as reader:
         batch = next(reader)
     batch.validate(full=True)
     return batch

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 SECONDS = 40
-PATIENCE_S = 40  # for an answer; no player waits longer than 20 s for anything
+PATIENCE_S = 200  # for an answer; no player waits longer than a minute for anything
 PROCESSES = 4
 
 # Plays what it is told on its standard input, each part in a thread of its own, and prints how it went.
@@ -157,12 +157,12 @@ def draw(address: str, chance: random.Random, numbers: Iterator[int]) -> tuple[b
     retain = "until_acked" if calm else chance.choice(["all", "until_acked", "none"])
     holds = chance.choice([0, 0.1] if calm and readers == 1 else [0] if calm else [0, 0.1, 0.5])
     common: dict[str, Any] = {"address": address, "calm": calm, "holds": holds}
-    timeout = 20 if calm else 2
+    timeout = 60 if calm else 2
     stream = {
         "partitions": chance.choice([1, 1, 2, 3]),
         "retain": retain,
         "readers": readers if calm else chance.choice([1, readers]),
-        "linger": 20 if calm else chance.choice([0, 0.2, 1]),
+        "linger": 60 if calm else chance.choice([0, 0.2, 1]),
         "timeout": timeout,
         "buffer_bytes": chance.choice([16384, 65536]),
         "window_bytes": 16 << 20 if retain == "all" else chance.choice([131072, 1 << 20]),
@@ -178,7 +178,7 @@ def draw(address: str, chance: random.Random, numbers: Iterator[int]) -> tuple[b
             "name": f"reader {i}" if calm else chance.choice([None, "one"]),
             "credit": chance.choice([None, 1, 100]),
             "trust": chance.choice(["user", "user", "verify"]),
-            "linger": 20 if calm else chance.choice([0, 0.2]),
+            "linger": 60 if calm else chance.choice([0, 0.2]),
             "follow": not calm and chance.random() < 0.1,
         }
         most = None if calm else chance.choice([None, None, 1, 10, 60])
@@ -188,7 +188,7 @@ def draw(address: str, chance: random.Random, numbers: Iterator[int]) -> tuple[b
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(SECONDS + 120)
+@pytest.mark.timeout(SECONDS + 600)
 @pytest.mark.parametrize("seed", range(3))
 def test_writers_and_readers_at_random_lose_nothing_and_hang_nobody(
     ipc: str, spawn: Callable[..., Any], seed: int

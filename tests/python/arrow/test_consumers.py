@@ -28,11 +28,11 @@ def reader(address: str) -> Iterator[lwmq.StreamReader]:
         writer.write(pa.record_batch({"n": n, "x": n / 2, "s": [f"row {i}" for i in n]}, schema=SCHEMA))
     thread = threading.Thread(target=writer.close)
     thread.start()
-    with lwmq.open_reader(address, timeout=20) as reader:
+    with lwmq.open_reader(address, timeout=60) as reader:
         yield reader
         for _ in reader:
             pass
-    thread.join(20)
+    thread.join(60)
     assert writer.closed
 
 

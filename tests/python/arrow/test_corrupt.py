@@ -175,7 +175,7 @@ def raw_over(memory: np.ndarray[Any, Any]) -> Any:
 def outcomes(read_once: Callable[[], None]) -> dict[bool, int]:
     """How often it went well, and how often something was corrupt, within a second or two of trying."""
     seen = {True: 0, False: 0}
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (min(seen.values()) < 20 or sum(seen.values()) < 2000) and time.monotonic() < deadline:
         try:
             read_once()
@@ -225,7 +225,7 @@ def test_offsets_that_change_while_they_are_verified_are_the_batch_or_corrupt() 
 def test_a_reader_that_verifies_gets_copies_and_counts_them(address: str) -> None:
     with (
         lwmq.open_writer(address, BATCH.schema, retain="all", linger=0) as writer,
-        lwmq.open_reader(address, trust="verify", timeout=10) as reader,
+        lwmq.open_reader(address, trust="verify", timeout=60) as reader,
     ):
         writer.write(BATCH)
         assert reader.read_next_batch().equals(BATCH)

@@ -59,7 +59,7 @@ def transfer(batch: pa.RecordBatch, **options: Any) -> pa.Table:
     address = f"loop://types-{os.getpid()}-{next(_numbers)}"
     writer = lwmq.open_writer(address, batch.schema, linger=0, retain="all", **options)
     writer.write(batch)
-    with lwmq.open_reader(address, timeout=20, partitions=[0], start=0) as reader:
+    with lwmq.open_reader(address, timeout=60, partitions=[0], start=0) as reader:
         found = [next(reader) for _ in range(int(writer.statistics.batches))]
     writer.abort()
     table = pa.Table.from_batches(found, schema=reader.schema)

@@ -33,7 +33,7 @@ def mapped(address: int) -> bool:
 
 def open_pair(address: str, window: str = "1MiB") -> tuple[StreamWriter, StreamReader]:
     writer = lwmq.open_writer(address, SCHEMA, buffer_bytes="128KiB", window_bytes=window)
-    return writer, lwmq.open_reader(address, timeout=20)
+    return writer, lwmq.open_reader(address, timeout=60)
 
 
 @pytest.mark.row("L01")
@@ -129,7 +129,7 @@ def test_leases_may_end_on_any_thread(address: str) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     del threads
     gc.collect()
     assert reader.statistics.leased_batches == 0

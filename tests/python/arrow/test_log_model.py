@@ -37,7 +37,7 @@ class Log(RuleBasedStateMachine):
 
     def _open_writer(self) -> StreamWriter:
         return lwmq.open_writer(
-            self.address, SCHEMA, partitions=PARTITIONS, window_bytes="1MiB", buffer_bytes="64KiB", timeout=10
+            self.address, SCHEMA, partitions=PARTITIONS, window_bytes="1MiB", buffer_bytes="64KiB", timeout=60
         )
 
     @rule()
@@ -53,7 +53,7 @@ class Log(RuleBasedStateMachine):
         self.unconsumed.append((number, partition, writer))
         self.written[partition] += 1
         # Another writer's next batch may overtake one that is on its way; two numbers that are there may not.
-        while sum(p.next_seq for p in describe(self.address, timeout=10).partitions) != sum(self.written):
+        while sum(p.next_seq for p in describe(self.address, timeout=60).partitions) != sum(self.written):
             pass
 
     @rule(which=st.integers(1, 2))
@@ -67,7 +67,7 @@ class Log(RuleBasedStateMachine):
     @rule(name=st.sampled_from([None, "me"]), credit=st.integers(1, 3))
     @precondition(lambda self: self.reader is None)
     def a_reader_comes(self, name: str | None, credit: int) -> None:
-        self.reader = lwmq.open_reader(self.address, name=name, credit=credit, timeout=10)
+        self.reader = lwmq.open_reader(self.address, name=name, credit=credit, timeout=60)
         self.lent = 0
 
     @rule()
@@ -100,7 +100,7 @@ class Log(RuleBasedStateMachine):
     @invariant()
     def the_endpoint_counts_what_was_written(self) -> None:
         if sum(self.written):
-            state = describe(self.address, timeout=10)
+            state = describe(self.address, timeout=60)
             assert [p.next_seq for p in state.partitions] == self.written
 
     def teardown(self) -> None:

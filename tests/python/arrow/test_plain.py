@@ -74,7 +74,7 @@ def long_ways(monkeypatch: pytest.MonkeyPatch) -> LongWays:
 
 
 def pair(address: str, schema: pa.Schema = SCHEMA, **options: Any) -> tuple[StreamWriter, StreamReader]:
-    return lwmq.open_writer(address, schema, **options), lwmq.open_reader(address, timeout=10)
+    return lwmq.open_writer(address, schema, **options), lwmq.open_reader(address, timeout=60)
 
 
 def test_batches_of_one_size_are_read_the_long_way_twice_and_written_never(
@@ -189,7 +189,7 @@ def test_a_column_outlives_its_batch_and_the_reader_and_then_its_lease_ends(ipc:
         moved = pa.Array._import_from_c(*export(kept))
         del kept
         assert moved.to_pylist() == batch["b"].to_pylist()
-        second = lwmq.open_reader(ipc, timeout=10)
+        second = lwmq.open_reader(ipc, timeout=60)
         del moved
         writer.write(batch)
         second.read_next_batch()

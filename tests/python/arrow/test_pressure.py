@@ -35,7 +35,7 @@ def batch(number: int) -> pa.RecordBatch:
 def test_a_reader_that_never_reads_is_named_and_the_writer_goes_on_when_it_does(address: str) -> None:
     with (
         lwmq.open_writer(address, SCHEMA, window_bytes=WINDOW, timeout=0.2, linger=0) as writer,
-        lwmq.open_reader(address, timeout=10, linger=0) as reader,
+        lwmq.open_reader(address, timeout=60, linger=0) as reader,
     ):
         written = 0
         with pytest.raises(
@@ -56,7 +56,7 @@ def test_more_small_batches_than_a_writer_can_number_wait_for_a_reader(address: 
     written = 0
     with (
         lwmq.open_writer(address, SCHEMA, window_bytes="256MiB", timeout=1, linger=0) as writer,
-        lwmq.open_reader(address, timeout=10, linger=0) as reader,
+        lwmq.open_reader(address, timeout=60, linger=0) as reader,
     ):
         with pytest.raises(lwmq.TimeoutError, match=r"as many batches as it can.*batches must be larger"):
             for written in range(count):
@@ -73,7 +73,7 @@ def test_more_small_batches_than_a_writer_can_number_wait_for_a_reader(address: 
 def test_more_small_batches_than_can_be_staged_fail_at_once(address: str) -> None:
     small = pa.record_batch({"n": [1]}, schema=SCHEMA)
     with (
-        lwmq.open_reader(address, role="server", timeout=10, linger=0),
+        lwmq.open_reader(address, role="server", timeout=60, linger=0),
         lwmq.open_writer(
             address, SCHEMA, job="j", job_tasks=1, task=0, delivery="task", window_bytes="256MiB"
         ) as writer,
@@ -100,7 +100,7 @@ def test_a_stream_many_times_its_window_passes_whole(
         ipc,
         count,
     )
-    with lwmq.open_reader(ipc, timeout=30) as reader:
+    with lwmq.open_reader(ipc, timeout=60) as reader:
         for number, got in enumerate(reader):
             assert got["n"][0].as_py() == got["n"][ROWS - 1].as_py() == number
         assert reader.statistics.batches == count
@@ -111,9 +111,9 @@ def test_a_stream_many_times_its_window_passes_whole(
 def test_leases_that_are_kept_for_ever_become_copies_and_stop_nobody(address: str) -> None:
     """`list(reader)` holds every batch: past half of the window, what follows is copied, and counted."""
     with lwmq.Endpoint(address, linger=0):
-        writer = lwmq.open_writer(address, SCHEMA, window_bytes=WINDOW, timeout=20, linger=20)
+        writer = lwmq.open_writer(address, SCHEMA, window_bytes=WINDOW, timeout=60, linger=60)
         kept: list[pa.RecordBatch] = []
-        with lwmq.open_reader(address, timeout=20) as reader:
+        with lwmq.open_reader(address, timeout=60) as reader:
             for number in range(100):
                 writer.write(batch(number))
                 kept.append(next(reader))
@@ -128,7 +128,7 @@ def test_leases_that_are_kept_for_ever_become_copies_and_stop_nobody(address: st
 def test_the_holder_of_the_last_lease_is_named_by_process(ipc: str, spawn: Callable[..., Any]) -> None:
     child = spawn(
         """
-        with lwmq.open_reader(sys.argv[1], role="client", timeout=30) as reader:
+        with lwmq.open_reader(sys.argv[1], role="client", timeout=60) as reader:
             held = next(reader)
             reader.consume()
             print("held")
@@ -162,7 +162,7 @@ BUDGETED = """
     {limit}
     def batch(number):
         return pa.record_batch({{"n": np.full(1 << 17, number)}})
-    writer = lwmq.open_writer(sys.argv[1], batch(0).schema, window_bytes="1GiB", timeout=30.0, role="client")
+    writer = lwmq.open_writer(sys.argv[1], batch(0).schema, window_bytes="1GiB", timeout=60.0, role="client")
     written = 0
     try:
         while True:
@@ -184,7 +184,7 @@ def goes_on_after(child: Any, ipc: str, text: str) -> int:
     assert said.startswith("LwmqError "), said
     assert text in said, said
     written = int(child.line())
-    with lwmq.open_reader(ipc, role="client", timeout=30) as reader:
+    with lwmq.open_reader(ipc, role="client", timeout=60) as reader:
         for number in range(written):
             got = next(reader)["n"]
             assert got[0].as_py() == got[len(got) - 1].as_py() == number
@@ -222,7 +222,7 @@ def cgroup() -> Iterator[Path]:
         except OSError as exc:
             pytest.skip(f"no memory group can be made here: {exc}")
         yield group
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             try:
                 group.rmdir()
@@ -285,7 +285,7 @@ def test_a_server_without_descriptors_refuses_in_words_and_serves_on_later(
     assert child.line() == "exhausted"
     with pytest.raises(lwmq.LwmqError) as refused:
         for _ in range(5):
-            describe(ipc, timeout=5, wait_declared=False)
+            describe(ipc, timeout=60, wait_declared=False)
     assert "Too many open files (errno 24; this process may have 256 open: raise ulimit -n)" in str(
         refused.value
     )
@@ -296,7 +296,7 @@ def test_a_server_without_descriptors_refuses_in_words_and_serves_on_later(
     assert sum(process.cpu_times()[:2]) - before < 0.2, "it spins while somebody waits to be taken"
     child.tell()
     assert child.line() == "room"
-    assert describe(ipc, timeout=10, wait_declared=False).state == "undeclared"
+    assert describe(ipc, timeout=60, wait_declared=False).state == "undeclared"
     child.tell()
 
 
@@ -309,7 +309,7 @@ def test_a_writer_without_descriptors_makes_no_window_and_writes_on_later(
             + """
     import numpy as np, pyarrow as pa
     batch = pa.record_batch({"n": np.arange(8192)})
-    writer = lwmq.open_writer(sys.argv[1], batch.schema, timeout=10.0)
+    writer = lwmq.open_writer(sys.argv[1], batch.schema, timeout=60.0)
     taken = exhaust(0)
     try:
         writer.write(batch)
@@ -328,7 +328,7 @@ def test_a_writer_without_descriptors_makes_no_window_and_writes_on_later(
             "memfd_create(lwmq-window): Too many open files (errno 24; this process may have 256 open" in said
         )
         assert child.line() == "wrote on"
-        with lwmq.open_reader(ipc, timeout=10) as reader:
+        with lwmq.open_reader(ipc, timeout=60) as reader:
             assert sum(got.num_rows for got in reader) == 8192
         assert child.wait() == 0
 
@@ -340,7 +340,7 @@ def test_a_reader_without_descriptors_takes_no_window_and_the_next_one_gets_the_
         child = spawn(
             EXHAUST
             + """
-    reader = lwmq.open_reader(sys.argv[1], role="client", timeout=10.0)
+    reader = lwmq.open_reader(sys.argv[1], role="client", timeout=60.0)
     reader.schema
     taken = exhaust(2)
     print("exhausted")
@@ -350,7 +350,7 @@ def test_a_reader_without_descriptors_takes_no_window_and_the_next_one_gets_the_
         print(exc)
     reader.close()
     give_back(taken)
-    with lwmq.open_reader(sys.argv[1], role="client", timeout=10.0) as reader:
+    with lwmq.open_reader(sys.argv[1], role="client", timeout=60.0) as reader:
         print(next(reader).num_rows)
     """,
             ipc,
@@ -382,7 +382,7 @@ def test_an_endpoint_without_descriptors_tells_the_writer_and_serves_the_next(
         ipc,
     )
     assert child.line() == "serves"
-    writer = lwmq.open_writer(ipc, SCHEMA, timeout=10)
+    writer = lwmq.open_writer(ipc, SCHEMA, timeout=60)
     child.tell()
     assert child.line() == "exhausted"
     with pytest.raises(lwmq.LwmqError, match="this process may have 256 open: raise ulimit -n"):
@@ -392,9 +392,9 @@ def test_an_endpoint_without_descriptors_tells_the_writer_and_serves_the_next(
     writer.abort()
     child.tell()
     assert child.line() == "room"
-    with lwmq.open_writer(ipc, SCHEMA, timeout=10, linger=0) as second:
+    with lwmq.open_writer(ipc, SCHEMA, timeout=60, linger=0) as second:
         second.write(batch(1))
-        with lwmq.open_reader(ipc, timeout=10) as reader:
+        with lwmq.open_reader(ipc, timeout=60) as reader:
             assert next(reader).num_rows == ROWS
         second.abort()
     child.tell()
@@ -414,12 +414,12 @@ def test_a_full_dev_shm_is_nothing_to_us(ipc: str, spawn: Callable[..., Any]) ->
         assert libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, b"size=4k") == 0
         open("/dev/shm/full", "wb", 0).write(bytes(4096))
         import numpy as np, pyarrow as pa
-        with lwmq.open_writer(sys.argv[1], pa.schema([("n", pa.int64())]), timeout=30.0) as writer:
+        with lwmq.open_writer(sys.argv[1], pa.schema([("n", pa.int64())]), timeout=60.0) as writer:
             for number in range(40):
                 writer.write(pa.record_batch({"n": np.full(8192, number)}))
         """,
         ipc,
     )
-    with lwmq.open_reader(ipc, timeout=30) as reader:
+    with lwmq.open_reader(ipc, timeout=60) as reader:
         assert sum(got.num_rows for got in reader) == 40 * ROWS
     assert child.wait() == 0

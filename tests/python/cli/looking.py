@@ -14,14 +14,14 @@ with lwmq.Channel(sys.argv[1], "client") as channel:
     queue = channel.send_queue()
     for number in range(3):
         queue.post(b"%d" % number)
-    channel.flush(20)
+    channel.flush(60)
     print("flushed")
     sys.stdin.readline()
     channel.close(linger=0)
 """
 
 
-def until(look: Callable[[], Any], seconds: float = 30) -> Any:
+def until(look: Callable[[], Any], seconds: float = 60) -> Any:
     """What `look` answers as soon as it is true."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -90,7 +90,7 @@ def doctor(*before: str, **environment: str) -> dict[str, dict[str, str]]:
         [*before, sys.executable, "-m", "lwmq_spark.cli", "doctor", "--json"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         env={**os.environ, **environment},
         check=False,
     )

@@ -17,7 +17,7 @@ import lwmq_spark as lwmq
 from lwmq_spark.cli import main
 from tests.python.cli.looking import FEED, figures, until
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 pytestmark = pytest.mark.row("P34")
 
 
@@ -78,7 +78,7 @@ def test_replay_waits_for_a_slow_reader_for_ever(ipc: str, tape: Path) -> None:
         until(lambda: figures(replaying.pid, "channel").get("messages_sent") == 3)
         with pytest.raises(subprocess.TimeoutExpired):
             replaying.wait(0.5)
-        assert [bytes(channel.receive(20)[0]) for _ in range(3)] == [b"0", b"1", b"2"]
+        assert [bytes(channel.receive(60)[0]) for _ in range(3)] == [b"0", b"1", b"2"]
         assert finish(replaying, 0)[0]["messages"] == 3
 
 
@@ -92,11 +92,11 @@ def test_replay_tells_that_its_reader_was_killed(ipc: str, spawn: Any, tmp_path:
         queue = feed.send_queue()
         for _ in range(2000):
             queue.post(bytes(4096))
-            recording.receive(20)
+            recording.receive(60)
     reader = spawn(
         """
         with lwmq.Channel(sys.argv[1], buffers=2) as channel:
-            channel.receive(20)
+            channel.receive(60)
             print("one")
             sys.stdin.readline()
         """,
@@ -118,14 +118,14 @@ def test_replay_does_not_queue_the_whole_tape_for_a_slow_reader(ipc: str, tmp_pa
         queue = feed.send_queue()
         for number in range(messages):
             queue.post([b"%d" % number, rest])
-            recording.receive(20)
+            recording.receive(60)
     with lwmq.Channel(ipc, "server") as channel:
         replaying = start("replay", file, ipc, "--json")
         until(lambda: figures(replaying.pid, "queue").get("messages_queued"))
         for number in range(messages):
             if number % 500 == 0:
                 assert figures(replaying.pid, "queue").get("messages_queued", 0) <= 64
-            assert bytes(channel.receive(20)[0]) == b"%d" % number
+            assert bytes(channel.receive(60)[0]) == b"%d" % number
         assert finish(replaying, 0)[0]["messages"] == messages
 
 
@@ -177,7 +177,7 @@ def test_a_file_that_is_replaced_keeps_its_mode_and_one_with_two_names_is_writte
     with lwmq.open_writer(ipc, table.schema, retain="all", linger=0) as writer:
         writer.write(table)
         for file in (private, twin):
-            assert main(["recv", ipc, str(file), "--rows", "1000", "--timeout", "20"]) == 0
+            assert main(["recv", ipc, str(file), "--rows", "1000", "--timeout", "60"]) == 0
         writer.abort("the test is over")
     assert private.stat().st_mode & 0o777 == 0o600
     assert [pa.ipc.open_file(str(file)).read_all().num_rows for file in (private, other)] == [1000, 1000]
@@ -189,8 +189,8 @@ def test_a_link_stays_and_a_device_is_written_as_it_is(ipc: str, tmp_path: Path)
     link.symlink_to(file)
     with lwmq.open_writer(ipc, table.schema, retain="all", linger=0) as writer:
         writer.write(table)
-        assert main(["recv", ipc, str(link), "--rows", "1000", "--timeout", "20"]) == 0
-        assert main(["recv", ipc, "/dev/null", "--format", "csv", "--rows", "1000", "--timeout", "20"]) == 0
+        assert main(["recv", ipc, str(link), "--rows", "1000", "--timeout", "60"]) == 0
+        assert main(["recv", ipc, "/dev/null", "--format", "csv", "--rows", "1000", "--timeout", "60"]) == 0
         writer.abort("the test is over")
     assert link.is_symlink() and not Path("/dev/null").is_file()
     assert pa.ipc.open_stream(file.read_bytes()).read_all().equals(table)

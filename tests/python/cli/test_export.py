@@ -68,14 +68,14 @@ def test_scrapers_may_ask_for_the_head_and_hang_up() -> None:
                 hasty.sendall(b"GET /met")
                 # Without lingering a close is a reset, which the server reads or writes into.
                 hasty.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=30) as response:
+        with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=60) as response:
             assert response.status == 200 and int(response.headers["Content-Length"]) > 0
             assert response.read() == b""
-        with urllib.request.urlopen(url, timeout=30) as response:
+        with urllib.request.urlopen(url, timeout=60) as response:
             assert len(response.read()) == int(response.headers["Content-Length"])
     finally:
         serving.send_signal(signal.SIGINT)
-        _, problems = serving.communicate(timeout=30)
+        _, problems = serving.communicate(timeout=60)
     assert problems == ""
     assert serving.returncode == 130
 

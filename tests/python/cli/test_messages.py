@@ -19,7 +19,7 @@ import pytest
 import lwmq_spark as lwmq
 from tests.python.cli.looking import FEED, figures, until
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 pytestmark = pytest.mark.row("P34")
 
 Verb = Callable[..., subprocess.Popen[bytes]]
@@ -91,14 +91,14 @@ def test_more_lines_than_a_peer_takes_at_once_arrive_in_order(ipc: str, verb: Ve
 def test_frames_are_separated_and_may_be_any_bytes(ipc: str, verb: Verb) -> None:
     with lwmq.Channel(ipc, "server") as channel:
         posting = verb("post", ipc, "-s", r"\t", "EUR\t1.08", "one\t")
-        assert [[bytes(frame) for frame in channel.receive(20)] for _ in range(2)] == [
+        assert [[bytes(frame) for frame in channel.receive(60)] for _ in range(2)] == [
             [b"EUR", b"1.08"],
             [b"one", b""],
         ]
         finish(posting)
     with lwmq.Channel(ipc, "server") as channel:
         posting = verb("post", ipc, "--base64", "-s", ":", "AP8=:")
-        assert [bytes(frame) for frame in channel.receive(20)] == [b"\0\xff", b""]
+        assert [bytes(frame) for frame in channel.receive(60)] == [b"\0\xff", b""]
         finish(posting)
 
 
@@ -107,7 +107,7 @@ def test_all_of_stdin_may_be_one_message(ipc: str, verb: Verb) -> None:
     with lwmq.Channel(ipc, "server", buffer_bytes="1mb") as channel:
         posting = verb("post", f"{ipc}?buffer_bytes=1mb", "--whole")
         feeding = feed(posting, content)
-        assert bytes(channel.receive(20)) == content
+        assert bytes(channel.receive(60)) == content
     feeding.join(PATIENCE_S)
     assert posting.returncode == 0
 
@@ -116,7 +116,7 @@ def test_json_has_base64_texts_and_timestamps(ipc: str, verb: Verb) -> None:
     listening = verb("listen", ipc, "--json")
     before = time.time_ns()
     with lwmq.Channel(ipc) as channel:
-        channel.wait_connected(20)
+        channel.wait_connected(60)
         channel.send_queue().post(lwmq.Message(["né".encode(), b"\xff"], timestamp="precise"))
     found = json.loads(finish(listening))
     assert [base64.b64decode(frame) for frame in found["frames"]] == ["né".encode(), b"\xff"]
@@ -139,7 +139,7 @@ def test_a_terminal_gets_no_control_characters(ipc: str, verb: Verb) -> None:
 def test_listening_ends_with_the_peer_after_so_many_or_with_the_time(
     ipc: str, verb: Verb, spawn: Any
 ) -> None:
-    counted = verb("listen", ipc, "-n", "2", "--timeout", "20")
+    counted = verb("listen", ipc, "-n", "2", "--timeout", "60")
     child = spawn(FEED, ipc)
     assert finish(counted) == b"0\n1\n"
     child.kill()
@@ -150,7 +150,7 @@ def test_listening_ends_with_the_peer_after_so_many_or_with_the_time(
     child.kill()
     assert b"PeerLostError" in finish(killed, 4)
 
-    following = verb("listen", ipc, "--follow", "--timeout", "1.5")
+    following = verb("listen", ipc, "--follow", "-n", "6")
     for _ in range(2):
         child = spawn(FEED, ipc)
         assert child.line() == "flushed"
@@ -167,7 +167,7 @@ def test_posting_tells_that_nobody_reads(ipc: str, verb: Verb, spawn: Any) -> No
         """
         with lwmq.Channel(sys.argv[1], "server") as channel:
             print("there")
-            channel.receive(20)
+            channel.receive(60)
             print("one")
             sys.stdin.readline()
         """,
@@ -185,7 +185,7 @@ def test_posting_tells_that_nobody_reads(ipc: str, verb: Verb, spawn: Any) -> No
     with lwmq.Channel(ipc, "server", linger=0) as channel:
         posting = verb("post", ipc, "1", "2")
         until(lambda: figures(posting.pid, "channel").get("messages_sent") == 2)
-        assert bytes(channel.receive(20)) == b"1"
+        assert bytes(channel.receive(60)) == b"1"
     said = finish(posting, 4)  # by the end of the peer, or by the close that met it
     assert re.search(rb"PeerLostError: .* 1 (messages )?were shipped (to it )?and not seen read", said)
 
@@ -221,14 +221,14 @@ def test_a_peer_that_answers_each_message_is_heard_to_the_end(ipc: str, verb: Ve
 
 def test_a_message_that_is_too_large_is_named(ipc: str, verb: Verb) -> None:
     with lwmq.Channel(ipc, "server", linger=0):
-        said = finish(verb("post", ipc, "--timeout", "20"), 1, b"small\n" + b"x" * 70_000 + b"\n")
+        said = finish(verb("post", ipc, "--timeout", "60"), 1, b"small\n" + b"x" * 70_000 + b"\n")
     assert b"message 2: message of 70000 bytes does not fit" in said and b"buffer_bytes=1mb" in said
 
 
 def test_closed_streams_are_told_or_swallow(ipc: str) -> None:
     def lwmq_with(redirection: str, *words: str) -> subprocess.Popen[bytes]:
         line = f'exec "$0" -m lwmq_spark.cli "$@" {redirection}'
-        command = ["sh", "-c", line, sys.executable, *words, "--timeout", "20"]
+        command = ["sh", "-c", line, sys.executable, *words, "--timeout", "60"]
         return subprocess.Popen(command, stderr=subprocess.PIPE)
 
     for words in (("post", ipc), ("post", ipc, "--whole"), ("request", ipc)):
@@ -252,11 +252,11 @@ def test_a_request_prints_its_reply(ipc: str, verb: Verb) -> None:
 
     serving = threading.Thread(target=serve)
     serving.start()
-    assert finish(verb("request", ipc, "EUR", "USD", "--timeout", "20")) == b"EUR!\nUSD!\n"
-    asked = verb("request", ipc, "-s", ",", "--json", "--timeout", "20")
+    assert finish(verb("request", ipc, "EUR", "USD", "--timeout", "60")) == b"EUR!\nUSD!\n"
+    asked = verb("request", ipc, "-s", ",", "--json", "--timeout", "60")
     assert json.loads(finish(asked, content=b"EUR,USD\n"))["texts"] == ["EUR!", "USD!"]
     assert b"HandlerError: the peer's handler failed: ValueError: no such \\x1b[31m currency" in finish(
-        verb("request", ipc, "gold", "--timeout", "20"), 1
+        verb("request", ipc, "gold", "--timeout", "60"), 1
     )
     serving.join(PATIENCE_S)
     assert b"TimeoutError" in finish(verb("request", ipc, "EUR", "--timeout", "0.2"), 3)
@@ -264,7 +264,7 @@ def test_a_request_prints_its_reply(ipc: str, verb: Verb) -> None:
 
 def test_a_command_replies_to_one_asker_after_the_other(ipc: str, verb: Verb) -> None:
     replying = verb("reply", "--json", "-n", "3", "-s", ",", ipc, "tr", "a-z", "A-Z")
-    asked = ("request", ipc, "--timeout", "20", "-s", ",")
+    asked = ("request", ipc, "--timeout", "60", "-s", ",")
     assert finish(verb(*asked, "eur,usd", "gold")) == b"EUR,USD\nGOLD\n"
     assert json.loads(finish(verb(*asked, "--json"), content=b"a,b,c\n"))["texts"] == ["A", "B", "C"]
     said = [json.loads(line)["texts"] for line in finish(replying).splitlines()]
@@ -272,18 +272,18 @@ def test_a_command_replies_to_one_asker_after_the_other(ipc: str, verb: Verb) ->
 
 
 def test_an_asker_hears_why_a_command_has_not_replied(ipc: str, verb: Verb) -> None:
-    script = 'read what; [ "$what" = slow ] && exec sleep 20; echo first >&2; echo "no $what" >&2; exit 3'
-    replying = verb("reply", "-n", "2", "--timeout", "0.5", ipc, "sh", "-c", script)
-    told = finish(verb("request", ipc, "bonds", "--timeout", "20"), 1)
+    script = 'read what; [ "$what" = slow ] && exec sleep 600; echo first >&2; echo "no $what" >&2; exit 3'
+    replying = verb("reply", "-n", "2", "--timeout", "2", ipc, "sh", "-c", script)
+    told = finish(verb("request", ipc, "bonds", "--timeout", "60"), 1)
     assert b"CommandError: sh ended with code 3: no bonds" in told
-    assert b"CommandError: sh took longer than 0.5 s" in finish(verb("request", ipc, "slow"), 1)
+    assert b"CommandError: sh took longer than 2 s" in finish(verb("request", ipc, "slow"), 1)
     output, problems = replying.communicate(timeout=PATIENCE_S)
     assert (replying.returncode, output, problems.count(b"sh ended with code 3: no bonds")) == (0, b"", 1)
 
 
 def test_two_that_reply_or_two_that_ask_never_meet(ipc: str, verb: Verb) -> None:
-    asking = verb("request", ipc, "a", "--timeout", "20")
-    also_asking = verb("request", ipc, "b", "--timeout", "20")
+    asking = verb("request", ipc, "a", "--timeout", "60")
+    also_asking = verb("request", ipc, "b", "--timeout", "60")
     replying = verb("reply", "-n", "2", ipc, "tr", "ab", "AB")
     assert finish(asking) + finish(also_asking) in (b"A\nB\n", b"B\nA\n")
     assert finish(replying) == b""
@@ -300,7 +300,7 @@ def test_what_is_too_big_is_told_the_buffers_that_do(
 ) -> None:
     with lwmq.Channel(ipc, "server", linger=0):
         for asks in ("post", "request"):
-            told = finish(verb(asks, ipc, "--timeout", "20"), 1, content=b"x" * size)
+            told = finish(verb(asks, ipc, "--timeout", "60"), 1, content=b"x" * size)
             assert b"1: " in told
             assert b"ADDRESS?buffer_bytes=%b, on both sides" % buffers in told
 

@@ -21,7 +21,7 @@ from lwmq_spark.observer import Entry, Observer, Process
 from tests.python.cli import looking
 from tests.stopping import stopped
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120
 until = partial(looking.until, seconds=PATIENCE_S)
 pytestmark = pytest.mark.row("P34")
 
@@ -210,7 +210,7 @@ def test_a_channel_tells_of_its_peer_its_messages_and_its_queue(ipc: str, spawn:
             for _ in range(7):
                 queue.post(b"12345678")
             print("queued")
-            assert bytes(channel.receive(timeout=20)[0]) == b"answer"
+            assert bytes(channel.receive(timeout=60)[0]) == b"answer"
             print("answered")
             sys.stdin.readline()
         """,
@@ -228,7 +228,7 @@ def test_a_channel_tells_of_its_peer_its_messages_and_its_queue(ipc: str, spawn:
         """
         with lwmq.Channel(sys.argv[1], role="client") as channel:
             for _ in range(7):
-                channel.receive(timeout=20)
+                channel.receive(timeout=60)
             channel.send_queue().post(b"answer")
             print("ready")
             sys.stdin.readline()
@@ -309,7 +309,7 @@ def test_each_send_queue_has_its_figures(ipc: str, spawn: Any) -> None:
     assert "queue 0" in rows and "queue 1" in rows and "3 queued" in rows
     with lwmq.Channel(ipc, "client") as client:
         for _ in range(4):
-            client.receive(10)
+            client.receive(60)
         until(lambda: sum(q["messages_sent"] for q in queues()) == 4)
     server.tell()
 
@@ -317,7 +317,7 @@ def test_each_send_queue_has_its_figures(ipc: str, spawn: Any) -> None:
 LISTENER = """
 with lwmq.Listener(sys.argv[1]) as listener:
     print("listens")
-    served = [listener.accept(20) for _ in range(2)]
+    served = [listener.accept(60) for _ in range(2)]
     for channel in served:
         channel.send_queue().post(b"welcome")
     print("accepted")
@@ -336,7 +336,7 @@ def test_a_listener_and_its_clients_are_told_apart(ipc: str, spawn: Any) -> None
 
     assert [one["state"] for one in looked()["listeners"]] == ["listening"]
     with pytest.raises(lwmq.LwmqError), lwmq.Channel(ipc, "client", raw=True) as raw:
-        raw.wait_connected(10)
+        raw.wait_connected(60)
     with (
         lwmq.Channel(ipc, "client") as one,
         lwmq.Channel(ipc, "client") as other,
@@ -344,9 +344,9 @@ def test_a_listener_and_its_clients_are_told_apart(ipc: str, spawn: Any) -> None
     ):
         assert server.line() == "accepted"
         for client in (one, other, third):
-            client.wait_connected(10)
+            client.wait_connected(60)
         for client in (one, other):
-            assert bytes(client.receive(10)) == b"welcome"
+            assert bytes(client.receive(60)) == b"welcome"
         counted = {"clients_accepted": 2, "clients_waiting": 1}
         (listener,) = until(lambda: [one for one in looked()["listeners"] if one | counted == one])
         assert listener["clients_refused"] >= 1
@@ -391,7 +391,7 @@ def test_what_queues_discard_is_seen_from_outside(ipc: str, spawn: Any) -> None:
     rows = top("--count", 1, "--interval", 0.05, "--queues", "--pid", server.pid)
     assert "3 discarded" in rows and "4 replaced" in rows
     with lwmq.Channel(ipc, "client", linger=0) as client:
-        client.wait_connected(10)
+        client.wait_connected(60)
         queue = client.send_queue()
         for _ in range(10):
             queue.post(b"z")
@@ -399,7 +399,7 @@ def test_what_queues_discard_is_seen_from_outside(ipc: str, spawn: Any) -> None:
         (channel,) = look("channels")
         assert channel["receive_queued"] == 3 and channel["messages_received"] == 10
         for _ in range(3):
-            client.receive(10)
+            client.receive(60)
     server.tell()
 
 
@@ -412,11 +412,11 @@ def test_prometheus_reads_what_top_knows(ipc: str, spawn: Any) -> None:
     try:
         assert serving.stderr is not None
         url = serving.stderr.readline().split()[-1]
-        with urllib.request.urlopen(url, timeout=30) as response:
+        with urllib.request.urlopen(url, timeout=60) as response:
             assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
             served = response.read().decode()
         with pytest.raises(urllib.error.HTTPError):
-            urllib.request.urlopen(url + "/else", timeout=30)
+            urllib.request.urlopen(url + "/else", timeout=60)
     finally:
         serving.kill()
         serving.communicate()
@@ -438,7 +438,7 @@ TIMED = """
 with lwmq.Channel(sys.argv[1], "server") as channel:
     print("there")
     for _ in range(500):
-        channel.receive(timeout=20)
+        channel.receive(timeout=60)
     print(channel.latency(0.5), channel.latency(1))
     sys.stdin.readline()
     channel.remove_filter()
@@ -472,7 +472,7 @@ def test_latencies_are_a_histogram_for_prometheus(ipc: str, spawn: Any) -> None:
         queue = client.send_queue()
         for number in range(500):
             queue.post(b"%d" % number)
-            client.flush(10)
+            client.flush(60)
         median, longest = map(float, server.line().split())
         with stopped(server.pid):  # nobody is asked
             buckets, seconds, count = latencies(exported(), server.pid)
@@ -512,7 +512,7 @@ def test_streams_and_channels_that_measure_nothing_have_no_latencies(ipc: str, s
 def test_what_prometheus_gets_has_help_and_no_arguments_of_programs(ipc: str, spawn: Any) -> None:
     code = """
         with lwmq.Channel(sys.argv[1], "server", linger=0) as a, lwmq.Channel(sys.argv[1], linger=0) as b:
-            b.wait_connected(20)
+            b.wait_connected(60)
             print("there")
             sys.stdin.readline()
     """

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 
 /** Frames that lie in the application's memory. */
 class ExternalFrameTest {
-  private final Deadline soon = Deadline.after(10_000);
+  private final Deadline soon = Deadline.after(60_000);
 
   private static ByteBuffer memory(int bytes, int value) {
     ByteBuffer memory = ByteBuffer.allocateDirect(bytes);

@@ -26,10 +26,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** One address, many clients. */
-@Timeout(60)
+@Timeout(600)
 class ListenerTest {
   private static Deadline soon() {
-    return Deadline.after(10_000);
+    return Deadline.after(60_000);
   }
 
   private static String text(Message message) {
@@ -65,7 +65,7 @@ class ListenerTest {
       meanwhile.call();
       List<T> results = new ArrayList<>();
       for (Future<T> future : futures) {
-        results.add(future.get(20, TimeUnit.SECONDS));
+        results.add(future.get(60, TimeUnit.SECONDS));
       }
       return results;
     } finally {
@@ -114,7 +114,7 @@ class ListenerTest {
         assertEquals(address, listener.address());
       }
       for (Thread thread : threads) {
-        thread.join(10_000);
+        thread.join(60_000);
         assertFalse(thread.isAlive());
       }
     }
@@ -287,7 +287,7 @@ class ListenerTest {
               });
       assertEquals(List.of("question 0", "question 1", "question 2"), answers);
       for (Thread server : servers) {
-        server.join(10_000);
+        server.join(60_000);
         assertFalse(server.isAlive());
       }
     }
@@ -345,7 +345,7 @@ class ListenerTest {
       channel.onMessage(message -> came.add(new String(message.bytes(0), StandardCharsets.UTF_8)));
       client.sendQueue(Priority.NORMAL).post("one");
       client.close();
-      assertEquals("one", came.poll(10, TimeUnit.SECONDS));
+      assertEquals("one", came.poll(60, TimeUnit.SECONDS));
       channel.close();
     }
   }

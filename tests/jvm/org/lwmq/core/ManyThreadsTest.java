@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 
 /** Threads beside threads that close, and call-backs that do what they should not. */
 class ManyThreadsTest {
-  private final Deadline soon = Deadline.after(20_000);
+  private final Deadline soon = Deadline.after(60_000);
   private static final Channel.Options AT_ONCE = Channel.Options.DEFAULT.lingering(0);
 
   private static Channel server(String address) {
@@ -101,7 +101,7 @@ class ManyThreadsTest {
         close(client);
         other.join();
         for (CompletableFuture<Status> end : ends) {
-          assertEquals(Status.CLOSED, end.get(20, TimeUnit.SECONDS));
+          assertEquals(Status.CLOSED, end.get(60, TimeUnit.SECONDS));
         }
         close(server);
       }
@@ -116,7 +116,7 @@ class ManyThreadsTest {
       selector.add(server);
       CompletableFuture<Status> receives = receiving(selector);
       selector.close();
-      assertEquals(Status.CLOSED, receives.get(20, TimeUnit.SECONDS));
+      assertEquals(Status.CLOSED, receives.get(60, TimeUnit.SECONDS));
       SendQueue queue = client.sendQueue(SendQueue.Kind.MULTI_UNBOUNDED, Priority.NORMAL, 0);
       for (int round = 0; round < 200; round++) {
         Router router = new Router();
@@ -132,7 +132,7 @@ class ManyThreadsTest {
                 });
         posting.await();
         router.close();
-        assertEquals(Status.CLOSED, posts.get(20, TimeUnit.SECONDS));
+        assertEquals(Status.CLOSED, posts.get(60, TimeUnit.SECONDS));
       }
       close(client);
     }
@@ -153,7 +153,7 @@ class ManyThreadsTest {
       }
       assertEquals(Status.INVALID, refused);
       selector.close();
-      receives.get(20, TimeUnit.SECONDS);
+      receives.get(60, TimeUnit.SECONDS);
     }
   }
 
@@ -183,7 +183,7 @@ class ManyThreadsTest {
       queue.post("second");
       called.await();
       close(server);
-      assertEquals(Status.CLOSED, follows.get(20, TimeUnit.SECONDS));
+      assertEquals(Status.CLOSED, follows.get(60, TimeUnit.SECONDS));
       assertEquals(0, late.get());
       close(client);
     }
@@ -208,7 +208,7 @@ class ManyThreadsTest {
               });
       running.await();
       channel.close();
-      reads.get(20, TimeUnit.SECONDS);
+      reads.get(60, TimeUnit.SECONDS);
     }
   }
 
@@ -256,7 +256,7 @@ class ManyThreadsTest {
       for (int i = 0; i < 4; i++) {
         queue.post("x");
       }
-      assertTrue(called.await(20, TimeUnit.SECONDS));
+      assertTrue(called.await(60, TimeUnit.SECONDS));
     }
   }
 
@@ -282,7 +282,7 @@ class ManyThreadsTest {
             close(server);
             closed.countDown();
           });
-      assertTrue(closed.await(20, TimeUnit.SECONDS));
+      assertTrue(closed.await(60, TimeUnit.SECONDS));
       assertEquals(1, calls.get());
       close(client);
     }
@@ -409,7 +409,7 @@ class ManyThreadsTest {
       ending.join(50);
       assertTrue(ending.isAlive());
       goOn.countDown();
-      ending.join(20_000);
+      ending.join(60_000);
       assertEquals(1, done.get());
     }
   }
@@ -426,7 +426,7 @@ class ManyThreadsTest {
         CompletableFuture<Status> receives = receiving(selector);
         client.awaitConnected(soon);
         selector.close();
-        assertEquals(Status.CLOSED, receives.get(20, TimeUnit.SECONDS));
+        assertEquals(Status.CLOSED, receives.get(60, TimeUnit.SECONDS));
         greeted.forEach(ManyThreadsTest::close);
         assertTrue(listener.statistics().accepted() <= 1);
         if (listener.statistics().accepted() == 1) { // by the selector, which has closed it, or by us

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Test;
 
 /** Many channels: in turns, by call-back, by routes; and the filters of one. */
 class NoticeTest {
-  private final Deadline soon = Deadline.after(10_000);
+  private final Deadline soon = Deadline.after(60_000);
 
   private static Channel server(String address) {
     return Channel.open(address, Role.SERVER, Channel.Options.DEFAULT);
@@ -113,7 +113,7 @@ class NoticeTest {
         posted.add("order " + i);
         queue.post("order " + i);
       }
-      assertTrue(all.await(10, TimeUnit.SECONDS));
+      assertTrue(all.await(60, TimeUnit.SECONDS));
       assertEquals(posted, heard);
       server.onMessage(null);
       queue.post("not heard");
@@ -138,9 +138,9 @@ class NoticeTest {
       for (String name : List.of("first", "second")) {
         try (Channel client = client("loop://java-calls-ends")) {
           client.sendQueue(Priority.NORMAL).post(name);
-          assertEquals(name, heard.poll(10, TimeUnit.SECONDS));
+          assertEquals(name, heard.poll(60, TimeUnit.SECONDS));
         }
-        assertEquals("CLOSED", heard.poll(10, TimeUnit.SECONDS));
+        assertEquals("CLOSED", heard.poll(60, TimeUnit.SECONDS));
       }
     }
     assertTrue(heard.isEmpty());
@@ -160,7 +160,7 @@ class NoticeTest {
       for (int i = 0; i < 3; i++) {
         queue.post("x");
       }
-      assertTrue(heard.await(10, TimeUnit.SECONDS));
+      assertTrue(heard.await(60, TimeUnit.SECONDS));
     }
   }
 
@@ -174,7 +174,7 @@ class NoticeTest {
       CountDownLatch heard = new CountDownLatch(1);
       server.onMessage(message -> heard.countDown());
       client.sendQueue(Priority.NORMAL).post("x");
-      assertTrue(heard.await(10, TimeUnit.SECONDS));
+      assertTrue(heard.await(60, TimeUnit.SECONDS));
     }
   }
 

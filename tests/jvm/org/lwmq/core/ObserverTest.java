@@ -34,7 +34,7 @@ class ObserverTest {
 
   @Test
   void whatEveryoneDoesIsSeen() {
-    Deadline soon = Deadline.after(10_000);
+    Deadline soon = Deadline.after(60_000);
     try (Channel client = Channel.open("filters+" + ADDRESS, Role.CLIENT, Channel.Options.DEFAULT);
         Observer observer = new Observer()) {
       SendQueue queue = client.sendQueue(SendQueue.Kind.BOUNDED_DISCARD_OLDEST, Priority.TIME_CRITICAL, 10);

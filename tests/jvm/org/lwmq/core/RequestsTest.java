@@ -30,7 +30,7 @@ class RequestsTest {
   private static final Replies.Handler RE = frames -> Frames.of("re:" + frames.text());
   private static final AtomicInteger NUMBER = new AtomicInteger();
 
-  private final Deadline soon = Deadline.after(30_000);
+  private final Deadline soon = Deadline.after(60_000);
   private final String address = "loop://java-requests-" + NUMBER.incrementAndGet();
   private final List<Thread> serving = new ArrayList<>();
   private Channel server;
@@ -48,7 +48,7 @@ class RequestsTest {
     leave(client);
     leave(server);
     for (Thread thread : serving) {
-      thread.join(10_000);
+      thread.join(60_000);
       assertFalse(thread.isAlive());
     }
   }
@@ -71,7 +71,7 @@ class RequestsTest {
   }
 
   private static void until(BooleanSupplier condition) throws InterruptedException {
-    long end = System.nanoTime() + Duration.ofSeconds(20).toNanos();
+    long end = System.nanoTime() + Duration.ofSeconds(60).toNanos();
     while (!condition.getAsBoolean()) {
       assertTrue(System.nanoTime() < end);
       Thread.sleep(2);
@@ -80,7 +80,7 @@ class RequestsTest {
 
   private static LwmqException failure(Reply reply) {
     ExecutionException wrapped =
-        assertThrows(ExecutionException.class, () -> reply.get(20, TimeUnit.SECONDS));
+        assertThrows(ExecutionException.class, () -> reply.get(60, TimeUnit.SECONDS));
     return (LwmqException) wrapped.getCause();
   }
 
@@ -94,7 +94,7 @@ class RequestsTest {
         asked.add(requests.submit(Frames.of("" + n, "x".repeat(n % 50)), Deadline.after(60_000)));
       }
       for (int n = 0; n < 3000; n++) {
-        assertEquals("re:" + n + "x".repeat(n % 50), asked.get(n).get(30, TimeUnit.SECONDS).text());
+        assertEquals("re:" + n + "x".repeat(n % 50), asked.get(n).get(60, TimeUnit.SECONDS).text());
       }
       assertEquals("re:one", requests.request(Frames.of("one"), Deadline.never()).text());
       assertEquals("re:", requests.request(Frames.none(), soon).text());
@@ -124,7 +124,7 @@ class RequestsTest {
       }
       threads.forEach(Thread::start);
       for (int n = 0; n < 900; n++) {
-        assertEquals("re" + n, asked.get(n).get(20, TimeUnit.SECONDS).text());
+        assertEquals("re" + n, asked.get(n).get(60, TimeUnit.SECONDS).text());
       }
       for (Thread thread : threads) {
         thread.join();
@@ -180,8 +180,8 @@ class RequestsTest {
       for (int n = 0; n < 102; n++) {
         replies.receive(soon).reply(Frames.of("late"));
       }
-      assertEquals("late", forEver.get(20, TimeUnit.SECONDS).text());
-      assertEquals("late", isLong.get(20, TimeUnit.SECONDS).text());
+      assertEquals("late", forEver.get(60, TimeUnit.SECONDS).text());
+      assertEquals("late", isLong.get(60, TimeUnit.SECONDS).text());
       until(() -> requests.statistics().late() == 100);
       assertEquals(new Requests.Statistics(102, 0, 2, 0, 100, 0, 0, 100, 0, 0), requests.statistics());
     }
@@ -256,7 +256,7 @@ class RequestsTest {
       assertEquals(20_000, requests.statistics().outstanding());
       serve(frames -> frames);
       for (Reply reply : asked) {
-        assertEquals(100, reply.get(30, TimeUnit.SECONDS).bytes().length);
+        assertEquals(100, reply.get(60, TimeUnit.SECONDS).bytes().length);
       }
       until(() -> requests.statistics().late() == 1);
     }
@@ -312,12 +312,12 @@ class RequestsTest {
       assertEquals("re:1", requests.request(Frames.of("1"), soon).text());
       replies.close();
       replies.close();
-      serving.get(0).join(10_000);
+      serving.get(0).join(60_000);
       assertFalse(serving.get(0).isAlive());
       serve(RE);
       assertEquals("re:2", requests.request(Frames.of("2"), soon).text());
       leave(server);
-      serving.get(1).join(10_000);
+      serving.get(1).join(60_000);
       assertFalse(serving.get(1).isAlive());
     }
   }
@@ -330,15 +330,15 @@ class RequestsTest {
     try (Requests requests = new Requests(client)) {
       assertEquals("re:x", requests.request(Frames.of("x"), soon).text());
     }
-    client.close(10_000);
-    once.join(20_000);
+    client.close(60_000);
+    once.join(60_000);
     assertFalse(once.isAlive());
     AtomicReference<Status> end = new AtomicReference<>();
     Thread interrupted =
         new Thread(() -> end.set(assertThrows(LwmqException.class, () -> replies.serve(RE)).status()));
     interrupted.start();
     interrupted.interrupt();
-    interrupted.join(20_000);
+    interrupted.join(60_000);
     assertEquals(Status.INTERRUPTED, end.get());
   }
 
@@ -381,7 +381,7 @@ class RequestsTest {
       assertEquals(1, requests.statistics().foreign());
       assertFalse(reply.isDone());
       post(queue, head(asker, RequestHead.REPLY, 1), text);
-      assertEquals("text", reply.get(20, TimeUnit.SECONDS).text());
+      assertEquals("text", reply.get(60, TimeUnit.SECONDS).text());
       post(queue, head(asker, RequestHead.REPLY, 1), text);
       until(() -> requests.statistics().late() == 1);
     }
@@ -438,7 +438,7 @@ class RequestsTest {
                     return requests.submit(Frames.of("third"), soon);
                   });
       asked.countDown();
-      assertEquals("third", third.get(20, TimeUnit.SECONDS).text());
+      assertEquals("third", third.get(60, TimeUnit.SECONDS).text());
       assertTrue(refusal.get().contains("a reply is awaited in a callback"), refusal.get());
     }
   }
@@ -459,7 +459,7 @@ class RequestsTest {
                   refusal.complete(isHere ? "" : assertThrows(LwmqException.class, next::get).getMessage());
                   return null;
                 });
-        said = refusal.get(20, TimeUnit.SECONDS);
+        said = refusal.get(60, TimeUnit.SECONDS);
       }
       assertTrue(said.contains("is awaited in a callback"), said);
     }
@@ -487,7 +487,7 @@ class RequestsTest {
       until(() -> client.peer().number() == 2 && client.peer().isConnected());
       Reply ofTheSecond = requests.submit(Frames.of("heard"), Deadline.never());
       goOn.countDown();
-      assertEquals("re:heard", ofTheSecond.get(20, TimeUnit.SECONDS).text());
+      assertEquals("re:heard", ofTheSecond.get(60, TimeUnit.SECONDS).text());
       assertEquals(Status.CLOSED, failure(ofTheFirst).status());
       assertEquals(1, requests.statistics().lost());
     }
@@ -513,7 +513,7 @@ class RequestsTest {
           LwmqException thrown =
               assertThrows(
                   LwmqException.class,
-                  () -> requests.submit(Frames.of("anybody?"), Deadline.never()).get(20, TimeUnit.SECONDS));
+                  () -> requests.submit(Frames.of("anybody?"), Deadline.never()).get(60, TimeUnit.SECONDS));
           assertEquals(told.status(), thrown.status());
         }
       }
@@ -540,7 +540,7 @@ class RequestsTest {
                       assertThrows(LwmqException.class, () -> requests.request(Frames.of("second"), soon))
                           .status());
       asked.countDown();
-      assertEquals(Status.INVALID, refusal.get(20, TimeUnit.SECONDS));
+      assertEquals(Status.INVALID, refusal.get(60, TimeUnit.SECONDS));
       assertEquals("last", requests.request(Frames.of("last"), soon).text());
       assertEquals(2, served.get());
     }

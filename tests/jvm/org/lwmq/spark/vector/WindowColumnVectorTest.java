@@ -41,7 +41,7 @@ class WindowColumnVectorTest {
   void valuesLieInTheWindowOfTheWriter() {
     Blocks.Made made = Blocks.numbersTextsAndLists();
     String address = "loop://window-column-vector";
-    Deadline soon = Deadline.after(10_000);
+    Deadline soon = Deadline.after(60_000);
     try (Endpoint endpoint = Endpoint.open(address);
         Writer writer = Writer.open(address, ArrowSchemas.bytes(made.schema()), WriterOptions.client(), soon)) {
       Block block = writer.allocate(made.message().length, soon);
