@@ -103,6 +103,8 @@ PYTHON = [
 ROUND_TRIP: list[Column] = [("p50_ns", "us", 1e3), ("p99_ns", "us", 1e3)]
 DELEGATED: list[Column] = [("task_ns", "us for a task", 1e3), ("overhead", "% more than at home", 1)]
 APART: list[Column] = [*RATE, ("to_alone", "of the rate where nothing else is under way", 1)]
+NOTICED: list[Column] = [("p50_ns", "us", 1e3), ("longest_ns", "us", 1e3)]
+DEATHS = 5  # of a run; each is a process that has to start before
 DELEGATES = ["lwmq", "pyzmq", "pipe"]
 BATCHES_DELEGATED = (1, 10, 100)
 # title, kind of tests.bench.arrow_peers, bytes of a batch, what is shown
@@ -300,6 +302,15 @@ def delegation_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs
         )
 
 
+def death_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    """How soon one who waits for what a process sends knows that it was killed."""
+    yield (
+        "a killed peer is noticed, Python",
+        NOTICED,
+        {peer: lambda peer=peer: machine.deaths(peer, DEATHS) for peer in ("floor", "lwmq", "lwmq-stream")},
+    )
+
+
 def arrow_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
     for title, kind, size, columns in ARROW:
         runs: Runs = {}
@@ -326,6 +337,7 @@ PAIRS = {
     "python": python_figures,
     "apart": apart_figures,
     "delegation": delegation_figures,
+    "deaths": death_figures,
     "arrow": arrow_figures,
 }
 PARTS = [*PAIRS, "spark"]

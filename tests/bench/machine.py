@@ -176,10 +176,10 @@ def all_cores(peer: str, size: int, seconds: float) -> dict[str, Any]:
     return _alone(CORES, peer, size, seconds, *sorted(os.sched_getaffinity(0)))
 
 
-def _alone(*command: object) -> dict[str, Any]:
+def _alone(*command: object, env: dict[str, str] | None = None) -> dict[str, Any]:
     """What one process prints."""
     words = [*map(str, command)]
-    ran = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, env=_with_zmq())
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, env=env or _with_zmq())
     if ran.returncode != 0:
         raise RuntimeError(f"{' '.join(words)} failed: {ran.stderr}")
     found: dict[str, Any] = json.loads(ran.stdout)
@@ -227,6 +227,12 @@ def apart(peer: str, what: str, seconds: float) -> dict[str, Any]:
     _, output = _pair("apart", (peer, what), ("serve", "ask"), 0, seconds)
     found: dict[str, Any] = json.loads(output)
     return found
+
+
+def deaths(peer: str, count: int) -> dict[str, Any]:
+    """One run of tests.bench.deaths."""
+    with address() as where:
+        return _alone(*_module("deaths", peer, count, where), env=environment())
 
 
 def _pair(

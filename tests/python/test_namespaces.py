@@ -24,18 +24,18 @@ import pyarrow as pa
 import lwmq_spark as lwmq
 from lwmq_spark.arrow import describe
 
-address, what = sys.argv[1:]
+address, what, timeout = *sys.argv[1:3], float(sys.argv[3])
 schema = pa.schema([("k", pa.int64())])
 try:
     if what == "reader":
-        with lwmq.open_reader(address, role="client", timeout=1.0) as reader:
+        with lwmq.open_reader(address, role="client", timeout=timeout) as reader:
             print(reader.read_all().num_rows)
     elif what == "reader that binds":
-        lwmq.open_reader(address, timeout=1.0).schema
+        lwmq.open_reader(address, timeout=timeout).schema
     elif what == "writer":
-        lwmq.open_writer(address, schema, role="client", timeout=1.0)
+        lwmq.open_writer(address, schema, role="client", timeout=timeout)
     else:
-        describe(address, 1.0)
+        describe(address, timeout)
 except lwmq.LwmqError as error:
     print(type(error).__name__, error)
 """
@@ -52,7 +52,7 @@ def elsewhere() -> Iterator[Namespace]:
 
 def run(elsewhere: Namespace, address: str, what: str) -> str:
     done = subprocess.run(
-        elsewhere.command(sys.executable, "-c", PROGRAM, address, what),
+        elsewhere.command(sys.executable, "-c", PROGRAM, address, what, "1"),
         capture_output=True,
         text=True,
         timeout=60,
@@ -80,7 +80,7 @@ def test_a_path_crosses_network_namespaces(elsewhere: Namespace, tmp_path: Path)
         with lwmq.open_writer(address, TABLE.schema, role="client", linger=60.0) as writer:
             writer.write(TABLE)
             done = subprocess.Popen(
-                elsewhere.command(sys.executable, "-c", PROGRAM, address, "reader"),
+                elsewhere.command(sys.executable, "-c", PROGRAM, address, "reader", "60"),
                 stdout=subprocess.PIPE,
                 text=True,
                 env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .oracle import HANG_S, Broken, expect
 from .players import Player, listen, until
-from .scene import OPEN_S, Scene
+from .scene import Scene
 
 TASKS = 3
 
@@ -39,7 +39,7 @@ def _run_job(s: Scene, name: str, first_id: int, with_death: bool) -> bool:
     def begun() -> bool:
         return job.said("open") is not None or job.said("failed") is not None or not job.alive
 
-    expect(s.players, OPEN_S, f"{job} does not open", begun)
+    expect(s.players, HANG_S, f"{job} does not open", begun)
     tasks: list[Player] = []
     for attempt in range(2):
         for task in range(TASKS):
@@ -66,7 +66,7 @@ def _tasks_end(s: Scene, tasks: list[Player]) -> None:
     def ended() -> bool:
         return not any(player.alive for player in tasks)
 
-    expect(s.players, OPEN_S, "tasks do not end", lambda: ended() or not s.living("endpoint"))
+    expect(s.players, HANG_S, "tasks do not end", lambda: ended() or not s.living("endpoint"))
     if not s.living("endpoint"):
         until(s.players, 0.1, ended)
         for player in tasks:  # those that have not connected would wait for the next one

@@ -1,7 +1,7 @@
 """What must hold in a round, whoever dies: the invariants of the project as questions to the players.
 
-Every check raises Broken with what was seen. A machine that is busy with other things makes processes late;
-each player measures by how much, and that much is added to every limit, no more.
+Every check raises Broken with what was seen. Nothing here is a matter of how fast: what is awaited has a
+limit that a machine which is busy with other things keeps as well.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from pathlib import Path
 
 from .players import PARTITIONS, Player, is_bound, until
 
-NOTICE_S = 0.1  # for the loss of a peer
-HANG_S = 1.0  # for anything else
+HANG_S = 60.0  # for what comes within milliseconds on an idle machine
 FLOWING = 5  # batches that show that somebody goes on
 
 GONE = ("LWMQ_E_PEER_LOST", "LWMQ_E_CLOSED")
@@ -25,39 +24,24 @@ class Broken(AssertionError):
     """An invariant does not hold."""
 
 
-def lateness_s(players: Iterable[Player]) -> float:
-    return max((player.late_ns for player in players), default=0) / 1e9
-
-
 def expect(players: Iterable[Player], seconds: float, what: str, condition: Callable[[], bool]) -> None:
-    players = list(players)
-    if until(players, seconds, condition):
-        return
-    late = lateness_s(players)
-    if until(players, late * 2, condition):
-        return
-    raise Broken(f"{what}: not within {seconds} s (and {late:.3f} s that the machine was late)")
+    if not until(players, seconds, condition):
+        raise Broken(f"{what}: not within {seconds:g} s")
 
 
 def notices(
     player: Player, others: list[Player], died_ns: int, what: str, starts_with: tuple[str, ...] = ("",)
 ) -> None:
-    """The player says `what` within 100 ms after a death, and nothing else than expected.
+    """The player says `what` after a death, and nothing else than expected.
 
-    A reader's time begins when it has read what was visible before.
+    How soon is kept for the report. A reader's time begins when it has read what was visible before.
     """
-    everybody = [player, *others]
-    expect(everybody, HANG_S, f"{player} did not notice a death", lambda: player.said(what) is not None)
+    heard = f"{player} did not notice a death"
+    expect([player, *others], HANG_S, heard, lambda: player.said(what) is not None)
     line = player.said(what)
     assert line
     asked = player.said("asked")
-    took = (line.ns - max(died_ns, int(asked.rest) if asked else 0)) / 1e9
-    noticed_ms.append(took * 1000)
-    if took > NOTICE_S + lateness_s(everybody):
-        raise Broken(
-            f"{player} noticed a death after {took * 1000:.1f} ms; the machine was late by "
-            f"{lateness_s(everybody) * 1000:.1f} ms"
-        )
+    noticed_ms.append((line.ns - max(died_ns, int(asked.rest) if asked else 0)) / 1e6)
     if not line.rest.startswith(starts_with):
         raise Broken(f"{player} noticed a death as: {line.rest}")
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "stress"
 DRIVER = BUILD / "stress_driver"
 WRITERS, PARTITIONS = 16, 4
-_BOARD = struct.Struct(f"<{2 + WRITERS * PARTITIONS}Q")
+_BOARD = struct.Struct(f"<{1 + WRITERS * PARTITIONS}Q")
 
 
 def must_be_built(file: Path) -> None:
@@ -128,17 +128,10 @@ class Player:
 
     @property
     def batches(self) -> int:
-        return self._field(1)
-
-    @property
-    def late_ns(self) -> int:
         return self._field(0)
 
-    def forget_lateness(self) -> None:
-        struct.pack_into("<Q", self._board, 0, 0)
-
     def next(self, writer: int, partition: int) -> int:
-        return self._field(2 + writer * PARTITIONS + partition)
+        return self._field(1 + writer * PARTITIONS + partition)
 
     def has_read(self, writer: Player) -> bool:
         return any(self.next(writer.id, partition) for partition in range(PARTITIONS))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from . import oracle
 from .oracle import GONE, HANG_S, Broken, expect
 from .players import Player, until
-from .scene import OPEN_S, Scene
+from .scene import Scene
 
 _ROLES = ("poster", "taker")
 THREADS = 3
@@ -54,7 +54,7 @@ def _dies(s: Scene, victim: Player) -> None:
     def flow() -> bool:
         return all(player.batches >= oracle.FLOWING for player in s.players)
 
-    expect(s.players, OPEN_S, "nothing flows", lambda: died() or flow())
+    expect(s.players, HANG_S, "nothing flows", lambda: died() or flow())
     until(s.players, s.case.after_s, died)
     if (s.case.point and not died()) or not s.case.point:  # it does not come to its point that often
         victim.kill()
@@ -64,9 +64,9 @@ def _dies(s: Scene, victim: Player) -> None:
 def _successor(s: Scene, victim: Player, others: list[Player]) -> Player:
     """One more in the place of the victim, with which everybody goes on."""
     second = s.start(victim.role, serves=victim.serves)
-    expect(s.players, OPEN_S, f"{second} does not open", lambda: second.said("open") is not None)
+    expect(s.players, HANG_S, f"{second} does not open", lambda: second.said("open") is not None)
     everybody = [*others, second]
-    expect(s.players, OPEN_S, f"some of {everybody} do not go on", lambda: _flows(everybody, second))
+    expect(s.players, HANG_S, f"some of {everybody} do not go on", lambda: _flows(everybody, second))
     oracle.sound(s.players)
     return second
 
@@ -76,7 +76,7 @@ def _ends_well(s: Scene, posters: list[Player], taker: Player) -> None:
     keeps_all = s.case.settings["keeps_all"]
     for poster in posters:
         if keeps_all:  # a thread that rests since the death would seem to have lost some
-            expect([*posters, taker], OPEN_S, f"{taker} hears not all of {poster}",
+            expect([*posters, taker], HANG_S, f"{taker} hears not all of {poster}",
                    lambda p=poster: _hears_all(taker, p))  # fmt: skip
         poster.close()
         expect(s.players, HANG_S, f"{poster} does not close", lambda p=poster: not p.alive)
@@ -94,7 +94,7 @@ def _ends_well(s: Scene, posters: list[Player], taker: Player) -> None:
 def _flows(players: list[Player], second: Player) -> bool:
     """All move, and what moves is the second one's doing."""
     before = [player.batches for player in players]
-    until(players, 0.02, lambda: False)
+    until(players, 0.05, lambda: False)
     return second.batches >= oracle.FLOWING and all(
         player.batches > was for player, was in zip(players, before, strict=True)
     )

@@ -11,7 +11,7 @@ from .jobs import job_round
 from .oracle import GONE, HANG_S, Broken, expect
 from .players import Player, until
 from .queues import hub_round, queue_round
-from .scene import OPEN_S, Scene, scene
+from .scene import SETTLE_S, Scene, scene
 
 
 def run(case: Case, out_players: list[Player] | None = None) -> None:
@@ -75,13 +75,11 @@ def _die(s: Scene, victim: Player) -> None:
     def runs() -> bool:
         return all(p.said("open") for p in others) and all(p.batches >= oracle.FLOWING for p in busy)
 
-    until(s.players, OPEN_S, lambda: gone() or runs())
+    until(s.players, SETTLE_S, lambda: gone() or runs())
     until(s.players, s.case.after_s, gone)
     if s.case.point and not gone():
         victim.close()
         until(s.players, 0.2, gone)
-    for player in others:
-        player.forget_lateness()
     at_its_point = victim.died_ns != 0
     victim.kill()
     if not at_its_point and victim.said("closed"):
@@ -122,7 +120,7 @@ def _replace_and_flow(s: Scene, victim: Player) -> None:
                 expect(s.players, HANG_S, free, lambda p=new: p.said("open") is not None)
         return not missing and all(player.said("open") for player in living)
 
-    expect(s.players, OPEN_S, "somebody does not open", complete)
+    expect(s.players, HANG_S, "somebody does not open", complete)
     oracle.flows(s.living("writer", "reader"), s.living("endpoint"))
     first_hand = victim.role == "reader" and not victim.serves and s.case.readers == 1
     if first_hand and victim.died_ns and not victim.told_to_close:
@@ -140,17 +138,16 @@ def stop_round(s: Scene) -> None:
     def stopped() -> bool:
         return victim.said("yield") is not None
 
-    until(s.players, OPEN_S, lambda: stopped() or all(p.said("open") for p in s.players))
+    until(s.players, SETTLE_S, lambda: stopped() or all(p.said("open") for p in s.players))
     until(s.players, s.case.after_s, stopped)
     victim.stop()
     until(others, 0.1, lambda: False)
     for player in others:
         if line := player.said("failed") or player.said("aborted"):
             raise Broken(f"{player} takes a stop for a death: {line.rest}")
-        player.forget_lateness()
     if s.case.passing % 2 == 0:  # waited for
         victim.go_on()
-        until(s.players, OPEN_S, lambda: all(p.said("open") for p in s.players))
+        until(s.players, SETTLE_S, lambda: all(p.said("open") for p in s.players))
     else:  # given up
         victim.kill()
         _others_notice(s, victim)
@@ -171,29 +168,25 @@ def stall_round(s: Scene) -> None:
     def runs() -> bool:
         return all(p.batches >= oracle.FLOWING for p in s.players if p.role != "endpoint")
 
-    until(s.players, OPEN_S, lambda: stopped() or runs())
+    until(s.players, SETTLE_S, lambda: stopped() or runs())
     until(s.players, s.case.after_s, stopped)
     victim.stop()
-    for player in others:
-        player.forget_lateness()
     began_ns = time.monotonic_ns()
     if s.case.policy == "fail" and victim.said("open"):  # else it may serve nobody yet
         for player in busy:
-            expect(s.players, 3 * HANG_S, f"{player} is not told", lambda p=player: _is_told(p, began_ns))
+            expect(s.players, HANG_S, f"{player} is not told", lambda p=player: _is_told(p, began_ns))
     elif s.case.policy == "expel" and all(player.said("open") for player in s.players):
         expect(
-            others, 3 * HANG_S, "nobody is expelled", lambda: _flows_for(others, began_ns, 2 * STALL_MS / 1e3)
+            others, HANG_S, "nobody is expelled", lambda: _flows_for(others, began_ns, 2 * STALL_MS / 1e3)
         )
         oracle.flows(busy, [player for player in others if player not in busy])
     victim.go_on()
-    for player in s.players:
-        player.forget_lateness()
     if s.case.policy == "expel":
-        until(s.players, HANG_S, lambda: victim.said("failed") is not None)
+        until(s.players, SETTLE_S, lambda: victim.said("failed") is not None)
         line = victim.said("failed")
         if line is not None and not re.match("LWMQ_E_DATA_LOSS .* was expelled at ", line.rest):
             raise Broken(f"{victim} was not told that it is expelled: {line.rest}")
-    until(s.players, OPEN_S, lambda: all(p.said("open") or p.said("failed") for p in s.players))
+    until(s.players, SETTLE_S, lambda: all(p.said("open") or p.said("failed") for p in s.players))
     _replace_and_flow(s, victim)
     _finish(s)
 
@@ -223,7 +216,7 @@ def calm_round(s: Scene) -> None:
     """Small windows, several writers and readers: nobody ever waits for room that is there."""
     for role in ["reader"] * s.case.readers + ["writer"] * s.case.writers:
         new = s.start(role, serves=not s.players)
-        expect(s.players, OPEN_S, f"{new} does not open", lambda p=new: p.said("open") is not None)
+        expect(s.players, HANG_S, f"{new} does not open", lambda p=new: p.said("open") is not None)
     until(s.players, s.case.after_s, lambda: False)
     oracle.sound(s.players)
     oracle.flows(s.players, [])
@@ -236,7 +229,7 @@ def calm_round(s: Scene) -> None:
 def generation_round(s: Scene) -> None:
     """Offsets are void in another generation: a reader that comes back with them hears of it."""
     endpoint, writer, reader = s.start("endpoint", serves=True), s.start("writer"), s.start("reader")
-    expect(s.players, OPEN_S, "nothing flows", lambda: reader.batches >= oracle.FLOWING)
+    expect(s.players, HANG_S, "nothing flows", lambda: reader.batches >= oracle.FLOWING)
     until(s.players, s.case.after_s, lambda: False)
     endpoint.kill()
     for player in (reader, writer):
@@ -246,9 +239,9 @@ def generation_round(s: Scene) -> None:
     second = s.start("endpoint", serves=True)
     expect(s.players, HANG_S, "the address is not free", lambda: second.said("open") is not None)
     writer = s.start("writer")
-    expect(s.players, OPEN_S, f"{writer} does not open", lambda: writer.said("open") is not None)
+    expect(s.players, HANG_S, f"{writer} does not open", lambda: writer.said("open") is not None)
     back = s.start("reader", generation=opened.rest, start=1)
-    expect(s.players, OPEN_S, f"{back} waits", lambda: back.said("failed") is not None or back.batches > 0)
+    expect(s.players, HANG_S, f"{back} waits", lambda: back.said("failed") is not None or back.batches > 0)
     line = back.said("failed")
     if line is None or not line.rest.startswith("LWMQ_E_DATA_LOSS"):
         raise Broken(f"{back} went on with offsets of another generation: {line}")

@@ -14,7 +14,7 @@ from .case import Case
 from .oracle import HANG_S, Broken, expect
 from .players import Player, listen
 
-OPEN_S = 2.0  # for a process to start, connect (an attempt each 100 ms) and open
+SETTLE_S = 2.0  # for what most often comes about, and need not
 _numbers = itertools.count()
 
 

@@ -35,19 +35,19 @@ def test_whoever_is_killed_the_others_lose_nothing_and_go_on() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 def test_a_thousand_kills_leave_nothing_behind() -> None:
     run_many(range(30, 1030))
 
 
 @pytest.mark.parametrize("victim", ["endpoint", "writer", "reader"])
-def test_the_death_of_a_process_that_has_forked_is_noticed_within_100_ms(victim: str) -> None:
+def test_the_death_of_a_process_that_has_forked_is_noticed(victim: str) -> None:
     rounds.run(Case(kind="stream", victim=victim, settings=_ordinary() | {"forks": 1}))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["endpoint", "writer", "reader"])
-def test_the_death_of_a_process_of_4_gb_is_noticed_within_100_ms(victim: str) -> None:
+def test_the_death_of_a_process_of_4_gb_is_noticed(victim: str) -> None:
     rounds.run(
         Case(kind="stream", victim=victim, victim_settings={"resident_mb": 4096}, settings=_ordinary())
     )

@@ -41,7 +41,7 @@ def test_a_death_at_the_address_of_a_listener_concerns_its_peers_alone(kind: int
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", range(len(KINDS)), ids=KINDS)
 def test_whoever_dies_at_any_point_of_any_queue_the_other_goes_on(kind: int) -> None:
     for number, point in enumerate(("", "", *channel_points()) * 2):
@@ -49,7 +49,7 @@ def test_whoever_dies_at_any_point_of_any_queue_the_other_goes_on(kind: int) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", range(len(QUEUES)), ids=QUEUES)
 def test_whoever_dies_at_any_point_at_a_listener_the_others_go_on(kind: int) -> None:
     for number, point in enumerate(("", "", *channel_points()) * 2):
