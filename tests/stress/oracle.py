@@ -25,8 +25,16 @@ class Broken(AssertionError):
 
 
 def expect(players: Iterable[Player], seconds: float, what: str, condition: Callable[[], bool]) -> None:
-    if not until(players, seconds, condition):
+    players = list(players)
+    came = until(players, seconds, lambda: condition() or _has_seen_wrong(players))
+    if _has_seen_wrong(players):
+        sound(players)  # says what; whoever has seen it plays on no more
+    if not came:
         raise Broken(f"{what}: not within {seconds:g} s")
+
+
+def _has_seen_wrong(players: Iterable[Player]) -> bool:
+    return any(player.said("torn") or player.said("disorder") for player in players)
 
 
 def notices(
