@@ -207,17 +207,18 @@ def _ask(rival: Rival, size: int, seconds: float) -> dict[str, Any]:
     rival.receive()  # they have met
     warm_until = time.perf_counter() + 0.3 * seconds
     end = warm_until + seconds
-    while (now := time.perf_counter()) < end:
+    while (now := time.perf_counter()) < end or not round_trips:
         before = time.perf_counter_ns()
         rival.send(payload)
         rival.receive()
         if now > warm_until:
             round_trips.append(time.perf_counter_ns() - before)
     rival.send(COUNT)
-    begun = time.perf_counter()
-    while time.perf_counter() < begun + seconds:
+    begun, sent = time.perf_counter(), 0
+    while time.perf_counter() < begun + seconds or not sent:
         for _ in range(256):
             rival.send(payload)
+        sent += 256
     rival.send(STOP)
     seen = int(rival.receive())
     taken = time.perf_counter() - begun
