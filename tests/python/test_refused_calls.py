@@ -14,18 +14,18 @@ ROOT = Path(__file__).resolve().parents[2]
 TALK = """
 import lwmq_spark as lwmq
 with lwmq.Channel(address, "server", linger=0) as s, lwmq.Channel(address, "client", linger=0) as c:
-    c.wait_connected(20)
-    s.wait_connected(20)
+    c.wait_connected(60)
+    s.wait_connected(60)
     for number in range(20):
         s.send_queue().post(b"%d" % number)
-        assert bytes(c.receive(20)) == b"%d" % number
+        assert bytes(c.receive(60)) == b"%d" % number
     from lwmq_spark._ffi import identity
     print("instance", identity().instance)
 """
 STREAM = """
 import pyarrow as pa, lwmq_spark as lwmq
-writer = lwmq.open_writer(address, pa.schema([("n", pa.int64())]), role="server", timeout=20)
-reader = lwmq.open_reader(address, role="client", timeout=20)
+writer = lwmq.open_writer(address, pa.schema([("n", pa.int64())]), role="server", timeout=60)
+reader = lwmq.open_reader(address, role="client", timeout=60)
 writer.write(pa.record_batch({"n": [7]}))
 assert reader.read_next_batch().num_rows == 1
 """
@@ -68,7 +68,7 @@ def test_a_call_that_is_refused_is_named_with_what_to_allow(
     if call == "accept4":
         if code is STREAM:
             pytest.skip("the endpoint is the one that accepts; its client hears that nobody answers")
-        code = code.replace("c.wait_connected(20)", "pass")
+        code = code.replace("c.wait_connected(60)", "pass")
     calls = "'clone', 'clone3'" if call == "clone3" else repr(call)
     before = "import pyarrow\n" if call == "clone3" else ""  # NumPy starts threads
     said = _run(before + REFUSE.format(calls=calls, error=error) + code, ipc)

@@ -15,7 +15,7 @@ from tests.python.conftest import Child
 # Of each client: descriptors run short before it comes, and are there again when it has tried for a while.
 LISTENER = """
 import resource
-listener = lwmq.Listener(sys.argv[1], linger=5)
+listener = lwmq.Listener(sys.argv[1], linger=60)
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 print("open")
 for line in sys.stdin:
@@ -24,8 +24,8 @@ for line in sys.stdin:
     print("short")
     sys.stdin.readline()
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    with listener.accept(20) as channel:
-        channel.send_queue().post(bytes(channel.receive(20)))
+    with listener.accept(60) as channel:
+        channel.send_queue().post(bytes(channel.receive(60)))
     print("answered")
 """
 
@@ -52,7 +52,7 @@ def _answer(client: lwmq.Channel) -> bytes:
     """What comes at last: who was refused tries again by himself."""
     while True:
         try:
-            return bytes(client.receive(20))
+            return bytes(client.receive(60))
         except lwmq.LwmqError as exc:
             if "Too many open files" not in str(exc):
                 raise

@@ -36,8 +36,8 @@ def test_a_server_that_closes_leaves_the_socket_file_of_its_successor(tmp_path: 
     _close(first)
     assert file.is_socket()
     with lwmq.Channel(f"ipc://{file}", "client", linger=0) as client:
-        client.wait_connected(10)
-        successor.wait_connected(10)
+        client.wait_connected(60)
+        successor.wait_connected(60)
     successor.close()
     assert not file.exists()
 
@@ -63,8 +63,8 @@ def test_a_client_reaches_the_successor_while_both_servers_of_a_file_live(tmp_pa
         with (
             lwmq.Listener(f"ipc://{file}") as successor,
             lwmq.Channel(f"ipc://{file}", "client", linger=0) as client,
-            successor.accept(10) as accepted,
+            successor.accept(60) as accepted,
         ):
-            client.wait_connected(10)
+            client.wait_connected(60)
             client.send_queue().post(b"hello")
-            assert bytes(accepted.receive(10)) == b"hello"
+            assert bytes(accepted.receive(60)) == b"hello"

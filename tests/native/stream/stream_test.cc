@@ -193,7 +193,7 @@ TEST_P(Stream, AWaitTakesNothing) {
   for (std::uint64_t i = 0; i < 3; ++i) ASSERT_EQ(write(writer, i), LWMQ_OK);
   for (std::uint64_t i = 0; i < 3; ++i) {
     for (int again = 0; again < 2; ++again) {
-      ASSERT_EQ(lwmq_reader_wait(reader, 5000), LWMQ_OK) << lwmq_last_error();
+      ASSERT_EQ(lwmq_reader_wait(reader, 60000), LWMQ_OK) << lwmq_last_error();
     }
     lwmq_batch* batch = nullptr;
     ASSERT_EQ(lwmq_reader_next(reader, 0, &batch), LWMQ_OK) << lwmq_last_error();
@@ -204,8 +204,8 @@ TEST_P(Stream, AWaitTakesNothing) {
     lwmq_batch_release(batch);
   }
   EXPECT_EQ(lwmq_reader_wait(reader, 0), LWMQ_E_TIMED_OUT) << "what next lent last is consumed by the wait";
-  EXPECT_EQ(lwmq_writer_close(writer, 5000), LWMQ_OK) << lwmq_last_error();
-  EXPECT_EQ(lwmq_reader_wait(reader, 5000), LWMQ_OK) << "the end is an answer, too";
+  EXPECT_EQ(lwmq_writer_close(writer, 60000), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(lwmq_reader_wait(reader, 60000), LWMQ_OK) << "the end is an answer, too";
   lwmq_batch* batch = nullptr;
   EXPECT_EQ(lwmq_reader_next(reader, 0, &batch), LWMQ_E_END);
   lwmq_reader_close(reader, 0);
