@@ -20,15 +20,20 @@ from lwmq_spark.errors import SchemaError
 class Plan:
     """How batches of a schema of flat fixed-width columns are written. One thread at a time."""
 
-    def __init__(self, template: Template, bits: list[int], bytes_max: int) -> None:
+    def __init__(self, template: Template, schema: pa.Schema, bits: list[int], bytes_max: int) -> None:
         self._head = ffi.from_buffer(template.head(1, [], [], template.head_bytes))
         self._bits = ffi.new("uint32_t[]", bits)
-        self._array = _Array()
+        self._names = [
+            ffi.NULL if field.nullable else ffi.new("char[]", field.name.encode()) for field in schema
+        ]
+        self._not_null = ffi.new("char *[]", self._names)
+        self._array = CArray()
         self.plan = plan = sized("lwmq_array_plan")
         plan.head, plan.head_bytes = self._head, template.head_bytes
         plan.rows_at, plan.body_bytes_at, plan.nodes_at, plan.buffers_at = template.places
         plan.bits, plan.column_count = self._bits, len(bits)
         plan.bytes_max = bytes_max
+        plan.not_null = self._not_null
 
     @staticmethod
     def of(schema: pa.Schema, bytes_max: int) -> Plan | None:
@@ -40,7 +45,7 @@ class Plan:
         if not bits or 0 in bits:
             return None
         try:
-            return Plan(template_of(schema), bits, bytes_max)
+            return Plan(template_of(schema), schema, bits, bytes_max)
         except (SchemaError, pa.ArrowException, NotImplementedError, TypeError):
             return None  # the long way says what is wrong
 
@@ -59,7 +64,7 @@ class Layout:
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
-        self._array = _Array()
+        self._array = CArray()
         self._is_fixed = all(_is_fixed(field.type) for field in schema)
         self._seen = b""
         self._layout: Any = None
@@ -89,12 +94,20 @@ class Layout:
         self._layout = ffi.gc(out[0], lib.lwmq_array_layout_destroy)
 
 
-class _Array:
+class CArray:
     """Room for a `struct ArrowArray`."""
 
     def __init__(self) -> None:
         self.pointer = ffi.new("int64_t[10]")
         self.address = int(ffi.cast("uintptr_t", self.pointer))
+
+
+def retyped(data: Any, kind: Any) -> Any:
+    """An array under another type, or a batch under another schema, whose buffers mean the same. Nothing is
+    copied, and nothing checked."""
+    room = CArray()
+    data._export_to_c(room.address)
+    return type(data)._import_from_c(room.address, kind)
 
 
 def _bits(kind: pa.DataType) -> int:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lwmq_spark.arrow.layout import empty_batch
+from lwmq_spark.arrow.plain import retyped
 from lwmq_spark.errors import CorruptError, SchemaError
 
 
@@ -117,32 +119,16 @@ def batches_of(data: Any, schema: pa.Schema, where: str) -> Iterator[pa.RecordBa
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema, where: str) -> pa.RecordBatch:
-    """`batch` under exactly the stream's schema.
+    """`batch` under exactly the stream's schema, over the same buffers. SchemaError: other types.
 
-    SchemaError: other types, or nulls where the stream has none.
+    What differs, names and nullability of inner fields, is nothing that a buffer shows. Casts would refuse
+    nulls that count for nothing, because their parent is null; those are `NullRules`' affair.
     """
-    if batch.schema.equals(schema):
-        return batch
-    compare(batch.schema, schema, where)
-    arrays = []
-    for column, field in zip(batch.columns, schema, strict=True):
-        if not field.nullable and column.null_count:
-            raise SchemaError(
-                f"field {field.name!r} has {column.null_count} nulls, "
-                f"but is not nullable in the stream {where}"
-            )
-        arrays.append(column if column.type.equals(field.type) else _retyped(column, field.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The same buffers under a type that differs in names and nullability of inner fields alone."""
-    if isinstance(kind, pa.BaseExtensionType):
-        storage = array.storage if isinstance(array, pa.ExtensionArray) else array
-        return pa.ExtensionArray.from_storage(kind, _retyped(storage, kind.storage_type))
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    return array if array.type.equals(kind) else array.cast(kind)
+    if not batch.schema.equals(schema):
+        compare(batch.schema, schema, where)
+        batch = retyped(batch, schema)
+    # pyarrow takes an imported slice of no rows for one whose texts have a negative length
+    return batch if batch.num_rows else empty_batch(schema)
 
 
 _WIDTHS = (
@@ -155,31 +141,34 @@ def _widen(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Casts columns that spell the stream's type in another width; leaves all others as they are."""
     if batch.schema.names != schema.names:
         return batch
-    arrays = [
-        column.cast(field.type) if _only_width(column.type, field.type) else column
-        for column, field in zip(batch.columns, schema, strict=True)
-    ]
-    if all(new is old for new, old in zip(arrays, batch.columns, strict=True)):
+    kinds = [_widened(column.type, field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    if kinds == batch.schema.types:
         return batch
+    arrays = [
+        column if column.type.equals(kind) else column.cast(kind)
+        for column, kind in zip(batch.columns, kinds, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, names=schema.names)
 
 
-def _only_width(mine: pa.DataType, theirs: pa.DataType) -> bool:
-    """Whether the types differ, and only in how offsets are stored, or in being dictionary-encoded."""
+def _widened(mine: pa.DataType, theirs: pa.DataType) -> pa.DataType:
+    """`mine` with offsets stored as in `theirs`, and without a dictionary where that has none."""
     if mine.equals(theirs):
-        return False
+        return mine
     if pa.types.is_null(mine):
-        return True  # pandas knows no type where all values are missing
+        return theirs  # pandas knows no type where all values are missing
     if any(mine in family and theirs in family for family in _WIDTHS):
-        return True
+        return theirs
     if pa.types.is_dictionary(mine) and not pa.types.is_dictionary(theirs):
-        return mine.value_type.equals(theirs) or _only_width(mine.value_type, theirs)
-    lists = (pa.types.is_list, pa.types.is_large_list)
-    if any(is_list(mine) for is_list in lists) and any(is_list(theirs) for is_list in lists):
-        return same_type(mine.value_type, theirs.value_type) or _only_width(
-            mine.value_type, theirs.value_type
-        )
-    return False
+        return _widened(mine.value_type, theirs)
+    if _is_list(mine) and _is_list(theirs):
+        value = _widened(mine.value_type, theirs.value_type)
+        return pa.large_list(value) if pa.types.is_large_list(theirs) else pa.list_(value)
+    return mine
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def _unindexed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -38,6 +38,7 @@ from lwmq_spark._ffi import (
 from lwmq_spark.arrow.build import BatchBuilder, Blueprint
 from lwmq_spark.arrow.endpoint import await_endpoint
 from lwmq_spark.arrow.layout import Encoded, Encoder
+from lwmq_spark.arrow.nulls import NullRules
 from lwmq_spark.arrow.pieces import pieces_of
 from lwmq_spark.arrow.plain import Plan
 from lwmq_spark.arrow.types import as_schema, batches_of, compare, read_schema, write_schema
@@ -205,6 +206,7 @@ class StreamWriter(OfOneProcess):
         try:
             compare(declared, self._schema, self._address)
             self._encoder = Encoder(self._schema)
+            self._null_rules = NullRules(self._schema)
         except errors.SchemaError as exc:
             self.abort(str(exc)) if job is not None else self._leave()
             raise
@@ -229,9 +231,9 @@ class StreamWriter(OfOneProcess):
         partition: default 0, or, of several, one after the other, batch by batch; ignored with a job.
         Waits for room, at most `timeout` per block: for readers to release enough. What does not fit
         `buffer_bytes` is split by rows. The bytes are copied once, into the window.
-        SchemaError names the field and both types; MessageTooBigError: one row is larger than the window;
-        TimeoutError says who holds the room; ClosedError, PeerLostError. What was written before stays
-        written.
+        SchemaError names the field and both types, or the nulls that it has and must not; MessageTooBigError:
+        one row is larger than the window; TimeoutError says who holds the room; ClosedError, PeerLostError.
+        What was written before stays written.
         """
         self._handle.check_open()
         if isinstance(data, pa.RecordBatch) and self._plan is not None and data.schema.equals(self._schema):
@@ -241,6 +243,7 @@ class StreamWriter(OfOneProcess):
             partition = chosen
         rows = 0
         for batch in batches_of(data, self._schema, self._address):
+            self._null_rules.check(batch, self._address)
             chosen = self._choose(partition)
             for encoded in pieces_of(
                 batch, self._encoder, self._buffer_bytes, self._window_bytes, self._address

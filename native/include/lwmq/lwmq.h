@@ -50,7 +50,7 @@ typedef enum lwmq_status {
   LWMQ_E_PEER_LOST = 13,    /* the peer died or vanished */
   LWMQ_E_STALLED = 14,      /* the peer lives and does not answer; nothing is lost, the call may be repeated */
   LWMQ_E_TOO_BIG = 15,      /* larger than a buffer or a window can hold */
-  LWMQ_E_SCHEMA = 16,       /* the schema of this producer is not the stream's */
+  LWMQ_E_SCHEMA = 16,       /* the schema of this producer is not the stream's, or nulls lie where that has none */
   LWMQ_E_ABORTED = 17,      /* the producer gave up after some of its batches were visible */
   LWMQ_E_DATA_LOSS = 18,    /* the batches asked for were released, or are of an older generation; or this reader
                                kept a writer waiting and was expelled */
@@ -993,12 +993,14 @@ typedef struct lwmq_array_plan {
   uint32_t column_count;
   uint32_t reserved;
   uint64_t bytes_max;     /* of a block that this call allocates */
+  const char *const *not_null; /* per column: its name, where it is declared not null, else NULL; NULL: none is */
 } lwmq_array_plan;
 
 /* Allocates a block, copies a record batch into it, and publishes it: lwmq_writer_allocate, lwmq_writer_publish and what
    is between them in one call. `array` is a `struct ArrowArray` of the Arrow C data interface: lent, not released.
    LWMQ_E_UNSUPPORTED, before anything was done: the batch is none that the plan covers (no rows, columns of another kind,
-   bits that begin within a byte), or larger than bytes_max. Waits as lwmq_writer_allocate does. */
+   bits that begin within a byte), or larger than bytes_max. LWMQ_E_SCHEMA, likewise: a column declared not null has
+   nulls; the text says which, and how many. Waits as lwmq_writer_allocate does. */
 lwmq_status lwmq_writer_write_array(lwmq_writer *writer, const lwmq_array_plan *plan, const void *array,
                                     uint32_t partition, uint32_t timeout_ms);
 

@@ -166,6 +166,14 @@ Status take_column(const ArrowArray& array, std::uint64_t rows, std::uint32_t bi
   return LWMQ_OK;
 }
 
+Status refuse_nulls(const lwmq_writer& writer, const char* column, std::uint64_t nulls) noexcept {
+  return fail(LWMQ_E_SCHEMA,
+              "%" PRIu64
+              " null%s in %s, which the stream %s declares not null: filter them out, or declare the field "
+              "nullable",
+              nulls, nulls == 1 ? "" : "s", column, writer.address.c_str());
+}
+
 void put(std::uint8_t* at, std::uint64_t number) noexcept { std::memcpy(at, &number, sizeof number); }
 
 bool is_sound(const lwmq_array_plan& plan) noexcept {
@@ -198,6 +206,8 @@ Status write_array(lwmq_writer& writer, const lwmq_array_plan& plan, const Arrow
   for (std::uint32_t i = 0; i < plan.column_count; ++i) {
     const Status status = take_column(*array.children[i], rows, plan.bits[i], &columns[i]);
     if (status != LWMQ_OK) return status;
+    if (columns[i].nulls > 0 && plan.not_null != nullptr && plan.not_null[i] != nullptr)
+      return refuse_nulls(writer, plan.not_null[i], columns[i].nulls);
     for (const std::uint64_t bytes : columns[i].bytes) end += align_up(bytes, kCacheLine);
   }
   if (end > plan.bytes_max) return differs("more bytes than a block is to have");

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <string>
 
@@ -124,6 +125,34 @@ TEST_F(ArrowArrays, WhatAPlanDoesNotCoverIsRefusedBeforeAnythingWasDone) {
   now.size = sizeof now;
   ASSERT_EQ(lwmq_writer_query(writer_, &now), LWMQ_OK);
   EXPECT_EQ(now.batches, 0u);
+}
+
+TEST_F(ArrowArrays, NullsInAColumnDeclaredNotNullAreRefusedWithItsNameAndTheirNumber) {
+  const std::array<const char*, 2> not_null{nullptr, "price"};
+  const std::uint16_t bitmap = 0b1110'1111'1111'1010;
+  Example example(16);
+  for (std::size_t i = 0; i < 2; ++i) {
+    example.columns[i].null_count = -1;
+    example.buffers[i][0] = &bitmap;
+  }
+  plan_.not_null = not_null.data();
+  ASSERT_EQ(write(example), LWMQ_E_SCHEMA);
+  EXPECT_EQ(std::string(lwmq_last_error()), "3 nulls in price, which the stream " + address_ +
+                                                " declares not null: filter them out, or declare the field "
+                                                "nullable");
+  example.columns[1].null_count = 1;
+  ASSERT_EQ(write(example), LWMQ_E_SCHEMA);
+  EXPECT_EQ(std::string(lwmq_last_error()).substr(0, 15), "1 null in price");
+  lwmq_writer_statistics now{};
+  now.size = sizeof now;
+  ASSERT_EQ(lwmq_writer_query(writer_, &now), LWMQ_OK);
+  EXPECT_EQ(now.batches, 0u);
+
+  example.columns[1].null_count = 0;  // nulls in the other column, which may have them
+  EXPECT_EQ(write(example), LWMQ_OK) << lwmq_last_error();
+  example.columns[1].null_count = -1;  // a caller that was built before plans said so
+  plan_.size = offsetof(lwmq_array_plan, not_null);
+  EXPECT_EQ(write(example), LWMQ_OK) << lwmq_last_error();
 }
 
 TEST_F(ArrowArrays, APlanWhoseNumbersLieOutsideOfItsHeadIsRefused) {

@@ -1,0 +1,126 @@
+"""Nulls where a stream has none: in fields declared not null, at any depth.
+
+A null counts only under parents that have a value: a null struct holds nothing, whatever its children are
+declared as. Arrays know how many nulls they have. So the first look, which takes all of them as counting, is
+cheap, and nearly always the only one; where it finds some, the second one leaves out what no row shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lwmq_spark.arrow.plain import retyped
+from lwmq_spark.errors import SchemaError
+
+
+class NullRules:
+    """Which fields of a schema take no nulls."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        nodes = [(index, _node(field, field.name)) for index, field in enumerate(schema)]
+        self._columns = [(index, node) for index, node in nodes if node.matters]
+
+    def check(self, batch: pa.RecordBatch, where: str) -> None:
+        """SchemaError names the first field of `batch`, which has our schema, that has nulls and must not."""
+        for index, node in self._columns:
+            column = batch.column(index)
+            if not _may_have_nulls(node, column):
+                continue
+            for path, count in _nulls(node, column, None):
+                raise SchemaError(
+                    f"{count} null{'s' * (count != 1)} in {path}, which the stream {where} declares not "
+                    "null: filter them out, or declare the field nullable"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    path: str
+    required: bool
+    children: list[tuple[int, _Node]]  # those that matter, and which of the parts they are
+
+    @property
+    def matters(self) -> bool:
+        return self.required or bool(self.children)
+
+
+def _node(field: pa.Field, path: str) -> _Node:
+    kind = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        values = _node(pa.field("", kind.value_type), path)
+        return _Node(path, not field.nullable, [(0, values)] if values.matters else [])
+    parts = [kind.field(index) for index in range(kind.num_fields)]
+    nodes = [(index, _node(part, f"{path}.{part.name}")) for index, part in enumerate(parts)]
+    return _Node(path, not field.nullable, [(index, node) for index, node in nodes if node.matters])
+
+
+def _may_have_nulls(node: _Node, array: Any) -> bool:
+    """Whether a field that must have none has any, if only where no row shows them."""
+    array = _plain(array)
+    if node.required and _count(array):
+        return True
+    if not node.children:
+        return False
+    kind = array.type
+    if pa.types.is_struct(kind) or pa.types.is_union(kind):
+        return any(_may_have_nulls(child, array.field(index)) for index, child in node.children)
+    values = array.dictionary if pa.types.is_dictionary(kind) else array.values
+    return _may_have_nulls(node.children[0][1], values)
+
+
+def _nulls(node: _Node, array: Any, shown: pa.BooleanArray | None) -> Iterator[tuple[str, int]]:
+    """(path, nulls) of the fields that must have none and have some in the `shown` rows; None: all rows."""
+    array = _plain(array)
+    if node.required:
+        count = _count(array) if shown is None else pc.sum(pc.and_(shown, array.is_null())).as_py()
+        if count:
+            yield node.path, count
+    if not node.children:
+        return
+    kind = array.type
+    if pa.types.is_struct(kind):
+        if array.null_count:
+            shown = array.is_valid() if shown is None else pc.and_(shown, array.is_valid())
+        for index, child in node.children:
+            yield from _nulls(child, array.field(index), shown)
+        return
+    if shown is not None:
+        array = array.filter(shown)
+    for index, child in node.children:
+        yield from _nulls(child, _shown_of(array, index), None)
+
+
+def _shown_of(array: Any, index: int) -> pa.Array:
+    """What rows of `array` show of its child `index`: of a list, a union, a dictionary or runs."""
+    kind = array.type
+    if pa.types.is_run_end_encoded(kind):
+        return array.values.slice(array.find_physical_offset(), array.find_physical_length())
+    if pa.types.is_dictionary(kind):
+        return array.dictionary.take(array.indices.drop_null())
+    if not pa.types.is_union(kind):
+        return array.flatten()
+    rows = pc.equal(array.type_codes, kind.type_codes[index])
+    values = array.field(index)
+    return values.filter(rows) if kind.mode == "sparse" else values.take(array.offsets.filter(rows))
+
+
+def _plain(array: Any) -> Any:
+    """`array` without its extension, and maps as the lists of entries that they are."""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pa.types.is_map(array.type):
+        array = retyped(array, pa.list_(array.type.field(0)))
+    return array
+
+
+def _count(array: pa.Array) -> int:
+    """Rows that are null, by a bitmap of their own or, where the type has none, by what they stand for."""
+    kind = array.type
+    if pa.types.is_dictionary(kind) or pa.types.is_union(kind) or pa.types.is_run_end_encoded(kind):
+        return int(pc.count(array, mode="only_null").as_py())
+    return int(array.null_count)
