@@ -42,6 +42,11 @@ class Encoded:
     rows: int
     is_stream: bool
 
+    @property
+    def payload(self) -> int:
+        """Bytes of the buffers, without metadata and gaps."""
+        return sum(part.size for _, part in self.parts if isinstance(part, pa.Buffer))
+
     def place(self, address: int) -> None:
         """Copy everything to the block at `address`, which has room for `bytes`. Releases the GIL."""
         for offset, part in self.parts:
@@ -58,6 +63,7 @@ class Encoder:
         """SchemaError names the field that Arrow IPC cannot carry."""
         self.schema = schema
         self.is_stream = any(_has_dictionary(field.type) for field in schema)
+        self.shares = any(shares(field.type) for field in schema)
         self._places: dict[tuple[int, bool, bool], _Places] = {}
         self._catch = _Catch()
         self._sink = pa.PythonFile(self._catch, mode="w")
@@ -162,11 +168,18 @@ def _empty(kind: pa.DataType) -> pa.Array:
     return pa.nulls(0, kind)
 
 
-def has_view(kind: pa.DataType) -> bool:
-    """Whether the type is, or holds, a string or binary view: slices of those keep all their bytes."""
-    return (
-        pa.types.is_string_view(kind) or pa.types.is_binary_view(kind) or any(map(has_view, _children(kind)))
-    )
+def shares(kind: pa.DataType) -> bool:
+    """Whether a slice of the type keeps bytes that none of its rows shows: of dictionaries and views."""
+    return any(is_kind(kind) for is_kind in _SHARING) or any(map(shares, _children(kind)))
+
+
+_SHARING = (
+    pa.types.is_dictionary,
+    pa.types.is_string_view,
+    pa.types.is_binary_view,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
 
 
 def _has_dictionary(kind: pa.DataType) -> bool:
@@ -283,7 +296,8 @@ class _Message:
         waiting = iter(self.body)
         for index in range(0, len(numbers), 2):
             numbers[index] = at - body
-            length = numbers[index + 1]
+            # pyarrow gives the texts of an imported slice of no rows a negative length
+            length = numbers[index + 1] = max(0, numbers[index + 1])
             if length:
                 parts.append((at, next(waiting)))
                 at = (at + length + ALIGNMENT - 1) & -ALIGNMENT

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -73,40 +74,51 @@ def _may_have_nulls(node: _Node, array: Any) -> bool:
     return _may_have_nulls(node.children[0][1], values)
 
 
-def _nulls(node: _Node, array: Any, shown: pa.BooleanArray | None) -> Iterator[tuple[str, int]]:
+def _nulls(node: _Node, array: Any, shown: Any) -> Iterator[tuple[str, int]]:
     """(path, nulls) of the fields that must have none and have some in the `shown` rows; None: all rows."""
     array = _plain(array)
     if node.required:
         count = _count(array) if shown is None else pc.sum(pc.and_(shown, array.is_null())).as_py()
         if count:
             yield node.path, count
-    if not node.children:
-        return
+    for index, child in node.children:
+        yield from _nulls(child, *_shown_of(array, index, shown))
+
+
+def _shown_of(array: Any, index: int, shown: Any) -> tuple[Any, Any]:
+    """Child `index` of `array`, and which of its values the `shown` rows show; None: all."""
     kind = array.type
     if pa.types.is_struct(kind):
-        if array.null_count:
-            shown = array.is_valid() if shown is None else pc.and_(shown, array.is_valid())
-        for index, child in node.children:
-            yield from _nulls(child, array.field(index), shown)
-        return
-    if shown is not None:
-        array = array.filter(shown)
-    for index, child in node.children:
-        yield from _nulls(child, _shown_of(array, index), None)
-
-
-def _shown_of(array: Any, index: int) -> pa.Array:
-    """What rows of `array` show of its child `index`: of a list, a union, a dictionary or runs."""
-    kind = array.type
-    if pa.types.is_run_end_encoded(kind):
-        return array.values.slice(array.find_physical_offset(), array.find_physical_length())
+        return array.field(index), _both(shown, array.is_valid() if array.null_count else None)
+    if pa.types.is_union(kind):
+        rows = _both(shown, pc.equal(array.type_codes, kind.type_codes[index]))
+        if kind.mode == "sparse":
+            return array.field(index), rows
+        return _used(array.field(index), array.offsets.filter(rows))
     if pa.types.is_dictionary(kind):
-        return array.dictionary.take(array.indices.drop_null())
-    if not pa.types.is_union(kind):
-        return array.flatten()
-    rows = pc.equal(array.type_codes, kind.type_codes[index])
-    values = array.field(index)
-    return values.filter(rows) if kind.mode == "sparse" else values.take(array.offsets.filter(rows))
+        indices = array.indices if shown is None else array.indices.filter(shown)
+        return _used(array.dictionary, indices.drop_null())
+    if pa.types.is_run_end_encoded(kind):
+        rows = np.arange(len(array)) if shown is None else np.flatnonzero(shown)
+        return _used(array.values, np.searchsorted(array.run_ends, array.offset + rows, side="right"))
+    if shown is not None:  # flattened is what is valid: pyarrow's `filter` does not know all types
+        bits = pa.concat_arrays([pa.repeat(False, array.offset), _both(shown, array.is_valid())]).buffers()[1]
+        buffers = [bits, *array.buffers()[1 : kind.num_buffers]]
+        array = pa.Array.from_buffers(kind, len(array), buffers, offset=array.offset, children=[array.values])
+    return array.flatten(), None
+
+
+def _both(one: Any, other: Any) -> Any:
+    """The rows that both show."""
+    if one is None or other is None:
+        return other if one is None else one
+    return pc.and_(one, other)
+
+
+def _used(values: Any, places: Any) -> tuple[Any, Any]:
+    mask = np.zeros(len(values), bool)
+    mask[np.asarray(places)] = True
+    return values, pa.array(mask)
 
 
 def _plain(array: Any) -> Any:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lwmq_spark.arrow.layout import Encoded, Encoder, has_view
+from lwmq_spark.arrow.compact import compacted
+from lwmq_spark.arrow.layout import Encoded, Encoder
 from lwmq_spark.errors import MessageTooBigError
+
+_GROWTH = 1.5  # how much more the pieces of a batch may hold than the batch
 
 
 def pieces_of(
@@ -15,36 +19,68 @@ def pieces_of(
 ) -> Iterator[Encoded]:
     """`batch` whole if it fits `buffer_bytes`, else by rows; a single row may be as large as the window.
 
-    MessageTooBigError: one row is larger than that; with both numbers.
+    Where rows share values, each piece has at least those that it shows, so that pieces may add up to far
+    more than the batch: then there are fewer and larger ones, up to half of the window, for a reader may hold
+    the piece before. MessageTooBigError: one row is larger than the window; with both numbers.
     """
     encoded = encoder.encode(batch)
     if encoded.bytes <= buffer_bytes:
         yield encoded
         return
-    if any(has_view(field.type) for field in batch.schema):
-        batch = _compacted(batch)
-        encoded = encoder.encode(batch)
-    if encoded.bytes <= buffer_bytes or (batch.num_rows <= 1 and encoded.bytes <= window_bytes):
-        yield encoded
+    cut = _Cut(encoder, buffer_bytes, window_bytes, where)
+    if not encoder.shares:
+        yield from cut.pieces(batch)
         return
-    if batch.num_rows <= 1:
-        raise MessageTooBigError(
-            f"one row of {encoded.bytes} bytes does not fit the window of {window_bytes} bytes "
-            f"({where}): open the writer with a larger window_bytes"
-        )
-    count = min(batch.num_rows, -(-encoded.bytes // buffer_bytes))
-    step = -(-batch.num_rows // count)
-    for start in range(0, batch.num_rows, step):
-        yield from pieces_of(batch.slice(start, step), encoder, buffer_bytes, window_bytes, where)
+    pieces = cut.pieces_up_to(encoded.bytes, batch)  # enough where little is shared: nothing is copied
+    if not pieces:
+        cut.compacts = True
+        batch = compacted(batch)
+        whole = encoder.encode(batch).bytes
+        while not pieces and cut.limit < window_bytes // 2:
+            pieces = cut.pieces_up_to(whole, batch)
+            cut.limit *= 2
+    if pieces:
+        yield from pieces
+        return
+    cut.limit = max(buffer_bytes, window_bytes // 2)
+    yield from cut.pieces(batch)
 
 
-def _compacted(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """`batch` with the bytes of its text and binary views limited to what the views show."""
-    arrays = []
-    for column in batch.columns:
-        if pa.types.is_string_view(column.type):
-            column = column.cast(pa.large_string()).cast(column.type)
-        elif pa.types.is_binary_view(column.type):
-            column = column.cast(pa.large_binary()).cast(column.type)
-        arrays.append(column)
-    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+@dataclass(slots=True)
+class _Cut:
+    """How a batch is cut."""
+
+    encoder: Encoder
+    limit: int  # bytes of a piece of several rows
+    window_bytes: int
+    where: str
+    compacts: bool = False
+
+    def pieces(self, batch: pa.RecordBatch) -> Iterator[Encoded]:
+        encoded = self.encoder.encode(batch)
+        if encoded.bytes <= self.limit or (batch.num_rows <= 1 and encoded.bytes <= self.window_bytes):
+            yield encoded
+            return
+        if batch.num_rows <= 1:
+            raise MessageTooBigError(
+                f"one row of {encoded.bytes} bytes does not fit the window of {self.window_bytes} bytes "
+                f"({self.where}): open the writer with a larger window_bytes"
+            )
+        count = min(batch.num_rows, -(-encoded.bytes // self.limit))
+        step = -(-batch.num_rows // count)
+        for start in range(0, batch.num_rows, step):
+            piece = batch.slice(start, step)
+            yield from self.pieces(compacted(piece) if self.compacts else piece)
+
+    def pieces_up_to(self, whole: int, batch: pa.RecordBatch) -> list[Encoded]:
+        """All pieces; none where they hold too much more than `whole` bytes, or a row is too large."""
+        found, payload = [], 0
+        try:
+            for piece in self.pieces(batch):
+                found.append(piece)
+                payload += piece.payload
+                if payload > _GROWTH * whole:
+                    return []
+        except MessageTooBigError:
+            return []
+        return found

@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from lwmq_spark.arrow.layout import empty_batch
 from lwmq_spark.arrow.plain import retyped
 from lwmq_spark.errors import CorruptError, SchemaError
 
@@ -124,11 +123,10 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, where: str) -> pa.RecordBa
     What differs, names and nullability of inner fields, is nothing that a buffer shows. Casts would refuse
     nulls that count for nothing, because their parent is null; those are `NullRules`' affair.
     """
-    if not batch.schema.equals(schema):
-        compare(batch.schema, schema, where)
-        batch = retyped(batch, schema)
-    # pyarrow takes an imported slice of no rows for one whose texts have a negative length
-    return batch if batch.num_rows else empty_batch(schema)
+    if batch.schema.equals(schema):
+        return batch
+    compare(batch.schema, schema, where)
+    return retyped(batch, schema)  # type: ignore[no-any-return]
 
 
 _WIDTHS = (

@@ -230,7 +230,8 @@ class StreamWriter(OfOneProcess):
 
         partition: default 0, or, of several, one after the other, batch by batch; ignored with a job.
         Waits for room, at most `timeout` per block: for readers to release enough. What does not fit
-        `buffer_bytes` is split by rows. The bytes are copied once, into the window.
+        `buffer_bytes` is split by rows; where those share values (dictionaries, views), pieces may be larger,
+        up to half of the window. The bytes are copied once, into the window.
         SchemaError names the field and both types, or the nulls that it has and must not; MessageTooBigError:
         one row is larger than the window; TimeoutError says who holds the room; ClosedError, PeerLostError.
         What was written before stays written.

@@ -148,6 +148,8 @@ def test_a_slice_of_no_rows_that_was_imported_is_a_batch_of_no_rows(address: str
     with lwmq.open_writer(address, SCHEMA) as writer:
         assert writer.write(Imported()) == 0
     assert [batch.num_rows for batch in reading.join().batches] == [0]
+    for batch in reading.batches:
+        batch.validate(full=True)
 
 
 def test_a_second_producer_must_bring_the_declared_schema(address: str) -> None:
