@@ -182,6 +182,6 @@ class ColumnBatchesTest {
       new ColumnBatches(sink, schema, nodes, rules, batchBytes, rows).write(batch);
       rows.flush();
     }
-    assertEquals(batch.numRows(), sink.rows);
+    assertEquals(batch.numRows(), sink.rows());
   }
 }

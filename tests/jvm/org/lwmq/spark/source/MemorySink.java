@@ -14,6 +14,8 @@ import org.apache.arrow.vector.ipc.ArrowStreamReader;
 import org.apache.arrow.vector.types.pojo.Schema;
 import org.apache.spark.unsafe.Platform;
 import org.lwmq.arrow.ArrowSchemas;
+import org.lwmq.core.LwmqException;
+import org.lwmq.core.Status;
 
 /** Keeps batches in ordinary native memory, with a fence on both sides of each block that no store may touch. */
 final class MemorySink implements BatchSink {
@@ -22,7 +24,9 @@ final class MemorySink implements BatchSink {
 
   final List<byte[]> batches = new ArrayList<>();
   final List<Long> asked = new ArrayList<>();
-  long rows;
+  /** The largest block that it lends. */
+  long window = Long.MAX_VALUE;
+  private long rows;
   private long memory;
   private long block;
   private long bytes;
@@ -31,6 +35,9 @@ final class MemorySink implements BatchSink {
   public long allocate(long wanted) {
     if (block != 0) {
       throw new IllegalStateException("a block is still lent");
+    }
+    if (wanted > window) {
+      throw new LwmqException(Status.TOO_BIG, wanted + " bytes in a window of " + window);
     }
     asked.add(wanted);
     bytes = wanted;
@@ -52,6 +59,11 @@ final class MemorySink implements BatchSink {
     batches.add(copy);
     rows += newRows;
     discard();
+  }
+
+  @Override
+  public long rows() {
+    return rows;
   }
 
   @Override

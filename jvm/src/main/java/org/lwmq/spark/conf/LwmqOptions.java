@@ -41,6 +41,7 @@ public final class LwmqOptions {
   public static final String READERS = "readers";
   public static final String EXPEL_AFTER = "expelAfter";
   public static final String COLUMNAR_WRITE = "columnarWrite";
+  public static final String INVALID_UTF8 = "invalidUtf8";
 
   private LwmqOptions() {}
 }

@@ -22,10 +22,12 @@ import org.lwmq.core.Retain;
  * @param stallMs how long an endpoint that lives may leave a task without an answer; default 5 s; -1: it is waited for
  * @param expelAfterMs readers that keep a task waiting for so long are expelled; 0 and -1: never, the default
  * @param columnarWrite whether to take whole column batches from the plan where it has them
+ * @param invalidUtf8 what to do about strings that are not UTF-8
  */
 public record LwmqWriteConf(
     String uri, int timeoutMs, long bufferBytes, long windowBytes, long stagingBytes, Delivery delivery,
-    int partitions, Retain retain, int readers, int stallMs, int expelAfterMs, boolean columnarWrite)
+    int partitions, Retain retain, int readers, int stallMs, int expelAfterMs, boolean columnarWrite,
+    InvalidUtf8 invalidUtf8)
     implements Serializable {
 
   private static final long BUFFER_BYTES = 4L << 20;
@@ -47,6 +49,7 @@ public record LwmqWriteConf(
         reader.count(LwmqOptions.READERS, 0, 0),
         reader.patience(LwmqOptions.STALL),
         reader.patience(LwmqOptions.EXPEL_AFTER),
-        reader.flag(LwmqOptions.COLUMNAR_WRITE, false));
+        reader.flag(LwmqOptions.COLUMNAR_WRITE, false),
+        reader.oneOf(LwmqOptions.INVALID_UTF8, InvalidUtf8.ERROR, InvalidUtf8.class));
   }
 }

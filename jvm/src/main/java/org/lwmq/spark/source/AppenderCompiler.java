@@ -8,13 +8,18 @@ import org.codehaus.commons.compiler.CompileException;
 import org.codehaus.janino.SimpleCompiler;
 
 /**
- * Compiles row appenders with the janino that Spark ships, and remembers the newest of them.
+ * Compiles row appenders with the janino that Spark ships, and remembers the newest of them. A schema of more than
+ * {@link #NODES_MAX} nodes gets an {@link InterpretedAppender}, which is no slower from there on: code of that size
+ * takes seconds to compile and does not stay in the cache. Some 2,000 nodes are more than a class may have constants
+ * for.
  *
  * <p>What is remembered is code alone, keyed by its own source text, and soft: compiling takes longer than writing a
  * small task's rows. It lives with this class's loader, as the generated classes do; Spark's own cache of generated
  * classes would hand one session's class to another session that has loaded our jar a second time. Thread-safe.
  */
 final class AppenderCompiler {
+  static final int NODES_MAX = 400;
+
   private static final int CLASSES_MAX = 64;
 
   private static final Map<String, SoftReference<Class<?>>> COMPILED = new LinkedHashMap<>(16, 0.75f, true) {
@@ -28,6 +33,9 @@ final class AppenderCompiler {
 
   /** A new appender for {@code nodes}. */
   static RowAppender create(List<BatchNode> nodes) {
+    if (nodes.size() > NODES_MAX) {
+      return new InterpretedAppender(nodes);
+    }
     try {
       return (RowAppender) compiled(AppenderSource.of(nodes)).getDeclaredConstructor().newInstance();
     } catch (ReflectiveOperationException | CompileException e) {

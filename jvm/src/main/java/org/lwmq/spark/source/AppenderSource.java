@@ -168,7 +168,7 @@ final class AppenderSource {
     line("private boolean fast(UnsafeRow row, byte[] base, long start, int at) { return " + fast + "; }");
     line("private boolean slow(InternalRow row, int at) { return " + slow + "; }");
     line("public boolean append(InternalRow row) {");
-    line("int at = rows; if (at >= rowsMax) return refuse(-1, at);");
+    line("int at = rows; if (at >= rowsMax) return false;");
     line("mark();");
     line("boolean stored;");
     line("if (row instanceof UnsafeRow) {");
@@ -216,7 +216,7 @@ final class AppenderSource {
     String word = "Platform.getLong(base, f + " + 8L * i + "L)";
     String store;
     if (node.kind == BatchNode.Kind.BYTES) {
-      store = "long w = " + word + "; int s = (int) w; long h = h#; if (h + s > r#) return refuse(#, h + s);"
+      store = "long w = " + word + "; int s = (int) w; long h = h#; if (h + s > r#) return false;"
           + " copyWords(base, start + (w >> 32), d# + h, s, safe); h# = h + s;"
           + " Platform.putInt(null, o# + 4L * at + 4, (int) (h + s));";
     } else if (node.type instanceof DecimalType decimal) {
@@ -288,7 +288,7 @@ final class AppenderSource {
   }
 
   private static String storeBytes(String base, String from, String bytes) {
-    return "int s = " + bytes + "; if (h# + s > r#) return refuse(#, h# + s);"
+    return "int s = " + bytes + "; if (h# + s > r#) return false;"
         + " Platform.copyMemory(" + base + ", " + from + ", null, d# + h#, s); h# += s;"
         + " Platform.putInt(null, o# + 4L * at + 4, (int) h#);";
   }
@@ -303,7 +303,7 @@ final class AppenderSource {
         ? "if (!p" + element.children.get(0).index + "(a, j, n + j) || !p" + element.children.get(1).index
             + "(b, j, n + j)) return false;"
         : "if (!p" + element.index + "(a, j, n + j)) return false;";
-    return open + " int e = a.numElements(); int n = n#; if (e > c# - n) return refuse(#, (long) n + e);"
+    return open + " int e = a.numElements(); int n = n#; if (e > c# - n) return false;"
         + " for (int j = 0; j < e; j++) { " + one + " } n# = n + e;"
         + " Platform.putInt(null, o# + 4L * at + 4, n + e);";
   }

@@ -32,10 +32,14 @@ final class ArrowBatches {
         bodyBytes = BatchLayout.align(bodyBytes + buffer.readableBytes());
       }
       IpcMessage message = new IpcMessage(nodes.size(), buffers.size());
+      boolean refuses = false;
       for (int k = 0; k < nodes.size(); k++) {
         ArrowFieldNode node = nodes.get(k);
-        nullRules.check(k, node.getNullCount());
+        refuses |= node.getNullCount() > 0 && nullRules.refuses(k);
         message.addNode(node.getLength(), node.getNullCount());
+      }
+      if (refuses) {
+        nullRules.check(root.getFieldVectors());
       }
       long block = sink.allocate(bodyOffset + bodyBytes);
       long at = 0;

@@ -2,7 +2,15 @@ package org.lwmq.spark.source;
 
 import java.util.Arrays;
 import java.util.List;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.MapData;
+import org.apache.spark.sql.types.BinaryType;
+import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.VariantType;
 import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.types.VariantVal;
 import org.lwmq.core.LwmqException;
 import org.lwmq.core.Status;
 
@@ -16,9 +24,10 @@ import org.lwmq.core.Status;
  *   0              body               each buffer 64-byte aligned      bytes()
  * </pre>
  *
- * The size of strings and lists is not known before the rows come. Their share is guessed from the batch before
- * ({@link #learn}); a batch whose guess was too small is simply cut earlier. A value that does not even fit an empty
- * batch enlarges its node for good ({@link #enlarge}), and with it the block that is asked for.
+ * A batch is planned when its first row is there. That row is measured, so it always fits; beside it is room for as
+ * many rows as are expected to fill the block. What to expect of strings and lists is learned from the batch before
+ * ({@link #learn}), per row and not per element of the list above: guesses that multiply would exceed any block a dozen
+ * lists down. A batch whose guess was too small is simply cut earlier.
  *
  * <p>Task side; one thread.
  */
@@ -29,6 +38,8 @@ final class BatchLayout {
   private static final long ALIGNMENT = 64;
   /** Short values are copied with what stands behind them, so there is room behind the last one. */
   private static final long OVERRUN = RowAppender.WORDS_AT_ONCE;
+  /** Of a buffer, and of the elements of a node: offsets have 31 bits. */
+  private static final long MOST = Integer.MAX_VALUE - ALIGNMENT;
   private static final double STRING_BYTES_GUESS = 24;
   private static final double LIST_ELEMENTS_GUESS = 4;
   private static final double HEADROOM = 1.125;
@@ -44,8 +55,10 @@ final class BatchLayout {
   final long[] offsets;
   final long[] values;
 
-  private final double[] perElement; // bytes of a value (BYTES), elements of a list (LIST): expected
-  private final long[] atLeast; // bytes of a BYTES, elements below a LIST: what one value was seen to need
+  private final double[] elementsOfRow; // by node: expected
+  private final double[] bytesOfRow; // by BYTES node: expected
+  private final long[] elementsOfFirst; // of the row that the batch begins with: measured
+  private final long[] bytesOfFirst;
   private int rows;
   private long bytes;
 
@@ -57,10 +70,16 @@ final class BatchLayout {
     validity = new long[n];
     offsets = new long[n];
     values = new long[n];
-    perElement = new double[n];
-    atLeast = new long[n];
+    elementsOfRow = new double[n];
+    bytesOfRow = new double[n];
+    elementsOfFirst = new long[n];
+    bytesOfFirst = new long[n];
     for (BatchNode node : nodes) {
-      perElement[node.index] = node.kind == BatchNode.Kind.LIST ? LIST_ELEMENTS_GUESS : STRING_BYTES_GUESS;
+      int k = node.index;
+      elementsOfRow[k] = node.isTop() ? 1
+          : node.followsParent() ? elementsOfRow[node.parent.index]
+          : LIST_ELEMENTS_GUESS;
+      bytesOfRow[k] = STRING_BYTES_GUESS * elementsOfRow[k];
     }
   }
 
@@ -79,22 +98,31 @@ final class BatchLayout {
     return IpcMessage.bodyOffset(nodes.size(), IpcMessage.bufferCountOf(nodes));
   }
 
-  /** Plans a batch of about {@code target} bytes; more, if a single row needs more. */
-  void plan(long target) {
-    double perRow = 0;
-    for (BatchNode node : nodes) {
-      if (node.isTop()) {
-        perRow += cost(node);
-      }
-    }
+  /**
+   * Plans a batch of about {@code target} bytes that begins with {@code first}; more, if that row needs more, or if
+   * so many columns would leave less than half of the block to values.
+   */
+  void plan(long target, InternalRow first) {
+    measure(first);
     long overhead = bodyOffset() + nodes.size() * (3 * ALIGNMENT + OVERRUN);
-    rows = (int) Math.max(1, Math.min(ROWS_MAX, (target - overhead) / Math.max(perRow, 0.01)));
+    double ofFirst = 0;
+    double ofRow = 0;
     for (BatchNode node : nodes) {
-      if (node.isTop()) {
-        size(node, rows);
-      }
+      int k = node.index;
+      ofFirst += payload(node, elementsOfFirst[k], bytesOfFirst[k]);
+      ofRow += payload(node, elementsOfRow[k], bytesOfRow[k]);
     }
-    bytes = place(0);
+    double others = (Math.max(target - overhead, overhead) - ofFirst) / Math.max(ofRow, 0.01);
+    size(1 + (int) Math.max(0, Math.min(ROWS_MAX - 1, others)));
+  }
+
+  /** Plans for half as many rows. False when it is one already. */
+  boolean halve() {
+    if (rows == 1) {
+      return false;
+    }
+    size(rows / 2);
+    return true;
   }
 
   /** Puts the planned batch at {@code block}, which has {@code available} bytes, and makes its bitmaps ready. */
@@ -117,30 +145,30 @@ final class BatchLayout {
     }
   }
 
-  /** Takes over what a finished batch shows about sizes. {@code count} and {@code used} are by node. */
-  void learn(int[] count, long[] used) {
+  /** Takes over what the rows of a finished batch, but for its first, show about sizes. Counts are by node. */
+  void learn(int rowCount, int[] count, long[] used) {
+    if (rowCount == 1) {
+      return;
+    }
     for (BatchNode node : nodes) {
       int k = node.index;
-      if (count[k] == 0) {
-        continue;
-      }
-      if (node.kind == BatchNode.Kind.BYTES) {
-        perElement[k] = HEADROOM * used[k] / count[k] + 1;
-      } else if (node.kind == BatchNode.Kind.LIST) {
-        perElement[k] = HEADROOM * count[node.children.get(0).index] / count[k] + 0.25;
-      }
+      double elements = (double) (count[k] - elementsOfFirst[k]) / (rowCount - 1);
+      elementsOfRow[k] = node.isTop() ? 1
+          : node.followsParent() ? elementsOfRow[node.parent.index]
+          : HEADROOM * elements + 0.25;
+      bytesOfRow[k] = HEADROOM * (used[k] - bytesOfFirst[k]) / (rowCount - 1) + 1;
     }
   }
 
-  /** Makes room for a row that did not fit an empty batch: bytes of a BYTES node, elements below a LIST node. */
-  void enlarge(int k, long need) {
-    BatchNode node = nodes.get(k);
-    if (need > Integer.MAX_VALUE - ALIGNMENT) {
-      throw new LwmqException(Status.TOO_BIG, "one row has " + need
-          + (node.kind == BatchNode.Kind.BYTES ? " bytes in " : " elements in ") + node.path
-          + ", a batch holds at most " + (Integer.MAX_VALUE - ALIGNMENT));
-    }
-    atLeast[k] = Math.max(atLeast[k], need);
+  /** Bytes of all buffers of a node with so many elements, and so many bytes of strings. */
+  static double payload(BatchNode node, double elements, double valueBytes) {
+    return (node.nullable ? elements / 8 : 0) + switch (node.kind) {
+      case BITS -> elements / 8;
+      case FIXED -> elements * node.width;
+      case BYTES -> 4 * elements + valueBytes;
+      case LIST -> 4 * elements;
+      default -> 0;
+    };
   }
 
   static long align(long bytes) {
@@ -151,40 +179,89 @@ final class BatchLayout {
     return (elements + 7) / 8;
   }
 
-  /** Expected bytes that one element of {@code node} takes, with everything below it. */
-  private double cost(BatchNode node) {
-    double bytesOfOne = node.nullable ? 0.125 : 0;
-    switch (node.kind) {
-      case BITS -> bytesOfOne += 0.125;
-      case FIXED -> bytesOfOne += node.width;
-      case BYTES -> bytesOfOne += 4 + perElement[node.index];
-      case LIST -> bytesOfOne += 4 + perElement[node.index] * cost(node.children.get(0));
-      case STRUCT -> {
-        for (BatchNode child : node.children) {
-          bytesOfOne += cost(child);
-        }
+  private void measure(InternalRow first) {
+    Arrays.fill(elementsOfFirst, 0);
+    Arrays.fill(bytesOfFirst, 0);
+    int column = 0;
+    for (BatchNode node : nodes) {
+      int k = node.index;
+      if (node.isTop()) {
+        elementsOfFirst[k] = 1;
+        measure(node, first, column++);
+      } else if (node.followsParent()) {
+        elementsOfFirst[k] = elementsOfFirst[node.parent.index];
       }
-      default -> { }
-    }
-    return bytesOfOne;
-  }
-
-  private void size(BatchNode node, long elements) {
-    int k = node.index;
-    capacity[k] = bounded(elements);
-    if (node.kind == BatchNode.Kind.BYTES) {
-      room[k] = bounded(Math.max((long) Math.ceil(capacity[k] * perElement[k]), atLeast[k]));
-    }
-    long below = node.kind == BatchNode.Kind.LIST
-        ? Math.max((long) Math.ceil(capacity[k] * perElement[k]) + 1, atLeast[k])
-        : capacity[k];
-    for (BatchNode child : node.children) {
-      size(child, below);
+      long most = Math.max(elementsOfFirst[k], bytesOfFirst[k]);
+      if (most > MOST) {
+        throw new LwmqException(Status.TOO_BIG, "one row has " + most
+            + (node.kind == BatchNode.Kind.BYTES ? " bytes in " : " elements in ") + node.path
+            + ", a batch holds at most " + MOST);
+      }
     }
   }
 
-  private static int bounded(long value) {
-    return (int) Math.min(value, Integer.MAX_VALUE - ALIGNMENT);
+  /** Adds what value {@code i} of {@code from} needs below {@code node}. */
+  private void measure(BatchNode node, SpecializedGetters from, int i) {
+    if (!node.varies || from.isNullAt(i)) {
+      return;
+    }
+    switch (node.kind) {
+      case BYTES -> bytesOfFirst[node.index] += node.type instanceof BinaryType
+          ? from.getBinary(i).length
+          : from.getUTF8String(i).numBytes();
+      case LIST -> measureList(node, from, i);
+      default -> measureStruct(node, from, i);
+    }
+  }
+
+  private void measureList(BatchNode node, SpecializedGetters from, int i) {
+    BatchNode element = node.children.get(0);
+    if (node.type instanceof MapType) {
+      MapData map = from.getMap(i);
+      elementsOfFirst[element.index] += map.numElements();
+      measureAll(element.children.get(0), map.keyArray());
+      measureAll(element.children.get(1), map.valueArray());
+    } else {
+      ArrayData array = from.getArray(i);
+      elementsOfFirst[element.index] += array.numElements();
+      measureAll(element, array);
+    }
+  }
+
+  private void measureAll(BatchNode element, ArrayData array) {
+    for (int j = 0; element.varies && j < array.numElements(); j++) {
+      measure(element, array, j);
+    }
+  }
+
+  private void measureStruct(BatchNode node, SpecializedGetters from, int i) {
+    if (node.type instanceof VariantType) {
+      VariantVal variant = from.getVariant(i);
+      bytesOfFirst[node.children.get(0).index] += variant.getValue().length;
+      bytesOfFirst[node.children.get(1).index] += variant.getMetadata().length;
+      return;
+    }
+    InternalRow struct = from.getStruct(i, node.children.size());
+    for (int j = 0; j < node.children.size(); j++) {
+      measure(node.children.get(j), struct, j);
+    }
+  }
+
+  /** The first row as it is, and so many as are expected. */
+  private void size(int rowCount) {
+    rows = rowCount;
+    for (BatchNode node : nodes) {
+      int k = node.index;
+      capacity[k] = node.isTop() ? rows
+          : node.followsParent() ? capacity[node.parent.index]
+          : (int) bounded(elementsOfFirst[k] + (rows - 1) * elementsOfRow[k]);
+      room[k] = bounded(bytesOfFirst[k] + (rows - 1) * bytesOfRow[k]);
+    }
+    bytes = place(0);
+  }
+
+  private static long bounded(double value) {
+    return (long) Math.min(Math.ceil(value), MOST);
   }
 
   /** Gives every buffer its place after {@code block}; answers the bytes up to the end of the last. */

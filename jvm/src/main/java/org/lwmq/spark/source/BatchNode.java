@@ -57,7 +57,13 @@ final class BatchNode {
   final Kind kind;
   /** Of a FIXED value, in bytes. */
   final int width;
+  /**
+   * Whether it has validity bits: all but the nodes that stand for no value of Spark's own. What a DataFrame calls not
+   * null is looked at all the same, because Spark does not hold its sources and users to it.
+   */
   final boolean nullable;
+  /** Whether its values differ in size: strings, and whatever has lists or strings below. */
+  final boolean varies;
   final List<BatchNode> children;
   /** Null at the top. */
   final BatchNode parent;
@@ -73,13 +79,14 @@ final class BatchNode {
     this.nullable = nullable;
     this.children = new ArrayList<>();
     addChildren(all);
+    this.varies = kind == Kind.BYTES || kind == Kind.LIST || children.stream().anyMatch(child -> child.varies);
   }
 
   /** All nodes of {@code schema} in pre-order. Only for schemas that {@link #supports}. */
   static List<BatchNode> of(StructType schema) {
     List<BatchNode> all = new ArrayList<>();
     for (StructField field : schema.fields()) {
-      new BatchNode(all, null, field.name(), field.dataType(), field.nullable());
+      new BatchNode(all, null, field.name(), field.dataType(), true);
     }
     return all;
   }
@@ -109,6 +116,15 @@ final class BatchNode {
     return type instanceof UserDefinedType<?> user ? stored(user.sqlType()) : type;
   }
 
+  /** Whether its bytes are UTF-8, or should be. */
+  boolean isText() {
+    return isText(type);
+  }
+
+  static boolean isText(DataType type) {
+    return kind(type) == Kind.BYTES && !(type instanceof BinaryType);
+  }
+
   boolean isTop() {
     return parent == null;
   }
@@ -120,7 +136,7 @@ final class BatchNode {
 
   private void addChildren(List<BatchNode> all) {
     if (type instanceof ArrayType array) {
-      child(all, "element", array.elementType(), array.containsNull());
+      child(all, "element", array.elementType(), true);
     } else if (type instanceof MapType map) {
       StructType entry = new StructType()
           .add("key", map.keyType(), false)
@@ -131,7 +147,7 @@ final class BatchNode {
       child(all, "metadata", DataTypes.BinaryType, false);
     } else if (type instanceof StructType struct) {
       for (StructField field : struct.fields()) {
-        child(all, field.name(), field.dataType(), field.nullable());
+        child(all, field.name(), field.dataType(), true);
       }
     }
   }

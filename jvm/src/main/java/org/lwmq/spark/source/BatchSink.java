@@ -16,6 +16,9 @@ interface BatchSink {
   /** Takes the block: its first {@code bytes} are a batch of {@code rows} rows. */
   void publish(long bytes, long rows);
 
+  /** Rows published so far. */
+  long rows();
+
   /** Takes the block back unused; nothing happens where none is lent. */
   void discard();
 }

@@ -19,4 +19,14 @@ final class Bits {
     }
     return ones;
   }
+
+  /** How many of the first {@code n} bits are 1 in {@code bitmap} and 0 in {@code other}. Last words are read whole. */
+  static long onesAlone(long bitmap, long other, int n) {
+    long ones = 0;
+    for (int i = 0; i < n; i += 64) {
+      long alone = Platform.getLong(null, bitmap + (i >> 3)) & ~Platform.getLong(null, other + (i >> 3));
+      ones += Long.bitCount(n - i < 64 ? alone & ((1L << (n - i)) - 1) : alone);
+    }
+    return ones;
+  }
 }

@@ -14,8 +14,8 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
  * Publishes Spark's column batches without going through rows: one copy from the plan's vectors into the block.
  *
  * <p>Three ways, by what the batch consists of: Arrow vectors of the stream's own types are copied buffer by buffer;
- * flat columns of any kind run by run; anything else goes to {@code rows}, row by row. Batches larger than a block
- * are cut. Task side; one thread.
+ * flat columns of any kind run by run; anything else goes to {@code rows}, row by row, as do rows with a string that is
+ * not UTF-8, which are refused or repaired there. Batches larger than a block are cut. Task side; one thread.
  */
 final class ColumnBatches {
   private final BatchSink sink;
@@ -86,25 +86,44 @@ final class ColumnBatches {
     root.setRowCount(batch.numRows());
     int step = rowsPerBlock(batch.numRows(), bytes);
     if (step >= batch.numRows()) {
-      arrow.write(root);
+      writeArrow(batch, 0, root);
       return;
     }
     for (int from = 0; from < batch.numRows(); from += step) {
       try (VectorSchemaRoot slice = root.slice(from, Math.min(step, batch.numRows() - from))) {
-        arrow.write(slice);
+        writeArrow(batch, from, slice);
       }
     }
+  }
+
+  private void writeArrow(ColumnarBatch batch, int from, VectorSchemaRoot slice) {
+    if (Utf8.areValid(slice.getFieldVectors())) {
+      arrow.write(slice);
+    } else {
+      writeRows(batch, from, slice.getRowCount());
+    }
+  }
+
+  private void writeRows(ColumnarBatch batch, int from, int n) {
+    for (int i = from; i < from + n; i++) {
+      rows.write(batch.getRow(i));
+    }
+    rows.flush();
   }
 
   private void writeFlat(ColumnarBatch batch) {
     long bytes = size(batch, 0, batch.numRows(), new long[nodes.size()]);
     int step = rowsPerBlock(batch.numRows(), bytes);
     for (int from = 0; from < batch.numRows(); from += step) {
-      writeFlat(batch, from, Math.min(step, batch.numRows() - from));
+      int n = Math.min(step, batch.numRows() - from);
+      if (!writeFlat(batch, from, n)) {
+        writeRows(batch, from, n);
+      }
     }
   }
 
-  private void writeFlat(ColumnarBatch batch, int from, int n) {
+  /** False, and nothing is written, when a string is not UTF-8. */
+  private boolean writeFlat(ColumnarBatch batch, int from, int n) {
     long[] valueBytes = new long[nodes.size()];
     long bodyBytes = size(batch, from, n, valueBytes);
     long bodyOffset = IpcMessage.bodyOffset(nodes.size(), IpcMessage.bufferCountOf(nodes));
@@ -114,17 +133,22 @@ final class ColumnBatches {
       long at = 0;
       for (BatchNode node : nodes) {
         at = column(message, node, batch.column(node.index), from, n, valueBytes[node.index], block + bodyOffset, at);
+        if (at < 0) {
+          sink.discard();
+          return false;
+        }
       }
       message.write(block, bodyOffset, at, n);
       sink.publish(bodyOffset + at, n);
       copied += at;
+      return true;
     } catch (RuntimeException e) {
       sink.discard();
       throw e;
     }
   }
 
-  /** Copies one column to {@code body + at}; answers where the next begins. */
+  /** Copies one column to {@code body + at}; answers where the next begins, or -1 when a string is not UTF-8. */
   private long column(
       IpcMessage message, BatchNode node, ColumnVector column, int from, int n, long valueBytes, long body, long at) {
     if (node.kind == BatchNode.Kind.NULL) {
@@ -153,6 +177,9 @@ final class ColumnBatches {
         long offsets = next;
         long values = next + BatchLayout.align(4L * n + 4);
         ColumnCopier.bytes(node, column, from, n, body + offsets, body + values, valueBytes);
+        if (node.isText() && !Utf8.areValid(body + offsets, n, body + values)) {
+          return -1;
+        }
         message.addBuffer(offsets, 4L * n + 4);
         message.addBuffer(values, valueBytes);
         next = values + BatchLayout.align(valueBytes);

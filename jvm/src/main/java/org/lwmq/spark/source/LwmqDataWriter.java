@@ -14,6 +14,7 @@ import org.lwmq.core.CommitResult;
 import org.lwmq.core.Deadline;
 import org.lwmq.core.LwmqException;
 import org.lwmq.core.Writer;
+import org.lwmq.spark.conf.InvalidUtf8;
 import org.lwmq.spark.conf.LwmqWriteConf;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -48,12 +49,14 @@ final class LwmqDataWriter implements DataWriter<InternalRow> {
     this.cancelled = () -> context != null && context.isInterrupted();
     long batchBytes = conf.bufferBytes() == 0 ? BATCH_BYTES : conf.bufferBytes();
     this.sink = new WriterSink(writer, cancelled);
+    boolean repairs = conf.invalidUtf8() == InvalidUtf8.REPLACE;
     if (BatchNode.supports(schema)) {
       List<BatchNode> nodes = BatchNode.of(schema);
-      this.rows = new RowBatches(sink, nodes, nullRules, batchBytes);
+      RowBatches batches = new RowBatches(sink, nodes, nullRules, batchBytes);
+      this.rows = repairs ? new Utf8Rows(batches, schema, true) : batches;
       this.columns = new ColumnBatches(sink, schema, nodes, nullRules, batchBytes, rows);
     } else {
-      this.rows = new ArrowRowBatches(sink, schema, nullRules, batchBytes);
+      this.rows = new Utf8Rows(new ArrowRowBatches(sink, schema, nullRules, batchBytes), schema, repairs);
       this.columns = null;
     }
   }

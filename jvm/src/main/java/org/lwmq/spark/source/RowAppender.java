@@ -31,10 +31,6 @@ public abstract class RowAppender {
   protected int rows;
   /** Rows that fit. */
   protected int rowsMax;
-  /** After a refusal: the node that had no room, or -1 when it was the number of rows. */
-  protected int fullNode;
-  /** What {@link #fullNode} needs: bytes, or elements below it. */
-  protected long fullNeed;
 
   private byte[] scratch = new byte[0];
 
@@ -65,14 +61,6 @@ public abstract class RowAppender {
     return rows;
   }
 
-  final int fullNode() {
-    return fullNode;
-  }
-
-  final long fullNeed() {
-    return fullNeed;
-  }
-
   /** Elements and bytes of every node so far. */
   final int[] counts(List<BatchNode> nodes) {
     save();
@@ -88,12 +76,6 @@ public abstract class RowAppender {
 
   final long[] used() {
     return used;
-  }
-
-  protected final boolean refuse(int node, long need) {
-    fullNode = node;
-    fullNeed = need;
-    return false;
   }
 
   protected static void setNull(long validity, int at) {

@@ -4,6 +4,8 @@ import java.util.Iterator;
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.unsafe.Platform;
+import org.lwmq.core.LwmqException;
+import org.lwmq.core.Status;
 
 /**
  * Builds batches where their readers will find them: rows are stored by a generated {@link RowAppender} into a block
@@ -19,11 +21,11 @@ final class RowBatches implements RowSink {
   private final BatchSink sink;
   private final BatchLayout layout;
   private final List<BatchNode> nodes;
-  private final RowAppender appender;
   private final IpcMessage message;
   private final NullRules nullRules;
   private final long batchBytes;
 
+  private RowAppender appender; // made for the first row: where a plan has columns, none may come
   private long target;
   private long block; // 0 while none is lent
   private long bodyEnd;
@@ -37,7 +39,6 @@ final class RowBatches implements RowSink {
     this.sink = sink;
     this.nodes = nodes;
     this.layout = new BatchLayout(nodes);
-    this.appender = AppenderCompiler.create(nodes);
     this.message = new IpcMessage(nodes);
     this.nullRules = nullRules;
     this.batchBytes = batchBytes;
@@ -46,23 +47,17 @@ final class RowBatches implements RowSink {
 
   @Override
   public void write(InternalRow row) {
-    if (block == 0) {
-      begin();
-    }
-    if (!appender.append(row)) {
-      makeRoomFor(row);
+    if (block == 0 || !appender.append(row)) {
+      begin(row);
     }
   }
 
   @Override
   public void writeAll(Iterator<InternalRow> rows) {
     while (rows.hasNext()) {
-      if (block == 0) {
-        begin();
-      }
-      InternalRow refused = appender.appendAll(rows);
-      if (refused != null) {
-        makeRoomFor(refused);
+      InternalRow row = block == 0 ? rows.next() : appender.appendAll(rows);
+      if (row != null) {
+        begin(row);
       }
     }
   }
@@ -89,7 +84,7 @@ final class RowBatches implements RowSink {
     }
     long bodyBytes = BatchLayout.align(bodyEnd - body);
     message.write(block, bodyOffset, bodyBytes, rows);
-    layout.learn(count, used);
+    layout.learn(rows, count, used);
     block = 0;
     sink.publish(bodyOffset + bodyBytes, rows);
     target = batchBytes;
@@ -108,42 +103,40 @@ final class RowBatches implements RowSink {
     }
   }
 
-  private void begin() {
-    layout.plan(target);
-    long address = sink.allocate(layout.bytes());
-    block = address;
-    layout.bind(address, sink.available());
+  /** Publishes what there is, and begins the next batch with {@code row}, which was refused or is the first. */
+  private void begin(InternalRow row) {
+    flush();
+    if (appender == null) {
+      appender = AppenderCompiler.create(nodes);
+    }
+    layout.plan(target, row);
+    block = allocate();
+    layout.bind(block, sink.available());
     appender.bind(layout);
+    if (!appender.append(row)) {
+      throw new IllegalStateException("a row that was measured does not fit " + layout.bytes() + " bytes");
+    }
   }
 
-  /** Publishes the batch that is full and stores {@code row} first in the next one, enlarged where it has to be. */
-  private void makeRoomFor(InternalRow row) {
-    do {
-      if (appender.rows() > 0) {
-        flush();
-      } else {
-        layout.enlarge(appender.fullNode(), appender.fullNeed());
-        close();
+  private long allocate() {
+    while (true) {
+      try {
+        return sink.allocate(layout.bytes());
+      } catch (LwmqException e) {
+        if (e.status() != Status.TOO_BIG || !layout.halve()) {
+          throw e;
+        }
       }
-      begin();
-    } while (!appender.append(row));
+    }
   }
 
   /** Bytes that the batch would have without holes. */
   private long payload(int[] count, long[] used) {
-    long bytes = 0;
+    double bytes = 0;
     for (BatchNode node : nodes) {
-      long n = count[node.index];
-      bytes += node.nullable ? BatchLayout.bitmapBytes(n) : 0;
-      bytes += switch (node.kind) {
-        case BITS -> BatchLayout.bitmapBytes(n);
-        case FIXED -> n * node.width;
-        case BYTES -> 4 * n + 4 + used[node.index];
-        case LIST -> 4 * n + 4;
-        default -> 0;
-      };
+      bytes += BatchLayout.payload(node, count[node.index], used[node.index]);
     }
-    return bytes;
+    return (long) bytes;
   }
 
   private void describe(BatchNode node, int n, long used, long body, boolean push) {
@@ -153,19 +146,49 @@ final class RowBatches implements RowSink {
       return;
     }
     long nulls = node.nullable ? n - Bits.ones(layout.validity[k], n) : 0;
-    nullRules.check(k, nulls);
+    if (nulls > 0 && nullRules.refuses(k)) {
+      boolean inStruct = !node.isTop() && node.parent.nullable && node.followsParent();
+      nullRules.check(k, inStruct ? Bits.onesAlone(layout.validity[node.parent.index], layout.validity[k], n) : nulls);
+      nulls = 0; // those that are left belong to structs that are null themselves
+    }
     message.addNode(n, nulls);
     buffer(layout.validity[k], nulls > 0 ? BatchLayout.bitmapBytes(n) : 0, body, push);
     switch (node.kind) {
       case BITS -> buffer(layout.values[k], BatchLayout.bitmapBytes(n), body, push);
       case FIXED -> buffer(layout.values[k], (long) n * node.width, body, push);
       case BYTES -> {
+        if (node.isText() && !Utf8.areValid(layout.offsets[k], n, layout.values[k])) {
+          throw notUtf8(node, n);
+        }
         buffer(layout.offsets[k], 4L * n + 4, body, push);
         buffer(layout.values[k], used, body, push);
       }
       case LIST -> buffer(layout.offsets[k], 4L * n + 4, body, push);
       default -> { }
     }
+  }
+
+  /** Names the first string of {@code node} that is not UTF-8, and its row. */
+  private LwmqException notUtf8(BatchNode node, int n) {
+    long offsets = layout.offsets[node.index];
+    int at = 0;
+    while (at < n - 1 && Utf8.areValid(offsets + 4L * at, 1, layout.values[node.index])) {
+      at++;
+    }
+    int begin = Platform.getInt(null, offsets + 4L * at);
+    byte[] bytes = new byte[Platform.getInt(null, offsets + 4L * at + 4) - begin];
+    Platform.copyMemory(null, layout.values[node.index] + begin, bytes, Platform.BYTE_ARRAY_OFFSET, bytes.length);
+    int row = at;
+    for (BatchNode below = node; !below.isTop(); below = below.parent) {
+      if (!below.followsParent()) { // the element of a list: which list is it in?
+        int element = row;
+        row = 0;
+        while (Platform.getInt(null, layout.offsets[below.parent.index] + 4L * row + 4) <= element) {
+          row++;
+        }
+      }
+    }
+    return Utf8Rows.refused(node.path, sink.rows() + row, bytes);
   }
 
   /** Adds a buffer to the message, where it lies or, pushed together, after the one before it. */

@@ -21,6 +21,7 @@ final class WriterSink implements BatchSink {
   private final BooleanSupplier cancelled;
   private Block block;
   private long batches;
+  private long rows;
 
   WriterSink(Writer writer, BooleanSupplier cancelled) {
     this.writer = writer;
@@ -32,6 +33,11 @@ final class WriterSink implements BatchSink {
     try {
       block = writer.allocate(bytes, Deadline.after(QUIET_MS).cancelledBy(cancelled));
     } catch (LwmqException e) {
+      if (e.status() == Status.TOO_BIG) {
+        throw new LwmqException(Status.TOO_BIG, "the smallest batch that these rows can be written in has " + bytes
+            + " bytes, and a task's window is smaller: set option bufferBytes to at least that, or windowBytes to some "
+            + "times that (" + e.getMessage() + ")");
+      }
       if (e.status() != Status.TIMED_OUT) {
         throw e;
       }
@@ -47,11 +53,17 @@ final class WriterSink implements BatchSink {
   }
 
   @Override
-  public void publish(long bytes, long rows) {
+  public void publish(long bytes, long newRows) {
     Block full = block;
     block = null;
-    writer.publish(full, 0, bytes, rows, Writer.IPC_MESSAGE);
+    writer.publish(full, 0, bytes, newRows, Writer.IPC_MESSAGE);
     batches++;
+    rows += newRows;
+  }
+
+  @Override
+  public long rows() {
+    return rows;
   }
 
   /** Batches published so far. */
