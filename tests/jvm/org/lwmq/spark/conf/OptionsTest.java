@@ -45,6 +45,9 @@ class OptionsTest {
     assertEquals(Ack.BATCH, read("ack", "BATCH").ack());
     assertTrue(read("trust", "verify").verify());
     refused("delivery", "soon", "one of live, task, job");
+    assertEquals(ColumnarWrite.AUTO, write("delivery", "job").columnarWrite());
+    assertEquals(ColumnarWrite.TRUE, write("columnarWrite", "true").columnarWrite());
+    refused("columnarWrite", "yes", "one of auto, true, false");
     assertEquals(InvalidUtf8.ERROR, write("delivery", "job").invalidUtf8());
     assertEquals(InvalidUtf8.REPLACE, write("invalidUtf8", "Replace").invalidUtf8());
     refused("invalidUtf8", "ignore", "one of error, replace");

@@ -26,7 +26,7 @@ import org.lwmq.core.Retain;
  */
 public record LwmqWriteConf(
     String uri, int timeoutMs, long bufferBytes, long windowBytes, long stagingBytes, Delivery delivery,
-    int partitions, Retain retain, int readers, int stallMs, int expelAfterMs, boolean columnarWrite,
+    int partitions, Retain retain, int readers, int stallMs, int expelAfterMs, ColumnarWrite columnarWrite,
     InvalidUtf8 invalidUtf8)
     implements Serializable {
 
@@ -49,7 +49,7 @@ public record LwmqWriteConf(
         reader.count(LwmqOptions.READERS, 0, 0),
         reader.patience(LwmqOptions.STALL),
         reader.patience(LwmqOptions.EXPEL_AFTER),
-        reader.flag(LwmqOptions.COLUMNAR_WRITE, false),
+        reader.oneOf(LwmqOptions.COLUMNAR_WRITE, ColumnarWrite.AUTO, ColumnarWrite.class),
         reader.oneOf(LwmqOptions.INVALID_UTF8, InvalidUtf8.ERROR, InvalidUtf8.class));
   }
 }

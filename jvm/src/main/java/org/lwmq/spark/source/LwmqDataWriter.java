@@ -87,7 +87,7 @@ final class LwmqDataWriter implements DataWriter<InternalRow> {
   }
 
   /** Writes a batch in column form. The batch stays the caller's. */
-  void writeColumns(ColumnarBatch batch) {
+  private void writeColumns(ColumnarBatch batch) {
     try {
       if (columns != null) {
         columns.write(batch);
@@ -101,18 +101,13 @@ final class LwmqDataWriter implements DataWriter<InternalRow> {
 
   @Override
   public WriterCommitMessage commit() {
-    return finish().toMessage();
-  }
-
-  /** Commits. Afterwards only close is left. */
-  TaskResult finish() {
     try {
       rows.flush();
       Deadline deadline = Deadline.after(conf.timeoutMs()).cancelledBy(cancelled);
       CommitResult result = writer.commit(deadline);
       finished = true;
       leave(deadline);
-      return TaskResult.of(task, result);
+      return TaskResult.of(task, result).toMessage();
     } catch (LwmqException e) {
       throw Failures.spark(e);
     }
@@ -129,17 +124,13 @@ final class LwmqDataWriter implements DataWriter<InternalRow> {
 
   @Override
   public void abort() {
-    abort("an attempt of task " + task + " has failed");
-  }
-
-  void abort(String reason) {
     rows.close();
     if (finished) {
       return;
     }
     finished = true;
     try {
-      writer.abort(reason);
+      writer.abort("an attempt of task " + task + " has failed");
     } catch (LwmqException e) {
       throw Failures.spark(e);
     }

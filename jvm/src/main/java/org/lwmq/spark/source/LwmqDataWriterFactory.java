@@ -28,13 +28,9 @@ final class LwmqDataWriterFactory implements DataWriterFactory {
     this.job = job;
   }
 
+  /** A writer for attempt {@code taskId} (unique in the application) of task {@code partitionId}. */
   @Override
   public DataWriter<InternalRow> createWriter(int partitionId, long taskId) {
-    return open(partitionId, taskId);
-  }
-
-  /** A writer for attempt {@code taskId} (unique in the application) of task {@code partitionId}. */
-  LwmqDataWriter open(int partitionId, long taskId) {
     TaskContext task = TaskContext.get();
     WriterOptions options = WriterOptions.client()
         .withDelivery(conf.delivery())

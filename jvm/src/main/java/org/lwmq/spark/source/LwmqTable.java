@@ -54,14 +54,9 @@ final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataCo
 
   @Override
   public Set<TableCapability> capabilities() {
-    Set<TableCapability> can =
-        EnumSet.of(
-            TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE,
-            TableCapability.ACCEPT_ANY_SCHEMA);
-    if (options.getBoolean(LwmqOptions.COLUMNAR_WRITE, false)) {
-      can.add(TableCapability.V1_BATCH_WRITE);
-    }
-    return can;
+    return EnumSet.of(
+        TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE,
+        TableCapability.ACCEPT_ANY_SCHEMA);
   }
 
   @Override

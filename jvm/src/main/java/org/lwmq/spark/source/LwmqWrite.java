@@ -4,25 +4,24 @@ import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.types.StructType;
+import org.lwmq.spark.conf.ColumnarWrite;
 import org.lwmq.spark.conf.LwmqWriteConf;
 
 /** One planned write of a DataFrame to a stream. Driver. */
-class LwmqWrite implements Write {
-  final StructType schema;
-  final LwmqWriteConf conf;
+final class LwmqWrite implements Write {
+  private final StructType schema;
+  private final LwmqWriteConf conf;
   private final String queryId;
-  private final boolean columnsWelcome;
 
-  LwmqWrite(StructType schema, LwmqWriteConf conf, String queryId, boolean columnsWelcome) {
+  LwmqWrite(StructType schema, LwmqWriteConf conf, String queryId) {
     this.schema = schema;
     this.conf = conf;
     this.queryId = queryId;
-    this.columnsWelcome = columnsWelcome;
   }
 
   /** Whether column batches may be taken as they are where the plan has them (not with columnarWrite=false). */
-  final boolean columnsWelcome() {
-    return columnsWelcome;
+  boolean columnsWelcome() {
+    return conf.columnarWrite() != ColumnarWrite.FALSE;
   }
 
   @Override

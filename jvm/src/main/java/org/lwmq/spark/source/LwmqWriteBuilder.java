@@ -8,13 +8,10 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.internal.StaticSQLConf;
 import org.lwmq.core.LwmqException;
 import org.lwmq.core.Status;
-import org.lwmq.spark.conf.LwmqOptions;
+import org.lwmq.spark.conf.ColumnarWrite;
 import org.lwmq.spark.conf.LwmqWriteConf;
 
-/**
- * Decides how a DataFrame is written: in rows, unless the plan's columns were asked for and no extension of the session
- * sees to that. Driver.
- */
+/** Refuses what a stream cannot do, before anything of a write has begun. Driver. */
 final class LwmqWriteBuilder implements SupportsTruncate {
   private final LwmqTable table;
   private final LogicalWriteInfo info;
@@ -40,17 +37,18 @@ final class LwmqWriteBuilder implements SupportsTruncate {
     }
     try {
       LwmqWriteConf conf = LwmqWriteConf.of(info.options());
-      if (conf.columnarWrite() && !isExtended()) {
-        return new LwmqV1Write(info.schema(), conf, info.queryId());
+      if (conf.columnarWrite() == ColumnarWrite.TRUE && !isExtended()) {
+        throw new LwmqException(Status.UNSUPPORTED, "option columnarWrite is true, but this session has no rule that "
+            + "writes columns: make it with lwmq_spark.session(), or with spark.sql.extensions="
+            + LwmqExtensions.class.getName() + "; without the option it writes rows");
       }
-      boolean refused = "false".equalsIgnoreCase(info.options().get(LwmqOptions.COLUMNAR_WRITE));
-      return new LwmqWrite(info.schema(), conf, info.queryId(), !refused);
+      return new LwmqWrite(info.schema(), conf, info.queryId());
     } catch (LwmqException e) {
       throw Failures.spark(e);
     }
   }
 
-  /** Whether the session has {@link LwmqExtensions}, which keep columns within Spark's own write. */
+  /** Whether the session has {@link LwmqExtensions}, whose rule keeps columns within Spark's own write. */
   private static boolean isExtended() {
     String extensions = SparkSession.active().conf().get(StaticSQLConf.SPARK_SESSION_EXTENSIONS().key(), "");
     return extensions.contains(LwmqExtensions.class.getName());

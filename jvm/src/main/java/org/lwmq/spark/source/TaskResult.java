@@ -26,7 +26,8 @@ record TaskResult(int task, int partition, long attempt, long batches, long rows
         task, commit.partition(), commit.attempt(), commit.batches(), commit.rows(), commit.bytes());
   }
 
-  static TaskResult of(byte[] message) {
+  static TaskResult of(WriterCommitMessage carrier) {
+    byte[] message = ((PythonWriterCommitMessage) carrier).pickledMessage();
     ByteBuffer in = ByteBuffer.wrap(message);
     if (message.length != BYTES || in.get() != FORMAT) {
       throw new IllegalStateException("a commit message of " + message.length
@@ -35,17 +36,10 @@ record TaskResult(int task, int partition, long attempt, long batches, long rows
     return new TaskResult(in.getInt(), in.getInt(), in.getLong(), in.getLong(), in.getLong(), in.getLong());
   }
 
-  static TaskResult of(WriterCommitMessage message) {
-    return of(((PythonWriterCommitMessage) message).pickledMessage());
-  }
-
-  byte[] toBytes() {
-    return ByteBuffer.allocate(BYTES).put(FORMAT).putInt(task).putInt(partition)
-        .putLong(attempt).putLong(batches).putLong(rows).putLong(bytes).array();
-  }
-
   WriterCommitMessage toMessage() {
-    return new PythonWriterCommitMessage(toBytes());
+    return new PythonWriterCommitMessage(
+        ByteBuffer.allocate(BYTES).put(FORMAT).putInt(task).putInt(partition)
+            .putLong(attempt).putLong(batches).putLong(rows).putLong(bytes).array());
   }
 
   TaskCommit toTaskCommit() {

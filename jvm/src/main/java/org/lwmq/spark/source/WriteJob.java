@@ -18,7 +18,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The driver's side of a write: one producer of the stream, whose tasks' commits are decided by the endpoint and
- * whose own commit ends it. Both ways of writing (Spark's protocol, and our own for {@link LwmqV1Write}) come here.
+ * whose own commit ends it.
  *
  * <p>{@link #open}, then {@link #commit}; {@link #abort} after any failure. The loss of this process is an abort.
  * One thread.
