@@ -5,7 +5,7 @@
 
 namespace lwmq {
 
-inline constexpr std::uint32_t kProtocolVersion = 7;  // of the wire and of shared memory, together
+inline constexpr std::uint32_t kProtocolVersion = 8;  // of the wire and of shared memory, together
 inline constexpr const char* kLibraryVersion = "0.1.0";
 
 inline constexpr std::uint64_t kKiB = 1024;
@@ -31,8 +31,9 @@ inline constexpr std::uint32_t kNumberedQueuesMax = 65536;  // whose numbers a c
 
 // Streams.
 inline constexpr std::uint32_t kPartitionsMax = 16384;
-inline constexpr std::uint64_t kSchemaBytesMax = 768 * kKiB;  // travels in one control message
-inline constexpr std::uint32_t kWindowSlotsMax = 65536;       // batches of one writer not yet released
+inline constexpr std::uint64_t kSchemaBytesMax = 64 * kMiB;
+inline constexpr std::uint64_t kLetterBytesMax = kSchemaBytesMax + 2 * kMiB;  // of a control message
+inline constexpr std::uint32_t kWindowSlotsMax = 65536;  // batches of one writer not yet released
 inline constexpr std::uint32_t kReaderCreditMax = 4096;
 inline constexpr std::uint32_t kNameBytesMax = 255;  // of a reader, a job
 inline constexpr std::uint32_t kReasonBytesMax = 512;

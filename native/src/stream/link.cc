@@ -30,10 +30,19 @@ lwmq_tli_options control_options() noexcept {
 Link::~Link() { provider_->close(transport_); }
 
 Status Link::send(wire::StreamKind kind, const void* data, std::uint64_t bytes) {
-  if (bytes > kControlBufferBytes) {
+  if (bytes > kLetterBytesMax) {
     return fail(LWMQ_E_TOO_BIG, "a control message of %" PRIu64 " bytes; %" PRIu64 " are possible", bytes,
-                kControlBufferBytes);
+                kLetterBytesMax);
   }
+  const char* at = static_cast<const char*>(data);
+  for (; bytes > wire::kPartBytes; at += wire::kPartBytes, bytes -= wire::kPartBytes) {
+    const Status status = send_part(wire::StreamKind::kPart, at, wire::kPartBytes);
+    if (status != LWMQ_OK) return status;
+  }
+  return send_part(kind, at, bytes);
+}
+
+Status Link::send_part(wire::StreamKind kind, const void* data, std::uint64_t bytes) {
   if (backlog_.empty() || flush()) {
     const Status status = try_send(kind, data, bytes);
     if (status != LWMQ_E_FULL) return status;
@@ -73,15 +82,30 @@ bool Link::flush() {
 }
 
 Status Link::receive(wire::StreamKind* out_kind, std::string* out_bytes) {
-  lwmq_tli_extent extent;
-  const Status status = provider_->land(transport_, &extent);
-  if (status != LWMQ_OK) return status;
-  out_bytes->assign(reinterpret_cast<const char*>(extent.data), extent.bytes);
-  *out_kind = static_cast<wire::StreamKind>(extent.kind);
-  ++received_;
-  if (*out_kind == wire::StreamKind::kPong) ++answers_;
-  provider_->release(transport_, &extent);
-  return LWMQ_OK;
+  for (;;) {
+    lwmq_tli_extent extent;
+    const Status status = provider_->land(transport_, &extent);
+    if (status != LWMQ_OK) return status;
+    const auto kind = static_cast<wire::StreamKind>(extent.kind);
+    const bool is_part = kind == wire::StreamKind::kPart;
+    const std::uint64_t bytes = extent.bytes;
+    const bool fits = parts_.size() + bytes <= kLetterBytesMax && (!is_part || bytes == wire::kPartBytes);
+    if (fits) parts_.append(reinterpret_cast<const char*>(extent.data), bytes);
+    ++received_;
+    if (kind == wire::StreamKind::kPong) ++answers_;
+    provider_->release(transport_, &extent);
+    if (!fits) {
+      return fail(LWMQ_E_CORRUPT,
+                  "a part of %" PRIu64 " bytes, behind %zu, of a control message; parts have %" PRIu64
+                  ", a message at most %" PRIu64,
+                  bytes, parts_.size(), wire::kPartBytes, kLetterBytesMax);
+    }
+    if (is_part) continue;
+    *out_kind = kind;
+    out_bytes->swap(parts_);
+    parts_.clear();
+    return LWMQ_OK;
+  }
 }
 
 Status Link::wait(std::uint32_t timeout_ms) {

@@ -13,8 +13,7 @@
 
 namespace lwmq::stream {
 
-inline constexpr std::uint64_t kControlBufferBytes =
-    2 * kMiB;                                        // the largest letter: schema and partitions together
+inline constexpr std::uint64_t kControlBufferBytes = 2 * wire::kPartBytes;
 inline constexpr std::uint32_t kControlBuffers = 8;  // touched only where used
 
 // Options of every stream transport, on both sides.
@@ -29,7 +28,7 @@ class Link {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  // Queues one message. Fails only when the conversation is over.
+  // Queues one message, in parts where it is long. Fails only when the conversation is over.
   Status send(wire::StreamKind kind, const void* data, std::uint64_t bytes);
   template <typename Record>
   Status send_record(wire::StreamKind kind, const Record& record) {
@@ -67,6 +66,7 @@ class Link {
   [[nodiscard]] lwmq_tli_transport* transport() const noexcept { return transport_; }
 
  private:
+  Status send_part(wire::StreamKind kind, const void* data, std::uint64_t bytes);
   Status try_send(wire::StreamKind kind, const void* data, std::uint64_t bytes);
 
   const lwmq_tli_provider* provider_;
@@ -76,6 +76,7 @@ class Link {
   std::uint64_t shown_in_open_ = 0;
   std::uint64_t received_ = 0, answers_ = 0;
   std::deque<std::pair<wire::StreamKind, std::string>> backlog_;
+  std::string parts_;  // of a message that has not come whole
 };
 
 // A fixed-size record out of the bytes of a message; false when the size is not its.

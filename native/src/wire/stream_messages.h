@@ -64,7 +64,11 @@ enum class StreamKind : std::uint32_t {
   kPong = 30,
   kExpelled = 31,
   kHeldUp = 32,
+  kPart = 33,  // of kPartBytes: what the next message, of another kind, begins with
 };
+
+// A letter that is longer travels in parts, one behind the other, of which the last has the letter's kind.
+inline constexpr std::uint64_t kPartBytes = kMiB;
 
 // ---- Records ----------------------------------------------------------------------------------------
 

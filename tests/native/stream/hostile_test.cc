@@ -159,6 +159,21 @@ TEST_F(HostileClient, MessagesOutOfTurnOrOfAnotherLengthEndTheConversation) {
   }
 }
 
+TEST_F(HostileClient, PartsOfAMessageHaveTheirLengthAndAnEnd) {
+  for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{1}, wire::kPartBytes - 1}) {
+    auto link = writer();
+    link->send(wire::StreamKind::kPart, std::string(bytes, 'x').data(), bytes);
+    expect_end(*link, LWMQ_E_CORRUPT, "a part of " + std::to_string(bytes) + " bytes");
+  }
+  auto link = writer();
+  const std::string part(wire::kPartBytes, 'x');
+  for (std::uint64_t sent = 0; sent <= kLetterBytesMax; sent += part.size()) {
+    link->send(wire::StreamKind::kPart, part.data(), part.size());
+  }
+  for (int i = 0; i < 5000 && !link->flush(); ++i) link->wait(1);
+  expect_end(*link, LWMQ_E_CORRUPT, "behind " + std::to_string(kLetterBytesMax) + ", of a control message");
+}
+
 TEST_F(HostileClient, AReaderLeasesOnlyWhatItWasShownAndOnce) {
   auto link = connect(address_);
   wire::OpenReader letter;

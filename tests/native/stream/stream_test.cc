@@ -105,6 +105,38 @@ TEST_P(Stream, DeliversEveryBatchInOrderAndEnds) {
   lwmq_writer_destroy(writer);
 }
 
+TEST_P(Stream, ASchemaMayHaveTensOfMegabytes) {
+  std::string schema(20 << 20, '\0');
+  for (std::size_t i = 0; i < schema.size(); ++i) schema[i] = static_cast<char>(i * 2654435761U >> 13);
+  lwmq_writer_options options{};
+  options.size = sizeof options;
+  lwmq_writer* writer = nullptr;
+  ASSERT_EQ(lwmq_writer_open(address_.c_str(), schema.data(), schema.size(), &options, &writer), LWMQ_OK)
+      << lwmq_last_error();
+  const void* bytes = nullptr;
+  std::uint64_t count = 0;
+  const auto same = [&] { return count == schema.size() && std::memcmp(bytes, schema.data(), count) == 0; };
+  std::uint32_t partitions = 0;
+  EXPECT_EQ(lwmq_writer_schema(writer, &bytes, &count, &partitions), LWMQ_OK);
+  EXPECT_TRUE(same());
+  lwmq_reader* reader = open_reader();
+  EXPECT_EQ(lwmq_reader_schema(reader, 5000, &bytes, &count), LWMQ_OK) << lwmq_last_error();
+  EXPECT_TRUE(same());
+  lwmq_writer* second = nullptr;
+  ASSERT_EQ(lwmq_writer_open(address_.c_str(), kSchema, sizeof kSchema, &options, &second), LWMQ_OK);
+  EXPECT_EQ(lwmq_writer_schema(second, &bytes, &count, &partitions), LWMQ_OK);
+  EXPECT_TRUE(same());
+  lwmq_writer_destroy(second);
+  lwmq_reader_close(reader, 0);
+  lwmq_writer_destroy(writer);
+  schema.resize((64 << 20) + 1);
+  EXPECT_EQ(lwmq_writer_open(address_.c_str(), schema.data(), schema.size(), &options, &writer),
+            LWMQ_E_SCHEMA);
+  EXPECT_NE(std::string(lwmq_last_error()).find("a schema of 67108865 bytes; 1 to 67108864 are possible"),
+            std::string::npos)
+      << lwmq_last_error();
+}
+
 TEST_P(Stream, StartOrderDoesNotMatter) {
   std::thread reading([&] {
     lwmq_reader* reader = open_reader();
