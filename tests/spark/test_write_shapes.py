@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def wide(spark: SparkSession, columns: int, rows: int) -> DataFrame:
-    """c0, c1 and so on, by turns numbers and strings; made in Python, because Spark's own code is slow there."""
+    """c0, c1 and so on, by turns numbers and strings; made in Python, as Spark's own code is slow there."""
     names = [f"c{i}" for i in range(columns)]
 
     def fill(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

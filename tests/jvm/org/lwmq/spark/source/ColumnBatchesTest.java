@@ -11,7 +11,10 @@ import org.apache.arrow.memory.BufferAllocator;
 import org.apache.arrow.memory.RootAllocator;
 import org.apache.arrow.vector.FieldVector;
 import org.apache.arrow.vector.VectorSchemaRoot;
+import org.apache.arrow.vector.types.pojo.Schema;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.execution.RowToColumnConverter;
 import org.apache.spark.sql.execution.arrow.ArrowWriter;
 import org.apache.spark.sql.execution.vectorized.OffHeapColumnVector;
@@ -22,8 +25,10 @@ import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.types.UTF8String;
 import org.junit.jupiter.api.Test;
 import org.lwmq.arrow.IpcBlock;
+import org.lwmq.core.LwmqException;
 import org.lwmq.spark.vector.VectorFactory;
 import org.lwmq.spark.vector.WindowColumnVector;
 
@@ -60,14 +65,7 @@ class ColumnBatchesTest {
         MemorySink sink = new MemorySink();
         try (BufferAllocator allocator = new RootAllocator();
             VectorSchemaRoot root = VectorSchemaRoot.create(StreamSchema.arrow(schema), allocator)) {
-          ArrowWriter writer = ArrowWriter.create(root);
-          rows.forEach(writer::write);
-          writer.finish();
-          List<ColumnVector> columns = new ArrayList<>();
-          for (FieldVector vector : root.getFieldVectors()) {
-            columns.add(new ArrowColumnVector(vector));
-          }
-          write(sink, schema, new ColumnarBatch(columns.toArray(new ColumnVector[0]), rows.size()), batchBytes);
+          write(sink, schema, arrowBatch(root, rows), batchBytes);
         }
         assertTrue(batchBytes > 1 << 20 ? sink.batches.size() == 1 : sink.batches.size() > 1);
         RandomRows.assertHas(sink, schema, rows);
@@ -109,6 +107,64 @@ class ColumnBatchesTest {
     MemorySink sink = new MemorySink();
     write(sink, NESTED, batch(vectors, NESTED, rows), 4 << 20);
     RandomRows.assertHas(sink, NESTED, rows);
+  }
+
+  @Test
+  void aPieceThatTheWindowCannotHoldIsHalved() {
+    for (boolean arrow : new boolean[] {true, false}) {
+      List<InternalRow> rows = RandomRows.rows(SEED, FLAT, 500);
+      MemorySink sink = new MemorySink();
+      sink.window = 20 << 10;
+      try (BufferAllocator allocator = new RootAllocator();
+          VectorSchemaRoot root = VectorSchemaRoot.create(StreamSchema.arrow(FLAT), allocator)) {
+        write(sink, FLAT,
+            arrow ? arrowBatch(root, rows) : batch(OnHeapColumnVector.allocateColumns(500, FLAT), FLAT, rows), 4 << 20);
+      }
+      RandomRows.assertHas(sink, FLAT, rows);
+    }
+  }
+
+  @Test
+  void nullsOfArrowVectorsCountWhereTheirParentIsThere() {
+    StructType schema = StructType.fromDDL("s struct<a:int,b:struct<c:string>>, l array<struct<a:int>>");
+    Schema declared = StreamSchema.arrow(StructType.fromDDL(
+        "s struct<a:int not null,b:struct<c:string not null> not null>, l array<struct<a:int not null>>"));
+    InternalRow none = row((Object) null);
+    InternalRow good = row(row(1, row(UTF8String.fromString("t"))), new GenericArrayData(new Object[] {row(1), null}));
+    List<InternalRow> rows = List.of(good, row(null, null), row(null, new GenericArrayData(new Object[0])), good);
+    MemorySink sink = new MemorySink();
+    writeArrow(sink, schema, declared, rows);
+    RandomRows.assertHas(sink, schema, rows);
+    InternalRow badStruct = row(row(1, none), null);
+    InternalRow badElement = row(null, new GenericArrayData(new Object[] {row(1), none, null, none}));
+    for (InternalRow bad : List.of(badStruct, badElement)) {
+      LwmqException refused = assertThrows(
+          LwmqException.class, () -> writeArrow(new MemorySink(), schema, declared, List.of(good, bad, good)));
+      String text = bad == badStruct ? "1 nulls in s.b.c," : "2 nulls in l.element.a,";
+      assertTrue(refused.getMessage().contains(text), refused.getMessage());
+    }
+  }
+
+  private static void writeArrow(MemorySink sink, StructType schema, Schema declared, List<InternalRow> rows) {
+    try (BufferAllocator allocator = new RootAllocator();
+        VectorSchemaRoot root = VectorSchemaRoot.create(StreamSchema.arrow(schema), allocator)) {
+      write(sink, schema, NullRules.of(declared), arrowBatch(root, rows), 4 << 20);
+    }
+  }
+
+  private static ColumnarBatch arrowBatch(VectorSchemaRoot root, List<InternalRow> rows) {
+    ArrowWriter writer = ArrowWriter.create(root);
+    rows.forEach(writer::write);
+    writer.finish();
+    List<ColumnVector> columns = new ArrayList<>();
+    for (FieldVector vector : root.getFieldVectors()) {
+      columns.add(new ArrowColumnVector(vector));
+    }
+    return new ColumnarBatch(columns.toArray(new ColumnVector[0]), rows.size());
+  }
+
+  private static InternalRow row(Object... values) {
+    return new GenericInternalRow(values);
   }
 
   @Test
@@ -176,7 +232,11 @@ class ColumnBatchesTest {
   }
 
   private static void write(MemorySink sink, StructType schema, ColumnarBatch batch, long batchBytes) {
-    NullRules rules = NullRules.of(StreamSchema.arrow(schema));
+    write(sink, schema, NullRules.of(StreamSchema.arrow(schema)), batch, batchBytes);
+  }
+
+  private static void write(
+      MemorySink sink, StructType schema, NullRules rules, ColumnarBatch batch, long batchBytes) {
     List<BatchNode> nodes = BatchNode.of(schema);
     try (RowBatches rows = new RowBatches(sink, nodes, rules, batchBytes)) {
       new ColumnBatches(sink, schema, nodes, rules, batchBytes, rows).write(batch);

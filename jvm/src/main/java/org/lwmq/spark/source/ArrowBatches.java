@@ -7,6 +7,8 @@ import org.apache.arrow.vector.VectorUnloader;
 import org.apache.arrow.vector.ipc.message.ArrowFieldNode;
 import org.apache.arrow.vector.ipc.message.ArrowRecordBatch;
 import org.apache.spark.unsafe.Platform;
+import org.lwmq.core.LwmqException;
+import org.lwmq.core.Status;
 
 /**
  * Copies Arrow Java's vectors into a block, buffer by buffer: one copy, no encoding. Task side; one thread.
@@ -21,8 +23,24 @@ final class ArrowBatches {
     this.nullRules = nullRules;
   }
 
-  /** Publishes the rows of {@code root} as one batch. */
+  /** Publishes the rows of {@code root} as one batch, or as several where the window cannot hold one. */
   void write(VectorSchemaRoot root) {
+    try {
+      writeWhole(root);
+    } catch (LwmqException e) {
+      int half = root.getRowCount() / 2;
+      if (e.status() != Status.TOO_BIG || half == 0) {
+        throw e;
+      }
+      try (VectorSchemaRoot first = root.slice(0, half);
+          VectorSchemaRoot second = root.slice(half)) {
+        write(first);
+        write(second);
+      }
+    }
+  }
+
+  private void writeWhole(VectorSchemaRoot root) {
     try (ArrowRecordBatch batch = new VectorUnloader(root).getRecordBatch()) {
       List<ArrowFieldNode> nodes = batch.getNodes();
       List<ArrowBuf> buffers = batch.getBuffers();

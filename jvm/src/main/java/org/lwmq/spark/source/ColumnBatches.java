@@ -9,6 +9,8 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.lwmq.core.LwmqException;
+import org.lwmq.core.Status;
 
 /**
  * Publishes Spark's column batches without going through rows: one copy from the plan's vectors into the block.
@@ -115,10 +117,24 @@ final class ColumnBatches {
     long bytes = size(batch, 0, batch.numRows(), new long[nodes.size()]);
     int step = rowsPerBlock(batch.numRows(), bytes);
     for (int from = 0; from < batch.numRows(); from += step) {
-      int n = Math.min(step, batch.numRows() - from);
-      if (!writeFlat(batch, from, n)) {
-        writeRows(batch, from, n);
+      writePiece(batch, from, Math.min(step, batch.numRows() - from));
+    }
+  }
+
+  private void writePiece(ColumnarBatch batch, int from, int n) {
+    boolean written;
+    try {
+      written = writeFlat(batch, from, n);
+    } catch (LwmqException e) {
+      if (e.status() != Status.TOO_BIG || n == 1) {
+        throw e;
       }
+      writePiece(batch, from, n / 2);
+      writePiece(batch, from + n / 2, n - n / 2);
+      return;
+    }
+    if (!written) {
+      writeRows(batch, from, n);
     }
   }
 
