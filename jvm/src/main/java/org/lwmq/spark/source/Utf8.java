@@ -14,6 +14,7 @@ import org.apache.spark.unsafe.Platform;
  * itself.
  */
 final class Utf8 {
+  private static final int BLOCK = 32;
   private static final long HIGH_BITS = 0x8080808080808080L;
 
   private static final int REFUSED = 0; // from here no byte leads away
@@ -32,37 +33,17 @@ final class Utf8 {
   /** Whether {@code bytes} bytes from {@code from} on are UTF-8; {@code base} is an array, or null for native memory. */
   static boolean isValid(Object base, long from, long bytes) {
     long end = from + bytes;
-    long at = from;
-    long state = BETWEEN;
-    while (at + 32 <= end) {
-      long high = (Platform.getLong(base, at) | Platform.getLong(base, at + 8)
-          | Platform.getLong(base, at + 16) | Platform.getLong(base, at + 24)) & HIGH_BITS;
-      if (high == 0 && (state & 63) == BETWEEN) {
-        at += 32;
-        continue;
-      }
-      for (int i = 0; i < 32; i += 8) {
-        long word = Platform.getLong(base, at + i);
-        for (int shift = 0; shift < 64; shift += 8) {
-          state = TABLE[(int) (word >>> shift) & 0xff] >>> state;
-        }
-      }
-      if ((state & 63) == REFUSED) {
-        return false;
-      }
-      at += 32;
-    }
-    for (; at < end; at++) {
-      state = TABLE[Platform.getByte(base, at) & 0xff] >>> state;
-    }
-    return (state & 63) == BETWEEN;
+    return follows(base, skipAscii(base, from, end), end);
   }
 
   /** Whether each of {@code n} strings that lie one behind the other is UTF-8; {@code offsets} are Arrow's, of 32 bits. */
   static boolean areValid(long offsets, int n, long values) {
-    int first = Platform.getInt(null, offsets);
-    int last = Platform.getInt(null, offsets + 4L * n);
-    if (!isValid(null, values + first, last - first)) {
+    long last = Platform.getInt(null, offsets + 4L * n);
+    long at = skipAscii(null, values + Platform.getInt(null, offsets), values + last);
+    if (at == values + last) {
+      return true;
+    }
+    if (!follows(null, at, values + last)) {
       return false;
     }
     for (int i = 1; i < n; i++) { // all of it is, so a string that begins between characters is, too
@@ -84,6 +65,44 @@ final class Utf8 {
       }
     }
     return true;
+  }
+
+  /** The first place from {@code at} on, below {@code end}, that is not ASCII. */
+  private static long skipAscii(Object base, long at, long end) {
+    long next = at;
+    while (next + BLOCK <= end
+        && ((Platform.getLong(base, next) | Platform.getLong(base, next + 8)
+            | Platform.getLong(base, next + 16) | Platform.getLong(base, next + 24)) & HIGH_BITS) == 0) {
+      next += BLOCK;
+    }
+    while (next < end && Platform.getByte(base, next) >= 0) {
+      next++;
+    }
+    return next;
+  }
+
+  /** Whether what lies from {@code from}, where a character begins, to {@code end} is UTF-8. */
+  private static boolean follows(Object base, long from, long end) {
+    long state = BETWEEN;
+    long at = from;
+    while (at + BLOCK <= end) {
+      for (int i = 0; i < BLOCK; i += 8) {
+        long word = Platform.getLong(base, at + i);
+        for (int shift = 0; shift < 64; shift += 8) {
+          state = TABLE[(int) (word >>> shift) & 0xff] >>> state;
+        }
+      }
+      at += BLOCK;
+      if ((state & 63) == BETWEEN) {
+        at = skipAscii(base, at, end);
+      } else if ((state & 63) == REFUSED) {
+        return false;
+      }
+    }
+    for (; at < end; at++) {
+      state = TABLE[Platform.getByte(base, at) & 0xff] >>> state;
+    }
+    return (state & 63) == BETWEEN;
   }
 
   private static boolean isContinuation(byte b) {
