@@ -81,7 +81,7 @@ def test_columns_on_request_are_refused_without_the_extension_with_what_to_set(i
         [sys.executable, "-c", textwrap.dedent(_CHILD), ipc, str(jar())],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=550,
         check=False,
     )
     assert "all said" in child.stdout, child.stderr[-3000:]
