@@ -4,8 +4,8 @@
     builder = lwmq.configure(SparkSession.builder)      # for people who build their own
     lwmq.attach(spark)                                  # one that already runs, classic or Connect
 
-`configure` adds to what the user has set and never replaces it. What a session that already runs cannot
-take is said in one line.
+`configure` adds to what the user has set and never replaces it, and none of the three touches what Spark does
+without us. What a session that already runs cannot take is said in one line.
 """
 
 from __future__ import annotations
@@ -30,9 +30,6 @@ FORMAT = "lwmq"
 EXTENSIONS = "org.lwmq.spark.source.LwmqExtensions"
 _ATTACHED = "spark.lwmq.attached"
 _FILE_DEFAULTS = "spark.lwmq.defaults."
-# At Spark's own default of 64 MiB it asks for the size of every row that goes to a Python worker, at a third
-# of the speed; the number of rows per batch is bounded anyway.
-_PYTHON_BATCH_BYTES = ("spark.sql.execution.arrow.maxBytesPerBatch", "2147483647b")
 
 
 def session(app: str = "lwmq", master: str = "local[2]", **conf: Any) -> SparkSession:
@@ -65,7 +62,7 @@ def session(app: str = "lwmq", master: str = "local[2]", **conf: Any) -> SparkSe
 
 
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
-    """`builder` with our jar, our extension and tuned defaults added to what is set there. Returns it.
+    """`builder` with our jar, our extension and the conf file's defaults added to it. Returns it.
 
     What the user has set, in the builder, in spark-defaults.conf or in PYSPARK_SUBMIT_ARGS, stays: lists are
     appended to, single values kept. LwmqError for a builder of a remote session, VersionError when Spark,
@@ -83,7 +80,7 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
         _say("a JVM already runs without our jar: call lwmq.attach(spark) when the session is there")
     else:
         builder.config("spark.sql.extensions", appended(theirs.get("spark.sql.extensions"), EXTENSIONS))
-    for key, value in {_PYTHON_BATCH_BYTES[0]: _PYTHON_BATCH_BYTES[1], **_file_defaults()}.items():
+    for key, value in _file_defaults().items():
         if key not in theirs:
             builder.config(key, value)
     if "spark.pyspark.python" not in theirs:
@@ -107,8 +104,6 @@ def attach(spark: SparkSession) -> SparkSession:
     elif _jvm_lacks_jar():
         path = str(jar()).replace("'", "\\'")
         spark.sql(f"ADD JAR '{path}'")
-    if _get(spark, _PYTHON_BATCH_BYTES[0]) in ("67108864", "67108864b", "64MB", "64m"):
-        _set(spark, *_PYTHON_BATCH_BYTES)
     for key, value in _file_defaults().items():
         if _get(spark, key) is None:
             _set(spark, key, value)

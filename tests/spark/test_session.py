@@ -13,7 +13,7 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark.spark import jars, versions
-from lwmq_spark.spark.session import EXTENSIONS, configure
+from lwmq_spark.spark.session import _ATTACHED, EXTENSIONS, configure
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -56,10 +56,35 @@ def test_configure_appends_and_never_replaces() -> None:
     assert configure(mine)._options == options
 
 
-def test_configure_keeps_a_setting_of_the_user() -> None:
+def test_configure_sets_nothing_that_changes_spark_without_us() -> None:
+    ours = set(configure(builder())._options)
+    assert ours == {"spark.jars", "spark.sql.extensions"}
+
+
+def test_python_workers_get_batches_as_large_as_spark_makes_them(spark: Any) -> None:
+    def rows(batches: Any) -> Any:
+        import pyarrow as pa
+
+        for batch in batches:
+            yield pa.record_batch({"rows": pa.array([batch.num_rows], pa.int64())})
+
+    frame = spark.range(0, 90, 1, 1).selectExpr("repeat(string(id % 10), 1000000) text")
+    assert len(frame.mapInArrow(rows, "rows bigint").collect()) > 1  # 90 MB, where a batch has some 64 MiB
+
+
+@pytest.mark.parametrize("size", ["64MB", "1m"])
+def test_attach_keeps_a_setting_of_the_user(spark: Any, size: str) -> None:
     key = "spark.sql.execution.arrow.maxBytesPerBatch"
-    assert configure(builder())._options[key] == "2147483647b"
-    assert configure(builder(**{key.replace(".", "__"): "1m"}))._options[key] == "1m"
+    attached = spark.conf.get(_ATTACHED, None)
+    try:
+        spark.conf.unset(_ATTACHED)
+        spark.conf.set(key, size)
+        lwmq.attach(spark)
+        assert spark.conf.get(key) == size
+    finally:
+        spark.conf.unset(key)
+        if attached is not None:
+            spark.conf.set(_ATTACHED, attached)
 
 
 def test_configure_knows_what_spark_defaults_and_submit_arguments_say(
