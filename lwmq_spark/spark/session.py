@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from lwmq_spark.errors import LwmqError, VersionError
 from lwmq_spark.options import conf_path
 from lwmq_spark.spark import versions
+from lwmq_spark.spark.interrupts import cancel_on_interrupt
 from lwmq_spark.spark.jars import appended, jar
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def session(app: str = "lwmq", master: str = "local[2]", **conf: Any) -> SparkSe
             builder = builder.appName(app).master(master)
             builder.config(map={key: _text(value) for key, value in conf.items()})
             started = configure(builder).getOrCreate()
+            cancel_on_interrupt()
             return attach(started) if _jvm_lacks_jar() else started
         running = builder.getOrCreate()
     if running is None:
@@ -89,21 +91,27 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
 
 
 def attach(spark: SparkSession) -> SparkSession:
-    """Makes `format("lwmq")` work in a session that already runs, classic or Connect. Returns it.
+    """Makes `format("lwmq")` work in a session that already runs, classic or Connect, and Ctrl-C cancel its
+    jobs. Returns it.
 
-    Calling it again does nothing. What only a new session can take is said in one line. VersionError when its
-    Spark is not ours.
+    In a classic session Spark knows the format on the thread that calls this, and on no other: call it again
+    on each thread that uses the format, and after a Ctrl-C, which gives the thread another connection to the
+    JVM. Where everything is in place it does nothing. What only a new session can take is said in one line.
+    VersionError when its Spark is not ours.
     """
     problem = versions.spark_problem(spark.version) or versions.jar_problem()
     if problem is not None:
         raise VersionError(problem)
-    if spark.conf.get(_ATTACHED, None) is not None:
-        return spark
-    if _is_connect(spark):
+    attached = spark.conf.get(_ATTACHED, None) is not None
+    if not _is_connect(spark):
+        cancel_on_interrupt()
+        if _jvm_lacks_jar():
+            path = str(jar()).replace("'", "\\'")
+            spark.sql(f"ADD JAR '{path}'")
+    elif not attached:
         spark.addArtifacts(str(jar()))
-    elif _jvm_lacks_jar():
-        path = str(jar()).replace("'", "\\'")
-        spark.sql(f"ADD JAR '{path}'")
+    if attached:
+        return spark
     for key, value in _file_defaults().items():
         if _get(spark, key) is None:
             _set(spark, key, value)
@@ -126,7 +134,7 @@ def _is_connect(spark: SparkSession) -> bool:
 
 
 def _jvm_lacks_jar() -> bool:
-    """Whether this process's JVM was started without us: what it has loaded by then is all that it finds."""
+    """Whether the JVM's thread that serves this one does not find us: the JVM was started without our jar."""
     from pyspark import SparkContext
 
     jvm: Any = SparkContext._jvm

@@ -254,3 +254,85 @@ def test_attach_makes_reading_and_writing_work_in_spark_connect(tmp_path: Path) 
     )
     assert "done" in said
     assert said.count("cannot take an extension") == 2
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+import pyarrow as pa
+import lwmq_spark as lwmq
+from lwmq_spark.arrow import Endpoint, describe
+
+def interrupt():
+    while not describe(address, 5.0).readers_open:
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGINT)
+
+address = f"ipc://interrupted-{os.getpid()}"
+table = pa.table({"k": range(10)})
+kept = Endpoint(address, linger=0)
+writer = lwmq.open_writer(address, table.schema, linger=0)
+writer.write(table)
+"""
+
+STARTED = 'lwmq.session("interrupted", **{"spark.ui.enabled": False})'
+RUNNING = (
+    'lwmq.attach(SparkSession.builder.master("local[2]").config("spark.ui.enabled", False).getOrCreate())'
+)
+
+OVER = """
+deadline = time.monotonic() + 30
+while spark.sparkContext.statusTracker().getActiveJobsIds():
+    assert time.monotonic() < deadline, "the query goes on"
+    time.sleep(0.05)
+writer.write(table)
+threading.Thread(target=writer.close, kwargs={"linger": 60.0}).start()
+assert spark.read.format("lwmq").load(address).count() == 20, "rows are missing that nobody saw"
+print("all rows are there")
+"""
+
+
+@pytest.mark.parametrize("how", [STARTED, RUNNING], ids=["session", "attach"])
+def test_ctrl_c_cancels_a_query_and_acknowledges_nothing(tmp_path: Path, how: str) -> None:
+    """PySpark's own handler fails, and what the query read after that was acknowledged, unseen."""
+    program = f"""
+from pyspark.sql import SparkSession
+{INTERRUPTED}
+spark = {how}
+frame = spark.read.format("lwmq").load(address)
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    frame.collect()
+except KeyboardInterrupt:
+    print("interrupted")
+lwmq.attach(spark)
+{OVER}
+"""
+    said = run(program, tmp_path)
+    assert "interrupted" in said and "all rows are there" in said
+
+
+def test_an_interrupted_cell_of_a_notebook_cancels_its_query(tmp_path: Path) -> None:
+    jupyter_client = pytest.importorskip("jupyter_client", reason="needs jupyter_client and ipykernel")
+    kernels = jupyter_client.KernelManager()
+    kernels.start_kernel(
+        cwd=str(tmp_path),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
+    )
+    client = kernels.blocking_client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(60)
+        for cell, wanted in [
+            (f"{INTERRUPTED}\nspark = {STARTED}", ""),
+            (
+                "threading.Thread(target=interrupt, daemon=True).start()\n"
+                "spark.read.format('lwmq').load(address).collect()",
+                "KeyboardInterrupt",
+            ),
+            (OVER, ""),
+        ]:
+            answer = client.execute_interactive(cell, timeout=100, output_hook=lambda _: None)["content"]
+            assert answer.get("ename", "") == wanted, answer
+    finally:
+        client.stop_channels()
+        kernels.shutdown_kernel(now=True)
