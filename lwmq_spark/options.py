@@ -86,7 +86,7 @@ def parse_size(value: object) -> int:
 
 def parse_duration(value: object) -> float | None:
     """Seconds of `100ms`, `5s`, `2m`, `1h` or a number; None and `forever` are no limit."""
-    if value is None or value == "forever":
+    if value is None or (isinstance(value, str) and value.lower() == "forever"):
         return None
     if isinstance(value, Real) and not isinstance(value, bool):
         seconds = float(value)
@@ -175,8 +175,8 @@ def parse_name(value: object) -> str:
 
 def _one_of(names: Mapping[str, int]) -> Callable[[object], str]:
     def parse(value: object) -> str:
-        if isinstance(value, str) and value in names:
-            return value
+        if isinstance(value, str) and value.lower() in names:
+            return value.lower()
         raise ValueError(f"{value!r} is none of {', '.join(names)}")
 
     return parse

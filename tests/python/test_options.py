@@ -105,6 +105,13 @@ def test_durations(text: object, seconds: float | None) -> None:
     assert parse_duration(float("inf")) is None
 
 
+def test_words_are_taken_in_any_case() -> None:
+    address = "ipc://a?role=Client&retain=ALL&delivery=Task&trust=VERIFY&stall=FOREVER"
+    assert parse_address(address).options == {
+        "role": "client", "retain": "all", "delivery": "task", "trust": "verify", "stall": None,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("text", ["", "ms", "-1s", -1, True, float("nan"), [1]])
 def test_refuses_what_is_no_duration(text: object) -> None:
     with pytest.raises(ValueError, match="duration"):

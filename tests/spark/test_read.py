@@ -506,6 +506,113 @@ def test_offsets_name_a_part_of_the_stream(spark: SparkSession, ipc: str) -> Non
         producer.finish()
 
 
+def test_a_partition_that_does_not_exist_is_refused_with_those_that_do(spark: SparkSession, ipc: str) -> None:
+    with kept(ipc):
+        producer = Producer(ipc, numbers(40), rows=10, partitions=2, retain="all")
+        producer.written.wait(20)
+        for option, offsets in [
+            ("startingOffsets", '{"9": 0}'),
+            ("endingOffsets", '{"0": 1, "2": 1}'),
+            ("startingOffsets", '{"first": 0}'),
+        ]:
+            with pytest.raises(Exception, match=rf"option {option} names partition .*which are 0 to 1"):
+                read(spark, ipc, **{option: offsets})
+        assert read(spark, ipc, startingOffsets='{"1": 0}').count() == 40
+        producer.finish()
+
+
+def test_words_are_taken_in_any_case(spark: SparkSession, ipc: str) -> None:
+    with kept(ipc):
+        producer = Producer(ipc, numbers(40), rows=10, partitions=2, retain="all")
+        producer.written.wait(20)
+        options = {"endingOffsets": "Latest", "trust": "VERIFY", "stall": "FOREVER", "ack": "Query"}
+        assert read(spark, ipc, startingOffsets="EARLIEST", timeout="Forever", **options).count() == 40
+        assert read(spark, ipc, startingOffsets='{"0": "LATEST", "1": "Earliest"}', **options).count() == 20
+        assert read(spark, ipc + "?trust=VERIFY", endingOffsets="END").count() == 40
+        producer.finish()
+
+
+def test_an_option_that_nobody_knows_is_refused_with_the_one_that_is_meant(
+    spark: SparkSession, ipc: str
+) -> None:
+    frame = spark.range(1)
+    slips = {"retian": "retain", "buffer_bytes": "bufferBytes", "StartingOffset": "startingOffsets"}
+    for slip, meant in slips.items():
+        with pytest.raises(Exception, match=f"'{slip.lower()}' is unknown: did you mean {meant}?") as caught:
+            read(spark, ipc, **{slip: "all"})
+        assert "LWMQ_INVALID" in str(caught.value)
+        with pytest.raises(Exception, match=f"did you mean {meant}?"):
+            frame.write.format("lwmq").mode("append").option(slip, "all").save(ipc)
+    with pytest.raises(Exception, match="'mergeschema' is unknown; known are uri, path, timeout"):
+        read(spark, ipc, mergeSchema="true")
+    spark.conf.set("spark.lwmq.defaults.retian", "all")
+    try:
+        with pytest.raises(Exception, match=r"'retian' in the \[spark\] table .* is unknown: did you"):
+            read(spark, ipc)
+    finally:
+        spark.conf.unset("spark.lwmq.defaults.retian")
+
+
+def test_an_option_of_writes_in_the_session_is_nothing_to_a_read(spark: SparkSession, ipc: str) -> None:
+    settings = {"bufferBytes": "1MiB", "retain": "until_acked", "columnarWrite": "true"}
+    for name, value in settings.items():
+        spark.conf.set(f"spark.datasource.lwmq.{name}", value)
+    try:
+        producer = Producer(ipc, numbers(10))
+        assert spark.read.format("lwmq").schema("k long").load(ipc).count() == 10
+        producer.finish()
+    finally:
+        for name in settings:
+            spark.conf.unset(f"spark.datasource.lwmq.{name}")
+
+
+def test_the_path_of_a_call_wins_over_an_address_of_the_session(spark: SparkSession, ipc: str) -> None:
+    with kept(ipc):
+        producer = Producer(ipc, numbers(10), retain="all")
+        for setting in ("uri", "path"):
+            spark.conf.set(f"spark.datasource.lwmq.{setting}", ipc + "-elsewhere")
+            try:
+                frame = read(spark, ipc, timeout="5s")
+                assert spark.read.format("lwmq").option("uri", ipc).load().count() == 10
+                spark.range(1).write.format("lwmq").mode("append").save(f"{ipc}-{setting}")
+            finally:
+                spark.conf.unset(f"spark.datasource.lwmq.{setting}")
+            assert frame.count() == 10
+            assert read(spark, f"{ipc}-{setting}").count() == 1
+        producer.finish()
+
+
+def test_two_addresses_in_one_call_are_refused_with_both(spark: SparkSession, ipc: str) -> None:
+    both = rf"the option uri is '{ipc}-a', and the path is '{ipc}-b'"
+    with pytest.raises(Exception, match=both) as caught:
+        spark.read.format("lwmq").option("uri", ipc + "-a").load(ipc + "-b")
+    assert isinstance(lwmq.error_of(caught.value), lwmq.AddressError)
+    with pytest.raises(Exception, match=both):
+        spark.range(1).write.format("lwmq").mode("append").option("uri", ipc + "-a").save(ipc + "-b")
+    producer = Producer(ipc, numbers(10))
+    assert spark.read.format("lwmq").option("uri", ipc).load(ipc).count() == 10
+    producer.finish()
+
+
+def test_the_conf_file_may_have_the_address(spark: SparkSession, ipc: str) -> None:
+    spark.conf.set("spark.lwmq.defaults.uri", ipc)
+    try:
+        producer = Producer(ipc, numbers(10))
+        assert spark.read.format("lwmq").load().count() == 10
+        producer.finish()
+    finally:
+        spark.conf.unset("spark.lwmq.defaults.uri")
+
+
+def test_a_list_of_addresses_is_refused_with_what_to_do(spark: SparkSession, ipc: str) -> None:
+    with pytest.raises(Exception, match=r"load\(\) was given the list .*union\(\)") as caught:
+        spark.read.format("lwmq").load([ipc + "-a", ipc + "-b"])
+    assert isinstance(lwmq.error_of(caught.value), lwmq.AddressError)
+    producer = Producer(ipc, numbers(10))
+    assert spark.read.format("lwmq").load([ipc]).count() == 10
+    producer.finish()
+
+
 def test_verified_batches_are_private_copies(spark: SparkSession, ipc: str) -> None:
     producer = Producer(ipc, numbers(2000))
     assert sums(spark, ipc, trust="verify")[:2] == (2000, sum(range(2000)))

@@ -67,6 +67,41 @@ class OptionsTest {
   }
 
   @Test
+  void wordsAreTakenInAnyCase() {
+    assertEquals(-1, read("stall", "FOREVER").stallMs());
+    assertEquals(Integer.MAX_VALUE, read("timeout", "Forever").timeoutMs());
+    assertTrue(read("trust", "VERIFY").verify());
+    assertEquals("earliest", read("startingOffsets", "EARLIEST").startingOffsets());
+  }
+
+  @Test
+  void anOptionThatNobodyKnowsIsRefusedWithTheOneThatIsMeant() {
+    assertEquals("ipc://x", GivenOptions.ofCall(options("FailOnDataLoss", "true", "ipc://x")).get("uri"));
+    assertUnknown("retian", "did you mean retain?");
+    assertUnknown("window_bytes", "did you mean windowBytes?");
+    assertUnknown("mergeSchema", "known are uri, path,");
+  }
+
+  private static void assertUnknown(String name, String hint) {
+    LwmqException unknown =
+        assertThrows(LwmqException.class, () -> GivenOptions.ofCall(options(name, "1", "ipc://x")));
+    assertEquals(Status.INVALID, unknown.status());
+    assertTrue(unknown.getMessage().contains(hint), unknown.getMessage());
+  }
+
+  @Test
+  void aTableOfTheCatalogHasItsOptionsAmongOtherProperties() {
+    Map<String, String> properties = new TreeMap<>(Map.of("provider", "lwmq", "owner", "me", "retain", "all"));
+    properties.put("path", "file:/warehouse/t");
+    CaseInsensitiveStringMap table = GivenOptions.ofTable(new CaseInsensitiveStringMap(properties));
+    assertEquals(Map.of("retain", "all"), Map.copyOf(table));
+    properties.put("path", "ipc://x");
+    table = GivenOptions.ofTable(new CaseInsensitiveStringMap(properties));
+    assertEquals("ipc://x", table.get("uri"));
+    assertEquals("ipc://y", GivenOptions.over(table, options("ack", "task", "ipc://y")).get("uri"));
+  }
+
+  @Test
   void theWindowIsItsBuffers() {
     assertEquals(0, write("delivery", "job").windowBytes());
     assertEquals(8L * (4 << 20), write("buffers", "8").windowBytes());

@@ -1,5 +1,7 @@
 package org.lwmq.spark.conf;
 
+import java.util.List;
+
 /**
  * Names of the options of {@code format("lwmq")}, and nothing else; what they mean is said by {@link LwmqReadConf}
  * and {@link LwmqWriteConf}. Sizes are written as {@code 4MiB}, durations as {@code 30s}.
@@ -10,6 +12,9 @@ public final class LwmqOptions {
 
   /** Prefix of the defaults that come from a file of {@code conf/}; they yield to everything else. */
   public static final String FILE_PREFIX = "spark.lwmq.defaults.";
+
+  /** Prefix of session-wide defaults; Spark itself puts those among the options of reads and writes. */
+  static final String SESSION_PREFIX = "spark.datasource." + FORMAT + ".";
 
   /** The address; {@code load(path)} and {@code save(path)} give it as {@link #PATH}. */
   public static final String URI = "uri";
@@ -43,5 +48,17 @@ public final class LwmqOptions {
   public static final String COLUMNAR_WRITE = "columnarWrite";
   public static final String INVALID_UTF8 = "invalidUtf8";
 
+  /** All of them. Reads and writes know those of each other: session-wide defaults reach both. */
+  static final List<String> NAMES =
+      List.of(
+          URI, PATH, TIMEOUT, TRUST, STALL, STARTING_OFFSETS, ENDING_OFFSETS, MAX_ROWS_PER_TRIGGER,
+          MAX_BYTES_PER_TRIGGER, FAIL_ON_DATA_LOSS, ACK, WRITERS, BUFFER_BYTES, BUFFERS, WINDOW_BYTES, STAGING_BYTES,
+          DELIVERY, PARTITIONS, RETAIN, READERS, EXPEL_AFTER, COLUMNAR_WRITE);
+
   private LwmqOptions() {}
+
+  /** In any case, as Spark has it. */
+  static boolean isKnown(String name) {
+    return NAMES.stream().anyMatch(name::equalsIgnoreCase);
+  }
 }

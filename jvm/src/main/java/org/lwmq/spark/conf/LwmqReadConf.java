@@ -28,15 +28,15 @@ public record LwmqReadConf(
 
   public static LwmqReadConf of(CaseInsensitiveStringMap options) {
     OptionReader reader = new OptionReader(options);
-    String trust = reader.text(LwmqOptions.TRUST, "user");
+    String trust = reader.word(LwmqOptions.TRUST, "user");
     if (!trust.equals("user") && !trust.equals("verify")) {
       throw new LwmqException(Status.INVALID, "option trust is '" + trust + "', but should be user or verify");
     }
     return new LwmqReadConf(
         reader.uri(),
         (int) Math.min(Integer.MAX_VALUE, reader.milliseconds(LwmqOptions.TIMEOUT, 30_000)),
-        reader.text(LwmqOptions.STARTING_OFFSETS, "earliest"),
-        reader.text(LwmqOptions.ENDING_OFFSETS, "end"),
+        reader.word(LwmqOptions.STARTING_OFFSETS, "earliest"),
+        reader.word(LwmqOptions.ENDING_OFFSETS, "end"),
         reader.count(LwmqOptions.MAX_ROWS_PER_TRIGGER, 0, 0),
         reader.bytes(LwmqOptions.MAX_BYTES_PER_TRIGGER, 0),
         trust.equals("verify"),

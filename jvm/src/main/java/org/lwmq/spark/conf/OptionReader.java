@@ -24,6 +24,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 final class OptionReader {
   private static final BigDecimal MOST_BYTES = BigDecimal.valueOf(Long.MAX_VALUE);
+  private static final String FOREVER = "forever";
   private static final Pattern AMOUNT = Pattern.compile("\\s*([0-9]+(?:\\.[0-9]+)?)\\s*([a-zA-Z]*)\\s*");
 
   /** What an address may say beside what an option of Spark says: it concerns others that use the same address. */
@@ -42,16 +43,28 @@ final class OptionReader {
 
   OptionReader(CaseInsensitiveStringMap options) {
     this.options = options;
-    this.uri = split(options.getOrDefault(LwmqOptions.URI, options.get(LwmqOptions.PATH)));
+    file.putAll(settings(LwmqOptions.FILE_PREFIX));
+    file.keySet().stream().filter(name -> !LwmqOptions.isKnown(name)).findFirst().ifPresent(
+        name -> {
+          throw GivenOptions.unknown("'" + name + "' in the [spark] table of the conf file", name);
+        });
+    String given = options.getOrDefault(LwmqOptions.URI, options.get(LwmqOptions.PATH));
+    this.uri = split(given == null ? file.get(LwmqOptions.URI) : given);
+  }
+
+  /** The settings of the session whose names begin with {@code prefix}, without it. */
+  static Map<String, String> settings(String prefix) {
+    Map<String, String> found = new TreeMap<>();
     if (SparkSession.getActiveSession().isDefined()) {
       CollectionConverters.asJava(SparkSession.active().conf().getAll())
           .forEach(
               (key, value) -> {
-                if (key.startsWith(LwmqOptions.FILE_PREFIX)) {
-                  file.put(key.substring(LwmqOptions.FILE_PREFIX.length()), value);
+                if (key.startsWith(prefix)) {
+                  found.put(key.substring(prefix.length()), value);
                 }
               });
     }
+    return found;
   }
 
   /** The address, without its own options: what the provider gets. */
@@ -64,8 +77,13 @@ final class OptionReader {
     return value == null || value.isBlank() ? byDefault : value.trim();
   }
 
+  /** A text that may be written in any case. */
+  String word(String name, String byDefault) {
+    return text(name, byDefault).toLowerCase(Locale.ROOT);
+  }
+
   boolean flag(String name, boolean byDefault) {
-    String value = text(name, Boolean.toString(byDefault)).toLowerCase(Locale.ROOT);
+    String value = word(name, Boolean.toString(byDefault));
     switch (value) {
       case "true":
         return true;
@@ -130,11 +148,14 @@ final class OptionReader {
     throw bad(name, value, "a size such as 4MiB");
   }
 
-  /** Milliseconds: {@code 30s}, {@code 500ms}, {@code 2min}; a bare number means seconds. */
+  /** Milliseconds: {@code 30s}, {@code 500ms}, {@code 2min}; a bare number means seconds, {@code forever} no limit. */
   long milliseconds(String name, long byDefault) {
     String value = text(name, null);
     if (value == null) {
       return byDefault;
+    }
+    if (value.equalsIgnoreCase(FOREVER)) {
+      return Long.MAX_VALUE;
     }
     Matcher amount = AMOUNT.matcher(value);
     if (amount.matches()) {
@@ -159,7 +180,7 @@ final class OptionReader {
     if (value == null) {
       return 0;
     }
-    if (value.equals("forever")) {
+    if (value.equalsIgnoreCase(FOREVER)) {
       return WriterOptions.FOREVER;
     }
     return (int) Math.max(1, Math.min(Integer.MAX_VALUE, milliseconds(name, 0)));
@@ -169,7 +190,9 @@ final class OptionReader {
   private String split(String whole) {
     if (whole == null || whole.isBlank()) {
       throw new LwmqException(
-          Status.ADDRESS, "no address: say .load(\"ipc://name\") or .option(\"uri\", \"ipc://name\")");
+          Status.ADDRESS, "no address: say .load(\"ipc://name\") or .option(\"uri\", \"ipc://name\"); for a table"
+              + " CREATE TABLE ... USING lwmq OPTIONS (uri 'ipc://name'), writeTo().tableProperty(\"uri\", \"ipc://name\"),"
+              + " or .option(\"path\", \"ipc://name\").saveAsTable()");
     }
     if (!whole.contains("://")) {
       throw new LwmqException(

@@ -9,6 +9,8 @@ import org.apache.spark.sql.sources.DataSourceRegister;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.lwmq.core.LwmqException;
+import org.lwmq.core.Status;
+import org.lwmq.spark.conf.GivenOptions;
 import org.lwmq.spark.conf.LwmqOptions;
 import org.lwmq.spark.conf.LwmqReadConf;
 import org.lwmq.spark.vector.SparkTypes;
@@ -40,8 +42,24 @@ public final class LwmqProvider implements TableProvider, DataSourceRegister, Se
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
     try {
-      positions = StreamPositions.fix(LwmqReadConf.of(options));
+      if (GivenOptions.isOfTable(options)) {
+        GivenOptions.checkTable(options);
+      }
+      positions = StreamPositions.fix(LwmqReadConf.of(given(options)));
       return SparkTypes.of(positions.schema());
+    } catch (LwmqException e) {
+      throw Failures.spark(e);
+    }
+  }
+
+  /** None that Spark would know. Asked for by a CREATE TABLE, which is where a table's options are checked. */
+  @Override
+  public Transform[] inferPartitioning(CaseInsensitiveStringMap options) {
+    try {
+      if (GivenOptions.isOfTable(options)) {
+        GivenOptions.checkTable(options);
+      }
+      return new Transform[0];
     } catch (LwmqException e) {
       throw Failures.spark(e);
     }
@@ -49,6 +67,21 @@ public final class LwmqProvider implements TableProvider, DataSourceRegister, Se
 
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
-    return new LwmqTable(schema, new CaseInsensitiveStringMap(properties), positions);
+    try {
+      CaseInsensitiveStringMap all = new CaseInsensitiveStringMap(properties);
+      if (GivenOptions.isOfTable(all) && partitioning.length > 0) {
+        throw new LwmqException(
+            Status.UNSUPPORTED, "a table of a stream cannot be partitioned by " + partitioning[0].describe()
+                + ": a stream has partitions without names, as many as its option partitions says");
+      }
+      Map<String, String> ofCatalog = GivenOptions.isOfTable(all) ? properties : Map.of();
+      return new LwmqTable(schema, given(all), ofCatalog, positions);
+    } catch (LwmqException e) {
+      throw Failures.spark(e);
+    }
+  }
+
+  private static CaseInsensitiveStringMap given(CaseInsensitiveStringMap options) {
+    return GivenOptions.isOfTable(options) ? GivenOptions.ofTable(options) : GivenOptions.ofCall(options);
   }
 }

@@ -1,6 +1,8 @@
 package org.lwmq.spark.source;
 
 import java.util.EnumSet;
+import java.util.HashMap;
+import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
@@ -16,6 +18,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.lwmq.core.LwmqException;
 import org.lwmq.core.Status;
+import org.lwmq.spark.conf.GivenOptions;
 import org.lwmq.spark.conf.LwmqOptions;
 import org.lwmq.spark.conf.LwmqReadConf;
 import org.lwmq.spark.vector.SparkTypes;
@@ -29,21 +32,29 @@ import scala.Option;
 final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataColumns {
   private final StructType schema;
   private final CaseInsensitiveStringMap options;
-  private StreamPositions positions;
+  private final Map<String, String> ofCatalog;
+  private final StreamPositions inferred;
+
+  /** Of reads with options of their own, as {@code SELECT … FROM t WITH (…)} has them, and of all others. */
+  private final Map<CaseInsensitiveStringMap, StreamPositions> fixed = new HashMap<>();
 
   /**
-   * @param schema of the stream, as inferred, as the user gave it, or of the DataFrame to write
-   * @param positions null where they are not known yet
+   * @param schema of the stream, as inferred, as the user gave it, of the DataFrame to write, or of the catalog
+   * @param options as {@link GivenOptions} has them
+   * @param ofCatalog what Spark's catalog has about it; empty: it is of one read or write, which {@code options} are of
+   * @param inferred its positions where the schema was inferred, else null
    */
-  LwmqTable(StructType schema, CaseInsensitiveStringMap options, StreamPositions positions) {
+  LwmqTable(
+      StructType schema, CaseInsensitiveStringMap options, Map<String, String> ofCatalog, StreamPositions inferred) {
     this.schema = schema;
     this.options = options;
-    this.positions = positions;
+    this.ofCatalog = ofCatalog;
+    this.inferred = inferred;
   }
 
   @Override
   public String name() {
-    return "lwmq " + options.getOrDefault(LwmqOptions.URI, options.getOrDefault(LwmqOptions.PATH, ""));
+    return "lwmq " + options.getOrDefault(LwmqOptions.URI, "");
   }
 
   @Override
@@ -52,11 +63,20 @@ final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataCo
     return schema;
   }
 
+  /** For DESCRIBE and SHOW CREATE TABLE. */
+  @Override
+  public Map<String, String> properties() {
+    return ofCatalog;
+  }
+
   @Override
   public Set<TableCapability> capabilities() {
-    return EnumSet.of(
-        TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE,
-        TableCapability.ACCEPT_ANY_SCHEMA);
+    Set<TableCapability> can =
+        EnumSet.of(TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE);
+    if (ofCatalog.isEmpty()) { // its schema is the DataFrame's; the values of an INSERT are cast to the catalog's
+      can.add(TableCapability.ACCEPT_ANY_SCHEMA);
+    }
+    return can;
   }
 
   @Override
@@ -67,10 +87,11 @@ final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataCo
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap scanOptions) {
     try {
-      LwmqReadConf conf = LwmqReadConf.of(scanOptions);
-      StreamPositions fixed = positions(conf);
-      checkSchema(SparkTypes.of(fixed.schema()));
-      return new LwmqScanBuilder(schema, conf, fixed);
+      CaseInsensitiveStringMap given = given(scanOptions);
+      LwmqReadConf conf = LwmqReadConf.of(given);
+      StreamPositions positions = positions(given, conf);
+      checkSchema(SparkTypes.of(positions.schema()));
+      return new LwmqScanBuilder(schema, conf, positions);
     } catch (LwmqException e) {
       throw Failures.spark(e);
     }
@@ -78,14 +99,19 @@ final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataCo
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return new LwmqWriteBuilder(this, info);
+    try {
+      return new LwmqWriteBuilder(this, info, given(info.options()));
+    } catch (LwmqException e) {
+      throw Failures.spark(e);
+    }
   }
 
-  private synchronized StreamPositions positions(LwmqReadConf conf) {
-    if (positions == null) { // the user gave the schema
-      positions = StreamPositions.fix(conf);
-    }
-    return positions;
+  private CaseInsensitiveStringMap given(CaseInsensitiveStringMap ofThisUse) {
+    return ofCatalog.isEmpty() ? options : GivenOptions.over(options, ofThisUse);
+  }
+
+  private synchronized StreamPositions positions(CaseInsensitiveStringMap given, LwmqReadConf conf) {
+    return inferred != null ? inferred : fixed.computeIfAbsent(given, all -> StreamPositions.fix(conf));
   }
 
   /** SCHEMA, naming the field and both types, unless every field of the table is one of the stream. */
@@ -111,7 +137,9 @@ final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataCo
     return other instanceof LwmqTable that
         && schema.equals(that.schema)
         && options.equals(that.options)
-        && Objects.equals(positions, that.positions);
+        && ofCatalog.equals(that.ofCatalog)
+        && Objects.equals(inferred, that.inferred)
+        && fixed.equals(that.fixed);
   }
 
   @Override

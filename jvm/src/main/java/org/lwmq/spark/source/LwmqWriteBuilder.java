@@ -6,6 +6,7 @@ import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.internal.StaticSQLConf;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.lwmq.core.LwmqException;
 import org.lwmq.core.Status;
 import org.lwmq.spark.conf.ColumnarWrite;
@@ -15,11 +16,13 @@ import org.lwmq.spark.conf.LwmqWriteConf;
 final class LwmqWriteBuilder implements SupportsTruncate {
   private final LwmqTable table;
   private final LogicalWriteInfo info;
+  private final CaseInsensitiveStringMap options;
   private boolean truncate;
 
-  LwmqWriteBuilder(LwmqTable table, LogicalWriteInfo info) {
+  LwmqWriteBuilder(LwmqTable table, LogicalWriteInfo info, CaseInsensitiveStringMap options) {
     this.table = table;
     this.info = info;
+    this.options = options;
   }
 
   /** Meant for complete output mode alone: there is nothing in a stream that a batch could overwrite. */
@@ -36,7 +39,7 @@ final class LwmqWriteBuilder implements SupportsTruncate {
           table.name() + " cannot be overwritten, a stream is only appended to: say .mode(\"append\")");
     }
     try {
-      LwmqWriteConf conf = LwmqWriteConf.of(info.options());
+      LwmqWriteConf conf = LwmqWriteConf.of(options);
       if (conf.columnarWrite() == ColumnarWrite.TRUE && !isExtended()) {
         throw new LwmqException(Status.UNSUPPORTED, "option columnarWrite is true, but this session has no rule that "
             + "writes columns: make it with lwmq_spark.session(), or with spark.sql.extensions="

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;
+import java.util.stream.IntStream;
 import org.apache.arrow.vector.types.pojo.Schema;
 import org.lwmq.arrow.ArrowSchemas;
 import org.lwmq.core.Deadline;
@@ -43,6 +44,8 @@ record StreamPositions(
     Endpoints.ensureServed(conf.uri());
     StreamState state = StreamState.describe(conf.uri(), true, Deadline.after(conf.timeoutMs()));
     boolean ended = state.state() == StreamState.State.ENDED && conf.writers() <= 1;
+    checkPartitions(conf.startingOffsets(), "startingOffsets", conf.uri(), state.partitions().size());
+    checkPartitions(conf.endingOffsets(), "endingOffsets", conf.uri(), state.partitions().size());
     List<Range> ranges = new ArrayList<>();
     long rows = 0;
     long bytes = 0;
@@ -100,14 +103,32 @@ record StreamPositions(
     }
   }
 
+  /** INVALID where an offsets option names a partition that the stream does not have. */
+  private static void checkPartitions(String option, String name, String uri, int partitions) {
+    if (!option.startsWith("{")) {
+      return;
+    }
+    for (String key : (Iterable<String>) json(option, name)::fieldNames) {
+      if (IntStream.range(0, partitions).noneMatch(i -> key.equals(Integer.toString(i)))) {
+        throw new LwmqException(
+            Status.INVALID, "option " + name + " names partition '" + key + "', but " + uri + " has " + partitions
+                + (partitions == 1 ? ", which is 0" : ", which are 0 to " + (partitions - 1)));
+      }
+    }
+  }
+
   /** The part of an offsets option that concerns one partition: a word, or a number. */
   private static String offset(String option, String name, int partition, String byDefault) {
     if (!option.startsWith("{")) {
       return option;
     }
+    JsonNode node = json(option, name).get(Integer.toString(partition));
+    return node == null ? byDefault : node.asText();
+  }
+
+  private static JsonNode json(String option, String name) {
     try {
-      JsonNode node = JSON.readTree(option).get(Integer.toString(partition));
-      return node == null ? byDefault : node.asText();
+      return JSON.readTree(option);
     } catch (JsonProcessingException e) {
       throw new LwmqException(
           Status.INVALID, "option " + name + " is no JSON such as {\"0\": 17}: " + e.getOriginalMessage());
