@@ -14,7 +14,7 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark.arrow import Endpoint
-from tests.spark.streams import Consumer, Gate, fail_first, write
+from tests.spark.streams import LIMIT_S, Consumer, Gate, fail_first, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -289,3 +289,49 @@ def _metrics_of_last_write(spark: SparkSession) -> dict[str, str]:
         if value.isDefined():
             found[metric.name()] = value.get()
     return found
+
+
+def test_appending_to_the_stream_that_is_read_is_refused_unless_its_end_is_known(
+    spark: SparkSession, kept: str
+) -> None:
+    """It waited for its own end for ever."""
+    with lwmq.open_writer(kept, pa.schema([("id", pa.int64())]), retain="all", linger=0) as producer:
+        producer.write(pa.table({"id": range(10)}))
+        endless = spark.read.format("lwmq").load(kept)
+        for frame in (endless, endless.where("id > 3").union(spark.range(3))):
+            with pytest.raises(Exception, match=f"reads {kept} to its end, which does not come") as caught:
+                write(frame, kept)
+            assert "LWMQ_INVALID" in str(caught.value)
+        write(endless.limit(3), kept)
+        now = spark.read.format("lwmq").option("endingOffsets", "latest").load(kept)
+        write(now, kept)
+        with contextlib.suppress(lwmq.TimeoutError):
+            producer.close()
+    again = spark.read.format("lwmq").load(kept)
+    write(again, kept)  # which has an end now
+    assert spark.read.format("lwmq").load(kept).count() == 2 * (10 + 3 + 13)
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_appending_what_was_made_of_the_whole_stream_waits_for_its_other_producers(
+    spark: SparkSession, kept: str, adaptive: bool
+) -> None:
+    """Adaptive plans have read their input before they write; others read it while they write."""
+    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+    try:
+        with lwmq.open_writer(kept, pa.schema([("id", pa.int64())]), retain="all", linger=0) as producer:
+            producer.write(pa.table({"id": range(10)}))
+            counted = spark.read.format("lwmq").load(kept).groupBy().count().toDF("id")
+            if adaptive:
+                timer = threading.Timer(1.0, lambda: producer.close(linger=LIMIT_S))
+                timer.start()
+                write(counted, kept)
+                assert spark.read.format("lwmq").load(kept).agg({"id": "max"}).collect() == [(10,)]
+                timer.join(LIMIT_S)
+            else:
+                with pytest.raises(Exception, match=f"reads {kept} to its end, which does not come"):
+                    write(counted, kept)
+                with contextlib.suppress(lwmq.TimeoutError):
+                    producer.close()
+    finally:
+        spark.conf.unset("spark.sql.adaptive.enabled")

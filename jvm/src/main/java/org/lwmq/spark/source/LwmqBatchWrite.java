@@ -6,6 +6,7 @@ import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.lwmq.core.LwmqException;
 
 /**
  * Spark's two-phase commit over a {@link WriteJob}. Driver.
@@ -14,14 +15,21 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
  * task whose executor died just after its commit runs again whatever the coordinator knows.
  */
 final class LwmqBatchWrite implements BatchWrite {
+  private final String uri;
   private final WriteJob job;
 
-  LwmqBatchWrite(WriteJob job) {
+  LwmqBatchWrite(String uri, WriteJob job) {
+    this.uri = uri;
     this.job = job;
   }
 
   @Override
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
+    try {
+      OwnReads.check(uri);
+    } catch (LwmqException e) {
+      throw Failures.spark(e);
+    }
     return job.open();
   }
 

@@ -31,7 +31,7 @@ final class LwmqWrite implements Write {
 
   @Override
   public BatchWrite toBatch() {
-    return new LwmqBatchWrite(new WriteJob(schema, conf, queryId));
+    return new LwmqBatchWrite(conf.uri(), new WriteJob(schema, conf, queryId));
   }
 
   @Override
