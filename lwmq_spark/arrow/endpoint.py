@@ -23,6 +23,7 @@ from lwmq_spark._ffi import (
     identity_from,
     lib,
     milliseconds,
+    span,
     text_of,
     undisturbed,
 )
@@ -78,7 +79,8 @@ def describe(address: str, timeout: float | str | None = None, *, wait_declared:
     out = ffi.new("lwmq_stream_state **")
     status = _ask(parsed.text, wait_declared, limit, out)
     if status == lib.LWMQ_E_TIMED_OUT:
-        raise errors.TimeoutError(text_of() or f"no stream at {parsed.text} within {limit} s", status=status)
+        why = text_of() or f"no stream at {parsed.text}"
+        raise errors.TimeoutError(f"{why} (waited {span(limit)})", status=status)
     check(status)
     raw = ffi.gc(out[0], lib.lwmq_stream_state_destroy)
     schema = None if raw.schema == ffi.NULL else read_schema(bytes(ffi.buffer(raw.schema, raw.schema_bytes)))
@@ -112,7 +114,8 @@ def await_endpoint(address: str, timeout: float | None, stall: float | None) -> 
     if status == lib.LWMQ_OK:
         lib.lwmq_stream_state_destroy(out[0])
     elif status == lib.LWMQ_E_TIMED_OUT:
-        raise errors.TimeoutError(text_of() or f"nobody served {address} within {timeout} s", status=status)
+        why = text_of() or f"nobody served {address}"
+        raise errors.TimeoutError(f"{why} (waited {span(timeout)})", status=status)
     check(status)
     return None if timeout is None else max(0.001, timeout - (time.monotonic() - started))
 

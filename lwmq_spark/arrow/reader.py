@@ -159,7 +159,8 @@ class StreamReader(OfOneProcess):
 
         status = anew_when_interrupted(open_within, within)
         if status == lib.LWMQ_E_TIMED_OUT:
-            raise_status(status, text_of() or f"nobody served {self._address} within {self._timeout} s")
+            why = text_of() or f"nobody served {self._address}"
+            raise_status(status, f"{why} (waited {span(self._timeout)})")
         check(status)
         self._handle = Handle(
             out[0], lambda reader: lib.lwmq_reader_close(reader, 0), f"reader of {self._address}"

@@ -32,6 +32,7 @@ from lwmq_spark._ffi import (
     milliseconds,
     raise_status,
     sized,
+    span,
     text_of,
     wait,
 )
@@ -199,7 +200,8 @@ class StreamWriter(OfOneProcess):
 
         status = anew_when_interrupted(open_within, within)
         if status == lib.LWMQ_E_TIMED_OUT:
-            raise_status(status, text_of() or f"nobody served {self._address} within {self._timeout} s")
+            why = text_of() or f"nobody served {self._address}"
+            raise_status(status, f"{why} (waited {span(self._timeout)})")
         check(status)
         self._handle = Handle(out[0], lib.lwmq_writer_destroy, f"writer of {self._address}")
         self._schema, self._partitions = self._declared()

@@ -51,8 +51,7 @@ Status ask_job(lwmq_job& job, wire::StreamKind kind, const std::string& request,
     if (status == LWMQ_OK) --job.owed;
   }
   if (status == LWMQ_E_TIMED_OUT) {
-    return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered in %u ms", job.reach.address.c_str(),
-                timeout_ms);
+    return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered", job.reach.address.c_str());
   }
   if (status != LWMQ_OK) return status;
   LWMQ_YIELD("job.answered");

@@ -12,15 +12,15 @@ namespace lwmq::stream {
 namespace {
 
 Status ask_state(const char* address, const wire::Describe& letter, const Deadline& deadline,
-                 std::uint32_t timeout_ms, std::string* out_bytes) {
+                 std::string* out_bytes) {
   Reach made;
   Status status = reach(address, LWMQ_ROLE_CLIENT, deadline, kStallMs, &made);
   if (status != LWMQ_OK) return status;
   status = made.link->send_letter(wire::StreamKind::kDescribe, letter);
   if (status == LWMQ_OK) status = await_answer(made, wire::StreamKind::kState, deadline, out_bytes);
   if (status != LWMQ_E_TIMED_OUT) return status;
-  return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema in %u ms%s", made.address.c_str(),
-              timeout_ms, served_elsewhere(made.address).c_str());
+  return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema%s", made.address.c_str(),
+              served_elsewhere(made.address).c_str());
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ Status describe(const char* address, bool wait_declared, std::uint32_t timeout_m
   std::string bytes;
   Status status = LWMQ_OK;
   do {
-    status = ask_state(address, letter, deadline, timeout_ms, &bytes);
+    status = ask_state(address, letter, deadline, &bytes);
   } while (ask_again(&status, deadline));
   if ((status == LWMQ_E_CLOSED || status == LWMQ_E_PEER_LOST) && !os::forked())  // it asks no more
     return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint there has gone while it was asked; start another one",
@@ -92,8 +92,7 @@ Status settle(const char* address, const char* name, bool acknowledge, std::uint
   std::string bytes;
   if (status == LWMQ_OK) status = await_answer(made, wire::StreamKind::kSettled, deadline, &bytes);
   if (status == LWMQ_E_TIMED_OUT) {
-    return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered in %u ms", made.address.c_str(),
-                timeout_ms);
+    return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered", made.address.c_str());
   }
   return status;
 }

@@ -370,8 +370,8 @@ Status await_schema(lwmq_reader& reader, std::uint32_t timeout_ms) {
   const Status status = wait_for(reader, Deadline(timeout_ms),
                                  [&] { return reader.declared || reader.final_status != LWMQ_OK; });
   if (status == LWMQ_E_TIMED_OUT) {
-    return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema in %u ms%s", reader.address.c_str(),
-                timeout_ms, served_elsewhere(reader.address).c_str());
+    return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema%s", reader.address.c_str(),
+                served_elsewhere(reader.address).c_str());
   }
   if (status != LWMQ_OK) return status;
   return reader.declared ? LWMQ_OK : say_final(reader);
@@ -388,10 +388,10 @@ Status wait(lwmq_reader& reader, std::uint32_t timeout_ms) {
   if (status != LWMQ_E_TIMED_OUT) return status;
   const char* missed = !reader.declared ? "no writer has come"
                        : reader.final_status == LWMQ_OK
-                           ? "no batch has come, and the stream has not ended,"
+                           ? "no batch has come, and the stream has not ended"
                            : "the stream has ended, and the endpoint has not heard of "
                              "all that was consumed";
-  return fail(LWMQ_E_TIMED_OUT, "%s: %s in %u ms", reader.address.c_str(), missed, timeout_ms);
+  return fail(LWMQ_E_TIMED_OUT, "%s: %s", reader.address.c_str(), missed);
 }
 
 Status next(lwmq_reader& reader, std::uint32_t timeout_ms, lwmq_batch** out_batch) {

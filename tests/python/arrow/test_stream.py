@@ -424,6 +424,17 @@ def test_no_wait_is_counted_while_there_is_room(address: str) -> None:
         writer.abort()
 
 
+def test_a_time_out_says_how_long_was_waited_in_all(address: str) -> None:
+    """It named the last of the slices that the wait was cut into."""
+    with pytest.raises(lwmq.TimeoutError, match=r"nobody serves this address; .*\(waited 0\.5 s\)"):
+        describe(address, timeout=0.5)
+    with (
+        Endpoint(address, linger=0),
+        pytest.raises(lwmq.TimeoutError, match=r"no writer has come with a schema \(waited 0\.7 s\)"),
+    ):
+        describe(address, timeout=0.7)
+
+
 def test_describe_tells_the_state_and_consumes_nothing(address: str) -> None:
     with pytest.raises(lwmq.TimeoutError):
         describe(address, timeout=0.1)

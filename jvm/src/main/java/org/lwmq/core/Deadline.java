@@ -63,7 +63,8 @@ public final class Deadline {
 
   /**
    * Repeats {@code call} until it answers something else than TIMED_OUT or INTERRUPTED, or until the time is over.
-   * TIMED_OUT then; where the call has no text of its own, it says {@code what} was waited for, and how long.
+   * TIMED_OUT then, which says how long was waited: the call knows of its slice alone. Where the call has no text of its
+   * own, it says {@code what} was waited for, too.
    * INTERRUPTED when the thread was interrupted (the flag stays set) or the wait was cancelled.
    */
   <T> T await(String what, Call<T> call) {
@@ -87,7 +88,7 @@ public final class Deadline {
             throw timedOut(what, begin);
           case TIMED_OUT:
             if (isOver()) {
-              throw e.hasText() ? e : timedOut(what, begin);
+              throw e.hasText() ? timedOut(e, begin) : timedOut(what, begin);
             }
             break;
           case INTERRUPTED: // by a signal
@@ -100,8 +101,15 @@ public final class Deadline {
   }
 
   private static LwmqException timedOut(String what, long begin) {
-    long ms = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin);
-    return new LwmqException(Status.TIMED_OUT, "the time was over " + what + ", after " + ms + " ms");
+    return new LwmqException(Status.TIMED_OUT, "the time was over " + what + ", after " + since(begin) + " ms");
+  }
+
+  private static LwmqException timedOut(LwmqException answer, long begin) {
+    return new LwmqException(Status.TIMED_OUT, answer.getMessage() + " (waited " + since(begin) + " ms)");
+  }
+
+  private static long since(long begin) {
+    return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin);
   }
 
   /** The same for a call without an answer. */
