@@ -297,6 +297,18 @@ def test_a_task_that_fails_behind_its_last_row_acknowledges_nothing(spark: Spark
         wait_until_acked(ipc)
 
 
+@pytest.mark.parametrize("ack", ["task", "batch"])
+def test_a_producer_that_ends_with_its_acknowledgement_fails_no_task(
+    spark: SparkSession, ipc: str, ack: str
+) -> None:
+    """The endpoint that it kept went before it had answered the task, which was tried again in vain."""
+    for number in range(5):
+        address = f"{ipc}-{number}"
+        producer = Producer(address, numbers(10))
+        assert read(spark, address, ack=ack).count() == 10
+        producer.finish()
+
+
 @pytest.mark.parametrize("action", ["rdd", "foreach", "toLocalIterator"])
 def test_jobs_outside_of_an_execution_acknowledge_too(spark: SparkSession, ipc: str, action: str) -> None:
     with kept(ipc):

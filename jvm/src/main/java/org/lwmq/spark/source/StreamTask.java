@@ -85,7 +85,19 @@ final class StreamTask implements AutoCloseable {
     reader.close();
     reader = null;
     if (read.conf().ack() == Ack.TASK && endedWell) {
+      acknowledge();
+    }
+  }
+
+  /** The endpoint may go because of it, before it has answered: its producer has only waited for this. */
+  private void acknowledge() {
+    try {
       StreamState.settle(read.conf().uri(), name, true, SETTLE_MS);
+    } catch (LwmqException e) {
+      if (e.status() != Status.PEER_LOST && e.status() != Status.CLOSED) {
+        throw e;
+      }
+      LOG.info("lwmq: nobody is left at {} who could say that {} has acknowledged: {}", read.conf().uri(), name, e.getMessage());
     }
   }
 
