@@ -61,6 +61,15 @@ CASES: list[tuple[str, pa.Array, str, list[Any]]] = [
         "decimal(20,1)",
         [D("1.5"), None, D("-2.5")],
     ),
+    *(
+        (
+            f"decimal{bits}",
+            pa.array([D("1.25"), None, D("-999.99")], kind),
+            "decimal(5,2)",
+            [D("1.25"), None, D("-999.99")],
+        )
+        for bits, kind in ((32, pa.decimal32(5, 2)), (64, pa.decimal64(5, 2)))
+    ),
     ("string", pa.array(["ü", None, LONG]), "string", ["ü", None, LONG]),
     ("large_string", pa.array(["ü", None, LONG], pa.large_string()), "string", ["ü", None, LONG]),
     ("string_view", pa.array(["ü", None, LONG], pa.string_view()), "string", ["ü", None, LONG]),
@@ -216,6 +225,91 @@ def test_a_type_without_a_counterpart_is_refused_by_name(
         text = str(lwmq.error_of(caught.value))
         assert "field x" in text and word in text
         writer.abort("over")
+
+
+DAY_MS = 86_400_000
+# What a column holds, and what is said of it.
+INEXACT: dict[str, tuple[pa.Array, str]] = {
+    "date64 beyond Spark's days": (
+        pa.array([185_542_587_619_200_000, None], pa.int64()).view(pa.date64()),
+        "185542587619200000 ms does not fit Spark's dates",
+    ),
+    "date64 before Spark's days": (
+        pa.array([-(2**31 + 1) * DAY_MS, None], pa.int64()).view(pa.date64()),
+        f"-{(2**31 + 1) * DAY_MS} ms does not fit Spark's dates",
+    ),
+    "date64 with a time of day": (
+        pa.array([DAY_MS + 5, None], pa.int64()).view(pa.date64()),
+        "86400005 ms is no whole number of days",
+    ),
+    "date64 before 1970 with a time of day": (
+        pa.array([-1, None], pa.int64()).view(pa.date64()),
+        "-1 ms is no whole number of days",
+    ),
+    "time of a whole day": (
+        pa.array([86_400, None], pa.int32()).view(pa.time32("s")),
+        "86400 s is no time of day",
+    ),
+    "time in ms": (
+        pa.array([DAY_MS + 1, None], pa.int32()).view(pa.time32("ms")),
+        "86400001 ms is no time of day: a day has 86400000 ms",
+    ),
+    "time in us": (
+        pa.array([2**62, None], pa.int64()).view(pa.time64("us")),
+        f"{2**62} us is no time of day",
+    ),
+    "time in ns": (
+        pa.array([DAY_MS * 1_000_000, None], pa.int64()).view(pa.time64("ns")),
+        "86400000000000 ns is no time of day",
+    ),
+    "time before the day": (
+        pa.array([-1, None], pa.int64()).view(pa.time64("ns")),
+        "-1 ns is no time of day",
+    ),
+    "timestamp": (
+        pa.array([2**62, None], pa.timestamp("s")),
+        f"{2**62} s does not fit Spark's microseconds",
+    ),
+    "duration": (
+        pa.array([-(2**62), None], pa.duration("ms")),
+        f"-{2**62} ms does not fit Spark's microseconds",
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", ["column", "list", "struct", "map", "dictionary"])
+def test_a_value_that_sparks_type_cannot_hold_is_refused_with_its_field_and_itself(
+    spark: SparkSession, ipc: str, shape: str
+) -> None:
+    """Never cut, never wrapped; and the other columns are read."""
+
+    def shaped(array: pa.Array) -> tuple[pa.Array, str]:
+        offsets = pa.array([0, 1, 2], pa.int32())
+        if shape == "list":
+            return pa.ListArray.from_arrays(offsets, array), ".item"
+        if shape == "struct":
+            return pa.StructArray.from_arrays([array], ["deep"]), ".deep"
+        if shape == "map":
+            return pa.MapArray.from_arrays(offsets, pa.array([1, 2]), array), ".value"
+        if shape == "dictionary":
+            return pa.DictionaryArray.from_arrays(pa.array([0, 1]), array), ""
+        return array, ""
+
+    names = {name: name.translate(str.maketrans(" '", "__")) for name in INEXACT}
+    table = pa.table({names[name]: shaped(array)[0] for name, (array, _) in INEXACT.items()} | {"n": [1, 2]})
+    with kept(ipc):
+        producer = Producer(ipc, table, retain="all")
+        frame = read(spark, ipc)
+        assert frame.selectExpr("sum(n)").first() == (3,)
+        asked = {name: f"`{names[name]}`{'.deep' if shape == 'struct' else ''}" for name in INEXACT}
+        for name, (array, said) in INEXACT.items():
+            below = shaped(array)[1]
+            with pytest.raises(Exception, match=f"LWMQ_SCHEMA: field {names[name]}[a-z.]*{below}: {said}"):
+                frame.selectExpr(f"string({asked[name]})").collect()
+        if shape in ("column", "struct"):  # what lies under a null is nobody's value
+            nulls = frame.where("n = 2").selectExpr(*(f"string({sql})" for sql in asked.values())).collect()
+            assert [tuple(row) for row in nulls] == [(None,) * len(INEXACT)]
+        producer.finish()
 
 
 def test_nanoseconds_that_spark_cannot_hold_are_an_error_and_never_cut(spark: SparkSession, ipc: str) -> None:

@@ -10,12 +10,18 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.arrow.flatbuf.Decimal;
+import org.apache.arrow.flatbuf.Int;
 import org.apache.arrow.flatbuf.KeyValue;
 import org.apache.arrow.flatbuf.Message;
 import org.apache.arrow.flatbuf.MessageHeader;
+import org.apache.arrow.flatbuf.Type;
 import org.apache.arrow.vector.ipc.WriteChannel;
 import org.apache.arrow.vector.ipc.message.MessageSerializer;
+import org.apache.arrow.vector.types.pojo.ArrowType;
+import org.apache.arrow.vector.types.pojo.DictionaryEncoding;
 import org.apache.arrow.vector.types.pojo.Field;
+import org.apache.arrow.vector.types.pojo.FieldType;
 import org.apache.arrow.vector.types.pojo.Schema;
 import org.lwmq.core.LwmqException;
 import org.lwmq.core.Status;
@@ -74,14 +80,46 @@ public final class ArrowSchemas {
     }
   }
 
+  /**
+   * As Arrow Java's own conversion, but for two things: decimals of 32 and 64 bits, which that refuses, and types of
+   * extensions, which here are what they are stored as, whoever registers them.
+   */
   private static Field field(org.apache.arrow.flatbuf.Field field) {
+    Map<String, String> metadata = new LinkedHashMap<>();
+    for (int i = 0; i < field.customMetadataLength(); i++) {
+      KeyValue entry = field.customMetadata(i);
+      metadata.put(entry.key(), entry.value());
+    }
+    String name = field.name() == null ? "" : field.name();
+    List<Field> children = new ArrayList<>();
+    for (int i = 0; i < field.childrenLength(); i++) {
+      children.add(field(field.children(i)));
+    }
+    FieldType type = new FieldType(field.nullable(), type(field), dictionary(field.dictionary()), metadata);
+    Field converted = new Field(name, type, children);
+    FieldShapes.check(converted);
+    return converted;
+  }
+
+  private static ArrowType type(org.apache.arrow.flatbuf.Field field) {
+    if (field.typeType() == Type.Decimal) {
+      Decimal decimal = (Decimal) field.type(new Decimal());
+      return new ArrowType.Decimal(decimal.precision(), decimal.scale(), decimal.bitWidth());
+    }
     try {
-      Field converted = Field.convertField(field);
-      FieldShapes.check(converted);
-      return converted;
-    } catch (IllegalArgumentException | UnsupportedOperationException e) { // decimals of 32 and 64 bits
+      return ArrowType.getTypeForField(field);
+    } catch (IllegalArgumentException | UnsupportedOperationException e) { // of a later version of the format
       throw new LwmqException(
           Status.SCHEMA, "field " + field.name() + " has a type that Arrow Java cannot read: " + e.getMessage());
     }
+  }
+
+  private static DictionaryEncoding dictionary(org.apache.arrow.flatbuf.DictionaryEncoding encoding) {
+    if (encoding == null) {
+      return null;
+    }
+    Int index = encoding.indexType();
+    return new DictionaryEncoding(
+        encoding.id(), encoding.isOrdered(), index == null ? null : new ArrowType.Int(index.bitWidth(), index.isSigned()));
   }
 }

@@ -16,13 +16,12 @@ final class FieldShapes {
 
   private FieldShapes() {}
 
-  /** CORRUPT names the first field, of {@code field} and those below it, whose type the format does not have. */
+  /** CORRUPT names the field if the format does not have its type, or not with these children. */
   static void check(Field field) {
     if (field.getDictionary() != null) {
       require(isInteger(field.getDictionary().getIndexType().getBitWidth()), field);
     }
     require(isKnown(field.getType()) && hasItsChildren(field), field);
-    field.getChildren().forEach(FieldShapes::check);
   }
 
   private static boolean isKnown(ArrowType type) {
@@ -30,7 +29,7 @@ final class FieldShapes {
       case Int -> isInteger(((ArrowType.Int) type).getBitWidth());
       case Decimal -> {
         int bits = ((ArrowType.Decimal) type).getBitWidth();
-        yield bits == 128 || bits == 256;
+        yield bits == 32 || bits == 64 || bits == 128 || bits == 256;
       }
       case Time -> {
         ArrowType.Time time = (ArrowType.Time) type;

@@ -36,12 +36,19 @@ public final class VectorFactory {
   /** As many as the widest value has. */
   private static final ByteBuffer ZEROS = ByteBuffer.allocateDirect(64);
 
+  private static final long MICROS_PER_MILLI = 1000;
+
   private VectorFactory() {}
 
   /** A vector over {@code column}, of which Spark wants {@code type}: of structs perhaps only some fields. */
   public static WindowColumnVector over(ArrowColumn column, DataType type) {
+    return over(column, type, column.field.getName());
+  }
+
+  /** {@code path} is what failures call the column. */
+  private static WindowColumnVector over(ArrowColumn column, DataType type, String path) {
     Parts parts = new Parts();
-    parts.name = column.field.getName();
+    parts.name = path;
     parts.length = column.length;
     parts.validity = column.validity;
     if (column.buffers.length > 0) {
@@ -52,7 +59,7 @@ public final class VectorFactory {
       parts.encoding = WindowColumnVector.DICTIONARY;
       parts.indexBits = index.getBitWidth();
       parts.indexSigned = index.getIsSigned();
-      parts.target = over(column.dictionary, type);
+      parts.target = over(column.dictionary, type, path);
     } else {
       encode(column, SparkTypes.stored(type), parts);
     }
@@ -87,18 +94,21 @@ public final class VectorFactory {
     ArrowType arrow = column.field.getType();
     switch (arrow.getTypeID()) {
       case Null -> parts.encoding = WindowColumnVector.NOTHING;
-      case Int -> parts.encoding = integer((ArrowType.Int) arrow);
+      case Int -> {
+        parts.encoding = integer((ArrowType.Int) arrow);
+        parts.factor = ((ArrowType.Int) arrow).getBitWidth() / 8;
+      }
       case FloatingPoint ->
           parts.encoding =
               switch (((ArrowType.FloatingPoint) arrow).getPrecision()) {
                 case HALF -> WindowColumnVector.HALF;
                 case SINGLE, DOUBLE -> WindowColumnVector.PLAIN;
               };
-      case Decimal ->
-          parts.encoding =
-              ((ArrowType.Decimal) arrow).getBitWidth() == 128
-                  ? WindowColumnVector.DECIMAL128
-                  : WindowColumnVector.DECIMAL256;
+      case Decimal -> {
+        int bits = ((ArrowType.Decimal) arrow).getBitWidth();
+        parts.encoding = bits == 128 ? WindowColumnVector.DECIMAL128 : WindowColumnVector.DECIMAL;
+        parts.factor = bits / 8;
+      }
       case Date ->
           parts.encoding =
               switch (((ArrowType.Date) arrow).getUnit()) {
@@ -108,13 +118,15 @@ public final class VectorFactory {
       case Timestamp -> toMicros(((ArrowType.Timestamp) arrow).getUnit(), parts);
       case Duration -> toMicros(((ArrowType.Duration) arrow).getUnit(), parts);
       case Time -> toNanosOfDay((ArrowType.Time) arrow, parts);
-      case Interval ->
-          parts.encoding =
-              switch (((ArrowType.Interval) arrow).getUnit()) {
-                case YEAR_MONTH -> WindowColumnVector.PLAIN;
-                case DAY_TIME -> WindowColumnVector.DAY_TIME;
-                case MONTH_DAY_NANO -> WindowColumnVector.MONTH_DAY_NANO;
-              };
+      case Interval -> {
+        parts.factor = MICROS_PER_MILLI; // of the second part of DAY_TIME
+        parts.encoding =
+            switch (((ArrowType.Interval) arrow).getUnit()) {
+              case YEAR_MONTH -> WindowColumnVector.PLAIN;
+              case DAY_TIME -> WindowColumnVector.DAY_TIME;
+              case MONTH_DAY_NANO -> WindowColumnVector.MONTH_DAY_NANO;
+            };
+      }
       case Utf8, Binary -> bytes(column, WindowColumnVector.BYTES32, parts);
       case LargeUtf8, LargeBinary -> bytes(column, WindowColumnVector.BYTES64, parts);
       case FixedSizeBinary -> {
@@ -131,7 +143,9 @@ public final class VectorFactory {
         parts.factor = ((ArrowType.FixedSizeList) arrow).getListSize();
       }
       case Map -> map(column, (MapType) type, parts);
-      case Struct -> parts.children = type instanceof VariantType ? variant(column) : struct(column, (StructType) type);
+      case Struct ->
+          parts.children =
+              type instanceof VariantType ? variant(column, parts) : struct(column, (StructType) type, parts);
       case RunEndEncoded -> runs(column, type, parts);
       default -> {} // plain: booleans
     }
@@ -153,22 +167,22 @@ public final class VectorFactory {
     switch (unit) {
       case SECOND, MILLISECOND -> {
         parts.encoding = WindowColumnVector.SCALED64;
-        parts.factor = unit == TimeUnit.SECOND ? 1_000_000 : 1000;
+        parts.factor = unit == TimeUnit.SECOND ? 1_000_000 : MICROS_PER_MILLI;
       }
       case MICROSECOND -> parts.encoding = WindowColumnVector.PLAIN;
       case NANOSECOND -> parts.encoding = WindowColumnVector.NANOS;
     }
   }
 
-  /** Spark's TIME counts nanoseconds, whatever its precision. */
   private static void toNanosOfDay(ArrowType.Time type, Parts parts) {
-    parts.encoding = type.getBitWidth() == 32 ? WindowColumnVector.SCALED32 : WindowColumnVector.SCALED64;
-    switch (type.getUnit()) {
-      case SECOND -> parts.factor = 1_000_000_000;
-      case MILLISECOND -> parts.factor = 1_000_000;
-      case MICROSECOND -> parts.factor = 1000;
-      case NANOSECOND -> parts.encoding = WindowColumnVector.PLAIN;
-    }
+    parts.encoding = type.getBitWidth() == 32 ? WindowColumnVector.TIME32 : WindowColumnVector.TIME64;
+    parts.factor =
+        switch (type.getUnit()) {
+          case SECOND -> 1_000_000_000;
+          case MILLISECOND -> 1_000_000;
+          case MICROSECOND -> 1000;
+          case NANOSECOND -> 1;
+        };
   }
 
   private static void bytes(ArrowColumn column, int encoding, Parts parts) {
@@ -190,7 +204,7 @@ public final class VectorFactory {
     parts.encoding = encoding;
     parts.second = column.buffers.length > 1 ? column.buffers[1] : 0;
     parts.secondSize = column.children[0].length;
-    parts.children = new WindowColumnVector[] {over(column.children[0], ((ArrayType) type).elementType())};
+    parts.children = new WindowColumnVector[] {below(parts, column.children[0], ((ArrayType) type).elementType())};
   }
 
   private static void map(ArrowColumn column, MapType type, Parts parts) {
@@ -199,23 +213,28 @@ public final class VectorFactory {
     parts.secondSize = entries.length;
     parts.children =
         new WindowColumnVector[] {
-          over(entries.children[0], type.keyType()), over(entries.children[1], type.valueType())
+          below(parts, entries.children[0], type.keyType()), below(parts, entries.children[1], type.valueType())
         };
   }
 
-  private static WindowColumnVector[] struct(ArrowColumn column, StructType type) {
+  private static WindowColumnVector[] struct(ArrowColumn column, StructType type, Parts parts) {
     WindowColumnVector[] children = new WindowColumnVector[type.size()];
     for (int i = 0; i < children.length; i++) {
-      children[i] = over(child(column, type.apply(i).name()), type.apply(i).dataType());
+      children[i] = below(parts, child(column, type.apply(i).name()), type.apply(i).dataType());
     }
     return children;
   }
 
   /** Spark looks for a variant's value first, and for its metadata second. */
-  private static WindowColumnVector[] variant(ArrowColumn column) {
+  private static WindowColumnVector[] variant(ArrowColumn column, Parts parts) {
     return new WindowColumnVector[] {
-      over(child(column, "value"), DataTypes.BinaryType), over(child(column, "metadata"), DataTypes.BinaryType)
+      below(parts, child(column, "value"), DataTypes.BinaryType),
+      below(parts, child(column, "metadata"), DataTypes.BinaryType)
     };
+  }
+
+  private static WindowColumnVector below(Parts parent, ArrowColumn column, DataType type) {
+    return over(column, type, parent.name + "." + column.field.getName());
   }
 
   private static ArrowColumn child(ArrowColumn column, String name) {
@@ -232,6 +251,6 @@ public final class VectorFactory {
     parts.encoding = WindowColumnVector.RUNS;
     parts.values = ends.buffers[0];
     parts.indexBits = ((ArrowType.Int) ends.field.getType()).getBitWidth();
-    parts.target = over(column.children[1], type);
+    parts.target = over(column.children[1], type, parts.name);
   }
 }

@@ -32,29 +32,31 @@ public final class WindowColumnVector extends ColumnVector {
   static final int UINT32 = 5;
   static final int UINT64 = 6; // a decimal
   static final int HALF = 7;
-  static final int SCALED32 = 8; // an int of a coarser unit: times `factor`
-  static final int SCALED64 = 9; // a long of a coarser unit: times `factor`
-  static final int NANOS = 10; // a long of nanoseconds where Spark has microseconds
-  static final int DAYS_OF_MILLIS = 11;
-  static final int DAY_TIME = 12; // days and milliseconds, 32 bits each
-  static final int MONTH_DAY_NANO = 13;
-  static final int DECIMAL128 = 14;
-  static final int DECIMAL256 = 15;
-  static final int BYTES32 = 16; // offsets, bytes
-  static final int BYTES64 = 17;
-  static final int BYTES_VIEW = 18; // 16-byte views
-  static final int BYTES_FIXED = 19; // `factor` bytes each
-  static final int LIST32 = 20; // offsets; maps, too
-  static final int LIST64 = 21;
-  static final int LIST_FIXED = 22; // `factor` elements each
-  static final int LIST_VIEW32 = 23; // offsets, sizes
-  static final int LIST_VIEW64 = 24;
-  static final int DICTIONARY = 25; // values come from `target`, by index
-  static final int RUNS = 26; // values come from `target`, by run
+  static final int TIME32 = 8; // an int, a time of day in units of `factor` nanoseconds
+  static final int TIME64 = 9; // a long, likewise
+  static final int SCALED64 = 10; // a long of a coarser unit: times `factor`
+  static final int NANOS = 11; // a long of nanoseconds where Spark has microseconds
+  static final int DAYS_OF_MILLIS = 12;
+  static final int DAY_TIME = 13; // days and milliseconds, 32 bits each
+  static final int MONTH_DAY_NANO = 14;
+  static final int DECIMAL128 = 15;
+  static final int DECIMAL = 16; // of `factor` bytes
+  static final int BYTES32 = 17; // offsets, bytes
+  static final int BYTES64 = 18;
+  static final int BYTES_VIEW = 19; // 16-byte views
+  static final int BYTES_FIXED = 20; // `factor` bytes each
+  static final int LIST32 = 21; // offsets; maps, too
+  static final int LIST64 = 22;
+  static final int LIST_FIXED = 23; // `factor` elements each
+  static final int LIST_VIEW32 = 24; // offsets, sizes
+  static final int LIST_VIEW64 = 25;
+  static final int DICTIONARY = 26; // values come from `target`, by index
+  static final int RUNS = 27; // values come from `target`, by run
 
   private static final int VIEW_BYTES = 16;
   private static final int VIEW_INLINE_BYTES = 12;
   private static final long MILLIS_PER_DAY = 86_400_000L;
+  private static final long NANOS_PER_DAY = 86_400_000_000_000L;
   private static final WindowColumnVector[] NONE = {};
 
   private final int encoding;
@@ -203,7 +205,7 @@ public final class WindowColumnVector extends ColumnVector {
     }
     return switch (encoding) {
       case UINT16 -> Platform.getShort(null, values + 2L * row) & 0xFFFF;
-      case DAYS_OF_MILLIS -> (int) Math.floorDiv(Platform.getLong(null, values + 8L * row), MILLIS_PER_DAY);
+      case DAYS_OF_MILLIS -> isNullAt(row) ? 0 : days(Platform.getLong(null, values + 8L * row));
       case CONSTANT -> ((Number) constant).intValue();
       default -> target.getInt(place(row));
     };
@@ -221,12 +223,14 @@ public final class WindowColumnVector extends ColumnVector {
       return 0; // what lies under a null may be anything, and need not convert
     }
     return switch (encoding) {
-      case SCALED32 -> Platform.getInt(null, values + 4L * row) * factor;
+      case TIME32 -> timeOfDay(Platform.getInt(null, values + 4L * row));
+      case TIME64 -> timeOfDay(Platform.getLong(null, values + 8L * row));
       case SCALED64 -> scaled(Platform.getLong(null, values + 8L * row));
       case NANOS -> micros(Platform.getLong(null, values + 8L * row));
-      case DAY_TIME ->
-          Platform.getInt(null, values + 8L * row) * MILLIS_PER_DAY * 1000
-              + Platform.getInt(null, values + 8L * row + 4) * 1000L;
+      case DAY_TIME -> {
+        long days = Platform.getInt(null, values + 8L * row);
+        yield scaled(days * MILLIS_PER_DAY + Platform.getInt(null, values + 8L * row + 4));
+      }
       case CONSTANT -> ((Number) constant).longValue();
       default -> target.getLong(place(row));
     };
@@ -263,8 +267,7 @@ public final class WindowColumnVector extends ColumnVector {
       }
       return decimal(big(values + 16L * row, 16, true), precision, scale);
     }
-    int bytes = encoding == UINT64 ? 8 : 32;
-    return decimal(big(values + (long) bytes * row, bytes, encoding != UINT64), precision, scale);
+    return decimal(big(values + factor * row, (int) factor, encoding != UINT64), precision, scale);
   }
 
   @Override
@@ -342,7 +345,13 @@ public final class WindowColumnVector extends ColumnVector {
       return target.getMap(place(row));
     }
     int start = firstElement(row);
-    return new ColumnarMap(children[0], children[1], start, foundBytes);
+    int entries = foundBytes;
+    for (int i = 0; children[0].hasNull() && i < entries; i++) {
+      if (children[0].isNullAt(start + i)) { // Spark does not ask: its maps have none
+        throw inexact("a map has a null key in entry " + i + " of " + entries + ", which neither Arrow nor Spark has");
+      }
+    }
+    return new ColumnarMap(children[0], children[1], start, entries);
   }
 
   @Override
@@ -458,20 +467,40 @@ public final class WindowColumnVector extends ColumnVector {
 
   // ---- conversions that must lose nothing ---------------------------------------------------------
 
+  private int days(long millis) {
+    long days = Math.floorDiv(millis, MILLIS_PER_DAY);
+    if (days * MILLIS_PER_DAY != millis) {
+      throw inexact(millis + " ms is no whole number of days, which is all that a date has;"
+          + " cast it to a timestamp before sending");
+    }
+    if (days != (int) days) {
+      throw inexact(millis + " ms does not fit Spark's dates, which count days in 32 bits");
+    }
+    return (int) days;
+  }
+
+  /** Spark's TIME counts nanoseconds, whatever its precision. */
+  private long timeOfDay(long units) {
+    if (units < 0 || units >= NANOS_PER_DAY / factor) {
+      String unit = unit(factor);
+      throw inexact(units + " " + unit + " is no time of day: a day has " + NANOS_PER_DAY / factor + " " + unit);
+    }
+    return units * factor;
+  }
+
   private long scaled(long value) {
     long high = Math.multiplyHigh(value, factor);
     long low = value * factor;
     if (high != low >> 63) {
-      throw new ArithmeticException("LWMQ_SCHEMA: field " + name + ": " + value + " does not fit Spark's microseconds");
+      throw inexact(value + " " + unit(factor * 1000) + " does not fit Spark's microseconds");
     }
     return low;
   }
 
   private long micros(long nanos) {
     if (nanos % 1000 != 0) {
-      throw new ArithmeticException(
-          "LWMQ_SCHEMA: field " + name + ": " + nanos + " ns is no whole number of microseconds, which is all Spark has;"
-              + " cast it to microseconds before sending");
+      throw inexact(nanos + " ns is no whole number of microseconds, which is all Spark has;"
+          + " cast it to microseconds before sending");
     }
     return nanos / 1000;
   }
@@ -492,6 +521,15 @@ public final class WindowColumnVector extends ColumnVector {
     }
     reversed[0] = (byte) (signed && reversed[1] < 0 ? -1 : 0);
     return new BigInteger(reversed);
+  }
+
+  private static String unit(long nanos) {
+    return nanos == 1 ? "ns" : nanos == 1000 ? "us" : nanos == 1_000_000 ? "ms" : "s";
+  }
+
+  /** A value that Spark's type cannot hold as it is. Not an exception of ours, for the reason below. */
+  private ArithmeticException inexact(String what) {
+    return new ArithmeticException("LWMQ_SCHEMA: field " + name + ": " + what);
   }
 
   /** Not an exception of ours: it ends a task, and a driver may not have our classes. */
