@@ -11,6 +11,7 @@ import pyarrow as pa
 
 import lwmq_spark as lwmq
 from lwmq_spark.arrow import Endpoint
+from lwmq_spark.arrow.layout import Encoder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,6 +53,17 @@ class Producer:
         assert not self._thread.is_alive(), "not everything was consumed"
         if self.failure is not None:
             raise self.failure
+
+
+def publish_unchecked(writer: lwmq.StreamWriter, batch: pa.RecordBatch) -> None:
+    """The batch as a writer sends it that looks at no value: nulls in what the stream declares not null."""
+    writer._publish(Encoder(batch.schema).encode(batch), 0)
+
+
+def end(writer: lwmq.StreamWriter) -> None:
+    """Ends a stream that somebody keeps, whoever has read it."""
+    with contextlib.suppress(lwmq.TimeoutError):
+        writer.close(linger=0)
 
 
 @contextlib.contextmanager

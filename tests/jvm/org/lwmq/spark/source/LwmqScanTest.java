@@ -48,8 +48,8 @@ class LwmqScanTest {
     LwmqInputPartition there = (LwmqInputPartition) travelled(partition);
     assertEquals(partition.ranges(), there.ranges());
     assertEquals(SERVER, there.endpoint());
-    LwmqReaderFactory factory = new LwmqReaderFactory(conf(), "app", COLUMNS, 10, new byte[] {1});
-    assertEquals(COLUMNS, ((LwmqReaderFactory) travelled(factory)).columns());
+    LwmqReaderFactory factory = new LwmqReaderFactory(conf(), "app", found(COLUMNS), 10, new byte[] {1});
+    assertEquals(found(COLUMNS), ((LwmqReaderFactory) travelled(factory)).columns());
   }
 
   @Test
@@ -57,7 +57,7 @@ class LwmqScanTest {
     LwmqInputPartition elsewhere =
         new LwmqInputPartition("00", SERVER, List.of(new Range(0, 0, Range.END)), new String[0]);
     byte[] schema = ArrowSchemas.bytes(StreamSchema.arrow(COLUMNS));
-    LwmqReaderFactory factory = new LwmqReaderFactory(conf(), "app", COLUMNS, -1, schema);
+    LwmqReaderFactory factory = new LwmqReaderFactory(conf(), "app", found(COLUMNS), -1, schema);
     Exception refusal = assertThrows(Exception.class, () -> factory.createColumnarReader(elsewhere));
     assertTrue(refusal.getMessage().startsWith("LWMQ_ADDRESS: "), refusal.getMessage());
     assertTrue(refusal.getMessage().contains("is on host far.away"), refusal.getMessage());
@@ -70,7 +70,11 @@ class LwmqScanTest {
         new StreamPositions(
             "ipc://x", generation, List.of(new Range(0, 0, end)), true, OptionalLong.of(1), OptionalLong.of(1),
             new byte[0], SERVER);
-    return new LwmqScan(columns, limit, conf(), positions);
+    return new LwmqScan(columns, found(columns), limit, conf(), positions);
+  }
+
+  private static StreamColumns found(StructType columns) {
+    return StreamColumns.find(columns, columns, StreamSchema.arrow(columns), "ipc://x");
   }
 
   private static LwmqReadConf conf() {

@@ -45,7 +45,7 @@ record LwmqBatch(LwmqScan scan) implements Batch {
   @Override
   public PartitionReaderFactory createReaderFactory() {
     return new LwmqReaderFactory(
-        scan.conf(), SparkContext.getOrCreate().applicationId(), scan.columns(), scan.limit(),
+        scan.conf(), SparkContext.getOrCreate().applicationId(), scan.found(), scan.limit(),
         scan.positions().schemaBytes());
   }
 

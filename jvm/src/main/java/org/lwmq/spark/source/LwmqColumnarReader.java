@@ -1,13 +1,11 @@
 package org.lwmq.spark.source;
 
 import java.util.Arrays;
-import java.util.List;
-import org.apache.arrow.vector.types.pojo.Field;
 import org.apache.arrow.vector.types.pojo.Schema;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.PartitionReader;
-import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.unsafe.Platform;
@@ -17,7 +15,6 @@ import org.lwmq.arrow.ArrowSchemas;
 import org.lwmq.arrow.IpcBlock;
 import org.lwmq.core.Batch;
 import org.lwmq.core.LwmqException;
-import org.lwmq.core.Status;
 import org.lwmq.spark.vector.VectorFactory;
 
 /**
@@ -29,8 +26,7 @@ import org.lwmq.spark.vector.VectorFactory;
 final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
   private final LwmqReaderFactory read;
   private final Schema schema;
-  /** For each column that Spark wants, its place among the stream's fields; -1 for a metadata column. */
-  private final int[] places;
+  private final int[] places; // as in StreamColumns
   /** The places that are fields, in the order of the columns. */
   private final int[] wanted;
   private final StreamTask task;
@@ -47,8 +43,8 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
   LwmqColumnarReader(LwmqReaderFactory read, LwmqInputPartition partition) {
     this.read = read;
     this.schema = ArrowSchemas.parse(read.schemaBytes());
-    this.places = places(schema.getFields(), read.columns());
-    this.wanted = Arrays.stream(places).filter(place -> place >= 0).toArray();
+    this.places = read.columns().places().stream().mapToInt(Integer::intValue).toArray();
+    this.wanted = Arrays.stream(places).filter(place -> place != StreamColumns.METADATA).toArray();
     this.task = new StreamTask(read, partition, TaskContext.get());
     this.inTask = TaskContext.get() != null;
     if (inTask) {
@@ -111,14 +107,15 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
     ColumnVector[] vectors = new ColumnVector[places.length];
     int next = 0;
     for (int i = 0; i < vectors.length; i++) {
-      if (places[i] < 0) {
-        LwmqMetadata metadata = LwmqMetadata.of(read.columns().apply(i).name());
+      StructField column = read.columns().types().apply(i);
+      if (places[i] == StreamColumns.METADATA) {
+        LwmqMetadata metadata = LwmqMetadata.of(column.name());
         vectors[i] = metadata.vector(read.conf().uri(), lease, columns.rows());
       } else {
-        ArrowColumn column = columns.columns()[next++];
-        vectors[i] = VectorFactory.over(column, read.columns().apply(i).dataType());
-        bytes += column.bytes();
-        bytesInPlace += inPlace ? column.bytes() : 0;
+        ArrowColumn data = columns.columns()[next++];
+        vectors[i] = VectorFactory.over(data, column.dataType());
+        bytes += data.bytes();
+        bytesInPlace += inPlace ? data.bytes() : 0;
       }
     }
     rows += columns.rows();
@@ -144,20 +141,5 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
       Platform.freeMemory(copy);
       copy = 0;
     }
-  }
-
-  private static int[] places(List<Field> fields, StructType columns) {
-    int[] places = new int[columns.size()];
-    for (int i = 0; i < places.length; i++) {
-      String name = columns.apply(i).name();
-      places[i] = -1;
-      for (int j = 0; j < fields.size() && places[i] < 0; j++) {
-        places[i] = fields.get(j).getName().equals(name) ? j : -1;
-      }
-      if (places[i] < 0 && LwmqMetadata.of(name) == null) {
-        throw new LwmqException(Status.SCHEMA, "the stream has no field " + name);
-      }
-    }
-    return places;
   }
 }

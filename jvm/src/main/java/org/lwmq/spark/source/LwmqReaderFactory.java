@@ -4,7 +4,6 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.lwmq.core.LwmqException;
 import org.lwmq.spark.conf.LwmqReadConf;
@@ -17,7 +16,7 @@ import org.lwmq.spark.conf.LwmqReadConf;
  * @param limit rows after which a task may stop; negative: none
  * @param schemaBytes the stream's schema when the read was planned
  */
-record LwmqReaderFactory(LwmqReadConf conf, String applicationId, StructType columns, int limit, byte[] schemaBytes)
+record LwmqReaderFactory(LwmqReadConf conf, String applicationId, StreamColumns columns, int limit, byte[] schemaBytes)
     implements PartitionReaderFactory {
 
   @Override

@@ -4,17 +4,23 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.types.StructType;
+import org.lwmq.core.LwmqException;
 import org.lwmq.spark.conf.LwmqReadConf;
 
-/** Takes the columns and the limit that Spark pushes down. Driver only. */
+/** Takes the columns and the limit that Spark pushes down, and finds the columns in the stream. Driver only. */
 final class LwmqScanBuilder implements SupportsPushDownRequiredColumns, SupportsPushDownLimit {
+  private final String name;
+  private final StructType table;
   private final LwmqReadConf conf;
   private final StreamPositions positions;
   private StructType columns;
   private int limit = LwmqScan.NO_LIMIT;
 
-  LwmqScanBuilder(StructType columns, LwmqReadConf conf, StreamPositions positions) {
-    this.columns = columns;
+  /** {@code name} and {@code table} are the name of the table and its fields. */
+  LwmqScanBuilder(String name, StructType table, LwmqReadConf conf, StreamPositions positions) {
+    this.name = name;
+    this.table = table;
+    this.columns = table;
     this.conf = conf;
     this.positions = positions;
   }
@@ -38,6 +44,11 @@ final class LwmqScanBuilder implements SupportsPushDownRequiredColumns, Supports
 
   @Override
   public Scan build() {
-    return new LwmqScan(columns, limit, conf, positions);
+    try {
+      StreamColumns found = StreamColumns.find(columns, table, positions.schema(), name);
+      return new LwmqScan(columns, found, limit, conf, positions);
+    } catch (LwmqException e) {
+      throw Failures.spark(e);
+    }
   }
 }

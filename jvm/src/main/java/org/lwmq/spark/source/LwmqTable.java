@@ -13,16 +13,12 @@ import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
-import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.lwmq.core.LwmqException;
-import org.lwmq.core.Status;
 import org.lwmq.spark.conf.GivenOptions;
 import org.lwmq.spark.conf.LwmqOptions;
 import org.lwmq.spark.conf.LwmqReadConf;
-import org.lwmq.spark.vector.SparkTypes;
-import scala.Option;
 
 /**
  * A stream as a table: for reading, certain batches of it; for writing, its end. Lives in the driver.
@@ -39,14 +35,15 @@ final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataCo
   private final Map<CaseInsensitiveStringMap, StreamPositions> fixed = new HashMap<>();
 
   /**
-   * @param schema of the stream, as inferred, as the user gave it, of the DataFrame to write, or of the catalog
+   * @param schema of the stream, as inferred, as the user gave it, of the DataFrame to write, or of the catalog; nobody's
+   *     word for {@code NOT NULL} is taken, as in Spark's file sources
    * @param options as {@link GivenOptions} has them
    * @param ofCatalog what Spark's catalog has about it; empty: it is of one read or write, which {@code options} are of
    * @param inferred its positions where the schema was inferred, else null
    */
   LwmqTable(
       StructType schema, CaseInsensitiveStringMap options, Map<String, String> ofCatalog, StreamPositions inferred) {
-    this.schema = schema;
+    this.schema = schema.asNullable();
     this.options = options;
     this.ofCatalog = ofCatalog;
     this.inferred = inferred;
@@ -89,9 +86,7 @@ final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataCo
     try {
       CaseInsensitiveStringMap given = given(scanOptions);
       LwmqReadConf conf = LwmqReadConf.of(given);
-      StreamPositions positions = positions(given, conf);
-      checkSchema(SparkTypes.of(positions.schema()));
-      return new LwmqScanBuilder(schema, conf, positions);
+      return new LwmqScanBuilder(name(), schema, conf, positions(given, conf));
     } catch (LwmqException e) {
       throw Failures.spark(e);
     }
@@ -111,25 +106,11 @@ final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataCo
   }
 
   private synchronized StreamPositions positions(CaseInsensitiveStringMap given, LwmqReadConf conf) {
-    return inferred != null ? inferred : fixed.computeIfAbsent(given, all -> StreamPositions.fix(conf));
-  }
-
-  /** SCHEMA, naming the field and both types, unless every field of the table is one of the stream. */
-  private void checkSchema(StructType stream) {
-    for (StructField field : schema.fields()) {
-      Option<Object> at = stream.getFieldIndex(field.name());
-      if (at.isEmpty()) {
-        throw new LwmqException(
-            Status.SCHEMA, "the schema given has a field " + field.name() + " " + field.dataType().sql() + ", but "
-                + name() + " has only " + String.join(", ", stream.fieldNames()));
-      }
-      StructField there = stream.apply((int) at.get());
-      if (!SparkTypes.isStoredAs(field.dataType(), there.dataType()) && !field.dataType().equals(there.dataType())) {
-        throw new LwmqException(
-            Status.SCHEMA, "field " + field.name() + " is " + there.dataType().sql() + " in " + name() + ", but "
-                + field.dataType().sql() + " in the schema given");
-      }
-    }
+    return inferred != null ? inferred : fixed.computeIfAbsent(given, all -> {
+      StreamPositions positions = StreamPositions.fix(conf);
+      StreamColumns.find(schema, schema, positions.schema(), name());
+      return positions;
+    });
   }
 
   @Override

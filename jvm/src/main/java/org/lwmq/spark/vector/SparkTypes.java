@@ -14,6 +14,7 @@ import org.apache.spark.sql.types.DayTimeIntervalType;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.MetadataBuilder;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -24,66 +25,103 @@ import org.apache.spark.sql.types.YearMonthIntervalType;
 import org.apache.spark.sql.util.ArrowUtils;
 import org.lwmq.core.LwmqException;
 import org.lwmq.core.Status;
+import scala.Option;
 
 /**
  * Arrow types in Spark's words. Takes more than Spark's own mapping, wherever nothing is lost: unsigned integers
  * become the next wider type, half floats floats, times and durations of any unit theirs, dictionaries and run-ends
- * what they stand for. A type that has no counterpart is a SCHEMA error that names the field.
+ * what they stand for.
+ *
+ * <p>Everything is nullable, as in Spark's file sources: a batch with nulls where its stream declares none would
+ * otherwise be taken at its word. A field for which Spark has no type is void beside others, which can be read; it is a
+ * SCHEMA error when it is asked for.
  */
 public final class SparkTypes {
-  /** Key of the schema's metadata under which Spark jobs put their own schema, as JSON. */
-  public static final String SPARK_SCHEMA = "spark.schema";
+  /**
+   * Key of a field's metadata under which Spark jobs put their own field, as the JSON of a schema of this one, where
+   * Arrow's type does not say it all: char, varchar, collations, ranges of intervals, user-defined types.
+   */
+  public static final String SPARK_FIELD = "spark.field";
 
   private static final int DECIMAL_DIGITS_MAX = 38;
 
   private SparkTypes() {}
 
-  /**
-   * The schema of a stream. Where a Spark job declared it, Spark's own words (char, varchar, collations, user-defined
-   * types) come back, if they are stored as the Arrow fields say.
-   */
+  /** The schema of a stream; Spark's own words come back where a Spark job has declared them. */
   public static StructType of(Schema arrow) {
-    Set<String> names = new HashSet<>();
-    StructType plain = new StructType();
-    for (Field field : arrow.getFields()) {
-      if (!names.add(field.getName())) {
-        throw new LwmqException(Status.SCHEMA, "field " + field.getName() + " is there twice; Spark wants names once");
-      }
-      plain = plain.add(field.getName(), of(field, field.getName()), field.isNullable());
+    StructField[] fields = plain(arrow.getFields(), "");
+    for (int i = 0; i < fields.length; i++) {
+      String json = arrow.getFields().get(i).getMetadata().get(SPARK_FIELD);
+      fields[i] = json == null ? fields[i] : refined(json, fields[i]);
     }
-    String json = arrow.getCustomMetadata() == null ? null : arrow.getCustomMetadata().get(SPARK_SCHEMA);
-    return json == null ? plain : refined(plain, json);
+    return new StructType(fields);
   }
 
-  private static StructType refined(StructType plain, String json) {
-    DataType declared;
+  /** The type of {@code field} as Arrow says it. SCHEMA, naming {@code path}, where Spark has none. */
+  public static DataType of(Field field, String path) {
+    DataType type = valueType(field, path);
+    if (field.getDictionary() != null && (type instanceof StructType || type instanceof VariantType)) {
+      throw refused(path, "a dictionary of structs", "send the structs themselves");
+    }
+    return type;
+  }
+
+  /** {@code field} as Arrow says it. SCHEMA, naming {@code path}, where Spark has no type for it. */
+  public static StructField plain(Field field, String path) {
+    return new StructField(field.getName(), of(field, path), true, Metadata.empty());
+  }
+
+  /** Void where Spark has no type; SCHEMA where it has none for any. {@code parent} goes before the names. */
+  private static StructField[] plain(List<Field> fields, String parent) {
+    StructField[] plain = new StructField[fields.size()];
+    LwmqException first = null;
+    int readable = 0;
+    for (int i = 0; i < plain.length; i++) {
+      String name = fields.get(i).getName();
+      try {
+        plain[i] = plain(fields.get(i), parent + name);
+        readable++;
+      } catch (LwmqException e) {
+        Metadata comment = new MetadataBuilder().putString("comment", e.getMessage()).build();
+        plain[i] = new StructField(name, DataTypes.NullType, true, comment);
+        first = first == null ? e : first;
+      }
+    }
+    if (first != null && readable == 0) {
+      throw first;
+    }
+    return plain;
+  }
+
+  private static StructField refined(String json, StructField plain) {
     try {
-      declared = DataType.fromJson(json);
+      return refined(((StructType) DataType.fromJson(json)).apply(0), plain);
     } catch (RuntimeException e) { // written by another version, or a user-defined type whose class is not here
       return plain;
     }
-    return isStoredAs(declared, plain) ? (StructType) renamed(declared, plain) : plain;
   }
 
-  /** {@code declared}, but null where {@code plain} may be: another producer may have nulls where the first had none. */
-  private static DataType renamed(DataType declared, DataType plain) {
+  private static StructField refined(StructField declared, StructField plain) {
+    return new StructField(plain.name(), refined(declared.dataType(), plain.dataType()), true, declared.metadata());
+  }
+
+  /** {@code plain} in the words of {@code declared}, wherever values of that are stored so. */
+  private static DataType refined(DataType declared, DataType plain) {
     if (declared instanceof StructType a && plain instanceof StructType b) {
-      StructField[] fields = new StructField[a.size()];
+      StructField[] fields = b.fields().clone();
       for (int i = 0; i < fields.length; i++) {
-        StructField field = a.apply(i);
-        DataType type = renamed(field.dataType(), b.apply(i).dataType());
-        fields[i] = new StructField(field.name(), type, b.apply(i).nullable(), field.metadata());
+        Option<Object> at = a.getFieldIndex(fields[i].name());
+        fields[i] = at.isEmpty() ? fields[i] : refined(a.apply((int) at.get()), fields[i]);
       }
       return DataTypes.createStructType(fields);
     }
     if (declared instanceof ArrayType a && plain instanceof ArrayType b) {
-      return DataTypes.createArrayType(renamed(a.elementType(), b.elementType()), b.containsNull());
+      return DataTypes.createArrayType(refined(a.elementType(), b.elementType()));
     }
     if (declared instanceof MapType a && plain instanceof MapType b) {
-      return DataTypes.createMapType(
-          renamed(a.keyType(), b.keyType()), renamed(a.valueType(), b.valueType()), b.valueContainsNull());
+      return DataTypes.createMapType(refined(a.keyType(), b.keyType()), refined(a.valueType(), b.valueType()));
     }
-    return declared;
+    return isStoredAs(declared, plain) ? declared : plain;
   }
 
   /** Whether values of {@code declared} are stored as values of {@code plain}: the same but for names of types. */
@@ -112,14 +150,6 @@ public final class SparkTypes {
   /** A user-defined type is stored as its SQL type. */
   static DataType stored(DataType type) {
     return type instanceof UserDefinedType<?> user ? stored(user.sqlType()) : type;
-  }
-
-  private static DataType of(Field field, String path) {
-    DataType type = valueType(field, path);
-    if (field.getDictionary() != null && (type instanceof StructType || type instanceof VariantType)) {
-      throw refused(path, "a dictionary of structs", "send the structs themselves");
-    }
-    return type;
   }
 
   private static DataType valueType(Field field, String path) {
@@ -183,21 +213,22 @@ public final class SparkTypes {
 
   private static DataType array(Field field, String path) {
     Field element = field.getChildren().get(0);
-    return DataTypes.createArrayType(of(element, path + ".element"), element.isNullable());
+    return DataTypes.createArrayType(of(element, path + ".element"));
   }
 
   private static DataType map(Field field, String path) {
     List<Field> entry = field.getChildren().get(0).getChildren();
-    return DataTypes.createMapType(
-        of(entry.get(0), path + ".key"), of(entry.get(1), path + ".value"), entry.get(1).isNullable());
+    return DataTypes.createMapType(of(entry.get(0), path + ".key"), of(entry.get(1), path + ".value"));
   }
 
   private static DataType struct(Field field, String path) {
-    StructField[] fields =
-        field.getChildren().stream()
-            .map(f -> new StructField(f.getName(), of(f, path + "." + f.getName()), f.isNullable(), Metadata.empty()))
-            .toArray(StructField[]::new);
-    return DataTypes.createStructType(fields);
+    Set<String> names = new HashSet<>();
+    for (Field child : field.getChildren()) {
+      if (!names.add(child.getName())) {
+        throw refused(path, "a struct with two fields named " + child.getName(), "rename one of them");
+      }
+    }
+    return DataTypes.createStructType(plain(field.getChildren(), path + "."));
   }
 
   private static DataType runs(Field field, String path) {
@@ -209,6 +240,7 @@ public final class SparkTypes {
   }
 
   private static LwmqException refused(String path, String type, String remedy) {
-    return new LwmqException(Status.SCHEMA, "field " + path + ": Spark has no type for " + type + "; " + remedy);
+    return new LwmqException(Status.SCHEMA, "field " + path + ": Spark has no type for " + type + "; " + remedy
+        + ", or select the other columns");
   }
 }
