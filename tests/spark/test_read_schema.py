@@ -166,6 +166,25 @@ def test_a_map_with_a_null_key_is_refused_by_name(spark: SparkSession, ipc: str)
                 read(spark, ipc).selectExpr(what).collect()
 
 
+def test_a_variant_without_its_value_is_refused_by_name(spark: SparkSession, ipc: str) -> None:
+    parts = [
+        pa.field("value", pa.binary(), False),
+        pa.field("metadata", pa.binary(), False, {"variant": "true"}),
+    ]
+    one = pa.array([b"\x0c\x01", None, None])
+    empty = pa.array([b"\x01\x00\x00"] * 3)
+    struct = pa.StructArray.from_arrays([one, empty], fields=parts, mask=pa.array([False, True, False]))
+    with kept(ipc):
+        schema = pa.schema([("v", pa.struct(parts)), ("n", pa.int64())])
+        writer = lwmq.open_writer(ipc, schema, role="client", retain="all", linger=0)
+        publish_unchecked(writer, pa.record_batch({"v": struct, "n": pa.array([1, 2, 3])}))
+        end(writer)
+        frame = read(spark, ipc)
+        assert frame.where("n < 3").selectExpr("to_json(v)").collect() == [("1",), (None,)]
+        with pytest.raises(Exception, match=r"LWMQ_SCHEMA: field v\.value: null in a variant"):
+            frame.selectExpr("to_json(v)").collect()
+
+
 def test_spark_appends_to_a_stream_that_takes_no_nulls_and_reads_it_as_one_that_may_have_some(
     spark: SparkSession, ipc: str
 ) -> None:
@@ -257,6 +276,14 @@ def test_fields_of_a_schema_that_was_given_are_pruned_as_well(spark: SparkSessio
         (2, None, None),
     ]
     assert frame.where("s.a = 1").selectExpr("_seq", "_partition", "Id").collect() == [(0, 0, 1)]
+
+
+def test_a_metadata_column_is_hidden_by_a_field_of_the_table_alone(spark: SparkSession, ipc: str) -> None:
+    with kept(ipc):
+        _unread(ipc, pa.table({"k": [7], "_seq": ["mine"]}))
+        assert read(spark, ipc).select("_seq").collect() == [("mine",)]
+        assert _given(spark, ipc, "_SEQ string").select("_seq", "_partition").collect() == [("mine", 0)]
+        assert _given(spark, ipc, "k bigint").select("_seq", "k").collect() == [(0, 7)]
 
 
 def test_names_must_agree_in_case_where_the_session_is_case_sensitive(

@@ -9,6 +9,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.List;
 import org.apache.arrow.memory.BufferAllocator;
 import org.apache.arrow.vector.BigIntVector;
+import org.apache.arrow.vector.FieldVector;
+import org.apache.arrow.vector.IntervalDayVector;
 import org.apache.arrow.vector.VarCharVector;
 import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.VectorUnloader;
@@ -53,16 +55,31 @@ final class Blocks {
       numbers.setValueCount(ROWS);
       texts.setValueCount(ROWS);
       lists.setValueCount(ROWS);
-      VectorSchemaRoot root = new VectorSchemaRoot(List.of(numbers, texts, lists));
-      root.setRowCount(ROWS);
-      ByteArrayOutputStream out = new ByteArrayOutputStream();
-      try (ArrowRecordBatch batch = new VectorUnloader(root).getRecordBatch()) {
-        MessageSerializer.serialize(new WriteChannel(Channels.newChannel(out)), batch);
-      }
-      return new Made(root.getSchema(), out.toByteArray());
+      return made(List.of(numbers, texts, lists), ROWS);
+    }
+  }
+
+  /** Two rows of days and milliseconds, the second one null; pyarrow has no word for the type. */
+  static Made daysAndMillis(int days, int millis) {
+    try (BufferAllocator allocator = ArrowUtils.rootAllocator().newChildAllocator("blocks", 0, Long.MAX_VALUE);
+        IntervalDayVector interval = new IntervalDayVector("i", allocator)) {
+      interval.setSafe(0, days, millis);
+      interval.setNull(1);
+      interval.setValueCount(2);
+      return made(List.of(interval), 2);
+    }
+  }
+
+  private static Made made(List<FieldVector> columns, int rows) {
+    VectorSchemaRoot root = new VectorSchemaRoot(columns); // not closed: the vectors are the caller's
+    root.setRowCount(rows);
+    ByteArrayOutputStream out = new ByteArrayOutputStream();
+    try (ArrowRecordBatch batch = new VectorUnloader(root).getRecordBatch()) {
+      MessageSerializer.serialize(new WriteChannel(Channels.newChannel(out)), batch);
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
+    return new Made(root.getSchema(), out.toByteArray());
   }
 
   static boolean isNull(int row) {

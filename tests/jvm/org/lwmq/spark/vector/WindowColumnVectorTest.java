@@ -116,6 +116,27 @@ class WindowColumnVectorTest {
   }
 
   @Test
+  void daysThatDoNotFitSparksMicrosecondsAreRefusedAndNotWrapped() {
+    assertEquals(-86_400_000_000L * 3 + 4000, firstInterval(-3, 4));
+    assertEquals(106_751_991L * 86_400_000_000L, firstInterval(106_751_991, 0));
+    ArithmeticException refusal = assertThrows(ArithmeticException.class, () -> firstInterval(106_751_992, 0));
+    assertEquals(
+        "LWMQ_SCHEMA: field i: 9223372108800000 ms does not fit Spark's microseconds", refusal.getMessage());
+  }
+
+  private static long firstInterval(int days, int millis) {
+    Blocks.Made made = Blocks.daysAndMillis(days, millis);
+    ByteBuffer memory = Blocks.direct(made.message());
+    IpcBlock.Columns read = IpcBlock.read(address(memory), memory.capacity(), false, made.schema(), new int[] {0});
+    WindowColumnVector column =
+        VectorFactory.over(read.columns()[0], SparkTypes.of(made.schema()).apply(0).dataType());
+    assertTrue(column.isNullAt(1));
+    long first = column.getLong(0);
+    Reference.reachabilityFence(memory);
+    return first;
+  }
+
+  @Test
   void halvesAreFloats() {
     assertEquals(1.5f, HalfFloat.toFloat((short) 0x3E00));
     assertEquals(-0.0f, HalfFloat.toFloat((short) 0x8000));

@@ -31,6 +31,7 @@ public final class VectorFactory {
     long[] viewSizes;
     int indexBits;
     boolean indexSigned;
+    boolean isRequired;
   }
 
   /** As many as the widest value has. */
@@ -47,6 +48,10 @@ public final class VectorFactory {
 
   /** {@code path} is what failures call the column. */
   private static WindowColumnVector over(ArrowColumn column, DataType type, String path) {
+    return new WindowColumnVector(type, parts(column, type, path));
+  }
+
+  private static Parts parts(ArrowColumn column, DataType type, String path) {
     Parts parts = new Parts();
     parts.name = path;
     parts.length = column.length;
@@ -66,7 +71,7 @@ public final class VectorFactory {
     if (column.length == 0) {
       readNothing(parts);
     }
-    return new WindowColumnVector(type, parts);
+    return parts;
   }
 
   /**
@@ -227,14 +232,21 @@ public final class VectorFactory {
 
   /** Spark looks for a variant's value first, and for its metadata second. */
   private static WindowColumnVector[] variant(ArrowColumn column, Parts parts) {
-    return new WindowColumnVector[] {
-      below(parts, child(column, "value"), DataTypes.BinaryType),
-      below(parts, child(column, "metadata"), DataTypes.BinaryType)
-    };
+    return new WindowColumnVector[] {required(parts, child(column, "value")), required(parts, child(column, "metadata"))};
+  }
+
+  private static WindowColumnVector required(Parts parent, ArrowColumn column) {
+    Parts parts = parts(column, DataTypes.BinaryType, pathBelow(parent, column));
+    parts.isRequired = true;
+    return new WindowColumnVector(DataTypes.BinaryType, parts);
   }
 
   private static WindowColumnVector below(Parts parent, ArrowColumn column, DataType type) {
-    return over(column, type, parent.name + "." + column.field.getName());
+    return over(column, type, pathBelow(parent, column));
+  }
+
+  private static String pathBelow(Parts parent, ArrowColumn column) {
+    return parent.name + "." + column.field.getName();
   }
 
   private static ArrowColumn child(ArrowColumn column, String name) {

@@ -77,6 +77,7 @@ public final class WindowColumnVector extends ColumnVector {
   private final long[] viewSizes;
   private final int indexBits;
   private final boolean indexSigned;
+  private final boolean isRequired; // a part of a variant
 
   /** Length of what {@link #locate} found last: the address is its result. */
   private int foundBytes;
@@ -100,6 +101,7 @@ public final class WindowColumnVector extends ColumnVector {
     this.viewSizes = parts.viewSizes;
     this.indexBits = parts.indexBits;
     this.indexSigned = parts.indexSigned;
+    this.isRequired = parts.isRequired;
     this.hasNull = validity != 0 || encoding == NOTHING || (target != null && target.hasNull());
   }
 
@@ -288,6 +290,9 @@ public final class WindowColumnVector extends ColumnVector {
   @Override
   public byte[] getBinary(int row) {
     if (isNullAt(row)) {
+      if (isRequired) { // Spark does not ask
+        throw inexact("null in a variant that is not null itself");
+      }
       return null;
     }
     if (target != null) {
