@@ -15,6 +15,7 @@ import pytest
 import lwmq_spark as lwmq
 from lwmq_spark import aio
 from lwmq_spark._ffi import SLICE_S
+from tests.patience import HANG_S
 
 
 def test_each_coming_and_going_is_heard(address: str) -> None:
@@ -106,17 +107,21 @@ def test_a_task_that_watches_is_in_nobodys_way(address: str) -> None:
     async def scenario() -> None:
         async with lwmq.Channel(address, "server", linger=0) as server:
             watcher = asyncio.create_task(watch(server))
-            for _ in range(2):
+            for number in (1, 2):
                 async with lwmq.Channel(address, "client", linger=0) as client:
                     await aio.wait_connected(server, 60)
+                    await heard(2 * number - 1)
                     begun = time.monotonic()
                     for _ in range(100):
                         await aio.flush(client, 60)
                         await aio.flush(server, 60)
                     assert time.monotonic() - begun < 100 * SLICE_S, "each has waited for a slice"
-                while len(seen) % 2:
-                    await asyncio.sleep(0.005)
+                await heard(2 * number)
             watcher.cancel()
 
-    asyncio.run(scenario())
+    async def heard(count: int) -> None:
+        while len(seen) < count:
+            await asyncio.sleep(0.005)
+
+    asyncio.run(asyncio.wait_for(scenario(), HANG_S))
     assert seen == [True, False] * 2

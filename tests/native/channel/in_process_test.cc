@@ -403,8 +403,8 @@ bool count_instructions(Does what, Executed* out_executed) {
   return counted;
 }
 
-// That makes it faster than a list under a lock and than a local socket; how much, tests/bench says
-// (threads). rows: K13 K14 K51
+// Which makes it faster than a list under a lock or a local socket: see `threads` of tests/bench.
+// rows: K13 K14 K51
 TEST(InProcess, CostsAThreadAtHomeNoLockedInstructionAndNoSystemCall) {
   Executed free;
   if (!count_instructions(Does::free, &free))
