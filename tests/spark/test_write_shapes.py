@@ -36,35 +36,36 @@ def wide(spark: SparkSession, columns: int, rows: int) -> DataFrame:
 
 
 @pytest.mark.row("P31")
-@pytest.mark.parametrize("columns", ["true", "false"])
-def test_a_stream_of_ten_thousand_columns_is_written_and_read(
-    spark: SparkSession, ipc: str, columns: str
-) -> None:
-    write(wide(spark, 10_000, 20), ipc, columnarWrite=columns, retain="all")
+@pytest.mark.timeout(400)  # Spark plans for a while
+def test_a_stream_of_ten_thousand_columns_is_written_and_read(spark: SparkSession, ipc: str) -> None:
+    write(wide(spark, 10_000, 20), ipc, columnarWrite="false", retain="all")
     back = spark.read.format("lwmq").load(ipc)
     assert len(back.columns) == 10_000
-    assert [tuple(row) for row in back.select("c9999", "c4000", "c0").orderBy("c0").collect()] == [
-        (f"t{i}", i, i) for i in range(20)
-    ]
-    [row] = back.where("c0 = 17").collect()
-    assert tuple(row) == tuple("t17" if i % 2 else 17 for i in range(10_000))
+    some = back.where("c0 > 16").select("c9999", "c4000").collect()
+    assert sorted(tuple(row) for row in some) == [("t17", 17), ("t18", 18), ("t19", 19)]
+    consumer = Consumer(f"{ipc}-copy")
+    write(back, f"{ipc}-copy", columnarWrite="true")
+    table = consumer.table()
+    for i, column in enumerate(table.columns):
+        assert column.to_pylist() == ([f"t{n}" for n in range(20)] if i % 2 else list(range(20)))
+    assert table.num_columns == 10_000
 
 
 @pytest.mark.row("P31")
-@pytest.mark.parametrize("kind", ["arrays", "structs", "maps", "structs in arrays"])
+@pytest.mark.parametrize("kind", ["arrays", "structs", "maps"])
 def test_a_hundred_and_fifty_levels_are_written_and_read(spark: SparkSession, ipc: str, kind: str) -> None:
     value = F.concat(F.lit("t"), F.col("id"))
     for level in range(150):
         if kind == "maps":
             value = F.create_map(F.lit("k"), value)
-        elif kind == "arrays" or (kind == "structs in arrays" and level % 2):
+        elif kind == "arrays":
             value = F.array(value)
         else:
             value = F.struct(F.lit(level).alias("n"), value.alias("s"))
     frame = spark.range(0, 200, 1, 1).select("id", F.when(F.col("id") % 3 != 0, value).alias("v"))
     write(frame, ipc, retain="all")
     back = spark.read.format("lwmq").load(ipc)
-    assert back.where("id in (3, 100)").orderBy("id").collect() == frame.where("id in (3, 100)").collect()
+    assert back.where("id in (3, 100)").collect() == frame.where("id in (3, 100)").collect()
     write(back, f"{ipc}-copy", columnarWrite="true")
     assert spark.read.format("lwmq").load(f"{ipc}-copy").count() == 200
 
@@ -97,8 +98,10 @@ def test_a_row_with_a_long_list_is_written_as_any_other(spark: SparkSession, ipc
 
 def test_a_row_that_the_window_cannot_hold_names_the_option_to_set(spark: SparkSession, ipc: str) -> None:
     frame = spark.range(0, 3, 1, 1).selectExpr("repeat('x', 3000000) t")
-    with pytest.raises(Exception, match=r"LWMQ_MESSAGE_TOO_BIG.*has 3\d{6} bytes.*set option bufferBytes"):
-        write(frame, ipc, windowBytes="2MiB", stagingBytes="1MiB")
+    with pytest.raises(
+        Exception, match=r"LWMQ_MESSAGE_TOO_BIG.*batch of 3\d{6} bytes.*in Spark .*bufferBytes"
+    ):
+        write(frame, ipc, windowBytes="2MiB", delivery="live")
 
 
 @pytest.mark.parametrize("plan", ["rows", "parquet", "stream", "python"])

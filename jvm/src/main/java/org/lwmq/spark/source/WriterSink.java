@@ -33,11 +33,6 @@ final class WriterSink implements BatchSink {
     try {
       block = writer.allocate(bytes, Deadline.after(QUIET_MS).cancelledBy(cancelled));
     } catch (LwmqException e) {
-      if (e.status() == Status.TOO_BIG) {
-        throw new LwmqException(Status.TOO_BIG, "the smallest batch that these rows can be written in has " + bytes
-            + " bytes, and a task's window is smaller: set option bufferBytes to at least that, or windowBytes to some "
-            + "times that (" + e.getMessage() + ")");
-      }
       if (e.status() != Status.TIMED_OUT) {
         throw e;
       }
