@@ -527,3 +527,20 @@ def test_columns_that_a_process_outside_spark_picks_and_sends_on_keep_their_type
             "hours": "interval hour",
             "name": "string collate UNICODE_CI",
         }
+
+
+def test_a_user_defined_type_may_be_null_and_comes_back_beside_a_geometry(
+    spark: SparkSession, ipc: str
+) -> None:
+    """What it is stored as has fields that are not null."""
+    from pyspark.ml.linalg import Vectors
+
+    rows = [(1, Vectors.dense([1.0, 2.0])), (2, Vectors.sparse(3, [1], [5.0])), (3, None)]
+    point = "st_geomfromwkb(X'0101000000000000000000F03F0000000000000040') point"
+    frame = spark.createDataFrame(rows, ["id", "v"]).coalesce(1)
+    with kept(ipc):
+        sent = frame.selectExpr("id", "v", point, "array(v) vs")
+        sent.write.format("lwmq").mode("append").option("retain", "all").save(ipc)
+        found = read(spark, ipc).select("id", "v", "vs")
+        assert [kind for _, kind in found.dtypes] == ["bigint", "vector", "array<vector>"]
+        assert found.collect() == [(number, v, [v]) for number, v in rows]

@@ -140,7 +140,8 @@ final class StreamSchema {
   }
 
   private static Field field(String name, String path, DataType declared, boolean nullable) {
-    DataType type = BatchNode.stored(declared);
+    DataType stored = BatchNode.stored(declared);
+    DataType type = stored == declared ? stored : stored.asNullable(); // asNullable looks into no user-defined type
     if (type instanceof ArrayType array) {
       Field element = field("element", path + ".element", array.elementType(), array.containsNull());
       return new Field(name, new FieldType(nullable, ArrowType.List.INSTANCE, null), List.of(element));
