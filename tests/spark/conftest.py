@@ -19,9 +19,10 @@ QUIET = {"spark.ui.enabled": False, "spark.ui.showConsoleProgress": False, "spar
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session with two slots, in which a task may fail three times."""
-    session = lwmq.session("tests", master="local[2,4]", **QUIET)
+    warehouse = str(tmp_path_factory.mktemp("warehouse"))  # else a table makes a folder in the checkout
+    session = lwmq.session("tests", master="local[2,4]", **QUIET, **{"spark.sql.warehouse.dir": warehouse})
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
