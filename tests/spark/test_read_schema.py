@@ -473,6 +473,19 @@ def test_a_column_that_spark_has_no_type_for_is_refused_when_it_is_asked_for(
     assert isinstance(lwmq.error_of(caught.value), lwmq.SchemaError)
 
 
+def test_a_table_of_sql_has_the_columns_that_can_be_read(spark: SparkSession, unreadable: str) -> None:
+    name = "table_with_a_union"
+    for fields in ("", "(N bigint not null, k bigint, s struct<C string>)"):
+        spark.sql(f"create table {name} {fields} using lwmq options (uri '{unreadable}')")
+        try:
+            assert spark.sql(f"select n, s.c from {name}").collect() == [(5, "z"), (6, None)]
+            if not fields:
+                with pytest.raises(Exception, match="LWMQ_SCHEMA: field bad: Spark has no type for Union"):
+                    spark.sql(f"select bad from {name}").collect()
+        finally:
+            spark.sql(f"drop table {name}")
+
+
 def test_a_schema_that_asks_for_what_spark_has_no_type_for_is_refused(
     spark: SparkSession, unreadable: str
 ) -> None:

@@ -108,7 +108,7 @@ final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataCo
   private synchronized StreamPositions positions(CaseInsensitiveStringMap given, LwmqReadConf conf) {
     return inferred != null ? inferred : fixed.computeIfAbsent(given, all -> {
       StreamPositions positions = StreamPositions.fix(conf);
-      StreamColumns.find(schema, schema, positions.schema(), name());
+      StreamColumns.check(schema, positions.schema(), name());
       return positions;
     });
   }

@@ -16,6 +16,7 @@ import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.NullType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.lwmq.core.LwmqException;
@@ -45,7 +46,15 @@ record StreamColumns(StructType types, List<Integer> places) implements Serializ
    * @param name of the stream, for people
    */
   static StreamColumns find(StructType asked, StructType table, Schema stream, String name) {
-    Finder finder = new Finder(name, SQLConf.get().caseSensitiveAnalysis());
+    return find(asked, table, stream, new Finder(name, SQLConf.get().caseSensitiveAnalysis(), false));
+  }
+
+  /** SCHEMA as {@link #find}, but void may stand for what Spark has no type for: it is not asked for yet. */
+  static void check(StructType table, Schema stream, String name) {
+    find(table, table, stream, new Finder(name, SQLConf.get().caseSensitiveAnalysis(), true));
+  }
+
+  private static StreamColumns find(StructType asked, StructType table, Schema stream, Finder finder) {
     Function<StructField, Integer> placeOf = finder.among(stream.getFields(), "");
     List<Integer> places = new ArrayList<>();
     StructField[] types = asked.fields().clone();
@@ -60,7 +69,7 @@ record StreamColumns(StructType types, List<Integer> places) implements Serializ
     return new StreamColumns(new StructType(types), List.copyOf(places));
   }
 
-  private record Finder(String stream, boolean caseSensitive) {
+  private record Finder(String stream, boolean caseSensitive, boolean voidIsAnything) {
 
     /** Finds names among {@code fields}, which are those of {@code parent}, a path with a dot, or "". */
     Function<StructField, Integer> among(List<Field> fields, String parent) {
@@ -96,6 +105,9 @@ record StreamColumns(StructType types, List<Integer> places) implements Serializ
 
     /** {@code asked}, with the names that {@code field} and those below it have. */
     private DataType type(DataType asked, Field field, String path) {
+      if (voidIsAnything && asked instanceof NullType) {
+        return asked;
+      }
       List<Field> below = field.getChildren();
       DataType there = SparkTypes.of(field, path);
       if (field.getType() instanceof ArrowType.RunEndEncoded) {
