@@ -8,54 +8,72 @@ each cell. Spark Connect interrupts the query itself.
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import sys
 import threading
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 _CANCEL_S = 5.0  # how long the JVM may take to hear of it
 
 
 def cancel_on_interrupt() -> None:
-    """From now on Ctrl-C cancels the jobs of this process's SparkContext, before it is a KeyboardInterrupt.
+    """From now on Ctrl-C cancels the jobs of this process's SparkContext.
 
-    Takes the place of PySpark's own handler alone; one that somebody else has set stays.
+    The call that waits for a job ends with it, as an error of Spark's that says so; where no job runs, Ctrl-C
+    is a KeyboardInterrupt as ever. Takes the place of PySpark's own handler and of Python's, of no other.
     """
-    if threading.current_thread() is threading.main_thread() and _is_pysparks(
-        signal.getsignal(signal.SIGINT)
-    ):
-        signal.signal(signal.SIGINT, _interrupted)
+    _install()
     shell = _shell()
-    if shell is not None and _cell_ended not in shell.events.callbacks["post_run_cell"]:
-        shell.events.register("post_run_cell", _cell_ended)
+    if shell is not None and _install not in shell.events.callbacks["pre_run_cell"]:
+        shell.events.register("pre_run_cell", _install)
 
 
-def _interrupted(number: int, frame: FrameType | None) -> NoReturn:
-    """Asks from another thread, which has a connection of its own: this one's may await an answer."""
-    asking = threading.Thread(target=_cancel, name="lwmq-cancel", daemon=True)
-    asking.start()
-    asking.join(_CANCEL_S)
+def _install(*_: Any) -> None:
+    """Before each cell of a notebook, too: its kernel has put Python's handler there."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is signal.default_int_handler or getattr(handler, "__module__", "") == "pyspark.core.context":
+        signal.signal(signal.SIGINT, _interrupted)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    """Lets a call of the JVM that waits for a job end by itself: an exception in the midst of it makes py4j
+    close connections that others use. Asks from another thread, which has a connection of its own.
+    """
+    if _is_in_py4j(frame):
+        cancelled = threading.Event()
+        asking = threading.Thread(target=_cancel, args=(cancelled,), name="lwmq-cancel", daemon=True)
+        asking.start()
+        asking.join(_CANCEL_S)
+        if cancelled.is_set():
+            return
     raise KeyboardInterrupt
 
 
-def _cell_ended(result: Any) -> None:
-    if isinstance(result.error_in_exec, KeyboardInterrupt):
-        _cancel()
-
-
-def _cancel() -> None:
+def _cancel(cancelled: threading.Event) -> None:
+    """Sets `cancelled` where there was something to cancel."""
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
-    if context is not None:
-        with contextlib.suppress(Exception):  # the JVM has gone, and the jobs with it
-            context.cancelAllJobs()
+    if context is None:
+        return
+    try:
+        running = context.statusTracker().getActiveJobsIds()
+        context.cancelAllJobs()
+    except Exception:  # the JVM has gone, and the jobs with it
+        return
+    if running:
+        cancelled.set()
 
 
-def _is_pysparks(handler: Any) -> bool:
-    return getattr(handler, "__module__", None) == "pyspark.core.context"
+def _is_in_py4j(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith("py4j."):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _shell() -> Any:

@@ -95,9 +95,8 @@ def attach(spark: SparkSession) -> SparkSession:
     jobs. Returns it.
 
     In a classic session Spark knows the format on the thread that calls this, and on no other: call it again
-    on each thread that uses the format, and after a Ctrl-C, which gives the thread another connection to the
-    JVM. Where everything is in place it does nothing. What only a new session can take is said in one line.
-    VersionError when its Spark is not ours.
+    on each thread that uses the format. Where everything is in place it does nothing. What only a new session
+    can take is said in one line. VersionError when its Spark is not ours.
     """
     problem = versions.spark_problem(spark.version) or versions.jar_problem()
     if problem is not None:
