@@ -13,8 +13,9 @@ namespace {
 
 constexpr std::uint64_t kSmallestBlock = kKiB;
 constexpr std::uint32_t kClassesPerDoubling = 8;
-constexpr std::uint64_t kSegmentBytes = 16 * kMiB;  // unless the pool is smaller or the block larger
-constexpr std::size_t kGlance = 16;                 // in-flight blocks looked at before memory is taken
+constexpr std::uint64_t kSegmentBytes = 16 * kMiB;    // unless the pool is smaller or the block larger
+constexpr std::size_t kGlance = 16;                   // in-flight blocks looked at before memory is taken
+constexpr std::uint64_t kWorkingSetBytes = 8 * kMiB;  // in flight, that caches hold: DECISIONS.md
 
 // Class c is (8 + c % 8) << (c / 8 + 7) bytes: 1 KiB, 1.125 KiB ... 2 KiB ...
 constexpr std::uint64_t class_bytes(std::uint32_t size_class) noexcept {
@@ -95,6 +96,18 @@ Status WindowPool::allocate(std::uint64_t bytes, std::uint64_t limit_bytes, lwmq
   const Status status = grow(class_bytes(size_class), limit_bytes, out_new_window);
   if (status != LWMQ_OK) return status;
   return cut(size_class, out_block) ? LWMQ_OK : LWMQ_E_FULL;
+}
+
+std::uint64_t WindowPool::working_set(std::uint64_t bytes) noexcept {
+  return std::max(kWorkingSetBytes, 2 * bytes);
+}
+
+bool WindowPool::wants_readers_first(std::uint64_t bytes) {
+  if (bytes > 2 * kWorkingSetBytes) return false;  // no cache holds it
+  const std::uint64_t most = working_set(bytes);
+  if (readers_are_behind_ || used_bytes_ + bytes > most) reclaim(kGlance);
+  if (used_bytes_ <= most / 2) readers_are_behind_ = false;
+  return !readers_are_behind_ && used_bytes_ + bytes > most;
 }
 
 bool WindowPool::take_free(std::uint32_t size_class, lwmq_block* out_block) {

@@ -2,8 +2,9 @@
 // leases them.
 //
 // Blocks are of 8 sizes per doubling (at most an eighth is lost). What was freed last is used first: it is
-// still in the cache (FLOORS.md, findings 5 and 6), and memory that was never touched costs ten copies. A
-// window whose blocks are all free may be cut anew for other sizes, or given back.
+// still in the cache, and memory that was never touched costs ten copies. For the same reason a writer waits
+// a moment for readers that keep up before it goes beyond a few MiB in flight (wants_readers_first). A window
+// whose blocks are all free may be cut anew for other sizes, or given back.
 //
 //   block-dropped   endpoint stores ledger[slot] = lap (release) -> we load it (acquire)
 //                   the readers' leases of this lap were on their pages before
@@ -45,6 +46,12 @@ class WindowPool {
   // or -1.
   Status allocate(std::uint64_t bytes, std::uint64_t limit_bytes, lwmq_block* out_block,
                   std::int64_t* out_new_window);
+  // What caches hold of a writer and its readers while a block of `bytes` is written.
+  [[nodiscard]] static std::uint64_t working_set(std::uint64_t bytes) noexcept;
+  // A further block of `bytes` would pass the working set, and readers have not been found to be behind.
+  [[nodiscard]] bool wants_readers_first(std::uint64_t bytes);
+  // While they are, wants_readers_first answers false. Readers that have caught up are behind no more.
+  void set_readers_behind(bool behind) noexcept { readers_are_behind_ = behind; }
   // The block is the endpoint's: fills in where it lies. False when the block is not one that we lent.
   // `staged`: the block stays its writer's own until settle_staged.
   bool publish(const lwmq_block& block, bool staged, wire::Publish* out_record);
@@ -127,6 +134,7 @@ class WindowPool {
   std::deque<std::uint32_t> in_flight_;           // oldest first
   std::uint64_t window_bytes_ = 0;
   std::uint64_t used_bytes_ = 0;
+  bool readers_are_behind_ = false;
 };
 
 }  // namespace lwmq::stream

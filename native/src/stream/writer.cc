@@ -1,5 +1,7 @@
 #include "stream/writer.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -13,8 +15,10 @@
 namespace lwmq::stream {
 namespace {
 
-constexpr std::uint32_t kAnswerMs = 30'000;  // for an endpoint that lives
-constexpr std::uint32_t kAbortMs = 1000;     // for readers of an endpoint of our own
+constexpr std::uint32_t kAnswerMs = 30'000;     // for an endpoint that lives
+constexpr std::uint32_t kAbortMs = 1000;        // for readers of an endpoint of our own
+constexpr std::uint64_t kReaderBytesPerNs = 4;  // of a reader that keeps up
+constexpr std::uint64_t kLooksAtReaders = 16;   // before it is taken to be behind
 constexpr std::uint32_t kLookMs = 5;  // while leases or an untaken window hold us up: nobody rings for these
 
 Status closed(const lwmq_writer& writer) noexcept {
@@ -168,6 +172,25 @@ Status allocate_now(lwmq_writer& writer, std::uint64_t bytes, std::uint64_t limi
   return status;
 }
 
+// Readers that keep up free a block in a moment, and both sides go on in memory that their caches hold.
+// Readers that are slower than kReaderBytesPerNs are behind: then the window is for them.
+void let_readers_catch_up(Line& line, std::uint64_t bytes, const Deadline& deadline) {
+  if (!line.pool.wants_readers_first(bytes)) return;
+  const std::uint64_t used = line.pool.used_bytes();
+  const std::uint64_t head_start = WindowPool::working_set(bytes);
+  const timespec pause{0, static_cast<long>(head_start / kReaderBytesPerNs / kLooksAtReaders)};
+  for (const std::int64_t began_ns = os::now_ns(); !deadline.over();) {
+    line.reach.pump();
+    nanosleep(&pause, nullptr);  // meanwhile the readers have several batches before them
+    if (!line.pool.wants_readers_first(bytes)) return;
+    const auto waited_ns = static_cast<std::uint64_t>(os::now_ns() - began_ns);
+    if (waited_ns * kReaderBytesPerNs > head_start + used - line.pool.used_bytes()) {
+      line.pool.set_readers_behind(true);
+      return;
+    }
+  }
+}
+
 }  // namespace
 
 Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_ms, lwmq_block* out_block) {
@@ -184,6 +207,7 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
   const std::uint64_t limit =
       by_job ? limit_max : std::min(own + std::max(writer.window_bytes, bytes), limit_max);
   if (bytes > limit_max) return too_big(writer, bytes);
+  if (!staged) let_readers_catch_up(line, bytes, deadline);
   std::int64_t wait_began = 0;
   Status status = LWMQ_OK;
   for (;;) {
@@ -223,6 +247,7 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
     if (status != LWMQ_OK) break;
   }
   if (wait_began != 0) {
+    line.pool.set_readers_behind(false);  // they have made room: another try
     const std::int64_t now = os::now_ns();
     writer.statistics.wait_ns += static_cast<std::uint64_t>(now - wait_began);
     writer.waiting.end(*writer.entry, now, status != LWMQ_OK);

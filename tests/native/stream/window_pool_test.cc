@@ -1,0 +1,113 @@
+// A writer's pool of windows, with an endpoint that drops batches when the test says so.
+#include "stream/window_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <vector>
+
+struct lwmq_tli_window {
+  std::vector<std::uint8_t> memory;
+};
+
+namespace {
+
+using lwmq::kMiB;
+using lwmq::stream::WindowPool;
+
+constexpr std::uint64_t kWindow = 64 * kMiB;
+
+lwmq_tli_provider memory_alone() {
+  lwmq_tli_provider table{};
+  table.window_create = [](std::uint64_t bytes, lwmq_tli_window** out_window) -> lwmq_status {
+    *out_window = new lwmq_tli_window{std::vector<std::uint8_t>(bytes)};
+    return LWMQ_OK;
+  };
+  table.window_info = [](const lwmq_tli_window* window, lwmq_tli_window_info* out_info) {
+    *out_info = lwmq_tli_window_info{};
+    out_info->base = const_cast<std::uint8_t*>(window->memory.data());
+    out_info->bytes = window->memory.size();
+  };
+  table.window_owner_alive = [](const lwmq_tli_window*) -> std::int32_t { return 1; };
+  table.window_release = [](lwmq_tli_window* window) { delete window; };
+  return table;
+}
+
+class Pool : public testing::Test {
+ protected:
+  Pool() {
+    lwmq_tli_window* ledger = nullptr;
+    table_.window_create(lwmq::stream::kLapPageBytes, &ledger);
+    ledger_ = ledger->memory.data();
+    EXPECT_EQ(pool_.set_ledger(ledger), LWMQ_OK);
+  }
+
+  lwmq_status write(std::uint64_t bytes, bool staged = false) {
+    lwmq_block block{};
+    std::int64_t made = -1;
+    const lwmq_status status = pool_.allocate(bytes, kWindow, &block, &made);
+    if (status != LWMQ_OK) return status;
+    lwmq::wire::Publish record{};
+    EXPECT_TRUE(pool_.publish(block, staged, &record));
+    in_flight_.push_back(record);
+    return LWMQ_OK;
+  }
+
+  void drop_oldest() {
+    const auto& record = in_flight_.front();
+    const std::uint32_t lap = record.lap;
+    std::memcpy(ledger_ + record.slot * sizeof lap, &lap, sizeof lap);
+    in_flight_.pop_front();
+  }
+
+  lwmq_tli_provider table_ = memory_alone();
+  WindowPool pool_{&table_, "test", [](void*) {}, nullptr};
+  std::uint8_t* ledger_ = nullptr;
+  std::deque<lwmq::wire::Publish> in_flight_;
+};
+
+TEST_F(Pool, WantsReadersFirstBeyondAWorkingSetUntilTheyHaveFreedABlock) {
+  const std::uint64_t working_set = WindowPool::working_set(kMiB);
+  while (pool_.used_bytes() + kMiB <= working_set) {
+    EXPECT_FALSE(pool_.wants_readers_first(kMiB));
+    ASSERT_EQ(write(kMiB), LWMQ_OK);
+  }
+  EXPECT_TRUE(pool_.wants_readers_first(kMiB));
+  drop_oldest();
+  EXPECT_FALSE(pool_.wants_readers_first(kMiB));
+}
+
+TEST_F(Pool, GivesReadersThatAreBehindTheWholeWindowUntilTheyHaveCaughtUp) {
+  const std::uint64_t working_set = WindowPool::working_set(kMiB);
+  while (!pool_.wants_readers_first(kMiB)) ASSERT_EQ(write(kMiB), LWMQ_OK);
+  pool_.set_readers_behind(true);
+  while (write(kMiB) == LWMQ_OK) EXPECT_FALSE(pool_.wants_readers_first(kMiB));
+  EXPECT_GE(pool_.used_bytes(), kWindow - kMiB);
+  while (pool_.used_bytes() > working_set / 2) {
+    drop_oldest();
+    EXPECT_FALSE(pool_.wants_readers_first(kMiB));  // looks at what was dropped
+  }
+  while (pool_.used_bytes() + kMiB <= working_set) ASSERT_EQ(write(kMiB), LWMQ_OK);
+  EXPECT_TRUE(pool_.wants_readers_first(kMiB));
+}
+
+TEST_F(Pool, UsesWhatWasFreedLastFirst) {
+  for (int i = 0; i < 8; ++i) ASSERT_EQ(write(kMiB), LWMQ_OK);
+  const auto second = in_flight_[1];
+  drop_oldest();
+  drop_oldest();
+  ASSERT_EQ(write(kMiB), LWMQ_OK);
+  EXPECT_EQ(in_flight_.back().slot, second.slot);
+}
+
+TEST_F(Pool, CountsTheWindowsOfStagedBlocksAsTheWritersOwn) {
+  EXPECT_EQ(pool_.own_bytes(), 0u);
+  ASSERT_EQ(write(1000, true), LWMQ_OK);
+  EXPECT_EQ(pool_.own_bytes(), pool_.window_bytes()) << "one small block holds its whole window";
+  ASSERT_EQ(write(1000), LWMQ_OK);
+  pool_.settle_staged();
+  EXPECT_EQ(pool_.own_bytes(), 0u);
+}
+
+}  // namespace
