@@ -28,7 +28,7 @@ _left_by_workers: list[str] = []
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    os.environ.pop("COLUMNS", None)  # pytest-xdist sets it, and our commands would print for a narrow terminal
+    os.environ.pop("COLUMNS", None)  # of pytest-xdist: our commands would print for a narrow terminal
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
