@@ -285,6 +285,13 @@ class StreamReader(OfOneProcess):
         """For pyarrow, polars, DuckDB, pandas: the rest of the stream, batch by batch as it is asked for."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
+    def __array__(self, *_: object, **__: object) -> object:
+        """Not to be had. `pandas.DataFrame(reader)` asks for it, and would make a column of batches."""
+        raise TypeError(
+            f"a reader of {self._address} is no array: reader.read_all().to_pandas() is a frame of its rows, "
+            "and lwmq_spark.arrow.tensor(batch[name]) one column of a batch for NumPy"
+        )
+
     def __arrow_c_schema__(self) -> object:
         return self.schema.__arrow_c_schema__()
 

@@ -17,13 +17,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 _lock = threading.Lock()
 _copied = {"columns": 0, "bytes": 0}
 
 
 def tensor(column: pa.Array | pa.ChunkedArray, *, writable: bool = False) -> Tensor:
-    """A column of numbers without nulls as an object with `__dlpack__`. TypeError, ValueError: it is none."""
+    """A column as an object with `__dlpack__`: numbers without nulls, or lists of as many numbers each.
+
+    TypeError, ValueError: the column is neither. The text names what stands in the way.
+    """
     return Tensor(column, writable=writable)
 
 
@@ -34,7 +38,7 @@ def copied() -> dict[str, int]:
 
 
 class Tensor:
-    """One column; holds the lease on its batch. Shape (rows,), or (rows, n) for lists of fixed size n."""
+    """One column; holds the lease on its batch. Shape (rows,), or (rows, n) where each row is a list of n."""
 
     __slots__ = ("_values", "_writable")
 
@@ -87,8 +91,8 @@ def _values(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
     if column.null_count:
         raise ValueError(f"a column with {column.null_count} nulls is no tensor: fill_null() first")
     kind, shape = column.type, [len(column)]
-    if pa.types.is_fixed_size_list(kind):
-        shape.append(kind.list_size)
+    if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        shape.append(_list_size(column))
         column = column.flatten()
         kind = column.type
         if column.null_count:
@@ -97,3 +101,16 @@ def _values(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
         raise TypeError(f"a column of {kind} is no tensor: integers and floating-point numbers are")
     values: npt.NDArray[Any] = np.asarray(column.to_numpy(zero_copy_only=True)).reshape(shape)
     return values
+
+
+def _list_size(column: pa.Array) -> int:
+    """How many values each list of `column` has. ValueError: not all have as many."""
+    if pa.types.is_fixed_size_list(column.type):
+        return int(column.type.list_size)
+    sizes = pc.list_value_length(column)
+    least, most = (value.as_py() or 0 for value in pc.min_max(sizes).values())
+    if least != most:
+        raise ValueError(
+            f"a column whose lists have {least} to {most} values is no tensor: make them equally long"
+        )
+    return int(most)

@@ -1,29 +1,99 @@
-"""What the README shows can be run as it is."""
+"""What the README shows can be pasted and run. The programs of one section belong together: they are started
+together, in this order or in the other one, and each of them ends well."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.patience import HANG_S
+
 ROOT = Path(__file__).resolve().parents[2]
 
+# What each program of a section prints, as a pattern, in the order of the page. None stands for a program
+# that goes on until it is stopped.
+PRINTED: dict[str, list[str | None]] = {
+    "Eight lines that move a table": ["", r"(\d+\n)+"],
+    "Four lines that use Spark": ["", "", r"(?s).*AA +7\.5.*UA +-2\.0.*|.*UA +-2\.0.*AA +7\.5.*"],
+    "Rolling results": [r"(?s)(.*\|symbol\| *avg\(price\)\|.*){3}", None],
+    "Into pandas, NumPy, torch, polars, DuckDB": [r"0\.(49|50)\d*\n", r"\[ *1\.9\d* +-0\.9\d* *\]\n", ""],
+    "Python functions inside Spark": [r"(?s).*\|true\|.*\n1000\n"],
+    "In Python": [r"b'bought'\n", r"b'buy 100'\nb'EURUSD 1.0857'\n"],
+    "Requests": [rf"b'144'\n{sum(n * n for n in range(1000))}\n"],
+}
 
-def _examples(section: str, language: str = "python") -> list[str]:
+
+def _examples(section: str, language: str = "python|bash") -> list[tuple[str, str]]:
+    """Language and text of the section's blocks."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    part = re.split(r"^## ", text, flags=re.MULTILINE)
+    part = re.split(r"^###? ", text, flags=re.MULTILINE)
     (found,) = [p for p in part if p.startswith(section + "\n")]
-    return re.findall(rf"^```{language}\n(.*?)^```$", found, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```({language})\n(.*?)^```$", found, flags=re.MULTILINE | re.DOTALL)
+
+
+def _start(language: str, code: str, name: str) -> subprocess.Popen[str]:
+    """Starts a block as it stands, but for its addresses, which are this test's own."""
+    code = code.replace("ipc://", f"ipc://{name}-")
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    shell = ["bash", "-c"] if language == "bash" else [sys.executable, "-c"]
+    return subprocess.Popen(
+        [*shell, code], cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+@pytest.mark.row("L56", "M21")
+@pytest.mark.parametrize("section", PRINTED)
+def test_the_programs_of_a_section_run_as_they_stand(section: str) -> None:
+    _run(section)
+
+
+@pytest.mark.parametrize(
+    "section", ["Eight lines that move a table", "Four lines that use Spark", "In Python"]
+)
+def test_the_programs_of_a_section_may_start_in_the_other_order(section: str) -> None:
+    _run(section, reverse=True)
+
+
+def _run(section: str, *, reverse: bool = False) -> None:
+    examples = _examples(section)
+    order = sorted(range(len(examples)), reverse=reverse)
+    started = {n: _start(*examples[n], f"readme-{os.getpid()}") for n in order}
+    try:
+        for n, pattern in enumerate(PRINTED[section]):
+            if pattern is None:
+                continue
+            out, err = started[n].communicate(timeout=5 * HANG_S)
+            assert started[n].returncode == 0, err
+            assert re.fullmatch(pattern, out), out
+            assert "Traceback" not in err
+        for n, pattern in enumerate(PRINTED[section]):
+            if pattern is None:
+                assert started[n].poll() is None, started[n].communicate()
+                started[n].send_signal(signal.SIGINT)
+                assert "KeyboardInterrupt" in started[n].communicate(timeout=HANG_S)[1]
+    finally:
+        for program in started.values():
+            program.kill()
+            program.communicate()
+
+
+def test_every_program_of_the_readme_is_run() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = len(re.findall(r"^```(?:python|bash)$", text, flags=re.MULTILINE))
+    assert shown == sum(len(printed) for printed in PRINTED.values())
+    assert shown == sum(len(_examples(section)) for section in PRINTED)
 
 
 @pytest.mark.row("L58")
 def test_the_first_program_in_cpp_is_short_and_says_hello(tmp_path: Path) -> None:
-    (code,) = _examples("Messages", "cpp")
+    ((_, code),) = _examples("In C and C++", "cpp")
     assert len(code.splitlines()) <= 15
     source = tmp_path / "hello.cc"
     source.write_text(code.replace("ipc://hello", f"ipc://hello-{tmp_path.name}-{os.getpid()}"))
@@ -34,13 +104,3 @@ def test_the_first_program_in_cpp_is_short_and_says_hello(tmp_path: Path) -> Non
     both = [subprocess.Popen([program], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [one.communicate(timeout=60)[0] for one in both] == ["somebody said hello\n"] * 2
     assert [one.returncode for one in both] == [0, 0]
-
-
-@pytest.mark.row("L56", "M21")
-def test_the_example_of_requests_and_replies_runs() -> None:
-    (code,) = [example for example in _examples("Messages") if "Requests" in example]
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == ["b'144'", str(sum(n * n for n in range(1000)))]

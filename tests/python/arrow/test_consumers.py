@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import duckdb
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -55,6 +56,15 @@ def test_pandas_reads_a_stream(reader: lwmq.StreamReader) -> None:
     frame = reader.read_all().to_pandas()
     assert frame.shape == (1000, 3)
     assert frame["n"].sum() == 499_500
+
+
+def test_a_frame_of_batches_is_refused_and_the_way_to_a_frame_of_rows_named(
+    reader: lwmq.StreamReader,
+) -> None:
+    for make in (pd.DataFrame, np.asarray):
+        with pytest.raises(TypeError, match=r"read_all\(\)\.to_pandas\(\)"):
+            make(reader)
+    assert reader.read_all().num_rows == 1000
 
 
 @pytest.mark.row("P32")
@@ -127,3 +137,16 @@ def test_a_column_that_is_no_tensor_says_why() -> None:
     vectors = tensor(pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float64(), 2)))
     assert np.from_dlpack(vectors).shape == (2, 2)
     assert repr(vectors) == "<Tensor float64 (2, 2), read-only>"
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.float32()), pa.large_list(pa.float32())], ids=str)
+def test_lists_of_one_length_are_a_tensor_of_two_dimensions(kind: pa.DataType) -> None:
+    column = pa.array([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], kind)
+    values = np.from_dlpack(tensor(column.slice(1, 2)))
+    assert values.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert values.ctypes.data == column.values.buffers()[1].address + 8
+    assert np.from_dlpack(tensor(column.slice(0, 0))).shape == (0, 0)
+    with pytest.raises(ValueError, match="lists have 0 to 2 values"):
+        tensor(pa.array([[1.0, 2.0], []], kind))
+    with pytest.raises(ValueError, match="1 nulls"):
+        tensor(pa.array([[1.0, 2.0], None], kind))
