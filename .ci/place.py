@@ -19,7 +19,15 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def place(built: Path) -> None:
-    """Copies every file below `built` to the same place below the checkout, where it is new."""
+    """Copies every file below `built` to the same place below the checkout, where it is new.
+
+    An extension module that an earlier build placed under another name is removed: Python prefers the name of
+    its own version (`_native.cpython-311-x86_64-linux-gnu.so`) to `_native.abi3.so`.
+    """
+    for old in (ROOT / "lwmq_spark").glob("_native*.so"):
+        if not (built / old.relative_to(ROOT)).exists():
+            old.unlink()
+            print(f"removed {old.relative_to(ROOT)}")
     for source in sorted(path for path in built.rglob("*") if path.is_file()):
         target = ROOT / source.relative_to(built)
         if target.is_file() and not target.is_symlink() and filecmp.cmp(source, target, shallow=False):

@@ -1,11 +1,21 @@
-# lwmq_spark/_native: C written by cffi from the marked part of lwmq.h, compiled here, linked against liblwmq.so,
-# which it finds in _lib beside itself.
+# The two extension modules of lwmq_spark. Both are written in Python's limited API as of 3.11, so that one build
+# loads into 3.11 and every later version; both find liblwmq.so in _lib beside themselves.
 include(python)
 if(NOT Python3_Development.Module_FOUND)
   message(STATUS "lwmq: no Python 3.11 headers, _native is not built")
   return()
 endif()
 
+function(lwmq_add_python_module name)
+  Python3_add_library(${name} MODULE ${ARGN})
+  target_link_libraries(${name} PRIVATE lwmq)
+  target_compile_definitions(${name} PRIVATE Py_LIMITED_API=0x030B0000)
+  target_compile_options(${name} PRIVATE -Wno-missing-field-initializers)
+  set_target_properties(${name} PROPERTIES SUFFIX ".abi3.so" INSTALL_RPATH "$ORIGIN/_lib")
+  install(TARGETS ${name} LIBRARY DESTINATION lwmq_spark)
+endfunction()
+
+# lwmq_spark/_native: C written by cffi from the marked part of lwmq.h.
 set(_generator "${LWMQ_ROOT}/lwmq_spark/_build_native.py")
 set(_generated "${CMAKE_CURRENT_BINARY_DIR}/_native.c")
 add_custom_command(
@@ -14,17 +24,12 @@ add_custom_command(
   DEPENDS "${_generator}" "${CMAKE_CURRENT_SOURCE_DIR}/include/lwmq/lwmq.h"
   COMMENT "cffi: lwmq.h -> _native.c"
   VERBATIM)
-Python3_add_library(_native MODULE WITH_SOABI "${_generated}")
-target_link_libraries(_native PRIVATE lwmq)
-# Python.h reads limited-API macros that cffi sets; everything else in the file is generated.
-target_compile_options(_native PRIVATE -Wno-missing-field-initializers -Wno-unused-parameter)
-set_target_properties(_native PROPERTIES INSTALL_RPATH "$ORIGIN/_lib")
-install(TARGETS _native LIBRARY DESTINATION lwmq_spark)
+lwmq_add_python_module(_native "${_generated}")
+target_compile_options(_native PRIVATE -Wno-unused-parameter)  # of generated code
 
-# lwmq_spark/_native_messages: what is done once per message, without cffi.
-Python3_add_library(_native_messages MODULE WITH_SOABI "${CMAKE_CURRENT_SOURCE_DIR}/src/python/messages.c"
-                    "${CMAKE_CURRENT_SOURCE_DIR}/src/python/turns.c")
-target_link_libraries(_native_messages PRIVATE lwmq lwmq_warnings)
-target_compile_options(_native_messages PRIVATE -Wno-missing-field-initializers -fno-strict-aliasing)
-set_target_properties(_native_messages PROPERTIES INSTALL_RPATH "$ORIGIN/_lib")
-install(TARGETS _native_messages LIBRARY DESTINATION lwmq_spark)
+# lwmq_spark/_native_messages: what is done once per message, without cffi. The limited API calls a function where
+# Python's own headers read a field, so calls go to Python directly instead of through the linkage table.
+lwmq_add_python_module(_native_messages "${CMAKE_CURRENT_SOURCE_DIR}/src/python/messages.c"
+                       "${CMAKE_CURRENT_SOURCE_DIR}/src/python/turns.c")
+target_link_libraries(_native_messages PRIVATE lwmq_warnings)
+target_compile_options(_native_messages PRIVATE -fno-strict-aliasing -fno-plt)

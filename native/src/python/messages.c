@@ -7,10 +7,11 @@
  *     Turn, Turns, Crowd, Condition   see turns.h
  *
  * Whatever may wait runs without the GIL. What ends in _now does not wait and keeps it, which costs less than
- * to give it away. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+ * to give it away.
+ *
+ * All of it is in Python's limited API: one build serves each Python from 3.11 on. */
 #include <lwmq/lwmq.h>
+#include <string.h>
 
 #include "turns.h"
 
@@ -33,20 +34,20 @@ static int frame_buffer(PyObject* self, Py_buffer* view, int flags) {
 
 static void frame_free(PyObject* self) {
   Py_DECREF(((Frame*)self)->owner);
-  PyObject_Free(self);
+  free_object(self);
 }
 
-static PyBufferProcs frame_as_buffer = {.bf_getbuffer = frame_buffer};
-static PyTypeObject FrameType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "lwmq_spark._native_messages.Frame",
-    .tp_basicsize = sizeof(Frame),
-    .tp_dealloc = frame_free,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_as_buffer = &frame_as_buffer,
+static PyType_Slot frame_slots[] = {{Py_tp_dealloc, frame_free}, {Py_bf_getbuffer, frame_buffer}, {0, NULL}};
+static PyType_Spec frame_spec = {
+    .name = "lwmq_spark._native_messages.Frame",
+    .basicsize = sizeof(Frame),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = frame_slots,
 };
+static PyTypeObject* FrameType;
 
 static PyObject* view_of(PyObject* owner, const void* data, uint64_t bytes) {
-  Frame* frame = PyObject_New(Frame, &FrameType);
+  Frame* frame = PyObject_New(Frame, FrameType);
   if (frame == NULL) return NULL;
   frame->owner = Py_NewRef(owner);
   frame->data = data != NULL ? data : "";
@@ -66,7 +67,6 @@ static lwmq_message* message_of(PyObject* self) {
 }
 
 static void message_free(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
   lwmq_message* message = ((Message*)self)->message;
   if (message != NULL) {
     PyObject *kind, *value, *trace;
@@ -74,7 +74,7 @@ static void message_free(PyObject* self) {
     Py_BEGIN_ALLOW_THREADS lwmq_message_destroy(message);
     Py_END_ALLOW_THREADS PyErr_Restore(kind, value, trace);
   }
-  type->tp_free(self);
+  free_object(self);
 }
 
 static Py_ssize_t message_length(PyObject* self) {
@@ -115,7 +115,7 @@ static PyObject* message_frames(PyObject* self, PyObject* first) {
     if (view == NULL) {
       Py_CLEAR(frames);
     } else {
-      PyList_SET_ITEM(frames, i - begin, view);
+      PyList_SetItem(frames, i - begin, view);
     }
   }
   return frames;
@@ -133,7 +133,7 @@ static PyObject* joined_frames(const lwmq_message* message) {
   }
   PyObject* all = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)total);
   if (all == NULL) return NULL;
-  char* next = PyBytes_AS_STRING(all);
+  char* next = PyBytes_AsString(all);
   for (uint32_t i = 0; i < count; ++i) {
     lwmq_message_frame(message, i, &data, &bytes);
     if (bytes > 0) memcpy(next, data, bytes);
@@ -175,13 +175,18 @@ static int holds_objects(const char* format) {
   return format != NULL && *format == 'O';
 }
 
+/* Of an exact list or tuple; borrowed. */
+static PyObject* item_of(PyObject* sequence, Py_ssize_t place) {
+  return PyList_CheckExact(sequence) ? PyList_GetItem(sequence, place) : PyTuple_GetItem(sequence, place);
+}
+
 /* A copy of each frame. False: one of them is no buffer, or they are too long; an error may be set. A buffer
  * is asked for all that memoryview() asks for, so that both take the same; whoever exports one may change the
  * list. */
 static int append_all(lwmq_message* message, PyObject* frames) {
   Py_ssize_t left = kAllBytesNow;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(frames); ++i) {
-    PyObject* frame = Py_NewRef(PySequence_Fast_GET_ITEM(frames, i));
+  for (Py_ssize_t i = 0; i < PySequence_Size(frames); ++i) {
+    PyObject* frame = Py_NewRef(item_of(frames, i));
     Py_buffer view;
     const int got = PyObject_GetBuffer(frame, &view, PyBUF_FULL_RO) == 0;
     Py_DECREF(frame);
@@ -203,7 +208,7 @@ static int append_all(lwmq_message* message, PyObject* frames) {
  */
 static lwmq_message* message_of_frames(PyObject* frames) {
   if (!PyList_CheckExact(frames) && !PyTuple_CheckExact(frames)) return NULL;
-  const Py_ssize_t count = PySequence_Fast_GET_SIZE(frames);
+  const Py_ssize_t count = PySequence_Size(frames);
   lwmq_message* message = NULL;
   if (count > UINT16_MAX || lwmq_message_create((uint32_t)count, &message) != LWMQ_OK) return NULL;
   if (append_all(message, frames)) return message;
@@ -244,24 +249,27 @@ static PyMethodDef message_methods[] = {
 static PyGetSetDef message_attributes[] = {
     {"_address", message_address, NULL, "Of the native message, which stays ours.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
-static PyMappingMethods message_as_mapping = {.mp_length = message_length, .mp_subscript = message_item};
-static PyTypeObject MessageType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "lwmq_spark._native_messages.Message",
-    .tp_basicsize = sizeof(Message),
-    .tp_dealloc = message_free,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .tp_new = PyType_GenericNew,
-    .tp_methods = message_methods,
-    .tp_getset = message_attributes,
-    .tp_as_mapping = &message_as_mapping,
+static PyType_Slot message_slots[] = {{Py_tp_dealloc, message_free},
+                                      {Py_tp_new, PyType_GenericNew},
+                                      {Py_tp_methods, message_methods},
+                                      {Py_tp_getset, message_attributes},
+                                      {Py_mp_length, message_length},
+                                      {Py_mp_subscript, message_item},
+                                      {0, NULL}};
+static PyType_Spec message_spec = {
+    .name = "lwmq_spark._native_messages.Message",
+    .basicsize = sizeof(Message),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_BASETYPE,
+    .slots = message_slots,
 };
+static PyTypeObject* MessageType;
 
 static PyObject *usable_, *address_, *append_; /* names */
 
 /* ---- Calls --------------------------------------------------------------------------------------------- */
 
 static PyObject* object_of(PyTypeObject* type, lwmq_message* message) {
-  PyObject* object = type->tp_alloc(type, 0);
+  PyObject* object = PyType_GenericAlloc(type, 0);
   if (object == NULL) {
     lwmq_message_destroy(message);
     return NULL;
@@ -271,7 +279,7 @@ static PyObject* object_of(PyTypeObject* type, lwmq_message* message) {
 }
 
 static PyTypeObject* checked_type(PyObject* type) {
-  if (PyType_Check(type) && PyType_IsSubtype((PyTypeObject*)type, &MessageType)) return (PyTypeObject*)type;
+  if (PyType_Check(type) && PyType_IsSubtype((PyTypeObject*)type, MessageType)) return (PyTypeObject*)type;
   PyErr_SetString(PyExc_TypeError, "a subclass of Message is needed");
   return NULL;
 }
@@ -298,7 +306,7 @@ static PyObject* status_and_text(lwmq_status status) {
 
 static int append(PyObject* came, PyObject* object) {
   if (object == NULL) return -1;
-  PyObject* none = PyObject_CallMethodOneArg(came, append_, object);
+  PyObject* none = PyObject_CallMethodObjArgs(came, append_, object, NULL);
   Py_DECREF(object);
   Py_XDECREF(none);
   return none != NULL ? 0 : -1;
@@ -353,7 +361,7 @@ static PyObject* receive_many(PyObject* module, PyObject* const* arguments, Py_s
   for (uint32_t i = 0; status == LWMQ_OK && i < received; ++i) {
     PyObject* object = result != NULL ? object_of(type, messages[i]) : NULL;
     if (object != NULL) {
-      PyList_SET_ITEM(result, i, object);
+      PyList_SetItem(result, i, object);
     } else if (result != NULL) {
       Py_CLEAR(result); /* object_of has destroyed this one */
     } else {
@@ -390,7 +398,7 @@ static PyObject* receive_bytes(PyObject* module, PyObject* const* arguments, Py_
   for (uint32_t i = 0; status == LWMQ_OK && result != NULL && i < received; ++i) {
     PyObject* bytes = bytes_of(&lent[i]);
     if (bytes != NULL) {
-      PyList_SET_ITEM(result, i, bytes);
+      PyList_SetItem(result, i, bytes);
     } else {
       Py_CLEAR(result);
     }
@@ -445,11 +453,11 @@ enum { kLooksNow = 256 }; /* at channels that have nothing, before others have t
 /* Of (handle, turn, channel), what a selector's dict has of a channel: whether it is nobody else's just now.
  * -1 with an error. */
 static int is_ours_now(PyObject* member) {
-  if (!PyTuple_CheckExact(member) || PyTuple_GET_SIZE(member) != 3) {
+  if (!PyTuple_CheckExact(member) || PyTuple_Size(member) != 3) {
     PyErr_SetString(PyExc_TypeError, "select_now: a member is (handle, turn, channel)");
     return -1;
   }
-  const int ours = is_free_now(PyTuple_GET_ITEM(member, 0), PyTuple_GET_ITEM(member, 1));
+  const int ours = is_free_now(PyTuple_GetItem(member, 0), PyTuple_GetItem(member, 1));
   return PyErr_Occurred() ? -1 : ours;
 }
 
@@ -476,7 +484,7 @@ static PyObject* select_now(PyObject* module, PyObject* const* arguments, Py_ssi
     if (member == NULL) continue; /* was removed just now */
     const int ours = is_ours_now(member);
     if (ours < 0) return NULL;
-    PyObject* object = PyTuple_GET_ITEM(member, 2);
+    PyObject* object = PyTuple_GetItem(member, 2);
     if (!ours) return Py_NewRef(object);
     Py_INCREF(object);
     lwmq_message* message = NULL;
@@ -496,7 +504,9 @@ static PyObject* post_now(PyObject* module, PyObject* const* arguments, Py_ssize
     return PyErr_Format(PyExc_TypeError, "post_now(handle, turn, queue, frames)");
   PyObject* frames = arguments[3];
   const int is_one = PyBytes_CheckExact(frames);
-  if (is_one && PyBytes_GET_SIZE(frames) > kBytesNow) Py_RETURN_NONE;
+  char* data = NULL;
+  Py_ssize_t bytes = 0;
+  if (is_one && (PyBytes_AsStringAndSize(frames, &data, &bytes) < 0 || bytes > kBytesNow)) return not_now();
   lwmq_send_queue* queue = PyLong_AsVoidPtr(arguments[2]);
   if (PyErr_Occurred()) return NULL;
   lwmq_message* message = is_one ? NULL : message_of_frames(frames);
@@ -505,8 +515,7 @@ static PyObject* post_now(PyObject* module, PyObject* const* arguments, Py_ssize
   /* A post may call back, for other messages that it ships, and then others run. */
   if (turn_try_enter(arguments[1])) {
     if (is(PyObject_GetAttr(arguments[0], usable_), Py_True))
-      status = PyLong_FromLong(is_one ? lwmq_send_queue_post_bytes(queue, PyBytes_AS_STRING(frames),
-                                                                   (uint64_t)PyBytes_GET_SIZE(frames))
+      status = PyLong_FromLong(is_one ? lwmq_send_queue_post_bytes(queue, data, (uint64_t)bytes)
                                       : lwmq_send_queue_post(queue, &message));
     turn_leave(arguments[1]);
   }
@@ -516,19 +525,22 @@ static PyObject* post_now(PyObject* module, PyObject* const* arguments, Py_ssize
 
 enum { kManyBytesNow = 1 << 20 };
 
-/* What a list or tuple of bytes has, for PyMem_Free. NULL: an error, or it is something else, empty or too
+/* What a tuple of bytes has, for PyMem_Free. NULL: an error, or it holds something else, nothing or too
  * much. */
 static lwmq_bytes* bytes_now(PyObject* frames, Py_ssize_t count) {
   lwmq_bytes* array = count > 0 ? PyMem_New(lwmq_bytes, (size_t)count) : NULL;
-  uint64_t bytes = 0;
+  Py_ssize_t left = kManyBytesNow;
   for (Py_ssize_t i = 0; array != NULL && i < count; ++i) {
-    PyObject* frame = PySequence_Fast_GET_ITEM(frames, i);
-    bytes += PyBytes_CheckExact(frame) ? (uint64_t)PyBytes_GET_SIZE(frame) : kManyBytesNow + 1;
-    if (bytes > kManyBytesNow) {
+    PyObject* frame = PyTuple_GetItem(frames, i);
+    char* data = NULL;
+    Py_ssize_t bytes = kManyBytesNow + 1;
+    if (PyBytes_CheckExact(frame)) PyBytes_AsStringAndSize(frame, &data, &bytes);
+    if (bytes > left) {
       PyMem_Free(array);
       return NULL;
     }
-    array[i] = (lwmq_bytes){PyBytes_AS_STRING(frame), (uint64_t)PyBytes_GET_SIZE(frame)};
+    left -= bytes;
+    array[i] = (lwmq_bytes){data, (uint64_t)bytes};
   }
   return array;
 }
@@ -545,7 +557,7 @@ static PyObject* post_many_now(PyObject* module, PyObject* const* arguments, Py_
   if (PyErr_Occurred()) return NULL;
   frames = PySequence_Tuple(frames); /* a post may call back, and then others change a list */
   if (frames == NULL) return NULL;
-  const Py_ssize_t frame_count = PyTuple_GET_SIZE(frames);
+  const Py_ssize_t frame_count = PyTuple_Size(frames);
   lwmq_bytes* array = bytes_now(frames, frame_count);
   PyObject* status = NULL;
   if (array != NULL && turn_try_enter(arguments[1])) {
@@ -581,14 +593,14 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                                         NULL};
 
 PyMODINIT_FUNC PyInit__native_messages(void) {
-  if (PyType_Ready(&FrameType) < 0 || PyType_Ready(&MessageType) < 0) return NULL;
   usable_ = PyUnicode_InternFromString("usable");
   address_ = PyUnicode_InternFromString("address");
   append_ = PyUnicode_InternFromString("append");
   if (!usable_ || !address_ || !append_) return NULL;
-  PyObject* module = PyModule_Create(&definition);
-  if (module != NULL &&
-      (PyModule_AddObjectRef(module, "Message", (PyObject*)&MessageType) < 0 || add_turns(module) < 0))
-    Py_CLEAR(module);
+  FrameType = (PyTypeObject*)PyType_FromSpec(&frame_spec);
+  PyObject* module = FrameType != NULL ? PyModule_Create(&definition) : NULL;
+  if (module == NULL) return NULL;
+  MessageType = add_type(module, &message_spec);
+  if (MessageType == NULL || add_turns(module) < 0) Py_CLEAR(module);
   return module;
 }

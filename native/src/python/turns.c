@@ -3,6 +3,19 @@
 #include <stddef.h>
 #include <time.h>
 
+/* ---- Types ----------------------------------------------------------------------------------------- */
+
+void free_object(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(type);
+}
+
+PyTypeObject* add_type(PyObject* module, PyType_Spec* spec) {
+  PyTypeObject* type = (PyTypeObject*)PyType_FromSpec(spec);
+  return type != NULL && PyModule_AddType(module, type) == 0 ? type : NULL;
+}
+
 /* ---- Waiting --------------------------------------------------------------------------------------- */
 
 /* A thread that waits, on its stack. */
@@ -85,7 +98,7 @@ typedef struct {
   Waiter* first;       /* in the order in which they came */
 } Turn;
 
-static PyTypeObject TurnType;
+static PyTypeObject* TurnType;
 
 static void turn_take(Turn* turn) {
   turn->taken = 1;
@@ -141,7 +154,7 @@ static int turn_enter(Turn* turn, PY_TIMEOUT_T end_us) {
   return status;
 }
 
-int is_turn(PyObject* object) { return Py_IS_TYPE(object, &TurnType); }
+int is_turn(PyObject* object) { return Py_IS_TYPE(object, TurnType); }
 
 int turn_try_enter(PyObject* object) {
   Turn* turn = (Turn*)object;
@@ -179,13 +192,17 @@ static PyMethodDef turn_methods[] = {
     {"within", turn_within, METH_O, "within(seconds): for `with`, which says whether we are inside."},
     {NULL, NULL, 0, NULL}};
 
-static PyTypeObject TurnType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "lwmq_spark._native_messages.Turn",
-    .tp_doc = "A lock that threads pass in the order they came: one that waits in slices lets the others in.",
-    .tp_basicsize = sizeof(Turn),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_new = PyType_GenericNew,
-    .tp_methods = turn_methods,
+static PyType_Slot turn_slots[] = {
+    {Py_tp_doc,
+     "A lock that threads pass in the order they came: one that waits in slices lets the others in."},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_methods, turn_methods},
+    {0, NULL}};
+static PyType_Spec turn_spec = {
+    .name = "lwmq_spark._native_messages.Turn",
+    .basicsize = sizeof(Turn),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = turn_slots,
 };
 
 /* ---- Attempt --------------------------------------------------------------------------------------- */
@@ -198,7 +215,7 @@ typedef struct {
 
 static void attempt_free(PyObject* self) {
   Py_DECREF(((Attempt*)self)->turn);
-  PyObject_Free(self);
+  free_object(self);
 }
 
 static PyObject* attempt_with(PyObject* object, PyObject* unused) {
@@ -225,19 +242,22 @@ static PyMethodDef attempt_methods[] = {
     {"__exit__", (PyCFunction)(void (*)(void))attempt_end_with, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL}};
 
-static PyTypeObject AttemptType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "lwmq_spark._native_messages.Attempt",
-    .tp_doc = "What Turn.within makes, for one `with`.",
-    .tp_basicsize = sizeof(Attempt),
-    .tp_dealloc = attempt_free,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_methods = attempt_methods,
+static PyType_Slot attempt_slots[] = {{Py_tp_doc, "What Turn.within makes, for one `with`."},
+                                      {Py_tp_dealloc, attempt_free},
+                                      {Py_tp_methods, attempt_methods},
+                                      {0, NULL}};
+static PyType_Spec attempt_spec = {
+    .name = "lwmq_spark._native_messages.Attempt",
+    .basicsize = sizeof(Attempt),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = attempt_slots,
 };
+static PyTypeObject* AttemptType;
 
 static PyObject* turn_within(PyObject* self, PyObject* seconds) {
   const PY_TIMEOUT_T timeout_us = us_of(seconds);
   if (PyErr_Occurred()) return NULL;
-  Attempt* made = PyObject_New(Attempt, &AttemptType);
+  Attempt* made = PyObject_New(Attempt, AttemptType);
   if (made == NULL) return NULL;
   made->turn = Py_NewRef(self);
   made->timeout_us = timeout_us;
@@ -255,27 +275,27 @@ static PyObject* turns_new(PyTypeObject* type, PyObject* arguments, PyObject* ke
   PyObject* turns = NULL;
   if (keywords != NULL || !PyArg_ParseTuple(arguments, "O!:Turns", &PyTuple_Type, &turns))
     return PyErr_Occurred() != NULL ? NULL : PyErr_Format(PyExc_TypeError, "Turns(turns)");
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(turns); ++i)
-    if (!is_turn(PyTuple_GET_ITEM(turns, i))) return PyErr_Format(PyExc_TypeError, "item %zd is no Turn", i);
-  Turns* self = (Turns*)type->tp_alloc(type, 0);
+  for (Py_ssize_t i = 0; i < PyTuple_Size(turns); ++i)
+    if (!is_turn(PyTuple_GetItem(turns, i))) return PyErr_Format(PyExc_TypeError, "item %zd is no Turn", i);
+  Turns* self = (Turns*)PyType_GenericAlloc(type, 0);
   if (self != NULL) self->turns = Py_NewRef(turns);
   return (PyObject*)self;
 }
 
 static void turns_free(PyObject* self) {
   Py_DECREF(((Turns*)self)->turns);
-  PyObject_Free(self);
+  free_object(self);
 }
 
 static void leave_first(const Turns* self, Py_ssize_t count) {
-  while (count > 0) turn_leave(PyTuple_GET_ITEM(self->turns, --count));
+  while (count > 0) turn_leave(PyTuple_GetItem(self->turns, --count));
 }
 
 static PyObject* turns_with(PyObject* object, PyObject* unused) {
   (void)unused;
   const Turns* self = (const Turns*)object;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->turns); ++i) {
-    if (turn_enter((Turn*)PyTuple_GET_ITEM(self->turns, i), -1) < 0) {
+  for (Py_ssize_t i = 0; i < PyTuple_Size(self->turns); ++i) {
+    if (turn_enter((Turn*)PyTuple_GetItem(self->turns, i), -1) < 0) {
       leave_first(self, i);
       return NULL;
     }
@@ -287,7 +307,7 @@ static PyObject* turns_end_with(PyObject* object, PyObject* const* arguments, Py
   (void)arguments;
   (void)count;
   const Turns* self = (const Turns*)object;
-  leave_first(self, PyTuple_GET_SIZE(self->turns));
+  leave_first(self, PyTuple_Size(self->turns));
   Py_RETURN_NONE;
 }
 
@@ -296,14 +316,16 @@ static PyMethodDef turns_methods[] = {
     {"__exit__", (PyCFunction)(void (*)(void))turns_end_with, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL}};
 
-static PyTypeObject TurnsType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "lwmq_spark._native_messages.Turns",
-    .tp_doc = "Turns(turns): all of a tuple, taken one after the other.",
-    .tp_basicsize = sizeof(Turns),
-    .tp_dealloc = turns_free,
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_new = turns_new,
-    .tp_methods = turns_methods,
+static PyType_Slot turns_slots[] = {{Py_tp_doc, "Turns(turns): all of a tuple, taken one after the other."},
+                                    {Py_tp_dealloc, turns_free},
+                                    {Py_tp_new, turns_new},
+                                    {Py_tp_methods, turns_methods},
+                                    {0, NULL}};
+static PyType_Spec turns_spec = {
+    .name = "lwmq_spark._native_messages.Turns",
+    .basicsize = sizeof(Turns),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = turns_slots,
 };
 
 /* ---- Crowd ----------------------------------------------------------------------------------------- */
@@ -371,7 +393,7 @@ static PyObject* crowd_empty(PyObject* self, PyObject* unused) {
 
 static void crowd_dealloc(PyObject* self) {
   PyMem_Free(((Crowd*)self)->threads);
-  Py_TYPE(self)->tp_free(self);
+  free_object(self);
 }
 
 static PyObject* crowd_within(PyObject* self, PyObject* seconds) {
@@ -388,14 +410,17 @@ static PyMethodDef crowd_methods[] = {
     {"has_caller", crowd_has_caller, METH_NOARGS, "Whether the thread that asks is inside."},
     {NULL, NULL, 0, NULL}};
 
-static PyTypeObject CrowdType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "lwmq_spark._native_messages.Crowd",
-    .tp_doc = "In place of a Turn, where any number of threads call at once.",
-    .tp_basicsize = sizeof(Crowd),
-    .tp_dealloc = crowd_dealloc,
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_new = PyType_GenericNew,
-    .tp_methods = crowd_methods,
+static PyType_Slot crowd_slots[] = {
+    {Py_tp_doc, "In place of a Turn, where any number of threads call at once."},
+    {Py_tp_dealloc, crowd_dealloc},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_methods, crowd_methods},
+    {0, NULL}};
+static PyType_Spec crowd_spec = {
+    .name = "lwmq_spark._native_messages.Crowd",
+    .basicsize = sizeof(Crowd),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = crowd_slots,
 };
 
 /* ---- Condition ------------------------------------------------------------------------------------- */
@@ -482,18 +507,22 @@ static PyMethodDef condition_methods[] = {
     {"notify_all", condition_notify_all, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL}};
 
-static PyTypeObject ConditionType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "lwmq_spark._native_messages.Condition",
-    .tp_doc = "As threading.Condition, as far as a Future needs it.",
-    .tp_basicsize = sizeof(Condition),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_new = PyType_GenericNew,
-    .tp_methods = condition_methods,
+static PyType_Slot condition_slots[] = {{Py_tp_doc, "As threading.Condition, as far as a Future needs it."},
+                                        {Py_tp_new, PyType_GenericNew},
+                                        {Py_tp_methods, condition_methods},
+                                        {0, NULL}};
+static PyType_Spec condition_spec = {
+    .name = "lwmq_spark._native_messages.Condition",
+    .basicsize = sizeof(Condition),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = condition_slots,
 };
 
 int add_turns(PyObject* module) {
-  PyTypeObject* types[] = {&TurnType, &AttemptType, &TurnsType, &CrowdType, &ConditionType};
-  for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
-    if (PyModule_AddType(module, types[i]) < 0) return -1;
-  return 0;
+  TurnType = add_type(module, &turn_spec);
+  AttemptType = add_type(module, &attempt_spec);
+  return TurnType != NULL && AttemptType != NULL && add_type(module, &turns_spec) != NULL &&
+                 add_type(module, &crowd_spec) != NULL && add_type(module, &condition_spec) != NULL
+             ? 0
+             : -1;
 }

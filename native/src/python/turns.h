@@ -5,6 +5,12 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+/* The last call of a tp_dealloc. */
+void free_object(PyObject* self);
+/* A new type, which the module has under its name and which lives as long as the process. NULL with an error.
+ */
+PyTypeObject* add_type(PyObject* module, PyType_Spec* spec);
+
 /* Adds the types Turn, Turns, Crowd and Condition; -1 with an error. */
 int add_turns(PyObject* module);
 
