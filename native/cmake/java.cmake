@@ -18,7 +18,7 @@ if(_jni_sources AND LWMQ_JNI_INCLUDE)
                                               "${CMAKE_CURRENT_SOURCE_DIR}/src/jni")
   target_compile_options(lwmq_jni PRIVATE -fno-exceptions -fno-rtti)
   target_link_libraries(lwmq_jni PRIVATE lwmq lwmq_warnings)
-  target_link_options(lwmq_jni PRIVATE -static-libstdc++ -static-libgcc
+  target_link_options(lwmq_jni PRIVATE -Wl,--gc-sections -static-libstdc++
     -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/lwmq_jni.map)
   set_target_properties(lwmq_jni PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN"
                                             LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/lwmq_jni.map")

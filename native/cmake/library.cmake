@@ -1,5 +1,6 @@
 # liblwmq.so: hidden symbols, a version script, its own libstdc++ inside, never unloaded (its service thread and
-# thread-local data outlive a dlclose).
+# thread-local data outlive a dlclose). What of libstdc++ nobody calls is left out: it would ask for arc4random of
+# glibc 2.36. libgcc_s is the machine's own, as its unwinder would ask for glibc 2.35 inside of us.
 add_library(lwmq SHARED)
 lwmq_link_floors(lwmq)
 if(NOT LWMQ_FLOOR_TARGETS)
@@ -9,7 +10,7 @@ set_target_properties(lwmq PROPERTIES LINKER_LANGUAGE CXX LINK_DEPENDS "${CMAKE_
 target_include_directories(lwmq INTERFACE "${CMAKE_CURRENT_SOURCE_DIR}/include")
 target_link_options(lwmq PRIVATE
   -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/lwmq.map -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now
-  -static-libstdc++ -static-libgcc)
+  -Wl,--gc-sections -static-libstdc++)
 if(NOT LWMQ_SANITIZE)  # a sanitizer's symbols come with the executable
   target_link_options(lwmq PRIVATE -Wl,--no-undefined)
 endif()
