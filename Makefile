@@ -56,7 +56,7 @@ configure = mkdir -p build; [ -e build/$(1)/build.ninja ] || { echo "== configur
 
 build:
 	@$(call configure,dev)
-	@cmake --build $(BUILD)
+	@.ci/stage "building the C++ core, the Python modules and the jar in $(BUILD)" cmake --build $(BUILD)
 	@rm -rf $(BUILD)/placed && cmake --install $(BUILD) --prefix $(BUILD)/placed >/dev/null
 	@$(VENV)/python .ci/place.py $(BUILD)/placed
 
@@ -65,11 +65,13 @@ LIST_NATIVE_SOURCES := git ls-files -co --exclude-standard '*.cc' '*.h' '*.c'
 
 # Whatever a test runs is built here, with its progress on the terminal: a test's time limit knows no compiler.
 test-build:
-	@cmake --build $(BUILD) --target native_tests java_tests
+	@.ci/stage "building the native tests and the Java tests" cmake --build $(BUILD) --target native_tests java_tests
 	@$(call configure,stress)
-	@cmake --build build/stress --target stress_driver $(if $(SLOW),lwmq_jni)
+	@.ci/stage "building the C++ core once more, for the stress tests" \
+	  cmake --build build/stress --target stress_driver $(if $(SLOW),lwmq_jni)
 ifdef SLOW
-	@! command -v clang++-14 >/dev/null || { $(call configure,fuzz) && cmake --build build/fuzz --target fuzzers; }
+	@! command -v clang++-14 >/dev/null || { $(call configure,fuzz) && \
+	  .ci/stage "building the fuzz targets" cmake --build build/fuzz --target fuzzers; }
 	@$(MAKE) wheel
 endif
 
@@ -88,7 +90,7 @@ tidy: build  ## clang-tidy on the native sources that changed since TIDY_BASE
 	[ -z "$$files" ] || clang-tidy --quiet --extra-arg=-Wno-unknown-warning-option -p $(BUILD) $$files 2>/dev/null
 
 native-test: setup-test build  ## the native tests alone, by ctest
-	@cmake --build $(BUILD) --target native_tests
+	@.ci/stage "building the native tests" cmake --build $(BUILD) --target native_tests
 	@cd $(BUILD) && ctest --output-on-failure -j2
 
 sanitize: setup-test build  ## the native tests with ASan + UBSan, then with TSan; the Python tests with the first
