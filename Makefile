@@ -20,7 +20,7 @@ unexport SPARK_HOME PYTHONPATH
 # nbmake runs the notebooks as tests.
 EVERYTHING := --nbmake --nbmake-timeout=500 tests notebooks
 
-.PHONY: help demo test dev lint format tidy native-test sanitize bench notebooks wheel clean setup-demo setup-test setup-bench build test-build
+.PHONY: help demo test dev lint format tidy native-test sanitize bench wheels clean setup-demo setup-test setup-bench build test-build
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -72,7 +72,7 @@ test-build:
 ifdef SLOW
 	@! command -v clang++-14 >/dev/null || { $(call configure,fuzz) && \
 	  .ci/stage "building the fuzz targets" cmake --build build/fuzz --target fuzzers; }
-	@$(MAKE) wheel
+	@$(MAKE) wheels
 endif
 
 lint:  ## ruff, mypy, clang-format; quick
@@ -103,8 +103,14 @@ sanitize: setup-test build  ## the native tests with ASan + UBSan, then with TSa
 bench: setup-test setup-bench build  ## figures, each beside its floor and its rivals; JSON in build/bench/
 	@$(VENV)/python -m tests.bench $(BENCH)
 
-wheel: setup-test  ## dist/*.whl, as pip install . builds it
-	@$(VENV)/python -m pip wheel -q --no-deps --no-build-isolation --disable-pip-version-check -w dist .
+wheels: setup-test  ## dist/*.whl for Python 3.11 and later; installing it needs no compiler and no JDK
+	@.ci/setup venv wheels
+	@rm -rf build/wheelhouse dist/lwmq_spark-*.whl
+	@.ci/stage "building the wheel, optimized across files" $(VENV)/python -m pip wheel -v --no-deps \
+	  --no-build-isolation --disable-pip-version-check -w build/wheelhouse .
+	@PATH="$(CURDIR)/$(VENV):$$PATH" .ci/stage "checking which systems the wheel runs on" \
+	  $(VENV)/python -m auditwheel repair --wheel-dir dist build/wheelhouse/*.whl
+	@ls dist/lwmq_spark-*.whl
 
 clean:  ## removes what was built (not .venv)
-	rm -rf build dist lwmq_spark/_include lwmq_spark/_lib lwmq_spark/_jars lwmq_spark/_native*.so spark-warehouse metastore_db derby.log
+	rm -rf build dist lwmq_spark/_{conf,include,jars,lib} lwmq_spark/_native*.so spark-warehouse metastore_db derby.log

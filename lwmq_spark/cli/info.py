@@ -78,6 +78,7 @@ def library() -> dict[str, Any]:
     return {
         "version": __version__,
         "library": ffi.string(lib.lwmq_version()).decode(),
+        "conf": str(Path(__file__).resolve().parents[1] / "_conf"),
         "protocol": lib.lwmq_protocol_version(),
         "providers": providers(),
         "filters": filters(),

@@ -76,6 +76,8 @@ add_custom_command(
   COMMENT "javac: jvm/src/main/java"
   VERBATIM)
 
+file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/manifest.txt"
+     CONTENT "Implementation-Title: lwmq-spark\nImplementation-Version: ${PROJECT_VERSION}\n")
 set(_copy_resources "")
 if(_java_resources)
   set(_copy_resources COMMAND "${CMAKE_COMMAND}" -E copy_directory "${LWMQ_ROOT}/jvm/src/main/resources" "${_stage}")
@@ -91,8 +93,8 @@ add_custom_command(
   COMMAND "${CMAKE_STRIP}" --strip-debug "${_stage}/org/lwmq/native/${_platform}/liblwmq.so"
           "${_stage}/org/lwmq/native/${_platform}/liblwmq_jni.so"
   COMMAND "${Java_JAR_EXECUTABLE}" --create --no-compress --file "${CMAKE_CURRENT_BINARY_DIR}/lwmq-spark.jar"
-          -C "${_stage}" .
-  DEPENDS "${_classes}.stamp" ${_java_resources} lwmq lwmq_jni
+          --manifest "${CMAKE_CURRENT_BINARY_DIR}/manifest.txt" -C "${_stage}" .
+  DEPENDS "${_classes}.stamp" "${CMAKE_CURRENT_BINARY_DIR}/manifest.txt" ${_java_resources} lwmq lwmq_jni
   COMMENT "jar: lwmq-spark.jar"
   VERBATIM)
 add_custom_target(jar ALL DEPENDS "${CMAKE_CURRENT_BINARY_DIR}/lwmq-spark.jar")

@@ -79,11 +79,12 @@ def test_an_unknown_verb_is_wrong_usage() -> None:
     assert "No such command" in call("dance", code=2)
 
 
-def test_info_names_versions_and_providers() -> None:
+def test_info_names_versions_providers_and_the_folder_of_the_conf_files() -> None:
     figures = json.loads(call("info", "--json"))
     assert {"ipc", "loop"} <= set(figures["providers"])
     assert figures["filters"]["loss"].startswith("loss=SHARE")
     assert figures["version"] == figures["library"]
+    assert (Path(figures["conf"]) / "lwmq.toml").is_file()
     assert figures["protocol"] >= 1
 
 
