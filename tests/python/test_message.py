@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import lwmq_spark as lwmq
+from lwmq_spark._ffi import Condition, Crowd, Turn, Turns, native_messages
 from lwmq_spark.message import (
     COPY_BYTES_MAX,
     Timestamp,
@@ -65,6 +66,27 @@ def test_a_message_that_was_not_made_says_so() -> None:
     with pytest.raises(ValueError, match="made before"):
         made.__init__(b"y")  # type: ignore[misc]
     assert bytes(made) == b"x"
+
+
+def test_messages_frames_and_turns_that_are_gone_leave_nothing_on_their_types() -> None:
+    class Named(lwmq.Message):
+        """With a dict, and so one that Python's collector looks at."""
+
+    def make() -> list[type]:
+        turn = Turn()
+        held = [turn, turn.within(1), Turns((turn,)), Crowd(), Condition()]
+        made = [*held, lwmq.Message([b"a"]), Named([b"b"])]
+        return [*map(type, made), native_messages.Message, type(made[-1][0].obj)]
+
+    def references() -> list[int]:
+        gc.collect()
+        return [sys.getrefcount(kind) for kind in kinds]
+
+    kinds = make()
+    before = references()
+    for _ in range(100):
+        make()
+    assert references() == before
 
 
 @pytest.mark.parametrize("index", ["0", None, slice(0, 1), 1.0])
