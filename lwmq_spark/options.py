@@ -3,8 +3,9 @@
     ipc://flights?buffer_bytes=4MiB&buffers=16&timeout=5s
 
 What stands before `?` belongs to the provider of the scheme, which alone parses it. What follows is ours:
-`key=value` pairs. Writers and readers of streams take the keys that concern them; a channel takes those of
-`CHANNEL_KEYS`, and any other is an `AddressError`, as is a key that nobody knows.
+`key=value` pairs. The library has the table of all keys (`lwmq_query_setting`) and reads the values, so the
+same words mean the same in Python, in Spark's options and in C. Writers and readers of streams take the keys
+that concern streams, a channel those that concern channels; any other is an `AddressError`.
 
 A setting is looked for in this order, the first that has it wins:
 
@@ -15,23 +16,23 @@ A setting is looked for in this order, the first that has it wins:
     5. the default
 
 Sizes are written 512, 64KiB, 4MiB, 1GiB (powers of 1024; also 64k, 4m, 1g, as Spark has them) or 64KB, 4MB,
-1GB (powers of 1000); durations 100ms, 5s, 2m, 1h or a number of seconds. The same words mean the same in
-Spark's options and in the address options of C.
+1GB (powers of 1000); durations 100ms, 5s, 2m, 1h or a number of seconds.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 import os
-import re
 import tomllib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal
 
+from lwmq_spark._ffi import ffi, lib, raise_status, sized, text_of
 from lwmq_spark.errors import AddressError, LwmqError
 
 Role = Literal["auto", "server", "client"]
@@ -39,76 +40,118 @@ Retain = Literal["until_acked", "all", "none"]
 Delivery = Literal["live", "task", "job"]
 Trust = Literal["user", "verify"]
 
-# The numbers are those of lwmq.h (LWMQ_ROLE_*, LWMQ_RETAIN_*, LWMQ_DELIVERY_*).
-ROLES: dict[str, int] = {"auto": 0, "server": 1, "client": 2}
-RETAINS: dict[str, int] = {"until_acked": 0, "all": 1, "none": 2}
-DELIVERIES: dict[str, int] = {"live": 0, "task": 1, "job": 2}
-TRUSTS = {"user": 0, "verify": 1}
-
-_SIZE_UNITS = {
-    "": 1,
-    "b": 1,
-    "k": 1 << 10,  # as Spark writes them
-    "m": 1 << 20,
-    "g": 1 << 30,
-    "t": 1 << 40,
-    "kib": 1 << 10,
-    "mib": 1 << 20,
-    "gib": 1 << 30,
-    "tib": 1 << 40,
-    "kb": 10**3,
-    "mb": 10**6,
-    "gb": 10**9,
-    "tb": 10**12,
-}
-_TIME_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-_NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+# What takes an option of an address.
+TRANSPORT: int = lib.LWMQ_TAKEN_BY_TRANSPORT  # each further one of a channel
+CHANNEL: int = lib.LWMQ_TAKEN_BY_CHANNEL
+LISTENER: int = lib.LWMQ_TAKEN_BY_LISTENER
+STREAM: int = lib.LWMQ_TAKEN_BY_STREAM
 
 
-def parse_size(value: object) -> int:
-    """Bytes of `4MiB`, `64KB`, `512` or an int. ValueError says what is allowed."""
-    if isinstance(value, bool) or not isinstance(value, (Integral, str)):
-        raise ValueError(f"{value!r} is not a size: an int of bytes, or a text such as '4MiB'")
-    if isinstance(value, Integral):
-        number, unit = str(int(value)), ""
-        if int(value) < 0:
-            raise ValueError(f"{value} is not a size: it is negative")
-    else:
-        match = _NUMBER.fullmatch(value)
-        if match is None or match[2].lower() not in _SIZE_UNITS:
-            raise ValueError(f"{value!r} is not a size: write 512, 64KiB, 4MiB, 1GiB, 64KB, 4MB or 1GB")
-        number, unit = match[1], match[2].lower()
-    scaled = float(number) * _SIZE_UNITS[unit] if "." in number else int(number) * _SIZE_UNITS[unit]
-    if scaled != int(scaled):
-        raise ValueError(f"{value!r} is not a whole number of bytes")
-    return int(scaled)
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A row of the library's table. `kind`: LWMQ_VALUE_*; `words`: the values of one that takes words."""
+
+    key: str
+    kind: int
+    words: tuple[str, ...]
+    taken_by: int
+
+    def shown(self, number: int, text: str) -> Any:
+        """The value that the library has read from `text` as `number`."""
+        if self.kind == lib.LWMQ_VALUE_DURATION:
+            return _seconds(number)
+        if self.kind == lib.LWMQ_VALUE_FLAG:
+            return number == 1
+        if self.kind == lib.LWMQ_VALUE_WORD:
+            return self.words[number]
+        return text if self.kind == lib.LWMQ_VALUE_NAME else number
+
+
+def _settings() -> dict[str, Setting]:
+    found: dict[str, Setting] = {}
+    row = sized("lwmq_setting")
+    while lib.lwmq_query_setting(len(found), row) == lib.LWMQ_OK:
+        key = ffi.string(row.key).decode()
+        words = () if row.words == ffi.NULL else tuple(ffi.string(row.words).decode().split(", "))
+        found[key] = Setting(key, row.kind, words, row.taken_by)
+    return found
+
+
+SETTINGS = _settings()
+
+
+def keys_of(taken_by: int) -> tuple[str, ...]:
+    """The keys that `taken_by` (CHANNEL, STREAM, ...) takes."""
+    return tuple(key for key, setting in SETTINGS.items() if setting.taken_by & taken_by)
+
+
+def _places(key: str) -> dict[str, int]:
+    """The words of a setting with their numbers, which are those of lwmq.h."""
+    return {word: place for place, word in enumerate(SETTINGS[key].words)}
+
+
+ROLES = _places("role")
+RETAINS = _places("retain")
+DELIVERIES = _places("delivery")
+
+
+def read(key: str, value: object) -> Any:
+    """`value`, a text as users write it or a number, as one of the setting `key`.
+
+    ValueError says what is allowed.
+    """
+    setting = SETTINGS[key]
+    if setting.kind == lib.LWMQ_VALUE_NAME:
+        return check_name("reader", value)  # type: ignore[arg-type]
+    if setting.kind == lib.LWMQ_VALUE_DURATION:
+        return parse_duration(value)
+    text = check_text(key, _written(value))
+    number = ffi.new("uint64_t *")
+    if lib.lwmq_read_setting(key.encode(), text.encode(), number) != lib.LWMQ_OK:
+        raise ValueError(text_of())
+    return setting.shown(number[0], text)
 
 
 def parse_duration(value: object) -> float | None:
     """Seconds of `100ms`, `5s`, `2m`, `1h` or a number; None and `forever` are no limit."""
-    if value is None or (isinstance(value, str) and value.lower() == "forever"):
+    if value is None:
         return None
-    if isinstance(value, Real) and not isinstance(value, bool):
-        seconds = float(value)
-        if not seconds >= 0:
-            why = "negative" if seconds < 0 else "no number"
-            raise ValueError(f"{value!r} is not a duration: it is {why}")
-        return None if seconds == float("inf") else seconds
-    match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
-    if match is None or match[2].lower() not in _TIME_UNITS:
-        raise ValueError(
-            f"{value!r} is not a duration: write 100ms, 5s, 2m, 1h, a number of seconds or 'forever'"
-        )
-    return float(match[1]) * _TIME_UNITS[match[2].lower()]
+    if isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < math.inf:
+        return float(value)
+    number = ffi.new("uint64_t *")
+    text = check_text("duration", _written(value)).encode()
+    if lib.lwmq_read_value(lib.LWMQ_VALUE_DURATION, ffi.NULL, text, number) != lib.LWMQ_OK:
+        raise ValueError(text_of())
+    return _seconds(number[0])
 
 
-def parse_count(value: object) -> int:
-    """A whole number from 0."""
-    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0:
-        return int(value)
-    if isinstance(value, str) and value.strip().isdecimal():
-        return int(value)
-    raise ValueError(f"{value!r} is not a count: a whole number from 0")
+def _seconds(ns: int) -> float | None:
+    return None if ns == (1 << 64) - 1 else ns / 1e9
+
+
+def _written(value: object) -> str:
+    """A number or a flag as users write it."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Real) and not isinstance(value, Integral) and math.isfinite(value):
+        return f"{float(value):.9f}".rstrip("0").rstrip(".")
+    return "forever" if value == math.inf else str(value)
+
+
+def unknown(what: str, name: str, names: Collection[str]) -> str:
+    """The sentence that `what` is none of `names`, and which of them `name` may be a slip of."""
+    place = nearest(name, names)
+    if place is None:
+        return f"{what} is unknown; allowed are {', '.join(names)}"
+    return f"{what} is unknown: did you mean {place!r}?"
+
+
+def nearest(name: str, names: Collection[str]) -> str | None:
+    """The one of `names` that `name` may be a slip of."""
+    place = lib.lwmq_nearest_word(name.encode("utf-8", "replace"), ", ".join(names).encode())
+    return None if place < 0 else list(names)[place]
 
 
 def whole(what: str, value: object, least: int, most: int) -> int:
@@ -120,18 +163,6 @@ def whole(what: str, value: object, least: int, most: int) -> int:
     if not least <= number <= most:
         raise ValueError(f"{what} {number}: {least} to {most} are possible")
     return number
-
-
-def parse_flag(value: object) -> bool:
-    """true or false."""
-    if isinstance(value, bool):
-        return value
-    text = str(value).lower()
-    if text in ("true", "1", "yes"):
-        return True
-    if text in ("false", "0", "no"):
-        return False
-    raise ValueError(f"{value!r} is neither true nor false")
 
 
 NAME_BYTES_MAX = 255  # of a reader, a job: kNameBytesMax of base/limits.h
@@ -166,57 +197,6 @@ def check_name(what: str, name: str) -> str:
     return name
 
 
-def parse_name(value: object) -> str:
-    """Of a reader."""
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a name")
-    return check_name("reader", value)
-
-
-def _one_of(names: Mapping[str, int]) -> Callable[[object], str]:
-    def parse(value: object) -> str:
-        if isinstance(value, str) and value.lower() in names:
-            return value.lower()
-        raise ValueError(f"{value!r} is none of {', '.join(names)}")
-
-    return parse
-
-
-SETTINGS: dict[str, Callable[[object], Any]] = {
-    "buffer_bytes": parse_size,
-    "buffers": parse_count,
-    "buffers_send": parse_count,
-    "buffers_receive": parse_count,
-    "window_bytes": parse_size,
-    "staging_bytes": parse_size,
-    "timeout": parse_duration,
-    "linger": parse_duration,
-    "stall": parse_duration,
-    "expel_after": parse_duration,
-    "retry": parse_duration,
-    "role": _one_of(ROLES),
-    "retain": _one_of(RETAINS),
-    "delivery": _one_of(DELIVERIES),
-    "partitions": parse_count,
-    "readers": parse_count,
-    "writers": parse_count,
-    "credit": parse_count,
-    "follow": parse_flag,
-    "raw": parse_flag,
-    "secure_erase": parse_flag,
-    "home_thread": parse_flag,
-    "trust": _one_of(TRUSTS),
-    "name": parse_name,
-}
-
-
-# Of a channel as a whole, and those that each of its transports may have for itself.
-TRANSPORT_KEYS = ("buffer_bytes", "buffers", "buffers_send", "buffers_receive", "retry")
-CHANNEL_KEYS = (
-    *TRANSPORT_KEYS, "role", "linger", "raw", "secure_erase", "home_thread",
-)  # fmt: skip
-
-
 @dataclass(frozen=True, slots=True)
 class Address:
     """An address apart from its options. `text` is what the provider gets."""
@@ -225,10 +205,12 @@ class Address:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def parse_address(address: str, keys: Collection[str] = SETTINGS, of: str = "an address") -> Address:
-    """Split an address from its options and read those. AddressError names the key and what is allowed.
+def parse_address(address: str, taken_by: int = STREAM) -> Address:
+    """Split an address from its options and read those.
 
-    keys: those that `of` takes.
+    taken_by: what takes the options: STREAM, CHANNEL, LISTENER, TRANSPORT, or several of them.
+    AddressError names the option, what is allowed and what may be meant. LwmqError: the name of a variable
+    LWMQ_... of the environment is a slip.
     """
     if not isinstance(address, str):
         hint = ": did you mean .decode()?" if isinstance(address, bytes) else ""
@@ -237,31 +219,28 @@ def parse_address(address: str, keys: Collection[str] = SETTINGS, of: str = "an 
         check_text("address", address)
     except ValueError as exc:
         raise AddressError(str(exc)) from None
-    text, mark, query = address.partition("?")
-    scheme, colon, _ = text.partition("://")
-    if not colon or not scheme:
-        hint = f": did you mean 'ipc://{text}'?" if text and ":" not in text else ""
-        raise AddressError(f"address {address!r} has no scheme{hint}")
-    if mark and not query:
-        raise AddressError(f"address {address!r} ends in '?' and names no option")
+    _check_environment()
     options: dict[str, Any] = {}
-    for pair in query.split("&") if query else ():
-        key, equals, value = pair.partition("=")
-        if key not in SETTINGS:
-            raise AddressError(f"option {key!r} of {address!r} is unknown; allowed are {', '.join(keys)}")
-        if not equals:
-            raise AddressError(f"option {key!r} of {address!r} has no value: write {key}=...")
-        if key in options:
-            raise AddressError(f"option {key!r} of {address!r} is given twice")
-        try:
-            options[key] = SETTINGS[key](value)
-        except ValueError as exc:
-            raise AddressError(f"option {key!r} of {address!r}: {exc}") from None
-        if key not in keys:
-            raise AddressError(
-                f"option {key!r} of {address!r} is none of {of}; allowed are {', '.join(keys)}"
-            )
-    return Address(text, options)
+    text = ffi.new("char[]", address.encode())  # the options refer to it
+    found = sized("lwmq_address_option")
+    while (status := lib.lwmq_read_address_option(text, taken_by, len(options), found)) == lib.LWMQ_OK:
+        key = ffi.string(found.key).decode()
+        value = bytes(ffi.buffer(found.text, found.text_bytes)).decode()
+        options[key] = SETTINGS[key].shown(found.value, value)
+    if status != lib.LWMQ_E_EMPTY:
+        raise_status(status)
+    return Address(address.partition("?")[0], options)
+
+
+def _check_environment() -> None:
+    """LwmqError: a variable that nobody reads, and whose name is near to one that is read."""
+    for name in os.environ:
+        if name.startswith("LWMQ_") and name not in _VARIABLES and (meant := nearest(name, _VARIABLES)):
+            raise LwmqError(f"environment variable {name} is unknown: did you mean {meant}?")
+
+
+_OTHER_VARIABLES = ("LWMQ_CONF", "LWMQ_MODULE_PATH", "LWMQ_MODULE_TRUST", "LWMQ_LIBRARY_PATH")
+_VARIABLES = (*_OTHER_VARIABLES, *(f"LWMQ_{key.upper()}" for key in SETTINGS))
 
 
 def resolve(
@@ -278,10 +257,9 @@ def resolve(
 
     ValueError: the argument is none. LwmqError: what the environment or the conf file says is none.
     """
-    parse = SETTINGS[key]
     if argument is not None:
         try:
-            return parse(argument)
+            return read(key, argument)
         except ValueError as exc:
             raise ValueError(f"{key}: {exc}") from None
     keys = (key,) if general is None else (key, general)
@@ -292,7 +270,7 @@ def resolve(
         variable = f"LWMQ_{key.upper()}"
         if variable in os.environ:
             try:
-                return parse(os.environ[variable])
+                return read(key, os.environ[variable])
             except ValueError as exc:
                 raise LwmqError(f"environment variable {variable}: {exc}") from None
     path = conf_path()
@@ -334,14 +312,19 @@ def load_conf(path: Path, changed_ns: int) -> dict[str, dict[str, Any]]:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as exc:
         raise LwmqError(f"{path}: {exc}") from None
+    sections = {"stream": STREAM, "channel": CHANNEL}
+    for table in tables:
+        if table not in sections and (meant := nearest(table, (*sections, "spark"))) not in (None, table):
+            raise LwmqError(f"{path}: [{table}] is unknown: did you mean [{meant}]?")
     checked: dict[str, dict[str, Any]] = {}
-    for section in ("stream", "channel"):
+    for section, taken_by in sections.items():
         checked[section] = {}
+        keys = keys_of(taken_by)
         for key, value in tables.get(section, {}).items():
-            if key not in SETTINGS:
-                raise LwmqError(f"{path}: [{section}] {key} is unknown; allowed are {', '.join(SETTINGS)}")
+            if key not in keys:
+                raise LwmqError(f"{path}: " + unknown(f"[{section}] {key}", key, keys))
             try:
-                checked[section][key] = SETTINGS[key](value)
+                checked[section][key] = read(key, value)
             except ValueError as exc:
                 raise LwmqError(f"{path}: [{section}] {key}: {exc}") from None
     return checked

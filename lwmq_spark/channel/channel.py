@@ -46,13 +46,13 @@ from lwmq_spark._ffi import (
 from lwmq_spark.channel.raw import ReceiveBuffer, SendBuffer, Window
 from lwmq_spark.channel.readiness import Readiness
 from lwmq_spark.channel.send_queue import KINDS, Kind, Priority, SendQueue, priority_of
-from lwmq_spark.channel.settings import MOST_32, MOST_64, ReceiveKind, Settings, check_kind, read_settings
+from lwmq_spark.channel.settings import MOST_64, ReceiveKind, Settings, check_kind, read_settings
 from lwmq_spark.channel.unclosed import flush_at_exit, tell_of_unsent
 from lwmq_spark.message import Message
 from lwmq_spark.options import (
-    CHANNEL_KEYS,
+    CHANNEL,
     ROLES,
-    TRANSPORT_KEYS,
+    TRANSPORT,
     Address,
     Role,
     check_text,
@@ -269,10 +269,10 @@ class Channel(Lingering):
         for way in ("send", "receive"):
             for key in ("buffers", f"buffers_{way}"):
                 if key in other.options:
-                    setattr(its, f"buffers_{way}", whole(key, other.options[key], 0, MOST_32))
+                    setattr(its, f"buffers_{way}", other.options[key])
         if "retry" in other.options:
             its.retry_ms = milliseconds(other.options["retry"])
-        its.buffer_bytes = whole("buffer_bytes", other.options.get("buffer_bytes", 0), 0, MOST_64)
+        its.buffer_bytes = other.options.get("buffer_bytes", 0)
         its.redundant = redundant
         check(lib.lwmq_channel_add_transport(self._handle.pointer, other.text.encode(), its))
 
@@ -873,5 +873,5 @@ def _addresses_of(address: Any) -> list[Address]:
     texts = [address] if is_one else list(address)
     if not texts:
         raise ValueError("a channel without a transport: say at least one address")
-    first = parse_address(texts[0], CHANNEL_KEYS, "a channel's")
-    return [first, *(parse_address(text, TRANSPORT_KEYS, "a further address's") for text in texts[1:])]
+    first = parse_address(texts[0], CHANNEL)
+    return [first, *(parse_address(text, TRANSPORT) for text in texts[1:])]

@@ -32,12 +32,10 @@ from lwmq_spark._ffi import Crowd, Handle, OfOneProcess, check, ffi, fields_of, 
 from lwmq_spark.channel.channel import Channel
 from lwmq_spark.channel.readiness import Readiness
 from lwmq_spark.channel.settings import ReceiveKind, read_settings
-from lwmq_spark.options import CHANNEL_KEYS, parse_address
+from lwmq_spark.options import LISTENER, parse_address
 
 if TYPE_CHECKING:
     from lwmq_spark.channel.selector import Selector
-
-LISTENER_KEYS = tuple(key for key in CHANNEL_KEYS if key not in ("role", "retry"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,7 @@ class Listener(OfOneProcess):
         else. TypeError, ValueError: an argument that is none.
         """
         self._settings = read_settings(
-            parse_address(address, LISTENER_KEYS, "a listener's"),
+            parse_address(address, LISTENER),
             buffer_bytes=buffer_bytes,
             buffers=buffers,
             raw=raw,

@@ -17,8 +17,7 @@ RECEIVE_KINDS: dict[str, int] = {
     "bounded_discard_newest": lib.LWMQ_QUEUE_BOUNDED_DISCARD_NEWEST,
 }
 LINGER_S = 5.0  # of close(), where neither argument nor address nor conf says otherwise
-MOST_32 = (1 << 32) - 1  # of the structures that the library takes
-MOST_64 = (1 << 64) - 1
+MOST_64 = (1 << 64) - 1  # of the structures that the library takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +59,17 @@ def read_settings(
 
     is_raw: bool = setting("raw", raw, False)
     options = sized("lwmq_channel_options")
-    options.buffer_bytes = whole("buffer_bytes", setting("buffer_bytes", buffer_bytes, 0), 0, MOST_64)
+    options.buffer_bytes = setting("buffer_bytes", buffer_bytes, 0)
     if isinstance(buffers, (tuple, list)):
         if len(buffers) != 2:
             raise ValueError(f"buffers {buffers!r}: a number for both directions, or (send, receive)")
-        send, receive = buffers
-    elif buffers is not None:
-        send = receive = setting("buffers", buffers, 0)
+        said: tuple[Any, Any] = (buffers[0], buffers[1])
     else:
-        send, receive = (
-            resolve(address, "channel", f"buffers_{way}", None, 0, general="buffers")
-            for way in ("send", "receive")
-        )
-    options.buffers_send = whole("buffers", send, 0, MOST_32)
-    options.buffers_receive = whole("buffers", receive, 0, MOST_32)
+        said = (buffers, buffers)
+    options.buffers_send, options.buffers_receive = (
+        resolve(address, "channel", f"buffers_{way}", number, 0, general="buffers")
+        for way, number in zip(("send", "receive"), said, strict=True)
+    )
     options.retry_ms = milliseconds(setting("retry", retry, 0.0))
     options.raw = is_raw
     options.secure_erase = setting("secure_erase", secure_erase, False)

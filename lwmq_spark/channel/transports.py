@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lwmq_spark._ffi import check, ffi, lib, sized
-from lwmq_spark.options import parse_address
+from lwmq_spark.options import CHANNEL, STREAM, parse_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Limits:
 def limits(address: str) -> Limits:
     """What `address` allows, before it is opened. Never waits. AddressError: no provider takes it."""
     raw = sized("lwmq_limits")
-    check(lib.lwmq_query_limits(parse_address(address).text.encode(), raw))
+    check(lib.lwmq_query_limits(parse_address(address, CHANNEL | STREAM).text.encode(), raw))
     flags = int(raw.capabilities)
     return Limits(
         buffer_bytes_max=int(raw.buffer_bytes_max),

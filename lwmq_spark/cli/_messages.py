@@ -15,7 +15,7 @@ import typer
 from lwmq_spark.cli._output import emit, printable
 from lwmq_spark.errors import ClosedError, LwmqError, MessageTooBigError, PeerLostError, TimeoutError
 from lwmq_spark.message import ticks_to_ns
-from lwmq_spark.options import CHANNEL_KEYS, Role, parse_address
+from lwmq_spark.options import CHANNEL, Role, parse_address
 
 if TYPE_CHECKING:
     from lwmq_spark.channel import Channel
@@ -113,7 +113,7 @@ def too_big(which: str, frames: Iterable[Any], exc: MessageTooBigError) -> Messa
 
 def role_of(address: str, ours: Role) -> Role | None:
     """For a verb of which two must not meet: `ours`, unless the address says another one."""
-    return None if "role" in parse_address(address, CHANNEL_KEYS, "a channel's").options else ours
+    return None if "role" in parse_address(address, CHANNEL).options else ours
 
 
 class Posting:

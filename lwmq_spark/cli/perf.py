@@ -51,9 +51,10 @@ def run(
       lwmq perf ipc:///shared/perf --peer      (in one container; --alone in the other)
     """
     from lwmq_spark.channel import limits
-    from lwmq_spark.options import parse_address
+    from lwmq_spark.options import CHANNEL, parse_address
 
-    if "role" in parse_address(address).options:
+    parse_address(_stream_of(address))  # what a stream takes, too
+    if "role" in parse_address(address, CHANNEL).options:
         raise typer.BadParameter(f"{address}: both sides open it, and agree on their roles: say none")
     if peer:
         _be_peer(address)

@@ -17,10 +17,10 @@ endforeach()
 # What applications make, and what grows with it, is built of the library's containers: where memory is short
 # these throw, up to the C face (abi/memory.h). What moves messages allocates without, and has no landing pads.
 foreach(unit abi/channel_abi abi/listener_abi abi/lwmq abi/observer_abi abi/requests_abi abi/router_abi abi/selector_abi
-             channel/address_options channel/channel channel/listener channel/merge channel/requests channel/router
+             channel/channel channel/listener channel/merge channel/requests channel/router
              channel/selector channel/service_thread channel/settings channel/several providers/ipc/address providers/ipc/provider
              stats/observer stats/page
-             tli/filters tli/host tli/registry tli/settings tli/tables)
+             tli/address_options tli/filters tli/host tli/registry tli/settings tli/tables)
   set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/src/${unit}.cc" PROPERTIES COMPILE_OPTIONS
                                                                                       -fexceptions)
 endforeach()

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/limits.h"
-#include "channel/address_options.h"
+#include "channel/settings.h"
 #include "input.h"
 #include "lwmq/lwmq_tli.h"
 #include "os/unix_socket.h"
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
     provider->limits(tli::without_options(text.c_str()).c_str(), &limits);
   }
   channel::AddressOptions options;
-  channel::parse_address_options(text.c_str(), &options);
+  channel::read_address_options(text.c_str(), &options);
   // The provider gets what has its scheme; most inputs would not.
   const std::string address = "ipc://" + text;
   ipc::Address parsed;

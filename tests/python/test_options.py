@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 import lwmq_spark as lwmq
 from lwmq_spark.channel.settings import read_settings
 from lwmq_spark.options import (
+    CHANNEL,
     SETTINGS,
+    STREAM,
     Address,
+    keys_of,
     parse_address,
-    parse_count,
     parse_duration,
-    parse_flag,
-    parse_size,
+    read,
     resolve,
 )
 
@@ -47,15 +48,22 @@ def test_what_follows_the_scheme_is_left_to_the_provider() -> None:
     [
         (
             "ipc://a?bufers=3",
-            "'bufers' of 'ipc://a?bufers=3' is unknown; allowed are buffer_bytes, buffers, ",
+            "'bufers' of 'ipc://a?bufers=3' is unknown: did you mean 'buffers'?",
         ),
+        ("ipc://a?speed=3", "'speed' of 'ipc://a?speed=3' is unknown; allowed are buffer_bytes, buffers, "),
+        ("ipc://a?windowBytes=3", "did you mean 'window_bytes'?"),
+        ("ipc://a?secure_erase=true", "'secure_erase' of 'ipc://a?secure_erase=true' is none of a stream's"),
         ("ipc://a?buffers", "has no value"),
         ("ipc://a?buffers=3&buffers=4", "twice"),
         ("ipc://a?buffer_bytes=4XB", "'4XB' is not a size: write 512, 64KiB"),
         ("ipc://a?timeout=5q", "'5q' is not a duration"),
         ("ipc://a?retain=some", "'some' is none of until_acked, all, none"),
+        ("ipc://a?retain=until_acket", "none: did you mean 'until_acked'?"),
+        ("ipc://a?partitions=0", "'partitions' of 'ipc://a?partitions=0': '0' is out of bounds: 1 to 16384"),
+        ("ipc://a?window_bytes=100TiB", "for the machine has no more bytes of memory"),
+        ("ipc://a,ipc://b", "one is meant: a stream has one, a channel takes several as a list"),
         ("ipc://a?", "ends in '?'"),
-        ("flights", "has no scheme: did you mean 'ipc://flights'?"),
+        ("flights", "'flights': the address has no scheme: did you mean 'ipc://flights'?"),
         ("://x", "has no scheme"),
     ],
 )
@@ -87,13 +95,13 @@ def test_an_address_that_is_no_text_is_a_type_error() -> None:
     ],
 )
 def test_sizes(text: object, size: int) -> None:
-    assert parse_size(text) == size
+    assert read("staging_bytes", text) == size
 
 
 @pytest.mark.parametrize("text", ["", "MiB", "-3", "4 MiBs", "0.3B", -1, True, 2.5, None])
 def test_refuses_what_is_no_size(text: object) -> None:
     with pytest.raises(ValueError, match=r"size|whole number of bytes"):
-        parse_size(text)
+        read("staging_bytes", text)
 
 
 @pytest.mark.parametrize(
@@ -120,19 +128,19 @@ def test_refuses_what_is_no_duration(text: object) -> None:
 
 @given(st.integers(0, 1 << 40))
 def test_a_number_of_bytes_is_itself_in_every_spelling(size: int) -> None:
-    assert parse_size(size) == parse_size(str(size)) == parse_size(f"{size}B") == size
-    assert parse_size(f"{size}KiB") == size << 10
+    assert all(read("staging_bytes", same) == size for same in (size, str(size), f"{size}B"))
+    assert read("staging_bytes", f"{size}KiB") == size << 10
 
 
 def test_counts_and_flags() -> None:
-    assert parse_count("16") == 16
-    assert parse_flag("true") is True
-    assert parse_flag("0") is False
+    assert read("writers", "16") == 16
+    assert read("follow", "true") is read("follow", True) is True
+    assert read("follow", "0") is False
     for wrong in ("x", "-1", 1.5, True):
         with pytest.raises(ValueError, match="count"):
-            parse_count(wrong)
+            read("writers", wrong)
     with pytest.raises(ValueError, match="neither true nor false"):
-        parse_flag("maybe")
+        read("follow", "maybe")
 
 
 def test_argument_wins_over_address_over_environment_over_conf_file_over_default(
@@ -162,7 +170,7 @@ def test_buffers_of_one_direction_win_over_those_of_both_of_the_same_source(
     monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     def buffers(query: str, argument: Any = None) -> tuple[int, int]:
-        settings = read_settings(parse_address(f"{address}{query}"), buffers=argument)
+        settings = read_settings(parse_address(f"{address}{query}", CHANNEL), buffers=argument)
         return settings.options.buffers_send, settings.options.buffers_receive
 
     assert buffers("?buffers=9") == (9, 9)
@@ -195,7 +203,18 @@ def test_a_wrong_setting_says_where_it_stands(monkeypatch: pytest.MonkeyPatch, t
     with pytest.raises(lwmq.LwmqError, match="no such file"):
         resolve(address, "stream", "timeout", None, None)
     conf.write_text("[stream]\ntimeuot = 3\n")
-    with pytest.raises(lwmq.LwmqError, match=r"lwmq.toml: \[stream\] timeuot is unknown; allowed are"):
+    with pytest.raises(
+        lwmq.LwmqError, match=r"lwmq.toml: \[stream\] timeuot is unknown: did you mean 'timeout'"
+    ):
+        resolve(address, "stream", "timeout", None, None)
+    conf.write_text("[stream]\nsecure_erase = true\n")
+    with pytest.raises(lwmq.LwmqError, match=r"\[stream\] secure_erase is unknown; allowed are buffer_bytes"):
+        resolve(address, "stream", "timeout", None, None)
+    conf.write_text("[streams]\ntimeout = 3\n")
+    with pytest.raises(lwmq.LwmqError, match=r"lwmq.toml: \[streams\] is unknown: did you mean \[stream\]\?"):
+        resolve(address, "stream", "timeout", None, None)
+    conf.write_text("[stream]\npartitions = 0\n")
+    with pytest.raises(lwmq.LwmqError, match=r"\[stream\] partitions: '0' is out of bounds: 1 to 16384"):
         resolve(address, "stream", "timeout", None, None)
     conf.write_text("[stream]\nbuffer_bytes = 'many'\n")
     with pytest.raises(lwmq.LwmqError, match=r"\[stream\] buffer_bytes: 'many' is not a size"):
@@ -205,16 +224,36 @@ def test_a_wrong_setting_says_where_it_stands(monkeypatch: pytest.MonkeyPatch, t
         resolve(address, "stream", "timeout", None, None)
 
 
+def test_a_variable_of_the_environment_with_a_slip_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LWMQ_OF_SOMEBODY_ELSE", "1")
+    parse_address("ipc://a")
+    monkeypatch.setenv("LWMQ_BUFER_BYTES", "4MiB")
+    with pytest.raises(lwmq.LwmqError, match="LWMQ_BUFER_BYTES is unknown: did you mean LWMQ_BUFFER_BYTES"):
+        lwmq.Channel("ipc://a")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("partitions", 0), ("readers", 0), ("writers", 0), ("credit", 0), ("buffers", 0), ("buffer_bytes", 0),
+     ("partitions", 1 << 20), ("credit", 1 << 20), ("window_bytes", "100TiB"), ("buffers", 4001)],
+)  # fmt: skip
+def test_a_number_that_cannot_be_is_refused_where_it_is_said(key: str, value: object) -> None:
+    with pytest.raises(ValueError, match=f"{key}: '{value}' is out of bounds: 1 to [0-9]+ are possible"):
+        resolve(parse_address("ipc://a"), "stream", key, value, None)
+    with pytest.raises(lwmq.AddressError, match=f"option '{key}' of .*: '{value}' is out of bounds: 1 to "):
+        parse_address(f"ipc://a?{key}={value}")
+
+
 def test_the_conf_file_of_the_project_can_be_read() -> None:
-    from lwmq_spark.options import CHANNEL_KEYS, SETTINGS, load_conf
+    from lwmq_spark.options import load_conf
 
     path = Path(__file__).resolve().parents[2] / "conf" / "lwmq.toml"
     conf = load_conf(path, 0)
     one_way = {"buffers_send", "buffers_receive"}  # where they differ from `buffers`
-    assert set(conf["channel"]) == set(CHANNEL_KEYS) - one_way
-    only_channels_have = {"raw", "secure_erase", "home_thread", "buffers", "retry"} | one_way
-    have_no_value = {"linger", "name"}  # one of a writer and one of a reader; one of each reader's own
-    assert set(conf["stream"]) == set(SETTINGS) - only_channels_have - have_no_value
+    assert set(conf["channel"]) == set(keys_of(CHANNEL)) - one_way
+    # One of a writer and one of a reader; one of each reader's own; in the place of window_bytes.
+    have_no_value = {"linger", "name", "buffers"}
+    assert set(conf["stream"]) == set(keys_of(STREAM)) - have_no_value
     with (
         lwmq.Channel("loop://built-in-values", "server", linger=0),
         lwmq.Channel("loop://built-in-values", "client", linger=0) as client,

@@ -111,7 +111,7 @@ def test_a_table_takes_the_defaults_of_the_session(spark: SparkSession, stream: 
             "did you mean retain",
         ),
         ("CREATE TABLE t (id BIGINT) USING lwmq OPTIONS (uri 'ipc://x', buffers 'many')", "a whole number"),
-        ("CREATE TABLE t (id BIGINT) USING lwmq OPTIONS (uri 'flights')", "begins with a scheme"),
+        ("CREATE TABLE t (id BIGINT) USING lwmq OPTIONS (uri 'flights')", "did you mean 'ipc://flights'"),
         (
             "CREATE TABLE t (id BIGINT) USING lwmq OPTIONS (uri 'ipc://x') PARTITIONED BY (id)",
             "cannot be partitioned by id",

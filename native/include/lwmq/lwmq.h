@@ -154,6 +154,63 @@ enum {
 
 lwmq_status lwmq_query_limits(const char *address, lwmq_limits *out_limits);
 
+/* ---- Values and settings, as users write them ------------------------------------------------------ */
+
+/* Kinds of values. Blanks around a value are passed over; units and words are taken in any case. */
+enum {
+  LWMQ_VALUE_BYTES = 0,    /* 512, 64KiB, 4MiB, 1GiB (powers of 1024; 64k, 4m, 1g are the same), 64KB, 4MB, 1GB (powers
+                              of 1000); 1.5MiB, where whole bytes come of it; at most 2^63 - 1 */
+  LWMQ_VALUE_DURATION = 1, /* 100us, 100ms, 5s, 2m (2min), 1h, or a number of seconds: in nanoseconds; UINT64_MAX:
+                              `forever`, or more than 64 bits hold */
+  LWMQ_VALUE_COUNT = 2,    /* a whole number, at most 2^63 - 1 */
+  LWMQ_VALUE_FLAG = 3,     /* 1: true, yes, 1; 0: false, no, 0 */
+  LWMQ_VALUE_WORD = 4,     /* the place, from 0, among words that are allowed */
+  LWMQ_VALUE_NAME = 5      /* any text of 1 to 255 bytes: their number */
+};
+
+/* Reads `text` as a value of `kind`. `words`: of LWMQ_VALUE_WORD those that are allowed, as in "auto, server, client"; else
+   NULL. Never waits. LWMQ_E_INVALID: the text says what is wrong with the value, what is allowed, and which word may be
+   meant; where the value stands is for the caller to say. */
+lwmq_status lwmq_read_value(uint32_t kind, const char *words, const char *text, uint64_t *out_value);
+/* The one of `words` (as above) that `text`, which is none of them, may be a slip of: its place; -1: nothing is near. */
+int32_t lwmq_nearest_word(const char *text, const char *words);
+
+/* What takes a setting from an address. */
+enum {
+  LWMQ_TAKEN_BY_TRANSPORT = 1, /* lwmq_channel_create, and each further transport of a channel */
+  LWMQ_TAKEN_BY_CHANNEL = 2,   /* in Python: a channel as a whole */
+  LWMQ_TAKEN_BY_LISTENER = 4,  /* likewise */
+  LWMQ_TAKEN_BY_STREAM = 8     /* in Python and Spark: writers, readers and endpoints */
+};
+
+typedef struct lwmq_setting {
+  uint64_t size;
+  const char *key;   /* such as "buffer_bytes". Static */
+  const char *words; /* of LWMQ_VALUE_WORD, in the order of their numbers in the structures below; else NULL. Static */
+  uint64_t least, most;
+  uint32_t kind;     /* LWMQ_VALUE_* */
+  uint32_t taken_by; /* LWMQ_TAKEN_BY_*, of all that take it */
+} lwmq_setting;
+
+/* The n-th setting that there is. LWMQ_E_INVALID past the last. */
+lwmq_status lwmq_query_setting(uint32_t index, lwmq_setting *out_setting);
+/* Reads `text` as a value of the setting `key`. LWMQ_E_INVALID: as lwmq_read_value, and for a number out of bounds. */
+lwmq_status lwmq_read_setting(const char *key, const char *text, uint64_t *out_value);
+
+typedef struct lwmq_address_option {
+  uint64_t size;
+  const char *key;     /* static */
+  const char *text;    /* of the value, in the caller's address */
+  uint64_t text_bytes;
+  uint64_t value;
+} lwmq_address_option;
+
+/* The n-th option of an address such as `scheme://name?buffer_bytes=4MiB&retry=1s`, for what `taken_by` says.
+   LWMQ_E_EMPTY behind the last. LWMQ_E_ADDRESS: no address, several in one text, or an option that is unknown, given twice,
+   taken by something else, or has a wrong value; the text names the option, what is allowed, and what may be meant. */
+lwmq_status lwmq_read_address_option(const char *address, uint32_t taken_by, uint32_t index,
+                                     lwmq_address_option *out_option);
+
 /* Counters of this process since it loaded the library. */
 typedef struct lwmq_statistics {
   uint64_t size;

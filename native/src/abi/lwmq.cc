@@ -7,10 +7,12 @@
 #include "abi/options.h"
 #include "base/limits.h"
 #include "base/status.h"
+#include "base/values.h"
 #include "os/identity.h"
 #include "os/memory_budget.h"
 #include "os/thread.h"
 #include "stats/process_counters.h"
+#include "tli/address_options.h"
 #include "tli/registry.h"
 
 using lwmq::fail;
@@ -66,6 +68,49 @@ lwmq_status lwmq_query_limits(const char* address, lwmq_limits* out_limits) {
   limits.frames_max = lwmq::kFramesMax;
   limits.inline_bytes_max = lwmq::kInlineBytesMax;
   lwmq::abi::write_output(limits, out_limits);
+  return LWMQ_OK;
+}
+
+lwmq_status lwmq_read_value(uint32_t kind, const char* words, const char* text, uint64_t* out_value) {
+  if (text == nullptr || out_value == nullptr)
+    return fail(LWMQ_E_INVALID, "%s: an argument is NULL", __func__);
+  return lwmq::read_value(kind, words, text, out_value);
+}
+
+int32_t lwmq_nearest_word(const char* text, const char* words) {
+  if (text == nullptr || words == nullptr) return -1;
+  return static_cast<int32_t>(lwmq::find_word(lwmq::nearest_word(text, words), words));
+}
+
+lwmq_status lwmq_query_setting(uint32_t index, lwmq_setting* out_setting) {
+  LWMQ_SIZED(out_setting);
+  const lwmq_setting* setting = lwmq::tli::setting_at(index);
+  if (setting == nullptr || out_setting == nullptr)
+    return fail(LWMQ_E_INVALID, "%s: there is no setting %u, or no place for it", __func__, index);
+  lwmq::abi::write_output(*setting, out_setting);
+  return LWMQ_OK;
+}
+
+lwmq_status lwmq_read_setting(const char* key, const char* text, uint64_t* out_value) {
+  if (key == nullptr || text == nullptr || out_value == nullptr)
+    return fail(LWMQ_E_INVALID, "%s: an argument is NULL", __func__);
+  const lwmq_setting* setting = lwmq::tli::find_setting(key);
+  if (setting == nullptr) return fail(LWMQ_E_INVALID, "%s: there is no setting '%s'", __func__, key);
+  return lwmq::tli::read_setting(*setting, text, out_value);
+}
+
+lwmq_status lwmq_read_address_option(const char* address, uint32_t taken_by, uint32_t index,
+                                     lwmq_address_option* out_option) {
+  LWMQ_SIZED(out_option);
+  if (address == nullptr || out_option == nullptr)
+    return fail(LWMQ_E_INVALID, "%s: an argument is NULL", __func__);
+  lwmq::tli::AddressOption found;
+  const lwmq_status status = lwmq::abi::or_no_memory(
+      __func__, [&] { return lwmq::tli::read_option(address, taken_by, index, &found); });
+  if (status != LWMQ_OK) return status;
+  const lwmq_address_option option{sizeof(lwmq_address_option), found.setting->key, found.text.data(),
+                                   found.text.size(), found.value};
+  lwmq::abi::write_output(option, out_option);
   return LWMQ_OK;
 }
 

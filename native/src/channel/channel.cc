@@ -8,7 +8,6 @@
 #include <new>
 
 #include "base/limits.h"
-#include "channel/address_options.h"
 #include "channel/service.h"
 #include "codec/encoder.h"
 #include "os/clock.h"

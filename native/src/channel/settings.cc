@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "base/limits.h"
-#include "channel/address_options.h"
 #include "message/message.h"
+#include "tli/address_options.h"
 #include "tli/filtered.h"
 #include "tli/registry.h"
 #include "wire/message_header.h"
@@ -17,9 +21,11 @@ constexpr std::uint64_t kDefaultBufferBytes = 64 * kKiB;
 constexpr std::uint32_t kDefaultBuffers = 32;
 constexpr std::uint32_t kDefaultRetryMs = 100;
 
+// The first that is not 0.
 template <typename T>
-T first_said(T one, T two, T otherwise) noexcept {
-  return one != 0 ? one : two != 0 ? two : otherwise;
+T first_said(std::initializer_list<std::type_identity_t<T>> values) noexcept {
+  const auto* said = std::find_if(values.begin(), values.end(), [](T value) { return value != 0; });
+  return said == values.end() ? 0 : *said;
 }
 
 // Of what a peer in this process has handed over and nobody landed.
@@ -28,6 +34,11 @@ void drop_extent(const void* data, std::uint64_t bytes, std::uint32_t kind) {
   if (kind != static_cast<std::uint32_t>(wire::ExtentKind::kPassed) || bytes != sizeof message) return;
   std::memcpy(&message, data, sizeof message);
   Message::destroy(message);
+}
+
+std::uint32_t milliseconds(std::uint64_t ns) noexcept {
+  constexpr std::uint64_t kMillisecondNs = 1'000'000;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(ns / kMillisecondNs, 1, UINT32_MAX));
 }
 
 Status check_receive_queue(const lwmq_channel_options& given, const char* address) noexcept {
@@ -56,12 +67,31 @@ Status check_receive_queue(const lwmq_channel_options& given, const char* addres
 
 }  // namespace
 
+Status read_address_options(const char* address, AddressOptions* out_options) {
+  AddressOptions& said = *out_options;
+  const std::pair<std::string_view, std::uint64_t*> numbers[] = {{"buffer_bytes", &said.buffer_bytes},
+                                                                 {"buffers", &said.buffers},
+                                                                 {"buffers_send", &said.buffers_send},
+                                                                 {"buffers_receive", &said.buffers_receive}};
+  for (std::uint32_t i = 0;; ++i) {
+    tli::AddressOption option;
+    const Status status = tli::read_option(address, LWMQ_TAKEN_BY_TRANSPORT, i, &option);
+    if (status == LWMQ_E_EMPTY) return LWMQ_OK;
+    if (status != LWMQ_OK) return status;
+    const std::string_view key = option.setting->key;
+    for (const auto& [known, number] : numbers) {
+      if (key == known) *number = option.value;
+    }
+    if (key == "retry") said.retry_ms = milliseconds(option.value);
+  }
+}
+
 Status read_settings(const char* address, const lwmq_channel_options& given, Settings* out_settings) {
   const lwmq_tli_provider* provider = nullptr;
   Status status = tli::find(address, &provider);
   if (status != LWMQ_OK) return status;
   AddressOptions said;
-  status = parse_address_options(address, &said);
+  status = read_address_options(address, &said);
   if (status != LWMQ_OK) return status;
   const std::string bare = tli::without_options(address);
   lwmq_limits limits{};
@@ -71,13 +101,13 @@ Status read_settings(const char* address, const lwmq_channel_options& given, Set
 
   lwmq_tli_options wanted{};
   wanted.size = sizeof wanted;
-  wanted.buffer_bytes = first_said(given.buffer_bytes, said.buffer_bytes,
-                                   std::min(kDefaultBufferBytes, limits.buffer_bytes_max));
-  wanted.buffers_send =
-      first_said(given.buffers_send, said.buffers_send,
-                 static_cast<std::uint32_t>(std::min<std::uint64_t>(kDefaultBuffers, limits.buffers_max)));
-  wanted.buffers_receive =
-      first_said(given.buffers_receive, said.buffers_receive, 0u);  // 0: what the peer makes
+  wanted.buffer_bytes = first_said<std::uint64_t>(
+      {given.buffer_bytes, said.buffer_bytes, std::min(kDefaultBufferBytes, limits.buffer_bytes_max)});
+  wanted.buffers_send = static_cast<std::uint32_t>(
+      first_said<std::uint64_t>({given.buffers_send, said.buffers_send, said.buffers,
+                                 std::min<std::uint64_t>(kDefaultBuffers, limits.buffers_max)}));
+  wanted.buffers_receive = static_cast<std::uint32_t>(first_said<std::uint64_t>(
+      {given.buffers_receive, said.buffers_receive, said.buffers}));  // 0: what the peer makes
   wanted.secure_erase = given.secure_erase != 0 ? 1 : 0;
   const bool passes = given.raw == 0 && (limits.capabilities & LWMQ_IS_IN_PROCESS) != 0;
   wanted.drop = passes ? drop_extent : nullptr;
@@ -106,7 +136,7 @@ Status read_settings(const char* address, const lwmq_channel_options& given, Set
   out_settings->transport = wanted;
   out_settings->filters = std::move(filters);
   out_settings->transport.filters = out_settings->filters.get();
-  out_settings->retry_ms = first_said(given.retry_ms, said.retry_ms, kDefaultRetryMs);
+  out_settings->retry_ms = first_said<std::uint32_t>({given.retry_ms, said.retry_ms, kDefaultRetryMs});
   out_settings->raw = given.raw != 0;
   out_settings->one_way = (limits.capabilities & LWMQ_IS_ONE_WAY) != 0;
   out_settings->passes = passes;

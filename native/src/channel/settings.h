@@ -26,6 +26,15 @@ struct Settings {
   std::uint64_t receive_capacity = 0;
 };
 
+// What an address says of its transport; 0: nothing.
+struct AddressOptions {
+  std::uint64_t buffer_bytes = 0, buffers = 0, buffers_send = 0, buffers_receive = 0;
+  std::uint32_t retry_ms = 0;
+};
+
+// LWMQ_E_ADDRESS with a text that names the option.
+Status read_address_options(const char* address, AddressOptions* out_options);
+
 // LWMQ_E_ADDRESS, LWMQ_E_INVALID with the numbers, LWMQ_E_UNSUPPORTED.
 Status read_settings(const char* address, const lwmq_channel_options& given, Settings* out_settings);
 

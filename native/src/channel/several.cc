@@ -4,7 +4,6 @@
 #include <mutex>
 
 #include "base/failure.h"
-#include "channel/address_options.h"
 #include "channel/deadline.h"
 #include "channel/requests.h"
 #include "channel/router.h"
@@ -58,7 +57,7 @@ Status Several::add_transport(Channel* head, const char* address, const lwmq_tra
   if (head->more_.size() + 1 >= kTransportsMax)
     return fail(LWMQ_E_INVALID, "a channel has at most %u transports (%s)", kTransportsMax, first);
   AddressOptions said;
-  Status status = parse_address_options(address, &said);
+  Status status = read_address_options(address, &said);
   if (status != LWMQ_OK) return status;
   const std::uint64_t wanted = options.buffer_bytes != 0 ? options.buffer_bytes : said.buffer_bytes;
   if (wanted != 0 && wanted != head->tli_options_.buffer_bytes) {

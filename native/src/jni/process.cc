@@ -33,6 +33,43 @@ JNI_METHOD(jlongArray, queryLimits)(JNIEnv* env, jclass, jbyteArray address) {
   return new_longs(env, longs, std::size(longs));
 }
 
+JNI_METHOD(jlong, readValue)(JNIEnv* env, jclass, jint kind, jbyteArray words, jbyteArray text) {
+  const Bytes allowed(env, words);
+  const Bytes given(env, text);
+  if (!check_memory(env, allowed.ok() && given.ok())) return 0;
+  std::uint64_t value = 0;
+  check(env, lwmq_read_value(static_cast<std::uint32_t>(kind), allowed.text(), given.text(), &value));
+  return static_cast<jlong>(value);
+}
+
+JNI_METHOD(jint, nearestWord)(JNIEnv* env, jclass, jbyteArray text, jbyteArray words) {
+  const Bytes allowed(env, words);
+  const Bytes given(env, text);
+  return check_memory(env, allowed.ok() && given.ok()) ? lwmq_nearest_word(given.text(), allowed.text()) : -1;
+}
+
+JNI_METHOD(jlong, readSetting)(JNIEnv* env, jclass, jbyteArray key, jbyteArray text) {
+  const Bytes name(env, key);
+  const Bytes given(env, text);
+  if (!check_memory(env, name.ok() && given.ok())) return 0;
+  std::uint64_t value = 0;
+  check(env, lwmq_read_setting(name.text(), given.text(), &value));
+  return static_cast<jlong>(value);
+}
+
+JNI_METHOD(jboolean, addressOption)
+(JNIEnv* env, jclass, jbyteArray address, jint taken_by, jint index, jobjectArray found) {
+  const Bytes uri(env, address);
+  if (!check_memory(env, uri.ok())) return JNI_FALSE;
+  auto option = sized<lwmq_address_option>();
+  const lwmq_status status = lwmq_read_address_option(uri.text(), static_cast<std::uint32_t>(taken_by),
+                                                      static_cast<std::uint32_t>(index), &option);
+  if (status == LWMQ_E_EMPTY || !check(env, status)) return JNI_FALSE;
+  env->SetObjectArrayElement(found, 0, new_bytes(env, option.key, std::strlen(option.key)));
+  env->SetObjectArrayElement(found, 1, new_bytes(env, option.text, option.text_bytes));
+  return JNI_TRUE;
+}
+
 JNI_METHOD(void, setServiceAffinity)(JNIEnv* env, jclass, jintArray processors) {
   const jsize count = env->GetArrayLength(processors);
   const std::unique_ptr<jint[]> given(new (std::nothrow) jint[static_cast<std::size_t>(count)]);

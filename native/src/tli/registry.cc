@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/limits.h"
+#include "base/values.h"
 #include "os/identity.h"
 #include "tli/filtered.h"
 #include "tli/modules.h"
@@ -73,12 +74,58 @@ Status find(const char* address, const lwmq_tli_provider** out_provider) noexcep
     }
   }
   if (behind_filters(address) != address) return find_filtered(address, out_provider);
+  return refuse_address(address);
+}
+
+namespace {
+
+std::string provider_names() {
   std::string names;
-  for (std::uint32_t i = 0; (provider = provider_at(i)) != nullptr; ++i) {
+  for (std::uint32_t i = 0; const auto* provider = provider_at(i); ++i) {
     names += names.empty() ? "" : ", ";
     names += provider->name;
   }
-  return fail(LWMQ_E_ADDRESS, "'%s': no provider claims this scheme; there are: %s", address, names.c_str());
+  return names;
+}
+
+// The address that stands behind `rest` where no scheme was said: of the first provider between processes
+// that has such an address.
+std::string with_some_scheme(const std::string& rest) {
+  for (std::uint32_t i = 0; const auto* provider = provider_at(i); ++i) {
+    std::string address = std::string(provider->name) + "://" + rest;
+    lwmq_limits limits{};
+    limits.size = sizeof limits;
+    const bool has_one = provider->limits(without_options(address.c_str()).c_str(), &limits) == LWMQ_OK;
+    if (has_one && (limits.capabilities & LWMQ_IS_IN_PROCESS) == 0) return address;
+  }
+  return {};
+}
+
+// What `address` may be a slip of; empty: nothing is near.
+std::string meant_address(std::string_view address, const std::string& names) {
+  const std::size_t colon = address.find(':');
+  if (colon != std::string_view::npos && address.find('/') > colon) {
+    const std::string_view scheme = nearest_word(address.substr(0, colon), names);
+    if (scheme.empty()) return {};
+    std::string_view rest = address.substr(colon + 1);
+    if (rest.starts_with("//")) return std::string(scheme) + ":" + std::string(rest);
+    if (rest.starts_with('/') && rest.find('/', 1) == std::string_view::npos) rest.remove_prefix(1);
+    return std::string(scheme) + "://" + std::string(rest);
+  }
+  while (address.starts_with("./")) address.remove_prefix(2);
+  return address.empty() ? std::string() : with_some_scheme(std::string(address));
+}
+
+}  // namespace
+
+Status refuse_address(const char* address) {
+  const std::string names = provider_names();
+  const std::string meant = meant_address(address, names);
+  const bool has_scheme = std::strstr(address, "://") != nullptr && address[0] != ':';
+  const char* why = has_scheme ? "no provider claims this scheme" : "the address has no scheme";
+  if (meant.empty()) return fail(LWMQ_E_ADDRESS, "'%s': %s; there are: %s", address, why, names.c_str());
+  return fail(LWMQ_E_ADDRESS, "'%s': %s: did you mean '%s'? There are: %s", address, why, meant.c_str(),
+              names.c_str());
 }
 
 namespace {

@@ -27,6 +27,10 @@ const lwmq_tli_filter* find_filter(std::string_view name) noexcept;
 // registered names.
 Status find(const char* address, const lwmq_tli_provider** out_provider) noexcept;
 
+// LWMQ_E_ADDRESS, with the names of the schemes and the address that may be meant: for one that nobody
+// claims, or that has no scheme at all.
+Status refuse_address(const char* address);
+
 // Calls of a provider's table whose failures an application hears of: they have a text, if only of who gave
 // none.
 Status limits(const lwmq_tli_provider& provider, const char* address, lwmq_limits* out_limits);

@@ -3,30 +3,13 @@
 #include <charconv>
 #include <string_view>
 
+#include "base/values.h"
+
 namespace lwmq::tli {
 namespace {
 
-struct Unit {
-  std::string_view name;
-  double factor;
-};
-constexpr Unit kBytes[] = {{"", 1}, {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}};
-constexpr Unit kTimes[] = {{"", 1e6}, {"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
-constexpr double kLargest = 9e15;  // what a double still counts one by one
-
-template <std::size_t kCount>
-bool parse(const std::string& text, const Unit (&units)[kCount], double* out) noexcept {
-  double number = 0;
-  const char* end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
-  if (error != std::errc{}) return false;
-  for (const Unit& unit : units) {
-    if (unit.name != std::string_view(at, static_cast<std::size_t>(end - at))) continue;
-    *out = number * unit.factor;
-    return *out >= 0 && *out <= kLargest;
-  }
-  return false;
-}
+constexpr std::uint64_t kLargest = 9'000'000'000'000'000;  // bytes, nanoseconds: a hundred days
+constexpr std::uint64_t kMillisecondNs = 1'000'000;
 
 std::string decode_percent(std::string_view text) {
   std::string plain;
@@ -88,26 +71,30 @@ void Settings::take(const char* key, std::string* out) { find(key, out); }
 
 void Settings::take(const char* key, std::uint64_t* out) {
   std::string text;
-  double number = 0;
+  std::uint64_t number = 0;
   if (!find(key, &text)) return;
-  if (!parse(text, kBytes, &number)) return refuse(key, text, "a number is wanted, or bytes as in 4MiB");
-  *out = static_cast<std::uint64_t>(number);
+  if (!read_bytes(text, &number) || number > kLargest)
+    return refuse(key, text, "a number is wanted, or bytes as in 4MiB");
+  *out = number;
 }
 
 void Settings::take_time(const char* key, std::uint64_t* out) {
   std::string text;
-  double number = 0;
+  std::uint64_t ns = 0;
   if (!find(key, &text)) return;
-  if (!parse(text, kTimes, &number)) return refuse(key, text, "a time is wanted, as in 5ms, 20us or 1s");
-  *out = static_cast<std::uint64_t>(number);
+  if (!read_duration(text, kMillisecondNs, &ns) || ns > kLargest)
+    return refuse(key, text, "a time is wanted, as in 5ms, 20us or 1s");
+  *out = ns;
 }
 
 void Settings::take_share(const char* key, double* out) {
   std::string text;
   double number = 0;
-  constexpr Unit kPlain[] = {{"", 1}};
   if (!find(key, &text)) return;
-  if (!parse(text, kPlain, &number) || number > 1) return refuse(key, text, "a share of 0 to 1 is wanted");
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  if (error != std::errc{} || at != end || !(number >= 0 && number <= 1))
+    return refuse(key, text, "a share of 0 to 1 is wanted");
   *out = number;
 }
 

@@ -41,7 +41,7 @@ with started("consumer", "no-address", "plot.png", 1) as child:
 """
     isolated = [sys.executable, "-P", "-c", code]
     ran = subprocess.run(isolated, cwd=trap, capture_output=True, text=True, timeout=100, check=False)
-    assert "address 'no-address' has no scheme" in ran.stderr, ran.stderr
+    assert "'no-address': the address has no scheme" in ran.stderr, ran.stderr
     assert "of the folder" not in ran.stderr
 
 

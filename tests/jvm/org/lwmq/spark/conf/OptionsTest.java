@@ -24,7 +24,7 @@ class OptionsTest {
     assertEquals(64_000, write("bufferBytes", "64kb").bufferBytes());
     assertEquals(1500, write("bufferBytes", "1.5kB").bufferBytes());
     assertEquals(3L << 29, write("stagingBytes", "1.5GiB").stagingBytes());
-    refused("bufferBytes", "4 miles", "a size such as 4MiB");
+    refused("bufferBytes", "4 miles", "is not a size: write 512, 64KiB, 4MiB");
     refused("bufferBytes", "1.5", "a whole number of bytes");
     refused("bufferBytes", "9999999TiB", "at most 9223372036854775807");
   }
@@ -35,7 +35,7 @@ class OptionsTest {
     assertEquals(200, read("timeout", "200ms").timeoutMs());
     assertEquals(120_000, read("timeout", "2min").timeoutMs());
     assertEquals(30_000, read("ack", "task").timeoutMs());
-    refused("timeout", "soon", "a duration such as 30s");
+    refused("timeout", "soon", "is not a duration: write 100ms, 5s, 2m, 1h");
   }
 
   @Test
@@ -44,15 +44,25 @@ class OptionsTest {
     assertEquals(Retain.ALL, write("retain", "all").retain());
     assertEquals(Ack.BATCH, read("ack", "BATCH").ack());
     assertTrue(read("trust", "verify").verify());
-    refused("delivery", "soon", "one of live, task, job");
+    refused("delivery", "soon", "none of live, task, job");
     assertEquals(ColumnarWrite.AUTO, write("delivery", "job").columnarWrite());
     assertEquals(ColumnarWrite.TRUE, write("columnarWrite", "true").columnarWrite());
-    refused("columnarWrite", "yes", "one of auto, true, false");
+    refused("columnarWrite", "yes", "none of auto, true, false");
     assertEquals(InvalidUtf8.ERROR, write("delivery", "job").invalidUtf8());
     assertEquals(InvalidUtf8.REPLACE, write("invalidUtf8", "Replace").invalidUtf8());
-    refused("invalidUtf8", "ignore", "one of error, replace");
-    refused("trust", "blind", "user or verify");
-    refused("partitions", "-1", "at least 0");
+    refused("invalidUtf8", "ignore", "none of error, replace");
+    refused("trust", "blind", "none of user, verify");
+    refused("partitions", "-1", "is not a count");
+    refused("delivery", "jbo", "did you mean 'job'?");
+  }
+
+  @Test
+  void numbersThatCannotBeAreRefusedWithTheBounds() {
+    refused("partitions", "0", "1 to 16384 are possible");
+    refused("readers", "0", "1 to 2147483647 are possible");
+    refused("writers", "0", "1 to 2147483647 are possible");
+    refused("buffers", "0", "1 to 4000 are possible");
+    refused("windowBytes", "100TiB", "are possible, for the machine has no more bytes of memory");
   }
 
   @Test
@@ -63,7 +73,7 @@ class OptionsTest {
     assertEquals(0, write("delivery", "job").expelAfterMs());
     assertEquals(10_000, write("expelAfter", "10s").expelAfterMs());
     assertEquals(2000, write("delivery", "job", "ipc://x?expel_after=2s&stall=1s").expelAfterMs());
-    refused("stall", "soon", "a duration such as 30s");
+    refused("stall", "soon", "is not a duration: write 100ms, 5s, 2m, 1h");
   }
 
   @Test
@@ -80,6 +90,7 @@ class OptionsTest {
     assertUnknown("retian", "did you mean retain?");
     assertUnknown("window_bytes", "did you mean windowBytes?");
     assertUnknown("mergeSchema", "known are uri, path,");
+    assertUnknown("failOnDatLos", "did you mean failOnDataLoss?");
   }
 
   private static void assertUnknown(String name, String hint) {
@@ -115,7 +126,21 @@ class OptionsTest {
     assertEquals(Delivery.LIVE, conf.delivery());
     LwmqException unknown = assertThrows(LwmqException.class, () -> write("buffers", "1", "ipc://x?speed=high"));
     assertEquals(Status.ADDRESS, unknown.status());
-    assertTrue(unknown.getMessage().contains("speed=high"), unknown.getMessage());
+    assertTrue(unknown.getMessage().contains("option 'speed' of 'ipc://x?speed=high' is unknown"), unknown.getMessage());
+  }
+
+  @Test
+  void anAddressWithASlipIsRefusedWithTheOneThatIsMeant() {
+    assertMeant("ipc://x?window_byte=1MiB", "did you mean 'window_bytes'?");
+    assertMeant("flights", "did you mean 'ipc://flights'?");
+    assertMeant("ipc://a,ipc://b", "a stream has one");
+    assertMeant("ipc://x?partitions=0", "1 to 16384 are possible");
+  }
+
+  private static void assertMeant(String address, String hint) {
+    LwmqException refusal = assertThrows(LwmqException.class, () -> write("buffers", "1", address));
+    assertEquals(Status.ADDRESS, refusal.status());
+    assertTrue(refusal.getMessage().contains(hint), refusal.getMessage());
   }
 
   @Test
@@ -150,7 +175,7 @@ class OptionsTest {
               read(name, value);
             });
     assertEquals(Status.INVALID, refusal.status());
-    assertTrue(refusal.getMessage().contains("option " + name + " is '" + value + "'"), refusal.getMessage());
+    assertTrue(refusal.getMessage().contains("option " + name + ": '" + value + "' is "), refusal.getMessage());
     assertTrue(refusal.getMessage().contains(wanted), refusal.getMessage());
   }
 }

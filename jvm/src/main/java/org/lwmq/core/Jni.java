@@ -83,6 +83,15 @@ final class Jni {
   /** {bytes of a buffer, buffers, bytes in line, frames, capabilities}. */
   static native long[] queryLimits(byte[] address);
 
+  static native long readValue(int kind, byte[] words, byte[] text);
+
+  static native int nearestWord(byte[] text, byte[] words);
+
+  static native long readSetting(byte[] key, byte[] text);
+
+  /** Fills {@code found} with the key and the text of the n-th option of an address; false behind the last. */
+  static native boolean addressOption(byte[] address, int takenBy, int index, byte[][] found);
+
   static native void setWindowMemory(long bytesMax);
 
   static native void setServiceAffinity(int[] processors);

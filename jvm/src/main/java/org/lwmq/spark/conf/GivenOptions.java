@@ -1,12 +1,11 @@
 package org.lwmq.spark.conf;
 
-import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
-import org.apache.spark.unsafe.types.UTF8String;
 import org.lwmq.core.LwmqException;
+import org.lwmq.core.Settings;
 import org.lwmq.core.Status;
 import org.lwmq.core.Transports;
 
@@ -20,9 +19,6 @@ import org.lwmq.core.Transports;
 public final class GivenOptions {
   /** By which Spark tells of {@code load()} of several paths, as JSON. */
   private static final String PATHS = "paths";
-
-  /** A name may differ by so many letters from the one that is meant. */
-  private static final int SLIPS = 3;
 
   private GivenOptions() {}
 
@@ -100,16 +96,7 @@ public final class GivenOptions {
 
   /** An error that says what {@code name} may have been meant for. */
   static LwmqException unknown(String what, String name) {
-    UTF8String slip = UTF8String.fromString(name.toLowerCase(Locale.ROOT).replace("_", ""));
-    String nearest = null;
-    int least = Math.min(SLIPS, name.length() / 3) + 1;
-    for (String known : LwmqOptions.NAMES) {
-      int slips = slip.levenshteinDistance(UTF8String.fromString(known.toLowerCase(Locale.ROOT)));
-      if (slips < least) {
-        least = slips;
-        nearest = known;
-      }
-    }
+    String nearest = Settings.nearest(name, LwmqOptions.NAMES);
     String hint = nearest == null ? "; known are " + String.join(", ", LwmqOptions.NAMES) : ": did you mean " + nearest + "?";
     return new LwmqException(Status.INVALID, what + " is unknown" + hint);
   }

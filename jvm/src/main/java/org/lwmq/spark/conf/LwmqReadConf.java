@@ -2,8 +2,6 @@ package org.lwmq.spark.conf;
 
 import java.io.Serializable;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
-import org.lwmq.core.LwmqException;
-import org.lwmq.core.Status;
 
 /**
  * What a read was asked for. Made once in the driver, sent to the tasks. Precedence: the option, Spark's SQL conf
@@ -26,23 +24,21 @@ public record LwmqReadConf(
     long maxBytesPerTrigger, boolean verify, boolean failOnDataLoss, Ack ack, int writers, int stallMs)
     implements Serializable {
 
+  private static final int TRUST_VERIFY = 1; // of the words of the setting
+
   public static LwmqReadConf of(CaseInsensitiveStringMap options) {
     OptionReader reader = new OptionReader(options);
-    String trust = reader.word(LwmqOptions.TRUST, "user");
-    if (!trust.equals("user") && !trust.equals("verify")) {
-      throw new LwmqException(Status.INVALID, "option trust is '" + trust + "', but should be user or verify");
-    }
     return new LwmqReadConf(
         reader.uri(),
-        (int) Math.min(Integer.MAX_VALUE, reader.milliseconds(LwmqOptions.TIMEOUT, 30_000)),
+        reader.milliseconds(LwmqOptions.TIMEOUT, 30_000),
         reader.word(LwmqOptions.STARTING_OFFSETS, "earliest"),
         reader.word(LwmqOptions.ENDING_OFFSETS, "end"),
-        reader.count(LwmqOptions.MAX_ROWS_PER_TRIGGER, 0, 0),
+        reader.count(LwmqOptions.MAX_ROWS_PER_TRIGGER, 0),
         reader.bytes(LwmqOptions.MAX_BYTES_PER_TRIGGER, 0),
-        trust.equals("verify"),
+        reader.setting(LwmqOptions.TRUST, 0) == TRUST_VERIFY,
         reader.flag(LwmqOptions.FAIL_ON_DATA_LOSS, true),
         reader.oneOf(LwmqOptions.ACK, Ack.QUERY, Ack.class),
-        reader.count(LwmqOptions.WRITERS, 1, 1),
+        (int) reader.setting(LwmqOptions.WRITERS, 1),
         reader.patience(LwmqOptions.STALL));
   }
 }

@@ -34,19 +34,19 @@ public record LwmqWriteConf(
 
   public static LwmqWriteConf of(CaseInsensitiveStringMap options) {
     OptionReader reader = new OptionReader(options);
-    long bufferBytes = reader.bytes(LwmqOptions.BUFFER_BYTES, 0);
-    int buffers = reader.count(LwmqOptions.BUFFERS, 0, 0);
+    long bufferBytes = reader.setting(LwmqOptions.BUFFER_BYTES, 0);
+    long buffers = reader.setting(LwmqOptions.BUFFERS, 0);
     long ofBuffers = buffers * (bufferBytes == 0 ? BUFFER_BYTES : bufferBytes);
     return new LwmqWriteConf(
         reader.uri(),
-        (int) Math.min(Integer.MAX_VALUE, reader.milliseconds(LwmqOptions.TIMEOUT, 30_000)),
+        reader.milliseconds(LwmqOptions.TIMEOUT, 30_000),
         bufferBytes,
-        reader.bytes(LwmqOptions.WINDOW_BYTES, ofBuffers),
-        reader.bytes(LwmqOptions.STAGING_BYTES, 0),
+        reader.setting(LwmqOptions.WINDOW_BYTES, ofBuffers),
+        reader.setting(LwmqOptions.STAGING_BYTES, 0),
         reader.oneOf(LwmqOptions.DELIVERY, Delivery.TASK, Delivery.class),
-        reader.count(LwmqOptions.PARTITIONS, 0, 0),
+        (int) reader.setting(LwmqOptions.PARTITIONS, 0),
         reader.oneOf(LwmqOptions.RETAIN, Retain.UNTIL_ACKED, Retain.class),
-        reader.count(LwmqOptions.READERS, 0, 0),
+        (int) reader.setting(LwmqOptions.READERS, 0),
         reader.patience(LwmqOptions.STALL),
         reader.patience(LwmqOptions.EXPEL_AFTER),
         reader.oneOf(LwmqOptions.COLUMNAR_WRITE, ColumnarWrite.AUTO, ColumnarWrite.class),

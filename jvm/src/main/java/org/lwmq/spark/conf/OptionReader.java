@@ -1,21 +1,21 @@
 package org.lwmq.spark.conf;
 
-import java.math.BigDecimal;
+import java.util.Arrays;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Set;
 import java.util.TreeMap;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
+import java.util.function.ToLongFunction;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.lwmq.core.LwmqException;
+import org.lwmq.core.Settings;
 import org.lwmq.core.Status;
 import org.lwmq.core.WriterOptions;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Looks options up, and turns their text into numbers. Driver only.
+ * Looks options up; the library turns their text into numbers ({@link Settings}). Driver only.
  *
  * <p>Precedence: the option of the read or write; then Spark's SQL conf, {@code spark.datasource.lwmq.*} (Spark itself
  * puts those among the options where there is none of that name); then the address's own, as in
@@ -23,18 +23,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * the {@code [spark]} table of {@code conf/lwmq.toml}. A text that cannot be read is an error that names the option.
  */
 final class OptionReader {
-  private static final BigDecimal MOST_BYTES = BigDecimal.valueOf(Long.MAX_VALUE);
-  private static final String FOREVER = "forever";
-  private static final Pattern AMOUNT = Pattern.compile("\\s*([0-9]+(?:\\.[0-9]+)?)\\s*([a-zA-Z]*)\\s*");
-
-  /** What an address may say beside what an option of Spark says: it concerns others that use the same address. */
-  private static final Set<String> OF_OTHERS = Set.of("role", "linger", "retry", "credit", "follow", "raw", "name");
-
-  private static final Set<String> OF_SPARK =
-      Set.of(
-          LwmqOptions.TIMEOUT, LwmqOptions.BUFFER_BYTES, LwmqOptions.BUFFERS, LwmqOptions.WINDOW_BYTES,
-          LwmqOptions.STAGING_BYTES, LwmqOptions.DELIVERY, LwmqOptions.PARTITIONS, LwmqOptions.RETAIN,
-          LwmqOptions.READERS, LwmqOptions.WRITERS, LwmqOptions.TRUST, LwmqOptions.STALL, LwmqOptions.EXPEL_AFTER);
+  private static final long NANOS_PER_MS = 1_000_000;
 
   private final CaseInsensitiveStringMap options;
   private final String uri;
@@ -82,108 +71,56 @@ final class OptionReader {
     return text(name, byDefault).toLowerCase(Locale.ROOT);
   }
 
-  boolean flag(String name, boolean byDefault) {
-    String value = word(name, Boolean.toString(byDefault));
-    switch (value) {
-      case "true":
-        return true;
-      case "false":
-        return false;
-      default:
-        throw bad(name, value, "true or false");
-    }
+  /** An option that is a setting of the library: bytes, or a count within its bounds. */
+  long setting(String name, long byDefault) {
+    return read(name, byDefault, value -> Settings.read(snakeCase(name), value));
   }
 
-  /** A whole number of at least {@code least}. */
-  int count(String name, int byDefault, int least) {
-    String value = text(name, Integer.toString(byDefault));
-    try {
-      int number = Integer.parseInt(value);
-      if (number >= least) {
-        return number;
-      }
-    } catch (NumberFormatException e) {
-      throw bad(name, value, "a whole number");
-    }
-    throw bad(name, value, "a whole number of at least " + least);
+  /** One of Spark alone. */
+  long count(String name, long byDefault) {
+    return read(name, byDefault, Settings::count);
+  }
+
+  long bytes(String name, long byDefault) {
+    return read(name, byDefault, Settings::bytes);
+  }
+
+  boolean flag(String name, boolean byDefault) {
+    return read(name, byDefault ? 1 : 0, Settings::flag) == 1;
   }
 
   /** One of the names of {@code type}, in any case. */
   <E extends Enum<E>> E oneOf(String name, E byDefault, Class<E> type) {
-    String value = text(name, byDefault.name());
-    for (E constant : type.getEnumConstants()) {
-      if (constant.name().equalsIgnoreCase(value)) {
-        return constant;
-      }
-    }
-    StringBuilder names = new StringBuilder();
-    for (E constant : type.getEnumConstants()) {
-      names.append(names.length() == 0 ? "" : ", ").append(constant.name().toLowerCase(Locale.ROOT));
-    }
-    throw bad(name, value, "one of " + names);
+    E[] all = type.getEnumConstants();
+    List<String> words = Arrays.stream(all).map(constant -> constant.name().toLowerCase(Locale.ROOT)).toList();
+    return all[(int) read(name, byDefault.ordinal(), value -> Settings.place(value, words))];
   }
 
-  /**
-   * Bytes: {@code 4194304}, {@code 4MiB}, {@code 4m} (powers of 1024), {@code 4MB} (a power of 1000). The same words
-   * mean the same in Python, in {@code options.py}.
-   */
-  long bytes(String name, long byDefault) {
-    String value = text(name, null);
-    if (value == null) {
-      return byDefault;
-    }
-    Matcher amount = AMOUNT.matcher(value);
-    if (amount.matches()) {
-      String unit = amount.group(2).toLowerCase(Locale.ROOT);
-      if (unit.matches("|b|[kmgt](i?b)?")) {
-        int power = unit.isEmpty() ? 0 : "bkmgt".indexOf(unit.charAt(0));
-        int base = unit.matches("[kmgt]b") ? 1000 : 1024;
-        BigDecimal bytes = new BigDecimal(amount.group(1)).multiply(BigDecimal.valueOf(base).pow(power));
-        if (bytes.stripTrailingZeros().scale() <= 0 && bytes.compareTo(MOST_BYTES) <= 0) {
-          return bytes.longValueExact();
-        }
-        throw bad(name, value, "a whole number of bytes, at most " + MOST_BYTES);
-      }
-    }
-    throw bad(name, value, "a size such as 4MiB");
-  }
-
-  /** Milliseconds: {@code 30s}, {@code 500ms}, {@code 2min}; a bare number means seconds, {@code forever} no limit. */
-  long milliseconds(String name, long byDefault) {
-    String value = text(name, null);
-    if (value == null) {
-      return byDefault;
-    }
-    if (value.equalsIgnoreCase(FOREVER)) {
-      return Long.MAX_VALUE;
-    }
-    Matcher amount = AMOUNT.matcher(value);
-    if (amount.matches()) {
-      double factor =
-          switch (amount.group(2).toLowerCase(Locale.ROOT)) {
-            case "ms" -> 1;
-            case "", "s", "sec" -> 1000;
-            case "m", "min" -> 60_000;
-            case "h" -> 3_600_000;
-            default -> -1;
-          };
-      if (factor > 0) {
-        return (long) (Double.parseDouble(amount.group(1)) * factor);
-      }
-    }
-    throw bad(name, value, "a duration such as 30s");
+  /** Milliseconds; {@code forever} is {@code Integer.MAX_VALUE}. */
+  int milliseconds(String name, int byDefault) {
+    long ns = setting(name, byDefault * NANOS_PER_MS);
+    return ns < 0 ? Integer.MAX_VALUE : (int) Math.min(Integer.MAX_VALUE, ns / NANOS_PER_MS);
   }
 
   /** A duration of at least 1 ms, or {@code forever}, which is -1; 0 where nothing was said. */
   int patience(String name) {
-    String value = text(name, null);
-    if (value == null) {
+    if (text(name, null) == null) {
       return 0;
     }
-    if (value.equalsIgnoreCase(FOREVER)) {
-      return WriterOptions.FOREVER;
+    return setting(name, 0) < 0 ? WriterOptions.FOREVER : Math.max(1, milliseconds(name, 0));
+  }
+
+  /** What {@code reading} makes of the text of an option. INVALID names the option. */
+  private long read(String name, long byDefault, ToLongFunction<String> reading) {
+    String value = text(name, null);
+    if (value == null) {
+      return byDefault;
     }
-    return (int) Math.max(1, Math.min(Integer.MAX_VALUE, milliseconds(name, 0)));
+    try {
+      return reading.applyAsLong(value);
+    } catch (LwmqException e) {
+      throw new LwmqException(e.status(), "option " + name + ": " + e.getMessage());
+    }
   }
 
   /** Takes the address apart; ADDRESS when there is none, or when it has an option that nobody knows. */
@@ -194,23 +131,9 @@ final class OptionReader {
               + " CREATE TABLE ... USING lwmq OPTIONS (uri 'ipc://name'), writeTo().tableProperty(\"uri\", \"ipc://name\"),"
               + " or .option(\"path\", \"ipc://name\").saveAsTable()");
     }
-    if (!whole.contains("://")) {
-      throw new LwmqException(
-          Status.ADDRESS, "'" + whole + "' is no address: it begins with a scheme, as in ipc://name");
-    }
+    Settings.ofStream(whole).forEach((key, value) -> address.put(camelCase(key), value));
     int mark = whole.indexOf('?');
-    if (mark < 0) {
-      return whole;
-    }
-    for (String pair : whole.substring(mark + 1).split("&")) {
-      int equals = pair.indexOf('=');
-      String key = camelCase(equals < 0 ? pair : pair.substring(0, equals));
-      if (equals < 0 || !(OF_SPARK.contains(key) || OF_OTHERS.contains(key))) {
-        throw new LwmqException(Status.ADDRESS, "option '" + pair + "' of address '" + whole + "' is unknown");
-      }
-      address.put(key, pair.substring(equals + 1));
-    }
-    return whole.substring(0, mark);
+    return mark < 0 ? whole : whole.substring(0, mark);
   }
 
   /** Addresses are written as in Python, options as in Spark. */
@@ -222,7 +145,7 @@ final class OptionReader {
     return camel.toString();
   }
 
-  private static LwmqException bad(String name, String value, String wanted) {
-    return new LwmqException(Status.INVALID, "option " + name + " is '" + value + "', but should be " + wanted);
+  private static String snakeCase(String camel) {
+    return camel.replaceAll("([A-Z])", "_$1").toLowerCase(Locale.ROOT);
   }
 }
