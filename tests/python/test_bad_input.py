@@ -25,6 +25,7 @@ from pyspark import cloudpickle
 import lwmq_spark as lwmq
 from lwmq_spark._ffi import lib
 from lwmq_spark.arrow.endpoint import describe
+from tests.patience import HANG_S
 
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
 MAGIC = 0x514D574C
@@ -259,6 +260,23 @@ def test_a_file_in_the_place_of_a_socket_is_told(tmp_path: Path, role: Any) -> N
     ):
         channel.receive(60)
     assert place.read_bytes() == b"of somebody's"
+
+
+@pytest.mark.parametrize("role", ["server", "client", "auto"])
+def test_a_directory_that_is_not_there_is_told_at_once_with_the_remedy(tmp_path: Path, role: Any) -> None:
+    missing = tmp_path / "missing" / "deeper"
+    address = f"ipc://{missing}/flights"
+    told = f"{address}: {missing} is no directory: create it"
+    for open_it in (
+        lambda: lwmq.open_writer(address, SCHEMA, role=role, timeout=HANG_S),
+        lambda: lwmq.open_reader(address, role=role, timeout=HANG_S),
+        lambda: lwmq.Channel(address, role),
+    ):
+        with pytest.raises(lwmq.AddressError, match=told):
+            open_it()
+    (tmp_path / "missing").write_text("a file")
+    with pytest.raises(lwmq.AddressError, match=f"{missing} is no directory"):
+        lwmq.Channel(address, role)
 
 
 def test_a_link_to_a_socket_that_comes_later_is_followed(tmp_path: Path) -> None:

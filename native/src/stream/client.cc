@@ -63,9 +63,12 @@ std::string server_of(const Reach& reach) {
 
 Status prepare(const char* address, std::uint32_t stall_ms, Reach* out_reach) {
   out_reach->pulse = Pulse(stall_ms);
-  const Status status = tli::find(address, &out_reach->provider);
+  Status status = tli::find(address, &out_reach->provider);
   if (status != LWMQ_OK) return status;
   out_reach->address = tli::without_options(address);
+  lwmq_limits limits{};
+  status = tli::limits(*out_reach->provider, out_reach->address.c_str(), &limits);
+  if (status != LWMQ_OK) return status;
   if (out_reach->provider->window_create == nullptr) {
     return fail(LWMQ_E_UNSUPPORTED, "%s: streams need a transport that shares windows; %s does not", address,
                 out_reach->provider->name);

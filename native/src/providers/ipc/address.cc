@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -253,6 +254,18 @@ Status bind_file(const Address& address, os::UniqueFd* out_fd) {
 
 }  // namespace
 
+Status check_directory(const Address& address) {
+  const std::string directory = address.socket.substr(0, std::max<std::size_t>(address.socket.rfind('/'), 1));
+  struct stat there {};
+  if (!is_file(address)) return LWMQ_OK;
+  const bool is_there = stat(directory.c_str(), &there) == 0;
+  if (is_there ? S_ISDIR(there.st_mode) : errno != ENOENT && errno != ENOTDIR) return LWMQ_OK;
+  return fail(LWMQ_E_ADDRESS,
+              "%s: %s is no directory: create it (mkdir -p) before either side opens the address, or name "
+              "another one",
+              address.text.c_str(), directory.c_str());
+}
+
 Status check_place(const Address& address, bool follows_links) {
   struct stat there {};
   const int flags = follows_links ? 0 : AT_SYMLINK_NOFOLLOW;
@@ -263,6 +276,7 @@ Status check_place(const Address& address, bool follows_links) {
 }
 
 Status bind_address(const Address& address, os::UniqueFd* out_fd, OwnFile* out_file) {
+  if (const Status status = check_directory(address); status != LWMQ_OK) return status;
   if (const Status status = check_place(address, false); status != LWMQ_OK) return status;
   const std::int64_t began = os::now_ns();
   for (;;) {

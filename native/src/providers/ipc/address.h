@@ -24,6 +24,11 @@ Status parse(const char* address, Address* out_address);
 // Checks what a caller asks for, alone and without its peer.
 Status check_options(const Address& address, const lwmq_tli_options* options) noexcept;
 
+// LWMQ_E_ADDRESS: the directory of a socket file is not there, so nobody can serve the address; the text has
+// the remedy. Asked when an address is opened, and not by a client that goes on trying: a directory may be
+// made anew.
+Status check_directory(const Address& address);
+
 // LWMQ_E_ADDRESS: what lies there is a file, and no socket. A connection follows links; who binds replaces
 // none.
 Status check_place(const Address& address, bool follows_links);

@@ -20,6 +20,7 @@ Window** out(lwmq_tli_window** handle) noexcept { return reinterpret_cast<Window
 lwmq_status limits(const char* address, lwmq_limits* out_limits) {
   Address parsed;
   if (const Status status = parse(address, &parsed); status != LWMQ_OK) return status;
+  if (const Status status = check_directory(parsed); status != LWMQ_OK) return status;
   out_limits->buffer_bytes_max = kBufferBytesMax;
   out_limits->buffers_max = kBuffersMax;
   out_limits->capabilities = LWMQ_CAN_SEND | LWMQ_CAN_RECEIVE | LWMQ_CAN_SHARE_WINDOW | LWMQ_IS_RELIABLE |
