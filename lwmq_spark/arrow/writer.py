@@ -142,7 +142,8 @@ class StreamWriter(OfOneProcess):
         expel_after: readers that take nothing for so many seconds while this writer waits for them are shut
             out, and the stream goes on without them; they get DataLossError. Default: they are waited for.
         Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
-        AddressError, SchemaError (naming the field and both types), TimeoutError, VersionError.
+        AddressError, SchemaError (naming the field and both types), TimeoutError, VersionError; LwmqError: a
+        window_bytes that this process can never have.
         """
         parsed = parse_address(address)
 
@@ -159,7 +160,8 @@ class StreamWriter(OfOneProcess):
         by_buffers = None if buffers is None else buffers * self._buffer_bytes
         window = window_bytes if window_bytes is not None or "window_bytes" in parsed.options else by_buffers
         default_window = max(WINDOW_BYTES, 16 * self._buffer_bytes)
-        self._window_bytes: int = setting("window_bytes", window, default_window)
+        window_said: int = setting("window_bytes", window, 0)
+        self._window_bytes = window_said or default_window
         self._job = job
         self._written = 0
         self._next_partition = 0
@@ -179,7 +181,7 @@ class StreamWriter(OfOneProcess):
         options.stall_ms = max(1, milliseconds(patience))
         options.expel_after_ms = max(1, milliseconds(setting("expel_after", expel_after, None)))
         options.buffer_bytes = self._buffer_bytes
-        options.window_bytes = self._window_bytes
+        options.window_bytes = window_said  # 0: the same default, which may be more than is ever used
         options.staging_bytes = setting("staging_bytes", staging_bytes, 0)
         job_name = None if job is None else ffi.new("char[]", check_name("job", job).encode())
         if job_name is not None:

@@ -485,6 +485,14 @@ def test_a_batch_larger_than_the_window_is_an_error_with_both_numbers(address: s
 # ---- Streams that are not there
 
 
+def test_a_window_that_can_never_be_had_is_refused_at_the_opening_with_both_numbers(address: str) -> None:
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for said in ({"window_bytes": machine}, {"buffer_bytes": machine // 8}):
+        whole = address if "window_bytes" in said else f"{address}?buffers=8"
+        with pytest.raises(lwmq.LwmqError, match=r"a window of \d+ bytes, and this process may hold \d+ in"):
+            lwmq.open_writer(whole, SCHEMA, timeout=HANG_S, **said)
+
+
 def test_a_stream_that_never_existed_is_waited_for_and_then_named(ipc: str) -> None:
     with pytest.raises(lwmq.TimeoutError, match=rf"{ipc}: nobody serves this address; .*\(waited 0\.3 s\)"):
         lwmq.open_reader(ipc, role="client", timeout=0.3)

@@ -1005,6 +1005,7 @@ typedef struct lwmq_writer_options {
 
 /* Opens a writer. Waits for the endpoint at most options->timeout_ms. The first producer declares the stream;
    for every other one, lwmq_writer_schema returns what was declared and the caller compares.
+   LWMQ_E_NO_MEMORY, at once: options->window_bytes is more than this process may hold in windows.
    With `job`, LWMQ_DELIVERY_LIVE batches of attempts that do not commit stay visible. */
 lwmq_status lwmq_writer_open(const char *address, const void *schema, uint64_t schema_bytes,
                              const lwmq_writer_options *options, lwmq_writer **out_writer);

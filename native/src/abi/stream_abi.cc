@@ -7,8 +7,10 @@
 #include "abi/options.h"
 #include "base/handle_mark.h"
 #include "base/limits.h"
+#include "base/status.h"
 #include "lwmq/lwmq.h"
 #include "os/identity.h"
+#include "os/memory_budget.h"
 #include "stream/arrow_array.h"
 #include "stream/client.h"
 #include "stream/question.h"
@@ -53,6 +55,20 @@ lwmq_status ready(const Handle* handle, bool arguments_there, const char* call) 
   if (status == LWMQ_OK && handle != nullptr)
     lwmq::abi::require_alive(handle->mark.is_alive(), call, name_of(handle));
   return status;
+}
+
+// A window is made piece by piece as it is needed; one that was asked for and can never be had is refused
+// before.
+lwmq_status check_window(const char* address, const lwmq_writer_options* given) noexcept {
+  const std::uint64_t bytes = lwmq::abi::read_options(given).window_bytes;
+  const std::uint64_t most = lwmq::os::window_memory_budget();
+  if (bytes <= most) return LWMQ_OK;
+  return lwmq::fail(
+      LWMQ_E_NO_MEMORY,
+      "%s: a window of %" PRIu64 " bytes, and this process may hold %" PRIu64
+      " in windows (half of what was free at its start, or lwmq_set_window_memory): say a smaller "
+      "window_bytes, or fewer and smaller buffers (in Spark windowBytes, buffers, bufferBytes)",
+      address, bytes, most);
 }
 
 lwmq_writer_options with_defaults(const lwmq_writer_options* given) noexcept {
@@ -117,6 +133,7 @@ lwmq_status lwmq_writer_open(const char* address, const void* schema, uint64_t s
   LWMQ_SIZED(options);
   lwmq_status status =
       ready(address != nullptr && schema != nullptr && out_writer != nullptr, "lwmq_writer_open");
+  if (status == LWMQ_OK) status = check_window(address, options);
   if (status != LWMQ_OK) return status;
   std::unique_ptr<lwmq_writer> writer;
   status = stream::open_writer(address, schema, schema_bytes, with_defaults(options), &writer);

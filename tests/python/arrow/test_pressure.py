@@ -162,7 +162,7 @@ BUDGETED = """
     {limit}
     def batch(number):
         return pa.record_batch({{"n": np.full(1 << 17, number)}})
-    writer = lwmq.open_writer(sys.argv[1], batch(0).schema, window_bytes="1GiB", timeout=60.0, role="client")
+    writer = lwmq.open_writer(sys.argv[1], batch(0).schema, window_bytes={window}, timeout=60, role="client")
     written = 0
     try:
         while True:
@@ -199,7 +199,7 @@ def goes_on_after(child: Any, ipc: str, text: str) -> int:
 
 def test_over_our_own_budget_is_an_error_with_the_numbers(ipc: str, spawn: Callable[..., Any]) -> None:
     with lwmq.Endpoint(ipc, linger=0):
-        child = spawn(BUDGETED.format(limit="lib.lwmq_set_window_memory(40 << 20)"), ipc)
+        child = spawn(BUDGETED.format(limit="lib.lwmq_set_window_memory(40 << 20)", window=None), ipc)
         written = goes_on_after(child, ipc, "of the 41943040 bytes that it may hold in windows")
         assert 20 < written < 40
 
@@ -239,7 +239,7 @@ def test_a_memory_group_that_is_nearly_full_is_an_error_before_the_kernel_kills(
     with lwmq.Endpoint(ipc, linger=0):
         # A budget that is larger than the group, so that it is the group that speaks.
         limit = f'open("{cgroup}/cgroup.procs", "w").write("0"); lib.lwmq_set_window_memory(1 << 40)'
-        child = spawn(BUDGETED.format(limit=limit), ipc)
+        child = spawn(BUDGETED.format(limit=limit, window="'1GiB'"), ipc)
         written = goes_on_after(child, ipc, cgroup.name)
         assert written > 50  # MiB, of 300 in all
 
