@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from lwmq_spark.errors import (
     AbortedError,
     AddressError,
+    ArgumentError,
     ClosedError,
     CorruptError,
     DataLossError,
@@ -53,6 +54,7 @@ __all__ = [
     "PUBLISH_SCHEMA",
     "AbortedError",
     "AddressError",
+    "ArgumentError",
     "Channel",
     "ClosedError",
     "CorruptError",

@@ -71,6 +71,7 @@ SLICE_S = 0.2  # how long close() from another thread, or a signal that came too
 
 _CLASS_OF: dict[int, type[errors.LwmqError]] = {
     lib.LWMQ_E_TIMED_OUT: errors.TimeoutError,
+    lib.LWMQ_E_INVALID: errors.ArgumentError,
     lib.LWMQ_E_ADDRESS: errors.AddressError,
     lib.LWMQ_E_CLOSED: errors.ClosedError,
     lib.LWMQ_E_PEER_LOST: errors.PeerLostError,

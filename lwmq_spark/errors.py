@@ -4,6 +4,7 @@ Every failure of the library is an `LwmqError`. The text says where, with which 
 class says what kind, so that a program can tell a peer that died from a schema that does not fit:
 
     LwmqError
+      ArgumentError        also a ValueError: a wrong argument that only the library can judge
       AddressError         malformed, unknown scheme, in use
       TimeoutError         also the builtin one: nothing was lost, the call may be repeated
       ClosedError          closed by us or by the peer, in order; or used in a forked child
@@ -15,6 +16,10 @@ class says what kind, so that a program can tell a peer that died from a schema 
       CorruptError         bytes from the peer that cannot be right
       VersionError         the peer speaks another version of the protocol
       HandlerError         the peer's handler of a request raised
+
+An argument that Python itself finds wrong is a plain ValueError or TypeError, as everywhere in Python; so
+`except ValueError` catches every argument with a wrong value, whoever finds it. A wrong address is an
+`AddressError`, and what the environment or the conf file says wrongly an `LwmqError`.
 
 None of these classes crosses a Spark task result. What Spark shows is its own exception with a token such as
 `LWMQ_DATA_LOSS` in front of our text, and `error_of` turns that back.
@@ -41,6 +46,12 @@ class LwmqError(Exception):
     def __init__(self, text: str = "", *, status: int = 0) -> None:
         super().__init__(text)
         self.status = status
+
+
+class ArgumentError(LwmqError, ValueError):
+    """A wrong argument that only the library can judge, or a call that this object cannot take."""
+
+    token = "LWMQ_INVALID"
 
 
 class AddressError(LwmqError):
@@ -145,12 +156,17 @@ _CLASS_OF: dict[str, type[LwmqError]] = {
     "TOO_BIG": MessageTooBigError,
     "STALLED": PeerLostError,
     "ERROR": LwmqError,
-    "INVALID": LwmqError,
+    "INVALID": ArgumentError,
     "NO_MEMORY": LwmqError,
     "DENIED": LwmqError,
     "UNSUPPORTED": LwmqError,
     "SYSTEM": LwmqError,
     "SUPERSEDED": DataLossError,
+}
+_CLASS_NAMED: dict[str, type[LwmqError]] = {
+    "LwmqError": LwmqError,
+    "ArgumentError": ArgumentError,
+    **{cls.__name__: cls for cls in TREE},
 }
 _TOKEN = re.compile(
     r"\bLWMQ_(?:E_)?(?P<kind>"
@@ -159,8 +175,8 @@ _TOKEN = re.compile(
 )
 # A Python worker's traceback, as Spark shows it: the class by name instead of the token.
 _TRACEBACK = re.compile(
-    r"\blwmq_spark\.errors\.(?P<kind>LwmqError|"
-    + "|".join(c.__name__ for c in TREE)
+    r"\blwmq_spark\.errors\.(?P<kind>"
+    + "|".join(_CLASS_NAMED)
     + r")(?:: (?P<text>[^\n]*))?"
 )
 
@@ -189,8 +205,7 @@ def _parse(text: str) -> LwmqError | None:
     if token is not None and (trace is None or token.start() < trace.start()):
         return _CLASS_OF[token["kind"]](token["text"].strip())
     if trace is not None:
-        classes: dict[str, type[LwmqError]] = {"LwmqError": LwmqError, **{c.__name__: c for c in TREE}}
-        return classes[trace["kind"]]((trace["text"] or "").strip())
+        return _CLASS_NAMED[trace["kind"]]((trace["text"] or "").strip())
     return None
 
 

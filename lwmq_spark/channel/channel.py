@@ -324,7 +324,7 @@ class Channel(Lingering):
         """Share the channel between the five priorities HIGHEST to LOWEST: messages of each in a round.
 
         Default (16, 8, 4, 2, 1). 0 is served when those with a weight are empty. ValueError: a weight over
-        65535. LwmqError: not five of them.
+        65535, or not five of them.
         """
         shares = [whole("weight", weight, 0, WEIGHT_MAX) for weight in weights]
         self._handle.check_open()
@@ -548,7 +548,7 @@ class Channel(Lingering):
                     "on_message() calls from a thread: in asyncio, `async for message in channel`"
                 )
         if self._raw:
-            raise errors.LwmqError(
+            raise errors.ArgumentError(
                 f"a raw channel has buffers, not messages: call receive_buffer() ({self._address})",
                 status=lib.LWMQ_E_INVALID,
             )
@@ -561,7 +561,7 @@ class Channel(Lingering):
         """From now on the real-time signal `number` is queued to this process when there is something to
         receive, and again when something comes after `try_receive` answered None. 0 ends that.
 
-        LwmqError: no signal from SIGRTMIN to SIGRTMAX.
+        ValueError: no signal from SIGRTMIN to SIGRTMAX.
         """
         number = whole("signal", number, 0, SIGNAL_MAX)
         self._handle.check_open()
@@ -646,7 +646,7 @@ class Channel(Lingering):
         """Add a filter such as `loss=0.01,seed=7` while extents pass.
 
         place: 0 is the nearest to the application; default the nearest to the wire. The address must name
-        filters (`filters+ipc://orders` begins without any). LwmqError: no such filter, setting or place.
+        filters (`filters+ipc://orders` begins without any). ValueError: no such filter, setting or place.
         """
         if not isinstance(filter, str):
             raise TypeError(f"a filter is a str such as 'loss=0.01', not {type(filter).__name__}")

@@ -40,9 +40,8 @@ class Router(OfOneProcess):
 
         A queue gets a message once, however many of its routes without a group match. group: of the routes
         with this name one gets it, in turns, passing over bounded queues that are full.
-        With its channel a queue goes, and its routes. LwmqError: a malformed pattern, or a route that is
-        there already. ClosedError. ValueError: a queue of kind mono_unbounded, which has one poster; a NUL
-        byte.
+        With its channel a queue goes, and its routes. ValueError: a malformed pattern, a NUL byte, a route
+        that is there already, or a queue of kind mono_unbounded, which has one poster. ClosedError.
         """
         _check_queue(queue)
         if queue.kind == "mono_unbounded":
@@ -56,7 +55,7 @@ class Router(OfOneProcess):
             self._routes.setdefault(queue, set()).add((frame, pattern, group))
 
     def remove(self, pattern: str, queue: SendQueue, *, frame: int = 0, group: str | None = None) -> None:
-        """Take a route away. LwmqError: there is none like it. ClosedError: it went with its channel."""
+        """Take a route away. ValueError: there is none like it. ClosedError: it went with its channel."""
         _check_queue(queue)
         with self._lock:
             check(self._change(lib.lwmq_router_remove, pattern, queue, frame, group))

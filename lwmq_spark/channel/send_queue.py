@@ -119,7 +119,7 @@ class SendQueue(OfOneProcess):
         kept until they were shipped; inside one process, where the receiver gets the very bytes, until it is
         done with them. Who changes them before changes the message.
         MessageTooBigError: it does not fit a transport buffer; nothing was sent. ClosedError.
-        TypeError: a str. LwmqError: a tag for a queue without tags, a timeout for one without bounds.
+        TypeError: a str. ValueError: a tag for a queue without tags, a timeout for one without bounds.
         """
         handle = self._channel._handle
         if tag == 0 and timeout == 0 and may_discard and type(frames) in (bytes, list, tuple):
@@ -164,7 +164,7 @@ class SendQueue(OfOneProcess):
     def wait_room(self, timeout: float | None = None) -> None:
         """Waits until a bounded queue has room; another thread may post first. TimeoutError, ClosedError.
 
-        LwmqError: an unbounded queue, which has always room; a channel with several transports.
+        ValueError: an unbounded queue, which has always room. LwmqError: a channel with several transports.
         """
         self._check_bounded(timeout)
         status = wait(
@@ -187,7 +187,7 @@ class SendQueue(OfOneProcess):
     def _check_bounded(self, timeout: float | None) -> None:
         if timeout != 0 and not self.capacity:
             asked = "for ever" if timeout is None else span(timeout)
-            raise errors.LwmqError(
+            raise errors.ArgumentError(
                 f"an unbounded queue has room at once: no timeout, here {asked}, is needed"
                 f" ({self._channel.address})",
                 status=lib.LWMQ_E_INVALID,

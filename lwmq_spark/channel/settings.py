@@ -65,7 +65,7 @@ def read_settings(
             raise ValueError(f"buffers {buffers!r}: a number for both directions, or (send, receive)")
         said: tuple[Any, Any] = (buffers[0], buffers[1])
     else:
-        said = (buffers, buffers)
+        said = (None if buffers is None else setting("buffers", buffers, 0),) * 2
     options.buffers_send, options.buffers_receive = (
         resolve(address, "channel", f"buffers_{way}", number, 0, general="buffers")
         for way, number in zip(("send", "receive"), said, strict=True)

@@ -10,7 +10,7 @@ from lwmq_spark._ffi import check, lib
 def set_service_affinity(processors: Iterable[int] = ()) -> None:
     """Ties them to `processors`, those that run and those to come; none: where the main thread may run.
 
-    LwmqError: one of them is not there, or not allowed for this process; nothing has changed then.
+    ValueError: one of them is not there, or not allowed for this process; nothing has changed then.
     """
     numbers = list(processors)
     check(lib.lwmq_set_service_affinity(numbers, len(numbers)))

@@ -30,6 +30,24 @@ def test_every_error_is_an_lwmq_error_and_a_timeout_also_the_builtin_one() -> No
     assert all(getattr(lwmq, cls.__name__) is cls for cls in errors.TREE)
 
 
+def test_a_wrong_argument_is_a_value_error_whoever_finds_it(address: str) -> None:
+    channel = lwmq.Channel(address, "server", linger=0)
+    with channel:
+        for wrong in (
+            lambda: lwmq.Channel(address, buffers="many"),  # Python
+            lambda: lwmq.Channel(address, buffers=(3999, 3999)),  # the library
+            lambda: channel.set_weights([1]),
+        ):
+            with pytest.raises(ValueError):
+                wrong()
+        with pytest.raises(lwmq.ArgumentError, match="1 weights; there are 5"):
+            channel.set_weights([1])
+    assert issubclass(lwmq.ArgumentError, lwmq.LwmqError)
+    assert type(lwmq.error_of("SparkException: LWMQ_INVALID: option buffers: '0'")) is lwmq.ArgumentError
+    trace = "Traceback\nlwmq_spark.errors.ArgumentError: 7 of ipc://x\n"
+    assert type(lwmq.error_of(trace)) is lwmq.ArgumentError
+
+
 @pytest.mark.parametrize("cls", [lwmq.LwmqError, *errors.TREE])
 def test_the_readme_has_the_cause_of_each_error_and_the_way_out(cls: type[lwmq.LwmqError]) -> None:
     readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
