@@ -10,11 +10,13 @@ without us. What a session that already runs cannot take is said in one line.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,11 +40,14 @@ def session(app: str = "lwmq", master: str = "local[2]", **conf: Any) -> SparkSe
 
     conf: Spark's settings, `**{"spark.sql.shuffle.partitions": 4}`. Of these, one that runs already takes
     what can still be set.
-    VersionError, before Java starts, when Spark, Java or the jar do not fit.
+    VersionError, before Java starts, when Spark, Java or the jar do not fit. ImportError names the extra to
+    install, where pyspark is missing, or what Spark Connect needs.
     """
+    _need_pyspark()
     from pyspark.sql import SparkSession
 
-    running = SparkSession.getActiveSession()
+    with _naming_the_extra():
+        running = SparkSession.getActiveSession()
     if running is None and not _is_remote({}):
         from pyspark import SparkContext
 
@@ -55,7 +60,8 @@ def session(app: str = "lwmq", master: str = "local[2]", **conf: Any) -> SparkSe
             return attach(started) if _jvm_lacks_jar() else started
         running = builder.getOrCreate()
     if running is None:
-        running = SparkSession.builder.getOrCreate()
+        with _naming_the_extra():
+            running = SparkSession.builder.getOrCreate()
     attach(running)
     refused = [key for key, value in conf.items() if not _set(running, key, _text(value))]
     if refused:
@@ -68,8 +74,9 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
 
     What the user has set, in the builder, in spark-defaults.conf or in PYSPARK_SUBMIT_ARGS, stays: lists are
     appended to, single values kept. LwmqError for a builder of a remote session, VersionError when Spark,
-    Java or the jar do not fit.
+    Java or the jar do not fit, ImportError where pyspark is missing.
     """
+    _need_pyspark()
     options: dict[str, Any] = builder._options  # type: ignore[attr-defined]
     if _is_remote(options):
         raise LwmqError(
@@ -96,8 +103,10 @@ def attach(spark: SparkSession) -> SparkSession:
 
     In a classic session Spark knows the format on the thread that calls this, and on no other: call it again
     on each thread that uses the format. Where everything is in place it does nothing. What only a new session
-    can take is said in one line. VersionError when its Spark is not ours.
+    can take is said in one line. VersionError when its Spark is not ours, ImportError where pyspark is
+    missing.
     """
+    _need_pyspark()
     problem = versions.spark_problem(spark.version) or versions.jar_problem()
     if problem is not None:
         raise VersionError(problem)
@@ -121,6 +130,21 @@ def attach(spark: SparkSession) -> SparkSession:
             "row by row; lwmq.session() or lwmq.configure() start one that can"
         )
     return spark
+
+
+def _need_pyspark() -> None:
+    """ModuleNotFoundError says how to install it."""
+    if versions.pyspark_is_missing():
+        raise ModuleNotFoundError(versions.NO_PYSPARK, name="pyspark")
+
+
+@contextlib.contextmanager
+def _naming_the_extra() -> Iterator[None]:
+    """Spark Connect looks for what it needs when it is first used."""
+    try:
+        yield
+    except ImportError as exc:
+        raise ImportError(f"{exc}; Spark Connect needs pip install 'lwmq-spark[connect]'") from exc
 
 
 def _is_remote(options: dict[str, Any]) -> bool:

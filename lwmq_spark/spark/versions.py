@@ -5,6 +5,7 @@ Each check returns a sentence that names what is wrong and the remedy, or None.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -18,6 +19,11 @@ from lwmq_spark.spark.jars import foreign, jar
 
 SPARK = (4, 3)
 JAVA = 17
+NO_PYSPARK = "pyspark is not installed: pip install 'lwmq-spark[spark]'"
+
+
+def pyspark_is_missing() -> bool:
+    return importlib.util.find_spec("pyspark") is None
 
 
 def check(user_jars: str | None = None) -> None:
@@ -39,10 +45,10 @@ def spark_problem(version: str) -> str | None:
 
 def pyspark_problem() -> str | None:
     """Of the pyspark that Python imports."""
-    try:
-        import pyspark
-    except ImportError:
-        return "pyspark is not installed: pip install 'lwmq-spark[spark]'"
+    if pyspark_is_missing():
+        return NO_PYSPARK
+    import pyspark
+
     return spark_problem(pyspark.__version__)
 
 

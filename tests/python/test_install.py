@@ -189,3 +189,32 @@ def test_an_installed_wheel_moves_rows_through_spark(wheel: Path, tmp_path: Path
     assert "fail" not in found.values(), verdict.stdout
     assert found["native library"] == "ok"
     assert found["spark session"] == "ok", found
+
+
+@pytest.mark.parametrize("call", ["lwmq.session()", "lwmq.configure(None)", "lwmq.attach(None)"])
+def test_spark_that_is_missing_is_told_with_the_extra_that_brings_it(call: str, tmp_path: Path) -> None:
+    said = _last_words(tmp_path, "sys.modules['pyspark'] = None", call)
+    assert said == "ModuleNotFoundError: pyspark is not installed: pip install 'lwmq-spark[spark]'"
+
+
+def test_what_spark_connect_lacks_is_told_with_the_extra_that_brings_it(tmp_path: Path) -> None:
+    before = "sys.modules['grpc'] = None; os.environ['SPARK_REMOTE'] = 'sc://localhost:1'"
+    said = _last_words(tmp_path, before, "lwmq.session()")
+    assert said.startswith("ImportError: ") and "grpcio" in said
+    assert said.endswith("Spark Connect needs pip install 'lwmq-spark[connect]'")
+
+
+def _last_words(folder: Path, before: str, call: str) -> str:
+    """The last line of a program that fails."""
+    program = folder / "program.py"
+    program.write_text(f"import os, sys\nimport lwmq_spark as lwmq\n{before}\n{call}\n")
+    ran = subprocess.run(
+        [sys.executable, program],
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
+        env=dict(os.environ, PYTHONPATH=str(ROOT)),
+    )
+    assert ran.returncode == 1, ran.stderr
+    return ran.stderr.strip().splitlines()[-1]
