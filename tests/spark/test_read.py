@@ -567,6 +567,31 @@ def test_an_option_that_nobody_knows_is_refused_with_the_one_that_is_meant(
         spark.conf.unset("spark.lwmq.defaults.retian")
 
 
+@pytest.mark.parametrize(
+    ("address", "options", "why"),
+    [
+        ("ipx://flights", {}, r"did you mean 'ipc://flights'\?"),
+        ("flights", {}, r"did you mean 'ipc://flights'\?"),
+        ("ipc://flights?windw_bytes=4MiB", {}, r"did you mean 'window_bytes'\?"),
+        ("ipc://a,ipc://b", {}, "a stream has one"),
+        ("ipc:///missing/folder/flights", {}, r"/missing/folder is no directory: create it"),
+        ("ipc://flights", {"partitions": "0"}, "option partitions: '0' is out of bounds: 1 to 16384"),
+        ("ipc://flights", {"windowBytes": "100TiB"}, "windowBytes: '100TiB' .* no more bytes of memory"),
+        ("ipc://flights?readers=0", {}, "option 'readers' of .*: '0' is out of bounds"),
+    ],
+)
+def test_what_cannot_be_is_refused_when_a_write_is_planned(
+    spark: SparkSession, address: str, options: dict[str, str], why: str
+) -> None:
+    writing = spark.range(1).write.format("lwmq").mode("append").options(**options)
+    with pytest.raises(Exception, match=why) as caught:
+        writing.save(address)
+    assert type(lwmq.error_of(caught.value)) in (lwmq.AddressError, lwmq.ArgumentError)
+    if not options:
+        with pytest.raises(Exception, match=why):
+            read(spark, address)
+
+
 def test_an_option_of_writes_in_the_session_is_nothing_to_a_read(spark: SparkSession, ipc: str) -> None:
     settings = {"bufferBytes": "1MiB", "retain": "until_acked", "columnarWrite": "true"}
     for name, value in settings.items():
