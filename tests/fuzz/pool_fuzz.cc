@@ -6,12 +6,8 @@
 #include <vector>
 
 #include "input.h"
+#include "plain_windows.h"
 #include "stream/window_pool.h"
-
-struct lwmq_tli_window {
-  std::vector<std::uint8_t> memory;
-  bool alive = true;
-};
 
 namespace lwmq::fuzz {
 namespace {
@@ -19,34 +15,13 @@ namespace {
 constexpr std::uint64_t kLimitBytes = 64 * 1024;
 constexpr std::size_t kStepsMax = 300;
 
-lwmq_status create(std::uint64_t bytes, lwmq_tli_window** out_window) {
-  *out_window = new lwmq_tli_window{std::vector<std::uint8_t>(bytes), true};
-  return LWMQ_OK;
-}
-void info(const lwmq_tli_window* window, lwmq_tli_window_info* out_info) {
-  *out_info = lwmq_tli_window_info{};
-  out_info->base = const_cast<std::uint8_t*>(window->memory.data());
-  out_info->bytes = window->memory.size();
-}
-std::int32_t owner_alive(const lwmq_tli_window* window) { return window->alive ? 1 : 0; }
-void release(lwmq_tli_window* window) { delete window; }
-
-lwmq_tli_provider provider() {
-  lwmq_tli_provider table{};
-  table.window_create = create;
-  table.window_info = info;
-  table.window_owner_alive = owner_alive;
-  table.window_release = release;
-  return table;
-}
-
 }  // namespace
 }  // namespace lwmq::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lwmq;
   using namespace lwmq::fuzz;
-  static const lwmq_tli_provider table = provider();
+  static const lwmq_tli_provider table = plain_windows();
   Input input(data, size);
   std::vector<lwmq_block> lent;
   std::vector<wire::Publish> published;
@@ -54,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   stream::WindowPool pool(
       &table, "fuzz", [](void*) {}, nullptr);
   lwmq_tli_window* ledger = nullptr;
-  create(stream::kLapPageBytes, &ledger);
+  table.window_create(stream::kLapPageBytes, &ledger);
   if (pool.set_ledger(ledger) != LWMQ_OK) return 0;
   const auto put = [](lwmq_tli_window* page, std::uint32_t slot, std::uint32_t lap) {
     std::memcpy(page->memory.data() + slot % kWindowSlotsMax * 4, &lap, sizeof lap);
@@ -100,7 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       case 6: {
         if (pages.size() < 4) {
           lwmq_tli_window* page = nullptr;
-          create(stream::kLapPageBytes, &page);
+          table.window_create(stream::kLapPageBytes, &page);
           pages.push_back(page);
           pool.add_lease_page(page);
           break;

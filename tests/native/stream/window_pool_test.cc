@@ -5,11 +5,8 @@
 
 #include <cstring>
 #include <deque>
-#include <vector>
 
-struct lwmq_tli_window {
-  std::vector<std::uint8_t> memory;
-};
+#include "fuzz/plain_windows.h"
 
 namespace {
 
@@ -17,22 +14,6 @@ using lwmq::kMiB;
 using lwmq::stream::WindowPool;
 
 constexpr std::uint64_t kWindow = 64 * kMiB;
-
-lwmq_tli_provider memory_alone() {
-  lwmq_tli_provider table{};
-  table.window_create = [](std::uint64_t bytes, lwmq_tli_window** out_window) -> lwmq_status {
-    *out_window = new lwmq_tli_window{std::vector<std::uint8_t>(bytes)};
-    return LWMQ_OK;
-  };
-  table.window_info = [](const lwmq_tli_window* window, lwmq_tli_window_info* out_info) {
-    *out_info = lwmq_tli_window_info{};
-    out_info->base = const_cast<std::uint8_t*>(window->memory.data());
-    out_info->bytes = window->memory.size();
-  };
-  table.window_owner_alive = [](const lwmq_tli_window*) -> std::int32_t { return 1; };
-  table.window_release = [](lwmq_tli_window* window) { delete window; };
-  return table;
-}
 
 class Pool : public testing::Test {
  protected:
@@ -61,7 +42,7 @@ class Pool : public testing::Test {
     in_flight_.pop_front();
   }
 
-  lwmq_tli_provider table_ = memory_alone();
+  lwmq_tli_provider table_ = lwmq::fuzz::plain_windows();
   WindowPool pool_{&table_, "test", [](void*) {}, nullptr};
   std::uint8_t* ledger_ = nullptr;
   std::deque<lwmq::wire::Publish> in_flight_;
