@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-LIMIT_S = 60.0
+from tests.patience import HANG_S
 
 
 def why_not() -> str | None:
@@ -24,7 +24,7 @@ class Namespace:
 
     def __init__(self) -> None:
         self._keeper = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
-        deadline = time.monotonic() + LIMIT_S
+        deadline = time.monotonic() + HANG_S
         while self.id == _id(os.getpid()):
             assert time.monotonic() < deadline, "unshare makes no network namespace"
             time.sleep(0.01)
@@ -62,7 +62,7 @@ class Namespace:
     def close(self) -> None:
         """The cable goes with its other end."""
         self._keeper.kill()
-        self._keeper.wait(LIMIT_S)
+        self._keeper.wait(HANG_S)
 
 
 def _id(pid: int) -> int:

@@ -20,9 +20,8 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark.channel import Selector
+from tests.patience import HANG_S
 from tests.stopping import stopped
-
-LIMIT_S = 60
 
 # Posts `count` numbered messages, small and large, with pauses in which the receiver falls asleep.
 SENDER = """
@@ -40,7 +39,7 @@ COUNT = 1000
 def _blocking(channel: lwmq.Channel, got: list[bytes]) -> None:
     with suppress(lwmq.ClosedError):
         while True:
-            got.append(bytes(channel.receive(LIMIT_S)))
+            got.append(bytes(channel.receive(HANG_S)))
 
 
 def _polling(channel: lwmq.Channel, got: list[bytes]) -> None:
@@ -48,7 +47,7 @@ def _polling(channel: lwmq.Channel, got: list[bytes]) -> None:
     poller.register(channel.fileno(), select.EPOLLIN)
     with poller, suppress(lwmq.ClosedError):
         while True:
-            assert poller.poll(LIMIT_S), "nobody has news, and not everything has come"
+            assert poller.poll(HANG_S), "nobody has news, and not everything has come"
             while (message := channel.try_receive()) is not None:
                 got.append(bytes(message))
 
@@ -57,7 +56,7 @@ def _called_back(channel: lwmq.Channel, got: list[bytes]) -> None:
     came: queue.Queue[bytes] = queue.Queue()
     channel.on_message(lambda message: came.put(bytes(message)))
     while len(got) < COUNT:
-        got.append(came.get(timeout=LIMIT_S))
+        got.append(came.get(timeout=HANG_S))
     channel.on_message(None)
 
 
@@ -72,7 +71,7 @@ def _signalled(channel: lwmq.Channel, got: list[bytes]) -> None:
                 told.clear()
                 while (message := channel.try_receive()) is not None:
                     got.append(bytes(message))
-                ends = time.monotonic() + LIMIT_S
+                ends = time.monotonic() + HANG_S
                 while not told and time.monotonic() < ends:
                     time.sleep(0.001)
                 assert told, "nobody has told of what came"
@@ -85,14 +84,14 @@ def _awaiting(channel: lwmq.Channel, got: list[bytes]) -> None:
     async def listen() -> None:
         got.extend([bytes(message) async for message in channel])
 
-    asyncio.run(asyncio.wait_for(listen(), LIMIT_S))
+    asyncio.run(asyncio.wait_for(listen(), HANG_S))
 
 
 def _selecting(channel: lwmq.Channel, got: list[bytes]) -> None:
     with Selector() as selector, suppress(lwmq.ClosedError):
         selector.add(channel)
         while True:
-            got.append(bytes(selector.receive(LIMIT_S)[1]))
+            got.append(bytes(selector.receive(HANG_S)[1]))
 
 
 @pytest.mark.row("K11", "K23")
@@ -128,7 +127,7 @@ def test_sends_complete_while_the_other_process_sleeps(ipc: str, spawn: Callable
         posting = channel.send_queue()
         for n in range(20_000):
             posting.post(b"%0100d" % n)
-        channel.flush(LIMIT_S)
+        channel.flush(HANG_S)
         channel.close()  # each of them counts as read
     child.tell()
     assert child.line() == "20000"
@@ -166,7 +165,7 @@ def test_a_buffer_that_was_filled_is_the_very_memory_that_the_peer_reads(
     )
     with lwmq.Channel(ipc, "server", raw=True, buffer_bytes="64KiB", buffers=4, linger=0) as channel:
         for n in range(8):
-            with channel.receive_buffer(LIMIT_S) as buffer:
+            with channel.receive_buffer(HANG_S) as buffer:
                 array = np.frombuffer(buffer.data, np.uint8)
                 assert (array == n).all()
                 assert _place_in_memory(array.ctypes.data) == tuple(map(int, child.line().split()))
@@ -202,12 +201,12 @@ def test_all_buffers_of_both_directions_are_full_at_once(
     with lwmq.Channel(
         ipc, "server", raw=True, buffer_bytes=size, buffers=(ours, theirs), linger=0
     ) as channel:
-        channel.wait_connected(LIMIT_S)
+        channel.wait_connected(HANG_S)
         for n in range(ours):
-            buffer = channel.get_buffer(LIMIT_S)
+            buffer = channel.get_buffer(HANG_S)
             buffer.data[:2] = n.to_bytes(2, "little")
             buffer.send(2)
-        held = [channel.receive_buffer(LIMIT_S) for _ in range(theirs)]
+        held = [channel.receive_buffer(HANG_S) for _ in range(theirs)]
         assert [int.from_bytes(buffer.data, "little") for buffer in held] == list(range(theirs))
         for buffer in held:
             buffer.dispose()
@@ -239,7 +238,7 @@ def test_channels_between_one_pair_of_processes_go_on_by_themselves(
     with ExitStack() as stack:
         servers = [stack.enter_context(lwmq.Channel(f"{ipc}-{n}", "server", linger=0)) for n in range(count)]
         for n in reversed(range(count)):  # the last one first, all of it: it waits for no other
-            got = [bytes(servers[n].receive(LIMIT_S)) for _ in range(each)]
+            got = [bytes(servers[n].receive(HANG_S)) for _ in range(each)]
             assert got == [b"%d/%d" % (n, number) for number in range(each)]
     assert child.wait() == 0
 
@@ -264,9 +263,9 @@ def test_priorities_share_what_another_process_reads(ipc: str, spawn: Callable[.
     with lwmq.Channel(ipc, "server", buffers=2, buffer_bytes=1024, linger=0) as channel:
         assert child.line() == "all are there"  # but for what the buffers had room for before
         for _ in range(2 * 1024 // 24):
-            channel.receive(LIMIT_S)
+            channel.receive(HANG_S)
         rounds = 400
-        got = [channel.receive(LIMIT_S)[0][0] for _ in range(rounds * sum(weights))]
+        got = [channel.receive(HANG_S)[0][0] for _ in range(rounds * sum(weights))]
         shares = [got.count(n) / rounds for n in range(5)]
         assert shares == pytest.approx(weights, rel=0.02)
         child.kill()
@@ -279,7 +278,7 @@ def test_a_million_requests_wait_for_a_peer_that_is_stopped(ipc: str, spawn: Cal
     assert child.line() == "there"
 
     with lwmq.Channel(ipc, "client", linger=0) as channel:
-        channel.wait_connected(LIMIT_S)
+        channel.wait_connected(HANG_S)
         asking = channel.send_queue("multi_unbounded")
         with stopped(child.pid), suppress(lwmq.TimeoutError):
             for n in range(1_000_000):
@@ -307,13 +306,13 @@ def test_two_channels_that_fill_their_windows_are_served_beside_each_other(
             channel = lwmq.Channel(address, "client", buffer_bytes=1024, buffers=8)
             channels.append(stack.enter_context(channel))
             queues.append(channel.send_queue())
-            channel.wait_connected(LIMIT_S)
+            channel.wait_connected(HANG_S)
         for _ in range(5):
             for posting in queues:
                 posting.post_many([bytes(80)] * 10_000)
                 posting.post(b"done?")
             for channel in channels:
-                assert bytes(channel.receive(LIMIT_S)) == b"done"
+                assert bytes(channel.receive(HANG_S)) == b"done"
     for reader in readers:
         assert reader.wait() == 0
 
@@ -322,8 +321,8 @@ def test_those_who_try_beside_the_peer_of_a_server_leave_nothing_behind(tmp_path
     """Each is a socket in the server's queue, with descriptors on their way, of which a user has so many."""
     address = f"ipc://{tmp_path}/served"
     with lwmq.Channel(address, "server") as server, lwmq.Channel(address, "client") as client:
-        client.wait_connected(LIMIT_S)
-        until = time.monotonic() + LIMIT_S
+        client.wait_connected(HANG_S)
+        until = time.monotonic() + HANG_S
         for _ in range(600):
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as passing:
                 passing.setblocking(False)
@@ -335,7 +334,7 @@ def test_those_who_try_beside_the_peer_of_a_server_leave_nothing_behind(tmp_path
                         assert time.monotonic() < until, "nobody looks after the queue"
                         time.sleep(0.001)
         client.send_queue().post(b"undisturbed")
-        assert bytes(server.receive(LIMIT_S)) == b"undisturbed"
+        assert bytes(server.receive(HANG_S)) == b"undisturbed"
     assert not (tmp_path / "served").exists()
 
 

@@ -10,9 +10,9 @@ import psutil
 import pytest
 
 import lwmq_spark as lwmq
+from tests.patience import HANG_S
 
 COUNT, SIZE = 300_000, 200
-LIMIT_S = 60
 
 POST = """
     count, size = int(sys.argv[3]), int(sys.argv[4])
@@ -73,7 +73,7 @@ def _resident(process: psutil.Process) -> float:
 
 
 def _until_read(channel: lwmq.Channel) -> None:
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + HANG_S
     while (state := channel.statistics).messages_shipped < COUNT or state.messages_unread > 0:
         assert time.monotonic() < deadline, state
         time.sleep(0.005)
@@ -99,7 +99,7 @@ def test_a_send_queue_that_nobody_reads_grows_and_gives_the_memory_back_when_som
     at_most = _resident(process)
     with lwmq.Channel(ipc, "server", linger=0) as server:
         for n in range(COUNT):
-            assert int.from_bytes(bytes(server.receive(LIMIT_S)), "little") == n
+            assert int.from_bytes(bytes(server.receive(HANG_S)), "little") == n
         assert child.line() == "0"
         _check_given_back(before, at_most, _resident(process))
         child.tell()

@@ -11,10 +11,10 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 import lwmq_spark as lwmq
+from tests.patience import HANG_S
 from tests.stress.players import socket_name
 
 QUICK, SLOW = 0.05, 0.5
-LIMIT_S = 60
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def test_attempts_to_connect_come_as_often_as_the_retry_interval_says(
         began = time.monotonic()
         said(addresses, retries, stack)
         while attempts[SLOW] < 3:
-            ready, _, _ = select.select(sockets, [], [], LIMIT_S)
+            ready, _, _ = select.select(sockets, [], [], HANG_S)
             assert ready, f"nobody tries any more: {attempts}"
             for listening in ready:
                 listening.accept()[0].close()

@@ -12,11 +12,11 @@ import pytest
 import lwmq_spark as lwmq
 from lwmq_spark.channel import SendQueueStatistics
 from lwmq_spark.channel.send_queue import KINDS
+from tests.patience import HANG_S
 
 CAPACITY = 7
 BEFORE = 300  # messages, more than go to a peer that does not read
 SMALL = {"buffer_bytes": 1024, "buffers": 2}  # with room for one message of ours
-LIMIT_S = 60
 
 
 def _text(number: int) -> bytes:
@@ -67,7 +67,7 @@ def _hub(places: list[str]) -> Iterator[lwmq.Channel]:
 
 def _client(place: str, stack: ExitStack) -> lwmq.Channel:
     channel = stack.enter_context(lwmq.Channel(place, "client", linger=0, retry=0.02, **SMALL))
-    channel.wait_connected(LIMIT_S)
+    channel.wait_connected(HANG_S)
     return channel
 
 
@@ -106,7 +106,7 @@ def test_who_reads_gets_all_and_who_reads_later_what_the_kind_of_the_queue_keeps
         def post(posting: lwmq.SendQueue, tag: int, number: int) -> None:
             """The reader's queue is empty again when this returns."""
             posting.post(_text(number), tag=tag)
-            assert _number(reading.receive(LIMIT_S)) == number
+            assert _number(reading.receive(HANG_S)) == number
 
         for number in range(BEFORE):
             post(urgent, 0, number)
@@ -125,10 +125,10 @@ def test_who_reads_gets_all_and_who_reads_later_what_the_kind_of_the_queue_keeps
         )
         came = other()
         expected = [*range(BEFORE), *model.numbers()]
-        assert [_number(came.receive(LIMIT_S)) for _ in expected] == expected
+        assert [_number(came.receive(HANG_S)) for _ in expected] == expected
         for number in range(10):  # and from here on both read
             post(queue, 0, number)
-            assert _number(came.receive(LIMIT_S)) == number
+            assert _number(came.receive(HANG_S)) == number
         assert reading.try_receive() is None and came.try_receive() is None
 
 
@@ -147,6 +147,6 @@ def test_weights_and_priorities_hold_for_every_transport(places: list[str], firs
         queues[lwmq.Priority.IDLE].priority = lwmq.Priority.TIME_CRITICAL
         for place in (places[first], places[1 - first]):
             peer = _client(place, stack)
-            assert Counter(peer.receive(LIMIT_S)[0][0] for _ in range(600)) == {1: 300, 7: 300}
-            shares = Counter(peer.receive(LIMIT_S)[0][0] for _ in range(20 * sum(SHARES)))
+            assert Counter(peer.receive(HANG_S)[0][0] for _ in range(600)) == {1: 300, 7: 300}
+            shares = Counter(peer.receive(HANG_S)[0][0] for _ in range(20 * sum(SHARES)))
             assert shares == {2 + n: 20 * share for n, share in enumerate(SHARES)}
