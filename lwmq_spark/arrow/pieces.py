@@ -29,21 +29,21 @@ def pieces_of(
         return
     cut = _Cut(encoder, buffer_bytes, window_bytes, where)
     if not encoder.shares:
-        yield from cut.pieces(batch)
+        yield from cut.pieces(batch, encoded)
         return
-    pieces = cut.pieces_up_to(encoded.bytes, batch)  # enough where little is shared: nothing is copied
+    pieces = cut.pieces_up_to(batch, encoded)  # enough where little is shared: nothing is copied
     if not pieces:
         cut.compacts = True
         batch = compacted(batch)
-        whole = encoder.encode(batch).bytes
+        encoded = encoder.encode(batch)
         while not pieces and cut.limit < window_bytes // 2:
-            pieces = cut.pieces_up_to(whole, batch)
+            pieces = cut.pieces_up_to(batch, encoded)
             cut.limit *= 2
     if pieces:
         yield from pieces
         return
     cut.limit = max(buffer_bytes, window_bytes // 2)
-    yield from cut.pieces(batch)
+    yield from cut.pieces(batch, encoded)
 
 
 @dataclass(slots=True)
@@ -56,8 +56,8 @@ class _Cut:
     where: str
     compacts: bool = False
 
-    def pieces(self, batch: pa.RecordBatch) -> Iterator[Encoded]:
-        encoded = self.encoder.encode(batch)
+    def pieces(self, batch: pa.RecordBatch, encoded: Encoded) -> Iterator[Encoded]:
+        """`batch` as pieces; `encoded` is the whole of it."""
         if encoded.bytes <= self.limit or (batch.num_rows <= 1 and encoded.bytes <= self.window_bytes):
             yield encoded
             return
@@ -70,16 +70,18 @@ class _Cut:
         step = -(-batch.num_rows // count)
         for start in range(0, batch.num_rows, step):
             piece = batch.slice(start, step)
-            yield from self.pieces(compacted(piece) if self.compacts else piece)
+            if self.compacts:
+                piece = compacted(piece)
+            yield from self.pieces(piece, self.encoder.encode(piece))
 
-    def pieces_up_to(self, whole: int, batch: pa.RecordBatch) -> list[Encoded]:
-        """All pieces; none where they hold too much more than `whole` bytes, or a row is too large."""
+    def pieces_up_to(self, batch: pa.RecordBatch, encoded: Encoded) -> list[Encoded]:
+        """All pieces; none where they hold too much more than `encoded`, or a row is too large."""
         found, payload = [], 0
         try:
-            for piece in self.pieces(batch):
+            for piece in self.pieces(batch, encoded):
                 found.append(piece)
                 payload += piece.payload
-                if payload > _GROWTH * whole:
+                if payload > _GROWTH * encoded.bytes:
                     return []
         except MessageTooBigError:
             return []
