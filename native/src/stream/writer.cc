@@ -247,7 +247,7 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
     if (status != LWMQ_OK) break;
   }
   if (wait_began != 0) {
-    line.pool.set_readers_behind(false);  // they have made room: another try
+    if (status == LWMQ_OK) line.pool.set_readers_behind(false);  // they have made room: another try
     const std::int64_t now = os::now_ns();
     writer.statistics.wait_ns += static_cast<std::uint64_t>(now - wait_began);
     writer.waiting.end(*writer.entry, now, status != LWMQ_OK);
