@@ -9,6 +9,8 @@
     Waiter      the same for asyncio: a thread that waits, while tasks take what has come
     on_a_thread     a call of its own for asyncio, such as a close
 
+A wait that is long says so: see `_notices`.
+
 The GIL is released in every native call. A wait is cut into slices of `SLICE_S`: a signal that arrives
 between Python's look at its signals and the sleep in the library would otherwise be heard only after the
 whole wait.
@@ -32,7 +34,7 @@ from numbers import Real
 from types import TracebackType
 from typing import Any, NoReturn, Self, SupportsIndex, TypeVar
 
-from lwmq_spark import errors
+from lwmq_spark import _notices, errors
 from lwmq_spark._interpreter import check_main_interpreter
 
 check_main_interpreter()
@@ -63,6 +65,7 @@ __all__ = [
     "native_messages",
     "on_a_thread",
     "raise_status",
+    "raise_timed_out",
     "text_of",
     "wait",
 ]
@@ -103,7 +106,7 @@ def exception_of(status: int, text: str) -> errors.LwmqError:
     return _CLASS_OF.get(status, errors.LwmqError)(text, status=status)
 
 
-def raise_status(status: int, text: str | None = None) -> None:
+def raise_status(status: int, text: str | None = None) -> NoReturn:
     """Raise the exception of `status`, with the library's text or the one given."""
     raise exception_of(status, text or text_of())
 
@@ -117,6 +120,11 @@ def check(status: int) -> None:
 def span(seconds: float | None) -> str:
     """A time-out as texts have it, such as `0.3 s`: what is left of one is no round number."""
     return f"{round(seconds or 0, 4):g} s"
+
+
+def raise_timed_out(otherwise: str, waited: float | None) -> NoReturn:
+    """Raise TimeoutError: the library's text of what was waited for, or else `otherwise`, and how long."""
+    raise_status(lib.LWMQ_E_TIMED_OUT, f"{text_of() or otherwise} (waited {span(waited)})")
 
 
 class Handle:
@@ -278,15 +286,14 @@ def wait(
     timeout: float | None,
     *,
     turn: Turn | Crowd | None = None,
-    notice: Callable[[str], None] | None = None,
-    notice_after_s: float = 5.0,
+    notices: _notices.Notices | None = None,
 ) -> T | int:
     """Make `call(timeout_ms)` until it answers something else than "not yet", or `timeout` seconds are over.
 
     Gives up the handle's turn between slices, so that other threads get in, and raises ClosedError when one
     of them closes it. Where they do not let us in, that is "not yet", too. Python's signal handlers run
     between slices: KeyboardInterrupt comes out of here.
-    `notice` is called once, with the library's text, when `notice_after_s` have passed in vain.
+    `notices` are told of a wait that is long, with the library's text of what it waits for.
     Returns what it answered last; LWMQ_E_TIMED_OUT when the time is over.
     GivenUp: nobody awaits any more what the thread of a `Waiter` does here.
     """
@@ -301,6 +308,7 @@ def wait(
         handle.check_open()
         if (served := getattr(_serving, "wait", None)) is not None and not served.is_wanted:
             raise GivenUp
+        why = ""
         with turn.within(left()) as inside:
             if inside:
                 handle.check_open()
@@ -308,12 +316,13 @@ def wait(
                 outcome = call(_SLICE_MS if most is None or most >= SLICE_S else milliseconds(most))
                 if outcome not in _NOT_YET:
                     return outcome
+                if notices is not None and outcome == lib.LWMQ_E_TIMED_OUT:
+                    why = text_of()
         waited = time.monotonic() - started
         if timeout is not None and waited >= timeout:
             return int(lib.LWMQ_E_TIMED_OUT)
-        if notice is not None and waited >= notice_after_s:
-            notice(text_of())
-            notice = None
+        if notices is not None and why and waited >= _notices.FIRST_AFTER_S:
+            notices.tell(waited, why)
 
 
 def anew_when_interrupted(call: Callable[[int], int], timeout: float | None) -> int:
@@ -389,10 +398,11 @@ class Waiter:
         wait: Callable[[float], object],
         timeout: float | None,
         text: str,
+        notices: _notices.Notices | None = None,
     ) -> T:
         """What `take` answers as soon as it raises no TimeoutError; the thread waits for `what` meanwhile.
 
-        From any number of tasks. TimeoutError with `text`: nothing was taken.
+        From any number of tasks. TimeoutError with `text`: nothing was taken. `notices`: as in `until`.
         """
         end = None if timeout is None else time.monotonic() + timeout
         await asyncio.sleep(0)  # others have the loop, however much there is to take
@@ -400,29 +410,33 @@ class Waiter:
             with contextlib.suppress(errors.TimeoutError):
                 return take()
             left = None if end is None else end - time.monotonic()
-            await self.until(what, wait, left, text)  # another task may be first
+            await self.until(what, wait, left, text, notices)  # another task may be first
 
     async def until(
-        self, what: object, wait: Callable[[float], T], timeout: float | None, text: str
+        self,
+        what: object,
+        wait: Callable[[float], T],
+        timeout: float | None,
+        text: str,
+        notices: _notices.Notices | None = None,
     ) -> T:
         """What `wait(seconds)` answers on the thread, called again for as long as it raises TimeoutError.
 
         Any number of tasks may await the same `what`, each as long as it likes. TimeoutError with `text`.
+        `notices` are told of a wait that is long, with the text of the last TimeoutError of `wait`.
         """
         if timeout is not None and timeout <= 0:
             raise errors.TimeoutError(text, status=lib.LWMQ_E_TIMED_OUT)
         future: asyncio.Future[_Outcome] = asyncio.get_running_loop().create_future()
-        joined = self._rota.join(what, wait, future)
+        joined = self._rota.join(what, wait, future, notices)
         try:
             async with asyncio.timeout(timeout):
-                result, failure = await future
+                outcome = await future
         except builtins.TimeoutError:
             raise errors.TimeoutError(text, status=lib.LWMQ_E_TIMED_OUT) from None
         finally:
             self._rota.leave(joined, future)
-        if failure is not None:
-            raise failure
-        return result  # type: ignore[no-any-return]
+        return _result(outcome)  # type: ignore[no-any-return]
 
     async def run(self, call: Callable[[], T]) -> T:
         """Await `call()`, made on the thread behind those before it.
@@ -439,33 +453,40 @@ class Waiter:
         future: asyncio.Future[_Outcome] = asyncio.get_running_loop().create_future()
         joined = self._rota.join(object(), once, future)
         try:
-            outcome, failure = await asyncio.shield(future)
+            outcome = await asyncio.shield(future)
         except asyncio.CancelledError:
             joined.given_up = True
             while not future.done():
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.wait((future,))
             raise
-        if failure is None:
-            result, failure = outcome
-        if failure is not None:
-            raise failure
-        return result  # type: ignore[no-any-return]
+        return _result(_result(outcome))  # type: ignore[no-any-return]
 
     def __del__(self) -> None:
         self._rota.end()
 
 
 _Outcome = tuple[Any, BaseException | None]
+
+
+def _result(outcome: _Outcome) -> Any:
+    result, failure = outcome
+    if failure is not None:
+        raise failure
+    return result
+
+
 _serving = threading.local()  # `.wait`: whose slice it is, on a thread of a `Waiter`
 
 
 class _Wait:
     """What tasks await together."""
 
-    def __init__(self, what: object, call: Callable[[float], Any]) -> None:
+    def __init__(self, what: object, call: Callable[[float], Any], notices: _notices.Notices | None) -> None:
         self.what = what
         self.call = call
+        self._notices = notices
+        self._began = time.monotonic()
         self.awaiting: list[asyncio.Future[_Outcome]] = []
         self.given_up = False  # by those who await its end
 
@@ -479,7 +500,12 @@ class _Wait:
         _serving.wait = self
         try:
             return self.call(seconds), None
-        except (errors.TimeoutError, GivenUp):
+        except errors.TimeoutError as exc:
+            waited = time.monotonic() - self._began
+            if self._notices is not None and waited >= _notices.FIRST_AFTER_S:
+                self._notices.tell(waited, str(exc))
+            return None
+        except GivenUp:
             return None
         except BaseException as exc:
             return None, exc
@@ -497,11 +523,17 @@ class _Rota:
         self._next: queue.SimpleQueue[_Wait | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def join(self, what: object, call: Callable[[float], Any], future: asyncio.Future[_Outcome]) -> _Wait:
+    def join(
+        self,
+        what: object,
+        call: Callable[[float], Any],
+        future: asyncio.Future[_Outcome],
+        notices: _notices.Notices | None = None,
+    ) -> _Wait:
         with self._turn:
             wait = self._waits.get(what)
             if wait is None:
-                wait = self._waits[what] = _Wait(what, call)
+                wait = self._waits[what] = _Wait(what, call, notices)
                 self._next.put(wait)
             wait.awaiting.append(future)
             if self._thread is None:
@@ -550,10 +582,7 @@ async def on_a_thread(name: str, call: Callable[[], T]) -> T:
             loop.call_soon_threadsafe(_settle, future, outcome)
 
     background_thread(run, name).start()
-    result, failure = await future
-    if failure is not None:
-        raise failure
-    return result  # type: ignore[no-any-return]
+    return _result(await future)  # type: ignore[no-any-return]
 
 
 # ---- What the library knows of itself ---------------------------------------------------------------

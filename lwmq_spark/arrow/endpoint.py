@@ -6,13 +6,14 @@ wants a stream to outlive both.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from lwmq_spark import errors
+from lwmq_spark import _notices, errors
 from lwmq_spark._ffi import (
     SLICE_S,
     Handle,
@@ -23,10 +24,11 @@ from lwmq_spark._ffi import (
     identity_from,
     lib,
     milliseconds,
-    span,
+    raise_timed_out,
     text_of,
-    undisturbed,
+    wait,
 )
+from lwmq_spark._notices import Notices
 from lwmq_spark.arrow.types import read_schema
 from lwmq_spark.options import RETAINS, parse_address, parse_duration, resolve
 
@@ -72,15 +74,15 @@ class StreamState:
 def describe(address: str, timeout: float | str | None = None, *, wait_declared: bool = True) -> StreamState:
     """The state of the stream at `address`; waits until there is one and, with `wait_declared`, has a schema.
 
-    Is no reader and consumes nothing. TimeoutError says what was waited for; None is no limit.
+    Is no reader and consumes nothing. TimeoutError says what was waited for; None is no limit. A long wait
+    is said on the logger `lwmq_spark`.
     """
     parsed = parse_address(address)
     limit = resolve(parsed, "stream", "timeout", timeout, None)
     out = ffi.new("lwmq_stream_state **")
     status = _ask(parsed.text, wait_declared, limit, out)
     if status == lib.LWMQ_E_TIMED_OUT:
-        why = text_of() or f"no stream at {parsed.text}"
-        raise errors.TimeoutError(f"{why} (waited {span(limit)})", status=status)
+        raise_timed_out(f"no stream at {parsed.text}", limit)
     check(status)
     raw = ffi.gc(out[0], lib.lwmq_stream_state_destroy)
     schema = None if raw.schema == ffi.NULL else read_schema(bytes(ffi.buffer(raw.schema, raw.schema_bytes)))
@@ -114,8 +116,7 @@ def await_endpoint(address: str, timeout: float | None, stall: float | None) -> 
     if status == lib.LWMQ_OK:
         lib.lwmq_stream_state_destroy(out[0])
     elif status == lib.LWMQ_E_TIMED_OUT:
-        why = text_of() or f"nobody served {address}"
-        raise errors.TimeoutError(f"{why} (waited {span(timeout)})", status=status)
+        raise_timed_out(f"nobody served {address}", timeout)
     check(status)
     return None if timeout is None else max(0.001, timeout - (time.monotonic() - started))
 
@@ -127,16 +128,20 @@ def _ask(
     ever. One that does not answer is an answer too, unless we wait on.
     """
     pending = {lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_INTERRUPTED} | ({lib.LWMQ_E_STALLED} if waits_on else set())
+    notices = Notices(f"a client of {address}", "`timeout` bounds this wait")
     started, left, slice_s = time.monotonic(), timeout, SLICE_S
     while True:
         slice_ms = milliseconds(slice_s if left is None else min(left, slice_s))
         status = int(lib.lwmq_stream_describe(address.encode(), wait_declared, slice_ms, out))
         if status not in pending:
             return status
+        waited = time.monotonic() - started
         if timeout is not None:
-            left = timeout - (time.monotonic() - started)
+            left = timeout - waited
             if left <= 0:
                 return int(lib.LWMQ_E_TIMED_OUT)
+        if waited >= _notices.FIRST_AFTER_S and status != lib.LWMQ_E_INTERRUPTED:
+            notices.tell(waited, text_of())
         if status == lib.LWMQ_E_TIMED_OUT:
             slice_s = min(2 * slice_s, 5.0)
 
@@ -181,17 +186,31 @@ class Endpoint(Lingering):
         """Wait at most `linger` seconds until nothing is unread and everybody has left; then close in any
         case.
 
-        TimeoutError has the number of batches that were not read. Twice is once.
+        TimeoutError has the number of batches that were not read. A long wait is said on the logger
+        `lwmq_spark`. KeyboardInterrupt ends the wait, and the endpoint. Twice is once.
         """
-        if not self._handle.begin_close():
+        handle = self._handle
+        if not handle.usable:
             return
         seconds = self._linger if linger is None else parse_duration(linger)
-        with self._handle.turn, undisturbed():
-            endpoint = self._handle.pointer
-            self._handle.forget()
-            status = lib.lwmq_endpoint_close(endpoint, milliseconds(seconds))
-        if status != lib.LWMQ_E_INTERRUPTED:
-            check(status)
+        notices = Notices(f"close of the endpoint of {self._address}", "`linger` bounds this wait")
+        try:
+            with contextlib.suppress(errors.ClosedError):  # another thread was faster
+                wait(handle, lambda ms: lib.lwmq_endpoint_drain(handle.pointer, ms), seconds, notices=notices)
+        except BaseException:
+            self._end()
+            raise
+        check(self._end())
+
+    def _end(self) -> int:
+        """Close now; LWMQ_E_TIMED_OUT where something was not read."""
+        handle = self._handle
+        if not handle.begin_close():
+            return int(lib.LWMQ_OK)
+        with handle.turn:
+            endpoint = handle.pointer
+            handle.forget()
+            return int(lib.lwmq_endpoint_close(endpoint, 0))
 
     def __repr__(self) -> str:
         return f"<Endpoint {self._address} {'closed' if self.closed else 'open'}>"

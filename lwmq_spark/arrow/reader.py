@@ -27,17 +27,19 @@ from lwmq_spark._ffi import (
     advice_of,
     anew_when_interrupted,
     check,
+    exception_of,
     ffi,
     fields_of,
     lib,
     milliseconds,
-    raise_status,
+    raise_timed_out,
     sized,
     span,
     text_of,
     undisturbed,
     wait,
 )
+from lwmq_spark._notices import Notices
 from lwmq_spark.arrow.block import BlockReader
 from lwmq_spark.arrow.endpoint import await_endpoint
 from lwmq_spark.arrow.lease import BatchInfo, Lease, batch_over, info_from, verified_batch
@@ -96,7 +98,8 @@ class StreamReader(OfOneProcess):
         """Open a reader of the stream at `address`. Start order does not matter.
 
         follow: go on after the end of the stream, with its next producer (default False).
-        timeout: seconds that the opening and each batch may take; None is no limit.
+        timeout: seconds that the opening and each batch may take; None is no limit, and a long wait is said
+            on the logger `lwmq_spark`.
         name: acknowledgements count once per name and batch; default is a name of its own.
         writers: the stream has not ended before that many producers have come (default 1).
         partitions: only these; default all.
@@ -135,6 +138,7 @@ class StreamReader(OfOneProcess):
         self._info = sized("lwmq_batch_info")
         self._out = ffi.new("lwmq_batch **")
         self.waiter = Waiter(f"lwmq reader {self._address}")
+        self._notices = Notices(f"a reader of {self._address}", "`timeout` bounds this wait")
 
         options = sized("lwmq_reader_options")
         options.role = ROLES[self._role]
@@ -159,8 +163,7 @@ class StreamReader(OfOneProcess):
 
         status = anew_when_interrupted(open_within, within)
         if status == lib.LWMQ_E_TIMED_OUT:
-            why = text_of() or f"nobody served {self._address}"
-            raise_status(status, f"{why} (waited {span(self._timeout)})")
+            raise_timed_out(f"nobody served {self._address}", self._timeout)
         check(status)
         self._handle = Handle(
             out[0], lambda reader: lib.lwmq_reader_close(reader, 0), f"reader of {self._address}"
@@ -177,10 +180,12 @@ class StreamReader(OfOneProcess):
                 self._handle,
                 lambda ms: lib.lwmq_reader_schema(self._handle.pointer, ms, data, size),
                 self._timeout,
+                notices=self._notices,
             )
             if status == lib.LWMQ_E_TIMED_OUT:
                 raise errors.TimeoutError(
-                    f"no producer declared the stream {self._address} within {self._timeout} s{advice_of()}",
+                    f"no producer declared the stream {self._address} within {span(self._timeout)}"
+                    f"{advice_of()}",
                     status=status,
                 )
             if status == lib.LWMQ_E_END:
@@ -209,7 +214,9 @@ class StreamReader(OfOneProcess):
         limit = self._timeout if timeout is None else parse_duration(timeout)
         out = self._out
         handle = self._handle
-        status = wait(handle, lambda ms: lib.lwmq_reader_next(handle.pointer, ms, out), limit)
+        status = wait(
+            handle, lambda ms: lib.lwmq_reader_next(handle.pointer, ms, out), limit, notices=self._notices
+        )
         if status == lib.LWMQ_OK:
             check(lib.lwmq_batch_query(out[0], self._info))
             self._batches += 1
@@ -234,10 +241,10 @@ class StreamReader(OfOneProcess):
             return None
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
             raise errors.TimeoutError(
-                f"no batch within {limit} s on {self._address}, after {self._batches} batches", status=status
+                f"no batch within {span(limit)} on {self._address}, after {self._batches} batches",
+                status=status,
             )
-        raise_status(status)
-        raise AssertionError  # not reached
+        raise exception_of(status, text_of())
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self
@@ -256,7 +263,7 @@ class StreamReader(OfOneProcess):
         """
         limit = self._timeout if timeout is None else parse_duration(timeout)
         text = f"no batch within {span(limit)} on {self._address}, after {self._batches} batches"
-        return await self.waiter.first(lambda: self._next(0), "batch", self._wait, limit, text)
+        return await self.waiter.first(lambda: self._next(0), "batch", self._wait, limit, text, self._notices)
 
     def _wait(self, seconds: float) -> None:
         """Until there is something to take. TimeoutError; PeerLostError: the endpoint does not answer."""

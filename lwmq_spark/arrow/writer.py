@@ -31,11 +31,13 @@ from lwmq_spark._ffi import (
     lib,
     milliseconds,
     raise_status,
+    raise_timed_out,
     sized,
     span,
     text_of,
     wait,
 )
+from lwmq_spark._notices import Notices
 from lwmq_spark.arrow.build import BatchBuilder, Blueprint
 from lwmq_spark.arrow.endpoint import await_endpoint
 from lwmq_spark.arrow.layout import Encoded, Encoder
@@ -131,7 +133,8 @@ class StreamWriter(OfOneProcess):
         window_bytes: memory for batches that are not yet released (default 64 MiB, or the address's buffers,
             16 unless said, times buffer_bytes where that is more); `write` waits when it is full.
         staging_bytes: beyond the window, for batches that are not yet committed (default 1 GiB).
-        timeout: seconds that the opening and each wait for room may take; None is no limit.
+        timeout: seconds that the opening and each wait for room may take; None is no limit, and a long wait
+            is said on the logger `lwmq_spark`.
         delivery: when batches become visible: `live`, at once (the default); `task`, with `commit()`; `job`.
         job, task, attempt, epoch: this writer is attempt `attempt` of task `task` of a job, whose writers
             count as one producer; its batches go to partition task mod partitions. With job_tasks the job
@@ -169,6 +172,10 @@ class StreamWriter(OfOneProcess):
         self._aborted = False
         self._blueprint: Blueprint | None = None
         self.waiter = Waiter(f"lwmq writer {self._address}")
+        self._notices = Notices(
+            f"a writer of {self._address}",
+            "`timeout` bounds this wait, `expel_after` the patience with a reader that takes nothing",
+        )
         declared = as_schema(schema)
         Encoder(declared)  # what pyarrow cannot write fails here, before anybody hears of the stream
 
@@ -196,14 +203,11 @@ class StreamWriter(OfOneProcess):
         def open_within(ms: int) -> int:
             options.timeout_ms = max(1, ms)
             declaration = ffi.from_buffer(bytes_)
-            return int(
-                lib.lwmq_writer_open(self._address.encode(), declaration, len(bytes_), options, out)
-            )
+            return int(lib.lwmq_writer_open(self._address.encode(), declaration, len(bytes_), options, out))
 
         status = anew_when_interrupted(open_within, within)
         if status == lib.LWMQ_E_TIMED_OUT:
-            why = text_of() or f"nobody served {self._address}"
-            raise_status(status, f"{why} (waited {span(self._timeout)})")
+            raise_timed_out(f"nobody served {self._address}", self._timeout)
         check(status)
         self._handle = Handle(out[0], lib.lwmq_writer_destroy, f"writer of {self._address}")
         self._schema, self._partitions = self._declared()
@@ -271,7 +275,7 @@ class StreamWriter(OfOneProcess):
                 handle,
                 lambda ms: lib.lwmq_writer_write_array(handle.pointer, plan.plan, array, partition, ms),
                 self._timeout,
-                notice=self._notice,
+                notices=self._notices,
             )
         finally:
             plan.let_go()
@@ -282,20 +286,16 @@ class StreamWriter(OfOneProcess):
             self._refuse(status, batch.nbytes)
         return False
 
-    def _notice(self, text: str) -> None:
-        _log.info("write to %s waits for room: %s", self._address, text)
-
     def _refuse(self, status: int, size: int) -> NoReturn:
         """What `lwmq_writer_allocate` answered, as an error."""
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):
             why = text_of()
             raise errors.TimeoutError(
-                f"no room for {size} bytes within {self._timeout} s on {self._address}"
+                f"no room for {size} bytes within {span(self._timeout)} on {self._address}"
                 + (f": {why}" if why else ""),
                 status=status,
             )
         raise_status(status)
-        raise AssertionError  # not reached
 
     def _choose(self, partition: int | None) -> int:
         if partition is None:
@@ -362,7 +362,7 @@ class StreamWriter(OfOneProcess):
             handle,
             lambda ms: lib.lwmq_writer_allocate(handle.pointer, size, ms, block),
             self._timeout,
-            notice=self._notice,
+            notices=self._notices,
         )
         if status != lib.LWMQ_OK:
             self._refuse(status, size)
@@ -394,10 +394,13 @@ class StreamWriter(OfOneProcess):
         raw = sized("lwmq_commit_result")
         handle = self._handle
         limit = self._timeout if timeout is None else timeout
-        status = wait(handle, lambda ms: lib.lwmq_writer_commit(handle.pointer, ms, raw), limit)
+        notices = Notices(f"commit to {self._address}", "`timeout` bounds this wait")
+        status = wait(
+            handle, lambda ms: lib.lwmq_writer_commit(handle.pointer, ms, raw), limit, notices=notices
+        )
         if status == lib.LWMQ_E_TIMED_OUT:
             raise errors.TimeoutError(
-                f"the endpoint of {self._address} did not answer the commit within {limit} s"
+                f"the endpoint of {self._address} did not answer the commit within {span(limit)}"
             )
         check(status)
         self._committed = True
@@ -441,7 +444,7 @@ class StreamWriter(OfOneProcess):
             handle,
             lambda ms: lib.lwmq_writer_close(handle.pointer, ms),
             limit,
-            notice=lambda text: _log.warning("close of %s waits: %s", self._address, text),
+            notices=Notices(f"close of a writer of {self._address}", "`linger` bounds this wait"),
         )
         text = text_of() if status != lib.LWMQ_OK else ""
         if status == lib.LWMQ_E_STALLED:

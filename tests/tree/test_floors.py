@@ -171,7 +171,7 @@ def test_only_the_jni_class_declares_native_methods() -> None:
 # Floors of the Python package, lowest first; what is imported lies strictly below, or in one's own folder.
 PYTHON_FLOORS = [
     {"_native"},
-    {"errors", "_interpreter"},
+    {"errors", "_interpreter", "_notices"},
     {"_ffi"},
     {"options", "modules", "observer"},
     {"message"},

@@ -921,8 +921,10 @@ typedef enum lwmq_delivery {
    readers. lwmq_writer_open and lwmq_reader_open make one by themselves where role says so. */
 typedef struct lwmq_endpoint lwmq_endpoint;
 lwmq_status lwmq_endpoint_open(const char *address, lwmq_endpoint **out_endpoint);
-/* Waits at most linger_ms until producers have ended and as many readers as the stream asks for have read everything;
-   then closes in any case.
+/* Waits at most timeout_ms until producers have ended and as many readers as the stream asks for have read everything.
+   Closes nothing, and may be called again. LWMQ_E_TIMED_OUT: not yet; the text says what is missing. */
+lwmq_status lwmq_endpoint_drain(lwmq_endpoint *endpoint, uint32_t timeout_ms);
+/* Waits as lwmq_endpoint_drain does, at most linger_ms; then closes in any case. Takes the endpoint.
    LWMQ_E_TIMED_OUT: closed, the text says how many batches were not read. */
 lwmq_status lwmq_endpoint_close(lwmq_endpoint *endpoint, uint32_t linger_ms);
 

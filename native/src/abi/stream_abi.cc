@@ -99,6 +99,11 @@ lwmq_status lwmq_endpoint_open(const char* address, lwmq_endpoint** out_endpoint
   return status;
 }
 
+lwmq_status lwmq_endpoint_drain(lwmq_endpoint* endpoint, uint32_t timeout_ms) {
+  const lwmq_status status = ready(endpoint, true, "lwmq_endpoint_drain");
+  return status == LWMQ_OK ? endpoint->endpoint->drain(timeout_ms) : status;
+}
+
 lwmq_status lwmq_endpoint_close(lwmq_endpoint* endpoint, uint32_t linger_ms) {
   const lwmq_status status = ready(endpoint, true, "lwmq_endpoint_close");
   const std::unique_ptr<lwmq_endpoint> handle(endpoint);

@@ -54,13 +54,6 @@ Status host_at(const lwmq_tli_provider* provider, const std::string& address,
   return status;
 }
 
-// What an endpoint is called that lives and does not answer.
-std::string server_of(const Reach& reach) {
-  lwmq_tli_peer peer{};
-  reach.provider->peer(reach.link->transport(), &peer);
-  return os::process_name(peer.pid);
-}
-
 Status prepare(const char* address, std::uint32_t stall_ms, Reach* out_reach) {
   out_reach->pulse = Pulse(stall_ms);
   Status status = tli::find(address, &out_reach->provider);
@@ -159,8 +152,7 @@ Status reach(const char* address, std::int32_t role, const Deadline& deadline, s
       // Somebody else was faster: connect to him. A malformed address was refused by connect before.
     }
     if (deadline.over() && unanswered_since_ns != 0) {
-      return fail(LWMQ_E_TIMED_OUT, "%s: a process listens there that has not answered for %" PRId64 " ms",
-                  made.address.c_str(), unanswered_ms);
+      return fail(LWMQ_E_TIMED_OUT, "%s: a process listens there and has not answered", made.address.c_str());
     }
     if (deadline.over()) {
       return fail(LWMQ_E_TIMED_OUT,
@@ -170,6 +162,13 @@ Status reach(const char* address, std::int32_t role, const Deadline& deadline, s
     status = nap(deadline.left_ms(kRetryMs));
     if (status != LWMQ_OK) return status;
   }
+}
+
+std::string server_of(const Reach& reach) {
+  if (reach.endpoint) return "this process";
+  lwmq_tli_peer peer{};
+  reach.provider->peer(reach.link->transport(), &peer);
+  return os::process_name(peer.pid);
 }
 
 bool ask_again(Status* status, const Deadline& deadline) noexcept {
@@ -273,10 +272,12 @@ Status await_opened(Reach& reach, const Deadline& deadline, wire::Opened* out_an
   const Status status = await_answer(reach, wire::StreamKind::kOpened, patience, &bytes, other);
   if (status == LWMQ_E_TIMED_OUT) {
     const std::int64_t waited_ms = (os::now_ns() - began) / 1'000'000;
-    return fail(waited_ms < stall_ms ? LWMQ_E_TIMED_OUT : LWMQ_E_STALLED,
-                "%s: the endpoint in %s lives and has not answered for %" PRId64
-                " ms; let it go on or end it, and open again",
-                address, server_of(reach).c_str(), waited_ms);
+    // A caller whose time is over knows how long that was, and may have asked before.
+    const bool stalled = waited_ms >= stall_ms;
+    const std::string since = stalled ? " for " + std::to_string(waited_ms) + " ms" : std::string();
+    return fail(stalled ? LWMQ_E_STALLED : LWMQ_E_TIMED_OUT,
+                "%s: the endpoint in %s lives and has not answered%s; let it go on or end it, and open again",
+                address, server_of(reach).c_str(), since.c_str());
   }
   if (status != LWMQ_OK) return status;
   if (!wire::decode(bytes, out_answer))

@@ -64,6 +64,9 @@ bool ask_again(Status* status, const Deadline& deadline) noexcept;
 // Binds an endpoint in this process, to be found by reach. LWMQ_E_ADDRESS: somebody serves the address.
 Status host(const char* address, std::shared_ptr<Endpoint>* out_endpoint);
 
+// Who serves, for a text: "process 4711 (python3)", or "this process".
+std::string server_of(const Reach& reach);
+
 // Gives up what reach gave. The last user of an endpoint of this process waits until it has nothing unread
 // and no producer, at most until the deadline: LWMQ_E_TIMED_OUT with a text. It serves on then, until `reach`
 // is destroyed; to part again is to wait on.

@@ -19,8 +19,8 @@ Status ask_state(const char* address, const wire::Describe& letter, const Deadli
   status = made.link->send_letter(wire::StreamKind::kDescribe, letter);
   if (status == LWMQ_OK) status = await_answer(made, wire::StreamKind::kState, deadline, out_bytes);
   if (status != LWMQ_E_TIMED_OUT) return status;
-  return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema%s", made.address.c_str(),
-              served_elsewhere(made.address).c_str());
+  return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema to the endpoint in %s%s",
+              made.address.c_str(), server_of(made).c_str(), served_elsewhere(made.address).c_str());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/yield_point.h"
 #include "os/identity.h"
+#include "os/process_name.h"
 #include "stats/process_counters.h"
 #include "stream/elsewhere.h"
 #include "stream/kept_windows.h"
@@ -370,12 +371,29 @@ Status await_schema(lwmq_reader& reader, std::uint32_t timeout_ms) {
   const Status status = wait_for(reader, Deadline(timeout_ms),
                                  [&] { return reader.declared || reader.final_status != LWMQ_OK; });
   if (status == LWMQ_E_TIMED_OUT) {
-    return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema%s", reader.address.c_str(),
+    return fail(LWMQ_E_TIMED_OUT, "%s: no writer has come with a schema to the endpoint in %s%s",
+                reader.address.c_str(), server_of(reader.reach).c_str(),
                 served_elsewhere(reader.address).c_str());
   }
   if (status != LWMQ_OK) return status;
   return reader.declared ? LWMQ_OK : say_final(reader);
 }
+
+namespace {
+
+// What a reader waits for, and of whom.
+std::string missed(const lwmq_reader& reader) {
+  const std::string endpoint = "the endpoint in " + server_of(reader.reach);
+  if (!reader.declared) return "no writer has come to " + endpoint;
+  if (reader.final_status != LWMQ_OK)
+    return "the stream has ended, and " + endpoint + " has not heard of all that was consumed";
+  if (reader.statistics.batches == 0) return "no batch has come to " + endpoint;
+  const auto pid = static_cast<std::uint32_t>(reader.entry->peer_pid.load(std::memory_order_relaxed));
+  return "no further batch has come to " + endpoint + ", and the stream has not ended; the last one was of " +
+         os::process_name(pid);
+}
+
+}  // namespace
 
 Status wait(lwmq_reader& reader, std::uint32_t timeout_ms) {
   if (!reader.reach.link) return fail(LWMQ_E_CLOSED, "%s: this reader is closed", reader.address.c_str());
@@ -386,12 +404,9 @@ Status wait(lwmq_reader& reader, std::uint32_t timeout_ms) {
   status = wait_for(reader, Deadline(timeout_ms),
                     [&] { return !reader.pending.empty() || may_say_final(reader); });
   if (status != LWMQ_E_TIMED_OUT) return status;
-  const char* missed = !reader.declared ? "no writer has come"
-                       : reader.final_status == LWMQ_OK
-                           ? "no batch has come, and the stream has not ended"
-                           : "the stream has ended, and the endpoint has not heard of "
-                             "all that was consumed";
-  return fail(LWMQ_E_TIMED_OUT, "%s: %s", reader.address.c_str(), missed);
+  // Whoever only looks whether there is something does not pay for names.
+  const std::string what = timeout_ms == 0 ? "no batch is there" : missed(reader);
+  return fail(LWMQ_E_TIMED_OUT, "%s: %s", reader.address.c_str(), what.c_str());
 }
 
 Status next(lwmq_reader& reader, std::uint32_t timeout_ms, lwmq_batch** out_batch) {

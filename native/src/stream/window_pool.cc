@@ -354,4 +354,17 @@ WindowPool::Holders WindowPool::holders() {
   return holders;
 }
 
+WindowPool::Readers WindowPool::readers() const {
+  Readers found;
+  for (const LeasePage& page : lease_pages_) {
+    if (page.page[kFinishedSlot].load(std::memory_order_acquire) != 0) continue;
+    if (provider_->window_owner_alive(page.window) == 0) continue;
+    lwmq_tli_window_info info;
+    provider_->window_info(page.window, &info);
+    ++found.count;
+    found.pid = info.owner_pid;
+  }
+  return found;
+}
+
 }  // namespace lwmq::stream

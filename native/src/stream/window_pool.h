@@ -85,6 +85,12 @@ class WindowPool {
     std::uint32_t leased_by = 0;  // process of one of their readers
   };
   Holders holders();
+  // That have been introduced, live, and have not let go of everything.
+  struct Readers {
+    std::uint32_t count = 0;
+    std::uint32_t pid = 0;  // of one of them
+  };
+  [[nodiscard]] Readers readers() const;
 
  private:
   struct Segment {

@@ -103,6 +103,13 @@ Status open_writer(const char* address, const void* schema, std::uint64_t schema
 
 namespace {
 
+std::string who_must_read(const WindowPool& pool) {
+  const WindowPool::Readers readers = pool.readers();
+  if (readers.count == 0) return "no reader is there: start one";
+  const std::string one = "a reader must go on, " + os::process_name(readers.pid);
+  return readers.count == 1 ? one : one + " or one of " + std::to_string(readers.count - 1) + " more";
+}
+
 Status no_room(lwmq_writer& writer) {
   Line& line = *writer.line;
   const auto holders = line.pool.holders();
@@ -114,12 +121,12 @@ Status no_room(lwmq_writer& writer) {
   return fail(
       LWMQ_E_TIMED_OUT,
       "%s: the window of %" PRIu64 " bytes %s: %" PRIu64 " batches not yet read or acknowledged, %" PRIu64
-      " read and still held%s%s%s%s; a reader must go on, or %s",
+      " read and still held%s%s%s%s; %s, or %s",
       writer.address.c_str(), writer.window_bytes, has_slot ? "is full" : "has as many batches as it can",
       holders.unread, holders.leased, holders.leased > 0 ? " by " : "",
       holders.leased > 0 ? os::process_name(holders.leased_by).c_str() : "",
       line.held_up_by.empty() ? "" : "; no batch was taken for long by ", line.held_up_by.c_str(),
-      has_slot ? "buffers must be enlarged" : "batches must be larger");
+      who_must_read(line.pool).c_str(), has_slot ? "buffers must be enlarged" : "batches must be larger");
 }
 
 Status too_big(const lwmq_writer& writer, std::uint64_t bytes) {

@@ -152,6 +152,12 @@ TEST(Misuse, EndsTheProgramWhereAHandleIsUsedThatIsNoneAnyMore) {
          lwmq_endpoint_open("loop://misused-stream", &endpoint);
          lwmq_endpoint_close(endpoint, 0), lwmq_endpoint_close(endpoint, 0);
        }},
+      {"lwmq_endpoint_drain: this is no endpoint \\(closed\\)",
+       [](Handles&) {
+         lwmq_endpoint* endpoint = nullptr;
+         lwmq_endpoint_open("loop://misused-stream", &endpoint);
+         lwmq_endpoint_close(endpoint, 0), lwmq_endpoint_drain(endpoint, 0);
+       }},
       {"lwmq_reader_close: this is no reader \\(closed\\)",
        [](Handles&) {
          lwmq_reader* reader = nullptr;

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -297,20 +295,6 @@ def test_linger_bounds_the_close_at_the_end_of_with(address: str) -> None:
     assert 0.15 < time.monotonic() - started < HANG_S
 
 
-def test_close_says_what_it_waits_for_after_five_seconds(
-    address: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from lwmq_spark.arrow import writer as module
-
-    real: Callable[..., int] = module.wait
-    monkeypatch.setattr(module, "wait", lambda *a, **k: real(*a, **{**k, "notice_after_s": 0.3}))
-    writer = lwmq.open_writer(address, SCHEMA)
-    writer.write(batch_of(0))
-    with caplog.at_level(logging.WARNING, "lwmq_spark"), pytest.raises(lwmq.TimeoutError):
-        writer.close(linger=1.0)
-    assert any("waits" in record.message and address in record.message for record in caplog.records)
-
-
 def test_an_exception_inside_with_aborts_the_stream_after_what_was_visible(address: str) -> None:
     reading = Reading(address)
     with pytest.raises(ZeroDivisionError), lwmq.open_writer(address, SCHEMA) as writer:
@@ -430,7 +414,7 @@ def test_a_time_out_says_how_long_was_waited_in_all(address: str) -> None:
         describe(address, timeout=0.5)
     with (
         Endpoint(address, linger=0),
-        pytest.raises(lwmq.TimeoutError, match=r"no writer has come with a schema \(waited 0\.7 s\)"),
+        pytest.raises(lwmq.TimeoutError, match=r"no writer has come with a schema to .* \(waited 0\.7 s\)"),
     ):
         describe(address, timeout=0.7)
 
