@@ -321,8 +321,10 @@ def wait(
         waited = time.monotonic() - started
         if timeout is not None and waited >= timeout:
             return int(lib.LWMQ_E_TIMED_OUT)
-        if notices is not None and why and waited >= _notices.FIRST_AFTER_S:
-            notices.tell(waited, why)
+        if notices is not None and why:
+            notices.hear()
+            if waited >= _notices.FIRST_AFTER_S:
+                notices.tell(waited, why)
 
 
 def anew_when_interrupted(call: Callable[[int], int], timeout: float | None) -> int:

@@ -76,7 +76,11 @@ class ClosedError(LwmqError):
 
 
 class PeerLostError(LwmqError):
-    """The peer died, vanished, or lives and does not answer."""
+    """The peer died, vanished, or lives and does not answer.
+
+    A reader of a stream gets it after what was visible, where the process of a producer died or left without
+    a word; with `follow` it goes on with the next producer, unless the text says that it must be opened anew.
+    """
 
     token = "LWMQ_PEER_LOST"
 

@@ -68,7 +68,8 @@ WINDOW_BYTES = 64 << 20
 @dataclass(frozen=True, slots=True)
 class WriterStatistics:
     """Counters of one writer. `wait_ns`: spent waiting for room; `unread_batches`: not yet released;
-    `readers_expelled`: because they kept it waiting."""
+    `readers_expelled`: because they kept it waiting; `readers_lost`: that died before they had read
+    everything, where this process serves the address."""
 
     batches: int
     rows: int
@@ -77,6 +78,7 @@ class WriterStatistics:
     window_bytes: int
     unread_batches: int
     readers_expelled: int
+    readers_lost: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,7 @@ class StreamWriter(OfOneProcess):
         self._notices = Notices(
             f"a writer of {self._address}",
             "`timeout` bounds this wait, `expel_after` the patience with a reader that takes nothing",
+            self._lost_reader,
         )
         declared = as_schema(schema)
         Encoder(declared)  # what pyarrow cannot write fails here, before anybody hears of the stream
@@ -384,6 +387,14 @@ class StreamWriter(OfOneProcess):
             if not handle.closed:
                 lib.lwmq_writer_discard(handle.pointer, block)
 
+    def _lost_reader(self) -> str | None:
+        """What befell a reader that was lost since this was asked last."""
+        handle, text = self._handle, ffi.new("char[1024]")
+        with handle.turn:
+            if not handle.usable or lib.lwmq_writer_lost_reader(handle.pointer, text, 1024) != lib.LWMQ_OK:
+                return None
+        return str(ffi.string(text).decode("utf-8", "replace"))
+
     # ---- The end
 
     def commit(self, timeout: float | None = None) -> CommitResult:
@@ -444,7 +455,9 @@ class StreamWriter(OfOneProcess):
             handle,
             lambda ms: lib.lwmq_writer_close(handle.pointer, ms),
             limit,
-            notices=Notices(f"close of a writer of {self._address}", "`linger` bounds this wait"),
+            notices=Notices(
+                f"close of a writer of {self._address}", "`linger` bounds this wait", self._lost_reader
+            ),
         )
         text = text_of() if status != lib.LWMQ_OK else ""
         if status == lib.LWMQ_E_STALLED:

@@ -461,7 +461,9 @@ for number in itertools.count():
     assert not reader.is_alive()
     # where the endpoint went, too, the attempts that follow find nobody: what they ask for is lost
     gone = (lwmq.PeerLostError, lwmq.DataLossError)
-    assert isinstance(outcome[0], lwmq.AbortedError if who_serves == "spark" else gone), outcome
+    assert isinstance(outcome[0], lwmq.PeerLostError if who_serves == "spark" else gone), outcome
+    if who_serves == "spark":
+        assert f"the producer, process {producer.pid} (python" in str(outcome[0])
 
 
 @pytest.mark.row("P24")

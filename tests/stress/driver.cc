@@ -389,7 +389,10 @@ int play_reader(const char* address) {
       continue;
     }
     if (status != LWMQ_E_TIMED_OUT && status != LWMQ_E_INTERRUPTED) say("asked", "%lld", asked_ns);
-    if (status == LWMQ_E_ABORTED && options.follow != 0) {
+    const bool goes_on =
+        status == LWMQ_E_ABORTED || (status == LWMQ_E_PEER_LOST &&
+                                     std::strstr(lwmq_last_error(), "goes on with the next one") != nullptr);
+    if (goes_on && options.follow != 0) {
       say("aborted", "%s", lwmq_last_error());
     } else if (status == LWMQ_E_TIMED_OUT || status == LWMQ_E_STALLED) {
       say("waits", "%s %s", lwmq_status_name(status), lwmq_last_error());

@@ -1097,8 +1097,14 @@ typedef struct lwmq_writer_statistics {
   uint64_t window_bytes;  /* held by segments now */
   uint64_t unread_batches; /* published and not yet released by the endpoint */
   uint64_t readers_expelled; /* because they kept this writer waiting */
+  uint64_t readers_lost;     /* that died before they had read everything, since this writer came; 0 where another process
+                                serves the address */
 } lwmq_writer_statistics;
 lwmq_status lwmq_writer_query(const lwmq_writer *writer, lwmq_writer_statistics *out_statistics);
+/* What befell the last of those readers: who it was, how it ended, how far it had come, what goes to the next reader. At
+   most `bytes` bytes with the NUL are written; longer texts are cut. Never waits. LWMQ_E_EMPTY, without a text: no reader
+   was lost since the last call. */
+lwmq_status lwmq_writer_lost_reader(lwmq_writer *writer, char *out_text, uint64_t bytes);
 
 /* -- A job: many writers that count as one producer -- */
 
@@ -1170,9 +1176,10 @@ lwmq_status lwmq_reader_open(const char *address, const lwmq_reader_options *opt
 lwmq_status lwmq_reader_schema(lwmq_reader *reader, uint32_t timeout_ms, const void **out_schema,
                                uint64_t *out_bytes);
 /* Lends the next batch in the order of arrival over the reader's partitions; what it lent before is consumed by this
-   call (leased until released). LWMQ_E_END, LWMQ_E_ABORTED, LWMQ_E_DATA_LOSS come after everything that was visible.
-   LWMQ_E_PEER_LOST: the endpoint died and what it had handed over was returned before. LWMQ_E_STALLED: it lives and does
-   not answer. LWMQ_E_DATA_LOSS comes at once where this reader was expelled. */
+   call (leased until released). LWMQ_E_END, LWMQ_E_ABORTED, LWMQ_E_DATA_LOSS come after everything that was visible, and
+   so does LWMQ_E_PEER_LOST: a producer, or the process that serves the address, died or left without a word. After the
+   end of a producer a reader with `follow` goes on with the next one, after that of the endpoint none does; the text says
+   which. LWMQ_E_STALLED: the endpoint lives and does not answer. LWMQ_E_DATA_LOSS comes at once where this reader was expelled. */
 lwmq_status lwmq_reader_next(lwmq_reader *reader, uint32_t timeout_ms, lwmq_batch **out_batch);
 /* Waits until lwmq_reader_next has an answer, and takes nothing: for one thread that waits where another one reads. What
    next lent before is consumed by this call, too. LWMQ_E_TIMED_OUT, LWMQ_E_STALLED. */

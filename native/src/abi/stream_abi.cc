@@ -216,9 +216,18 @@ lwmq_status lwmq_writer_query(const lwmq_writer* writer, lwmq_writer_statistics*
     statistics.window_bytes = writer->line->pool.window_bytes();
     statistics.unread_batches = writer->line->pool.in_flight();
     statistics.readers_expelled = writer->line->readers_expelled;
+    statistics.readers_lost = stream::readers_lost(*writer);
   }
   lwmq::abi::write_output(statistics, out_statistics);
   return LWMQ_OK;
+}
+
+lwmq_status lwmq_writer_lost_reader(lwmq_writer* writer, char* out_text, uint64_t bytes) {
+  lwmq_status status = ready(writer, out_text != nullptr && bytes > 0, "lwmq_writer_lost_reader");
+  std::string text;
+  if (status == LWMQ_OK) status = stream::lost_reader(*writer, &text);
+  if (status == LWMQ_OK) std::snprintf(out_text, bytes, "%s", text.c_str());
+  return status;
 }
 
 // ---- Jobs ---------------------------------------------------------------------------------------------

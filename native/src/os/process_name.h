@@ -10,4 +10,8 @@ namespace lwmq::os {
 // of another pid namespace (0), or one that has gone, is named by its number alone.
 std::string process_name(std::uint32_t pid);
 
+// How a process that has lost its connections has ended, as far as the kernel still tells: "was killed by
+// SIGKILL", "ended with exit code 1", or just "died".
+std::string process_end(std::uint32_t pid);
+
 }  // namespace lwmq::os

@@ -64,6 +64,7 @@ struct Conversation {
 
   Link link;
   lwmq_tli_peer peer{};
+  std::string who;             // of a writer, a reader or a job's driver: its process, named while it lives
   std::shared_ptr<Pool> pool;  // of a client that has written
   std::unique_ptr<WriterSession> writer;
   std::unique_ptr<JobSession> job;

@@ -15,6 +15,7 @@
 #include "os/clock.h"
 #include "os/futex.h"
 #include "os/identity.h"
+#include "os/process_name.h"
 #include "os/thread.h"
 #include "stats/process_counters.h"
 #include "stream/conversation.h"
@@ -412,25 +413,57 @@ void Endpoint::leave(Conversation& c, Status why) {
         (address_ + ": the endpoint ended this conversation: " + last_error()).substr(0, kReasonBytesMax);
     c.link.send_letter(wire::StreamKind::kFailed, letter);  // as far as it goes: the link closes behind it
   }
-  const std::string who = "process " + std::to_string(c.peer.pid);
-  if (why == LWMQ_E_PEER_LOST) stats::add(stats::process().peers_lost, 1);
+  const bool died = why == LWMQ_E_PEER_LOST;
+  const std::string who = c.who + " on host " + os::identity().host + ", ";
+  if (died) stats::add(stats::process().peers_lost, 1);
   if (c.writer) {
     drop_staged(c.writer->staged);
     if (c.writer->job.empty() && c.writer->producer->open) {
-      abort_producer(c.writer->producer, who + " left without ending its stream");
+      abort_producer(c.writer->producer, LWMQ_E_PEER_LOST,
+                     "the producer, " + who +
+                         (died                   ? os::process_end(c.peer.pid)
+                          : why == LWMQ_E_CLOSED ? "left"
+                                                 : "was shut out, as it broke the protocol,") +
+                         " without ending the stream");
     }
   }
   if (c.job && c.job->job->producer->open) {
-    close_job(c, true, who + ", the driver of job " + c.job->id + ", left before the job's end");
+    close_job(c, true,
+              who + "the driver of job " + c.job->id + ", left before the job's end" +
+                  (died ? ": it " + os::process_end(c.peer.pid) : ""));
   }
   if (c.pool) c.pool->conversation = nullptr;
   if (c.reader) {
+    if (died) note_lost_reader(c);
     for (const auto& [partition, seq] : c.reader->handed) {
       if (Entry* entry = logs_[partition].find(seq)) --entry->pins;
     }
     end_quarantine(*c.reader);
     c.reader.reset();
   }
+}
+
+// For the writers of this process, which would else not hear of it.
+void Endpoint::note_lost_reader(const Conversation& c) {
+  const ReaderSession& reader = *c.reader;
+  if (reader.expelled || (reader.done && reader.handed.empty())) return;  // it had nothing more to read
+  std::string place = "had not been told the schema";
+  if (!reader.ranges.empty()) {
+    const auto [partition, seq] = reader.handed.empty()
+                                      ? std::make_pair(reader.ranges[0].partition, reader.ranges[0].cursor)
+                                      : reader.handed.front();
+    place = "had come to batch " + std::to_string(seq) + " of partition " + std::to_string(partition);
+  }
+  const std::lock_guard lock(idle_mutex_);
+  ++lost_readers_.count;
+  lost_readers_.last = "reader " + reader.options.name + ", " + c.who + ", " + os::process_end(c.peer.pid) +
+                       "; it " + place + ", and the " + std::to_string(reader.handed.size()) +
+                       " batches in its hands go to the next reader";
+}
+
+Endpoint::LostReaders Endpoint::lost_readers() const {
+  const std::lock_guard lock(idle_mutex_);
+  return lost_readers_;
 }
 
 std::uint32_t Endpoint::readers_open() const {

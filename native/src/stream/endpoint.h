@@ -116,6 +116,12 @@ class Endpoint {
   // Waits at most timeout_ms until every producer has ended and everything that can be read was read.
   // LWMQ_E_TIMED_OUT with a text: what is still there.
   Status drain(std::uint32_t timeout_ms);
+  // Readers that died before they had read everything; how the last of them stood. Any thread.
+  struct LostReaders {
+    std::uint64_t count = 0;
+    std::string last;
+  };
+  [[nodiscard]] LostReaders lost_readers() const;
   // Ends service at once; conversations see an orderly close. Joins the thread.
   void stop();
 
@@ -171,6 +177,7 @@ class Endpoint {
   Status commit_task(Conversation& c);
   Status commit_job(Conversation& c, const std::string& bytes);
   Status close_job(Conversation& c, bool aborted, const std::string& reason);
+  void note_lost_reader(const Conversation& c);
   Status settle(Conversation& c, const std::string& bytes);
   void leave(Conversation& c, Status why);
 
@@ -187,7 +194,7 @@ class Endpoint {
   void tell_room(Pool& pool);
   void drop_staged(std::vector<Entry>& staged);
   void end_producer(const std::shared_ptr<Producer>& producer);
-  void abort_producer(const std::shared_ptr<Producer>& producer, const std::string& reason);
+  void abort_producer(const std::shared_ptr<Producer>& producer, Status status, const std::string& reason);
   void finish_job(const std::string& id, Job& job);
   void retire_job(const std::string& id, Job& job);
 
@@ -259,8 +266,10 @@ class Endpoint {
   std::uint32_t producers_open_ = 0;
   std::uint32_t producers_ended_ = 0;
   std::set<std::uint32_t> end_read_by_;  // of an empty stream: reader names that were told of its end
+  // Where a producer ended without ending its stream: it gave up (LWMQ_E_ABORTED), or is lost.
   struct Abort {
     std::uint64_t arrival;
+    Status status;
     std::string reason;
   };
   std::vector<Abort> aborts_;
@@ -283,6 +292,7 @@ class Endpoint {
   mutable std::mutex idle_mutex_;
   std::condition_variable idle_changed_;
   bool idle_ = true;
+  LostReaders lost_readers_;
 };
 
 }  // namespace lwmq::stream

@@ -5,6 +5,7 @@
 
 #include "base/yield_point.h"
 #include "os/clock.h"
+#include "os/process_name.h"
 #include "stream/conversation.h"
 #include "stream/endpoint.h"
 
@@ -31,6 +32,7 @@ Status Endpoint::open_reader(Conversation& c, const std::string& bytes) {
                   "the stream is of another generation than the offsets: its endpoint was started anew, "
                   "and what the old one held is gone");
   }
+  c.who = os::process_name(c.peer.pid);
   session->name = name_number(options.name);
   // A part of a planned read may begin when the others have read everything: the end is its own all the same.
   session->joined_before_end = !has_ended(options.writers) || !options.generation.empty();
@@ -147,7 +149,7 @@ void Endpoint::advance(Conversation& c) {
     if (reader.aborts_seen < aborts_.size() &&
         (best == nullptr || best_entry->arrival >= aborts_[reader.aborts_seen].arrival)) {
       const Abort& abort = aborts_[reader.aborts_seen++];
-      fail_reader(c, LWMQ_E_ABORTED, abort.reason);
+      fail_reader(c, abort.status, abort.reason);
       continue;  // a reader that follows: what came behind it may be there already, and nobody calls again
     }
     if (best == nullptr) return finish_if_done(c);
@@ -249,8 +251,9 @@ void Endpoint::fail_reader(Conversation& c, Status status, const std::string& te
   letter.status = status;
   letter.text = (address_ + ": " + text).substr(0, kReasonBytesMax);
   c.link.send_letter(wire::StreamKind::kFailed, letter);
-  // A reader that follows goes on after an abort, with the next producer.
-  if (status != LWMQ_E_ABORTED || c.reader->options.follow == 0) c.reader->done = c.reader->failed = true;
+  // A reader that follows goes on after the end of a producer, with the next one.
+  const bool of_a_producer = status == LWMQ_E_ABORTED || status == LWMQ_E_PEER_LOST;
+  if (!of_a_producer || c.reader->options.follow == 0) c.reader->done = c.reader->failed = true;
 }
 
 // What the reader needs was released. An attempt at a task of which another one lives gives way to that one.

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/yield_point.h"
 #include "os/identity.h"
+#include "os/process_name.h"
 #include "stream/conversation.h"
 #include "stream/endpoint.h"
 #include "stream/window_pool.h"
@@ -109,6 +110,7 @@ Status Endpoint::open_writer(Conversation& c, const std::string& bytes) {
   c.pool->stall_ms = letter.stall_ms == 0 || letter.stall_ms == LWMQ_FOREVER ? kStallMs : letter.stall_ms;
   c.pool->expel_after_ms = letter.expel_after_ms;
   c.pool->waits_since_ns = 0;
+  c.who = os::process_name(c.peer.pid);
   auto session = std::make_unique<WriterSession>();
   session->job = letter.job;
   session->task = letter.task;
@@ -119,7 +121,7 @@ Status Endpoint::open_writer(Conversation& c, const std::string& bytes) {
     session->producer = job->producer;
   } else {
     session->producer = std::make_shared<Producer>();
-    session->producer->name = "writer in process " + std::to_string(c.peer.pid);
+    session->producer->name = "writer in " + c.who;
     ++producers_open_;
   }
   c.writer = std::move(session);
@@ -138,6 +140,7 @@ Status Endpoint::open_job(Conversation& c, const std::string& bytes) {
   if (find_job(letter.job)) {
     return refuse(c, LWMQ_E_INVALID, ("job " + letter.job + " was opened here before").c_str());
   }
+  c.who = os::process_name(c.peer.pid);
   auto session = std::make_unique<JobSession>();
   session->id = letter.job;
   session->job = jobs_[letter.job] = std::make_shared<Job>();
@@ -322,7 +325,8 @@ Status Endpoint::abort_writer(Conversation& c, const std::string& bytes) {
   if (!wire::decode(bytes, &letter) || !c.writer) return corrupt("AbortWriter");
   drop_staged(c.writer->staged);
   const auto session = std::move(c.writer);
-  if (session->job.empty() && session->producer->open) abort_producer(session->producer, letter.text);
+  if (session->job.empty() && session->producer->open)
+    abort_producer(session->producer, LWMQ_E_ABORTED, letter.text);
   return c.link.send_record(wire::StreamKind::kDrained, wire::Drained{});
 }
 
@@ -357,11 +361,12 @@ void Endpoint::end_producer(const std::shared_ptr<Producer>& producer) {
 }
 
 // What nobody saw has never been; what was seen is followed by the news.
-void Endpoint::abort_producer(const std::shared_ptr<Producer>& producer, const std::string& reason) {
+void Endpoint::abort_producer(const std::shared_ptr<Producer>& producer, Status status,
+                              const std::string& reason) {
   if (!producer->open) return;
   producer->open = false;
   --producers_open_;
-  if (producer->visible > 0) aborts_.push_back({arrivals_, reason});
+  if (producer->visible > 0) aborts_.push_back({arrivals_, status, reason});
   advance_all();
 }
 
@@ -455,7 +460,7 @@ Status Endpoint::close_job(Conversation& c, bool aborted, const std::string& rea
   Job& job = *session->job;
   for (auto& [key, winner] : job.winners) drop_staged(winner.staged);
   if (aborted) {
-    abort_producer(job.producer, reason);
+    abort_producer(job.producer, LWMQ_E_ABORTED, reason);
     retire_job(session->id, job);
   } else {
     finish_job(session->id, job);

@@ -157,6 +157,18 @@ Status handle(lwmq_reader& reader, wire::StreamKind kind, const std::string& byt
               reader.address.c_str(), static_cast<unsigned>(kind), bytes.size());
 }
 
+// Who served, and how that has ended, as `status` of the link says.
+std::string how_it_was_lost(const lwmq_reader& reader, Status status) {
+  lwmq_tli_peer peer{};
+  reader.reach.provider->peer(reader.reach.link->transport(), &peer);
+  const bool wrote =
+      std::ranges::any_of(reader.views, [&](const auto& view) { return view.second->pid == peer.pid; });
+  return std::string("the ") + (wrote ? "producer" : "endpoint") + ", " + reader.server + " on host " +
+         os::identity().host + (wrote ? ", which served the address too, " : ", ") +
+         (status == LWMQ_E_PEER_LOST ? os::process_end(peer.pid) : "left") +
+         (wrote ? " without ending the stream" : " before the stream had ended");
+}
+
 // Takes in what has come. A conversation that is over becomes the final status, behind what was handed over.
 // Behind the end only an expulsion is news.
 void pump(lwmq_reader& reader) {
@@ -168,8 +180,8 @@ void pump(lwmq_reader& reader) {
     if (status == LWMQ_OK) status = handle(reader, kind, bytes);
     if (status == LWMQ_E_CLOSED || status == LWMQ_E_PEER_LOST) {
       if (reader.final_status == LWMQ_E_END) return;
-      finish(reader, LWMQ_E_PEER_LOST,
-             reader.address + ": the endpoint has gone; what it had handed over was returned");
+      reader.endpoint_is_lost = true;
+      finish(reader, LWMQ_E_PEER_LOST, reader.address + ": " + how_it_was_lost(reader, status));
     } else if (status != LWMQ_OK) {
       finish(reader, status, last_error());
     }
@@ -202,11 +214,26 @@ Status wait_for(lwmq_reader& reader, const Deadline& deadline, Done&& done) {
   return status;
 }
 
-// Says again what ended the reader. A reader that follows goes on after an abort.
+// The endpoint lives, and a producer has given up or died.
+bool has_lost_a_producer(const lwmq_reader& reader) {
+  return reader.final_status == LWMQ_E_ABORTED ||
+         (reader.final_status == LWMQ_E_PEER_LOST && !reader.endpoint_is_lost);
+}
+
+// Says again what ended the reader. A reader that follows goes on after the end of a producer.
 Status say_final(lwmq_reader& reader) {
   const Status status = reader.final_status;
-  if (status == LWMQ_E_ABORTED && reader.follows) reader.final_status = LWMQ_OK;
-  return status == LWMQ_E_END ? status : fail(status, "%s", reader.final_text.c_str());
+  if (status == LWMQ_E_END) return status;
+  const bool goes_on = reader.follows && has_lost_a_producer(reader);
+  if (goes_on) reader.final_status = LWMQ_OK;
+  if (status != LWMQ_E_PEER_LOST) return fail(status, "%s", reader.final_text.c_str());
+  const auto& counted = reader.statistics;
+  return fail(status,
+              "%s. This reader got %" PRIu64 " batches (%" PRIu64
+              " rows) before, which are not the whole stream: "
+              "start the producer again%s",
+              reader.final_text.c_str(), counted.batches, counted.rows,
+              goes_on ? "; this reader goes on with the next one" : ", and open the reader anew");
 }
 
 // Whoever hears of the end may call nothing more: what he has consumed is told before.
@@ -357,6 +384,7 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
   } while (options.generation == nullptr && ask_again(&status, deadline));
   if (status != LWMQ_OK) return status;
   reader->address = reader->reach.address;
+  reader->server = server_of(reader->reach);
   reader->generation = std::move(answer.generation);
   if (reader->generation.size() == 16)
     std::memcpy(reader->statistics.generation, reader->generation.data(), 16);
@@ -421,8 +449,7 @@ Status next(lwmq_reader& reader, std::uint32_t timeout_ms, lwmq_batch** out_batc
 Status consume(lwmq_reader& reader) {
   if (!reader.has_current) return LWMQ_OK;
   reader.has_current = false;
-  if (reader.final_status != LWMQ_OK && reader.final_status != LWMQ_E_END &&
-      reader.final_status != LWMQ_E_ABORTED) {
+  if (reader.final_status != LWMQ_OK && reader.final_status != LWMQ_E_END && !has_lost_a_producer(reader)) {
     return LWMQ_OK;  // nobody is left to tell
   }
   Link& link = *reader.reach.link;

@@ -54,6 +54,11 @@ Status why_over(Line& line, Status status) {
   return fail(status, "%s", text.c_str());
 }
 
+Endpoint::LostReaders lost_readers(const lwmq_writer& writer) {
+  return writer.line && writer.line->reach.endpoint ? writer.line->reach.endpoint->lost_readers()
+                                                    : Endpoint::LostReaders{};
+}
+
 // Lease pages may be told of at any time, also before an answer.
 OtherNews news_of(Line& line) {
   return [&line](wire::StreamKind kind, const std::string& bytes) { return line.handle(kind, bytes); };
@@ -94,6 +99,7 @@ Status open_writer(const char* address, const void* schema, std::uint64_t schema
   writer->window_bytes = options.window_bytes;
   writer->staging_bytes = options.staging_bytes;
   writer->expel_after_ms = options.expel_after_ms;
+  writer->readers_lost_before = writer->readers_lost_told = lost_readers(*writer).count;
   writer->entry = stats::open_entry(stats::EntryKind::kWriter, writer->address.c_str(),
                                     writer->has_job ? options.job : "");
   stats::set(writer->entry->partitions, writer->partitions);
@@ -262,6 +268,19 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
     stats::set(writer.entry->peer_pid, 0);
   }
   return why_over(line, status);
+}
+
+std::uint64_t readers_lost(const lwmq_writer& writer) {
+  const std::uint64_t count = lost_readers(writer).count;
+  return count - std::min(count, writer.readers_lost_before);
+}
+
+Status lost_reader(lwmq_writer& writer, std::string* out_text) {
+  Endpoint::LostReaders lost = lost_readers(writer);
+  if (lost.count <= writer.readers_lost_told) return LWMQ_E_EMPTY;
+  writer.readers_lost_told = lost.count;
+  *out_text = std::move(lost.last);
+  return LWMQ_OK;
 }
 
 Status publish(lwmq_writer& writer, lwmq_block* block, std::uint32_t partition, std::uint64_t bytes,

@@ -32,5 +32,28 @@ TEST(ProcessName, SaysWhoItIsAndThatItIsStopped) {
 
 TEST(ProcessName, OfAProcessThatWeCannotSeeIsItsNumber) { EXPECT_EQ(process_name(0), "process 0"); }
 
+// How a child has ended that nobody has waited for yet.
+std::string end_of(void (*how)()) {
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_NAME, "9 9) 9");
+    how();
+  }
+  siginfo_t info{};
+  EXPECT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  const std::string end = process_end(static_cast<std::uint32_t>(child));
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(process_end(static_cast<std::uint32_t>(child)), "died") << "nothing is left of it";
+  return end;
+}
+
+TEST(ProcessEnd, IsASignalOrAnExitCodeWhileTheKernelStillTells) {
+  EXPECT_EQ(end_of([] { kill(getpid(), SIGKILL); }), "was killed by SIGKILL");
+  EXPECT_EQ(end_of([] { _exit(7); }), "ended with exit code 7");
+  EXPECT_EQ(end_of([] { _exit(0); }), "died");
+}
+
+TEST(ProcessEnd, OfAProcessThatWeCannotSeeIsNotKnown) { EXPECT_EQ(process_end(0), "died"); }
+
 }  // namespace
 }  // namespace lwmq::os

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
+import re
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -218,6 +221,16 @@ def test_many_streams_run_between_the_same_two_processes(ipc: str, spawn: Callab
     assert writer.line() == "closed"
 
 
+def said_of(writer: Any, how: str, way_out: str = "and open the reader anew") -> str:
+    """What a reader of five batches hears of a writer that was killed."""
+    return (
+        rf"the producer, process {writer.pid} \(python\S*\) on host {re.escape(socket.gethostname())}{how} "
+        r"(was killed by SIGKILL|died) without ending the stream\. "
+        r"This reader got 5 batches \(5000 rows\) before, which are not the whole stream: "
+        rf"start the producer again[,;] {way_out}$"
+    )
+
+
 @pytest.mark.row("S08")
 def test_a_killed_writer_that_served_is_a_lost_peer_after_what_was_committed(
     ipc: str, spawn: Callable[..., Any]
@@ -229,10 +242,11 @@ def test_a_killed_writer_that_served_is_a_lost_peer_after_what_was_committed(
     time.sleep(0.2)  # what is on its way arrives
     writer.kill()
     values = []
-    with pytest.raises((lwmq.PeerLostError, lwmq.AbortedError)):
+    with pytest.raises(lwmq.PeerLostError) as lost:
         while True:
             values.append(next(reader)["n"][999].as_py())
     assert values == [1, 2, 3, 4]
+    assert re.search(said_of(writer, ", which served the address too,"), str(lost.value)), lost.value
     reader.close(linger=0)
     fresh = spawn(WRITER, ipc, 1, "server", "until_acked")  # the address can be served again at once
     with lwmq.open_reader(ipc, role="client", timeout=60) as again:
@@ -241,7 +255,7 @@ def test_a_killed_writer_that_served_is_a_lost_peer_after_what_was_committed(
 
 
 @pytest.mark.row("S08")
-def test_a_killed_writer_that_did_not_serve_aborts_its_stream_after_what_was_visible(
+def test_a_killed_writer_that_did_not_serve_is_a_lost_peer_after_what_was_visible(
     ipc: str, spawn: Callable[..., Any]
 ) -> None:
     reader = lwmq.open_reader(ipc, role="server", timeout=60)
@@ -251,11 +265,96 @@ def test_a_killed_writer_that_did_not_serve_aborts_its_stream_after_what_was_vis
     time.sleep(0.2)
     writer.kill()
     values = []
-    with pytest.raises((lwmq.AbortedError, lwmq.PeerLostError)):
+    with pytest.raises(lwmq.PeerLostError) as lost:
         while True:
             values.append(next(reader)["n"][999].as_py())
     assert values == [1, 2, 3, 4]
+    assert re.search(said_of(writer, ","), str(lost.value)), lost.value
     reader.close(linger=0)
+
+
+def test_a_reader_that_follows_goes_on_after_a_killed_writer_with_the_next_one(
+    ipc: str, spawn: Callable[..., Any]
+) -> None:
+    reader = lwmq.open_reader(ipc, follow=True, role="server", timeout=60)
+    writer = spawn(WRITER, ipc, 5, "client", "until_acked", "stay")
+    values = [next(reader)["n"][0].as_py()]
+    assert writer.line() == "written"
+    writer.kill()
+    with pytest.raises(lwmq.PeerLostError) as lost:
+        while True:
+            values.append(next(reader)["n"][0].as_py())
+    assert values == [0, 1, 2, 3, 4]
+    said = said_of(writer, ",", "this reader goes on with the next one")
+    assert re.search(said, str(lost.value)), lost.value
+    spawn(WRITER, ipc, 1, "client", "until_acked")
+    assert next(reader)["n"][0].as_py() == 0
+    reader.close()
+
+
+@pytest.mark.parametrize("role", ["client", "server"])
+def test_a_writer_that_was_never_closed_is_a_lost_peer_too(
+    ipc: str, spawn: Callable[..., Any], role: str
+) -> None:
+    """Its program has just ended, whoever started first."""
+    reader = None if role == "server" else lwmq.open_reader(ipc, role="server", timeout=60)
+    writer = spawn(
+        """
+        import pyarrow as pa
+        writer = lwmq.open_writer(sys.argv[1], pa.schema([("n", pa.int64())]), role=sys.argv[2])
+        writer.write(pa.record_batch({"n": [1]}))
+        print("written")
+        sys.stdin.readline()
+        """,
+        ipc,
+        role,
+    )
+    assert writer.line() == "written"
+    reader = reader or lwmq.open_reader(ipc, role="client", timeout=60)
+    assert next(reader).num_rows == 1
+    writer.tell()
+    said = rf"the producer, process {writer.pid} .* without ending the stream"
+    with pytest.raises(lwmq.PeerLostError, match=said):
+        next(reader)
+    reader.close(linger=0)
+
+
+def test_a_writer_that_serves_hears_of_a_reader_that_was_killed(
+    ipc: str, spawn: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = lwmq.open_writer(
+        ipc, SCHEMA, role="server", window_bytes="256KiB", buffer_bytes="16KiB", timeout=0.5
+    )
+    for value in range(3):
+        writer.write(batch_of(value))
+    reader = spawn(
+        """
+        reader = lwmq.open_reader(sys.argv[1], role="client", name="slow", credit=2)
+        held = [next(reader), next(reader)]
+        print("holds")
+        sys.stdin.readline()
+        """,
+        ipc,
+    )
+    assert reader.line() == "holds"
+    assert writer.statistics.readers_lost == 0
+    reader.kill()
+    with (
+        caplog.at_level(logging.WARNING, "lwmq_spark"),
+        pytest.raises(lwmq.TimeoutError, match="no reader is there"),
+    ):
+        while True:
+            writer.write(batch_of(9))
+    [line] = [record.getMessage() for record in caplog.records]
+    assert re.fullmatch(
+        rf"a writer of {ipc}: reader slow, process {reader.pid} \(python\S*\), (was killed by SIGKILL|died); "
+        r"it had come to batch 1 of partition 0, and the 2 batches in its hands go to the next reader",
+        line,
+    ), line
+    assert writer.statistics.readers_lost == 1
+    with lwmq.open_reader(ipc, timeout=60) as second:
+        assert next(second)["n"][0].as_py() == 1
+        writer.abort()
 
 
 def test_a_killed_reader_gives_its_leases_back_and_its_batches_to_the_next(
