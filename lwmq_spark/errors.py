@@ -185,6 +185,14 @@ _TRACEBACK = re.compile(
 )
 
 
+def reason_of(exc: BaseException | None) -> str:
+    """Why a producer that `exc` ends gives up, for the AbortedError of its readers."""
+    if isinstance(exc, KeyboardInterrupt) and not str(exc):
+        return "interrupted by Ctrl-C (KeyboardInterrupt)"
+    kind = type(exc).__name__
+    return f"{kind}: {exc}" if str(exc) else kind
+
+
 def error_of(exc: BaseException | str) -> LwmqError | None:
     """The `LwmqError` behind an exception of Spark, or None.
 

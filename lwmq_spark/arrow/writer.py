@@ -483,7 +483,7 @@ class StreamWriter(OfOneProcess):
     ) -> None:
         if kind is not None:
             try:
-                self.abort(f"{kind.__name__}: {exc}")
+                self.abort(errors.reason_of(exc))
             except errors.LwmqError as trouble:
                 _log.warning("abort of %s: %s", self._address, trouble)
             return

@@ -114,7 +114,7 @@ class Publisher:
             result = writer.commit()
         except BaseException as exc:
             with contextlib.suppress(errors.LwmqError):  # the first failure is the one to tell
-                writer.abort(f"{type(exc).__name__}: {exc}")
+                writer.abort(errors.reason_of(exc))
             raise
         # What is committed is done: with the last commit the stream may end, and who served it have gone.
         with contextlib.suppress(errors.LwmqError):

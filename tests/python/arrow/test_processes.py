@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import os
 import re
+import signal
 import socket
 import threading
 import time
@@ -317,6 +319,26 @@ def test_a_writer_that_was_never_closed_is_a_lost_peer_too(
     with pytest.raises(lwmq.PeerLostError, match=said):
         next(reader)
     reader.close(linger=0)
+
+
+def test_control_c_in_a_writer_leaves_no_empty_reason(ipc: str, spawn: Callable[..., Any]) -> None:
+    writer = spawn(
+        """
+        import pyarrow as pa
+        with lwmq.open_writer(sys.argv[1], pa.schema([("n", pa.int64())])) as writer:
+            writer.write(pa.record_batch({"n": [1]}))
+            print("written")
+            sys.stdin.readline()
+        """,
+        ipc,
+    )
+    assert writer.line() == "written"
+    with lwmq.open_reader(ipc, timeout=60) as reader:
+        next(reader)
+        os.kill(writer.pid, signal.SIGINT)
+        with pytest.raises(lwmq.AbortedError) as gave_up:
+            next(reader)
+    assert str(gave_up.value) == f"{ipc}: interrupted by Ctrl-C (KeyboardInterrupt)"
 
 
 def test_a_writer_that_serves_hears_of_a_reader_that_was_killed(
