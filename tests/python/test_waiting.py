@@ -52,8 +52,8 @@ address = sys.argv[1]
 schema = pa.schema([("n", pa.int64())])
 batch = pa.record_batch({{"n": list(range(100))}}, schema=schema)
 signal.signal(signal.SIGINT, signal.default_int_handler)
-print("waits")
 try:
+    print("waits")  # inside: a busy machine may take long to come to the wait
     {INTERRUPTED[wait]}
 except KeyboardInterrupt:
     print("interrupted")
