@@ -85,7 +85,9 @@ def describe(address: str, timeout: float | str | None = None, *, wait_declared:
         raise_timed_out(f"no stream at {parsed.text}", limit)
     check(status)
     raw = ffi.gc(out[0], lib.lwmq_stream_state_destroy)
-    schema = None if raw.schema == ffi.NULL else read_schema(bytes(ffi.buffer(raw.schema, raw.schema_bytes)))
+    schema = None
+    if raw.schema != ffi.NULL:
+        schema = read_schema(bytes(ffi.buffer(raw.schema, raw.schema_bytes)), parsed.text)
     return StreamState(
         address=parsed.text,
         state=_STATES.get(raw.state, str(raw.state)),

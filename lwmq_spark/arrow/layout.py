@@ -170,7 +170,7 @@ def _empty(kind: pa.DataType) -> pa.Array:
 
 def shares(kind: pa.DataType) -> bool:
     """Whether a slice of the type keeps bytes that none of its rows shows: of dictionaries and views."""
-    return any(is_kind(kind) for is_kind in _SHARING) or any(map(shares, _children(kind)))
+    return any(is_kind(kind) for is_kind in _SHARING) or any(map(shares, children_of(kind)))
 
 
 _SHARING = (
@@ -183,10 +183,10 @@ _SHARING = (
 
 
 def _has_dictionary(kind: pa.DataType) -> bool:
-    return pa.types.is_dictionary(kind) or any(map(_has_dictionary, _children(kind)))
+    return pa.types.is_dictionary(kind) or any(map(_has_dictionary, children_of(kind)))
 
 
-def _children(kind: pa.DataType) -> list[pa.DataType]:
+def children_of(kind: pa.DataType) -> list[pa.DataType]:
     if isinstance(kind, pa.BaseExtensionType):
         return [kind.storage_type]
     if pa.types.is_run_end_encoded(kind):
@@ -328,36 +328,36 @@ _PREFIX = struct.Struct("<ii")
 
 def _find_places(metadata: bytearray) -> _Places:
     """Walk the flatbuffer. pyarrow made it in this process, so nothing is checked here."""
-    root = _u32(metadata, 0)
-    kind_at = _field(metadata, root, 1)
+    root = u32_at(metadata, 0)
+    kind_at = field_at(metadata, root, 1)
     kind = metadata[kind_at] if kind_at else 0
-    body_length = _field(metadata, root, 3)
+    body_length = field_at(metadata, root, 3)
     rows = nodes = node_count = buffers = buffer_count = 0
     if kind in (_DICTIONARY, _BATCH):
-        table = _table(metadata, _field(metadata, root, 2))
+        table = table_at(metadata, field_at(metadata, root, 2))
         if kind == _DICTIONARY:
-            table = _table(metadata, _field(metadata, table, 1))
-        rows = _field(metadata, table, 0)
-        if nodes := _field(metadata, table, 1):
-            nodes = _table(metadata, nodes)
-            node_count, nodes = _u32(metadata, nodes), nodes + 4
-        if buffers := _field(metadata, table, 2):
-            buffers = _table(metadata, buffers)
-            buffer_count, buffers = _u32(metadata, buffers), buffers + 4
+            table = table_at(metadata, field_at(metadata, table, 1))
+        rows = field_at(metadata, table, 0)
+        if nodes := field_at(metadata, table, 1):
+            nodes = table_at(metadata, nodes)
+            node_count, nodes = u32_at(metadata, nodes), nodes + 4
+        if buffers := field_at(metadata, table, 2):
+            buffers = table_at(metadata, buffers)
+            buffer_count, buffers = u32_at(metadata, buffers), buffers + 4
     numbers = struct.Struct(f"<{2 * buffer_count}q")
     return _Places(kind, body_length, rows, nodes, node_count, buffers, buffer_count, numbers)
 
 
-def _u32(data: bytearray, at: int) -> int:
+def u32_at(data: bytearray, at: int) -> int:
     return int.from_bytes(data[at : at + 4], "little")
 
 
-def _table(data: bytearray, at: int) -> int:
+def table_at(data: bytearray, at: int) -> int:
     """Follow the offset stored at `at`."""
-    return at + _u32(data, at)
+    return at + u32_at(data, at)
 
 
-def _field(data: bytearray, table: int, index: int) -> int:
+def field_at(data: bytearray, table: int, index: int) -> int:
     """Where field `index` of the table lies; 0 where it is left at its default."""
     vtable = table - int.from_bytes(data[table : table + 4], "little", signed=True)
     entry = 4 + 2 * index

@@ -41,6 +41,7 @@ from lwmq_spark._ffi import (
 )
 from lwmq_spark._notices import Notices
 from lwmq_spark.arrow.block import BlockReader
+from lwmq_spark.arrow.depth import check_levels
 from lwmq_spark.arrow.endpoint import await_endpoint
 from lwmq_spark.arrow.lease import BatchInfo, Lease, batch_over, info_from, verified_batch
 from lwmq_spark.arrow.plain import Layout
@@ -173,7 +174,10 @@ class StreamReader(OfOneProcess):
 
     @property
     def schema(self) -> pa.Schema:
-        """The stream's schema; waits until a producer has declared it, at most `timeout`."""
+        """The stream's schema; waits until a producer has declared it, at most `timeout`.
+
+        SchemaError: it nests too deep for pyarrow; the text says which field, and what to do.
+        """
         if self._schema is None:
             data, size = ffi.new("const void **"), ffi.new("uint64_t *")
             status = wait(
@@ -191,7 +195,9 @@ class StreamReader(OfOneProcess):
             if status == lib.LWMQ_E_END:
                 raise errors.ClosedError(f"the stream {self._address} ended before anybody declared it")
             check(status)
-            self._schema = read_schema(bytes(ffi.buffer(data[0], size[0])))
+            schema = read_schema(bytes(ffi.buffer(data[0], size[0])), self._address)
+            check_levels(schema, self._address)
+            self._schema = schema
         return self._schema
 
     def read_next_batch(self, timeout: float | None = None) -> pa.RecordBatch:

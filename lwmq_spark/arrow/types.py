@@ -7,16 +7,23 @@ from typing import Any
 
 import pyarrow as pa
 
+from lwmq_spark.arrow.depth import LEVELS_MAX, deepest_field, too_deep
 from lwmq_spark.arrow.plain import retyped
 from lwmq_spark.errors import CorruptError, SchemaError
 
 
-def read_schema(data: bytes) -> pa.Schema:
-    """The schema of an Arrow IPC stream that holds only its schema message. CorruptError: it is none."""
+def read_schema(data: bytes, where: str) -> pa.Schema:
+    """The schema of an Arrow IPC stream that holds only its schema message.
+
+    CorruptError: it is none. SchemaError: it nests too deep for pyarrow.
+    """
     try:
         return pa.ipc.read_schema(pa.py_buffer(data))
     except (pa.ArrowException, OSError, EOFError) as exc:
-        raise CorruptError(f"the schema of the stream, {len(data)} bytes, is none: {exc}") from exc
+        name, levels = deepest_field(data)
+        if levels > LEVELS_MAX:
+            raise too_deep(name, levels, where) from exc
+        raise CorruptError(f"the schema of the stream {where}, {len(data)} bytes, is none: {exc}") from exc
 
 
 def write_schema(schema: pa.Schema) -> bytes:

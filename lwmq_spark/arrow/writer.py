@@ -226,7 +226,7 @@ class StreamWriter(OfOneProcess):
         """The schema and the partitions that the stream was declared with."""
         data, size, partitions = ffi.new("const void **"), ffi.new("uint64_t *"), ffi.new("uint32_t *")
         check(lib.lwmq_writer_schema(self._handle.pointer, data, size, partitions))
-        return read_schema(bytes(ffi.buffer(data[0], size[0]))), int(partitions[0])
+        return read_schema(bytes(ffi.buffer(data[0], size[0])), self._address), int(partitions[0])
 
     def _leave(self) -> None:
         """Leave a stream that we wrote nothing to, as a producer that has ended."""
