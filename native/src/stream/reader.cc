@@ -417,7 +417,9 @@ std::string missed(const lwmq_reader& reader) {
     return "the stream has ended, and " + endpoint + " has not heard of all that was consumed";
   if (reader.statistics.batches == 0) return "no batch has come to " + endpoint;
   const auto pid = static_cast<std::uint32_t>(reader.entry->peer_pid.load(std::memory_order_relaxed));
-  return "no further batch has come to " + endpoint + ", and the stream has not ended; the last one was of " +
+  const std::string why =
+      reader.follows ? "this reader follows the stream beyond its end" : "the stream has not ended";
+  return "no further batch has come to " + endpoint + ", and " + why + "; the last one was of " +
          os::process_name(pid);
 }
 
