@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -37,6 +38,7 @@ app = typer.Typer(
     help="Arrow batches and messages between live processes and Spark, through shared memory.",
     epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 timed out, 4 data or peer lost, 130 interrupted.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},  # commands take them over
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -46,6 +48,26 @@ for verb in (info, doctor, demo, send, recv, tail, post, listen, request, record
 # What follows the address is the command's, options included, as of ssh and env.
 app.command("reply", epilog=None, context_settings={"allow_interspersed_args": False})(reply.run)
 app.add_typer(module.app, name="module")
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from lwmq_spark import __version__
+
+        print(f"lwmq {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", "-V", is_eager=True, callback=_show_version, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """What is said before the command."""
 
 
 def main(arguments: list[str] | None = None) -> int:

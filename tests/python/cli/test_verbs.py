@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lwmq_spark as lwmq
-from lwmq_spark.cli import _rivals
+from lwmq_spark.cli import _rivals, main
 
 VERBS = [
     *("info", "doctor", "demo", "send", "recv", "tail", "post", "listen", "request", "reply", "record"),
@@ -67,6 +67,20 @@ def test_help_of_every_verb_has_examples(verb: str) -> None:
     assert "Examples:" in text
     assert f"lwmq {verb}" in text
     assert "--json" in text
+
+
+@pytest.mark.parametrize("verb", [*VERBS, "module", "module sign"])
+def test_h_is_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*verb.split(), "--help"]) == 0
+    text = capsys.readouterr().out
+    assert main([*verb.split(), "-h"]) == 0
+    assert capsys.readouterr().out == text
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    for option in ("--version", "-V"):
+        assert main([option]) == 0
+        assert capsys.readouterr().out == f"lwmq {lwmq.__version__}\n"
 
 
 def test_help_lists_every_verb_and_the_exit_codes() -> None:
