@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import select
+import sys
+import termios
 import time
-from collections.abc import Iterator
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -19,7 +25,13 @@ from lwmq_spark.observer import Entry, Observer, Process
 _COMMAND_WIDTH = 32
 _TITLES = ("PID", "COMMAND", "ADDRESS", "ROLE", "IN/S", "OUT/S", "BYTES/S", "TOTAL", "HELD", "STATE")
 _FIGURES = ("IN/S", "OUT/S", "BYTES/S", "TOTAL", "HELD")
-_CUT = {"ADDRESS": 12, "STATE": 12, "HELD": 8, "TOTAL": 5, "ROLE": 6}  # in this order, to so many characters
+_FOLDED = ("COMMAND", "ADDRESS", "STATE")
+# In this order, until a row fits: a column is folded at so many characters; 0: it goes.
+_NARROWER = (
+    ("TOTAL", 0), ("STATE", 20), ("COMMAND", 16), ("ADDRESS", 20), ("HELD", 0), ("OUT/S", 0), ("IN/S", 0),
+    ("ADDRESS", 14), ("STATE", 16), ("COMMAND", 10), ("BYTES/S", 0), ("COMMAND", 0), ("ADDRESS", 8),
+    ("STATE", 8),
+)  # fmt: skip
 
 
 def run(
@@ -38,6 +50,8 @@ def run(
 ) -> None:
     """Show the streams and channels of this host: rates, windows, leases, and who waits for whom.
 
+    `q` ends it, another key looks at once. Where the terminal is narrow, columns of figures go first.
+
     Reads counters that every process keeps anyway; nobody is stopped, asked or slowed. Shows your own
     processes, as root everybody's. With --json it prints one object and ends, unless --count says more.
 
@@ -51,8 +65,10 @@ def run(
     """
     observer = Observer()
     looks = count if count is not None else (1 if json else None)
+    stays = console.is_terminal and looks is None
     observer.look()  # rates need a look before
-    time.sleep(interval)
+    if not stays:
+        time.sleep(interval)
     if json:
         for number in range(looks or 1):
             if number:
@@ -60,30 +76,57 @@ def run(
             emit(time=datetime.now(UTC).isoformat(), interval=interval,
                  processes=[process.as_json() for process in _look(observer, pid)])  # fmt: skip
         return
-    with Live(_table(_look(observer, pid), queues, pid), console=console, auto_refresh=False,
-              screen=console.is_terminal and looks is None) as live:  # fmt: skip
+    with (
+        _keys() as ends_within,
+        Live(
+            _table(_look(observer, pid), queues, pid), console=console, auto_refresh=False, screen=stays
+        ) as live,
+    ):
         live.refresh()
         shown = 1
-        while looks is None or shown < looks:
-            time.sleep(interval)
+        while (looks is None or shown < looks) and not ends_within(interval):
             live.update(_table(_look(observer, pid), queues, pid), refresh=True)
             shown += 1
+
+
+@contextmanager
+def _keys() -> Iterator[Callable[[float], bool]]:
+    """Lends a function that waits for so many seconds, or for a key, and tells whether the key was `q`.
+
+    Where nobody has a keyboard it waits, and says no.
+    """
+    if not console.is_terminal or sys.stdin is None or not sys.stdin.isatty():
+        yield lambda seconds: bool(time.sleep(seconds))  # type: ignore[func-returns-value]
+        return
+    keyboard = sys.stdin.fileno()
+
+    def ends_within(seconds: float) -> bool:
+        ready, _, _ = select.select([keyboard], [], [], seconds)
+        return bool(ready) and os.read(keyboard, 64) in (b"q", b"Q", b"")  # nothing: the terminal is gone
+
+    before = termios.tcgetattr(keyboard)
+    tty.setcbreak(keyboard, termios.TCSANOW)  # each key by itself; Ctrl-C stays a signal
+    try:
+        yield ends_within
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSAFLUSH, before)
 
 
 def _look(observer: Observer, pid: int | None) -> list[Process]:
     return [process for process in observer.look() if pid is None or process.pid == pid]
 
 
-def _table(processes: list[Process], queues: bool, pid: int | None = None) -> Table:
+def _table(processes: list[Process], queues: bool, pid: int | None = None, room: int | None = None) -> Table:
+    """`room`: columns of the screen; by default those there are."""
     rows = list(_rows(processes, queues))
-    gap, widths = _fitting(rows, console.width)
+    gap, widths = _fitting(rows, room or console.width, queues)
     table = Table(box=None, header_style="bold", padding=(0, gap, 0, 0), pad_edge=False, expand=False)
     for title, width in widths.items():
         table.add_column(
             title,
             justify="right" if title in _FIGURES else "left",
-            no_wrap=True,
-            overflow="ellipsis",
+            no_wrap=title not in _FOLDED,
+            overflow="fold" if title in _FOLDED else "ellipsis",
             width=width,
         )
     for row in rows:
@@ -97,20 +140,25 @@ def _table(processes: list[Process], queues: bool, pid: int | None = None) -> Ta
     return table
 
 
-def _fitting(rows: list[list[Text | str]], room: int) -> tuple[int, dict[str, int]]:
-    """What is between columns, and their widths. Without room the command goes, then the long is cut."""
+def _fitting(rows: list[list[Text | str]], room: int, queues: bool) -> tuple[int, dict[str, int]]:
+    """What is between columns, and their widths. Who waits for whom is the last to give room, but for rates
+    where queues are shown.
+    """
     cells: list[list[Text | str]] = [*rows, [*_TITLES]]
     widths = {title: max(len(row[place]) for row in cells) for place, title in enumerate(_TITLES)}
 
     def excess(gap: int) -> int:
         return sum(widths.values()) + gap * (len(widths) - 1) - room
 
-    if excess(2) > 0:
-        del widths["COMMAND"]
     if excess(2) <= 0:
         return 2, widths
-    for title, least in _CUT.items():
-        widths[title] = max(min(least, widths[title]), widths[title] - max(0, excess(1)))
+    for title, least in sorted(_NARROWER, key=lambda step: queues and step[0] in ("IN/S", "OUT/S")):
+        if excess(1) <= 0:
+            break
+        if least:
+            widths[title] = max(min(least, widths[title]), widths[title] - excess(1))
+        else:
+            del widths[title]
     return 1, widths
 
 
@@ -196,6 +244,8 @@ def _state(entry: Entry) -> Text:
     holder = entry.figures.get("peer_pid", 0)
     if entry.state == "waiting for room" and holder:
         text += f", held by {holder}"
+    if entry.state == "waiting for batches" and holder:
+        text += f", last from {holder}"
     if entry.role == "channel" and holder:
         text += f" to {holder}"
     return Text(text, style="red" if entry.state == "stalled" else "")

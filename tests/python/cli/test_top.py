@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import io
 import json
 import os
+import pty
 import re
+import select
+import signal
+import struct
 import subprocess
 import sys
+import termios
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import lwmq_spark as lwmq
 from lwmq_spark.cli import main
+from lwmq_spark.cli.top import _table
 from lwmq_spark.observer import Entry, Observer, Process
+from tests.patience import HANG_S
 from tests.python.cli import looking
 from tests.stopping import stopped
 
@@ -534,33 +547,156 @@ def test_what_prometheus_gets_has_help_and_no_arguments_of_programs(ipc: str, sp
     child.tell()
 
 
-def test_top_keeps_processes_and_rates_where_there_is_little_room(ipc: str, spawn: Any) -> None:
+def held_up() -> list[Process]:
+    """A writer whose readers it waits for, and one of these, as an observer shows them."""
+
+    def process(pid: int, command: str, *entries: Entry) -> Process:
+        return Process(pid, 0, command, True, 1, "0.1.0", 0, {}, list(entries), [])
+
+    def stream(role: str, state: str, seconds: float | None, **figures: int) -> Entry:
+        rates = {"batches": 1234.5, "bytes": 1.5e9}
+        counted = {"batches": 10**6, "bytes": 10**12, "peer_pid": 0} | figures
+        return Entry(role, "ipc://lwmq-demo/1234567/flights", "", 1, state, seconds, counted, rates)
+
+    window = {"window_bytes": 2**26, "window_used_bytes": 2**26}
+    log = {"kept_batches": 1000, "unread_batches": 999, "writers": 1, "readers": 2}
+    writer = stream("writer", "waiting for room", 12.3, peer_pid=1234568, **window)
+    endpoint = stream("endpoint", "serving", None, **log)
+    slow = stream("reader", "stalled", 12.3, leased_batches=100, leased_bytes=2**26)
+    quick = stream("reader", "waiting for batches", 11.1, leased_batches=1, leased_bytes=1, peer_pid=1234567)
+    return [
+        process(1234567, "/usr/bin/python3 producer.py --rows 1000000", writer, endpoint),
+        process(1234568, "/usr/bin/python3 slow.py", slow),
+        process(1234569, "/usr/bin/python3 quick.py", quick),
+    ]
+
+
+def cells(text: str) -> list[dict[str, str]]:
+    """The rows of a table, a cell of several lines with a space between them; a process begins a row, as
+    does a role.
+    """
+    title, *lines = (line for line in text.splitlines() if line)
+    starts = [(match.start(), match.group()) for match in re.finditer(r"\S+", title)]
+    found: list[dict[str, str]] = []
+    for line in lines:
+        pieces: dict[str, str] = {}
+        for (start, name), (end, _) in zip(starts, [*starts[1:], (len(line), "")], strict=True):
+            pieces[name] = line[start:end].strip()
+        pieces["ROLE"] = "".join(pieces["ROLE"].split()[:1])  # a figure may reach into it
+        if pieces["ROLE"]:
+            found.append(pieces)
+        else:
+            for name, piece in pieces.items():
+                found[-1][name] = f"{found[-1][name]} {piece}".strip()
+    return found
+
+
+@pytest.mark.parametrize("columns", [80, 100, 132, 200])
+def test_top_shows_who_waits_for_whom_where_there_is_little_room(columns: int) -> None:
+    console = Console(width=columns, file=io.StringIO(), markup=False, highlight=False)
+    console.print(_table(held_up(), queues=False, room=columns))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert max(map(len, shown.splitlines())) <= columns
+    rows = cells(shown)
+    assert [row["PID"] for row in rows] == ["1234567", "", "1234568", "1234569"]
+    for row, name in zip(rows, ["producer.py", "", "slow.py", "quick.py"], strict=True):
+        assert name in row["COMMAND"].replace(" ", "")
+        assert row["ADDRESS"].replace(" ", "") == "ipc://lwmq-demo/1234567/flights"
+    assert [row["ROLE"] for row in rows] == ["writer", "endpoint", "reader", "reader"]
+    assert [row["STATE"] for row in rows] == [
+        "waiting for room 12.3 s, held by 1234568",
+        "serving, 1 writing, 2 reading",
+        "stalled 12.3 s",
+        "waiting for batches 11.1 s, last from 1234567",
+    ]
+    assert "BYTES/S" in shown.splitlines()[0] and "1.5 GB/s" in shown
+
+
+def test_queues_keep_their_rates_where_there_is_little_room() -> None:
+    rates = {"messages_posted": 123_456.0, "messages_sent": 123_000.0}
+    figures = {f"messages_{what}": 9 for what in ("posted", "queued", "discarded", "replaced")}
+    queue = Entry("queue", "ipc://orders/of/a/long/name", "12", 1, "messages wait", None, figures, rates)
+    console = Console(width=80, file=io.StringIO())
+    console.print(_table([replace(held_up()[0], entries=[queue])], queues=True, room=80))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "123 k" in shown and "IN/S" in shown and "OUT/S" in shown
+
+
+class Terminal:
+    """`lwmq top` at a terminal of 80 columns that is its own."""
+
+    def __init__(self, *arguments: str, stdin: str | None = None) -> None:
+        self.pid, self.screen = pty.fork()
+        if self.pid == 0:
+            if stdin is not None:
+                os.dup2(os.open(stdin, os.O_RDONLY), 0)
+            environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+            command = [sys.executable, "-m", "lwmq_spark.cli", "top", *arguments]
+            os.execve(sys.executable, command, environment | {"TERM": "xterm"})
+        fcntl.ioctl(self.screen, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
+        self.shown = ""
+
+    def wait_for(self, text: str) -> None:
+        while text not in self.shown:
+            assert select.select([self.screen], [], [], HANG_S)[0], self.shown
+            self.shown += os.read(self.screen, 1 << 16).decode()
+
+    def end(self) -> int:
+        """Its exit code, when it has ended by itself; everything that it showed is in `shown` then."""
+        with contextlib.suppress(OSError):  # nobody has the other end any more
+            while select.select([self.screen], [], [], HANG_S)[0]:
+                self.shown += os.read(self.screen, 1 << 16).decode()
+            raise AssertionError(self.shown)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+@pytest.fixture
+def terminal() -> Iterator[Callable[..., Terminal]]:
+    made: list[Terminal] = []
+
+    def make(*arguments: str, stdin: str | None = None) -> Terminal:
+        made.append(Terminal(*arguments, stdin=stdin))
+        return made[-1]
+
+    yield make
+    for one in made:
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(one.pid, signal.SIGKILL)
+            os.waitpid(one.pid, 0)
+        os.close(one.screen)
+
+
+@pytest.mark.parametrize(("key", "code"), [(b"q", 0), (b"\x03", 130)])
+def test_q_and_ctrl_c_end_top_and_leave_the_terminal_as_it_was(
+    key: bytes, code: int, terminal: Callable[..., Terminal]
+) -> None:
+    top = terminal("--interval", "3600")
+    before = termios.tcgetattr(top.screen)
+    top.wait_for("ADDRESS")
+    assert termios.tcgetattr(top.screen) != before, "keys come without Return"
+    os.write(top.screen, key)
+    assert top.end() == code
+    assert termios.tcgetattr(top.screen) == before
+    assert top.shown.rindex("\x1b[?1049l") > top.shown.rindex("ADDRESS"), "what was on the screen is back"
+
+
+def test_a_key_that_is_not_q_looks_at_once(terminal: Callable[..., Terminal], ipc: str) -> None:
+    top = terminal("--interval", "3600", "--pid", str(os.getpid()))
+    top.wait_for("ADDRESS")
     with lwmq.Channel(ipc, "server", linger=0):
-        for columns, has_command in ((80, False), (200, True)):
-            command = [
-                sys.executable,
-                "-m",
-                "lwmq_spark.cli",
-                "top",
-                "-n",
-                "1",
-                "-i",
-                "0.05",
-                "--pid",
-                str(os.getpid()),
-            ]
-            shown = subprocess.run(
-                command,
-                env={**os.environ, "COLUMNS": str(columns)},
-                capture_output=True,
-                text=True,
-                timeout=60,
-            ).stdout
-            titles, row = shown.splitlines()[:2]
-            assert ("COMMAND" in titles) == has_command
-            assert titles.split()[-6:] == ["IN/S", "OUT/S", "BYTES/S", "TOTAL", "HELD", "STATE"]
-            assert row.split()[0] == str(os.getpid()) and "channel" in row and "listening" in row
-            assert max(map(len, shown.splitlines())) <= columns
+        os.write(top.screen, b" ")
+        top.wait_for("channel")
+    os.write(top.screen, b"q")
+    assert top.end() == 0
+
+
+def test_ctrl_c_ends_top_whose_stdin_is_no_terminal(terminal: Callable[..., Terminal], ipc: str) -> None:
+    top = terminal("--interval", "0.05", "--pid", str(os.getpid()), stdin=os.devnull)
+    top.wait_for("ADDRESS")
+    with lwmq.Channel(ipc, "server", linger=0):
+        top.wait_for("channel")  # it goes on looking
+    os.write(top.screen, b"\x03")
+    assert top.end() == 130
 
 
 def exported() -> str:
