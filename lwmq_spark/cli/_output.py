@@ -9,13 +9,18 @@ import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from lwmq_spark import errors
 from lwmq_spark.meter import Meter, rows_behind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lwmq_spark.arrow import StreamReader
 
 _NO_LIMIT = 100_000  # columns, for files and pipes
 
@@ -99,3 +104,20 @@ def metered(title: str, *, quiet: bool, address: str, total_rows: int | None = N
         yield meter
     finally:
         meter.done()
+
+
+def first_rows(reader: StreamReader, rows: int | None) -> Iterator[pa.RecordBatch]:
+    """The batches of `reader` until they have so many rows; None: all. Errors are those of the reader.
+
+    A batch that has more rows is cut. It is not acknowledged, since that goes for a whole batch, and the
+    reader is closed.
+    """
+    for batch in reader:
+        yield batch.slice(0, rows)
+        if rows is None:
+            continue
+        if rows < batch.num_rows:
+            reader.close(consume=False)
+        rows -= batch.num_rows
+        if rows <= 0:
+            return

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lwmq_spark.cli._files import FORMATS, Sink, format_of
-from lwmq_spark.cli._output import JsonOption, TimeoutOption, emit, metered, problems
+from lwmq_spark.cli._output import JsonOption, TimeoutOption, emit, first_rows, metered, problems
 from lwmq_spark.errors import LwmqError
 
 
@@ -24,10 +24,11 @@ def run(
 ) -> None:
     """Read the stream at ADDRESS into FILE, until it ends.
 
-    What was read is acknowledged: a stream that keeps batches until one reader has them lets them go. FILE is
-    called FILE.part until it is complete; after a failure, or Ctrl-C, that has what came. With --follow,
-    which goes on behind the end of the stream, FILE grows under its own name, and is completed by Ctrl-C.
-    With --json the figures go to stdout, or to stderr where the data goes to stdout.
+    What was read is acknowledged: a stream that keeps batches until one reader has them lets them go. A batch
+    is acknowledged whole or not at all: the one of which --rows takes a part comes again, to the next reader.
+    FILE is called FILE.part until it is complete; after a failure, or Ctrl-C, that has what came. With
+    --follow, which goes on behind the end of the stream, FILE grows under its own name, and is completed by
+    Ctrl-C. With --json the figures go to stdout, or to stderr where the data goes to stdout.
 
     \b
     Examples:
@@ -49,14 +50,9 @@ def run(
     ):
         sink.begin(reader.schema)
         try:
-            for batch in reader:
-                left = batch.num_rows if rows is None else rows - meter.rows
-                if left < batch.num_rows:
-                    batch = batch.slice(0, left)
+            for batch in first_rows(reader, rows):
                 sink.write(batch)
                 meter.add(batch.num_rows, batch.nbytes)
-                if rows is not None and meter.rows >= rows:
-                    break
         except (KeyboardInterrupt, LwmqError) as stop:
             if not follow:
                 raise

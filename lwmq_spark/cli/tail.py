@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from lwmq_spark.cli._output import JsonOption, TimeoutOption, console, emit
+from lwmq_spark.cli._output import JsonOption, TimeoutOption, console, emit, first_rows
 
 
 def run(
@@ -23,7 +23,9 @@ def run(
     """Print rows as they arrive, a table per batch; with --json one object per row.
 
     tail is a reader like every other: in a stream that keeps batches until one reader has them, what it
-    prints is read. To look without reading use `lwmq info ADDRESS --stream`.
+    prints is acknowledged, and may be gone. A batch is acknowledged whole or not at all: the one of which
+    --rows shows a part comes again, to the next reader. To look without reading use
+    `lwmq info ADDRESS --stream`.
 
     \b
     Examples:
@@ -33,21 +35,15 @@ def run(
     """
     import lwmq_spark as lwmq
 
-    left = rows
     with lwmq.open_reader(address, follow=follow, timeout=timeout) as reader:
-        for batch in reader:
+        for batch in first_rows(reader, rows):
             if columns is not None:
                 try:
                     batch = batch.select(columns.split(","))
                 except KeyError as unknown:
-                    names = ", ".join(reader.schema.names)
+                    names = ", ".join(batch.schema.names)
                     raise typer.BadParameter(f"no column {unknown} in {address}; it has {names}") from None
-            if left is not None:
-                batch = batch.slice(0, left)
-                left -= batch.num_rows
             _show(batch, as_json=json)
-            if left == 0:
-                break
 
 
 def _show(batch: Any, *, as_json: bool) -> None:

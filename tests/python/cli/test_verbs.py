@@ -176,6 +176,24 @@ def test_tail_prints_rows_of_the_columns_asked_for(address: str, writer: lwmq.St
     assert rows == [{"n": 0}, {"n": 1}, {"n": 2}]
 
 
+@pytest.mark.parametrize("verb", ["tail", "recv"])
+@pytest.mark.parametrize(("rows", "next_one"), [(1, 0), (99, 0), (100, 100), (250, 200), (1000, None)])
+def test_a_batch_that_rows_cut_comes_again(
+    verb: str, rows: int, next_one: int | None, address: str, table: pa.Table, tmp_path: Path
+) -> None:
+    writer = lwmq.open_writer(address, table.schema)
+    for batch in table.to_batches(max_chunksize=100):
+        writer.write(batch)
+    where = ["-n", rows, "--json"] if verb == "tail" else [tmp_path / "some.arrows", "--rows", rows]
+    call(verb, address, *where)
+    if next_one is None:
+        writer.close(linger=60)  # everything was read
+        return
+    with lwmq.open_reader(address) as reader:
+        assert reader.read_next_batch(timeout=60).column(0)[0].as_py() == next_one
+    writer.abort("the test is over")
+
+
 def test_tail_of_an_unknown_column_names_those_there_are(address: str, table: pa.Table) -> None:
     with lwmq.open_writer(address, table.schema, retain="all", linger=0.1) as writer:
         writer.write(table)
