@@ -57,6 +57,7 @@ class Entry:
     rates: dict[str, float] = field(default_factory=dict)  # per second, since the look before
     unmoved_seconds: float | None = None  # since its last batch
     number: int = 1  # among those of its role, address and name that the process has open
+    serves: bool = False  # has bound its address
 
     @property
     def key(self) -> tuple[str, str, str, int]:
@@ -226,6 +227,7 @@ def _entry(raw: Any) -> Entry:
         state_seconds=seconds,
         figures={name: all_figures[name] for name in _SHOWN[role]},
         unmoved_seconds=raw.unmoved_ns / 1e9 if raw.unmoved_ns else None,
+        serves=role in ("endpoint", "listener") or bool(raw.flags & lib.LWMQ_ENTRY_SERVER),
     )
 
 

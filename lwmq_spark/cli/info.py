@@ -27,7 +27,9 @@ def run(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show versions, providers and this machine; with an address its limits, with --stream its stream.
+    """Show an address: who serves it, its limits, with --stream its stream. Then versions and this machine.
+
+    Processes of other users serve it unseen, unless you are root.
 
     \b
     Examples:
@@ -41,14 +43,12 @@ def run(
         return
     if stream and address is None:
         raise typer.BadParameter("--stream asks whoever serves an address: say which, such as ipc://flights")
-    figures: dict[str, Any] = library()
+    figures: dict[str, Any] = {}
     if address is not None:
-        figures["address"] = address
-        from lwmq_spark.channel import limits
-
-        figures["limits"] = asdict(limits(address))
+        figures = about(address)
         if stream:
             figures["stream"] = stream_state(address, timeout)
+    figures |= library()
     if json:
         emit(**figures)
         return
@@ -65,6 +65,33 @@ def compiler_flags() -> str:
     libraries = installed / "_lib"
     words = [f"-I{installed / '_include'}", f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-llwmq"]
     return " ".join(shlex.quote(word) for word in words)
+
+
+def about(address: str) -> dict[str, Any]:
+    """What the address is, who of this host serves it, and what it allows. AddressError. Asks nobody."""
+    from lwmq_spark.channel import limits
+    from lwmq_spark.observer import Observer
+
+    allowed = limits(address)
+    scheme, place = _without_filters(address)
+    return {
+        "address": address,
+        "provider": scheme,
+        "reach": "within one process" if allowed.is_in_process else "between processes",
+        "served_by": [
+            {"pid": process.pid, "role": entry.role, "state": entry.state, "command": process.command}
+            for process in Observer().look()
+            for entry in process.entries
+            if entry.serves and _without_filters(entry.address) == (scheme, place)
+        ],
+        "limits": asdict(allowed),
+    }
+
+
+def _without_filters(address: str) -> tuple[str, str]:
+    """Scheme and name of an address, without the filters before and the options behind."""
+    scheme, _, name = address.partition("?")[0].partition("://")
+    return scheme.rpartition("+")[2], name
 
 
 def library() -> dict[str, Any]:
@@ -113,7 +140,10 @@ def _lines(figures: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     lines: list[tuple[str, str]] = []
     for name, value in figures.items():
         title = f"{prefix}{name}".replace("_", " ")
-        if isinstance(value, dict):
+        if name == "served_by":
+            who = [f"process {one['pid']}, {one['role']}, {one['state']}: {one['command']}" for one in value]
+            lines.append((title, "\n".join(who) or "nobody whom you may look at"))
+        elif isinstance(value, dict):
             lines += _lines(value, f"{title} ")
         elif isinstance(value, list):
             shown = [" ".join(f"{k}={v}" for k, v in item.items()) if isinstance(item, dict) else str(item)

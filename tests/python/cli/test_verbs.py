@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import re
 import subprocess
 import sys
 import time
@@ -106,6 +108,40 @@ def test_info_of_an_address_tells_its_limits() -> None:
     limits = json.loads(call("info", "ipc://x", "--json"))["limits"]
     assert limits["buffers_max"] == 4000
     assert limits["can_share_window"] is True
+
+
+def test_info_of_an_address_begins_with_it_and_who_serves_it(
+    address: str, writer: lwmq.StreamWriter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = f"trace+{address}?window_bytes=1mb"
+    assert main(["info", given]) == 0
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    told = [re.split("  +", line, maxsplit=1) for line in lines[:3]]
+    assert told == [["address", given], ["provider", "ipc"], ["reach", "between processes"]]
+    assert lines[3].startswith("served by  ")
+    assert f"process {os.getpid()}, endpoint, serving: " in lines[3]
+    assert lines[4].startswith("limits buffer bytes max")
+    assert any(line.startswith("version") for line in lines[5:])
+    assert main(["info", given, "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert list(figures)[:5] == ["address", "provider", "reach", "served_by", "limits"]
+    (serving,) = figures["served_by"]
+    assert (serving["pid"], serving["role"], serving["state"]) == (os.getpid(), "endpoint", "serving")
+
+
+def test_info_tells_servers_from_clients(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def serving(address: str) -> list[str]:
+        assert main(["info", address, "--json"]) == 0
+        return [one["role"] for one in json.loads(capsys.readouterr().out)["served_by"]]
+
+    assert serving(address) == serving("loop://nobody") == []
+    assert main(["info", address]) == 0
+    assert "nobody whom you may look at" in capsys.readouterr().out
+    with lwmq.Channel(address, "server", linger=0), lwmq.Channel(address, "client", linger=0) as client:
+        client.wait_connected(60)
+        assert serving(address) == ["channel"]
+    with lwmq.Listener(address):
+        assert serving(address) == ["listener"]
 
 
 def test_info_of_a_malformed_address_fails_in_one_line() -> None:
