@@ -168,6 +168,7 @@ class Iceoryx2:
 
 RIVALS: dict[str, type[Zmq] | type[Uds] | type[Iceoryx2]] = {"zmq": Zmq, "uds": Uds, "iceoryx2": Iceoryx2}
 NAMES = (*RIVALS, "ucx")
+LANGUAGE = dict.fromkeys(RIVALS, "Python") | {"ucx": "C"}  # of the calls that are measured
 
 
 def why_not(name: str) -> str | None:

@@ -43,6 +43,9 @@ def run(
 ) -> None:
     """Measure one-way latency, message rate and Arrow throughput at ADDRESS between two processes.
 
+    Both are Python processes, so our figures hold the cost of calls from Python. Each rival is labelled with
+    the language that it is called from; ucx runs its own tool in C, which has no such cost.
+
     \b
     Examples:
       lwmq perf ipc://perf
@@ -65,11 +68,16 @@ def run(
             f"{address} works within one process, and perf measures between two: say an ipc:// address"
         )
     with _peer_process(address, started=not alone):
-        figures = {**_messages(address, message_bytes, seconds), **_batches(address, batch_bytes, seconds)}
+        figures: dict[str, Any] = {
+            "language": "Python",
+            **_messages(address, message_bytes, seconds),
+            **_batches(address, batch_bytes, seconds),
+        }
     rivals: dict[str, dict[str, Any]] = {}
     for name in names:
         missing = _rivals.why_not(name)
-        rivals[name] = {"missing": missing} if missing else _rivals.measure(name, message_bytes, seconds)
+        measured = {"missing": missing} if missing else _rivals.measure(name, message_bytes, seconds)
+        rivals[name] = {"language": _rivals.LANGUAGE[name], **measured}
     if json:
         emit(address=address, **figures, **({"against": rivals} if names else {}))
         return
@@ -98,14 +106,16 @@ def _rival_names(against: str | None) -> list[str]:
 
 def _comparison(address: str, size: int, found: dict[str, dict[str, Any]]) -> Table:
     table = Table(title=f"messages of {size} B, beside {address}", header_style="bold")
-    for title in ("who", "p50", "p99", "p99.9", "messages"):
+    for title in ("who", "called from", "p50", "p99", "p99.9", "messages"):
         table.add_column(title)
-    for name, figures in found.items():
-        if "missing" in figures:
-            table.add_row(name, figures["missing"])
-            continue
+    measured = {name: figures for name, figures in found.items() if "missing" not in figures}
+    for name, figures in measured.items():
         cells = [f"{figures[f'latency_{rank}_us']:.2f} µs" for rank in ("p50", "p99", "p999")]
-        table.add_row(name, *cells, human(figures["messages_per_second"], "/s"))
+        table.add_row(name, figures["language"], *cells, human(figures["messages_per_second"], "/s"))
+    notes = [f"{name}: {figures['missing']}" for name, figures in found.items() if name not in measured]
+    if any(figures["language"] == "C" for figures in measured.values()):
+        notes.append("C: the rival's own tool, without the cost of calls from Python")
+    table.caption = "\n".join(notes) or None
     return table
 
 

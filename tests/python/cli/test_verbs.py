@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 import lwmq_spark as lwmq
-from lwmq_spark.cli import _rivals, main
+from lwmq_spark.cli import _rivals, main, perf
 
 VERBS = [
     *("info", "doctor", "demo", "send", "recv", "tail", "post", "listen", "request", "reply", "record"),
@@ -260,9 +261,26 @@ def test_perf_measures_rivals_beside_ours(address: str) -> None:
             assert min(rival["latency_p50_us"], rival["latency_p999_us"]) > 0
             assert rival["messages_per_second"] > 0
     assert "missing" not in figures["against"]["uds"]
+    languages = {name: rival["language"] for name, rival in figures["against"].items()}
+    assert figures["language"] == "Python"
+    assert languages == {"zmq": "Python", "uds": "Python", "iceoryx2": "Python", "ucx": "C"}
     assert "there are zmq, uds, iceoryx2, ucx, and all" in call(
         "perf", address, "--against", "zmq,pigeon", code=2
     )
+
+
+def test_perf_says_which_figures_are_of_python_and_which_of_c() -> None:
+    figures = {f"latency_{rank}_us": 1.0 for rank in ("p50", "p99", "p999")} | {"messages_per_second": 1e6}
+    measured = {
+        "ours": figures | {"language": "Python"},
+        "ucx": figures | {"language": "C"},
+        "zmq": {"missing": "needs the Python package pyzmq", "language": "Python"},
+    }
+    console = Console(width=80, file=io.StringIO())
+    console.print(perf._comparison("ipc://perf", 64, measured))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert [line.split()[1:4:2] for line in lines if "1 M /s" in line] == [["ours", "Python"], ["ucx", "C"]]
+    assert any("zmq: needs the Python package pyzmq" in line for line in lines)
 
 
 def test_perf_has_figures_where_one_round_trip_takes_longer_than_it_measures() -> None:
