@@ -31,7 +31,7 @@ def rate(amount: float, seconds: float) -> float:
 def human(number: float, unit: str = "") -> str:
     """Three digits and a prefix: 1.23 M rows/s, 4.56 GB/s."""
     gap = "" if unit.startswith("B") else " "
-    for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(number) >= factor:
             return f"{number / factor:.3g} {prefix}{gap}{unit}".rstrip()
     return f"{number:.3g} {unit}".rstrip()
@@ -46,34 +46,49 @@ def _in_notebook() -> bool:
     return getattr(get_ipython(), "kernel", None) is not None
 
 
-class Line:
-    """One line of text that is replaced by the next: on stderr where that is a terminal, or in the cell of a
-    notebook; elsewhere nobody watches, and nothing is written.
-    """
+class _Terminal:
+    """A line of rich on stderr, with a bar and the time left where the end is known; gone at the end."""
+
+    def __init__(self, total_rows: int | None) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        bar = (BarColumn(bar_width=10), TimeRemainingColumn(compact=True)) if total_rows else ()
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            *bar,
+            console=Console(stderr=True),
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=sys.stdout is not None and sys.stdout.isatty(),  # print() goes above the line
+        )
+        self._task = self._progress.add_task("", total=total_rows)
+        self._progress.start()
+
+    def show(self, text: str, rows: int) -> None:
+        self._progress.update(self._task, description=text, completed=rows, refresh=True)
+
+    def end(self) -> None:
+        self._progress.stop()
+
+
+class _Notebook:
+    """A line in the cell, replaced by the next; the last one stays."""
 
     def __init__(self) -> None:
         self._cell: Any = None
-        self._notebook = _in_notebook()
-        self.watched = self._notebook or sys.stderr.isatty()
 
-    def show(self, text: str) -> None:
-        if self._notebook:
-            from IPython.display import display
+    def show(self, text: str, rows: int) -> None:
+        from IPython.display import display
 
-            if self._cell is None:
-                shown = {"text/plain": text}
-                self._cell = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call,unused-ignore]
-            else:
-                self._cell.update({"text/plain": text}, raw=True)
-        elif self.watched:
-            sys.stderr.write(f"\r{text}\x1b[K")
-            sys.stderr.flush()
+        shown = {"text/plain": text}
+        if self._cell is None:
+            self._cell = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call,unused-ignore]
+        else:
+            self._cell.update(shown, raw=True)
 
     def end(self) -> None:
-        """A terminal's line goes; a notebook's last one stays."""
-        if self.watched and not self._notebook:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        pass
 
 
 class Meter:
@@ -94,8 +109,11 @@ class Meter:
         self.started = time.perf_counter()
         self._title = title
         self._shown = self._asked = 0.0
-        self._line = Line()
-        self._quiet = quiet or not self._line.watched
+        self._line: _Terminal | _Notebook | None = None
+        if _in_notebook():
+            self._line = None if quiet else _Notebook()
+        elif not quiet and sys.stderr is not None and sys.stderr.isatty():
+            self._line = _Terminal(total_rows)
         self._total = total_rows
         self._lag = lag
         self._behind: int | None = None
@@ -108,13 +126,13 @@ class Meter:
         self.rows += rows
         self.bytes += size
         now = time.perf_counter()
-        if self._quiet or now - self._shown < _SHOWN_EVERY_S:
+        if self._line is None or now - self._shown < _SHOWN_EVERY_S:
             return
         self._shown = now
         if self._lag is not None and now - self._asked >= _LAG_ASKED_EVERY_S:
             self._asked = now
             self._behind = self._lag()
-        self._line.show(self.text())
+        self._line.show(self.text(), self.rows)
 
     def text(self) -> str:
         """The line: rows, of how many, rates, and how far behind where that is known."""
@@ -145,10 +163,9 @@ class Meter:
 
     def done(self) -> None:
         """Ends the line of progress: a terminal's is cleared."""
-        if self._quiet:
-            return
-        self._line.show(self.text())
-        self._line.end()
+        if self._line is not None:
+            self._line.show(self.text(), self.rows)
+            self._line.end()
 
 
 def rows_behind(address: str) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 import time
@@ -40,11 +41,19 @@ with lwmq.open_reader(sys.argv[1], role="client", timeout=60) as reader:
 
 
 def test_the_text_has_rows_rates_and_lag() -> None:
+    class Line:
+        def show(self, text: str, rows: int) -> None:
+            shown.append((text, rows))
+
+        def end(self) -> None:
+            pass
+
+    shown: list[tuple[str, int]] = []
     meter = Meter("received", total_rows=4000, lag=lambda: 1234)
-    meter._quiet = False  # as where somebody watches
+    meter._line = Line()  # type: ignore[assignment]  # as where somebody watches
     meter.add(1000, 8000)
-    assert meter.rows == 1000
-    text = meter.text()
+    ((text, rows),) = shown
+    assert meter.rows == rows == 1000
     assert text.startswith("received: 1,000 of 4,000 rows, ")
     assert "rows/s" in text
     assert "B/s" in text
@@ -74,7 +83,10 @@ def test_a_terminal_sees_the_line_and_keeps_nothing_of_it(ipc: str, spawn: Calla
     writer = spawn(SLOW_WRITER, ipc)
     terminal, other_end = pty.openpty()
     command = [sys.executable, "-c", READER, ipc]
-    reader = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=other_end, text=True)
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
+    reader = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=other_end, text=True, env=environment
+    )
     os.close(other_end)
     shown = b""
     try:
@@ -85,11 +97,11 @@ def test_a_terminal_sees_the_line_and_keeps_nothing_of_it(ipc: str, spawn: Calla
     os.close(terminal)
     output, _ = reader.communicate(timeout=60)
     assert output == "8000\n"
-    lines = shown.decode().split("\r")
+    *lines, last = re.split(r"\x1b\[2K", shown.decode())  # the line is erased before each that follows
     assert any("received: " in line and " of 8,000 rows, " in line and "rows/s" in line for line in lines), (
         lines
     )
-    assert lines[-1] == "\x1b[K", "the line is gone at the end"
+    assert last == "", "the line is gone at the end"
     assert writer.wait(60) == 0
 
 
