@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
+
 from lwmq_spark.cli import _python
 from lwmq_spark.cli._output import console
 from lwmq_spark.cli.demo import data
@@ -94,15 +96,25 @@ def play(output: Path, batch_rows: int, window_bytes: int, *, quiet: bool) -> di
         if not quiet:
             console.print(f"[dim]{time.time() - begun:5.1f} s[/dim]  {text}", markup=True)
 
-    say("starting Spark, local\\[2]")
-    with errors_into(output / "spark.log"):
+    @contextmanager
+    def step(text: str) -> Iterator[None]:
+        """Shows a clock until it is done, where somebody watches."""
+        say(text)
+        columns = SpinnerColumn(), TimeElapsedColumn()
+        with Progress(
+            *columns, console=console, transient=True, disable=quiet or not console.is_terminal
+        ) as clock:
+            clock.add_task(text)
+            yield
+
+    with step("starting Spark, local\\[2]"), errors_into(output / "spark.log"):
         spark = lwmq.session("lwmq demo", master="local[2]", **_SPARK_CONF)
     try:
-        say("warming Spark up on a thousand flights: the first run of a query is the compiler's")
-        few = spark.createDataFrame(data.flights().slice(0, 1000).to_pandas())
-        airlines, weather = job.dimensions(spark)
-        job.delays(few, airlines, weather).write.format("noop").mode("overwrite").save()
-        say("starting the consumer and the producer, two processes that are not Spark")
+        with step("warming up on a thousand flights: Spark compiles the query first"):
+            few = spark.createDataFrame(data.flights().slice(0, 1000).to_pandas())
+            airlines, weather = job.dimensions(spark)
+            job.delays(few, airlines, weather).write.format("noop").mode("overwrite").save()
+        say("starting consumer and producer, two processes that are not Spark")
         with (
             started("consumer", delays_at, plot, int(quiet)) as consumer,
             started("producer", flights_at, batch_rows, window_bytes) as producer,
@@ -116,7 +128,8 @@ def play(output: Path, batch_rows: int, window_bytes: int, *, quiet: bool) -> di
         metrics = _metrics(spark)
     finally:
         spark.stop()
-    say("comparing with pandas")
+    with step("comparing with pandas"):
+        matches = made["rows"] == data.FLIGHTS and job.same(seen["result"])
     inside = seen["bytes"] - seen["bytes_outside_window"]
     return {
         "read": {
@@ -137,7 +150,7 @@ def play(output: Path, batch_rows: int, window_bytes: int, *, quiet: bool) -> di
         "spark_metrics": metrics,
         "proof": f"{inside:,} of {seen['bytes']:,} bytes of Arrow buffers at the consumer lie in windows of "
         "Spark's process, mapped read-only (/proc/self/maps)",
-        "matches_pandas": made["rows"] == data.FLIGHTS and job.same(seen["result"]),
+        "matches_pandas": matches,
         "plot": str(plot),
         "seconds": time.time() - begun,
     }
