@@ -6,8 +6,13 @@ import json
 import os
 from typing import Any
 
+from rich.table import Table
+from rich.text import Text
+
 from lwmq_spark.cli._output import console
 from lwmq_spark.meter import human, rate
+
+_RATES = (("rows", "rows"), ("bytes", "B"))
 
 
 def send_report(descriptor: int, **figures: Any) -> None:
@@ -18,23 +23,19 @@ def send_report(descriptor: int, **figures: Any) -> None:
 
 def show(figures: dict[str, Any]) -> None:
     """The figures of `director.play`, for people."""
+    told = Table.grid(padding=(0, 2, 0, 0))
     for title, leg in (("producer → Spark", figures["read"]), ("Spark → consumer", figures["write"])):
-        rows_per_second = human(rate(leg["rows"], leg["seconds"]), "rows/s")
-        gigabytes_per_second = rate(leg["bytes"], leg["seconds"]) / 1e9
-        console.print(
-            f"[bold]{title}[/bold]  {leg['rows']:,} rows, {human(leg['bytes'], 'B')} "
-            f"in {leg['seconds']:.3f} s: {rows_per_second}, {gigabytes_per_second:.3g} GB/s; "
-            f"payload bytes copied by the reader: {leg['bytes_copied']}",
-            markup=True,
-        )
-    read = figures["read"]
-    console.print(
-        f"live: Spark had planned {figures['planned_before_last_batch_s']:.2f} s before the last batch came; "
-        f"the window held {human(read['window_bytes'], 'B')} of {human(read['bytes'], 'B')}"
-    )
-    console.print(f"pages: {figures['proof']}")
-    agrees = "[green]the same[/green]" if figures["matches_pandas"] else "[red]NOT the same[/red]"
-    console.print(
-        f"pandas on the same data: {agrees}, {figures['write']['rows']:,} rows compared", markup=True
-    )
-    console.print(f"plot: {figures['plot']}    everything took {figures['seconds']:.1f} s")
+        rows, size = (human(rate(leg[what], leg["seconds"]), f"{unit}/s") for what, unit in _RATES)
+        amount = f"{leg['rows']:,} rows, {human(leg['bytes'], 'B')} in {leg['seconds']:.3f} s"
+        told.add_row(Text(title, style="bold"), f"{amount}: {rows}, {size}")
+        told.add_row("", f"payload bytes copied by the reader: {leg['bytes_copied']}")
+    ahead, read = figures["planned_before_last_batch_s"], figures["read"]
+    told.add_row("live", f"Spark had planned {ahead:.2f} s before the last batch came")
+    told.add_row("window", f"{human(read['window_bytes'], 'B')} for {human(read['bytes'], 'B')} of flights")
+    told.add_row("pages", figures["proof"])
+    same = ("the same", "green") if figures["matches_pandas"] else ("NOT the same", "red")
+    compared = f", {figures['write']['rows']:,} rows compared"
+    told.add_row("pandas", Text.assemble("on the same data: ", same, compared))
+    told.add_row("plot", figures["plot"])
+    told.add_row("time", f"{figures['seconds']:.1f} s for everything")
+    console.print(told)

@@ -2,12 +2,84 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
+from rich.console import Console
+
+from lwmq_spark.cli.demo import draw, report
+
+
+@pytest.fixture
+def delays() -> pd.DataFrame:
+    """Two airlines: one early, one late and later than the plots tell apart; nobody flies at noon."""
+    rows = [
+        ("Early Air", 5, 10, -3.0),
+        ("Late Air", 5, 20, 7.5),
+        ("Late Air", 11, 1, 168.0),
+        ("Late Air", 13, 1, None),
+    ]
+    return pd.DataFrame(rows, columns=["airline", "hour", "flights", "departure_delay"])
+
+
+def shown(*what: Any) -> list[str]:
+    """The lines at a terminal of 80 columns without colours."""
+    console = Console(width=80, file=io.StringIO(), color_system=None, force_terminal=True)
+    console.print(*what)
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined,no-any-return]
+
+
+def test_the_plot_in_the_terminal_has_every_hour_and_tells_early_from_none(delays: pd.DataFrame) -> None:
+    _, hours, late, early, *legend = shown(draw.cells(delays))
+    assert hours.split() == ["00", "03", "06", "09", "12", "15", "18", "21"]
+    start = hours.index("00")
+    assert late.startswith("Late Air") and early.startswith("Early Air")
+    assert late[start:].rstrip() == " " * 10 + "░░" + " " * 10 + "██"
+    assert early[start:].rstrip() == " " * 10 + "··"
+    meanings = " ".join(" ".join(legend).split())
+    assert meanings == (
+        "minutes: ·· early ░░ 0 to 9 ▒▒ 10 to 19 ▓▓ 20 to 39 ██ 40 and more blank: no departures"
+    )
+
+
+def test_the_plot_says_what_it_clips_and_what_is_missing(delays: pd.DataFrame) -> None:
+    axes, bar = draw.heat_map(delays).axes
+    (image,) = axes.images
+    assert [label.get_text() for label in axes.get_xticklabels()] == [f"{hour:02d}" for hour in range(24)]
+    assert image.get_array().count() == 3
+    assert image.colorbar.extend == "both"
+    assert bar.get_ylabel() == "minutes (gray: early, red: 40 to 168)"
+    assert "white cells: no departures" in axes.get_xlabel()
+
+
+def test_the_figures_of_the_demo_fit_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report.console, "width", 80)
+    leg = {
+        "rows": 336_776,
+        "bytes": 56_100_000,
+        "seconds": 1.194,
+        "bytes_copied": 0,
+        "window_bytes": 16 << 20,
+    }
+    figures = {
+        "read": leg,
+        "write": leg | {"rows": 207},
+        "planned_before_last_batch_s": 1.14,
+        "proof": "page " * 30,
+    }
+    report.show(figures | {"matches_pandas": True, "plot": "delays.png", "seconds": 20.8})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].rstrip() == "producer → Spark  336,776 rows, 56.1 MB in 1.194 s: 282 k rows/s, 47 MB/s"
+    assert max(map(len, lines)) <= 80
+    assert all(line[16:18] == "  " for line in lines), "what is folded stays in its column"
 
 
 @pytest.mark.row("L01")
