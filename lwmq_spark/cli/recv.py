@@ -46,7 +46,7 @@ def run(
     with (
         Sink(file, chosen, grows=follow) as sink,  # before anybody sends to us for nothing
         lwmq.open_reader(address, follow=follow, timeout=timeout) as reader,
-        metered("received", quiet=json, address=address) as meter,
+        metered("received", quiet=json, address=address, total_rows=rows) as meter,
     ):
         sink.begin(reader.schema)
         try:
