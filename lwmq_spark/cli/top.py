@@ -53,7 +53,8 @@ def run(
     `q` ends it, another key looks at once. Where the terminal is narrow, columns of figures go first.
 
     Reads counters that every process keeps anyway; nobody is stopped, asked or slowed. Shows your own
-    processes, as root everybody's. With --json it prints one object and ends, unless --count says more.
+    processes, as root everybody's. With --json, or where stdout is no terminal, it looks once and
+    ends, unless --count says more.
 
     \b
     Examples:
@@ -64,29 +65,27 @@ def run(
       lwmq top --json --count 60 > minute.jsonl
     """
     observer = Observer()
-    looks = count if count is not None else (1 if json else None)
-    stays = console.is_terminal and looks is None
     observer.look()  # rates need a look before
-    if not stays:
-        time.sleep(interval)
-    if json:
-        for number in range(looks or 1):
-            if number:
-                time.sleep(interval)
-            emit(time=datetime.now(UTC).isoformat(), interval=interval,
-                 processes=[process.as_json() for process in _look(observer, pid)])  # fmt: skip
+    if json or not console.is_terminal:
+        for _ in range(count or 1):
+            time.sleep(interval)
+            processes = _look(observer, pid)
+            if json:
+                emit(time=datetime.now(UTC).isoformat(), interval=interval,
+                     processes=[process.as_json() for process in processes])  # fmt: skip
+            else:
+                console.print(_table(processes, queues, pid))
         return
-    with (
-        _keys() as ends_within,
-        Live(
-            _table(_look(observer, pid), queues, pid), console=console, auto_refresh=False, screen=stays
-        ) as live,
-    ):
-        live.refresh()
-        shown = 1
-        while (looks is None or shown < looks) and not ends_within(interval):
-            live.update(_table(_look(observer, pid), queues, pid), refresh=True)
-            shown += 1
+    with _keys() as ends_within:
+        if count is not None and ends_within(interval):  # only who stays sees a first table without rates
+            return
+        table = _table(_look(observer, pid), queues, pid)
+        with Live(table, console=console, auto_refresh=False, screen=count is None) as live:
+            live.refresh()
+            looks = 1
+            while (count is None or looks < count) and not ends_within(interval):
+                live.update(_table(_look(observer, pid), queues, pid), refresh=True)
+                looks += 1
 
 
 @contextmanager
@@ -95,14 +94,16 @@ def _keys() -> Iterator[Callable[[float], bool]]:
 
     Where nobody has a keyboard it waits, and says no.
     """
-    if not console.is_terminal or sys.stdin is None or not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         yield lambda seconds: bool(time.sleep(seconds))  # type: ignore[func-returns-value]
         return
     keyboard = sys.stdin.fileno()
 
     def ends_within(seconds: float) -> bool:
-        ready, _, _ = select.select([keyboard], [], [], seconds)
-        return bool(ready) and os.read(keyboard, 64) in (b"q", b"Q", b"")  # nothing: the terminal is gone
+        if not select.select([keyboard], [], [], seconds)[0]:
+            return False
+        keys = os.read(keyboard, 64)
+        return b"q" in keys or not keys  # none: the terminal is gone
 
     before = termios.tcgetattr(keyboard)
     tty.setcbreak(keyboard, termios.TCSANOW)  # each key by itself; Ctrl-C stays a signal

@@ -686,6 +686,13 @@ def test_a_key_that_is_not_q_looks_at_once(terminal: Callable[..., Terminal], ip
     assert top.end() == 0
 
 
+def test_top_into_a_pipe_prints_a_table_for_each_look_and_ends(ipc: str) -> None:
+    with lwmq.Channel(ipc, "server", linger=0):
+        for count, looks in (((), 1), (("--count", 3), 3)):
+            lines = top("--interval", 0.05, "--pid", os.getpid(), *count).splitlines()
+            assert sum(ipc in line for line in lines) == sum("ADDRESS" in line for line in lines) == looks
+
+
 def test_ctrl_c_ends_top_whose_stdin_is_no_terminal(terminal: Callable[..., Terminal], ipc: str) -> None:
     top = terminal("--interval", "0.05", "--pid", str(os.getpid()), stdin=os.devnull)
     top.wait_for("ADDRESS")
