@@ -80,12 +80,15 @@ def run(
         if count is not None and ends_within(interval):  # only who stays sees a first table without rates
             return
         table = _table(_look(observer, pid), queues, pid)
-        with Live(table, console=console, auto_refresh=False, screen=count is None) as live:
-            live.refresh()
+        live = Live(table, console=console, auto_refresh=False, screen=count is None)
+        try:  # as `with live`, but for a Ctrl-C while it draws its first table
+            live.start(refresh=True)
             looks = 1
             while (count is None or looks < count) and not ends_within(interval):
                 live.update(_table(_look(observer, pid), queues, pid), refresh=True)
                 looks += 1
+        finally:
+            live.stop()
 
 
 @contextmanager
