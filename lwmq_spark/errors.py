@@ -175,7 +175,8 @@ _CLASS_NAMED: dict[str, type[LwmqError]] = {
 _TOKEN = re.compile(
     r"\bLWMQ_(?:E_)?(?P<kind>"
     + "|".join(sorted(_CLASS_OF, key=len, reverse=True))
-    + r")\b\]?[: ]*(?P<text>[^\n]*)"
+    + r")\b\]?[: ]*(?P<text>[^\n]*?)(?: SQLSTATE: \w{5})?$",
+    re.MULTILINE,
 )
 # A Python worker's traceback, as Spark shows it: the class by name instead of the token.
 _TRACEBACK = re.compile(

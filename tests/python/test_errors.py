@@ -100,6 +100,11 @@ def test_error_of_reads_captured_exceptions_causes_and_java_throwables() -> None
         assert type(lwmq.error_of(outer)) is lwmq.AbortedError
 
 
+def test_error_of_leaves_out_what_spark_adds_to_the_text() -> None:
+    found = lwmq.error_of("LWMQ_TIMEOUT: no stream at ipc://x SQLSTATE: P0001\n\tat a.B")
+    assert str(found) == "no stream at ipc://x"
+
+
 def test_error_of_reads_the_traceback_of_a_python_worker() -> None:
     text = "PythonException: Traceback\n  File \"x.py\"\nlwmq_spark.errors.SchemaError: field 'a' is int32\n"
     found = lwmq.error_of(RuntimeError(text))

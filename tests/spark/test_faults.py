@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import SparkRuntimeException
 
 import lwmq_spark as lwmq
 from lwmq_spark.arrow import describe
@@ -215,6 +216,7 @@ def test_a_consumer_that_died_and_came_back_never_loses_rows_silently(
     gate.open()
     running.join(300)
     assert len(outcome) == 1 and outcome[0] is not None, "the job has succeeded without its rows"
+    assert isinstance(outcome[0], SparkRuntimeException) and "\n" not in str(outcome[0]), outcome[0]
     found = lwmq.error_of(outcome[0])
     assert isinstance(found, lwmq.AbortedError | lwmq.PeerLostError | lwmq.DataLossError), outcome[0]
     write(spark.range(0, 30, 1, 3).toDF("k"), ipc)  # as the text advises: run the job again
@@ -261,9 +263,7 @@ def test_a_cancelled_job_gives_its_leases_back(
 
 
 @pytest.mark.parametrize("interrupt", [True, False])
-def test_a_cancelled_job_that_waits_for_room_ends(
-    spark: SparkSession, ipc: str, interrupt: bool
-) -> None:
+def test_a_cancelled_job_that_waits_for_room_ends(spark: SparkSession, ipc: str, interrupt: bool) -> None:
     """Nobody reads what its tasks write; then somebody does, and hears of the abort behind it."""
     from pyspark import InheritableThread
 

@@ -138,8 +138,9 @@ JAVA_MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
     "arrow": {"core"},
     "spark.conf": {"core"},
-    "spark.vector": {"core", "arrow"},
-    "spark.source": {"core", "arrow", "spark.conf", "spark.vector"},
+    "spark.failure": {"core"},
+    "spark.vector": {"core", "arrow", "spark.failure"},
+    "spark.source": {"core", "arrow", "spark.conf", "spark.failure", "spark.vector"},
     "spark.shuffle": {"core", "arrow", "spark.conf"},
 }
 

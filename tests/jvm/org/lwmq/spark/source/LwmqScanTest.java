@@ -62,7 +62,7 @@ class LwmqScanTest {
     assertTrue(refusal.getMessage().startsWith("LWMQ_ADDRESS: "), refusal.getMessage());
     assertTrue(refusal.getMessage().contains("is on host far.away"), refusal.getMessage());
     assertTrue(refusal.getMessage().contains("runs on " + Identity.here().host()), refusal.getMessage());
-    assertEquals("org.apache.spark.SparkException", refusal.getClass().getName());
+    assertEquals("org.apache.spark.SparkRuntimeException", refusal.getClass().getName());
   }
 
   private static LwmqScan scan(String generation, long end, StructType columns, int limit) {

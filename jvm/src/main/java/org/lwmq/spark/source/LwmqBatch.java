@@ -12,6 +12,7 @@ import org.lwmq.core.Identity;
 import org.lwmq.core.LwmqException;
 import org.lwmq.core.Range;
 import org.lwmq.spark.conf.Ack;
+import org.lwmq.spark.failure.Failures;
 
 /**
  * Cuts a scan into tasks. Driver only; a value, like its scan.

@@ -1,12 +1,12 @@
 package org.lwmq.spark.source;
 
-import java.util.ArrayList;
-import java.util.List;
+import java.util.Arrays;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.lwmq.core.LwmqException;
+import org.lwmq.spark.failure.Failures;
 
 /**
  * Spark's two-phase commit over a {@link WriteJob}. Driver.
@@ -27,10 +27,10 @@ final class LwmqBatchWrite implements BatchWrite {
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
     try {
       OwnReads.check(uri);
+      return job.open();
     } catch (LwmqException e) {
       throw Failures.spark(e);
     }
-    return job.open();
   }
 
   @Override
@@ -40,11 +40,11 @@ final class LwmqBatchWrite implements BatchWrite {
 
   @Override
   public void commit(WriterCommitMessage[] messages) {
-    List<TaskResult> results = new ArrayList<>();
-    for (WriterCommitMessage message : messages) {
-      results.add(TaskResult.of(message));
+    try {
+      job.commit(Arrays.stream(messages).map(TaskResult::of).toList());
+    } catch (LwmqException e) {
+      throw Failures.spark(e);
     }
-    job.commit(results);
   }
 
   @Override

@@ -15,6 +15,7 @@ import org.lwmq.arrow.ArrowSchemas;
 import org.lwmq.arrow.IpcBlock;
 import org.lwmq.core.Batch;
 import org.lwmq.core.LwmqException;
+import org.lwmq.spark.failure.Failures;
 import org.lwmq.spark.vector.VectorFactory;
 
 /**
@@ -48,10 +49,7 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
     this.task = new StreamTask(read, partition, TaskContext.get());
     this.inTask = TaskContext.get() != null;
     if (inTask) {
-      TaskCompletionListener atEnd = context -> {
-        release();
-        task.close();
-      };
+      TaskCompletionListener atEnd = context -> end();
       TaskContext.get().addTaskCompletionListener(atEnd);
     }
   }
@@ -69,7 +67,7 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
       }
       return lease != null;
     } catch (LwmqException e) {
-      throw Failures.inTask(e);
+      throw Failures.spark(e);
     }
   }
 
@@ -89,9 +87,19 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
    */
   @Override
   public void close() {
-    release();
-    if (!inTask) {
+    if (inTask) {
+      release();
+    } else {
+      end();
+    }
+  }
+
+  private void end() {
+    try {
+      release();
       task.close();
+    } catch (LwmqException e) {
+      throw Failures.spark(e);
     }
   }
 

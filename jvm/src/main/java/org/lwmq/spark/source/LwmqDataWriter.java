@@ -16,6 +16,7 @@ import org.lwmq.core.LwmqException;
 import org.lwmq.core.Writer;
 import org.lwmq.spark.conf.InvalidUtf8;
 import org.lwmq.spark.conf.LwmqWriteConf;
+import org.lwmq.spark.failure.Failures;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 

@@ -10,6 +10,7 @@ import org.lwmq.core.LwmqException;
 import org.lwmq.core.Writer;
 import org.lwmq.core.WriterOptions;
 import org.lwmq.spark.conf.LwmqWriteConf;
+import org.lwmq.spark.failure.Failures;
 
 /** What the driver sends to the tasks of a write. Made in the driver; opens writers in the executors. */
 final class LwmqDataWriterFactory implements DataWriterFactory {

@@ -13,6 +13,7 @@ import org.lwmq.core.Status;
 import org.lwmq.spark.conf.GivenOptions;
 import org.lwmq.spark.conf.LwmqOptions;
 import org.lwmq.spark.conf.LwmqReadConf;
+import org.lwmq.spark.failure.Failures;
 import org.lwmq.spark.vector.SparkTypes;
 
 /**

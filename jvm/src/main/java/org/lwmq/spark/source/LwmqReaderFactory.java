@@ -7,6 +7,7 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.lwmq.core.LwmqException;
 import org.lwmq.spark.conf.LwmqReadConf;
+import org.lwmq.spark.failure.Failures;
 
 /**
  * Opens readers in executors.
@@ -29,7 +30,7 @@ record LwmqReaderFactory(LwmqReadConf conf, String applicationId, StreamColumns 
     try {
       return new LwmqColumnarReader(this, (LwmqInputPartition) partition);
     } catch (LwmqException e) {
-      throw Failures.inTask(e);
+      throw Failures.spark(e);
     }
   }
 

@@ -6,6 +6,7 @@ import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.types.StructType;
 import org.lwmq.core.LwmqException;
 import org.lwmq.spark.conf.LwmqReadConf;
+import org.lwmq.spark.failure.Failures;
 
 /** Takes the columns and the limit that Spark pushes down, and finds the columns in the stream. Driver only. */
 final class LwmqScanBuilder implements SupportsPushDownRequiredColumns, SupportsPushDownLimit {

@@ -19,6 +19,7 @@ import org.lwmq.core.LwmqException;
 import org.lwmq.spark.conf.GivenOptions;
 import org.lwmq.spark.conf.LwmqOptions;
 import org.lwmq.spark.conf.LwmqReadConf;
+import org.lwmq.spark.failure.Failures;
 
 /**
  * A stream as a table: for reading, certain batches of it; for writing, its end. Lives in the driver.

@@ -11,6 +11,7 @@ import org.lwmq.core.LwmqException;
 import org.lwmq.core.Status;
 import org.lwmq.spark.conf.ColumnarWrite;
 import org.lwmq.spark.conf.LwmqWriteConf;
+import org.lwmq.spark.failure.Failures;
 
 /** Refuses what a stream cannot do, before anything of a write has begun. Driver. */
 final class LwmqWriteBuilder implements SupportsTruncate {
@@ -34,11 +35,11 @@ final class LwmqWriteBuilder implements SupportsTruncate {
 
   @Override
   public Write build() {
-    if (truncate) {
-      throw Failures.spark(Status.UNSUPPORTED,
-          table.name() + " cannot be overwritten, a stream is only appended to: say .mode(\"append\")");
-    }
     try {
+      if (truncate) {
+        throw new LwmqException(Status.UNSUPPORTED,
+            table.name() + " cannot be overwritten, a stream is only appended to: say .mode(\"append\")");
+      }
       LwmqWriteConf conf = LwmqWriteConf.of(options);
       if (conf.columnarWrite() == ColumnarWrite.TRUE && !isExtended()) {
         throw new LwmqException(Status.UNSUPPORTED, "option columnarWrite is true, but this session has no rule that "

@@ -4,6 +4,8 @@ import java.nio.ByteBuffer;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
 import org.lwmq.core.CommitResult;
+import org.lwmq.core.LwmqException;
+import org.lwmq.core.Status;
 import org.lwmq.core.TaskCommit;
 
 /**
@@ -26,11 +28,12 @@ record TaskResult(int task, int partition, long attempt, long batches, long rows
         task, commit.partition(), commit.attempt(), commit.batches(), commit.rows(), commit.bytes());
   }
 
+  /** VERSION where it is none that this jar writes. */
   static TaskResult of(WriterCommitMessage carrier) {
     byte[] message = ((PythonWriterCommitMessage) carrier).pickledMessage();
     ByteBuffer in = ByteBuffer.wrap(message);
     if (message.length != BYTES || in.get() != FORMAT) {
-      throw new IllegalStateException("a commit message of " + message.length
+      throw new LwmqException(Status.VERSION, "a commit message of " + message.length
           + " bytes is not ours: driver and executors run different versions of lwmq-spark.jar");
     }
     return new TaskResult(in.getInt(), in.getInt(), in.getLong(), in.getLong(), in.getLong(), in.getLong());

@@ -58,7 +58,7 @@ final class WriteJob {
       return new LwmqDataWriterFactory(schema, bytes, NullRules.of(declared), conf, id);
     } catch (LwmqException e) {
       abort(e.getMessage());
-      throw Failures.spark(e);
+      throw e;
     }
   }
 
@@ -72,11 +72,7 @@ final class WriteJob {
       rows += result.rows();
       batches += result.batches();
     }
-    try {
-      job.commit(0, tasks, Deadline.after(conf.timeoutMs()));
-    } catch (LwmqException e) {
-      throw Failures.spark(e);
-    }
+    job.commit(0, tasks, Deadline.after(conf.timeoutMs()));
     close();
     LOG.info("wrote {} rows in {} batches of {} tasks to {}", rows, batches, tasks.size(), conf.uri());
   }

@@ -11,6 +11,8 @@ import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.BinaryView;
 import org.apache.spark.unsafe.types.CalendarInterval;
 import org.apache.spark.unsafe.types.UTF8String;
+import org.lwmq.core.Status;
+import org.lwmq.spark.failure.Failures;
 
 /**
  * A Spark column straight over the addresses of an Arrow column: no copy, no object per value but those Spark asks for.
@@ -532,13 +534,12 @@ public final class WindowColumnVector extends ColumnVector {
     return nanos == 1 ? "ns" : nanos == 1000 ? "us" : nanos == 1_000_000 ? "ms" : "s";
   }
 
-  /** A value that Spark's type cannot hold as it is. Not an exception of ours, for the reason below. */
-  private ArithmeticException inexact(String what) {
-    return new ArithmeticException("LWMQ_SCHEMA: field " + name + ": " + what);
+  /** A value that Spark's type cannot hold as it is. */
+  private RuntimeException inexact(String what) {
+    return Failures.spark(Status.SCHEMA, "field " + name + ": " + what);
   }
 
-  /** Not an exception of ours: it ends a task, and a driver may not have our classes. */
-  private IllegalStateException corrupt(String what) {
-    return new IllegalStateException("LWMQ_CORRUPT: field " + name + ": " + what);
+  private RuntimeException corrupt(String what) {
+    return Failures.spark(Status.CORRUPT, "field " + name + ": " + what);
   }
 }

@@ -1,0 +1,100 @@
+"""What a PySpark user sees where something is wrong: one line, that of our error, and no Java."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import SparkRuntimeException
+
+import lwmq_spark as lwmq
+from tests.spark.producers import Producer, end, kept, numbers, read
+from tests.spark.streams import write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def said_in_one_line(failing: Callable[[], Any], kind: type[lwmq.LwmqError], text: str) -> str:
+    """The text of what `failing` raises: an exception of PySpark's own, and `error_of` gives ours."""
+    with pytest.raises(SparkRuntimeException) as caught:
+        failing()
+    shown = str(caught.value)
+    assert re.fullmatch(rf"LWMQ_[A-Z_]+: .*{text}.* SQLSTATE: P0001", shown), shown
+    ours = lwmq.error_of(caught.value)
+    assert type(ours) is kind
+    assert f": {ours} SQLSTATE" in shown
+    return str(ours)
+
+
+Refused = tuple[str, dict[str, str], type[lwmq.LwmqError], str]
+READS: dict[str, Refused] = {
+    "nobody": (
+        "",
+        {"timeout": "100ms"},
+        lwmq.TimeoutError,
+        r"no writer has come with a schema \(waited \d+ ms\)",
+    ),
+    "no scheme": ("flights", {}, lwmq.AddressError, "'flights' is no address"),
+    "no such scheme": ("pigeon://flights", {}, lwmq.AddressError, "pigeon"),
+    "option": ("", {"timeuot": "1s"}, lwmq.LwmqError, "option 'timeuot' is unknown: did you mean timeout"),
+    "value": ("", {"timeout": "soon"}, lwmq.LwmqError, "should be a duration such as 30s"),
+    "two": ("", {"uri": "ipc://other"}, lwmq.AddressError, "two addresses in one call"),
+}
+
+
+@pytest.mark.parametrize("case", READS)
+def test_a_load_that_cannot_work_says_why_in_one_line(spark: SparkSession, ipc: str, case: str) -> None:
+    address, options, kind, text = READS[case]
+    said_in_one_line(lambda: read(spark, address or ipc, **options), kind, text)
+
+
+def test_a_schema_that_is_not_the_streams_is_told_in_one_line(spark: SparkSession, ipc: str) -> None:
+    with kept(ipc):
+        Producer(ipc, numbers(3)).written.wait()
+        other = spark.read.format("lwmq").schema("k string")
+        said_in_one_line(lambda: other.load(ipc).collect(), lwmq.SchemaError, "field k is BIGINT")
+        said_in_one_line(lambda: other.load(ipc).explain(), lwmq.SchemaError, "field k is BIGINT")
+        frame = spark.sql("SELECT 'x' AS k")
+        said_in_one_line(
+            lambda: write(frame, ipc), lwmq.SchemaError, "this DataFrame does not fit the stream"
+        )
+        read(spark, ipc).count()
+
+
+def test_a_save_that_cannot_work_says_why_in_one_line(spark: SparkSession, ipc: str) -> None:
+    frame = spark.range(3)
+    over = frame.write.format("lwmq").mode("overwrite")
+    said_in_one_line(lambda: over.save(ipc), lwmq.LwmqError, "cannot be overwritten")
+    said_in_one_line(lambda: write(frame, ipc, retain="some"), lwmq.LwmqError, "option retain is 'some'")
+    twice = spark.sql("SELECT 1 AS a, 2 AS a")
+    said_in_one_line(lambda: write(twice, ipc), lwmq.SchemaError, "two fields are named a")
+
+
+def test_sql_says_in_one_line_what_is_wrong_with_a_table(spark: SparkSession, ipc: str) -> None:
+    create = f"CREATE TABLE refused (k BIGINT) USING lwmq OPTIONS (uri '{ipc}', timeuot '1s')"
+    said_in_one_line(lambda: spark.sql(create), lwmq.LwmqError, "'timeuot'")
+
+
+@pytest.mark.parametrize("broadcast", [False, True], ids=["scan", "broadcast"])
+def test_what_a_task_finds_wrong_with_a_batch_is_told_in_one_line(
+    spark: SparkSession, ipc: str, broadcast: bool
+) -> None:
+    with kept(ipc), lwmq.open_writer(ipc, pa.schema([("d", pa.date64())]), linger=0) as writer:
+        day_and_a_bit = pa.py_buffer((86_400_001).to_bytes(8, "little"))
+        array = pa.Array.from_buffers(pa.date64(), 1, [None, day_and_a_bit])
+        writer.write(pa.record_batch([array], ["d"]))
+        end(writer)
+        frame = read(spark, ipc)
+        if broadcast:
+            frame = spark.range(3).crossJoin(frame.hint("broadcast"))
+        said_in_one_line(frame.collect, lwmq.SchemaError, "field d: 86400001 ms is no whole number of days")
+
+
+def test_what_a_writing_task_cannot_send_is_told_in_one_line(spark: SparkSession, ipc: str) -> None:
+    frame = spark.sql("SELECT CAST(x'ff' AS STRING) AS word")
+    text = "the string in word of row 0 of its task is not UTF-8"
+    said_in_one_line(lambda: write(frame, ipc), lwmq.LwmqError, text)
