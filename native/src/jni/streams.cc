@@ -285,18 +285,16 @@ JNI_METHOD(jbyteArray, readerSchema)(JNIEnv* env, jclass, jlong reader, jint tim
   return new_bytes(env, schema, bytes);
 }
 
-JNI_METHOD(jint, readerNext)(JNIEnv* env, jclass, jlong reader, jint timeout_ms, jlongArray out_batch) {
+JNI_METHOD(jboolean, readerNext)(JNIEnv* env, jclass, jlong reader, jint timeout_ms, jlongArray out_batch) {
   lwmq_batch* batch = nullptr;
   const lwmq_status status =
       lwmq_reader_next(handle<lwmq_reader>(reader), static_cast<std::uint32_t>(timeout_ms), &batch);
-  const bool is_answer = status == LWMQ_E_TIMED_OUT || status == LWMQ_E_EMPTY || status == LWMQ_E_END ||
-                         status == LWMQ_E_INTERRUPTED;
-  if (is_answer || !check(env, status)) return status;
+  if (status == LWMQ_E_END || !check(env, status)) return JNI_FALSE;
   auto info = sized<lwmq_batch_info>();
   const lwmq_status queried = lwmq_batch_query(batch, &info);
   if (!check(env, queried)) {
     lwmq_batch_release(batch);
-    return queried;
+    return JNI_FALSE;
   }
   const jlong fields[] = {address_of(batch),
                           address_of(info.data),
@@ -311,7 +309,7 @@ JNI_METHOD(jint, readerNext)(JNIEnv* env, jclass, jlong reader, jint timeout_ms,
                           address_of(info.window_data),
                           static_cast<jlong>(info.window_bytes)};
   env->SetLongArrayRegion(out_batch, 0, std::size(fields), fields);
-  return LWMQ_OK;
+  return JNI_TRUE;
 }
 
 JNI_METHOD(void, readerConsume)(JNIEnv* env, jclass, jlong reader) {

@@ -82,6 +82,33 @@ class DeadlineTest {
   }
 
   @Test
+  void eachWaitThatLastsIsToldOnceWithWhatItWaitsFor() {
+    List<String> told = new ArrayList<>();
+    Deadline deadline = Deadline.never().watchedBy(0, (waitedMs, why) -> told.add(why)).cancelledBy(() -> false);
+    for (LwmqException answer : List.of(
+        new LwmqException(Status.TIMED_OUT, "no batch has come"), new LwmqException(Status.TIMED_OUT.code(), new byte[0]))) {
+      int[] left = {3};
+      deadline.awaitDone("waiting for a batch", slice -> {
+        if (--left[0] >= 0) {
+          throw answer;
+        }
+      });
+    }
+    assertEquals(List.of("no batch has come", "waiting for a batch"), told);
+  }
+
+  @Test
+  void aWaitThatDoesNotLastIsNotTold() {
+    Deadline deadline = Deadline.after(1).watchedBy(60_000, (waitedMs, why) -> {
+      throw new AssertionError(why);
+    });
+    Deadline.Call<String> call = slice -> {
+      throw new LwmqException(Status.TIMED_OUT, "no batch has come");
+    };
+    assertThrows(LwmqException.class, () -> deadline.await("waiting for a batch", call));
+  }
+
+  @Test
   void theLongestDeadlineIsNotOverAtOnce() {
     assertEquals(Deadline.SLICE_MS, Deadline.after(Long.MAX_VALUE).slice(Deadline.SLICE_MS));
     assertEquals(0, Deadline.after(Long.MIN_VALUE).slice(Deadline.SLICE_MS));

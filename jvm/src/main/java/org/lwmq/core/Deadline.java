@@ -26,33 +26,56 @@ public final class Deadline {
   private static final long NANOS_PER_MS = 1_000_000;
   private static final BooleanSupplier NEVER = () -> false;
 
+  /** Hears of a wait that lasts. */
+  @FunctionalInterface
+  public interface Watcher {
+    /** {@code why}: what the wait, which has lasted {@code waitedMs} so far, waits for; it has the address. */
+    void lasts(long waitedMs, String why);
+  }
+
+  private static final Watcher NOBODY = (waitedMs, why) -> {};
+
   private final long endNanos;
   private final boolean forever;
   private final BooleanSupplier cancelled;
+  private final long watchedAfterMs;
+  private final Watcher watcher;
 
-  private Deadline(long endNanos, boolean forever, BooleanSupplier cancelled) {
+  private Deadline(
+      long endNanos, boolean forever, BooleanSupplier cancelled, long watchedAfterMs, Watcher watcher) {
     this.endNanos = endNanos;
     this.forever = forever;
     this.cancelled = cancelled;
+    this.watchedAfterMs = watchedAfterMs;
+    this.watcher = watcher;
   }
 
   /** {@code timeoutMs} milliseconds from now; 0 and less: the call does not wait. */
   public static Deadline after(long timeoutMs) {
     long ms = Math.max(0, Math.min(timeoutMs, MS_MAX));
-    return new Deadline(System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ms), false, NEVER);
+    return new Deadline(System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ms), false, NEVER, MS_MAX, NOBODY);
   }
 
   /** The call waits without a limit. */
   public static Deadline never() {
-    return new Deadline(0, true, NEVER);
+    return new Deadline(0, true, NEVER, MS_MAX, NOBODY);
   }
 
   /** The same deadline, which also ends as soon as {@code reason} holds. */
   public Deadline cancelledBy(BooleanSupplier reason) {
     Objects.requireNonNull(reason, "reason is null");
     BooleanSupplier before = cancelled;
-    return new Deadline(
-        endNanos, forever, before == NEVER ? reason : () -> before.getAsBoolean() || reason.getAsBoolean());
+    BooleanSupplier either = before == NEVER ? reason : () -> before.getAsBoolean() || reason.getAsBoolean();
+    return new Deadline(endNanos, forever, either, watchedAfterMs, watcher);
+  }
+
+  /**
+   * The same deadline. {@code watcher} hears once of each wait that lasts longer than {@code afterMs}, on the thread that
+   * waits, and up to 1.6 s later.
+   */
+  public Deadline watchedBy(long afterMs, Watcher watcher) {
+    Objects.requireNonNull(watcher, "watcher is null");
+    return new Deadline(endNanos, forever, cancelled, afterMs, watcher);
   }
 
   /** One native call that waits at most {@code sliceMs}. */
@@ -78,6 +101,7 @@ public final class Deadline {
 
   private <T> T await(String what, int longestMs, Call<T> call) {
     long begin = System.nanoTime();
+    boolean isWatched = false;
     for (int slice = SLICE_MS; ; slice = Math.min(slice * 2, longestMs)) {
       checkCancelled(what);
       try {
@@ -89,6 +113,10 @@ public final class Deadline {
           case TIMED_OUT:
             if (isOver()) {
               throw e.hasText() ? timedOut(e, begin) : timedOut(what, begin);
+            }
+            if (!isWatched && since(begin) >= watchedAfterMs) {
+              isWatched = true;
+              watcher.lasts(since(begin), e.hasText() ? e.getMessage() : what);
             }
             break;
           case INTERRUPTED: // by a signal

@@ -11,8 +11,8 @@ import java.util.Objects;
  * Every native method of the jar, on one page; the other side is {@code native/src/jni}, a file for each part.
  *
  * <p>Mostly each is one call of {@code lwmq.h}: it returns its result, or throws {@link LwmqException} with status and
- * text that it fetched in the same call. Where an answer is expected, it is a result: {@link #readerNext} returns the
- * status, others null, 0 or -1, as they say. Text is UTF-8 in a byte array that ends with NUL. Numbers that belong
+ * text that it fetched in the same call. Where an answer is expected, it is a result: false, null, 0 or
+ * -1, as they say. Text is UTF-8 in a byte array that ends with NUL. Numbers that belong
  * together come back in a {@code long[]}, whose places are the constants below. {@link Handle} says how many
  * threads use one at a time.
  */
@@ -209,8 +209,8 @@ final class Jni {
   static final int BATCH_WINDOW_BYTES = 11;
   static final int BATCH_LONGS = 12;
 
-  /** A status: OK (then {@code batch} is filled), TIMED_OUT, EMPTY, END or INTERRUPTED. */
-  static native int readerNext(long reader, int timeoutMs, long[] batch);
+  /** Fills {@code batch}; false at the end of the stream. */
+  static native boolean readerNext(long reader, int timeoutMs, long[] batch);
 
   static native void readerConsume(long reader);
 

@@ -6,10 +6,12 @@ import java.util.List;
 public final class Reader implements AutoCloseable {
   private final String address;
   private final Handle handle;
+  private final String waiting; // made once, not with each batch
   private final long[] next = new long[Jni.BATCH_LONGS];
 
   private Reader(String address, long reader) {
     this.address = address;
+    this.waiting = "waiting for a batch of " + address;
     this.handle = new Handle(this, reader, "reader of " + address, r -> closeQuietly(r));
   }
 
@@ -43,24 +45,8 @@ public final class Reader implements AutoCloseable {
    * everything that was visible.
    */
   public Batch next(Deadline deadline) {
-    while (true) {
-      deadline.checkCancelled("waiting for a batch of " + address);
-      int slice = deadline.slice(Deadline.SLICE_MS);
-      Status status = Status.of(handle.call(r -> Jni.readerNext(r, slice, next)));
-      switch (status) {
-        case OK:
-          return new Batch(next);
-        case END:
-          return null;
-        case TIMED_OUT, EMPTY, INTERRUPTED:
-          if (deadline.isOver()) {
-            throw new LwmqException(Status.TIMED_OUT, "no batch of " + address + " came in time");
-          }
-          break;
-        default:
-          throw new LwmqException(status, "unexpected answer of " + address);
-      }
-    }
+    boolean isThere = deadline.await(waiting, slice -> handle.call(r -> Jni.readerNext(r, slice, next)));
+    return isThere ? new Batch(next) : null;
   }
 
   /** Marks what {@link #next} gave last as consumed. Never waits. */

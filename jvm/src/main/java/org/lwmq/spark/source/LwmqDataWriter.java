@@ -29,6 +29,7 @@ import org.slf4j.LoggerFactory;
 final class LwmqDataWriter implements DataWriter<InternalRow> {
   private static final Logger LOG = LoggerFactory.getLogger(LwmqDataWriter.class);
   private static final long BATCH_BYTES = 4L << 20;
+  private static final String EXPEL_AFTER = "The option expelAfter bounds what a reader may keep a task waiting";
   private static final CustomTaskMetric[] NOTHING_NEW = {};
 
   private final Writer writer;
@@ -49,7 +50,7 @@ final class LwmqDataWriter implements DataWriter<InternalRow> {
     this.task = task;
     this.cancelled = () -> context != null && context.isInterrupted();
     long batchBytes = conf.bufferBytes() == 0 ? BATCH_BYTES : conf.bufferBytes();
-    this.sink = new WriterSink(writer, cancelled);
+    this.sink = new WriterSink(writer, notices(EXPEL_AFTER).of(Deadline.never().cancelledBy(cancelled)));
     boolean repairs = conf.invalidUtf8() == InvalidUtf8.REPLACE;
     if (BatchNode.supports(schema)) {
       List<BatchNode> nodes = BatchNode.of(schema);
@@ -104,7 +105,7 @@ final class LwmqDataWriter implements DataWriter<InternalRow> {
   public WriterCommitMessage commit() {
     try {
       rows.flush();
-      Deadline deadline = Deadline.after(conf.timeoutMs()).cancelledBy(cancelled);
+      Deadline deadline = notices(Notices.TIMEOUT).of(Deadline.after(conf.timeoutMs()).cancelledBy(cancelled));
       CommitResult result = writer.commit(deadline);
       finished = true;
       leave(deadline);
@@ -158,6 +159,10 @@ final class LwmqDataWriter implements DataWriter<InternalRow> {
         WriteMetrics.value(WriteMetrics.BYTES, now.bytes()),
         WriteMetrics.value(WriteMetrics.BYTES_COPIED, copied),
         WriteMetrics.value(WriteMetrics.WAIT_MS, now.waitNs() / 1_000_000)};
+  }
+
+  private Notices notices(String advice) {
+    return new Notices("task " + task + ", which writes to " + conf.uri(), advice);
   }
 
   private void flush() {

@@ -39,7 +39,9 @@ final class LwmqDataWriterFactory implements DataWriterFactory {
         .withJob(job, 0)
         .withTask(partitionId, taskId)
         .withPatience(conf.stallMs(), conf.expelAfterMs());
-    Deadline deadline = Deadline.after(conf.timeoutMs()).cancelledBy(() -> task != null && task.isInterrupted());
+    Notices notices = new Notices("task " + partitionId + ", which is about to write to " + conf.uri(), Notices.TIMEOUT);
+    Deadline deadline = notices.of(
+        Deadline.after(conf.timeoutMs()).cancelledBy(() -> task != null && task.isInterrupted()));
     try {
       return new LwmqDataWriter(
           Writer.open(conf.uri(), arrowSchema, options, deadline), task, schema, nullRules, conf, partitionId);

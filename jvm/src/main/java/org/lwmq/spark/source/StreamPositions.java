@@ -42,7 +42,8 @@ record StreamPositions(
    */
   static StreamPositions fix(LwmqReadConf conf) {
     Endpoints.ensureServed(conf.uri());
-    StreamState state = StreamState.describe(conf.uri(), true, Deadline.after(conf.timeoutMs()));
+    Notices notices = new Notices("the plan of a read of " + conf.uri(), Notices.TIMEOUT);
+    StreamState state = StreamState.describe(conf.uri(), true, notices.of(Deadline.after(conf.timeoutMs())));
     boolean ended = state.state() == StreamState.State.ENDED && conf.writers() <= 1;
     checkPartitions(conf.startingOffsets(), "startingOffsets", conf.uri(), state.partitions().size());
     checkPartitions(conf.endingOffsets(), "endingOffsets", conf.uri(), state.partitions().size());

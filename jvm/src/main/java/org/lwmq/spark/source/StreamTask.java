@@ -1,5 +1,7 @@
 package org.lwmq.spark.source;
 
+import static java.util.stream.Collectors.joining;
+
 import java.util.List;
 import org.apache.spark.TaskContext;
 import org.lwmq.core.Batch;
@@ -39,7 +41,10 @@ final class StreamTask implements AutoCloseable {
     this.read = read;
     this.context = context;
     this.name = ReaderNames.of(read.applicationId(), context, read.conf().ack());
-    this.deadline = context == null ? Deadline.never() : Deadline.never().cancelledBy(context::isInterrupted);
+    Notices notices = new Notices(
+        "a task that reads " + read.conf().uri() + ", " + names(partition.ranges()),
+        "A task reads until the stream ends: the option endingOffsets=latest reads what is there");
+    this.deadline = cancellable(notices.of(Deadline.never()));
     checkReachable(read.conf().uri(), partition.endpoint());
     this.reader = open(partition.generation(), partition.ranges());
   }
@@ -104,10 +109,9 @@ final class StreamTask implements AutoCloseable {
   private Reader open(String generation, List<Range> ranges) {
     boolean settled = read.conf().ack() != Ack.BATCH;
     boolean waitsOn = read.conf().stallMs() == WriterOptions.FOREVER;
-    Deadline opening = Deadline.after(waitsOn ? read.conf().timeoutMs() : Math.min(read.conf().timeoutMs(), OPEN_MS));
-    if (context != null) {
-      opening = opening.cancelledBy(context::isInterrupted);
-    }
+    int openMs = waitsOn ? read.conf().timeoutMs() : Math.min(read.conf().timeoutMs(), OPEN_MS);
+    Notices notices = new Notices("a task that is about to read " + read.conf().uri(), Notices.TIMEOUT);
+    Deadline opening = cancellable(notices.of(Deadline.after(openMs)));
     try {
       return Reader.open(read.conf().uri(), options(settled, generation, ranges), opening);
     } catch (LwmqException e) {
@@ -124,6 +128,15 @@ final class StreamTask implements AutoCloseable {
       List<Range> left = ranges.stream().map(r -> new Range(r.partition(), Range.EARLIEST, r.end())).toList();
       return Reader.open(read.conf().uri(), options(settled, null, left), opening);
     }
+  }
+
+  private static String names(List<Range> ranges) {
+    return ranges.stream().map(range -> Integer.toString(range.partition()))
+        .collect(joining(", ", ranges.size() == 1 ? "partition " : "partitions ", ""));
+  }
+
+  private Deadline cancellable(Deadline deadline) {
+    return context == null ? deadline : deadline.cancelledBy(context::isInterrupted);
   }
 
   /** The endpoint was there when the read was planned: what it kept went with it. */

@@ -29,6 +29,7 @@ final class WriteJob {
   private final StructType schema;
   private final LwmqWriteConf conf;
   private final String id;
+  private final Notices notices;
   private Job job;
 
   /** {@code queryId} tells people which query it was; the job's name is never used twice. */
@@ -36,6 +37,7 @@ final class WriteJob {
     this.schema = schema;
     this.conf = conf;
     this.id = "spark/" + queryId + "/" + UUID.randomUUID();
+    this.notices = new Notices("the job that writes to " + conf.uri(), Notices.TIMEOUT);
   }
 
   /**
@@ -52,7 +54,7 @@ final class WriteJob {
           .withDelivery(conf.delivery())
           .withJob(id, 0)
           .withPatience(conf.stallMs(), conf.expelAfterMs());
-      job = Job.open(conf.uri(), bytes, options, Deadline.after(conf.timeoutMs()));
+      job = Job.open(conf.uri(), bytes, options, deadline());
       Schema declared = ArrowSchemas.parse(job.schema());
       StreamSchema.check(conf.uri(), declared, schema);
       return new LwmqDataWriterFactory(schema, bytes, NullRules.of(declared), conf, id);
@@ -72,7 +74,7 @@ final class WriteJob {
       rows += result.rows();
       batches += result.batches();
     }
-    job.commit(0, tasks, Deadline.after(conf.timeoutMs()));
+    job.commit(0, tasks, deadline());
     close();
     LOG.info("wrote {} rows in {} batches of {} tasks to {}", rows, batches, tasks.size(), conf.uri());
   }
@@ -88,6 +90,10 @@ final class WriteJob {
       LOG.warn("aborting the job on {}: {}", conf.uri(), e.getMessage());
     }
     close();
+  }
+
+  private Deadline deadline() {
+    return notices.of(Deadline.after(conf.timeoutMs()));
   }
 
   /** Parts from the endpoint. What was committed or aborted is decided, whoever is still there to part from. */

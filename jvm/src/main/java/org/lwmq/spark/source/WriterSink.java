@@ -1,44 +1,26 @@
 package org.lwmq.spark.source;
 
-import java.util.function.BooleanSupplier;
 import org.lwmq.core.Block;
 import org.lwmq.core.Deadline;
-import org.lwmq.core.LwmqException;
-import org.lwmq.core.Status;
 import org.lwmq.core.Writer;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
-/**
- * The window of a task's writer as a sink of batches. Waits for room for as long as it takes readers to make some, and
- * says after a while for whom it waits; a task that is killed waits no longer.
- */
+/** The window of a task's writer as a sink of batches. */
 final class WriterSink implements BatchSink {
-  private static final Logger LOG = LoggerFactory.getLogger(WriterSink.class);
-  private static final long QUIET_MS = 5_000;
-
   private final Writer writer;
-  private final BooleanSupplier cancelled;
+  private final Deadline room;
   private Block block;
   private long batches;
   private long rows;
 
-  WriterSink(Writer writer, BooleanSupplier cancelled) {
+  /** {@code room}: how long each batch waits for room. */
+  WriterSink(Writer writer, Deadline room) {
     this.writer = writer;
-    this.cancelled = cancelled;
+    this.room = room;
   }
 
   @Override
   public long allocate(long bytes) {
-    try {
-      block = writer.allocate(bytes, Deadline.after(QUIET_MS).cancelledBy(cancelled));
-    } catch (LwmqException e) {
-      if (e.status() != Status.TIMED_OUT) {
-        throw e;
-      }
-      LOG.warn("writing waits for readers to make room: {}", e.getMessage());
-      block = writer.allocate(bytes, Deadline.never().cancelledBy(cancelled));
-    }
+    block = writer.allocate(bytes, room);
     return block.address();
   }
 
