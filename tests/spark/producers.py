@@ -108,16 +108,20 @@ def plan(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
-def metrics(spark: SparkSession) -> dict[str, str]:
-    """What the scan of the last execution shows in the SQL tab."""
+def metrics(spark: SparkSession, node: str = "BatchScan") -> list[tuple[str, str]]:
+    """What the SQL tab shows of the last execution at each node whose name begins so."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     store = spark._jsparkSession.sharedState().statusStore()
     executions = store.executionsList()
-    last = executions.apply(executions.size() - 1)
-    values = store.executionMetrics(last.executionId())
-    found = {}
-    for number in range(last.metrics().size()):
-        metric = last.metrics().apply(number)
-        value = values.get(metric.accumulatorId())
-        if value.isDefined():
-            found[metric.name()] = value.get()
+    execution = executions.apply(executions.size() - 1).executionId()
+    values = store.executionMetrics(execution)
+    nodes = store.planGraph(execution).allNodes()
+    found = []
+    for number in range(nodes.size()):
+        if nodes.apply(number).name().startswith(node):
+            ours = nodes.apply(number).metrics()
+            for place in range(ours.size()):
+                value = values.get(ours.apply(place).accumulatorId())
+                if value.isDefined():
+                    found.append((ours.apply(place).name(), value.get()))
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from collections.abc import Iterator
 from decimal import Decimal
@@ -14,6 +15,7 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark.arrow import Endpoint
+from tests.spark.producers import metrics
 from tests.spark.streams import LIMIT_S, Consumer, Gate, fail_first, write
 
 if TYPE_CHECKING:
@@ -243,15 +245,28 @@ def test_a_large_row_never_waits_for_what_its_own_task_has_not_committed(
     assert [len(text) for text in consumer.column("text")] == [10, large, 10, large]
 
 
-def test_the_sql_tab_shows_rows_batches_bytes_copies_and_waiting(spark: SparkSession, ipc: str) -> None:
-    consumer = Consumer(ipc)
-    write(spark.range(0, 100_000, 1, 2), ipc, columnarWrite="false")
-    consumer.table()
-    shown = _metrics_of_last_write(spark)
-    assert shown["rows written to the stream"] == "100000"
-    assert int(shown["record batches written"]) >= 2
-    assert int(shown["bytes written"]) >= 800_000
-    assert {"bytes copied while writing", "time waited for readers (ms)"} <= shown.keys()
+@pytest.mark.parametrize("columnar", ["auto", "false"])
+def test_the_sql_tab_shows_rows_batches_bytes_copies_and_waiting_once(
+    spark: SparkSession, kept: str, columnar: str
+) -> None:
+    write(spark.range(0, 100_000, 1, 2), kept, retain="all")
+    frame = spark.read.format("lwmq").load(kept)
+    with Endpoint(f"{kept}-copy", linger=0):
+        write(frame, f"{kept}-copy", columnarWrite=columnar)
+        shown = metrics(spark, "AppendData")
+        with contextlib.suppress(lwmq.LwmqError):
+            Consumer(f"{kept}-copy").table()
+    found = dict(shown)
+    assert sorted(name for name, _ in shown) == [
+        "bytes copied while writing",
+        "bytes written",
+        "number of output rows",
+        "record batches written",
+        "time waited for readers",
+    ]
+    assert found["number of output rows"] == "100,000"  # in column form, Spark itself counts batches
+    assert re.fullmatch(r"(total.*:\n)?7[89]\d\.\d KiB.*", found["bytes written"]), found
+    assert re.search(r" (ms|s|m)\b", found["time waited for readers"]), found
 
 
 def test_a_columnar_plan_is_written_in_columns(spark: SparkSession, kept: str) -> None:
@@ -277,18 +292,6 @@ def _last_execution(spark: SparkSession) -> Any:
 
 def _plan_of_last_write(spark: SparkSession) -> str:
     return str(_last_execution(spark)[1].physicalPlanDescription())
-
-
-def _metrics_of_last_write(spark: SparkSession) -> dict[str, str]:
-    store, execution = _last_execution(spark)
-    values = store.executionMetrics(execution.executionId())
-    found = {}
-    for i in range(execution.metrics().size()):
-        metric = execution.metrics().apply(i)
-        value = values.get(metric.accumulatorId())
-        if value.isDefined():
-            found[metric.name()] = value.get()
-    return found
 
 
 def test_appending_to_the_stream_that_is_read_is_refused_unless_its_end_is_known(

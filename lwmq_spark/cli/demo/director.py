@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -136,7 +137,7 @@ def play(output: Path, batch_rows: int, window_bytes: int, *, quiet: bool) -> di
             "rows": made["rows"],
             "bytes": made["bytes"],
             "seconds": made["consumed_at"] - made["first_batch_at"],
-            "bytes_copied": metrics["bytes read"] - metrics["bytes read in place"],
+            "bytes_copied": _bytes(metrics["bytes copied while reading"]),
             "window_bytes": window_bytes,
         },
         "write": {
@@ -156,8 +157,8 @@ def play(output: Path, batch_rows: int, window_bytes: int, *, quiet: bool) -> di
     }
 
 
-def _metrics(spark: Any) -> dict[str, int]:
-    """Spark's own record of the last execution: our metrics of its SQL tab, as numbers."""
+def _metrics(spark: Any) -> dict[str, str]:
+    """Spark's own record of the last execution: our metrics as its SQL tab shows them."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     store = spark._jsparkSession.sharedState().statusStore()
     executions = store.executionsList()
@@ -165,16 +166,18 @@ def _metrics(spark: Any) -> dict[str, int]:
         return {}
     execution = executions.last()
     values = store.executionMetrics(execution.executionId())
-    found: dict[int, tuple[str, int]] = {}
+    found = {}
     metrics = execution.metrics()
     for position in range(metrics.length()):
         metric = metrics.apply(position)
-        if "lwmq" not in metric.metricType():  # the class that sums a metric of ours is named in its type
-            continue
         value = values.get(metric.accumulatorId())
-        digits = "".join(filter(str.isdigit, str(value.get()))) if value.isDefined() else ""
-        found[metric.accumulatorId()] = (
-            metric.name(),
-            int(digits or 0),
-        )  # plans of one execution repeat them
-    return dict(found.values())
+        if "lwmq" in metric.metricType() and value.isDefined():  # a metric of ours has its class as its type
+            found[metric.name()] = str(value.get())
+    return found
+
+
+def _bytes(shown: str) -> int:
+    """Of a size as Spark shows it, to the digits that it shows: `12.3 MiB`, or the same behind a heading."""
+    size = re.search(r"([\d.]+) (B|KiB|MiB|GiB|TiB)\b", shown)
+    assert size is not None, shown
+    return round(float(size[1]) * (1 << 10 * ("B", "KiB", "MiB", "GiB", "TiB").index(size[2])))

@@ -5,6 +5,7 @@ import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.lwmq.core.LwmqException;
 import org.lwmq.spark.failure.Failures;
 
@@ -17,10 +18,14 @@ import org.lwmq.spark.failure.Failures;
 final class LwmqBatchWrite implements BatchWrite {
   private final String uri;
   private final WriteJob job;
+  private final SQLMetric rows;
+  private long rowsOfTasks;
 
-  LwmqBatchWrite(String uri, WriteJob job) {
+  /** {@code rows} is set to the number of rows of the tasks that have committed, unless it is null. */
+  LwmqBatchWrite(String uri, WriteJob job, SQLMetric rows) {
     this.uri = uri;
     this.job = job;
+    this.rows = rows;
   }
 
   @Override
@@ -36,6 +41,19 @@ final class LwmqBatchWrite implements BatchWrite {
   @Override
   public boolean useCommitCoordinator() {
     return true;
+  }
+
+  /** Spark has just added to its number of rows what it had handed to the task. */
+  @Override
+  public void onDataWriterCommit(WriterCommitMessage message) {
+    try {
+      if (rows != null) {
+        rowsOfTasks += TaskResult.of(message).rows();
+        rows.set(rowsOfTasks);
+      }
+    } catch (LwmqException e) {
+      throw Failures.spark(e);
+    }
   }
 
   @Override

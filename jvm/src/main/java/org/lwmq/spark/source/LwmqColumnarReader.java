@@ -39,7 +39,7 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
   private long rows;
   private long bytes;
   private long batches;
-  private long bytesInPlace;
+  private long bytesCopied;
 
   LwmqColumnarReader(LwmqReaderFactory read, LwmqInputPartition partition) {
     this.read = read;
@@ -78,7 +78,7 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
 
   @Override
   public CustomTaskMetric[] currentMetricsValues() {
-    return ReadMetrics.values(rows, bytes, batches, bytesInPlace, task.waitNs());
+    return ReadMetrics.values(bytes, bytesCopied, batches, task.waitNs());
   }
 
   /**
@@ -106,10 +106,10 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
   /** Spark's view of the leased batch. */
   private ColumnarBatch show() {
     long address = lease.address();
-    boolean inPlace = !lease.isCopy();
+    boolean isCopied = lease.isCopy();
     if (read.conf().verify()) {
       address = copy(lease);
-      inPlace = false;
+      isCopied = true;
     }
     IpcBlock.Columns columns = IpcBlock.read(address, lease.bytes(), lease.isStream(), schema, wanted);
     ColumnVector[] vectors = new ColumnVector[places.length];
@@ -123,7 +123,7 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
         ArrowColumn data = columns.columns()[next++];
         vectors[i] = VectorFactory.over(data, column.dataType());
         bytes += data.bytes();
-        bytesInPlace += inPlace ? data.bytes() : 0;
+        bytesCopied += isCopied ? data.bytes() : 0;
       }
     }
     rows += columns.rows();

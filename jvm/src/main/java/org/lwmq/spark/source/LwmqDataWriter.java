@@ -153,12 +153,7 @@ final class LwmqDataWriter implements DataWriter<InternalRow> {
     reportedBatches = sink.batches();
     Writer.Statistics now = writer.statistics();
     long copied = rows.bytesCopied() + (columns == null ? 0 : columns.bytesCopied());
-    return new CustomTaskMetric[] {
-        WriteMetrics.value(WriteMetrics.ROWS, now.rows()),
-        WriteMetrics.value(WriteMetrics.BATCHES, now.batches()),
-        WriteMetrics.value(WriteMetrics.BYTES, now.bytes()),
-        WriteMetrics.value(WriteMetrics.BYTES_COPIED, copied),
-        WriteMetrics.value(WriteMetrics.WAIT_MS, now.waitNs() / 1_000_000)};
+    return WriteMetrics.values(now, copied);
   }
 
   private Notices notices(String advice) {

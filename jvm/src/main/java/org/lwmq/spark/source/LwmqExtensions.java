@@ -44,7 +44,9 @@ public final class LwmqExtensions extends AbstractFunction1<SparkSessionExtensio
           && append.write() instanceof LwmqWrite write
           && write.columnsWelcome()
           && append.query() instanceof ColumnarToRowExec transition) {
-        return append.withNewChildInternal(new ColumnBatchesExec(transition.child()));
+        AppendDataExec inColumns = append.withNewChildInternal(new ColumnBatchesExec(transition.child()));
+        write.countRowsIn(inColumns.numOutputRowsMetric());
+        return inColumns;
       }
       return plan;
     }

@@ -3,6 +3,7 @@ package org.lwmq.spark.source;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.types.StructType;
 import org.lwmq.spark.conf.ColumnarWrite;
 import org.lwmq.spark.conf.LwmqWriteConf;
@@ -12,6 +13,7 @@ final class LwmqWrite implements Write {
   private final StructType schema;
   private final LwmqWriteConf conf;
   private final String queryId;
+  private SQLMetric rows; // null where Spark counts them itself
 
   LwmqWrite(StructType schema, LwmqWriteConf conf, String queryId) {
     this.schema = schema;
@@ -24,6 +26,14 @@ final class LwmqWrite implements Write {
     return conf.columnarWrite() != ColumnarWrite.FALSE;
   }
 
+  /**
+   * For a write in column form, of which Spark counts what it hands over, batches, as rows: sets {@code metric}, its
+   * number of rows, right.
+   */
+  void countRowsIn(SQLMetric metric) {
+    rows = metric;
+  }
+
   @Override
   public String description() {
     return "lwmq " + conf.uri();
@@ -31,11 +41,11 @@ final class LwmqWrite implements Write {
 
   @Override
   public BatchWrite toBatch() {
-    return new LwmqBatchWrite(conf.uri(), new WriteJob(schema, conf, queryId));
+    return new LwmqBatchWrite(conf.uri(), new WriteJob(schema, conf, queryId), rows);
   }
 
   @Override
   public CustomMetric[] supportedCustomMetrics() {
-    return WriteMetrics.supported();
+    return WriteMetrics.all();
   }
 }

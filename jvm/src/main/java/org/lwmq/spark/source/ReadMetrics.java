@@ -1,112 +1,53 @@
 package org.lwmq.spark.source;
 
-import java.util.Arrays;
-import java.util.concurrent.TimeUnit;
 import org.apache.spark.sql.connector.metric.CustomMetric;
-import org.apache.spark.sql.connector.metric.CustomSumMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.util.MetricUtils;
 
-/**
- * What a scan shows in the SQL tab. The driver sums what the tasks report; Spark makes the metrics by their class
- * names, which is why each is a public class of its own.
- */
+/** What a scan shows in the SQL tab, beside the number of its rows, which Spark counts itself. */
 public final class ReadMetrics {
+  private static final Bytes BYTES = new Bytes();
+  private static final BytesCopied BYTES_COPIED = new BytesCopied();
+  private static final Batches BATCHES = new Batches();
+  private static final WaitTime WAIT_TIME = new WaitTime();
+
   private ReadMetrics() {}
 
   static CustomMetric[] all() {
-    return ShownMetrics.of(new Rows(), new Bytes(), new Batches(), new CopiesAvoided(), new WaitTime());
+    return ShownMetrics.of(BYTES, BYTES_COPIED, BATCHES, WAIT_TIME);
   }
 
   /** What one task has read so far. */
-  static CustomTaskMetric[] values(long rows, long bytes, long batches, long bytesInPlace, long waitNs) {
+  static CustomTaskMetric[] values(long bytes, long bytesCopied, long batches, long waitNs) {
     return new CustomTaskMetric[] {
-      new Value(Rows.NAME, rows),
-      new Value(Bytes.NAME, bytes),
-      new Value(Batches.NAME, batches),
-      new Value(CopiesAvoided.NAME, bytesInPlace),
-      new Value(WaitTime.NAME, waitNs)
+      BYTES.of(bytes), BYTES_COPIED.of(bytesCopied), BATCHES.of(batches), WAIT_TIME.of(waitNs)
     };
   }
 
-  private record Value(String name, long value) implements CustomTaskMetric {}
-
-  /** Rows handed to Spark. */
-  public static final class Rows extends CustomSumMetric {
-    static final String NAME = "lwmqRows";
-
-    @Override
-    public String name() {
-      return NAME;
-    }
-
-    @Override
-    public String description() {
-      return "rows read";
-    }
-  }
-
   /** Bytes of the columns that were read; those that were not are not counted. */
-  public static final class Bytes extends CustomSumMetric implements ShownMetrics.InBytes {
-    static final String NAME = "lwmqBytes";
-
-    @Override
-    public String name() {
-      return NAME;
-    }
-
-    @Override
-    public String description() {
-      return "bytes read";
+  public static final class Bytes extends ShownMetrics.Metric {
+    public Bytes() {
+      super("lwmqBytes", "bytes read", MetricUtils.SIZE_METRIC());
     }
   }
 
-  /** Record batches. */
-  public static final class Batches extends CustomSumMetric {
-    static final String NAME = "lwmqBatches";
-
-    @Override
-    public String name() {
-      return NAME;
-    }
-
-    @Override
-    public String description() {
-      return "record batches read";
+  /** Those of {@link Bytes} that Spark did not read where the producer had laid them; 0 is the aim. */
+  public static final class BytesCopied extends ShownMetrics.Metric {
+    public BytesCopied() {
+      super("lwmqBytesCopiedOnRead", "bytes copied while reading", MetricUtils.SIZE_METRIC());
     }
   }
 
-  /** The bytes of {@link Bytes} that Spark read where the producer had laid them. */
-  public static final class CopiesAvoided extends CustomSumMetric implements ShownMetrics.InBytes {
-    static final String NAME = "lwmqCopiesAvoided";
-
-    @Override
-    public String name() {
-      return NAME;
-    }
-
-    @Override
-    public String description() {
-      return "bytes read in place";
+  public static final class Batches extends ShownMetrics.Metric {
+    public Batches() {
+      super("lwmqBatches", "record batches read", MetricUtils.SUM_METRIC());
     }
   }
 
-  /** Time that tasks spent waiting for the producer, summed over tasks. */
-  public static final class WaitTime implements CustomMetric {
-    static final String NAME = "lwmqWaitTime";
-
-    @Override
-    public String name() {
-      return NAME;
-    }
-
-    @Override
-    public String description() {
-      return "time waited for batches";
-    }
-
-    @Override
-    public String aggregateTaskMetrics(long[] waitNs) {
-      return TimeUnit.NANOSECONDS.toMillis(Arrays.stream(waitNs).sum()) + " ms";
+  /** Time that tasks spent waiting for the producer. */
+  public static final class WaitTime extends ShownMetrics.Metric {
+    public WaitTime() {
+      super("lwmqWaitTime", "time waited for batches", MetricUtils.NS_TIMING_METRIC());
     }
   }
 }

@@ -1,100 +1,52 @@
 package org.lwmq.spark.source;
 
 import org.apache.spark.sql.connector.metric.CustomMetric;
-import org.apache.spark.sql.connector.metric.CustomSumMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.util.MetricUtils;
+import org.lwmq.core.Writer;
 
-/**
- * What a write shows in the SQL tab. The classes are public and have a constructor without parameters because the tab
- * makes them anew by name; what travels from tasks is names and numbers.
- */
+/** What a write shows in the SQL tab, beside the number of its rows, which is Spark's. */
 public final class WriteMetrics {
-  static final String ROWS = "lwmqRowsWritten";
-  static final String BATCHES = "lwmqBatchesWritten";
-  static final String BYTES = "lwmqBytesWritten";
-  static final String BYTES_COPIED = "lwmqBytesCopiedOnWrite";
-  static final String WAIT_MS = "lwmqWriteWaitMs";
+  private static final Batches BATCHES = new Batches();
+  private static final Bytes BYTES = new Bytes();
+  private static final BytesCopied BYTES_COPIED = new BytesCopied();
+  private static final WaitTime WAIT_TIME = new WaitTime();
 
   private WriteMetrics() {}
 
-  static CustomMetric[] supported() {
-    return ShownMetrics.of(
-        new RowsWritten(), new BatchesWritten(), new BytesWritten(), new BytesCopied(), new WaitTime());
+  static CustomMetric[] all() {
+    return ShownMetrics.of(BATCHES, BYTES, BYTES_COPIED, WAIT_TIME);
   }
 
-  static CustomTaskMetric value(String name, long value) {
-    return new CustomTaskMetric() {
-      @Override
-      public String name() {
-        return name;
-      }
-
-      @Override
-      public long value() {
-        return value;
-      }
+  /** What one task has written so far. */
+  static CustomTaskMetric[] values(Writer.Statistics now, long bytesCopied) {
+    return new CustomTaskMetric[] {
+      BATCHES.of(now.batches()), BYTES.of(now.bytes()), BYTES_COPIED.of(bytesCopied), WAIT_TIME.of(now.waitNs())
     };
   }
 
-  /** Rows published, in row and in column form. */
-  public static final class RowsWritten extends CustomSumMetric {
-    @Override
-    public String name() {
-      return ROWS;
-    }
-
-    @Override
-    public String description() {
-      return "rows written to the stream";
+  public static final class Batches extends ShownMetrics.Metric {
+    public Batches() {
+      super("lwmqBatchesWritten", "record batches written", MetricUtils.SUM_METRIC());
     }
   }
 
-  public static final class BatchesWritten extends CustomSumMetric {
-    @Override
-    public String name() {
-      return BATCHES;
-    }
-
-    @Override
-    public String description() {
-      return "record batches written";
-    }
-  }
-
-  public static final class BytesWritten extends CustomSumMetric implements ShownMetrics.InBytes {
-    @Override
-    public String name() {
-      return BYTES;
-    }
-
-    @Override
-    public String description() {
-      return "bytes written";
+  public static final class Bytes extends ShownMetrics.Metric {
+    public Bytes() {
+      super("lwmqBytesWritten", "bytes written", MetricUtils.SIZE_METRIC());
     }
   }
 
   /** Payload bytes that did not go into the window at once; 0 is the aim. */
-  public static final class BytesCopied extends CustomSumMetric implements ShownMetrics.InBytes {
-    @Override
-    public String name() {
-      return BYTES_COPIED;
-    }
-
-    @Override
-    public String description() {
-      return "bytes copied while writing";
+  public static final class BytesCopied extends ShownMetrics.Metric {
+    public BytesCopied() {
+      super("lwmqBytesCopiedOnWrite", "bytes copied while writing", MetricUtils.SIZE_METRIC());
     }
   }
 
-  public static final class WaitTime extends CustomSumMetric {
-    @Override
-    public String name() {
-      return WAIT_MS;
-    }
-
-    @Override
-    public String description() {
-      return "time waited for readers (ms)";
+  public static final class WaitTime extends ShownMetrics.Metric {
+    public WaitTime() {
+      super("lwmqWriteWaitTime", "time waited for readers", MetricUtils.NS_TIMING_METRIC());
     }
   }
 }
