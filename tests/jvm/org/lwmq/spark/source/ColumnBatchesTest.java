@@ -4,24 +4,20 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.IntStream;
 import org.apache.arrow.memory.BufferAllocator;
 import org.apache.arrow.memory.RootAllocator;
-import org.apache.arrow.vector.FieldVector;
 import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.types.pojo.Schema;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.execution.RowToColumnConverter;
-import org.apache.spark.sql.execution.arrow.ArrowWriter;
 import org.apache.spark.sql.execution.vectorized.OffHeapColumnVector;
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.unsafe.Platform;
@@ -65,7 +61,7 @@ class ColumnBatchesTest {
         MemorySink sink = new MemorySink();
         try (BufferAllocator allocator = new RootAllocator();
             VectorSchemaRoot root = VectorSchemaRoot.create(StreamSchema.arrow(schema), allocator)) {
-          write(sink, schema, arrowBatch(root, rows), batchBytes);
+          write(sink, schema, RandomRows.arrowBatch(root, rows), batchBytes);
         }
         assertTrue(batchBytes > 1 << 20 ? sink.batches.size() == 1 : sink.batches.size() > 1);
         RandomRows.assertHas(sink, schema, rows);
@@ -118,7 +114,7 @@ class ColumnBatchesTest {
       try (BufferAllocator allocator = new RootAllocator();
           VectorSchemaRoot root = VectorSchemaRoot.create(StreamSchema.arrow(FLAT), allocator)) {
         write(sink, FLAT,
-            arrow ? arrowBatch(root, rows) : batch(OnHeapColumnVector.allocateColumns(500, FLAT), FLAT, rows), 4 << 20);
+            arrow ? RandomRows.arrowBatch(root, rows) : batch(OnHeapColumnVector.allocateColumns(500, FLAT), FLAT, rows), 4 << 20);
       }
       RandomRows.assertHas(sink, FLAT, rows);
     }
@@ -148,19 +144,8 @@ class ColumnBatchesTest {
   private static void writeArrow(MemorySink sink, StructType schema, Schema declared, List<InternalRow> rows) {
     try (BufferAllocator allocator = new RootAllocator();
         VectorSchemaRoot root = VectorSchemaRoot.create(StreamSchema.arrow(schema), allocator)) {
-      write(sink, schema, NullRules.of(declared), arrowBatch(root, rows), 4 << 20);
+      write(sink, schema, NullRules.of(declared), RandomRows.arrowBatch(root, rows), 4 << 20);
     }
-  }
-
-  private static ColumnarBatch arrowBatch(VectorSchemaRoot root, List<InternalRow> rows) {
-    ArrowWriter writer = ArrowWriter.create(root);
-    rows.forEach(writer::write);
-    writer.finish();
-    List<ColumnVector> columns = new ArrayList<>();
-    for (FieldVector vector : root.getFieldVectors()) {
-      columns.add(new ArrowColumnVector(vector));
-    }
-    return new ColumnarBatch(columns.toArray(new ColumnVector[0]), rows.size());
   }
 
   private static InternalRow row(Object... values) {

@@ -6,12 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
-import org.apache.arrow.vector.FieldVector;
+import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.execution.arrow.ArrowWriter;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.BooleanType;
@@ -53,17 +54,26 @@ final class RandomRows {
     UnsafeProjection actual = UnsafeProjection.create(schema);
     int[] next = {0};
     sink.read(StreamSchema.arrow(schema), root -> {
-      List<ColumnVector> columns = new ArrayList<>();
-      for (FieldVector vector : root.getFieldVectors()) {
-        columns.add(new ArrowColumnVector(vector));
-      }
-      ColumnarBatch batch = new ColumnarBatch(columns.toArray(new ColumnVector[0]), root.getRowCount());
+      ColumnarBatch batch = batch(root);
       for (int i = 0; i < root.getRowCount(); i++) {
         int row = next[0]++;
         assertEquals(expected.apply(rows.get(row)), actual.apply(batch.getRow(i)), "row " + row);
       }
     });
     assertEquals(rows.size(), next[0]);
+  }
+
+  /** {@code rows} in Arrow's vectors, which {@code root} owns. */
+  static ColumnarBatch arrowBatch(VectorSchemaRoot root, List<InternalRow> rows) {
+    ArrowWriter writer = ArrowWriter.create(root);
+    rows.forEach(writer::write);
+    writer.finish();
+    return batch(root);
+  }
+
+  private static ColumnarBatch batch(VectorSchemaRoot root) {
+    ColumnVector[] columns = root.getFieldVectors().stream().map(ArrowColumnVector::new).toArray(ColumnVector[]::new);
+    return new ColumnarBatch(columns, root.getRowCount());
   }
 
   static InternalRow row(Random random, StructType schema) {

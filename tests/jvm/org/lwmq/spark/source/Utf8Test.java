@@ -13,7 +13,6 @@ import java.util.List;
 import java.util.Random;
 import org.apache.arrow.memory.BufferAllocator;
 import org.apache.arrow.memory.RootAllocator;
-import org.apache.arrow.vector.FieldVector;
 import org.apache.arrow.vector.VarCharVector;
 import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -22,12 +21,9 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.execution.RowToColumnConverter;
-import org.apache.spark.sql.execution.arrow.ArrowWriter;
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.vectorized.ArrowColumnVector;
-import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -155,7 +151,8 @@ class Utf8Test {
     for (boolean arrow : new boolean[] {false, true}) {
       try (BufferAllocator allocator = new RootAllocator();
           VectorSchemaRoot root = VectorSchemaRoot.create(StreamSchema.arrow(flat), allocator)) {
-        ColumnarBatch batch = arrow ? arrowBatch(root, rows) : heapBatch(flat, rows);
+        ColumnarBatch batch = arrow ? RandomRows.arrowBatch(root, rows) : heapBatch(flat, rows);
+        assertTrue(root.getVector(1) instanceof VarCharVector);
         LwmqException refused =
             assertThrows(LwmqException.class, () -> write(new MemorySink(), flat, batch, false));
         assertTrue(refused.getMessage().contains("t of row 777 "), refused.getMessage());
@@ -171,18 +168,6 @@ class Utf8Test {
     return row(
         i, s, i % 4 == 0 ? null : row(i, s), i % 5 == 0 ? null : array(s, null),
         new ArrayBasedMapData(array(s), array(s)), BROKEN);
-  }
-
-  private static ColumnarBatch arrowBatch(VectorSchemaRoot root, List<InternalRow> rows) {
-    ArrowWriter writer = ArrowWriter.create(root);
-    rows.forEach(writer::write);
-    writer.finish();
-    List<ColumnVector> columns = new ArrayList<>();
-    for (FieldVector vector : root.getFieldVectors()) {
-      columns.add(new ArrowColumnVector(vector));
-    }
-    assertTrue(root.getVector(1) instanceof VarCharVector);
-    return new ColumnarBatch(columns.toArray(new ColumnVector[0]), rows.size());
   }
 
   private static ColumnarBatch heapBatch(StructType schema, List<InternalRow> rows) {

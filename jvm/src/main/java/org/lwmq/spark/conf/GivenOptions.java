@@ -59,15 +59,22 @@ public final class GivenOptions {
     return new CaseInsensitiveStringMap(given);
   }
 
-  /** For CREATE TABLE: INVALID for a name among the OPTIONS that nobody knows, ADDRESS where there is no address. */
+  /**
+   * For CREATE TABLE: INVALID for a name among the OPTIONS that nobody knows, ADDRESS where there is no address. What is
+   * not of a table is checked when it is used.
+   */
   public static void checkTable(CaseInsensitiveStringMap properties) {
+    if (!isOfTable(properties)) {
+      return;
+    }
     for (String name : properties.keySet()) {
       if (name.startsWith(TableCatalog.OPTION_PREFIX)) {
         checkName(name.substring(TableCatalog.OPTION_PREFIX.length()));
       }
     }
-    LwmqReadConf.of(ofTable(properties));
-    LwmqWriteConf.of(ofTable(properties));
+    CaseInsensitiveStringMap given = ofTable(properties);
+    LwmqReadConf.of(given);
+    LwmqWriteConf.of(given);
   }
 
   /** Adds to {@code given} what is known among {@code options}, but for a path. */
@@ -123,7 +130,6 @@ public final class GivenOptions {
     }
     return isSessionsUri ? path : uri;
   }
-
 
   /** Whether a location is an address of a stream. */
   private static boolean isOurs(String location) {

@@ -43,9 +43,7 @@ public final class LwmqProvider implements TableProvider, DataSourceRegister, Se
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
     try {
-      if (GivenOptions.isOfTable(options)) {
-        GivenOptions.checkTable(options);
-      }
+      GivenOptions.checkTable(options);
       positions = StreamPositions.fix(LwmqReadConf.of(given(options)));
       return SparkTypes.of(positions.schema());
     } catch (LwmqException e) {
@@ -57,9 +55,7 @@ public final class LwmqProvider implements TableProvider, DataSourceRegister, Se
   @Override
   public Transform[] inferPartitioning(CaseInsensitiveStringMap options) {
     try {
-      if (GivenOptions.isOfTable(options)) {
-        GivenOptions.checkTable(options);
-      }
+      GivenOptions.checkTable(options);
       return new Transform[0];
     } catch (LwmqException e) {
       throw Failures.spark(e);

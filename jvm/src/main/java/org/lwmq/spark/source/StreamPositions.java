@@ -6,7 +6,6 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;
-import java.util.stream.IntStream;
 import org.apache.arrow.vector.types.pojo.Schema;
 import org.lwmq.arrow.ArrowSchemas;
 import org.lwmq.core.Deadline;
@@ -34,6 +33,7 @@ record StreamPositions(
     String uri, String generation, List<Range> ranges, boolean isFinished, OptionalLong rows, OptionalLong bytes,
     byte[] schemaBytes, Identity endpoint) {
 
+  private static final String EARLIEST = "earliest";
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /**
@@ -45,20 +45,21 @@ record StreamPositions(
     Notices notices = new Notices("the plan of a read of " + conf.uri(), Notices.TIMEOUT);
     StreamState state = StreamState.describe(conf.uri(), true, notices.of(Deadline.after(conf.timeoutMs())));
     boolean ended = state.state() == StreamState.State.ENDED && conf.writers() <= 1;
-    checkPartitions(conf.startingOffsets(), "startingOffsets", conf.uri(), state.partitions().size());
-    checkPartitions(conf.endingOffsets(), "endingOffsets", conf.uri(), state.partitions().size());
+    int partitions = state.partitions().size();
+    Offsets starting = Offsets.of("startingOffsets", conf.startingOffsets(), EARLIEST, conf.uri(), partitions);
+    Offsets ending = Offsets.of("endingOffsets", conf.endingOffsets(), "end", conf.uri(), partitions);
     List<Range> ranges = new ArrayList<>();
     long rows = 0;
     long bytes = 0;
-    for (int i = 0; i < state.partitions().size(); i++) {
+    for (int i = 0; i < partitions; i++) {
       StreamState.Partition partition = state.partitions().get(i);
-      long start = start(conf, i, partition);
-      ranges.add(new Range(i, start, end(conf, i, partition, ended)));
+      long start = start(conf, starting, i, partition);
+      ranges.add(new Range(i, start, end(ending, i, partition, ended)));
       rows += partition.rows();
       bytes += partition.bytes();
     }
     boolean isFinished = ranges.stream().noneMatch(range -> range.end() == Range.END);
-    boolean isWhole = isFinished && isDefault(conf);
+    boolean isWhole = isFinished && conf.startingOffsets().equals(EARLIEST) && ending.json() == null;
     return new StreamPositions(
         conf.uri(), state.generation(), List.copyOf(ranges), isFinished,
         isWhole ? OptionalLong.of(rows) : OptionalLong.empty(), isWhole ? OptionalLong.of(bytes) : OptionalLong.empty(),
@@ -69,19 +70,15 @@ record StreamPositions(
     return ArrowSchemas.parse(schemaBytes);
   }
 
-  private static boolean isDefault(LwmqReadConf conf) {
-    return conf.startingOffsets().equals("earliest") && !conf.endingOffsets().startsWith("{");
-  }
-
-  private static long start(LwmqReadConf conf, int partition, StreamState.Partition state) {
-    String word = offset(conf.startingOffsets(), "startingOffsets", partition, "earliest");
+  private static long start(LwmqReadConf conf, Offsets offsets, int partition, StreamState.Partition state) {
+    String word = offsets.of(partition);
     switch (word) {
-      case "earliest":
+      case EARLIEST:
         return state.unackedSeq();
       case "latest":
         return state.nextSeq();
       default:
-        long start = number(word, "startingOffsets");
+        long start = offsets.number(word);
         if (start < state.firstSeq() && conf.failOnDataLoss()) {
           throw new LwmqException(
               Status.DATA_LOSS, "startingOffsets asks for batch " + start + " of partition " + partition + " of "
@@ -92,61 +89,76 @@ record StreamPositions(
     }
   }
 
-  private static long end(LwmqReadConf conf, int partition, StreamState.Partition state, boolean ended) {
-    String word = offset(conf.endingOffsets(), "endingOffsets", partition, "end");
+  private static long end(Offsets offsets, int partition, StreamState.Partition state, boolean ended) {
+    String word = offsets.of(partition);
     switch (word) {
       case "end":
         return ended ? state.nextSeq() : Range.END;
       case "latest":
         return state.nextSeq();
       default:
-        return number(word, "endingOffsets");
+        return offsets.number(word);
     }
   }
 
-  /** INVALID where an offsets option names a partition that the stream does not have. */
-  private static void checkPartitions(String option, String name, String uri, int partitions) {
-    if (!option.startsWith("{")) {
-      return;
-    }
-    for (String key : (Iterable<String>) json(option, name)::fieldNames) {
-      if (IntStream.range(0, partitions).noneMatch(i -> key.equals(Integer.toString(i)))) {
+  /**
+   * An offsets option: what it says of each partition, a word or a number.
+   *
+   * @param word of partitions that {@code json} does not name
+   * @param json null where one word is for all
+   */
+  private record Offsets(String option, String word, JsonNode json) {
+
+    /** INVALID where {@code text} names a partition that the stream does not have. */
+    static Offsets of(String option, String text, String byDefault, String uri, int partitions) {
+      if (!text.startsWith("{")) {
+        return new Offsets(option, text, null);
+      }
+      JsonNode json;
+      try {
+        json = JSON.readTree(text);
+      } catch (JsonProcessingException e) {
         throw new LwmqException(
-            Status.INVALID, "option " + name + " names partition '" + key + "', but " + uri + " has " + partitions
-                + (partitions == 1 ? ", which is 0" : ", which are 0 to " + (partitions - 1)));
+            Status.INVALID, "option " + option + " is no JSON such as {\"0\": 17}: " + e.getOriginalMessage());
+      }
+      for (String key : (Iterable<String>) json::fieldNames) {
+        if (!isNumberBelow(partitions, key)) {
+          throw new LwmqException(
+              Status.INVALID, "option " + option + " names partition '" + key + "', but " + uri + " has " + partitions
+                  + (partitions == 1 ? ", which is 0" : ", which are 0 to " + (partitions - 1)));
+        }
+      }
+      return new Offsets(option, byDefault, json);
+    }
+
+    String of(int partition) {
+      JsonNode node = json == null ? null : json.get(Integer.toString(partition));
+      return node == null ? word : node.asText();
+    }
+
+    long number(String word) {
+      try {
+        long number = Long.parseLong(word);
+        if (number >= 0) {
+          return number;
+        }
+      } catch (NumberFormatException e) {
+        throw new LwmqException(
+            Status.INVALID, "option " + option + " has '" + word + "' where earliest, latest, end or a number should be");
+      }
+      throw new LwmqException(
+          Status.INVALID, "option " + option + " has " + word + ", but sequence numbers begin at 0");
+    }
+
+    /** As {@link #of(int)} will write it: {@code 1}, and neither {@code +1} nor {@code 01}. */
+    private static boolean isNumberBelow(int end, String key) {
+      try {
+        int number = Integer.parseInt(key);
+        return number >= 0 && number < end && key.equals(Integer.toString(number));
+      } catch (NumberFormatException e) {
+        return false;
       }
     }
-  }
-
-  /** The part of an offsets option that concerns one partition: a word, or a number. */
-  private static String offset(String option, String name, int partition, String byDefault) {
-    if (!option.startsWith("{")) {
-      return option;
-    }
-    JsonNode node = json(option, name).get(Integer.toString(partition));
-    return node == null ? byDefault : node.asText();
-  }
-
-  private static JsonNode json(String option, String name) {
-    try {
-      return JSON.readTree(option);
-    } catch (JsonProcessingException e) {
-      throw new LwmqException(
-          Status.INVALID, "option " + name + " is no JSON such as {\"0\": 17}: " + e.getOriginalMessage());
-    }
-  }
-
-  private static long number(String word, String name) {
-    try {
-      long number = Long.parseLong(word);
-      if (number >= 0) {
-        return number;
-      }
-    } catch (NumberFormatException e) {
-      throw new LwmqException(
-          Status.INVALID, "option " + name + " has '" + word + "' where earliest, latest, end or a number should be");
-    }
-    throw new LwmqException(Status.INVALID, "option " + name + " has " + word + ", but sequence numbers begin at 0");
   }
 
   /** Positions are what makes two reads the same; counts that were asked at another moment do not. */
