@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 
 import lwmq_spark as lwmq
 from lwmq_spark.arrow import describe
 from tests.spark.producers import kept as keeping
+from tests.spark.streams import write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -141,3 +143,16 @@ def test_a_temporary_view_reads_a_stream(spark: SparkSession, stream: str) -> No
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING lwmq OPTIONS (uri '{stream}')")
     assert ids(spark, "SELECT id FROM v") == [1, 2]
     spark.sql("DROP VIEW v")
+
+
+def test_values_are_inserted_into_a_temporary_view_of_a_stream(spark: SparkSession, ipc: str) -> None:
+    """They were refused, because SQL calls them col1, col2."""
+    with keeping(ipc):
+        write(spark.sql("SELECT 1L AS id, 'one' AS word"), ipc)
+        spark.read.format("lwmq").load(ipc).createOrReplaceTempView("words_of_a_stream")
+        spark.sql("INSERT INTO words_of_a_stream VALUES (2, 'two')")
+        spark.sql("INSERT INTO words_of_a_stream (word, id) VALUES ('three', 3)")
+        with pytest.raises(AnalysisException, match="NOT_ENOUGH_DATA_COLUMNS"):
+            spark.sql("INSERT INTO words_of_a_stream VALUES (4)")
+        rows = spark.read.format("lwmq").load(ipc).collect()
+    assert sorted(tuple(row) for row in rows) == [(1, "one"), (2, "two"), (3, "three")]

@@ -71,7 +71,8 @@ final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataCo
   public Set<TableCapability> capabilities() {
     Set<TableCapability> can =
         EnumSet.of(TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE);
-    if (ofCatalog.isEmpty()) { // its schema is the DataFrame's; the values of an INSERT are cast to the catalog's
+    // Of a save, whose schema is the DataFrame's. The values of an INSERT are cast to those of the catalog or the stream.
+    if (ofCatalog.isEmpty() && inferred == null) {
       can.add(TableCapability.ACCEPT_ANY_SCHEMA);
     }
     return can;
