@@ -480,6 +480,7 @@ def test_who_does_not_wait_in_asyncio_gets_what_is_there(address: str) -> None:
             client.wait_connected(60)
             client.send_queue().post(b"there")
             client.flush(60)
+            server.wait_connected(60)  # the client may have posted before the server has let it in
             return bytes(await aio.receive(server, timeout=0))
 
     with lwmq.Channel(address, "server", linger=0) as server:

@@ -917,6 +917,9 @@ typedef enum lwmq_delivery {
   LWMQ_DELIVERY_JOB = 2   /* when the job has committed */
 } lwmq_delivery;
 
+/* The address of a stream has no options here (LWMQ_E_ADDRESS): what Python and Spark read there are members of
+   lwmq_writer_options and lwmq_reader_options. */
+
 /* An endpoint of its own, for a process that wants to keep a stream alive apart from its writers and
    readers. lwmq_writer_open and lwmq_reader_open make one by themselves where role says so. */
 typedef struct lwmq_endpoint lwmq_endpoint;

@@ -54,11 +54,22 @@ Status host_at(const lwmq_tli_provider* provider, const std::string& address,
   return status;
 }
 
+// The provider of a stream's address. LWMQ_E_ADDRESS: no provider claims it, or it has options, which streams
+// do not read.
+Status find_provider(const char* address, const lwmq_tli_provider** out_provider) {
+  const Status status = tli::find(address, out_provider);
+  if (status != LWMQ_OK || std::strchr(address, '?') == nullptr) return status;
+  return fail(LWMQ_E_ADDRESS,
+              "%s: options of a stream's address are read by Python and Spark; in C set the members of "
+              "lwmq_writer_options or lwmq_reader_options",
+              address);
+}
+
 Status prepare(const char* address, std::uint32_t stall_ms, Reach* out_reach) {
   out_reach->pulse = Pulse(stall_ms);
-  Status status = tli::find(address, &out_reach->provider);
+  Status status = find_provider(address, &out_reach->provider);
   if (status != LWMQ_OK) return status;
-  out_reach->address = tli::without_options(address);
+  out_reach->address = address;
   lwmq_limits limits{};
   status = tli::limits(*out_reach->provider, out_reach->address.c_str(), &limits);
   if (status != LWMQ_OK) return status;
@@ -180,9 +191,8 @@ bool ask_again(Status* status, const Deadline& deadline) noexcept {
 
 Status host(const char* address, std::shared_ptr<Endpoint>* out_endpoint) {
   const lwmq_tli_provider* provider = nullptr;
-  const Status status = tli::find(address, &provider);
-  if (status != LWMQ_OK) return status;
-  return host_at(provider, tli::without_options(address), out_endpoint);
+  const Status status = find_provider(address, &provider);
+  return status != LWMQ_OK ? status : host_at(provider, address, out_endpoint);
 }
 
 Status part(Reach* reach, const Deadline& deadline) {

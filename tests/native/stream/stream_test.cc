@@ -90,6 +90,17 @@ class Stream : public testing::TestWithParam<const char*> {
   std::string address_;
 };
 
+TEST_P(Stream, RefusesOptionsOfTheAddressThatNobodyWouldRead) {
+  const std::string address = address_ + "?window_bytes=8MiB";
+  lwmq_writer_options options{};
+  options.size = sizeof options;
+  lwmq_writer* writer = nullptr;
+  EXPECT_EQ(lwmq_writer_open(address.c_str(), kSchema, sizeof kSchema, &options, &writer), LWMQ_E_ADDRESS);
+  EXPECT_NE(std::strstr(lwmq_last_error(), "members of lwmq_writer_options"), nullptr) << lwmq_last_error();
+  lwmq_endpoint* endpoint = nullptr;
+  EXPECT_EQ(lwmq_endpoint_open(address.c_str(), &endpoint), LWMQ_E_ADDRESS) << lwmq_last_error();
+}
+
 TEST_P(Stream, DeliversEveryBatchInOrderAndEnds) {
   lwmq_writer* writer = open_writer();
   std::thread reading([&] {
