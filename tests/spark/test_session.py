@@ -245,7 +245,8 @@ def test_attach_makes_reading_and_writing_work_in_spark_connect(tmp_path: Path) 
         try:
             spark.read.format("lwmq").option("timeout", "soon").load(address).count()
         except SparkRuntimeException as failure:
-            said = "option timeout is 'soon', but should be a duration such as 30s"
+            said = "option timeout: 'soon' is not a duration: "
+            said += "write 100ms, 5s, 2m, 1h, a number of seconds or 'forever'"
             first = str(failure).splitlines()[0]  # Connect shows the server's stack unless told not to
             assert first == f"LWMQ_INVALID: {said} SQLSTATE: P0001", failure
             assert str(lwmq.error_of(failure)) == said, failure
