@@ -5,19 +5,20 @@
 
 #include "base/limits.h"
 #include "channel/settings.h"
+#include "filters/filtered.h"
 #include "input.h"
 #include "lwmq/lwmq_tli.h"
+#include "modules/find.h"
 #include "os/unix_socket.h"
 #include "providers/ipc/address.h"
-#include "tli/registry.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
   using namespace lwmq;
   const std::string text = std::string(reinterpret_cast<const char*>(data), bytes).c_str();
   const lwmq_tli_provider* provider = nullptr;
-  if (tli::find(text.c_str(), &provider) == LWMQ_OK) {
+  if (filters::find(text.c_str(), &provider) == LWMQ_OK) {
     lwmq_limits limits{};
-    provider->limits(tli::without_options(text.c_str()).c_str(), &limits);
+    provider->limits(modules::without_options(text.c_str()).c_str(), &limits);
   }
   channel::AddressOptions options;
   channel::read_address_options(text.c_str(), &options);

@@ -5,17 +5,17 @@
 #include <cstring>
 #include <string>
 
+#include "filters/filtered.h"
 #include "input.h"
 #include "lwmq/lwmq_tli.h"
 #include "stream/link.h"
-#include "tli/registry.h"
 
 namespace lwmq::fuzz {
 
 inline const lwmq_tli_provider* loop() {
   static const lwmq_tli_provider* provider = [] {
     const lwmq_tli_provider* found = nullptr;
-    require(tli::find("loop://any", &found) == LWMQ_OK, "loop is linked");
+    require(filters::find("loop://any", &found) == LWMQ_OK, "loop is linked");
     return found;
   }();
   return provider;

@@ -85,7 +85,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   os::PeerCredentials credentials;
   credentials.same_user = true;
   if (ipc::accept_hello(hello, &received, credentials, address, options(), &parts) != LWMQ_OK) return 0;
-  require(parts.peer_side.bytes() == tli::SideLayout::of(hello.buffers, hello.buffer_bytes).bytes,
+  require(parts.peer_side.bytes() == lane::SideLayout::of(hello.buffers, hello.buffer_bytes).bytes,
           "sizes agree");
   // What follows: the lanes over a side that nobody has written.
   ipc::Transport* transport = things.transport_of(std::move(parts));

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "input.h"
-#include "tli/record_lane.h"
+#include "lane/record_lane.h"
 
 namespace lwmq::fuzz {
 namespace {
@@ -57,10 +57,10 @@ struct End {
     }
   }
 
-  tli::Sides sides;
-  tli::Waker waker;
-  tli::LaneSender sender;
-  tli::LaneReceiver receiver;
+  lane::Sides sides;
+  lane::Waker waker;
+  lane::LaneSender sender;
+  lane::LaneReceiver receiver;
 };
 
 }  // namespace
@@ -69,7 +69,7 @@ struct End {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lwmq;
   using namespace lwmq::fuzz;
-  const auto layout = tli::SideLayout::of(kBuffers, kBufferBytes);
+  const auto layout = lane::SideLayout::of(kBuffers, kBufferBytes);
   const Side ours = make_side(layout.bytes);
   const Side theirs = make_side(layout.bytes);
   End us(ours.get(), theirs.get());
@@ -113,7 +113,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         us.sender.free_buffers();
         break;
       case 5:  // the order ring, and what lies beside
-        put(tli::SideLayout::kOrderOffset + input.take<std::uint8_t>() % (layout.order_slots * 2) * 8,
+        put(lane::SideLayout::kOrderOffset + input.take<std::uint8_t>() % (layout.order_slots * 2) * 8,
             input.take<std::uint64_t>());
         break;
       case 6:  // words and bytes of the buffers
@@ -121,7 +121,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             input.take<std::uint64_t>());
         break;
       case 7:  // what it says of our buffers
-        put(tli::SideLayout::kReleasedOffset + input.take<std::uint8_t>() % kBuffers * 4,
+        put(lane::SideLayout::kReleasedOffset + input.take<std::uint8_t>() % kBuffers * 4,
             input.take<std::uint32_t>());
         break;
       case 8: {

@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "input.h"
-#include "tli/signature.h"
+#include "modules/signature.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
   using namespace lwmq;
-  using namespace lwmq::tli;
+  using namespace lwmq::modules;
   // A signature, a zero byte, and a trust file.
   const std::string text(reinterpret_cast<const char*>(data), bytes);
   const std::size_t cut = std::min(text.find('\0'), text.size());

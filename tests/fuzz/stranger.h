@@ -14,12 +14,12 @@
 #include <iterator>
 #include <utility>
 
+#include "filters/filtered.h"
 #include "input.h"
 #include "os/identity.h"
 #include "os/segment.h"
 #include "os/thread.h"
 #include "providers/ipc/handshake.h"
-#include "tli/registry.h"
 
 namespace lwmq::fuzz {
 
@@ -48,7 +48,7 @@ struct Sockets {
 struct Things {
   Things() {
     const lwmq_tli_provider* provider = nullptr;
-    require(tli::find("ipc://any", &provider) == LWMQ_OK, "ipc is linked");
+    require(filters::find("ipc://any", &provider) == LWMQ_OK, "ipc is linked");
     static const volatile std::uint32_t never = 0;
     pthread_t thread{};
     os::start_thread(

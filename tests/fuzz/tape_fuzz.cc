@@ -8,11 +8,11 @@
 
 #include "input.h"
 #include "lwmq/lwmq_tli.h"
-#include "tli/filters/tape.h"
+#include "store/tape.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
   using namespace lwmq;
-  using namespace lwmq::tli;
+  using namespace lwmq::store;
   const int fd = memfd_create("tape", MFD_CLOEXEC);
   fuzz::require(fd >= 0 && write(fd, data, bytes) == static_cast<ssize_t>(bytes), "a file in memory");
   {

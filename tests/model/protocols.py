@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .checker import Model, Process
 
-# ---- native/src/tli/record_lane.cc: claim, show, land, release; buffers are used again -------------------
+# ---- native/src/lane/record_lane.cc: claim, show, land, release; buffers are used again -------------------
 
 LANE_WRONG = ["word before the next is zeroed", "word without release", "released before it was read"]
 
@@ -173,7 +173,7 @@ def _is_set(value: int, registers: dict[str, int]) -> bool:
     return value == 1
 
 
-# ---- native/src/tli/record_lane.{h,cc}: announce, look again, sleep; store, look, ring ------------------
+# ---- native/src/lane/record_lane.{h,cc}: announce, look again, sleep; store, look, ring ------------------
 
 SLEEPER_WRONG = ["no heavy barrier", "doorbell read after the announcement", "poster looks before it stores"]
 

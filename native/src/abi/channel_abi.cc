@@ -390,7 +390,7 @@ lwmq_status lwmq_channel_wait_peer(lwmq_channel* channel, uint32_t transport, ui
 lwmq_status lwmq_channel_add_filter(lwmq_channel* channel, const char* filter, uint32_t place) {
   LWMQ_REQUIRE(channel != nullptr && filter != nullptr);
   LWMQ_ALIVE(channel);
-  lwmq::tli::Filters* filters = nullptr;
+  lwmq::filters::Filters* filters = nullptr;
   lwmq_status status = in(channel)->filters(&filters);
   if (status == LWMQ_OK) status = filters->add(filter, place);
   if (status == LWMQ_OK) in(channel)->note_filters_changed();
@@ -400,7 +400,7 @@ lwmq_status lwmq_channel_add_filter(lwmq_channel* channel, const char* filter, u
 lwmq_status lwmq_channel_remove_filter(lwmq_channel* channel, uint32_t place) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  lwmq::tli::Filters* filters = nullptr;
+  lwmq::filters::Filters* filters = nullptr;
   lwmq_status status = in(channel)->filters(&filters);
   if (status == LWMQ_OK) status = filters->remove(place);
   if (status == LWMQ_OK) in(channel)->note_filters_changed();
@@ -412,7 +412,7 @@ lwmq_status lwmq_channel_query_filter(const lwmq_channel* channel, uint32_t plac
   LWMQ_SIZED(out_view);
   LWMQ_REQUIRE(channel != nullptr && out_view != nullptr);
   LWMQ_ALIVE(channel);
-  lwmq::tli::Filters* filters = nullptr;
+  lwmq::filters::Filters* filters = nullptr;
   lwmq_status status = in(channel)->filters(&filters);
   lwmq_filter_view view{};
   if (status == LWMQ_OK) status = filters->query(place, &view);
@@ -424,7 +424,7 @@ lwmq_status lwmq_channel_query_times(const lwmq_channel* channel, uint32_t place
                                      uint64_t* out_ns) {
   LWMQ_REQUIRE(channel != nullptr && out_ns != nullptr);
   LWMQ_ALIVE(channel);
-  lwmq::tli::Filters* filters = nullptr;
+  lwmq::filters::Filters* filters = nullptr;
   const lwmq_status status = in(channel)->filters(&filters);
   return status != LWMQ_OK ? status : filters->query_times(place, share, out_ns);
 }

@@ -5,14 +5,16 @@
 
 #include "abi/memory.h"
 #include "abi/options.h"
+#include "address/options.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "base/values.h"
+#include "filters/filtered.h"
+#include "modules/find.h"
 #include "os/identity.h"
 #include "os/memory_budget.h"
 #include "os/thread.h"
 #include "stats/process_counters.h"
-#include "tli/address_options.h"
 #include "tli/registry.h"
 
 using lwmq::fail;
@@ -39,17 +41,17 @@ lwmq_status lwmq_identify(lwmq_identity* out_identity) {
 }
 
 const char* lwmq_provider_name(uint32_t index) {
-  const lwmq_tli_provider* provider = lwmq::tli::provider_at(index);
+  const lwmq_tli_provider* provider = lwmq::modules::provider_at(index);
   return provider == nullptr ? nullptr : provider->name;
 }
 
 const char* lwmq_filter_name(uint32_t index) {
-  const lwmq_tli_filter* filter = lwmq::tli::filter_at(index);
+  const lwmq_tli_filter* filter = lwmq::modules::filter_at(index);
   return filter == nullptr ? nullptr : filter->name;
 }
 
 const char* lwmq_filter_help(uint32_t index) {
-  const lwmq_tli_filter* filter = lwmq::tli::filter_at(index);
+  const lwmq_tli_filter* filter = lwmq::modules::filter_at(index);
   return filter == nullptr ? nullptr : filter->help;
 }
 
@@ -58,11 +60,11 @@ lwmq_status lwmq_query_limits(const char* address, lwmq_limits* out_limits) {
   if (address == nullptr || out_limits == nullptr)
     return fail(LWMQ_E_INVALID, "lwmq_query_limits: an argument is NULL");
   const lwmq_tli_provider* provider = nullptr;
-  lwmq_status status = lwmq::tli::find(address, &provider);
+  lwmq_status status = lwmq::filters::find(address, &provider);
   if (status != LWMQ_OK) return status;
   lwmq_limits limits{};
   status = lwmq::abi::or_no_memory(__func__, [&] {
-    return lwmq::tli::limits(*provider, lwmq::tli::without_options(address).c_str(), &limits);
+    return lwmq::tli::limits(*provider, lwmq::modules::without_options(address).c_str(), &limits);
   });
   if (status != LWMQ_OK) return status;
   limits.frames_max = lwmq::kFramesMax;
@@ -84,7 +86,7 @@ int32_t lwmq_nearest_word(const char* text, const char* words) {
 
 lwmq_status lwmq_query_setting(uint32_t index, lwmq_setting* out_setting) {
   LWMQ_SIZED(out_setting);
-  const lwmq_setting* setting = lwmq::tli::setting_at(index);
+  const lwmq_setting* setting = lwmq::address::setting_at(index);
   if (setting == nullptr || out_setting == nullptr)
     return fail(LWMQ_E_INVALID, "%s: there is no setting %u, or no place for it", __func__, index);
   lwmq::abi::write_output(*setting, out_setting);
@@ -94,9 +96,9 @@ lwmq_status lwmq_query_setting(uint32_t index, lwmq_setting* out_setting) {
 lwmq_status lwmq_read_setting(const char* key, const char* text, uint64_t* out_value) {
   if (key == nullptr || text == nullptr || out_value == nullptr)
     return fail(LWMQ_E_INVALID, "%s: an argument is NULL", __func__);
-  const lwmq_setting* setting = lwmq::tli::find_setting(key);
+  const lwmq_setting* setting = lwmq::address::find_setting(key);
   if (setting == nullptr) return fail(LWMQ_E_INVALID, "%s: there is no setting '%s'", __func__, key);
-  return lwmq::tli::read_setting(*setting, text, out_value);
+  return lwmq::address::read_setting(*setting, text, out_value);
 }
 
 lwmq_status lwmq_read_address_option(const char* address, uint32_t taken_by, uint32_t index,
@@ -104,9 +106,9 @@ lwmq_status lwmq_read_address_option(const char* address, uint32_t taken_by, uin
   LWMQ_SIZED(out_option);
   if (address == nullptr || out_option == nullptr)
     return fail(LWMQ_E_INVALID, "%s: an argument is NULL", __func__);
-  lwmq::tli::AddressOption found;
+  lwmq::address::AddressOption found;
   const lwmq_status status = lwmq::abi::or_no_memory(
-      __func__, [&] { return lwmq::tli::read_option(address, taken_by, index, &found); });
+      __func__, [&] { return lwmq::address::read_option(address, taken_by, index, &found); });
   if (status != LWMQ_OK) return status;
   const lwmq_address_option option{sizeof(lwmq_address_option), found.setting->key, found.text.data(),
                                    found.text.size(), found.value};

@@ -8,12 +8,12 @@
 #include <new>
 
 #include "base/limits.h"
-#include "channel/service.h"
 #include "codec/encoder.h"
+#include "filters/filtered.h"
 #include "os/clock.h"
 #include "os/identity.h"
 #include "os/membarrier.h"
-#include "tli/filtered.h"
+#include "service/provider_services.h"
 #include "tli/registry.h"
 
 namespace lwmq::channel {
@@ -204,8 +204,8 @@ Status Channel::query_queue(const ChannelQueue* queue, lwmq_send_queue_statistic
 Status Channel::start(std::int32_t role) {
   role_ = role;
   receives_plainly_ = !raw_ && queue_ == nullptr && !is_one_of_several();
-  Status status = start_services();
-  if (status == LWMQ_OK) status = ServiceThread::attending().add(&attend_);
+  Status status = service::start_services();
+  if (status == LWMQ_OK) status = service::ServiceThread::attending().add(&attend_);
   attending_ = status == LWMQ_OK;
   return status;
 }
@@ -227,11 +227,11 @@ Status Channel::open(std::int32_t role) {
   if (status != LWMQ_OK) return status;
   status = start(role);
   if (status != LWMQ_OK) return status;
-  status = ServiceThread::connecting().add(&connect_);
+  status = service::ServiceThread::connecting().add(&connect_);
   if (status == LWMQ_OK && role == LWMQ_ROLE_SERVER) status = listen();
   if (status != LWMQ_OK) {
-    ServiceThread::attending().remove(&attend_);
-    ServiceThread::connecting().remove(&connect_);
+    service::ServiceThread::attending().remove(&attend_);
+    service::ServiceThread::connecting().remove(&connect_);
     attending_ = false;
     return status;
   }
@@ -239,7 +239,7 @@ Status Channel::open(std::int32_t role) {
   // Whether somebody listens decides what an automatic role becomes: found out now, so that it is settled
   // when we return.
   if (role == LWMQ_ROLE_AUTO) connect(os::now_ns(), true);
-  ServiceThread::attending().request(&attend_);
+  service::ServiceThread::attending().request(&attend_);
   return LWMQ_OK;
 }
 
@@ -260,7 +260,7 @@ Status Channel::check_receives() const noexcept {
       address_.c_str());
 }
 
-Status Channel::filters(tli::Filters** out_filters) const {
+Status Channel::filters(filters::Filters** out_filters) const {
   if (phase_.load() == Phase::kClosed || os::forked()) return refuse_phase();
   if (filters_ == nullptr)
     return fail(LWMQ_E_UNSUPPORTED,

@@ -48,19 +48,19 @@
 #include "base/status.h"
 #include "channel/descriptor.h"
 #include "channel/loan.h"
-#include "channel/merge.h"
 #include "channel/notice.h"
 #include "channel/ownership.h"
 #include "channel/receive_queue.h"
 #include "channel/receiver.h"
 #include "channel/sender.h"
-#include "channel/service_thread.h"
 #include "channel/settings.h"
 #include "lwmq/lwmq.h"
 #include "lwmq/lwmq_tli.h"
 #include "os/identity.h"
 #include "os/membarrier.h"
+#include "reliability/merge.h"
 #include "scheduler/scheduler.h"
+#include "service/service_thread.h"
 #include "stats/page.h"
 
 namespace lwmq::channel {
@@ -73,9 +73,9 @@ class ChannelQueue : public SendQueue {
   ChannelQueue(Channel* owner, std::uint32_t kind, std::uint32_t priority, std::uint64_t capacity) noexcept
       : SendQueue(kind, priority, capacity), channel(owner) {}
   Channel* const channel;
-  std::shared_ptr<stats::Entry> entry;   // what others see of it; set before it is added
-  ChannelQueue* twin = nullptr;          // of the next transport; fixed before it is posted to
-  std::unique_ptr<Numbering> numbering;  // the head's, where transports are redundant; likewise
+  std::shared_ptr<stats::Entry> entry;                // what others see of it; set before it is added
+  ChannelQueue* twin = nullptr;                       // of the next transport; fixed before it is posted to
+  std::unique_ptr<reliability::Numbering> numbering;  // the head's, where transports are redundant; likewise
   HandleMark mark;
 };
 
@@ -154,13 +154,13 @@ class Channel {
   Status close(std::uint32_t linger_ms, std::uint32_t lingered_ms = 0);
 
   // The filters that its address names. LWMQ_E_UNSUPPORTED: none.
-  Status filters(tli::Filters** out_filters) const;
+  Status filters(filters::Filters** out_filters) const;
   // Whether they have dropped something.
   [[nodiscard]] bool has_dropped() const noexcept;
   // What a filter held may land now: those who wait for it look again.
   void note_filters_changed() noexcept {
     ring();
-    ServiceThread::attending().request(&attend_);
+    service::ServiceThread::attending().request(&attend_);
   }
 
   // From now on `callback` gets what receive would answer, or `signal` says that there is something, on a
@@ -190,7 +190,7 @@ class Channel {
   enum class Phase : std::uint32_t { kCreated, kOpen, kEnded, kClosing, kClosed };
 
   // The two faces that the service threads see.
-  struct Attend final : Served {
+  struct Attend final : service::Served {
     explicit Attend(Channel* owner) noexcept : channel(owner) {}
     std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override {
       if (take_polled()) channel->tend_listener();  // first: what it takes back is looked at behind it
@@ -200,7 +200,7 @@ class Channel {
     }
     Channel* channel;
   };
-  struct Connect final : Served {
+  struct Connect final : service::Served {
     explicit Connect(Channel* owner) noexcept : channel(owner) {}
     std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override {
       return channel->connect(now_ns, alone);
@@ -491,15 +491,15 @@ class Channel {
   bool failure_told_ = false;  // where there are several transports: one that fails is reported once
 
   // Where there are several transports (several.h): fixed when the channel opens.
-  std::vector<Channel*> more_;                // the head's: the others, which it owns
-  Channel* head_ = nullptr;                   // of another one
-  std::size_t place_ = 0;                     // among all of them, the head is the first
-  std::atomic<std::size_t> turn_{0};          // the head's, for whoever receives
-  std::unique_ptr<Merge> merge_;              // the head's, where they are redundant
-  std::atomic<std::uint64_t> ends_{0};        // of peers, of all transports: the head's
-  std::atomic<std::uint64_t> cuts_{0};        // ends of peers that had not read everything
-  std::uint64_t cuts_seen_ = 0;               // by whoever flushes or closes
-  std::atomic<std::int64_t> merge_until_{0};  // when merge_ has something by itself; 0: never
+  std::vector<Channel*> more_;                 // the head's: the others, which it owns
+  Channel* head_ = nullptr;                    // of another one
+  std::size_t place_ = 0;                      // among all of them, the head is the first
+  std::atomic<std::size_t> turn_{0};           // the head's, for whoever receives
+  std::unique_ptr<reliability::Merge> merge_;  // the head's, where they are redundant
+  std::atomic<std::uint64_t> ends_{0};         // of peers, of all transports: the head's
+  std::atomic<std::uint64_t> cuts_{0};         // ends of peers that had not read everything
+  std::uint64_t cuts_seen_ = 0;                // by whoever flushes or closes
+  std::atomic<std::int64_t> merge_until_{0};   // when merge_ has something by itself; 0: never
   // Of redundant ones: what receive has answered over this, to be told behind what the others have.
   Failure end_;
   std::mutex peers_mutex_;             // the head's: guards the next four of all, and the head's fifth

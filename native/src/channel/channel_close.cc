@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "channel/channel.h"
-#include "channel/deadline.h"
+#include "os/deadline.h"
 #include "os/futex.h"
 #include "os/identity.h"
 #include "os/membarrier.h"
@@ -15,7 +15,7 @@ namespace {
 
 // What the peer has read cannot be waited for: we look, at first often, then seldom.
 constexpr std::int64_t kFirstPauseNs = 20'000;
-constexpr std::int64_t kLongestPauseNs = 5 * kMillisecond;
+constexpr std::int64_t kLongestPauseNs = 5 * os::kMillisecond;
 constexpr std::uint32_t kRoomWaitMs = 5;  // others may want the pump meanwhile
 
 }  // namespace
@@ -28,7 +28,7 @@ Channel::Drained Channel::drain(bool also_read, std::uint32_t room_ms) noexcept 
   {
     Completions completions;
     Sent sent = pump(UINT64_MAX / 2, completions);
-    const std::int64_t end = sent == Sent::kNoRoom ? os::now_ns() + room_ms * kMillisecond : 0;
+    const std::int64_t end = sent == Sent::kNoRoom ? os::now_ns() + room_ms * os::kMillisecond : 0;
     while (sent == Sent::kNoRoom && os::now_ns() < end) {
       const Status status = provider_->wait(sender_.transport(), LWMQ_TLI_WAIT_ROOM, room_ms);
       if (status == LWMQ_E_INTERRUPTED) drained = Drained::kInterrupted;
@@ -61,10 +61,10 @@ Status Channel::wait_drained(std::int64_t deadline, bool also_read) noexcept {
   std::int64_t pause_ns = kFirstPauseNs;
   for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
-    const Drained drained = drain(also_read, std::min(ms_left(deadline), kRoomWaitMs));
+    const Drained drained = drain(also_read, std::min(os::ms_left(deadline), kRoomWaitMs));
     if (drained == Drained::kYes) return LWMQ_OK;
     if (drained == Drained::kInterrupted) return LWMQ_E_INTERRUPTED;
-    const std::int64_t left = deadline == kNoDeadline ? kLongestPauseNs : deadline - os::now_ns();
+    const std::int64_t left = deadline == os::kNoDeadline ? kLongestPauseNs : deadline - os::now_ns();
     if (left <= 0) return LWMQ_E_TIMED_OUT;
     if (os::futex_wait(changes_, seen, std::min(pause_ns, left), os::Sleepers::kOfThisProcess) ==
         os::WaitResult::kInterrupted) {
@@ -77,7 +77,7 @@ Status Channel::wait_drained(std::int64_t deadline, bool also_read) noexcept {
 Status Channel::flush(std::uint32_t timeout_ms) {
   const Inside inside(*this);
   const Status status = check_open(raw_);
-  return status != LWMQ_OK ? status : after_drain(wait_drained(deadline_of(timeout_ms), false));
+  return status != LWMQ_OK ? status : after_drain(wait_drained(os::deadline_of(timeout_ms), false));
 }
 
 // What a flush answers: nothing was left, but perhaps because a close has dropped it.
@@ -125,15 +125,15 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
   const bool lingers = phase_.load() == Phase::kClosing;
   const bool was_opened = phase_.load() != Phase::kCreated;
   const std::int64_t began_ns = os::now_ns();
-  const Status lingered = lingers ? wait_drained(deadline_of(linger_ms), true) : LWMQ_E_TIMED_OUT;
+  const Status lingered = lingers ? wait_drained(os::deadline_of(linger_ms), true) : LWMQ_E_TIMED_OUT;
   if (lingered == LWMQ_E_INTERRUPTED) {
     lingered_ns_ += os::now_ns() - began_ns;
     reopen();
     return LWMQ_E_INTERRUPTED;
   }
   if (attending_) {
-    ServiceThread::connecting().remove(&connect_);
-    ServiceThread::attending().remove(&attend_);
+    service::ServiceThread::connecting().remove(&connect_);
+    service::ServiceThread::attending().remove(&attend_);
     attending_ = false;
   }
   landing_.take();  // a thread of the application that still waits in receive leaves within a slice
@@ -162,7 +162,7 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
   }
   lwmq_tli_listener* listener = listener_.exchange(nullptr);
   if (listener != nullptr)
-    ServiceThread::attending().unwatch(provider_->listener_fd(listener));  // if it has one
+    service::ServiceThread::attending().unwatch(provider_->listener_fd(listener));  // if it has one
   std::uint64_t dropped = 0, untold = 0;
   {
     Completions completions;
@@ -195,7 +195,7 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
   // What is unread ends a linger before its time where nobody is left who could read it.
   const bool ended =
       !lingers || lingered == LWMQ_OK || linger_ms == LWMQ_FOREVER || lingered_ms == LWMQ_FOREVER;
-  const std::int64_t waited_ms = linger_ms + lingered_ms + head().lingered_ns_ / kMillisecond;
+  const std::int64_t waited_ms = linger_ms + lingered_ms + head().lingered_ns_ / os::kMillisecond;
   char how[64];
   std::snprintf(how, sizeof how, "closed after a linger of %" PRId64 " ms", waited_ms);
   return fail(LWMQ_E_TIMED_OUT,

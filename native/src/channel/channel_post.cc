@@ -4,8 +4,8 @@
 #include <cstdio>
 
 #include "channel/channel.h"
-#include "channel/deadline.h"
 #include "codec/encoder.h"
+#include "os/deadline.h"
 #include "os/futex.h"
 #include "os/identity.h"
 #include "os/membarrier.h"
@@ -221,7 +221,7 @@ Status Channel::when_there_is_room(ChannelQueue* queue, std::uint32_t timeout_ms
         "a timeout of %u ms for an unbounded send queue (kind %u): it always has room, post with 0 (%s)",
         timeout_ms, queue->kind(), address_.c_str());
   }
-  const std::int64_t deadline = deadline_of(timeout_ms);
+  const std::int64_t deadline = os::deadline_of(timeout_ms);
   const Inside inside(*this);
   queue->begin_wait();
   Status status = LWMQ_E_FULL;
@@ -229,7 +229,7 @@ Status Channel::when_there_is_room(ChannelQueue* queue, std::uint32_t timeout_ms
     const std::uint32_t seen = queue->room().load(std::memory_order_acquire);
     status = attempt();
     if (status != LWMQ_E_FULL) break;
-    status = wait_for_change(seen, deadline, queue->room());
+    status = os::wait_for_change(seen, deadline, queue->room());
     if (status != LWMQ_OK) break;
   }
   queue->end_wait();

@@ -67,7 +67,7 @@ void Channel::pump_and_release() noexcept {
 
 void Channel::hand_pump_over() noexcept {
   pump_.hand_over();
-  ServiceThread::attending().request(&attend_);
+  service::ServiceThread::attending().request(&attend_);
 }
 
 // Gives the pump away, with the barrier that must follow. True: it had been served, and somebody has to
@@ -140,12 +140,12 @@ void Channel::take_pump() noexcept { pump_.take_before_others(); }
 
 void Channel::begin_activity() noexcept {
   active_.store(true, std::memory_order_relaxed);
-  ServiceThread::attending().request(&attend_);
+  service::ServiceThread::attending().request(&attend_);
 }
 
 void Channel::note_peer_gone() noexcept {
   if (peer_gone_.exchange(true, std::memory_order_acq_rel)) return;
-  ServiceThread::attending().request(&attend_);
+  service::ServiceThread::attending().request(&attend_);
 }
 
 }  // namespace lwmq::channel

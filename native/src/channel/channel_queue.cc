@@ -18,10 +18,10 @@
 #include <utility>
 
 #include "channel/channel.h"
-#include "channel/deadline.h"
 #include "os/clock.h"
+#include "os/deadline.h"
 #include "os/identity.h"
-#include "tli/spin.h"
+#include "os/spin.h"
 
 namespace lwmq::channel {
 namespace {
@@ -32,7 +32,7 @@ constexpr std::uint64_t kFlood = 1024;          // messages that one receive fin
 constexpr std::uint64_t kBytesPerMessage = 8;   // of a buffer, beside its own
 // Between two looks at a transport that has no descriptor, or from which an application receives quickly: so
 // many messages since the look before.
-constexpr std::int64_t kTick = 5 * kMillisecond;
+constexpr std::int64_t kTick = 5 * os::kMillisecond;
 constexpr std::int64_t kQuick = 1024;
 constexpr std::uint32_t kReleaseGlances = 64;  // a microsecond: no store stays in its buffer so long
 
@@ -110,7 +110,7 @@ std::uint32_t Channel::land_for(std::uint32_t limit, Message** out_messages, Com
 // what we land goes through the queue and its lock, and takes time of a core. Who has found nothing, and
 // polls, waits for us all the same.
 std::int64_t Channel::land_for_nobody(std::int64_t now_ns) {
-  if (queue_ == nullptr) return kNever;
+  if (queue_ == nullptr) return service::kNever;
   if (now_ns - looked_ns_ >= kTick) {
     const std::uint64_t taken = receiver_.messages() - queue_->size() - queue_->discarded();
     const auto since = static_cast<std::int64_t>(taken - taken_seen_);  // the three are not of one moment
@@ -125,15 +125,17 @@ std::int64_t Channel::land_for_nobody(std::int64_t now_ns) {
 
 // Into the queue, for whoever takes next.
 std::int64_t Channel::land_waiting(std::int64_t now_ns) {
-  if (queue_ == nullptr) return kNever;
+  if (queue_ == nullptr) return service::kNever;
   if (!landing_.try_take()) {
     // A leader that waits looks by itself; another one may have armed, and looked, before what we came for.
-    return leader_waits_.load(std::memory_order_acquire) ? kNever : now_ns + kMillisecond;
+    return leader_waits_.load(std::memory_order_acquire) ? service::kNever : now_ns + os::kMillisecond;
   }
   Completions completions;  // gone behind the landing side's release
   const Left left = land_into_queue(kLandAtOnce, true, completions);
   lwmq_tli_transport* transport = receiver_.transport();
-  std::int64_t again = left == Left::kNothing ? kNever : left == Left::kMore ? now_ns : now_ns + kTick;
+  std::int64_t again = left == Left::kNothing ? service::kNever
+                       : left == Left::kMore  ? now_ns
+                                              : now_ns + kTick;
   if (left == Left::kNothing && transport != nullptr && !peer_gone_.load(std::memory_order_acquire)) {
     if (polled_fd_ < 0) {
       again = now_ns + kTick;
@@ -218,7 +220,7 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
     leads = landing_.try_take();
     // What another thread lands just now comes first; one that waits in the transport is not waited for.
     while (!leads && queue_->is_bounded() && !leader_waits_.load(std::memory_order_acquire)) {
-      tli::pause();
+      os::pause();
       leads = landing_.try_take();
       if (!leads) sched_yield();
     }
@@ -245,12 +247,12 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
       if (drained) ring();  // who polls hears of the end, too
       return refuse_phase();
     }
-    if (timeout_ms != 0 && deadline == 0) deadline = deadline_of(timeout_ms);
-    const std::uint32_t left = timeout_ms == 0 ? 0 : ms_left(deadline);
+    if (timeout_ms != 0 && deadline == 0) deadline = os::deadline_of(timeout_ms);
+    const std::uint32_t left = timeout_ms == 0 ? 0 : os::ms_left(deadline);
     lwmq_tli_transport* transport = leads ? receiver_.transport() : nullptr;
     if (transport != nullptr && !peer_gone_.load(std::memory_order_acquire) && left > 0) {
       leader_waits_.store(true, std::memory_order_release);
-      status = provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, kWaitSliceMs));
+      status = provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, os::kWaitSliceMs));
       leader_waits_.store(false, std::memory_order_release);
       if (!inside) inside.emplace(*this);
       landing_.release();
@@ -271,13 +273,14 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
       following.begin();
       // Who leaves just now has no fence between its release and its look at us: until we see the one.
       if (!leads && !leader_waits_.load(std::memory_order_acquire))
-        tli::spin_until([this] { return landing_.may_be_free(); }, kReleaseGlances);
+        os::spin_until([this] { return landing_.may_be_free(); }, kReleaseGlances);
       continue;
     }
-    status = wait_for_change(
-        seen, leads ? deadline : std::min(deadline, os::now_ns() + kWaitSliceMs * kMillisecond), leaves_);
+    status = os::wait_for_change(
+        seen, leads ? deadline : std::min(deadline, os::now_ns() + os::kWaitSliceMs * os::kMillisecond),
+        leaves_);
     following.end();
-    if (status != LWMQ_OK && (status != LWMQ_E_TIMED_OUT || ms_left(deadline) == 0)) return leave(status);
+    if (status != LWMQ_OK && (status != LWMQ_E_TIMED_OUT || os::ms_left(deadline) == 0)) return leave(status);
   }
 }
 

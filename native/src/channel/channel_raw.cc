@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "channel/channel.h"
-#include "channel/deadline.h"
+#include "os/deadline.h"
 #include "os/identity.h"
 
 namespace lwmq::channel {
@@ -76,7 +76,7 @@ Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
 
 [[gnu::noinline]] Status Channel::raw_get_waiting(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   if (const Status status = check_sends(role_); status != LWMQ_OK) return status;
-  const std::int64_t deadline = timeout_ms == 0 ? 0 : deadline_of(timeout_ms);
+  const std::int64_t deadline = timeout_ms == 0 ? 0 : os::deadline_of(timeout_ms);
   std::optional<Inside> inside;
   for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
@@ -91,7 +91,7 @@ Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
       pump_.release();
       return LWMQ_OK;
     }
-    const std::uint32_t left = timeout_ms == 0 ? 0 : ms_left(deadline);
+    const std::uint32_t left = timeout_ms == 0 ? 0 : os::ms_left(deadline);
     if (left > 0 && !inside) inside.emplace(*this);
     if (status == LWMQ_E_FULL && left > 0) {
       status = provider_->wait(transport, LWMQ_TLI_WAIT_ROOM, std::min(left, kRoomSliceMs));
@@ -104,7 +104,7 @@ Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
     if (status != LWMQ_E_FULL && status != LWMQ_E_EMPTY) note_peer_gone();
     if (left == 0) return timeout_ms == 0 ? LWMQ_E_FULL : LWMQ_E_TIMED_OUT;
     status = connect_failure();
-    if (status == LWMQ_OK) status = wait_for_change(seen, deadline, changes_);
+    if (status == LWMQ_OK) status = os::wait_for_change(seen, deadline, changes_);
     if (status != LWMQ_OK) return status;
   }
 }

@@ -6,16 +6,16 @@
 #include <utility>
 
 #include "channel/channel.h"
-#include "channel/deadline.h"
 #include "os/clock.h"
+#include "os/deadline.h"
 #include "os/identity.h"
-#include "tli/spin.h"
+#include "os/spin.h"
 
 namespace lwmq::channel {
 
 namespace {
 
-constexpr std::int64_t kPeerLookNs = 100 * kMillisecond;  // in which a loss is noticed
+constexpr std::int64_t kPeerLookNs = 100 * os::kMillisecond;  // in which a loss is noticed
 
 }  // namespace
 
@@ -44,13 +44,13 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, bool in_hand, Landed* o
       landing_.release();
       return report != nullptr ? report->say() : refuse_phase();
     }
-    if (timeout_ms != 0 && deadline == 0) deadline = deadline_of(timeout_ms);
-    const std::uint32_t left = timeout_ms == 0 ? 0 : ms_left(deadline);
+    if (timeout_ms != 0 && deadline == 0) deadline = os::deadline_of(timeout_ms);
+    const std::uint32_t left = timeout_ms == 0 ? 0 : os::ms_left(deadline);
     // Where the transport is to be retired, the service thread needs what we hold: then we wait for its
     // report.
     const bool waits_here = transport != nullptr && !peer_gone_.load(std::memory_order_acquire);
     if (status == LWMQ_E_EMPTY && waits_here && left > 0) {
-      status = provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, kWaitSliceMs));
+      status = provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, os::kWaitSliceMs));
       in_hand = status == LWMQ_OK;
       if (!in_hand) {
         if (!inside) inside.emplace(*this);
@@ -77,7 +77,7 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, bool in_hand, Landed* o
       if (status != LWMQ_OK) return status;
     }
     if (left == 0) return timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
-    status = wait_for_change(seen, deadline, changes_);
+    status = os::wait_for_change(seen, deadline, changes_);
     if (status != LWMQ_OK) {
       ring();
       return status;
@@ -123,7 +123,7 @@ bool Channel::arm_transport() noexcept {
     return armed;
   }
   if (queue_ != nullptr) {  // the service thread looks now and then
-    ServiceThread::attending().request(&attend_);
+    service::ServiceThread::attending().request(&attend_);
     return true;
   }
   ring();  // a transport that nobody can poll: whoever polls asks again and again
@@ -138,7 +138,7 @@ void Channel::poll_transport() noexcept {
     return;
   polled_fd_ = provider_->transport_fd(receiver_.transport());
   if (polled_fd_ < 0) return;
-  const Status status = queue_ != nullptr ? ServiceThread::attending().watch(&attend_, polled_fd_)
+  const Status status = queue_ != nullptr ? service::ServiceThread::attending().watch(&attend_, polled_fd_)
                                           : descriptor->add(polled_fd_);
   if (status != LWMQ_OK) polled_fd_ = -1;
 }
@@ -147,7 +147,7 @@ void Channel::poll_transport() noexcept {
 void Channel::poll_transport_no_more() noexcept {
   if (polled_fd_ < 0) return;
   if (queue_ != nullptr) {
-    ServiceThread::attending().unwatch(polled_fd_);
+    service::ServiceThread::attending().unwatch(polled_fd_);
   } else {
     descriptor_.load(std::memory_order_relaxed)->remove(polled_fd_);
   }
@@ -342,7 +342,7 @@ Status Channel::receive(std::uint32_t timeout_ms, Loan& loan) {
 }
 
 Status Channel::wait_connected(std::uint32_t timeout_ms) {
-  const std::int64_t deadline = deadline_of(timeout_ms);
+  const std::int64_t deadline = os::deadline_of(timeout_ms);
   for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
     if (phase_.load() != Phase::kOpen || os::forked()) return refuse_phase();
@@ -352,13 +352,13 @@ Status Channel::wait_connected(std::uint32_t timeout_ms) {
     if (status != LWMQ_OK) return status;
     if (now.connected != 0) return LWMQ_OK;
     status = connect_failure();
-    if (status == LWMQ_OK) status = wait_for_change(seen, deadline, changes_);
+    if (status == LWMQ_OK) status = os::wait_for_change(seen, deadline, changes_);
     if (status != LWMQ_OK) return status;
   }
 }
 
 Status Channel::wait_peer(std::uint32_t timeout_ms, lwmq_peer* peer) {
-  const std::int64_t deadline = deadline_of(timeout_ms);
+  const std::int64_t deadline = os::deadline_of(timeout_ms);
   for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
     const bool is_last = phase_.load() > Phase::kOpen;                    // before the look
@@ -374,9 +374,9 @@ Status Channel::wait_peer(std::uint32_t timeout_ms, lwmq_peer* peer) {
     }
     if (is_last) return refuse_phase();
     // Of a transport that nobody polls its end is no news.
-    const std::int64_t until = now.connected != 0 ? os::now_ns() + kPeerLookNs : kNoDeadline;
-    status = wait_for_change(seen, std::min(deadline, until), changes_);
-    if (status == LWMQ_E_TIMED_OUT && ms_left(deadline) > 0) continue;
+    const std::int64_t until = now.connected != 0 ? os::now_ns() + kPeerLookNs : os::kNoDeadline;
+    status = os::wait_for_change(seen, std::min(deadline, until), changes_);
+    if (status == LWMQ_E_TIMED_OUT && os::ms_left(deadline) > 0) continue;
     if (status != LWMQ_OK) return status;
   }
 }
@@ -394,7 +394,7 @@ Status Channel::query(lwmq_channel_statistics* out_statistics) {
   std::uint64_t unread_at_least = 0;
   if (phase_.load() == Phase::kClosed) {
     // Nobody is there, and nothing is to be shipped: the counters stay as they are.
-  } else if (tli::spin_until([this] { return pump_.try_take(); })) {
+  } else if (os::spin_until([this] { return pump_.try_take(); })) {
     transport = sender_.transport();
     if (transport != nullptr) {
       connected =

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "channel/channel.h"
-#include "channel/deadline.h"
 #include "os/clock.h"
+#include "os/deadline.h"
 #include "os/futex.h"
 #include "os/identity.h"
 #include "os/membarrier.h"
@@ -27,10 +27,10 @@ constexpr std::int64_t kStallShare = 32;
 // An activity that is over is noticed after one tick; a receiver that may have missed the end of a buffer
 // looks again after 5, 10, 20 ... ms, so that a peer whose thread was not running in between is still seen
 // to have shipped.
-constexpr std::int64_t kTick = 5 * kMillisecond;
+constexpr std::int64_t kTick = 5 * os::kMillisecond;
 constexpr std::uint32_t kQuietLooks = 6;
 constexpr std::int64_t kRoomWaitMinNs = 50'000;  // a window of 2 MiB in that time is more than memory moves
-constexpr std::int64_t kRoomWaitMaxNs = 32 * kMillisecond;
+constexpr std::int64_t kRoomWaitMaxNs = 32 * os::kMillisecond;
 constexpr std::uint64_t kShipBytes = std::uint64_t{1} << 20;  // between two looks at other channels
 constexpr std::uint32_t kAcceptAttempts = 16;
 // By a transport that says that it is connected, a millisecond apart.
@@ -141,13 +141,13 @@ Status Channel::listen() noexcept {
   lwmq_tli_listener* listener = nullptr;
   lwmq_tli_options options = tli_options_;
   options.ring = [](void* self) {
-    ServiceThread::attending().request(&static_cast<Channel*>(self)->attend_);
+    service::ServiceThread::attending().request(&static_cast<Channel*>(self)->attend_);
   };
   options.ring_context = this;
   Status status = tli::listen(*provider_, address_.c_str(), options, &listener);
   if (status != LWMQ_OK) return status;
   const int fd = provider_->listener_fd(listener);
-  if (fd >= 0) status = ServiceThread::attending().watch(&attend_, fd);
+  if (fd >= 0) status = service::ServiceThread::attending().watch(&attend_, fd);
   if (status != LWMQ_OK) {
     provider_->listener_close(listener);
     return status;
@@ -159,13 +159,13 @@ Status Channel::listen() noexcept {
 
 // On the connecting thread; once on the application's, in open.
 std::int64_t Channel::connect(std::int64_t now_ns, bool alone) noexcept {
-  if (role_ == LWMQ_ROLE_SERVER) return kNever;
+  if (role_ == LWMQ_ROLE_SERVER) return service::kNever;
   // One at a time: who looked before the other has bound the address would connect us to ourselves.
   const std::lock_guard lock(connect_mutex_);
   if (attached_.load(std::memory_order_acquire) != nullptr ||
       listener_.load(std::memory_order_acquire) != nullptr)
-    return kNever;
-  std::int64_t again = now_ns + retry_ms_ * kMillisecond;
+    return service::kNever;
+  std::int64_t again = now_ns + retry_ms_ * os::kMillisecond;
   const std::uint32_t patience_ms = alone ? kHandshakeMs : kHastyHandshakeMs << stalls_;
   lwmq_tli_transport* transport = nullptr;
   Status status = tli::connect(*provider_, address_.c_str(), tli_options_, patience_ms, &transport);
@@ -173,13 +173,13 @@ std::int64_t Channel::connect(std::int64_t now_ns, bool alone) noexcept {
     stalls_ = 0;
   } else if (!alone) {
     stalls_ = std::min(stalls_ + 1, kStallsCounted);
-    again = std::max(again, os::now_ns() + kStallShare * patience_ms * kMillisecond);
+    again = std::max(again, os::now_ns() + kStallShare * patience_ms * os::kMillisecond);
   }
   if (status == LWMQ_OK) {
     if (attach(transport)) {
       // Who was active when the last peer went is not rung again.
-      ServiceThread::attending().request(&attend_);
-      return kNever;
+      service::ServiceThread::attending().request(&attend_);
+      return service::kNever;
     }
     status = LWMQ_E_INVALID;
   }
@@ -187,10 +187,10 @@ std::int64_t Channel::connect(std::int64_t now_ns, bool alone) noexcept {
     status = listen();
     if (status == LWMQ_OK) {
       set_connect_failure(LWMQ_OK);
-      ServiceThread::attending().request(&attend_);
-      return kNever;
+      service::ServiceThread::attending().request(&attend_);
+      return service::kNever;
     }
-    if (status == LWMQ_E_ADDRESS) return now_ns + kMillisecond;  // somebody was quicker: connect to him
+    if (status == LWMQ_E_ADDRESS) return now_ns + os::kMillisecond;  // somebody was quicker: connect to him
   }
   set_connect_failure(status);
   return again;
@@ -201,15 +201,15 @@ std::int64_t Channel::accept_next(std::int64_t now_ns) noexcept {
   for (std::uint32_t i = 0; i < kAcceptAttempts; ++i) {
     lwmq_tli_transport* transport = nullptr;
     const Status status = provider_->accept(listener_.load(std::memory_order_relaxed), &transport);
-    if (status == LWMQ_E_EMPTY) return kNever;  // the listener's descriptor calls us
-    if (status != LWMQ_OK) {                    // a client that was refused: the next one
+    if (status == LWMQ_E_EMPTY) return service::kNever;  // the listener's descriptor calls us
+    if (status != LWMQ_OK) {                             // a client that was refused: the next one
       clients_refused_.fetch_add(1, std::memory_order_relaxed);
       if (status == LWMQ_E_UNSUPPORTED) set_connect_failure(status);  // we cannot: no fault of the client's
       continue;
     }
     if (attach(transport)) return 0;
   }
-  return now_ns + kMillisecond;  // others may wait behind them
+  return now_ns + os::kMillisecond;  // others may wait behind them
 }
 
 // Channels of one process have numbers; 0 is none.
@@ -318,11 +318,11 @@ bool Channel::attach(lwmq_tli_transport* transport) noexcept {
 // Of redundant transports: a receive will have something by the mere passing of time.
 std::int64_t Channel::attend_merge(std::int64_t now_ns) noexcept {
   const std::int64_t until = merge_until_.load(std::memory_order_relaxed);
-  if (until == 0) return kNever;
+  if (until == 0) return service::kNever;
   if (now_ns < until) return until;
   merge_until_.store(0, std::memory_order_relaxed);
   ring();
-  return kNever;
+  return service::kNever;
 }
 
 // While there is a peer nobody is accepted: who tries to connect meanwhile gives up, and tries again.
@@ -337,13 +337,13 @@ std::int64_t Channel::attend(std::int64_t now_ns, bool alone) noexcept {
   if (lwmq_tli_transport* transport = attached_.load(std::memory_order_acquire); transport != nullptr) {
     const bool gone =
         peer_gone_.load(std::memory_order_acquire) || provider_->state(transport) != LWMQ_TLI_CONNECTED;
-    if (gone && !retire()) return now_ns + kMillisecond;
+    if (gone && !retire()) return now_ns + os::kMillisecond;
   }
   if (attached_.load(std::memory_order_acquire) == nullptr) {
-    if (for_one_peer_) return kNever;
+    if (for_one_peer_) return service::kNever;
     if (listener_.load(std::memory_order_acquire) == nullptr) {
-      ServiceThread::connecting().request(&connect_);
-      return kNever;
+      service::ServiceThread::connecting().request(&connect_);
+      return service::kNever;
     }
     if (const std::int64_t again = accept_next(now_ns); again != 0) return again;
     // It may have come and gone while we had another peer. What it shipped counts: we hear it to its end.
@@ -354,16 +354,16 @@ std::int64_t Channel::attend(std::int64_t now_ns, bool alone) noexcept {
 
 // Ships what a poster handed over. Between two calls the pump stays handed, so that posts are enqueues alone.
 std::int64_t Channel::ship_waiting(std::int64_t now_ns, bool alone) noexcept {
-  if (!pump_.adopt()) return kNever;
+  if (!pump_.adopt()) return service::kNever;
   Completions completions;
   const std::uint64_t before = sender_.messages();
   Sent sent = pump(kShipBytes, completions);
   if (sent == Sent::kNoRoom) note_unread(sender_.transport());
   if (sent == Sent::kNoRoom && alone) {
     // A wait for room ends as soon as there is some; its limit is for those who may want us meanwhile.
-    const std::int64_t limit = std::max(room_wait_ns_, kMillisecond);
+    const std::int64_t limit = std::max(room_wait_ns_, os::kMillisecond);
     provider_->wait(sender_.transport(), LWMQ_TLI_WAIT_ROOM,
-                    static_cast<std::uint32_t>(limit / kMillisecond));
+                    static_cast<std::uint32_t>(limit / os::kMillisecond));
     sent = pump(kShipBytes, completions);
   }
   // A peer that does not read is asked less and less often.
@@ -380,22 +380,22 @@ std::int64_t Channel::ship_waiting(std::int64_t now_ns, bool alone) noexcept {
     case Sent::kAll:
       pump_and_release();  // looks again after the release
       changed();           // for those who flush
-      return kNever;
+      return service::kNever;
     case Sent::kPeerGone:
       release_and_look();
       note_peer_gone();
-      return kNever;
+      return service::kNever;
     case Sent::kNoPeer:
       release_and_look();
-      return kNever;
+      return service::kNever;
   }
-  return kNever;
+  return service::kNever;
 }
 
 // Ships a buffer that stays open while nothing is posted, and looks for the end of the peer's last buffer
 // while nothing is received: so that what was read is also seen to have been read.
 std::int64_t Channel::tidy(std::int64_t now_ns) noexcept {
-  if (!active_.load(std::memory_order_relaxed)) return kNever;
+  if (!active_.load(std::memory_order_relaxed)) return service::kNever;
   const std::uint64_t sent = sender_.messages();
   const std::uint64_t received = receiver_.messages();
   const bool quiet = sent == sent_seen_ && received == received_seen_;
@@ -418,7 +418,7 @@ std::int64_t Channel::tidy(std::int64_t now_ns) noexcept {
   quiet_looks_ = 0;
   active_.store(false, std::memory_order_relaxed);
   os::heavy_barrier_within();  // sync: activity
-  if (sender_.messages() == sent_seen_ && receiver_.messages() == received_seen_) return kNever;
+  if (sender_.messages() == sent_seen_ && receiver_.messages() == received_seen_) return service::kNever;
   active_.store(true, std::memory_order_relaxed);
   return now_ns + kTick;
 }

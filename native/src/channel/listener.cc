@@ -5,11 +5,11 @@
 
 #include "base/limits.h"
 #include "channel/channel.h"
-#include "channel/deadline.h"
 #include "channel/selector.h"
-#include "channel/service.h"
+#include "os/deadline.h"
 #include "os/event_fd.h"
 #include "os/identity.h"
+#include "service/provider_services.h"
 #include "tli/registry.h"
 
 namespace lwmq::channel {
@@ -34,13 +34,15 @@ Status Listener::listen() {
   if (status != LWMQ_OK) return status;
   entry_ = stats::open_entry(stats::EntryKind::kListener, settings_.address.c_str());
   stats::set(entry_->flags, stats::kEntryServer);
-  status = start_services();
+  status = service::start_services();
   if (status != LWMQ_OK) return status;
-  auto& thread = ServiceThread::attending();
+  auto& thread = service::ServiceThread::attending();
   status = thread.add(this);
   if (status != LWMQ_OK) return status;
   lwmq_tli_options options = settings_.transport;
-  options.ring = [](void* self) { ServiceThread::attending().request(static_cast<Listener*>(self)); };
+  options.ring = [](void* self) {
+    service::ServiceThread::attending().request(static_cast<Listener*>(self));
+  };
   options.ring_context = this;
   lwmq_tli_listener* listener = nullptr;
   status = tli::listen(*settings_.provider, settings_.address.c_str(), options, &listener);
@@ -74,15 +76,15 @@ Status Listener::refuse_closed() const noexcept {
 std::int64_t Listener::serve(std::int64_t now_ns, bool) noexcept {
   bool some = false;
   lwmq_tli_listener* listener = listener_.load(std::memory_order_acquire);
-  if (listener == nullptr) return kNever;  // it has rung before it was there
+  if (listener == nullptr) return service::kNever;  // it has rung before it was there
   for (std::uint32_t i = 0; i < kAcceptsAtOnce; ++i) {
     if (!has_room()) {
       if (const auto tend = settings_.provider->tend; tend != nullptr) tend(listener);
-      return kNever;
+      return service::kNever;
     }
     lwmq_tli_transport* transport = nullptr;
     const Status status = settings_.provider->accept(listener, &transport);
-    if (status == LWMQ_E_EMPTY) return kNever;
+    if (status == LWMQ_E_EMPTY) return service::kNever;
     const std::lock_guard lock(mutex_);
     if (status == LWMQ_OK) {
       some = true;
@@ -94,7 +96,7 @@ std::int64_t Listener::serve(std::int64_t now_ns, bool) noexcept {
     }
     count();
   }
-  return some ? now_ns : now_ns + kMillisecond;  // others may wait behind failures
+  return some ? now_ns : now_ns + os::kMillisecond;  // others may wait behind failures
 }
 
 bool Listener::has_room() {
@@ -125,7 +127,7 @@ lwmq_tli_transport* Listener::take_next(std::uint64_t* out_client) {
   *out_client = ++taken_;
   count();
   if (clients_waiting_ == 0 && !closed_.load()) os::drain_event_fd(bell_.get());
-  if (std::exchange(is_full_, false)) ServiceThread::attending().request(this);
+  if (std::exchange(is_full_, false)) service::ServiceThread::attending().request(this);
   return next;
 }
 
@@ -155,7 +157,7 @@ Status Listener::accept(std::uint32_t timeout_ms, Channel** out_channel) {
     }
     Listener& self;
   } inside(*this);
-  const std::int64_t deadline = timeout_ms == 0 ? 0 : deadline_of(timeout_ms);
+  const std::int64_t deadline = timeout_ms == 0 ? 0 : os::deadline_of(timeout_ms);
   for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);
     if (closed_.load()) return refuse_closed();
@@ -173,7 +175,7 @@ Status Listener::accept(std::uint32_t timeout_ms, Channel** out_channel) {
       return status;
     }
     if (timeout_ms == 0) return LWMQ_E_EMPTY;
-    const Status status = wait_for_change(seen, deadline, changes_);
+    const Status status = os::wait_for_change(seen, deadline, changes_);
     if (status != LWMQ_OK) return status;
   }
 }
@@ -188,7 +190,7 @@ void Listener::query(lwmq_listener_statistics* out_statistics) {
 
 Status Listener::close() {
   if (closed_.exchange(true)) return refuse_closed();
-  auto& thread = ServiceThread::attending();
+  auto& thread = service::ServiceThread::attending();
   thread.remove(this);
   lwmq_tli_listener* listener = listener_.load(std::memory_order_relaxed);
   if (const int fd = settings_.provider->listener_fd(listener); fd >= 0) thread.unwatch(fd);

@@ -16,18 +16,18 @@
 #include "base/handle_mark.h"
 #include "base/limits.h"
 #include "base/status.h"
-#include "channel/service_thread.h"
 #include "channel/settings.h"
 #include "lwmq/lwmq.h"
 #include "lwmq/lwmq_tli.h"
 #include "os/unique_fd.h"
+#include "service/service_thread.h"
 #include "stats/page.h"
 
 namespace lwmq::channel {
 
 class Channel;
 
-class Listener final : private Served {
+class Listener final : private service::Served {
  public:
   // Binds. `given` is for the channels.
   static Status open(const char* address, const lwmq_channel_options& given, Listener** out_listener);

@@ -6,17 +6,17 @@
 #include <csignal>
 
 #include "channel/channel.h"
-#include "channel/deadline.h"
 #include "channel/several.h"
+#include "os/deadline.h"
 
 namespace lwmq::channel {
 namespace {
 
 // Of one channel before the others have theirs: so many messages, or as many as take so long.
 constexpr std::uint32_t kTurn = 64;
-constexpr std::int64_t kTurnNs = kMillisecond;
-constexpr std::int64_t kFailurePauseNs = 100 * kMillisecond;
-constexpr std::int64_t kClosingPauseNs = 5 * kMillisecond;  // a signal may end the linger, and we go on
+constexpr std::int64_t kTurnNs = os::kMillisecond;
+constexpr std::int64_t kFailurePauseNs = 100 * os::kMillisecond;
+constexpr std::int64_t kClosingPauseNs = 5 * os::kMillisecond;  // a signal may end the linger, and we go on
 
 thread_local Notice* running = nullptr;  // whose call-back this thread is in
 
@@ -30,20 +30,20 @@ bool may_last(Status status) noexcept {
 
 Status Notice::begin() noexcept {
   Status status = channel_->descriptor(&fd_);
-  if (status == LWMQ_OK) status = ServiceThread::calling().add(this);
+  if (status == LWMQ_OK) status = service::ServiceThread::calling().add(this);
   if (status != LWMQ_OK) return status;
-  status = ServiceThread::calling().watch(this, fd_);
+  status = service::ServiceThread::calling().watch(this, fd_);
   if (status == LWMQ_OK) {
-    ServiceThread::calling().request(this);  // what is there already
+    service::ServiceThread::calling().request(this);  // what is there already
   } else {
-    ServiceThread::calling().remove(this);
+    service::ServiceThread::calling().remove(this);
   }
   return status;
 }
 
 void Notice::end() noexcept {
-  ServiceThread::calling().unwatch(fd_);
-  ServiceThread::calling().remove(this);
+  service::ServiceThread::calling().unwatch(fd_);
+  service::ServiceThread::calling().remove(this);
 }
 
 Notice* Notice::around(const Channel* channel) noexcept {
@@ -51,7 +51,7 @@ Notice* Notice::around(const Channel* channel) noexcept {
 }
 
 std::int64_t Notice::serve(std::int64_t now_ns, bool) noexcept {
-  if (over_) return kNever;
+  if (over_) return service::kNever;
   return callback_ != nullptr ? call(now_ns) : raise(now_ns);
 }
 
@@ -62,7 +62,7 @@ std::int64_t Notice::call(std::int64_t now_ns) noexcept {
     running = this;  // a RELEASE may come in here, too
     const Status status = Several::receive(channel_, 0, 1, &message, &count);
     running = nullptr;
-    if (status == LWMQ_E_EMPTY) return kNever;
+    if (status == LWMQ_E_EMPTY) return service::kNever;
     if (status == LWMQ_E_CLOSED && channel_->is_closing()) return now_ns + kClosingPauseNs;
     if (may_last(status) && status == told_) return now_ns + kFailurePauseNs;
     told_ = status;
@@ -72,7 +72,7 @@ std::int64_t Notice::call(std::int64_t now_ns) noexcept {
     callback_(context_, status, reinterpret_cast<lwmq_message*>(message));
     running = nullptr;
     over_ = over_ || last;
-    if (over_) return kNever;
+    if (over_) return service::kNever;
     if (os::now_ns() - now_ns > kTurnNs) break;
   }
   return now_ns;
@@ -82,8 +82,8 @@ std::int64_t Notice::call(std::int64_t now_ns) noexcept {
 std::int64_t Notice::raise(std::int64_t now_ns) const noexcept {
   sigval value{};
   value.sival_ptr = context_;
-  if (sigqueue(getpid(), signal_, value) == 0 || errno != EAGAIN) return kNever;
-  return now_ns + kMillisecond;  // the process has as many signals pending as it may
+  if (sigqueue(getpid(), signal_, value) == 0 || errno != EAGAIN) return service::kNever;
+  return now_ns + os::kMillisecond;  // the process has as many signals pending as it may
 }
 
 }  // namespace lwmq::channel

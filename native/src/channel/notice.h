@@ -8,14 +8,14 @@
 #include <cstdint>
 
 #include "base/status.h"
-#include "channel/service_thread.h"
 #include "lwmq/lwmq.h"
+#include "service/service_thread.h"
 
 namespace lwmq::channel {
 
 class Channel;
 
-class Notice final : public Served {
+class Notice final : public service::Served {
  public:
   Notice(Channel* channel, lwmq_on_message callback, void* context) noexcept
       : channel_(channel), callback_(callback), context_(context) {}

@@ -30,7 +30,7 @@
 #include <cstdint>
 
 #include "os/membarrier.h"
-#include "tli/spin.h"
+#include "os/spin.h"
 
 namespace lwmq::channel {
 
@@ -94,7 +94,7 @@ class Ownership {
       while (!state_.compare_exchange_weak(free, kHanded, std::memory_order_release,
                                            std::memory_order_relaxed)) {
         free = kFree;
-        tli::pause();
+        os::pause();
       }
       home_.store(false, std::memory_order_release);  // sync: turn
     } else {
@@ -123,7 +123,7 @@ class Ownership {
 
   template <typename Condition>
   static void wait_until(Condition&& holds) noexcept {
-    while (!tli::spin_until(holds, kLooks)) sched_yield();
+    while (!os::spin_until(holds, kLooks)) sched_yield();
   }
   [[gnu::noinline]] void wait_for_turn() noexcept {
     wait_until([this] { return try_take(); });
@@ -185,7 +185,7 @@ class Ownership {
     }
     os::heavy_barrier_within();  // sync: home-turn
     const bool is_out =
-        tli::spin_until([this] { return !home_.load(std::memory_order_acquire); }, looks);  // sync: turn
+        os::spin_until([this] { return !home_.load(std::memory_order_acquire); }, looks);  // sync: turn
     state_.store(is_out ? kTaken : kFree, std::memory_order_release);
     return is_out;
   }

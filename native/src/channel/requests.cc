@@ -6,9 +6,9 @@
 #include <new>
 #include <utility>
 
-#include "channel/deadline.h"
 #include "channel/several.h"
 #include "os/clock.h"
+#include "os/deadline.h"
 #include "os/futex.h"
 #include "os/identity.h"
 
@@ -202,7 +202,7 @@ Requests::Pending* Requests::pop_settled() noexcept {
 }
 
 void Requests::expire() noexcept {
-  if (on_heap_ == 0 || heap_[0]->due_ns == kNoDeadline) return;
+  if (on_heap_ == 0 || heap_[0]->due_ns == os::kNoDeadline) return;
   const std::int64_t now = os::now_ns();
   while (on_heap_ > 0 && heap_[0]->due_ns <= now) {
     ++counts_.timed_out;
@@ -259,7 +259,7 @@ Status Requests::enlist(const Message& message, std::uint32_t timeout_ms, Pendin
   if (pending == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for one more request");
   pending->number = head.number;
   pending->timeout_ms = timeout_ms;
-  pending->due_ns = deadline_of(timeout_ms);
+  pending->due_ns = os::deadline_of(timeout_ms);
   pending->is_awaited = out_awaited != nullptr;
   pending->ends_before = channel_->ends();
   *find(head.number) = pending;
@@ -416,7 +416,7 @@ Status Requests::follow(std::unique_lock<std::mutex>& lock, std::uint32_t timeou
   const std::uint32_t seen = looks_.load(std::memory_order_relaxed);
   ++followers_;
   lock.unlock();
-  const Status status = wait_for_change(seen, deadline_of(timeout_ms), looks_);
+  const Status status = os::wait_for_change(seen, os::deadline_of(timeout_ms), looks_);
   lock.lock();
   --followers_;
   return status;
@@ -425,7 +425,7 @@ Status Requests::follow(std::unique_lock<std::mutex>& lock, std::uint32_t timeou
 // Until `own` is settled, or where it is null any that nobody waits for: then *out_pending is the caller's. A
 // receiver with a limit of 0 looks once.
 Status Requests::wait(Pending* own, std::uint32_t timeout_ms, Pending** out_pending) noexcept {
-  const std::int64_t deadline = deadline_of(timeout_ms);
+  const std::int64_t deadline = os::deadline_of(timeout_ms);
   std::unique_lock lock(mutex_);
   for (bool looked = false;;) {
     expire();
@@ -434,9 +434,9 @@ Status Requests::wait(Pending* own, std::uint32_t timeout_ms, Pending** out_pend
       return LWMQ_OK;
     }
     if (channel_ == nullptr) return fail(LWMQ_E_CLOSED, "the channel was destroyed (%s)", address_.c_str());
-    const std::uint32_t left = timeout_ms == 0 ? 0 : ms_left(deadline);
+    const std::uint32_t left = timeout_ms == 0 ? 0 : os::ms_left(deadline);
     if (left == 0 && (looked || is_receiving_)) return timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
-    const std::uint32_t due = on_heap_ == 0 ? LWMQ_FOREVER : ms_left(heap_[0]->due_ns);
+    const std::uint32_t due = on_heap_ == 0 ? LWMQ_FOREVER : os::ms_left(heap_[0]->due_ns);
     const std::uint32_t most = std::min({left, due, kSliceMs});
     looked = true;
     const Status status = is_receiving_ ? follow(lock, most) : receive_some(lock, most, own != nullptr);
@@ -492,7 +492,7 @@ void Requests::query(lwmq_requests_statistics* out_statistics) noexcept {
   const std::lock_guard lock(mutex_);
   *out_statistics = counts_;
   out_statistics->outstanding = on_heap_;
-  out_statistics->due_ms = on_heap_ == 0 ? LWMQ_FOREVER : ms_left(heap_[0]->due_ns);
+  out_statistics->due_ms = on_heap_ == 0 ? LWMQ_FOREVER : os::ms_left(heap_[0]->due_ns);
 }
 
 // ---- Answering --------------------------------------------------------------------------------------

@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "channel/channel.h"
-#include "channel/deadline.h"
 #include "channel/listener.h"
 #include "channel/several.h"
 #include "codec/encoder.h"
+#include "os/deadline.h"
 #include "os/identity.h"
-#include "tli/spin.h"
+#include "os/spin.h"
 
 namespace lwmq::channel {
 namespace {
@@ -43,8 +43,8 @@ struct Selector::Wait {
 
   std::uint32_t left_ms() noexcept {
     if (timeout_ms == 0) return 0;
-    if (deadline < 0) deadline = deadline_of(timeout_ms);
-    return ms_left(deadline);
+    if (deadline < 0) deadline = os::deadline_of(timeout_ms);
+    return os::ms_left(deadline);
   }
 };
 
@@ -289,7 +289,7 @@ Status Selector::receive_in_hand(Turn turn, Channel* channel, bool looks_again, 
   if (seen == Channel::Glance::kNothing && looks_again && ++turn.in_vain < kLooksInVain) {
     ++since_look_;
     give_turn(turn);
-    tli::pause();
+    os::pause();
     return LWMQ_E_EMPTY;
   }
   if (seen != Channel::Glance::kMessage) {

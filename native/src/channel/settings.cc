@@ -7,10 +7,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "address/options.h"
 #include "base/limits.h"
+#include "filters/filtered.h"
 #include "message/message.h"
-#include "tli/address_options.h"
-#include "tli/filtered.h"
+#include "modules/find.h"
 #include "tli/registry.h"
 #include "wire/message_header.h"
 
@@ -74,8 +75,8 @@ Status read_address_options(const char* address, AddressOptions* out_options) {
                                                                  {"buffers_send", &said.buffers_send},
                                                                  {"buffers_receive", &said.buffers_receive}};
   for (std::uint32_t i = 0;; ++i) {
-    tli::AddressOption option;
-    const Status status = tli::read_option(address, LWMQ_TAKEN_BY_TRANSPORT, i, &option);
+    address::AddressOption option;
+    const Status status = address::read_option(address, LWMQ_TAKEN_BY_TRANSPORT, i, &option);
     if (status == LWMQ_E_EMPTY) return LWMQ_OK;
     if (status != LWMQ_OK) return status;
     const std::string_view key = option.setting->key;
@@ -88,12 +89,12 @@ Status read_address_options(const char* address, AddressOptions* out_options) {
 
 Status read_settings(const char* address, const lwmq_channel_options& given, Settings* out_settings) {
   const lwmq_tli_provider* provider = nullptr;
-  Status status = tli::find(address, &provider);
+  Status status = filters::find(address, &provider);
   if (status != LWMQ_OK) return status;
   AddressOptions said;
   status = read_address_options(address, &said);
   if (status != LWMQ_OK) return status;
-  const std::string bare = tli::without_options(address);
+  const std::string bare = modules::without_options(address);
   lwmq_limits limits{};
   limits.size = sizeof limits;
   status = tli::limits(*provider, bare.c_str(), &limits);
@@ -126,7 +127,7 @@ Status read_settings(const char* address, const lwmq_channel_options& given, Set
   }
 
   std::unique_ptr<lwmq_tli_filters> filters;
-  status = tli::make_filters(bare.c_str(), &filters);
+  status = filters::make_filters(bare.c_str(), &filters);
   if (status != LWMQ_OK) return status;
   status = check_receive_queue(given, bare.c_str());
   if (status != LWMQ_OK) return status;

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "base/status.h"
+#include "filters/filters.h"
 #include "lwmq/lwmq.h"
 #include "lwmq/lwmq_tli.h"
-#include "tli/filters.h"
 
 namespace lwmq::channel {
 

@@ -4,25 +4,25 @@
 #include <mutex>
 
 #include "base/failure.h"
-#include "channel/deadline.h"
 #include "channel/requests.h"
 #include "channel/router.h"
 #include "channel/selector.h"
 #include "message/external.h"
+#include "os/deadline.h"
 #include "os/identity.h"
 
 namespace lwmq::channel {
 namespace {
 
 constexpr std::uint32_t kTransportsMax = 64;
-static_assert(kTransportsMax <= ReceiveQueue::kPlacesMax && kTransportsMax <= Merge::kWaysMax);
+static_assert(kTransportsMax <= ReceiveQueue::kPlacesMax && kTransportsMax <= reliability::Merge::kWaysMax);
 constexpr int kLandingsMax = 256;  // of what waits in one transport, before a receive takes some of it
 constexpr std::int64_t kWaySliceNs =
-    10 * kMillisecond;  // for one of redundant transports, before the next is asked
+    10 * os::kMillisecond;  // for one of redundant transports, before the next is asked
 
 // What is left of a time that several calls share.
 std::uint32_t rest_of(std::uint32_t timeout_ms, std::int64_t deadline) noexcept {
-  return timeout_ms == 0 ? 0 : ms_left(deadline);
+  return timeout_ms == 0 ? 0 : os::ms_left(deadline);
 }
 
 }  // namespace
@@ -118,16 +118,16 @@ Status Several::add_transport(Channel* head, const char* address, const lwmq_tra
 // With the first transport that is redundant to the head's own.
 void Several::begin_redundancy(Channel* head) {
   head->redundant_ = true;
-  head->merge_ = std::make_unique<Merge>();
+  head->merge_ = std::make_unique<reliability::Merge>();
   head->receiver_.keep_numbers();
-  for (const auto& queue : head->queues_) queue->numbering = std::make_unique<Numbering>();
+  for (const auto& queue : head->queues_) queue->numbering = std::make_unique<reliability::Numbering>();
 }
 
 Status Several::add_send_queue(Channel* head, const lwmq_send_queue_options& options,
                                ChannelQueue** out_queue) {
   ChannelQueue* made = nullptr;
   Status status = head->add_send_queue(options, &made);
-  if (status == LWMQ_OK && head->redundant_) made->numbering = std::make_unique<Numbering>();
+  if (status == LWMQ_OK && head->redundant_) made->numbering = std::make_unique<reliability::Numbering>();
   ChannelQueue* last = made;
   for (Channel* channel : head->more_) {
     if (status != LWMQ_OK) return status;
@@ -191,7 +191,7 @@ Status Several::open(Channel* head, std::int32_t role) {
 
 Status Several::wait_connected(Channel* head, std::uint32_t timeout_ms) {
   const Channel::Inside inside(*head);
-  const std::int64_t deadline = deadline_of(timeout_ms);
+  const std::int64_t deadline = os::deadline_of(timeout_ms);
   if (head->redundant_) return wait_for_a_way(head, deadline);
   return all(head, [&](Channel& channel) { return channel.wait_connected(rest_of(timeout_ms, deadline)); });
 }
@@ -214,7 +214,7 @@ Status Several::wait_for_a_way(Channel* head, std::int64_t deadline) {
     Status status = query(head, &now);  // also notices peers that are gone
     if (status != LWMQ_OK || now.connected != 0) return status;
     status = all(head, [](Channel& channel) { return channel.connect_failure(); });
-    if (status == LWMQ_OK) status = wait_for_change(seen, deadline, head->changes_);
+    if (status == LWMQ_OK) status = os::wait_for_change(seen, deadline, head->changes_);
     if (status != LWMQ_OK) return status;
   }
 }
@@ -224,7 +224,7 @@ Status Several::wait_for_a_way(Channel* head, std::int64_t deadline) {
 Status Several::post_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
   if (queue->numbering == nullptr) return lay_to_each(queue, message, tag);
   if (os::forked()) return queue->channel->refuse_phase();  // a parent's thread may hold the lock for ever
-  Numbering& numbering = *queue->numbering;
+  reliability::Numbering& numbering = *queue->numbering;
   const message::HeldReleases held;
   const std::lock_guard lock(numbering.mutex);
   Status status = message->put_number(numbering.next);
@@ -329,7 +329,7 @@ Status Several::post_messages(ChannelQueue* queue, Message** messages, std::uint
 Status Several::flush(Channel* head, std::uint32_t timeout_ms) {
   if (head->more_.empty()) return head->flush(timeout_ms);
   const Channel::Inside inside(*head);
-  const std::int64_t deadline = deadline_of(timeout_ms);
+  const std::int64_t deadline = os::deadline_of(timeout_ms);
   if (head->redundant_) {
     const Status status = head->check_open(false);
     return status != LWMQ_OK ? status : head->after_drain(wait_drained(head, deadline, false));
@@ -373,7 +373,7 @@ Status Several::wait_drained(Channel* head, std::int64_t deadline, bool also_rea
     }
     if (os::now_ns() >= deadline) return LWMQ_E_TIMED_OUT;
     if (ways > 0) continue;
-    const Status waited = wait_for_change(seen, deadline, head->changes_);
+    const Status waited = os::wait_for_change(seen, deadline, head->changes_);
     if (waited != LWMQ_OK) return waited;
   }
 }
@@ -415,11 +415,11 @@ Status Several::receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::u
       head->turn_.store(place + 1, std::memory_order_relaxed);
       return status;
     }
-    if (timeout_ms != 0 && deadline == 0) deadline = deadline_of(timeout_ms);
+    if (timeout_ms != 0 && deadline == 0) deadline = os::deadline_of(timeout_ms);
     if (!arm_all(head)) continue;
     const std::uint32_t left = rest_of(timeout_ms, deadline);
     if (left == 0) return timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
-    status = head->descriptor_.load(std::memory_order_relaxed)->wait(std::min(left, kWaitSliceMs));
+    status = head->descriptor_.load(std::memory_order_relaxed)->wait(std::min(left, os::kWaitSliceMs));
     if (status != LWMQ_OK) return status;
   }
 }
@@ -453,7 +453,7 @@ Several::Pulled Several::pull(Channel* head, std::size_t place, std::int64_t now
 // Of redundant transports, in the order of the numbers.
 Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
                                Message** out_messages, std::uint32_t* out_count) {
-  Merge& merge = *head->merge_;
+  reliability::Merge& merge = *head->merge_;
   const std::size_t ways = 1 + head->more_.size();
   const Channel::Inside inside(*head);
   std::int64_t deadline = 0;
@@ -497,16 +497,16 @@ Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uin
       return status;
     }
     lock.unlock();
-    if (timeout_ms != 0 && deadline == 0) deadline = deadline_of(timeout_ms);
+    if (timeout_ms != 0 && deadline == 0) deadline = os::deadline_of(timeout_ms);
     if (!arm_all(head)) continue;
     const std::uint32_t left = rest_of(timeout_ms, deadline);
     if (until != INT64_MAX) {  // for those who poll
       head->merge_until_.store(until, std::memory_order_relaxed);
-      ServiceThread::attending().request(&head->attend_);
+      service::ServiceThread::attending().request(&head->attend_);
     }
     if (left == 0) return timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
     status = head->descriptor_.load(std::memory_order_relaxed)
-                 ->wait(std::min({left, kWaitSliceMs, ms_left(until)}));
+                 ->wait(std::min({left, os::kWaitSliceMs, os::ms_left(until)}));
     if (status != LWMQ_OK) return status;
   }
 }
@@ -515,7 +515,7 @@ Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uin
 // looks itself at every transport first.
 Status Several::take(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
                      std::uint32_t* out_count) {
-  const std::int64_t deadline = timeout_ms == 0 ? 0 : deadline_of(timeout_ms);
+  const std::int64_t deadline = timeout_ms == 0 ? 0 : os::deadline_of(timeout_ms);
   const Channel::Inside inside(*head);
   head->followers_.fetch_add(1);  // sync: follower
   Status status = LWMQ_OK;
@@ -528,14 +528,14 @@ Status Several::take(Channel* head, std::uint32_t timeout_ms, std::uint32_t limi
       each(head, [&](Channel& channel) {
         std::int64_t again = channel.land_waiting(0);
         for (int i = 0; again == 0 && i < kLandingsMax; ++i) again = channel.land_waiting(0);
-        if (again != kNever) ServiceThread::attending().request(&channel.attend_);
+        if (again != service::kNever) service::ServiceThread::attending().request(&channel.attend_);
         channel.report_connect_failure();
       });
     }
     status = head->queue_->take(limit, out_messages, out_count);
     if (status != LWMQ_E_EMPTY) break;
     if (timeout_ms == 0) break;
-    status = wait_for_change(seen, deadline, head->changes_);
+    status = os::wait_for_change(seen, deadline, head->changes_);
     if (status != LWMQ_OK) break;
   }
   head->followers_.fetch_sub(1, std::memory_order_relaxed);
@@ -600,7 +600,7 @@ Status Several::close(Channel* head, std::uint32_t linger_ms) {
   if (head->more_.empty() || os::forked()) return head->close(linger_ms);
   const bool was_opened = head->phase_.load() != Channel::Phase::kCreated;
   const std::int64_t began_ns = os::now_ns();
-  const std::int64_t deadline = deadline_of(was_opened ? linger_ms : 0);  // else nothing is ever shipped
+  const std::int64_t deadline = os::deadline_of(was_opened ? linger_ms : 0);  // else nothing is ever shipped
   Failure outcome;
   // All at once: what is posted while one lingers would reach the peers of the others alone.
   each(head, [](Channel& channel) { channel.begin_close(); });

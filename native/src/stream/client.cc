@@ -7,13 +7,14 @@
 #include <mutex>
 #include <utility>
 
-#include "channel/service.h"
+#include "filters/filtered.h"
 #include "os/futex.h"
 #include "os/identity.h"
 #include "os/process_name.h"
+#include "os/spin.h"
+#include "service/provider_services.h"
 #include "stream/elsewhere.h"
 #include "tli/registry.h"
-#include "tli/spin.h"
 
 namespace lwmq::stream {
 namespace {
@@ -57,7 +58,7 @@ Status host_at(const lwmq_tli_provider* provider, const std::string& address,
 // The provider of a stream's address. LWMQ_E_ADDRESS: no provider claims it, or it has options, which streams
 // do not read.
 Status find_provider(const char* address, const lwmq_tli_provider** out_provider) {
-  const Status status = tli::find(address, out_provider);
+  const Status status = filters::find(address, out_provider);
   if (status != LWMQ_OK || std::strchr(address, '?') == nullptr) return status;
   return fail(LWMQ_E_ADDRESS,
               "%s: options of a stream's address are read by Python and Spark; in C set the members of "
@@ -77,7 +78,7 @@ Status prepare(const char* address, std::uint32_t stall_ms, Reach* out_reach) {
     return fail(LWMQ_E_UNSUPPORTED, "%s: streams need a transport that shares windows; %s does not", address,
                 out_reach->provider->name);
   }
-  return channel::start_services();
+  return service::start_services();
 }
 
 Status connect_once(Reach& reach, const Deadline& deadline) {
@@ -216,7 +217,7 @@ Status Reach::wait(std::uint32_t timeout_ms) {
     for (std::uint32_t i = 0; i < kLocalGlances; ++i) {
       endpoint->pump();
       if (link->has_news()) return LWMQ_OK;
-      tli::pause();
+      os::pause();
     }
     endpoint->hand_over();
     return link->wait(timeout_ms);  // whoever serves himself need not ask

@@ -11,16 +11,16 @@
 #include <chrono>
 #include <utility>
 
-#include "channel/service.h"
 #include "os/clock.h"
 #include "os/futex.h"
 #include "os/identity.h"
 #include "os/process_name.h"
+#include "os/spin.h"
 #include "os/thread.h"
+#include "service/provider_services.h"
 #include "stats/process_counters.h"
 #include "stream/conversation.h"
 #include "tli/registry.h"
-#include "tli/spin.h"
 
 namespace lwmq::stream {
 namespace {
@@ -54,7 +54,7 @@ Status Endpoint::start(const lwmq_tli_provider* provider, const std::string& add
     return fail(LWMQ_E_UNSUPPORTED, "%s: streams need a transport that shares windows; %s does not",
                 address.c_str(), provider->name);
   }
-  Status status = channel::start_services();
+  Status status = service::start_services();
   if (status != LWMQ_OK) return status;
   const lwmq_tli_options options = control_options();
   lwmq_tli_listener* listener = nullptr;
@@ -150,7 +150,7 @@ void Endpoint::serve() {
       arm_and_sleep(lock);
     }
     lock.unlock();  // clients of this process get their turn
-    tli::pause();
+    os::pause();
     lock.lock();
   }
   conversations_.clear();  // closes every link in order

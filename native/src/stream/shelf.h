@@ -9,8 +9,8 @@
 #include <optional>
 #include <utility>
 
-#include "channel/service_thread.h"
 #include "os/clock.h"
+#include "service/service_thread.h"
 
 namespace lwmq::stream {
 
@@ -18,7 +18,7 @@ namespace lwmq::stream {
 // that an idle process gives its memory back; an empty shelf wakes nobody. Item: movable, with `bool
 // is_of_use() const` and `std::uint64_t size() const`. Any thread.
 template <typename Item>
-class Shelf final : public channel::Served {
+class Shelf final : public service::Served {
  public:
   // Keeps an item for `keep_ns`, and items of at most `room()` together.
   Shelf(std::int64_t keep_ns, std::uint64_t (*room)() noexcept) noexcept : keep_ns_(keep_ns), room_(room) {}
@@ -46,10 +46,10 @@ class Shelf final : public channel::Served {
       size_ += item.size();
       places_.push_front({std::move(item), os::now_ns()});
       while (size_ > room_()) remove(std::prev(places_.end()), &gone);
-      if (!served_) served_ = channel::ServiceThread::attending().add(this) == LWMQ_OK;
+      if (!served_) served_ = service::ServiceThread::attending().add(this) == LWMQ_OK;
       if (!served_) return;  // then items go when the next one is looked for
     }
-    channel::ServiceThread::attending().request(this);
+    service::ServiceThread::attending().request(this);
   }
 
   // Empties the shelf. False when it was empty.
@@ -65,7 +65,7 @@ class Shelf final : public channel::Served {
     Places gone;
     const std::lock_guard lock(mutex_);
     take_old(now_ns, &gone);
-    return places_.empty() ? channel::kNever : places_.back().since_ns + keep_ns_ + 1;
+    return places_.empty() ? service::kNever : places_.back().since_ns + keep_ns_ + 1;
   }
 
  private:

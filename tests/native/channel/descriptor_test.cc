@@ -139,7 +139,7 @@ TEST(ADescriptor, WakesWhoPollsWhenTheFilterThatHeldAMessageIsRemoved) {
 // As many extents as a filter holds at most are held for a minute, and as many again wait behind them.
 class AFullFilter : public testing::TestWithParam<Subject> {
  protected:
-  static constexpr std::uint64_t kHeldMax = 4096;  // of tli/filter_lane.h
+  static constexpr std::uint64_t kHeldMax = 4096;  // of filters/filter_lane.h
 
   void SetUp() override {
     const std::string place = GetParam().fresh_address();

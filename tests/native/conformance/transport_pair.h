@@ -12,14 +12,14 @@
 
 #include "base/status.h"
 #include "eventually.h"
+#include "filters/filtered.h"
 #include "lwmq/lwmq_tli.h"
-#include "tli/registry.h"
 
 namespace lwmq::conformance {
 
 inline const lwmq_tli_provider& provider_of(const std::string& address) {
   const lwmq_tli_provider* provider = nullptr;
-  if (tli::find(address.c_str(), &provider) != LWMQ_OK) {
+  if (filters::find(address.c_str(), &provider) != LWMQ_OK) {
     ADD_FAILURE() << last_error();
     std::abort();
   }

@@ -1,4 +1,4 @@
-// links: base os stats queue tli providers
+// links: base os stats queue tli address filters lane modules store providers
 //
 // What the table of lwmq_tli.h promises, over every provider. Nothing of the queueing layer is linked here:
 // neither messages nor channels.
@@ -11,7 +11,8 @@
 #include "base/limits.h"
 #include "conformance/providers.h"
 #include "conformance/transport_pair.h"
-#include "tli/filtered.h"
+#include "filters/filtered.h"
+#include "modules/find.h"
 
 namespace lwmq::conformance {
 namespace {
@@ -37,8 +38,8 @@ class Transport : public testing::TestWithParam<Subject> {
 // rows: L12 L13
 TEST_P(Transport, IsClaimedByItsProviderAlone) {
   int claims = 0;
-  for (std::uint32_t i = 0; const auto* provider = tli::provider_at(i); ++i)
-    claims += provider->claim(tli::behind_filters(address_.c_str()));
+  for (std::uint32_t i = 0; const auto* provider = modules::provider_at(i); ++i)
+    claims += provider->claim(filters::behind_filters(address_.c_str()));
   EXPECT_EQ(claims, 1);
 }
 
@@ -611,14 +612,14 @@ LWMQ_OVER_ALL_PROVIDERS(Transport);
 // rows: L07 L08 L09
 TEST(Registry, ListsEveryProviderThatIsLinkedAndTheOneThatThisTestAdds) {
   std::set<std::string> names;
-  for (std::uint32_t i = 0; const auto* provider = tli::provider_at(i); ++i) names.insert(provider->name);
+  for (std::uint32_t i = 0; const auto* provider = modules::provider_at(i); ++i) names.insert(provider->name);
   for (const char* name : {"loop", "ipc", "stub"}) EXPECT_TRUE(names.contains(name)) << name;
 }
 
 // rows: L12
 TEST(Registry, NamesWhatThereIsWhenNobodyClaimsAScheme) {
   const lwmq_tli_provider* provider = nullptr;
-  EXPECT_EQ(tli::find("carrier-pigeon://coop", &provider), LWMQ_E_ADDRESS);
+  EXPECT_EQ(filters::find("carrier-pigeon://coop", &provider), LWMQ_E_ADDRESS);
   const std::string text = last_error();
   for (const char* name : {"carrier-pigeon://coop", "loop", "stub"}) {
     EXPECT_NE(text.find(name), std::string::npos) << text;

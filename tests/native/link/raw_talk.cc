@@ -3,14 +3,15 @@
 #include <cstdio>
 #include <cstring>
 
+#include "filters/filtered.h"
 #include "lwmq/lwmq_tli.h"
-#include "tli/registry.h"
+#include "modules/find.h"
 
 namespace {
 
 bool talk(const char* address) {
   const lwmq_tli_provider* tli = nullptr;
-  if (lwmq::tli::find(address, &tli) != LWMQ_OK) {
+  if (lwmq::filters::find(address, &tli) != LWMQ_OK) {
     std::printf("%s: %s\n", address, lwmq::last_error());
     return false;
   }
@@ -42,7 +43,7 @@ bool talk(const char* address) {
 
 int main(int count, char** arguments) {
   std::printf("providers:");
-  for (std::uint32_t i = 0; const auto* provider = lwmq::tli::provider_at(i); ++i)
+  for (std::uint32_t i = 0; const auto* provider = lwmq::modules::provider_at(i); ++i)
     std::printf(" %s", provider->name);
   std::printf("\n");
   bool all = true;

@@ -15,11 +15,17 @@ HERE = Path(__file__).parent
 TOY = ROOT / "native" / "samples" / "module" / "toy_provider.c"
 OBJECTS = ROOT / "build" / "dev" / "CMakeFiles"
 INCLUDE = [f"-I{ROOT / 'native' / 'include'}", f"-I{ROOT / 'native' / 'src'}"]
-TRANSPORT_LAYER = ["base", "os", "stats", "queue", "tli"]
+OF_TRANSPORTS = ["tli", "modules", "lane", "filters", "address"]
+TRANSPORT_LAYER = ["base", "os", "stats", "queue", "store", *OF_TRANSPORTS]
 
 
 def _floor(name: str) -> list[Path]:
-    return sorted((OBJECTS / f"lwmq_floor_{name}.dir").rglob("*.o"))
+    """The objects of a floor; a build that is older than a move may have others, which have no source."""
+    folder = OBJECTS / f"lwmq_floor_{name}.dir"
+    sources = ROOT / "native"
+    return sorted(
+        path for path in folder.rglob("*.o") if (sources / path.relative_to(folder)).with_suffix("").exists()
+    )
 
 
 def _provider(name: str) -> list[Path]:
@@ -87,12 +93,13 @@ def test_a_provider_written_in_c_from_the_public_header_is_added_by_linking_it(
 @pytest.mark.row("L10")
 def test_the_objects_of_the_transport_layer_name_no_provider() -> None:
     found = []
-    for path in _floor("tli"):
+    objects = [path for floor in OF_TRANSPORTS for path in _floor(floor)]
+    for path in objects:
         text = subprocess.run(["strings", "-a", path], capture_output=True, text=True, timeout=60).stdout
         symbols = subprocess.run(["nm", "-C", path], capture_output=True, text=True, timeout=60).stdout
         for scheme in ("ipc", "tcp", "rdma", "vsock", "pgm"):
             found += [f"{path.name}: {scheme}://" for line in text.splitlines() if f"{scheme}://" in line]
             found += [f"{path.name}: {line}" for line in symbols.splitlines() if f"lwmq::{scheme}::" in line]
         found += [f"{path.name}: {line}" for line in symbols.splitlines() if "lwmq::loop::" in line]
-    assert _floor("tli")
+    assert objects
     assert not found, "\n".join(found)

@@ -1,4 +1,4 @@
-// links: base os stats tli providers
+// links: base os stats tli address filters lane modules store providers
 // A peer that is killed: noticed, whatever it held; what it showed is landed first; its address is free at
 // once. How soon it is noticed tests/bench says (deaths).
 #include <sys/mman.h>

@@ -8,18 +8,18 @@
 #include <string>
 
 #include "base/status.h"
+#include "filters/filtered.h"
 #include "lwmq/lwmq_tli.h"
 #include "os/clock.h"
 #include "os/identity.h"
 #include "os/thread.h"
-#include "tli/registry.h"
 
 namespace lwmq::testing {
 
 inline const lwmq_tli_provider& ipc() {
   static const lwmq_tli_provider* table = [] {
     const lwmq_tli_provider* found = nullptr;
-    EXPECT_EQ(tli::find("ipc://any", &found), LWMQ_OK) << last_error();
+    EXPECT_EQ(filters::find("ipc://any", &found), LWMQ_OK) << last_error();
     static const volatile std::uint32_t never = 0;
     pthread_t thread{};
     EXPECT_EQ(os::start_thread(

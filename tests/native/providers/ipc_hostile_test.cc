@@ -1,4 +1,4 @@
-// links: base os stats tli providers
+// links: base os stats tli address filters lane modules store providers
 // Peers that lie: each is refused or ends its conversation, in words, and nobody else is disturbed.
 #include <fcntl.h>
 #include <linux/sockios.h>
@@ -14,11 +14,11 @@
 #include <thread>
 
 #include "ipc_fixture.h"
+#include "lane/record_lane.h"
 #include "os/unix_socket.h"
 #include "providers/ipc/address.h"
 #include "providers/ipc/handshake.h"
 #include "providers/ipc/process.h"
-#include "tli/record_lane.h"
 
 namespace lwmq::testing {
 namespace {
@@ -297,17 +297,17 @@ void put(std::uint8_t* at, std::uint64_t value) { std::memcpy(at, &value, sizeof
 TEST_F(IpcHostile, BufferThatDoesNotExistEndsTheConversation) {
   RawClient client(address_);
   expect_broken(client, listener_, [](std::uint8_t* side) {
-    put(side + tli::SideLayout::kOrderOffset, std::uint64_t{1} << 32 | 1 << 16 | 999);
+    put(side + lane::SideLayout::kOrderOffset, std::uint64_t{1} << 32 | 1 << 16 | 999);
   });
 }
 
 TEST_F(IpcHostile, ExtentPastTheEndOfItsBufferEndsTheConversation) {
   RawClient client(address_);
   expect_broken(client, listener_, [](std::uint8_t* side) {
-    const tli::SideLayout layout = tli::SideLayout::of(options().buffers_send, options().buffer_bytes);
+    const lane::SideLayout layout = lane::SideLayout::of(options().buffers_send, options().buffer_bytes);
     put(side + layout.data_offset + 56,
         std::uint64_t{1} << 48 | std::uint64_t{1} << 40 | (layout.stride - 63));
-    put(side + tli::SideLayout::kOrderOffset, std::uint64_t{1} << 32 | 1 << 16 | 1);
+    put(side + lane::SideLayout::kOrderOffset, std::uint64_t{1} << 32 | 1 << 16 | 1);
   });
 }
 
@@ -564,7 +564,7 @@ TEST_F(IpcHostile, EmptyBuffersForEverKeepNobody) {
   RawClient client(address_);
   client.say_hello();
   ASSERT_EQ(client.answer(listener_), "hello");
-  const auto layout = tli::SideLayout::of(options().buffers_send, options().buffer_bytes);
+  const auto layout = lane::SideLayout::of(options().buffers_send, options().buffer_bytes);
   std::uint8_t* side = client.side();
   for (std::uint64_t i = 0; i < options().buffers_send; ++i) {
     put(side + layout.data_offset + i * layout.stride + 56,
@@ -577,7 +577,7 @@ TEST_F(IpcHostile, EmptyBuffersForEverKeepNobody) {
     while (!stop) {
       const std::uint64_t base = next.load();
       for (std::uint64_t n = base; n < base + layout.order_slots; ++n) {
-        put(side + tli::SideLayout::kOrderOffset + (n & (layout.order_slots - 1)) * sizeof(tli::OrderEntry),
+        put(side + lane::SideLayout::kOrderOffset + (n & (layout.order_slots - 1)) * sizeof(lane::OrderEntry),
             (n + 1) << 32 | 1 << 16 | (n % options().buffers_send + 1));
       }
       next += 1;

@@ -1,4 +1,4 @@
-// links: base os stats tli providers
+// links: base os stats tli address filters lane modules store providers
 // ipc between the two ends of a conversation: addresses, meeting, buffers, waiting. Death and windows have
 // files of their own; what every provider must do is in tests/native/conformance.
 #include <fcntl.h>

@@ -9,13 +9,13 @@
 #include <string>
 #include <thread>
 
+#include "filters/filtered.h"
 #include "os/clock.h"
 #include "stats/page.h"
 #include "stream/client.h"
 #include "stream/line.h"
 #include "stream/question.h"
 #include "stream/reader.h"
-#include "tli/registry.h"
 
 namespace lwmq::stream {
 namespace {
@@ -29,7 +29,7 @@ std::string fresh_address() {
 
 std::unique_ptr<Link> connect(const std::string& address) {
   const lwmq_tli_provider* provider = nullptr;
-  EXPECT_EQ(tli::find(address.c_str(), &provider), LWMQ_OK);
+  EXPECT_EQ(filters::find(address.c_str(), &provider), LWMQ_OK);
   const lwmq_tli_options options = control_options();
   lwmq_tli_transport* transport = nullptr;
   const std::int64_t deadline = os::now_ns() + 60 * kSecond;
@@ -237,7 +237,7 @@ class HostileEndpoint : public ::testing::Test {
  protected:
   void SetUp() override {
     const std::string address = fresh_address();
-    ASSERT_EQ(tli::find(address.c_str(), &provider_), LWMQ_OK);
+    ASSERT_EQ(filters::find(address.c_str(), &provider_), LWMQ_OK);
     const lwmq_tli_options options = control_options();
     ASSERT_EQ(provider_->listen(address.c_str(), &options, &listener_), LWMQ_OK);
     lwmq_tli_transport* transport = nullptr;

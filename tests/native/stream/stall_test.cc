@@ -9,14 +9,14 @@
 #include <thread>
 #include <vector>
 
-#include "channel/service.h"
+#include "filters/filtered.h"
 #include "os/clock.h"
+#include "service/provider_services.h"
 #include "stats/page.h"
 #include "stream/client.h"
 #include "stream/question.h"
 #include "stream/reader.h"
 #include "stream/writer.h"
-#include "tli/registry.h"
 
 namespace lwmq::stream {
 namespace {
@@ -37,7 +37,7 @@ class SilentEndpoint : public ::testing::Test {
  protected:
   void SetUp() override {
     const std::string address = fresh_address("loop");
-    ASSERT_EQ(tli::find(address.c_str(), &provider_), LWMQ_OK);
+    ASSERT_EQ(filters::find(address.c_str(), &provider_), LWMQ_OK);
     const lwmq_tli_options options = control_options();
     ASSERT_EQ(provider_->listen(address.c_str(), &options, &listener_), LWMQ_OK);
     lwmq_tli_transport* mine = nullptr;
@@ -142,9 +142,9 @@ TEST_F(SilentEndpoint, ThatSendsPongsForEverIsNoReasonToStay) {
 
 TEST(StallOfAListener, IsReportedByWhoOpens) {
   const std::string address = fresh_address("ipc");
-  channel::start_services();
+  service::start_services();
   const lwmq_tli_provider* provider = nullptr;
-  ASSERT_EQ(tli::find(address.c_str(), &provider), LWMQ_OK);
+  ASSERT_EQ(filters::find(address.c_str(), &provider), LWMQ_OK);
   const lwmq_tli_options options = control_options();
   lwmq_tli_listener* listener = nullptr;  // nobody calls accept
   ASSERT_EQ(provider->listen(address.c_str(), &options, &listener), LWMQ_OK);

@@ -14,11 +14,11 @@
 #include <cstring>
 #include <string_view>
 
+#include "lane/record_lane.h"
 #include "os/clock.h"
 #include "os/identity.h"
 #include "os/unix_socket.h"
 #include "providers/ipc/layout.h"
-#include "tli/record_lane.h"
 
 namespace lwmq::ipc {
 namespace {

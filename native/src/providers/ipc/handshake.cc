@@ -37,7 +37,7 @@ Status check_counts(const Hello& hello, const Address& address, const lwmq_tli_o
     return fail(LWMQ_E_CORRUPT, "%s: the peer has %u buffers of %" PRIu64 " bytes", text, hello.buffers,
                 hello.buffer_bytes);
   }
-  if (hello.side_bytes != tli::SideLayout::of(hello.buffers, hello.buffer_bytes).bytes) {
+  if (hello.side_bytes != lane::SideLayout::of(hello.buffers, hello.buffer_bytes).bytes) {
     return fail(LWMQ_E_CORRUPT, "%s: %" PRIu64 " bytes for %u buffers of %" PRIu64, text, hello.side_bytes,
                 hello.buffers, hello.buffer_bytes);
   }
@@ -52,7 +52,7 @@ Status check_counts(const Hello& hello, const Address& address, const lwmq_tli_o
 }
 
 std::uint64_t side_bytes(const lwmq_tli_options& options) noexcept {
-  return tli::SideLayout::of(options.buffers_send, options.buffer_bytes).bytes;
+  return lane::SideLayout::of(options.buffers_send, options.buffer_bytes).bytes;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What crosses the border between two processes, besides the sides of a transport (tli/record_lane.h).
+// What crosses the border between two processes, besides the sides of a transport (lane/record_lane.h).
 //
 // Little-endian, one machine. Everything here is written by one process and read by another, which copies a
 // message before it looks at it and believes nothing in it that it has not checked.
@@ -92,7 +92,7 @@ struct Met {
 };
 static_assert(sizeof(Met) == 12);
 
-// What its sender waits at from now on, where it says so in `waiting` (tli/record_lane.h).
+// What its sender waits at from now on, where it says so in `waiting` (lane/record_lane.h).
 struct Doorbell {
   Head head;
 };

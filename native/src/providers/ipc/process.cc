@@ -9,11 +9,11 @@
 
 #include "base/failure.h"
 #include "base/yield_point.h"
+#include "lane/record_lane.h"
 #include "os/clock.h"
 #include "os/event_fd.h"
 #include "os/identity.h"
 #include "os/membarrier.h"
-#include "tli/record_lane.h"
 
 namespace lwmq::ipc {
 namespace {

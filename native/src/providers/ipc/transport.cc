@@ -332,8 +332,8 @@ Status Transport::sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept {
   receiver_.say_received(what);
   auto& waiting = (what & LWMQ_TLI_WAIT_EXTENT) != 0 ? header.waiting_extent : header.waiting_room;
   const os::FutexWord others[] = {{death_, alive}};
-  const os::WaitResult result = tli::sleep_until_rung(sides_, waiting, both ? &header.waiting_room : nullptr,
-                                                      others, 1, timeout_ns, [&] { return is_ready(what); });
+  const os::WaitResult result = lane::sleep_until_rung(sides_, waiting, both ? &header.waiting_room : nullptr,
+                                                       others, 1, timeout_ns, [&] { return is_ready(what); });
   // The kernel wakes one sleeper of a death word, and it may be us: pass it on to our other threads.
   if (!os::is_held(*death_)) os::futex_wake_all(*death_);
   return result == os::WaitResult::kInterrupted ? LWMQ_E_INTERRUPTED : LWMQ_OK;
@@ -349,10 +349,10 @@ std::int32_t Transport::arm(std::uint32_t what) noexcept {
   glance_at_life_line();
   auto& header = sides_.own_header();
   const bool room = (what & LWMQ_TLI_WAIT_ROOM) != 0;
-  if (room) tli::announce_waiting(header.waiting_room, true);
+  if (room) lane::announce_waiting(header.waiting_room, true);
   if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) {
     receiver_.say_received(what);
-    tli::announce_waiting(header.waiting_extent, true);
+    lane::announce_waiting(header.waiting_extent, true);
   }
   // Room counts where somebody has asked for it in vain: else it is nearly always there.
   return is_ready(what & LWMQ_TLI_WAIT_EXTENT) || (room && wants_room_ && sender_.has_room()) ? 1 : 0;
@@ -375,8 +375,8 @@ std::int32_t Transport::fd() noexcept {
 void Transport::disarm() noexcept {
   if (os::forked()) return;
   auto& header = sides_.own_header();
-  tli::clear_waiting(header.waiting_extent);
-  tli::clear_waiting(header.waiting_room);
+  lane::clear_waiting(header.waiting_extent);
+  lane::clear_waiting(header.waiting_room);
   if (doorbell_.is_there()) os::drain_event_fd(doorbell_.get());
   if (door_ != nullptr) door_->disarm();
 }

@@ -1,7 +1,7 @@
 // One conversation with one peer: two sides of shared memory, a life line, and the peer's death word.
 //
 // The data never touches the life line. It carries doorbells and window notices, and its hang-up is the
-// second witness of the peer's end; the first is the death word. Sync names of the lanes: tli/record_lane.h.
+// second witness of the peer's end; the first is the death word. Sync names of the lanes: lane/record_lane.h.
 // One more point is ours:
 //
 //   closed   the closing side stores `closed` in its header (release), rings, closes its life line
@@ -21,6 +21,9 @@
 
 #include "base/failure.h"
 #include "base/status.h"
+#include "lane/outstanding.h"
+#include "lane/patience.h"
+#include "lane/record_lane.h"
 #include "lwmq/lwmq_tli.h"
 #include "os/identity.h"
 #include "os/robust_words.h"
@@ -29,9 +32,6 @@
 #include "providers/ipc/door.h"
 #include "providers/ipc/process.h"
 #include "providers/ipc/window.h"
-#include "tli/outstanding.h"
-#include "tli/patience.h"
-#include "tli/record_lane.h"
 
 namespace lwmq::ipc {
 
@@ -146,16 +146,16 @@ class Transport {
   os::UniqueFd life_line_;
   const std::atomic<std::uint32_t>* const death_;  // the peer's word
   std::shared_ptr<Door> door_;
-  tli::Sides sides_;
-  tli::Waker waker_;
-  tli::LaneSender sender_;
-  tli::LaneReceiver receiver_;
+  lane::Sides sides_;
+  lane::Waker waker_;
+  lane::LaneSender sender_;
+  lane::LaneReceiver receiver_;
   std::atomic<std::int32_t> end_{LWMQ_TLI_CONNECTED};  // never back; by whoever notices first
   std::atomic<bool> broken_{false};                    // the peer broke the protocol: believe nothing more
   std::atomic<bool> hung_up_{false};                   // by whoever reads the life line
   bool wants_room_ = false;                            // the sending thread's: its last acquire found none
-  tli::Patience patience_;
-  tli::Outstanding outstanding_;  // whoever has the last of it, or finds none at the close, destroys
+  lane::Patience patience_;
+  lane::Outstanding outstanding_;  // whoever has the last of it, or finds none at the close, destroys
 
   std::mutex line_mutex_;
   Failure breach_;    // under line_mutex_: what it has broken it with, where that came over the life line

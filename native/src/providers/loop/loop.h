@@ -10,10 +10,10 @@
 #include <mutex>
 #include <string>
 
+#include "lane/outstanding.h"
+#include "lane/patience.h"
+#include "lane/record_lane.h"
 #include "lwmq/lwmq_tli.h"
-#include "tli/outstanding.h"
-#include "tli/patience.h"
-#include "tli/record_lane.h"
 
 namespace lwmq::loop {
 struct Pair;
@@ -57,17 +57,17 @@ struct lwmq_tli_listener {
 struct lwmq_tli_transport {
   lwmq::loop::Pair* pair = nullptr;  // that it is a part of
   int end = 0;                       // which one we are
-  lwmq::tli::Sides sides;
-  lwmq::tli::Waker waker;
-  lwmq::tli::LaneSender sender;
-  lwmq::tli::LaneReceiver receiver;
-  lwmq::tli::Patience patience;
+  lwmq::lane::Sides sides;
+  lwmq::lane::Waker waker;
+  lwmq::lane::LaneSender sender;
+  lwmq::lane::LaneReceiver receiver;
+  lwmq::lane::Patience patience;
   bool wants_room = false;                      // the sending thread's: its last acquire found none
   lwmq_tli_options options{};                   // ours
   lwmq_tli_options peer_options{};              // the other end's
   std::shared_ptr<lwmq::loop::Bell> own_bell;   // of the listener that accepted us
   std::shared_ptr<lwmq::loop::Bell> peer_bell;  // of the listener that accepted the other end: we ring it
-  lwmq::tli::Outstanding outstanding;  // whoever has the last of it, or finds none at the close, ends us
+  lwmq::lane::Outstanding outstanding;  // whoever has the last of it, or finds none at the close, ends us
 };
 
 // Both ends, and the memory of both sides; gone when the second end is.

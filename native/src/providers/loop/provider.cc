@@ -127,7 +127,7 @@ lwmq_status accept(lwmq_tli_listener* listener, lwmq_tli_transport** out_transpo
 std::int32_t listener_fd(lwmq_tli_listener* listener) { return listener->bell->fd(); }
 
 std::unique_ptr<std::uint8_t, void (*)(void*)> make_side(std::uint32_t buffers, std::uint64_t buffer_bytes) {
-  const std::uint64_t bytes = tli::SideLayout::of(buffers, buffer_bytes).bytes;
+  const std::uint64_t bytes = lane::SideLayout::of(buffers, buffer_bytes).bytes;
   // calloc gives large areas as untouched zero pages: only what is used is paid for.
   void* raw = std::calloc(1, bytes + kCacheLine);
   if (raw == nullptr) return {nullptr, std::free};
@@ -367,8 +367,8 @@ lwmq_status wait(lwmq_tli_transport* transport, std::uint32_t what, std::uint32_
   const std::int64_t begin = os::now_ns();
   const std::int64_t timeout_ns = timeout_ms == LWMQ_FOREVER ? -1 : std::int64_t{timeout_ms} * 1'000'000;
   const bool both = (what & LWMQ_TLI_WAIT_EXTENT) != 0 && (what & LWMQ_TLI_WAIT_ROOM) != 0;
-  const auto result = tli::sleep_until_rung(transport->sides, waiting, both ? &header.waiting_room : nullptr,
-                                            nullptr, 0, timeout_ns, ready);
+  const auto result = lane::sleep_until_rung(transport->sides, waiting, both ? &header.waiting_room : nullptr,
+                                             nullptr, 0, timeout_ns, ready);
   transport->patience.slept(what, os::now_ns() - begin);
   if (result == os::WaitResult::kInterrupted) return LWMQ_E_INTERRUPTED;
   return result == os::WaitResult::kTimedOut ? LWMQ_E_TIMED_OUT : LWMQ_OK;
@@ -387,10 +387,10 @@ std::int32_t arm(lwmq_tli_transport* transport, std::uint32_t what) {
   auto& header = transport->sides.own_header();
   if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) {
     transport->receiver.say_received(what);
-    tli::announce_waiting(header.waiting_extent, true);
+    lane::announce_waiting(header.waiting_extent, true);
   }
   const bool room = (what & LWMQ_TLI_WAIT_ROOM) != 0;
-  if (room) tli::announce_waiting(header.waiting_room, true);
+  if (room) lane::announce_waiting(header.waiting_room, true);
   // Room counts where somebody has asked for it in vain: else it is nearly always there.
   const bool has_room = room && transport->wants_room && transport->sender.has_room();
   return has_room || is_ready(transport, what & LWMQ_TLI_WAIT_EXTENT) ? 1 : 0;
@@ -398,8 +398,8 @@ std::int32_t arm(lwmq_tli_transport* transport, std::uint32_t what) {
 
 void disarm(lwmq_tli_transport* transport) {
   auto& header = transport->sides.own_header();
-  tli::clear_waiting(header.waiting_extent);
-  tli::clear_waiting(header.waiting_room);
+  lane::clear_waiting(header.waiting_extent);
+  lane::clear_waiting(header.waiting_room);
   drain_own(transport);
 }
 

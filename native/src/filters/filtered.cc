@@ -1,0 +1,584 @@
+#include "filters/filtered.h"
+
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <mutex>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/failure.h"
+#include "base/limits.h"
+#include "filters/filter_lane.h"
+#include "modules/find.h"
+#include "os/clock.h"
+#include "os/unique_fd.h"
+
+namespace lwmq::filters {
+namespace {
+
+constexpr std::int64_t kMillisecond = 1'000'000;
+// How long a wait sleeps at most where the transport below cannot wake it.
+constexpr std::int64_t kBlindSleepNs = 20 * kMillisecond;
+constexpr std::size_t kCopyAlign = 64;
+
+// What the listener's descriptor stands for: that of the listener below, and a timer of each armed transport.
+struct Poll {
+  os::UniqueFd epoll;
+};
+
+struct Listener {
+  const lwmq_tli_provider* below;
+  lwmq_tli_listener* listener;
+  std::shared_ptr<Filters> filters;
+  std::shared_ptr<Poll> poll;
+};
+
+class Transport final : public Below {
+ public:
+  Transport(const lwmq_tli_provider* below, lwmq_tli_transport* transport, std::shared_ptr<Filters> filters,
+            std::shared_ptr<Poll> poll) noexcept
+      : below_(below),
+        transport_(transport),
+        poll_(std::move(poll)),
+        sending_(filters, LWMQ_TLI_SENDING, *this),
+        landing_(std::move(filters), LWMQ_TLI_LANDING, *this) {}
+
+  // LWMQ_OK, or the first instance that could not be made.
+  Status begin() {
+    const Status status = sending_.refresh();
+    return status != LWMQ_OK ? status : landing_.refresh();
+  }
+
+  [[nodiscard]] const lwmq_tli_provider& below() const noexcept { return *below_; }
+  [[nodiscard]] lwmq_tli_transport* transport() const noexcept { return transport_; }
+
+  Status acquire(lwmq_tli_buffer* out_buffer);
+  Status show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind);
+  std::uint32_t free_buffers();
+  Status land(lwmq_tli_extent* out_extent);
+  void release(lwmq_tli_extent* extent);
+  Status wait(std::uint32_t what, std::uint32_t timeout_ms);
+  std::int32_t arm(std::uint32_t what);
+  void disarm();
+  std::int32_t fd();
+  void abandon(lwmq_tli_buffer* buffer);
+  void keep_lent(std::uint32_t buffers);
+  void close();
+
+  void give_back(const lwmq_tli_extent& extent) noexcept override;
+  bool make_own(lwmq_tli_extent* extent, bool original) noexcept override;
+  [[nodiscard]] bool is_own(const lwmq_tli_extent& extent) noexcept override;
+
+ private:
+  void stop_timer();
+  ~Transport() = default;
+  void drop_reference() noexcept {
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+  bool pull(std::int64_t now_ns);
+  [[nodiscard]] bool is_blocked(std::int64_t now_ns);
+  [[nodiscard]] bool is_connected() const { return below_->state(transport_) == LWMQ_TLI_CONNECTED; }
+
+  const lwmq_tli_provider* const below_;
+  lwmq_tli_transport* const transport_;
+  const std::shared_ptr<Poll> poll_;  // null: we have connected
+  os::UniqueFd timer_;                // in poll_, from the first time that it is needed
+  os::UniqueFd own_poll_;             // what fd has made: from then on the timer rings there
+
+  std::mutex sending_mutex_;
+  std::mutex landing_mutex_;
+  FilterLane sending_;
+  FilterLane landing_;
+  Failure ended_;  // what land below said last
+
+  // The handle, and one for each landed extent and each buffer that is kept behind the close.
+  std::atomic<std::uint32_t> references_{1};
+  bool keeps_ = false;  // the sending thread's, behind the close of whoever abandons
+  std::mutex own_mutex_;
+  std::unordered_set<const std::uint8_t*> own_;  // private copies that are on their way or landed
+};
+
+Transport* of(lwmq_tli_transport* transport) noexcept { return reinterpret_cast<Transport*>(transport); }
+Listener* of(lwmq_tli_listener* listener) noexcept { return reinterpret_cast<Listener*>(listener); }
+
+// ---- Copies -----------------------------------------------------------------------------------------
+
+bool Transport::is_own(const lwmq_tli_extent& extent) noexcept {
+  const std::lock_guard lock(own_mutex_);
+  return own_.contains(extent.data);
+}
+
+bool Transport::make_own(lwmq_tli_extent* extent, bool original) noexcept {
+  const std::uint64_t room = (extent->bytes / kCopyAlign + 1) * kCopyAlign;
+  auto* copy = static_cast<std::uint8_t*>(std::aligned_alloc(kCopyAlign, room));
+  if (copy == nullptr) return false;
+  if (extent->bytes > 0) std::memcpy(copy, extent->data, extent->bytes);
+  if (original) below_->release(transport_, extent);
+  extent->data = copy;
+  extent->token[0] = extent->token[1] = 0;
+  const std::lock_guard lock(own_mutex_);
+  own_.insert(copy);
+  return true;
+}
+
+void Transport::give_back(const lwmq_tli_extent& extent) noexcept {
+  {
+    const std::lock_guard lock(own_mutex_);
+    if (own_.erase(extent.data) != 0) {
+      std::free(const_cast<std::uint8_t*>(extent.data));
+      return;
+    }
+  }
+  lwmq_tli_extent original = extent;
+  below_->release(transport_, &original);
+}
+
+// ---- Sending ----------------------------------------------------------------------------------------
+
+// A filter that slows the sender down: room is there, and is not lent yet.
+bool Transport::is_blocked(std::int64_t now_ns) {
+  const std::lock_guard lock(sending_mutex_);
+  sending_.refresh();  // who held us up may be gone
+  return sending_.blocked_until_ns() > now_ns && is_connected();
+}
+
+Status Transport::acquire(lwmq_tli_buffer* out_buffer) {
+  if (is_blocked(os::now_ns())) return LWMQ_E_FULL;
+  return below_->acquire(transport_, out_buffer);
+}
+
+Status Transport::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) {
+  if (bytes > buffer->room) return below_->show(transport_, buffer, bytes, kind);  // it has the text
+  const std::int64_t now_ns = os::now_ns();
+  bool blocked = false;
+  bool passes = false;
+  {
+    const std::lock_guard lock(sending_mutex_);
+    sending_.refresh();
+    lwmq_tli_passing passing{buffer->next, bytes,           buffer->room, static_cast<std::uint64_t>(now_ns),
+                             kind,         LWMQ_TLI_SENDING};
+    passes = sending_.pass(&passing);
+    bytes = passing.bytes;
+    kind = passing.kind;
+    blocked = sending_.blocked_until_ns() > now_ns;
+  }
+  const Status status = passes ? below_->show(transport_, buffer, bytes, kind) : LWMQ_OK;
+  if (blocked && status == LWMQ_OK) buffer->room = 0;  // the next extent has to acquire
+  return status;
+}
+
+std::uint32_t Transport::free_buffers() {
+  const std::uint32_t free = below_->free_buffers(transport_);  // collects in any case
+  return is_blocked(os::now_ns()) ? 0 : free;
+}
+
+// ---- Landing ----------------------------------------------------------------------------------------
+
+// With the landing mutex: moves extents from below through the filters until one comes out. True: one has,
+// or none will any more. Where there are no filters, the transport below knows.
+bool Transport::pull(std::int64_t now_ns) {
+  landing_.refresh();
+  if (landing_.is_open()) return false;
+  for (;;) {
+    landing_.run(now_ns);
+    if (landing_.has_output() || ended_.status() != LWMQ_OK) return true;
+    // Behind a peer that has gone, nothing waits for more room: its end comes behind all that it has shown.
+    if (landing_.is_full() && is_connected()) return false;
+    lwmq_tli_extent extent{};
+    const Status status = below_->land(transport_, &extent);
+    if (status == LWMQ_OK) {
+      landing_.put(extent);
+    } else if (status == LWMQ_E_EMPTY) {
+      return false;
+    } else {
+      ended_.keep(status);
+      landing_.flush(now_ns);
+      return true;
+    }
+  }
+}
+
+Status Transport::land(lwmq_tli_extent* out_extent) {
+  const std::lock_guard lock(landing_mutex_);
+  if (!pull(os::now_ns())) {
+    const Status status = landing_.is_open() ? below_->land(transport_, out_extent) : LWMQ_E_EMPTY;
+    if (status == LWMQ_OK) references_.fetch_add(1, std::memory_order_relaxed);
+    return status;
+  }
+  if (!landing_.has_output()) return ended_.tell();
+  *out_extent = landing_.take();
+  references_.fetch_add(1, std::memory_order_relaxed);
+  return LWMQ_OK;
+}
+
+void Transport::release(lwmq_tli_extent* extent) {
+  give_back(*extent);
+  drop_reference();
+}
+
+void Transport::abandon(lwmq_tli_buffer* buffer) {
+  below_->abandon(transport_, buffer);
+  if (keeps_) drop_reference();
+}
+
+void Transport::keep_lent(std::uint32_t buffers) {
+  below_->keep_lent(transport_, buffers);
+  references_.fetch_add(buffers, std::memory_order_relaxed);
+  keeps_ = true;
+}
+
+void Transport::close() {
+  {
+    // What nobody has landed ends here, while the transport below still is one.
+    const std::lock_guard lock(landing_mutex_);
+    landing_.clear();
+  }
+  below_->close(transport_);
+  drop_reference();
+}
+
+// ---- Waiting ----------------------------------------------------------------------------------------
+
+Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) {
+  const std::int64_t deadline =
+      timeout_ms == LWMQ_FOREVER ? INT64_MAX : os::now_ns() + std::int64_t{timeout_ms} * kMillisecond;
+  for (;;) {
+    std::int64_t now_ns = os::now_ns();
+    std::int64_t until = deadline;
+    bool blind = false;  // the transport below would wake us at once, for nothing
+    if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) {
+      const std::lock_guard lock(landing_mutex_);
+      if (pull(now_ns)) return LWMQ_OK;
+      until = std::min(until, landing_.next_due_ns());
+      blind = landing_.is_full();
+      if (landing_.holds()) what |= LWMQ_TLI_WAIT_HOLDING;
+    }
+    if ((what & LWMQ_TLI_WAIT_ROOM) != 0 && is_blocked(now_ns)) {
+      const std::lock_guard lock(sending_mutex_);
+      until = std::min(until, sending_.blocked_until_ns());
+      blind = true;
+    }
+    now_ns = os::now_ns();
+    const std::int64_t left = until - now_ns;
+    if (left <= 0 && until == deadline && timeout_ms != 0) return LWMQ_E_TIMED_OUT;
+    if (timeout_ms != 0 && (blind || left < kMillisecond)) {
+      const bool extents = (what & LWMQ_TLI_WAIT_EXTENT) != 0;
+      const std::int64_t ns = std::clamp<std::int64_t>(left, 0, extents ? kMillisecond : kBlindSleepNs);
+      const timespec pause{0, ns};
+      if (nanosleep(&pause, nullptr) != 0 && errno == EINTR) return LWMQ_E_INTERRUPTED;
+      if (blind && until != deadline) return LWMQ_OK;
+      continue;
+    }
+    if (blind) return LWMQ_E_TIMED_OUT;
+    const auto ms =
+        until == INT64_MAX
+            ? LWMQ_FOREVER
+            : static_cast<std::uint32_t>(std::clamp<std::int64_t>(left / kMillisecond, 0, LWMQ_FOREVER - 1));
+    const Status status = below_->wait(transport_, what, timeout_ms == 0 ? 0 : ms);
+    if (status != LWMQ_E_TIMED_OUT || timeout_ms == 0) return status;
+  }
+}
+
+std::int32_t Transport::arm(std::uint32_t what) {
+  const std::int64_t now_ns = os::now_ns();
+  std::int64_t due = kNeverDue;
+  bool full = false;
+  {
+    const std::lock_guard lock(landing_mutex_);
+    if (pull(now_ns)) return 1;
+    due = landing_.next_due_ns();
+    full = landing_.is_full();
+    if (landing_.holds()) what |= LWMQ_TLI_WAIT_HOLDING;
+  }
+  if ((what & LWMQ_TLI_WAIT_ROOM) != 0 && is_blocked(now_ns)) {
+    const std::lock_guard lock(sending_mutex_);
+    due = std::min(due, sending_.blocked_until_ns());
+  }
+  stop_timer();
+  const int poll = own_poll_ ? own_poll_.get() : poll_ != nullptr ? poll_->epoll.get() : -1;
+  if (due != kNeverDue && poll >= 0) {
+    if (!timer_) {
+      timer_ = os::UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+      epoll_event event{};
+      event.events = EPOLLIN;
+      if (!timer_ || epoll_ctl(poll, EPOLL_CTL_ADD, timer_.get(), &event) != 0) {
+        timer_.reset();
+        return -1;
+      }
+    }
+    const itimerspec at{{0, 0}, {due / 1'000'000'000, due % 1'000'000'000}};
+    timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
+  }
+  if (!full) return below_->arm(transport_, what);
+  // What is there below has to wait until something here has left: that is when the timer rings.
+  const std::uint32_t room = what & LWMQ_TLI_WAIT_ROOM;
+  const std::int32_t ready = below_->arm(transport_, room);
+  return room != 0 ? ready : 0;
+}
+
+void Transport::stop_timer() {
+  if (!timer_) return;
+  const itimerspec never{};
+  timerfd_settime(timer_.get(), 0, &never, nullptr);  // also takes back that it has rung
+}
+
+void Transport::disarm() {
+  stop_timer();
+  below_->disarm(transport_);
+}
+
+// The descriptor of the transport below, and our timer.
+std::int32_t Transport::fd() {
+  const std::lock_guard lock(landing_mutex_);
+  if (own_poll_) return own_poll_.get();
+  const std::int32_t below = below_->transport_fd(transport_);
+  if (below < 0) return -1;
+  os::UniqueFd made(epoll_create1(EPOLL_CLOEXEC));
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (!made || epoll_ctl(made.get(), EPOLL_CTL_ADD, below, &event) != 0) {
+    fail_errno(LWMQ_E_SYSTEM, errno, "a descriptor of a filtered transport");
+    return -1;
+  }
+  timer_.reset();  // the listener had it
+  own_poll_ = std::move(made);
+  return own_poll_.get();
+}
+
+// ---- The table --------------------------------------------------------------------------------------
+
+std::int32_t claim(const char* address) {
+  const char* behind = behind_filters(address);
+  const lwmq_tli_provider* below = nullptr;
+  return behind != address && modules::find(behind, &below) == LWMQ_OK ? 1 : 0;
+}
+
+// What an address names: the filters of the channel where it has handed them down, else new ones.
+Status take_apart(const char* address, const lwmq_tli_options* options, const lwmq_tli_provider** out_below,
+                  std::shared_ptr<Filters>* out_filters) {
+  const Status status = modules::find(behind_filters(address), out_below);
+  if (status != LWMQ_OK) return status;
+  if (options == nullptr || options->filters == nullptr) return Filters::parse(address, out_filters);
+  *out_filters = options->filters->filters;
+  return LWMQ_OK;
+}
+
+lwmq_status limits(const char* address, lwmq_limits* out_limits) {
+  const lwmq_tli_provider* below = nullptr;
+  std::shared_ptr<Filters> filters;
+  Status status = take_apart(address, nullptr, &below, &filters);
+  if (status != LWMQ_OK) return status;
+  status = below->limits(behind_filters(address), out_limits);
+  if (is_failure(status)) add_context(address);
+  // What passes through us is bytes, of which we may keep copies: no addresses, nothing that has to be
+  // erased.
+  out_limits->capabilities &= ~(LWMQ_IS_IN_PROCESS | LWMQ_CAN_ERASE);
+  return status;
+}
+
+lwmq_status listen(const char* address, const lwmq_tli_options* options, lwmq_tli_listener** out_listener) {
+  auto made = std::make_unique<Listener>();
+  made->poll = std::make_shared<Poll>();
+  Status status = take_apart(address, options, &made->below, &made->filters);
+  if (status != LWMQ_OK) return status;
+  made->poll->epoll = os::UniqueFd(epoll_create1(EPOLL_CLOEXEC));
+  if (!made->poll->epoll) return fail_errno(LWMQ_E_SYSTEM, errno, "%s: epoll_create1", address);
+  lwmq_tli_options polled = *options;
+  polled.ring = nullptr;  // we poll its descriptor, beside those of our own
+  status = made->below->listen(behind_filters(address), &polled, &made->listener);
+  if (is_failure(status)) add_context(address);
+  if (status != LWMQ_OK) return status;
+  epoll_event event{};
+  event.events = EPOLLIN;
+  const int fd = made->below->listener_fd(made->listener);
+  if (fd < 0) {
+    made->below->listener_close(made->listener);
+    return fail(LWMQ_E_UNSUPPORTED,
+                "%s: filters need a listener with a descriptor, and provider '%s' has none", address,
+                made->below->name);
+  }
+  if (epoll_ctl(made->poll->epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+    status = fail_errno(LWMQ_E_SYSTEM, errno, "%s: epoll_ctl", address);
+    made->below->listener_close(made->listener);
+    return status;
+  }
+  *out_listener = reinterpret_cast<lwmq_tli_listener*>(made.release());
+  return LWMQ_OK;
+}
+
+// Takes the transport below.
+Status wrap(const lwmq_tli_provider* below, lwmq_tli_transport* transport, std::shared_ptr<Filters> filters,
+            std::shared_ptr<Poll> poll, lwmq_tli_transport** out_transport) {
+  auto* made = new Transport(below, transport, std::move(filters), std::move(poll));
+  const Status status = made->begin();
+  if (status != LWMQ_OK) {
+    made->close();
+    return status;
+  }
+  *out_transport = reinterpret_cast<lwmq_tli_transport*>(made);
+  return LWMQ_OK;
+}
+
+lwmq_status accept(lwmq_tli_listener* listener, lwmq_tli_transport** out_transport) {
+  Listener& from = *of(listener);
+  lwmq_tli_transport* transport = nullptr;
+  const Status status = from.below->accept(from.listener, &transport);
+  return status != LWMQ_OK ? status : wrap(from.below, transport, from.filters, from.poll, out_transport);
+}
+
+void listener_close(lwmq_tli_listener* listener) {
+  Listener* closed = of(listener);
+  epoll_ctl(closed->poll->epoll.get(), EPOLL_CTL_DEL, closed->below->listener_fd(closed->listener), nullptr);
+  closed->below->listener_close(closed->listener);
+  delete closed;
+}
+
+lwmq_status connect(const char* address, const lwmq_tli_options* options, std::uint32_t timeout_ms,
+                    lwmq_tli_transport** out_transport) {
+  const lwmq_tli_provider* below = nullptr;
+  std::shared_ptr<Filters> filters;
+  Status status = take_apart(address, options, &below, &filters);
+  if (status != LWMQ_OK) return status;
+  lwmq_tli_transport* transport = nullptr;
+  status = below->connect(behind_filters(address), options, timeout_ms, &transport);
+  return status != LWMQ_OK ? status : wrap(below, transport, std::move(filters), nullptr, out_transport);
+}
+
+using T = lwmq_tli_transport*;
+
+constexpr lwmq_tli_provider kFiltered = {
+    .size = sizeof(lwmq_tli_provider),
+    .version = LWMQ_TLI_VERSION,
+    .name = nullptr,  // that of the provider below
+    .claim = claim,
+    .limits = limits,
+    .listen = listen,
+    .accept = accept,
+    .tend =
+        [](lwmq_tli_listener* listener) {
+          if (const auto tend = of(listener)->below->tend; tend != nullptr) tend(of(listener)->listener);
+        },
+    .listener_fd = [](lwmq_tli_listener* listener) -> std::int32_t {
+      return of(listener)->poll->epoll.get();
+    },
+    .listener_close = listener_close,
+    .connect = connect,
+    .peer = [](T t, lwmq_tli_peer* out_peer) { of(t)->below().peer(of(t)->transport(), out_peer); },
+    .state = [](T t) { return of(t)->below().state(of(t)->transport()); },
+    .acquire = [](T t, lwmq_tli_buffer* out_buffer) { return of(t)->acquire(out_buffer); },
+    .show = [](T t, lwmq_tli_buffer* buffer, std::uint64_t bytes,
+               std::uint32_t kind) { return of(t)->show(buffer, bytes, kind); },
+    .show_run = nullptr,  // a filter sees each
+    .ship = [](T t, lwmq_tli_buffer* buffer) { return of(t)->below().ship(of(t)->transport(), buffer); },
+    .ship_only = nullptr,  // a filter sees what is shown
+    .abandon = [](T t, lwmq_tli_buffer* buffer) { of(t)->abandon(buffer); },
+    .free_buffers = [](T t) { return of(t)->free_buffers(); },
+    .unread_extents = [](T t) { return of(t)->below().unread_extents(of(t)->transport()); },
+    .land = [](T t, lwmq_tli_extent* out_extent) { return of(t)->land(out_extent); },
+    .release = [](T t, lwmq_tli_extent* extent) { of(t)->release(extent); },
+    .release_run = nullptr,
+    .release_last = nullptr,  // what landed last here need not have landed last below
+    .land_run = nullptr,
+    .land_soon = nullptr,
+    .land_awaited = nullptr,
+    .wait = [](T t, std::uint32_t what, std::uint32_t timeout_ms) { return of(t)->wait(what, timeout_ms); },
+    .arm = [](T t, std::uint32_t what) { return of(t)->arm(what); },
+    .disarm = [](T t) { of(t)->disarm(); },
+    .transport_fd = [](T t) { return of(t)->fd(); },
+    .close = [](T t) { of(t)->close(); },
+    .keep_lent = [](T t, std::uint32_t buffers) { of(t)->keep_lent(buffers); },
+    .say_unsent = [](T t,
+                     std::uint64_t messages) { of(t)->below().say_unsent(of(t)->transport(), messages); },
+    // Windows have no filters; what does not name a transport is the provider's own.
+    .window_create = nullptr,
+    .window_export =
+        [](T t, lwmq_tli_window* window) { return of(t)->below().window_export(of(t)->transport(), window); },
+    .window_find =
+        [](T t, const std::uint8_t id[16], std::uint32_t timeout_ms, lwmq_tli_window** out_window) {
+          return of(t)->below().window_find(of(t)->transport(), id, timeout_ms, out_window);
+        },
+    .window_info = nullptr,
+    .window_owner_alive = nullptr,
+    .window_keep = nullptr,
+    .window_release = nullptr,
+    .service = nullptr,
+    .service_wake = nullptr,
+};
+
+// One table per provider. Never destroyed: threads may outlive main.
+struct Tables {
+  std::mutex mutex;
+  std::vector<std::pair<const lwmq_tli_provider*, std::unique_ptr<lwmq_tli_provider>>> made;
+};
+
+Tables& tables() noexcept {
+  static auto* instance = new Tables;
+  return *instance;
+}
+
+const lwmq_tli_provider* wrapped(const lwmq_tli_provider* below) {
+  Tables& all = tables();
+  const std::lock_guard lock(all.mutex);
+  for (const auto& [known, table] : all.made) {
+    if (known == below) return table.get();
+  }
+  auto table = std::make_unique<lwmq_tli_provider>(kFiltered);
+  table->name = below->name;
+  table->window_create = below->window_create;
+  table->window_info = below->window_info;
+  table->window_owner_alive = below->window_owner_alive;
+  table->window_keep = below->window_keep;
+  table->window_release = below->window_release;
+  if (below->say_unsent == nullptr) table->say_unsent = nullptr;
+  if (below->window_create == nullptr) {
+    table->window_export = nullptr;
+    table->window_find = nullptr;
+  }
+  table->service = below->service;
+  table->service_wake = below->service_wake;
+  all.made.emplace_back(below, std::move(table));
+  return all.made.back().second.get();
+}
+
+}  // namespace
+
+const char* behind_filters(const char* address) noexcept {
+  const char* scheme_end = std::strstr(address, "://");
+  if (scheme_end == nullptr) return address;
+  const char* at = scheme_end;
+  while (at > address && at[-1] != '+') --at;
+  return at;
+}
+
+Status find(const char* address, const lwmq_tli_provider** out_provider) noexcept {
+  const Status plain = modules::find(address, out_provider);
+  if (plain != LWMQ_E_ADDRESS || address == nullptr || std::strlen(address) > kAddressBytesMax) return plain;
+  const char* behind = behind_filters(address);
+  if (behind == address) return plain;
+  const lwmq_tli_provider* below = nullptr;
+  const Status status = modules::find(behind, &below);
+  if (status == LWMQ_OK) *out_provider = wrapped(below);
+  return status;
+}
+
+Status make_filters(const char* address, std::unique_ptr<lwmq_tli_filters>* out_filters) {
+  const lwmq_tli_provider* plain = nullptr;
+  out_filters->reset();
+  if (behind_filters(address) == address || find(address, &plain) != LWMQ_OK) return LWMQ_OK;
+  if (plain->show != kFiltered.show) return LWMQ_OK;  // a scheme with a `+` of its own
+  auto made = std::make_unique<lwmq_tli_filters>();
+  const Status status = Filters::parse(address, &made->filters);
+  if (status == LWMQ_OK) *out_filters = std::move(made);
+  return status;
+}
+
+}  // namespace lwmq::filters

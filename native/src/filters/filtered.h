@@ -1,0 +1,27 @@
+// A provider behind filters: a function table like any other, whose functions ask the filters and then the
+// provider. Who uses it does not know, and the provider does not know either; where an address names no
+// filters, none of this is met.
+#pragma once
+
+#include <memory>
+
+#include "base/status.h"
+#include "filters/filters.h"
+#include "lwmq/lwmq_tli.h"
+
+namespace lwmq::filters {
+
+// `trace+loss=0.01+scheme://rest`: what stands behind the last `+` in front of the scheme; `address` itself
+// where there is none.
+const char* behind_filters(const char* address) noexcept;
+
+// The first provider that claims `address`; where none does and filters stand in front of the scheme, the one
+// that claims what is behind them, wrapped: the same table every time. LWMQ_E_ADDRESS: nobody does; the text
+// lists the registered names.
+Status find(const char* address, const lwmq_tli_provider** out_provider) noexcept;
+
+// The filters of a channel at `address`, for lwmq_tli_options; null where the address names none.
+// LWMQ_E_ADDRESS with a text.
+Status make_filters(const char* address, std::unique_ptr<lwmq_tli_filters>* out_filters);
+
+}  // namespace lwmq::filters
