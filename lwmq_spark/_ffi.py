@@ -34,8 +34,9 @@ from numbers import Real
 from types import TracebackType
 from typing import Any, NoReturn, Self, SupportsIndex, TypeVar
 
-from lwmq_spark import _notices, errors
+from lwmq_spark import errors
 from lwmq_spark._interpreter import check_main_interpreter
+from lwmq_spark._notices import Notices
 
 check_main_interpreter()
 
@@ -286,7 +287,7 @@ def wait(
     timeout: float | None,
     *,
     turn: Turn | Crowd | None = None,
-    notices: _notices.Notices | None = None,
+    notices: Notices | None = None,
 ) -> T | int:
     """Make `call(timeout_ms)` until it answers something else than "not yet", or `timeout` seconds are over.
 
@@ -323,8 +324,7 @@ def wait(
             return int(lib.LWMQ_E_TIMED_OUT)
         if notices is not None and why:
             notices.hear()
-            if waited >= _notices.FIRST_AFTER_S:
-                notices.tell(waited, why)
+            notices.tell(waited, why)
 
 
 def anew_when_interrupted(call: Callable[[int], int], timeout: float | None) -> int:
@@ -400,7 +400,7 @@ class Waiter:
         wait: Callable[[float], object],
         timeout: float | None,
         text: str,
-        notices: _notices.Notices | None = None,
+        notices: Notices | None = None,
     ) -> T:
         """What `take` answers as soon as it raises no TimeoutError; the thread waits for `what` meanwhile.
 
@@ -420,7 +420,7 @@ class Waiter:
         wait: Callable[[float], T],
         timeout: float | None,
         text: str,
-        notices: _notices.Notices | None = None,
+        notices: Notices | None = None,
     ) -> T:
         """What `wait(seconds)` answers on the thread, called again for as long as it raises TimeoutError.
 
@@ -484,7 +484,7 @@ _serving = threading.local()  # `.wait`: whose slice it is, on a thread of a `Wa
 class _Wait:
     """What tasks await together."""
 
-    def __init__(self, what: object, call: Callable[[float], Any], notices: _notices.Notices | None) -> None:
+    def __init__(self, what: object, call: Callable[[float], Any], notices: Notices | None) -> None:
         self.what = what
         self.call = call
         self._notices = notices
@@ -503,9 +503,8 @@ class _Wait:
         try:
             return self.call(seconds), None
         except errors.TimeoutError as exc:
-            waited = time.monotonic() - self._began
-            if self._notices is not None and waited >= _notices.FIRST_AFTER_S:
-                self._notices.tell(waited, str(exc))
+            if self._notices is not None:
+                self._notices.tell(time.monotonic() - self._began, str(exc))
             return None
         except GivenUp:
             return None
@@ -530,7 +529,7 @@ class _Rota:
         what: object,
         call: Callable[[float], Any],
         future: asyncio.Future[_Outcome],
-        notices: _notices.Notices | None = None,
+        notices: Notices | None = None,
     ) -> _Wait:
         with self._turn:
             wait = self._waits.get(what)

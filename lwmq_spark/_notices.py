@@ -38,9 +38,9 @@ class Notices:
             _log.warning("%s: %s", self._what, news)
 
     def tell(self, waited_s: float, why: str) -> None:
-        """Of a wait that has lasted `waited_s` so far; `why` says what for."""
+        """Of a wait that has lasted `waited_s` so far, in every slice of it; `why` says what for."""
         now = time.monotonic()
-        if now < self._next_at:
+        if waited_s < FIRST_AFTER_S or now < self._next_at:
             return
         self._next_at = now + self._pause_s
         self._pause_s *= 2

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lwmq_spark import _notices, errors
+from lwmq_spark import errors
 from lwmq_spark._ffi import (
     SLICE_S,
     Handle,
@@ -142,7 +142,7 @@ def _ask(
             left = timeout - waited
             if left <= 0:
                 return int(lib.LWMQ_E_TIMED_OUT)
-        if waited >= _notices.FIRST_AFTER_S and status != lib.LWMQ_E_INTERRUPTED:
+        if status != lib.LWMQ_E_INTERRUPTED:
             notices.tell(waited, text_of())
         if status == lib.LWMQ_E_TIMED_OUT:
             slice_s = min(2 * slice_s, 5.0)
