@@ -20,14 +20,14 @@
 #include "filters/filter_lane.h"
 #include "modules/find.h"
 #include "os/clock.h"
+#include "os/deadline.h"
 #include "os/unique_fd.h"
 
 namespace lwmq::filters {
 namespace {
 
-constexpr std::int64_t kMillisecond = 1'000'000;
 // How long a wait sleeps at most where the transport below cannot wake it.
-constexpr std::int64_t kBlindSleepNs = 20 * kMillisecond;
+constexpr std::int64_t kBlindSleepNs = 20 * os::kMillisecond;
 constexpr std::size_t kCopyAlign = 64;
 
 // What the listener's descriptor stands for: that of the listener below, and a timer of each armed transport.
@@ -249,8 +249,7 @@ void Transport::close() {
 // ---- Waiting ----------------------------------------------------------------------------------------
 
 Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) {
-  const std::int64_t deadline =
-      timeout_ms == LWMQ_FOREVER ? INT64_MAX : os::now_ns() + std::int64_t{timeout_ms} * kMillisecond;
+  const std::int64_t deadline = os::deadline_of(timeout_ms);
   for (;;) {
     std::int64_t now_ns = os::now_ns();
     std::int64_t until = deadline;
@@ -270,19 +269,18 @@ Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) {
     now_ns = os::now_ns();
     const std::int64_t left = until - now_ns;
     if (left <= 0 && until == deadline && timeout_ms != 0) return LWMQ_E_TIMED_OUT;
-    if (timeout_ms != 0 && (blind || left < kMillisecond)) {
+    if (timeout_ms != 0 && (blind || left < os::kMillisecond)) {
       const bool extents = (what & LWMQ_TLI_WAIT_EXTENT) != 0;
-      const std::int64_t ns = std::clamp<std::int64_t>(left, 0, extents ? kMillisecond : kBlindSleepNs);
+      const std::int64_t ns = std::clamp<std::int64_t>(left, 0, extents ? os::kMillisecond : kBlindSleepNs);
       const timespec pause{0, ns};
       if (nanosleep(&pause, nullptr) != 0 && errno == EINTR) return LWMQ_E_INTERRUPTED;
       if (blind && until != deadline) return LWMQ_OK;
       continue;
     }
     if (blind) return LWMQ_E_TIMED_OUT;
-    const auto ms =
-        until == INT64_MAX
-            ? LWMQ_FOREVER
-            : static_cast<std::uint32_t>(std::clamp<std::int64_t>(left / kMillisecond, 0, LWMQ_FOREVER - 1));
+    const auto ms = until == INT64_MAX ? LWMQ_FOREVER
+                                       : static_cast<std::uint32_t>(std::clamp<std::int64_t>(
+                                             left / os::kMillisecond, 0, LWMQ_FOREVER - 1));
     const Status status = below_->wait(transport_, what, timeout_ms == 0 ? 0 : ms);
     if (status != LWMQ_E_TIMED_OUT || timeout_ms == 0) return status;
   }
