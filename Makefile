@@ -17,10 +17,10 @@ export PYTHON
 # Nothing of the caller's may change what is tested.
 unexport SPARK_HOME PYTHONPATH
 
-# nbmake runs the notebooks as tests.
-EVERYTHING := --nbmake --nbmake-timeout=500 tests notebooks
+# nbmake runs the notebooks as tests. They are long, so they begin; short tests end.
+EVERYTHING := --nbmake --nbmake-timeout=500 notebooks tests
 
-.PHONY: help demo test dev lint format tidy native-test sanitize bench wheels clean setup-demo setup-test setup-bench build test-build
+.PHONY: help demo test dev lint format tidy native-test sanitize bench wheels clean setup-demo setup-test setup-lab setup-bench build test-build
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -28,10 +28,10 @@ help:  ## this list
 demo: setup-demo build  ## streams 336,776 flights through Spark and back, live, and draws the result
 	@$(VENV)/lwmq demo
 
-test: setup-test build test-build  ## everything: lint, native, Java, Python, Spark, notebooks; the last line is pytest's
+test: setup-test setup-lab build test-build  ## everything: lint, native, Java, Python, Spark, notebooks; the last line is pytest's
 	@status=0; \
 	$(MAKE) lint || { status=1; echo "lint: failed, see above"; }; \
-	$(VENV)/python -m pytest -n $(WORKERS) --dist loadfile --junitxml=build/reports/pytest.xml --durations=10 $(or $(PYTEST),$(EVERYTHING)) \
+	$(VENV)/python -m pytest -n $(WORKERS) --dist loadfile --max-worker-restart 1 --junitxml=build/reports/pytest.xml --durations=10 $(or $(PYTEST),$(EVERYTHING)) \
 	  || status=1; \
 	exit $$status
 
@@ -44,6 +44,10 @@ setup-demo:
 setup-test:
 	@.ci/setup system
 	@.ci/setup venv demo test lint
+
+# Optional: tests that need the lab say what is missing.
+setup-lab:
+	@.ci/setup lab
 
 # Optional: a rival that is not there is left out with a line that says so.
 setup-bench:

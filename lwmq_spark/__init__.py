@@ -1,9 +1,10 @@
 """lwmq_spark: Arrow record batches and messages between live processes and Spark, through shared memory.
 
-The public names, and nothing else. Importing this module loads neither the native library nor pyarrow nor
-pyspark: each name brings what it needs when it is first used.
+This module has the public names. Importing it loads neither the native library nor pyarrow nor pyspark: each
+name loads what it needs when it is first used.
 
-    Spark      session, configure, attach, publish, subscribe, error_of
+    Spark      session, configure, attach, exchange, map_exchanged, exchange_batches, publish, subscribe,
+               ticket, error_of
     Arrow      open_writer, open_reader, Endpoint, progress
     Messages   Channel, Listener, SendQueue, Selector, Router, Requests, Replies, Message, Frame, Priority
     Errors     LwmqError and its tree (see `lwmq_spark.errors`)
@@ -45,8 +46,11 @@ if TYPE_CHECKING:
     )
     from lwmq_spark.message import Frame, Message
     from lwmq_spark.meter import progress
+    from lwmq_spark.spark.barrier import exchange_batches, map_exchanged
+    from lwmq_spark.spark.exchange import exchange
     from lwmq_spark.spark.publish import PUBLISH_SCHEMA, publish, subscribe
     from lwmq_spark.spark.session import attach, configure, session
+    from lwmq_spark.spark.tickets import ticket
 
 __version__: str
 
@@ -81,12 +85,16 @@ __all__ = [
     "attach",
     "configure",
     "error_of",
+    "exchange",
+    "exchange_batches",
+    "map_exchanged",
     "open_reader",
     "open_writer",
     "progress",
     "publish",
     "session",
     "subscribe",
+    "ticket",
 ]
 
 _LAZY = {
@@ -109,9 +117,13 @@ _LAZY = {
     "progress": "lwmq_spark.meter",
     "attach": "lwmq_spark.spark.session",
     "configure": "lwmq_spark.spark.session",
+    "exchange": "lwmq_spark.spark.exchange",
+    "exchange_batches": "lwmq_spark.spark.barrier",
+    "map_exchanged": "lwmq_spark.spark.barrier",
     "publish": "lwmq_spark.spark.publish",
     "session": "lwmq_spark.spark.session",
     "subscribe": "lwmq_spark.spark.publish",
+    "ticket": "lwmq_spark.spark.tickets",
 }
 
 

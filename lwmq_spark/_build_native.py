@@ -1,9 +1,10 @@
-"""Build time only: writes the C source of `lwmq_spark._native` from lwmq.h.
+"""Build time only: writes the C source of `lwmq_spark._native` from lwmq.h and lwmq_private/arrow.h.
 
-    python _build_native.py path/to/lwmq.h path/to/_native.c
+    python _build_native.py path/to/native/include path/to/_native.c
 
-The declarations that cffi reads are the lines of lwmq.h between its two marks, so the header stays the one
-place where the interface is written down. CMake compiles the result and links it against liblwmq.so.
+The declarations that cffi reads are the lines of each header between its two marks, so the headers stay the
+one place where the interface is written down. cffi knows no macros, so the tables of counters are written out
+as fields here. CMake compiles the result and links it against liblwmq.so.
 
 Beside lwmq.h the module has one small thing of its own: the way back for external frames. The library calls
 `lwmq_frame_callback` on whatever thread lets go of a frame last, possibly without the GIL and while the
@@ -14,11 +15,13 @@ in a list and makes a descriptor readable; a thread that Python owns reads it an
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import cffi
 
+HEADERS = ("lwmq/lwmq.h", "lwmq_private/arrow.h")
 BEGIN = "/* cdef: begin */"
 END = "/* cdef: end */"
 
@@ -37,7 +40,7 @@ void lwmq_python_release_array(void *array);
 """
 
 EXTRA_SOURCE = r"""
-#include <lwmq/lwmq.h>
+#include <lwmq_private/arrow.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -119,16 +122,29 @@ static void lwmq_python_release_array(void *array) {
 
 
 def declarations(header: str) -> str:
-    """The part of lwmq.h that cffi reads."""
+    """The part of a header that cffi reads."""
     start, end = header.find(BEGIN), header.find(END)
     if start < 0 or end < start:
-        raise SystemExit(f"lwmq.h lacks the lines {BEGIN!r} and {END!r}, in this order")
-    return header[start + len(BEGIN) : end]
+        raise SystemExit(f"a header lacks the lines {BEGIN!r} and {END!r}, in this order")
+    return _without_macros(header[start + len(BEGIN) : end])
 
 
-def main(header: Path, output: Path) -> None:
+def _without_macros(text: str) -> str:
+    """Writes each `LWMQ_..._COUNTERS(LWMQ_COUNTER_FIELD)` out as fields, and drops the tables themselves."""
+    macro = re.compile(r"^#define (LWMQ_COUNTER_FIELD|LWMQ_\w+_COUNTERS)((?:.*\\\n)*.*)", re.MULTILINE)
+    tables = dict(macro.findall(text))
+
+    def fields(use: re.Match[str]) -> str:
+        names = re.findall(r"COUNTER\((\w+),", tables[use[1]])
+        return " ".join(f"uint64_t {name};" for name in names)
+
+    return re.sub(r"\b(\w+)\(LWMQ_COUNTER_FIELD\)", fields, macro.sub("", text))
+
+
+def main(include: Path, output: Path) -> None:
     builder = cffi.FFI()
-    builder.cdef(declarations(header.read_text(encoding="utf-8")))
+    for header in HEADERS:
+        builder.cdef(declarations((include / header).read_text(encoding="utf-8")))
     builder.cdef(EXTRA_CDEF)
     builder.set_source("lwmq_spark._native", EXTRA_SOURCE)
     builder.emit_c_code(str(output))

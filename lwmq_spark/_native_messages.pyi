@@ -1,6 +1,5 @@
 """native/src/python/messages.c: messages as Python objects, for the calls that are made once per message."""
 
-from collections import deque
 from typing import Any, TypeVar
 
 from lwmq_spark._ffi import Handle
@@ -36,32 +35,12 @@ class Turn:
     def __exit__(self, *exc: object) -> None: ...
     def within(self, seconds: float | None) -> Attempt:
         """For one `with`, which says whether we are inside: False where others were for that long."""
+    def held_here(self) -> bool:
+        """Whether the thread that asks is inside."""
 
 class Attempt:
     def __enter__(self) -> bool: ...
     def __exit__(self, *exc: object) -> None: ...
-
-class Turns:
-    """All of them, taken one after the other."""
-
-    def __init__(self, turns: tuple[Turn, ...]) -> None: ...
-    def __enter__(self) -> None: ...
-    def __exit__(self, *exc: object) -> None: ...
-
-class Crowd:
-    """In place of a Turn, where any number of threads call at once."""
-
-    def __enter__(self) -> bool: ...
-    def __exit__(self, *exc: object) -> None: ...
-    def within(self, seconds: float | None) -> Crowd:
-        """As of a Turn: itself, for it is entered at once."""
-    def empty(self) -> None:
-        """Until nobody is inside; for who turns newcomers away: they come in, find it closed, and leave.
-
-        RuntimeError: the caller is inside, in a signal's handler.
-        """
-    def has_caller(self) -> bool:
-        """Whether the thread that asks is inside."""
 
 class Condition:
     """As threading.Condition, as far as a Future needs it; for signals see Turn."""
@@ -76,22 +55,22 @@ class Condition:
 
 M = TypeVar("M", bound=Message)
 C = TypeVar("C")
+R = TypeVar("R")
 
 def receive(channel: int, timeout_ms: int, type: type[M]) -> M | int:
     """lwmq_channel_receive: a message, or the status."""
 
-def receive_now(handle: Handle, turn: Turn | Crowd, type: type[M]) -> M | int | None:
-    """receive without a wait, the GIL in hand. None: the handle is not usable, `turn` is taken or a Crowd."""
+def receive_now(handle: Handle, turn: Turn, type: type[M]) -> M | int | None:
+    """receive without a wait, the GIL in hand. None: the handle is not usable, or `turn` is taken."""
 
 def select_now(
-    handle: Handle, turn: Turn, members: dict[int, tuple[Handle, Turn | Crowd, C]], type: type[M]
+    handle: Handle, turn: Turn, members: dict[int, tuple[Handle, Turn, C]], type: type[M]
 ) -> tuple[C, M] | C | list[Any] | bool | int | None:
     """lwmq_selector_wait and lwmq_selector_take, the GIL in hand; members: by the address of the channel.
 
-    A channel alone: it may have something, and another thread is inside of its turn, it is a Crowd, or it
-    is being closed. A list: the channel whose receive has failed, and the status. True: a client waits at a
-    listener. The selector's own status: LWMQ_E_EMPTY; LWMQ_E_INTERRUPTED after many looks in vain. None: as
-    above.
+    A channel alone: it may have something, and another thread is inside of its turn, or it is being closed.
+    A list: the channel whose receive has failed, and the status. True: a client waits at a listener. The
+    selector's own status: LWMQ_E_EMPTY; LWMQ_E_INTERRUPTED after many looks in vain. None: as above.
     """
 
 def post_now(handle: Handle, turn: Turn, queue: int, frames: object) -> int | None:
@@ -107,8 +86,38 @@ def post_many_now(handle: Handle, turn: Turn, queue: int, frames: object) -> int
 def receive_many(channel: int, limit: int, timeout_ms: int, type: type[M]) -> list[M] | int:
     """lwmq_channel_receive_many: messages, or the status."""
 
-def receive_into(channel: int, timeout_ms: int, type: type[M], came: deque[M | tuple[int, str]]) -> int:
-    """As receive_many of 256, but appended to `came`; as is what ended a receive, its status and its text."""
-
 def receive_bytes(channel: int, limit: int, timeout_ms: int) -> list[bytes] | int:
     """lwmq_channel_receive_loan: of each message all frames, one after the other; or the status."""
+
+def requests_submit(
+    requests: int,
+    timeout_ms: int,
+    will_wait: bool,
+    frames: object,
+    replies: dict[int, R],
+    reply: R,
+) -> int | None:
+    """lwmq_requests_submit, or lwmq_requests_begin for a caller that will wait; the GIL in hand: the status.
+
+    `frames`: bytes, a list or tuple of short buffers, or a message that begins with the head of a request.
+    None: something else, or too long. On LWMQ_OK the reply has its number as `_number`, and is in `replies`.
+    """
+
+def requests_wait(
+    requests: int, number: int, timeout_ms: int, type: type[M], came: list[M | tuple[int, str, M | None]]
+) -> None:
+    """lwmq_requests_wait. What is told is appended to `came`, in a step that no signal's handler divides.
+
+    That is the reply; or the status, the text, and the message of a handler that has failed, else None.
+    """
+
+def requests_next(
+    requests: int, timeout_ms: int, type: type[M], came: list[tuple[int, M | tuple[int, str, M | None]]]
+) -> None:
+    """lwmq_requests_next, for up to 256 outcomes: each is appended to `came` behind its number.
+
+    A failure that concerns no request has the number 0; an answer that concerns none is left out.
+    """
+
+def reply_head(message: Message) -> bytes | None:
+    """The first frame of a reply to `message`, as lwmq_reply_make makes it; None where it is no request."""

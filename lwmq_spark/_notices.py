@@ -1,4 +1,4 @@
-"""What a call that waits for long says on the logger `lwmq_spark`, so that nothing waits in silence."""
+"""Reports of long waits on the logger `lwmq_spark`, so that no call waits in silence."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ _log = logging.getLogger("lwmq_spark")
 
 
 class Notices:
-    """Of one sort of waits of one object, such as the writes of a writer. Any thread.
+    """Reports the waits of one kind of one object, such as the writes of a writer. Any thread.
 
     The first warning comes when a wait has lasted 5 s, the next one a minute later, and each pause is twice
-    as long as the one before. That counts over all the waits: a reader of a stream that is slow by nature
-    does not warn of every batch.
+    as long as the one before. The pauses run over all these waits, so that the reader of a slow stream does
+    not warn of every batch.
     """
 
     __slots__ = ("_advice", "_news", "_next_at", "_pause_s", "_what")
 
     def __init__(self, what: str, advice: str, news: Callable[[], str | None] = lambda: None) -> None:
-        """what: `a writer of ipc://flights`. advice: how the wait can be bounded. news: what has happened to
-        those whom it waits for, since it was asked last; asked in every slice of a wait.
+        """what: who waits, such as `a writer of ipc://flights`. advice: how the wait can be bounded.
+
+        news: returns what has happened since its last call to those that are waited for, or None.
         """
         self._what = what
         self._advice = advice
@@ -33,12 +34,15 @@ class Notices:
         self._pause_s = PAUSE_S
 
     def hear(self) -> None:
-        """Passes the news on, where there are some."""
+        """Report the news, if there are any. To be called in every slice of a wait."""
         if (news := self._news()) is not None:
             _log.warning("%s: %s", self._what, news)
 
     def tell(self, waited_s: float, why: str) -> None:
-        """Of a wait that has lasted `waited_s` so far, in every slice of it; `why` says what for."""
+        """Report a wait that has lasted `waited_s` seconds, if it is time to; `why` says what it waits for.
+
+        To be called in every slice of a wait.
+        """
         now = time.monotonic()
         if waited_s < FIRST_AFTER_S or now < self._next_at:
             return

@@ -1,4 +1,4 @@
-"""The awaitable face of channels, readers and writers.
+"""Channels, readers and writers in asyncio, with time-outs.
 
     async for batch in lwmq_spark.open_reader("ipc://flights"): ...
     async for message in channel: ...
@@ -11,135 +11,73 @@
     peer = await aio.wait_peer(channel, peer)
     await aio.write(writer, batch)
 
-What comes over channels, and clients of a listener, are awaited on the event loop itself, through
-descriptors: thousands of channels need no thread. Readers and writers, and who waits for a peer, a flush,
-room in a queue or a free buffer, wait on a thread of their own, asleep in the library. That only waits, and
-the task takes what has come: a cancelled `await` loses nothing, the next one gets it, in this loop or in
-another one, and so does a call without a loop. One task at a time per object, but for posts.
+Messages of channels and clients of listeners are awaited on the event loop itself, through descriptors, so
+that thousands of channels need no thread. Tasks that wait for a batch, a peer, a flush, room in a queue or a
+free buffer share a thread per object, asleep in the library. That thread only waits. The task takes what has
+come, so a cancelled `await` loses nothing: the next call gets it, in this loop, in another one, or without.
+Every time-out is in seconds and None is no limit. One task at a time uses an object, but any number may post.
 
-A task for each channel, or one that awaits `Selector.receive_async`: that one takes them in turns.
+Many channels are served by a task for each, or by one task that awaits `Selector.receive_async`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import Waiter, check_timeout, lib, on_a_thread, span
+from lwmq_spark._ffi import lib
+from lwmq_spark._waiting import Waiter, check_timeout, on_a_thread, span
 from lwmq_spark.message import Message, parts_of
 
 if TYPE_CHECKING:
-    from lwmq_spark.channel.channel import Channel, Peer
-    from lwmq_spark.channel.raw import ReceiveBuffer, SendBuffer
-    from lwmq_spark.channel.readiness import Readiness
+    import pyarrow as pa
 
-T_co = TypeVar("T_co", covariant=True)
+    from lwmq_spark.arrow import Endpoint, StreamReader, StreamWriter
+    from lwmq_spark.channel import (
+        Channel,
+        Listener,
+        Peer,
+        ReceiveBuffer,
+        Replies,
+        Request,
+        SendBuffer,
+        SendQueue,
+    )
+
 T = TypeVar("T")
 
 
-class _Ready(Protocol):
-    @property
-    def address(self) -> str: ...
-    @property
-    def readiness(self) -> Readiness: ...
+@overload
+async def receive(channel: Channel, timeout: float | None = None) -> Message: ...
+@overload
+async def receive(channel: Replies, timeout: float | None = None) -> Request: ...
+async def receive(channel: Channel | Replies, timeout: float | None = None) -> Message | Request:
+    """Await the next message of a `Channel`, or the next request of `Replies`. TimeoutError."""
+    take: Callable[[], Message | Request | None] = channel.try_receive
+    return await _first(channel, take, timeout, "message")
 
 
-class _Receiving(_Ready, Protocol[T_co]):
-    def try_receive(self) -> T_co | None: ...
-
-
-class _ReceivingMany(_Ready, Protocol):
-    def receive_many(self, limit: int = 256, timeout: float | None = None) -> list[Message]: ...
-    def receive_bytes(self, limit: int = 256, timeout: float | None = None) -> list[bytes]: ...
-
-
-class _Raw(_Ready, Protocol):
-    @property
-    def waiter(self) -> Waiter: ...
-    def get_buffer(self, timeout: float | None = None) -> SendBuffer: ...
-    def receive_buffer(self, timeout: float | None = None) -> ReceiveBuffer: ...
-
-
-class _Accepting(_Ready, Protocol):
-    def try_accept(self) -> Channel | None: ...
-    def _why_not(self) -> str: ...
-
-
-class _Reading(Protocol[T_co]):
-    async def read_async(self, timeout: float | None = None) -> T_co | None: ...
-
-
-class _Writing(Protocol):
-    @property
-    def waiter(self) -> Waiter: ...
-    def write(self, data: Any, partition: int | None = None) -> Any: ...
-
-
-class _Connecting(Protocol):
-    @property
-    def waiter(self) -> Waiter: ...
-    @property
-    def address(self) -> str: ...
-    def wait_connected(self, timeout: float | None = None) -> None: ...
-    def flush(self, timeout: float | None = None) -> None: ...
-
-
-class _Watching(Protocol):
-    @property
-    def watcher(self) -> Waiter: ...
-    @property
-    def address(self) -> str: ...
-    def wait_peer(
-        self, known: Peer | None = None, timeout: float | None = None, *, transport: int = 0
-    ) -> Peer: ...
-
-
-class _Posting(Protocol):
-    @property
-    def waiter(self) -> Waiter: ...
-    def post(
-        self, frames: Any, *, tag: int = 0, timeout: float | None = 0, may_discard: bool = True
-    ) -> None: ...
-    def wait_room(self, timeout: float | None = None) -> None: ...
-    def _no_room(self, timeout: float | None) -> errors.TimeoutError: ...
-
-
-class _Closing(Protocol):
-    @property
-    def address(self) -> str: ...
-    def close(self, linger: float | str | None = None) -> None: ...
-
-
-async def receive(channel: _Receiving[T], timeout: float | None = None) -> T:
-    """The next message of a `Channel`, or request of `Replies`. TimeoutError after `timeout` seconds."""
-    return await _first(channel, channel.try_receive, timeout, "message")
-
-
-async def receive_many(
-    channel: _ReceivingMany, limit: int = 256, timeout: float | None = None
-) -> list[Message]:
-    """`channel.receive_many(limit, timeout)`: the next message and what has come behind it."""
+async def receive_many(channel: Channel, limit: int = 256, timeout: float | None = None) -> list[Message]:
+    """Await the next message, and return it with what has come behind it; see `Channel.receive_many`."""
     return await _first(channel, partial(_at_once, partial(channel.receive_many, limit)), timeout, "message")
 
 
-async def receive_bytes(
-    channel: _ReceivingMany, limit: int = 256, timeout: float | None = None
-) -> list[bytes]:
-    """`channel.receive_bytes(limit, timeout)`: the same, as the bytes of each."""
+async def receive_bytes(channel: Channel, limit: int = 256, timeout: float | None = None) -> list[bytes]:
+    """The same, with each message as one bytes object; see `Channel.receive_bytes`."""
     return await _first(channel, partial(_at_once, partial(channel.receive_bytes, limit)), timeout, "message")
 
 
-async def receive_buffer(channel: _Raw, timeout: float | None = None) -> ReceiveBuffer:
-    """`channel.receive_buffer(timeout)`: the next buffer of a raw channel."""
+async def receive_buffer(channel: Channel, timeout: float | None = None) -> ReceiveBuffer:
+    """Await the next buffer of a raw channel; see `Channel.receive_buffer`."""
     return await _first(channel, partial(_at_once, channel.receive_buffer), timeout, "buffer")
 
 
-async def get_buffer(channel: _Raw, timeout: float | None = None) -> SendBuffer:
-    """`channel.get_buffer(timeout)`: a free send buffer of a raw channel. From any number of tasks."""
+async def get_buffer(channel: Channel, timeout: float | None = None) -> SendBuffer:
+    """Await a free send buffer of a raw channel; see `Channel.get_buffer`. Any number of tasks may wait."""
     check_timeout(timeout)
 
     def wait_free(seconds: float) -> None:
@@ -149,8 +87,8 @@ async def get_buffer(channel: _Raw, timeout: float | None = None) -> SendBuffer:
     return await channel.waiter.first(partial(channel.get_buffer, 0), "buffer", wait_free, timeout, text)
 
 
-async def accept(listener: _Accepting, timeout: float | None = None) -> Channel:
-    """The channel of the listener's next client. TimeoutError; that client is not lost."""
+async def accept(listener: Listener, timeout: float | None = None) -> Channel:
+    """Await the next client of `listener`, and return its channel. TimeoutError: no client is lost."""
     try:
         return await _first(listener, listener.try_accept, timeout, "client")
     except errors.TimeoutError as exc:
@@ -159,11 +97,10 @@ async def accept(listener: _Accepting, timeout: float | None = None) -> Channel:
         raise errors.TimeoutError(f"{exc}{listener._why_not()}", status=exc.status) from None
 
 
-async def post(queue: _Posting, frames: Any, *, tag: int = 0, timeout: float | None = None) -> None:
-    """`queue.post(frames, tag=tag, timeout=timeout, may_discard=False)`; the event loop goes on meanwhile.
+async def post(queue: SendQueue, frames: Any, *, tag: int = 0, timeout: float | None = None) -> None:
+    """Post a message, and await room for it in a bounded queue; see `SendQueue.post`.
 
-    Waits for room in a bounded queue, for ever by default; any number of tasks may. TimeoutError, or
-    cancelled: nothing was posted.
+    Nothing is discarded. Any number of tasks may wait. TimeoutError, or cancelled: nothing was posted.
     """
     check_timeout(timeout)
     message = frames if isinstance(frames, Message) else Message(parts_of(frames, "post"))
@@ -174,49 +111,56 @@ async def post(queue: _Posting, frames: Any, *, tag: int = 0, timeout: float | N
         raise queue._no_room(timeout) from None
 
 
-async def wait_connected(channel: _Connecting, timeout: float | None = None) -> None:
-    """`channel.wait_connected(timeout)`; the event loop goes on meanwhile."""
+async def wait_connected(channel: Channel, timeout: float | None = None) -> None:
+    """Await a peer; see `Channel.wait_connected`. TimeoutError."""
     what = f"no peer came to {channel.address} within "
     await _outcome(channel.waiter, "peer", channel.wait_connected, timeout, what)
 
 
 async def wait_peer(
-    channel: _Watching, known: Peer | None = None, timeout: float | None = None, *, transport: int = 0
+    channel: Channel, known: Peer | None = None, timeout: float | None = None, *, transport: int = 0
 ) -> Peer:
-    """`channel.wait_peer(known, timeout, transport=transport)`; the event loop goes on meanwhile."""
+    """Await a peer that comes or goes; see `Channel.wait_peer`. TimeoutError."""
     what = f"no peer came to or left {channel.address} within "
     wait = partial(channel.wait_peer, known, transport=transport)
     return await _outcome(channel.watcher, (known, transport), wait, timeout, what)
 
 
-async def flush(channel: _Connecting, timeout: float | None = None) -> None:
-    """`channel.flush(timeout)`; the event loop goes on meanwhile."""
+async def flush(channel: Channel, timeout: float | None = None) -> None:
+    """Await that everything posted was shipped; see `Channel.flush`. TimeoutError."""
     what = f"not everything was shipped on {channel.address} within "
     await _outcome(channel.waiter, "flush", channel.flush, timeout, what)
 
 
-async def read(reader: _Reading[T], timeout: float | None = None) -> T | None:
-    """The next batch of `reader`; None at the end of the stream.
+async def read(reader: StreamReader, timeout: float | None = None) -> pa.RecordBatch | None:
+    """Await the next batch of `reader`; None at the end of the stream.
 
-    timeout: seconds, instead of the reader's. TimeoutError: the next call gets the batch, in this loop, in
-    another one, or without.
+    timeout: in place of the reader's; None keeps that. TimeoutError: the next call gets the batch.
     """
     check_timeout(timeout)
     return await reader.read_async(None if timeout is None else max(0.0, timeout))
 
 
-async def write(writer: _Writing, data: Any, partition: int | None = None) -> None:
-    """`writer.write(data, partition)`; the event loop goes on while that waits for room.
+async def write(
+    writer: StreamWriter,
+    data: Any,
+    partition: int | None = None,
+    *,
+    key: str | Sequence[str] | None = None,
+) -> None:
+    """Write `data`, and await room for it; see `StreamWriter.write`.
 
-    Cancelled, it waits no more; what was written by then stays written.
+    A task that is cancelled waits no more. What was written by then stays written.
     """
-    await writer.waiter.run(lambda: writer.write(data, partition))
+    await writer.waiter.run(lambda: writer.write(data, partition, key=key))
 
 
-async def close(closable: _Closing, linger: float | str | None = None) -> None:
-    """`close(linger)` of a reader, writer or channel; the event loop goes on while that lingers.
+async def close(
+    closable: Channel | StreamReader | StreamWriter | Endpoint, linger: float | str | None = None
+) -> None:
+    """Close a reader, writer or channel, and await its linger.
 
-    Behind what was given up it waits for nothing. Cancelled, it goes on by itself.
+    A close waits for no call that was given up before. If the task is cancelled, the close goes on.
     """
     await on_a_thread(f"lwmq close of {closable.address}", partial(closable.close, linger))
 
@@ -224,15 +168,17 @@ async def close(closable: _Closing, linger: float | str | None = None) -> None:
 async def _outcome(
     waiter: Waiter, what: object, wait: Callable[[float], T], timeout: float | None, text: str
 ) -> T:
-    """What `wait` answers, at once or on the thread of `waiter`."""
+    """The result of `wait`, which is tried at once, and then made on the thread of `waiter`."""
     check_timeout(timeout)
     with suppress(errors.TimeoutError):
         return wait(0.0)
     return await waiter.until(what, wait, timeout, text + span(timeout))
 
 
-async def _first(of: _Ready, take: Callable[[], T | None], timeout: float | None, what: str) -> T:
-    """What `take` finds, as soon as it finds something."""
+async def _first(
+    of: Channel | Listener | Replies, take: Callable[[], T | None], timeout: float | None, what: str
+) -> T:
+    """What `take` returns once that is not None. TimeoutError names `what`."""
     if timeout is None:
         return await of.readiness.first(take)
     check_timeout(timeout)

@@ -1,7 +1,8 @@
 """The exception tree, and the way back to it from the text of a Spark exception.
 
-Every failure of the library is an `LwmqError`. The text says where, with which numbers, and what to do; the
-class says what kind, so that a program can tell a peer that died from a schema that does not fit:
+Every failure of the library is an `LwmqError`. The text says where, with which numbers, and what to do. The
+class says what kind, so that a program can tell a peer that died from a schema that does not fit. ERRORS.md,
+beside this file, has the cause of each class and the remedy; `lwmq doctor DataLossError` prints one of them.
 
     LwmqError
       ArgumentError        also a ValueError: a wrong argument that only the library can judge
@@ -12,7 +13,7 @@ class says what kind, so that a program can tell a peer that died from a schema 
       MessageTooBigError   larger than a buffer or a window can hold
       SchemaError          a field that is not the stream's, or that Arrow IPC cannot carry
       AbortedError         the producer gave up after some of its batches were visible
-      DataLossError        what was asked for is no longer there
+      DataLossError        the batches asked for are no longer there
       CorruptError         bytes from the peer that cannot be right
       VersionError         the peer speaks another version of the protocol
       HandlerError         the peer's handler of a request raised
@@ -36,8 +37,8 @@ from typing import Any, ClassVar
 class LwmqError(Exception):
     """Any failure of the library.
 
-    `token` is how Spark exceptions name the class; `status` is the C status, or 0. `channel` is the one whose
-    receive has failed where a selector received; else None.
+    `token`: the name of the class in a Spark exception. `status`: the C status, or 0. `channel`: the channel
+    whose receive has failed, if a selector received; else None.
     """
 
     token: ClassVar[str] = "LWMQ_ERROR"
@@ -49,7 +50,7 @@ class LwmqError(Exception):
 
 
 class ArgumentError(LwmqError, ValueError):
-    """A wrong argument that only the library can judge, or a call that this object cannot take."""
+    """A wrong argument that only the library can judge, or a call that this object cannot serve."""
 
     token = "LWMQ_INVALID"
 
@@ -61,16 +62,16 @@ class AddressError(LwmqError):
 
 
 class TimeoutError(LwmqError, builtins.TimeoutError):
-    """The time is over. Nothing was lost; the call may be repeated.
+    """The time is over. Nothing was lost, and the call may be repeated.
 
-    But for `close`, which has closed: its text has what was not read.
+    `close` is an exception: it has closed, and the text says how much was not read.
     """
 
     token = "LWMQ_TIMEOUT"
 
 
 class ClosedError(LwmqError):
-    """Closed by us or by the peer, in order; or used in a forked child."""
+    """This side or the peer has closed in order; or an object of the parent is used in a forked child."""
 
     token = "LWMQ_CLOSED"
 
@@ -78,8 +79,9 @@ class ClosedError(LwmqError):
 class PeerLostError(LwmqError):
     """The peer died, vanished, or lives and does not answer.
 
-    A reader of a stream gets it after what was visible, where the process of a producer died or left without
-    a word; with `follow` it goes on with the next producer, unless the text says that it must be opened anew.
+    A reader of a stream gets it, after the batches that were visible, if the process of a producer died or
+    left without a word. With `follow` the reader goes on with the next producer, unless the text says that it
+    must be opened anew.
     """
 
     token = "LWMQ_PEER_LOST"
@@ -92,16 +94,16 @@ class MessageTooBigError(LwmqError):
 
 
 class SchemaError(LwmqError):
-    """A field that is not what the stream declares, or that Arrow IPC cannot carry.
+    """A field that differs from the stream's, or that Arrow IPC cannot carry.
 
-    Names the field and the types.
+    The text names the field and the types.
     """
 
     token = "LWMQ_SCHEMA"
 
 
 class AbortedError(LwmqError):
-    """The producer gave up after some of its batches were visible. Comes after them."""
+    """The producer gave up after some of its batches were visible. It is raised after those batches."""
 
     token = "LWMQ_ABORTED"
 
@@ -128,7 +130,7 @@ class VersionError(LwmqError):
 
 
 class HandlerError(LwmqError):
-    """The peer's handler of a request raised. `kind`: the class there, as the peer says."""
+    """The peer's handler of a request raised. `kind`: the name of the exception's class, as the peer says."""
 
     token = "LWMQ_HANDLER"
 
@@ -180,9 +182,7 @@ _TOKEN = re.compile(
 )
 # A Python worker's traceback, as Spark shows it: the class by name instead of the token.
 _TRACEBACK = re.compile(
-    r"\blwmq_spark\.errors\.(?P<kind>"
-    + "|".join(_CLASS_NAMED)
-    + r")(?:: (?P<text>[^\n]*))?"
+    r"\blwmq_spark\.errors\.(?P<kind>" + "|".join(_CLASS_NAMED) + r")(?:: (?P<text>[^\n]*))?"
 )
 
 

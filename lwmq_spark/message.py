@@ -1,17 +1,17 @@
-"""Messages: one or more frames, sent whole or not at all.
+"""Messages: any number of frames, which arrive all together or not at all.
 
-A `Message` is built once and may be posted any number of times, to any channels; posting adds a reference,
-not a copy. A frame is a read-only `memoryview` that keeps its message alive: it may outlive the
+A `Message` is built once and may be posted any number of times, to any channels. A post adds a reference and
+copies nothing. A frame is a read-only `memoryview` that keeps its message alive, also after the close of the
 channel that it came from.
 
-Frames up to `COPY_BYTES_MAX` are copied into the message. Larger ones stay where they are, and the object
-that owns them is kept until the last message that shows them is gone; who changes such a buffer meanwhile
-changes the message. `on_release` says when they may be used anew:
+Frames up to `COPY_BYTES_MAX` bytes are copied into the message. Larger frames stay where they are: the object
+that owns them is kept until the last message that shows them is gone, and a program that changes such a
+buffer before changes the message. `on_release` says when the buffers may be used again:
 
     queue.post(lwmq.Message([picture], on_release=free.put_nowait))
 
 A frame may have a timestamp, which travels with it: ticks of 100 ns since 1601-01-01 UTC. `ticks_to_ns` and
-`ticks_to_datetime` translate them.
+`ticks_to_datetime` convert it.
 """
 
 from __future__ import annotations
@@ -26,21 +26,23 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any, Literal, NoReturn, SupportsIndex, TypeAlias
 
-from lwmq_spark._ffi import address_of, background_thread, check, ffi, lib, native_messages
+from lwmq_spark._ffi import address_of, check, ffi, lib, native_messages
+from lwmq_spark._waiting import background_thread
 
 _log = logging.getLogger("lwmq_spark")
 COPY_BYTES_MAX = 64 * 1024
-_PLAIN = frozenset((bytes, bytearray, memoryview))  # nothing to be checked
+_PLAIN = frozenset((bytes, bytearray, memoryview))  # types that need no check
 _NAMES_OF_FIELDS = re.compile(":[^:]*:")  # in a format of PEP 3118
 
 Frame: TypeAlias = memoryview
 """One piece of a message: a read-only memoryview that keeps its message alive."""
 
 Timestamp: TypeAlias = Literal["system", "precise"] | int | datetime.datetime | None
-"""Where a timestamp comes from.
+"""What a frame is stamped with.
 
-`system`: the kernel's last tick, some milliseconds old and cheap; `precise`: now, to 100 ns; an int: these
-ticks (`ns_to_ticks(time.time_ns())`); a datetime with a time zone: that moment; None: no timestamp.
+`system`: the time of the kernel's last tick, some milliseconds ago; cheap. `precise`: the time now, to
+100 ns. An int: these ticks, such as `ns_to_ticks(time.time_ns())`. A datetime with a time zone: that moment.
+None: no timestamp.
 """
 
 TICKS_1970 = int(lib.LWMQ_TICKS_1970)
@@ -49,17 +51,17 @@ _EXPLICIT = int(lib.LWMQ_TIMESTAMP_EXPLICIT)
 
 
 def ticks_to_ns(ticks: int) -> int:
-    """Nanoseconds since 1970, as `time.time_ns()` counts them."""
+    """Ticks as nanoseconds since 1970, which `time.time_ns()` counts."""
     return (ticks - TICKS_1970) * 100
 
 
 def ns_to_ticks(ns: int) -> int:
-    """The ticks that have passed when `time.time_ns()` is `ns`."""
+    """Nanoseconds since 1970 as ticks, rounded down."""
     return TICKS_1970 + ns // 100
 
 
 def ticks_to_datetime(ticks: int) -> datetime.datetime:
-    """In UTC, to the microsecond below. OverflowError: later than the year 9999."""
+    """Ticks as a datetime in UTC, rounded down to a microsecond. OverflowError: after the year 9999."""
     epoch = datetime.datetime(1601, 1, 1, tzinfo=datetime.UTC)
     return epoch + datetime.timedelta(microseconds=ticks // 10)
 
@@ -67,9 +69,9 @@ def ticks_to_datetime(ticks: int) -> datetime.datetime:
 class Message(native_messages.Message):
     """Frames that travel together. `Message([b"head", view])` builds one; `Channel.receive` returns one.
 
-    `len(m)`, `m[0]` and `for frame in m` are of its frames; slices are of the list `m.frames`; `bytes(m)` has
-    all of them, one after the other, for what takes no memoryview (`json.loads(bytes(m))`). Equal to a
-    message, or a list, of the same frames. Safe to share between threads.
+    `len(m)` counts the frames, `m[0]` is the first one and `for frame in m` takes each; slices are taken of
+    the list `m.frames`. `bytes(m)` is a copy of all frames, joined, for functions that take no memoryview
+    (`json.loads(bytes(m))`). A message equals a message, or a list, of the same frames. Threads may share it.
     """
 
     __slots__ = ("__weakref__",)
@@ -86,14 +88,17 @@ class Message(native_messages.Message):
         timestamp: Timestamp = None,
         on_release: Callable[[], object] | None = None,
     ) -> None:
-        """`frames`: bytes or any contiguous buffer for one frame, or an iterable of such.
+        """Build a message.
 
-        timestamp: of each frame. TypeError for a str, and for an array of objects, whose bytes are pointers.
-        on_release: called once, when nothing shows the buffers any more, which may be changed from then on:
-        at once where all of them were copied, otherwise when this message has gone and each channel that it
-        was posted to has shipped it (`loop://`: the receiver has let go of it). That call comes on a thread
-        that all messages share; it should be short, and what it raises is logged. What it refers to is kept
-        meanwhile: one that reaches this message itself keeps it for good.
+        frames: bytes or another contiguous buffer for one frame, or an iterable of them.
+        timestamp: of each frame.
+        on_release: called once, when nothing shows the buffers any more, so that they may be changed. That is
+            at once if all of them were copied. Otherwise it is when this message is gone and every channel
+            that it was posted to has shipped it (over `loop://`: the receiver has let go of it). The call
+            comes on a thread that all messages share: it should be short, and what it raises is logged. The
+            function is kept meanwhile; one that refers to this message keeps it for ever.
+        TypeError: a str; a buffer of Python objects, whose bytes would be pointers. ValueError: a buffer that
+        is not contiguous.
         """
         notice = None if on_release is None else _Notice(on_release)
         is_plain = type(frames) in (list, tuple) and _PLAIN.issuperset(map(type, frames))
@@ -116,11 +121,11 @@ class Message(native_messages.Message):
 
     @property
     def _handle(self) -> Any:
-        """Lent, as long as we live."""
+        """The native message, lent as long as this object lives."""
         return ffi.cast("lwmq_message *", self._address)
 
     def reference(self) -> Any:
-        """A second native handle on the same frames, for who takes one (lwmq_send_queue_post)."""
+        """A further native reference to the frames, for a call that takes one (lwmq_send_queue_post)."""
         out = ffi.new("lwmq_message **")
         check(lib.lwmq_message_reference(self._handle, out))
         return out
@@ -134,20 +139,20 @@ class Message(native_messages.Message):
         return self._frames(0)
 
     def set_timestamp(self, index: int, timestamp: Timestamp) -> None:
-        """Give frame `index` a timestamp, or take it away.
+        """Give frame `index` a timestamp, or take it away with None.
 
-        Before the message is posted: what was posted has its own. IndexError, TypeError, ValueError.
+        Messages that were posted before keep theirs. IndexError, TypeError, ValueError.
         """
         source, ticks = _source_of(timestamp)
         check(lib.lwmq_message_set_timestamp(self._handle, self._place(index), source, ticks))
 
     def timestamp(self, index: int = 0) -> int | None:
-        """The ticks of frame `index`; None where it has no timestamp. IndexError."""
+        """The timestamp of frame `index` in ticks; None if it has none. IndexError."""
         return self._ticks(self._place(index)) or None
 
     @property
     def timestamps(self) -> list[int | None]:
-        """The ticks of each frame; None where it has no timestamp."""
+        """The timestamp of each frame in ticks; None for a frame that has none."""
         return [self._ticks(index) or None for index in range(len(self))]
 
     def _place(self, index: int) -> int:
@@ -169,7 +174,7 @@ class Message(native_messages.Message):
     __hash__ = object.__hash__
 
     def __bool__(self) -> bool:
-        """True, also without a frame: `while message := channel.try_receive()` ends at None alone."""
+        """True, even without a frame, so that `while message := channel.try_receive()` ends only at None."""
         return True
 
     def __repr__(self) -> str:
@@ -178,7 +183,7 @@ class Message(native_messages.Message):
 
 
 def _source_of(timestamp: Timestamp) -> tuple[int, int]:
-    """What lwmq_message_set_timestamp takes."""
+    """The source and the ticks that lwmq_message_set_timestamp takes."""
     if timestamp is None:
         return 0, 0
     if isinstance(timestamp, str):
@@ -203,7 +208,10 @@ def _source_of(timestamp: Timestamp) -> tuple[int, int]:
 
 
 def frames_of(frames: Any, who: str) -> list[memoryview]:
-    """One buffer or an iterable of buffers as flat views. TypeError says what was meant."""
+    """One buffer or an iterable of buffers as flat views. TypeError says what was probably meant.
+
+    who: the name of the call, for errors.
+    """
     if isinstance(frames, str):
         raise TypeError(f"{who}() takes bytes, not str: did you mean .encode()?")
     try:
@@ -228,7 +236,7 @@ def frames_of(frames: Any, who: str) -> list[memoryview]:
 
 
 def parts_of(frames: Any, who: str) -> list[Any]:
-    """The same as `frames_of`, but that bytes stay what they are."""
+    """As `frames_of`, but bytes objects stay what they are."""
     if type(frames) is bytes:
         return [frames]
     if type(frames) in (list, tuple) and all(type(frame) is bytes for frame in frames):
@@ -245,7 +253,10 @@ def _flat(view: memoryview, who: str) -> memoryview:
 
 
 class _Notice:
-    """Calls when the message was made and each buffer that it shows released; not where making it failed."""
+    """An on_release: called when the message was made and every buffer that it shows was released.
+
+    It is not called if the message could not be made.
+    """
 
     __slots__ = ("_call", "_lock", "_shown")
 
@@ -289,10 +300,10 @@ def _append(handle: Any, frame: memoryview, notice: _Notice | None) -> None:
 
 
 class _Owners:
-    """The buffers that messages show without a copy, by the context that the library knows them under.
+    """The buffers that messages show without a copy, by the context under which the library knows them.
 
-    The library tells a release on whatever thread makes it; the C part of `_native` notes it and wakes the
-    thread here, which is Python's own.
+    The library reports a release on the thread that makes it, which need not be Python's. The C part of
+    `_native` notes the context and wakes the thread `lwmq-frames`, which is.
     """
 
     def __init__(self) -> None:
@@ -303,7 +314,7 @@ class _Owners:
         os.register_at_fork(after_in_child=self._begin_in_child)
 
     def keep(self, owner: Any, notice: _Notice | None = None) -> Any:
-        """Keeps `owner` until the library releases the context that is returned, which `notice` hears of."""
+        """Keep `owner` until the library releases the returned context; then tell `notice`."""
         if notice is not None:
             notice.show()
         with self._lock:
@@ -313,13 +324,13 @@ class _Owners:
         return ffi.cast("void *", number)
 
     def _begin(self) -> None:
-        """With the lock: from now on releases are heard. OSError, RuntimeError: no descriptor, no thread."""
+        """With the lock: begin to hear of releases. OSError: no descriptor. RuntimeError: no thread."""
         if self._is_served:
             return
         fd = lib.lwmq_python_release_fd()
         if fd < 0:
             raise OSError("no descriptor for the release of external frames")
-        self._is_served = True  # a handler that comes while the thread starts shall not start another
+        self._is_served = True  # before the thread starts: a signal's handler shall not start another
         try:
             background_thread(self._serve, "lwmq-frames", fd).start()
         except RuntimeError:
@@ -327,7 +338,7 @@ class _Owners:
             raise
 
     def _begin_in_child(self) -> None:
-        """The lock may be held by a thread of our parent's, and the one that serves is. Buffers are ours."""
+        """The lock and the thread were the parent's; the buffers are also this process's."""
         self._lock = threading.RLock()
         lib.lwmq_python_forked()
         self._is_served = False
@@ -336,7 +347,7 @@ class _Owners:
                 self._begin()
 
     def drop(self, context: Any) -> None:
-        """Forgets a context that the library did not take."""
+        """Let go of the owner that `context` stands for."""
         with self._lock:
             owner, notice = self._kept.pop(int(ffi.cast("uintptr_t", context)), (None, None))
         del owner  # outside the lock: what it destroys may post messages of its own
@@ -345,7 +356,7 @@ class _Owners:
 
     @property
     def kept_count(self) -> int:
-        """How many buffers are kept now."""
+        """The number of buffers that are kept now."""
         return len(self._kept)
 
     def _serve(self, fd: int) -> None:

@@ -2,12 +2,13 @@
 
     ipc://flights?buffer_bytes=4MiB&buffers=16&timeout=5s
 
-What stands before `?` belongs to the provider of the scheme, which alone parses it. What follows is ours:
-`key=value` pairs. The library has the table of all keys (`lwmq_query_setting`) and reads the values, so the
-same words mean the same in Python, in Spark's options and in C. Writers and readers of streams take the keys
-that concern streams, a channel those that concern channels; any other is an `AddressError`.
+The part before `?` belongs to the provider of the scheme, which alone parses it. The part behind it is a list
+of `key=value` pairs. The library has the table of all keys (`lwmq_query_setting`) and reads the values, so
+that a word means the same in Python, in Spark's options and in C. Writers and readers take the keys of
+streams, and channels those of channels; any other key is an `AddressError`. A provider has further keys, such
+as the file of a certificate: they stay in the address, where the library reads them.
 
-A setting is looked for in this order, the first that has it wins:
+A setting is looked for in this order, and the first place that has it wins:
 
     1. the argument of the call
     2. the option of the address
@@ -15,8 +16,8 @@ A setting is looked for in this order, the first that has it wins:
     4. the conf file: [stream] or [channel] of $LWMQ_CONF, else of ~/.config/lwmq/lwmq.toml
     5. the default
 
-Sizes are written 512, 64KiB, 4MiB, 1GiB (powers of 1024; also 64k, 4m, 1g, as Spark has them) or 64KB, 4MB,
-1GB (powers of 1000); durations 100ms, 5s, 2m, 1h or a number of seconds.
+Sizes are written 512, 64KiB, 4MiB, 1GiB (powers of 1024; also 64k, 4m, 1g, as in Spark) or 64KB, 4MB, 1GB
+(powers of 1000). Durations are written 100ms, 5s, 2m, 1h or as a number of seconds.
 """
 
 from __future__ import annotations
@@ -40,16 +41,17 @@ Retain = Literal["until_acked", "all", "none"]
 Delivery = Literal["live", "task", "job"]
 Trust = Literal["user", "verify"]
 
-# What takes an option of an address.
-TRANSPORT: int = lib.LWMQ_TAKEN_BY_TRANSPORT  # each further one of a channel
+# Objects that take options of an address.
+TRANSPORT: int = lib.LWMQ_TAKEN_BY_TRANSPORT  # each further transport of a channel
 CHANNEL: int = lib.LWMQ_TAKEN_BY_CHANNEL
 LISTENER: int = lib.LWMQ_TAKEN_BY_LISTENER
 STREAM: int = lib.LWMQ_TAKEN_BY_STREAM
+PROVIDER: int = lib.LWMQ_TAKEN_BY_PROVIDER  # beside others: the provider of the address
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A row of the library's table. `kind`: LWMQ_VALUE_*; `words`: the values of one that takes words."""
+    """A row of the library's table. `kind`: LWMQ_VALUE_*. `words`: the possible values, if they are words."""
 
     key: str
     kind: int
@@ -57,14 +59,14 @@ class Setting:
     taken_by: int
 
     def shown(self, number: int, text: str) -> Any:
-        """The value that the library has read from `text` as `number`."""
+        """The value that the library has read from `text` as `number`, as Python has it."""
         if self.kind == lib.LWMQ_VALUE_DURATION:
             return _seconds(number)
         if self.kind == lib.LWMQ_VALUE_FLAG:
             return number == 1
         if self.kind == lib.LWMQ_VALUE_WORD:
             return self.words[number]
-        return text if self.kind == lib.LWMQ_VALUE_NAME else number
+        return text if self.kind in (lib.LWMQ_VALUE_NAME, lib.LWMQ_VALUE_TEXT) else number
 
 
 def _settings() -> dict[str, Setting]:
@@ -81,12 +83,12 @@ SETTINGS = _settings()
 
 
 def keys_of(taken_by: int) -> tuple[str, ...]:
-    """The keys that `taken_by` (CHANNEL, STREAM, ...) takes."""
+    """The keys that the objects of `taken_by` (CHANNEL, STREAM, ...) take."""
     return tuple(key for key, setting in SETTINGS.items() if setting.taken_by & taken_by)
 
 
 def _places(key: str) -> dict[str, int]:
-    """The words of a setting with their numbers, which are those of lwmq.h."""
+    """The words of a setting, with the numbers that lwmq.h gives them."""
     return {word: place for place, word in enumerate(SETTINGS[key].words)}
 
 
@@ -96,7 +98,7 @@ DELIVERIES = _places("delivery")
 
 
 def read(key: str, value: object) -> Any:
-    """`value`, a text as users write it or a number, as one of the setting `key`.
+    """`value`, a number or a text as users write it, as a value of the setting `key`.
 
     ValueError says what is allowed.
     """
@@ -113,7 +115,10 @@ def read(key: str, value: object) -> Any:
 
 
 def parse_duration(value: object) -> float | None:
-    """Seconds of `100ms`, `5s`, `2m`, `1h` or a number; None and `forever` are no limit."""
+    """A duration in seconds, from `100ms`, `5s`, `2m`, `1h` or a number. None, like `forever`: no limit.
+
+    ValueError: no duration.
+    """
     if value is None:
         return None
     if isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < math.inf:
@@ -130,7 +135,7 @@ def _seconds(ns: int) -> float | None:
 
 
 def _written(value: object) -> str:
-    """A number or a flag as users write it."""
+    """A number or a flag as users write it, for the library to read."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -141,7 +146,7 @@ def _written(value: object) -> str:
 
 
 def unknown(what: str, name: str, names: Collection[str]) -> str:
-    """The sentence that `what` is none of `names`, and which of them `name` may be a slip of."""
+    """A text for errors: `what` is unknown, and which of `names` was probably meant by `name`."""
     place = nearest(name, names)
     if place is None:
         return f"{what} is unknown; allowed are {', '.join(names)}"
@@ -149,13 +154,13 @@ def unknown(what: str, name: str, names: Collection[str]) -> str:
 
 
 def nearest(name: str, names: Collection[str]) -> str | None:
-    """The one of `names` that `name` may be a slip of."""
+    """The one of `names` that was probably meant by `name`; None if none is near."""
     place = lib.lwmq_nearest_word(name.encode("utf-8", "replace"), ", ".join(names).encode())
     return None if place < 0 else list(names)[place]
 
 
 def whole(what: str, value: object, least: int, most: int) -> int:
-    """`value`, which `what` names in errors. TypeError: no int; ValueError: not of `least` to `most`."""
+    """`value` as an int; `what` names it in errors. TypeError: no int. ValueError: not `least` to `most`."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -169,9 +174,9 @@ NAME_BYTES_MAX = 255  # of a reader, a job: kNameBytesMax of base/limits.h
 
 
 def check_text(what: str, text: str) -> str:
-    """`text`, which `what` names in errors, as the library can be told it. TypeError: no str.
+    """`text`, if the library can take it; `what` names it in errors. TypeError: no str.
 
-    ValueError: a NUL character, where the library would end it, or half a surrogate pair.
+    ValueError: it has a NUL character, at which the library would end it, or half a surrogate pair.
     """
     if not isinstance(text, str):
         hint = ": did you mean .decode()?" if isinstance(text, bytes) else ""
@@ -189,7 +194,7 @@ def check_text(what: str, text: str) -> str:
 
 
 def check_name(what: str, name: str) -> str:
-    """The same for a name that peers hear. ValueError: it is empty or too long."""
+    """The same for a name that peers hear. ValueError: also if it is empty or too long."""
     size = len(check_text(what, name).encode())
     if not 1 <= size <= NAME_BYTES_MAX:
         shown = repr(name if size < 80 else name[:60] + "...")
@@ -199,18 +204,21 @@ def check_name(what: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address apart from its options. `text` is what the provider gets."""
+    """An address, split from its options.
+
+    `text` goes to the library, with the name of a stream and the settings of the provider, if any.
+    """
 
     text: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def parse_address(address: str, taken_by: int = STREAM) -> Address:
-    """Split an address from its options and read those.
+    """Split an address from its options, and read these.
 
-    taken_by: what takes the options: STREAM, CHANNEL, LISTENER, TRANSPORT, or several of them.
-    AddressError names the option, what is allowed and what may be meant. LwmqError: the name of a variable
-    LWMQ_... of the environment is a slip.
+    taken_by: which objects take the options: STREAM, CHANNEL, LISTENER, TRANSPORT, or several of them.
+    AddressError names the option, and says what is allowed or was probably meant. LwmqError: a variable
+    LWMQ_... of the environment has a misspelt name.
     """
     if not isinstance(address, str):
         hint = ": did you mean .decode()?" if isinstance(address, bytes) else ""
@@ -221,26 +229,51 @@ def parse_address(address: str, taken_by: int = STREAM) -> Address:
         raise AddressError(str(exc)) from None
     _check_environment()
     options: dict[str, Any] = {}
+    kept: dict[str, str] = {}  # what the library reads
     text = ffi.new("char[]", address.encode())  # the options refer to it
     found = sized("lwmq_address_option")
-    while (status := lib.lwmq_read_address_option(text, taken_by, len(options), found)) == lib.LWMQ_OK:
+    while (
+        status := lib.lwmq_read_address_option(text, taken_by, len(options) + len(kept), found)
+    ) == lib.LWMQ_OK:
         key = ffi.string(found.key).decode()
         value = bytes(ffi.buffer(found.text, found.text_bytes)).decode()
-        options[key] = SETTINGS[key].shown(found.value, value)
+        if key == "stream" or key not in SETTINGS or SETTINGS[key].taken_by & PROVIDER:
+            kept[key] = value
+        else:
+            options[key] = SETTINGS[key].shown(found.value, value)
     if status != lib.LWMQ_E_EMPTY:
         raise_status(status)
-    return Address(address.partition("?")[0], options)
+    place = address.partition("?")[0]
+    for key in keys_of(PROVIDER):
+        if key not in kept and _is_taken(place, key, taken_by):
+            value = _said("stream" if taken_by == STREAM else "channel", (key,), None)
+            if value is not None:
+                kept[key] = value
+    query = "&".join(f"{key}={value}" for key, value in kept.items())
+    return Address(f"{place}?{query}" if query else place, options)
+
+
+def _is_taken(place: str, key: str, taken_by: int) -> bool:
+    """Whether the provider of the address `place` takes the setting `key`."""
+    text = ffi.new("char[]", f"{place}?{key}=x".encode())
+    found = sized("lwmq_address_option")
+    return bool(lib.lwmq_read_address_option(text, taken_by, 0, found) == lib.LWMQ_OK)
 
 
 def _check_environment() -> None:
-    """LwmqError: a variable that nobody reads, and whose name is near to one that is read."""
+    """LwmqError: a variable is not read by anybody, and its name is near to one that is."""
     for name in os.environ:
         if name.startswith("LWMQ_") and name not in _VARIABLES and (meant := nearest(name, _VARIABLES)):
             raise LwmqError(f"environment variable {name} is unknown: did you mean {meant}?")
 
 
-_OTHER_VARIABLES = ("LWMQ_CONF", "LWMQ_MODULE_PATH", "LWMQ_MODULE_TRUST", "LWMQ_LIBRARY_PATH")
-_VARIABLES = (*_OTHER_VARIABLES, *(f"LWMQ_{key.upper()}" for key in SETTINGS))
+_OTHER_VARIABLES = ("LWMQ_CONF", "LWMQ_MODULE_PATH", "LWMQ_MODULE_TRUST", "LWMQ_LIBRARY_PATH", "LWMQ_WIRE")
+# What an address alone says: neither a variable nor a conf file.
+_IN_ADDRESS_ALONE = keys_of(lib.LWMQ_IN_ADDRESS_ALONE)
+_VARIABLES = (
+    *_OTHER_VARIABLES,
+    *(f"LWMQ_{key.upper()}" for key in SETTINGS if key not in _IN_ADDRESS_ALONE),
+)
 
 
 def resolve(
@@ -252,10 +285,10 @@ def resolve(
     *,
     general: str | None = None,
 ) -> Any:
-    """The value of `key` by the order of precedence at the head of this file. An `argument` of None was not
-    given. `general` is the key that stands for it wherever it is not said itself.
+    """The value of `key`, by the order of precedence at the head of this file.
 
-    ValueError: the argument is none. LwmqError: what the environment or the conf file says is none.
+    argument: None if it was not given. general: a key that stands for this one in each place that lacks it.
+    ValueError: the argument has a wrong value. LwmqError: the environment or the conf file has.
     """
     if argument is not None:
         try:
@@ -266,6 +299,11 @@ def resolve(
     for key in keys:
         if key in address.options:
             return address.options[key]
+    return _said(section, keys, default)
+
+
+def _said(section: Literal["stream", "channel"], keys: tuple[str, ...], default: Any) -> Any:
+    """What the environment or the conf file says of the first of `keys`. LwmqError: it is no value."""
     for key in keys:
         variable = f"LWMQ_{key.upper()}"
         if variable in os.environ:
@@ -283,9 +321,9 @@ def resolve(
 
 
 def conf_path() -> Path | None:
-    """The conf file in force:
+    """The conf file in force: $LWMQ_CONF (a file, or a folder with lwmq.toml), or ~/.config/lwmq/lwmq.toml.
 
-    $LWMQ_CONF (a file, or a folder with lwmq.toml), else ~/.config/lwmq/lwmq.toml.
+    None: there is none. LwmqError: $LWMQ_CONF names a file that does not exist.
     """
     named = os.environ.get("LWMQ_CONF")
     if named:
@@ -304,9 +342,9 @@ def conf_path() -> Path | None:
 
 @lru_cache(maxsize=4)
 def load_conf(path: Path, changed_ns: int) -> dict[str, dict[str, Any]]:
-    """The [stream] and [channel] tables of a conf file, read and checked; other tables belong to others.
+    """The tables [stream] and [channel] of a conf file, read and checked.
 
-    `changed_ns` is the file's time, so that a changed file is read again.
+    changed_ns: the time of the file's last change, so that the cache misses for a changed file.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -319,7 +357,7 @@ def load_conf(path: Path, changed_ns: int) -> dict[str, dict[str, Any]]:
     checked: dict[str, dict[str, Any]] = {}
     for section, taken_by in sections.items():
         checked[section] = {}
-        keys = keys_of(taken_by)
+        keys = tuple(key for key in keys_of(taken_by) if key not in _IN_ADDRESS_ALONE)
         for key, value in tables.get(section, {}).items():
             if key not in keys:
                 raise LwmqError(f"{path}: " + unknown(f"[{section}] {key}", key, keys))

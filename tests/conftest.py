@@ -10,39 +10,79 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import faulthandler
 import gc
 import os
 import re
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.lab import beside
 
 ROOT = Path(__file__).resolve().parent.parent
 LITTER = ("spark-warehouse", "metastore_db", "derby.log", "artifacts")
 _PR_SET_CHILD_SUBREAPER = 36
 _before: dict[str, set[str]] = {}
 _left_by_workers: list[str] = []
+_GRACE_S = 120.0
+_terminal = pytest.StashKey[int]()  # standard error before pytest captures that of a test
+# Of pytest-xdist: our commands would print for a narrow terminal. It goes before other conftests import them.
+os.environ.pop("COLUMNS", None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    os.environ.pop("COLUMNS", None)  # of pytest-xdist: our commands would print for a narrow terminal
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    config.stash[_terminal] = os.dup(2)
     _before["shm"] = _shared_memory()
     _before["litter"] = _litter()
+    config.option.loadscopereorder = False  # of pytest-xdist, which would begin with the files of most tests
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.nodeid.startswith("tests/lab/"))  # last: their guest runs meanwhile
     if os.environ.get("LWMQ_SLOW") == "1" or "slow" in (config.option.markexpr or ""):
         return
     skip = pytest.mark.skip(reason="slow: runs with LWMQ_SLOW=1")
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker(skip)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """A test that pytest-timeout cannot interrupt ends its process, which says where each thread was."""
+    marker = item.get_closest_marker("timeout")
+    of_session = item.config.getoption("timeout") or item.config.getini("timeout")
+    limit = float(marker.args[0] if marker else of_session)
+    faulthandler.dump_traceback_later(limit + _GRACE_S, exit=True, file=item.config.stash[_terminal])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What guests of the lab print. They run beside the tests, and one worker of pytest-xdist starts them."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if worker else own) / "lab"
+    try:
+        folder.mkdir()  # the first worker with a test to run, as all others have the same folder
+    except FileExistsError:
+        guests = None
+    else:
+        guests = beside.start(folder, request.session.items)
+    yield folder
+    if guests is not None:
+        guests.wait()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -56,10 +96,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     worker_output = getattr(session.config, "workeroutput", None)
     look = _left_behind if worker_output is None else _left_running
     left = look()
-    deadline = time.monotonic() + 60  # a JVM that was told to stop takes a moment
+    # A JVM that was told to stop takes a moment, and an endpoint stays for the minute of its `linger`.
+    deadline = time.monotonic() + 150
     while left and time.monotonic() < deadline:
         time.sleep(0.1)
         left = look()
+    if left:
+        left.append(f"open: {_open_here()}")
     if worker_output is not None:
         worker_output["left_behind"] = left
         return
@@ -103,6 +146,19 @@ def _left_running() -> list[str]:
     return [f"process {pid}: {_command(pid)}" for pid in children] + [
         f"abstract socket {name}" for name in sorted(sockets)
     ]
+
+
+def _open_here() -> str:
+    """What this process and those below it have open: the name of a socket is a hash."""
+    from lwmq_spark.observer import Observer
+
+    ours = {os.getpid(), *_descendants(os.getpid())}
+    return "; ".join(
+        f"{entry.role} {entry.address} {entry.state} in process {process.pid}"
+        for process in Observer().look()
+        if process.pid in ours
+        for entry in process.entries
+    )
 
 
 def _left_behind() -> list[str]:

@@ -1,4 +1,4 @@
-"""Prints the rows of FEATURES.md with the tests that show them, and whether those passed when they last ran.
+"""Prints the capabilities of rows.csv with the tests that show them, and whether those passed when last run.
 
     python tests/rows.py                 a table of the rows that have tests
     python tests/rows.py --all           every row
@@ -25,7 +25,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
-ROW = re.compile(r"\| ([A-Z]\d\d)(?: \([^)]*\))? \| (.+?) \| ")  # `| L38 (fut) | what | how it is seen |`
 COMMENT = re.compile(r"^\s*// rows: *(.+)$")
 STRAY = re.compile(r"//.*\S.* rows: *[A-Z]\d\d")
 NATIVE_TEST = re.compile(r"^\s*(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)")
@@ -63,15 +62,9 @@ class Test:
 
 
 def load_rows() -> dict[str, Row]:
-    """The rows, in their order: of FEATURES.md where it lies beside the checkout, else of rows.csv."""
-    features = ROOT.parent / "shared" / "FEATURES.md"
-    if features.exists():
-        lines = features.read_text(encoding="utf-8").splitlines()
-        found = [match.groups() for line in lines if (match := re.match(ROW, line))]
-    else:
-        with (TESTS / "rows.csv").open(encoding="utf-8", newline="") as file:
-            found = [(line["id"], line["feature"]) for line in csv.DictReader(file)]
-    return {id: Row(id, feature) for id, feature in found}
+    """The rows of rows.csv, in their order."""
+    with (TESTS / "rows.csv").open(encoding="utf-8", newline="") as file:
+        return {line["id"]: Row(line["id"], line["feature"]) for line in csv.DictReader(file)}
 
 
 def python_marks(path: Path) -> Iterator[tuple[str, Test]]:
@@ -177,7 +170,7 @@ def collect() -> dict[str, Row]:
         marks += notebook_marks(path)
     for id, test in marks:
         if id not in rows:
-            raise SystemExit(f"{test} is marked with {id}, which is no row of FEATURES.md")
+            raise SystemExit(f"{test} is marked with {id}, which is no row of rows.csv")
         test.outcome = known.get(test.key, "not run")
         rows[id].tests.append(test)
     return rows

@@ -21,6 +21,8 @@ NUMBERS = {
     "futex_waitv": (449, 449),
     "getrandom": (318, 278),
     "getsockopt": (55, 209),
+    "io_uring_enter": (426, 426),
+    "io_uring_setup": (425, 425),
     "membarrier": (324, 283),
     "memfd_create": (319, 279),
     "preadv2": (327, 286),

@@ -1,22 +1,23 @@
 """A block as pyarrow reads it: metadata from a private copy, bodies where they lie.
 
-A block lies in memory that its writer can still write to. pyarrow checks metadata once and then follows it,
-so what it follows must not change in between: every prefix and every flatbuffer is copied before pyarrow sees
-it. Bodies are not copied; how long they are is in the copies, and every body lies within the block.
+A block lies in memory that its writer can still change. pyarrow checks metadata once and then follows it, so
+the metadata must not change in between: every prefix and every flatbuffer is copied before pyarrow sees it.
+Bodies are not copied. Their lengths are in the copies, and every body lies within the block.
 
-pyarrow reads messages from files. Ours is a list of pieces, copies and bodies by turns, and each read is
-answered out of one of them; a read that would reach beyond its piece is cut short, which pyarrow reports.
+pyarrow reads messages from files. The file here is a list of pieces, in turns a copy and a body, and each
+read is served from one piece. A read beyond the end of its piece is cut short, which pyarrow reports.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from lwmq_spark._ffi import ffi
+from lwmq_spark.errors import SchemaError
 
 _PREFIX = struct.Struct("<Ii")
 _CONTINUATION = 0xFFFFFFFF
@@ -24,10 +25,30 @@ _END = b""
 _NOTHING: Iterator[Any] = iter(())
 
 
+class Selection:
+    """Some columns of a stream. Nothing looks at the bytes of the others, which need not be there."""
+
+    def __init__(self, schema: pa.Schema, names: Sequence[str]) -> None:
+        """schema: of the stream. SchemaError: it does not have exactly one column of each name."""
+        self._names = list(names)
+        places = [schema.get_field_index(name) for name in names]
+        if min(places) < 0:
+            raise SchemaError(f"the stream does not have each of the columns {self._names}: {schema.names}")
+        self.schema = pa.schema([schema.field(place) for place in places], schema.metadata)
+        self.schema_message = bytes(schema.serialize())
+        self.options = pa.ipc.IpcReadOptions(included_fields=sorted(places))
+        self._is_sorted = places == sorted(places)
+
+    def in_order(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of `batch` in the order in which they were asked for."""
+        return batch if self._is_sorted else batch.select(self._names)
+
+
 class BlockReader:
     """Reads blocks. One thread at a time."""
 
-    head = b""  # prefix and metadata of the last message, as they were checked
+    head = b""  # prefix and metadata of the last message, which were checked
+    selection: Selection | None = None  # the columns to read; None: all
 
     def __init__(self) -> None:
         self._source = _Source()
@@ -36,26 +57,36 @@ class BlockReader:
     def message(self, data: Any, buffer: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
         """The batch in a block of one message. `data` and `buffer` are the same memory.
 
-        ValueError, EOFError, pa.ArrowException: it is none.
+        ValueError, EOFError, pa.ArrowException: there is no batch.
         """
         self.head = head = _head(data, 0, buffer.size)
+        if self.selection is not None:  # only the reader of a stream leaves columns out
+            return self._read_stream(iter((self.selection.schema_message, head, buffer.slice(len(head)))))
         self._source.open(iter((head, buffer.slice(len(head)))))
         try:
             return pa.ipc.read_record_batch(pa.ipc.read_message(self._file), schema)
         finally:
-            self._source.open(_NOTHING)  # what keeps the buffer is the batch alone
+            self._source.open(_NOTHING)  # so that the batch alone keeps the buffer
 
     def stream(self, data: Any, buffer: pa.Buffer) -> pa.RecordBatch:
         """The batch in a block that is a whole IPC stream."""
-        self._source.open(_pieces(data, buffer))
+        return self._read_stream(_pieces(data, buffer))
+
+    def _read_stream(self, pieces: Iterator[Any]) -> pa.RecordBatch:
+        selection = self.selection
+        self._source.open(pieces)
         try:
-            return pa.ipc.open_stream(self._file).read_next_batch()
+            if selection is None:
+                return pa.ipc.open_stream(self._file).read_next_batch()
+            return selection.in_order(
+                pa.ipc.open_stream(self._file, options=selection.options).read_next_batch()
+            )
         finally:
             self._source.open(_NOTHING)
 
 
 class _Source:
-    """What pyarrow takes for a file: pieces one after the other, each read at most to its end."""
+    """A file for pyarrow: pieces one after the other; a read ends at the end of its piece."""
 
     closed = False
 
@@ -99,12 +130,12 @@ def _head(data: Any, at: int, end: int) -> bytes:
         raise ValueError(
             f"a message begins with {mark:#x}, {size} bytes of metadata, of {end - at} to the end"
         )
-    # The size is that of the copy: whoever changes it now changes nothing.
+    # A writer that changes the size now changes nothing: this copy has the size that was checked.
     return _PREFIX.pack(mark, size) + bytes(ffi.buffer(data + at + _PREFIX.size, size))
 
 
 def _pieces(data: Any, buffer: pa.Buffer) -> Iterator[Any]:
-    """Heads and bodies of the messages of a stream, up to its end mark."""
+    """The heads and the bodies of the messages of a stream, up to its end mark."""
     at, end = 0, buffer.size
     while at < end:
         head = _head(data, at, end)
@@ -121,7 +152,7 @@ def _pieces(data: Any, buffer: pa.Buffer) -> Iterator[Any]:
 
 
 def _body_bytes(head: bytes) -> int:
-    """`bodyLength` of a message (field 3 of its flatbuffer); struct.error where it lies outside of `head`."""
+    """`bodyLength` of a message: field 3 of its flatbuffer. struct.error: it lies outside of `head`."""
     base = _PREFIX.size
     root = base + struct.unpack_from("<I", head, base)[0]
     vtable = root - struct.unpack_from("<i", head, root)[0]

@@ -1,13 +1,13 @@
-"""Building a batch in place: the columns are NumPy arrays that lie in the block.
+"""Building a batch in place: its columns are NumPy arrays that lie in the window.
 
     with writer.allocate(rows=65_536) as batch:
         batch["price"][:] = prices
         batch["time"][:] = times
-    # left in order: published; left by an exception: given back
+    # published here, or given back if an exception has left the block
 
-Only fixed-width columns have a place before their values are known; a schema with others is a SchemaError
-that names the field. Columns without nulls take no bitmap; `allocate(rows, nulls=("price",))` adds one, all
-valid at first.
+A column needs a fixed width, so that it has a place before its values are known. A schema with another column
+is a SchemaError that names the field. A column has a bitmap of validity if `allocate(rows, nulls=("price",))`
+names it; at first all its values are valid.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _INTERVAL = np.dtype([("months", np.int32), ("days", np.int32), ("nanoseconds", 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column as it lies: NumPy's type of one value, and values per row (0: one bit per row)."""
+    """A column in memory: NumPy's type of one value, and the values per row (0: one bit per row)."""
 
     name: str
     dtype: np.dtype[Any]
@@ -43,7 +43,7 @@ class _Column:
 
 @dataclass(frozen=True, slots=True)
 class _Plain:
-    """A batch without bitmaps: where everything lies, and its metadata."""
+    """The layout and the metadata of a batch without bitmaps."""
 
     rows: int
     offsets: list[tuple[int, int]]
@@ -52,7 +52,7 @@ class _Plain:
 
 
 class Blueprint:
-    """Where the columns of a schema lie for any number of rows. Made once per writer."""
+    """Where the columns of a schema lie, for any number of rows. A writer makes one."""
 
     def __init__(self, schema: pa.Schema) -> None:
         """SchemaError names the first field whose width is not fixed."""
@@ -62,7 +62,7 @@ class Blueprint:
         self._last: _Plain | None = None
 
     def plain(self, rows: int) -> _Plain:
-        """What all batches of `rows` rows without bitmaps have in common; the last answer is kept."""
+        """What batches of `rows` rows without bitmaps have in common; the last result is kept."""
         last = self._last
         if last is None or last.rows != rows:
             offsets, end = self._place(rows, ())
@@ -72,7 +72,7 @@ class Blueprint:
         return last
 
     def offsets(self, rows: int, nulls: Collection[str]) -> tuple[list[tuple[int, int]], int]:
-        """(offset, bytes) of bitmap and values per column, and the end of the block."""
+        """(offset, bytes) of the bitmap and the values of each column, and the end of the block."""
         if nulls:
             return self._place(rows, nulls)
         plain = self.plain(rows)
@@ -103,7 +103,10 @@ class Blueprint:
 
 
 class BatchBuilder:
-    """A batch under construction in a block; made by `StreamWriter.allocate`. Used by one thread, once."""
+    """A batch under construction in the window. `StreamWriter.allocate` makes it. One thread uses it, once.
+
+    The array of a column belongs to the batch: it must not be written to after `commit` or `discard`.
+    """
 
     def __init__(
         self,
@@ -114,7 +117,7 @@ class BatchBuilder:
         publish: Callable[[int, int], None],
         discard: Callable[[], None],
     ) -> None:
-        """`memory`: the block. `publish(bytes, rows)` or `discard()` is called once."""
+        """memory: the block. Either `publish(bytes, rows)` or `discard()` is called, once."""
         self._blueprint = blueprint
         self._rows = rows
         self._memory = memory
@@ -130,16 +133,15 @@ class BatchBuilder:
 
     @property
     def rows(self) -> int:
-        """How many rows there is room for."""
+        """The number of rows that there is room for."""
         return self._rows
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
-        """The values of column `name`, to be written to: shape (rows,), or (rows, n) for lists and binary of
-        size n.
+        """The values of column `name`, to be filled: shape (rows,), or (rows, n) for lists and binary of n.
 
-        Booleans are their bitmap: uint8, one bit per row, lowest first (`numpy.packbits(...,
-        bitorder="little")`). Decimals are (rows, words) of uint64, lowest word first. Other types are NumPy's
-        own of the same width.
+        Booleans are a bitmap of uint8, one bit per row, the lowest bit first (`numpy.packbits(...,
+        bitorder="little")`). Decimals have shape (rows, words) of uint64, the lowest word first. Other types
+        are NumPy's of the same width. KeyError: no such column. ClosedError: committed or discarded.
         """
         index = self._index(name)
         column = self._blueprint.columns[index]
@@ -149,9 +151,9 @@ class BatchBuilder:
         return values.view(column.dtype).reshape((self._rows, *column.shape))
 
     def validity(self, name: str) -> npt.NDArray[np.uint8]:
-        """The bitmap of column `name`, 1 where there is a value.
+        """The bitmap of column `name`: uint8, one bit per row, the lowest first; 1 stands for a value.
 
-        All ones at first. KeyError: not in `nulls`.
+        At first every bit is 1. KeyError: the column was not named in `nulls`.
         """
         index = self._index(name)
         if name not in self._nulls:
@@ -159,9 +161,9 @@ class BatchBuilder:
         return self._bytes(2 * index)
 
     def commit(self, rows: int | None = None) -> None:
-        """Publish the first `rows` rows, all by default, without a copy.
+        """Publish the first `rows` rows, by default all of them, without a copy.
 
-        The arrays are not to be written to after.
+        ValueError: more rows than were allocated. ClosedError: committed or discarded before.
         """
         self._check_open()
         count = self._rows if rows is None else rows
@@ -185,7 +187,7 @@ class BatchBuilder:
         return self._blueprint.head(count, counts, self._offsets, self._end)
 
     def discard(self) -> None:
-        """Give the block back. After `commit` it does nothing."""
+        """Give the block back. Does nothing after `commit`."""
         if self._open:
             self._open = False
             self._discard()
@@ -247,7 +249,7 @@ def _column(field: pa.Field) -> _Column:
 
 
 def _dtype(kind: pa.DataType) -> np.dtype[Any] | None:
-    """NumPy's type of the same width and meaning, where there is one."""
+    """NumPy's type of the same width and meaning; None if there is none."""
     if kind == pa.month_day_nano_interval():
         return _INTERVAL
     if pa.types.is_timestamp(kind):

@@ -1,7 +1,7 @@
 """Batches that hold no more than their rows show.
 
-A slice of most columns is written as its own rows alone. Dictionaries and the bytes behind views are shared:
-every slice has all of them, whichever of them it uses. Here each is replaced by one with what is used.
+Of most columns only the rows of a slice are written. Dictionaries and the bytes behind views are shared:
+every slice has all of them, whichever it uses. Here they are replaced by those that are used.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from lwmq_spark.arrow.plain import retyped
 
 
 def compacted(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """`batch` with dictionaries and views, at any depth, limited to what its rows show.
+    """`batch` with dictionaries and views, at any depth, that hold what its rows show and no more.
 
-    Unions stay as they are, and columns that share nothing are not copied.
+    Unions stay as they are. Columns that share nothing are not copied.
     """
     return pa.RecordBatch.from_arrays([_compacted(column) for column in batch.columns], schema=batch.schema)
 
@@ -61,11 +61,11 @@ def _compacted(array: Any) -> Any:
 
 
 _WIDE = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-_INLINE = 12  # bytes of a value that lie in its view
+_INLINE = 12  # a value of so many bytes lies in its view
 
 
 def _views(array: Any) -> Any:
-    """With the bytes of its own rows; as it is where rows share so many that it would grow by that."""
+    """`array` with the bytes of its own rows; unchanged if its rows share so many that it would grow."""
     if not len(array):
         return pa.array([], array.type)
     _, views, *data = array.buffers()
@@ -76,7 +76,7 @@ def _views(array: Any) -> Any:
 
 
 def _dictionary(array: Any) -> Any:
-    """With the values that are used, in their order, which counts where the type is `ordered`."""
+    """`array` with a dictionary of the values that it uses, in their order, which an `ordered` type needs."""
     indices, values = array.indices, array.dictionary
     used = pc.unique(indices.drop_null()).sort()
     if len(used) == len(values):

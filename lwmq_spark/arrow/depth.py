@@ -1,4 +1,4 @@
-"""How deep fields nest: pyarrow reads and writes batches up to a depth, others go on beyond it."""
+"""How deep fields nest: pyarrow reads batches up to a depth, other libraries write deeper ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pyarrow as pa
 from lwmq_spark.arrow.layout import children_of, field_at, table_at, u32_at
 from lwmq_spark.errors import SchemaError
 
-LEVELS_MAX = 64  # of a batch that pyarrow reads; of a schema there may be some more
+LEVELS_MAX = 64  # of a batch that pyarrow reads; it reads schemas that are a little deeper
 
 _PREFIX_BYTES = 8
 _HEADER, _FIELDS = 2, 1  # of Message, of Schema
@@ -15,7 +15,7 @@ _NAME, _CHILDREN = 0, 5  # of Field
 
 
 def check_levels(schema: pa.Schema, where: str) -> None:
-    """SchemaError: a field nests deeper than pyarrow reads batches."""
+    """SchemaError: a field nests deeper than pyarrow reads batches. `where` names the stream."""
     for field in schema:
         if (levels := _levels_of(field.type)) > LEVELS_MAX:
             raise too_deep(field.name, levels, where)
@@ -34,9 +34,9 @@ def too_deep(name: str, levels: int, where: str) -> SchemaError:
 
 
 def deepest_field(data: bytes) -> tuple[str, int]:
-    """Name and levels of the deepest field of an IPC schema message that pyarrow does not read.
+    """The name and the levels of the deepest field of an IPC schema message that pyarrow does not read.
 
-    Bytes of a peer: what makes no sense has 0 levels. No offset is followed twice.
+    The bytes are a peer's: nonsense has 0 levels, and no offset is followed twice.
     """
     metadata = bytearray(data[_PREFIX_BYTES:])
     deepest, seen = ("", 0), set()
@@ -54,7 +54,7 @@ def deepest_field(data: bytes) -> tuple[str, int]:
 
 
 def _tables(data: bytearray, table: int, index: int) -> list[int]:
-    """Where the tables of a vector lie, which is field `index` of `table`."""
+    """The places of the tables in the vector that is field `index` of `table`."""
     if not (at := field_at(data, table, index)):
         return []
     vector = table_at(data, at)

@@ -1,7 +1,7 @@
-"""The endpoint of a stream: asking one for its state, and keeping one of one's own.
+"""The endpoint of a stream: asking one for the state of its stream, and keeping one in this process.
 
-Writers and readers make an endpoint by themselves where their role says so; `Endpoint` is for a process that
-wants a stream to outlive both.
+A writer or reader that binds an address makes an endpoint by itself. `Endpoint` is for a process that wants a
+stream to outlive both.
 """
 
 from __future__ import annotations
@@ -14,21 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import (
-    SLICE_S,
-    Handle,
-    Identity,
-    Lingering,
-    check,
-    ffi,
-    identity_from,
-    lib,
-    milliseconds,
-    raise_timed_out,
-    text_of,
-    wait,
-)
+from lwmq_spark._ffi import Handle, Identity, check, ffi, identity_from, lib, text_of
 from lwmq_spark._notices import Notices
+from lwmq_spark._waiting import SLICE_S, Lingering, milliseconds, raise_timed_out, wait
 from lwmq_spark.arrow.types import read_schema
 from lwmq_spark.options import RETAINS, parse_address, parse_duration, resolve
 
@@ -38,7 +26,11 @@ _RETAINS = {number: name for name, number in RETAINS.items()}
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """Sequence numbers of a partition; `rows` and `bytes` are those from `unacked_seq` to `next_seq`."""
+    """One partition of a stream, in sequence numbers of batches.
+
+    `first_seq`: the first batch that is retained. `unacked_seq`: the first one that is not acknowledged.
+    `next_seq`: of the next batch to come. `rows` and `bytes` count from `unacked_seq` to `next_seq`.
+    """
 
     first_seq: int
     unacked_seq: int
@@ -49,11 +41,15 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """A stream as its endpoint sees it. `state` is `undeclared`, `open`, `ended` (there is
-    something to read, if only the end) or `consumed` (to its end); `schema` is None while undeclared.
-    Stalled readers have taken nothing for long while a writer waits for them; `stalled_pid` is one of them.
+    """A stream as its endpoint sees it.
 
-    Sequence numbers are void under another `generation`.
+    `state`: `undeclared`; `open`; `ended`, with something to read, if only the end; or `consumed` to its end.
+    `generation`: 128 random bits in hexadecimal; sequence numbers mean nothing under another one.
+    `retain`: as declared. `readers`: how many acknowledgements a batch needs.
+    `producers_open`, `readers_open`: how many are connected. `readers_stalled`: have taken nothing for long
+    while a writer waits for them; `stalled_pid` is the process of one of them. `readers_expelled`: shut out
+    for that. `schema`: None while undeclared. `endpoint`: the process that serves the stream. `addresses`: at
+    which it serves the stream, as they are bound.
     """
 
     address: str
@@ -69,13 +65,15 @@ class StreamState:
     schema: pa.Schema | None
     partitions: tuple[PartitionState, ...]
     endpoint: Identity
+    addresses: tuple[str, ...]
 
 
 def describe(address: str, timeout: float | str | None = None, *, wait_declared: bool = True) -> StreamState:
-    """The state of the stream at `address`; waits until there is one and, with `wait_declared`, has a schema.
+    """The state of the stream at `address`. Consumes nothing.
 
-    Is no reader and consumes nothing. TimeoutError says what was waited for; None is no limit. A long wait
-    is said on the logger `lwmq_spark`.
+    Waits, at most `timeout` seconds (None: without limit), until somebody serves the address and, with
+    `wait_declared`, until the stream has a schema. TimeoutError says what was waited for. A long wait is
+    reported on the logger `lwmq_spark`.
     """
     parsed = parse_address(address)
     limit = resolve(parsed, "stream", "timeout", timeout, None)
@@ -102,15 +100,17 @@ def describe(address: str, timeout: float | str | None = None, *, wait_declared:
         schema=schema,
         partitions=tuple(_partition(raw.partitions[index]) for index in range(raw.partition_count)),
         endpoint=identity_from(raw.endpoint),
+        addresses=tuple(ffi.string(raw.addresses).decode().splitlines()),
     )
 
 
 def await_endpoint(address: str, timeout: float | None, stall: float | None) -> float | None:
-    """Wait until somebody serves `address`; what is left of `timeout`. TimeoutError: nobody did.
-    PeerLostError: somebody listens and does not answer; not where `stall` is None.
+    """Wait until somebody serves `address`, and return what is left of `timeout`.
 
-    A client asks before it opens: that can be cut into slices and repeated, so that no Ctrl-C goes unheard,
-    where an opening that was cut off would count as a producer or a reader that came and was lost.
+    A client does so before it opens. This wait can be cut into slices, so that Ctrl-C is heard at once. An
+    opening cannot: one that was cut off would count as a producer or a reader that came and was lost.
+    TimeoutError: nobody serves it. PeerLostError: somebody listens and does not answer; not if `stall` is
+    None.
     """
     started = time.monotonic()
     out = ffi.new("lwmq_stream_state **")
@@ -126,8 +126,9 @@ def await_endpoint(address: str, timeout: float | None, stall: float | None) -> 
 def _ask(
     address: str, wait_declared: bool, timeout: float | None, out: Any, *, waits_on: bool = False
 ) -> int:
-    """`lwmq_stream_describe` in slices that grow, so that an endpoint that answers slowly is not asked for
-    ever. One that does not answer is an answer too, unless we wait on.
+    """`lwmq_stream_describe`, in slices that grow, so that a slow endpoint is not asked again and again.
+
+    waits_on: keep waiting for an endpoint that does not answer; otherwise LWMQ_E_STALLED is returned.
     """
     pending = {lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_INTERRUPTED} | ({lib.LWMQ_E_STALLED} if waits_on else set())
     notices = Notices(f"a client of {address}", "`timeout` bounds this wait")
@@ -159,37 +160,52 @@ def _partition(raw: Any) -> PartitionState:
 
 
 class Endpoint(Lingering):
-    """Serves the stream at an address, apart from its writers and readers. `with` closes it."""
+    """Serves the stream at an address, apart from its writers and readers. `with` closes it.
+
+    The stream and its batches live as long as the endpoint.
+    """
 
     def __init__(self, address: str, linger: float | str | None = None) -> None:
-        """Binds `address`.
+        """Bind `address`. At a network address with port 0, `address` has the port that the system chose.
 
-        linger: seconds that `close` waits until nothing is unread (default 5). AddressError: in use.
+        linger: seconds for which `close` waits until nothing is unread (default 5).
+        AddressError: malformed, or bound by another endpoint.
         """
         parsed = parse_address(address)
         self._address = parsed.text
         self._linger: float | None = resolve(parsed, "stream", "linger", linger, 5.0)
         out = ffi.new("lwmq_endpoint **")
         check(lib.lwmq_endpoint_open(self._address.encode(), out))
+        self._address = ffi.string(lib.lwmq_endpoint_address(out[0])).decode()
         self._handle = Handle(
-            out[0], lambda endpoint: lib.lwmq_endpoint_close(endpoint, 0), f"endpoint of {self._address}"
+            out[0], f"endpoint of {self._address}", lambda endpoint: lib.lwmq_endpoint_close(endpoint, 0)
         )
 
     @property
     def address(self) -> str:
-        """Without its options."""
+        """The address at which it was opened, without its options."""
         return self._address
+
+    def listen(self, address: str) -> None:
+        """Serve the streams also at `address`, of a network such as "tcp://10.0.0.7:7000/prices".
+
+        Clients at all addresses share the streams; those on this host use shared memory.
+        AddressError: in use. LwmqError: of no network.
+        """
+        handle = self._handle
+        with handle.turn:
+            check(lib.lwmq_endpoint_listen(handle.pointer, parse_address(address).text.encode()))
 
     @property
     def closed(self) -> bool:
         return self._handle.closed
 
     def close(self, linger: float | str | None = None) -> None:
-        """Wait at most `linger` seconds until nothing is unread and everybody has left; then close in any
-        case.
+        """Wait at most `linger` seconds until nothing is unread and all clients have left, then close.
 
-        TimeoutError has the number of batches that were not read. A long wait is said on the logger
-        `lwmq_spark`. KeyboardInterrupt ends the wait, and the endpoint. Twice is once.
+        TimeoutError has the number of batches that were not read; the endpoint is closed all the same. A long
+        wait is reported on the logger `lwmq_spark`. KeyboardInterrupt ends the wait, and the endpoint. A
+        second call does nothing.
         """
         handle = self._handle
         if not handle.usable:
@@ -198,14 +214,14 @@ class Endpoint(Lingering):
         notices = Notices(f"close of the endpoint of {self._address}", "`linger` bounds this wait")
         try:
             with contextlib.suppress(errors.ClosedError):  # another thread was faster
-                wait(handle, lambda ms: lib.lwmq_endpoint_drain(handle.pointer, ms), seconds, notices=notices)
+                wait(handle, lib.lwmq_endpoint_drain, seconds, turn=handle.turn, notices=notices)
         except BaseException:
             self._end()
             raise
         check(self._end())
 
     def _end(self) -> int:
-        """Close now; LWMQ_E_TIMED_OUT where something was not read."""
+        """Close now. LWMQ_E_TIMED_OUT: something was not read."""
         handle = self._handle
         if not handle.begin_close():
             return int(lib.LWMQ_OK)

@@ -5,14 +5,14 @@
     +------------+-----------------+----------------------+-----+---------+-----+---------+
     0            4                 8                      body: every buffer at a multiple of 64
 
-That is one encapsulated Arrow IPC message (LWMQ_BATCH_IPC_MESSAGE). A schema with dictionary-encoded fields
-takes a whole small IPC stream instead (LWMQ_BATCH_IPC_STREAM): schema, dictionaries and batch laid out alike,
-one after the other, and an end mark.
+This is one encapsulated Arrow IPC message (LWMQ_BATCH_IPC_MESSAGE). With dictionary-encoded fields a block is
+a whole small IPC stream instead (LWMQ_BATCH_IPC_STREAM): schema, dictionaries and batch, laid out alike, one
+after the other, and an end mark.
 
 pyarrow decides what is written: its stream writer truncates slices, rebases offsets and makes the metadata.
-We only say where: the writer writes into a `_Catch`, which keeps the buffers instead of copying them, and
-`encode` moves each to a multiple of 64 by rewriting its offset in the metadata (pyarrow itself aligns to 8,
-and a copy to an address that is not a multiple of 64 runs at half the speed). So the size is known before a
+This file decides where. The writer writes into a `_Catch`, which keeps the buffers instead of copying them,
+and `encode` moves each buffer to a multiple of 64 by rewriting its offset in the metadata. (pyarrow aligns to
+8, and a copy to an address that is not a multiple of 64 takes twice as long.) So the size is known before a
 block is asked for, and the bytes are copied once, into the block.
 """
 
@@ -35,7 +35,7 @@ _DICTIONARY, _BATCH = 2, 3  # Message.fbs: MessageHeader
 
 @dataclass(slots=True)
 class Encoded:
-    """A batch ready to be placed: `parts` are (offset in the block, bytes), `bytes` the whole."""
+    """A batch ready to be placed: `parts` are (offset in the block, bytes); `bytes` is the size of all."""
 
     parts: list[tuple[int, Any]]
     bytes: int
@@ -44,11 +44,11 @@ class Encoded:
 
     @property
     def payload(self) -> int:
-        """Bytes of the buffers, without metadata and gaps."""
+        """The bytes of the buffers, without metadata and gaps."""
         return sum(part.size for _, part in self.parts if isinstance(part, pa.Buffer))
 
     def place(self, address: int) -> None:
-        """Copy everything to the block at `address`, which has room for `bytes`. Releases the GIL."""
+        """Copy everything to the block at `address`, which has room for `bytes` bytes. Releases the GIL."""
         for offset, part in self.parts:
             if isinstance(part, pa.Buffer):
                 ctypes.memmove(address + offset, part.address, part.size)
@@ -75,7 +75,7 @@ class Encoder:
             raise _cannot_carry(schema, exc) from exc
 
     def encode(self, batch: pa.RecordBatch) -> Encoded:
-        """Where the bytes of `batch`, which has our schema, will lie. Copies nothing but metadata."""
+        """The layout of `batch`, which has the encoder's schema. Copies metadata alone."""
         parts: list[tuple[int, Any]] = []
         if not self.is_stream:
             written = self._catch.written
@@ -96,10 +96,10 @@ class Encoder:
         return Encoded(parts, end + len(_END_OF_STREAM), batch.num_rows, True)
 
     def _message(self, written: list[Any], rows: int) -> _Message:
-        """The one message that was written.
+        """The message that was written.
 
-        Its metadata is laid out as the last one's of the same length with the same fields at their defaults,
-        so the flatbuffer is walked once per schema, not once per batch.
+        Metadata of the same length, with the same fields at their defaults, is laid out alike. So the
+        flatbuffer is walked once per schema, not once per batch.
         """
         metadata = bytearray(written[2])
         body = [data for data in written[3:] if type(data) is pa.Buffer and data.size]
@@ -111,10 +111,10 @@ class Encoder:
 
 
 class Template:
-    """The metadata of a batch of fixed-width columns, lacking only the number of rows and of nulls."""
+    """The metadata of a batch of fixed-width columns, without the numbers of rows and of nulls."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
-        """From any encoded batch of the schema that has at least one row."""
+        """batch: any batch of the schema that has at least one row."""
         catch = _Catch()
         writer = pa.ipc.new_stream(pa.PythonFile(catch, mode="w"), batch.schema)
         writer.write_batch(batch)
@@ -125,7 +125,7 @@ class Template:
 
     @property
     def places(self) -> tuple[int, int, int, int]:
-        """Where rows, bytes of the body, nodes and buffers lie in the head."""
+        """The places in the head of: rows, bytes of the body, nodes, buffers."""
         at = self._places
         return tuple(8 + place for place in (at.rows, at.body_length, at.nodes, at.buffers))  # type: ignore[return-value]
 
@@ -134,7 +134,7 @@ class Template:
     ) -> bytes:
         """Prefix and metadata for `rows` rows.
 
-        `nodes`: (length, nulls); `buffers`: (offset in the block, bytes).
+        nodes: (length, nulls) of each. buffers: (offset in the block, bytes) of each. end: of the block.
         """
         message = _Message(bytearray(self._metadata), [], self._places)
         message.rewrite(
@@ -169,7 +169,7 @@ def _empty(kind: pa.DataType) -> pa.Array:
 
 
 def shares(kind: pa.DataType) -> bool:
-    """Whether a slice of the type keeps bytes that none of its rows shows: of dictionaries and views."""
+    """Whether a slice of the type keeps bytes that none of its rows shows, as dictionaries and views do."""
     return any(is_kind(kind) for is_kind in _SHARING) or any(map(shares, children_of(kind)))
 
 
@@ -211,7 +211,7 @@ def _aligned(number: int) -> int:
 
 
 class _Catch:
-    """A file for pyarrow that keeps what is written: bytes are framing and pads, Buffers are bodies."""
+    """A file for pyarrow that keeps what is written: bytes are framing and padding, Buffers are bodies."""
 
     closed = False
 
@@ -220,10 +220,7 @@ class _Catch:
         self.write = self.written.append  # pyarrow does not look at what write returns
 
     def messages(self) -> list[_Message]:
-        """What was written, as messages.
-
-        Each is: continuation, length, metadata, its pad, buffers and their pads.
-        """
+        """What was written, as messages: continuation, length, metadata, padding, buffers and theirs."""
         found: list[_Message] = []
         writes = iter(self.written)
         for data in writes:
@@ -261,7 +258,7 @@ class _Catch:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where the numbers of a message lie in its metadata; 0 where there is none."""
+    """Where the numbers of a message lie in its metadata; 0: it has no such number."""
 
     kind: int
     body_length: int
@@ -274,10 +271,7 @@ class _Places:
 
 
 class _Message:
-    """One IPC message:
-
-    its metadata, a flatbuffer of fixed-size fields that we rewrite in place, and its buffers.
-    """
+    """One IPC message: its metadata, a flatbuffer whose numbers are rewritten in place, and its buffers."""
 
     __slots__ = ("body", "metadata", "places")
 
@@ -287,7 +281,7 @@ class _Message:
         self.places = places or _find_places(metadata)
 
     def lay(self, parts: list[tuple[int, Any]], start: int) -> int:
-        """Append where this message lies if it starts at `start` (a multiple of 64); the end of it."""
+        """Append the parts of this message, which starts at `start`, a multiple of 64; return its end."""
         places = self.places
         at = body = start + _aligned(8 + len(self.metadata))
         numbers = list(places.numbers.unpack_from(self.metadata, places.buffers))
@@ -308,7 +302,7 @@ class _Message:
         return at
 
     def head(self) -> bytes:
-        """Prefix, metadata and the pad up to the body."""
+        """Prefix, metadata and padding up to the body."""
         size = _aligned(8 + len(self.metadata))
         return _PREFIX.pack(-1, size - 8) + self.metadata.ljust(size - 8, b"\0")
 
@@ -358,7 +352,7 @@ def table_at(data: bytearray, at: int) -> int:
 
 
 def field_at(data: bytearray, table: int, index: int) -> int:
-    """Where field `index` of the table lies; 0 where it is left at its default."""
+    """The place of field `index` of the table; 0: it has its default."""
     vtable = table - int.from_bytes(data[table : table + 4], "little", signed=True)
     entry = 4 + 2 * index
     if entry >= int.from_bytes(data[vtable : vtable + 2], "little"):

@@ -1,8 +1,8 @@
-"""The lease on a batch: while any reference to its memory lives, the writer does not rewrite it.
+"""The lease on a batch: while a reference to its memory lives, the writer does not rewrite that memory.
 
-A `RecordBatch` from a reader holds, through its buffers, one `Lease`; slices, columns, NumPy views and tables
-made of it hold the same one. When the last of them goes, on whatever thread, the lease ends; the reader may
-be closed by then.
+A `RecordBatch` from a reader holds one `Lease` through its buffers. Slices, columns, NumPy views and tables
+made from it hold the same lease. It ends when the last of them is gone, on whichever thread, and also after
+the reader was closed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from lwmq_spark.errors import CorruptError
 
 @dataclass(frozen=True, slots=True)
 class BatchInfo:
-    """Where a batch came from. Addresses are of this process; `copied` is True for a private copy.
+    """Where a batch came from, and where it lies.
 
-    `address` to `address + bytes` lies in `window_address` to `window_address + window_bytes`, the writer's
-    memory as it is mapped here, unless the batch was copied.
+    `partition`, `seq`: its place in the stream. `rows`, `bytes`: its size. `timestamp_ns`: when it was
+    published, in nanoseconds since 1970. `writer_pid`: the process that wrote it. `copied`: it is a private
+    copy. Otherwise its bytes lie from `address` on in the writer's window, which is mapped into this process
+    from `window_address` on and has `window_bytes` bytes.
     """
 
     partition: int
@@ -39,16 +41,16 @@ class BatchInfo:
 
 
 class Lease:
-    """Keeps a native batch. Ends when the object goes."""
+    """Keeps a native batch until this object is gone."""
 
     __slots__ = ("__weakref__", "_batch")
 
     def __init__(self, batch: Any) -> None:
-        """Takes the native batch."""
+        """Take the native batch."""
         self._batch = ffi.gc(batch, lib.lwmq_batch_release)
 
     def end(self) -> None:
-        """End it now: nothing refers to the memory any more."""
+        """End the lease now, because nothing refers to the memory any more."""
         ffi.release(self._batch)
 
     def __repr__(self) -> str:
@@ -56,7 +58,7 @@ class Lease:
 
 
 def info_from(raw: Any) -> BatchInfo:
-    """An `lwmq_batch_info` as values of Python."""
+    """An `lwmq_batch_info` as a `BatchInfo`."""
     return BatchInfo(
         partition=int(raw.partition),
         seq=int(raw.seq),
@@ -77,9 +79,9 @@ _NOT_A_BATCH = (pa.ArrowException, OSError, EOFError, StopIteration, ValueError,
 def batch_over(raw: Any, lease: object, schema: pa.Schema, blocks: BlockReader) -> pa.RecordBatch:
     """The record batch that lies at `raw.data`, without a copy. It keeps `lease`.
 
-    What the metadata says is checked, from a private copy, against the bytes that are there; values, such as
-    the offsets of texts, are trusted as they lie. CorruptError: the bytes are no batch of this schema, or not
-    of the rows announced.
+    The metadata is copied first and checked against the size of the block. Values, such as the offsets of
+    texts, are trusted as they lie. CorruptError: the bytes are no batch of this schema, or have other rows
+    than were announced.
     """
     buffer = pa.foreign_buffer(int(ffi.cast("uintptr_t", raw.data)), raw.bytes, base=lease)
     return _batch_in(raw, raw.data, buffer, schema, blocks, full=False)
@@ -88,7 +90,7 @@ def batch_over(raw: Any, lease: object, schema: pa.Schema, blocks: BlockReader) 
 def verified_batch(raw: Any, schema: pa.Schema, blocks: BlockReader) -> pa.RecordBatch:
     """The record batch at `raw.data` as a private copy, in which every offset, index and view was checked.
 
-    The caller's lease may end behind this. `raw` says then that it is a copy, and where.
+    Afterwards `raw` describes the copy, and the lease may end. CorruptError.
     """
     copy = pa.allocate_buffer(raw.bytes)
     data = ffi.cast("uint8_t *", copy.address)

@@ -1,8 +1,8 @@
-"""Nulls where a stream has none: in fields declared not null, at any depth.
+"""Nulls in fields, at any depth, that a stream declares not null.
 
-A null counts only under parents that have a value: a null struct holds nothing, whatever its children are
-declared as. Arrays know how many nulls they have. So the first look, which takes all of them as counting, is
-cheap, and nearly always the only one; where it finds some, the second one leaves out what no row shows.
+A null counts only if all its parents have a value: a null struct holds nothing, whatever its children are
+declared as. Arrays know how many nulls they have. So there is a cheap first look, which counts every null and
+nearly always finds none. Only if it finds some, a second look leaves out the nulls that no row shows.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from lwmq_spark.errors import SchemaError
 
 
 class NullRules:
-    """Which fields of a schema take no nulls."""
+    """The fields of a schema that must not have nulls."""
 
     def __init__(self, schema: pa.Schema) -> None:
         nodes = [(index, _node(field, field.name)) for index, field in enumerate(schema)]
         self._columns = [(index, node) for index, node in nodes if node.matters]
 
     def check(self, batch: pa.RecordBatch, where: str) -> None:
-        """SchemaError names the first field of `batch`, which has our schema, that has nulls and must not."""
+        """SchemaError names the first field of `batch` that has nulls and must not. `where`: the stream."""
         for index, node in self._columns:
             column = batch.column(index)
             if not _may_have_nulls(node, column):
@@ -43,7 +43,7 @@ class NullRules:
 class _Node:
     path: str
     required: bool
-    children: list[tuple[int, _Node]]  # those that matter, and which of the parts they are
+    children: list[tuple[int, _Node]]  # by number, those that matter
 
     @property
     def matters(self) -> bool:
@@ -61,7 +61,7 @@ def _node(field: pa.Field, path: str) -> _Node:
 
 
 def _may_have_nulls(node: _Node, array: Any) -> bool:
-    """Whether a field that must have none has any, if only where no row shows them."""
+    """Whether a field that must not have nulls has any, also those that no row shows."""
     array = _plain(array)
     if node.required and _count(array):
         return True
@@ -75,7 +75,7 @@ def _may_have_nulls(node: _Node, array: Any) -> bool:
 
 
 def _nulls(node: _Node, array: Any, shown: Any) -> Iterator[tuple[str, int]]:
-    """(path, nulls) of the fields that must have none and have some in the `shown` rows; None: all rows."""
+    """(path, nulls) of fields that must not have nulls and have some in the `shown` rows; None: all rows."""
     array = _plain(array)
     if node.required:
         count = _count(array) if shown is None else pc.sum(pc.and_(shown, array.is_null())).as_py()
@@ -86,7 +86,7 @@ def _nulls(node: _Node, array: Any, shown: Any) -> Iterator[tuple[str, int]]:
 
 
 def _shown_of(array: Any, index: int, shown: Any) -> tuple[Any, Any]:
-    """Child `index` of `array`, and which of its values the `shown` rows show; None: all."""
+    """Child `index` of `array`, and which of its values the `shown` rows show; None: all of them."""
     kind = array.type
     if pa.types.is_struct(kind):
         return array.field(index), _both(shown, array.is_valid() if array.null_count else None)
@@ -101,7 +101,7 @@ def _shown_of(array: Any, index: int, shown: Any) -> tuple[Any, Any]:
     if pa.types.is_run_end_encoded(kind):
         rows = np.arange(len(array)) if shown is None else np.flatnonzero(shown)
         return _used(array.values, np.searchsorted(array.run_ends, array.offset + rows, side="right"))
-    if shown is not None:  # flattened is what is valid: pyarrow's `filter` does not know all types
+    if shown is not None:  # flatten() keeps what is valid; pyarrow's `filter` does not know all types
         bits = pa.concat_arrays([pa.repeat(False, array.offset), _both(shown, array.is_valid())]).buffers()[1]
         buffers = [bits, *array.buffers()[1 : kind.num_buffers]]
         array = pa.Array.from_buffers(kind, len(array), buffers, offset=array.offset, children=[array.values])
@@ -109,7 +109,7 @@ def _shown_of(array: Any, index: int, shown: Any) -> tuple[Any, Any]:
 
 
 def _both(one: Any, other: Any) -> Any:
-    """The rows that both show."""
+    """The rows that are in both; None stands for all rows."""
     if one is None or other is None:
         return other if one is None else one
     return pc.and_(one, other)
@@ -122,7 +122,7 @@ def _used(values: Any, places: Any) -> tuple[Any, Any]:
 
 
 def _plain(array: Any) -> Any:
-    """`array` without its extension, and maps as the lists of entries that they are."""
+    """`array` as its storage if it is an extension, and as a list of entries if it is a map."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_map(array.type):
@@ -131,7 +131,7 @@ def _plain(array: Any) -> Any:
 
 
 def _count(array: pa.Array) -> int:
-    """Rows that are null, by a bitmap of their own or, where the type has none, by what they stand for."""
+    """The number of null rows: by the bitmap, or by the values if the type has no bitmap."""
     kind = array.type
     if pa.types.is_dictionary(kind) or pa.types.is_union(kind) or pa.types.is_run_end_encoded(kind):
         return int(pc.count(array, mode="only_null").as_py())

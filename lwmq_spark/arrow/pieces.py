@@ -1,4 +1,4 @@
-"""Splitting: a batch as encoded pieces that fit a buffer."""
+"""Splitting a batch into encoded pieces that fit a buffer."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from lwmq_spark.arrow.compact import compacted
 from lwmq_spark.arrow.layout import Encoded, Encoder
 from lwmq_spark.errors import MessageTooBigError
 
-_GROWTH = 1.5  # how much more the pieces of a batch may hold than the batch
+_GROWTH = 1.5  # the pieces of a batch may hold so many times its bytes
 
 
 def pieces_of(
     batch: pa.RecordBatch, encoder: Encoder, buffer_bytes: int, window_bytes: int, where: str
 ) -> Iterator[Encoded]:
-    """`batch` whole if it fits `buffer_bytes`, else by rows; a single row may be as large as the window.
+    """`batch` as one piece if it fits `buffer_bytes`, else cut by rows. A row may be as large as the window.
 
-    Where rows share values, each piece has at least those that it shows, so that pieces may add up to far
-    more than the batch: then there are fewer and larger ones, up to half of the window, for a reader may hold
-    the piece before. MessageTooBigError: one row is larger than the window; with both numbers.
+    If rows share values, each piece has all the values that it shows, so that pieces may add up to far more
+    than the batch. Then there are fewer and larger pieces, up to half of the window, because a reader may
+    still hold the piece before. MessageTooBigError: one row is larger than the window.
     """
     encoded = encoder.encode(batch)
     if encoded.bytes <= buffer_bytes:
@@ -48,7 +48,7 @@ def pieces_of(
 
 @dataclass(slots=True)
 class _Cut:
-    """How a batch is cut."""
+    """How a batch is cut into pieces."""
 
     encoder: Encoder
     limit: int  # bytes of a piece of several rows
@@ -57,7 +57,7 @@ class _Cut:
     compacts: bool = False
 
     def pieces(self, batch: pa.RecordBatch, encoded: Encoded) -> Iterator[Encoded]:
-        """`batch` as pieces; `encoded` is the whole of it."""
+        """The pieces of `batch`; `encoded` is all of it."""
         if encoded.bytes <= self.limit or (batch.num_rows <= 1 and encoded.bytes <= self.window_bytes):
             yield encoded
             return
@@ -75,7 +75,7 @@ class _Cut:
             yield from self.pieces(piece, self.encoder.encode(piece))
 
     def pieces_up_to(self, batch: pa.RecordBatch, encoded: Encoded) -> list[Encoded]:
-        """All pieces; none where they hold too much more than `encoded`, or a row is too large."""
+        """All pieces; none if they hold far more than `encoded`, or a row is too large."""
         found, payload = [], 0
         try:
             for piece in self.pieces(batch, encoded):

@@ -1,9 +1,9 @@
-"""Batches of fixed-width columns: one native call for each, in place of a round through pyarrow's IPC.
+"""Batches of fixed-width columns: one native call for each, instead of a round through pyarrow's IPC.
 
-What pyarrow decides it decides once: the metadata of a schema when it is written, whether the bytes are a
-batch when it is read. Batches that differ in numbers alone are then written and shown by the library itself,
-through the Arrow C data interface. Whatever does not fit goes the long way (`layout`, `block`), which knows
-every type.
+pyarrow is asked once per schema: for the metadata of a batch when one is written, and whether the bytes are a
+batch when one is read. Batches that differ in their numbers alone are then written and shown by the library,
+through the Arrow C data interface. All other batches take the long way (`layout`, `block`), which knows every
+type.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Plan:
 
     @staticmethod
     def of(schema: pa.Schema, bytes_max: int) -> Plan | None:
-        """None where a column is not flat or has no fixed width.
+        """The plan for `schema`; None: a column is nested or has no fixed width.
 
-        `bytes_max`: of a block; larger batches go the long way.
+        bytes_max: the size of a block; larger batches take the long way.
         """
         bits = [_bits(field.type) for field in schema]
         if not bits or 0 in bits:
@@ -50,7 +50,7 @@ class Plan:
             return None  # the long way says what is wrong
 
     def show(self, batch: pa.RecordBatch) -> Any:
-        """`batch`, which has our schema, as a `struct ArrowArray`: lent until `let_go`."""
+        """`batch`, which has the plan's schema, as a `struct ArrowArray` that is lent until `let_go`."""
         batch._export_to_c(self._array.address)
         return self._array.pointer
 
@@ -59,8 +59,10 @@ class Plan:
 
 
 class Layout:
-    """How the last batches of a reader were cut into columns, so that others like them need no look. One
-    thread at a time."""
+    """How the last batches of a reader were cut into columns, so that further ones need no look at them.
+
+    One thread at a time.
+    """
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -70,16 +72,17 @@ class Layout:
         self._layout: Any = None
 
     def show(self, batch: Any) -> pa.RecordBatch | None:
-        """The native `batch`, which is taken, as a record batch; None where it is not as the one that we have
-        learned from."""
+        """The native `batch`, which is taken, as a record batch.
+
+        None, and nothing is taken: it is not laid out like the batch that this has learned from.
+        """
         layout = self._layout
         if layout is None or lib.lwmq_batch_export(batch, layout, self._array.pointer) != lib.LWMQ_OK:
             return None
         return pa.RecordBatch._import_from_c(self._array.address, self._schema)
 
     def learn(self, raw: Any, head: bytes, batch: pa.RecordBatch) -> None:
-        """From `batch`, that was made from `head` and lies at `raw.data`, if the one before had that head,
-        too."""
+        """Learn the layout of `batch`, which lies at `raw.data`, if the batch before had the same head."""
         seen, self._seen = self._seen, head
         if not self._is_fixed or seen != head or raw.flags != lib.LWMQ_BATCH_IPC_MESSAGE:
             return
@@ -95,7 +98,7 @@ class Layout:
 
 
 class CArray:
-    """Room for a `struct ArrowArray`."""
+    """Memory for a `struct ArrowArray`."""
 
     def __init__(self) -> None:
         self.pointer = ffi.new("int64_t[10]")
@@ -103,15 +106,17 @@ class CArray:
 
 
 def retyped(data: Any, kind: Any) -> Any:
-    """An array under another type, or a batch under another schema, whose buffers mean the same. Nothing is
-    copied, and nothing checked."""
+    """`data`, an array or a batch, with another type or schema, for which its buffers mean the same.
+
+    Nothing is copied and nothing is checked.
+    """
     room = CArray()
     data._export_to_c(room.address)
     return type(data)._import_from_c(room.address, kind)
 
 
 def _bits(kind: pa.DataType) -> int:
-    """The width of a value; 0 where it is not fixed, or the column not flat."""
+    """The width of a value in bits; 0 if it is not fixed, or the type is nested."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_null(kind):
@@ -123,7 +128,7 @@ def _bits(kind: pa.DataType) -> int:
 
 
 def _is_fixed(kind: pa.DataType) -> bool:
-    """Whether no value of the column says where another lies."""
+    """Whether the column has neither offsets, nor views, nor indices."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if pa.types.is_struct(kind) or pa.types.is_fixed_size_list(kind):

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import SLICE_S, ffi, lib
+from lwmq_spark._ffi import ffi, lib
+from lwmq_spark._waiting import SLICE_S
 from lwmq_spark.arrow.endpoint import describe
 
 Start = Literal["earliest", "latest"] | int
 
 
 def ranges_of(address: str, partitions: list[int] | None, start: Start | Mapping[int, Start] | None) -> Any:
-    """The `lwmq_range` array for what was asked; None for everything from the earliest. ValueError."""
+    """The `lwmq_range` array for `partitions` and `start`; None: everything from the earliest. ValueError."""
     if partitions is None and not isinstance(start, Mapping):
         partitions = _partitions_of(address, start)
     if isinstance(start, Mapping):
@@ -35,9 +36,9 @@ def ranges_of(address: str, partitions: list[int] | None, start: Start | Mapping
 
 
 def _partitions_of(address: str, start: Start | None) -> list[int] | None:
-    """The partitions that `start` is meant for; None for all, from the earliest.
+    """The partitions that `start` applies to; None: all of them, from the earliest.
 
-    A stream that is not there yet has its latest where it begins.
+    The latest place of a stream that does not exist yet is its beginning.
     """
     if start is None or start == "earliest":
         return None

@@ -4,15 +4,15 @@
         for batch in reader:
             ...
 
-A batch is *leased* while anything refers to its memory, and *consumed* when the reader has moved past it: by
-the next batch, by the end, or by a close in order. Leaving `with` by an exception leaves the last batch to
-others.
+A batch is *leased* while something refers to its memory. It is *consumed* when its reader has moved past it:
+with the next batch, at the end, or by a close in order. If an exception leaves the `with` block, the last
+batch is not consumed.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -23,26 +23,29 @@ from lwmq_spark import errors
 from lwmq_spark._ffi import (
     Handle,
     OfOneProcess,
-    Waiter,
     advice_of,
-    anew_when_interrupted,
     check,
     exception_of,
     ffi,
     fields_of,
     lib,
+    sized,
+    text_of,
+)
+from lwmq_spark._notices import Notices
+from lwmq_spark._waiting import (
+    Waiter,
+    anew_when_interrupted,
     milliseconds,
     raise_timed_out,
-    sized,
     span,
-    text_of,
     undisturbed,
     wait,
 )
-from lwmq_spark._notices import Notices
-from lwmq_spark.arrow.block import BlockReader
+from lwmq_spark.arrow.block import BlockReader, Selection
 from lwmq_spark.arrow.depth import check_levels
 from lwmq_spark.arrow.endpoint import await_endpoint
+from lwmq_spark.arrow.filters import Filter, encode
 from lwmq_spark.arrow.lease import BatchInfo, Lease, batch_over, info_from, verified_batch
 from lwmq_spark.arrow.plain import Layout
 from lwmq_spark.arrow.ranges import Start, ranges_of
@@ -57,9 +60,14 @@ LINGER_S = 5.0  # of close(): how long a reader that bound the address serves th
 
 @dataclass(frozen=True, slots=True)
 class ReaderStatistics:
-    """Counters of one reader. `bytes_copied` were copied because it held its part of a writer's window, or
-    to be verified; `wait_ns` is the time spent waiting for batches; leased are those that something refers
-    to."""
+    """Counters of one reader.
+
+    `batches_copied`, `bytes_copied`: handed out as private copies, because the reader held its part of a
+    window or to be verified. `wait_ns`: the time spent waiting for batches. `leased_batches`, `leased_bytes`:
+    something refers to them now. `generation`: of the stream; see `StreamState`.
+    `bytes_received`: of the batches and columns that came over a network.
+    `batches_skipped`, `rows_skipped`: by the filters; the other counters leave them out.
+    """
 
     batches: int
     rows: int
@@ -70,14 +78,17 @@ class ReaderStatistics:
     leased_batches: int
     leased_bytes: int
     generation: str
+    bytes_received: int
+    batches_skipped: int
+    rows_skipped: int
 
 
 class StreamReader(OfOneProcess):
-    """A stream as an iterator of `pyarrow.RecordBatch`; opened when made. One thread at a time.
+    """A stream as an iterator of `pyarrow.RecordBatch`. One thread at a time. `with` closes it.
 
-    Batches are read-only and lie in the writer's window. They stay valid for as long as they are referred to,
-    also after the reader is closed; a reader whose leases pass half of a window gets private copies, counted
-    in `statistics`. Readers of different partitions share that half.
+    Batches are read-only and lie in the writer's window. They stay valid as long as something refers to them,
+    also after the close. A reader whose leases pass half of a window gets private copies, which `statistics`
+    counts. Readers of different partitions share that half.
     """
 
     def __init__(
@@ -89,6 +100,8 @@ class StreamReader(OfOneProcess):
         name: str | None = None,
         writers: int | None = None,
         partitions: list[int] | None = None,
+        columns: Sequence[str] | None = None,
+        filters: Sequence[Filter] | None = None,
         start: Start | Mapping[int, Start] | None = None,
         role: Role | None = None,
         credit: int | None = None,
@@ -96,26 +109,37 @@ class StreamReader(OfOneProcess):
         trust: Trust | None = None,
         stall: float | str | None = None,
     ) -> None:
-        """Open a reader of the stream at `address`. Start order does not matter.
+        """Open a reader of the stream at `address`. Writers and readers may start in any order.
 
-        follow: go on after the end of the stream, with its next producer (default False).
-        timeout: seconds that the opening and each batch may take; None is no limit, and a long wait is said
-            on the logger `lwmq_spark`.
-        name: acknowledgements count once per name and batch; default is a name of its own.
-        writers: the stream has not ended before that many producers have come (default 1).
-        partitions: only these; default all.
-        start: `earliest` (lowest retained and not acknowledged, the default), `latest`, a sequence number,
-            or one of them per partition; partitions that are not named are then not read.
-        role: `auto` connects if somebody listens and binds otherwise; `server` binds; `client` keeps trying.
-        credit: batches handed over ahead of their use (default 8).
-        linger: seconds that `close` goes on serving writers, where this reader bound the address (default 5).
-        trust: `user` (the default) trusts the values of batches as they lie, since only processes of the same
-            user can write them; `verify` copies each batch and checks all offsets, indices and views.
-        stall: seconds that an endpoint that lives may be silent: after as long a wait it is asked, and after
-            as long again a call that waits raises PeerLostError (default 5). Repeated, the call waits on;
-            "forever" waits on by itself.
+        follow: after the end of the stream, go on with its next producer (default False).
+        timeout: seconds that the opening, and the wait for each batch, may take; None is no limit. A long
+            wait is reported on the logger `lwmq_spark`.
+        name: acknowledgements count once per name and batch; by default the reader has a name of its own.
+        writers: the stream does not end before that many producers have come (default 1).
+        partitions: numbers of the partitions to read; default all.
+        columns: names of the columns to read, and their order; default all. Over a network no other column
+            travels.
+        filters: what the rows are wanted for, as `[("k", ">=", 5), ("name", "is not", None)]`; all of them
+            have to hold. A batch in which no row can match is skipped, as the `bounds` of its columns say;
+            over a network it does not travel. Other batches come whole, so filter their rows as well. Values
+            are int, float, str, bytes, date or datetime, of the kind that the column holds.
+        start: where to begin: `earliest` (the default), the lowest batch that is retained and not
+            acknowledged; `latest`; a sequence number; or one of these per partition, and then no other
+            partition is read.
+        role: `auto` connects if somebody listens and binds otherwise; `server` binds; `client` connects and
+            keeps trying.
+        credit: batches that are handed over ahead of their use (default 8, over a network 64).
+        linger: seconds for which `close` goes on serving writers, if this reader bound the address
+            (default 5).
+        trust: `user` (the default) trusts the values of batches as they lie, because only processes of the
+            same user can write them. `verify` copies each batch and checks every offset, index and view.
+        stall: seconds for which an endpoint that lives may be silent (default 5). A call that has waited as
+            long asks the endpoint for a sign of life, and raises PeerLostError if none comes for as long
+            again. The call may be repeated and then waits on; "forever" never raises.
         Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
-        AddressError, TimeoutError, DataLossError (a start that was released), VersionError.
+        AddressError, TimeoutError, VersionError. DataLossError: the start was released. SchemaError, when
+        the schema is known: the stream does not have exactly one column of a name in `columns` or `filters`,
+        or a filter compares it with a value of another kind.
         """
         parsed = parse_address(address)
 
@@ -149,6 +173,14 @@ class StreamReader(OfOneProcess):
         options.stall_ms = max(1, milliseconds(patience))
         encoded = None if self._name is None else ffi.new("char[]", self._name.encode())
         ranges = ranges_of(self._address, partitions, start)
+        self._columns = _names(columns)
+        wanted = [ffi.new("char[]", column.encode()) for column in self._columns or ()]
+        if wanted:
+            names = ffi.new("char *[]", wanted)
+            options.columns, options.column_count = names, len(wanted)
+        if filters:
+            compared, _kept = encode(filters)
+            options.filters, options.filter_count = compared, len(compared)
         if encoded is not None:
             options.name = encoded
         if ranges is not None:
@@ -166,24 +198,30 @@ class StreamReader(OfOneProcess):
         if status == lib.LWMQ_E_TIMED_OUT:
             raise_timed_out(f"nobody served {self._address}", self._timeout)
         check(status)
+        self._address = ffi.string(lib.lwmq_reader_address(out[0])).decode()
         self._handle = Handle(
-            out[0], lambda reader: lib.lwmq_reader_close(reader, 0), f"reader of {self._address}"
+            out[0], f"reader of {self._address}", lambda reader: lib.lwmq_reader_close(reader, 0)
         )
 
     # ---- Batches
 
     @property
     def schema(self) -> pa.Schema:
-        """The stream's schema; waits until a producer has declared it, at most `timeout`.
+        """The schema of the batches: the stream's, or that of `columns`.
 
-        SchemaError: it nests too deep for pyarrow; the text says which field, and what to do.
+        Waits until a producer has declared it, at most the reader's timeout.
+
+        SchemaError: a field nests too deep for pyarrow, or the stream does not have a column that was asked
+        for. TimeoutError. ClosedError: the stream has ended
+        without a schema.
         """
         if self._schema is None:
             data, size = ffi.new("const void **"), ffi.new("uint64_t *")
             status = wait(
                 self._handle,
-                lambda ms: lib.lwmq_reader_schema(self._handle.pointer, ms, data, size),
+                lambda reader, ms: lib.lwmq_reader_schema(reader, ms, data, size),
                 self._timeout,
+                turn=self._handle.turn,
                 notices=self._notices,
             )
             if status == lib.LWMQ_E_TIMED_OUT:
@@ -197,16 +235,19 @@ class StreamReader(OfOneProcess):
             check(status)
             schema = read_schema(bytes(ffi.buffer(data[0], size[0])), self._address)
             check_levels(schema, self._address)
+            if self._columns is not None:
+                self._blocks.selection = Selection(schema, self._columns)
+                schema = self._blocks.selection.schema
             self._schema = schema
         return self._schema
 
     def read_next_batch(self, timeout: float | None = None) -> pa.RecordBatch:
-        """The next batch, in the order of arrival over the partitions; the one before is consumed by that.
+        """Wait for the next batch of any partition, and return it. This consumes the batch before.
 
-        timeout: seconds, instead of the reader's; `float("inf")` is no limit. TimeoutError says what was
-        waited for. StopIteration at the end. AbortedError, DataLossError and PeerLostError come after
-        everything that was visible. After PeerLostError of an endpoint that lives and does not answer the
-        next call waits on; DataLossError of a reader that was expelled comes at once.
+        timeout: seconds, in place of the reader's; `float("inf")` is no limit.
+        TimeoutError. StopIteration: the end of the stream. AbortedError, DataLossError and PeerLostError are
+        raised after everything that was visible; DataLossError of a reader that was expelled at once. After
+        PeerLostError of an endpoint that lives and does not answer, the next call waits on.
         """
         batch = self._next(timeout)
         if batch is None:
@@ -214,14 +255,18 @@ class StreamReader(OfOneProcess):
         return batch
 
     def _next(self, timeout: float | None = None) -> pa.RecordBatch | None:
-        """The next batch; None at the end."""
+        """The next batch; None at the end of the stream."""
         if self._ended:
             return None
         limit = self._timeout if timeout is None else parse_duration(timeout)
         out = self._out
         handle = self._handle
         status = wait(
-            handle, lambda ms: lib.lwmq_reader_next(handle.pointer, ms, out), limit, notices=self._notices
+            handle,
+            lambda reader, ms: lib.lwmq_reader_next(reader, ms, out),
+            limit,
+            turn=handle.turn,
+            notices=self._notices,
         )
         if status == lib.LWMQ_OK:
             check(lib.lwmq_batch_query(out[0], self._info))
@@ -262,44 +307,44 @@ class StreamReader(OfOneProcess):
         return batch
 
     async def read_async(self, timeout: float | None = None) -> pa.RecordBatch | None:
-        """Await the next batch; None at the end. One task at a time.
+        """Await the next batch; None at the end of the stream. One task at a time.
 
-        timeout: seconds, instead of the reader's. TimeoutError, or cancelled: the next call gets the batch,
-        in this loop, in another one, or without.
+        timeout: seconds, in place of the reader's. After TimeoutError, or if the task is cancelled, the next
+        call gets the batch, in this loop, in another one, or without.
         """
         limit = self._timeout if timeout is None else parse_duration(timeout)
         text = f"no batch within {span(limit)} on {self._address}, after {self._batches} batches"
         return await self.waiter.first(lambda: self._next(0), "batch", self._wait, limit, text, self._notices)
 
     def _wait(self, seconds: float) -> None:
-        """Until there is something to take. TimeoutError; PeerLostError: the endpoint does not answer."""
+        """Wait until `_next` has something to say. TimeoutError. PeerLostError: the endpoint is silent."""
         handle = self._handle
-        status = wait(handle, lambda ms: lib.lwmq_reader_wait(handle.pointer, ms), seconds)
+        status = wait(handle, lib.lwmq_reader_wait, seconds, turn=handle.turn)
         if status == lib.LWMQ_E_TIMED_OUT:
             raise errors.TimeoutError(text_of(), status=status)
         check(status)
 
     async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
-        """As `for`, in asyncio: the event loop stays free while this waits."""
+        """As `for`, in asyncio."""
         while (batch := await self.read_async()) is not None:
             yield batch
-            del batch  # the lease is held no longer than the caller does
+            del batch  # leased no longer than the caller keeps it
 
     def read_all(self) -> pa.Table:
-        """Everything up to the end of the stream, as one table over the windows (past half of one, over
-        copies).
+        """Everything up to the end of the stream as one table.
 
-        With `follow` it returns only when an error ends the stream.
+        Its memory is the writer's window, and copies where that is half full. With `follow` this ends only by
+        an error.
         """
         batches = list(self)
         return pa.Table.from_batches(batches, schema=self.schema)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """For pyarrow, polars, DuckDB, pandas: the rest of the stream, batch by batch as it is asked for."""
+        """The rest of the stream for pyarrow, polars, DuckDB and pandas, which take it batch by batch."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def __array__(self, *_: object, **__: object) -> object:
-        """Not to be had. `pandas.DataFrame(reader)` asks for it, and would make a column of batches."""
+        """TypeError. `pandas.DataFrame(reader)` calls this, and would make a column of batches."""
         raise TypeError(
             f"a reader of {self._address} is no array: reader.read_all().to_pandas() is a frame of its rows, "
             "and lwmq_spark.arrow.tensor(batch[name]) one column of a batch for NumPy"
@@ -316,7 +361,7 @@ class StreamReader(OfOneProcess):
 
     @property
     def last(self) -> BatchInfo | None:
-        """Where the batch that was returned last came from; None before the first."""
+        """Where the last returned batch came from; None before the first one."""
         return info_from(self._info) if self._batches else None
 
     @property
@@ -334,7 +379,7 @@ class StreamReader(OfOneProcess):
 
     @property
     def address(self) -> str:
-        """Without its options."""
+        """The address without its options, and with the port that the system has chosen in place of 0."""
         return self._address
 
     @property
@@ -342,17 +387,17 @@ class StreamReader(OfOneProcess):
         return self._handle.closed
 
     def consume(self) -> None:
-        """Count the batch that was returned last as consumed, without asking for another. Never waits."""
+        """Count the last returned batch as consumed, without asking for another. Never waits."""
         self._handle.check_open()
         with self._handle.turn:
             self._handle.check_open()
             check(lib.lwmq_reader_consume(self._handle.pointer))
 
     def close(self, linger: float | str | None = None, *, consume: bool = True) -> None:
-        """Close. The batch that was returned last counts as consumed, unless `consume` is False; batches live
-        on.
+        """Close the reader. Batches that something refers to live on. A second call does nothing.
 
-        A reader that bound the address goes on serving writers for at most `linger` seconds. Twice is once.
+        linger: seconds for which a reader that bound the address goes on serving writers.
+        consume: whether the last returned batch counts as consumed.
         """
         if not self._handle.begin_close():
             return
@@ -386,6 +431,17 @@ class StreamReader(OfOneProcess):
             state = "open, following" if self._follow else "open"
         name = f" as {self._name!r}" if self._name else ""
         return f"<StreamReader {self._address}{name} {state}, {self._batches} batches read>"
+
+
+def _names(columns: Sequence[str] | None) -> list[str] | None:
+    if columns is None:
+        return None
+    if isinstance(columns, str):
+        raise TypeError(f"columns is a list of names, not a name: did you mean [{columns!r}]?")
+    names = list(columns)
+    if not names or len(set(names)) != len(names):
+        raise ValueError(f"columns are one name or more, each once, not {names}; leave it out for all")
+    return names
 
 
 open_reader = StreamReader

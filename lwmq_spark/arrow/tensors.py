@@ -3,9 +3,9 @@
     numpy.from_dlpack(tensor(batch["price"]))                   # no copy: the window, read-only
     torch.from_dlpack(tensor(batch["price"], writable=True))    # a private copy: torch may write to it
 
-Batches lie in memory that is mapped read-only: a write to it ends the process. A consumer that asks for
-DLPack 1.0 is told that the memory is read-only and gets it where it lies; one that does not ask gets a
-private copy, which is counted. Consumers that ask for 1.0 and ignore the flag (torch does) need
+Batches lie in memory that is mapped read-only, and a write to it ends the process. A consumer that asks for
+DLPack 1.0 hears that the memory is read-only and gets it where it lies. Any other consumer gets a private
+copy, which `copied` counts. A consumer that asks for 1.0 and ignores the flag, as torch does, needs
 `writable=True`, which always copies.
 """
 
@@ -24,21 +24,23 @@ _copied = {"columns": 0, "bytes": 0}
 
 
 def tensor(column: pa.Array | pa.ChunkedArray, *, writable: bool = False) -> Tensor:
-    """A column as an object with `__dlpack__`: numbers without nulls, or lists of as many numbers each.
+    """A column as an object with `__dlpack__`. It keeps the memory of the column.
 
-    TypeError, ValueError: the column is neither. The text names what stands in the way.
+    column: numbers without nulls, which give the shape (rows,), or lists of n numbers each: (rows, n).
+    writable: hand out a private copy that may be written to.
+    TypeError: the values are not numbers. ValueError: nulls, lists of different lengths, several chunks.
     """
     return Tensor(column, writable=writable)
 
 
 def copied() -> dict[str, int]:
-    """How many columns, and bytes of them, this process has copied for consumers of DLPack."""
+    """How many `columns` and `bytes` this process has copied for consumers of DLPack."""
     with _lock:
         return dict(_copied)
 
 
 class Tensor:
-    """One column; holds the lease on its batch. Shape (rows,), or (rows, n) where each row is a list of n."""
+    """A column that DLPack consumers can take: shape (rows,), or (rows, n) for lists of n numbers."""
 
     __slots__ = ("_values", "_writable")
 
@@ -54,7 +56,7 @@ class Tensor:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A DLPack capsule. BufferError: another device than the CPU, or `copy=False` where one is needed."""
+        """A DLPack capsule. BufferError: a device other than the CPU; `copy=False` where a copy is needed."""
         if dl_device is not None and tuple(dl_device) != (1, 0):
             raise BufferError(f"columns lie in the memory of the CPU, not of device {dl_device}")
         knows_read_only = max_version is not None and max_version >= (1, 0)

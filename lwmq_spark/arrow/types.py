@@ -1,4 +1,4 @@
-"""What may be written: schemas compared field by field, and anything of Arrow's turned into batches."""
+"""What may be written to a stream: schemas are compared by field, and Arrow data becomes batches."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from lwmq_spark.errors import CorruptError, SchemaError
 
 
 def read_schema(data: bytes, where: str) -> pa.Schema:
-    """The schema of an Arrow IPC stream that holds only its schema message.
+    """The schema in `data`, an Arrow IPC stream of a schema message alone. `where` names the stream.
 
-    CorruptError: it is none. SchemaError: it nests too deep for pyarrow.
+    CorruptError: the bytes are no schema. SchemaError: a field nests too deep for pyarrow.
     """
     try:
         return pa.ipc.read_schema(pa.py_buffer(data))
@@ -27,12 +27,12 @@ def read_schema(data: bytes, where: str) -> pa.Schema:
 
 
 def write_schema(schema: pa.Schema) -> bytes:
-    """The bytes that `read_schema` reads."""
+    """`schema` as the bytes that `read_schema` reads."""
     return bytes(schema.serialize())
 
 
 def as_schema(schema: Any) -> pa.Schema:
-    """A pyarrow.Schema, or anything with __arrow_c_schema__."""
+    """`schema`, a pyarrow.Schema or anything with __arrow_c_schema__, as a pyarrow.Schema. TypeError."""
     if isinstance(schema, pa.Schema):
         return schema
     if hasattr(schema, "__arrow_c_schema__"):
@@ -41,10 +41,10 @@ def as_schema(schema: Any) -> pa.Schema:
 
 
 def compare(ours: pa.Schema, stream: pa.Schema, where: str) -> None:
-    """SchemaError names the first field of `ours` that is not the stream's, and both types.
+    """Compare a schema with that of the stream, by names, order and types.
 
-    Names, order and types count. Metadata does not; nullability is checked on the values, when they are
-    written.
+    Metadata does not count, and nullability is checked when values are written. SchemaError names the first
+    field of `ours` that differs, and both types.
     """
     if ours.equals(stream):
         return
@@ -64,7 +64,7 @@ def compare(ours: pa.Schema, stream: pa.Schema, where: str) -> None:
 
 
 def same_type(mine: pa.DataType, theirs: pa.DataType) -> bool:
-    """Equal but for the nullability, metadata and unimportant names of inner fields."""
+    """Whether two types are equal, apart from nullability, metadata and names that mean nothing."""
     if mine.equals(theirs):
         return True
     if isinstance(mine, pa.BaseExtensionType) and isinstance(theirs, pa.BaseExtensionType):
@@ -82,8 +82,9 @@ def same_type(mine: pa.DataType, theirs: pa.DataType) -> bool:
 
 
 def _same_field(mine: pa.Field, theirs: pa.Field) -> bool:
-    """Equal types, also where one side is an extension type that is not registered and came back as its
-    storage.
+    """Whether the types of two fields are equal.
+
+    An extension type that is not registered here comes back from the stream as its storage type.
     """
     if isinstance(mine.type, pa.BaseExtensionType) and not isinstance(theirs.type, pa.BaseExtensionType):
         named = (theirs.metadata or {}).get(b"ARROW:extension:name", b"").decode()
@@ -92,11 +93,11 @@ def _same_field(mine: pa.Field, theirs: pa.Field) -> bool:
 
 
 def batches_of(data: Any, schema: pa.Schema, where: str) -> Iterator[pa.RecordBatch]:
-    """`data` as batches of `schema`, without a copy where the types are equal.
+    """`data` as batches of `schema`, without a copy if the types are equal. `where` names the stream.
 
-    RecordBatch, Table, RecordBatchReader and a list of batches must have the stream's types. What other
-    libraries bring by __arrow_c_stream__ or __arrow_c_array__ may spell text, binary and lists in another
-    width (polars has string views); that is converted. TypeError: nothing of Arrow's.
+    A RecordBatch, Table, RecordBatchReader or list of batches must have the stream's types. Data of other
+    libraries, by __arrow_c_stream__ or __arrow_c_array__, may store text, binary and lists in another width
+    (polars has string views) and is converted. SchemaError. TypeError: no Arrow data.
     """
     if isinstance(data, pa.RecordBatch):
         yield conform(data, schema, where)
@@ -125,10 +126,10 @@ def batches_of(data: Any, schema: pa.Schema, where: str) -> Iterator[pa.RecordBa
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema, where: str) -> pa.RecordBatch:
-    """`batch` under exactly the stream's schema, over the same buffers. SchemaError: other types.
+    """`batch` with exactly the stream's schema, over the same buffers. SchemaError: other types.
 
-    What differs, names and nullability of inner fields, is nothing that a buffer shows. Casts would refuse
-    nulls that count for nothing, because their parent is null; those are `NullRules`' affair.
+    Only names and nullability of inner fields may differ, which buffers do not show. A cast would refuse
+    nulls below a null parent, which do not count; `NullRules` checks those that do.
     """
     if batch.schema.equals(schema):
         return batch
@@ -143,7 +144,7 @@ _WIDTHS = (
 
 
 def _widen(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Casts columns that spell the stream's type in another width; leaves all others as they are."""
+    """`batch` with columns cast whose type is the stream's in another width."""
     if batch.schema.names != schema.names:
         return batch
     kinds = [_widened(column.type, field.type) for column, field in zip(batch.columns, schema, strict=True)]
@@ -157,11 +158,11 @@ def _widen(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _widened(mine: pa.DataType, theirs: pa.DataType) -> pa.DataType:
-    """`mine` with offsets stored as in `theirs`, and without a dictionary where that has none."""
+    """`mine` with offsets of the width in `theirs`, and without a dictionary if `theirs` has none."""
     if mine.equals(theirs):
         return mine
     if pa.types.is_null(mine):
-        return theirs  # pandas knows no type where all values are missing
+        return theirs  # pandas has no type for a column whose values are all missing
     if any(mine in family and theirs in family for family in _WIDTHS):
         return theirs
     if pa.types.is_dictionary(mine) and not pa.types.is_dictionary(theirs):
@@ -177,7 +178,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _unindexed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Without the index column that pandas adds at the end, unless the stream has one."""
+    """`batch` without the index column that pandas adds at its end, unless the stream has one."""
     names = batch.schema.names
     if (
         len(names) == len(schema) + 1

@@ -1,17 +1,17 @@
-"""Writing a stream: batches go into the window once, and readers read them there.
+"""Writing a stream: batches are copied into the window once, and readers read them there.
 
     with lwmq_spark.open_writer("ipc://flights", schema) as writer:
         writer.write(batch)
 
-Leaving `with` in order closes: that waits until everything was consumed. Leaving it by an exception aborts:
-readers get an AbortedError with its text after what was visible.
+The end of the `with` block closes the writer, which waits until everything was consumed. An exception that
+leaves the block aborts it: readers get an AbortedError with its text, after what was visible.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
@@ -20,30 +20,17 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import (
-    Handle,
-    OfOneProcess,
-    Waiter,
-    anew_when_interrupted,
-    check,
-    ffi,
-    fields_of,
-    lib,
-    milliseconds,
-    raise_status,
-    raise_timed_out,
-    sized,
-    span,
-    text_of,
-    wait,
-)
+from lwmq_spark._ffi import Handle, OfOneProcess, check, ffi, fields_of, lib, raise_status, sized, text_of
 from lwmq_spark._notices import Notices
+from lwmq_spark._waiting import Waiter, anew_when_interrupted, milliseconds, raise_timed_out, span, wait
 from lwmq_spark.arrow.build import BatchBuilder, Blueprint
 from lwmq_spark.arrow.endpoint import await_endpoint
+from lwmq_spark.arrow.filters import declare_bounds
 from lwmq_spark.arrow.layout import Encoded, Encoder
 from lwmq_spark.arrow.nulls import NullRules
 from lwmq_spark.arrow.pieces import pieces_of
 from lwmq_spark.arrow.plain import Plan
+from lwmq_spark.arrow.split import agreed_key, declare_key, partition_ids, split
 from lwmq_spark.arrow.types import as_schema, batches_of, compare, read_schema, write_schema
 from lwmq_spark.options import (
     DELIVERIES,
@@ -67,9 +54,12 @@ WINDOW_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class WriterStatistics:
-    """Counters of one writer. `wait_ns`: spent waiting for room; `unread_batches`: not yet released;
-    `readers_expelled`: because they kept it waiting; `readers_lost`: that died before they had read
-    everything, where this process serves the address."""
+    """Counters of one writer.
+
+    `wait_ns`: the time spent waiting for room. `window_bytes`: the memory of its windows now.
+    `unread_batches`: published, and not released yet. `readers_expelled`: because they kept it waiting.
+    `readers_lost`: died before they had read everything; 0 if another process serves the address.
+    """
 
     batches: int
     rows: int
@@ -82,8 +72,31 @@ class WriterStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class CommittedRange:
+    """What a task of a job has written to one partition.
+
+    The batches have sequence numbers from `start_seq` to before `end_seq`. With delivery `job` the two are
+    equal until the job commits. With delivery `live`, batches of other writers may lie between.
+    """
+
+    partition: int
+    start_seq: int
+    end_seq: int
+    batches: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class CommitResult:
-    """Whose batches count for a task of a job: ours (`won`), or those of an attempt that was faster."""
+    """The attempt whose batches count for a task of a job.
+
+    `won`: it is this writer's; otherwise another attempt was faster, and this writer's batches were dropped.
+    The other fields describe the attempt that counts: its number, the sums of what it has written, the
+    `instance` of its process (see `identity()`), and its `ranges`, one for each partition that it has written
+    to. `partition`, `start_seq` and `end_seq` are those of the first range; without one, `partition` is the
+    task's own.
+    """
 
     won: bool
     partition: int
@@ -94,10 +107,11 @@ class CommitResult:
     rows: int
     bytes: int
     instance: str
+    ranges: tuple[CommittedRange, ...]
 
 
 class StreamWriter(OfOneProcess):
-    """A producer of a stream. Opened when made; `with` closes or aborts it. Threads take turns."""
+    """A producer of a stream. `with` closes or aborts it. Threads that use it take turns."""
 
     def __init__(
         self,
@@ -107,6 +121,8 @@ class StreamWriter(OfOneProcess):
         retain: Retain | None = None,
         linger: float | str | None = None,
         *,
+        partition_key: str | None = None,
+        bounds: Sequence[str] | None = None,
         readers: int | None = None,
         role: Role | None = None,
         buffer_bytes: int | str | None = None,
@@ -122,33 +138,42 @@ class StreamWriter(OfOneProcess):
         stall: float | str | None = None,
         expel_after: float | str | None = None,
     ) -> None:
-        """Open a writer of the stream at `address`. Start order does not matter.
+        """Open a writer of the stream at `address`. Writers and readers may start in any order.
 
         schema: a pyarrow.Schema, or anything with __arrow_c_schema__. The first producer declares the stream;
-            a later one must bring the same names and types.
-        partitions, retain, readers: of the stream, where this writer is the first to declare it. Defaults:
-            1; `until_acked` by `readers` (1) reader names, or `all` until the endpoint closes, or `none`:
-            until the readers present have passed it.
-        linger: seconds that `close` waits until everything was consumed; None is no limit.
-        role: `auto` connects if somebody listens and binds otherwise; `server` binds; `client` keeps trying.
-        buffer_bytes: of one block; larger batches are split by rows (default 4 MiB).
-        window_bytes: memory for batches that are not yet released (default 64 MiB, or the address's buffers,
-            16 unless said, times buffer_bytes where that is more); `write` waits when it is full.
-        staging_bytes: beyond the window, for batches that are not yet committed (default 1 GiB).
-        timeout: seconds that the opening and each wait for room may take; None is no limit, and a long wait
-            is said on the logger `lwmq_spark`.
-        delivery: when batches become visible: `live`, at once (the default); `task`, with `commit()`; `job`.
-        job, task, attempt, epoch: this writer is attempt `attempt` of task `task` of a job, whose writers
-            count as one producer; its batches go to partition task mod partitions. With job_tasks the job
-            ends when that many tasks have committed.
-        stall: seconds that an endpoint that lives may be silent: after as long a wait it is asked, and after
-            as long again a call that waits raises PeerLostError (default 5). Repeated, the call waits on;
-            "forever" waits on by itself.
-        expel_after: readers that take nothing for so many seconds while this writer waits for them are shut
-            out, and the stream goes on without them; they get DataLossError. Default: they are waited for.
+            later ones must bring the same names and types.
+        partitions: of the stream, if this writer is the first to declare it (default 1).
+        partition_key: likewise, the column whose value decides on the partition of a row, for all producers.
+            Spark joins and aggregates by it without an exchange (README of `conf/`, `partitionKey`).
+        bounds: likewise, columns whose least and greatest value lie behind each batch, whoever writes it.
+            Readers with `filters`, and Spark for the filters of a query, skip batches by them. For numbers of
+            up to 64 bits, dates, times, strings and binaries. Each value of these columns is read once more.
+        retain: likewise, how long a batch is kept: `until_acked` (the default), until `readers` reader names
+            (default 1) have acknowledged it; `all`, until the endpoint closes; `none`, until the readers that
+            are present have passed it.
+        linger: seconds for which `close` waits until everything was consumed; None is no limit.
+        role: `auto` connects if somebody listens and binds otherwise; `server` binds; `client` connects and
+            keeps trying.
+        buffer_bytes: size of a block; larger batches are split by rows (default 4 MiB).
+        window_bytes: memory for batches that were not released yet; `write` waits when it is full. Default:
+            64 MiB, or `buffers` of the address (16) times `buffer_bytes` if that is more.
+        staging_bytes: memory beyond the window for batches that were not committed yet (default 1 GiB).
+        timeout: seconds that the opening, and each wait for room, may take; None is no limit. A long wait is
+            reported on the logger `lwmq_spark`.
+        delivery: when batches become visible: `live`, at once (the default); `task`, with `commit()`; `job`,
+            when the job commits.
+        job, task, attempt, epoch: this writer is attempt `attempt` of task `task` of a job. All writers of a
+            job count as one producer. The task's own partition is `task` mod partitions. It may write to
+            others, too: what it has written anywhere is committed together.
+        job_tasks: the job ends when that many tasks have committed.
+        stall: seconds for which an endpoint that lives may be silent (default 5). A call that has waited as
+            long asks the endpoint for a sign of life, and raises PeerLostError if none comes for as long
+            again. The call may be repeated and then waits on; "forever" never raises.
+        expel_after: readers that take nothing for so many seconds, while this writer waits for them, are shut
+            out with DataLossError, and the stream goes on without them. Default: they are waited for.
         Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
-        AddressError, SchemaError (naming the field and both types), TimeoutError, VersionError; LwmqError: a
-        window_bytes that this process can never have.
+        AddressError, TimeoutError, VersionError. SchemaError names the field and both types. LwmqError: this
+        process can never have `window_bytes`.
         """
         parsed = parse_address(address)
 
@@ -179,7 +204,7 @@ class StreamWriter(OfOneProcess):
             "`timeout` bounds this wait, `expel_after` the patience with a reader that takes nothing",
             self._lost_reader,
         )
-        declared = as_schema(schema)
+        declared = declare_bounds(declare_key(as_schema(schema), partition_key), bounds)
         Encoder(declared)  # what pyarrow cannot write fails here, before anybody hears of the stream
 
         options = sized("lwmq_writer_options")
@@ -212,10 +237,12 @@ class StreamWriter(OfOneProcess):
         if status == lib.LWMQ_E_TIMED_OUT:
             raise_timed_out(f"nobody served {self._address}", self._timeout)
         check(status)
-        self._handle = Handle(out[0], lib.lwmq_writer_destroy, f"writer of {self._address}")
+        self._address = ffi.string(lib.lwmq_writer_address(out[0])).decode()
+        self._handle = Handle(out[0], f"writer of {self._address}", lib.lwmq_writer_destroy)
         self._schema, self._partitions = self._declared()
         try:
             compare(declared, self._schema, self._address)
+            self._partition_key = agreed_key(declared, self._schema, self._address)
             self._encoder = Encoder(self._schema)
             self._null_rules = NullRules(self._schema)
         except errors.SchemaError as exc:
@@ -223,61 +250,85 @@ class StreamWriter(OfOneProcess):
             raise
 
     def _declared(self) -> tuple[pa.Schema, int]:
-        """The schema and the partitions that the stream was declared with."""
+        """The schema and the number of partitions that the stream was declared with."""
         data, size, partitions = ffi.new("const void **"), ffi.new("uint64_t *"), ffi.new("uint32_t *")
         check(lib.lwmq_writer_schema(self._handle.pointer, data, size, partitions))
         return read_schema(bytes(ffi.buffer(data[0], size[0])), self._address), int(partitions[0])
 
     def _leave(self) -> None:
-        """Leave a stream that we wrote nothing to, as a producer that has ended."""
+        """Leave a stream to which nothing was written, as a producer that has ended."""
         lib.lwmq_writer_close(self._handle.pointer, 0)
         self._handle.destroy()
 
     # ---- Batches
 
-    def write(self, data: Any, partition: int | None = None) -> int:
-        """Write a RecordBatch, a Table, or anything with __arrow_c_stream__ or __arrow_c_array__. Returns the
-        rows.
+    def write(
+        self, data: Any, partition: int | None = None, *, key: str | Sequence[str] | None = None
+    ) -> int:
+        """Write a RecordBatch, a Table, or anything with __arrow_c_stream__ or __arrow_c_array__.
 
-        partition: default 0, or, of several, one after the other, batch by batch; ignored with a job.
-        Waits for room, at most `timeout` per block: for readers to release enough. What does not fit
-        `buffer_bytes` is split by rows; where those share values (dictionaries, views), pieces may be larger,
-        up to half of the window. The bytes are copied once, into the window.
-        SchemaError names the field and both types, or the nulls that it has and must not; MessageTooBigError:
-        one row is larger than the window; TimeoutError says who holds the room; ClosedError, PeerLostError.
-        What was written before stays written.
+        Returns the number of rows. The bytes are copied once, into the window.
+        partition: default 0; of several, one after the other, batch by batch; in a task of a job, its own.
+        key: the name of a column, or of several; default: the partition key of the stream. Each row goes to
+            the partition of its key. Equal keys of equal types meet in the same partition as in Spark's
+            `repartition(n, key)`, if the stream has n partitions. Rows of one partition keep their order.
+            Each batch is copied once more and becomes up to n smaller ones, so write large batches.
+            `lwmq_spark.arrow.partition_ids` says which types a key may have and which keys are equal.
+        Waits for room until readers have released enough, at most the writer's timeout for each block. A
+        batch that does not fit `buffer_bytes` is split by rows. Pieces whose rows share values (dictionaries,
+        views) may be larger, up to half of the window.
+        SchemaError names the field and both types, or nulls that it must not have, or a key of a wrong type.
+        KeyError: no such column. ValueError: a key beside a partition, or one that is not the stream's.
+        MessageTooBigError: one row is larger than the window. TimeoutError says who holds the room.
+        ClosedError, PeerLostError. What was written before stays written.
         """
         self._handle.check_open()
-        if isinstance(data, pa.RecordBatch) and self._plan is not None and data.schema.equals(self._schema):
-            chosen = self._choose(partition)
-            if self._write_at_once(data, chosen):
-                return int(data.num_rows)
-            partition = chosen
+        if self._partition_key is not None:
+            if key not in (None, self._partition_key) or partition is not None:
+                self._refuse_choice()
+            key = self._partition_key
+        if key is not None and partition is not None:
+            raise ValueError(f"a key and a partition: {self._address}")
         rows = 0
         for batch in batches_of(data, self._schema, self._address):
-            self._null_rules.check(batch, self._address)
-            chosen = self._choose(partition)
-            for encoded in pieces_of(
-                batch, self._encoder, self._buffer_bytes, self._window_bytes, self._address
-            ):
-                self._publish(encoded, chosen)
+            if key is None:
+                self._write_batch(batch, self._choose(partition))
+            else:
+                for number, part in self._parts(batch, key):
+                    self._write_batch(part, number)
             rows += batch.num_rows
         return rows
+
+    def _parts(self, batch: pa.RecordBatch, key: str | Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Each partition that gets rows of `batch`, and these rows. Raises before it yields any."""
+        self._null_rules.check(batch, self._address)
+        ids = partition_ids(batch, key, self._partitions)
+        parts = split(batch, ids, self._partitions)
+        return ((number, part) for number, part in enumerate(parts) if part.num_rows)
+
+    def _write_batch(self, batch: pa.RecordBatch, partition: int) -> None:
+        """Write `batch`, which has the stream's schema."""
+        if self._plan is not None and self._write_at_once(batch, partition):
+            return
+        self._null_rules.check(batch, self._address)
+        for encoded in pieces_of(batch, self._encoder, self._buffer_bytes, self._window_bytes, self._address):
+            self._publish(encoded, partition)
 
     @cached_property
     def _plan(self) -> Plan | None:
         return Plan.of(self._schema, self._buffer_bytes)
 
     def _write_at_once(self, batch: pa.RecordBatch, partition: int) -> bool:
-        """False, and nothing done, where the plan does not cover the batch."""
+        """Write `batch` in one native call. False: the plan does not cover it, and nothing was done."""
         plan, handle = self._plan, self._handle
         assert plan is not None
         array = plan.show(batch)
         try:
             status = wait(
                 handle,
-                lambda ms: lib.lwmq_writer_write_array(handle.pointer, plan.plan, array, partition, ms),
+                lambda writer, ms: lib.lwmq_writer_write_array(writer, plan.plan, array, partition, ms),
                 self._timeout,
+                turn=handle.turn,
                 notices=self._notices,
             )
         finally:
@@ -290,7 +341,7 @@ class StreamWriter(OfOneProcess):
         return False
 
     def _refuse(self, status: int, size: int) -> NoReturn:
-        """What `lwmq_writer_allocate` answered, as an error."""
+        """Raise the error that `lwmq_writer_allocate` has returned for `size` bytes."""
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):
             why = text_of()
             raise errors.TimeoutError(
@@ -300,7 +351,15 @@ class StreamWriter(OfOneProcess):
             )
         raise_status(status)
 
+    def _refuse_choice(self) -> NoReturn:
+        raise ValueError(
+            f"the partition key {self._partition_key!r} decides on the partitions of {self._address}: "
+            "`write` batches without a partition or another key"
+        )
+
     def _choose(self, partition: int | None) -> int:
+        if partition is None and self._job is not None:
+            return int(lib.LWMQ_PARTITION_OF_TASK)
         if partition is None:
             chosen = self._next_partition
             self._next_partition = (chosen + 1) % self._partitions
@@ -322,14 +381,16 @@ class StreamWriter(OfOneProcess):
     def allocate(
         self, rows: int, partition: int | None = None, *, nulls: Collection[str] = ()
     ) -> BatchBuilder:
-        """Lends a batch of `rows` rows to be filled in the window itself; `commit()` publishes it without a
-        copy.
+        """Lend a batch of `rows` rows that is filled in the window itself; its `commit()` copies nothing.
 
-        nulls: columns that get a bitmap of validity. Waits for room as `write` does.
-        SchemaError names a field whose width is not fixed; MessageTooBigError: larger than the window can
-        hold.
+        partition: as in `write`. A stream with a partition key has no such batches (ValueError).
+        nulls: names of the columns that get a bitmap of validity.
+        Waits for room as `write` does. SchemaError names a field whose width is not fixed, or that must not
+        have nulls. KeyError: no such column. MessageTooBigError: larger than the window.
         """
         self._handle.check_open()
+        if self._partition_key is not None:
+            self._refuse_choice()
         if rows < 0:
             raise ValueError(f"allocate of {rows} rows")
         if self._blueprint is None:
@@ -363,8 +424,9 @@ class StreamWriter(OfOneProcess):
         handle = self._handle
         status = wait(
             handle,
-            lambda ms: lib.lwmq_writer_allocate(handle.pointer, size, ms, block),
+            lambda writer, ms: lib.lwmq_writer_allocate(writer, size, ms, block),
             self._timeout,
+            turn=handle.turn,
             notices=self._notices,
         )
         if status != lib.LWMQ_OK:
@@ -388,7 +450,7 @@ class StreamWriter(OfOneProcess):
                 lib.lwmq_writer_discard(handle.pointer, block)
 
     def _lost_reader(self) -> str | None:
-        """What befell a reader that was lost since this was asked last."""
+        """What happened to a reader that was lost since the last call; None: none was lost."""
         handle, text = self._handle, ffi.new("char[1024]")
         with handle.turn:
             if not handle.usable or lib.lwmq_writer_lost_reader(handle.pointer, text, 1024) != lib.LWMQ_OK:
@@ -398,16 +460,32 @@ class StreamWriter(OfOneProcess):
     # ---- The end
 
     def commit(self, timeout: float | None = None) -> CommitResult:
-        """With a job or delivery `task`:
+        """Commit what this attempt of a task has written. Of a task the first attempt to commit wins.
 
-        commit what was written; the first attempt of (job, epoch, task) wins.
+        timeout: seconds, in place of the writer's. TimeoutError: the endpoint has not answered; a second
+        commit changes nothing and waits on. ArgumentError: the writer was opened without a job.
         """
         raw = sized("lwmq_commit_result")
         handle = self._handle
         limit = self._timeout if timeout is None else timeout
         notices = Notices(f"commit to {self._address}", "`timeout` bounds this wait")
+        ranges: list[CommittedRange] = []
+
+        def commit_within(writer: Any, ms: int) -> int:
+            status = int(lib.lwmq_writer_commit(writer, ms, raw))
+            if status == lib.LWMQ_OK:  # the ranges are lent, and another thread may close the writer next
+                ranges.extend(
+                    CommittedRange(r.partition, r.start_seq, r.end_seq, r.batches, r.rows, r.bytes)
+                    for r in (raw.ranges[i] for i in range(raw.range_count))
+                )
+            return status
+
         status = wait(
-            handle, lambda ms: lib.lwmq_writer_commit(handle.pointer, ms, raw), limit, notices=notices
+            handle,
+            commit_within,
+            limit,
+            turn=handle.turn,
+            notices=notices,
         )
         if status == lib.LWMQ_E_TIMED_OUT:
             raise errors.TimeoutError(
@@ -417,12 +495,14 @@ class StreamWriter(OfOneProcess):
         self._committed = True
         fields = fields_of(raw)
         won = bool(fields.pop("won"))
-        return CommitResult(won=won, **fields, instance=bytes(ffi.buffer(raw.instance)).hex())
+        del fields["range_count"]
+        instance = bytes(ffi.buffer(raw.instance)).hex()
+        return CommitResult(won=won, **fields, instance=instance, ranges=tuple(ranges))
 
     def abort(self, reason: str = "") -> None:
-        """Give up: what is not committed is dropped, and readers get AbortedError with `reason`.
+        """Give up: drop what is not committed. Readers get AbortedError with `reason`. Never waits.
 
-        Never waits. Towards an endpoint that is gone there is nothing left to give up; twice is once.
+        Does nothing if the endpoint is gone, or the writer was closed or aborted before.
         """
         if not self._handle.begin_close():
             return
@@ -437,14 +517,14 @@ class StreamWriter(OfOneProcess):
                 self._handle.destroy()
 
     def close(self, linger: float | str | None = None) -> None:
-        """End this producer; waits until everything it wrote was consumed, at most `linger` seconds.
+        """End this producer, and wait until everything it wrote was consumed, at most `linger` seconds.
 
-        Where it bound the address, and nobody else in this process uses it, that includes what other
-        producers write until they end; when the time is over, their stream goes with it. TimeoutError has the
-        number of batches that were not consumed; they stay readable for as long as the endpoint lives. After
-        5 s of waiting, the logger `lwmq_spark` says what for. PeerLostError of an endpoint that lives and
-        does not answer leaves the writer open: close again to wait on. A task of a job does not wait. Twice
-        is once.
+        A writer that bound the address, and is the only user of it in this process, also waits for what other
+        producers write until they end; when the time is over, their stream goes with it. A task of a job does
+        not wait. After 5 s the logger `lwmq_spark` reports what is waited for.
+        TimeoutError has the number of batches that were not consumed; they stay readable as long as the
+        endpoint lives. PeerLostError of an endpoint that lives and does not answer leaves the writer open:
+        close it again to wait on. A second call does nothing.
         """
         handle = self._handle
         if handle.closed or handle.forked:
@@ -453,8 +533,9 @@ class StreamWriter(OfOneProcess):
         started = time.monotonic()
         status = wait(
             handle,
-            lambda ms: lib.lwmq_writer_close(handle.pointer, ms),
+            lib.lwmq_writer_close,
             limit,
+            turn=handle.turn,
             notices=Notices(
                 f"close of a writer of {self._address}", "`linger` bounds this wait", self._lost_reader
             ),
@@ -505,7 +586,7 @@ class StreamWriter(OfOneProcess):
 
     @property
     def address(self) -> str:
-        """Without its options."""
+        """The address without its options, and with the port that the system has chosen in place of 0."""
         return self._address
 
     @property

@@ -24,26 +24,29 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import Crowd, Handle, OfOneProcess, check, ffi, fields_of, lib, sized, span, wait
+from lwmq_spark._ffi import Handle, OfOneProcess, check, ffi, fields_of, lib, sized
+from lwmq_spark._waiting import Readiness, span, until_closed, wait
 from lwmq_spark.channel.channel import Channel
-from lwmq_spark.channel.readiness import Readiness
 from lwmq_spark.channel.settings import ReceiveKind, read_settings
 from lwmq_spark.options import LISTENER, parse_address
 
-if TYPE_CHECKING:
-    from lwmq_spark.channel.selector import Selector
+
+class ListenerMember(Protocol):
+    """A selector that accepts clients of the listener, as far as the listener knows it."""
+
+    def forget_listener(self, listener: Listener) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerStatistics:
-    """`waiting`: connected and not accepted, now.
+    """Counters since the listener was made. `accepted` clients; `waiting`: connected and not accepted, now.
 
-    `refused`: attempts, of another version, purpose or user, with numbers that do not fit ours, or for want
-    of descriptors or memory here; `refusal` says why the last of them was.
+    `refused`: attempts to connect of another version, purpose or user, with numbers that do not fit this
+    listener's, or for which it had neither descriptors nor memory. `refusal`: why the last one was refused.
     """
 
     accepted: int
@@ -53,7 +56,7 @@ class ListenerStatistics:
 
 
 class Listener(OfOneProcess):
-    """Takes every client that connects to an address. Any threads accept; `with` closes it."""
+    """Takes every client that connects to an address. Any number of threads accept. `with` closes it."""
 
     def __init__(
         self,
@@ -68,12 +71,12 @@ class Listener(OfOneProcess):
         receive_queue: ReceiveKind = "mono_unbounded",
         receive_capacity: int | None = None,
     ) -> None:
-        """Binds `address`; does not wait for clients. The rest is as of `Channel`, for each that it gives.
+        """Bind `address`. Does not wait for clients. The arguments are as of `Channel`, for each client's.
 
-        home_thread: that of the thread which accepts. Filters of the address are one list for all channels.
-        Each transport of a client is a client here: one with redundant transports would be heard twice.
-        AddressError: malformed, no such scheme, an option that channels do not have, or bound by somebody
-        else. TypeError, ValueError: an argument that is none.
+        home_thread: the thread that accepts the client. Filters that the address names are one list for all
+        channels. Each transport of a client counts as a client, so one with redundant transports would be
+        heard twice. AddressError: malformed, no such scheme, an option that channels do not have, or bound by
+        another process or channel. TypeError, ValueError: a wrong argument.
         """
         self._settings = read_settings(
             parse_address(address, LISTENER),
@@ -87,29 +90,27 @@ class Listener(OfOneProcess):
             receive_capacity=receive_capacity,
         )
         out = ffi.new("lwmq_listener **")
-        check(lib.lwmq_listener_open(self.address.encode(), self._settings.options, out))
-        self._handle = Handle(out[0], lib.lwmq_listener_destroy, f"listener on {self.address}")
-        self._accepting = Crowd()
+        check(lib.lwmq_listener_open(self._settings.address.encode(), self._settings.options, out))
+        bound = ffi.string(lib.lwmq_listener_address(out[0])).decode()
+        self._settings = replace(self._settings, address=bound)
+        self._handle = Handle(ffi.gc(out[0], lib.lwmq_listener_destroy), f"listener on {self.address}")
         self._refused_told = 0
         self.readiness = Readiness(self.fileno)
-        self._selectors: tuple[weakref.ref[Selector], ...] = ()  # which we leave when we are closed
-        self._last: ListenerStatistics | None = None  # behind our close
+        self._members: tuple[weakref.ref[ListenerMember], ...] = ()
+        self._last: ListenerStatistics | None = None  # after the close
 
     def accept(self, timeout: float | None = None) -> Channel:
-        """The channel of the next client; waits at most `timeout` seconds, None without limit.
+        """Wait for the next client, at most `timeout` seconds (None: without limit), and return its channel.
 
-        It is for that client alone: what the client has left can be received when it has gone, then comes
-        ClosedError, or PeerLostError, and from then on, as for posts at once, ClosedError. It lives on when
-        the listener is closed. What a client sends before it is accepted waits; 128 clients wait so, and
-        perhaps 64 more, others in their attempts to connect. TimeoutError, ClosedError.
+        The channel is for that client alone and outlives the listener. When the client has gone, what it sent
+        can still be received; then comes ClosedError or PeerLostError, and from then on ClosedError, which
+        posts raise at once. What a client sends before it is accepted waits for it. Up to 128 clients wait to
+        be accepted, and perhaps 64 more; others keep trying to connect. TimeoutError, ClosedError.
         """
         out = ffi.new("lwmq_channel **")
         try:
             status = wait(
-                self._handle,
-                lambda ms: lib.lwmq_listener_accept(self._handle.pointer, ms, out),
-                timeout,
-                turn=self._accepting,
+                self._handle, lambda listener, ms: lib.lwmq_listener_accept(listener, ms, out), timeout
             )
             if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
                 text = f"no client came to {self.address} within {span(timeout)}"
@@ -121,13 +122,13 @@ class Listener(OfOneProcess):
                 lib.lwmq_channel_destroy(out[0])
 
     def _why_not(self) -> str:
-        """Of those who were refused since this was asked last."""
+        """What a time-out adds: how many clients were refused since the last one."""
         state = self.statistics
         news, self._refused_told = state.refused - self._refused_told, state.refused
         return f"; {news} were refused, the last because: {state.refusal}" if news > 0 else ""
 
     def try_accept(self) -> Channel | None:
-        """The channel of a client that is there. Never waits."""
+        """The channel of a client that waits, or None. Never waits."""
         try:
             return self.accept(0)
         except errors.TimeoutError:
@@ -135,13 +136,7 @@ class Listener(OfOneProcess):
 
     def __iter__(self) -> Iterator[Channel]:
         """Channels as clients come, until the listener is closed."""
-        while True:
-            try:
-                channel = self.accept()
-            except errors.ClosedError:
-                return
-            yield channel
-            del channel  # held no longer than the caller does
+        return until_closed(self.accept)
 
     async def accept_async(self) -> Channel:
         """Await the next client, on the event loop itself. A task that is cancelled loses none.
@@ -150,31 +145,23 @@ class Listener(OfOneProcess):
         """
         return await self.readiness.first(self.try_accept)
 
-    async def __aiter__(self) -> AsyncIterator[Channel]:
+    def __aiter__(self) -> AsyncIterator[Channel]:
         """As `for`, in asyncio."""
-        while True:
-            try:
-                channel = await self.accept_async()
-            except errors.ClosedError:
-                return
-            yield channel
-            del channel
+        return self.readiness.until_closed(self.try_accept)
 
     def fileno(self) -> int:
         """A descriptor for select, poll, epoll and event loops: readable while a client waits.
 
-        Lent until close; not to be read from.
+        It belongs to the listener and ends with it. Do not read from it.
         """
         out = ffi.new("int32_t *")
-        self._handle.check_open()
-        with self._accepting:
-            self._handle.check_open()
-            check(lib.lwmq_listener_descriptor(self._handle.pointer, out))
+        check(lib.lwmq_listener_descriptor(self._handle.lend(), out))
         return int(out[0])
 
     @property
     def address(self) -> str:
-        """Without its options."""
+        """The address without its options. At a network address with port 0: with the port that the system
+        has chosen."""
         return self._settings.address
 
     @property
@@ -184,35 +171,35 @@ class Listener(OfOneProcess):
     @property
     def statistics(self) -> ListenerStatistics:
         """Counters of this listener; after its close the last ones."""
-        if self._last is not None:
-            return self._last
-        self._handle.check_open()
-        with self._accepting:
-            self._handle.check_open()
-            return self._query()
+        return self._last or self._query(self._handle.lend())
 
-    def _query(self) -> ListenerStatistics:
+    @staticmethod
+    def _query(listener: Any) -> ListenerStatistics:
         raw = sized("lwmq_listener_statistics")
-        check(lib.lwmq_listener_query(self._handle.pointer, raw))
+        check(lib.lwmq_listener_query(listener, raw))
         refusal = ffi.string(raw.refusal).decode("utf-8", "replace")
         return ListenerStatistics(refusal=refusal, **fields_of(raw))
 
-    def close(self) -> None:
-        """Free the address. Channels that it gave live on; who waits in `accept` gets ClosedError.
+    def _join(self, member: ListenerMember) -> None:
+        living = [one for known in self._members if (one := known()) is not None and one is not member]
+        self._members = tuple(map(weakref.ref, (*living, member)))
 
-        Clients that nobody has accepted see their peer close. Never waits for one. Twice is once.
+    def close(self) -> None:
+        """Free the address. Threads that wait in `accept` get ClosedError. Never waits for a client.
+
+        Channels that it gave live on. A client that was not accepted sees its peer close. A second call does
+        nothing.
         """
+        listener = self._handle.pointer
         if not self._handle.begin_close():
             return
-        lib.lwmq_listener_close(self._handle.pointer)  # those who wait leave
-        self._last = self._query()
-        for known in self._selectors:
-            if (selector := known()) is not None:
-                selector._forget_listener(self)
+        lib.lwmq_listener_close(listener)  # wakes the threads that wait
+        self._last = self._query(listener)
+        for known in self._members:
+            if (member := known()) is not None:
+                member.forget_listener(self)
         self.readiness.close()
-        if not self._accepting.has_caller():  # a signal's handler: whom it has interrupted is inside still
-            self._accepting.empty()
-            self._handle.destroy()
+        self._handle.destroy()
 
     def __enter__(self) -> Self:
         return self

@@ -6,34 +6,23 @@
         frames = requests.request(b"7", timeout=1.0)
         reply = requests.submit(b"8", timeout=1.0)     # goes on at once; reply.result(), or await reply
 
-A request is a message whose first frame is a head, and whose other frames are the application's; the reply
-has the head of its request, but for the kind (`WIRE.md`). C and Java speak the same.
+A request is a message whose first frame is a head and whose other frames are the application's; its reply is
+alike. `WIRE.md` has the format, which C and Java speak as well. No request is sent twice by the library. A
+request may be executed although its requester was told that the time is over or the peer is lost.
 
-A request may be executed although its requester was told that the time is over or the peer is lost; nothing
-is asked twice by itself.
-
-Who receives: a thread of the `Requests`, the *keeper*, which also keeps the time; but while somebody waits
-for the only reply outstanding, he does (he *leads*), so that it wakes one thread and not two. The keeper
-stands aside then, and a moment longer. The leader may be the main thread, where a signal's handler may raise
-between any two steps: he settles his own reply alone, in steps that can be taken again. What is received is
-in `_came` in the same moment, from where the keeper settles the rest; and the lock `here` says whether a
-leader is there still.
+The C library numbers the requests, keeps their deadlines and counters, and decides which thread receives. A
+thread that waits for the only reply outstanding receives that reply by itself, so one thread wakes and not
+two. The thread `lwmq-requests` of each `Requests` is told of everything else.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import inspect
 import logging
-import math
-import os
-import select
-import struct
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
@@ -44,38 +33,43 @@ from typing import Any, Self
 from lwmq_spark import errors
 from lwmq_spark._ffi import (
     Condition,
+    Handle,
     OfOneProcess,
+    Turn,
+    address_of,
+    check,
+    exception_of,
+    ffi,
+    fields_of,
+    lib,
+    native_messages,
+    sized,
+)
+from lwmq_spark._waiting import (
+    Readiness,
     background_thread,
     check_timeout,
-    exception_of,
-    lib,
+    milliseconds,
     on_a_thread,
     span,
 )
 from lwmq_spark.channel.channel import Channel
-from lwmq_spark.channel.readiness import Readiness
 from lwmq_spark.channel.send_queue import SendQueue
 from lwmq_spark.message import Frame, Message, parts_of
 from lwmq_spark.options import whole
 
 _log = logging.getLogger("lwmq_spark")
-HEAD = struct.Struct("<4sBBHQQ")
-MAGIC, FORMAT = b"lwrq", 1
-REQUEST, REPLY, FAILURE = 1, 2, 3
 OUTSTANDING_MAX = 1 << 20
-TEXT_BYTES_MAX = 1000  # of a failure's class and of its text
-LEADER_WAIT_S = 0.02  # in the channel, where it sees soonest what comes; then where others can wake it
-KEEPER_ASIDE_S = 0.01  # behind a leader: the next one may come soon
-KEEPER_LOOKS_S = 1.0  # while one leads, at most: a signal's handler may have ended that between two steps
-POLL_MAX_MS = 2**31 - 1
-DEADLINES_KEPT = 64  # of requests that are settled, beside as many as are outstanding
+RECEIVE_S = 0.02  # how long a thread receives its own reply, before it leaves that to `lwmq-requests`
+NO_MEMORY_PAUSE_S = 0.01
 
-# Of a receive that failed: its status, and its text.
-Ended = tuple[int, str]
+# What native_messages.requests_next and requests_wait tell: the reply; or status, text and failure, which is
+# the message of a handler that has failed.
+Outcome = Message | tuple[int, str, Message | None]
 
 
 class Frames(tuple[Frame, ...]):
-    """What was asked or answered, without the head. `bytes(frames)` is a copy of all, one after the other."""
+    """The frames of a request or a reply, without the head. `bytes(frames)` is a copy of all, joined."""
 
     __slots__ = ()
 
@@ -83,72 +77,100 @@ class Frames(tuple[Frame, ...]):
         return b"".join(self)
 
 
-Outcome = Frames | errors.LwmqError
-
-
 class Reply(Future[Frames]):
-    """The frames that will come, or the error: `result()`, or `await` on any event loop.
+    """A reply that will come: `result()` waits for its frames, `await reply` does on any event loop.
 
-    `result` also raises HandlerError, where the peer's handler raised. `cancel` gives up: what comes is late.
-    Callbacks run on the thread of its `Requests`, or at once where it is settled already; none should wait.
+    Both raise what ended the request: TimeoutError, HandlerError (the peer's handler raised), PeerLostError,
+    ClosedError. `cancel` gives the request up; a reply that comes later is dropped and counted as late.
+    Call-backs run on the thread that settles the reply, mostly `lwmq-requests`, or at once where the reply is
+    settled already. They should be short: other replies wait meanwhile.
     """
 
-    def __init__(self, desk: _Desk, number: int) -> None:
+    def __init__(self, requests: Requests, timeout: float | None) -> None:
         super().__init__()
-        # Future's own may stay closed where a signal's handler raises, and the keeper would wait for ever.
+        # An exception of a signal's handler may leave Future's own condition locked.
         self._condition = Condition()  # type: ignore[assignment]
-        self._desk = desk
-        self._number = number
-        self._calls_back = False  # then the keeper settles it
-        self._requests: Requests | None = None  # lives until we are settled
+        self._outstanding = requests._outstanding
+        self._requests: Requests | None = requests  # kept alive until this is settled
+        self._number = 0  # until it is posted
+        self._timeout = timeout
+        self._came: list[Outcome] = []  # received by the thread in `result`
+        self._calls_back = False
 
     def result(self, timeout: float | None = None) -> Frames:
-        """Waits, at most `timeout` seconds; the request stays outstanding when that was too short."""
+        """Wait for the frames, at most `timeout` seconds (None: without limit).
+
+        TimeoutError: the reply has not come; the request stays outstanding unless its own time is over.
+        LwmqError: on the thread that would receive the reply, in a call-back or a signal's handler.
+        """
         check_timeout(timeout)
-        end = math.inf if timeout is None else time.monotonic() + timeout
-        self._desk.check_process()
+        end = None if timeout is None else time.monotonic() + timeout
+        outstanding = self._outstanding
+        outstanding.check_process()
         if not self.done():
-            if self._desk.is_receiving_here():
-                raise errors.LwmqError(
-                    f"request {self._number} awaited in a callback, or a signal's handler, on the thread "
-                    "that would receive its reply: add a callback to it, or wait on a thread of your own"
-                )
-            self._desk.lead(self, end)
+            with outstanding.waiting_for(self):
+                outstanding.receive_own(self, timeout)
+                return self._wait(end, timeout)
+        return super().result(0)
+
+    def _wait(self, end: float | None, timeout: float | None) -> Frames:
         try:
-            return super().result(None if timeout is None else max(0.0, end - time.monotonic()))
+            return super().result(None if end is None else max(0.0, end - time.monotonic()))
         except TimeoutError as exc:
             if isinstance(exc, errors.LwmqError):
                 raise
-            raise errors.TimeoutError(
-                f"no reply to request {self._number} within {span(timeout)}{self._desk.why_not()}"
-            ) from None
+            raise self._timed_out(timeout, "") from None
+
+    def _timed_out(self, seconds: float | None, where: str) -> errors.TimeoutError:
+        why = self._outstanding.why_not()
+        text = f"no reply to request {self._number} within {span(seconds)}{where}{why}"
+        return errors.TimeoutError(text, status=lib.LWMQ_E_TIMED_OUT)
 
     def add_done_callback(self, fn: Callable[[Future[Frames]], object]) -> None:
-        self._desk.check_process()
+        self._outstanding.check_process()
         if getattr(fn, "__module__", None) == "asyncio.tasks":  # of asyncio.wait, which would not wake
             raise TypeError("a reply is no future of an event loop: asyncio.wrap_future(reply) makes one")
-        with self._desk._lock:  # not between a leader's look at this and its end of the reply
-            self._calls_back = True
+        self._calls_back = True
         super().add_done_callback(partial(self._call, fn))
 
     def _call(self, fn: Callable[[Future[Frames]], object], future: Future[Frames]) -> None:
-        """Future looks after what is an Exception; sys.exit() of one would end the keeper of all."""
+        """Future catches an Exception; sys.exit() would end the thread that serves all replies."""
         try:
             fn(future)
         except Exception:
             raise
         except BaseException:
-            if threading.get_ident() != self._desk.thread:
+            if threading.get_ident() != self._outstanding.thread:
                 raise
-            _log.exception("a callback of request %d on %s has failed", self._number, self._desk.address)
+            _log.exception("a callback of request %d on %s has failed", self._number, self._outstanding.where)
 
     def cancel(self) -> bool:
-        self._desk.check_process()
+        self._outstanding.check_process()
         if not super().cancel():
             return False
+        self._outstanding.forget(self)
         self._requests = None
-        self._desk.forget(self)
         return True
+
+    def _settle(self, outcome: Outcome) -> None:
+        """A second call does nothing."""
+        with suppress(InvalidStateError):  # cancelled, or settled before
+            if isinstance(outcome, Message):
+                self.set_result(Frames(outcome._frames(1)))
+            else:
+                self.set_exception(self._failure_of(*outcome))
+        self._requests = None
+
+    def _failure_of(self, status: int, text: str, failure: Message | None) -> errors.LwmqError:
+        outstanding = self._outstanding
+        if status == lib.LWMQ_E_TIMED_OUT:
+            return self._timed_out(self._timeout, f" on {outstanding.where}")
+        if failure is None:
+            return outstanding.exception_of(status, text)
+        kind, said = (bytes(frame).decode("utf-8", "replace") for frame in failure._frames(1))
+        both = ": ".join(filter(None, (kind, said)))
+        text = f"the peer's handler failed: {both} ({outstanding.where})"
+        return errors.HandlerError(text, status=status, kind=kind)
 
     def __await__(self) -> Generator[Any, None, Frames]:
         return asyncio.wrap_future(self).__await__()
@@ -156,12 +178,12 @@ class Reply(Future[Frames]):
 
 @dataclass(frozen=True, slots=True)
 class RequestsStatistics:
-    """`asked` is the sum of `outstanding` and what follows up to `given_up`.
+    """Counters of one `Requests`. `asked` is the sum of `outstanding` and the five that follow it.
 
-    `lost`: failed because the peer was lost or closed, or these requests were; `given_up`: cancelled, or
-    never posted.
-    Dropped: `late`, replies to what was settled before; `foreign`, those to another asker; `malformed`, what
-    is no reply to anything.
+    `answered`: replied to. `failed`: the peer's handler raised. `timed_out`: no reply in time. `lost`: the
+    peer was lost or closed, or the requests were closed. `given_up`: cancelled, or refused by the post.
+    Messages that were dropped: `late`, replies to requests that were settled before; `foreign`, replies to
+    another requester; `malformed`, messages that are no reply to any request.
     """
 
     asked: int
@@ -176,475 +198,228 @@ class RequestsStatistics:
     malformed: int
 
 
-class _Leader:
-    """A thread that waits for `reply`, and receives."""
+class _ThreadsTurn(threading.local):
+    """`turn` of each thread, which it holds while it waits for a reply."""
 
-    __slots__ = ("here", "reply", "thread")
-
-    def __init__(self, reply: Reply) -> None:
-        self.reply = reply
-        self.thread = threading.get_ident()
-        self.here = threading.Lock()  # held by it
+    def __init__(self) -> None:
+        self.turn = Turn()
 
 
-class _Desk:
-    """What is outstanding, by number and by time, and who receives. Any thread."""
+class _Outstanding:
+    """The native requests, and the replies by number. Any thread.
 
-    def __init__(self, channel: Channel, most: int) -> None:
-        self.address = channel.address
-        self.asker = int.from_bytes(os.urandom(8), "little")
-        self.thread = 0  # the keeper
-        self.ended: errors.LwmqError | None = None
-        self.is_kept_away = True  # perhaps, the peer, by what somebody has to mend: that is told once
-        self._most = most
-        self._lock = threading.RLock()  # collecting garbage while it is held may end a Requests
-        self._replies: dict[int, Reply] = {}
-        self._deadlines: list[tuple[float, int, float]] = []  # a heap; what is settled leaves it later
-        self._asked = 0
-        self._count = dict.fromkeys(
-            ("answered", "failed", "timed_out", "lost", "late", "foreign", "malformed"), 0
-        )
-        self._came: deque[Message | Ended] = deque()  # received, and not settled
-        self._leader: _Leader | None = None
-        self._aside_until = 0.0  # the keeper, behind a leader
-        self._sleeps_until = 0.0  # the keeper, by itself
-        self._leader_seen: _Leader | None = None  # by the keeper
-        self._looks_within = KEEPER_ASIDE_S  # seconds, of the keeper while that one leads
-        self._receiving = threading.Lock()  # guards what follows; the keeper holds it for moments alone
-        self._channel = channel
-        self._handle = channel._handle  # that alone, when the keeper has let go
-        self._wake_fd = self._lead_fd = -1
-        self._fd = os.dup(channel.fileno())
-        try:
-            self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-            self._lead_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        except BaseException:
-            self._close_files()
-            raise
+    `lwmq-requests` knows this object alone, so that a program can forget the `Requests` while it runs.
+    """
 
-    def enlist(self, timeout: float | None, made: list[Reply], *, leads: bool) -> Reply:
-        """made: has it, too, before it is outstanding. leads: who asks will wait for it at once."""
-        check_timeout(timeout)
-        with self._lock:
-            if self.ended is not None:
-                raise _again(self.ended)
-            if len(self._replies) >= self._most:
-                raise errors.LwmqError(
-                    f"{self._most} requests are outstanding on {self.address}, as many as outstanding_max "
-                    "allows: give them a timeout, or wait for replies"
-                )
-            self._asked += 1
-            number = self._asked
-            reply = Reply(self, number)
-            made.append(reply)
-            self._replies[number] = reply
-            if timeout is not None:
-                due = time.monotonic() + timeout
-                heapq.heappush(self._deadlines, (due, number, timeout))
-                if len(self._deadlines) > DEADLINES_KEPT + 2 * len(self._replies):
-                    self._deadlines = [due for due in self._deadlines if due[1] in self._replies]
-                    heapq.heapify(self._deadlines)
-                if due < self._sleeps_until:
-                    self._wake()
-            if not leads:
-                self._call_keeper()
-            return reply
+    def __init__(self, channel: Channel, queue: SendQueue, most: int) -> None:
+        options = sized("lwmq_requests_options")
+        options.queue, options.outstanding_max, options.keep_failures = queue._pointer, most, 1
+        out = ffi.new("lwmq_requests **")
+        check(lib.lwmq_requests_create(channel._handle.lend(), options, out))
+        self._native = Handle(out[0], f"requests on {channel.address}", lib.lwmq_requests_destroy)
+        self.address = self._native.address
+        self.where = channel.address
+        self.replies: dict[int, Reply] = {}
+        self.thread = 0  # the identity of `lwmq-requests`
+        self._waits = _ThreadsTurn()
+        self._handle = channel._handle
+        self._channel: Channel | None = channel  # until the thread ends
+        self._is_closed = False
 
-    def forget(self, reply: Reply) -> None:
-        with self._lock:
-            self._replies.pop(reply._number, None)
-            self._tell_leader(reply)
-
-    def end(self, exc: errors.LwmqError) -> None:
-        """What is outstanding fails, and whatever is asked from now on."""
-        with self._lock:
-            self.ended = self.ended or exc
-        self.wake()
-
-    def wake(self) -> None:
-        """Everybody who receives shall look at the channel."""
-        with self._lock:
-            self._wake()
-            self._tell_leader()
-
-    def why_not(self) -> str:
-        """What a time-out says more."""
-        channel = getattr(self, "_channel", None)  # the keeper lets go of it
-        return "" if channel is None else channel._why_not()
+    @property
+    def pointer(self) -> Any:
+        return self._native.pointer
 
     def check_process(self) -> None:
-        """ClosedError in a forked child, where nobody receives, and the locks may be the parent's."""
+        """ClosedError in a forked child, where no thread receives and locks may be the parent's."""
         if self._handle.forked:
             self._handle.check_open()
 
-    def statistics(self) -> RequestsStatistics:
-        self.check_process()
-        with self._lock:
-            count, outstanding = self._count, len(self._replies)
-            settled = sum(count[how] for how in ("answered", "failed", "timed_out", "lost"))
-            given_up = self._asked - outstanding - settled
-            return RequestsStatistics(asked=self._asked, outstanding=outstanding, given_up=given_up, **count)
+    def waiting_for(self, reply: Reply) -> Turn:
+        """For `with`. LwmqError: this thread waits further down its stack, or is the one that settles."""
+        waits = self._waits.turn
+        if self.thread == threading.get_ident() or waits.held_here():
+            raise errors.LwmqError(
+                f"request {reply._number} awaited in a callback, or a signal's handler, on the thread "
+                "that would receive its reply: add a callback to it, or wait on a thread of your own"
+            )
+        return waits
 
-    def is_receiving_here(self) -> bool:
-        """Whether the calling thread is the keeper, or leads, further down its stack."""
-        leader = self._leader
-        here = threading.get_ident()
-        return self.thread == here or (leader is not None and leader.thread == here and leader.here.locked())
-
-    def _close_files(self) -> None:
-        fds = self._fd, self._wake_fd, self._lead_fd
-        self._fd = self._wake_fd = self._lead_fd = -1
-        for fd in fds:
-            if fd >= 0:
-                os.close(fd)
-
-    def _wake(self) -> None:
-        if self._wake_fd >= 0:
-            os.eventfd_write(self._wake_fd, 1)
-
-    def _tell_leader(self, reply: Reply | None = None) -> None:
-        """It sleeps, and somebody else has settled what it waits for."""
-        leader = self._leader
-        if leader is not None and reply in (None, leader.reply) and self._lead_fd >= 0:
-            os.eventfd_write(self._lead_fd, 1)
-
-    # ---- Who waits ---------------------------------------------------------------------------------------
-
-    def lead(self, reply: Reply, end: float) -> None:
-        """Receives until `reply` is settled or `end` has come.
-
-        Returns at once where another one does, and where more is outstanding: then the keeper is the quicker.
-        """
-        leader = _Leader(reply)
-        with leader.here:
-            try:
-                with self._lock:
-                    if self._is_led() or len(self._replies) > 1:
-                        self._call_keeper()
-                        return
-                    self._leader = leader
-                with self._receiving:
-                    self._lead(reply, end)
-            finally:
-                self._leave(leader)
-
-    def _lead(self, reply: Reply, end: float) -> None:
-        poll = None
-        with self._lock:  # what the keeper has received, it settles; we hear of it where others can wake us
-            is_open = reply._number in self._replies and not self._came
-            due = self._deadlines[0][0] - time.monotonic() if self._deadlines else math.inf
-            wait = max(0.0, min(LEADER_WAIT_S, due)) if is_open else 0.0
-        while not reply.done() and self.ended is None and (left := end - time.monotonic()) > 0:
-            if self._receive(min(wait, left)):
-                if not self._settle_own(reply):
-                    wait = 0.0  # the keeper settles it; that may be what we wait for
-                continue
-            if wait > 0 or poll is None:  # a look that does not wait makes the descriptor tell of what comes
-                wait = 0.0
-                poll = _poll_of(self._fd, self._lead_fd)
-                continue
-            for ready, _ in poll.poll(_poll_ms(end - time.monotonic())):
-                if ready == self._lead_fd:
-                    os.eventfd_read(ready)
-
-    def _settle_own(self, reply: Reply) -> bool:
-        """What has come, if it is a message for `reply` and nothing else; else it is the keeper's."""
-        with self._lock:
-            came = self._came[0] if len(self._came) == 1 else None
-            if (
-                not isinstance(came, Message)
-                or (head := _head_of(came)) is None
-                or head[1:] != (self.asker, reply._number)
-                or reply._calls_back
-                or reply._waiters  # of concurrent.futures.wait
-            ):
-                self._wake()
-                return False
-            if (found := self._find(came)) is not None:
-                _set(*found)
-                self._take(*found)
-            self._came.clear()
-            return True
-
-    def _leave(self, leader: _Leader) -> None:
-        with self._lock:
-            if self._leader is leader:
-                self._leader = None
-                self._aside_until = time.monotonic() + KEEPER_ASIDE_S
-                if self._replies or self._came:
-                    self._call_keeper()
-                elif self._sleeps_until > self._aside_until:
-                    self._wake()
-
-    def _is_led(self) -> bool:
-        leader = self._leader
-        return leader is not None and leader.here.locked()
-
-    def _receive(self, timeout: float) -> bool:
-        """False where nothing came. With _receiving in hand."""
+    def receive_own(self, reply: Reply, timeout: float | None) -> None:
+        """Receive the reply on this thread, unless others receive or somebody else is to settle it."""
+        if reply._calls_back or reply._waiters:  # type: ignore[attr-defined]
+            return
+        ms = milliseconds(RECEIVE_S if timeout is None else min(RECEIVE_S, timeout))
+        came = reply._came
         try:
-            self._channel._receive_into(self._came, timeout)
-        except errors.TimeoutError:
-            return False
-        except errors.LwmqError as exc:  # our own end: the channel is closed
-            self.end(exc)
-        return True
+            if not came:
+                native_messages.requests_wait(self.address, reply._number, ms, Message, came)
+        finally:  # a signal's handler may raise right after that
+            if came:
+                self.replies.pop(reply._number, None)
+                reply._settle(came[0])
 
-    # ---- The keeper --------------------------------------------------------------------------------------
+    def forget(self, reply: Reply) -> None:
+        if self.replies.pop(reply._number, None) is not None:
+            lib.lwmq_requests_cancel(self.pointer, reply._number)
 
-    def keep(self) -> None:
-        """The life of the keeper."""
+    def exception_of(self, status: int, text: str) -> errors.LwmqError:
+        if status == lib.LWMQ_E_CLOSED and self._handle.closed:
+            text = f"the {self._handle.what} is closed"
+        return exception_of(status, text)
+
+    def why_not(self) -> str:
+        """What the text of a time-out adds, or nothing."""
+        channel = self._channel
+        return "" if channel is None else channel._why_not()
+
+    def close(self) -> None:
+        """Fail what is outstanding, and whatever is asked from now on."""
+        pointer = self.pointer  # None: the garbage collector has finalized the native requests first
+        if not self._handle.forked and pointer is not None:
+            self._is_closed = True
+            lib.lwmq_requests_close(pointer)
+
+    def serve(self) -> None:
+        """The life of the thread: settles replies until the requests or their channel are closed."""
         self.thread = threading.get_ident()
         try:
-            self._keep()
+            while self._tell_next(lib.LWMQ_FOREVER):
+                pass
         finally:
-            with self._lock:
-                self.ended = self.ended or errors.LwmqError(
-                    f"the thread of the requests on {self.address} has failed"
-                )
-            self._settle_all()
-            self._lose(self.ended)
-            with self._receiving, self._lock:  # a leader has been told
-                self._close_files()
-                self._channel.readiness.tell_no_more(self.wake)
-                self._channel._take_back(self)
-                del self._channel
+            channel, self._channel = self._channel, None
+            assert channel is not None
+            if not channel._is_accepted or channel.closed:  # else a request says why the client has gone
+                self.close()
+            while self._tell_next(0):
+                pass
+            channel._take_back(self)
 
-    def _keep(self) -> None:
-        aside, at_the_channel = _poll_of(self._wake_fd), _poll_of(self._wake_fd, self._fd)
-        while self.ended is None:
-            looked = not self._is_aside() and self._receive_as_keeper()
-            if self._settle_all() or self._expire():
-                continue  # a callback may have taken its time, or asked anew
-            with self._lock:
-                is_aside = self._is_aside()
-                if not is_aside and not looked:
-                    continue
-                due = self._deadlines[0][0] if self._deadlines else math.inf
-                self._sleeps_until = min(due, self._aside_end() if is_aside else math.inf)
-            poll = aside if is_aside else at_the_channel
-            for ready, _ in poll.poll(_poll_ms(self._sleeps_until - time.monotonic())):
-                if ready == self._wake_fd:
-                    os.eventfd_read(ready)
+    def _tell_next(self, timeout_ms: int) -> bool:
+        """Settle the replies whose outcomes come next. False: none will come any more."""
+        came: list[tuple[int, Outcome]] = []
+        native_messages.requests_next(self.address, timeout_ms, Message, came)
+        for number, outcome in came:
+            reply = self.replies.pop(number, None)
+            if reply is not None:
+                reply._settle(outcome)
+            elif number == 0 and not isinstance(outcome, Message) and self._is_over(*outcome):
+                return False
+        return timeout_ms != 0 or bool(came)
 
-    def _is_aside(self) -> bool:
-        """Whether somebody else receives, or soon may."""
-        return self._is_led() or time.monotonic() < self._aside_until
-
-    def _aside_end(self) -> float:
-        """When to look again: soon while leaders come and go, ever later while one stays."""
-        if not self._is_led():
-            self._leader_seen = None
-            return self._aside_until
-        stays = self._leader is self._leader_seen
-        self._looks_within = min(2 * self._looks_within, KEEPER_LOOKS_S) if stays else KEEPER_ASIDE_S
-        self._leader_seen = self._leader
-        return time.monotonic() + self._looks_within
-
-    def _call_keeper(self) -> None:
-        """Somebody has to receive what nobody waits for."""
-        if self._aside_until > 0 and not self._is_led():
-            self._aside_until = 0.0
-            self._wake()
-
-    def _receive_as_keeper(self) -> bool:
-        """False where somebody leads since it looked."""
-        if not self._receiving.acquire(blocking=False):
-            return False
-        try:
-            self._receive(0)
+    def _is_over(self, status: int, text: str, _: object) -> bool:
+        if status == lib.LWMQ_E_NO_MEMORY:  # nothing is lost
+            time.sleep(NO_MEMORY_PAUSE_S)
+        channel = self._channel
+        if self._is_closed or channel is None or channel.closed:
             return True
-        finally:
-            self._receiving.release()
-
-    def _settle_all(self) -> bool:
-        """What has come; False where nothing has but, again and again, what keeps the peer away."""
-        some = False
-        while self._came:
-            with self._lock:
-                if not self._came:  # a leader was quicker
-                    break
-                came = self._came.popleft()
-                found = self._find(came) if isinstance(came, Message) else None
-                if found is not None:
-                    self._take(*found)
-            if found is not None:
-                self._conclude(*found)
-            elif isinstance(came, tuple) and came[0] == lib.LWMQ_E_NO_MEMORY:
-                time.sleep(KEEPER_ASIDE_S)  # what has come waits, and nobody is lost
-                continue
-            elif not isinstance(came, Message):
-                exc = exception_of(*came)
-                self.is_kept_away = not isinstance(exc, errors.ENDS_OF_PEER)
-                if self._channel._is_over_with(exc):
-                    self.end(exc)
-                else:
-                    self._lose(exc)
-            some = some or isinstance(came, Message) or not self.is_kept_away
-            del came, found
-        return some
-
-    def _expire(self) -> bool:
-        """Fails what is due; False where nothing is."""
-        due: list[tuple[Reply, float]] = []
-        now = time.monotonic()
-        with self._lock:
-            while self._deadlines:
-                end, number, timeout = self._deadlines[0]
-                if number in self._replies and end > now:
-                    break
-                heapq.heappop(self._deadlines)
-                if (reply := self._replies.pop(number, None)) is not None:
-                    self._count["timed_out"] += 1
-                    due.append((reply, timeout))
-        for reply, timeout in due:
-            number, within = reply._number, span(timeout)
-            text = f"no reply to request {number} within {within} on {self.address}{self.why_not()}"
-            self._conclude(reply, errors.TimeoutError(text))
-        return bool(due)
-
-    def _lose(self, exc: errors.LwmqError) -> None:
-        """Fails all that is outstanding."""
-        with self._lock:
-            replies, self._replies = self._replies, {}
-            self._deadlines.clear()
-            self._count["lost"] += len(replies)
-        for reply in replies.values():
-            self._conclude(reply, _again(exc))
-
-    def _conclude(self, reply: Reply, outcome: Outcome) -> None:
-        _set(reply, outcome)
-        with self._lock:
-            self._tell_leader(reply)
-
-    # ---- What a message answers, with the lock in hand ---------------------------------------------------
-
-    def _find(self, message: Message) -> tuple[Reply, Outcome] | None:
-        """The reply that it settles, and how; None where it settles none, and is counted."""
-        head = _head_of(message)
-        if head is None or head[0] not in (REPLY, FAILURE):
-            self._count["malformed"] += 1
-            return None
-        kind, asker, number = head
-        if asker != self.asker:
-            self._count["foreign"] += 1
-            return None
-        failure = _failure_of(message, self.address) if kind == FAILURE else None
-        if not 0 < number <= self._asked or (kind == FAILURE and failure is None):
-            self._count["malformed"] += 1
-            return None
-        reply = self._replies.get(number)
-        if reply is None:
-            self._count["late"] += 1
-            return None
-        return reply, failure or Frames(message._frames(1))
-
-    def _take(self, reply: Reply, outcome: Outcome) -> None:
-        if self._replies.pop(reply._number, None) is not None:
-            self._count["answered" if isinstance(outcome, Frames) else "failed"] += 1
+        return channel._is_over_with(exception_of(status, text))
 
 
 class Requests(OfOneProcess):
     """The asking side of a channel. Any number of threads and event loops ask.
 
-    Who waits for the only reply outstanding receives it himself; a thread of its own receives the others
-    and keeps the time, asleep while there is neither. The channel is lent: its receiving side is ours until
-    `close`, which leaves the channel open; its send queues are not. A second one on the same channel, and
-    whatever else would receive from it, is refused meanwhile. What is outstanding keeps it alive.
+    The channel is lent: until `close`, which leaves the channel open, what comes over it belongs to the
+    requests. A second `Requests` on the same channel, and every other way to receive from it, is refused
+    meanwhile; its send queues are free. A request that is outstanding keeps this object alive.
     """
 
     def __init__(
         self, channel: Channel, *, queue: SendQueue | None = None, outstanding_max: int = OUTSTANDING_MAX
     ) -> None:
-        """queue: where requests are posted; by default one that the channel has for this, unbounded.
+        """Begin to receive from `channel`.
 
-        outstanding_max: more than these are refused (LwmqError); each takes some 2 KiB until it is settled.
+        queue: where requests are posted; by default an unbounded one that the channel has for this.
+        outstanding_max: further requests are refused with LwmqError; each takes some 2 KiB until it is
+            settled.
         ValueError: a bound below 1, or the queue of another channel. LwmqError: what comes over the channel
         goes to another `Requests`, a call-back or a selector. ClosedError.
         """
         _check_channel(channel, "Requests")
         outstanding_max = whole("outstanding_max", outstanding_max, 1, sys.maxsize)
         self._channel = channel
-        self._desk = _Desk(channel, outstanding_max)
+        self._queue = _queue_of(channel, queue)
+        channel.fileno()  # so that a channel that cannot receive is refused now
+        self._outstanding = _Outstanding(channel, self._queue, outstanding_max)
+        channel._lend(self._outstanding)
         try:
-            channel._lend(self._desk)
-            self._queue = _queue_of(channel, queue)
-            channel.readiness.tell_when_closed(self._desk.wake)
-            # It knows not this object itself, so that it does not keep it alive.
-            thread = background_thread(self._desk.keep, "lwmq-requests")
+            thread = background_thread(self._outstanding.serve, "lwmq-requests")
             thread.start()
         except BaseException:
-            channel.readiness.tell_no_more(self._desk.wake)
-            channel._take_back(self._desk)
-            self._desk._close_files()
+            channel._take_back(self._outstanding)
             raise
         self._thread = thread
 
     def request(self, frames: Any, timeout: float | None = None) -> Frames:
-        """Asks and waits for the reply, at most `timeout` seconds; arguments and errors as of `submit`."""
-        made: list[Reply] = []
+        """Ask, and wait for the reply at most `timeout` seconds. Arguments and errors as of `submit`."""
+        reply = Reply(self, timeout)
         try:
-            return self._submit(frames, timeout, made, leads=True).result()
+            self._submit(reply, frames, will_wait=True)
+            return reply.result()
         finally:
-            for reply in made:  # where a signal's handler ended it
-                reply.cancel()
+            reply.cancel()  # where a signal's handler has ended the wait
 
     def submit(self, frames: Any, timeout: float | None = None) -> Reply:
-        """Asks and goes on: bytes or a buffer for one frame, or a list of them. Never waits for the peer.
+        """Ask and go on. `frames`: bytes or a buffer for one frame, or a list of them. Never waits.
 
         The reply comes, or fails with TimeoutError after `timeout` seconds (None: waits as long as the peer
         lives), HandlerError, PeerLostError or ClosedError (the peer was lost or has closed, or we have). On a
         channel of several transports every peer is asked, the first reply counts, and the end of any of
-        them fails what is outstanding. Without a peer a request waits for one; where what keeps it away
-        has to be mended (VersionError, LwmqError and the like), what is outstanding fails with it, and until
-        it is mended this raises it. Raises what `post` does; and LwmqError when too many are outstanding.
+        them fails what is outstanding. Without a peer a request waits for one. Where what keeps the peer away
+        has to be mended (VersionError, LwmqError and the like), what is outstanding fails with that, and
+        until it is mended this raises it. Raises what `post` does, and LwmqError when too many are
+        outstanding.
         """
-        made: list[Reply] = []
+        reply = Reply(self, timeout)
         try:
-            return self._submit(frames, timeout, made, leads=False)
+            self._submit(reply, frames, will_wait=False)
         except BaseException:
-            for reply in made:
-                reply.cancel()
+            reply.cancel()
             raise
-
-    def _submit(self, frames: Any, timeout: float | None, made: list[Reply], *, leads: bool) -> Reply:
-        self._channel._handle.check_open()
-        parts = parts_of(frames, "submit")
-        reply = self._desk.enlist(timeout, made, leads=leads)
-        if self._desk.is_kept_away:  # behind the enlisting: what is noted later fails all on the list
-            self._check_not_kept_away()
-        reply._requests = self
-        if reply.done():  # settled before that
-            reply._requests = None
-        self._queue.post([HEAD.pack(MAGIC, FORMAT, REQUEST, 0, self._desk.asker, reply._number), *parts])
         return reply
 
-    def _check_not_kept_away(self) -> None:
-        """Raises what keeps the peer away, where it does still."""
-        self._desk.is_kept_away = False
-        try:
-            self._channel.wait_connected(0)
-        except errors.TimeoutError:  # no peer yet, who may come by itself
-            pass
-        except errors.LwmqError:
-            self._desk.is_kept_away = True
-            raise
+    def _submit(self, reply: Reply, frames: Any, *, will_wait: bool) -> None:
+        check_timeout(reply._timeout)
+        outstanding = self._outstanding
+        self._channel._handle.check_open()
+        ms = milliseconds(reply._timeout)
+
+        def submit(what: object) -> int | None:
+            with self._queue._turn:
+                return native_messages.requests_submit(
+                    outstanding.address, ms, will_wait, what, outstanding.replies, reply
+                )
+
+        status = submit(frames)
+        if status is None:  # long frames, or none
+            status = submit(Message([self._head(), *parts_of(frames, "submit")]))
+        if status == lib.LWMQ_E_FULL:
+            most = f"{len(outstanding.replies)} requests are outstanding on {self._channel.address}"
+            raise errors.LwmqError(
+                f"{most}, as many as outstanding_max allows: give them a timeout, or wait for replies"
+            )
+        check(lib.LWMQ_E_INVALID if status is None else status)
+
+    def _head(self) -> bytes:
+        """The first frame of the next request."""
+        out = ffi.new("lwmq_message **")
+        check(lib.lwmq_requests_make(self._outstanding.pointer, out))
+        return bytes(_message_at(out)[0])
 
     @property
     def statistics(self) -> RequestsStatistics:
-        return self._desk.statistics()
+        self._outstanding.check_process()
+        raw = sized("lwmq_requests_statistics")
+        check(lib.lwmq_requests_query(self._outstanding.pointer, raw))
+        figures = fields_of(raw)
+        del figures["due_ms"]
+        return RequestsStatistics(**figures)
 
     def close(self) -> None:
-        """What is outstanding fails with ClosedError. The channel stays open. Twice is once."""
-        self._channel.readiness.tell_no_more(self._desk.wake)
-        self._end()
-        if not self._desk.is_receiving_here():  # else it ends behind us
+        """Fail what is outstanding with ClosedError. The channel stays open. Twice is once."""
+        self._outstanding.close()
+        if not self._channel._handle.forked and threading.get_ident() != self._outstanding.thread:
             self._thread.join()
-
-    def _end(self) -> None:
-        if self._channel._handle.forked:  # the thread, and whoever held the lock, are our parent's
-            return
-        self._desk.end(errors.ClosedError(f"the requests on {self._desk.address} are closed"))
 
     def __enter__(self) -> Requests:
         return self
@@ -657,54 +432,72 @@ class Requests(OfOneProcess):
 
     async def __aexit__(self, *exc: object) -> None:
         """As `with`; the event loop goes on while the thread ends."""
-        await on_a_thread(f"lwmq close of the requests on {self._desk.address}", self.close)
+        await on_a_thread(f"lwmq close of the requests on {self._channel.address}", self.close)
 
     def __del__(self) -> None:
         if hasattr(self, "_thread"):
-            self._end()
+            self._outstanding.close()
 
     def __repr__(self) -> str:
         if self._channel._handle.forked:
-            return f"<Requests on {self._desk.address}, of another process>"
-        return f"<Requests on {self._desk.address}, {self.statistics.outstanding} outstanding>"
+            return f"<Requests on {self._channel.address}, of another process>"
+        return f"<Requests on {self._channel.address}, {self.statistics.outstanding} outstanding>"
 
 
 class Request(OfOneProcess):
-    """One that came, to be answered once, by any thread, at any time, or never."""
+    """A request that came, to be answered once, by any thread, at any time, or never.
 
-    __slots__ = ("_head", "_lock", "_open", "_queue", "_replies", "frames")
+    `frames` are read-only memoryviews of the message, which live as long as they are referred to.
+    """
 
-    def __init__(self, replies: Replies, head: tuple[int, int], frames: Frames) -> None:
+    __slots__ = ("_head", "_lock", "_message", "_open", "_replies", "frames")
+
+    def __init__(self, replies: Replies, message: Message, head: bytes) -> None:
         self._replies = replies
-        self._head = head
+        self._message = message
+        self._head = head  # of the reply
         self._lock = threading.RLock()  # a signal's handler may answer, too
         self._open = True
-        self.frames = frames
+        self.frames = Frames(message._frames(1))
 
     def reply(self, frames: Any = ()) -> None:
-        """Answers. Never waits. Raises what `post` does, and the request is still to be answered."""
-        self._answer(REPLY, parts_of(frames, "reply"))
+        """Answer with `frames`, as `post` takes them. Never waits.
+
+        Raises what `post` does; then the request is still to be answered.
+        """
+        self._answer([self._head, *parts_of(frames, "reply")])
         self._replies._count("answered")
 
     def fail(self, exc: BaseException | str) -> None:
-        """Answers with a failure: HandlerError there, with the class and the text of `exc`."""
+        """Answer with a failure: HandlerError at the requester, with the class and the text of `exc`.
+
+        Of each, 1,000 bytes travel.
+        """
         kind, text = ("", exc) if isinstance(exc, str) else (type(exc).__qualname__, str(exc))
-        self._answer(FAILURE, [_shortened(part) for part in (kind, text)])
+        kind_bytes, text_bytes = (one.encode("utf-8", "replace").replace(b"\0", b" ") for one in (kind, text))
+        out = ffi.new("lwmq_message **")
+        check(lib.lwmq_reply_make_failure(self._message._handle, kind_bytes, text_bytes, out))
+        self._answer(_message_at(out))
         self._replies._count("failed")
 
-    def _answer(self, kind: int, frames: list[Any]) -> None:
+    def _answer(self, frames: Any) -> None:
         with self._lock:
             if not self._open:
-                raise errors.LwmqError(f"request {self._head[1]} was answered before")
+                raise errors.LwmqError(f"request {self._number} was answered before")
             self._open = False
             try:
-                self._replies._queue.post([HEAD.pack(MAGIC, FORMAT, kind, 0, *self._head), *frames])
+                self._replies._queue.post(frames)
             except BaseException:
                 self._open = True
                 raise
 
+    @property
+    def _number(self) -> int:
+        """As its requester counts (WIRE.md)."""
+        return int.from_bytes(self._head[16:24], "little")
+
     def __repr__(self) -> str:
-        return f"<Request {self._head[1]}, {'to be answered' if self._open else 'answered'}>"
+        return f"<Request {self._number}, {'to be answered' if self._open else 'answered'}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -733,7 +526,7 @@ class Replies(OfOneProcess):
         self._counts = dict.fromkeys(("received", "answered", "failed", "malformed"), 0)
 
     def receive(self, timeout: float | None = None) -> Request:
-        """The next request; errors as of `Channel.receive`. What is no request is counted and dropped."""
+        """The next request; errors as of `Channel.receive`. Other messages are counted and dropped."""
         check_timeout(timeout)
         end = None if timeout is None else time.monotonic() + timeout
         left = timeout  # as it is, so that a time-out names what was asked for
@@ -786,7 +579,7 @@ class Replies(OfOneProcess):
                 raise
 
     def serve_one(self, handler: Callable[[Frames], Any], timeout: float | None = None) -> None:
-        """Answer the next request as `serve` does, of whichever peer.
+        """Answer the next request as `serve` does, from any peer.
 
         TimeoutError when none comes; errors of `receive`. Where its peer has gone before the answer, it was
         in vain. What ends a program (SystemExit, KeyboardInterrupt) fails the request, and goes on.
@@ -807,16 +600,13 @@ class Replies(OfOneProcess):
             return RepliesStatistics(**self._counts)
 
     def request_of(self, message: Message) -> Request | None:
-        """The request that `message` of this channel is, for who receives by a selector or a call-back.
+        """The request in `message`, for a program that receives by a selector or a call-back.
 
-        None: it is none, and counted as malformed.
+        None: `message` is no request. It is counted as malformed.
         """
-        head = _head_of(message)
-        if head is None or head[0] != REQUEST:
-            self._count("malformed")
-            return None
-        self._count("received")
-        return Request(self, head[1:], Frames(message._frames(1)))
+        head = native_messages.reply_head(message)
+        self._count("malformed" if head is None else "received")
+        return None if head is None else Request(self, message, head)
 
     def _count(self, what: str) -> None:
         with self._lock:
@@ -837,52 +627,12 @@ def _queue_of(channel: Channel, queue: SendQueue | None) -> SendQueue:
     if not isinstance(queue, SendQueue):
         raise TypeError(f"queue is a send queue of the channel, not {type(queue).__name__}")
     if queue._channel is not channel:
-        raise ValueError(f"a send queue of {queue._channel.address}, not of the channel on {channel.address}")
+        raise ValueError(f"a send queue of {queue._where}, not of the channel on {channel.address}")
     return queue
 
 
-def _head_of(message: Message) -> tuple[int, int, int] | None:
-    """Kind, asker and number; None where the first frame is no head."""
-    if len(message) == 0 or (first := message[0]).nbytes != HEAD.size:
-        return None
-    magic, format, kind, zero, asker, number = HEAD.unpack(first)
-    return (kind, asker, number) if (magic, format, zero) == (MAGIC, FORMAT, 0) else None
-
-
-def _failure_of(message: Message, address: str) -> errors.HandlerError | None:
-    frames = message._frames(1)
-    if len(frames) != 2 or any(frame.nbytes > TEXT_BYTES_MAX for frame in frames):
-        return None
-    kind, text = (bytes(frame).decode("utf-8", "replace") for frame in frames)
-    said = ": ".join(filter(None, (kind, text)))
-    return errors.HandlerError(f"the peer's handler failed: {said} ({address})", kind=kind)
-
-
-def _shortened(text: str) -> bytes:
-    cut = text.encode("utf-8", "replace")[:TEXT_BYTES_MAX]
-    return cut.decode("utf-8", "ignore").encode()
-
-
-def _set(reply: Reply, outcome: Outcome) -> None:
-    with suppress(InvalidStateError):  # cancelled meanwhile
-        if isinstance(outcome, Frames):
-            reply.set_result(outcome)
-        else:
-            reply.set_exception(outcome)
-    reply._requests = None
-
-
-def _poll_of(*fds: int) -> select.poll:
-    poll = select.poll()
-    for fd in fds:
-        poll.register(fd, select.POLLIN)
-    return poll
-
-
-def _poll_ms(seconds: float) -> int | None:
-    return None if seconds == math.inf else max(0, min(math.ceil(seconds * 1000), POLL_MAX_MS))
-
-
-def _again(exc: errors.LwmqError) -> errors.LwmqError:
-    """One of its own for each: a traceback grows with every raise."""
-    return type(exc)(str(exc), status=exc.status)
+def _message_at(out: Any) -> Message:
+    """The native message at `out` as a `Message`, which takes it."""
+    message = Message.__new__(Message)
+    message._take(address_of(out[0]))
+    return message

@@ -1,12 +1,13 @@
-"""Routing messages by what they say of themselves.
+"""Routing: to which send queues a message goes, by its topic and headers.
 
     router = Router()
     router.add("trades.*.eur", queue)            # the first frame is the topic
     router.add("urgent", alarm, frame=1)         # further frames are headers
-    router.add("jobs.#", worker, group="work")   # of a group one gets it, in turns
+    router.add("jobs.#", worker, group="work")   # one queue of a group gets it, in turns
     router.post([b"trades.sap.eur", b"urgent", body])
 
-Patterns are those of AMQP 0-9-1 topic exchanges: words between dots, `*` is any one, `#` any number of them.
+Patterns are those of AMQP 0-9-1 topic exchanges: words between dots, where `*` stands for any one word and
+`#` for any number of words.
 """
 
 from __future__ import annotations
@@ -23,39 +24,40 @@ FRAMES_MAX = (1 << 32) - 1
 
 
 class Router(OfOneProcess):
-    """Which send queues a message goes to. Any thread adds, removes and posts."""
+    """A table of routes to send queues. Any thread adds, removes and posts."""
 
     def __init__(self) -> None:
         out = ffi.new("lwmq_router **")
         check(lib.lwmq_router_create(out))
         self._pointer = ffi.gc(out[0], lib.lwmq_router_destroy)
         self._lock = threading.RLock()  # a signal's handler may look while its thread has it
-        # Keeps the queues; those of closed channels count no more. Where a signal's handler raised, the
-        # library may know one more, or one less: it decides.
+        # Keeps the queues. Those of closed channels do not count. If a signal's handler has raised, the
+        # native router may have a route more or less than this; the native one decides.
         self._routes: dict[SendQueue, set[tuple[int, str, str | None]]] = {}
-        self._looks_at = 1  # so many queues: which of them have gone with their channels
+        self._looks_at = 1  # with so many queues, look which have gone with their channels
 
     def add(self, pattern: str, queue: SendQueue, *, frame: int = 0, group: str | None = None) -> None:
-        """Lead messages whose frame `frame` matches `pattern` to `queue`.
+        """Route messages whose frame `frame`, counted from 0, matches `pattern` to `queue`.
 
-        A queue gets a message once, however many of its routes without a group match. group: of the routes
-        with this name one gets it, in turns, passing over bounded queues that are full.
-        With its channel a queue goes, and its routes. ValueError: a malformed pattern, a NUL byte, a route
-        that is there already, or a queue of kind mono_unbounded, which has one poster. ClosedError.
+        A queue gets a message once, however many of its routes without a group match.
+        group: of the routes of a group that match, one gets the message. They take turns, passing over
+            bounded queues that are full.
+        The routes to a queue go with its channel. ValueError: a malformed pattern, a NUL byte, a route that
+        exists already, or a queue of kind mono_unbounded, which has one poster. ClosedError.
         """
         _check_queue(queue)
         if queue.kind == "mono_unbounded":
             raise ValueError("a queue of kind mono_unbounded has one poster; take another kind for a router")
         with self._lock:
             check(self._change(lib.lwmq_router_add, pattern, queue, frame, group))
-            if len(self._routes) >= self._looks_at:  # now and then: each look is at all of them
-                for gone in [known for known in self._routes if known._channel.closed]:
+            if len(self._routes) >= self._looks_at:  # seldom, because a look is at all of them
+                for gone in [known for known in self._routes if known._handle.closed]:
                     self._routes.pop(gone, None)
                 self._looks_at = 2 * len(self._routes) + 1
             self._routes.setdefault(queue, set()).add((frame, pattern, group))
 
     def remove(self, pattern: str, queue: SendQueue, *, frame: int = 0, group: str | None = None) -> None:
-        """Take a route away. ValueError: there is none like it. ClosedError: it went with its channel."""
+        """Remove a route. ValueError: there is no such route. ClosedError: it has gone with its channel."""
         _check_queue(queue)
         with self._lock:
             check(self._change(lib.lwmq_router_remove, pattern, queue, frame, group))
@@ -65,20 +67,19 @@ class Router(OfOneProcess):
                 self._routes.pop(queue, None)
 
     def forget(self, queue: SendQueue) -> None:
-        """Take every route to `queue` away, also of a channel that was closed. TypeError: no send queue."""
+        """Remove every route to `queue`; its channel may be closed. TypeError: no send queue."""
         _check_queue(queue)
         with self._lock:
             self._routes.pop(queue, None)
-            handle = queue._channel._handle
-            with handle.turn:
-                if handle.usable:
-                    check(lib.lwmq_router_forget(self._pointer, queue._pointer))
+            channel = queue._handle.pointer  # keeps the queue
+            if channel is not None and queue._handle.usable:
+                check(lib.lwmq_router_forget(self._pointer, queue._pointer))
 
     def post(self, frames: Any) -> int:
-        """Post one message, as `SendQueue.post`; how many queues have it now. 0: no route matches.
+        """Post one message, given as for `SendQueue.post`, and return how many queues have it.
 
-        Never waits, copies nothing for a further queue. LwmqError: no queue of a group has room.
-        MessageTooBigError, ClosedError: of one of the queues; the others have it.
+        0: no route matches. Never waits, and copies nothing for a further queue. LwmqError: no queue of a
+        group has room. MessageTooBigError, ClosedError: one of the queues refused it; the others have it.
         """
         message = frames if isinstance(frames, Message) else Message(parts_of(frames, "post"))
         reference = message.reference()
@@ -94,18 +95,18 @@ class Router(OfOneProcess):
         text = check_text("pattern", pattern).encode()
         name = ffi.NULL if group is None else ffi.new("char[]", check_text("group", group).encode())
         frame = whole("frame", frame, 0, FRAMES_MAX)
-        handle = queue._channel._handle
-        with handle.turn:
-            handle.check_open()
-            return int(call(self._pointer, frame, text, name, queue._pointer))
+        channel = queue._handle.lend()
+        status = int(call(self._pointer, frame, text, name, queue._pointer))
+        del channel  # the queue lives as long
+        return status
 
     def _open_routes(self) -> dict[SendQueue, int]:
         with self._lock:
             known = {queue: len(routes) for queue, routes in self._routes.copy().items()}
-        return {queue: routes for queue, routes in known.items() if not queue._channel.closed}
+        return {queue: routes for queue, routes in known.items() if not queue._handle.closed}
 
     def __len__(self) -> int:
-        """Routes."""
+        """The number of routes."""
         return sum(self._open_routes().values())
 
     def __repr__(self) -> str:

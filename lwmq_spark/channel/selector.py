@@ -6,10 +6,10 @@
     while True:
         channel, message = selector.receive()
 
-Each channel that has something gives one message before any gives its next, however unequally they send
-(fair queueing, RFC 970); one that was silent joins them after 64 messages, or some 64 KiB of them. Where a
-`Listener` was added, its clients join by themselves. Event loops poll its `fileno`; in asyncio
-`await selector.receive_async()`.
+Each channel that has something gives one message before any gives its next, however unequally their peers
+send (fair queueing, RFC 970). A channel that was silent joins the turns after 64 messages, or some 64 KiB of
+them. Clients of a `Listener` that was added join by themselves. Event loops poll `fileno`; in asyncio there
+is `await selector.receive_async()`.
 """
 
 from __future__ import annotations
@@ -17,61 +17,54 @@ from __future__ import annotations
 import inspect
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from lwmq_spark import errors
 from lwmq_spark._ffi import (
-    Crowd,
     Handle,
     OfOneProcess,
     Turn,
-    Turns,
     address_of,
     check,
-    check_timeout,
     exception_of,
     ffi,
     lib,
     native_messages,
     raise_status,
-    span,
     text_of,
-    wait,
 )
+from lwmq_spark._waiting import Readiness, check_timeout, span, wait
 from lwmq_spark.channel.channel import Channel
 from lwmq_spark.channel.listener import Listener
-from lwmq_spark.channel.readiness import Readiness
 from lwmq_spark.message import Message
 
-GREETING_S = 0.001  # beside a thread that accepts clients
+ACCEPTING_S = 0.001  # a thread that finds another one accepting clients leaves it this time
 _ASK_AGAIN = int(lib.LWMQ_E_INTERRUPTED)
 _NOTHING = (None, lib.LWMQ_E_EMPTY, _ASK_AGAIN)
 OnClient = Callable[[Channel], object]
-Known = tuple["weakref.ref[Selector]", ...]
 
 
 class Selector(OfOneProcess):
-    """Channels by whose turn it is. One thread receives at a time; any thread adds and removes."""
+    """Receives from many channels in turns. One thread at a time receives; any thread adds and removes."""
 
     def __init__(self) -> None:
         out = ffi.new("lwmq_selector **")
         check(lib.lwmq_selector_create(out))
-        self._handle = Handle(out[0], lib.lwmq_selector_destroy, "selector")
+        self._handle = Handle(ffi.gc(out[0], lib.lwmq_selector_destroy), "selector")
         self.readiness = Readiness(self.fileno)
         self._selecting = Turn()
-        self._members: dict[int, tuple[Handle, Turn | Crowd, Channel]] = {}  # by address
+        self._channels: dict[int, tuple[Handle, Turn, Channel]] = {}  # by address, for native_messages
         self._listeners: dict[Listener, OnClient | None] = {}  # replaced, not changed: others walk over it
-        self._newcomer: tuple[Channel, OnClient | None] | None = None  # accepted, not yet added
-        self._greeting = threading.RLock()  # of the thread that accepts; on_client may receive
+        self._newcomer: tuple[Channel, OnClient | None] | None = None  # accepted, and not yet added
+        self._accepting = threading.RLock()  # of the thread that accepts; on_client may receive
 
     def add(self, channel: Channel | Listener, on_client: OnClient | None = None) -> None:
-        """A channel; or a listener, whose clients are accepted and added as they come, by who receives.
+        """Add a channel; or a listener, whose clients are then accepted and added as they come.
 
         on_client: called with the channel of each client of the listener, by the thread that receives, before
-        anything of it is; what it raises comes out there. Without it a client shows with its first message.
-        ValueError: it was added before. LwmqError: a `Requests` has what comes over it. ClosedError.
+            anything is received from it. What it raises comes out of that receive. Without it a client shows
+            with its first message.
+        ValueError: it was added before. LwmqError: a `Requests` receives from the channel. ClosedError.
         """
         if isinstance(channel, Listener):
             return self._add_listener(channel, on_client)
@@ -80,77 +73,73 @@ class Selector(OfOneProcess):
         if not isinstance(channel, Channel):
             raise TypeError(f"a selector takes channels and listeners, not {type(channel).__name__}")
         handle = channel._handle
-        handle.check_open()
-        with Turns((handle.turn, self._handle.turn)):
-            handle.check_open()
-            self._handle.check_open()
+        pointer, selector = handle.lend(), self._handle.lend()
+        with handle.turn:
             channel._check_not_lent()
-            if handle.address in self._members:
+            if handle.address in self._channels:
                 raise ValueError(f"{channel.address} was added to this selector before")
             try:
-                self._members[handle.address] = (handle, channel._receiving, channel)
-                check(lib.lwmq_selector_add(self._handle.pointer, handle.pointer))
-                channel._selectors = (*_alive(channel._selectors), weakref.ref(self))
+                self._channels[handle.address] = (handle, channel._receiving, channel)
+                check(lib.lwmq_selector_add(selector, pointer))
+                channel._join(self)
+                handle.check_open()  # else its close may have missed us
             except BaseException:  # a signal's handler, too
-                lib.lwmq_selector_remove(self._handle.pointer, handle.pointer)
-                self._members.pop(handle.address, None)
+                lib.lwmq_selector_remove(selector, pointer)
+                self._channels.pop(handle.address, None)
+                channel._leave(self)
                 raise
 
     def _add_listener(self, listener: Listener, on_client: OnClient | None) -> None:
         if on_client is not None and (not callable(on_client) or inspect.iscoroutinefunction(on_client)):
             raise TypeError(f"on_client is a function of one channel, not {on_client!r}")
-        with listener._accepting, self._handle.turn:
-            listener._handle.check_open()
-            self._handle.check_open()
+        pointer, selector = listener._handle.lend(), self._handle.lend()
+        with self._handle.turn:
             if listener in self._listeners:
                 raise ValueError(f"the listener on {listener.address} was added to this selector before")
-            self._listeners = {**self._listeners, listener: on_client}
             try:
-                check(lib.lwmq_selector_add_listener(self._handle.pointer, listener._handle.pointer))
-                listener._selectors = (*_alive(listener._selectors), weakref.ref(self))
+                self._listeners = {**self._listeners, listener: on_client}
+                check(lib.lwmq_selector_add_listener(selector, pointer))
+                listener._join(self)
+                listener._handle.check_open()  # else its close may have missed us
             except BaseException:  # a signal's handler, too
-                lib.lwmq_selector_remove_listener(self._handle.pointer, listener._handle.pointer)
+                lib.lwmq_selector_remove_listener(selector, pointer)
                 self._drop_listener(listener)
                 raise
 
-    def _forget_listener(self, listener: Listener) -> None:
+    def forget_listener(self, listener: Listener) -> None:
+        """For the listener, which closes."""
+        selector, pointer = self._handle.pointer, listener._handle.pointer
         with self._handle.turn:
-            if listener not in self._listeners:
-                return
-            if _lives(self):
-                lib.lwmq_selector_remove_listener(self._handle.pointer, listener._handle.pointer)
+            if listener in self._listeners and self.lives() and pointer is not None:
+                lib.lwmq_selector_remove_listener(selector, pointer)
             self._drop_listener(listener)
 
     def _drop_listener(self, listener: Listener) -> None:
         self._listeners = {known: call for known, call in self._listeners.items() if known is not listener}
 
     def _accept(self) -> None:
-        """Those who wait at the listeners, one thread at a time: the others go on with what there is."""
-        if not self._greeting.acquire(blocking=False):
-            time.sleep(GREETING_S)
+        """Accept the clients that wait. Another thread goes on with the channels that there are."""
+        if not self._accepting.acquire(blocking=False):
+            time.sleep(ACCEPTING_S)
             return
         try:
-            self._accept_all()
+            self._add_newcomer()  # whom an exception has left
+            for listener, on_client in self._listeners.items():
+                while (came := self._next_of(listener)) is not None:
+                    self._newcomer = came, on_client
+                    self._add_newcomer()
         finally:
-            self._greeting.release()
-
-    def _accept_all(self) -> None:
-        """What ends this halfway leaves the client for the next time."""
-        self._greet()
-        for listener, on_client in self._listeners.items():
-            while (came := self._next_of(listener)) is not None:
-                self._newcomer = came, on_client
-                self._greet()
+            self._accepting.release()
 
     @staticmethod
     def _next_of(listener: Listener) -> Channel | None:
         try:
             return listener.try_accept()
-        except errors.ClosedError:  # just now, and leaves us
+        except errors.ClosedError:  # just now; it leaves by itself
             return None
 
-    def _greet(self) -> None:
-        """Once, whatever it raises, and before it is added: others would have its messages from then on."""
+    def _add_newcomer(self) -> None:
+        """Call its on_client once, whatever that raises, and add it, from when on others may receive."""
         if self._newcomer is None:
             return
         channel, on_client = self._newcomer
@@ -163,31 +152,32 @@ class Selector(OfOneProcess):
             self._newcomer = None
 
     def remove(self, channel: Channel | Listener) -> None:
-        """Removing what is not there, or is closed, does nothing: what closes goes by itself.
+        """Remove a channel or a listener. Does nothing if it is not there; a closed one goes by itself.
 
-        The channels that came of a listener stay.
+        The channels that came from a listener stay.
         """
         if isinstance(channel, Listener):
             if channel._handle.usable:
-                self._forget_listener(channel)
-            return
-        if not isinstance(channel, Channel):
+                self.forget_listener(channel)
+        elif not isinstance(channel, Channel):
             raise TypeError(f"a selector has channels and listeners, not {type(channel).__name__}")
-        if channel._handle.usable:  # a close may linger
-            with channel._handle.turn:
-                if channel._handle.usable:
-                    self._forget(channel)
+        elif channel._handle.usable:
+            self.forget(channel)
 
-    def _forget(self, channel: Channel) -> None:
-        """With the turn of the channel, before it is destroyed."""
-        with self._handle.turn:
-            if _lives(self):
-                lib.lwmq_selector_remove(self._handle.pointer, channel._handle.pointer)
-            self._members.pop(channel._handle.address, None)
-        channel._selectors = tuple(known for known in _alive(channel._selectors) if known() is not self)
+    def lives(self) -> bool:
+        """Whether the selector is neither closed nor a parent process's."""
+        return self._handle.usable
+
+    def forget(self, channel: Channel) -> None:
+        """For the channel, which closes or has no peer any more."""
+        selector, pointer = self._handle.pointer, channel._handle.pointer
+        if self.lives() and pointer is not None:
+            lib.lwmq_selector_remove(selector, pointer)
+        self._channels.pop(channel._handle.address, None)
+        channel._leave(self)
 
     def select(self, timeout: float | None = None) -> Channel | None:
-        """The channel whose turn it is; None when the time is over. It may have nothing all the same."""
+        """Wait for the channel whose turn it is; None: the time is over. It may have nothing after all."""
         if self._newcomer is not None:
             self._accept()
         check_timeout(timeout)
@@ -196,7 +186,7 @@ class Selector(OfOneProcess):
         while True:
             status = wait(
                 self._handle,
-                lambda ms: lib.lwmq_selector_wait(self._handle.pointer, ms, out),
+                lambda selector, ms: lib.lwmq_selector_wait(selector, ms, out),
                 None if end is None else max(0.0, end - time.monotonic()),
                 turn=self._selecting,
             )
@@ -205,31 +195,15 @@ class Selector(OfOneProcess):
             check(status)
             if out[0] == ffi.NULL:
                 self._accept()
-            elif (channel := self._channel_at(out[0])) is not None:
-                return channel
-
-    def _select_asleep(self) -> Channel | None:
-        """The same in one sleep, for a thread that hears no signals, of a selector that nobody closes.
-
-        None: it was removed just now.
-        """
-        out = ffi.new("lwmq_channel **")
-        status = lib.LWMQ_E_INTERRUPTED
-        while status == lib.LWMQ_E_INTERRUPTED:
-            status = lib.lwmq_selector_wait(self._handle.pointer, lib.LWMQ_FOREVER, out)
-        check(status)
-        return self._channel_at(out[0])
-
-    def _channel_at(self, pointer: Any) -> Channel | None:
-        member = self._members.get(address_of(pointer))
-        return None if member is None else member[2]
+            elif (known := self._channels.get(address_of(out[0]))) is not None:
+                return known[2]
 
     def receive(self, timeout: float | None = None) -> tuple[Channel, Message]:
-        """The next message and the channel that it came over.
+        """Wait for the next message, at most `timeout` seconds; return it behind its channel.
 
-        TimeoutError. What ends a peer's conversation is raised as by `Channel.receive`, with that one as the
-        exception's `channel`; the others go on. A listener's channel whose client has gone leaves by itself
-        when a receive has said so; it is still to be closed where it is not forgotten.
+        TimeoutError. The end of a conversation is raised as by `Channel.receive`, with the channel as the
+        exception's `channel`; the others go on. A listener's channel whose client has gone leaves the
+        selector when a receive has said so. It remains to be closed, unless the program drops it.
         """
         if self._newcomer is not None:
             self._accept()
@@ -249,10 +223,10 @@ class Selector(OfOneProcess):
                 raise errors.TimeoutError(f"no message within {span(timeout)} on {len(self)} channels")
 
     def _receive_now(self) -> tuple[Channel, Message] | int | None:
-        """A message and its channel. LWMQ_E_EMPTY: nobody has one, and the descriptor tells who comes next;
-        _ASK_AGAIN: somebody may; None: another thread is at it.
+        """A message behind its channel. LWMQ_E_EMPTY: there is none, and the descriptor tells of the next.
+        _ASK_AGAIN: there may be one. None: another thread receives.
         """
-        got = native_messages.select_now(self._handle, self._selecting, self._members, Message)
+        got = native_messages.select_now(self._handle, self._selecting, self._channels, Message)
         if isinstance(got, tuple):
             return got
         if isinstance(got, Channel):
@@ -269,7 +243,7 @@ class Selector(OfOneProcess):
         return got
 
     def try_receive(self) -> tuple[Channel, Message] | None:
-        """The next message and its channel if one is there, else None; raises as `receive` does."""
+        """The next message behind its channel if there is one, else None. Raises what `receive` does."""
         if self._newcomer is not None:
             self._accept()
         while True:
@@ -280,23 +254,21 @@ class Selector(OfOneProcess):
                 return None
 
     async def receive_async(self) -> tuple[Channel, Message]:
-        """Await the next message and its channel, on the event loop itself: as `receive`, without a time-out.
+        """Await the next message behind its channel, on the event loop itself; raises what `receive` does.
 
-        When a task is cancelled, the next call gets the message. One task at a time.
+        If the task is cancelled, the next call gets the message. One task at a time.
         """
         return await self.readiness.first(self.try_receive)
 
     def fileno(self) -> int:
         """A descriptor for select, poll, epoll and event loops: readable while a channel may have something.
 
-        Poll it, then `try_receive` until None, and poll again; what is not received stays readable. Lent
-        until the close; not to be read from.
+        Poll it; call `try_receive` until that returns None; poll again. It belongs to the selector and ends
+        with it. Do not read from it.
         """
         out = ffi.new("int32_t *")
-        self._handle.check_open()
         with self._handle.turn:
-            self._handle.check_open()
-            check(lib.lwmq_selector_descriptor(self._handle.pointer, out))
+            check(lib.lwmq_selector_descriptor(self._handle.lend(), out))
         return int(out[0])
 
     def _receive_from(self, channel: Channel) -> Message | None:
@@ -307,31 +279,25 @@ class Selector(OfOneProcess):
             return None
 
     def _raise_end(self, channel: Channel, exc: errors.LwmqError) -> None:
-        """The last word is said once: another thread may have taken the channel as well."""
+        """Raise `exc`; the last word of a channel once, which another thread may have got as well."""
         exc.channel = channel
         is_told = False
         if channel._is_over_with(exc):
             try:
-                is_told = self._members.pop(channel._handle.address, None) is None  # one step, for any thread
+                is_told = self._channels.pop(channel._handle.address, None) is None  # in one step
             finally:
                 channel._note_end(exc)
         if not is_told:
             raise exc from None
 
     def close(self) -> None:
-        """The channels live on. Twice is once."""
-        if not self._handle.begin_close():
-            return
-        try:
-            with Turns((self._handle.turn, self._selecting)):
-                self._handle.destroy()
-                self._members.clear()
-                self._listeners = {}
-                self._newcomer = None
+        """Close the selector. Its channels live on. A second call does nothing."""
+        if self._handle.begin_close():
+            self._handle.destroy()
+            self._channels.clear()
+            self._listeners = {}
+            self._newcomer = None
             self.readiness.close()
-        finally:
-            if self._handle.pointer is not None:
-                self._handle.take_close_back()
 
     def __enter__(self) -> Selector:
         return self
@@ -340,23 +306,14 @@ class Selector(OfOneProcess):
         self.close()
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self._channels)
 
     def __iter__(self) -> Iterator[Channel]:
-        """Its channels, those of now."""
-        return iter([channel for _, _, channel in self._members.copy().values()])
+        """The channels that it has now."""
+        return iter([channel for _, _, channel in self._channels.copy().values()])
 
     def __contains__(self, channel: object) -> bool:
-        return isinstance(channel, Channel) and channel._handle.address in self._members
+        return isinstance(channel, Channel) and channel._handle.address in self._channels
 
     def __repr__(self) -> str:
         return f"<Selector of {len(self)} channels>"
-
-
-def _lives(selector: Selector | None) -> bool:
-    """Also while it is being closed: that may be taken back."""
-    return selector is not None and selector._handle.pointer is not None and not selector._handle.forked
-
-
-def _alive(known: Known) -> Known:
-    return tuple(one for one in known if _lives(one()))

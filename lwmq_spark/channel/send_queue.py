@@ -1,17 +1,17 @@
-"""Send queues: where the application posts. Each has a priority; messages have none of their own."""
+"""Send queues: where the application posts. A queue has a priority; a message has none of its own."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from lwmq_spark import errors
 from lwmq_spark._ffi import (
+    Handle,
     OfOneProcess,
     Turn,
-    Waiter,
     address_of,
     check,
     ffi,
@@ -20,18 +20,18 @@ from lwmq_spark._ffi import (
     native_messages,
     raise_status,
     sized,
-    span,
-    wait,
 )
+from lwmq_spark._waiting import Waiter, span, wait
 from lwmq_spark.message import Message, frames_of, parts_of
 from lwmq_spark.options import whole
 
-if TYPE_CHECKING:
-    from lwmq_spark.channel.channel import Channel
-
 
 class Priority(enum.IntEnum):
-    """Of a send queue, never of a message: which queue is collected from first."""
+    """Which send queue of a channel is served first.
+
+    TIME_CRITICAL is strict: while such a queue has messages, no other is served. IDLE is served when all
+    others are empty. The five between share the channel by weight; see `Channel.set_weights`.
+    """
 
     TIME_CRITICAL = 1
     HIGHEST = 2
@@ -43,7 +43,7 @@ class Priority(enum.IntEnum):
 
 
 def priority_of(priority: Any) -> Priority:
-    """ValueError: none."""
+    """`priority` as a Priority. ValueError: there is no such one."""
     try:
         return Priority(priority)
     except ValueError:
@@ -66,9 +66,11 @@ TAGS_MAX = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class SendQueueStatistics:
-    """Counters since the queue was made. While nobody posts or ships, `posted` is the sum of the others.
+    """Counters since the queue was made, in messages.
 
-    `discarded` by the rule of a bounded queue, or by a close; `replaced` by a later post with the same tag.
+    While no thread posts or ships, `posted` is the sum of the others: `collected`, on their way or arrived;
+    `discarded`, by the rule of a bounded queue or by a close; `replaced`, by a later post with the same tag;
+    `queued`, waiting now.
     """
 
     posted: int
@@ -79,26 +81,38 @@ class SendQueueStatistics:
 
 
 class SendQueue(OfOneProcess):
-    """Where the application posts. Made by `Channel.send_queue`; lives as long as the channel.
+    """Where the application posts. `Channel.send_queue` makes it; it lives as long as the channel.
 
-    Any number of threads may post; the messages of each keep their order.
+    Any number of threads may post. The messages of one thread keep their order.
     """
 
-    def __init__(self, channel: Channel, pointer: Any, kind: Kind, priority: Priority, capacity: int) -> None:
+    def __init__(
+        self,
+        channel: object,
+        handle: Handle,
+        where: str,
+        pointer: Any,
+        kind: Kind,
+        priority: Priority,
+        capacity: int,
+    ) -> None:
+        """channel: is kept. handle: the channel's, with which the native queue goes. where: its address."""
         self._channel = channel
+        self._handle = handle
+        self._where = where
         self._pointer = pointer
-        self._turn = Turn()
+        self._turn = Turn()  # held by a thread that posts; a mono queue takes one at a time
         self._address = address_of(self._pointer)
-        self._waiting = Turn()  # for those who wait for room: the others pass them
+        self._waiting = Turn()  # held by a thread that waits for room, which other posts pass
         self._waiter: Waiter | None = None
-        self._last: SendQueueStatistics | None = None  # behind the close of the channel
+        self._last: SendQueueStatistics | None = None  # after the close of the channel
         self._priority = priority
         self.kind = kind
-        self.capacity = capacity  # 0: unbounded
+        self.capacity = capacity  # in messages; 0 is unbounded
 
     @property
     def priority(self) -> Priority:
-        """May be set: the queue moves with all its messages."""
+        """May be set: the queue moves to the new priority with all its messages."""
         return self._priority
 
     @priority.setter
@@ -108,29 +122,29 @@ class SendQueue(OfOneProcess):
         self._priority = priority
 
     def post(self, frames: Any, *, tag: int = 0, timeout: float | None = 0, may_discard: bool = True) -> None:
-        """Post one message: bytes or a buffer for one frame, a list of them for several, or a `Message`.
+        """Post one message.
 
-        tag: of tagged queues: an unsent message of the same tag is removed first, and this one goes to the
-        end; 0 is no tag, and no tag travels.
-        timeout: of bounded queues: seconds to wait for room (None: for ever), before the rule of the queue
-        discards. Otherwise a post never waits. Not where the channel has several transports.
-        may_discard: False: where there is no room by then nothing is discarded, and TimeoutError says so.
-        A single bytes is copied, of whatever size, as are frames up to 64 KiB. Of larger ones the owner is
-        kept until they were shipped; inside one process, where the receiver gets the very bytes, until it is
-        done with them. Who changes them before changes the message.
-        MessageTooBigError: it does not fit a transport buffer; nothing was sent. ClosedError.
-        TypeError: a str. ValueError: a tag for a queue without tags, a timeout for one without bounds.
+        frames: bytes or another buffer for one frame, a list of them for several, or a `Message`. A single
+            bytes object is copied, whatever its size, and so are frames up to 64 KiB. Larger frames are not:
+            their owner is kept until they were shipped or, inside one process, until the receiver is done
+            with them. A program that changes such a buffer before changes the message.
+        tag: of a tagged queue: first removes the unsent message of the same tag; this one goes to the end of
+            the queue. 0 is no tag. Tags do not travel.
+        timeout: of a bounded queue: seconds to wait for room (None: without limit) before the rule of the
+            queue discards a message. Otherwise a post never waits. Not on a channel of several transports.
+        may_discard: if False, TimeoutError instead of a discarded message; then nothing was posted.
+        MessageTooBigError: the message does not fit a transport buffer; nothing was posted. ClosedError.
+        TypeError: a str. ValueError: a tag for an untagged queue, a timeout for an unbounded one.
         """
-        handle = self._channel._handle
         if tag == 0 and timeout == 0 and may_discard and type(frames) in (bytes, list, tuple):
-            status = native_messages.post_now(handle, self._turn, self._address, frames)
+            status = native_messages.post_now(self._handle, self._turn, self._address, frames)
             if status is None and type(frames) is bytes:
                 status = self._in_turn(lib.lwmq_send_queue_post_bytes, frames, len(frames))
             if status is not None:
                 if status != lib.LWMQ_OK:
                     raise_status(status)
                 return
-        handle.check_open()
+        self._handle.check_open()
         tag = whole("tag", tag, 0, TAGS_MAX)
         message = frames if isinstance(frames, Message) else Message(parts_of(frames, "post"))
         reference = message.reference()
@@ -150,8 +164,8 @@ class SendQueue(OfOneProcess):
             status = self._in_turn(lib.lwmq_send_queue_post_wait, tag, 0, 0, reference)
         else:
             status = wait(
-                self._channel._handle,
-                lambda ms: lib.lwmq_send_queue_post_wait(self._pointer, tag, ms, 0, reference),
+                self._handle,
+                lambda _, ms: lib.lwmq_send_queue_post_wait(self._pointer, tag, ms, 0, reference),
                 timeout,
                 turn=self._waiting,
             )
@@ -162,14 +176,14 @@ class SendQueue(OfOneProcess):
         check(status)
 
     def wait_room(self, timeout: float | None = None) -> None:
-        """Waits until a bounded queue has room; another thread may post first. TimeoutError, ClosedError.
+        """Wait until a bounded queue has room; another thread may take it first. TimeoutError, ClosedError.
 
-        ValueError: an unbounded queue, which has always room. LwmqError: a channel with several transports.
+        ValueError: an unbounded queue, which always has room. LwmqError: a channel of several transports.
         """
         self._check_bounded(timeout)
         status = wait(
-            self._channel._handle,
-            lambda ms: lib.lwmq_send_queue_wait_room(self._pointer, ms),
+            self._handle,
+            lambda _, ms: lib.lwmq_send_queue_wait_room(self._pointer, ms),
             timeout,
             turn=self._waiting,
         )
@@ -179,37 +193,36 @@ class SendQueue(OfOneProcess):
 
     @property
     def waiter(self) -> Waiter:
-        """Whose thread waits for room while an event loop goes on."""
+        """Waits for room on its thread while an event loop goes on."""
         if self._waiter is None:
-            self._waiter = Waiter(f"lwmq room {self._channel.address}")
+            self._waiter = Waiter(f"lwmq room {self._where}")
         return self._waiter
 
     def _check_bounded(self, timeout: float | None) -> None:
         if timeout != 0 and not self.capacity:
             asked = "for ever" if timeout is None else span(timeout)
             raise errors.ArgumentError(
-                f"an unbounded queue has room at once: no timeout, here {asked}, is needed"
-                f" ({self._channel.address})",
+                f"an unbounded queue has room at once: no timeout, here {asked}, is needed ({self._where})",
                 status=lib.LWMQ_E_INVALID,
             )
 
     def _no_room(self, timeout: float | None) -> errors.TimeoutError:
         return errors.TimeoutError(
             f"no room within {span(timeout)} in a send queue of {self.capacity} messages;"
-            f" nothing was posted or discarded ({self._channel.address})",
+            f" nothing was posted or discarded ({self._where})",
             status=lib.LWMQ_E_TIMED_OUT,
         )
 
     def post_many(self, messages: Iterable[Any]) -> None:
-        """Post many messages in their order, each as `post` takes it; those of one frame are copied.
+        """Post many messages in their order, each as `post` takes it; messages of one frame are copied.
 
-        Costs less than a post for each. MessageTooBigError: nothing was posted. TypeError: one of them is
-        neither a buffer nor a list of them nor a `Message`.
+        Costs less than a call for each. MessageTooBigError: nothing was posted. TypeError: a message is
+        neither a buffer, nor a list of buffers, nor a `Message`.
         """
         if isinstance(messages, bytes | bytearray | memoryview | str | Message):
             raise TypeError(f"post_many() takes a list of messages, not one {type(messages).__name__}")
         messages = messages if type(messages) is tuple else list(messages)
-        status = native_messages.post_many_now(self._channel._handle, self._turn, self._address, messages)
+        status = native_messages.post_many_now(self._handle, self._turn, self._address, messages)
         if status is not None:
             check(status)
         elif any(isinstance(message, Message | list | tuple) for message in messages):
@@ -238,7 +251,7 @@ class SendQueue(OfOneProcess):
 
     @property
     def statistics(self) -> SendQueueStatistics:
-        """Counters of this queue; after the close of the channel the last. ClosedError while that closes."""
+        """Counters of this queue; after the close of the channel the last. ClosedError while it closes."""
         return self._last or self._query(self._in_turn)
 
     def _query(self, call: Callable[..., int]) -> SendQueueStatistics:
@@ -248,20 +261,21 @@ class SendQueue(OfOneProcess):
         return SendQueueStatistics(**{f.name: figures[f.name] for f in fields(SendQueueStatistics)})
 
     def _keep_last(self) -> None:
-        """Behind the close of the channel, with its turns, and before it is destroyed."""
+        """After the close of the channel, whose native object lives still."""
         self._last = self._query(lambda query, raw: query(self._pointer, raw))
 
     def _in_turn(self, call: Callable[..., int], *arguments: Any) -> int:
         """The status of a native call for this queue."""
-        handle = self._channel._handle
-        handle.check_open()
+        channel = self._handle.lend()
         with self._turn:
-            handle.check_open()
-            return call(self._pointer, *arguments)
+            self._handle.check_open()
+            status = call(self._pointer, *arguments)
+        del channel  # the queue lives as long
+        return status
 
     def __repr__(self) -> str:
         bound = f", at most {self.capacity}" if self.capacity else ""
-        return f"<SendQueue {self.kind} {self.priority.name} of {self._channel.address}{bound}>"
+        return f"<SendQueue {self.kind} {self.priority.name} of {self._where}{bound}>"
 
 
 def _one_frame(frame: Any) -> memoryview:

@@ -1,4 +1,4 @@
-"""What a channel is made from: arguments, options of the address, the environment and the conf file."""
+"""The settings of a channel, from arguments, options of the address, the environment and the conf file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lwmq_spark._ffi import lib, milliseconds, sized
+from lwmq_spark._ffi import lib, sized
+from lwmq_spark._waiting import milliseconds
 from lwmq_spark.options import Address, Role, resolve, whole
 
 ReceiveKind = Literal["mono_unbounded", "multi_unbounded", "bounded_discard_oldest", "bounded_discard_newest"]
@@ -16,24 +17,23 @@ RECEIVE_KINDS: dict[str, int] = {
     "bounded_discard_oldest": lib.LWMQ_QUEUE_BOUNDED_DISCARD_OLDEST,
     "bounded_discard_newest": lib.LWMQ_QUEUE_BOUNDED_DISCARD_NEWEST,
 }
-LINGER_S = 5.0  # of close(), where neither argument nor address nor conf says otherwise
-MOST_64 = (1 << 64) - 1  # of the structures that the library takes
+LINGER_S = 5.0  # the default of close()
+MOST_64 = (1 << 64) - 1  # the largest number of a structure's field
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`options` is the lwmq_channel_options; the rest is what Python alone knows of."""
+    """`options`: the lwmq_channel_options. The other settings concern Python alone."""
 
     address: str  # without its options
     role: Role
     linger: float | None
     raw: bool
-    receives_in_turns: bool  # one thread at a time
     options: Any
 
 
 def check_kind(what: str, kind: object, kinds: Mapping[str, int]) -> None:
-    """ValueError: none of `kinds`."""
+    """ValueError: `kind` is none of `kinds`; `what` names it."""
     if not isinstance(kind, str) or kind not in kinds:
         raise ValueError(f"{what} {kind!r} is none of {', '.join(kinds)}")
 
@@ -52,7 +52,10 @@ def read_settings(
     receive_queue: ReceiveKind = "mono_unbounded",
     receive_capacity: int | None = None,
 ) -> Settings:
-    """As the arguments of `Channel`, which are None where they were not said. TypeError, ValueError."""
+    """The settings that the arguments of `Channel` make; None is an argument that was not given.
+
+    TypeError, ValueError: a wrong argument. LwmqError: a wrong value in the environment or the conf file.
+    """
 
     def setting(key: str, argument: Any, default: Any) -> Any:
         return resolve(address, "channel", key, argument, default)
@@ -89,6 +92,5 @@ def read_settings(
         role=setting("role", role, "auto"),
         linger=setting("linger", linger, LINGER_S),
         raw=is_raw,
-        receives_in_turns=receive_queue == "mono_unbounded",
         options=options,
     )

@@ -1,4 +1,4 @@
-"""The threads of the library: few, started once, and placed where the program wants them."""
+"""On which processors the library's threads run."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from lwmq_spark._ffi import check, lib
 
 
 def set_service_affinity(processors: Iterable[int] = ()) -> None:
-    """Ties them to `processors`, those that run and those to come; none: where the main thread may run.
+    """Tie the library's threads, also those to come, to `processors`, given by number.
 
-    ValueError: one of them is not there, or not allowed for this process; nothing has changed then.
+    No processors: the threads run where the main thread may. ValueError: a processor does not exist, or is
+    not allowed for this process; then nothing has changed.
     """
     numbers = list(processors)
     check(lib.lwmq_set_service_affinity(numbers, len(numbers)))

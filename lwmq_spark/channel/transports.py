@@ -1,4 +1,4 @@
-"""Which providers this process has, and what an address allows before it is opened."""
+"""The providers and filters of this process, and the limits of an address."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ from dataclasses import dataclass
 from lwmq_spark._ffi import check, ffi, lib, sized
 from lwmq_spark.options import CHANNEL, STREAM, parse_address
 
+_NO_LIMIT = 2**64 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an address allows. `buffers_max` counts both directions together.
+    """What an address allows.
 
-    is_one_way: who serves posts, who connects receives; what needs both ways is refused (LwmqError).
+    `buffer_bytes_max`: the largest transport buffer. `buffers_max`: buffers of both directions together.
+    `inline_bytes_max`: frames of so many bytes lie in the message itself. `frames_max`: frames of a
+    message. `can_share_window`: streams lie in memory that readers map. `can_erase`: `secure_erase` works.
+    `is_in_process`: both ends are in one process. `is_one_way`: the end that serves posts and the end that
+    connects receives; a call that needs the other way is an LwmqError. `registered_bytes_max`: bytes that
+    this process may now register with the device of the address (RDMA); None: no limit. `regions_max`:
+    regions of memory that this device registers for all processes. Both are 0 where nothing is registered or
+    the device is not known. `loss_ms`: after that time a peer whose host gives no sign of life is lost,
+    unless the address says otherwise (`silent`); 0: the kernel reports it at once.
     """
 
     buffer_bytes_max: int
@@ -28,10 +38,13 @@ class Limits:
     can_erase: bool
     is_in_process: bool
     is_one_way: bool
+    registered_bytes_max: int | None
+    regions_max: int
+    loss_ms: int
 
 
 def limits(address: str) -> Limits:
-    """What `address` allows, before it is opened. Never waits. AddressError: no provider takes it."""
+    """The limits of `address`, without opening it. Never waits. AddressError: no provider takes it."""
     raw = sized("lwmq_limits")
     check(lib.lwmq_query_limits(parse_address(address, CHANNEL | STREAM).text.encode(), raw))
     flags = int(raw.capabilities)
@@ -49,11 +62,14 @@ def limits(address: str) -> Limits:
         can_erase=bool(flags & lib.LWMQ_CAN_ERASE),
         is_in_process=bool(flags & lib.LWMQ_IS_IN_PROCESS),
         is_one_way=bool(flags & lib.LWMQ_IS_ONE_WAY),
+        registered_bytes_max=None if raw.registered_bytes_max == _NO_LIMIT else int(raw.registered_bytes_max),
+        regions_max=int(raw.regions_max),
+        loss_ms=int(raw.loss_ms),
     )
 
 
 def filters() -> dict[str, str]:
-    """Names of the registered filters, and what can be set of each, in a line."""
+    """The names of the filters that this process has, each with a line that says what can be set."""
     found: dict[str, str] = {}
     while (name := lib.lwmq_filter_name(len(found))) != ffi.NULL:
         found[ffi.string(name).decode()] = ffi.string(lib.lwmq_filter_help(len(found))).decode()
@@ -61,7 +77,7 @@ def filters() -> dict[str, str]:
 
 
 def providers() -> list[str]:
-    """Names of the providers that are registered in this process."""
+    """The names of the providers that this process has."""
     names: list[str] = []
     while (name := lib.lwmq_provider_name(len(names))) != ffi.NULL:
         names.append(ffi.string(name).decode())

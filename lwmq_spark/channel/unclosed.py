@@ -1,4 +1,4 @@
-"""Channels that a program forgets to close: what they had not sent leaves all the same, or is told of."""
+"""Channels that a program forgets to close: what they have not sent is sent at its end, or reported lost."""
 
 from __future__ import annotations
 
@@ -9,22 +9,32 @@ import sys
 import time
 import warnings
 import weakref
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from lwmq_spark import errors
+from lwmq_spark._ffi import Handle
+from lwmq_spark.channel.send_queue import SendQueue
 
-if TYPE_CHECKING:
-    from lwmq_spark.channel.channel import Channel
+_LOOK_S = 0.01  # between two looks whether a close that another thread has begun is over
 
-_LOOK_S = 0.01  # whether a close that another thread has begun is over
 
-_posting: weakref.WeakValueDictionary[int, Channel] = weakref.WeakValueDictionary()
-_told: set[int] = set()  # of which it was said at the end of the program
+class Posting(Protocol):
+    """A channel, as far as this file knows it."""
+
+    _handle: Handle
+    _linger: float | None
+    _queues: list[SendQueue]
+
+    def flush(self, timeout: float | None = None) -> None: ...
+
+
+_posting: weakref.WeakValueDictionary[int, Posting] = weakref.WeakValueDictionary()
+_told: set[int] = set()  # channels whose loss was reported at the end of the program
 _child = 0  # the process of multiprocessing that has been asked to flush
 
 
-def flush_at_exit(channel: Channel) -> None:
-    """It posts: what has not left when the program ends, and nobody closed it, leaves then. Any thread."""
+def flush_at_exit(channel: Posting) -> None:
+    """When the program ends, wait until `channel` has sent everything, unless it is closed. Any thread."""
     global _child
     _posting[id(channel)] = channel
     process = sys.modules.get("multiprocessing.process")
@@ -35,23 +45,23 @@ def flush_at_exit(channel: Channel) -> None:
         _child = os.getpid()
 
 
-def tell_of_unsent(channel: Channel) -> None:
-    """Of a channel that nobody holds any more; RuntimeWarning where what was posted goes with it."""
+def tell_of_unsent(channel: Posting) -> None:
+    """RuntimeWarning if messages go with a channel that nobody refers to any more."""
     if id(channel) not in _told and (queued := _queued(channel)):
         _warn(_text(queued, channel, "when it was dropped"))
 
 
 @atexit.register
 def _flush_all() -> None:
-    """Waits for each as long as its linger, for all together no longer than the longest of them.
+    """Wait for each channel as long as its linger, for all together no longer than the longest of them.
 
-    Not closed: threads of the program may still receive. A program that ends with an exception, or that is
-    interrupted meanwhile, waits no more.
+    Channels are not closed, because threads of the program may still receive. A program that ends with an
+    exception, or is interrupted meanwhile, waits no more.
     """
     waits = not hasattr(sys, "last_value") or hasattr(sys, "ps1")
     began = time.monotonic()
     texts = []
-    for known in _posting.valuerefs():  # at once, whatever other threads still open
+    for known in _posting.valuerefs():  # a copy: other threads may still open channels
         if (channel := known()) is None or id(channel) in _told:
             continue
         end = began if not waits else None if channel._linger is None else began + channel._linger
@@ -62,11 +72,11 @@ def _flush_all() -> None:
         if not has_left:
             texts.append(_text(_queued(channel) or "some", channel, "when the program ended"))
             _told.add(id(channel))
-    for text in texts:  # where a warning is an error, everything has left that could
+    for text in texts:  # at last, because a warning may be an error
         _warn(text)
 
 
-def _wait_until_left(channel: Channel, end: float | None) -> bool:
+def _wait_until_left(channel: Posting, end: float | None) -> bool:
     while True:
         left = None if end is None else max(0.0, end - time.monotonic())
         try:
@@ -77,22 +87,22 @@ def _wait_until_left(channel: Channel, end: float | None) -> bool:
         except errors.LwmqError:
             handle = channel._handle
             if not handle.closed:
-                return not _queued(channel)  # its only peer has gone; or a forked child has another's
+                return not _queued(channel)  # its only peer has gone; or this is a forked child
             if handle.pointer is None or left == 0:
-                return True  # its close has told, or tells whoever called it
+                return True  # its close reports to whoever called it
         time.sleep(_LOOK_S)
 
 
-def _queued(channel: Channel) -> int:
+def _queued(channel: Posting) -> int:
     with contextlib.suppress(errors.LwmqError):
         return sum(queue.statistics.queued for queue in channel._queues)
     return 0
 
 
-def _text(unsent: int | str, channel: Channel, when: str) -> str:
+def _text(unsent: int | str, channel: Posting, when: str) -> str:
     return f"{unsent} messages had not left {channel!r} {when}: close it, or use `with`"
 
 
 def _warn(text: str) -> None:
-    # No line of code of ours or of the program says more than the text.
+    # A line of code, of ours or of the program, would say no more than the text.
     warnings.warn_explicit(text, RuntimeWarning, "lwmq_spark", 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import resource
 from collections.abc import Iterator
@@ -18,6 +20,7 @@ _FEW_DESCRIPTORS = 1024
 _TOO_FEW_DESCRIPTORS = 64
 _NO_LIMIT = 1 << 60  # the first version of cgroups says "none" by a number close to the largest
 _WHOLE_RANGE = 4294967295
+_IO_URING_SETUP, _IO_URING_ENTER = 425, 426  # on every architecture
 
 
 @dataclass(frozen=True)
@@ -131,3 +134,24 @@ def namespaces(proc: Path = PROC) -> Finding:
 
 def _number(limit: int) -> str:
     return "unlimited" if limit == resource.RLIM_INFINITY else f"{limit:,}"
+
+
+def io_uring_refusal() -> str:
+    """Why the kernel refuses io_uring to this process; empty if it does not. Makes no ring."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for number, ring, allowed in ((_IO_URING_SETUP, 1, errno.EFAULT), (_IO_URING_ENTER, -1, errno.EBADF)):
+        libc.syscall(*(ctypes.c_long(word) for word in (number, ring, 0, 0, 0, 0, 0)))
+        if ctypes.get_errno() != allowed:
+            return os.strerror(ctypes.get_errno())
+    return ""
+
+
+def io_uring() -> Finding:
+    """A container's seccomp filter usually refuses it; nothing needs it."""
+    refusal = io_uring_refusal()
+    text = (
+        f"refused by the kernel or a seccomp filter ({refusal}): tcp:// with engine=uring uses epoll"
+        if refusal
+        else "allowed: tcp:// uses it with engine=uring"
+    )
+    return Finding("io_uring", "ok", text)

@@ -6,15 +6,19 @@ import os
 import site
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import lwmq_spark
 
 
-def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
-    """`python -P arguments`, where -P keeps the folder of the caller out; `options` are those of Popen."""
-    command = [sys.executable, "-P", *map(str, arguments)]
+def start(*arguments: object, through: Sequence[str] = (), **options: Any) -> subprocess.Popen[bytes]:
+    """`python -P arguments`, where -P keeps the folder of the caller out; `options` are those of Popen.
+
+    `through`: a command that runs the one behind it, such as nsenter with its arguments.
+    """
+    command = [*through, sys.executable, "-P", *map(str, arguments)]
     return subprocess.Popen(command, env=_environment(), **options)
 
 

@@ -1,12 +1,14 @@
-"""`lwmq doctor`: whether everything is in place, and for what is not, what to do."""
+"""`lwmq doctor`: whether everything is in place, what to do about what is not, and what an error means."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from lwmq_spark import errors
 from lwmq_spark.cli import _limits
 from lwmq_spark.cli._limits import Finding
 from lwmq_spark.cli._output import JsonOption, console, emit
@@ -21,9 +24,13 @@ from lwmq_spark.meter import human
 
 _MARKS = {"ok": "[green]ok  [/green]", "warn": "[yellow]warn[/yellow]", "fail": "[red]fail[/red]"}
 _KERNEL_WITH_FUTEX_WAITV = (5, 16)
+_ERRORS = Path(errors.__file__).with_name("ERRORS.md")
 
 
 def run(
+    error: Annotated[
+        str | None, typer.Argument(help="An error: its class, its name in Spark or in C, or its text.")
+    ] = None,
     spark: Annotated[
         bool, typer.Option("--spark", help="Also start a session and move rows through it.")
     ] = False,
@@ -31,12 +38,23 @@ def run(
 ) -> int:
     """Check the installation, this machine and, with --spark, a session. Ends with 1 if something fails.
 
+    With an error: explain it instead.
+
     \b
     Examples:
       lwmq doctor
       lwmq doctor --spark
       lwmq doctor --json
+      lwmq doctor DataLossError
+      lwmq doctor LWMQ_E_TOO_BIG
     """
+    if error is not None:
+        name, text = _explain(error)
+        if json:
+            emit(error=name, text=text)
+        else:
+            print(f"{name}\n\n{text}")
+        return 0
     failed = False
     for check in [*_CHECKS, *([_session] if spark else [])]:
         try:
@@ -57,6 +75,35 @@ def run(
             if finding.advice and finding.state != "ok":
                 console.print(f"     → {finding.advice}")
     return int(failed)
+
+
+def _explain(error: str) -> tuple[str, str]:
+    """The class of the error, and its section of ERRORS.md."""
+    parts = re.split(r"^## (\w+)\n\n", _ERRORS.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    known = errors.error_of(error)
+    name = type(known).__name__ if known else error
+    if name not in sections:
+        raise typer.BadParameter(f"no error is called {error!r}; there are {', '.join(sections)}")
+    return name, sections[name].strip()
+
+
+def _errors() -> Finding:
+    return Finding("errors", "ok", f"`lwmq doctor DataLossError` explains one; all are in {_ERRORS}")
+
+
+@contextlib.contextmanager
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _python() -> Finding:
@@ -84,28 +131,56 @@ def _kernel() -> Finding:
 
 
 def _transfer() -> Finding:
-    """A table through shared memory, from a writer to a reader of this process."""
+    return _there_and_back("shared memory", f"ipc://lwmq-doctor-{os.getpid()}")
+
+
+def _network() -> Finding:
+    try:
+        with _environment({"LWMQ_WIRE": "1"}):  # else both ends would meet in shared memory
+            return _there_and_back("network", "tcp://127.0.0.1:0/lwmq-doctor")
+    except errors.LwmqError as exc:
+        return Finding(
+            "network", "warn", str(exc), "only tcp:// needs it: bring loopback up (ip link set lo up)"
+        )
+
+
+def _vsock() -> Finding:
+    try:
+        with _environment({"LWMQ_WIRE": "1"}):
+            return _there_and_back("vsock", "vsock://1:0/lwmq-doctor")
+    except errors.LwmqError as exc:  # most machines need none
+        return Finding("vsock", "ok", f"only vsock:// between processes of this machine does not work: {exc}")
+
+
+def _rdma() -> Finding:
+    try:
+        with _environment({"LWMQ_WIRE": "1"}):
+            return _there_and_back("rdma", "rdma://localhost:0/lwmq-doctor")
+    except errors.LwmqError as exc:  # most machines have no such card
+        return Finding("rdma", "ok", f"only rdma:// does not work: {exc}")
+
+
+def _there_and_back(name: str, address: str) -> Finding:
+    """A table from a writer to a reader of this process."""
     import pyarrow as pa
 
     import lwmq_spark as lwmq
+    from lwmq_spark.arrow import Endpoint
 
-    address = f"ipc://lwmq-doctor-{os.getpid()}"
     table = pa.table({"n": pa.array(range(1000), pa.int64())})
 
-    def read() -> bool:
-        with lwmq.open_reader(address, timeout=5.0) as reader:
+    def read(at: str) -> bool:
+        with lwmq.open_reader(at, timeout=5.0) as reader:
             return bool(reader.read_all().equals(table))
 
-    with ThreadPoolExecutor(1) as reading:
-        with lwmq.open_writer(address, table.schema, linger=5.0) as writer:
-            same = reading.submit(read)
+    with Endpoint(address, linger=5.0) as endpoint, ThreadPoolExecutor(1) as reading:
+        with lwmq.open_writer(endpoint.address, table.schema, timeout=5.0, linger=5.0) as writer:
+            same = reading.submit(read, endpoint.address)
             writer.write(table)
         arrived = same.result()
     if not arrived:
-        return Finding(
-            "shared memory", "fail", "a batch did not come back as it went", "report this as a bug"
-        )
-    return Finding("shared memory", "ok", "1,000 rows there and back over ipc://")
+        return Finding(name, "fail", "a batch did not come back as it went", "report this as a bug")
+    return Finding(name, "ok", f"1,000 rows there and back over {address.partition('://')[0]}://")
 
 
 def _pyarrow() -> Finding:
@@ -195,9 +270,14 @@ _CHECKS: list[Callable[[], Finding]] = [
     _limits.descriptors,
     _limits.address_space,
     _limits.namespaces,
+    _limits.io_uring,
     _pyarrow,
     _transfer,
+    _network,
+    _vsock,
+    _rdma,
     _java,
     _pyspark,
     _jar,
+    _errors,
 ]

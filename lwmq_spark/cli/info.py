@@ -10,8 +10,11 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from lwmq_spark.cli._limits import io_uring_refusal
 from lwmq_spark.cli._output import JsonOption, console, emit
 from lwmq_spark.meter import human
+
+_CLEAR, _SECURE = ("tcp", "vsock"), ("tcps", "vsocks")  # what has the setting `engine`
 
 
 def run(
@@ -74,10 +77,13 @@ def about(address: str) -> dict[str, Any]:
 
     allowed = limits(address)
     scheme, place = _without_filters(address)
+    reach = "between processes" if allowed.can_share_window else "between hosts"
+    engine = {"engine": _engine(address, scheme)} if scheme in (*_CLEAR, *_SECURE) else {}
     return {
         "address": address,
         "provider": scheme,
-        "reach": "within one process" if allowed.is_in_process else "between processes",
+        "reach": "within one process" if allowed.is_in_process else reach,
+        **engine,
         "served_by": [
             {"pid": process.pid, "role": entry.role, "state": entry.state, "command": process.command}
             for process in Observer().look()
@@ -86,6 +92,16 @@ def about(address: str) -> dict[str, Any]:
         ],
         "limits": asdict(allowed),
     }
+
+
+def _engine(address: str, scheme: str) -> str:
+    """What would read the sockets of this process at the address, and why it is not what was asked for."""
+    from lwmq_spark.options import CHANNEL, parse_address
+
+    if "engine=uring" not in parse_address(address, CHANNEL).text.partition("?")[2].split("&"):
+        return "epoll"
+    refusal = "TLS reads its socket itself" if scheme in _SECURE else io_uring_refusal()
+    return f"epoll, in place of uring: {refusal}" if refusal else "uring"
 
 
 def _without_filters(address: str) -> tuple[str, str]:
@@ -131,6 +147,7 @@ def stream_state(address: str, timeout: float) -> dict[str, Any]:
         "readers_expelled": state.readers_expelled,
         "stalled_pid": state.stalled_pid,
         "endpoint_pid": state.endpoint.pid,
+        "addresses": list(state.addresses),
         "partitions": [asdict(partition) for partition in state.partitions],
         "schema": {field.name: str(field.type) for field in state.schema} if state.schema else None,
     }

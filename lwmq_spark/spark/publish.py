@@ -14,10 +14,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import re
+import socket
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pyarrow as pa
@@ -25,10 +29,12 @@ import pyarrow as pa
 from lwmq_spark import errors
 from lwmq_spark.arrow import Endpoint, StreamWriter, describe, open_reader, open_writer
 from lwmq_spark.options import parse_address
+from lwmq_spark.spark import tickets
 
 PUBLISH_SCHEMA = "partition int, rows bigint, batches bigint, bytes bigint, won boolean"
-"""What `publish` yields, one row per task: the stream's partition, what counts there, and whether this
-attempt is the one that counts."""
+"""What `publish` yields, one row for each partition of the stream that a task has written to: the partition,
+what of the task counts there, and whether this attempt is the one that counts. A task without rows yields one
+row, with its own partition."""
 
 _ROW = pa.schema(
     [
@@ -41,6 +47,7 @@ _ROW = pa.schema(
 )
 DECLARE_S = 30.0  # how long a task without rows waits for somebody to declare the stream
 _LOOK_S = 0.2  # how long a look at an address may take before it counts as unserved
+_EVERY_INTERFACE = ("*", "0.0.0.0", "[::]", "::")
 _kept: dict[str, Endpoint] = {}
 _keeping = threading.Lock()
 
@@ -49,6 +56,7 @@ def publish(
     uri: str,
     partitions: int,
     *,
+    key: str | Sequence[str] | None = None,
     schema: pa.Schema | None = None,
     stream_partitions: int | None = None,
     **options: Any,
@@ -57,21 +65,31 @@ def publish(
 
     partitions: how many the DataFrame has (`df.rdd.getNumPartitions()`, or what `repartition` was asked for);
         the producer ends when as many tasks have committed.
+    key: the name of a column, or of several; default: the partition key of the stream. Each row goes to the
+        partition of its key, as with `StreamWriter.write`, and the DataFrame needs no `repartition`. Without
+        either, task i writes to partition i mod `stream_partitions`.
     schema: of the batches; needed where a partition of the DataFrame may be empty and nobody else declares
         the stream.
     stream_partitions: of the stream, where this producer declares it (default: partitions).
-    options: as of `open_writer`: retain, readers, delivery (`task` by default), buffer_bytes, window_bytes,
-        staging_bytes, timeout (no limit by default: a writer waits for its readers).
-    Called in the driver: where nobody serves `uri`, this process does until it ends. One call is one
+    options: as of `open_writer`: partition_key, bounds, retain, readers, delivery (`task` by default),
+        buffer_bytes, window_bytes, staging_bytes, timeout (no limit by default: a writer waits for its
+        readers).
+    Called in the driver: where nobody serves `uri`, this process does until it ends. Tasks are told the
+    driver's host in place of `*`, and the port that the system has chosen in place of 0. One call is one
     producer: call it again for another one.
     """
     if partitions < 1:
         raise ValueError(f"partitions is {partitions}: a DataFrame that is published has at least one")
-    _ensure_served(uri)
+    ticket = tickets.ticket_or_none(uri)
+    tickets.take(uri, ticket)
+    served = _serve(uri)
+    _announce(served, partitions, options.get("delivery") == "live")
     return Publisher(
-        uri,
+        served,
+        ticket,
         f"publish/{uuid.uuid4()}",
         partitions,
+        key,
         schema,
         {
             "delivery": "task",
@@ -87,30 +105,40 @@ class Publisher:
     schema = PUBLISH_SCHEMA
 
     def __init__(
-        self, uri: str, job: str, partitions: int, schema: pa.Schema | None, options: dict[str, Any]
+        self,
+        uri: str,
+        ticket: str | None,
+        job: str,
+        partitions: int,
+        key: str | Sequence[str] | None,
+        schema: pa.Schema | None,
+        options: dict[str, Any],
     ) -> None:
         self._uri = uri
+        self._ticket = ticket
         self._job = job
         self._partitions = partitions
+        self._key = key
         self._schema = schema
         self._options = options
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write every batch, commit, and yield the one row of PUBLISH_SCHEMA."""
+        """Write every batch, commit, and yield rows of PUBLISH_SCHEMA."""
         task, attempt = _task()
         if task >= self._partitions:
             raise ValueError(
                 f"publish({self._uri!r}, partitions={self._partitions}) met partition {task}: "
                 "give it the number of partitions that the DataFrame has"
             )
+        tickets.take(self._uri, self._ticket)
         first = next(batches, None)
         writer = self._open(self._schema_of(first), task, attempt)
         try:
             if first is not None:
-                writer.write(first)
+                writer.write(first, key=self._key)
             for batch in batches:
-                writer.write(batch)
-            _check_whole()
+                writer.write(batch, key=self._key)
+            TaskInput().check_whole()
             result = writer.commit()
         except BaseException as exc:
             with contextlib.suppress(errors.LwmqError):  # the first failure is the one to tell
@@ -119,18 +147,11 @@ class Publisher:
         # What is committed is done: with the last commit the stream may end, and who served it have gone.
         with contextlib.suppress(errors.LwmqError):
             writer.close()
-        yield pa.RecordBatch.from_pylist(
-            [
-                {
-                    "partition": result.partition,
-                    "rows": result.rows,
-                    "batches": result.batches,
-                    "bytes": result.bytes,
-                    "won": result.won,
-                }
-            ],
-            schema=_ROW,
-        )
+        rows = [
+            {name: getattr(part, name) for name in _ROW.names[:-1]} | {"won": result.won}
+            for part in result.ranges or (result,)
+        ]
+        yield pa.RecordBatch.from_pylist(rows, schema=_ROW)
 
     def _schema_of(self, first: pa.RecordBatch | None) -> pa.Schema:
         if self._schema is not None:
@@ -175,18 +196,24 @@ def subscribe(uri: str, *, timeout: float | str | None = 30.0, **options: Any) -
     Called in the driver, where the positions to begin at are fixed: what is unacknowledged now. A retried
     task begins there again; if that was released meanwhile it ends with DataLossError, never with fewer rows.
     """
+    key = tickets.ticket_or_none(uri)
+    tickets.take(uri, key)
+    uri = _for_tasks(uri)
     starts: dict[int, int] = {}
     if _is_served(uri):
         state = describe(uri, _LOOK_S, wait_declared=False)
         starts = {number: partition.unacked_seq for number, partition in enumerate(state.partitions)}
-    return Subscriber(uri, f"subscribe/{uuid.uuid4()}", starts, {"timeout": timeout, **options})
+    return Subscriber(uri, key, f"subscribe/{uuid.uuid4()}", starts, {"timeout": timeout, **options})
 
 
 class Subscriber:
     """What `subscribe` returns: runs in Python workers, once per attempt of a task."""
 
-    def __init__(self, uri: str, name: str, starts: dict[int, int], options: dict[str, Any]) -> None:
+    def __init__(
+        self, uri: str, key: str | None, name: str, starts: dict[int, int], options: dict[str, Any]
+    ) -> None:
         self._uri = uri
+        self._key = key
         self._name = name
         self._starts = starts
         self._options = options
@@ -196,6 +223,7 @@ class Subscriber:
         numbers = sorted({int(number) for batch in batches for number in batch.column(0).to_pylist()})
         if not numbers:
             return
+        tickets.take(self._uri, self._key)
         start = {number: self._starts.get(number, 0) for number in numbers}
         with open_reader(self._uri, role="client", name=self._name, start=start, **self._options) as reader:
             yield from reader
@@ -214,21 +242,31 @@ def _task() -> tuple[int, int]:
     return context.partitionId(), context.taskAttemptId()
 
 
-def _check_whole() -> None:
-    """RuntimeError where the input of this task has broken off, which looks like its end.
+class TaskInput:
+    """The file that the Python worker of a task reads. Made on the worker's main thread, inside its function.
 
-    When what feeds a Python worker fails, Spark just stops writing to the worker's socket; pyarrow takes that
-    for the end of the stream, and only the JVM knows of the failure; it drops what the worker yields, but a
-    commit cannot be dropped. After a real end Spark goes on talking: there is something left to read.
+    When the JVM fails at what it feeds to a Python worker, it stops writing, and pyarrow takes that for the
+    end of the stream. The JVM drops the rows that the worker yields, but rows that have left the worker by
+    another way cannot be taken back. After a real end the JVM writes more. Only this file shows the
+    difference, and nothing public leads to it. So it is looked for in pyspark's own frames below this one:
+    `worker.main` and its callers have it as `infile`, beside `outfile`.
     """
-    frame = sys._getframe()
-    while frame is not None:
-        if frame.f_code.co_name == "main" and "infile" in frame.f_locals and "outfile" in frame.f_locals:
-            if not frame.f_locals["infile"].peek(1):
-                raise RuntimeError("the input of this task has broken off: what feeds publish() has failed")
-            return
-        frame = frame.f_back  # type: ignore[assignment]
-    raise RuntimeError("publish() does not know this pyspark: it cannot tell whether its input is whole")
+
+    def __init__(self) -> None:
+        """RuntimeError: this pyspark is unknown."""
+        frame: FrameType | None = sys._getframe()
+        while frame is not None:
+            is_pyspark = Path(frame.f_code.co_filename).parent.name == "pyspark"
+            if is_pyspark and "outfile" in frame.f_locals and hasattr(frame.f_locals.get("infile"), "peek"):
+                self._file = frame.f_locals["infile"]
+                return
+            frame = frame.f_back
+        raise RuntimeError("this pyspark is unknown: a task cannot tell whether its input is whole")
+
+    def check_whole(self) -> None:
+        """Called at the end of the input. RuntimeError: it has broken off, which looks like its end."""
+        if not self._file.peek(1):
+            raise RuntimeError("the input of this task has broken off: what feeds the task has failed")
 
 
 def _is_served(uri: str) -> bool:
@@ -239,17 +277,51 @@ def _is_served(uri: str) -> bool:
     return True
 
 
-def _ensure_served(uri: str) -> None:
-    """Bind `uri` in this process where nobody serves it, until the process ends: readers may be late."""
+def _serve(uri: str) -> str:
+    """Bind `uri` in this process where nobody serves it, until the process ends: readers may be late.
+    Returns the address that tasks are told."""
     address = parse_address(uri).text
     with _keeping:
-        if address in _kept or _is_served(uri):
-            return
-        try:
-            _kept[address] = Endpoint(uri, linger=0)
-        except errors.AddressError:  # somebody else has bound it in between
-            if not _is_served(uri):
-                raise
+        is_served = address in _kept
+        with contextlib.suppress(errors.AddressError):  # port 0 cannot be connected to
+            is_served = is_served or _is_served(_for_tasks(uri))
+        if not is_served:
+            try:
+                _kept[address] = Endpoint(uri, linger=0)
+            except errors.AddressError:  # somebody else has bound it in between
+                if not _is_served(_for_tasks(uri)):
+                    raise
+    return _for_tasks(uri)
+
+
+def _announce(uri: str, tasks: int, is_live: bool) -> None:
+    """Reads of `uri` in the JVM of this driver, if it has our jar, leave slots to the tasks that publish."""
+    from pyspark import SparkContext
+
+    with contextlib.suppress(TypeError):  # as py4j says that the JVM has no such class
+        if SparkContext._jvm is not None:
+            SparkContext._jvm.org.lwmq.spark.conf.OwnProducers.published(uri, tasks, is_live)
+
+
+def _for_tasks(uri: str) -> str:
+    """`uri` as processes on other hosts know it: with a host in place of every interface, and a port that is
+    not 0 where this process keeps the endpoint."""
+    kept = _kept.get(parse_address(uri).text)
+    place, mark, options = uri.partition("?")
+    if kept is not None:
+        place = kept.address.partition("?")[0]
+    every = re.match(r"(\w+://)(\*|0\.0\.0\.0|\[::\])(:.*)", place)
+    if every is not None:
+        place = every[1] + _driver_host() + every[3]
+    return place + mark + options
+
+
+def _driver_host() -> str:
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    known = None if context is None else context.getConf().get("spark.driver.host")
+    return known if known and known not in _EVERY_INTERFACE else socket.gethostname()
 
 
 @atexit.register

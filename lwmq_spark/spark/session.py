@@ -1,4 +1,4 @@
-"""Sessions in which `format("lwmq")` works.
+"""Sessions in which `format("lwmq")` and the catalog `lwmq` work.
 
     spark = lwmq.session("app")                         # builds one, or gets the one that runs
     builder = lwmq.configure(SparkSession.builder)      # for people who build their own
@@ -27,17 +27,25 @@ from lwmq_spark.spark.interrupts import cancel_on_interrupt
 from lwmq_spark.spark.jars import appended, jar
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 FORMAT = "lwmq"
 EXTENSIONS = "org.lwmq.spark.source.LwmqExtensions"
+MANAGER_KEY = "spark.shuffle.manager"
+MANAGER = "org.lwmq.spark.shuffle.LwmqShuffleManager"
+PLUGIN = "org.lwmq.spark.plugin.LwmqPlugin"
+CATALOG = {"spark.sql.catalog.lwmq": "org.lwmq.spark.catalog.LwmqCatalog"}
 _ATTACHED = "spark.lwmq.attached"
 _FILE_DEFAULTS = "spark.lwmq.defaults."
 
 
-def session(app: str = "lwmq", master: str = "local[2]", **conf: Any) -> SparkSession:
+def session(
+    app: str = "lwmq", master: str = "local[2]", *, exchange: bool = False, **conf: Any
+) -> SparkSession:
     """A session with everything in place: built, or the one that runs already, attached.
 
+    exchange: whether the rows of joins, aggregations, sorts and repartitions travel between Spark's stages as
+    Arrow batches in memory (see `lwmq_spark.spark.exchange`).
     conf: Spark's settings, `**{"spark.sql.shuffle.partitions": 4}`. Of these, one that runs already takes
     what can still be set.
     VersionError, before Java starts, when Spark, Java or the jar do not fit. ImportError names the extra to
@@ -55,7 +63,7 @@ def session(app: str = "lwmq", master: str = "local[2]", **conf: Any) -> SparkSe
         if SparkContext._active_spark_context is None:
             builder = builder.appName(app).master(master)
             builder.config(map={key: _text(value) for key, value in conf.items()})
-            started = configure(builder).getOrCreate()
+            started = configure(builder, exchange=exchange).getOrCreate()
             cancel_on_interrupt()
             return attach(started) if _jvm_lacks_jar() else started
         running = builder.getOrCreate()
@@ -63,15 +71,18 @@ def session(app: str = "lwmq", master: str = "local[2]", **conf: Any) -> SparkSe
         with _naming_the_extra():
             running = SparkSession.builder.getOrCreate()
     attach(running)
+    if exchange and _get(running, MANAGER_KEY) != MANAGER:
+        _say("a session already runs, without our exchange: stop it first")
     refused = [key for key, value in conf.items() if not _set(running, key, _text(value))]
     if refused:
         _say(f"a session already runs and cannot take {', '.join(refused)}: stop it first")
     return running
 
 
-def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
-    """`builder` with our jar, our extension and the conf file's defaults added to it. Returns it.
+def configure(builder: SparkSession.Builder, *, exchange: bool = False) -> SparkSession.Builder:
+    """`builder` with our jar, extension and catalog, and the conf file's defaults, added to it. Returns it.
 
+    exchange: see `session`. LwmqError if the user has set another shuffle manager.
     What the user has set, in the builder, in spark-defaults.conf or in PYSPARK_SUBMIT_ARGS, stays: lists are
     appended to, single values kept. LwmqError for a builder of a remote session, VersionError when Spark,
     Java or the jar do not fit, ImportError where pyspark is missing.
@@ -89,7 +100,13 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
         _say("a JVM already runs without our jar: call lwmq.attach(spark) when the session is there")
     else:
         builder.config("spark.sql.extensions", appended(theirs.get("spark.sql.extensions"), EXTENSIONS))
-    for key, value in _file_defaults().items():
+    if exchange:
+        manager = theirs.get(MANAGER_KEY, MANAGER)
+        if manager != MANAGER:
+            raise LwmqError(f"exchange=True needs {MANAGER_KEY}={MANAGER}, but it is set to {manager}")
+        builder.config(MANAGER_KEY, MANAGER)
+        builder.config("spark.plugins", appended(theirs.get("spark.plugins"), PLUGIN))
+    for key, value in (CATALOG | _file_defaults()).items():
         if key not in theirs:
             builder.config(key, value)
     if "spark.pyspark.python" not in theirs:
@@ -98,20 +115,20 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
 
 
 def attach(spark: SparkSession) -> SparkSession:
-    """Makes `format("lwmq")` work in a session that already runs, classic or Connect, and Ctrl-C cancel its
-    jobs. Returns it.
+    """Makes `format("lwmq")` and the catalog `lwmq` work in a session that already runs, classic or Connect.
+    Ctrl-C cancels its jobs from then on. Returns it.
 
-    In a classic session Spark knows the format on the thread that calls this, and on no other: call it again
-    on each thread that uses the format. Where everything is in place it does nothing. What only a new session
-    can take is said in one line. VersionError when its Spark is not ours, ImportError where pyspark is
-    missing.
+    In a classic session Spark knows the format and the catalog on the thread that calls this, and on no
+    other: call it again on each thread that uses them. Where everything is in place it does nothing. What
+    only a new session can take is said in one line. VersionError when its Spark is not ours, ImportError
+    where pyspark is missing.
     """
     _need_pyspark()
     problem = versions.spark_problem(spark.version) or versions.jar_problem()
     if problem is not None:
         raise VersionError(problem)
     attached = spark.conf.get(_ATTACHED, None) is not None
-    if not _is_connect(spark):
+    if not is_connect(spark):
         cancel_on_interrupt()
         if _jvm_lacks_jar():
             path = str(jar()).replace("'", "\\'")
@@ -120,7 +137,7 @@ def attach(spark: SparkSession) -> SparkSession:
         spark.addArtifacts(str(jar()))
     if attached:
         return spark
-    for key, value in _file_defaults().items():
+    for key, value in (CATALOG | _file_defaults()).items():
         if _get(spark, key) is None:
             _set(spark, key, value)
     spark.conf.set(_ATTACHED, str(jar()))
@@ -152,7 +169,8 @@ def _is_remote(options: dict[str, Any]) -> bool:
     return "spark.remote" in options or not environment.isdisjoint(os.environ)
 
 
-def _is_connect(spark: SparkSession) -> bool:
+def is_connect(spark: SparkSession | DataFrame) -> bool:
+    """Whether it is of Spark Connect, where no JVM is within reach."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 

@@ -31,7 +31,7 @@ endif()
 
 find_package(Threads REQUIRED)
 
-# Include roots and flags of the core. Tests take the include roots alone: GoogleTest wants exceptions.
+# Include roots and flags of the core. Tests take the include roots alone: GoogleTest needs RTTI.
 add_library(lwmq_headers INTERFACE)
 target_include_directories(lwmq_headers INTERFACE "${CMAKE_CURRENT_SOURCE_DIR}/include"
                                                   "${CMAKE_CURRENT_SOURCE_DIR}/src")
@@ -42,11 +42,11 @@ if(LWMQ_YIELD_POINTS)
   target_compile_definitions(lwmq_headers INTERFACE LWMQ_YIELD_POINTS)
 endif()
 
-# No vectors across straight-line code: what small structures are written by as two words and read by as one of
-# twice the size is not forwarded, and the reader waits until the store has left for the cache, some 5 ns in
-# the middle of each hand-over. Loops keep theirs.
+# No vectors across straight-line code. A small structure that is written as two words and read as one of twice the
+# size is not forwarded from the store buffer: the reader waits until the stores have reached the cache, some 5 ns in
+# the middle of each hand-over. Loops keep their vectors. floors.cmake says which folders have exceptions.
 add_library(lwmq_core_flags INTERFACE)
 target_compile_options(lwmq_core_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti> -fno-strict-aliasing -fno-tree-slp-vectorize
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti> -fno-strict-aliasing -fno-tree-slp-vectorize
   $<$<NOT:$<CONFIG:Release>>:-fno-omit-frame-pointer>)
 target_link_libraries(lwmq_core_flags INTERFACE lwmq_headers)

@@ -15,14 +15,15 @@ function(lwmq_add_python_module name)
   install(TARGETS ${name} LIBRARY DESTINATION lwmq_spark)
 endfunction()
 
-# lwmq_spark/_native: C written by cffi from the marked part of lwmq.h.
+# lwmq_spark/_native: C written by cffi from the marked parts of two headers.
 set(_generator "${LWMQ_ROOT}/lwmq_spark/_build_native.py")
 set(_generated "${CMAKE_CURRENT_BINARY_DIR}/_native.c")
 add_custom_command(
   OUTPUT "${_generated}"
-  COMMAND "${Python3_EXECUTABLE}" "${_generator}" "${CMAKE_CURRENT_SOURCE_DIR}/include/lwmq/lwmq.h" "${_generated}"
+  COMMAND "${Python3_EXECUTABLE}" "${_generator}" "${CMAKE_CURRENT_SOURCE_DIR}/include" "${_generated}"
   DEPENDS "${_generator}" "${CMAKE_CURRENT_SOURCE_DIR}/include/lwmq/lwmq.h"
-  COMMENT "cffi: lwmq.h -> _native.c"
+          "${CMAKE_CURRENT_SOURCE_DIR}/include/lwmq_private/arrow.h"
+  COMMENT "cffi: lwmq.h, arrow.h -> _native.c"
   VERBATIM)
 lwmq_add_python_module(_native "${_generated}")
 target_compile_options(_native PRIVATE -Wno-unused-parameter)  # of generated code

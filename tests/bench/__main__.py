@@ -16,6 +16,7 @@ from rich.table import Table
 
 from tests.bench import machine, rivals
 from tests.bench.arrow_peers import KINDS
+from tests.bench.deaths import PEERS
 
 console = Console(width=120)
 
@@ -56,6 +57,36 @@ NATIVE = [
     ("buffers of 64 KB", "rate", 64 << 10, BANDWIDTH, [*BUFFERS, "zmq", "uds"]),
     ("buffers of 640 KB", "rate", 640 << 10, BANDWIDTH, [*BUFFERS, "zmq", "uds"]),
     ("buffers of 1 MB", "rate", 1 << 20, BANDWIDTH, [*BUFFERS, "zmq", "uds"]),
+]
+# Over loopback; `tcp` is the raw socket, which with the work of ours besides is `tcp-crc` and `tcp-gcm`.
+BUFFERS_OVER_TCP = [
+    "tcp",
+    "tcp-crc",
+    "lwmq-tcp",
+    "lwmq-tcp-uring",
+    "tcp-crc-built",
+    "lwmq-tcp-built",
+    "zmq-tcp",
+]
+OVER_TCP = [
+    ("one-way latency, 64 B, tcp", "latency", 64, LATENCY, ["tcp", "lwmq-tcp", "lwmq-tcp-uring", "zmq-tcp"]),
+    (
+        "one way to one that sleeps, 64 B, tcp",
+        "wake",
+        64,
+        LATENCY,
+        ["tcp", "lwmq-tcp", "lwmq-tcp-uring", "zmq-tcp"],
+    ),
+    ("messages per second, 64 B, tcp", "rate", 64, RATE, ["tcp", "lwmq-tcp", "lwmq-tcp-many", "zmq-tcp"]),
+    ("buffers of 64 KB, tcp", "rate", 64 << 10, BANDWIDTH, BUFFERS_OVER_TCP),
+    ("buffers of 1 MB, tcp", "rate", 1 << 20, BANDWIDTH, BUFFERS_OVER_TCP),
+    ("buffers of 16 MB, tcp", "rate", 16 << 20, BANDWIDTH, BUFFERS_OVER_TCP),
+    ("buffers of 1 MB, tcps", "rate", 1 << 20, BANDWIDTH, ["tcp-gcm", "lwmq-tcps"]),
+]
+# title, message bytes; `tcp` makes one call for a send, and one for a receive
+CALLS_OVER_TCP = [
+    ("system calls per message of 64 B in a flood, tcp", 64),
+    ("system calls per buffer of 1 MB, tcp", 1 << 20),
 ]
 # title, message bytes, what is shown
 IN_PROCESS = [
@@ -111,6 +142,9 @@ BATCHES_DELEGATED = (1, 10, 100)
 ARROW = [
     ("Arrow batches of 1 MB, Python", "copied", 1 << 20, BANDWIDTH),
     ("Arrow batches of 16 MB, Python", "copied", 16 << 20, BANDWIDTH),
+    ("Arrow batches of 8 KB over TCP, Python", "network", 8 << 10, BATCHES),
+    ("Arrow batches of 1 MB over TCP, Python", "network", 1 << 20, BANDWIDTH),
+    ("Arrow batches of 16 MB over TCP, Python", "network", 16 << 20, BANDWIDTH),
     ("Arrow batches of 1 MB built in place, Python", "built", 1 << 20, BATCHES),
     ("Arrow batches of 1 MB handed over, Python", "handed", 1 << 20, BATCHES),
 ]
@@ -127,6 +161,26 @@ def native_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
         if size >= 65536:
             runs["iceoryx2 (Python)"] = lambda size=size: machine.messages("iceoryx2", "rate", size, seconds)
         yield title, columns, runs
+
+
+def tcp_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    for title, metric, size, columns, peers in OVER_TCP:
+        runs: Runs = {
+            peer: lambda peer=peer, metric=metric, size=size: machine.native(peer, metric, size, seconds)
+            for peer in peers
+        }
+        if metric != "wake" and "tcp-gcm" not in peers:
+            runs["UCX"] = lambda metric=metric, size=size: rivals.ucx(metric, size, seconds, "tcp")
+        yield title, columns, runs
+    for title, size in CALLS_OVER_TCP:
+        yield (
+            title,
+            CALLS,
+            {
+                peer: lambda peer=peer, size=size: rivals.system_calls(peer, "rate", size, 2 * seconds)
+                for peer in ("tcp", "lwmq-tcp", "lwmq-tcp-uring")
+            },
+        )
 
 
 def large_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
@@ -215,7 +269,10 @@ def wake_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
         for peer in WAKE
     }
     yield "wake-up of a sleeping receiver, 64 B", LATENCY, runs
-    runs = {peer: lambda peer=peer: rivals.system_calls(peer, 64, seconds) for peer in ("lwmq", "uds", "zmq")}
+    runs = {
+        peer: lambda peer=peer: rivals.system_calls(peer, "latency", 64, seconds)
+        for peer in ("lwmq", "uds", "zmq")
+    }
     yield "system calls per message, both awake", CALLS, runs
 
 
@@ -307,7 +364,7 @@ def death_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
     yield (
         "a killed peer is noticed, Python",
         NOTICED,
-        {peer: lambda peer=peer: machine.deaths(peer, DEATHS) for peer in ("floor", "lwmq", "lwmq-stream")},
+        {peer: lambda peer=peer: machine.deaths(peer, DEATHS) for peer in PEERS},
     )
 
 
@@ -325,6 +382,7 @@ def arrow_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
 
 PAIRS = {
     "native": native_figures,
+    "tcp": tcp_figures,
     "large": large_figures,
     "handed": handed_figures,
     "posts": post_figures,

@@ -7,6 +7,7 @@ KIND says what the sender does for each batch, and the receiver with it:
     copied   it has a batch and hands it to the peer; the receiver reads every byte where it lies
     built    NumPy fills the columns where the receiver will read them, and it reads every byte
     handed   one value of each column is written there, and read: what is left is the peer itself
+    network  as `copied`, over a TCP connection of this host; nothing takes the shorter way
 
 The receiver prints what it saw from the first batch to the last.
 """
@@ -21,6 +22,7 @@ import socket
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -98,7 +100,7 @@ def filling(kind: str, batch: pa.RecordBatch) -> Fill:
         for column in columns:
             column[0] = number
 
-    return {"copied": copied, "built": built, "handed": handed}[kind]
+    return {"copied": copied, "network": copied, "built": built, "handed": handed}[kind]
 
 
 class Place:
@@ -183,10 +185,23 @@ def _appears(path: Path) -> None:
 # ---- lwmq: one copy into the window, none out of it; or built in the window from the start
 
 
+_TCP = "tcp-"  # addresses of the kind `network` begin with it
+
+
+def _port(address: str) -> int:
+    return 20_000 + zlib.crc32(address.encode()) % 10_000
+
+
+def _uri(address: str) -> str:
+    if not address.startswith(_TCP):
+        return f"ipc://{address}"
+    return f"tcp://127.0.0.1:{_port(address)}/batches"
+
+
 def lwmq_send(address: str, batch: pa.RecordBatch, seconds: float) -> None:
     import lwmq_spark as lwmq
 
-    uri, window = f"ipc://{address}", _window(batch)
+    uri, window = _uri(address), _window(batch)
     with lwmq.open_writer(uri, batch.schema, role="server", window_bytes=window) as writer:
         for each in repeated(batch, seconds):
             writer.write(each)
@@ -207,7 +222,9 @@ def lwmq_build(address: str, batch: pa.RecordBatch, seconds: float, fill: Fill, 
 def lwmq_receive(address: str, count: Count) -> None:
     import lwmq_spark as lwmq
 
-    with lwmq.open_reader(f"ipc://{address}", role="client", timeout=PATIENCE_S) as reader:
+    if address.startswith(_TCP):
+        os.environ["LWMQ_WIRE"] = "1"
+    with lwmq.open_reader(_uri(address), role="client", timeout=PATIENCE_S) as reader:
         for batch in reader:
             count.add(batch)
 
@@ -230,8 +247,10 @@ def uds_send(address: str, batch: pa.RecordBatch, seconds: float) -> None:
 
 
 def uds_receive(address: str, count: Count) -> None:
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(f"\0{address}")
+    family, place = _socket_place(address)
+    with socket.socket(family) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(place)
         listener.listen()
         connection, _ = listener.accept()
         with connection, connection.makefile("rb") as file:
@@ -239,13 +258,20 @@ def uds_receive(address: str, count: Count) -> None:
                 count.add(batch)
 
 
+def _socket_place(address: str) -> tuple[int, Any]:
+    if address.startswith(_TCP):
+        return socket.AF_INET, ("127.0.0.1", _port(address))
+    return socket.AF_UNIX, f"\0{address}"
+
+
 @contextmanager
 def _connected(address: str) -> Iterator[socket.socket]:
     end = time.monotonic() + PATIENCE_S
-    with socket.socket(socket.AF_UNIX) as connection:
+    family, place = _socket_place(address)
+    with socket.socket(family) as connection:
         while True:
             try:
-                connection.connect(f"\0{address}")
+                connection.connect(place)
                 break
             except OSError:
                 if time.monotonic() > end:
@@ -282,7 +308,13 @@ def zmq_receive(address: str, count: Count) -> None:
         pair.send(b"")
 
 
-# ---- Arrow Flight over a Unix socket, do_get
+# ---- Arrow Flight over a Unix socket or TCP, do_get
+
+
+def _flight(address: str) -> str:
+    if address.startswith(_TCP):
+        return f"grpc://127.0.0.1:{_port(address)}"
+    return f"grpc+unix:///tmp/{address}"
 
 
 def flight_send(address: str, batch: pa.RecordBatch, seconds: float) -> None:
@@ -299,7 +331,7 @@ def flight_send(address: str, batch: pa.RecordBatch, seconds: float) -> None:
             done.set()
             return []
 
-    with Server(f"grpc+unix:///tmp/{address}"):
+    with Server(_flight(address)):
         done.wait(PATIENCE_S + seconds)
     Path(f"/tmp/{address}").unlink(missing_ok=True)
 
@@ -307,8 +339,9 @@ def flight_send(address: str, batch: pa.RecordBatch, seconds: float) -> None:
 def flight_receive(address: str, count: Count) -> None:
     import pyarrow.flight as flight
 
-    _appears(Path(f"/tmp/{address}"))
-    with flight.connect(f"grpc+unix:///tmp/{address}") as client:
+    if not address.startswith(_TCP):
+        _appears(Path(f"/tmp/{address}"))
+    with flight.connect(_flight(address)) as client:
         client.wait_for_available(timeout=int(PATIENCE_S))
         for chunk in client.do_get(flight.Ticket(b"")):
             count.add(chunk.data)
@@ -378,6 +411,7 @@ def _iceoryx2_service(node: Any, address: str) -> Any:
 
 KINDS = {
     "copied": ["lwmq", "uds + pa.ipc", "pyzmq ipc", "Flight unix", "iceoryx2"],
+    "network": ["lwmq tcp", "tcp + pa.ipc", "Flight tcp"],
     "built": ["floor", "lwmq", "lwmq, retain=none", "iceoryx2"],
     "handed": ["floor", "lwmq", "lwmq, retain=none", "iceoryx2"],
 }
@@ -389,11 +423,17 @@ def send(kind: str, peer: str, address: str, batch: pa.RecordBatch, seconds: flo
         hand_send(address, batch, seconds, fill)
     elif peer == "iceoryx2":
         iceoryx2_send(address, batch, seconds, fill)
-    elif kind != "copied":
+    elif kind in ("built", "handed"):
         retain = "none" if peer.endswith("none") else "until_acked"
         lwmq_build(address, batch, seconds, fill, retain)
     else:
-        copying = {"lwmq": lwmq_send, "uds + pa.ipc": uds_send, "pyzmq ipc": zmq_send}
+        copying = {
+            "lwmq": lwmq_send,
+            "lwmq tcp": lwmq_send,
+            "uds + pa.ipc": uds_send,
+            "tcp + pa.ipc": uds_send,
+            "pyzmq ipc": zmq_send,
+        }
         copying.get(peer, flight_send)(address, batch, seconds)
 
 
@@ -404,13 +444,21 @@ def receive(peer: str, address: str, batch: pa.RecordBatch, count: Count) -> Non
     elif peer == "iceoryx2":
         iceoryx2_receive(address, batch, count)
     else:
-        own = {"uds + pa.ipc": uds_receive, "pyzmq ipc": zmq_receive, "Flight unix": flight_receive}
+        own = {
+            "uds + pa.ipc": uds_receive,
+            "tcp + pa.ipc": uds_receive,
+            "pyzmq ipc": zmq_receive,
+            "Flight unix": flight_receive,
+            "Flight tcp": flight_receive,
+        }
         own.get(peer, lwmq_receive)(address, count)
 
 
 def main(kind: str, peer: str, role: str, size: int, seconds: float, address: str, core: int) -> None:
     os.sched_setaffinity(0, {core})
     pa.set_cpu_count(1)
+    if kind == "network":
+        address = _TCP + address
     if role == "send":
         send(kind, peer, address, make_batch(size), seconds)
         return

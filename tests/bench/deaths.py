@@ -3,12 +3,14 @@
     python -m tests.bench.deaths PEER COUNT ADDRESS
 
 kills COUNT processes, one after the other. PEER is `floor` (a pair of local sockets, whose end a read tells
-of), `lwmq` (a channel) or `lwmq-stream` (a stream of the reader's, to which the process writes).
+of), `lwmq` (a channel) or `lwmq-stream` (a stream of the reader's, to which the process writes), both also as
+`lwmq-tcp` and `lwmq-tcp-stream`.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import statistics
@@ -17,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 PATIENCE_S = 60.0
 ASLEEP_S = 0.05  # whoever waits has gone to sleep by then
@@ -76,7 +79,14 @@ def of_a_socket(address: str) -> int:
         return until_noticed(victim, lambda: ours.recv(1))
 
 
-def of_a_channel(address: str) -> int:
+def place(address: str, scheme: str) -> str:
+    if scheme == "ipc":
+        return f"ipc://{address}"
+    os.environ["LWMQ_WIRE"] = "1"  # of the victim, too: else both ends meet in shared memory
+    return f"tcp://127.0.0.1:0/{address}"
+
+
+def of_a_channel(address: str, scheme: str = "ipc") -> int:
     import lwmq_spark as lwmq
 
     def wait() -> None:
@@ -86,13 +96,13 @@ def of_a_channel(address: str) -> int:
             return
         sys.exit("it has said something more")
 
-    with lwmq.Channel(f"ipc://{address}", "server", linger=0) as channel:
+    with lwmq.Channel(place(address, scheme), "server", linger=0) as channel:
         victim = start("lwmq", channel.address)
         channel.receive(PATIENCE_S)
         return until_noticed(victim, wait)
 
 
-def of_a_stream(address: str) -> int:
+def of_a_stream(address: str, scheme: str = "ipc") -> int:
     import lwmq_spark as lwmq
 
     def wait() -> None:
@@ -102,13 +112,19 @@ def of_a_stream(address: str) -> int:
             return
         sys.exit("it has written something more")
 
-    with lwmq.open_reader(f"ipc://{address}", role="server", timeout=PATIENCE_S, linger=0) as reader:
-        victim = start("lwmq-stream", f"ipc://{address}")
+    with lwmq.open_reader(place(address, scheme), role="server", timeout=PATIENCE_S, linger=0) as reader:
+        victim = start("lwmq-stream", reader.address)
         next(reader)
         return until_noticed(victim, wait)
 
 
-PEERS = {"floor": of_a_socket, "lwmq": of_a_channel, "lwmq-stream": of_a_stream}
+PEERS: dict[str, Callable[[str], int]] = {
+    "floor": of_a_socket,
+    "lwmq": of_a_channel,
+    "lwmq-stream": of_a_stream,
+    "lwmq-tcp": partial(of_a_channel, scheme="tcp"),
+    "lwmq-tcp-stream": partial(of_a_stream, scheme="tcp"),
+}
 
 
 def main(peer: str, count: int, address: str) -> None:

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import re
 import shutil
-import socket
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -35,38 +34,41 @@ def missing() -> dict[str, str]:
     return found
 
 
-def ucx(metric: str, size: int, seconds: float) -> dict[str, Any]:
-    """ucx_perftest over POSIX shared memory. Latency takes one run for each percentile, of half the time."""
+def ucx(metric: str, size: int, seconds: float, over: str = "posix") -> dict[str, Any]:
+    """ucx_perftest over POSIX shared memory or `tcp`. Latency takes one run for each percentile, of half the
+    time."""
     test, per_second = UCX_TESTS[metric, size > 65536]
     per_second = min(per_second, per_second * (1 << 20) // size)
+    if over == "tcp":
+        per_second //= 8
     if metric == "latency":
         count = int(per_second * seconds / 2)
         ranks = {"p50_ns": "50", "p999_ns": "99.9"}
-        found = {key: _ucx_run(test, size, count, rank)[1] * 1000 for key, rank in ranks.items()}
+        found = {key: _ucx_run(test, size, count, rank, over)[1] * 1000 for key, rank in ranks.items()}
         return {**found, "round_trips": count}
-    rate = _ucx_run(test, size, int(per_second * seconds), "50")[-1]
+    rate = _ucx_run(test, size, int(per_second * seconds), "50", over)[-1]
     return {"per_second": rate, "bytes_per_second": rate * size}
 
 
-def _ucx_run(test: str, size: int, count: int, rank: str) -> list[float]:
+def _ucx_run(test: str, size: int, count: int, rank: str, over: str) -> list[float]:
     """iterations, percentile and mean latencies in µs, bandwidths, messages per second of the whole run."""
     cores = machine.two_cores()
-    with socket.socket() as free:  # over which the two processes find each other
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(machine.free_port())  # over which the two processes find each other
     serving = ["ucx_perftest", "-p", port, "-c", str(cores.serving)]
     asking = ["ucx_perftest", "127.0.0.1", "-p", port, "-c", str(cores.asking), "-t", test, "-s", str(size),
               "-n", str(count), "-w", str(count // 10), "-R", rank, "-v", "-f"]  # fmt: skip
-    _, output = machine.together(serving, asking, {**os.environ, "UCX_TLS": "posix,self"}, head_start_s=0.3)
+    _, output = machine.together(serving, asking, {**os.environ, "UCX_TLS": f"{over},self"}, head_start_s=0.3)
     return [float(cell) for cell in output.splitlines()[-1].split(",")]
 
 
-def system_calls(peer: str, size: int, seconds: float) -> dict[str, Any]:
-    """System calls of both processes, from their first to their last, for each message of a latency run."""
+def system_calls(peer: str, metric: str, size: int, seconds: float) -> dict[str, Any]:
+    """System calls of both processes, from their first to their last, for each message of a run."""
+    if shutil.which("strace") is None:
+        raise RuntimeError("not run, because strace is not installed")
     with tempfile.TemporaryDirectory() as folder:
         # One file for each strace: it puts its own pid in place of a missing name.
         script = f'exec strace -f -c -o {folder}/$$ "$@"'
-        found = machine.native(peer, "latency", size, seconds, ["sh", "-c", script, "sh"])
+        found = machine.native(peer, metric, size, seconds, ["sh", "-c", script, "sh"])
         calls = sum(_total(path.read_text()) for path in Path(folder).iterdir())
     return {"calls_per_message": calls / found["messages"], "calls": calls, **found}
 

@@ -17,18 +17,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 import lwmq_spark as lwmq
 from tests.bench import spark_rivals
+from tests.bench.machine import free_port
 from tests.bench.spark_tables import BATCH_ROWS, Helper, items, numbers
 
 SCAN_SUMS = ["sum(k)", "sum(v)", "sum(i)"]
@@ -62,6 +64,10 @@ def numpy_floor(size: int) -> float:
         return best(5, lambda: [*pool.map(np.add.reduce, halves)] and None)
 
 
+def sum_of_k(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield pa.record_batch({"k": [sum(pc.sum(batch["k"]).as_py() or 0 for batch in batches)]})
+
+
 class Figures:
     """The measurements of one session."""
 
@@ -70,6 +76,7 @@ class Figures:
         self.item_rows = rows // 10
         self.quarter_rows = -(-rows // BATCH_ROWS) // 4 * BATCH_ROWS
         self.address = f"ipc://lwmq-bench-{os.getpid()}"
+        os.environ["LWMQ_WIRE"] = "1"  # what is at a network address goes through the network
         self.spark = lwmq.session("lwmq bench", master="local[2]", **SETTINGS)
         stack.callback(self.spark.stop)
         self.spark.sparkContext.setLogLevel("ERROR")
@@ -86,7 +93,9 @@ class Figures:
         self.spark.dataSource.register(spark_rivals.BenchSource)
 
     def stream(self, helper: Helper, how: str, name: str, share: int = 1) -> DataFrame:
-        address = f"{self.address}-{name}"
+        return self.stream_at(f"{self.address}-{name}", helper, how, share)
+
+    def stream_at(self, address: str, helper: Helper, how: str, share: int = 1) -> DataFrame:
         helper.tell(f"{how} {address} {share}")
         assert helper.answer() == "written"
         return self.spark.read.format("lwmq").load(address)
@@ -96,14 +105,14 @@ class Figures:
         assert df.selectExpr(*SCAN_SUMS).first()[0] == self.rows * (self.rows - 1) // 2
         return time.perf_counter() - begun
 
-    def python_source(self, how: str) -> float:
-        """A Python data source, over files that are mapped or over Flight."""
-        where = Path(self.folder, how)
+    def python_source(self, how: str, place: str = "") -> float:
+        """A Python data source: over files that are mapped, or over Flight at `place` (a socket file)."""
+        where = place or str(Path(self.folder, how))
         if how == "files":
-            where.mkdir()
+            Path(where).mkdir()
         self.numbers.tell(f"{how} {where} 1")
         assert self.numbers.answer() == "written"
-        options = {"folder": str(where)} if how == "files" else {"flight": str(where), "tasks": "2"}
+        options = {"folder": where} if how == "files" else {"flight": where, "tasks": "2"}
         taken = best(2, lambda: self.sum(self.spark.read.format("lwmq_bench").options(**options).load()))
         if how == "files":
             shutil.rmtree(where)
@@ -147,6 +156,20 @@ class Figures:
             "toArrow, in the driver": best(2, lambda: pc.sum(df.toArrow()["k"]) and None),
         }
 
+    def exchange(self) -> Seconds:
+        """Rows to the Python tasks that own their keys, each of which sums a column."""
+        rows = self.quarter_rows
+        df = self.stream(self.numbers, "keep", "exchange", share=4)
+
+        def add(sums: DataFrame) -> None:
+            assert sum(row.k for row in sums.collect()) == rows * (rows - 1) // 2
+
+        return {
+            "floor: mapInArrow, no exchange": best(3, lambda: add(df.mapInArrow(sum_of_k, "k long"))),
+            "lwmq": best(3, lambda: add(lwmq.map_exchanged(df, "k", sum_of_k, "k long"))),
+            "repartition": best(3, lambda: add(df.repartition(2, "k").mapInArrow(sum_of_k, "k long"))),
+        }
+
     def parquet_write(self, df: DataFrame, codec: str, name: str) -> float:
         writer = df.write.mode("overwrite").option("compression", codec)
         return best(1, lambda: writer.parquet(f"{self.folder}/{name}-{codec}"))
@@ -185,8 +208,13 @@ class Figures:
             "Python source, mapped files": self.python_source("files"),
             "Python source, Flight": self.python_source("flight"),
         }
+        over_tcp = self.stream_at(f"tcp://127.0.0.1:{free_port()}/numbers", self.numbers, "keep")
         return {
             "scan": (self.rows, 20, scan),
+            "scan over TCP": (self.rows, 20, {
+                "lwmq": best(8, lambda: self.sum(over_tcp)),
+                "Python source, Flight": self.python_source("flight", f"127.0.0.1:{free_port()}"),
+            }),
             "write of rows": (self.rows, 20, rows),
             "write of columns": (self.rows, 20, {
                 "floor: noop sink": self.drop(kept),
@@ -198,6 +226,7 @@ class Figures:
                 "parquet": self.parquet_write(items_by_rows, "none", "items"),
             }),
             "rows to a Python process": (self.quarter_rows, 20, self.to_a_process()),
+            "exchange, then a Python reduce": (self.quarter_rows, 20, self.exchange()),
         }  # fmt: skip
 
 

@@ -157,7 +157,12 @@ def write_files(folder: str, parts: list[list[pa.RecordBatch]]) -> None:
                 writer.write_batch(batch)
 
 
-def serve_flight(path: str, parts: list[list[pa.RecordBatch]]) -> Any:
+def _flight_uri(place: str) -> str:
+    """Of a host and a port, or of a socket file."""
+    return f"grpc+unix://{place}" if place.startswith("/") else f"grpc://{place}"
+
+
+def serve_flight(place: str, parts: list[list[pa.RecordBatch]]) -> Any:
     """A server of one stream for each partition; `shutdown()` ends it."""
     import pyarrow.flight as flight
 
@@ -166,7 +171,7 @@ def serve_flight(path: str, parts: list[list[pa.RecordBatch]]) -> Any:
             batches = parts[int(ticket.ticket)]
             return flight.GeneratorStream(batches[0].schema, iter(batches))
 
-    return Server(f"grpc+unix://{path}")
+    return Server(_flight_uri(place))
 
 
 class MappedReader(DataSourceReader):
@@ -184,8 +189,8 @@ class MappedReader(DataSourceReader):
 
 
 class FlightReader(DataSourceReader):
-    def __init__(self, path: str, tasks: int) -> None:
-        self.path, self.tasks = path, tasks
+    def __init__(self, place: str, tasks: int) -> None:
+        self.place, self.tasks = place, tasks
 
     def partitions(self) -> list[InputPartition]:
         return [InputPartition(number) for number in range(self.tasks)]
@@ -193,7 +198,7 @@ class FlightReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         import pyarrow.flight as flight
 
-        with flight.connect(f"grpc+unix://{self.path}") as client:
+        with flight.connect(_flight_uri(self.place)) as client:
             for chunk in client.do_get(flight.Ticket(str(partition.value).encode())):
                 yield chunk.data
 

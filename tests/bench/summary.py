@@ -1,4 +1,7 @@
-"""The table of the README from the JSON of one run: `python -m tests.bench.summary build/bench/....json`."""
+"""The figures of README.md beside this file, from the JSON of one run.
+
+python -m tests.bench.summary build/bench/....json
+"""
 
 from __future__ import annotations
 

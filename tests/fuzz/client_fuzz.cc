@@ -1,11 +1,12 @@
-// A reader and a writer's line whose endpoint says what it likes. A batch that is lent lies within a window
+// A reader and a writer whose endpoint says what it likes. A batch that is lent lies within a window
 // that was shown; every error has a text.
 #include <memory>
 
 #include "conversation.h"
 #include "stats/page.h"
-#include "stream/line.h"
-#include "stream/reader.h"
+#include "stream/client/reader.h"
+#include "stream/client/writer_connection.h"
+#include "tli/registry.h"
 
 namespace lwmq::fuzz {
 namespace {
@@ -42,20 +43,20 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   lwmq_tli_listener* listener = nullptr;
   lwmq_tli_transport* ours = nullptr;
   lwmq_tli_transport* theirs = nullptr;
-  require(loop()->listen(kAddress, &options, &listener) == LWMQ_OK &&
-              loop()->connect(kAddress, &options, 1000, &ours) == LWMQ_OK &&
-              loop()->accept(listener, &theirs) == LWMQ_OK,
+  require(loop()->listener->listen(kAddress, &options, &listener) == LWMQ_OK &&
+              tli::connect(*loop(), kAddress, options, 1000, &ours) == LWMQ_OK &&
+              loop()->listener->accept(listener, &theirs) == LWMQ_OK,
           "both ends meet");
-  stream::Reach reach;
-  reach.provider = loop();
-  reach.address = kAddress;
-  reach.link = std::make_unique<stream::Link>(loop(), ours);
+  stream::Connection made;
+  made.provider = loop();
+  made.address = kAddress;
+  made.link = std::make_unique<stream::Link>(loop(), ours);
   Input input(data, size);
   {
     stream::Link endpoint(loop(), theirs);
     if (input.take<std::uint8_t>() % 2 == 0) {
       lwmq_reader reader;
-      reader.reach = std::move(reach);
+      reader.connection = std::move(made);
       reader.address = kAddress;
       reader.entry = std::make_shared<stats::Entry>();
       reader.credit = 8;
@@ -66,14 +67,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       }
       stream::close(reader, 0);
     } else {
-      stream::Line line(std::move(reach));
+      stream::WriterConnection connection(std::move(made));
       for (std::size_t step = 0; step < kStepsMax && !input.empty(); ++step) {
         say(endpoint, input);
-        if (line.pump() != LWMQ_OK) break;
+        if (connection.handle_all() != LWMQ_OK) break;
         hear(endpoint);
       }
     }
   }
-  loop()->listener_close(listener);
+  loop()->listener->close(listener);
   return 0;
 }

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include "filters/filtered.h"
 #include "input.h"
 #include "lwmq/lwmq_tli.h"
+#include "stream/client/describe.h"
 #include "stream/link.h"
 
 namespace lwmq::fuzz {
@@ -24,13 +26,10 @@ inline const lwmq_tli_provider* loop() {
 // Makes a window of 4 KiB or of a lap page's size, shows it, and says so in the bytes of a Window or a Lease.
 template <typename Record>
 std::string shown_window(stream::Link& link, Record record, std::uint64_t bytes) {
-  lwmq_tli_window* window = nullptr;
-  require(loop()->window_create(bytes, &window) == LWMQ_OK, "there is memory");
-  lwmq_tli_window_info info{};
-  loop()->window_info(window, &info);
-  std::memcpy(record.id, info.id, sizeof record.id);
-  loop()->window_export(link.transport(), window);
-  loop()->window_release(window);  // travels with a reference of its own
+  stream::Window window;
+  require(stream::Window::create(loop(), bytes, &window) == LWMQ_OK, "there is memory");
+  window.copy_id(record.id);
+  link.try_show(window);  // travels with a reference of its own
   return {reinterpret_cast<const char*>(&record), sizeof record};
 }
 
@@ -62,6 +61,16 @@ inline void hear(stream::Link& link) {
   std::string bytes;
   while (link.receive(&kind, &bytes) == LWMQ_OK) {
   }
+}
+
+// Whatever others have said: the endpoint at `address` serves an honest question.
+inline void require_answer(const char* address) {
+  std::unique_ptr<stream::Description> description;
+  Status asked;
+  do {
+    asked = stream::describe(address, false, 60'000, &description);
+  } while (asked == LWMQ_E_INTERRUPTED);  // by libFuzzer's alarm
+  require(asked == LWMQ_OK, last_error());
 }
 
 }  // namespace lwmq::fuzz

@@ -73,24 +73,25 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   if ((flags & 2) != 0)
     std::memcpy(message.hello.instance, os::identity().instance, 16);  // no fuzzer guesses that
-  const Status status = ipc::check_hello(message, received, address, options(), from_listener);
+  const Status status = ipc::check_hello(message, received, address, raw_options(), from_listener);
   if (status != LWMQ_OK) {
     require(is_failure(status) && last_error()[0] != '\0', "a refusal has a text");
     return 0;
   }
   const ipc::Hello& hello = message.hello;
-  require(hello.buffers >= 1 && hello.buffers + options().buffers_send <= kBuffersMax,
+  require(hello.buffers >= 1 && hello.buffers + raw_options().buffers_send <= kBuffersMax,
           "counts are within limits");
   ipc::TransportParts parts;
   os::PeerCredentials credentials;
   credentials.same_user = true;
-  if (ipc::accept_hello(hello, &received, credentials, address, options(), &parts) != LWMQ_OK) return 0;
+  if (ipc::accept_hello(hello, &received, credentials, address, raw_options(), &parts) != LWMQ_OK) return 0;
   require(parts.peer_side.bytes() == lane::SideLayout::of(hello.buffers, hello.buffer_bytes).bytes,
           "sizes agree");
   // What follows: the lanes over a side that nobody has written.
   ipc::Transport* transport = things.transport_of(std::move(parts));
   lwmq_tli_extent extent{};
-  require(transport->land(&extent) != LWMQ_OK, "nothing was shown");
-  transport->close();
+  lwmq_tli_landing landing{};
+  require(transport->land(1, LWMQ_TLI_LAND_NOW, &extent, &landing) != LWMQ_OK, "nothing was shown");
+  transport->close(0, 0);
   return 0;
 }

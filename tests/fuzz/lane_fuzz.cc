@@ -74,7 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Side theirs = make_side(layout.bytes);
   End us(ours.get(), theirs.get());
   End peer(theirs.get(), ours.get());
-  std::deque<lwmq_tli_extent> landed;
+  std::deque<lwmq_tli_landing> landed;
   Input input(data, size);
   bool broken = false;
   [[maybe_unused]] std::size_t seen = 0;
@@ -82,7 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (offset + 8 <= layout.bytes) std::memcpy(theirs.get() + offset, &value, sizeof value);
   };
   for (std::size_t step = 0; step < kStepsMax && !input.empty() && !broken; ++step) {
-    switch (input.take<std::uint8_t>() % 10) {
+    switch (input.take<std::uint8_t>() % 9) {
       case 0:
         peer.send(input);
         break;
@@ -90,22 +90,29 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         us.send(input);
         break;
       case 2: {
-        lwmq_tli_extent extent{};
-        const Status status = us.receiver.land(&extent);
+        lwmq_tli_extent extents[5] = {};
+        lwmq_tli_landing landing{};
+        const std::uint32_t limit = 1 + input.take<std::uint8_t>() % 5;
+        const Status status = us.receiver.land(limit, extents, &landing);
         broken = status == LWMQ_E_CORRUPT;
         require(status == LWMQ_OK || status == LWMQ_E_EMPTY || broken, "land answers what it promises");
         if (status != LWMQ_OK) break;
-        require(extent.data >= theirs.get() && extent.bytes <= layout.bytes &&
-                    extent.data + extent.bytes <= theirs.get() + layout.bytes &&
-                    extent.kind <= LWMQ_TLI_KIND_MAX,
-                "an extent lies within the peer's side");
-        touch(extent.data, extent.bytes);
-        landed.push_back(extent);
+        require(landing.count >= 1 && landing.count <= limit && landing.buffer < kBuffers,
+                "as many as were asked for, of one buffer");
+        for (std::uint32_t i = 0; i < landing.count; ++i) {
+          const lwmq_tli_extent& extent = extents[i];
+          require(extent.data >= theirs.get() && extent.bytes <= layout.bytes &&
+                      extent.data + extent.bytes <= theirs.get() + layout.bytes &&
+                      extent.kind <= LWMQ_TLI_KIND_MAX,
+                  "an extent lies within the peer's side");
+          touch(extent.data, extent.bytes);
+          landed.push_back(landing);
+        }
         break;
       }
       case 3:
         if (landed.empty()) break;
-        us.receiver.release(landed.front().token, 1);
+        us.receiver.release(landed.front(), 1);
         landed.pop_front();
         break;
       case 4:
@@ -124,24 +131,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         put(lane::SideLayout::kReleasedOffset + input.take<std::uint8_t>() % kBuffers * 4,
             input.take<std::uint32_t>());
         break;
-      case 8: {
-        lwmq_tli_piece pieces[5] = {};
-        std::uint64_t token[2] = {};
-        const std::uint64_t below = input.take<std::uint16_t>();
-        const bool alone = below % 2 != 0;
-        const std::uint32_t count = alone ? us.receiver.land_one(below, token, pieces)
-                                          : us.receiver.land_run(below, 5, token, pieces);
-        require(count <= (alone ? 1u : 5u), "no more than was asked for");
-        for (std::uint32_t i = 0; i < count; ++i) {
-          const lwmq_tli_piece& piece = pieces[i];
-          require(piece.bytes < below && piece.kind <= LWMQ_TLI_KIND_MAX && piece.data >= theirs.get() &&
-                      piece.data + piece.bytes <= theirs.get() + layout.bytes,
-                  "a piece is as asked for and lies within the peer's side");
-          touch(piece.data, piece.bytes);
-          landed.push_back({piece.data, piece.bytes, piece.kind, 0, {token[0], token[1]}});
-        }
-        break;
-      }
       default:
         put(input.take<std::uint16_t>() / 8 * 8, input.take<std::uint64_t>());
     }

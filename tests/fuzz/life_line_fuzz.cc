@@ -21,7 +21,7 @@ ipc::Transport* meet(const Things& things, os::UniqueFd life_line) {
   ipc::TransportParts parts;
   os::PeerCredentials credentials;
   credentials.same_user = true;
-  require(ipc::accept_hello(honest.hello, &received, credentials, address, options(), &parts) == LWMQ_OK,
+  require(ipc::accept_hello(honest.hello, &received, credentials, address, raw_options(), &parts) == LWMQ_OK,
           "an honest hello is accepted");
   ipc::Transport* transport = things.transport_of(std::move(parts));
   transport->take_life_line(std::move(life_line));
@@ -128,14 +128,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         break;
       case 7:
         transport->arm(LWMQ_TLI_WAIT_EXTENT);
-        if ((detail & 1) != 0) transport->disarm();
+        if ((detail & 1) != 0) transport->arm(0);
         break;
       case 8:
-        require(transport->fd() >= 0 || last_error()[0] != '\0', "no descriptor has a text");
+        require(transport->descriptor() >= 0 || last_error()[0] != '\0', "no descriptor has a text");
         break;
       case 9: {
         lwmq_tli_extent extent{};
-        const Status status = transport->land(&extent);
+        lwmq_tli_landing landing{};
+        const Status status = transport->land(1, LWMQ_TLI_LAND_NOW, &extent, &landing);
         require(status == LWMQ_E_EMPTY || (is_failure(status) && last_error()[0] != '\0'),
                 "nothing was shown");
         break;
@@ -160,6 +161,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         transport->state();
     }
   }
-  transport->close();
+  transport->close(0, 0);
   return 0;
 }

@@ -7,7 +7,7 @@
 
 #include "input.h"
 #include "plain_windows.h"
-#include "stream/window_pool.h"
+#include "stream/client/window_pool.h"
 
 namespace lwmq::fuzz {
 namespace {
@@ -21,7 +21,7 @@ constexpr std::size_t kStepsMax = 300;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lwmq;
   using namespace lwmq::fuzz;
-  static const lwmq_tli_provider table = plain_windows();
+  const lwmq_tli_provider& table = plain_windows();
   Input input(data, size);
   std::vector<lwmq_block> lent;
   std::vector<wire::Publish> published;
@@ -29,8 +29,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   stream::WindowPool pool(
       &table, "fuzz", [](void*) {}, nullptr);
   lwmq_tli_window* ledger = nullptr;
-  table.window_create(stream::kLapPageBytes, &ledger);
-  if (pool.set_ledger(ledger) != LWMQ_OK) return 0;
+  table.memory->window_create(stream::kLapPageBytes, &ledger);
+  stream::LapPage ledger_page;
+  require(stream::LapPage::adopt({&table, ledger}, &ledger_page) == LWMQ_OK, "it has the right size");
+  pool.set_ledger(std::move(ledger_page));
   const auto put = [](lwmq_tli_window* page, std::uint32_t slot, std::uint32_t lap) {
     std::memcpy(page->memory.data() + slot % kWindowSlotsMax * 4, &lap, sizeof lap);
   };
@@ -75,9 +77,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       case 6: {
         if (pages.size() < 4) {
           lwmq_tli_window* page = nullptr;
-          table.window_create(stream::kLapPageBytes, &page);
+          table.memory->window_create(stream::kLapPageBytes, &page);
           pages.push_back(page);
-          pool.add_lease_page(page);
+          stream::LapPage lease_page;
+          require(stream::LapPage::adopt({&table, page}, &lease_page) == LWMQ_OK, "it has the right size");
+          pool.add_lease_page(std::move(lease_page));
           break;
         }
         // A page that says "finished" goes with the next look; ours stays in its hands until then.

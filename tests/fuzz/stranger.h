@@ -20,17 +20,9 @@
 #include "os/segment.h"
 #include "os/thread.h"
 #include "providers/ipc/handshake.h"
+#include "raw_options.h"
 
 namespace lwmq::fuzz {
-
-inline lwmq_tli_options options() {
-  lwmq_tli_options made{};
-  made.size = sizeof made;
-  made.buffer_bytes = 4096;
-  made.buffers_send = 4;
-  made.purpose = LWMQ_TLI_FOR_RAW;
-  return made;
-}
 
 // Two ends of a socket as the provider's are.
 struct Sockets {
@@ -49,14 +41,13 @@ struct Things {
   Things() {
     const lwmq_tli_provider* provider = nullptr;
     require(filters::find("ipc://any", &provider) == LWMQ_OK, "ipc is linked");
-    static const volatile std::uint32_t never = 0;
     pthread_t thread{};
     os::start_thread(
-        "lwmq-service", [](void* table) { static_cast<const lwmq_tli_provider*>(table)->service(&never); },
+        "lwmq-service", [](void* table) { static_cast<const lwmq_tli_provider*>(table)->service(); },
         const_cast<lwmq_tli_provider*>(provider), &thread);
     pthread_detach(thread);
     require(ipc::wait_until_held() == LWMQ_OK, "the service thread has begun");
-    require(ipc::make_offer(options(), &offer) == LWMQ_OK, "there is memory");
+    require(ipc::make_offer(raw_options(), &offer) == LWMQ_OK, "there is memory");
     require(os::create_segment("fuzz-page", ipc::kProcessPageBytes, &page) == LWMQ_OK, "there is memory");
     unsealed = os::UniqueFd(memfd_create("fuzz-unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     event = os::UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -75,7 +66,7 @@ struct Things {
     const Sockets line;
     ipc::AnyMessage message{};
     os::Received received;
-    require(ipc::send_hello(line.theirs.get(), address, options(), offer) == LWMQ_OK, "there is room");
+    require(ipc::send_hello(line.theirs.get(), address, raw_options(), offer) == LWMQ_OK, "there is room");
     require(os::receive_message(line.ours.get(), &message, sizeof message, &received) == LWMQ_OK &&
                 received.bytes == sizeof(ipc::Hello),
             "a hello comes as it was sent");

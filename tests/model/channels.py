@@ -10,7 +10,7 @@ from collections.abc import Callable
 from .checker import Model, Process, Registers
 from .protocols import ADOPTED, FREE, HANDED, TAKEN, _is_set
 
-# ---- native/src/channel/channel_post.cc, channel_close.cc: a channel is closed while somebody posts ----
+# ---- native/src/conversation/post.cc, close.cc: a channel is closed while somebody posts ------------
 
 OPEN, CLOSING, CLOSED = range(3)
 QUEUED, SHIPPED, DROPPED, WITHDRAWN, BACK = range(5)  # what became of a message, by the holder of the pump
@@ -257,7 +257,7 @@ def closing_two(wrong: str = "") -> Model:
     return _closes(wrong, "ab", HANDED)
 
 
-# ---- native/src/channel/channel_receive.cc, providers/ipc/transport.cc, descriptor.h: who polls --------
+# ---- native/src/conversation/receive.cc, providers/ipc/transport.cc, descriptor.h: who polls --------
 
 POLLED_WRONG = [
     "doorbell is drained behind the announcement",
@@ -469,7 +469,7 @@ def polled_interrupted(wrong: str = "", posts: int = 2) -> Model:
     return _polled(wrong, posts, [_waiter(wrong, interrupted=True)], mortal=False)
 
 
-# ---- native/src/channel/channel_queue.cc: the same, where the service thread lands for who polls -------
+# ---- native/src/conversation/receive_queued.cc: the same, where the service thread lands for who poll
 
 LANDED_WRONG = [
     "service leaves to who lands what he does not see",
@@ -664,9 +664,9 @@ def landed_refused(wrong: str = "") -> Model:
     return _landed(wrong, 0, ["asker"])
 
 
-# ---- native/src/channel/pins.h: how many of the peer's buffers messages keep ---------------------------
+# ---- native/src/conversation/kept_buffers.h: how many of the peer's buffers messages keep -----------
 
-PINS_WRONG = [
+KEPT_BUFFERS_WRONG = [
     "what was refused stays counted",
     "every view counts as a buffer",
     "views are taken back in two steps",
@@ -695,7 +695,7 @@ def _forget(process: Process, at: str, views: Callable[[Registers], str], wrong:
     process.label(f"{at}:more")
 
 
-def pins(wrong: str = "", lands: tuple[int, ...] = (0, 0, 1, 0)) -> Model:
+def kept_buffers(wrong: str = "", lands: tuple[int, ...] = (0, 0, 1, 0)) -> Model:
     """Of two buffers one may be kept. Messages of what lies in them go to two threads, which give them back.
 
     Left out are buffers that share a slot, and who keeps the counters themselves.
@@ -750,7 +750,7 @@ def pins(wrong: str = "", lands: tuple[int, ...] = (0, 0, 1, 0)) -> Model:
     return Model([lander, *givers, judge], dict.fromkeys(memory, 0))
 
 
-# ---- native/src/channel/channel_service.cc, service_thread.cc: the peer has gone while somebody receives
+# ---- conversation/attend.cc, service_thread.cc: the peer has gone while somebody receives
 
 ENDED = CLOSED  # here nobody closes to the end
 RETIRED_WRONG = [
@@ -979,7 +979,7 @@ def reopened(wrong: str = "", posts: int = 0) -> Model:
     return _retires(wrong, 1, posts, [closer, teller])
 
 
-# ---- native/src/channel/channel_receive.cc, channel_close.cc: the channel is closed while somebody receives
+# ---- native/src/conversation/receive.cc, close.cc: the channel is closed while somebody receives ----
 
 CLOSED_BESIDE_WRONG = [
     "closes without the landing side",
@@ -1101,7 +1101,7 @@ def closed_beside(wrong: str = "", posts: int = 3) -> Model:
     return Model([peer, _receives_from_runs(wrong), closer], memory)
 
 
-# ---- native/src/channel/channel.cc, channel.h: the channel is destroyed while others wait in it ---------
+# ---- channel/channel.cc, conversation/conversation.h: the channel is destroyed while others wait i
 
 DESTROYED_WRONG = [
     "destroy does not wait",
@@ -1257,9 +1257,7 @@ def destroyed(wrong: str = "") -> Model:
     return _destroys(callers, callers, wrong, {})
 
 
-def _destroys(
-    processes: list[Process], callers: list[Process], wrong: str, memory: dict[str, int]
-) -> Model:
+def _destroys(processes: list[Process], callers: list[Process], wrong: str, memory: dict[str, int]) -> Model:
     destroyer = Process("destroyer", {"seen": 0}, mortal=False)
     for process in callers:
         destroyer.until((f"begun:{process.name}", _is_set))

@@ -22,12 +22,8 @@ from dataclasses import dataclass, field
 Registers = dict[str, int]
 Value = int | Callable[[Registers], int]
 Address = str | Callable[[Registers], str]
-State = tuple[
-    tuple[int, ...],
-    tuple[tuple[int, ...], ...],
-    tuple[int, ...],
-    tuple[tuple[tuple[int, int, bool], ...], ...],
-]
+Buffer = tuple[tuple[int, int, bool], ...]
+State = tuple[tuple[int, ...], tuple[tuple[int, ...], ...], tuple[int, ...], tuple[Buffer, ...]]
 
 DEAD = -1  # as a program counter: killed; the death word is not yet set
 GONE = -2  # its death word is set
@@ -116,6 +112,10 @@ class Model:
             self.memory[f"dead:{process.name}"] = 0
         self.addresses = {address: i for i, address in enumerate(self.memory)}
         self.registers = [list(process.registers) for process in processes]
+        self.moves: dict[object, tuple[int, tuple[int, ...], tuple[int, ...], Buffer] | None] = {}
+        self.arrives = [f"{process.name}'s store arrives" for process in processes]
+        self.dies = [f"{process.name} dies" for process in processes]
+        self.texts = [[_say(process.name, *step) for step in process.steps] for process in processes]
         sleeps = ("wait", "wake", "wake_one")
         words = {step[1][0] for process in processes for step in process.steps if step[0] in sleeps}
         assert len(words) <= 1, "a wake wakes all: one futex word per model"
@@ -150,110 +150,95 @@ class Model:
             r = dict(process.registers)
             pcs.append(self._settle(p, 0, r))
             registers.append(tuple(r.values()))
-        empty: tuple[tuple[int, int, bool], ...] = ()
+        empty: Buffer = ()
         return tuple(pcs), tuple(registers), tuple(self.memory.values()), (empty,) * len(pcs)
 
     def successors(self, state: State) -> list[tuple[str, State]]:
         pcs, registers, memory, buffers = state
         out: list[tuple[str, State]] = []
         for p, process in enumerate(self.processes):
-            arrives = f"{process.name}'s store arrives"
-            out += [(arrives, self._arrive(state, p, i)) for i in _ready(buffers[p])]
-            pc = pcs[p]
-            if pc == DEAD and not buffers[p]:
+            pc, buffer = pcs[p], buffers[p]
+            for i in _ready(buffer):
+                left = _put(buffers, p, buffer[:i] + buffer[i + 1 :])
+                arrived = _put(memory, buffer[i][0], buffer[i][1])
+                out.append((self.arrives[p], (pcs, registers, arrived, left)))
+            if pc == DEAD and not buffer:
                 at = self.addresses[f"dead:{process.name}"]
-                woken = tuple(x - BEHIND_WAIT if x >= BEHIND_WAIT else x for x in pcs)
-                out.append(
-                    (
-                        f"{process.name}'s death is told",
-                        (_put(woken, p, GONE), registers, _put(memory, at, 1), buffers),
-                    )
-                )
+                told = _put(_woken(pcs), p, GONE), registers, _put(memory, at, 1), buffers
+                out.append((f"{process.name}'s death is told", told))
             if pc < 0:
                 continue
             if process.mortal and pc % BEHIND_WAIT < len(process.steps):
-                out.append((f"{process.name} dies", (_put(pcs, p, DEAD), registers, memory, buffers)))
-            if pc < len(process.steps):
-                what = f"{process.name}: {self._say(p, pc)}"
-                moved = self._step(state, p)
-                if moved is None:
-                    continue
-                asleep = [q for q, other in enumerate(pcs) if other >= BEHIND_WAIT]
-                if process.steps[pc][0] == "wake_one" and asleep:
-                    for q in asleep:
-                        woken = _put(moved[0], q, pcs[q] - BEHIND_WAIT)
-                        out.append((f"{what}, {self.names[q]}", (woken, *moved[1:])))
-                else:
-                    out.append((what, moved))
+                out.append((self.dies[p], (_put(pcs, p, DEAD), registers, memory, buffers)))
+            if pc >= len(process.steps):
+                continue
+            kind, arguments = process.steps[pc]
+            if kind == "heavy" and buffers[self.names.index(arguments[0])]:  # type: ignore[arg-type]
+                continue
+            where = p, pc, registers[p], memory, buffer
+            if where not in self.moves:  # most states differ in what other processes know
+                self.moves[where] = self._step(*where)
+            move = self.moves[where]
+            if move is None:
+                continue
+            what = self.texts[p][pc]
+            asleep = [q for q, other in enumerate(pcs) if other >= BEHIND_WAIT] if kind == "wake_one" else []
+            moved = (
+                _put(_woken(pcs) if kind == "wake" else pcs, p, move[0]),  # a wake too many is allowed
+                _put(registers, p, move[1]),
+                move[2],
+                _put(buffers, p, move[3]),
+            )
+            for q in asleep:
+                woken = _put(moved[0], q, pcs[q] - BEHIND_WAIT)
+                out.append((f"{what}, {self.names[q]}", (woken, *moved[1:])))
+            if not asleep:
+                out.append((what, moved))
         return out
 
-    def _say(self, p: int, pc: int) -> str:
+    def _step(
+        self, p: int, pc: int, registers: tuple[int, ...], memory: tuple[int, ...], buffer: Buffer
+    ) -> tuple[int, tuple[int, ...], tuple[int, ...], Buffer] | None:
+        """What becomes of what a process sees. None: it has to wait."""
         kind, arguments = self.processes[p].steps[pc]
-        return f"{kind} " + " ".join(str(a) for a in arguments if not callable(a))
-
-    def _arrive(self, state: State, p: int, i: int) -> State:
-        pcs, registers, memory, buffers = state
-        address, value, _ = buffers[p][i]
-        left = buffers[p][:i] + buffers[p][i + 1 :]
-        return pcs, registers, _put(memory, address, value), _put(buffers, p, left)
-
-    def _step(self, state: State, p: int) -> State | None:
-        pcs, registers, memory, buffers = state
-        process, pc = self.processes[p], pcs[p]
-        kind, arguments = process.steps[pc]
-        r = dict(zip(self.registers[p], registers[p], strict=True))
-        next_pc = pc + 1
+        r = dict(zip(self.registers[p], registers, strict=True))
+        behind = 0
         if kind == "store":
-            if len(buffers[p]) == BUFFER_MAX:
+            if len(buffer) == BUFFER_MAX:
                 return None
             address, value, release = arguments
             entry = (self._at(address, r), value(r) if callable(value) else value, release)
             if self.sequential:
                 memory = _put(memory, entry[0], entry[1])
             else:
-                buffers = _put(buffers, p, (*buffers[p], entry))
+                buffer = (*buffer, entry)  # type: ignore[assignment]
         elif kind == "load":
             register, address = arguments
-            at = self._at(address, r)
-            r[register] = _see(at, memory, buffers[p])  # type: ignore[index]
+            r[register] = _see(self._at(address, r), memory, buffer)  # type: ignore[index]
         elif kind == "swap":
             register, address, expected, value, release = arguments
             at = self._at(address, r)
-            if (release and buffers[p]) or any(there == at for there, _, _ in buffers[p]):
+            if (release and buffer) or any(there == at for there, _, _ in buffer):
                 return None  # it acts on memory itself; as a release, after all stores made before it
             there = memory[at]
             swaps = expected is None or there == (expected(r) if callable(expected) else expected)
             r[register] = there  # type: ignore[index]
             if swaps:
-                memory = _put(memory, at, value(r) if callable(value) else value)  # type: ignore[arg-type]
+                memory = _put(memory, at, value(r) if callable(value) else value)
         elif kind == "until":
-            if not any(
-                holds(_see(self._at(address, r), memory, buffers[p]), r) for address, holds in arguments
-            ):  # type: ignore[misc]
+            if not any(holds(_see(self._at(address, r), memory, buffer), r) for address, holds in arguments):  # type: ignore[misc]
                 return None
-        elif kind == "fence":
-            if buffers[p]:
-                return None
-        elif kind == "heavy":
-            if buffers[self.names.index(arguments[0])]:  # type: ignore[arg-type]
-                return None
-        elif kind == "wait":
-            address, expected = arguments
-            if buffers[p]:
-                return None  # a system call
-            if memory[self._at(address, r)] == (expected(r) if callable(expected) else expected):
-                if any(memory[self.addresses[f"dead:{name}"]] for name in self.names):
-                    pass  # futex_waitv: a death word is not as expected
-                else:
-                    next_pc = self._settle(p, next_pc, r) + BEHIND_WAIT
-                    return _put(pcs, p, next_pc), _put(registers, p, tuple(r.values())), memory, buffers
-        elif kind in ("wake", "wake_one"):
-            if buffers[p]:
-                return None
-            if kind == "wake":  # a wake too many is allowed
-                pcs = tuple(x - BEHIND_WAIT if x >= BEHIND_WAIT else x for x in pcs)
-        next_pc = self._settle(p, next_pc, r)
-        return _put(pcs, p, next_pc), _put(registers, p, tuple(r.values())), memory, buffers
+        elif kind in ("fence", "wait", "wake", "wake_one"):
+            if buffer:
+                return None  # the latter three are system calls
+            if kind == "wait":
+                address, expected = arguments
+                holds = memory[self._at(address, r)] == (expected(r) if callable(expected) else expected)
+                # futex_waitv: it sleeps on the death words, too
+                if holds and not any(memory[self.addresses[f"dead:{name}"]] for name in self.names):
+                    behind = BEHIND_WAIT
+        next_pc = self._settle(p, pc + 1, r) + behind
+        return next_pc, tuple(r.values()), memory, buffer
 
     # -- All of them
 
@@ -296,14 +281,24 @@ def _put(values: tuple, at: int, value: object) -> tuple:  # type: ignore[type-a
     return (*values[:at], value, *values[at + 1 :])
 
 
-def _see(at: int, memory: tuple[int, ...], buffer: tuple[tuple[int, int, bool], ...]) -> int:
+def _say(name: str, kind: str, arguments: tuple[object, ...]) -> str:
+    return f"{name}: {kind} " + " ".join(str(a) for a in arguments if not callable(a))
+
+
+def _woken(pcs: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(x - BEHIND_WAIT if x >= BEHIND_WAIT else x for x in pcs)
+
+
+def _see(at: int, memory: tuple[int, ...], buffer: Buffer) -> int:
     """The own buffer first, then memory."""
     own = [value for address, value, _ in buffer if address == at]
     return own[-1] if own else memory[at]
 
 
-def _ready(buffer: tuple[tuple[int, int, bool], ...]) -> list[int]:
+def _ready(buffer: Buffer) -> list[int]:
     """Which stores may reach memory next."""
+    if len(buffer) < 2:
+        return list(range(len(buffer)))
     ready, seen = [], set()
     for i, (address, _, release) in enumerate(buffer):
         if address not in seen and not (release and i > 0):

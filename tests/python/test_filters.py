@@ -140,12 +140,13 @@ def test_a_wrong_filter_is_an_address_error_that_says_what_there_is(address: str
 
 
 @pytest.mark.row("L38")
-def test_streams_pass_through_filters(address: str) -> None:
+def test_streams_pass_through_filters(near_address: str) -> None:
+    """A network's push writes the peer's memory past every filter, so a filtered one offers none."""
     import pyarrow as pa
 
     table = pa.table({"n": list(range(1000))})
-    with lwmq.open_writer(f"delay=1ms+{address}", table.schema) as writer:
-        reader = lwmq.open_reader(f"trace=/dev/null+{address}")
+    with lwmq.open_writer(f"delay=1ms+{near_address}", table.schema) as writer:
+        reader = lwmq.open_reader(f"trace=/dev/null+{near_address}")
         closing = threading.Thread(target=lambda: (writer.write(table), writer.close()))
         closing.start()
         with reader:

@@ -253,9 +253,9 @@ def test_waits_that_were_given_up_leave_nothing_behind(address: str) -> None:
             asyncio.run(_give_up_soon(aio.wait_peer(client, client.peer)))
             asyncio.run(_give_up_soon(aio.receive(client)))
         end = time.monotonic() + 60
-        while client.watcher._rota._waits and time.monotonic() < end:
+        while client.watcher._waits and time.monotonic() < end:
             time.sleep(0.01)
-        assert not client.watcher._rota._waits
+        assert not client.watcher._waits
         kept = weakref.ref(client)
     del client, _
     gc.collect()
@@ -272,9 +272,9 @@ def test_a_loop_that_is_closed_in_the_middle_leaves_its_waits_to_nobody(stream: 
     task._log_destroy_pending = False  # type: ignore[attr-defined]
     del task
     end = time.monotonic() + 60
-    while reader.waiter._rota._waits and time.monotonic() < end:
+    while reader.waiter._waits and time.monotonic() < end:
         time.sleep(0.01)
-    assert not reader.waiter._rota._waits
+    assert not reader.waiter._waits
     _write(writer, 5)
     assert _number(asyncio.run(aio.read(reader, 10))) == 5
 

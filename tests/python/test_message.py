@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import lwmq_spark as lwmq
-from lwmq_spark._ffi import Condition, Crowd, Turn, Turns, native_messages
+from lwmq_spark._ffi import Condition, Turn, native_messages
 from lwmq_spark.message import (
     COPY_BYTES_MAX,
     Timestamp,
@@ -74,7 +74,7 @@ def test_messages_frames_and_turns_that_are_gone_leave_nothing_on_their_types() 
 
     def make() -> list[type]:
         turn = Turn()
-        held = [turn, turn.within(1), Turns((turn,)), Crowd(), Condition()]
+        held = [turn, turn.within(1), Condition()]
         made = [*held, lwmq.Message([b"a"]), Named([b"b"])]
         return [*map(type, made), native_messages.Message, type(made[-1][0].obj)]
 

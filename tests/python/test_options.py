@@ -13,6 +13,7 @@ import lwmq_spark as lwmq
 from lwmq_spark.channel.settings import read_settings
 from lwmq_spark.options import (
     CHANNEL,
+    PROVIDER,
     SETTINGS,
     STREAM,
     Address,
@@ -190,6 +191,33 @@ def test_buffers_of_one_direction_win_over_those_of_both_of_the_same_source(
         assert client.statistics.buffers_free == 4 + 6
 
 
+def test_settings_of_a_provider_reach_it_at_its_own_addresses(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def text(address: str, taken_by: int = CHANNEL) -> str:
+        return parse_address(address, taken_by).text
+
+    assert text("tcp://h:1?auth=none&buffers=4") == "tcp://h:1?auth=none"
+    assert text("tcp://h:1?auth=none&stream=s", STREAM) == "tcp://h:1?auth=none&stream=s"
+    with pytest.raises(lwmq.AddressError, match=r"option 'aut' .* is unknown: did you mean 'auth'\?"):
+        parse_address("tcp://h:1?aut=none", CHANNEL)
+    with pytest.raises(lwmq.AddressError, match=r"option 'auth' .* is unknown"):
+        parse_address("ipc://a?auth=none", CHANNEL)
+    conf = tmp_path / "lwmq.toml"
+    conf.write_text('[channel]\nauth = "filed"\n')
+    monkeypatch.setenv("LWMQ_CONF", str(conf))
+    assert text("tcp://h:1") == "tcp://h:1?auth=filed"
+    assert text("tcp://h:1", STREAM) == "tcp://h:1"
+    monkeypatch.setenv("LWMQ_AUTH", "exported")
+    assert text("tcp://h:1") == text("tcp://h:1", STREAM) == "tcp://h:1?auth=exported"
+    assert text("trace=/dev/null+tcp://h:1") == "trace=/dev/null+tcp://h:1?auth=exported"
+    assert text("tcp://h:1?auth=none") == "tcp://h:1?auth=none"
+    assert text("ipc://a") == "ipc://a", "it takes no such setting"
+    monkeypatch.setenv("LWMQ_AUHT", "none")
+    with pytest.raises(lwmq.LwmqError, match="LWMQ_AUHT is unknown: did you mean LWMQ_AUTH"):
+        parse_address("ipc://a")
+
+
 def test_a_wrong_setting_says_where_it_stands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     address = parse_address("ipc://a")
     with pytest.raises(ValueError, match="timeout: 'soon' is not a duration"):
@@ -249,11 +277,13 @@ def test_the_conf_file_of_the_project_can_be_read() -> None:
 
     path = Path(__file__).resolve().parents[2] / "conf" / "lwmq.toml"
     conf = load_conf(path, 0)
+    own = set(keys_of(PROVIDER))  # of one provider or another
     one_way = {"buffers_send", "buffers_receive"}  # where they differ from `buffers`
-    assert set(conf["channel"]) == set(keys_of(CHANNEL)) - one_way
-    # One of a writer and one of a reader; one of each reader's own; in the place of window_bytes.
-    have_no_value = {"linger", "name", "buffers"}
-    assert set(conf["stream"]) == set(keys_of(STREAM)) - have_no_value
+    assert set(conf["channel"]) == set(keys_of(CHANNEL)) - one_way - own
+    # One of a writer and one of a reader; one of each reader's own; in the place of window_bytes; one in
+    # addresses alone.
+    have_no_value = {"linger", "name", "buffers", "stream"}
+    assert set(conf["stream"]) == set(keys_of(STREAM)) - have_no_value - own
     with (
         lwmq.Channel("loop://built-in-values", "server", linger=0),
         lwmq.Channel("loop://built-in-values", "client", linger=0) as client,

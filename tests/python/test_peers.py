@@ -14,7 +14,7 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark import aio
-from lwmq_spark._ffi import SLICE_S
+from lwmq_spark._waiting import SLICE_S
 from tests.patience import HANG_S
 
 
@@ -37,9 +37,9 @@ def test_each_coming_and_going_is_heard(address: str) -> None:
         assert server.wait_peer(timeout=0) == peer  # whoever knew nothing hears of the last one
 
 
-def test_a_peer_that_was_killed_has_gone(ipc: str, spawn: Callable[..., Any]) -> None:
-    with lwmq.Channel(ipc, "server", linger=0) as server:
-        child = spawn("lwmq.Channel(sys.argv[1], 'client').wait_connected(60); time.sleep(600)", ipc)
+def test_a_peer_that_was_killed_has_gone(each_wire: str, spawn: Callable[..., Any]) -> None:
+    with lwmq.Channel(each_wire, "server", linger=0) as server:
+        child = spawn("lwmq.Channel(sys.argv[1], 'client').wait_connected(60); time.sleep(600)", each_wire)
         peer = server.wait_peer(timeout=60)
         assert peer.pid == child.pid
         child.kill()

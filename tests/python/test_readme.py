@@ -1,5 +1,5 @@
-"""What the README shows can be pasted and run. The programs of one section belong together: they are started
-together, in this order or in the other one, and each of them ends well."""
+"""What the README and the guides show can be pasted and run. The programs of one section belong together: all
+are started together, in this order or in the other one, and each of them ends well."""
 
 from __future__ import annotations
 
@@ -17,23 +17,28 @@ from tests.patience import HANG_S
 
 ROOT = Path(__file__).resolve().parents[2]
 
+README, PYTHON, SPARK = "README.md", "lwmq_spark/README.md", "lwmq_spark/spark/README.md"
 # What each program of a section prints, as a pattern, in the order of the page. None stands for a program
 # that goes on until it is stopped.
-PRINTED: dict[str, list[str | None]] = {
-    "Eight lines that move a table": ["", r"(\d+\n)+"],
-    "Four lines that use Spark": ["", "", r"(?s).*AA +7\.5.*UA +-2\.0.*|.*UA +-2\.0.*AA +7\.5.*"],
-    "Rolling results": [r"(?s)(.*\|symbol\| *avg\(price\)\|.*){3}", None],
-    "Into pandas, NumPy, torch, polars, DuckDB": [r"0\.(49|50)\d*\n", r"\[ *1\.9\d* +-0\.9\d* *\]\n", ""],
-    "Python functions inside Spark": [r"(?s).*\|true\|.*\n1000\n"],
-    "In Python": [r"b'bought'\n", r"b'buy 100'\nb'EURUSD 1.0857'\n"],
-    "Requests": [rf"b'144'\n{sum(n * n for n in range(1000))}\n"],
+PRINTED: dict[tuple[str, str], list[str | None]] = {
+    (README, "Eight lines that move a table"): ["", r"(\d+\n)+"],
+    (README, "Four lines that use Spark"): ["", "", r"(?s).*AA +7\.5.*UA +-2\.0.*|.*UA +-2\.0.*AA +7\.5.*"],
+    (PYTHON, "Into pandas, NumPy, torch, polars, DuckDB"): [
+        r"0\.(49|50)\d*\n",
+        r"\[ *1\.9\d* +-0\.9\d* *\]\n",
+        "",
+    ],
+    (PYTHON, "Channels"): [r"b'bought'\n", r"b'buy 100'\nb'EURUSD 1.0857'\n"],
+    (PYTHON, "Requests"): [rf"b'144'\n{sum(n * n for n in range(1000))}\n"],
+    (SPARK, "Rolling results"): [r"(?s)(.*\|symbol\| *avg\(price\)\|.*){3}", None],
+    (SPARK, "Python functions inside Spark"): [r"(?s).*\|true\|.*\n1000\n"],
 }
 
 
-def _examples(section: str, language: str = "python|bash") -> list[tuple[str, str]]:
+def _examples(page: str, section: str, language: str = "python|bash") -> list[tuple[str, str]]:
     """Language and text of the section's blocks."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    part = re.split(r"^###? ", text, flags=re.MULTILINE)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    part = re.split(r"^## ", text, flags=re.MULTILINE)
     (found,) = [p for p in part if p.startswith(section + "\n")]
     return re.findall(rf"^```({language})\n(.*?)^```$", found, flags=re.MULTILINE | re.DOTALL)
 
@@ -49,31 +54,36 @@ def _start(language: str, code: str, name: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.row("L56", "M21")
-@pytest.mark.parametrize("section", PRINTED)
-def test_the_programs_of_a_section_run_as_they_stand(section: str) -> None:
-    _run(section)
+@pytest.mark.parametrize(("page", "section"), PRINTED)
+def test_the_programs_of_a_section_run_as_they_stand(page: str, section: str) -> None:
+    _run(page, section)
 
 
 @pytest.mark.parametrize(
-    "section", ["Eight lines that move a table", "Four lines that use Spark", "In Python"]
+    ("page", "section"),
+    [
+        (README, "Eight lines that move a table"),
+        (README, "Four lines that use Spark"),
+        (PYTHON, "Channels"),
+    ],
 )
-def test_the_programs_of_a_section_may_start_in_the_other_order(section: str) -> None:
-    _run(section, reverse=True)
+def test_the_programs_of_a_section_may_start_in_the_other_order(page: str, section: str) -> None:
+    _run(page, section, reverse=True)
 
 
-def _run(section: str, *, reverse: bool = False) -> None:
-    examples = _examples(section)
+def _run(page: str, section: str, *, reverse: bool = False) -> None:
+    examples = _examples(page, section)
     order = sorted(range(len(examples)), reverse=reverse)
     started = {n: _start(*examples[n], f"readme-{os.getpid()}") for n in order}
     try:
-        for n, pattern in enumerate(PRINTED[section]):
+        for n, pattern in enumerate(PRINTED[page, section]):
             if pattern is None:
                 continue
             out, err = started[n].communicate(timeout=5 * HANG_S)
             assert started[n].returncode == 0, err
             assert re.fullmatch(pattern, out), out
             assert "Traceback" not in err
-        for n, pattern in enumerate(PRINTED[section]):
+        for n, pattern in enumerate(PRINTED[page, section]):
             if pattern is None:
                 assert started[n].poll() is None, started[n].communicate()
                 started[n].send_signal(signal.SIGINT)
@@ -84,16 +94,17 @@ def _run(section: str, *, reverse: bool = False) -> None:
             program.communicate()
 
 
-def test_every_program_of_the_readme_is_run() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = len(re.findall(r"^```(?:python|bash)$", text, flags=re.MULTILINE))
-    assert shown == sum(len(printed) for printed in PRINTED.values())
-    assert shown == sum(len(_examples(section)) for section in PRINTED)
+def test_every_program_of_every_document_is_run() -> None:
+    listing = subprocess.check_output(["git", "ls-files", "*.md"], cwd=ROOT, text=True)
+    texts = [(ROOT / page).read_text(encoding="utf-8") for page in listing.splitlines()]
+    shown = len(re.findall(r"^```(?:python|bash)$", "".join(texts), flags=re.MULTILINE))
+    assert shown == sum(len(printed) for printed in PRINTED.values()) == 14
+    assert shown == sum(len(_examples(*place)) for place in PRINTED)
 
 
 @pytest.mark.row("L58")
 def test_the_first_program_in_cpp_is_short_and_says_hello(tmp_path: Path) -> None:
-    ((_, code),) = _examples("In C and C++", "cpp")
+    ((_, code),) = _examples("native/README.md", "The first program", "cpp")
     assert len(code.splitlines()) <= 15
     source = tmp_path / "hello.cc"
     source.write_text(code.replace("ipc://hello", f"ipc://hello-{tmp_path.name}-{os.getpid()}"))

@@ -88,6 +88,27 @@ def test_calls_that_there_is_another_way_for_may_be_refused(ipc: str) -> None:
         assert len(set(line.removeprefix("instance "))) > 4, line
 
 
+@pytest.mark.row("L05")
+@pytest.mark.parametrize("call", ["io_uring_setup", "io_uring_enter"])
+def test_a_refused_io_uring_leaves_the_sockets_to_epoll(call: str, port: int) -> None:
+    talk = f"""{TALK.rstrip()}
+    for end in (s, c):
+        try:
+            end.receive(0.1)  # nothing comes
+        except TimeoutError:
+            pass
+from lwmq_spark._ffi import statistics
+refused, allowed = statistics()["uring_refused"], statistics()["uring_connections"]
+print("refused", refused, "of", refused + allowed)
+"""
+    address = f"tcp://127.0.0.1:{port}/test?engine=uring"
+    assert _run(talk, address).endswith("of 2"), "both ends"
+    refuse = REFUSE.format(calls=repr(call), error="EPERM")
+    assert _run(refuse + talk, address) == "refused 2 of 2"
+    told = "from lwmq_spark.cli.info import about; print(about(address)['engine'])"
+    assert _run(refuse + told, address) == "epoll, in place of uring: Operation not permitted"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace of one's own needs root")
 def test_a_process_without_proc_says_so(ipc: str) -> None:
     hide = """

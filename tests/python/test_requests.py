@@ -17,10 +17,12 @@ from typing import Any
 import pytest
 
 import lwmq_spark as lwmq
-from lwmq_spark.channel.requests import HEAD, Frames, Request
+from lwmq_spark.channel.requests import Frames, Request
 from tests.patience import HANG_S
 from tests.python.pairs import pair
 from tests.stopping import stopped
+
+HEAD = struct.Struct("<4sBBHQQ")  # of WIRE.md
 
 SOLVER = """
 from tests.bench.delegation import solve
@@ -356,11 +358,11 @@ def test_any_number_of_requests_are_outstanding_and_each_is_settled_once(
 
 
 def test_a_peer_that_is_killed_fails_what_is_outstanding_and_its_successor_answers(
-    ipc: str, spawn: Callable[..., Any]
+    each_wire: str, spawn: Callable[..., Any]
 ) -> None:
-    server = spawn(SERVER.replace("replies.serve", "time.sleep(600); replies.serve"), ipc)
+    server = spawn(SERVER.replace("replies.serve", "time.sleep(600); replies.serve"), each_wire)
     assert server.line() == "there"
-    with lwmq.Channel(ipc, "client", linger=60, buffers=4) as client, lwmq.Requests(client) as requests:
+    with lwmq.Channel(each_wire, "client", linger=60, buffers=4) as client, lwmq.Requests(client) as requests:
         client.wait_connected(60)
         asked = [requests.submit(b"%0100d" % n, timeout=600) for n in range(5000)]
         time.sleep(0.05)
@@ -371,7 +373,7 @@ def test_a_peer_that_is_killed_fails_what_is_outstanding_and_its_successor_answe
         assert requests.statistics.lost == 5000
         with pytest.raises(lwmq.TimeoutError):
             requests.request(b"nobody there", timeout=0.05)
-        server = spawn(SERVER, ipc)
+        server = spawn(SERVER, each_wire)
         assert server.line() == "there"
         assert bytes(requests.request(b"anew", timeout=60)) == b"re:anew"
         assert requests.statistics.foreign == requests.statistics.malformed == 0

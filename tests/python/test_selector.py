@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import lwmq_spark as lwmq
-from lwmq_spark._ffi import SLICE_S
+from lwmq_spark._waiting import SLICE_S
 from lwmq_spark.channel import Router, Selector
 from lwmq_spark.channel.channel import ReceiveKind
 
@@ -324,7 +324,7 @@ def _threads() -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = {}
     for task in Path("/proc/self/task").iterdir():
         name = (task / "comm").read_text().strip()
-        if name in ("lwmq-channels", "lwmq-connect", "lwmq-ipc", "lwmq-loop"):
+        if name in ("lwmq-channels", "lwmq-ipc", "lwmq-loop", "lwmq-tcp"):
             found.setdefault(name, []).append(task)
     return found
 
@@ -332,7 +332,7 @@ def _threads() -> dict[str, list[Path]]:
 @pytest.mark.row("K04")
 def test_the_number_of_threads_is_fixed_and_they_are_made_once(pairs: Pairs) -> None:
     before = _threads()
-    assert set(before) <= {"lwmq-channels", "lwmq-connect", "lwmq-ipc"} and len(before) >= 2
+    assert set(before) <= {"lwmq-channels", "lwmq-ipc", "lwmq-tcp"} and len(before) >= 1
     assert all(len(tasks) == 1 for tasks in before.values())
     for server, client in pairs:
         client.send_queue().post(b"x")
@@ -379,7 +379,7 @@ def test_exactly_so_many_threads_and_all_of_them_with_the_first_channel() -> Non
     ran = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
     first, later, called = ran.stdout.splitlines()
-    assert first == "lwmq-channels lwmq-connect lwmq-ipc"
+    assert first == "lwmq-channels lwmq-ipc"
     assert later == first, "those of the first channel serve them all"
     assert called == "lwmq calls", "and one calls back, for all of them"
 
@@ -416,7 +416,7 @@ writer = lwmq.open_writer(sys.argv[1] + "-stream", schema, role="server")
 server = lwmq.Channel(sys.argv[1], "server")
 client = lwmq.Channel(sys.argv[1], "client")
 client.wait_connected(60)
-names = {"lwmq-channels", "lwmq-connect", "lwmq-ipc", "lwmq-endpoint"}
+names = {"lwmq-channels", "lwmq-ipc", "lwmq-endpoint"}
 assert names <= set(masks()) and all(mask == last for mask in masks().values()), masks()
 assert os.sched_getaffinity(0) == set(allowed), "ours is as it was"
 assert "processor 900" in refused(900) and all(mask == last for mask in masks().values())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lwmq_spark._ffi import Condition, Crowd, Turn, Turns
+from lwmq_spark._ffi import Condition, Turn
 
 # The main thread does DO again and again, and a handler ends that hundreds of times. Another thread uses the
 # same objects, with what is hit once more at the end, when all is closed.
@@ -295,46 +295,28 @@ def test_a_wait_that_signals_interrupt_ends_in_time(ipc: str, spawn: Callable[..
     assert child.line() == "False True"
 
 
-def test_turns_are_taken_together_and_left_where_one_of_them_is_in_use() -> None:
-    turns = (Turn(), Turn(), Turn())
+def test_a_turn_is_of_one_thread_at_a_time_and_knows_its_own() -> None:
+    turn = Turn()
     inside = []
 
     def use() -> None:
-        with Turns(turns):
-            inside.append(True)
+        with turn.within(0) as entered:
+            inside.append(entered)
+        assert not turn.held_here()
+        with turn:
+            inside.append(turn.held_here())
 
     thread = threading.Thread(target=use)
-    with turns[2]:
+    with turn:
+        assert turn.held_here()
         thread.start()
-        time.sleep(0.05)
-        assert not inside
+        while not inside:
+            time.sleep(0.001)
+        with pytest.raises(RuntimeError, match="holds"), turn:
+            pass
+        assert inside == [False]
     thread.join(60)
-    assert inside
-    with turns[0], turns[1], turns[2]:
-        pass
-    with pytest.raises(TypeError, match="item 1 is no Turn"):
-        Turns((Turn(), Crowd()))  # type: ignore[arg-type]
-
-
-def test_a_crowd_is_empty_when_the_last_has_left() -> None:
-    crowd = Crowd()
-    crowd.empty()
-    left = []
-
-    def stay() -> None:
-        with crowd:
-            time.sleep(0.05)
-            left.append(True)
-
-    threads = [threading.Thread(target=stay) for _ in range(3)]
-    with crowd:
-        for thread in threads:
-            thread.start()
-        time.sleep(0.01)
-    crowd.empty()
-    assert len(left) == 3
-    for thread in threads:
-        thread.join()
+    assert inside == [False, True] and not turn.held_here()
 
 
 def test_a_condition_is_one_of_threading_as_far_as_a_future_needs_it() -> None:

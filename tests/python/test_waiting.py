@@ -24,7 +24,8 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark import aio
-from lwmq_spark._ffi import SLICE_S, Turn
+from lwmq_spark._ffi import Turn
+from lwmq_spark._waiting import SLICE_S
 from tests.patience import HANG_S
 from tests.python.pairs import pair
 
@@ -353,7 +354,7 @@ def test_a_time_out_is_ones_own_however_many_tasks_wait_for_the_same(address: st
                     await call(math.nan)
             await asyncio.sleep(2 * SLICE_S)
             for waiter in (channel.waiter, channel.watcher):
-                assert not waiter._rota._waits, "of what is over nothing stays"
+                assert not waiter._waits, "of what is over nothing stays"
             with contextlib.suppress(lwmq.TimeoutError):
                 channel.close()
 
@@ -364,9 +365,7 @@ def test_tasks_that_wait_for_room_all_get_it(address: str) -> None:
     async def run() -> None:
         with pair(address, buffers=2, buffer_bytes=1024) as (reader, writer):
             queue = writer.send_queue("bounded_discard_newest", capacity=2)
-            posts = [
-                asyncio.create_task(aio.post(queue, bytes([n]) * 500, timeout=60)) for n in range(100)
-            ]
+            posts = [asyncio.create_task(aio.post(queue, bytes([n]) * 500, timeout=60)) for n in range(100)]
             got = {bytes(await aio.receive(reader, 60))[0] for _ in range(100)}
             await asyncio.gather(*posts)
             assert got == set(range(100))

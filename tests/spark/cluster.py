@@ -15,6 +15,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from tests.spark.addresses import WIRE
+
 ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = ROOT / "build" / "dev" / "spark-tests"  # the class path of HaltingPlugin
 LIMIT_S = 400.0
@@ -54,6 +56,7 @@ class Cluster:
             cwd=folder,
             env={
                 **os.environ,
+                **WIRE,
                 "PYTHONPATH": path,
                 "SPARK_LOCAL_DIRS": str(scratch),
                 "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={scratch}",

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 import traceback
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ import pyarrow as pa
 
 import lwmq_spark as lwmq
 from lwmq_spark.arrow import Endpoint
+from tests.spark import exchanges
+from tests.spark.addresses import WIRE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,19 +33,23 @@ def build(class_path: str, halt: str, more: dict[str, Any]) -> SparkSession:
     conf: dict[str, Any] = {
         "spark.master": "local-cluster[2,1,1024]",
         "spark.ui.enabled": False,
+        "spark.ui.showConsoleProgress": False,
         "spark.executor.memory": "1g",
+        **{f"spark.executorEnv.{name}": value for name, value in WIRE.items()},
         "spark.deploy.maxExecutorRetries": -1,
         "spark.task.maxFailures": 8,
         "spark.sql.shuffle.partitions": 2,
         "spark.sql.execution.arrow.maxRecordsPerBatch": 100,
-        "spark.plugins": "org.lwmq.test.HaltingPlugin",
+        "spark.plugins": "org.lwmq.test.HaltingPlugin",  # ours is appended
         "spark.driver.extraClassPath": class_path,
         "spark.executor.extraClassPath": class_path,
         "spark.lwmq.test.halt": halt,
         "spark.speculation": False,
         **more,
     }
-    session = lwmq.session("faults", master=conf.pop("spark.master"), **conf)
+    session = lwmq.session(
+        "faults", master=conf.pop("spark.master"), exchange=conf.pop("exchange", False), **conf
+    )
     session.sparkContext.setLogLevel("ERROR")
     return session
 
@@ -112,6 +119,34 @@ def killed_while_reading(spark: SparkSession, address: str, folder: str) -> list
     rows = sorted(row.k for row in frame.collect())
     assert not is_armed(folder), "nobody was killed"
     return rows
+
+
+def exchanged(spark: SparkSession, folder: str | None) -> list[Any]:
+    """The rows that four tasks exchange, with the tasks that got them; the same as `repartition` has it; and
+    the hosts of the tasks. `folder`: task 3 kills its Python worker, once."""
+    from pyspark.sql.functions import spark_partition_id
+
+    def place(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import BarrierTaskContext
+
+        context = BarrierTaskContext.get()
+        task, host = context.partitionId(), context.getTaskInfos()[context.partitionId()].address
+        for batch in batches:
+            if task == 3 and folder is not None and is_armed(folder):
+                (Path(folder) / "armed").unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+            columns = {"k": batch["k"], "task": [task] * batch.num_rows, "host": [host] * batch.num_rows}
+            yield pa.record_batch(columns)
+
+    if folder is not None:
+        arm(folder)
+    frame = numbered(spark, 4000, 4)
+    schema = "k long, task long, host string"
+    rows = lwmq.map_exchanged(frame, "k", place, schema).repartition(1).collect()
+    assert folder is None or not is_armed(folder), "nobody was killed"
+    own = frame.repartition(4, "k").select("k", spark_partition_id().alias("task")).collect()
+    hosts = {row.host.rpartition(":")[0] for row in rows}
+    return [sorted((row.k, row.task) for row in found) for found in (rows, own)] + [sorted(hosts)]
 
 
 def killed_while_writing(spark: SparkSession, address: str, folder: str, delivery: str) -> None:
@@ -258,6 +293,8 @@ def random_faults(spark: SparkSession, source: str, sink: str, folder: str, halt
 
 def stopped_after_save(spark: SparkSession, source: str, sink: str) -> None:
     """An application that has read and written, and goes at once. Nobody has opened the sink before."""
+    if spark.sparkContext._jsc is None:  # this scenario has stopped it, for another kind of address
+        spark = build_as_told()
     assert read(spark, source).count() > 0
     write(spark.range(0, 1000, 1, 4).toDF("k"), sink)
     spark.stop()
@@ -279,12 +316,64 @@ def killed_driver(_: SparkSession, sink: str, folder: str, delivery: str) -> Non
     write(session.range(0, 30, 1, 3).toDF("k").mapInArrow(wait, "k bigint"), sink, delivery=delivery)
 
 
+def ticket(_: SparkSession, address: str, file: str | None = None) -> str:
+    return lwmq.ticket(address, file)
+
+
+def doubled(spark: SparkSession, source: str, sink: str) -> str:
+    """Source to sink. Returns what explain() shows."""
+    frame = read(spark, source).selectExpr("2 * k as k")
+    write(frame, sink)
+    told = frame._jdf.queryExecution()
+    return str(told.toString()) + str(told.stringWithStats())
+
+
+def published(spark: SparkSession, address: str) -> tuple[list[int], str]:
+    """Rows through Python workers to a stream and back, and what is shown of both."""
+    frame = spark.range(0, 1000, 1, 2).toDF("k")
+    publish = lwmq.publish(address, partitions=2)
+    subscribe = lwmq.subscribe(address)
+    frame.mapInArrow(publish, lwmq.PUBLISH_SCHEMA).collect()
+    rows = spark.range(0, 2, 1, 2).mapInArrow(subscribe, "k bigint")
+    found = sorted(row.k for row in rows.collect())
+    return found, f"{publish} {subscribe} {rows._jdf.queryExecution().toString()}"
+
+
+def joined(spark: SparkSession, left: str, right: str, sink: str) -> None:
+    write(read(spark, left).join(read(spark, right), "k").selectExpr("k", "v + w as s"), sink)
+
+
+def task_hosts(spark: SparkSession) -> list[list[str]]:
+    """Of each stage so far: the hosts on which its tasks ran."""
+    store = spark._jsparkSession.sparkContext().statusStore()
+    stages = [store.taskList(stage, 0, 1000) for stage in range(20)]
+    hosts = [sorted({tasks.apply(i).host() for i in range(tasks.size())}) for tasks in stages]
+    return [some for some in hosts if some]
+
+
+def shown(spark: SparkSession) -> list[str]:
+    """What the UI answers about the application: its environment, its jobs, its plans."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # type: ignore[union-attr]
+    context = spark.sparkContext
+    base = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}"
+    sql = "/sql?details=true&planDescription=true&length=100"
+    paths = ("/environment", "/jobs", "/stages?details=true", sql)
+    pages = [base + path for path in paths] + [f"{context.uiWebUrl}/environment/", f"{context.uiWebUrl}/SQL/"]
+    return [urllib.request.urlopen(page, timeout=60).read().decode() for page in pages]
+
+
+def build_as_told() -> SparkSession:
+    """The session that the command line of this process asks for."""
+    return build(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))
+
+
 def main() -> None:
-    spark = build(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))
+    spark = build_as_told()
     for line in sys.stdin:
         name, *arguments = json.loads(line)
         try:
-            answer = {"result": globals()[name](spark, *arguments)}
+            scenario = globals().get(name) or getattr(exchanges, name)
+            answer = {"result": scenario(spark, *arguments)}
         except Exception:
             answer = {"failure": traceback.format_exc()}
         print(json.dumps(answer), flush=True)

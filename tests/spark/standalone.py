@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.namespaces import Namespace
+from tests.spark.addresses import free_port
 
 LIMIT_S = 300.0
 
@@ -36,7 +36,7 @@ def standalone(folder: Path, host: str, workers: list[Worker]) -> Iterator[str]:
     spark_class = [str(home / "bin" / "spark-class")]
     environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_DIRS": str(folder)}
     environment["JAVA_TOOL_OPTIONS"] = f"-Djava.io.tmpdir={folder}"
-    port = _free_port(host)
+    port = free_port(host)
     url = f"spark://{host}:{port}"
     common = ["--webui-port", "0", "--host"]
     with contextlib.ExitStack() as stack:
@@ -63,12 +63,6 @@ def standalone(folder: Path, host: str, workers: list[Worker]) -> Iterator[str]:
         for log in logs:
             _wait_for(log, "Successfully registered with master")
         yield url
-
-
-def _free_port(host: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait_for(log: Path, line: str) -> None:

@@ -22,6 +22,7 @@ from pyspark.errors import SparkRuntimeException
 
 import lwmq_spark as lwmq
 from lwmq_spark.arrow import describe
+from tests.spark.addresses import new_address
 from tests.spark.cluster import Cluster
 from tests.spark.oracle import every_row_once, in_order
 from tests.spark.producers import Producer, kept, read
@@ -42,8 +43,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def sink(ipc: str) -> str:
-    return ipc + "-sink"
+def sink(address: str) -> str:
+    return new_address(address.partition(":")[0])
 
 
 def numbers(rows: int = ROWS) -> pa.Table:
@@ -56,28 +57,28 @@ pytestmark = pytest.mark.row("P15")
 # ---- A cluster of its own, in the order that saves starts of executors ----------------------------------
 
 
-def test_a_killed_executor_reads_its_batches_again(cluster: Cluster, ipc: str, tmp_path: Path) -> None:
-    with kept(ipc):
-        producer = Producer(ipc, numbers(), rows=100, partitions=2)
-        every_row_once(cluster.run("killed_while_reading", ipc, str(tmp_path)), range(ROWS))
+def test_a_killed_executor_reads_its_batches_again(cluster: Cluster, address: str, tmp_path: Path) -> None:
+    with kept(address):
+        producer = Producer(address, numbers(), rows=100, partitions=2)
+        every_row_once(cluster.run("killed_while_reading", address, str(tmp_path)), range(ROWS))
         producer.finish()
 
 
 @pytest.mark.parametrize("delivery", ["job", pytest.param("task", marks=pytest.mark.slow)])
 def test_a_killed_executor_writes_every_row_once(
-    cluster: Cluster, ipc: str, tmp_path: Path, delivery: str
+    cluster: Cluster, address: str, tmp_path: Path, delivery: str
 ) -> None:
-    consumer = Consumer(ipc)
-    cluster.run("killed_while_writing", ipc, str(tmp_path), delivery)
+    consumer = Consumer(address)
+    cluster.run("killed_while_writing", address, str(tmp_path), delivery)
     every_row_once(consumer.column("k"), range(ROWS))
 
 
 def test_an_attempt_that_committed_stays_the_only_one_though_its_executor_is_lost(
-    cluster: Cluster, ipc: str
+    cluster: Cluster, address: str
 ) -> None:
     """Its result never reached the driver, which has it done again: the endpoint arbitrates, not Spark."""
-    consumer = Consumer(ipc)
-    cluster.run("halted_after_commit", ipc, str(cluster.halt), "task")
+    consumer = Consumer(address)
+    cluster.run("halted_after_commit", address, str(cluster.halt), "task")
     every_row_once(consumer.column("k"), range(ROWS))
 
 
@@ -95,22 +96,22 @@ def test_a_stage_that_is_done_again_reads_its_batches_again(
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(50))
 def test_whatever_dies_every_row_arrives_once(
-    cluster: Cluster, ipc: str, sink: str, tmp_path: Path, seed: int
+    cluster: Cluster, address: str, sink: str, tmp_path: Path, seed: int
 ) -> None:
-    with kept(ipc):
-        producer = Producer(ipc, numbers(), rows=100, partitions=2)
+    with kept(address):
+        producer = Producer(address, numbers(), rows=100, partitions=2)
         consumer = Consumer(sink)
-        cluster.run("random_faults", ipc, sink, str(tmp_path), str(cluster.halt), seed)
+        cluster.run("random_faults", address, sink, str(tmp_path), str(cluster.halt), seed)
         every_row_once(consumer.column("k"), range(ROWS))
         producer.finish()
 
 
 def test_rows_saved_just_before_the_session_stops_wait_for_their_reader(
-    cluster: Cluster, ipc: str, sink: str
+    cluster: Cluster, address: str, sink: str
 ) -> None:
-    with kept(ipc):
-        producer = Producer(ipc, numbers(), rows=100)
-        cluster.run("stopped_after_save", ipc, sink)  # nobody has read it yet
+    with kept(address):
+        producer = Producer(address, numbers(), rows=100)
+        cluster.run("stopped_after_save", address, sink)  # nobody has read it yet
         producer.finish()
     time.sleep(1.0)  # the reader is late by so much
     every_row_once(Consumer(sink).column("k"), range(1000))
@@ -182,17 +183,17 @@ def _consumer(address: str) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("delivery", ["task", pytest.param("job", marks=pytest.mark.slow)])
 def test_a_consumer_that_died_and_came_back_never_loses_rows_silently(
-    spark: SparkSession, ipc: str, tmp_path: Path, delivery: str
+    spark: SparkSession, address: str, tmp_path: Path, delivery: str
 ) -> None:
     """Killed between the commit of tasks and the commit of the job: what they committed went with it."""
     gate = Gate(tmp_path)
-    first = _consumer(ipc)
+    first = _consumer(address)
     outcome: list[Exception | None] = []
     frame = spark.range(0, 30, 1, 3).toDF("k").mapInArrow(gate.hold(2), "k bigint")
 
     def job() -> None:
         try:
-            write(frame, ipc, delivery=delivery, timeout="2s")
+            write(frame, address, delivery=delivery, timeout="2s")
             outcome.append(None)
         except Exception as failure:
             outcome.append(failure)
@@ -212,26 +213,26 @@ def test_a_consumer_that_died_and_came_back_never_loses_rows_silently(
         time.sleep(0.02)
     first.kill()
     first.communicate()
-    second = _consumer(ipc)
+    second = _consumer(address)
     gate.open()
     running.join(300)
     assert len(outcome) == 1 and outcome[0] is not None, "the job has succeeded without its rows"
     assert isinstance(outcome[0], SparkRuntimeException) and "\n" not in str(outcome[0]), outcome[0]
     found = lwmq.error_of(outcome[0])
     assert isinstance(found, lwmq.AbortedError | lwmq.PeerLostError | lwmq.DataLossError), outcome[0]
-    write(spark.range(0, 30, 1, 3).toDF("k"), ipc)  # as the text advises: run the job again
+    write(spark.range(0, 30, 1, 3).toDF("k"), address)  # as the text advises: run the job again
     assert second.communicate(timeout=300)[0] == "30\n"
 
 
 @pytest.mark.parametrize("interrupt", [True, False])
 def test_a_cancelled_job_gives_its_leases_back(
-    spark: SparkSession, ipc: str, tmp_path: Path, interrupt: bool
+    spark: SparkSession, address: str, tmp_path: Path, interrupt: bool
 ) -> None:
     """Tasks that hold batches and wait for more; cancelled with threads interrupted, or asked to stop."""
     from pyspark import InheritableThread
 
-    with kept(ipc):
-        writer = lwmq.open_writer(ipc, numbers().schema, partitions=2, linger=0)
+    with kept(address):
+        writer = lwmq.open_writer(address, numbers().schema, partitions=2, linger=0)
         for number in range(6):
             writer.write(numbers(100), partition=number % 2)
         context = spark.sparkContext
@@ -240,19 +241,19 @@ def test_a_cancelled_job_gives_its_leases_back(
         def run() -> None:
             context.setJobGroup("leases", "holds batches", interruptOnCancel=interrupt)
             try:
-                read(spark, ipc).selectExpr("sum(k)").collect()
+                read(spark, address).selectExpr("sum(k)").collect()
             except BaseException as failure:
                 outcome.append(failure)
 
         thread = InheritableThread(target=run)
         thread.start()
         deadline = time.monotonic() + 300
-        while describe(ipc, 60.0).readers_open < 2 and time.monotonic() < deadline:
+        while describe(address, 60.0).readers_open < 2 and time.monotonic() < deadline:
             time.sleep(0.02)
         time.sleep(0.2)
         context.cancelJobGroup("leases")
         deadline = time.monotonic() + 300
-        while describe(ipc, 60.0).readers_open:
+        while describe(address, 60.0).readers_open:
             assert time.monotonic() < deadline, "nobody has told its tasks"
             time.sleep(0.01)
         thread.join(300)
@@ -263,14 +264,14 @@ def test_a_cancelled_job_gives_its_leases_back(
 
 
 @pytest.mark.parametrize("interrupt", [True, False])
-def test_a_cancelled_job_that_waits_for_room_ends(spark: SparkSession, ipc: str, interrupt: bool) -> None:
+def test_a_cancelled_job_that_waits_for_room_ends(spark: SparkSession, address: str, interrupt: bool) -> None:
     """Nobody reads what its tasks write; then somebody does, and hears of the abort behind it."""
     from pyspark import InheritableThread
 
     def in_the_log() -> int:
-        return sum(partition.next_seq for partition in describe(ipc, 60.0).partitions)
+        return sum(partition.next_seq for partition in describe(address, 60.0).partitions)
 
-    with kept(ipc):
+    with kept(address):
         context = spark.sparkContext
         outcome: list[BaseException] = []
 
@@ -278,7 +279,7 @@ def test_a_cancelled_job_that_waits_for_room_ends(spark: SparkSession, ipc: str,
             context.setJobGroup("room", "waits for room", interruptOnCancel=interrupt)
             frame = spark.range(0, 1_000_000, 1, 2).toDF("k")
             try:
-                write(frame, ipc, delivery="live", windowBytes="256KiB", bufferBytes="16KiB")
+                write(frame, address, delivery="live", windowBytes="256KiB", bufferBytes="16KiB")
             except BaseException as failure:
                 outcome.append(failure)
 
@@ -291,7 +292,7 @@ def test_a_cancelled_job_that_waits_for_room_ends(spark: SparkSession, ipc: str,
         context.cancelJobGroup("room")
         thread.join(300)
         assert outcome and "cancelled" in str(outcome[0])
-        consumer = Consumer(ipc, role="client")
+        consumer = Consumer(address, role="client")
         with pytest.raises(lwmq.AbortedError):
             consumer.table()
         assert 0 < consumer.rows < 1_000_000
@@ -308,7 +309,7 @@ def _leased_by_this_jvm(spark: SparkSession) -> int:
 
 @pytest.mark.parametrize("seed", range(50 if SLOW else 3))
 def test_attempts_that_fail_anywhere_leave_every_row_once_and_in_order(
-    spark: SparkSession, ipc: str, sink: str, seed: int
+    spark: SparkSession, address: str, sink: str, seed: int
 ) -> None:
     """Read, mapped and written by tasks of which some fail, up to three times, after some of their rows."""
 
@@ -325,10 +326,10 @@ def test_attempts_that_fail_anywhere_leave_every_row_once_and_in_order(
                 raise RuntimeError("told to fail")
             yield batch
 
-    with kept(ipc):
-        producer = Producer(ipc, numbers(), rows=100, partitions=4)
+    with kept(address):
+        producer = Producer(address, numbers(), rows=100, partitions=4)
         consumer = Consumer(sink)
-        frame = read(spark, ipc).select("k", "_partition").mapInArrow(fail, "k bigint, _partition int")
+        frame = read(spark, address).select("k", "_partition").mapInArrow(fail, "k bigint, _partition int")
         options: dict[str, Any] = {"delivery": "task" if seed % 2 else "job", "partitions": 4}
         write(frame.withColumnRenamed("_partition", "p"), sink, **options)
         table = consumer.table()
@@ -337,4 +338,4 @@ def test_attempts_that_fail_anywhere_leave_every_row_once_and_in_order(
         in_order(zip(partition_of, numbers_of, strict=True))
         producer.finish()
         with contextlib.suppress(lwmq.LwmqError):
-            assert describe(ipc, 60.0).readers_open == 0
+            assert describe(address, 60.0).readers_open == 0

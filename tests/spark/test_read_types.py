@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lwmq_spark as lwmq
+from tests.spark.addresses import new_address
 from tests.spark.producers import Producer, kept, read
 
 if TYPE_CHECKING:
@@ -151,11 +152,13 @@ CASES: list[tuple[str, pa.Array, str, list[Any]]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def arrived(spark: SparkSession) -> tuple[dict[str, str], dict[str, list[Any]]]:
+@pytest.fixture(scope="module", params=["ipc", "tcp"])
+def arrived(
+    spark: SparkSession, request: pytest.FixtureRequest
+) -> tuple[dict[str, str], dict[str, list[Any]]]:
     """The types and the values of one stream that has a column of each case."""
     table = pa.table({name: array for name, array, _, _ in CASES} | {"n": pa.array([0, 1, 2])})
-    address = "ipc://spark-every-type"
+    address = new_address(request.param)
     producer = Producer(address, table)
     frame = read(spark, address)
     types = {field.name: field.dataType.simpleString() for field in frame.schema}

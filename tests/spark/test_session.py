@@ -49,16 +49,18 @@ def builder(**options: Any) -> Any:
 @pytest.mark.row("P02")
 def test_configure_appends_and_never_replaces() -> None:
     mine = builder(spark__jars="/mine.jar", spark__sql__extensions="my.Extension", spark__app__name="mine")
+    mine.config("spark.sql.catalog.lwmq", "my.Catalog")
     options = configure(mine)._options
     assert options["spark.jars"] == f"/mine.jar,{jars.jar()}"
     assert options["spark.sql.extensions"] == f"my.Extension,{EXTENSIONS}"
     assert options["spark.app.name"] == "mine"
+    assert options["spark.sql.catalog.lwmq"] == "my.Catalog"
     assert configure(mine)._options == options
 
 
 def test_configure_sets_nothing_that_changes_spark_without_us() -> None:
     ours = set(configure(builder())._options)
-    assert ours == {"spark.jars", "spark.sql.extensions"}
+    assert ours == {"spark.jars", "spark.sql.extensions", "spark.sql.catalog.lwmq"}
 
 
 def test_python_workers_get_batches_as_large_as_spark_makes_them(spark: Any) -> None:
@@ -178,6 +180,8 @@ def test_attach_makes_reading_and_writing_work_in_a_cluster_that_runs(tmp_path: 
         spark.range(0, 10, 1, 2).write.format("lwmq").mode("append").save(address)
         with lwmq.open_reader(address, timeout=60.0) as reader:
             assert sorted(reader.read_all()["id"].to_pylist()) == list(range(10))
+        spark.sql(f"CREATE TABLE lwmq.`{address}-sql` AS SELECT id FROM range(5)")
+        assert spark.sql(f"SELECT sum(id) FROM lwmq.`{address}-sql`").collect()[0][0] == 10
         spark.stop()
         print("done")
         """,
@@ -228,6 +232,8 @@ def test_attach_makes_reading_and_writing_work_in_spark_connect(tmp_path: Path) 
         spark.range(0, 1000, 1, 4).write.format("lwmq").mode("append").save(address)
         frame = spark.read.format("lwmq").load(address)
         assert frame.selectExpr("sum(id)").collect()[0][0] == sum(range(1000))
+        spark.sql(f"CREATE TABLE lwmq.`{address}-sql` AS SELECT id FROM range(5)")
+        assert spark.sql(f"SELECT sum(id) FROM lwmq.`{address}-sql`").collect()[0][0] == 10
 
         # Another client of the same server has a session, a class loader and a jar of its own.
         another = '''if True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark.arrow import Endpoint
+from tests.spark.addresses import with_ticket
 from tests.spark.producers import metrics
 from tests.spark.streams import LIMIT_S, Consumer, Gate, fail_first, write
 
@@ -23,20 +25,22 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def kept(ipc: str) -> Iterator[str]:
+def kept(address: str) -> Iterator[str]:
     """An address that is served apart from those who write and read there."""
-    endpoint = Endpoint(ipc, linger=0)
-    yield ipc
+    endpoint = Endpoint(address, linger=0)
+    yield address
     with contextlib.suppress(lwmq.TimeoutError):  # not every test reads everything
         endpoint.close()
 
 
 @pytest.mark.row("P14")
-def test_a_consumer_gets_rows_while_the_job_still_runs(spark: SparkSession, ipc: str, tmp_path: Path) -> None:
+def test_a_consumer_gets_rows_while_the_job_still_runs(
+    spark: SparkSession, address: str, tmp_path: Path
+) -> None:
     gate = Gate(tmp_path)
-    consumer = Consumer(ipc)
+    consumer = Consumer(address)
     frame = spark.range(0, 400, 1, 4).mapInArrow(gate.hold(3), "id long")
-    job = threading.Thread(target=write, args=(frame, ipc))
+    job = threading.Thread(target=write, args=(frame, address))
     job.start()
     consumer.wait_for_rows(300)  # those of the tasks that have ended
     assert job.is_alive()
@@ -45,19 +49,19 @@ def test_a_consumer_gets_rows_while_the_job_still_runs(spark: SparkSession, ipc:
     assert consumer.column("id") == list(range(400))
 
 
-def test_a_consumer_may_come_after_the_job(spark: SparkSession, ipc: str) -> None:
-    write(spark.range(0, 1000, 1, 3), ipc)
-    assert Consumer(ipc).column("id") == list(range(1000))
+def test_a_consumer_may_come_after_the_job(spark: SparkSession, address: str) -> None:
+    write(spark.range(0, 1000, 1, 3), address)
+    assert Consumer(address).column("id") == list(range(1000))
 
 
 @pytest.mark.row("P14")
 @pytest.mark.parametrize("delivery", ["task", "job"])
-def test_rows_of_failed_attempts_are_never_visible(spark: SparkSession, ipc: str, delivery: str) -> None:
-    consumer = Consumer(ipc)
+def test_rows_of_failed_attempts_are_never_visible(spark: SparkSession, address: str, delivery: str) -> None:
+    consumer = Consumer(address)
     # 600 kB per task: batches were published before the attempt fails
     frame = spark.range(0, 4000, 1, 4).selectExpr("id", "repeat('x', 600) text")
     frame = frame.mapInArrow(fail_first(2), "id long, text string")
-    write(frame, ipc, delivery=delivery)
+    write(frame, address, delivery=delivery)
     assert consumer.column("id") == list(range(4000))
 
 
@@ -81,19 +85,48 @@ def test_with_delivery_job_nothing_is_visible_before_the_job_commits(
 
 
 def test_with_delivery_live_rows_are_visible_while_their_task_runs(
-    spark: SparkSession, ipc: str, tmp_path: Path
+    spark: SparkSession, address: str, tmp_path: Path
 ) -> None:
     gate = Gate(tmp_path)
-    consumer = Consumer(ipc)
+    consumer = Consumer(address)
     frame = spark.range(0, 20_000, 1, 1).selectExpr("id", "repeat('x', 100) text")
     frame = frame.mapInArrow(gate.hold(0), "id long, text string")
-    job = threading.Thread(target=write, args=(frame, ipc), kwargs={"delivery": "live"})
+    job = threading.Thread(target=write, args=(frame, address), kwargs={"delivery": "live"})
     job.start()
     consumer.wait_for_rows(1000)
     assert job.is_alive()
     gate.open()
     job.join(300)
     assert consumer.column("id") == list(range(20_000))
+
+
+@pytest.mark.row("P28")
+@pytest.mark.parametrize("invalid_utf8", ["error", "replace"])
+def test_with_delivery_live_a_row_does_not_wait_for_those_behind_it(
+    spark: SparkSession, ipc: str, tmp_path: Path, invalid_utf8: str
+) -> None:
+    """Each row is made when the one before it has been read: a writer that kept one back would hang."""
+    read = tmp_path / "read"
+    filling = "x" * 200_000  # more than the buffer between Python and Spark
+
+    def slowly(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in range(5):
+            while number > 0 and (not read.exists() or read.read_text() != str(number - 1)):
+                time.sleep(0.01)
+            yield pa.record_batch({"n": pa.array([number], pa.int64()), "f": [filling]})
+
+    frame = spark.range(0, 1, 1, 1).mapInArrow(slowly, "n long, f string").selectExpr("n", "string(n) as s")
+    options = {"delivery": "live", "invalidUtf8": invalid_utf8}
+    job = threading.Thread(target=write, args=(frame, ipc), kwargs=options)
+    job.start()
+    with lwmq.open_reader(ipc, timeout=LIMIT_S) as reader:
+        for number, batch in enumerate(reader):
+            assert batch["n"].to_pylist() == [number]
+            partial = tmp_path / "partial"
+            partial.write_text(str(number))
+            partial.rename(read)
+    job.join(LIMIT_S)
+    assert not job.is_alive()
 
 
 def test_a_job_that_failed_unseen_is_nothing_to_the_reader(spark: SparkSession, kept: str) -> None:
@@ -157,17 +190,19 @@ def test_every_type_of_spark_comes_back_as_it_went_out(spark: SparkSession, kept
     assert shown(back) == shown(frame)
 
 
-def test_values_arrive_outside_spark_as_arrow_has_them(spark: SparkSession, ipc: str) -> None:
-    consumer = Consumer(ipc)
-    write(spark.sql("select 1 i, 'text' s, cast(-1.25 as decimal(9, 2)) d, array(1, null) a, null n"), ipc)
+def test_values_arrive_outside_spark_as_arrow_has_them(spark: SparkSession, address: str) -> None:
+    consumer = Consumer(address)
+    write(
+        spark.sql("select 1 i, 'text' s, cast(-1.25 as decimal(9, 2)) d, array(1, null) a, null n"), address
+    )
     table = consumer.table()
     assert table.to_pylist() == [{"i": 1, "s": "text", "d": Decimal("-1.25"), "a": [1, None], "n": None}]
     assert [field.nullable for field in table.schema] == [True] * 5
 
 
-def test_an_empty_dataframe_gives_an_empty_stream_with_its_schema(spark: SparkSession, ipc: str) -> None:
-    consumer = Consumer(ipc)
-    write(spark.range(10).where("id > 99").selectExpr("id", "cast(id as string) text"), ipc)
+def test_an_empty_dataframe_gives_an_empty_stream_with_its_schema(spark: SparkSession, address: str) -> None:
+    consumer = Consumer(address)
+    write(spark.range(10).where("id > 99").selectExpr("id", "cast(id as string) text"), address)
     table = consumer.table()
     assert table.num_rows == 0
     assert table.schema.names == ["id", "text"]
@@ -212,18 +247,20 @@ def test_task_i_appends_to_partition_i_mod_p(spark: SparkSession, kept: str) -> 
         assert Consumer(kept, partitions=[partition], name="same").column("id") == expected
 
 
-def test_a_job_many_times_larger_than_its_window_waits_for_its_reader(spark: SparkSession, ipc: str) -> None:
-    consumer = Consumer(ipc)
+def test_a_job_many_times_larger_than_its_window_waits_for_its_reader(
+    spark: SparkSession, address: str
+) -> None:
+    consumer = Consumer(address)
     frame = spark.range(0, 400_000, 1, 2).selectExpr("id", "repeat('x', 100) text")
-    write(frame, ipc, delivery="live", bufferBytes="256KiB", buffers="4")  # 43 MB through 1 MiB
+    write(frame, address, delivery="live", bufferBytes="256KiB", buffers="4")  # 43 MB through 1 MiB
     table = consumer.table()
     assert sorted(table["id"].to_pylist()) == list(range(400_000))
     assert max(batch.nbytes for batch in table.to_batches()) <= 256 << 10
 
 
-def test_a_row_larger_than_a_buffer_gets_a_larger_one(spark: SparkSession, ipc: str) -> None:
-    consumer = Consumer(ipc)
-    write(spark.sql("select id, repeat('x', 3000000) t from range(0, 4, 1, 1)"), ipc, bufferBytes="1MiB")
+def test_a_row_larger_than_a_buffer_gets_a_larger_one(spark: SparkSession, address: str) -> None:
+    consumer = Consumer(address)
+    write(spark.sql("select id, repeat('x', 3000000) t from range(0, 4, 1, 1)"), address, bufferBytes="1MiB")
     assert [len(text) for text in consumer.table()["t"].to_pylist()] == [3_000_000] * 4
 
 
@@ -237,11 +274,11 @@ def test_a_row_larger_than_a_buffer_gets_a_larger_one(spark: SparkSession, ipc: 
     ],
 )
 def test_a_large_row_never_waits_for_what_its_own_task_has_not_committed(
-    spark: SparkSession, ipc: str, large: int, options: dict[str, str]
+    spark: SparkSession, address: str, large: int, options: dict[str, str]
 ) -> None:
-    consumer = Consumer(ipc)
+    consumer = Consumer(address)
     text = f"repeat(string(id), if(id % 2 = 1, {large}, 10)) text"
-    write(spark.range(0, 4, 1, 1).selectExpr("id", text), ipc, **options)
+    write(spark.range(0, 4, 1, 1).selectExpr("id", text), address, **options)
     assert [len(text) for text in consumer.column("text")] == [10, large, 10, large]
 
 
@@ -251,11 +288,12 @@ def test_the_sql_tab_shows_rows_batches_bytes_copies_and_waiting_once(
 ) -> None:
     write(spark.range(0, 100_000, 1, 2), kept, retain="all")
     frame = spark.read.format("lwmq").load(kept)
-    with Endpoint(f"{kept}-copy", linger=0):
-        write(frame, f"{kept}-copy", columnarWrite=columnar)
+    copy = with_ticket(f"{kept}-copy")
+    with Endpoint(copy, linger=LIMIT_S):
+        write(frame, copy, columnarWrite=columnar)
         shown = metrics(spark, "AppendData")
         with contextlib.suppress(lwmq.LwmqError):
-            Consumer(f"{kept}-copy").table()
+            Consumer(copy).table()
     found = dict(shown)
     assert sorted(name for name, _ in shown) == [
         "bytes copied while writing",
@@ -273,7 +311,7 @@ def test_a_columnar_plan_is_written_in_columns(spark: SparkSession, kept: str) -
     rows = spark.range(0, 50_000, 1, 4).selectExpr("id", "id * 0.5D half", "concat('t', id) text")
     write(rows, kept, retain="all")
     frame = spark.read.format("lwmq").load(kept)
-    copy = f"{kept}-copy"
+    copy = with_ticket(f"{kept}-copy")
     with Endpoint(copy, linger=60):
         write(frame, copy)
         assert "ColumnBatches" in _plan_of_last_write(spark)

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_publish_delivers_a_dataframe_and_tells_of_every_task(spark: SparkSession, ipc: str) -> None:
-    consumer = Consumer(ipc)
+def test_publish_delivers_a_dataframe_and_tells_of_every_task(spark: SparkSession, address: str) -> None:
+    consumer = Consumer(address)
     frame = spark.range(0, 1000, 1, 4).selectExpr("id", "id / 2 half")
-    rows = frame.mapInArrow(lwmq.publish(ipc, partitions=4), lwmq.PUBLISH_SCHEMA).collect()
+    rows = frame.mapInArrow(lwmq.publish(address, partitions=4), lwmq.PUBLISH_SCHEMA).collect()
     table = consumer.table()
     assert sorted(table["id"].to_pylist()) == list(range(1000))
     assert table.schema.names == ["id", "half"]
@@ -39,10 +39,53 @@ def test_evaluating_a_published_dataframe_again_delivers_nothing_twice(spark: Sp
         assert Consumer(ipc).column("id") == list(range(100))
 
 
-def test_rows_of_failed_attempts_are_never_published(spark: SparkSession, ipc: str) -> None:
-    consumer = Consumer(ipc)
+@pytest.mark.parametrize("by", ["key", "partition_key"])
+def test_a_key_places_the_rows_of_every_task_without_an_exchange(
+    spark: SparkSession, address: str, by: str
+) -> None:
+    """Each task fails once, and a lost attempt has written to all partitions."""
+    frame = spark.range(0, 1000, 1, 3).selectExpr("id", "cast(id % 50 as string) k")
+    parts = range(4)
+    expected = {
+        part: sorted(row.id for row in rows)
+        for part, rows in enumerate(frame.repartition(len(parts), "k").rdd.glom().collect())
+    }
+    found: dict[int, list[int]] = {}
+
+    def read(part: int) -> None:
+        with lwmq.open_reader(address, name=f"of {part}", partitions=[part], timeout=60) as reader:
+            found[part] = sorted(reader.read_all()["id"].to_pylist())
+
+    readers = [threading.Thread(target=read, args=(part,)) for part in parts]
+    endpoint = Endpoint(address, linger=60)  # else publish() serves it until this process ends
+    publish = lwmq.publish(address, partitions=3, stream_partitions=len(parts), **{by: "k"})
+
+    def fail_after(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        if TaskContext.get().attemptNumber() > 0:
+            yield from publish(batches)
+            return
+        for row in publish(iter([*batches])):
+            del row
+            raise RuntimeError("told to fail behind the commit")
+
+    for reader in readers:
+        reader.start()
+    rows = frame.mapInArrow(fail_after, lwmq.PUBLISH_SCHEMA).collect()
+    for reader in readers:
+        reader.join(300)
+    endpoint.close()
+    assert found == expected
+    assert sum(row.rows for row in rows) == 1000
+    assert len(rows) == 3 * len(parts), "one for each partition that a task has written to"
+    assert {row.won for row in rows} == {False}, "the first attempt had committed"
+
+
+def test_rows_of_failed_attempts_are_never_published(spark: SparkSession, address: str) -> None:
+    consumer = Consumer(address)
     frame = spark.range(0, 100, 1, 2).mapInArrow(fail_first(2), "id long")
-    frame.mapInArrow(lwmq.publish(ipc, partitions=2), lwmq.PUBLISH_SCHEMA).collect()
+    frame.mapInArrow(lwmq.publish(address, partitions=2), lwmq.PUBLISH_SCHEMA).collect()
     assert consumer.column("id") == list(range(100))
 
 
@@ -90,14 +133,14 @@ def test_a_dataframe_with_more_partitions_than_were_said_is_refused(spark: Spark
 
 @pytest.mark.row("P28")
 def test_a_job_reads_what_another_job_publishes_while_that_one_still_runs(
-    spark: SparkSession, ipc: str, tmp_path: Path
+    spark: SparkSession, address: str, tmp_path: Path
 ) -> None:
     gate = Gate(tmp_path)
-    with Endpoint(ipc, linger=60):
+    with Endpoint(address, linger=60):
         published = (
             spark.range(0, 200_000, 1, 1)  # more than the buffers between Spark and its workers hold
             .mapInArrow(gate.hold(0), "id long")
-            .mapInArrow(lwmq.publish(ipc, partitions=1, delivery="live"), lwmq.PUBLISH_SCHEMA)
+            .mapInArrow(lwmq.publish(address, partitions=1, delivery="live"), lwmq.PUBLISH_SCHEMA)
         )
         results: list[Any] = []
         job = threading.Thread(target=lambda: results.extend(published.collect()))
@@ -108,7 +151,7 @@ def test_a_job_reads_what_another_job_publishes_while_that_one_still_runs(
                 gate.open()  # only now can the job that publishes end
                 yield batch
 
-        read = spark.range(0, 1, 1, 1).mapInArrow(lwmq.subscribe(ipc), "id long")
+        read = spark.range(0, 1, 1, 1).mapInArrow(lwmq.subscribe(address), "id long")
         seen = read.mapInArrow(open_the_gate, "id long").collect()
         job.join(300)
     assert sorted(row.id for row in seen) == list(range(200_000))
@@ -116,10 +159,10 @@ def test_a_job_reads_what_another_job_publishes_while_that_one_still_runs(
 
 
 @pytest.mark.row("P28")
-def test_subscribe_reads_the_partitions_that_its_rows_name(spark: SparkSession, ipc: str) -> None:
-    with Endpoint(ipc, linger=60):
-        write(spark.range(0, 60, 1, 6), ipc, partitions="3")
-        first = spark.range(0, 1, 1, 1).mapInArrow(lwmq.subscribe(ipc), "id long").collect()
+def test_subscribe_reads_the_partitions_that_its_rows_name(spark: SparkSession, address: str) -> None:
+    with Endpoint(address, linger=60):
+        write(spark.range(0, 60, 1, 6), address, partitions="3")
+        first = spark.range(0, 1, 1, 1).mapInArrow(lwmq.subscribe(address), "id long").collect()
         assert sorted(row.id for row in first) == [*range(10), *range(30, 40)]
-        rest = spark.range(1, 3, 1, 2).mapInArrow(lwmq.subscribe(ipc), "id long").collect()
+        rest = spark.range(1, 3, 1, 2).mapInArrow(lwmq.subscribe(address), "id long").collect()
         assert sorted(row.id for row in rest) == [*range(10, 30), *range(40, 60)]

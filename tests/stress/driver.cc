@@ -241,7 +241,7 @@ int play_writer(const char* address) {
   return 0;
 }
 
-// One attempt of a task: writes `count` batches and commits.
+// One attempt of a task: writes `count` batches, to each partition in turn, and commits.
 int play_task(const char* address) {
   lwmq_writer* writer = nullptr;
   lwmq_writer_options options = writer_options();
@@ -251,7 +251,8 @@ int play_task(const char* address) {
   options.attempt = number("attempt", 0);
   lwmq_status status = lwmq_writer_open(address, kSchema, sizeof kSchema, &options, &writer);
   const std::uint64_t count = number("count", 10);
-  for (std::uint64_t i = 0; i < count && status == LWMQ_OK; ++i) status = write_batch(writer, 0, kPatienceMs);
+  for (std::uint64_t i = 0; i < count && status == LWMQ_OK; ++i)
+    status = write_batch(writer, static_cast<std::uint32_t>(i % options.partitions), kPatienceMs);
   lwmq_commit_result result{};
   result.size = sizeof result;
   if (status == LWMQ_OK) status = lwmq_writer_commit(writer, kPatienceMs, &result);

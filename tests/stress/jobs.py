@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .oracle import HANG_S, Broken, expect
-from .players import Player, listen, until
+from .players import PARTITIONS, Player, listen, until
 from .scene import Scene
 
 TASKS = 3
@@ -89,7 +89,7 @@ def _commits(tasks: list[Player]) -> dict[int, tuple[int, int]]:
 
 def _read(reader: Player, first_id: int) -> list[int]:
     """How many batches the reader has of each attempt."""
-    return [reader.next(first_id + i, 0) for i in range(TASKS * 2)]
+    return [sum(reader.next(first_id + i, p) for p in range(PARTITIONS)) for i in range(TASKS * 2)]
 
 
 def _reader_has_exactly(s: Scene, first_id: int, winners: dict[int, int]) -> None:

@@ -176,9 +176,7 @@ def stall_round(s: Scene) -> None:
         for player in busy:
             expect(s.players, HANG_S, f"{player} is not told", lambda p=player: _is_told(p, began_ns))
     elif s.case.policy == "expel" and all(player.said("open") for player in s.players):
-        expect(
-            others, HANG_S, "nobody is expelled", lambda: _flows_for(others, began_ns, 2 * STALL_MS / 1e3)
-        )
+        expect(others, HANG_S, "nobody is expelled", lambda: _flows_for(others, began_ns, 2 * STALL_MS / 1e3))
         oracle.flows(busy, [player for player in others if player not in busy])
     victim.go_on()
     if s.case.policy == "expel":

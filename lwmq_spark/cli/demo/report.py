@@ -29,6 +29,8 @@ def show(figures: dict[str, Any]) -> None:
         amount = f"{leg['rows']:,} rows, {human(leg['bytes'], 'B')} in {leg['seconds']:.3f} s"
         told.add_row(Text(title, style="bold"), f"{amount}: {rows}, {size}")
         told.add_row("", f"payload bytes copied by the reader: {leg['bytes_copied']}")
+        if leg["bytes_on_the_cable"]:
+            told.add_row("", f"over the cable, encrypted: {human(leg['bytes_on_the_cable'], 'B')}")
     ahead, read = figures["planned_before_last_batch_s"], figures["read"]
     told.add_row("live", f"Spark had planned {ahead:.2f} s before the last batch came")
     told.add_row("window", f"{human(read['window_bytes'], 'B')} for {human(read['bytes'], 'B')} of flights")

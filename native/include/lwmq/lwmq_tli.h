@@ -1,36 +1,44 @@
-/* lwmq_tli.h - the transport layer interface: what a provider of a scheme implements.
+/* lwmq_tli.h - the transport layer interface: what a provider of an address scheme implements.
  *
- * A provider moves buffers of bytes between two processes and, where the hardware can, lends windows of memory.
- * It knows nothing of messages, queues or Arrow. A provider is one object file:
+ * A provider moves buffers of bytes between two processes. It knows nothing of messages, queues or Arrow. It is one
+ * object file that fills in a table of tables:
+ *
+ *     provider     its name, which addresses are its own, what they allow, and its thread if it needs one
+ *     listener     listen, accept, tend, descriptor, close
+ *     transport    one conversation with one peer: connect, send, receive, wait, close. Every call is mandatory unless
+ *                  its comment says that it may be NULL. These calls alone serve every feature of channels
+ *     fast         shortcuts that exist for speed alone; NULL as a whole, or each of them
+ *     memory       windows that both processes map, and memory of one that the other writes; NULL as a whole, or each half
  *
  *     static const lwmq_tli_provider kProvider = { sizeof(lwmq_tli_provider), LWMQ_TLI_VERSION, "mine", ... };
  *     LWMQ_TLI_REGISTER(kProvider);
  *
  * One direction of a transport, and its verbs:
  *
- *     sender     acquire ─▶ write at buffer.next ─▶ show ─▶ (write ─▶ show ...) ─▶ ship
- *     receiver   land ─▶ read the extent ─▶ release
+ *     sender     acquire -> write at buffer.next -> show -> (write -> show ...) -> ship, and flush after the last of many
+ *     receiver   land -> read the extents -> release
  *
- *   A *buffer* is a piece of the sender's memory with room for `buffer_bytes`. What one show makes visible is
- *   an *extent*: it arrives whole or not at all, in the order shown within a buffer. Buffers arrive in the order
- *   of their first show; shipping closes one. The receiver gives every landed extent back by release, in any
- *   order, from any thread. A buffer is free again when it was shipped, landed to its end (the next land sees
- *   that) and all its extents were released.
+ *   A *buffer* is a piece of the sender's memory with room for `buffer_bytes`. Each show makes one *extent* of it visible.
+ *   An extent arrives whole or not at all. Extents of one buffer arrive in the order in which they were shown, and buffers
+ *   arrive in the order of their first show. Shipping closes a buffer. The receiver gives every landed extent back by
+ *   release, in any order and from any thread. A buffer is free again when it was shipped, when it has landed to its end
+ *   (the next land sees that), and when all its extents were released.
  *
- * Threads: one thread sends (acquire, show, ship, abandon, free_buffers, unread_extents, wait for room) and one receives
- *   (land, arm, wait for extents) on a transport at a time; the two may be different, and their waits may overlap. release,
- *   state, peer, transport_fd and window calls: any thread; release, and abandon of what was kept, also behind close.
- *   listen, listener_close and the calls of one listener: one thread at a time. connect: several at once.
- * Ownership: takes, lends, keeps as in lwmq.h.
- * One way (LWMQ_IS_ONE_WAY of limits): a transport that was accepted sends, one that has connected receives. Asked for
- *   the other, acquire and land answer LWMQ_E_FULL and LWMQ_E_EMPTY; unread_extents is 0.
- * Loss: when the peer dies, land first returns what was shown, then LWMQ_E_PEER_LOST; after an orderly close of
- *   the peer LWMQ_E_CLOSED in its place. acquire fails with the same status at once; what is shown into a buffer that was
- *   acquired before is lost. Once state says that the peer has gone, land answers LWMQ_E_EMPTY no more: what is still on its
- *   way then is lost. A status that ends a transport is answered again and again.
- * Refusal: another failure of acquire, show or ship, while state says that the peer is there, is tried again every
- *   millisecond, and ends the conversation with its text when that has gone on for a tenth of a second. A buffer is as it was
- *   before a show that has failed.
+ * Threads: one thread at a time sends on a transport (acquire, show, ship, abandon, flush, wait for room, figures), and one
+ *   at a time receives (land, arm, wait for extents). The two may differ, and their waits may overlap. Any thread may call
+ *   release, state without figures, peer, descriptor and the window calls. release, and abandon of a buffer that was lent
+ *   when its transport closed, are also called after close. A listener is used by one thread at a time. connect is called
+ *   by several threads at once.
+ * Ownership: takes, lends, keeps as in lwmq.h. No call waits unless its comment says so.
+ * One way (LWMQ_IS_ONE_WAY of limits): an accepted transport only sends, and one that has connected only receives. In the
+ *   other direction acquire answers LWMQ_E_FULL and land answers LWMQ_E_EMPTY; nothing is unread.
+ * Loss: when the peer dies, land first returns what the peer has shown, and then LWMQ_E_PEER_LOST, or LWMQ_E_CLOSED after an
+ *   orderly close. acquire fails with the same status at once; what is shown into a buffer that was acquired before is lost.
+ *   Once state says that the peer has gone, land no longer answers LWMQ_E_EMPTY: what is still on its way then is lost. A
+ *   status that ends a transport is answered again by every later call.
+ * Refusal: when acquire, show or ship fails otherwise while state says that the peer is there, the caller tries again every
+ *   millisecond. A conversation that refuses for a tenth of a second ends with the text of the refusal. A failed show leaves
+ *   the buffer as it was.
  */
 #ifndef LWMQ_LWMQ_TLI_H
 #define LWMQ_LWMQ_TLI_H
@@ -43,39 +51,45 @@
 extern "C" {
 #endif
 
-#define LWMQ_TLI_VERSION 11u
+#define LWMQ_TLI_VERSION 12u
 
-/* What the library does for providers and filters; a module has it through its entry (LWMQ_TLI_MODULE). */
+/* What the library does for providers and filters. A module reaches it through its entry (LWMQ_TLI_MODULE). */
 
-/* Sets the text of this thread's failure, as printf does, and answers `status`: one expression for an early return. The text
-   says where, with which numbers, and what to do. Answers (LWMQ_E_EMPTY and the like) have none. Any thread. */
+/* Sets the text of this thread's failure, as printf does, and returns `status`: one expression for an early return. The text
+   says where, with which numbers, and what to do. Answers such as LWMQ_E_EMPTY have no text. Any thread. */
 __attribute__((visibility("hidden"), format(printf, 2, 3))) lwmq_status lwmq_tli_fail(lwmq_status status,
                                                                                       const char *format, ...);
-/* This process. Static. Any thread. */
+/* This process. Static memory. Any thread. */
 __attribute__((visibility("hidden"))) const lwmq_identity *lwmq_tli_identity(void);
 
 typedef struct lwmq_tli_listener lwmq_tli_listener;
 typedef struct lwmq_tli_transport lwmq_tli_transport;
 typedef struct lwmq_tli_window lwmq_tli_window;
-typedef struct lwmq_tli_filters lwmq_tli_filters; /* the library's: the filters of one channel */
+
+/* A setting of the provider's own, such as a certificate, a device or an address to bind. */
+typedef struct lwmq_tli_setting {
+  const char *name;
+  const char *value;
+} lwmq_tli_setting;
 
 typedef struct lwmq_tli_options {
   uint64_t size;
-  uint64_t buffer_bytes;    /* of our send buffers */
-  uint32_t buffers_send;    /* how many we make; the peer says how many it makes */
-  uint32_t buffers_receive; /* how many of the peer's we are ready to map at most; 0: any allowed number */
-  uint32_t purpose;         /* what runs above, compared with the peer's: LWMQ_TLI_FOR_*; LWMQ_E_VERSION if different */
-  uint32_t secure_erase;    /* 1: send buffers are zeroed when acquire or free_buffers sees that they were released, when
-                               they are abandoned, and when the transport ends as far as no peer can read them any more;
-                               with LWMQ_CAN_ERASE */
-  uint32_t channel;         /* which of our conversations this is a transport of; 0: not said. The peer is told */
-  lwmq_tli_filters *filters; /* not a provider's business: it passes over them */
-  /* With LWMQ_IS_IN_PROCESS: called for each extent that was shown to us and never landed, when both ends have closed: it
-     may be the address of something. NULL: nothing to do. */
+  uint64_t buffer_bytes;    /* of each of our send buffers */
+  uint32_t buffers_send;    /* how many send buffers we make; the peer says how many it makes */
+  uint32_t buffers_receive; /* how many buffers of the peer we accept at most; 0: any allowed number */
+  uint32_t purpose;         /* what runs above the transport, LWMQ_TLI_FOR_*; the peer's must be the same: LWMQ_E_VERSION */
+  uint32_t secure_erase;    /* 1: a send buffer is zeroed when acquire or state sees that it was released, when it is
+                               abandoned, and when the transport ends as far as no peer can read it any more. Needs
+                               LWMQ_CAN_ERASE */
+  uint32_t channel;         /* a number of the conversation that this transport belongs to; the peer is told. 0: none */
+  uint32_t settings_count;
+  const lwmq_tli_setting *settings; /* lent for the call; names are those of the provider's `settings` */
+  /* With LWMQ_IS_IN_PROCESS: called for each extent that was shown to us and never landed, once both ends have closed. The
+     extent may hold the address of something that must be freed. NULL: nothing to do. */
   void (*drop)(const void *data, uint64_t bytes, uint32_t kind);
-  /* Of a listener: a provider that can calls it, on any thread, when its descriptor would become readable, perhaps before
-     listen has returned, until listener_close, when no call may be under way any more; it has none then: listener_fd is -1.
-     It does not wait. NULL: a descriptor. */
+  /* For listen: a provider that can do without a descriptor calls this, on any thread, when its descriptor would become
+     readable, perhaps before listen has returned. No call is under way once the listener's close has returned. It does not
+     wait. The listener's descriptor is -1 then. NULL: the host wants a descriptor. */
   void (*ring)(void *context);
   void *ring_context;
 } lwmq_tli_options;
@@ -84,47 +98,58 @@ enum { LWMQ_TLI_FOR_MESSAGES = 1, LWMQ_TLI_FOR_RAW = 2, LWMQ_TLI_FOR_STREAM = 3 
 
 typedef struct lwmq_tli_peer {
   uint8_t instance[16];
-  uint32_t pid, uid;
-  uint64_t buffer_bytes; /* of the peer's send buffers: its largest extent */
-  uint32_t buffers;
-  uint32_t drops;        /* with LWMQ_IS_IN_PROCESS: 1 where it gave `drop`, and may be shown addresses */
-  uint32_t channel;      /* of its options; 0: not said */
-  uint64_t unsent;       /* once it has closed: what it gave up before, as say_unsent had it */
+  uint32_t pid, uid;     /* of a process of this host; pid 0: the peer is on another host, or its process is not known */
+  uint64_t buffer_bytes; /* of the peer's send buffers: the size of its largest extent */
+  uint32_t buffers;      /* how many send buffers the peer has */
+  uint32_t drops;        /* with LWMQ_IS_IN_PROCESS: 1 if the peer gave `drop`, so that it may be shown addresses */
+  uint32_t channel;      /* of the peer's options */
+  char name[108];        /* the peer in the provider's words, for texts: "process 4711", "10.0.0.7:40212" */
 } lwmq_tli_peer;
 
-/* A send buffer in the hands of the sender. The provider updates `next` and `room` at each show; it gets `next` and `token`
-   back as they are; `room` may be another one. */
+/* A send buffer in the hands of the sender. The provider updates `next` and `room` at each show. It gets `next` and `token`
+   back as they are; the host may lower `room`. */
 typedef struct lwmq_tli_buffer {
-  uint8_t *next;     /* where the next extent goes; 64-byte aligned at first, 8-byte aligned later */
-  uint64_t room;     /* the largest next extent; 0: full */
-  uint64_t token[2]; /* the provider's */
+  uint8_t *next;     /* where the next extent goes: 64-byte aligned at first, 8-byte aligned later */
+  uint64_t room;     /* the size of the largest next extent; 0: the buffer is full */
+  uint64_t token[2]; /* the provider's own */
 } lwmq_tli_buffer;
 
 typedef struct lwmq_tli_extent {
-  const uint8_t *data; /* the peer may be hostile: copy what you follow before you check it */
+  const uint8_t *data; /* the peer may write here at any time: copy what you follow before you check it */
   uint64_t bytes;
-  uint32_t kind;       /* what the sender said at show: 0 .. LWMQ_TLI_KIND_MAX */
+  uint32_t kind;       /* what the sender said at show: 0 to LWMQ_TLI_KIND_MAX */
   uint32_t reserved;
-  uint64_t token[2];   /* the provider's; the first is the number of its buffer, below the peer's `buffers` */
 } lwmq_tli_extent;
 
-/* One of several extents that have landed together. */
-typedef struct lwmq_tli_piece {
-  const uint8_t *data; /* as of an extent */
-  uint32_t bytes;
-  uint32_t kind;
-} lwmq_tli_piece;
+/* Extents of one buffer that have landed together. They are released one by one or many at once. */
+typedef struct lwmq_tli_landing {
+  uint64_t token;  /* the provider's own */
+  uint32_t buffer; /* the number of their buffer, below the peer's `buffers` */
+  uint32_t count;  /* how many extents have landed */
+} lwmq_tli_landing;
 
 #define LWMQ_TLI_KIND_MAX 63u
 
-/* HOLDING, beside EXTENT: the caller has landed some that nobody has received. */
+/* How to land. SOON: the caller waits next if nothing is there. land may look for as long as a wait does before it sleeps;
+   the wait that follows then sleeps at once. LARGE, beside SOON: the caller expects one extent that fills a buffer. */
+enum { LWMQ_TLI_LAND_NOW = 0, LWMQ_TLI_LAND_SOON = 1, LWMQ_TLI_LAND_LARGE = 2 };
+
+/* What to wait for. HOLDING, beside EXTENT: the caller has landed extents that its own user has not received. */
 enum { LWMQ_TLI_WAIT_EXTENT = 1, LWMQ_TLI_WAIT_ROOM = 2, LWMQ_TLI_WAIT_HOLDING = 4 };
 
 enum {
   LWMQ_TLI_CONNECTED = 0,
-  LWMQ_TLI_CLOSED = 1, /* the peer closed in order */
+  LWMQ_TLI_CLOSED = 1, /* the peer has closed in order */
   LWMQ_TLI_LOST = 2    /* the peer died, vanished or broke the protocol */
 };
+
+/* What a sender can know of its peer. */
+typedef struct lwmq_tli_figures {
+  uint64_t unread_extents; /* shown and neither released by the peer nor passed by a wait of it: what is lost if it dies now */
+  uint64_t unsent;         /* once the peer has closed: how many messages it gave up before it showed them */
+  uint32_t free_buffers;   /* how many acquires would succeed now */
+  uint32_t reserved;
+} lwmq_tli_figures;
 
 /* Memory that a peer can reach. Made by its owner, who alone writes it; peers map it read-only. */
 typedef struct lwmq_tli_window_info {
@@ -136,139 +161,163 @@ typedef struct lwmq_tli_window_info {
   uint8_t owner[16];  /* instance of the process that made it */
 } lwmq_tli_window_info;
 
-typedef struct lwmq_tli_provider {
-  uint32_t size;    /* sizeof(lwmq_tli_provider) */
-  uint32_t version; /* LWMQ_TLI_VERSION */
-  const char *name; /* for listings; not used to match addresses */
-
-  /* 1 if `address` is this provider's scheme, whether well-formed or not. Never waits. */
-  int32_t (*claim)(const char *address);
-  /* Checks the address and says what it allows. LWMQ_E_ADDRESS with a text. Never waits. */
-  lwmq_status (*limits)(const char *address, lwmq_limits *out_limits);
-
-  /* Binds. LWMQ_E_ADDRESS: somebody else serves it. Never waits. */
+typedef struct lwmq_tli_listener_table {
+  /* Binds. LWMQ_E_ADDRESS: another listener serves the address. */
   lwmq_status (*listen)(const char *address, const lwmq_tli_options *options, lwmq_tli_listener **out_listener);
-  /* The next peer that has connected and passed the handshake. LWMQ_E_EMPTY: none now. Any failure: one was refused, with
-     the text why, and is counted; the next call says more. Never waits; a peer that is slow or wrong in its handshake is
-     dropped without holding up others. */
+  /* The next peer that has connected and passed the handshake. LWMQ_E_EMPTY: none now. Any other failure: one peer was
+     refused, for the reason in the text; the next call says more. A peer that is slow or wrong in its handshake is dropped
+     without holding up others. */
   lwmq_status (*accept)(lwmq_tli_listener *listener, lwmq_tli_transport **out_transport);
-  /* For a host that accepts nobody for now, when listener_fd has become readable or it was rung: lets go of those who have
-     given up, so that what they hold does not pile up. Never waits. NULL: who gives up leaves nothing. */
+  /* For a host that accepts nobody for now, called when the descriptor is readable or has rung: lets go of clients that have
+     given up, so that what they hold does not pile up. NULL: a client that gives up leaves nothing behind. */
   void (*tend)(lwmq_tli_listener *listener);
-  /* A descriptor that polls readable when accept has something to do, or when an accepted and armed transport
-     has something (see arm, transport_fd). Lent. Level-triggered; accept, tend and disarm drain it. -1: see ring of
-     the options. */
-  int32_t (*listener_fd)(lwmq_tli_listener *listener);
-  /* Takes the listener; its transports live on. The address can be served again at once. Never waits. */
-  void (*listener_close)(lwmq_tli_listener *listener);
+  /* A descriptor that polls readable when accept has something to do, or when an accepted and armed transport has something
+     (see arm). Lent. Level-triggered; accept, tend and arm drain it. -1: see ring of the options. */
+  int32_t (*descriptor)(lwmq_tli_listener *listener);
+  /* The address under which others reach the listener, where it differs from the one it was asked for: the port that the
+     system chose. Lent until close. NULL: the address is the one asked for. */
+  const char *(*address)(lwmq_tli_listener *listener);
+  /* Takes the listener; its transports live on. The address can be served again at once. */
+  void (*close)(lwmq_tli_listener *listener);
+} lwmq_tli_listener_table;
 
-  /* One attempt to connect. LWMQ_E_EMPTY: nobody listens now (try again later). Waits at most timeout_ms for the handshake:
-     LWMQ_E_TIMED_OUT, nobody has answered it. */
-  lwmq_status (*connect)(const char *address, const lwmq_tli_options *options, uint32_t timeout_ms,
-                         lwmq_tli_transport **out_transport);
+typedef struct lwmq_tli_transport_table {
+  /* Begins to connect. LWMQ_E_EMPTY: nobody listens now; try again later. Until proceed has said that the transport is
+     connected, the only other calls on it are descriptor and close, which gives up. Where proceed is NULL, the transport is
+     connected when connect returns. */
+  lwmq_status (*connect)(const char *address, const lwmq_tli_options *options, lwmq_tli_transport **out_transport);
+  /* Takes the next steps of connecting. LWMQ_OK: connected. LWMQ_E_FULL: not yet; come back when the descriptor is readable,
+     and after 100 ms in any case. LWMQ_E_EMPTY: nobody listens any more. Both may have a text, which says what is awaited or
+     missed. Any other failure: refused, for the reason in the text. After a failure the transport can only be closed. */
+  lwmq_status (*proceed)(lwmq_tli_transport *transport);
 
-  /* Who the other end is; it stays so when that is gone. Never waits. Any thread. */
+  /* Who the other end is; the answer stays the same when that end has gone. */
   void (*peer)(lwmq_tli_transport *transport, lwmq_tli_peer *out_peer);
-  /* LWMQ_TLI_*; never waits. Loss is noticed within 100 ms. */
-  int32_t (*state)(lwmq_tli_transport *transport);
+  /* LWMQ_TLI_CONNECTED, CLOSED or LOST. With `out_figures`, on the sending thread: also collects the buffers that the peer
+     has released, and counts. */
+  int32_t (*state)(lwmq_tli_transport *transport, lwmq_tli_figures *out_figures);
 
-  /* Lends a free send buffer. LWMQ_E_FULL: none. Never waits. */
+  /* Lends a free send buffer. LWMQ_E_FULL: none is free. */
   lwmq_status (*acquire)(lwmq_tli_transport *transport, lwmq_tli_buffer *out_buffer);
-  /* Makes the `bytes` bytes at buffer->next visible as one extent of `kind`. LWMQ_E_TOO_BIG: more than its room. Never
-     waits. */
+  /* Makes the `bytes` bytes at buffer->next visible as one extent of `kind`. LWMQ_E_TOO_BIG: more than its room. */
   lwmq_status (*show)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer, uint64_t bytes, uint32_t kind);
-  /* Copies up to `count` frames to buffer->next and shows each as an extent of `kind`: how many, of *out_bytes together.
-     Fewer where there is no room, or where the first would be late. 0: show says why. Never waits. NULL: show does as well. */
+  /* Takes the buffer, also on failure: nothing more will be shown in it, and perhaps nothing was. */
+  lwmq_status (*ship)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer);
+  /* Takes a buffer of which nothing was shown. A buffer that is neither shipped nor abandoned goes with close, unless it
+     stays lent. */
+  void (*abandon)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer);
+  /* Nothing more is shown for now: what was shown and still lies here goes to the peer. Until then a provider may keep it, to
+     send many extents with one system call. NULL: show has sent it. */
+  void (*flush)(lwmq_tli_transport *transport);
+
+  /* Lends the next extents: 1 to `limit` of one buffer, in order. `how` is LWMQ_TLI_LAND_*. An extent of 4 KiB or more ends
+     them. LWMQ_E_EMPTY: none now. LWMQ_E_CORRUPT: the peer broke the protocol. Any other failure ends the conversation, too. */
+  lwmq_status (*land)(lwmq_tli_transport *transport, uint32_t limit, uint32_t how, lwmq_tli_extent *out_extents,
+                      lwmq_tli_landing *out_landing);
+  /* Takes back `count` extents of a landing. Any thread. */
+  void (*release)(lwmq_tli_transport *transport, const lwmq_tli_landing *landing, uint32_t count);
+
+  /* Waits until land (LWMQ_TLI_WAIT_EXTENT) or acquire (LWMQ_TLI_WAIT_ROOM) may succeed, until the state changes, or until
+     the time is over. It looks for a while and then sleeps without any wake-up. It may, seldom, return LWMQ_OK early: the
+     caller comes again at once. With a time of 0 it only looks. When a wait for extents finds none, everything that has
+     landed may count as read in the peer's figures, unless HOLDING is set. LWMQ_E_TIMED_OUT, LWMQ_E_INTERRUPTED. */
+  lwmq_status (*wait)(lwmq_tli_transport *transport, uint32_t what, uint32_t timeout_ms);
+  /* Asks that the transport's descriptor becomes readable at the next extent (LWMQ_TLI_WAIT_EXTENT), at the next room
+     (LWMQ_TLI_WAIT_ROOM, after an acquire that found none) and, in any case, at a change of state. Called on the landing
+     thread; with room, on the sending thread too. 1: something is there already, and land or acquire finds it. 0: armed, and
+     what has landed counts as in a wait. -1: not possible now for want of descriptors; the caller looks again after a while.
+     A wait for extents disarms; a wait for room does not. `what` 0 disarms. */
+  int32_t (*arm)(lwmq_tli_transport *transport, uint32_t what);
+  /* The transport's descriptor: level-triggered; arm drains it. Lent until close. An accepted transport shares its listener's
+     until this is called first, and has one of its own from then on. -1: there is none, for the reason in the text; the
+     caller then polls by time. Any thread. */
+  int32_t (*descriptor)(lwmq_tli_transport *transport);
+
+  /* Takes the transport and tells the peer that this is the end in order. What was shown stays readable for the peer. Landed
+     extents that were not released stay mapped until they are. `lent` buffers that were acquired, and of which nothing was
+     shown, stay their user's: each comes back by abandon, from any thread, one at a time. `unsent` messages were given up
+     before they were shown: the peer finds the number in its figures. */
+  void (*close)(lwmq_tli_transport *transport, uint32_t lent, uint64_t unsent);
+} lwmq_tli_transport_table;
+
+/* Shortcuts. Each names the benchmark of tests/bench that loses 5 % or more without it. */
+typedef struct lwmq_tli_fast_table {
+  /* Copies up to `count` frames to buffer->next and shows each as an extent of `kind`. Returns how many, of *out_bytes
+     together; fewer where there is no room, or where the first would be late. 0: show says why. NULL: show each.
+     Benchmark: native, messages per second, 64 B, lwmq-lent and lwmq-many. */
   uint64_t (*show_run)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer, const lwmq_bytes *frames,
                        uint64_t count, uint32_t kind, uint64_t *out_bytes);
-  /* Takes the buffer, also on failure: nothing more will be shown in it, and perhaps nothing was. Never waits. */
-  lwmq_status (*ship)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer);
-  /* Shows the only extent of a buffer of which nothing was shown, and ships it. Takes the buffer, also on failure.
-     Never waits. NULL: show and ship do as well. */
+  /* Shows the only extent of a buffer and ships it. Takes the buffer, also on failure. NULL: show, then ship.
+     Benchmark: handed, hand-over of 64 KB. */
   lwmq_status (*ship_only)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer, uint64_t bytes, uint32_t kind);
-  /* Takes a buffer of which nothing was shown. One that is neither shipped nor abandoned goes with close, but see
-     keep_lent. */
-  void (*abandon)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer);
-  /* How many send buffers acquire would lend now; collects what the peer has released. */
-  uint32_t (*free_buffers)(lwmq_tli_transport *transport);
-  /* Extents shown and not yet released by the peer, nor waited behind: what is lost if it dies now. */
-  uint64_t (*unread_extents)(lwmq_tli_transport *transport);
+  /* Takes back `count` extents of the landing that landed last, on the landing thread and before its next land, even one that
+     finds nothing. Needs no atomic operation. NULL: release.
+     Benchmark: native, one-way latency, 64 B, lwmq. */
+  void (*release_last)(lwmq_tli_transport *transport, const lwmq_tli_landing *landing, uint32_t count);
+} lwmq_tli_fast_table;
 
-  /* Lends the next extent. LWMQ_E_EMPTY: none now. LWMQ_E_CORRUPT: the peer broke the protocol. Any other failure ends the
-     conversation, too. Never waits. */
-  lwmq_status (*land)(lwmq_tli_transport *transport, lwmq_tli_extent *out_extent);
-  /* Takes a landed extent. Any thread. Never waits. */
-  void (*release)(lwmq_tli_transport *transport, lwmq_tli_extent *extent);
-  /* Takes `count` extents of one land_run, with its token. Any thread. Never waits. NULL where land_run is. */
-  void (*release_run)(lwmq_tli_transport *transport, const uint64_t token[2], uint32_t count);
-  /* Takes the extent that landed last, or `count` of the last land_run, with their token; before the next land of any
-     kind, even one that finds nothing, and on the landing thread: what no other can meet costs no atomic operation.
-     NULL: release does as well. */
-  void (*release_last)(lwmq_tli_transport *transport, const uint64_t token[2], uint32_t count);
-  /* Lends up to `limit` further extents of less than `bytes_below` bytes, and of less than 4 GiB, if they are there and
-     can be released together; some 4 KiB of them at once are enough, one after the other in memory where that can be.
-     *out_token is that of each of them. 0: land knows more. Never waits. NULL: land does as well; never without
-     release_last. */
-  uint32_t (*land_run)(lwmq_tli_transport *transport, uint64_t bytes_below, uint32_t limit, uint64_t out_token[2],
-                       lwmq_tli_piece *out_pieces);
-  /* As land_run with a limit of 1, for who waits next: looks as long as a wait for extents does before it sleeps, and that
-     wait then sleeps at once. 0: there was none in that time, or land knows more. Never sleeps. NULL: wait and land do as
-     well; never without land_run. */
-  uint32_t (*land_soon)(lwmq_tli_transport *transport, uint64_t bytes_below, uint64_t out_token[2],
-                        lwmq_tli_piece *out_piece);
-  /* As land, for who waits next, with the looks of land_soon. 0: there was none in that time, or land knows more. Never
-     sleeps. NULL: wait and land do as well. */
-  uint32_t (*land_awaited)(lwmq_tli_transport *transport, lwmq_tli_extent *out_extent);
+/* Memory of ours that the peer may write, by what it needs to know of it. The owner's provider fills it in; it travels to the
+   peer as it is; the peer's provider reads it. */
+typedef struct lwmq_tli_grant {
+  uint64_t bytes;
+  uint8_t key[56]; /* the provider's own */
+} lwmq_tli_grant;
 
-  /* Waits until land (LWMQ_TLI_WAIT_EXTENT) or acquire (LWMQ_TLI_WAIT_ROOM) may succeed, the state changed, or the
-     time is over. Spins for a while, then sleeps without any wake-up. May, seldom, return early with LWMQ_OK: the caller
-     comes again at once. With 0 it only looks. Where one for extents finds none, the peer's unread_extents may count all
-     that have landed as read, but with LWMQ_TLI_WAIT_HOLDING. LWMQ_E_TIMED_OUT, LWMQ_E_INTERRUPTED. */
-  lwmq_status (*wait)(lwmq_tli_transport *transport, uint32_t what, uint32_t timeout_ms);
-  /* Asks that the transport's descriptor becomes readable at the next extent (LWMQ_TLI_WAIT_EXTENT), room
-     (LWMQ_TLI_WAIT_ROOM; where an acquire has found none) or, in any case, change of state. On the landing thread;
-     with room, on the sending thread too. 1: something is there already, look again (land or acquire must find it, or the
-     caller looks for ever); 0: armed, and what has landed counts as in a wait; -1: not now, for want of descriptors: who
-     polls looks again after a while. A wait for extents ends it; a wait for room does not. */
-  int32_t (*arm)(lwmq_tli_transport *transport, uint32_t what);
-  void (*disarm)(lwmq_tli_transport *transport);
-  /* The transport's descriptor: level-triggered; arm and disarm drain it. Lent until close. An accepted transport has
-     its listener's until this is called first, and one of its own from then on. -1: none, with a text; who polls then asks
-     without a pause. Any thread. */
-  int32_t (*transport_fd)(lwmq_tli_transport *transport);
+typedef struct lwmq_tli_memory_table {
+  /* -- Windows: memory that both processes map. All NULL without LWMQ_CAN_SHARE_WINDOW -- */
 
-  /* Takes the transport: tells the peer that this is the end in order. What was shown stays readable for the peer;
-     landed extents that were not released stay mapped until they are. Never waits. */
-  void (*close)(lwmq_tli_transport *transport);
-  /* Before close, once: so many buffers that were acquired, and of which nothing was shown, are their user's still, and stay
-     mapped behind it. From here on each comes back by abandon, from any thread, one at a time, and not beside close. */
-  void (*keep_lent)(lwmq_tli_transport *transport, uint32_t buffers);
-  /* Before close: so many messages its user had for the peer, and gives up without showing them. The peer finds the
-     number behind our close. NULL: its peers never hear of it. */
-  void (*say_unsent)(lwmq_tli_transport *transport, uint64_t messages);
-
-  /* -- Windows; NULL together where the provider cannot share memory (no LWMQ_CAN_SHARE_WINDOW) -- */
-
-  /* Makes a window of our own, zeroed, not yet touched. LWMQ_E_NO_MEMORY with the numbers of the limit it met. */
+  /* Makes a window of our own, zeroed and not yet touched. LWMQ_E_NO_MEMORY with the numbers of the limit it met. */
   lwmq_status (*window_create)(uint64_t bytes, lwmq_tli_window **out_window);
-  /* Shows a window to the peer: our own, or one that was shown to us by its owner. Exporting twice is harmless.
-     Never waits. LWMQ_E_FULL: the peer has not yet looked for what it was shown before. */
+  /* Shows a window to the peer: our own, or one that its owner has shown to us. Exporting twice is harmless. LWMQ_E_FULL: the
+     peer has not yet looked for what it was shown before. */
   lwmq_status (*window_export)(lwmq_tli_transport *transport, lwmq_tli_window *window);
-  /* The window with this id, shown to us over `transport`, mapped; keeps it. Waits for it to arrive. */
+  /* Maps and keeps the window with this id that was shown to us over `transport`. Waits for it to arrive. */
   lwmq_status (*window_find)(lwmq_tli_transport *transport, const uint8_t id[16], uint32_t timeout_ms,
                              lwmq_tli_window **out_window);
   void (*window_info)(const lwmq_tli_window *window, lwmq_tli_window_info *out_info);
-  /* 1 while the process that made it lives. Never waits; a plain load where nothing changed. */
+  /* 1 while the process that made it lives. A plain load where nothing has changed. */
   int32_t (*window_owner_alive)(const lwmq_tli_window *window);
   void (*window_keep)(lwmq_tli_window *window);
   /* The last release unmaps. Any thread. */
   void (*window_release)(lwmq_tli_window *window);
 
-  /* Runs on a thread of its own from the first channel, listener or stream of any provider until the process ends: witnesses
-     deaths, and whatever else must go on while the application is busy. Who returns is not called again. `stop` and
-     service_wake are for hosts that end it before: it is set, and then service_wake is called. NULL: nothing to do. */
-  void (*service)(const volatile uint32_t *stop);
-  void (*service_wake)(void);
+  /* -- Remote memory: one process writes memory of the other. All NULL where that cannot be -- */
+
+  /* Lets the peer write `bytes` bytes at `memory`, which stays ours, until it is revoked or the transport has ended.
+     LWMQ_E_NO_MEMORY with the numbers of the limit it met. */
+  lwmq_status (*grant)(lwmq_tli_transport *transport, void *memory, uint64_t bytes, lwmq_tli_grant *out_grant);
+  /* Ends a grant. When it returns, the peer can write there no more. */
+  void (*revoke)(lwmq_tli_transport *transport, const lwmq_tli_grant *grant);
+  /* Prepares memory of ours to be pushed from, and ends that: registration, where a device needs it. NULL: nothing to do. */
+  lwmq_status (*register_memory)(lwmq_tli_transport *transport, const void *memory, uint64_t bytes);
+  void (*unregister_memory)(lwmq_tli_transport *transport, const void *memory);
+  /* Writes the pieces, one after the other, at `offset` of the memory that the peer has granted. They are there before the
+     peer lands anything that is shown later. The pieces are lent until reap answers `token`; a piece is in registered memory.
+     Pieces may be written in any order among themselves. LWMQ_E_FULL: too many are under way. On the sending thread. */
+  lwmq_status (*push)(lwmq_tli_transport *transport, const lwmq_tli_grant *grant, uint64_t offset,
+                      const lwmq_bytes *pieces, uint32_t count, uint64_t token);
+  /* Tokens of up to `limit` pushes that need their pieces no more. On the sending thread. */
+  uint32_t (*reap)(lwmq_tli_transport *transport, uint32_t limit, uint64_t *out_tokens);
+} lwmq_tli_memory_table;
+
+typedef struct lwmq_tli_provider {
+  uint32_t size;    /* sizeof(lwmq_tli_provider) */
+  uint32_t version; /* LWMQ_TLI_VERSION */
+  const char *name; /* for listings; not used to match addresses */
+  const char *const *settings; /* names of the settings that it takes, NULL behind the last; NULL: none */
+
+  /* 1 if `address` is of this provider's scheme, whether well-formed or not. */
+  int32_t (*claim)(const char *address);
+  /* Checks the address and says what it allows. LWMQ_E_ADDRESS with a text. */
+  lwmq_status (*limits)(const char *address, lwmq_limits *out_limits);
+  /* Called once in a process, on a thread of its own, when the provider is first used; it runs until the process ends. It
+     does what must go on while no thread of the application is in a call. NULL: nothing. */
+  void (*service)(void);
+
+  const lwmq_tli_listener_table *listener;
+  const lwmq_tli_transport_table *transport;
+  const lwmq_tli_fast_table *fast;     /* NULL: none */
+  const lwmq_tli_memory_table *memory; /* NULL: none */
 } lwmq_tli_provider;
 
 /* ---- Filters ----------------------------------------------------------------------------------

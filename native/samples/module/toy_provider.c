@@ -11,6 +11,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -186,28 +187,31 @@ static void close_end(lwmq_tli_transport* end) {
   destroy_if_over(end);
 }
 
-static void close_transport(lwmq_tli_transport* transport) {
+static void close_transport(lwmq_tli_transport* transport, uint32_t lent, uint64_t unsent) {
   pthread_mutex_lock(&mutex);
+  transport->kept = lent;
+  transport->held += lent;
+  transport->unsent = unsent;
   close_end(transport);
   pthread_mutex_unlock(&mutex);
 }
 
-static void keep_lent(lwmq_tli_transport* transport, uint32_t buffers) {
-  pthread_mutex_lock(&mutex);
-  transport->kept = buffers;
-  transport->held += buffers;
-  pthread_mutex_unlock(&mutex);
+static int is_free(const struct buffer* buffer) {
+  return !buffer->is_lent && !buffer->is_queued && buffer->released == buffer->shown;
 }
 
-static void say_unsent(lwmq_tli_transport* transport, uint64_t messages) {
-  pthread_mutex_lock(&mutex);
-  transport->unsent = messages;
-  pthread_mutex_unlock(&mutex);
-}
-
-static int32_t state(lwmq_tli_transport* transport) {
+static int32_t state(lwmq_tli_transport* transport, lwmq_tli_figures* out_figures) {
   pthread_mutex_lock(&mutex);
   const int32_t found = transport->peer->is_closed ? LWMQ_TLI_CLOSED : LWMQ_TLI_CONNECTED;
+  if (out_figures != NULL) {
+    memset(out_figures, 0, sizeof *out_figures);
+    for (uint32_t i = 0; i < transport->options.buffers_send; ++i) {
+      const struct buffer* buffer = &transport->buffers[i];
+      out_figures->free_buffers += is_free(buffer) ? 1 : 0;
+      out_figures->unread_extents += buffer->shown - buffer->released;
+    }
+    out_figures->unsent = transport->peer->unsent;
+  }
   pthread_mutex_unlock(&mutex);
   return found;
 }
@@ -222,7 +226,7 @@ static void peer(lwmq_tli_transport* transport, lwmq_tli_peer* out_peer) {
   out_peer->buffer_bytes = other->options.buffer_bytes;
   out_peer->buffers = other->options.buffers_send;
   out_peer->channel = other->options.channel;
-  out_peer->unsent = other->unsent;
+  snprintf(out_peer->name, sizeof out_peer->name, "process %u", out_peer->pid);
   pthread_mutex_unlock(&mutex);
 }
 
@@ -291,7 +295,7 @@ static lwmq_status accept_next(lwmq_tli_listener* listener, lwmq_tli_transport**
   return first == NULL ? LWMQ_E_EMPTY : LWMQ_OK;
 }
 
-static int32_t listener_fd(lwmq_tli_listener* listener) { return listener->bell->fd; }
+static int32_t listener_descriptor(lwmq_tli_listener* listener) { return listener->bell->fd; }
 
 static void listener_close(lwmq_tli_listener* listener) {
   pthread_mutex_lock(&mutex);
@@ -335,9 +339,8 @@ static lwmq_status meet(lwmq_tli_listener* listener, const lwmq_tli_options* opt
   return LWMQ_OK;
 }
 
-static lwmq_status connect_to(const char* address, const lwmq_tli_options* options, uint32_t timeout_ms,
+static lwmq_status connect_to(const char* address, const lwmq_tli_options* options,
                               lwmq_tli_transport** out_transport) {
-  (void)timeout_ms; /* there is nobody to wait for: the answer is here */
   lwmq_status status = check(address, options);
   if (status != LWMQ_OK) return status;
   pthread_mutex_lock(&mutex);
@@ -348,10 +351,6 @@ static lwmq_status connect_to(const char* address, const lwmq_tli_options* optio
 }
 
 /* ---- Sending: the caller of what has no lock of its own has the mutex ------------------------ */
-
-static int is_free(const struct buffer* buffer) {
-  return !buffer->is_lent && !buffer->is_queued && buffer->released == buffer->shown;
-}
 
 static struct buffer* find_free(const lwmq_tli_transport* end) {
   for (uint32_t i = 0; i < end->options.buffers_send; ++i) {
@@ -444,24 +443,6 @@ static lwmq_status ship(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) 
 
 static void abandon(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) { take_back(transport, buffer); }
 
-static uint32_t free_buffers(lwmq_tli_transport* transport) {
-  uint32_t count = 0;
-  pthread_mutex_lock(&mutex);
-  for (uint32_t i = 0; i < transport->options.buffers_send; ++i)
-    count += is_free(&transport->buffers[i]) ? 1 : 0;
-  pthread_mutex_unlock(&mutex);
-  return count;
-}
-
-static uint64_t unread_extents(lwmq_tli_transport* transport) {
-  uint64_t count = 0;
-  pthread_mutex_lock(&mutex);
-  for (uint32_t i = 0; i < transport->options.buffers_send; ++i)
-    count += transport->buffers[i].shown - transport->buffers[i].released;
-  pthread_mutex_unlock(&mutex);
-  return count;
-}
-
 /* ---- Receiving ------------------------------------------------------------------------------ */
 
 /* The buffer of the peer's with the next extent, or NULL. */
@@ -472,17 +453,19 @@ static struct buffer* find_extent(const lwmq_tli_transport* end) {
   return front->landed < front->shown ? front : NULL;
 }
 
-static lwmq_status land(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) {
+/* One at a time: `limit` is at least 1, and `how` is a hint. */
+static lwmq_status land(lwmq_tli_transport* transport, uint32_t limit, uint32_t how,
+                        lwmq_tli_extent* out_extents, lwmq_tli_landing* out_landing) {
+  (void)limit;
+  (void)how;
   pthread_mutex_lock(&mutex);
   lwmq_tli_transport* from = transport->peer;
   struct buffer* buffer = find_extent(transport);
   const int is_over = from->is_closed;
   if (buffer != NULL) {
     const struct extent* extent = &buffer->extents[buffer->landed++];
-    out_extent->data = buffer->memory + extent->at;
-    out_extent->bytes = extent->bytes;
-    out_extent->kind = extent->kind;
-    out_extent->token[0] = (uint64_t)(buffer - from->buffers);
+    *out_extents = (lwmq_tli_extent){buffer->memory + extent->at, extent->bytes, extent->kind, 0};
+    *out_landing = (lwmq_tli_landing){0, (uint32_t)(buffer - from->buffers), 1};
     ++transport->held;
     leave_queue(from);
   }
@@ -491,12 +474,12 @@ static lwmq_status land(lwmq_tli_transport* transport, lwmq_tli_extent* out_exte
   return is_over ? has_closed() : LWMQ_E_EMPTY;
 }
 
-static void release(lwmq_tli_transport* transport, lwmq_tli_extent* extent) {
+static void release(lwmq_tli_transport* transport, const lwmq_tli_landing* landing, uint32_t count) {
   pthread_mutex_lock(&mutex);
   lwmq_tli_transport* from = transport->peer;
-  struct buffer* buffer = &from->buffers[extent->token[0]];
-  ++buffer->released;
-  --transport->held;
+  struct buffer* buffer = &from->buffers[landing->buffer];
+  buffer->released += count;
+  transport->held -= count;
   if (is_free(buffer)) tell(from);
   destroy_if_over(transport);
   pthread_mutex_unlock(&mutex);
@@ -533,22 +516,15 @@ static lwmq_status wait_for(lwmq_tli_transport* transport, uint32_t what, uint32
    use, too, the rings stay until a disarm, after which whoever polls it looks at all of them. */
 static int32_t arm(lwmq_tli_transport* transport, uint32_t what) {
   pthread_mutex_lock(&mutex);
-  if (transport->own_bell != NULL) drain(transport->own_bell);
-  transport->is_armed = 1;
+  transport->is_armed = what != 0;
+  if (transport->own_bell != NULL || (what == 0 && bell_of(transport) != NULL)) drain(bell_of(transport));
   if (!transport->wants_room) what &= ~(uint32_t)LWMQ_TLI_WAIT_ROOM;
-  const int32_t is = is_ready(transport, what);
+  const int32_t is = transport->is_armed && is_ready(transport, what);
   pthread_mutex_unlock(&mutex);
   return is;
 }
 
-static void disarm(lwmq_tli_transport* transport) {
-  pthread_mutex_lock(&mutex);
-  transport->is_armed = 0;
-  if (bell_of(transport) != NULL) drain(bell_of(transport));
-  pthread_mutex_unlock(&mutex);
-}
-
-static int32_t transport_fd(lwmq_tli_transport* transport) {
+static int32_t descriptor(lwmq_tli_transport* transport) {
   pthread_mutex_lock(&mutex);
   if (transport->own_bell == NULL) transport->own_bell = make_bell();
   const int32_t fd = transport->own_bell == NULL ? -1 : transport->own_bell->fd;
@@ -557,17 +533,14 @@ static int32_t transport_fd(lwmq_tli_transport* transport) {
   return fd;
 }
 
-static const lwmq_tli_provider toy = {
-    .size = sizeof(lwmq_tli_provider),
-    .version = LWMQ_TLI_VERSION,
-    .name = "toy",
-    .claim = claim,
-    .limits = limits,
+static const lwmq_tli_listener_table listener_table = {
     .listen = listen_at,
     .accept = accept_next,
-    .tend = NULL, /* who gives up leaves nothing */
-    .listener_fd = listener_fd,
-    .listener_close = listener_close,
+    .descriptor = listener_descriptor,
+    .close = listener_close,
+};
+
+static const lwmq_tli_transport_table transport_table = {
     .connect = connect_to,
     .peer = peer,
     .state = state,
@@ -575,17 +548,22 @@ static const lwmq_tli_provider toy = {
     .show = show,
     .ship = ship,
     .abandon = abandon,
-    .free_buffers = free_buffers,
-    .unread_extents = unread_extents,
     .land = land,
     .release = release,
     .wait = wait_for,
     .arm = arm,
-    .disarm = disarm,
-    .transport_fd = transport_fd,
+    .descriptor = descriptor,
     .close = close_transport,
-    .keep_lent = keep_lent,
-    .say_unsent = say_unsent,
+};
+
+static const lwmq_tli_provider toy = {
+    .size = sizeof(lwmq_tli_provider),
+    .version = LWMQ_TLI_VERSION,
+    .name = "toy",
+    .claim = claim,
+    .limits = limits,
+    .listener = &listener_table,
+    .transport = &transport_table,
 };
 
 LWMQ_TLI_REGISTER(toy);

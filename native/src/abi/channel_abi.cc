@@ -4,18 +4,17 @@
 #include "abi/options.h"
 #include "base/status.h"
 #include "channel/channel.h"
-#include "channel/several.h"
 #include "lwmq/lwmq.h"
 #include "message/message.h"
 #include "os/clock.h"
 #include "os/identity.h"
+#include "patterns/notice.h"
 
 using lwmq::fail;
 using lwmq::Message;
 using lwmq::channel::Channel;
 using lwmq::channel::ChannelQueue;
 using lwmq::channel::Loan;
-using lwmq::channel::Several;
 using namespace lwmq::abi;  // the handles
 
 namespace {
@@ -33,7 +32,7 @@ lwmq_status post(lwmq_send_queue* queue, uint64_t tag, lwmq_message** message,
     return null_argument(function);
   check_alive(queue, function);
   check_alive(*message, function);
-  const lwmq_status status = Several::post(in(queue), in(*message), tag);
+  const lwmq_status status = in(queue)->post(in(*message), tag);
   if (status == LWMQ_OK) *message = nullptr;
   return status;
 }
@@ -155,8 +154,7 @@ lwmq_status lwmq_channel_add_transport(lwmq_channel* channel, const char* addres
   LWMQ_SIZED(options);
   LWMQ_REQUIRE(channel != nullptr && address != nullptr);
   LWMQ_ALIVE(channel);
-  return or_no_memory(__func__,
-                      [&] { return Several::add_transport(in(channel), address, read_options(options)); });
+  return or_no_memory(__func__, [&] { return in(channel)->add_transport(address, read_options(options)); });
 }
 
 lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_queue_options* options,
@@ -165,8 +163,8 @@ lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_q
   LWMQ_REQUIRE(channel != nullptr && out_queue != nullptr);
   LWMQ_ALIVE(channel);
   ChannelQueue* queue = nullptr;
-  const lwmq_status status = or_no_memory(
-      __func__, [&] { return Several::add_send_queue(in(channel), read_options(options), &queue); });
+  const lwmq_status status =
+      or_no_memory(__func__, [&] { return in(channel)->add_send_queue(read_options(options), &queue); });
   if (status == LWMQ_OK) *out_queue = out(queue);
   return status;
 }
@@ -174,25 +172,32 @@ lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_q
 lwmq_status lwmq_channel_open(lwmq_channel* channel, int32_t role) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return Several::open(in(channel), role);
+  return in(channel)->open(role);
+}
+
+const char* lwmq_channel_address(lwmq_channel* channel, uint32_t transport) {
+  if (channel == nullptr || lwmq::os::forked()) return nullptr;
+  LWMQ_ALIVE(channel);
+  return in(channel)->bound_address(transport);
 }
 
 lwmq_status lwmq_channel_wait_connected(lwmq_channel* channel, uint32_t timeout_ms) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return answered(Several::wait_connected(in(channel), timeout_ms));
+  const lwmq_status status = in(channel)->wait_connected(timeout_ms);
+  return status == LWMQ_E_TIMED_OUT ? status : answered(status);
 }
 
 lwmq_status lwmq_channel_set_weights(lwmq_channel* channel, const uint32_t* weights, uint32_t count) {
   LWMQ_REQUIRE(channel != nullptr && weights != nullptr);
   LWMQ_ALIVE(channel);
-  return Several::set_weights(in(channel), weights, count);
+  return in(channel)->set_weights(weights, count);
 }
 
 lwmq_status lwmq_send_queue_set_priority(lwmq_send_queue* queue, uint32_t priority) {
   LWMQ_REQUIRE(queue != nullptr);
   LWMQ_ALIVE(queue);
-  return Several::set_priority(in(queue), priority);
+  return in(queue)->set_priority(priority);
 }
 
 lwmq_status lwmq_send_queue_post(lwmq_send_queue* queue, lwmq_message** message) {
@@ -208,7 +213,7 @@ lwmq_status lwmq_send_queue_post_wait(lwmq_send_queue* queue, uint64_t tag, uint
   LWMQ_REQUIRE(queue != nullptr && message != nullptr && *message != nullptr);
   LWMQ_ALIVE(queue);
   LWMQ_ALIVE(*message);
-  const lwmq_status status = Several::post_wait(in(queue), in(*message), tag, timeout_ms, or_discard != 0);
+  const lwmq_status status = in(queue)->post_wait(in(*message), tag, timeout_ms, or_discard != 0);
   if (status == LWMQ_OK) *message = nullptr;
   return answered(status);
 }
@@ -216,13 +221,13 @@ lwmq_status lwmq_send_queue_post_wait(lwmq_send_queue* queue, uint64_t tag, uint
 lwmq_status lwmq_send_queue_wait_room(lwmq_send_queue* queue, uint32_t timeout_ms) {
   LWMQ_REQUIRE(queue != nullptr);
   LWMQ_ALIVE(queue);
-  return answered(Several::wait_room(in(queue), timeout_ms));
+  return answered(in(queue)->wait_room(timeout_ms));
 }
 
 lwmq_status lwmq_send_queue_post_bytes(lwmq_send_queue* queue, const void* data, uint64_t bytes) {
   LWMQ_REQUIRE(queue != nullptr && (data != nullptr || bytes == 0));
   LWMQ_ALIVE(queue);
-  return Several::post_bytes(in(queue), data, bytes);
+  return in(queue)->post_bytes(data, bytes);
 }
 
 lwmq_status lwmq_send_queue_post_many(lwmq_send_queue* queue, const lwmq_bytes* frames, uint64_t count,
@@ -230,7 +235,7 @@ lwmq_status lwmq_send_queue_post_many(lwmq_send_queue* queue, const lwmq_bytes* 
   if (out_posted != nullptr) *out_posted = 0;
   LWMQ_REQUIRE(queue != nullptr && (frames != nullptr || count == 0) && out_posted != nullptr);
   LWMQ_ALIVE(queue);
-  return Several::post_many(in(queue), frames, count, out_posted);
+  return in(queue)->post_many(frames, count, out_posted);
 }
 
 lwmq_status lwmq_send_queue_post_messages(lwmq_send_queue* queue, lwmq_message** messages, uint64_t count,
@@ -241,7 +246,7 @@ lwmq_status lwmq_send_queue_post_messages(lwmq_send_queue* queue, lwmq_message**
   for (uint64_t i = 0; i < count; ++i) {
     if (messages[i] != nullptr) LWMQ_ALIVE(messages[i]);
   }
-  return Several::post_messages(in(queue), reinterpret_cast<Message**>(messages), count, out_posted);
+  return in(queue)->post_messages(reinterpret_cast<Message**>(messages), count, out_posted);
 }
 
 lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_statistics* out_statistics) {
@@ -249,7 +254,7 @@ lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_
   LWMQ_REQUIRE(queue != nullptr && out_statistics != nullptr);
   LWMQ_ALIVE(queue);
   lwmq_send_queue_statistics known{};
-  const lwmq_status status = Several::query_queue(in(queue), &known);
+  const lwmq_status status = in(queue)->query(&known);
   if (status == LWMQ_OK) write_output(known, out_statistics);
   return status;
 }
@@ -259,7 +264,7 @@ lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_
                                                  lwmq_message** out_message) {
   Message* message = nullptr;
   std::uint32_t count = 0;
-  const lwmq_status status = Several::receive(channel, timeout_ms, 1, &message, &count);
+  const lwmq_status status = channel->receive(timeout_ms, 1, &message, &count);
   if (status == LWMQ_OK) *out_message = out(message);
   return answered(status);
 }
@@ -281,7 +286,7 @@ lwmq_status lwmq_channel_receive_many(lwmq_channel* channel, uint32_t limit, uin
   if (limit == 0) return fail(LWMQ_E_INVALID, "no message can be received with a limit of 0");
   std::uint32_t count = 0;
   const lwmq_status status =
-      Several::receive(in(channel), timeout_ms, limit, reinterpret_cast<Message**>(out_messages), &count);
+      in(channel)->receive(timeout_ms, limit, reinterpret_cast<Message**>(out_messages), &count);
   if (status == LWMQ_OK) *out_count = count;
   return answered(status);
 }
@@ -302,7 +307,7 @@ lwmq_status lwmq_channel_receive_loan(lwmq_channel* channel, uint32_t timeout_ms
   LWMQ_ALIVE(loan);
   *out_lent = nullptr;  // what was lent is no more, whatever comes
   *out_count = 0;
-  const lwmq_status status = Several::receive(in(channel), timeout_ms, *in(loan));
+  const lwmq_status status = in(channel)->receive(timeout_ms, *in(loan));
   if (status != LWMQ_OK) return answered(status);
   *out_lent = in(loan)->entries();
   *out_count = in(loan)->count();
@@ -330,19 +335,19 @@ lwmq_status lwmq_channel_descriptor(lwmq_channel* channel, int32_t* out_descript
 lwmq_status lwmq_channel_on_message(lwmq_channel* channel, lwmq_on_message callback, void* context) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return in(channel)->notify(callback, 0, context);
+  return lwmq::patterns::notify(*in(channel), callback, 0, context);
 }
 
 lwmq_status lwmq_channel_signal_on_message(lwmq_channel* channel, int32_t signal, void* value) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return in(channel)->notify(nullptr, signal, value);
+  return lwmq::patterns::notify(*in(channel), nullptr, signal, value);
 }
 
 lwmq_status lwmq_channel_flush(lwmq_channel* channel, uint32_t timeout_ms) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return answered(Several::flush(in(channel), timeout_ms));
+  return answered(in(channel)->flush(timeout_ms));
 }
 
 lwmq_status lwmq_channel_query(const lwmq_channel* channel, lwmq_channel_statistics* out_statistics) {
@@ -352,7 +357,7 @@ lwmq_status lwmq_channel_query(const lwmq_channel* channel, lwmq_channel_statist
   // To ask whether the peer is there takes the pump for a moment: a change that the caller cannot see.
   auto* asked = in(const_cast<lwmq_channel*>(channel));
   lwmq_channel_statistics known{};
-  const lwmq_status status = Several::query(asked, &known);
+  const lwmq_status status = asked->query(&known);
   if (status == LWMQ_OK) write_output(known, out_statistics);
   return status;
 }
@@ -362,7 +367,7 @@ lwmq_status lwmq_channel_peer(lwmq_channel* channel, uint32_t transport, lwmq_pe
   LWMQ_SIZED(out_peer);
   LWMQ_ALIVE(channel);
   lwmq_peer known{};
-  const lwmq_status status = Several::peer(in(channel), transport, &known);
+  const lwmq_status status = in(channel)->peer(transport, &known);
   if (status == LWMQ_OK) write_output(known, out_peer);
   return answered(status);
 }
@@ -382,7 +387,7 @@ lwmq_status lwmq_channel_wait_peer(lwmq_channel* channel, uint32_t transport, ui
   lwmq_peer known{};
   known.number = peer->number;
   known.connected = peer->connected;
-  const lwmq_status status = Several::wait_peer(in(channel), transport, timeout_ms, &known);
+  const lwmq_status status = in(channel)->wait_peer(transport, timeout_ms, &known);
   if (status == LWMQ_OK) write_output(known, peer);
   return answered(status);
 }
@@ -391,9 +396,9 @@ lwmq_status lwmq_channel_add_filter(lwmq_channel* channel, const char* filter, u
   LWMQ_REQUIRE(channel != nullptr && filter != nullptr);
   LWMQ_ALIVE(channel);
   lwmq::filters::Filters* filters = nullptr;
-  lwmq_status status = in(channel)->filters(&filters);
+  lwmq_status status = in(channel)->first().filters(&filters);
   if (status == LWMQ_OK) status = filters->add(filter, place);
-  if (status == LWMQ_OK) in(channel)->note_filters_changed();
+  if (status == LWMQ_OK) in(channel)->first().note_filters_changed();
   return status;
 }
 
@@ -401,9 +406,9 @@ lwmq_status lwmq_channel_remove_filter(lwmq_channel* channel, uint32_t place) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
   lwmq::filters::Filters* filters = nullptr;
-  lwmq_status status = in(channel)->filters(&filters);
+  lwmq_status status = in(channel)->first().filters(&filters);
   if (status == LWMQ_OK) status = filters->remove(place);
-  if (status == LWMQ_OK) in(channel)->note_filters_changed();
+  if (status == LWMQ_OK) in(channel)->first().note_filters_changed();
   return status;
 }
 
@@ -413,7 +418,7 @@ lwmq_status lwmq_channel_query_filter(const lwmq_channel* channel, uint32_t plac
   LWMQ_REQUIRE(channel != nullptr && out_view != nullptr);
   LWMQ_ALIVE(channel);
   lwmq::filters::Filters* filters = nullptr;
-  lwmq_status status = in(channel)->filters(&filters);
+  lwmq_status status = in(channel)->first().filters(&filters);
   lwmq_filter_view view{};
   if (status == LWMQ_OK) status = filters->query(place, &view);
   if (status == LWMQ_OK) write_output(view, out_view);
@@ -425,20 +430,20 @@ lwmq_status lwmq_channel_query_times(const lwmq_channel* channel, uint32_t place
   LWMQ_REQUIRE(channel != nullptr && out_ns != nullptr);
   LWMQ_ALIVE(channel);
   lwmq::filters::Filters* filters = nullptr;
-  const lwmq_status status = in(channel)->filters(&filters);
+  const lwmq_status status = in(channel)->first().filters(&filters);
   return status != LWMQ_OK ? status : filters->query_times(place, share, out_ns);
 }
 
 lwmq_status lwmq_channel_close(lwmq_channel* channel, uint32_t linger_ms) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return Several::close(in(channel), linger_ms);
+  return in(channel)->close(linger_ms);
 }
 
 void lwmq_channel_destroy(lwmq_channel* channel) {
   if (channel == nullptr) return;
   LWMQ_ALIVE(channel);
-  Several::destroy(in(channel));
+  Channel::destroy(in(channel));
 }
 
 // ---- Direct buffers -----------------------------------------------------------------------------------
@@ -446,31 +451,31 @@ void lwmq_channel_destroy(lwmq_channel* channel) {
 lwmq_status lwmq_raw_get_buffer(lwmq_channel* channel, uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   LWMQ_REQUIRE(channel != nullptr && out_buffer != nullptr);
   LWMQ_ALIVE(channel);
-  return answered(in(channel)->raw_get(timeout_ms, out_buffer));
+  return answered(in(channel)->first().raw_get(timeout_ms, out_buffer));
 }
 
 lwmq_status lwmq_raw_send_buffer(lwmq_channel* channel, lwmq_buffer* buffer) {
   LWMQ_REQUIRE(channel != nullptr && buffer != nullptr);
   LWMQ_ALIVE(channel);
-  return in(channel)->raw_send(buffer);
+  return in(channel)->first().raw_send(buffer);
 }
 
 lwmq_status lwmq_raw_abandon_buffer(lwmq_channel* channel, lwmq_buffer* buffer) {
   LWMQ_REQUIRE(channel != nullptr && buffer != nullptr);
   LWMQ_ALIVE(channel);
-  return in(channel)->raw_abandon(buffer);
+  return in(channel)->first().raw_abandon(buffer);
 }
 
 lwmq_status lwmq_raw_receive_buffer(lwmq_channel* channel, uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   LWMQ_REQUIRE(channel != nullptr && out_buffer != nullptr);
   LWMQ_ALIVE(channel);
-  return answered(in(channel)->raw_receive(timeout_ms, out_buffer));
+  return answered(in(channel)->first().raw_receive(timeout_ms, out_buffer));
 }
 
 lwmq_status lwmq_raw_dispose_buffer(lwmq_channel* channel, lwmq_buffer* buffer) {
   LWMQ_REQUIRE(channel != nullptr && buffer != nullptr);
   LWMQ_ALIVE(channel);
-  return in(channel)->raw_dispose(buffer);
+  return in(channel)->first().raw_dispose(buffer);
 }
 
 }  // extern "C"

@@ -5,13 +5,13 @@
 #include "abi/misuse.h"
 #include "base/status.h"
 #include "channel/channel.h"
-#include "channel/listener.h"
-#include "channel/requests.h"
-#include "channel/router.h"
-#include "channel/selector.h"
 #include "lwmq/lwmq.h"
 #include "message/message.h"
 #include "os/identity.h"
+#include "patterns/listener.h"
+#include "patterns/requests.h"
+#include "patterns/router.h"
+#include "patterns/selector.h"
 
 namespace lwmq::abi {
 
@@ -35,26 +35,26 @@ inline channel::Loan* in(lwmq_loan* handle) noexcept { return reinterpret_cast<c
 inline const channel::Loan* in(const lwmq_loan* handle) noexcept {
   return reinterpret_cast<const channel::Loan*>(handle);
 }
-inline channel::Selector* in(lwmq_selector* handle) noexcept {
-  return reinterpret_cast<channel::Selector*>(handle);
+inline patterns::Selector* in(lwmq_selector* handle) noexcept {
+  return reinterpret_cast<patterns::Selector*>(handle);
 }
-inline const channel::Selector* in(const lwmq_selector* handle) noexcept {
-  return reinterpret_cast<const channel::Selector*>(handle);
+inline const patterns::Selector* in(const lwmq_selector* handle) noexcept {
+  return reinterpret_cast<const patterns::Selector*>(handle);
 }
-inline channel::Listener* in(lwmq_listener* handle) noexcept {
-  return reinterpret_cast<channel::Listener*>(handle);
+inline patterns::Listener* in(lwmq_listener* handle) noexcept {
+  return reinterpret_cast<patterns::Listener*>(handle);
 }
-inline const channel::Listener* in(const lwmq_listener* handle) noexcept {
-  return reinterpret_cast<const channel::Listener*>(handle);
+inline const patterns::Listener* in(const lwmq_listener* handle) noexcept {
+  return reinterpret_cast<const patterns::Listener*>(handle);
 }
-inline channel::Router* in(lwmq_router* handle) noexcept {
-  return reinterpret_cast<channel::Router*>(handle);
+inline patterns::Router* in(lwmq_router* handle) noexcept {
+  return reinterpret_cast<patterns::Router*>(handle);
 }
-inline const channel::Router* in(const lwmq_router* handle) noexcept {
-  return reinterpret_cast<const channel::Router*>(handle);
+inline const patterns::Router* in(const lwmq_router* handle) noexcept {
+  return reinterpret_cast<const patterns::Router*>(handle);
 }
-inline channel::Requests* in(lwmq_requests* handle) noexcept {
-  return reinterpret_cast<channel::Requests*>(handle);
+inline patterns::Requests* in(lwmq_requests* handle) noexcept {
+  return reinterpret_cast<patterns::Requests*>(handle);
 }
 inline lwmq_loan* out(channel::Loan* loan) noexcept { return reinterpret_cast<lwmq_loan*>(loan); }
 inline lwmq_message* out(Message* message) noexcept { return reinterpret_cast<lwmq_message*>(message); }
@@ -86,7 +86,7 @@ inline void check_alive(const lwmq_channel* handle, const char* function) noexce
   require_alive(in(handle)->is_alive(), function, "channel (destroyed)");
 }
 inline void check_alive(const lwmq_send_queue* handle, const char* function) noexcept {
-  require_alive(in(handle)->mark.is_alive(), function, "send queue (its channel was destroyed)");
+  require_alive(in(handle)->is_alive(), function, "send queue (its channel was destroyed)");
 }
 inline void check_alive(const lwmq_loan* handle, const char* function) noexcept {
   require_alive(in(handle)->is_alive(), function, "loan (destroyed)");

@@ -5,7 +5,7 @@
 #include "lwmq/lwmq.h"
 
 using lwmq::channel::Channel;
-using lwmq::channel::Listener;
+using lwmq::patterns::Listener;
 using namespace lwmq::abi;  // the handles
 
 extern "C" {
@@ -28,6 +28,12 @@ lwmq_status lwmq_listener_accept(lwmq_listener* listener, uint32_t timeout_ms, l
   const lwmq_status status = in(listener)->accept(timeout_ms, &channel);
   if (status == LWMQ_OK) *out_channel = out(channel);
   return answered(status);
+}
+
+const char* lwmq_listener_address(const lwmq_listener* listener) {
+  if (listener == nullptr || lwmq::os::forked()) return "";
+  LWMQ_ALIVE(listener);
+  return in(listener)->bound_address();
 }
 
 lwmq_status lwmq_listener_descriptor(const lwmq_listener* listener, int32_t* out_descriptor) {

@@ -14,6 +14,7 @@
 #include "os/identity.h"
 #include "os/memory_budget.h"
 #include "os/thread.h"
+#include "os/tls_keys.h"
 #include "stats/process_counters.h"
 #include "tli/registry.h"
 
@@ -55,6 +56,11 @@ const char* lwmq_filter_help(uint32_t index) {
   return filter == nullptr ? nullptr : filter->help;
 }
 
+lwmq_status lwmq_set_key(const char* name, const char* key) {
+  if (name == nullptr || key == nullptr) return fail(LWMQ_E_INVALID, "lwmq_set_key: an argument is NULL");
+  return lwmq::abi::or_no_memory(__func__, [&] { return lwmq::os::keep_key(name, key); });
+}
+
 lwmq_status lwmq_query_limits(const char* address, lwmq_limits* out_limits) {
   LWMQ_SIZED(out_limits);
   if (address == nullptr || out_limits == nullptr)
@@ -71,6 +77,11 @@ lwmq_status lwmq_query_limits(const char* address, lwmq_limits* out_limits) {
   limits.inline_bytes_max = lwmq::kInlineBytesMax;
   lwmq::abi::write_output(limits, out_limits);
   return LWMQ_OK;
+}
+
+int32_t lwmq_has_provider(const char* address) {
+  const lwmq_tli_provider* provider = nullptr;
+  return address != nullptr && lwmq::filters::find(address, &provider) == LWMQ_OK ? 1 : 0;
 }
 
 lwmq_status lwmq_read_value(uint32_t kind, const char* words, const char* text, uint64_t* out_value) {
@@ -110,7 +121,7 @@ lwmq_status lwmq_read_address_option(const char* address, uint32_t taken_by, uin
   const lwmq_status status = lwmq::abi::or_no_memory(
       __func__, [&] { return lwmq::address::read_option(address, taken_by, index, &found); });
   if (status != LWMQ_OK) return status;
-  const lwmq_address_option option{sizeof(lwmq_address_option), found.setting->key, found.text.data(),
+  const lwmq_address_option option{sizeof(lwmq_address_option), found.setting.key, found.text.data(),
                                    found.text.size(), found.value};
   lwmq::abi::write_output(option, out_option);
   return LWMQ_OK;
@@ -120,19 +131,9 @@ lwmq_status lwmq_query_statistics(lwmq_statistics* out_statistics) {
   LWMQ_SIZED(out_statistics);
   if (out_statistics == nullptr) return fail(LWMQ_E_INVALID, "lwmq_query_statistics: out_statistics is NULL");
   const auto& counters = lwmq::stats::process();
-  const auto read = [](const std::atomic<std::uint64_t>& counter) {
-    return counter.load(std::memory_order_relaxed);
-  };
   lwmq_statistics statistics{};
-  statistics.window_bytes = read(counters.window_bytes);
-  statistics.mapped_bytes = read(counters.mapped_bytes);
-  statistics.batches_written = read(counters.batches_written);
-  statistics.batches_read = read(counters.batches_read);
-  statistics.bytes_written = read(counters.bytes_written);
-  statistics.bytes_read = read(counters.bytes_read);
-  statistics.bytes_copied = read(counters.bytes_copied);
-  statistics.batches_copied = read(counters.batches_copied);
-  statistics.peers_lost = read(counters.peers_lost);
+#define LWMQ_READ_COUNTER(name, ...) statistics.name = lwmq::stats::get(counters.name);
+  LWMQ_PROCESS_COUNTERS(LWMQ_READ_COUNTER)
   lwmq::abi::write_output(statistics, out_statistics);
   return LWMQ_OK;
 }

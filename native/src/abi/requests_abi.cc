@@ -5,13 +5,21 @@
 #include "lwmq/lwmq.h"
 
 using lwmq::Message;
-using lwmq::channel::Requests;
+using lwmq::patterns::Requests;
 using lwmq::wire::RequestKind;
 using namespace lwmq::abi;  // the handles
 
 namespace {
 constexpr std::uint64_t kOutstandingMax = std::uint64_t{1} << 20;
+
+lwmq_status submit(Requests& requests, lwmq_message** request, std::uint32_t timeout_ms, bool will_wait,
+                   std::uint64_t* out_number) {
+  const lwmq_status status = requests.submit(in(*request), timeout_ms, will_wait, out_number);
+  if (status == LWMQ_OK) *request = nullptr;
+  return answered(status);
 }
+
+}  // namespace
 
 extern "C" {
 
@@ -26,7 +34,7 @@ lwmq_status lwmq_requests_create(lwmq_channel* channel, const lwmq_requests_opti
   if (options.queue != nullptr) LWMQ_ALIVE(options.queue);
   return or_no_memory(__func__, [&] {
     return Requests::create(in(channel), in(options.queue), options.outstanding_max,
-                            reinterpret_cast<Requests**>(out_requests));
+                            options.keep_failures != 0, reinterpret_cast<Requests**>(out_requests));
   });
 }
 
@@ -43,9 +51,25 @@ lwmq_status lwmq_requests_submit(lwmq_requests* requests, lwmq_message** request
   LWMQ_ALIVE(requests);
   LWMQ_NOT_FORKED();
   LWMQ_ALIVE(*request);
-  const lwmq_status status = in(requests)->submit(in(*request), timeout_ms, out_number);
-  if (status == LWMQ_OK) *request = nullptr;
-  return answered(status);
+  return submit(*in(requests), request, timeout_ms, false, out_number);
+}
+
+lwmq_status lwmq_requests_begin(lwmq_requests* requests, lwmq_message** request, uint32_t timeout_ms,
+                                uint64_t* out_number) {
+  LWMQ_REQUIRE(requests != nullptr && request != nullptr && *request != nullptr && out_number != nullptr);
+  LWMQ_ALIVE(requests);
+  LWMQ_NOT_FORKED();
+  LWMQ_ALIVE(*request);
+  return submit(*in(requests), request, timeout_ms, true, out_number);
+}
+
+lwmq_status lwmq_requests_wait(lwmq_requests* requests, uint64_t number, uint32_t timeout_ms,
+                               lwmq_message** out_reply) {
+  LWMQ_REQUIRE(requests != nullptr && out_reply != nullptr);
+  LWMQ_ALIVE(requests);
+  LWMQ_NOT_FORKED();
+  const lwmq_status status = in(requests)->wait(number, timeout_ms, reinterpret_cast<Message**>(out_reply));
+  return status == LWMQ_E_TIMED_OUT ? status : answered(status);
 }
 
 lwmq_status lwmq_requests_next(lwmq_requests* requests, uint32_t timeout_ms, uint64_t* out_number,
@@ -108,6 +132,14 @@ lwmq_status lwmq_requests_query(lwmq_requests* requests, lwmq_requests_statistic
   lwmq_requests_statistics statistics{};
   in(requests)->query(&statistics);
   write_output(statistics, out_statistics);
+  return LWMQ_OK;
+}
+
+lwmq_status lwmq_requests_close(lwmq_requests* requests) {
+  LWMQ_REQUIRE(requests != nullptr);
+  LWMQ_ALIVE(requests);
+  LWMQ_NOT_FORKED();
+  in(requests)->close();
   return LWMQ_OK;
 }
 

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <string>
 
 #include "abi/misuse.h"
 #include "abi/options.h"
@@ -11,25 +12,25 @@
 #include "lwmq/lwmq.h"
 #include "os/identity.h"
 #include "os/memory_budget.h"
-#include "stream/arrow_array.h"
-#include "stream/client.h"
-#include "stream/question.h"
-#include "stream/reader.h"
-#include "stream/writer.h"
+#include "stream/client/arrow_array.h"
+#include "stream/client/connection.h"
+#include "stream/client/describe.h"
+#include "stream/client/reader.h"
+#include "stream/client/writer.h"
+#include "stream/partition_ids.h"
 
 namespace stream = lwmq::stream;
 using lwmq::fail;
 using lwmq::abi::set_default;
 
 struct lwmq_endpoint {
-  std::shared_ptr<stream::Endpoint> endpoint;
+  stream::StreamUse stream;
   lwmq::HandleMark mark;
 };
 
 namespace {
 
 constexpr std::uint32_t kTimeoutMs = 30'000;
-constexpr std::uint32_t kReaderCredit = 8;
 
 // A child of fork has the handles of its parent and none of its threads.
 lwmq_status ready(bool arguments_there, const char* call) noexcept {
@@ -55,6 +56,14 @@ lwmq_status ready(const Handle* handle, bool arguments_there, const char* call) 
   if (status == LWMQ_OK && handle != nullptr)
     lwmq::abi::require_alive(handle->mark.is_alive(), call, name_of(handle));
   return status;
+}
+
+// Destroys the handle of a call that has ended with `status`, and keeps the text of that.
+template <typename Handle>
+lwmq_status end_with(Handle* handle, lwmq_status status) {
+  const std::string text = status == LWMQ_OK ? "" : lwmq::last_error();
+  delete handle;  // a connection that ends may set a text of its own
+  return status == LWMQ_OK ? status : fail(status, "%s", text.c_str());
 }
 
 // A window is made piece by piece as it is needed; one that was asked for and can never be had is refused
@@ -94,20 +103,28 @@ lwmq_status lwmq_endpoint_open(const char* address, lwmq_endpoint** out_endpoint
   lwmq_status status = ready(address != nullptr && out_endpoint != nullptr, "lwmq_endpoint_open");
   if (status != LWMQ_OK) return status;
   auto handle = std::make_unique<lwmq_endpoint>();
-  status = stream::host(address, &handle->endpoint);
+  status = stream::host(address, &handle->stream);
   if (status == LWMQ_OK) *out_endpoint = handle.release();
   return status;
 }
 
+lwmq_status lwmq_endpoint_listen(lwmq_endpoint* endpoint, const char* address) {
+  const lwmq_status status = ready(endpoint, address != nullptr, "lwmq_endpoint_listen");
+  return status == LWMQ_OK ? stream::listen(endpoint->stream, address) : status;
+}
+
+const char* lwmq_endpoint_address(const lwmq_endpoint* endpoint) {
+  return ready(endpoint, true, "lwmq_endpoint_address") == LWMQ_OK ? endpoint->stream->address().c_str() : "";
+}
+
 lwmq_status lwmq_endpoint_drain(lwmq_endpoint* endpoint, uint32_t timeout_ms) {
   const lwmq_status status = ready(endpoint, true, "lwmq_endpoint_drain");
-  return status == LWMQ_OK ? endpoint->endpoint->drain(timeout_ms) : status;
+  return status == LWMQ_OK ? endpoint->stream.drain(timeout_ms) : status;
 }
 
 lwmq_status lwmq_endpoint_close(lwmq_endpoint* endpoint, uint32_t linger_ms) {
   const lwmq_status status = ready(endpoint, true, "lwmq_endpoint_close");
-  const std::unique_ptr<lwmq_endpoint> handle(endpoint);
-  return status == LWMQ_OK ? handle->endpoint->drain(linger_ms) : status;
+  return end_with(endpoint, status == LWMQ_OK ? endpoint->stream.drain(linger_ms) : status);
 }
 
 lwmq_status lwmq_stream_describe(const char* address, uint32_t wait_declared, uint32_t timeout_ms,
@@ -115,7 +132,7 @@ lwmq_status lwmq_stream_describe(const char* address, uint32_t wait_declared, ui
   lwmq_status status = ready(address != nullptr && out_state != nullptr, "lwmq_stream_describe");
   if (status != LWMQ_OK) return status;
   std::unique_ptr<stream::Description> description;
-  status = stream::describe(address, wait_declared != 0, timeout_ms, &description);
+  status = stream::describe(address, wait_declared, timeout_ms, &description);
   if (status == LWMQ_OK) *out_state = &description.release()->state;
   return status;
 }
@@ -181,6 +198,17 @@ lwmq_status lwmq_writer_write_array(lwmq_writer* writer, const lwmq_array_plan* 
                              partition, timeout_ms);
 }
 
+lwmq_status lwmq_partition_ids(void* schema, void* array, uint32_t partitions, uint32_t* out_ids) {
+  if (schema == nullptr || array == nullptr || out_ids == nullptr)
+    return fail(LWMQ_E_INVALID, "lwmq_partition_ids: an argument is NULL");
+  auto& types = *static_cast<ArrowSchema*>(schema);
+  auto& keys = *static_cast<ArrowArray*>(array);
+  const lwmq_status status = stream::partition_ids(types, keys, partitions, out_ids);
+  if (keys.release != nullptr) keys.release(&keys);
+  if (types.release != nullptr) types.release(&types);
+  return status;
+}
+
 lwmq_status lwmq_writer_commit(lwmq_writer* writer, uint32_t timeout_ms, lwmq_commit_result* out_result) {
   LWMQ_SIZED(out_result);
   lwmq_status status = ready(writer, out_result != nullptr, "lwmq_writer_commit");
@@ -212,10 +240,10 @@ lwmq_status lwmq_writer_query(const lwmq_writer* writer, lwmq_writer_statistics*
   const lwmq_status status = ready(writer, out_statistics != nullptr, "lwmq_writer_query");
   if (status != LWMQ_OK) return status;
   lwmq_writer_statistics statistics = writer->statistics;
-  if (writer->line) {
-    statistics.window_bytes = writer->line->pool.window_bytes();
-    statistics.unread_batches = writer->line->pool.in_flight();
-    statistics.readers_expelled = writer->line->readers_expelled;
+  if (writer->connection) {
+    statistics.window_bytes = writer->connection->pool.window_bytes();
+    statistics.unread_batches = writer->connection->pool.in_flight();
+    statistics.readers_expelled = writer->connection->readers_expelled;
     statistics.readers_lost = stream::readers_lost(*writer);
   }
   lwmq::abi::write_output(statistics, out_statistics);
@@ -266,9 +294,8 @@ lwmq_status lwmq_job_abort(lwmq_job* job, const char* reason, uint32_t timeout_m
 
 lwmq_status lwmq_job_close(lwmq_job* job) {
   const lwmq_status status = ready(job, true, "lwmq_job_close");
-  const std::unique_ptr<lwmq_job> handle(job);
-  if (status != LWMQ_OK || !handle->reach.link) return status;  // an aborted job is over already
-  return stream::end_job(*handle, false, nullptr, kTimeoutMs);
+  const bool is_open = status == LWMQ_OK && job->connection.link;  // an aborted job is over already
+  return end_with(job, is_open ? stream::end_job(*job, false, nullptr, kTimeoutMs) : status);
 }
 
 // ---- Reading ------------------------------------------------------------------------------------------
@@ -280,13 +307,20 @@ lwmq_status lwmq_reader_open(const char* address, const lwmq_reader_options* opt
   if (status != LWMQ_OK) return status;
   auto given = lwmq::abi::read_options(options);
   set_default(given.timeout_ms, kTimeoutMs);
-  set_default(given.credit, kReaderCredit);
   set_default(given.stall_ms, lwmq::kStallMs);
   set_default(given.writers, 1u);
   std::unique_ptr<lwmq_reader> reader;
   status = stream::open_reader(address, given, &reader);
   if (status == LWMQ_OK) *out_reader = reader.release();
   return status;
+}
+
+const char* lwmq_writer_address(const lwmq_writer* writer) {
+  return ready(writer, true, "lwmq_writer_address") == LWMQ_OK ? writer->address.c_str() : "";
+}
+
+const char* lwmq_reader_address(const lwmq_reader* reader) {
+  return ready(reader, true, "lwmq_reader_address") == LWMQ_OK ? reader->address.c_str() : "";
 }
 
 lwmq_status lwmq_reader_schema(lwmq_reader* reader, uint32_t timeout_ms, const void** out_schema,
@@ -362,8 +396,7 @@ lwmq_status lwmq_reader_query(const lwmq_reader* reader, lwmq_reader_statistics*
 
 lwmq_status lwmq_reader_close(lwmq_reader* reader, uint32_t linger_ms) {
   const lwmq_status status = ready(reader, true, "lwmq_reader_close");
-  const std::unique_ptr<lwmq_reader> handle(reader);
-  return status == LWMQ_OK ? stream::close(*handle, linger_ms) : status;
+  return end_with(reader, status == LWMQ_OK ? stream::close(*reader, linger_ms) : status);
 }
 
 }  // extern "C"

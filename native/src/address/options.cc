@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <vector>
 
 #include "base/limits.h"
 #include "base/values.h"
 #include "modules/find.h"
+#include "tli/registry.h"
 
 namespace lwmq::address {
 namespace {
@@ -17,7 +19,12 @@ constexpr std::uint32_t kTransport = LWMQ_TAKEN_BY_TRANSPORT;
 constexpr std::uint32_t kChannel = LWMQ_TAKEN_BY_CHANNEL;
 constexpr std::uint32_t kListener = LWMQ_TAKEN_BY_LISTENER;
 constexpr std::uint32_t kStream = LWMQ_TAKEN_BY_STREAM;
+constexpr std::uint32_t kInAddress = LWMQ_TAKEN_BY_STREAM | LWMQ_IN_ADDRESS_ALONE;
 constexpr std::uint32_t kChannels = kChannel | kListener;
+
+constexpr std::uint32_t kOwn = kTransport | kChannels | kStream | LWMQ_TAKEN_BY_PROVIDER;
+
+constexpr char kStreamKey[] = "stream";
 
 std::uint64_t memory_of_machine() noexcept {
   const long pages = sysconf(_SC_PHYS_PAGES);
@@ -60,6 +67,7 @@ const lwmq_setting kSettings[] = {
     setting("home_thread", LWMQ_VALUE_FLAG, kChannels),
     one_of("trust", "user, verify", kStream),
     setting("name", LWMQ_VALUE_NAME, kStream),
+    setting(kStreamKey, LWMQ_VALUE_NAME, kInAddress),
 };
 
 const char* name_of(std::uint32_t taken_by) noexcept {
@@ -67,6 +75,66 @@ const char* name_of(std::uint32_t taken_by) noexcept {
          : taken_by == kChannel  ? "a channel's"
          : taken_by == kListener ? "a listener's"
                                  : "a stream's";
+}
+
+lwmq_setting own_setting(const char* key) noexcept {
+  return setting(key, LWMQ_VALUE_TEXT, kOwn, 1, kTextBytesMax);
+}
+
+using Settings = std::vector<lwmq_setting>;
+
+void add_own(const lwmq_tli_provider& provider, Settings* out) {
+  for (const char* const* key = provider.settings; key != nullptr && *key != nullptr; ++key) {
+    const auto is_it = [&](const lwmq_setting& known) { return std::strcmp(*key, known.key) == 0; };
+    if (std::none_of(out->begin(), out->end(), is_it)) out->push_back(own_setting(*key));
+  }
+}
+
+const Settings& core_settings() {
+  static const auto* all = new Settings(std::begin(kSettings), std::end(kSettings));
+  return *all;
+}
+
+const Settings& all_settings() {
+  static const auto* all = [] {
+    auto* found = new Settings(core_settings());
+    for (std::uint32_t i = 0; const auto* provider = tli::linked_provider_at(i); ++i)
+      add_own(*provider, found);
+    return found;
+  }();
+  return *all;
+}
+
+// What may stand in `address`: its provider takes settings of its own.
+Settings settings_of(const char* address) {
+  Settings all = core_settings();
+  const char* scheme_end = std::strstr(address, "://");
+  for (const char* at = address; at < scheme_end; ++at) {
+    if (*at == '+') address = at + 1;  // filters stand before it
+  }
+  for (std::uint32_t i = 0; const auto* provider = modules::provider_at(i); ++i) {
+    if (provider->claim(address) == 0) continue;
+    add_own(*provider, &all);
+    break;
+  }
+  return all;
+}
+
+const lwmq_setting* find_in(const Settings& all, std::string_view key) noexcept {
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const lwmq_setting& known) { return key == known.key; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+// The keys that any of `taken_by` takes, with ", " between.
+std::string keys_of(const Settings& all, std::uint32_t taken_by) {
+  std::string keys;
+  for (const lwmq_setting& known : all) {
+    if ((known.taken_by & taken_by) == 0) continue;
+    keys += keys.empty() ? "" : ", ";
+    keys += known.key;
+  }
+  return keys;
 }
 
 struct Pair {
@@ -106,24 +174,10 @@ Status check_whole(const char* address) {
 }  // namespace
 
 const lwmq_setting* setting_at(std::uint32_t index) noexcept {
-  return index < std::size(kSettings) ? &kSettings[index] : nullptr;
+  return index < all_settings().size() ? &all_settings()[index] : nullptr;
 }
 
-const lwmq_setting* find_setting(std::string_view key) noexcept {
-  const auto* found = std::find_if(std::begin(kSettings), std::end(kSettings),
-                                   [&](const lwmq_setting& known) { return key == known.key; });
-  return found == std::end(kSettings) ? nullptr : found;
-}
-
-std::string keys_of(std::uint32_t taken_by) {
-  std::string keys;
-  for (const lwmq_setting& known : kSettings) {
-    if ((known.taken_by & taken_by) == 0) continue;
-    keys += keys.empty() ? "" : ", ";
-    keys += known.key;
-  }
-  return keys;
-}
+const lwmq_setting* find_setting(std::string_view key) noexcept { return find_in(all_settings(), key); }
 
 Status read_setting(const lwmq_setting& setting, std::string_view text, std::uint64_t* out_value) noexcept {
   std::uint64_t value = 0;
@@ -152,9 +206,10 @@ Status read_option(const char* address, std::uint32_t taken_by, std::uint32_t in
     if (rest.empty()) return LWMQ_E_EMPTY;
     pair = next_pair(&rest);
   }
-  AddressOption found{find_setting(pair.key), pair.value, 0};
-  const std::string keys = keys_of(taken_by);
-  if (found.setting == nullptr) {
+  const Settings all_there = settings_of(address);
+  const lwmq_setting* setting = find_in(all_there, pair.key);
+  const std::string keys = keys_of(all_there, taken_by);
+  if (setting == nullptr) {
     const std::string_view meant = nearest_word(pair.key, keys);
     return refuse(address, pair.key,
                   meant.empty() ? " is unknown; allowed are " + keys
@@ -166,13 +221,52 @@ Status read_option(const char* address, std::uint32_t taken_by, std::uint32_t in
        !before.empty();) {
     if (next_pair(&before).key == pair.key) return refuse(address, pair.key, " is given twice");
   }
-  const Status status = read_setting(*found.setting, pair.value, &found.value);
+  AddressOption found{*setting, pair.value, 0};
+  const Status status = read_setting(*setting, pair.value, &found.value);
   if (status != LWMQ_OK) return refuse(address, pair.key, std::string(": ") + last_error());
-  if ((found.setting->taken_by & taken_by) == 0)
+  if (pair.key == kStreamKey && !is_stream_name(pair.value)) {
+    return refuse(address, pair.key,
+                  ": the name of a stream has 1 to " + std::to_string(kStreamNameBytesMax) +
+                      " letters, digits, '.', '_' and '-'");
+  }
+  if ((setting->taken_by & taken_by) == 0)
     return refuse(address, pair.key,
                   std::string(" is none of ") + name_of(taken_by) + "; allowed are " + keys);
   *out_option = found;
   return LWMQ_OK;
+}
+
+bool is_stream_name(std::string_view name) noexcept {
+  const auto is_allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  };
+  return !name.empty() && name.size() <= kStreamNameBytesMax && std::ranges::all_of(name, is_allowed);
+}
+
+Status split_stream(const char* address, StreamAddress* out_address) {
+  AddressOption option;
+  Status status = LWMQ_OK;
+  const auto own = std::make_shared<tli::OwnSettings>();
+  out_address->endpoint.assign(address, std::strcspn(address, "?"));
+  for (std::uint32_t i = 0; status == LWMQ_OK; ++i) {
+    status = read_option(address, LWMQ_TAKEN_BY_STREAM, i, &option);
+    if (status != LWMQ_OK) break;
+    if (is_own(option.setting)) {
+      own->add(option.setting.key, option.text);
+      out_address->own = own;
+      continue;
+    }
+    if (std::string_view(option.setting.key) != kStreamKey) {
+      return fail(
+          LWMQ_E_ADDRESS,
+          "%s: options of a stream's address but 'stream' are read by Python and Spark; in C set the members "
+          "of lwmq_writer_options or lwmq_reader_options",
+          address);
+    }
+    out_address->stream = option.text;
+  }
+  return status == LWMQ_E_EMPTY ? LWMQ_OK : status;
 }
 
 }  // namespace lwmq::address

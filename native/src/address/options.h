@@ -3,38 +3,61 @@
 //
 // One table says for each key of which kind its values are, in which bounds, and what takes it. The core
 // itself takes those of LWMQ_TAKEN_BY_TRANSPORT from an address; Python and Spark take more, with what they
-// read here.
+// read here. A provider has further settings, which the core passes on to it as texts.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "base/status.h"
 #include "lwmq/lwmq.h"
+#include "tli/own_settings.h"
 
 namespace lwmq::address {
 
-// The n-th setting; null after the last.
+// The n-th setting, first those of the core, then those of the providers that are linked in. Null after the
+// last.
 const lwmq_setting* setting_at(std::uint32_t index) noexcept;
 const lwmq_setting* find_setting(std::string_view key) noexcept;
-
-// The keys that any of `taken_by` takes, with ", " between.
-std::string keys_of(std::uint32_t taken_by);
 
 // Reads a value of `setting`. LWMQ_E_INVALID: the text says what is wrong with the value, and the bounds.
 Status read_setting(const lwmq_setting& setting, std::string_view text, std::uint64_t* out_value) noexcept;
 
 struct AddressOption {
-  const lwmq_setting* setting = nullptr;
+  lwmq_setting setting{};
   std::string_view text;  // of its value, in the address
   std::uint64_t value = 0;
 };
+
+// Whether a provider takes the setting, and not the core.
+inline bool is_own(const lwmq_setting& setting) noexcept {
+  return (setting.taken_by & LWMQ_TAKEN_BY_PROVIDER) != 0;
+}
 
 // The n-th option of `address`. LWMQ_E_EMPTY behind the last. LWMQ_E_ADDRESS: no address, several in one
 // text, or an option that is unknown, has no value or a wrong one, is given twice, or is none of those that
 // `taken_by` takes.
 Status read_option(const char* address, std::uint32_t taken_by, std::uint32_t index,
                    AddressOption* out_option);
+
+// The address of a stream: where its endpoint listens, and which of the streams there it is. Without a name:
+// the only one.
+struct StreamAddress {
+  std::string endpoint;
+  std::string stream;
+  std::shared_ptr<const tli::OwnSettings> own{};  // what the address brings for the provider; null: nothing
+
+  [[nodiscard]] std::string text() const {
+    return stream.empty() ? endpoint : endpoint + "?stream=" + stream;
+  }
+};
+
+// Takes the address of a stream apart. LWMQ_E_ADDRESS as above, and for every option but `stream` and
+// those of the provider: Python and Spark read the others.
+Status split_stream(const char* address, StreamAddress* out_address);
+// 1 to kStreamNameBytesMax letters, digits, '.', '_' and '-'.
+bool is_stream_name(std::string_view name) noexcept;
 
 }  // namespace lwmq::address

@@ -5,7 +5,7 @@
 
 namespace lwmq {
 
-inline constexpr std::uint32_t kProtocolVersion = 8;  // of the wire and of shared memory, together
+inline constexpr std::uint32_t kProtocolVersion = 13;  // of the wire and of shared memory, together
 inline constexpr const char* kLibraryVersion = "0.1.0";
 
 inline constexpr std::uint64_t kKiB = 1024;
@@ -16,7 +16,8 @@ inline constexpr std::uint64_t kGiB = 1024 * kMiB;
 inline constexpr std::uint32_t kBuffersMax = 4000;  // both directions of one transport together
 inline constexpr std::uint64_t kBufferBytesMin = 256;
 inline constexpr std::uint64_t kBufferBytesMax = 64 * kGiB;  // memory is the real limit
-inline constexpr std::uint32_t kAddressBytesMax = 512;
+inline constexpr std::uint32_t kAddressBytesMax = 512;       // without its options
+inline constexpr std::uint32_t kTextBytesMax = 4096;         // of a provider's setting
 
 // Channels.
 inline constexpr std::uint32_t kClientsWaitingMax = 128;  // to be accepted: each has its buffers
@@ -30,6 +31,9 @@ inline constexpr std::uint32_t kWeightMax = 65535;          // of a priority gro
 inline constexpr std::uint32_t kNumberedQueuesMax = 65536;  // whose numbers a channel remembers
 
 // Streams.
+inline constexpr std::uint32_t kStreamsMax = 1024;        // behind one address
+inline constexpr std::uint32_t kAddressesMax = 16;        // of one endpoint
+inline constexpr std::uint32_t kStreamNameBytesMax = 63;  // as much as a statistics page shows
 inline constexpr std::uint32_t kPartitionsMax = 16384;
 inline constexpr std::uint64_t kSchemaBytesMax = 64 * kMiB;
 inline constexpr std::uint64_t kLetterBytesMax = kSchemaBytesMax + 2 * kMiB;  // of a control message
@@ -37,7 +41,12 @@ inline constexpr std::uint32_t kWindowSlotsMax = 65536;  // batches of one write
 inline constexpr std::uint32_t kReaderCreditMax = 4096;
 inline constexpr std::uint32_t kNameBytesMax = 255;  // of a reader, a job
 inline constexpr std::uint32_t kReasonBytesMax = 512;
-inline constexpr std::uint32_t kRangesMax = 16384;       // of one reader
+inline constexpr std::uint32_t kPeerBytesMax = 127;  // of a peer in the words of its provider
+inline constexpr std::uint32_t kRangesMax = 16384;   // of one reader
+inline constexpr std::uint32_t kColumnsMax = 65536;  // that one reader asks for
+inline constexpr std::uint32_t kColumnNameBytesMax = 65535;
+inline constexpr std::uint32_t kFiltersMax = 256;        // of one reader
+inline constexpr std::uint32_t kRankBytes = 8;           // of a text, by which it compares with a filter
 inline constexpr std::uint32_t kTaskCommitsMax = 65536;  // of one job commit
 
 // Patience.

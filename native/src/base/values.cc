@@ -254,6 +254,10 @@ Status read_value(std::uint32_t kind, const char* words, std::string_view text,
       if (!text.empty() && text.size() <= kNameBytesMax) return LWMQ_OK;
       return fail(LWMQ_E_INVALID, "the name has %zu bytes in UTF-8: 1 to %u are possible", text.size(),
                   kNameBytesMax);
+    case LWMQ_VALUE_TEXT:
+      *out_value = text.size();
+      if (!text.empty() && text.size() <= kTextBytesMax) return LWMQ_OK;
+      return fail(LWMQ_E_INVALID, "a text of %zu bytes: 1 to %u are possible", text.size(), kTextBytesMax);
     default:
       break;
   }

@@ -1,520 +1,228 @@
-// A conversation with one peer at a time: messages posted to any number of queues arrive whole and in order.
+// A channel: what an application posts to and receives from. It owns one conversation per transport.
 //
-// Who posts, pumps: a thread that posts to an idle channel encodes straight into the transport's buffer.
-// While another thread does that, or no buffer is free, a post is an enqueue. Who receives, lands. What must
-// go on while the application does neither (connect, accept, ship what waited for room, retire a lost peer)
-// is done by the service thread, which sleeps otherwise.
+//   posting     Each send queue has a sibling in every conversation. A message goes into all of them, and is
+//               encoded for each transport in the order of the posts. A peer that is slow, absent or lost
+//               holds up no other peer
+//   receiving   A receive takes what any conversation has, in turns; order is kept per transport. The
+//               conversations share one descriptor, and one receive queue where that is not mono
+//   redundant   Several transports to one peer: a message that comes twice is dropped (reliability/merge.h).
+//               As long as one way is left, the loss of another is not reported, and holds up neither a flush
+//               nor a close
 //
-// Two halves, each owned by one thread at a time (see ownership.h); who needs both takes landing_ first:
-//
-//   pump_      sender_, the consuming ends of the queues
-//   landing_   receiver_
-//   both       the transport itself: it is attached and retired with both in hand
-//
-// Meetings beside these:
-//
-//   left-behind  a poster that finds the pump taken pushes its message, sets left_behind_, then (full fence)
-//                looks whether the pump is free; the holder clears left_behind_, then (full fence) looks at
-//                the queues, releases the pump, then (full fence) looks at left_behind_: one of the two
-//                sees the other. While the pump is served (ownership.h) the poster passes a light barrier
-//                and sets nothing: who releases such a pump passes a heavy one, then looks again. A home
-//                thread leaves the price of the fences behind its release to the others
-//   last-post    a poster pushes, then (one of those barriers) looks whether the channel was closed, and
-//                takes its message back; close says so, drops what is queued, then (heavy barrier) once more
-//   ended        who retires the only peer clears attached_, then ends the phase where that is open; who
-//                reopens after a linger opens the phase, then looks at attached_ (both sequentially
-//                consistent): one of the two sees the other
-//   activity     who opens a buffer or lands, then (light barrier) loads active_; the service thread clears
-//                active_, then (heavy barrier) looks whether there is something open or new
-//   change       who changes what others wait for adds to changes_ (release), then wakes; a waiter loads it
-//                (acquire) before it looks, and sleeps on that value
-//   caller       who waits counts itself in callers_, then looks at the phase; destroy closes, then waits
-//                until nobody is counted (all sequentially consistent but the leave, a release). Who holds
-//                the landing side meanwhile need not: a close takes that first
+// The first conversation lies in the channel itself. A channel with one transport passes each call on to it,
+// at the price of one test. The first conversation opens first and closes last, so its phase is the
+// channel's.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "base/cache_line.h"
 #include "base/failure.h"
 #include "base/handle_mark.h"
 #include "base/status.h"
-#include "channel/descriptor.h"
-#include "channel/loan.h"
-#include "channel/notice.h"
-#include "channel/ownership.h"
-#include "channel/receive_queue.h"
-#include "channel/receiver.h"
-#include "channel/sender.h"
-#include "channel/settings.h"
+#include "channel/observers.h"
+#include "conversation/conversation.h"
+#include "conversation/loan.h"
+#include "conversation/settings.h"
+#include "conversation/shared.h"
 #include "lwmq/lwmq.h"
-#include "lwmq/lwmq_tli.h"
-#include "os/identity.h"
-#include "os/membarrier.h"
+#include "message/message.h"
 #include "reliability/merge.h"
-#include "scheduler/scheduler.h"
-#include "service/service_thread.h"
-#include "stats/page.h"
 
 namespace lwmq::channel {
 
-class Channel;
+using conversation::Conversation;
+using conversation::ConversationQueue;
+using conversation::Loan;
 
-// A send queue and the channel that it belongs to.
-class ChannelQueue : public SendQueue {
+// A send queue of a channel, which is the queue of its first conversation. One thread posts at a time where
+// its kind is mono, else any thread. A message is taken on LWMQ_OK only.
+class ChannelQueue final : public ConversationQueue {
  public:
-  ChannelQueue(Channel* owner, std::uint32_t kind, std::uint32_t priority, std::uint64_t capacity) noexcept
-      : SendQueue(kind, priority, capacity), channel(owner) {}
+  ChannelQueue(Channel* owner, Conversation* first, const lwmq_send_queue_options& options) noexcept
+      : ConversationQueue(first, options), channel(owner) {}
+
+  Status post(Message* message, std::uint64_t tag) noexcept {
+    if (sibling == nullptr) [[likely]]
+      return conversation->post(this, message, tag);
+    return post_to_each(message, tag);
+  }
+  Status post_bytes(const void* data, std::uint64_t bytes) noexcept {
+    if (sibling == nullptr) [[likely]]
+      return conversation->post_bytes(this, data, bytes);
+    return post_copy_to_each(data, bytes);
+  }
+  // LWMQ_E_UNSUPPORTED where there are several transports: a message that waits for room in one queue would
+  // reach the other peers earlier, or be discarded there.
+  Status post_wait(Message* message, std::uint64_t tag, std::uint32_t timeout_ms, bool or_discard) noexcept;
+  Status wait_room(std::uint32_t timeout_ms) noexcept;
+  // The first *out_posted messages are taken, whatever the status.
+  Status post_many(const lwmq_bytes* frames, std::uint64_t count, std::uint64_t* out_posted) noexcept;
+  Status post_messages(Message** messages, std::uint64_t count, std::uint64_t* out_posted) noexcept;
+  Status set_priority(std::uint32_t priority) noexcept;
+  // Sums over all transports, except `posted`.
+  Status query(lwmq_send_queue_statistics* out_statistics) const;
+
+  [[nodiscard]] bool is_alive() const noexcept { return mark_.is_alive(); }
+
   Channel* const channel;
-  std::shared_ptr<stats::Entry> entry;                // what others see of it; set before it is added
-  ChannelQueue* twin = nullptr;                       // of the next transport; fixed before it is posted to
-  std::unique_ptr<reliability::Numbering> numbering;  // the head's, where transports are redundant; likewise
-  HandleMark mark;
+  // Where transports are redundant; fixed at the first post.
+  std::unique_ptr<reliability::Numbering> numbering;
+
+ private:
+  Status post_to_each(Message* message, std::uint64_t tag) noexcept;
+  Status post_unnumbered(Message* message, std::uint64_t tag) noexcept;
+  Status post_copy_to_each(const void* data, std::uint64_t bytes) noexcept;
+  Status refuse_to_wait() const noexcept;
+
+  HandleMark mark_;
 };
 
 class Channel {
  public:
+  using Phase = Conversation::Phase;
+  using Glance = Conversation::Glance;
+
   // LWMQ_E_ADDRESS, LWMQ_E_INVALID with the numbers.
   static Status create(const char* address, const lwmq_channel_options& given, Channel** out_channel);
-  // One that is open and has its peer, the only one that it will ever have. Takes the transport, also on
-  // failure.
-  static Status accept(const Settings& settings, lwmq_tli_transport* transport, std::uint64_t client,
-                       Channel** out_channel);
+  // A channel that is open and has its peer, the only one that it will ever have. `client`: its number at the
+  // listener. Takes the transport, also on failure.
+  static Status accept(const conversation::Settings& settings, lwmq_tli_transport* transport,
+                       std::uint64_t client, Channel** out_channel);
   // Takes the channel; closes it without linger if that was not done.
   static void destroy(Channel* channel);
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
 
+  // ---- Making
+
+  // Before open. LWMQ_E_INVALID: what all transports of a channel share is not what this one says.
+  Status add_transport(const char* address, const lwmq_transport_options& options);
   Status add_send_queue(const lwmq_send_queue_options& options, ChannelQueue** out_queue);
-  // Any thread.
-  Status set_priority(ChannelQueue* queue, std::uint32_t priority) noexcept;
+  // One queue for everything that brings none of its own. It lives as long as the channel.
+  Status common_queue(ChannelQueue** out_queue);
   Status set_weights(const std::uint32_t* weights, std::uint32_t count) noexcept;
-  Status query_queue(const ChannelQueue* queue, lwmq_send_queue_statistics* out_statistics) const;
+  // If one transport cannot be opened, none is, and the channel can only be destroyed.
   Status open(std::int32_t role);
-  Status wait_connected(std::uint32_t timeout_ms);
 
-  // The queue's own thread where it is mono, else any. What is given as a message is taken on LWMQ_OK alone.
-  Status post(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
-  Status post_bytes(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept;
-  Status post_wait(ChannelQueue* queue, Message* message, std::uint64_t tag, std::uint32_t timeout_ms,
-                   bool or_discard) noexcept;
-  // Until a bounded queue has room. LWMQ_E_FULL, LWMQ_E_TIMED_OUT.
-  Status wait_room(ChannelQueue* queue, std::uint32_t timeout_ms) noexcept;
-  // *out_posted are taken, whatever the status.
-  Status post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::uint64_t count,
-                   std::uint64_t* out_posted) noexcept;
-  Status post_messages(ChannelQueue* queue, Message** messages, std::uint64_t count,
-                       std::uint64_t* out_posted) noexcept;
-  Status flush(std::uint32_t timeout_ms);
+  // ---- Receiving
 
-  // The next of the small messages that have landed together, where there is no more to do than to copy it;
-  // else null, and receive knows.
-  [[nodiscard, gnu::always_inline]] Message* receive_at_hand() noexcept {
-    if (!is_open() || !receives_plainly_ || !receiver_.may_have_run() || !landing_.try_take()) return nullptr;
-    Message* message = receiver_.take_at_hand();
-    if (message != nullptr) [[likely]]
-      note_activity();
-    landing_.give_back();
-    return message;
-  }
-  // 1 to `limit` messages; waits for the first alone.
+  [[nodiscard, gnu::always_inline]] Message* receive_at_hand() noexcept { return first_.receive_at_hand(); }
+  // 1 to `limit` messages; waits for the first one only.
   Status receive(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
-                 std::uint32_t* out_count);
+                 std::uint32_t* out_count) {
+    if (!shared_.several) [[likely]]
+      return first_.receive(timeout_ms, limit, out_messages, out_count);
+    return receive_from_several(timeout_ms, limit, out_messages, out_count);
+  }
+  // Gives back what `loan` holds, first. 1 to as many messages as it takes; waits for the first one only.
+  Status receive(std::uint32_t timeout_ms, Loan& loan) {
+    loan.give_back();
+    if (first_.lends()) [[likely]]
+      return first_.receive(timeout_ms, loan);
+    std::uint32_t count = 0;
+    const Status status = receive(timeout_ms, loan.left(), loan.next_message(), &count);
+    if (status == LWMQ_OK) loan.note_messages(count);
+    return status;
+  }
+  Glance glance(Message** out_message) noexcept { return first_.glance(out_message); }
+  // Makes the descriptor at the first call. Lent until destroy.
+  Status descriptor(std::int32_t* out_fd) { return first_.descriptor(out_fd); }
 
-  // The next small message, for who looks at many channels in turn: without arming the descriptor, as a
-  // receive does that finds nothing. kMore: a receive with a timeout of 0 knows more.
-  enum class Glance { kMessage, kNothing, kMore };
-  Glance glance(Message** out_message) noexcept;
+  // ---- State. Any thread.
 
-  // The same, into what takes them as they lie, where that can be: whoever receives lands, from one
-  // transport.
-  Status receive(std::uint32_t timeout_ms, Loan& loan);
-  [[nodiscard]] bool lends() const noexcept { return is_open() && receives_plainly_; }
-
-  // Makes it at the first call. Lent until destroy.
-  Status descriptor(std::int32_t* out_fd);
-
-  Status raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer);
-  Status raw_send(lwmq_buffer* buffer);
-  Status raw_abandon(lwmq_buffer* buffer);
-  Status raw_receive(std::uint32_t timeout_ms, lwmq_buffer* out_buffer);
-  Status raw_dispose(lwmq_buffer* buffer);
-
-  // LWMQ_E_CLOSED after a close.
+  // The conversation over the first transport. A raw channel has no other one.
+  [[nodiscard]] Conversation& first() noexcept { return first_; }
+  [[nodiscard]] const Conversation& first() const noexcept { return first_; }
+  [[nodiscard]] const std::string& address() const noexcept { return first_.address(); }
+  // A transport has a peer now.
+  [[nodiscard]] bool has_peer() const noexcept;
+  // How many peers have ended, over all transports.
+  [[nodiscard]] std::uint64_t ends() const noexcept { return shared_.ends.load(std::memory_order_relaxed); }
+  // Waits until each transport has a peer; where they are redundant, until one has.
+  Status wait_connected(std::uint32_t timeout_ms);
   Status query(lwmq_channel_statistics* out_statistics);
-  // Of this transport; see lwmq_channel_peer.
-  Status peer(lwmq_peer* out_peer);
-  Status wait_peer(std::uint32_t timeout_ms, lwmq_peer* peer);
-  // `lingered_ms`: so long was waited before.
-  Status close(std::uint32_t linger_ms, std::uint32_t lingered_ms = 0);
+  // Of transport number `transport`. LWMQ_E_INVALID: there is none.
+  Status peer(std::uint32_t transport, lwmq_peer* out_peer);
+  // Null past the last transport.
+  const char* bound_address(std::uint32_t transport);
+  Status wait_peer(std::uint32_t transport, std::uint32_t timeout_ms, lwmq_peer* peer);
 
-  // The filters that its address names. LWMQ_E_UNSUPPORTED: none.
-  Status filters(filters::Filters** out_filters) const;
-  // Whether they have dropped something.
-  [[nodiscard]] bool has_dropped() const noexcept;
-  // What a filter held may land now: those who wait for it look again.
-  void note_filters_changed() noexcept {
-    ring();
-    service::ServiceThread::attending().request(&attend_);
-  }
-
-  // From now on `callback` gets what receive would answer, or `signal` says that there is something, on a
-  // thread of ours; neither: no longer. Waits for a call-back that runs, but for the one that asks.
-  Status notify(lwmq_on_message callback, std::int32_t signal, void* context);
-  // What it has sent is erased.
-  [[nodiscard]] bool erases() const noexcept { return secure_erase_; }
-  // Nobody will ever be heard again, beyond what waits already.
-  [[nodiscard]] bool is_over() const noexcept {
-    return phase_.load() == Phase::kClosed || phase_.load() == Phase::kEnded;
-  }
-  // It had, has or waits for no other one.
-  [[nodiscard]] bool is_for_one_peer() const noexcept { return for_one_peer_; }
-  [[nodiscard]] bool is_closing() const noexcept { return phase_.load() == Phase::kClosing; }
-
-  [[nodiscard]] const std::string& address() const noexcept { return address_; }
-  // Of the head: how many peers have ended, over all transports.
-  [[nodiscard]] std::uint64_t ends() const noexcept { return ends_.load(std::memory_order_relaxed); }
+  // Around a call that waits: destroy waits until that call has left.
+  class Inside : public conversation::Inside {
+   public:
+    explicit Inside(Channel& channel) noexcept : conversation::Inside(channel.shared_) {}
+  };
+  // Where the object that serves a call-back or a signal is kept.
+  [[nodiscard]] AttachmentSlot& notice() noexcept { return notice_; }
 
   // False of memory that was a channel: for checks of what an application hands in.
   [[nodiscard]] bool is_alive() const noexcept { return mark_.is_alive(); }
 
+  // ---- The end
+
+  Status flush(std::uint32_t timeout_ms);
+  Status close(std::uint32_t linger_ms);
+
  private:
-  friend class Requests;
-  friend class Several;
-  // Ended: the only peer has gone; what it left can be received.
-  enum class Phase : std::uint32_t { kCreated, kOpen, kEnded, kClosing, kClosed };
+  Channel(const conversation::Settings& settings, const char* name);
+  ~Channel() = default;
+  static Status make(const conversation::Settings& settings, std::uint64_t client, Channel** out_channel);
 
-  // The two faces that the service threads see.
-  struct Attend final : service::Served {
-    explicit Attend(Channel* owner) noexcept : channel(owner) {}
-    std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override {
-      if (take_polled()) channel->tend_listener();  // first: what it takes back is looked at behind it
-      const std::int64_t again = channel->attend(now_ns, alone);
-      channel->note_figures();
-      return std::min(again, channel->attend_merge(now_ns));
-    }
-    Channel* channel;
-  };
-  struct Connect final : service::Served {
-    explicit Connect(Channel* owner) noexcept : channel(owner) {}
-    std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override {
-      return channel->connect(now_ns, alone);
-    }
-    Channel* channel;
-  };
-
-  // Around a call that waits: destroy waits until it has left. Begun before a look at the phase, or with what
-  // a close needs in hand.
-  class Inside {
-   public:
-    explicit Inside(Channel& channel) noexcept : callers_(channel.callers_) { callers_.fetch_add(1); }
-    Inside(const Inside&) = delete;
-    Inside& operator=(const Inside&) = delete;
-    ~Inside() { callers_.fetch_sub(1, std::memory_order_release); }  // sync: caller
-
-   private:
-    std::atomic<std::uint32_t>& callers_;
-  };
-
-  // A transport that has ended, with raw send buffers of it that the application still holds.
-  struct Kept {
-    lwmq_tli_transport* transport;
-    std::uint32_t lent;
-  };
-
-  // `name`: on the statistics page.
-  Channel(const Settings& settings, const char* name);
-  ~Channel();
+  // Conversation number `place`.
+  [[nodiscard]] Conversation& at(std::size_t place) noexcept {
+    return place == 0 ? first_ : *more_[place - 1];
+  }
+  [[nodiscard]] std::size_t count() const noexcept { return 1 + more_.size(); }
+  template <typename Call>
+  void each(Call&& call) {
+    for (std::size_t place = 0; place < count(); ++place) call(at(place));
+  }
+  // Up to the first one that fails.
+  template <typename Call>
+  Status all(Call&& call) {
+    Status status = LWMQ_OK;
+    for (std::size_t place = 0; place < count() && status == LWMQ_OK; ++place) status = call(at(place));
+    return status;
+  }
+  Status find(std::uint32_t transport, Conversation** out_conversation);
 
   // channel.cc
-  // `client`: its number at a listener, or 0.
-  static Status make(const Settings& settings, std::uint64_t client, Channel** out_channel);
-  Status start(std::int32_t role);
-  Status check_queue_options(const lwmq_send_queue_options& options) const noexcept;
-  Status check_priority(std::uint32_t priority) const noexcept;
+  Status check_transport(const char* address, const lwmq_transport_options& options) const;
+  void add_siblings(Conversation& conversation);
+  void prepare_redundancy();
+  Status wait_for_a_way(std::int64_t deadline);
 
-  // channel_post.cc
-  [[nodiscard, gnu::always_inline]] bool is_open() const noexcept {
-    return phase_.load(std::memory_order_acquire) == Phase::kOpen && os::still_ours();
-  }
-  [[gnu::always_inline]] Status check_open(bool raw) const noexcept {
-    if (is_open() && raw == raw_) [[likely]]
-      return LWMQ_OK;
-    return refuse(raw);
-  }
-  Status refuse(bool raw) const noexcept;
-  Status refuse_phase() const noexcept;
-  // LWMQ_E_UNSUPPORTED at the wrong end of a transport that carries one way.
-  Status check_sends(std::int32_t role) const noexcept;
-  Status check_receives() const noexcept;
-  // One look: between two it may end, and what was left would be passed over.
-  Status check_open_or_ended(bool raw) const noexcept {
-    const Phase phase = phase_.load(std::memory_order_acquire);
-    const bool usable = phase == Phase::kOpen || phase == Phase::kEnded;
-    return usable && raw == raw_ && !os::forked() ? LWMQ_OK : refuse(raw);
-  }
-  // Before a receive: open, of the kind asked for, and at the end that receives.
-  Status check_receiving(bool raw) const noexcept {
-    const Status status = check_open_or_ended(raw);
-    return status == LWMQ_OK ? check_receives() : status;
-  }
-  [[nodiscard]] bool is_one_of_several() const noexcept { return head_ != nullptr || !more_.empty(); }
-  [[nodiscard]] Channel& head() noexcept { return head_ != nullptr ? *head_ : *this; }
-  Status too_big(std::uint64_t encoded_bytes, std::uint64_t payload_bytes) const noexcept;
-  Status no_memory() const noexcept;
-  Status refuse_push(queue::Pushed why) const noexcept;
-  // Before open, messages may be queued.
-  [[gnu::always_inline]] Status check_posting() const noexcept {
-    if (is_open()) [[likely]]
-      return LWMQ_OK;
-    return refuse_posting();
-  }
-  Status refuse_posting() const noexcept;
-  Status admit(const ChannelQueue* queue, Message& message, std::uint64_t tag) const noexcept;
-  // All of them, before the first is posted.
-  Status admit_all(const lwmq_bytes* frames, std::uint64_t count) const noexcept;
-  Status admit_all(const ChannelQueue* queue, Message* const* messages, std::uint64_t count) const noexcept;
-  Status post_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
-  Status push_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
-  Status post_copy(ChannelQueue* queue, const void* data, std::uint64_t bytes, bool has_pump) noexcept;
-  template <typename Attempt>
-  Status when_there_is_room(ChannelQueue* queue, std::uint32_t timeout_ms, Attempt&& attempt) noexcept;
-  Status try_post(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
-  Status enqueue(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
-  template <typename Source>
-  Status post_all(ChannelQueue* queue, Source&& source, std::uint64_t* out_posted) noexcept;
-  // A message was left behind: whoever holds the pump takes it, or we do. The queue is awake before we look
-  // at the pump, so that the last look of whoever gives it away finds it.
-  [[gnu::always_inline]] void kick(ChannelQueue* queue) noexcept {
-    os::light_barrier(membarrier_);  // sync: left-behind, rest
-    scheduler_.note_pushed(queue);
-    if (!pump_.is_served()) [[unlikely]]
-      kick_pump();
-  }
-  void kick_pump() noexcept;
-  bool withdraw(ChannelQueue* queue, Message* message) noexcept;
-  std::uint64_t drop_queued(Completions& completions) noexcept;
-  void wake_posters() noexcept;
-  Sent pump(std::uint64_t bytes_max, Completions& completions) noexcept;
-  void pump_and_release() noexcept;
-  void hand_pump_over() noexcept;
-  bool release_word() noexcept;
-  // With the pump in hand, from try_take. As the one poster of the one queue nobody else can have pushed, so
-  // there is nothing to look for.
-  [[gnu::always_inline]] void release_pump() noexcept {
-    if (scheduler_.has_several_posters()) [[unlikely]]
-      return release_and_look();
-    pump_.give_back();
-  }
-  void release_and_look() noexcept;
-  void take_pump() noexcept;
-  void note_queued() noexcept;
-  void note_queues() noexcept;
-  [[gnu::always_inline]] void note_activity() noexcept {
-    os::light_barrier(membarrier_);  // sync: activity
-    if (!active_.load(std::memory_order_relaxed)) [[unlikely]]
-      begin_activity();
-  }
-  void begin_activity() noexcept;
-  void note_peer_gone() noexcept;
-  void note_unread(lwmq_tli_transport* transport) noexcept;
-
-  // channel_receive.cc
-  Status receive_waiting(std::uint32_t timeout_ms, std::uint32_t limit, bool in_hand, Message** out_messages,
-                         std::uint32_t* out_count);
-  Status admit_waiting(bool in_hand, bool raw);
-  Status receive_landed(std::uint32_t timeout_ms, bool in_hand, Landed* out_landed, Loan* loan = nullptr);
-  Status receive_one(std::uint32_t timeout_ms, bool in_hand, Message** out_message, Loan* loan = nullptr);
-  std::uint32_t receive_more(std::uint32_t limit, Message** out_messages);
-  Status receive_waiting(std::uint32_t timeout_ms, bool in_hand, Loan& loan);
-  // Behind what was received: the last touch, for a destroy that waits for us waits for the landing side.
-  [[gnu::always_inline]] void leave_landing() noexcept {
-    note_activity();
-    landing_.release();
-  }
-  bool may_leave_empty() noexcept;
-  void say_received() noexcept;
-  bool arm_transport() noexcept;
-  void ring() noexcept {
-    if (Descriptor* descriptor = descriptor_.load(std::memory_order_acquire); descriptor != nullptr)
-      descriptor->ring();
-  }
-  void poll_transport() noexcept;
-  void poll_transport_no_more() noexcept;
-
-  // channel_queue.cc
-  Status receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
+  // receive.cc
+  Status receive_from_several(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
+                              std::uint32_t* out_count);
+  Status receive_in_turns(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
+                          std::uint32_t* out_count);
+  enum class Pulled { kSomething, kNothingYet, kNoMore };
+  Pulled pull(std::size_t place, std::int64_t now_ns, Message** out_unnumbered, bool* out_short);
+  Status receive_merged(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
                         std::uint32_t* out_count);
-  enum class Left { kNothing, kMore, kNoMemory };
-  Left land_into_queue(std::uint64_t limit, bool stays, Completions& completions);
-  bool may_leave_behind_leader() noexcept;
-  void wake_follower() noexcept;
-  std::uint32_t land_for(std::uint32_t limit, Message** out_messages, Completions& completions);
-  std::int64_t land_for_nobody(std::int64_t now_ns);
-  std::int64_t land_waiting(std::int64_t now_ns);
-  void note_delivered() noexcept;
+  Status take(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
+              std::uint32_t* out_count);
+  bool arm_all() noexcept;
 
-  // channel_service.cc
-  void tend_listener() noexcept;
-  std::int64_t attend(std::int64_t now_ns, bool alone) noexcept;
-  std::int64_t attend_merge(std::int64_t now_ns) noexcept;
-  std::int64_t connect(std::int64_t now_ns, bool alone) noexcept;
-  std::int64_t ship_waiting(std::int64_t now_ns, bool alone) noexcept;
-  std::int64_t tidy(std::int64_t now_ns) noexcept;
-  bool has_erased() noexcept;
-  Status listen() noexcept;
-  std::int64_t accept_next(std::int64_t now_ns) noexcept;
-  bool attach(lwmq_tli_transport* transport) noexcept;
-  Status meet(const lwmq_tli_peer& peer) noexcept;
-  const Channel* other_way_to(const lwmq_tli_peer& peer) noexcept;
-  bool part(Status* status, std::uint64_t* unsent) noexcept;
-  static bool is_same(const lwmq_tli_peer& one, const lwmq_tli_peer& other) noexcept;
-  bool retire() noexcept;
-  void changed() noexcept;
-  void announce() noexcept;
-  void note_figures() noexcept;
-  void set_connect_failure(Status status) noexcept;
-  [[nodiscard]] Status connect_failure();
-  void report_connect_failure();
-  void set_broken(Status status) noexcept;
-  Status said_broken() noexcept;
-  std::uint64_t unsent_by(lwmq_tli_transport* transport) const noexcept;
-  std::uint64_t count_unread(lwmq_tli_transport* transport) noexcept;
-  void say_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost, std::uint64_t unsent,
-                       Report& report) noexcept;
-
-  // channel_close.cc
-  void begin_close() noexcept;
-  void reopen() noexcept;
-  void end_without_peer() noexcept;
-  enum class Drained { kYes, kNo, kUnknown, kInterrupted };
-  Drained drain(bool also_read, std::uint32_t room_ms) noexcept;
+  // close.cc
   Status wait_drained(std::int64_t deadline, bool also_read) noexcept;
-  Status after_drain(Status status) const noexcept;
 
-  // channel_raw.cc
-  Status check_token(const lwmq_buffer* buffer, std::uint64_t kind) const noexcept;
-  void keep_raw_lent(lwmq_tli_transport* transport);
-  void lend_raw(const lwmq_tli_buffer& buffer, lwmq_tli_transport* transport,
-                lwmq_buffer* out_buffer) noexcept;
-  Status raw_get_waiting(std::uint32_t timeout_ms, lwmq_buffer* out_buffer);
-  Status raw_receive_waiting(std::uint32_t timeout_ms, bool in_hand, Landed* out_landed);
-  Status take_back(lwmq_buffer* buffer, lwmq_tli_buffer* out_buffer);
-  Status take_back_late(lwmq_buffer* buffer, lwmq_tli_buffer* tli_buffer);
-  void close_transport(lwmq_tli_transport* transport) noexcept;
-
-  // Fixed after create.
-  const std::string address_;
-  const lwmq_tli_provider* const provider_;
-  lwmq_tli_options tli_options_;
-  const std::shared_ptr<lwmq_tli_filters> filters_;  // as in settings.h, like those that follow
-  const std::uint32_t retry_ms_;
-  const bool raw_;
-  const bool one_way_;
-  const bool passes_;
-  const bool secure_erase_;
-  bool for_one_peer_ = false;            // accepted: nobody follows it
-  bool redundant_ = false;               // one of several ways to a peer: its messages have numbers
-  std::shared_ptr<ReceiveQueue> queue_;  // null: what is received lands when it is asked for
-  const bool membarrier_;
-
-  std::atomic<Phase> phase_{Phase::kCreated};  // written by open, accept and close; kEnded by retire
-  std::int32_t role_ = LWMQ_ROLE_AUTO;
-  bool receives_plainly_ = false;  // written by open: whoever receives lands, from one transport
-  std::vector<std::unique_ptr<ChannelQueue>> queues_;  // added to with the pump
-  std::atomic<ChannelQueue*> common_queue_{nullptr};   // one of them; written once
-
-  alignas(kCacheLine) Ownership pump_;
-  std::atomic<bool> left_behind_{false};  // written by posters and the holder of the pump
-  std::atomic<std::uint32_t> notes_skipped_{0};
-  scheduler::Scheduler scheduler_;
-  Sender sender_;
-  std::uint32_t raw_lent_ = 0;  // raw send buffers in the application's hands, of the present transport
-  std::vector<Kept> raw_kept_;
-  std::atomic<std::uint32_t> free_buffers_seen_{0};
-  std::atomic<std::uint64_t> unread_seen_{0};
-  Message* withdrawn_ = nullptr;  // what came into the queues behind the close
-
-  alignas(kCacheLine) Ownership landing_;
-  Receiver receiver_;
-  std::unique_ptr<Descriptor> descriptor_owner_;
-  std::uint64_t said_received_ = 0;   // of its messages
-  std::uint64_t takes_of_flood_ = 0;  // from a bounded receive queue, before more is landed, at that time:
-  std::int64_t flood_ns_ = 0;
-  std::atomic<bool> armed_{false};                // nothing was taken since the transport was armed
-  int polled_fd_ = -1;                            // of the transport that is attached, behind the descriptor
-  std::atomic<Descriptor*> descriptor_{nullptr};  // written once, under landing_
-
-  alignas(kCacheLine) std::atomic<std::uint32_t> changes_{0};  // futex
-  std::atomic<lwmq_tli_transport*> attached_{nullptr};         // written with both halves in hand
-  std::atomic<bool> active_{false};          // the service thread ticks for us; see `activity`
-  std::atomic<bool> peer_gone_{false};       // the service thread shall retire the transport
-  std::atomic<std::uint32_t> callers_{0};    // threads in calls that wait; see `caller`
-  std::atomic<std::uint32_t> followers_{0};  // threads that wait for what another one lands
-  std::atomic<std::uint32_t> leaves_{0};     // futex: as changes_, and whoever leads leaves
-  std::atomic<bool> called_{false};          // one of them, and it has not come yet
-  std::atomic<bool> leader_waits_{false};    // in the transport, with the landing side in hand
-  std::atomic<std::uint64_t> messages_lost_{0};
-  std::atomic<std::uint64_t> peers_lost_{0};
-  std::atomic<std::uint64_t> clients_refused_{0};
-
-  // The service threads' own.
-  Attend attend_{this};
-  Connect connect_{this};
-  std::int64_t lingered_ns_ = 0;  // of the head: in closes that a signal has ended
-  bool attending_ = false;        // added to the service threads
-  std::atomic<lwmq_tli_listener*> listener_{nullptr};
-  std::atomic<bool> is_server_{false};
-  std::uint32_t quiet_looks_ = 0;
-  std::uint64_t sent_seen_ = 0;
-  std::uint64_t received_seen_ = 0;
-  std::uint64_t taken_seen_ = 0;  // by the application, at looked_ns_
-  std::int64_t looked_ns_ = 0;
-  bool is_quick_ = false;  // it was, in the tick before
-  std::int64_t room_wait_ns_ = 0;
-
-  const std::shared_ptr<stats::Entry> entry_;  // what others see of it
-
-  std::mutex connect_mutex_;  // guards the next
-  std::uint32_t stalls_ = 0;  // handshakes in a row that nobody answered while others waited
-  std::mutex failure_mutex_;
-  Failure failure_;  // of the last attempt to connect or to listen
-  Failure broken_;   // the peer broke the protocol; guarded by failure_mutex_
-  std::mutex notice_mutex_;
-  std::unique_ptr<Notice> notice_;
+  conversation::Shared shared_;
+  Conversation first_;
+  std::vector<std::unique_ptr<Conversation>> more_;  // added to before open
+  // Where transports are redundant: an end that a receive from this one has answered, and that is told when
+  // nothing else is left to receive. Guarded by shared_.merge->receiving.
+  std::vector<Failure> way_ends_;
+  std::atomic<std::size_t> turn_{0};                  // the conversation that a receive asks first
+  std::atomic<ChannelQueue*> common_queue_{nullptr};  // written once
+  AttachmentSlot notice_;
   HandleMark mark_;
-  bool failure_told_ = false;  // where there are several transports: one that fails is reported once
-
-  // Where there are several transports (several.h): fixed when the channel opens.
-  std::vector<Channel*> more_;                 // the head's: the others, which it owns
-  Channel* head_ = nullptr;                    // of another one
-  std::size_t place_ = 0;                      // among all of them, the head is the first
-  std::atomic<std::size_t> turn_{0};           // the head's, for whoever receives
-  std::unique_ptr<reliability::Merge> merge_;  // the head's, where they are redundant
-  std::atomic<std::uint64_t> ends_{0};         // of peers, of all transports: the head's
-  std::atomic<std::uint64_t> cuts_{0};         // ends of peers that had not read everything
-  std::uint64_t cuts_seen_ = 0;                // by whoever flushes or closes
-  std::atomic<std::int64_t> merge_until_{0};   // when merge_ has something by itself; 0: never
-  // Of redundant ones: what receive has answered over this, to be told behind what the others have.
-  Failure end_;
-  std::mutex peers_mutex_;             // the head's: guards the next four of all, and the head's fifth
-  std::optional<lwmq_tli_peer> peer_;  // the present one, or the last
-  bool has_peer_ = false;
-  std::uint32_t peers_met_ = 0;
-  bool was_cut_ = false;  // from that one, before
-  // Of redundant ways to one peer, those that have ended.
-  struct Parted {
-    lwmq_tli_peer peer;
-    bool brought_all = false;  // one of them
-    bool was_short = false;
-    std::uint64_t unsent = 0;  // the most that one of them never shipped
-  };
-  std::optional<Parted> parted_;  // the head's
 };
 
 }  // namespace lwmq::channel

@@ -28,15 +28,15 @@ std::int64_t later(std::int64_t now_ns, std::uint64_t more_ns) noexcept {
 
 void FilterLane::clear() noexcept {
   for (const auto& stage : stages_) {
-    for (const Held& held : stage->queue) below_.give_back(held.extent);
-    for (const Held& held : stage->late) below_.give_back(held.extent);
+    for (const Held& held : stage->queue) below_.give_back(held.extent.landing, 1);
+    for (const Held& held : stage->late) below_.give_back(held.extent.landing, 1);
     note_held(*stage, -stage->held());
     stage->queue.clear();
     stage->late.clear();
     stage->has_more = false;
   }
   const auto empty = [this](Queue& queue) {
-    for (const auto& extent : queue) below_.give_back(extent);
+    for (const auto& extent : queue) below_.give_back(extent.landing, 1);
     queue.clear();
   };
   for (Queue& input : inputs_) empty(input);
@@ -133,7 +133,7 @@ std::int64_t FilterLane::blocked_until_ns() const noexcept {
 
 // ---- Landing ----------------------------------------------------------------------------------------
 
-void FilterLane::leave(Stage& stage, const lwmq_tli_extent& extent, Queue& next) {
+void FilterLane::leave(Stage& stage, const Extent& extent, Queue& next) {
   next.push_back(extent);
   for (std::size_t i = 0; i < stage.late.size();) {
     if (--stage.late[i].behind > 0) {
@@ -146,23 +146,23 @@ void FilterLane::leave(Stage& stage, const lwmq_tli_extent& extent, Queue& next)
   }
 }
 
-void FilterLane::see(Stage& stage, lwmq_tli_extent extent, std::int64_t now_ns, Queue& next) {
+void FilterLane::see(Stage& stage, Extent extent, std::int64_t now_ns, Queue& next) {
   NamedFilter& entry = *stage.entry;
   if ((entry.filter->rewrites & way_) != 0 && !below_.is_own(extent) && !below_.make_own(&extent, true)) {
     count(entry.failed);  // no memory: it stays as it is
     return keep_or_pass(stage, extent, 0, now_ns, next);
   }
-  lwmq_tli_passing passing{const_cast<std::uint8_t*>(extent.data), extent.bytes, 0,
-                           static_cast<std::uint64_t>(now_ns),     extent.kind,  way_};
+  lwmq_tli_passing passing{const_cast<std::uint8_t*>(extent.seen.data), extent.seen.bytes, 0,
+                           static_cast<std::uint64_t>(now_ns),          extent.seen.kind,  way_};
   lwmq_tli_verdict verdict{};
   entry.filter->see(stage.instance, &passing, &verdict);
   note(entry, verdict);
   if (verdict.changed != 0) {
-    extent.bytes = std::min(passing.bytes, extent.bytes);
-    extent.kind = std::min<std::uint32_t>(passing.kind, LWMQ_TLI_KIND_MAX);
+    extent.seen.bytes = std::min(passing.bytes, extent.seen.bytes);
+    extent.seen.kind = std::min<std::uint32_t>(passing.kind, LWMQ_TLI_KIND_MAX);
   }
   if (verdict.drop != 0) {
-    below_.give_back(extent);
+    below_.give_back(extent.landing, 1);
   } else if (verdict.behind > 0 && !ended_) {
     stage.late.push_back({extent, later(now_ns, verdict.hold_ns), verdict.behind});
     note_held(stage, 1);
@@ -172,8 +172,8 @@ void FilterLane::see(Stage& stage, lwmq_tli_extent extent, std::int64_t now_ns, 
 }
 
 // Behind what the stage holds, in order.
-void FilterLane::keep_or_pass(Stage& stage, const lwmq_tli_extent& extent, std::uint64_t hold_ns,
-                              std::int64_t now_ns, Queue& next) {
+void FilterLane::keep_or_pass(Stage& stage, const Extent& extent, std::uint64_t hold_ns, std::int64_t now_ns,
+                              Queue& next) {
   if (hold_ns == 0 && stage.queue.empty()) return leave(stage, extent, next);
   const std::int64_t last = stage.queue.empty() ? 0 : stage.queue.back().due_ns;
   stage.queue.push_back({extent, std::max(last, later(now_ns, hold_ns)), 0});
@@ -196,10 +196,10 @@ void FilterLane::take_sourced(Stage& stage, std::int64_t now_ns, Queue& next) {
       }
       return;
     }
-    lwmq_tli_extent extent{};
-    extent.data = passing.data;
-    extent.bytes = passing.bytes;
-    extent.kind = std::min<std::uint32_t>(passing.kind, LWMQ_TLI_KIND_MAX);
+    Extent extent;
+    extent.seen.data = passing.data;
+    extent.seen.bytes = passing.bytes;
+    extent.seen.kind = std::min<std::uint32_t>(passing.kind, LWMQ_TLI_KIND_MAX);
     if (!below_.make_own(&extent, false)) return count(stage.entry->failed);
     count(stage.entry->sourced);
     next.push_back(extent);
@@ -208,7 +208,7 @@ void FilterLane::take_sourced(Stage& stage, std::int64_t now_ns, Queue& next) {
 
 void FilterLane::take_due(Stage& stage, std::int64_t now_ns, Queue& next) {
   while (!stage.queue.empty() && stage.queue.front().due_ns <= now_ns) {
-    const lwmq_tli_extent extent = stage.queue.front().extent;
+    const Extent extent = stage.queue.front().extent;
     stage.queue.pop_front();
     note_held(stage, -1);
     leave(stage, extent, next);
@@ -247,8 +247,8 @@ void FilterLane::flush(std::int64_t now_ns) {
   }
 }
 
-lwmq_tli_extent FilterLane::take() noexcept {
-  const lwmq_tli_extent extent = output_.front();
+Extent FilterLane::take() noexcept {
+  const Extent extent = output_.front();
   output_.pop_front();
   return extent;
 }

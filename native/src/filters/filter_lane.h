@@ -22,14 +22,20 @@ inline constexpr std::size_t kSourcedAtEndMax =
     1u << 20;  // of filters' own, behind what a peer that has gone has left
 inline constexpr std::int64_t kNeverDue = INT64_MAX;
 
+// An extent that has landed alone.
+struct Extent {
+  lwmq_tli_extent seen{};
+  lwmq_tli_landing landing{};
+};
+
 // Where extents come from and go back to.
 class Below {
  public:
-  virtual void give_back(const lwmq_tli_extent& extent) noexcept = 0;
+  virtual void give_back(const lwmq_tli_landing& landing, std::uint32_t count) noexcept = 0;
   // A private copy in its place, with room for its bytes; gives the original back where there is one
   // (`original` false: `extent` lies in memory of a filter). False: no memory.
-  virtual bool make_own(lwmq_tli_extent* extent, bool original) noexcept = 0;
-  [[nodiscard]] virtual bool is_own(const lwmq_tli_extent& extent) noexcept = 0;
+  virtual bool make_own(Extent* extent, bool original) noexcept = 0;
+  [[nodiscard]] virtual bool is_own(const Extent& extent) noexcept = 0;
 
  protected:
   ~Below() = default;
@@ -53,14 +59,14 @@ class FilterLane {
   [[nodiscard]] std::int64_t blocked_until_ns() const noexcept;
 
   // Landing.
-  void put(const lwmq_tli_extent& extent) { input_.push_back(extent); }
+  void put(const Extent& extent) { input_.push_back(extent); }
   void run(std::int64_t now_ns);
   // Nothing more comes from below: what is held goes on at once, of filters' own up to kSourcedAtEndMax.
   void flush(std::int64_t now_ns);
   // Gives back all that is on its way, unseen by filters that it has not met yet.
   void clear() noexcept;
   [[nodiscard]] bool has_output() const noexcept { return !output_.empty(); }
-  lwmq_tli_extent take() noexcept;
+  Extent take() noexcept;
   // When run may have something new; kNeverDue.
   [[nodiscard]] std::int64_t next_due_ns() const noexcept;
   [[nodiscard]] bool is_full() const noexcept { return held_ >= kHeldMax; }
@@ -70,9 +76,9 @@ class FilterLane {
   [[nodiscard]] bool holds() const noexcept;
 
  private:
-  using Queue = std::deque<lwmq_tli_extent>;
+  using Queue = std::deque<Extent>;
   struct Held {
-    lwmq_tli_extent extent;
+    Extent extent;
     std::int64_t due_ns;
     std::uint32_t behind;  // how many may still overtake it
   };
@@ -97,9 +103,9 @@ class FilterLane {
   Queue& next_of(std::size_t stage) noexcept {
     return stage + 1 < inputs_.size() ? inputs_[stage + 1] : output_;
   }
-  void see(Stage& stage, lwmq_tli_extent extent, std::int64_t now_ns, Queue& next);
-  void leave(Stage& stage, const lwmq_tli_extent& extent, Queue& next);
-  void keep_or_pass(Stage& stage, const lwmq_tli_extent& extent, std::uint64_t hold_ns, std::int64_t now_ns,
+  void see(Stage& stage, Extent extent, std::int64_t now_ns, Queue& next);
+  void leave(Stage& stage, const Extent& extent, Queue& next);
+  void keep_or_pass(Stage& stage, const Extent& extent, std::uint64_t hold_ns, std::int64_t now_ns,
                     Queue& next);
   void take_sourced(Stage& stage, std::int64_t now_ns, Queue& next);
   void take_due(Stage& stage, std::int64_t now_ns, Queue& next);

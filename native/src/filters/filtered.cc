@@ -46,7 +46,8 @@ class Transport final : public Below {
  public:
   Transport(const lwmq_tli_provider* below, lwmq_tli_transport* transport, std::shared_ptr<Filters> filters,
             std::shared_ptr<Poll> poll) noexcept
-      : below_(below),
+      : provider_(below),
+        below_(below->transport),
         transport_(transport),
         poll_(std::move(poll)),
         sending_(filters, LWMQ_TLI_SENDING, *this),
@@ -58,37 +59,41 @@ class Transport final : public Below {
     return status != LWMQ_OK ? status : landing_.refresh();
   }
 
-  [[nodiscard]] const lwmq_tli_provider& below() const noexcept { return *below_; }
+  [[nodiscard]] const lwmq_tli_transport_table& below() const noexcept { return *below_; }
+  [[nodiscard]] const lwmq_tli_memory_table& memory() const noexcept { return *provider_->memory; }
   [[nodiscard]] lwmq_tli_transport* transport() const noexcept { return transport_; }
 
   Status acquire(lwmq_tli_buffer* out_buffer);
   Status show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind);
-  std::uint32_t free_buffers();
-  Status land(lwmq_tli_extent* out_extent);
-  void release(lwmq_tli_extent* extent);
+  std::int32_t state(lwmq_tli_figures* out_figures);
+  Status proceed();
+  Status land(std::uint32_t limit, std::uint32_t how, lwmq_tli_extent* out_extents,
+              lwmq_tli_landing* out_landing);
+  void release(const lwmq_tli_landing& landing, std::uint32_t count);
   Status wait(std::uint32_t what, std::uint32_t timeout_ms);
   std::int32_t arm(std::uint32_t what);
-  void disarm();
-  std::int32_t fd();
+  std::int32_t descriptor();
   void abandon(lwmq_tli_buffer* buffer);
-  void keep_lent(std::uint32_t buffers);
-  void close();
+  void close(std::uint32_t lent, std::uint64_t unsent);
 
-  void give_back(const lwmq_tli_extent& extent) noexcept override;
-  bool make_own(lwmq_tli_extent* extent, bool original) noexcept override;
-  [[nodiscard]] bool is_own(const lwmq_tli_extent& extent) noexcept override;
+  void give_back(const lwmq_tli_landing& landing, std::uint32_t count) noexcept override;
+  bool make_own(Extent* extent, bool original) noexcept override;
+  [[nodiscard]] bool is_own(const Extent& extent) noexcept override;
 
  private:
+  bool start_timer(std::int64_t due);
   void stop_timer();
+  std::int32_t disarm();
   ~Transport() = default;
-  void drop_reference() noexcept {
-    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  void drop_references(std::uint32_t count) noexcept {
+    if (references_.fetch_sub(count, std::memory_order_acq_rel) == count) delete this;
   }
   bool pull(std::int64_t now_ns);
   [[nodiscard]] bool is_blocked(std::int64_t now_ns);
-  [[nodiscard]] bool is_connected() const { return below_->state(transport_) == LWMQ_TLI_CONNECTED; }
+  [[nodiscard]] bool is_connected() const { return below_->state(transport_, nullptr) == LWMQ_TLI_CONNECTED; }
 
-  const lwmq_tli_provider* const below_;
+  const lwmq_tli_provider* const provider_;  // below us
+  const lwmq_tli_transport_table* const below_;
   lwmq_tli_transport* const transport_;
   const std::shared_ptr<Poll> poll_;  // null: we have connected
   os::UniqueFd timer_;                // in poll_, from the first time that it is needed
@@ -98,7 +103,8 @@ class Transport final : public Below {
   std::mutex landing_mutex_;
   FilterLane sending_;
   FilterLane landing_;
-  Failure ended_;  // what land below said last
+  Failure ended_;          // what land below said last
+  bool is_armed_ = false;  // the landing thread's
 
   // The handle, and one for each landed extent and each buffer that is kept behind the close.
   std::atomic<std::uint32_t> references_{1};
@@ -112,34 +118,41 @@ Listener* of(lwmq_tli_listener* listener) noexcept { return reinterpret_cast<Lis
 
 // ---- Copies -----------------------------------------------------------------------------------------
 
-bool Transport::is_own(const lwmq_tli_extent& extent) noexcept {
+// A private copy has its own address for a token, and nobody else has that.
+bool Transport::is_own(const Extent& extent) noexcept {
   const std::lock_guard lock(own_mutex_);
-  return own_.contains(extent.data);
+  return own_.contains(reinterpret_cast<const std::uint8_t*>(extent.landing.token));
 }
 
-bool Transport::make_own(lwmq_tli_extent* extent, bool original) noexcept {
-  const std::uint64_t room = (extent->bytes / kCopyAlign + 1) * kCopyAlign;
+bool Transport::make_own(Extent* extent, bool original) noexcept {
+  const std::uint64_t room = (extent->seen.bytes / kCopyAlign + 1) * kCopyAlign;
   auto* copy = static_cast<std::uint8_t*>(std::aligned_alloc(kCopyAlign, room));
   if (copy == nullptr) return false;
-  if (extent->bytes > 0) std::memcpy(copy, extent->data, extent->bytes);
-  if (original) below_->release(transport_, extent);
-  extent->data = copy;
-  extent->token[0] = extent->token[1] = 0;
+  if (extent->seen.bytes > 0) std::memcpy(copy, extent->seen.data, extent->seen.bytes);
+  if (original) below_->release(transport_, &extent->landing, 1);
+  extent->seen.data = copy;
+  extent->landing = {reinterpret_cast<std::uintptr_t>(copy), 0, 1};
   const std::lock_guard lock(own_mutex_);
   own_.insert(copy);
   return true;
 }
 
-void Transport::give_back(const lwmq_tli_extent& extent) noexcept {
+void Transport::give_back(const lwmq_tli_landing& landing, std::uint32_t count) noexcept {
   {
+    auto* const copy = reinterpret_cast<std::uint8_t*>(landing.token);
     const std::lock_guard lock(own_mutex_);
-    if (own_.erase(extent.data) != 0) {
-      std::free(const_cast<std::uint8_t*>(extent.data));
+    if (own_.erase(copy) != 0) {
+      std::free(copy);
       return;
     }
   }
-  lwmq_tli_extent original = extent;
-  below_->release(transport_, &original);
+  below_->release(transport_, &landing, count);
+}
+
+// The filters begin with a transport that is connected.
+Status Transport::proceed() {
+  const Status status = below_->proceed == nullptr ? LWMQ_OK : below_->proceed(transport_);
+  return status == LWMQ_OK ? begin() : status;
 }
 
 // ---- Sending ----------------------------------------------------------------------------------------
@@ -176,9 +189,10 @@ Status Transport::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32
   return status;
 }
 
-std::uint32_t Transport::free_buffers() {
-  const std::uint32_t free = below_->free_buffers(transport_);  // collects in any case
-  return is_blocked(os::now_ns()) ? 0 : free;
+std::int32_t Transport::state(lwmq_tli_figures* out_figures) {
+  const std::int32_t found = below_->state(transport_, out_figures);
+  if (out_figures != nullptr && is_blocked(os::now_ns())) out_figures->free_buffers = 0;
+  return found;
 }
 
 // ---- Landing ----------------------------------------------------------------------------------------
@@ -193,8 +207,8 @@ bool Transport::pull(std::int64_t now_ns) {
     if (landing_.has_output() || ended_.status() != LWMQ_OK) return true;
     // Behind a peer that has gone, nothing waits for more room: its end comes behind all that it has shown.
     if (landing_.is_full() && is_connected()) return false;
-    lwmq_tli_extent extent{};
-    const Status status = below_->land(transport_, &extent);
+    Extent extent;
+    const Status status = below_->land(transport_, 1, LWMQ_TLI_LAND_NOW, &extent.seen, &extent.landing);
     if (status == LWMQ_OK) {
       landing_.put(extent);
     } else if (status == LWMQ_E_EMPTY) {
@@ -207,43 +221,43 @@ bool Transport::pull(std::int64_t now_ns) {
   }
 }
 
-Status Transport::land(lwmq_tli_extent* out_extent) {
+Status Transport::land(std::uint32_t limit, std::uint32_t how, lwmq_tli_extent* out_extents,
+                       lwmq_tli_landing* out_landing) {
   const std::lock_guard lock(landing_mutex_);
   if (!pull(os::now_ns())) {
-    const Status status = landing_.is_open() ? below_->land(transport_, out_extent) : LWMQ_E_EMPTY;
-    if (status == LWMQ_OK) references_.fetch_add(1, std::memory_order_relaxed);
+    if (!landing_.is_open()) return LWMQ_E_EMPTY;
+    const Status status = below_->land(transport_, limit, how, out_extents, out_landing);
+    if (status == LWMQ_OK) references_.fetch_add(out_landing->count, std::memory_order_relaxed);
     return status;
   }
   if (!landing_.has_output()) return ended_.tell();
-  *out_extent = landing_.take();
+  const Extent extent = landing_.take();
+  *out_extents = extent.seen;
+  *out_landing = extent.landing;
   references_.fetch_add(1, std::memory_order_relaxed);
   return LWMQ_OK;
 }
 
-void Transport::release(lwmq_tli_extent* extent) {
-  give_back(*extent);
-  drop_reference();
+void Transport::release(const lwmq_tli_landing& landing, std::uint32_t count) {
+  give_back(landing, count);
+  drop_references(count);
 }
 
 void Transport::abandon(lwmq_tli_buffer* buffer) {
   below_->abandon(transport_, buffer);
-  if (keeps_) drop_reference();
+  if (keeps_) drop_references(1);
 }
 
-void Transport::keep_lent(std::uint32_t buffers) {
-  below_->keep_lent(transport_, buffers);
-  references_.fetch_add(buffers, std::memory_order_relaxed);
-  keeps_ = true;
-}
-
-void Transport::close() {
+void Transport::close(std::uint32_t lent, std::uint64_t unsent) {
   {
     // What nobody has landed ends here, while the transport below still is one.
     const std::lock_guard lock(landing_mutex_);
     landing_.clear();
   }
-  below_->close(transport_);
-  drop_reference();
+  references_.fetch_add(lent, std::memory_order_relaxed);
+  keeps_ = lent > 0;
+  below_->close(transport_, lent, unsent);
+  drop_references(1);
 }
 
 // ---- Waiting ----------------------------------------------------------------------------------------
@@ -259,6 +273,8 @@ Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) {
       if (pull(now_ns)) return LWMQ_OK;
       until = std::min(until, landing_.next_due_ns());
       blind = landing_.is_full();
+      // What this look has taken from below is held here: the poller is to hear when it is due.
+      if (is_armed_) start_timer(landing_.next_due_ns());
       if (landing_.holds()) what |= LWMQ_TLI_WAIT_HOLDING;
     }
     if ((what & LWMQ_TLI_WAIT_ROOM) != 0 && is_blocked(now_ns)) {
@@ -287,6 +303,7 @@ Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) {
 }
 
 std::int32_t Transport::arm(std::uint32_t what) {
+  if (what == 0) return disarm();
   const std::int64_t now_ns = os::now_ns();
   std::int64_t due = kNeverDue;
   bool full = false;
@@ -302,25 +319,31 @@ std::int32_t Transport::arm(std::uint32_t what) {
     due = std::min(due, sending_.blocked_until_ns());
   }
   stop_timer();
-  const int poll = own_poll_ ? own_poll_.get() : poll_ != nullptr ? poll_->epoll.get() : -1;
-  if (due != kNeverDue && poll >= 0) {
-    if (!timer_) {
-      timer_ = os::UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-      epoll_event event{};
-      event.events = EPOLLIN;
-      if (!timer_ || epoll_ctl(poll, EPOLL_CTL_ADD, timer_.get(), &event) != 0) {
-        timer_.reset();
-        return -1;
-      }
-    }
-    const itimerspec at{{0, 0}, {due / 1'000'000'000, due % 1'000'000'000}};
-    timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
-  }
+  if (!start_timer(due)) return -1;
+  is_armed_ = true;
   if (!full) return below_->arm(transport_, what);
   // What is there below has to wait until something here has left: that is when the timer rings.
   const std::uint32_t room = what & LWMQ_TLI_WAIT_ROOM;
   const std::int32_t ready = below_->arm(transport_, room);
   return room != 0 ? ready : 0;
+}
+
+// The descriptor becomes readable at `due`. False: there is no descriptor for a timer.
+bool Transport::start_timer(std::int64_t due) {
+  const int poll = own_poll_ ? own_poll_.get() : poll_ != nullptr ? poll_->epoll.get() : -1;
+  if (due == kNeverDue || poll < 0) return true;
+  if (!timer_) {
+    timer_ = os::UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (!timer_ || epoll_ctl(poll, EPOLL_CTL_ADD, timer_.get(), &event) != 0) {
+      timer_.reset();
+      return false;
+    }
+  }
+  const itimerspec at{{0, 0}, {due / 1'000'000'000, due % 1'000'000'000}};
+  timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
+  return true;
 }
 
 void Transport::stop_timer() {
@@ -329,16 +352,17 @@ void Transport::stop_timer() {
   timerfd_settime(timer_.get(), 0, &never, nullptr);  // also takes back that it has rung
 }
 
-void Transport::disarm() {
+std::int32_t Transport::disarm() {
+  is_armed_ = false;
   stop_timer();
-  below_->disarm(transport_);
+  return below_->arm(transport_, 0);
 }
 
 // The descriptor of the transport below, and our timer.
-std::int32_t Transport::fd() {
+std::int32_t Transport::descriptor() {
   const std::lock_guard lock(landing_mutex_);
   if (own_poll_) return own_poll_.get();
-  const std::int32_t below = below_->transport_fd(transport_);
+  const std::int32_t below = below_->descriptor(transport_);
   if (below < 0) return -1;
   os::UniqueFd made(epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
@@ -365,8 +389,10 @@ Status take_apart(const char* address, const lwmq_tli_options* options, const lw
                   std::shared_ptr<Filters>* out_filters) {
   const Status status = modules::find(behind_filters(address), out_below);
   if (status != LWMQ_OK) return status;
-  if (options == nullptr || options->filters == nullptr) return Filters::parse(address, out_filters);
-  *out_filters = options->filters->filters;
+  // The size says that there is more behind the provider's options.
+  if (options == nullptr || options->size != sizeof(FilteredOptions))
+    return Filters::parse(address, out_filters);
+  *out_filters = static_cast<const FilteredOptions*>(options)->filters;
   return LWMQ_OK;
 }
 
@@ -391,131 +417,149 @@ lwmq_status listen(const char* address, const lwmq_tli_options* options, lwmq_tl
   made->poll->epoll = os::UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   if (!made->poll->epoll) return fail_errno(LWMQ_E_SYSTEM, errno, "%s: epoll_create1", address);
   lwmq_tli_options polled = *options;
+  polled.size = sizeof polled;
   polled.ring = nullptr;  // we poll its descriptor, beside those of our own
-  status = made->below->listen(behind_filters(address), &polled, &made->listener);
+  status = made->below->listener->listen(behind_filters(address), &polled, &made->listener);
   if (is_failure(status)) add_context(address);
   if (status != LWMQ_OK) return status;
   epoll_event event{};
   event.events = EPOLLIN;
-  const int fd = made->below->listener_fd(made->listener);
+  const int fd = made->below->listener->descriptor(made->listener);
   if (fd < 0) {
-    made->below->listener_close(made->listener);
+    made->below->listener->close(made->listener);
     return fail(LWMQ_E_UNSUPPORTED,
                 "%s: filters need a listener with a descriptor, and provider '%s' has none", address,
                 made->below->name);
   }
   if (epoll_ctl(made->poll->epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
     status = fail_errno(LWMQ_E_SYSTEM, errno, "%s: epoll_ctl", address);
-    made->below->listener_close(made->listener);
+    made->below->listener->close(made->listener);
     return status;
   }
   *out_listener = reinterpret_cast<lwmq_tli_listener*>(made.release());
   return LWMQ_OK;
 }
 
-// Takes the transport below.
-Status wrap(const lwmq_tli_provider* below, lwmq_tli_transport* transport, std::shared_ptr<Filters> filters,
-            std::shared_ptr<Poll> poll, lwmq_tli_transport** out_transport) {
-  auto* made = new Transport(below, transport, std::move(filters), std::move(poll));
-  const Status status = made->begin();
-  if (status != LWMQ_OK) {
-    made->close();
-    return status;
-  }
-  *out_transport = reinterpret_cast<lwmq_tli_transport*>(made);
-  return LWMQ_OK;
-}
-
 lwmq_status accept(lwmq_tli_listener* listener, lwmq_tli_transport** out_transport) {
   Listener& from = *of(listener);
   lwmq_tli_transport* transport = nullptr;
-  const Status status = from.below->accept(from.listener, &transport);
-  return status != LWMQ_OK ? status : wrap(from.below, transport, from.filters, from.poll, out_transport);
+  Status status = from.below->listener->accept(from.listener, &transport);
+  if (status != LWMQ_OK) return status;
+  auto* made = new Transport(from.below, transport, from.filters, from.poll);
+  status = made->begin();
+  if (status == LWMQ_OK) {
+    *out_transport = reinterpret_cast<lwmq_tli_transport*>(made);
+  } else {
+    made->close(0, 0);
+  }
+  return status;
 }
 
 void listener_close(lwmq_tli_listener* listener) {
   Listener* closed = of(listener);
-  epoll_ctl(closed->poll->epoll.get(), EPOLL_CTL_DEL, closed->below->listener_fd(closed->listener), nullptr);
-  closed->below->listener_close(closed->listener);
+  epoll_ctl(closed->poll->epoll.get(), EPOLL_CTL_DEL, closed->below->listener->descriptor(closed->listener),
+            nullptr);
+  closed->below->listener->close(closed->listener);
   delete closed;
 }
 
-lwmq_status connect(const char* address, const lwmq_tli_options* options, std::uint32_t timeout_ms,
+lwmq_status connect(const char* address, const lwmq_tli_options* options,
                     lwmq_tli_transport** out_transport) {
   const lwmq_tli_provider* below = nullptr;
   std::shared_ptr<Filters> filters;
   Status status = take_apart(address, options, &below, &filters);
   if (status != LWMQ_OK) return status;
   lwmq_tli_transport* transport = nullptr;
-  status = below->connect(behind_filters(address), options, timeout_ms, &transport);
-  return status != LWMQ_OK ? status : wrap(below, transport, std::move(filters), nullptr, out_transport);
+  status = below->transport->connect(behind_filters(address), options, &transport);
+  if (status != LWMQ_OK) return status;
+  auto* made = new Transport(below, transport, std::move(filters), nullptr);
+  *out_transport = reinterpret_cast<lwmq_tli_transport*>(made);
+  return LWMQ_OK;
 }
 
 using T = lwmq_tli_transport*;
 
-constexpr lwmq_tli_provider kFiltered = {
-    .size = sizeof(lwmq_tli_provider),
-    .version = LWMQ_TLI_VERSION,
-    .name = nullptr,  // that of the provider below
-    .claim = claim,
-    .limits = limits,
+constexpr lwmq_tli_listener_table kListener = {
     .listen = listen,
     .accept = accept,
     .tend =
         [](lwmq_tli_listener* listener) {
-          if (const auto tend = of(listener)->below->tend; tend != nullptr) tend(of(listener)->listener);
+          if (const auto tend = of(listener)->below->listener->tend; tend != nullptr)
+            tend(of(listener)->listener);
         },
-    .listener_fd = [](lwmq_tli_listener* listener) -> std::int32_t {
-      return of(listener)->poll->epoll.get();
-    },
-    .listener_close = listener_close,
+    .descriptor = [](lwmq_tli_listener* listener) -> std::int32_t { return of(listener)->poll->epoll.get(); },
+    .address = nullptr,
+    .close = listener_close,
+};
+
+constexpr lwmq_tli_transport_table kTransport = {
     .connect = connect,
+    .proceed = [](T t) { return of(t)->proceed(); },
     .peer = [](T t, lwmq_tli_peer* out_peer) { of(t)->below().peer(of(t)->transport(), out_peer); },
-    .state = [](T t) { return of(t)->below().state(of(t)->transport()); },
+    .state = [](T t, lwmq_tli_figures* out_figures) { return of(t)->state(out_figures); },
     .acquire = [](T t, lwmq_tli_buffer* out_buffer) { return of(t)->acquire(out_buffer); },
     .show = [](T t, lwmq_tli_buffer* buffer, std::uint64_t bytes,
                std::uint32_t kind) { return of(t)->show(buffer, bytes, kind); },
-    .show_run = nullptr,  // a filter sees each
     .ship = [](T t, lwmq_tli_buffer* buffer) { return of(t)->below().ship(of(t)->transport(), buffer); },
-    .ship_only = nullptr,  // a filter sees what is shown
     .abandon = [](T t, lwmq_tli_buffer* buffer) { of(t)->abandon(buffer); },
-    .free_buffers = [](T t) { return of(t)->free_buffers(); },
-    .unread_extents = [](T t) { return of(t)->below().unread_extents(of(t)->transport()); },
-    .land = [](T t, lwmq_tli_extent* out_extent) { return of(t)->land(out_extent); },
-    .release = [](T t, lwmq_tli_extent* extent) { of(t)->release(extent); },
-    .release_run = nullptr,
-    .release_last = nullptr,  // what landed last here need not have landed last below
-    .land_run = nullptr,
-    .land_soon = nullptr,
-    .land_awaited = nullptr,
+    .flush =
+        [](T t) {
+          if (const auto flush = of(t)->below().flush; flush != nullptr) flush(of(t)->transport());
+        },
+    .land = [](T t, std::uint32_t limit, std::uint32_t how, lwmq_tli_extent* out_extents,
+               lwmq_tli_landing* out_landing) { return of(t)->land(limit, how, out_extents, out_landing); },
+    .release = [](T t, const lwmq_tli_landing* landing,
+                  std::uint32_t count) { of(t)->release(*landing, count); },
     .wait = [](T t, std::uint32_t what, std::uint32_t timeout_ms) { return of(t)->wait(what, timeout_ms); },
     .arm = [](T t, std::uint32_t what) { return of(t)->arm(what); },
-    .disarm = [](T t) { of(t)->disarm(); },
-    .transport_fd = [](T t) { return of(t)->fd(); },
-    .close = [](T t) { of(t)->close(); },
-    .keep_lent = [](T t, std::uint32_t buffers) { of(t)->keep_lent(buffers); },
-    .say_unsent = [](T t,
-                     std::uint64_t messages) { of(t)->below().say_unsent(of(t)->transport(), messages); },
-    // Windows have no filters; what does not name a transport is the provider's own.
-    .window_create = nullptr,
-    .window_export =
-        [](T t, lwmq_tli_window* window) { return of(t)->below().window_export(of(t)->transport(), window); },
-    .window_find =
-        [](T t, const std::uint8_t id[16], std::uint32_t timeout_ms, lwmq_tli_window** out_window) {
-          return of(t)->below().window_find(of(t)->transport(), id, timeout_ms, out_window);
-        },
-    .window_info = nullptr,
-    .window_owner_alive = nullptr,
-    .window_keep = nullptr,
-    .window_release = nullptr,
-    .service = nullptr,
-    .service_wake = nullptr,
+    .descriptor = [](T t) { return of(t)->descriptor(); },
+    .close = [](T t, std::uint32_t lent, std::uint64_t unsent) { of(t)->close(lent, unsent); },
+};
+
+// Memory has no filters; what does not name a transport is the provider's own.
+lwmq_tli_memory_table memory_over(const lwmq_tli_memory_table& below) {
+  lwmq_tli_memory_table table = below;
+  if (below.window_create != nullptr) {
+    table.window_export = [](T t, lwmq_tli_window* window) {
+      return of(t)->memory().window_export(of(t)->transport(), window);
+    };
+    table.window_find = [](T t, const std::uint8_t id[16], std::uint32_t timeout_ms,
+                           lwmq_tli_window** out_window) {
+      return of(t)->memory().window_find(of(t)->transport(), id, timeout_ms, out_window);
+    };
+  }
+  // What is pushed would pass the filters by.
+  table.grant = nullptr;
+  table.revoke = nullptr;
+  table.register_memory = nullptr;
+  table.unregister_memory = nullptr;
+  table.push = nullptr;
+  table.reap = nullptr;
+  return table;
+}
+
+// The table of a provider behind filters.
+struct Wrapped {
+  explicit Wrapped(const lwmq_tli_provider& under) : below(&under), provider(under) {
+    provider.claim = claim;
+    provider.limits = limits;
+    provider.listener = &kListener;
+    provider.transport = &kTransport;
+    provider.fast = nullptr;  // a filter sees each extent by itself
+    if (under.memory != nullptr) {
+      memory = memory_over(*under.memory);
+      provider.memory = &memory;
+    }
+  }
+  const lwmq_tli_provider* below;
+  lwmq_tli_memory_table memory{};
+  lwmq_tli_provider provider;
 };
 
 // One table per provider. Never destroyed: threads may outlive main.
 struct Tables {
   std::mutex mutex;
-  std::vector<std::pair<const lwmq_tli_provider*, std::unique_ptr<lwmq_tli_provider>>> made;
+  std::vector<std::unique_ptr<Wrapped>> made;
 };
 
 Tables& tables() noexcept {
@@ -526,25 +570,11 @@ Tables& tables() noexcept {
 const lwmq_tli_provider* wrapped(const lwmq_tli_provider* below) {
   Tables& all = tables();
   const std::lock_guard lock(all.mutex);
-  for (const auto& [known, table] : all.made) {
-    if (known == below) return table.get();
+  for (const auto& known : all.made) {
+    if (known->below == below) return &known->provider;
   }
-  auto table = std::make_unique<lwmq_tli_provider>(kFiltered);
-  table->name = below->name;
-  table->window_create = below->window_create;
-  table->window_info = below->window_info;
-  table->window_owner_alive = below->window_owner_alive;
-  table->window_keep = below->window_keep;
-  table->window_release = below->window_release;
-  if (below->say_unsent == nullptr) table->say_unsent = nullptr;
-  if (below->window_create == nullptr) {
-    table->window_export = nullptr;
-    table->window_find = nullptr;
-  }
-  table->service = below->service;
-  table->service_wake = below->service_wake;
-  all.made.emplace_back(below, std::move(table));
-  return all.made.back().second.get();
+  all.made.push_back(std::make_unique<Wrapped>(*below));
+  return &all.made.back()->provider;
 }
 
 }  // namespace
@@ -559,7 +589,8 @@ const char* behind_filters(const char* address) noexcept {
 
 Status find(const char* address, const lwmq_tli_provider** out_provider) noexcept {
   const Status plain = modules::find(address, out_provider);
-  if (plain != LWMQ_E_ADDRESS || address == nullptr || std::strlen(address) > kAddressBytesMax) return plain;
+  if (plain != LWMQ_E_ADDRESS || address == nullptr || std::strcspn(address, "?") > kAddressBytesMax)
+    return plain;
   const char* behind = behind_filters(address);
   if (behind == address) return plain;
   const lwmq_tli_provider* below = nullptr;
@@ -568,15 +599,12 @@ Status find(const char* address, const lwmq_tli_provider** out_provider) noexcep
   return status;
 }
 
-Status make_filters(const char* address, std::unique_ptr<lwmq_tli_filters>* out_filters) {
+Status make_filters(const char* address, std::shared_ptr<Filters>* out_filters) {
   const lwmq_tli_provider* plain = nullptr;
   out_filters->reset();
   if (behind_filters(address) == address || find(address, &plain) != LWMQ_OK) return LWMQ_OK;
-  if (plain->show != kFiltered.show) return LWMQ_OK;  // a scheme with a `+` of its own
-  auto made = std::make_unique<lwmq_tli_filters>();
-  const Status status = Filters::parse(address, &made->filters);
-  if (status == LWMQ_OK) *out_filters = std::move(made);
-  return status;
+  if (plain->transport != &kTransport) return LWMQ_OK;  // a scheme with a `+` of its own
+  return Filters::parse(address, out_filters);
 }
 
 }  // namespace lwmq::filters

@@ -20,8 +20,8 @@ const char* behind_filters(const char* address) noexcept;
 // lists the registered names.
 Status find(const char* address, const lwmq_tli_provider** out_provider) noexcept;
 
-// The filters of a channel at `address`, for lwmq_tli_options; null where the address names none.
+// The filters of a channel at `address`, for FilteredOptions; null where the address names none.
 // LWMQ_E_ADDRESS with a text.
-Status make_filters(const char* address, std::unique_ptr<lwmq_tli_filters>* out_filters);
+Status make_filters(const char* address, std::shared_ptr<Filters>* out_filters);
 
 }  // namespace lwmq::filters

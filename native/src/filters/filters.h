@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "lwmq/lwmq_tli.h"
 #include "stats/page.h"
+#include "tli/own_settings.h"
 
 namespace lwmq::filters {
 
@@ -81,9 +82,11 @@ class Filters {
   std::atomic<std::uint64_t> version_{1};  // written under the mutex
 };
 
-}  // namespace lwmq::filters
-
-// What a channel hands down with its options.
-struct lwmq_tli_filters {
-  std::shared_ptr<lwmq::filters::Filters> filters;
+// A provider's options with the filters of their channel behind them, which `size` tells of: a channel has
+// the same filters with each of its peers. Whoever copies these options copies all of them.
+struct FilteredOptions : lwmq_tli_options {
+  std::shared_ptr<Filters> filters;             // null: the address names none
+  std::shared_ptr<const tli::OwnSettings> own;  // keeps `settings`; null: there are none
 };
+
+}  // namespace lwmq::filters

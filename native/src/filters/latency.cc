@@ -9,7 +9,13 @@
 namespace lwmq::filters {
 namespace {
 
-constexpr std::uint32_t kStamped = 32;  // in the kind: who does not have this filter refuses such an extent
+// In the kind, so that an end without this filter refuses the extent. Some kinds have that bit themselves.
+constexpr std::uint32_t kStamped = 32;
+constexpr std::uint64_t kMark = 0x706d6174736c74;  // tells a stamp from other bytes
+struct Stamp {
+  std::uint64_t mark;
+  std::uint64_t shown_ns;
+};
 constexpr std::uint64_t kLongest = 3'600'000'000'000;  // an hour: longer is another clock, or a lie
 
 struct Latency {
@@ -30,7 +36,7 @@ lwmq_status create(const char* text, std::uint32_t way, void** out_filter) {
 
 void see(void* filter, lwmq_tli_passing* passing, lwmq_tli_verdict* out_verdict) {
   auto& latency = *static_cast<Latency*>(filter);
-  std::uint64_t stamp = passing->now_ns;
+  Stamp stamp{kMark, passing->now_ns};
   if (passing->way == LWMQ_TLI_SENDING) {
     const bool room = passing->room - passing->bytes >= sizeof stamp && passing->kind < kStamped;
     if (!room || ++latency.number % latency.every != 0) return;
@@ -39,10 +45,11 @@ void see(void* filter, lwmq_tli_passing* passing, lwmq_tli_verdict* out_verdict)
     passing->kind |= kStamped;
   } else {
     if ((passing->kind & kStamped) == 0 || passing->bytes < sizeof stamp) return;
+    std::memcpy(&stamp, passing->data + passing->bytes - sizeof stamp, sizeof stamp);
+    if (stamp.mark != kMark) return;
     passing->bytes -= sizeof stamp;
     passing->kind &= ~kStamped;
-    std::memcpy(&stamp, passing->data + passing->bytes, sizeof stamp);
-    const std::uint64_t took = passing->now_ns - stamp;  // wraps where the stamp lies ahead
+    const std::uint64_t took = passing->now_ns - stamp.shown_ns;  // wraps where the stamp lies ahead
     if (took < kLongest) out_verdict->took_ns = took == 0 ? 1 : took;
   }
   out_verdict->changed = 1;

@@ -27,28 +27,24 @@ static lwmq_channel_options channel_options(JNIEnv* env, jlongArray fields) {
 
 JNI_METHOD(jlong, channelCreate)(JNIEnv* env, jclass, jbyteArray address, jlongArray fields) {
   const Bytes uri(env, address);
-  if (!check_memory(env, uri.ok())) return 0;
   const lwmq_channel_options options = channel_options(env, fields);
-  lwmq_channel* channel = nullptr;
-  if (!check(env, lwmq_channel_create(uri.text(), &options, &channel))) return 0;
-  return address_of(channel);
+  return output_of(env, lwmq_channel_create, uri, &options);
 }
 
 JNI_METHOD(void, channelAddTransport)
 (JNIEnv* env, jclass, jlong channel, jbyteArray address, jint buffers_send, jint buffers_receive,
  jint retry_ms, jboolean redundant) {
   const Bytes uri(env, address);
-  if (!check_memory(env, uri.ok())) return;
   auto options = sized<lwmq_transport_options>();
   options.buffers_send = static_cast<std::uint32_t>(buffers_send);
   options.buffers_receive = static_cast<std::uint32_t>(buffers_receive);
   options.retry_ms = static_cast<std::uint32_t>(retry_ms);
   options.redundant = redundant != 0;
-  check(env, lwmq_channel_add_transport(handle<lwmq_channel>(channel), uri.text(), &options));
+  call(env, lwmq_channel_add_transport, channel, uri, &options);
 }
 
 JNI_METHOD(void, channelOpen)(JNIEnv* env, jclass, jlong channel, jint role) {
-  check(env, lwmq_channel_open(handle<lwmq_channel>(channel), role));
+  call(env, lwmq_channel_open, channel, role);
 }
 
 JNI_METHOD(jlong, channelAddSendQueue)
@@ -57,40 +53,31 @@ JNI_METHOD(jlong, channelAddSendQueue)
   options.kind = static_cast<std::uint32_t>(kind);
   options.priority = static_cast<std::uint32_t>(priority);
   options.capacity = static_cast<std::uint64_t>(capacity);
-  lwmq_send_queue* queue = nullptr;
-  if (!check(env, lwmq_channel_add_send_queue(handle<lwmq_channel>(channel), &options, &queue))) return 0;
-  return address_of(queue);
+  return output_of(env, lwmq_channel_add_send_queue, channel, &options);
 }
 
 namespace {
 
 jlongArray new_peer(JNIEnv* env, const lwmq_peer& peer, jobjectArray out_instance) {
-  env->SetObjectArrayElement(out_instance, 0, new_bytes(env, peer.instance, sizeof peer.instance));
-  const jlong numbers[] = {peer.connected, peer.number, peer.pid, peer.uid};
-  return new_longs(env, numbers, std::size(numbers));
+  show_bytes(env, peer.instance, sizeof peer.instance, out_instance, 0);
+  return longs_of(env, peer.connected, peer.number, peer.pid, peer.uid);
 }
 
 }  // namespace
 
 JNI_METHOD(void, channelWaitConnected)(JNIEnv* env, jclass, jlong channel, jint timeout_ms) {
-  check(env,
-        lwmq_channel_wait_connected(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(timeout_ms)));
+  call(env, lwmq_channel_wait_connected, channel, timeout_ms);
 }
 
 JNI_METHOD(jlong, channelReceive)(JNIEnv* env, jclass, jlong channel, jint timeout_ms) {
-  lwmq_message* message = nullptr;
-  const lwmq_status status =
-      lwmq_channel_receive(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(timeout_ms), &message);
-  return check(env, status) ? address_of(message) : 0;
+  return output_of(env, lwmq_channel_receive, channel, timeout_ms);
 }
 
 JNI_METHOD(jlong, channelTryReceive)(JNIEnv* env, jclass, jlong channel) {
-  lwmq_message* message = nullptr;
-  const lwmq_status status = lwmq_channel_receive(handle<lwmq_channel>(channel), 0, &message);
-  return received_now(env, status, message);
+  return received_now(env, lwmq_channel_receive, channel, 0);
 }
 
-// Of one call. 0 or less is refused there.
+// The most messages that one call receives. The library refuses a limit of 0 or less.
 static constexpr jint kReceivedAtOnce = 1024;
 static std::uint32_t received_at_once(jint limit) {
   return static_cast<std::uint32_t>(limit < 0 ? 0 : limit < kReceivedAtOnce ? limit : kReceivedAtOnce);
@@ -101,10 +88,9 @@ JNI_METHOD(jlongArray, channelReceiveMany)
   lwmq_message* messages[kReceivedAtOnce];
   jlong addresses[kReceivedAtOnce];
   std::uint32_t count = 0;
-  if (!check(env, lwmq_channel_receive_many(handle<lwmq_channel>(channel), received_at_once(limit),
-                                            static_cast<std::uint32_t>(timeout_ms), messages, &count))) {
+  if (!call(env, lwmq_channel_receive_many, channel, received_at_once(limit), timeout_ms,
+            static_cast<lwmq_message**>(messages), &count))
     return nullptr;
-  }
   for (std::uint32_t i = 0; i < count; ++i) addresses[i] = address_of(messages[i]);
   jlongArray result = new_longs(env, addresses, count);
   if (result == nullptr) {
@@ -113,8 +99,8 @@ JNI_METHOD(jlongArray, channelReceiveMany)
   return result;
 }
 
-// All frames of what was lent, one after the other. Null, with an exception, where memory is short or they
-// are more than an array holds.
+// All frames of a lent message, one after the other. Null, with an exception: memory is short, or an array
+// cannot hold them.
 static jbyteArray bytes_of(JNIEnv* env, const lwmq_lent& lent) {
   const std::uint32_t frames = lent.message == nullptr ? 1 : lwmq_message_frame_count(lent.message);
   const auto frame_at = [&lent](std::uint32_t i) {  // a message without a handle is one frame
@@ -150,10 +136,7 @@ JNI_METHOD(jobjectArray, channelReceiveBytes)
   const std::unique_ptr<lwmq_loan, Destroy> loan(made);
   const lwmq_lent* lent = nullptr;
   std::uint32_t count = 0;
-  if (!check(env, lwmq_channel_receive_loan(handle<lwmq_channel>(channel),
-                                            static_cast<std::uint32_t>(timeout_ms), made, &lent, &count))) {
-    return nullptr;
-  }
+  if (!call(env, lwmq_channel_receive_loan, channel, timeout_ms, made, &lent, &count)) return nullptr;
   jclass type = env->FindClass("[B");
   jobjectArray result =
       type == nullptr ? nullptr : env->NewObjectArray(static_cast<jsize>(count), type, nullptr);
@@ -167,20 +150,15 @@ JNI_METHOD(jobjectArray, channelReceiveBytes)
 }
 
 JNI_METHOD(jint, channelDescriptor)(JNIEnv* env, jclass, jlong channel) {
-  std::int32_t descriptor = -1;
-  check(env, lwmq_channel_descriptor(handle<lwmq_channel>(channel), &descriptor));
-  return descriptor;
+  return static_cast<jint>(output_of(env, lwmq_channel_descriptor, channel));
 }
 
 JNI_METHOD(void, channelAddFilter)(JNIEnv* env, jclass, jlong channel, jbyteArray filter, jint place) {
-  const Bytes text(env, filter);
-  if (!check_memory(env, text.ok())) return;
-  check(env, lwmq_channel_add_filter(handle<lwmq_channel>(channel), text.text(),
-                                     static_cast<std::uint32_t>(place)));
+  call(env, lwmq_channel_add_filter, channel, Bytes(env, filter), place);
 }
 
 JNI_METHOD(void, channelRemoveFilter)(JNIEnv* env, jclass, jlong channel, jint place) {
-  check(env, lwmq_channel_remove_filter(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(place)));
+  call(env, lwmq_channel_remove_filter, channel, place);
 }
 
 JNI_METHOD(jlongArray, channelQueryFilter)
@@ -189,13 +167,10 @@ JNI_METHOD(jlongArray, channelQueryFilter)
   const lwmq_status status =
       lwmq_channel_query_filter(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(place), &view);
   if (status == LWMQ_E_INVALID || status == LWMQ_E_UNSUPPORTED || !check(env, status)) return nullptr;
-  env->SetObjectArrayElement(out_texts, 0, new_bytes(env, view.name, std::strlen(view.name)));
-  env->SetObjectArrayElement(out_texts, 1, new_bytes(env, view.settings, std::strlen(view.settings)));
-  const jlong counts[] = {static_cast<jlong>(view.seen),    static_cast<jlong>(view.dropped),
-                          static_cast<jlong>(view.changed), static_cast<jlong>(view.sourced),
-                          static_cast<jlong>(view.held),    static_cast<jlong>(view.failed),
-                          static_cast<jlong>(view.timed)};
-  return new_longs(env, counts, std::size(counts));
+  show_text(env, view.name, out_texts, 0);
+  show_text(env, view.settings, out_texts, 1);
+  return longs_of(env, view.seen, view.dropped, view.changed, view.sourced, view.held, view.failed,
+                  view.timed);
 }
 
 JNI_METHOD(jlong, channelQueryTimes)(JNIEnv* env, jclass, jlong channel, jint place, jdouble share) {
@@ -207,16 +182,12 @@ JNI_METHOD(jlong, channelQueryTimes)(JNIEnv* env, jclass, jlong channel, jint pl
 
 JNI_METHOD(jlongArray, channelQuery)(JNIEnv* env, jclass, jlong channel) {
   auto known = sized<lwmq_channel_statistics>();
-  if (!check(env, lwmq_channel_query(handle<lwmq_channel>(channel), &known))) return nullptr;
-  const std::uint64_t figures[] = {
-      known.connected,          known.is_server,       known.messages_posted, known.messages_shipped,
-      known.messages_received,  known.messages_lost,   known.buffers_shipped, known.shipped_full,
-      known.shipped_idle,       known.bytes_shipped,   known.bytes_received,  known.peers_lost,
-      known.buffers_free,       known.messages_passed, known.receive_queued,  known.receive_discarded,
-      known.duplicates_dropped, known.clients_refused, known.messages_unread};
-  jlong longs[std::size(figures)];
-  std::copy(std::begin(figures), std::end(figures), longs);
-  return new_longs(env, longs, std::size(longs));
+  if (!call(env, lwmq_channel_query, channel, &known)) return nullptr;
+  return longs_of(env, known.connected, known.is_server, known.messages_posted, known.messages_shipped,
+                  known.messages_received, known.messages_lost, known.buffers_shipped, known.shipped_full,
+                  known.shipped_idle, known.bytes_shipped, known.bytes_received, known.peers_lost,
+                  known.buffers_free, known.messages_passed, known.receive_queued, known.receive_discarded,
+                  known.duplicates_dropped, known.clients_refused, known.messages_unread);
 }
 
 JNI_METHOD(jlongArray, channelPeer)
@@ -234,18 +205,16 @@ JNI_METHOD(jlongArray, channelAwaitPeer)
   auto peer = sized<lwmq_peer>();
   peer.number = static_cast<std::uint32_t>(number);
   peer.connected = is_connected;
-  const lwmq_status status =
-      lwmq_channel_wait_peer(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(transport),
-                             static_cast<std::uint32_t>(timeout_ms), &peer);
-  return check(env, status) ? new_peer(env, peer, out_instance) : nullptr;
+  const bool is_done = call(env, lwmq_channel_wait_peer, channel, transport, timeout_ms, &peer);
+  return is_done ? new_peer(env, peer, out_instance) : nullptr;
 }
 
 JNI_METHOD(void, channelFlush)(JNIEnv* env, jclass, jlong channel, jint timeout_ms) {
-  check(env, lwmq_channel_flush(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(timeout_ms)));
+  call(env, lwmq_channel_flush, channel, timeout_ms);
 }
 
 JNI_METHOD(void, channelClose)(JNIEnv* env, jclass, jlong channel, jint linger_ms) {
-  check(env, lwmq_channel_close(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(linger_ms)));
+  call(env, lwmq_channel_close, channel, linger_ms);
 }
 
 JNI_METHOD(void, channelDestroy)(JNIEnv*, jclass, jlong channel) {
@@ -258,50 +227,38 @@ JNI_METHOD(void, channelSetWeights)(JNIEnv* env, jclass, jlong channel, jintArra
   env->GetIntArrayRegion(weights, 0, std::min<jsize>(count, std::size(known)), known);
   std::uint32_t numbers[std::size(known)];
   std::copy(std::begin(known), std::end(known), numbers);
-  check(env,
-        lwmq_channel_set_weights(handle<lwmq_channel>(channel), numbers, static_cast<std::uint32_t>(count)));
+  call(env, lwmq_channel_set_weights, channel, static_cast<const std::uint32_t*>(numbers), count);
 }
 
 // ---- listener -----------------------------------------------------------------------------------
 
 JNI_METHOD(jlong, listenerOpen)(JNIEnv* env, jclass, jbyteArray address, jlongArray fields) {
   const Bytes uri(env, address);
-  if (!check_memory(env, uri.ok())) return 0;
   const lwmq_channel_options options = channel_options(env, fields);
-  lwmq_listener* listener = nullptr;
-  return check(env, lwmq_listener_open(uri.text(), &options, &listener)) ? address_of(listener) : 0;
+  return output_of(env, lwmq_listener_open, uri, &options);
 }
 
 JNI_METHOD(jlong, listenerAccept)(JNIEnv* env, jclass, jlong listener, jint timeout_ms) {
-  lwmq_channel* channel = nullptr;
-  const lwmq_status status =
-      lwmq_listener_accept(handle<lwmq_listener>(listener), static_cast<std::uint32_t>(timeout_ms), &channel);
-  return check(env, status) ? address_of(channel) : 0;
+  return output_of(env, lwmq_listener_accept, listener, timeout_ms);
 }
 
 JNI_METHOD(jlong, listenerTryAccept)(JNIEnv* env, jclass, jlong listener) {
-  lwmq_channel* channel = nullptr;
-  const lwmq_status status = lwmq_listener_accept(handle<lwmq_listener>(listener), 0, &channel);
-  return status != LWMQ_E_EMPTY && check(env, status) ? address_of(channel) : 0;
+  return received_now(env, lwmq_listener_accept, listener, 0);
 }
 
 JNI_METHOD(jint, listenerDescriptor)(JNIEnv* env, jclass, jlong listener) {
-  std::int32_t descriptor = -1;
-  check(env, lwmq_listener_descriptor(handle<lwmq_listener>(listener), &descriptor));
-  return descriptor;
+  return static_cast<jint>(output_of(env, lwmq_listener_descriptor, listener));
 }
 
 JNI_METHOD(jlongArray, listenerQuery)(JNIEnv* env, jclass, jlong listener, jobjectArray out_refusal) {
   auto known = sized<lwmq_listener_statistics>();
-  if (!check(env, lwmq_listener_query(handle<lwmq_listener>(listener), &known))) return nullptr;
-  env->SetObjectArrayElement(out_refusal, 0, new_bytes(env, known.refusal, std::strlen(known.refusal)));
-  const jlong counts[] = {static_cast<jlong>(known.accepted), static_cast<jlong>(known.waiting),
-                          static_cast<jlong>(known.refused)};
-  return new_longs(env, counts, std::size(counts));
+  if (!call(env, lwmq_listener_query, listener, &known)) return nullptr;
+  show_text(env, known.refusal, out_refusal, 0);
+  return longs_of(env, known.accepted, known.waiting, known.refused);
 }
 
 JNI_METHOD(void, listenerClose)(JNIEnv* env, jclass, jlong listener) {
-  check(env, lwmq_listener_close(handle<lwmq_listener>(listener)));
+  call(env, lwmq_listener_close, listener);
 }
 
 JNI_METHOD(void, listenerDestroy)(JNIEnv*, jclass, jlong listener) {
@@ -312,40 +269,28 @@ JNI_METHOD(void, listenerDestroy)(JNIEnv*, jclass, jlong listener) {
 
 JNI_METHOD(void, rawGetBuffer)(JNIEnv* env, jclass, jlong channel, jint timeout_ms, jlongArray out_buffer) {
   lwmq_buffer buffer{};
-  const lwmq_status status =
-      lwmq_raw_get_buffer(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(timeout_ms), &buffer);
-  if (check(env, status)) show_buffer(env, buffer, out_buffer);
+  if (call(env, lwmq_raw_get_buffer, channel, timeout_ms, &buffer)) show_words(env, buffer, out_buffer);
 }
 
 JNI_METHOD(void, rawSendBuffer)(JNIEnv* env, jclass, jlong channel, jlongArray buffer_fields) {
-  lwmq_buffer buffer = buffer_of(env, buffer_fields);
-  check(env, lwmq_raw_send_buffer(handle<lwmq_channel>(channel), &buffer));
+  auto buffer = words_of<lwmq_buffer>(env, buffer_fields);
+  call(env, lwmq_raw_send_buffer, channel, &buffer);
 }
 
 JNI_METHOD(void, rawAbandonBuffer)(JNIEnv* env, jclass, jlong channel, jlongArray buffer_fields) {
-  lwmq_buffer buffer = buffer_of(env, buffer_fields);
-  check(env, lwmq_raw_abandon_buffer(handle<lwmq_channel>(channel), &buffer));
+  auto buffer = words_of<lwmq_buffer>(env, buffer_fields);
+  call(env, lwmq_raw_abandon_buffer, channel, &buffer);
 }
 
 JNI_METHOD(void, rawReceiveBuffer)
 (JNIEnv* env, jclass, jlong channel, jint timeout_ms, jlongArray out_buffer) {
   lwmq_buffer buffer{};
-  const lwmq_status status =
-      lwmq_raw_receive_buffer(handle<lwmq_channel>(channel), static_cast<std::uint32_t>(timeout_ms), &buffer);
-  if (check(env, status)) show_buffer(env, buffer, out_buffer);
+  if (call(env, lwmq_raw_receive_buffer, channel, timeout_ms, &buffer)) show_words(env, buffer, out_buffer);
 }
 
 JNI_METHOD(void, rawDisposeBuffer)(JNIEnv* env, jclass, jlong channel, jlongArray buffer_fields) {
-  lwmq_buffer buffer = buffer_of(env, buffer_fields);
-  check(env, lwmq_raw_dispose_buffer(handle<lwmq_channel>(channel), &buffer));
+  auto buffer = words_of<lwmq_buffer>(env, buffer_fields);
+  call(env, lwmq_raw_dispose_buffer, channel, &buffer);
 }
-
-JNI_METHOD(jlong, channelEnds)(JNIEnv* env, jclass, jlong channel) {
-  std::uint64_t ends = 0;
-  check(env, lwmq_channel_ends(handle<lwmq_channel>(channel), &ends));
-  return static_cast<jlong>(ends);
-}
-
-JNI_METHOD(jlong, lastEnd)(JNIEnv*, jclass) { return static_cast<jlong>(lwmq_last_end()); }
 
 }  // namespace lwmq::jni

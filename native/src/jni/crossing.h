@@ -1,12 +1,12 @@
-// What the native halves of org.lwmq.core.Jni share: one function per method, in the file of its part
-// (process, streams, channels, messages, frames, selectors, modules, observer).
+// What the native methods of org.lwmq.core.Jni share. Each method is one function, in the file of its part:
+// process, streams, channels, messages, frames, requests, selectors, modules, observer.
 //
-// Mostly each is one call of lwmq.h. Status and text cross together: a call that fails throws
+// Most methods are one call of lwmq.h. Status and text cross together: a call that fails throws
 // LwmqException(status, text) before it returns, so that no other call on the thread can replace the text.
-// Answers that a caller expects are results instead: readerNext returns its status, calls that never wait
-// return 0 for nothing there (channelTryReceive, selectorTake), and so on; Jni.java has it at each. Arrays
-// are copied in and out; nothing of the Java heap is held while a call waits, so a collection never waits for
-// a peer. Text comes as UTF-8 with its NUL.
+// Answers that the caller expects are results instead, such as 0 for "nothing is there" of a call that never
+// waits; Jni.java says so at each method. Arrays are copied in and out. No call holds anything of the Java
+// heap while it waits, so the garbage collector never waits for a peer. Texts come as UTF-8 that ends with
+// NUL.
 #pragma once
 
 #include <jni.h>
@@ -17,6 +17,8 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <tuple>
+#include <type_traits>
 
 #include "lwmq/lwmq.h"
 
@@ -86,10 +88,14 @@ inline jbyteArray new_bytes(JNIEnv* env, const void* data, std::uint64_t size) {
   return array;
 }
 
+inline void show_bytes(JNIEnv* env, const void* data, std::uint64_t size, jobjectArray out, jsize place) {
+  env->SetObjectArrayElement(out, place, new_bytes(env, data, size));
+}
+
 // A text of a struct, which may fill its place to the last byte.
 template <std::size_t N>
 void show_text(JNIEnv* env, const char (&text)[N], jobjectArray texts, jsize place) {
-  env->SetObjectArrayElement(texts, place, new_bytes(env, text, strnlen(text, N)));
+  show_bytes(env, text, strnlen(text, N), texts, place);
 }
 
 inline jlongArray new_longs(JNIEnv* env, const jlong* data, std::size_t count) {
@@ -98,8 +104,21 @@ inline jlongArray new_longs(JNIEnv* env, const jlong* data, std::size_t count) {
   return array;
 }
 
-// Throws LwmqException(status, text). Where the exception itself cannot be made, the JVM's own is pending
-// instead.
+// An array of these numbers, of any types.
+template <typename... T>
+jlongArray longs_of(JNIEnv* env, T... numbers) {
+  const jlong all[] = {static_cast<jlong>(numbers)...};
+  return new_longs(env, all, sizeof...(numbers));
+}
+
+// The same into the first places of an array that Java has made.
+template <typename... T>
+void show_longs(JNIEnv* env, jlongArray out, T... numbers) {
+  const jlong all[] = {static_cast<jlong>(numbers)...};
+  env->SetLongArrayRegion(out, 0, sizeof...(numbers), all);
+}
+
+// Throws LwmqException(status, text). If that cannot be made, an exception of the JVM is pending instead.
 inline void throw_text(JNIEnv* env, std::int32_t status, const char* text) {
   jclass type = env->FindClass("org/lwmq/core/LwmqException");
   if (type == nullptr) return;
@@ -111,8 +130,8 @@ inline void throw_text(JNIEnv* env, std::int32_t status, const char* text) {
   if (exception != nullptr) env->Throw(exception);
 }
 
-// True when `status` is OK; otherwise an exception is pending. An answer may have no text: what was waited
-// for, and how long, is for Java to say (Deadline).
+// True when `status` is OK; otherwise an exception is pending. An answer such as TIMED_OUT may have no text:
+// Java knows how long it has waited for what (Deadline).
 inline bool check(JNIEnv* env, lwmq_status status) {
   if (status == LWMQ_OK) return true;
   const bool is_answer = status < LWMQ_E_INVALID;
@@ -155,42 +174,76 @@ T sized() {
   return value;
 }
 
+// ---- Calls of lwmq.h ------------------------------------------------------------------------------
+
+// An argument as lwmq.h takes it, out of what came from Java: a handle, a number, or a copy of an array. What
+// is a pointer already, such as that of an output, passes as it is.
+template <typename C, typename J>
+C argument(const J& given) {
+  if constexpr (std::is_same_v<J, Bytes>) {
+    if constexpr (std::is_same_v<C, const char*>) {
+      return given.text();
+    } else {
+      return given.data();
+    }
+  } else if constexpr (std::is_pointer_v<C> && std::is_integral_v<J>) {
+    return handle<std::remove_pointer_t<C>>(given);
+  } else {
+    return static_cast<C>(given);
+  }
+}
+
+template <typename J>
+bool has_memory(const J& given) {
+  if constexpr (std::is_same_v<J, Bytes>) return given.ok();
+  return true;
+}
+
+// Calls `function`. False: an exception is pending.
+template <typename... C, typename... J>
+bool call(JNIEnv* env, lwmq_status (*function)(C...), const J&... given) {
+  return check_memory(env, (has_memory(given) && ...)) && check(env, function(argument<C>(given)...));
+}
+
+// Calls `function` with a last argument for its output, a handle or a number, and answers that. 0 where it
+// throws, and where the status is `none`, which is no failure here.
+template <typename... C, typename... J>
+jlong output_unless(JNIEnv* env, std::int32_t none, lwmq_status (*function)(C...), const J&... given) {
+  std::remove_pointer_t<std::tuple_element_t<sizeof...(C) - 1, std::tuple<C...>>> output{};
+  const auto with_output = [function](const auto&... all) { return function(argument<C>(all)...); };
+  if (!check_memory(env, (has_memory(given) && ...))) return 0;
+  const lwmq_status status = with_output(given..., &output);
+  if (status == none || !check(env, status)) return 0;
+  if constexpr (std::is_pointer_v<decltype(output)>) {
+    return address_of(output);
+  } else {
+    return static_cast<jlong>(output);
+  }
+}
+
+template <typename... C, typename... J>
+jlong output_of(JNIEnv* env, lwmq_status (*function)(C...), const J&... given) {
+  return output_unless(env, -1, function, given...);
+}
+
 // What a call that does not wait has received; 0: nothing is there.
-inline jlong received_now(JNIEnv* env, lwmq_status status, const lwmq_message* message) {
-  return status != LWMQ_E_EMPTY && check(env, status) ? address_of(message) : 0;
+template <typename... C, typename... J>
+jlong received_now(JNIEnv* env, lwmq_status (*function)(C...), const J&... given) {
+  return output_unless(env, LWMQ_E_EMPTY, function, given...);
 }
 
-// A block crosses as {data, bytes, token, token}.
-inline constexpr jsize kBlockLongs = 4;
-
-inline lwmq_block block_of(JNIEnv* env, jlongArray array) {
-  jlong fields[kBlockLongs] = {};
-  env->GetLongArrayRegion(array, 0, kBlockLongs, fields);
-  lwmq_block block{};
-  block.data = handle<std::uint8_t>(fields[0]);
-  block.bytes = static_cast<std::uint64_t>(fields[1]);
-  block.token[0] = static_cast<std::uint64_t>(fields[2]);
-  block.token[1] = static_cast<std::uint64_t>(fields[3]);
-  return block;
+// A block and a transport buffer cross as the 8-byte words that they consist of.
+template <typename T>
+T words_of(JNIEnv* env, jlongArray array) {
+  static_assert(sizeof(T) % sizeof(jlong) == 0);
+  T value{};
+  env->GetLongArrayRegion(array, 0, sizeof(T) / sizeof(jlong), reinterpret_cast<jlong*>(&value));
+  return value;
 }
 
-// A transport buffer crosses as {data, bytes, token[4]}.
-inline constexpr jsize kBufferLongs = 6;
-
-inline lwmq_buffer buffer_of(JNIEnv* env, jlongArray array) {
-  jlong fields[kBufferLongs] = {};
-  env->GetLongArrayRegion(array, 0, kBufferLongs, fields);
-  lwmq_buffer buffer{};
-  buffer.data = handle<void>(fields[0]);
-  buffer.bytes = static_cast<std::uint64_t>(fields[1]);
-  std::memcpy(buffer.token, fields + 2, sizeof buffer.token);
-  return buffer;
-}
-
-inline void show_buffer(JNIEnv* env, const lwmq_buffer& buffer, jlongArray array) {
-  jlong fields[kBufferLongs] = {reinterpret_cast<jlong>(buffer.data), static_cast<jlong>(buffer.bytes)};
-  std::memcpy(fields + 2, buffer.token, sizeof buffer.token);
-  env->SetLongArrayRegion(array, 0, kBufferLongs, fields);
+template <typename T>
+void show_words(JNIEnv* env, const T& value, jlongArray array) {
+  env->SetLongArrayRegion(array, 0, sizeof(T) / sizeof(jlong), reinterpret_cast<const jlong*>(&value));
 }
 
 }  // namespace lwmq::jni

@@ -1,19 +1,19 @@
-// Of org.lwmq.core.Jni: frames of the application's memory, and who is told when no message shows them.
+// Of org.lwmq.core.Jni: frames in memory of the application, which hears when no message shows them any more.
 #include "crossing.h"
 
 #include <atomic>
 
 namespace lwmq::jni {
 
-// The library tells a release on any thread, which the JVM need not know and which must not wait for it. So
-// it is noted here, and a thread of Java's takes it.
+// The library reports a release on any of its threads. The JVM need not know that thread, and the thread must
+// not wait for the JVM. So the release is noted here, and a Java thread takes it.
 struct ExternalFrame {
   jobject owner = nullptr;  // a global reference
   ExternalFrame* next = nullptr;
 };
 
-static std::atomic<ExternalFrame*> g_released{nullptr};  // a stack: anybody pushes, one thread takes all
-static ExternalFrame* g_taken = nullptr;                 // that thread's, the earliest first
+static std::atomic<ExternalFrame*> g_released{nullptr};  // a stack: any thread pushes, one takes all
+static ExternalFrame* g_taken = nullptr;                 // what that thread has taken, the earliest first
 
 static void frame_event(void* context, std::int32_t event) {
   if (event != LWMQ_FRAME_RELEASE) return;

@@ -9,32 +9,27 @@ namespace lwmq::jni {
 
 JNI_METHOD(void, sendQueuePostDirect)
 (JNIEnv* env, jclass, jlong queue, jobject frame, jint position, jint bytes) {
-  check(env, lwmq_send_queue_post_bytes(handle<lwmq_send_queue>(queue), direct(env, frame, position),
-                                        static_cast<std::uint64_t>(bytes)));
+  call(env, lwmq_send_queue_post_bytes, queue, direct(env, frame, position), bytes);
 }
 
 JNI_METHOD(void, sendQueuePostBytes)(JNIEnv* env, jclass, jlong queue, jbyteArray frame) {
   const Bytes bytes(env, frame);
-  if (!check_memory(env, bytes.ok())) return;
-  check(env, lwmq_send_queue_post_bytes(handle<lwmq_send_queue>(queue), bytes.data(), bytes.size()));
+  call(env, lwmq_send_queue_post_bytes, queue, bytes, bytes.size());
 }
 
 JNI_METHOD(void, sendQueuePostMessage)(JNIEnv* env, jclass, jlong queue, jlong tag, jlong message) {
   auto* posted = handle<lwmq_message>(message);
-  check(env, lwmq_send_queue_post_tagged(handle<lwmq_send_queue>(queue), static_cast<std::uint64_t>(tag),
-                                         &posted));
+  call(env, lwmq_send_queue_post_tagged, queue, tag, &posted);
 }
 
 JNI_METHOD(void, sendQueuePostWait)
 (JNIEnv* env, jclass, jlong queue, jlong tag, jint timeout_ms, jlong message) {
   auto* posted = handle<lwmq_message>(message);
-  check(env, lwmq_send_queue_post_wait(handle<lwmq_send_queue>(queue), static_cast<std::uint64_t>(tag),
-                                       static_cast<std::uint32_t>(timeout_ms), 0, &posted));
+  call(env, lwmq_send_queue_post_wait, queue, tag, timeout_ms, 0, &posted);
 }
 
 JNI_METHOD(void, sendQueueWaitRoom)(JNIEnv* env, jclass, jlong queue, jint timeout_ms) {
-  check(env,
-        lwmq_send_queue_wait_room(handle<lwmq_send_queue>(queue), static_cast<std::uint32_t>(timeout_ms)));
+  call(env, lwmq_send_queue_wait_room, queue, timeout_ms);
 }
 
 JNI_METHOD(void, sendQueuePostMany)
@@ -51,8 +46,7 @@ JNI_METHOD(void, sendQueuePostMany)
     frames[i] = {static_cast<const std::uint8_t*>(bytes.data()) + at, static_cast<std::uint64_t>(sizes[i])};
     at += frames[i].bytes;
   }
-  std::uint64_t posted = 0;
-  check(env, lwmq_send_queue_post_many(handle<lwmq_send_queue>(queue), frames.get(), count, &posted));
+  output_of(env, lwmq_send_queue_post_many, queue, frames.get(), count);
 }
 
 JNI_METHOD(void, sendQueuePostMessages)(JNIEnv* env, jclass, jlong queue, jlongArray messages) {
@@ -71,44 +65,34 @@ JNI_METHOD(void, sendQueuePostMessages)(JNIEnv* env, jclass, jlong queue, jlongA
 }
 
 JNI_METHOD(void, sendQueueSetPriority)(JNIEnv* env, jclass, jlong queue, jint priority) {
-  check(env,
-        lwmq_send_queue_set_priority(handle<lwmq_send_queue>(queue), static_cast<std::uint32_t>(priority)));
+  call(env, lwmq_send_queue_set_priority, queue, priority);
 }
 
 JNI_METHOD(jlongArray, sendQueueQuery)(JNIEnv* env, jclass, jlong queue) {
   auto statistics = sized<lwmq_send_queue_statistics>();
-  if (!check(env, lwmq_send_queue_query(handle<lwmq_send_queue>(queue), &statistics))) return nullptr;
-  const jlong figures[] = {static_cast<jlong>(statistics.posted), static_cast<jlong>(statistics.collected),
-                           static_cast<jlong>(statistics.discarded), static_cast<jlong>(statistics.replaced),
-                           static_cast<jlong>(statistics.queued)};
-  return new_longs(env, figures, std::size(figures));
+  if (!call(env, lwmq_send_queue_query, queue, &statistics)) return nullptr;
+  return longs_of(env, statistics.posted, statistics.collected, statistics.discarded, statistics.replaced,
+                  statistics.queued);
 }
 
 // ---- router -------------------------------------------------------------------------------------
 
-JNI_METHOD(jlong, routerCreate)(JNIEnv* env, jclass) {
-  lwmq_router* router = nullptr;
-  return check(env, lwmq_router_create(&router)) ? address_of(router) : 0;
-}
+JNI_METHOD(jlong, routerCreate)(JNIEnv* env, jclass) { return output_of(env, lwmq_router_create); }
 
 JNI_METHOD(void, routerAdd)
 (JNIEnv* env, jclass, jlong router, jint frame, jbyteArray pattern, jbyteArray group, jlong queue) {
   const Bytes text(env, pattern), name(env, group);
-  if (!check_memory(env, text.ok() && name.ok())) return;
-  check(env, lwmq_router_add(handle<lwmq_router>(router), static_cast<std::uint32_t>(frame), text.text(),
-                             name.text(), handle<lwmq_send_queue>(queue)));
+  call(env, lwmq_router_add, router, frame, text, name, queue);
 }
 
 JNI_METHOD(void, routerRemove)
 (JNIEnv* env, jclass, jlong router, jint frame, jbyteArray pattern, jbyteArray group, jlong queue) {
   const Bytes text(env, pattern), name(env, group);
-  if (!check_memory(env, text.ok() && name.ok())) return;
-  check(env, lwmq_router_remove(handle<lwmq_router>(router), static_cast<std::uint32_t>(frame), text.text(),
-                                name.text(), handle<lwmq_send_queue>(queue)));
+  call(env, lwmq_router_remove, router, frame, text, name, queue);
 }
 
 JNI_METHOD(void, routerForget)(JNIEnv* env, jclass, jlong router, jlong queue) {
-  check(env, lwmq_router_forget(handle<lwmq_router>(router), handle<lwmq_send_queue>(queue)));
+  call(env, lwmq_router_forget, router, queue);
 }
 
 JNI_METHOD(void, routerPost)(JNIEnv* env, jclass, jlong router, jlong message, jintArray out_queues) {
@@ -127,27 +111,21 @@ JNI_METHOD(void, routerDestroy)(JNIEnv*, jclass, jlong router) {
 // ---- message ------------------------------------------------------------------------------------
 
 JNI_METHOD(jlong, messageCreate)(JNIEnv* env, jclass, jint frames_hint) {
-  lwmq_message* message = nullptr;
-  if (!check(env, lwmq_message_create(static_cast<std::uint32_t>(frames_hint), &message))) return 0;
-  return address_of(message);
+  return output_of(env, lwmq_message_create, frames_hint);
 }
 
 JNI_METHOD(void, messageAppend)(JNIEnv* env, jclass, jlong message, jbyteArray frame) {
   const Bytes bytes(env, frame);
-  if (!check_memory(env, bytes.ok())) return;
-  check(env, lwmq_message_append(handle<lwmq_message>(message), bytes.data(), bytes.size()));
+  call(env, lwmq_message_append, message, bytes, bytes.size());
 }
 
 JNI_METHOD(void, messageAppendDirect)
 (JNIEnv* env, jclass, jlong message, jobject frame, jint position, jint bytes) {
-  check(env, lwmq_message_append(handle<lwmq_message>(message), direct(env, frame, position),
-                                 static_cast<std::uint64_t>(bytes)));
+  call(env, lwmq_message_append, message, direct(env, frame, position), bytes);
 }
 
 JNI_METHOD(jlong, messageReference)(JNIEnv* env, jclass, jlong message) {
-  lwmq_message* reference = nullptr;
-  check(env, lwmq_message_reference(handle<lwmq_message>(message), &reference));
-  return address_of(reference);
+  return output_of(env, lwmq_message_reference, message);
 }
 
 JNI_METHOD(jint, messageFrameCount)(JNIEnv*, jclass, jlong message) {
@@ -156,34 +134,25 @@ JNI_METHOD(jint, messageFrameCount)(JNIEnv*, jclass, jlong message) {
 
 JNI_METHOD(jlong, messageFrameBytes)(JNIEnv* env, jclass, jlong message, jint index) {
   const void* data = nullptr;
-  std::uint64_t bytes = 0;
-  check(env,
-        lwmq_message_frame(handle<lwmq_message>(message), static_cast<std::uint32_t>(index), &data, &bytes));
-  return static_cast<jlong>(bytes);
+  return output_of(env, lwmq_message_frame, message, index, &data);
 }
 
 JNI_METHOD(jobject, messageFrame)(JNIEnv* env, jclass, jlong message, jint index) {
   static char nothing = 0;  // an empty frame may have no address, and a direct buffer must have one
   const void* data = nullptr;
   std::uint64_t bytes = 0;
-  const lwmq_status status =
-      lwmq_message_frame(handle<lwmq_message>(message), static_cast<std::uint32_t>(index), &data, &bytes);
-  if (!check(env, status)) return nullptr;
+  if (!call(env, lwmq_message_frame, message, index, &data, &bytes)) return nullptr;
   void* address = data != nullptr ? const_cast<void*>(data) : &nothing;  // Java makes it read-only
   return view_of(env, address, bytes);
 }
 
 JNI_METHOD(void, messageSetTimestamp)
 (JNIEnv* env, jclass, jlong message, jint index, jint source, jlong ticks) {
-  check(env, lwmq_message_set_timestamp(handle<lwmq_message>(message), static_cast<std::uint32_t>(index),
-                                        source, static_cast<std::uint64_t>(ticks)));
+  call(env, lwmq_message_set_timestamp, message, index, source, ticks);
 }
 
 JNI_METHOD(jlong, messageTimestamp)(JNIEnv* env, jclass, jlong message, jint index) {
-  std::uint64_t ticks = 0;
-  check(env,
-        lwmq_message_timestamp(handle<lwmq_message>(message), static_cast<std::uint32_t>(index), &ticks));
-  return static_cast<jlong>(ticks);
+  return output_of(env, lwmq_message_timestamp, message, index);
 }
 
 JNI_METHOD(void, messageDestroy)(JNIEnv*, jclass, jlong message) {

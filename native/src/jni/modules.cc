@@ -1,8 +1,6 @@
 // Of org.lwmq.core.Jni: providers and filters, and the modules that bring more of them.
 #include "crossing.h"
 
-#include <iterator>
-
 namespace lwmq::jni {
 
 static jbyteArray text_or_null(JNIEnv* env, const char* text) {
@@ -29,8 +27,7 @@ static jlongArray module_of(JNIEnv* env, const lwmq_module_view& view, jobjectAr
   show_text(env, view.key, texts, 2);
   show_text(env, view.signer, texts, 3);
   show_text(env, view.text, texts, 4);
-  const jlong numbers[] = {view.status, view.loaded, static_cast<jlong>(view.expires_s)};
-  return new_longs(env, numbers, std::size(numbers));
+  return longs_of(env, view.status, view.loaded, view.expires_s);
 }
 
 JNI_METHOD(jlongArray, queryModule)(JNIEnv* env, jclass, jint index, jobjectArray texts) {
@@ -46,21 +43,17 @@ JNI_METHOD(jlongArray, moduleVerify)
   if (!check_memory(env, file.ok() && trusted.ok())) return nullptr;
   auto view = sized<lwmq_module_view>();
   const lwmq_status status = lwmq_module_verify(file.text(), trusted.text(), &view);
-  // A refusal is what was asked for, and the view has it; without one the call itself has failed.
+  // The view has a refusal of the module, which is a result. Any other failure is one of the call itself.
   return status == view.status || check(env, status) ? module_of(env, view, texts) : nullptr;
 }
 
 JNI_METHOD(void, moduleSign)(JNIEnv* env, jclass, jbyteArray path, jbyteArray key, jlong expires_s) {
-  const Bytes file(env, path), secret(env, key);
-  if (!check_memory(env, file.ok() && secret.ok())) return;
-  check(env, lwmq_module_sign(file.text(), secret.text(), static_cast<std::uint64_t>(expires_s)));
+  call(env, lwmq_module_sign, Bytes(env, path), Bytes(env, key), expires_s);
 }
 
 JNI_METHOD(jbyteArray, moduleMakeKey)(JNIEnv* env, jclass, jbyteArray key) {
-  const Bytes secret(env, key);
-  if (!check_memory(env, secret.ok())) return nullptr;
   char shared[72] = {};
-  if (!check(env, lwmq_module_make_key(secret.text(), shared))) return nullptr;
+  if (!call(env, lwmq_module_make_key, Bytes(env, key), static_cast<char*>(shared))) return nullptr;
   return new_bytes(env, shared, std::strlen(shared));
 }
 

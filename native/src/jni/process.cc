@@ -7,39 +7,38 @@ namespace lwmq::jni {
 
 JNI_METHOD(jstring, version)(JNIEnv* env, jclass) { return env->NewStringUTF(lwmq_version()); }
 
-JNI_METHOD(jint, protocolVersion)(JNIEnv*, jclass) { return static_cast<jint>(lwmq_protocol_version()); }
-
 JNI_METHOD(jlongArray, identify)(JNIEnv* env, jclass, jobjectArray texts) {
   auto identity = sized<lwmq_identity>();
   if (!check(env, lwmq_identify(&identity))) return nullptr;
-  env->SetObjectArrayElement(texts, 0, new_bytes(env, identity.host, std::strlen(identity.host)));
-  env->SetObjectArrayElement(texts, 1, new_bytes(env, identity.boot_id, std::strlen(identity.boot_id)));
-  env->SetObjectArrayElement(texts, 2, new_bytes(env, identity.instance, sizeof identity.instance));
-  const jlong numbers[] = {static_cast<jlong>(identity.netns), identity.pid, identity.uid};
-  return new_longs(env, numbers, std::size(numbers));
+  show_text(env, identity.host, texts, 0);
+  show_text(env, identity.boot_id, texts, 1);
+  show_bytes(env, identity.instance, sizeof identity.instance, texts, 2);
+  return longs_of(env, identity.netns, identity.pid, identity.uid);
+}
+
+JNI_METHOD(void, setKey)(JNIEnv* env, jclass, jbyteArray name, jbyteArray key) {
+  call(env, lwmq_set_key, Bytes(env, name), Bytes(env, key));
 }
 
 JNI_METHOD(void, setWindowMemory)(JNIEnv* env, jclass, jlong bytes_max) {
-  check(env, lwmq_set_window_memory(static_cast<std::uint64_t>(bytes_max)));
+  call(env, lwmq_set_window_memory, bytes_max);
 }
 
 JNI_METHOD(jlongArray, queryLimits)(JNIEnv* env, jclass, jbyteArray address) {
-  const Bytes uri(env, address);
-  if (!check_memory(env, uri.ok())) return nullptr;
   auto limits = sized<lwmq_limits>();
-  if (!check(env, lwmq_query_limits(uri.text(), &limits))) return nullptr;
-  const jlong longs[] = {static_cast<jlong>(limits.buffer_bytes_max), static_cast<jlong>(limits.buffers_max),
-                         static_cast<jlong>(limits.inline_bytes_max), limits.frames_max, limits.capabilities};
-  return new_longs(env, longs, std::size(longs));
+  if (!call(env, lwmq_query_limits, Bytes(env, address), &limits)) return nullptr;
+  return longs_of(env, limits.buffer_bytes_max, limits.buffers_max, limits.inline_bytes_max,
+                  limits.frames_max, limits.capabilities, limits.registered_bytes_max, limits.regions_max,
+                  limits.loss_ms);
+}
+
+JNI_METHOD(jboolean, hasProvider)(JNIEnv* env, jclass, jbyteArray address) {
+  const Bytes uri(env, address);
+  return check_memory(env, uri.ok()) && lwmq_has_provider(uri.text()) != 0;
 }
 
 JNI_METHOD(jlong, readValue)(JNIEnv* env, jclass, jint kind, jbyteArray words, jbyteArray text) {
-  const Bytes allowed(env, words);
-  const Bytes given(env, text);
-  if (!check_memory(env, allowed.ok() && given.ok())) return 0;
-  std::uint64_t value = 0;
-  check(env, lwmq_read_value(static_cast<std::uint32_t>(kind), allowed.text(), given.text(), &value));
-  return static_cast<jlong>(value);
+  return output_of(env, lwmq_read_value, kind, Bytes(env, words), Bytes(env, text));
 }
 
 JNI_METHOD(jint, nearestWord)(JNIEnv* env, jclass, jbyteArray text, jbyteArray words) {
@@ -49,12 +48,16 @@ JNI_METHOD(jint, nearestWord)(JNIEnv* env, jclass, jbyteArray text, jbyteArray w
 }
 
 JNI_METHOD(jlong, readSetting)(JNIEnv* env, jclass, jbyteArray key, jbyteArray text) {
-  const Bytes name(env, key);
-  const Bytes given(env, text);
-  if (!check_memory(env, name.ok() && given.ok())) return 0;
-  std::uint64_t value = 0;
-  check(env, lwmq_read_setting(name.text(), given.text(), &value));
-  return static_cast<jlong>(value);
+  return output_of(env, lwmq_read_setting, Bytes(env, key), Bytes(env, text));
+}
+
+JNI_METHOD(jbyteArray, providerSetting)(JNIEnv* env, jclass, jint index) {
+  auto setting = sized<lwmq_setting>();
+  for (std::uint32_t i = 0; lwmq_query_setting(i, &setting) == LWMQ_OK; ++i) {
+    const bool is_own = (setting.taken_by & LWMQ_TAKEN_BY_PROVIDER) != 0;
+    if (is_own && index-- == 0) return new_bytes(env, setting.key, std::strlen(setting.key));
+  }
+  return nullptr;
 }
 
 JNI_METHOD(jboolean, addressOption)
@@ -65,8 +68,8 @@ JNI_METHOD(jboolean, addressOption)
   const lwmq_status status = lwmq_read_address_option(uri.text(), static_cast<std::uint32_t>(taken_by),
                                                       static_cast<std::uint32_t>(index), &option);
   if (status == LWMQ_E_EMPTY || !check(env, status)) return JNI_FALSE;
-  env->SetObjectArrayElement(found, 0, new_bytes(env, option.key, std::strlen(option.key)));
-  env->SetObjectArrayElement(found, 1, new_bytes(env, option.text, option.text_bytes));
+  show_bytes(env, option.key, std::strlen(option.key), found, 0);
+  show_bytes(env, option.text, option.text_bytes, found, 1);
   return JNI_TRUE;
 }
 
@@ -75,18 +78,16 @@ JNI_METHOD(void, setServiceAffinity)(JNIEnv* env, jclass, jintArray processors) 
   const std::unique_ptr<jint[]> given(new (std::nothrow) jint[static_cast<std::size_t>(count)]);
   if (!check_memory(env, given != nullptr)) return;
   env->GetIntArrayRegion(processors, 0, count, given.get());
-  // A negative number is one that is too large.
-  check(env, lwmq_set_service_affinity(reinterpret_cast<const std::uint32_t*>(given.get()),
-                                       static_cast<std::uint32_t>(count)));
+  // A negative number becomes one that is too large, and is refused.
+  call(env, lwmq_set_service_affinity, reinterpret_cast<const std::uint32_t*>(given.get()), count);
 }
 
 JNI_METHOD(jlongArray, statistics)(JNIEnv* env, jclass) {
   auto s = sized<lwmq_statistics>();
   if (!check(env, lwmq_query_statistics(&s))) return nullptr;
-  const std::uint64_t numbers[] = {s.window_bytes, s.mapped_bytes,   s.batches_written,
-                                   s.batches_read, s.bytes_written,  s.bytes_read,
-                                   s.bytes_copied, s.batches_copied, s.peers_lost};
-  return new_longs(env, reinterpret_cast<const jlong*>(numbers), std::size(numbers));
+#define LWMQ_COUNTER_OF(name, ...) static_cast<jlong>(s.name),
+  const jlong numbers[] = {LWMQ_PROCESS_COUNTERS(LWMQ_COUNTER_OF)};
+  return new_longs(env, numbers, std::size(numbers));
 }
 
 JNI_METHOD(jobject, wrap)(JNIEnv* env, jclass, jlong address, jlong bytes) {

@@ -3,44 +3,34 @@
 
 namespace lwmq::jni {
 
-JNI_METHOD(jlong, selectorCreate)(JNIEnv* env, jclass) {
-  lwmq_selector* selector = nullptr;
-  return check(env, lwmq_selector_create(&selector)) ? address_of(selector) : 0;
-}
+JNI_METHOD(jlong, selectorCreate)(JNIEnv* env, jclass) { return output_of(env, lwmq_selector_create); }
 
 JNI_METHOD(void, selectorAdd)(JNIEnv* env, jclass, jlong selector, jlong channel) {
-  check(env, lwmq_selector_add(handle<lwmq_selector>(selector), handle<lwmq_channel>(channel)));
+  call(env, lwmq_selector_add, selector, channel);
 }
 
 JNI_METHOD(void, selectorRemove)(JNIEnv* env, jclass, jlong selector, jlong channel) {
-  check(env, lwmq_selector_remove(handle<lwmq_selector>(selector), handle<lwmq_channel>(channel)));
+  call(env, lwmq_selector_remove, selector, channel);
 }
 
 JNI_METHOD(void, selectorAddListener)(JNIEnv* env, jclass, jlong selector, jlong listener) {
-  check(env, lwmq_selector_add_listener(handle<lwmq_selector>(selector), handle<lwmq_listener>(listener)));
+  call(env, lwmq_selector_add_listener, selector, listener);
 }
 
 JNI_METHOD(void, selectorRemoveListener)(JNIEnv* env, jclass, jlong selector, jlong listener) {
-  check(env, lwmq_selector_remove_listener(handle<lwmq_selector>(selector), handle<lwmq_listener>(listener)));
+  call(env, lwmq_selector_remove_listener, selector, listener);
 }
 
 JNI_METHOD(jlong, selectorWait)(JNIEnv* env, jclass, jlong selector, jint timeout_ms) {
-  lwmq_channel* channel = nullptr;
-  const lwmq_status status =
-      lwmq_selector_wait(handle<lwmq_selector>(selector), static_cast<std::uint32_t>(timeout_ms), &channel);
-  return check(env, status) ? address_of(channel) : 0;
+  return output_of(env, lwmq_selector_wait, selector, timeout_ms);
 }
 
 JNI_METHOD(jint, selectorDescriptor)(JNIEnv* env, jclass, jlong selector) {
-  std::int32_t descriptor = -1;
-  check(env, lwmq_selector_descriptor(handle<lwmq_selector>(selector), &descriptor));
-  return descriptor;
+  return static_cast<jint>(output_of(env, lwmq_selector_descriptor, selector));
 }
 
 JNI_METHOD(jlong, selectorTake)(JNIEnv* env, jclass, jlong selector) {
-  lwmq_message* message = nullptr;
-  const lwmq_status status = lwmq_selector_take(handle<lwmq_selector>(selector), &message);
-  return received_now(env, status, message);
+  return received_now(env, lwmq_selector_take, selector);
 }
 
 JNI_METHOD(jlong, selectorReceive)
@@ -49,8 +39,7 @@ JNI_METHOD(jlong, selectorReceive)
   lwmq_message* message = nullptr;
   const lwmq_status status = lwmq_selector_receive(
       handle<lwmq_selector>(selector), static_cast<std::uint32_t>(timeout_ms), &channel, &message);
-  const jlong whose = address_of(channel);  // also where its receive has failed
-  env->SetLongArrayRegion(out_channel, 0, 1, &whose);
+  show_longs(env, out_channel, address_of(channel));  // also where its receive has failed
   return check(env, status) ? address_of(message) : 0;
 }
 

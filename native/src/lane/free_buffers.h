@@ -1,11 +1,14 @@
 // Which of a sender's buffers is used next.
 //
-// A ring that the peer's own cache holds is slow: each line comes back from there before it is written again.
-// One that no cache holds is slow, too (FLOORS.md, finding 6). So the buffer that was freed first comes
-// first, and while more than one waits for the peer now and then one that was never used, until
-// kCirculatingBytes go around. Beyond these, buffers are used only while the peer does not keep up, and lie
-// idle afterwards. As long as little flows few pages are used: the first touch of each costs microseconds,
-// which whoever asks and waits for the answer would see in one of some fifty.
+// A small ring is slow, because the peer's own cache holds it: each line comes back from there before it is
+// written again. A ring that no cache holds is slow, too. With messages of 64 KB, rings of 128 KB, 1 MB, 4
+// MB, 16 MB and 64 MB moved 40, 73, 105, 90 and 20 GB/s (1 MB of L2, 32 MB of L3).
+//
+// So the buffer that was freed first is used first. While more than one buffer waits for the peer, a buffer
+// that was never used comes in now and then, until kCirculatingBytes go around. Further buffers are used only
+// while the peer does not keep up, and lie idle afterwards. As long as little flows, few pages are used. The
+// first touch of a page costs microseconds; a sender that waits for each answer would see that in one of some
+// fifty.
 //
 // One thread at a time: the one that sends.
 #pragma once

@@ -1,11 +1,14 @@
 // A reader that has caught up with a busy writer holds back.
 //
 // Behind a writer that does not pause, a reader that looks at once takes every cache line from it while the
-// line is being written: each message then costs both a line that travels. A reader that leaves the writer
-// alone for a moment finds a run of messages, whose lines travel once (FLOORS.md, finding 8: a factor of
-// three at 64 B). What is held back is late, so it is done only while it pays: a try when messages come in
-// runs by themselves, longer while the runs grow, not at all once they are short; more than some 1.3 us
-// behind a flood alone, and only where more has come by then. Who answers one message with one is never held.
+// line is being written: each message then costs both sides a line that travels between their cores. A
+// reader that leaves the writer alone for a moment finds a run of messages whose lines travel once. That
+// triples the rate at 64 B.
+//
+// Holding back makes messages late, so the reader does it only while it pays. It tries when messages come in
+// runs by themselves, holds back longer while the runs grow, and stops once they are short. It holds back for
+// more than some 1.3 us only behind a flood, and only if more messages have come by then. A reader that
+// answers each message with one never holds back.
 //
 // One thread at a time: the one that lands.
 #pragma once

@@ -23,17 +23,26 @@ class Patience {
   }
 
   // ---- The landing thread's ----
-  void landed(std::uint32_t count) noexcept { pace_.landed(count); }
-  template <typename HasExtent>
-  void hold(HasExtent&& has_extent) noexcept {
-    pace_.hold(has_extent);
+  // So many extents have landed together. Extents that are no messages are not to be counted.
+  void landed(std::uint32_t count) noexcept {
+    pace_.landed(count);
+    short_runs_ = count <= kShortRun ? short_runs_ + 1 : 0;
   }
-  // Looks for as long as a wait does before it sleeps, which the next wait then does not again. False: in
-  // vain.
-  template <typename Ready>
-  bool sees(Ready&& ready) noexcept {
-    has_looked_ = !receiving_.spin_until(ready);
-    return !has_looked_;
+  // Before a land of at most `limit` extents whose caller waits next. Where nothing is there, looks for as
+  // long as a wait does before it sleeps, and the next wait then sleeps at once. Holds back before that, and
+  // also where one short run has followed another: we are as fast as the peer, and chase it. Returns how many
+  // extents to land: one after a look, because a look at the next one takes its line from the peer, which may
+  // wait for our answer first.
+  template <typename HasExtent, typename IsOver>
+  std::uint32_t look_for_extent(std::uint32_t limit, bool holds, HasExtent&& has_extent,
+                                IsOver&& is_over) noexcept {
+    if (holds) {
+      if (short_runs_ < kChase && has_extent()) return limit;
+      short_runs_ = 0;
+      pace_.hold(has_extent);
+    }
+    has_looked_ = !receiving_.spin_until([&] { return has_extent() || is_over(); });
+    return 1;
   }
 
   // ---- A wait for `what`, LWMQ_TLI_WAIT_* ----
@@ -49,6 +58,9 @@ class Patience {
   void slept(std::uint32_t what, std::int64_t ns) noexcept { glances(what).slept(ns); }
 
  private:
+  static constexpr std::uint32_t kChase = 2;  // landing so many runs of so few, one after the other
+  static constexpr std::uint32_t kShortRun = 1;
+
   os::Glances& glances(std::uint32_t what) noexcept {
     return (what & LWMQ_TLI_WAIT_EXTENT) != 0 ? receiving_ : sending_;
   }
@@ -56,6 +68,7 @@ class Patience {
   os::Glances receiving_;
   os::Glances sending_;
   Pace pace_;
+  std::uint32_t short_runs_ = 0;
   bool has_looked_ = false;  // in vain, since the last wait for extents
 };
 

@@ -11,7 +11,7 @@
 namespace lwmq::lane {
 namespace {
 
-constexpr std::uint64_t kFirstWord = 56;  // so that the first extent lies on a cache line
+constexpr std::uint64_t kFirstWord = SideLayout::kFirstWord;
 constexpr std::uint64_t kWordBytes = 8;
 constexpr std::uint64_t kLargeExtent = 1024;  // behind one, the next extent gets a line of its own
 constexpr std::uint32_t kKindEnd = 255;
@@ -357,6 +357,18 @@ std::uint32_t LaneSender::free_buffers() noexcept {
   return free_.count();
 }
 
+LaneSender::Place LaneSender::place_of(const lwmq_tli_buffer& buffer) noexcept {
+  return {static_cast<std::uint16_t>(index_in(buffer.token[0])),
+          static_cast<std::uint16_t>(lap_of(buffer.token[0])), buffer.token[1]};
+}
+
+void LaneSender::fill(lwmq_tli_figures* out_figures) noexcept {
+  out_figures->free_buffers = free_buffers();
+  out_figures->unread_extents = unread_extents();
+  out_figures->unsent = sides_.peer_header().unsent.load(std::memory_order_relaxed);
+  out_figures->reserved = 0;
+}
+
 void LaneSender::erase_buffer(std::uint32_t index, std::uint64_t bytes) noexcept {
   erase(buffer_at(index), bytes < layout_.stride ? bytes : layout_.stride);
 }
@@ -444,8 +456,7 @@ inline LaneReceiver::Here LaneReceiver::read(std::uint64_t seen, lwmq_tli_extent
   out_extent->data = buffer_ + payload;
   out_extent->bytes = length;
   out_extent->kind = kind - 1;
-  out_extent->token[0] = index_;
-  out_extent->token[1] = lap_;
+  out_extent->reserved = 0;
   if (lap_of(seen) != lap_ || kind == 0 || !fits(payload, length, layout_.stride)) return Here::kCorrupt;
   if (kind <= LWMQ_TLI_KIND_MAX + 1) [[likely]]
     return Here::kExtent;
@@ -470,7 +481,20 @@ Status LaneReceiver::corrupt(std::uint64_t word) const noexcept {
               length_of(word), kind_of(word), lap_of(word), position_, layout_.stride, lap_);
 }
 
-Status LaneReceiver::land(lwmq_tli_extent* out_extent) noexcept {
+Status LaneReceiver::land(std::uint32_t limit, lwmq_tli_extent* out_extents,
+                          lwmq_tli_landing* out_landing) noexcept {
+  if (find_buffer()) [[likely]] {
+    *out_landing = {lap_, index_, 0};
+    out_landing->count = land_run(limit, out_extents);
+    if (out_landing->count > 0) [[likely]]
+      return LWMQ_OK;
+  }
+  return land_slowly(out_extents, out_landing);
+}
+
+// Where the next extent is large, or the only one of its buffer, or where there is none.
+[[gnu::noinline]] Status LaneReceiver::land_slowly(lwmq_tli_extent* out_extent,
+                                                   lwmq_tli_landing* out_landing) noexcept {
   // A peer has only so many buffers to leave empty; one that goes on for ever would keep us here.
   for (std::uint32_t opened = 0;;) {
     if (buffer_ == nullptr) [[unlikely]] {
@@ -478,7 +502,11 @@ Status LaneReceiver::land(lwmq_tli_extent* out_extent) noexcept {
       const Status status = open_next();
       if (status != LWMQ_OK) return status;
     }
-    if (only_ != 0) return land_only(out_extent);
+    *out_landing = {lap_, index_, 1};
+    if (only_ != 0) {
+      out_landing->token |= kIsOnly;
+      return land_only(out_extent);
+    }
     std::uint64_t seen = 0;
     switch (look(&seen, out_extent)) {
       case Here::kNothing:
@@ -498,7 +526,6 @@ Status LaneReceiver::land(lwmq_tli_extent* out_extent) noexcept {
 // Of the buffer that was opened last.
 Status LaneReceiver::land_only(lwmq_tli_extent* out_extent) noexcept {
   if (read(only_, out_extent) != Here::kExtent) return corrupt(only_);
-  out_extent->token[1] |= kIsOnly;
   leases_[index_].store(1, std::memory_order_relaxed);
   ++all_landed_;
   only_ = 0;
@@ -506,8 +533,8 @@ Status LaneReceiver::land_only(lwmq_tli_extent* out_extent) noexcept {
   return LWMQ_OK;
 }
 
-// Into the next buffer where this one has ended. False: there is none, nothing is shown in it, or land knows
-// more of it.
+// Moves into the next buffer where this one has ended. False: there is none, nothing is shown in it, or
+// land_slowly knows more of it.
 inline bool LaneReceiver::find_buffer() noexcept {
   if (buffer_ != nullptr) [[likely]] {
     if (only_ != 0) return false;
@@ -519,38 +546,13 @@ inline bool LaneReceiver::find_buffer() noexcept {
   return open_next() == LWMQ_OK && only_ == 0;
 }
 
-bool LaneReceiver::land_one(std::uint64_t bytes_below, std::uint64_t out_token[2],
-                            lwmq_tli_piece* out_piece) noexcept {
-  if (buffer_ == nullptr || only_ != 0) [[unlikely]]
-    return land_run(bytes_below, 1, out_token, out_piece) != 0;
-  const std::uint64_t seen = word().load(std::memory_order_acquire);  // sync: extent-shown
-  const std::uint64_t length = length_of(seen);
-  const std::uint32_t kind = kind_of(seen) - 1;
-  const std::uint64_t payload = position_ + kWordBytes;
-  if (kind > LWMQ_TLI_KIND_MAX || lap_of(seen) != lap_ || length > UINT32_MAX || length >= bytes_below ||
-      !fits(payload, length, layout_.stride)) [[unlikely]] {
-    return land_run(bytes_below, 1, out_token, out_piece) != 0;
-  }
-  out_token[0] = index_;
-  out_token[1] = lap_;
-  *out_piece = {buffer_ + payload, static_cast<std::uint32_t>(length), kind};
-  guessed_length_ = length;
-  step_over(length);
-  return true;
-}
-
-[[gnu::noinline]] std::uint32_t LaneReceiver::land_run(std::uint64_t bytes_below, std::uint32_t limit,
-                                                       std::uint64_t out_token[2],
-                                                       lwmq_tli_piece* out_pieces) noexcept {
-  if (!find_buffer()) return 0;
-  out_token[0] = index_;
-  out_token[1] = lap_;
+// Up to `limit` small extents of the buffer that we are in. What ends them, land_slowly says.
+inline std::uint32_t LaneReceiver::land_run(std::uint32_t limit, lwmq_tli_extent* out_extents) noexcept {
   const std::uint8_t* const base = buffer_;
   const std::uint64_t stride = layout_.stride;
   const std::uint64_t lap_and_kind = make_word(0, 1, lap_) >> kLengthBits;
   // Where the last word may lie: behind it there is no room for another, or enough has landed.
   const std::uint64_t last = std::min(position_ + kRunBytes - 1, stride - kWordBytes);
-  bytes_below = std::min<std::uint64_t>(bytes_below, UINT32_MAX);
   std::uint64_t position = position_;
   std::uint64_t guessed = guessed_length_;
   std::uint32_t count = 0;
@@ -558,15 +560,14 @@ bool LaneReceiver::land_one(std::uint64_t bytes_below, std::uint64_t out_token[2
     const std::uint64_t seen = word_at(base, position).load(std::memory_order_acquire);  // sync: extent-shown
     const std::uint64_t length = length_of(seen);
     const std::uint64_t kind = (seen >> kLengthBits) - lap_and_kind;  // beyond all kinds in another lap
-    if (kind > LWMQ_TLI_KIND_MAX || length >= bytes_below || length > stride - kWordBytes - position) break;
+    if (kind > LWMQ_TLI_KIND_MAX || length >= kRunBytes || length > stride - kWordBytes - position) break;
     guess_length(length, &guessed);
     const std::uint64_t step = step_from(position, guessed);
     const std::uint64_t last_alike = guessed < kLargeExtent ? std::min(last, stride - step) : 0;
     do {  // those behind it with the same word need no other look
-      out_pieces[count++] = {base + position + kWordBytes, static_cast<std::uint32_t>(length),
-                             static_cast<std::uint32_t>(kind)};
+      out_extents[count++] = {base + position + kWordBytes, length, static_cast<std::uint32_t>(kind), 0};
       position += step;
-      __builtin_prefetch(base + position + kCacheLine);
+      if (limit > 1) __builtin_prefetch(base + position + kCacheLine);  // else the peer may want to write it
     } while (count < limit && position <= last_alike &&
              word_at(base, position).load(std::memory_order_acquire) == seen);  // sync: extent-shown
   }
@@ -586,26 +587,26 @@ void LaneReceiver::leave_buffer() noexcept {
   give_back(index_, lap_);
 }
 
-void LaneReceiver::release(const std::uint64_t token[2], std::uint32_t count) noexcept {
-  const auto index = static_cast<std::uint32_t>(token[0]);
+void LaneReceiver::release(const lwmq_tli_landing& landing, std::uint32_t count) noexcept {
+  const std::uint32_t index = landing.buffer;
   const auto released = static_cast<std::int64_t>(count);
-  if ((token[1] & kIsOnly) != 0) {  // ours alone: nobody else counts
+  if ((landing.token & kIsOnly) != 0) {  // ours alone: nobody else counts
     leases_[index].store(0, std::memory_order_relaxed);
-    return give_back(index, static_cast<std::uint32_t>(token[1]));
+    return give_back(index, static_cast<std::uint32_t>(landing.token));
   }
   sides_.own_header().released_others.fetch_add(count, std::memory_order_release);
   // Nobody meets 0 before we have left the buffer: until then it only counts down.
   if (leases_[index].fetch_sub(released, std::memory_order_acq_rel) != released) return;
-  give_back(index, static_cast<std::uint32_t>(token[1]));
+  give_back(index, static_cast<std::uint32_t>(landing.token));
 }
 
-void LaneReceiver::release_last(const std::uint64_t token[2], std::uint32_t count) noexcept {
+void LaneReceiver::release_last(const lwmq_tli_landing& landing, std::uint32_t count) noexcept {
   if (buffer_ != nullptr) [[likely]] {
     landed_ -= static_cast<std::int64_t>(count);
     released_landing_ += count;
     sides_.own_header().released_landing.store(released_landing_, std::memory_order_release);
   } else {
-    release(token, count);  // the buffer's last was among them
+    release(landing, count);  // the buffer's last was among them
   }
 }
 
@@ -613,6 +614,7 @@ void LaneReceiver::give_back(std::uint32_t index, std::uint32_t lap) noexcept {
   auto* released = reinterpret_cast<std::atomic<std::uint32_t>*>(sides_.own + SideLayout::kReleasedOffset);
   LWMQ_YIELD("lane.release");
   released[index].store(lap, std::memory_order_release);  // sync: buffer-free
+  if (counts_given_back_) given_back_.fetch_add(1, std::memory_order_release);
   waker_->buffer_freed();
 }
 

@@ -10,8 +10,9 @@
 //   +---------+------------------+-------------------+-----------+-----------+--
 //
 //   buffer     +--- 56 ---+ word | extent ... | word | extent ... | end word |
-//              the first extent lies on a cache line; the next one behind it, 8-byte aligned, and on a line
-//              of its own again behind an extent of 1 KiB and more (FLOORS.md, finding 7)
+//              the first extent begins at a cache line, the next one behind it at a multiple of 8. After an
+//              extent of 1 KiB or more the next one begins at a cache line again: payloads of 64 KB that
+//              lie 8 bytes off a line are copied at half the rate
 //   word       length:40 | kind:8 | lap:16, zero while nothing is there
 //   order[k]   number k+1:32 | lap:16 | buffer+1:16
 //   only       zero, or the word of the buffer's only extent, beside order[k]: a buffer that is handed over
@@ -90,6 +91,8 @@ struct SideLayout {
 
   static constexpr std::uint64_t kReleasedOffset = 512;
   static constexpr std::uint64_t kOrderOffset = 16640;
+  static constexpr std::uint64_t kFirstWord =
+      56;  // of a buffer, so that the first extent lies on a cache line
 
   // `buffers` at most kBuffersMax, `buffer_bytes` at most kBufferBytesMax: the caller has checked.
   static SideLayout of(std::uint32_t buffers, std::uint64_t buffer_bytes) noexcept;
@@ -168,9 +171,19 @@ class LaneSender {
   void abandon(lwmq_tli_buffer* buffer) noexcept;
   // Takes back what the peer has released, and counts.
   std::uint32_t free_buffers() noexcept;
+  // Where a lent buffer stands: its number, its lap, and the offset of its next word.
+  struct Place {
+    std::uint16_t buffer;
+    std::uint16_t lap;
+    std::uint64_t next_word;
+  };
+  static Place place_of(const lwmq_tli_buffer& buffer) noexcept;
+  [[nodiscard]] const SideLayout& layout() const noexcept { return layout_; }
   // True when acquire would lend one. Cheap: looks at the oldest first.
   bool has_room() noexcept { return free_.has_any() || collect(); }
   [[nodiscard]] std::uint64_t unread_extents() const noexcept;
+  // With both, and what the peer said when it closed.
+  void fill(lwmq_tli_figures* out_figures) noexcept;
 
   // From here on buffers are zeroed when they come back: as far as they were filled, or whole where the
   // application writes into them itself.
@@ -229,16 +242,20 @@ class LaneReceiver {
   [[nodiscard]] bool init(const Sides& sides, Waker* waker, std::uint32_t peer_buffers,
                           std::uint64_t peer_buffer_bytes) noexcept;
 
-  // LWMQ_OK, LWMQ_E_EMPTY or LWMQ_E_CORRUPT with a text.
-  Status land(lwmq_tli_extent* out_extent) noexcept;
-  void release(const std::uint64_t token[2], std::uint32_t count) noexcept;
-  // Up to `limit` extents below `bytes_below` bytes that lie in one buffer. What ends them, land says.
-  std::uint32_t land_run(std::uint64_t bytes_below, std::uint32_t limit, std::uint64_t out_token[2],
-                         lwmq_tli_piece* out_pieces) noexcept;
-  // The same for the one that was waited for: the way is short.
-  bool land_one(std::uint64_t bytes_below, std::uint64_t out_token[2], lwmq_tli_piece* out_piece) noexcept;
-  // Of the extent that landed last, or `count` of the last run, before the next one lands.
-  void release_last(const std::uint64_t token[2], std::uint32_t count) noexcept;
+  // Lends 1 to `limit` extents of one buffer. An extent of 4 KiB or more lands alone. LWMQ_E_EMPTY,
+  // LWMQ_E_CORRUPT with a text.
+  Status land(std::uint32_t limit, lwmq_tli_extent* out_extents, lwmq_tli_landing* out_landing) noexcept;
+  void release(const lwmq_tli_landing& landing, std::uint32_t count) noexcept;
+  // Of the landing that landed last, before the next land.
+  void release_last(const lwmq_tli_landing& landing, std::uint32_t count) noexcept;
+  // From here on given_back counts.
+  void count_given_back() noexcept { counts_given_back_ = true; }
+  // How many buffers were given back ever. Any thread.
+  [[nodiscard]] std::uint64_t given_back() const noexcept {
+    return given_back_.load(std::memory_order_acquire);
+  }
+  // How many extents have landed ever. The landing thread's.
+  [[nodiscard]] std::uint64_t all_landed() const noexcept { return all_landed_; }
   // The landing thread's, before it waits for more: what has landed counts as read at the peer, where `what`
   // it waits for says so.
   void say_received(std::uint32_t what) const noexcept {
@@ -272,8 +289,10 @@ class LaneReceiver {
   enum class Here { kExtent, kNothing, kEnd, kCorrupt };
   Here look(std::uint64_t* out_word, lwmq_tli_extent* out_extent) const noexcept;
   Here read(std::uint64_t word, lwmq_tli_extent* out_extent) const noexcept;
+  Status land_slowly(lwmq_tli_extent* out_extent, lwmq_tli_landing* out_landing) noexcept;
   Status land_only(lwmq_tli_extent* out_extent) noexcept;
   bool find_buffer() noexcept;
+  std::uint32_t land_run(std::uint32_t limit, lwmq_tli_extent* out_extents) noexcept;
   bool step_over(std::uint64_t length) noexcept;
   Status corrupt(std::uint64_t word) const noexcept;
   Status open_next() noexcept;
@@ -294,6 +313,8 @@ class LaneReceiver {
   std::int64_t landed_ = 0;  // extents of it, less those that release_last took
   std::uint64_t released_landing_ = 0;
   std::uint64_t all_landed_ = 0;
+  bool counts_given_back_ = false;
+  std::atomic<std::uint64_t> given_back_{0};
   // By buffer: counts down with each release; what was landed is added when we leave it. Whoever makes it 0
   // then gives the buffer back. Of an only extent 1 until it is released.
   std::unique_ptr<std::atomic<std::int64_t>[]> leases_;

@@ -38,9 +38,9 @@ Status find(const char* address, const lwmq_tli_provider** out_provider) noexcep
         LWMQ_E_CLOSED,
         "forked: the threads and handles of the library are the parent's; a child opens what it needs "
         "after exec (in Python, the multiprocessing method 'spawn')");
-  if (address == nullptr || std::strlen(address) > kAddressBytesMax) {
+  if (address == nullptr || std::strcspn(address, "?") > kAddressBytesMax) {
     return fail(LWMQ_E_ADDRESS, "an address of %zu bytes; 1 to %u are possible: %.60s...",
-                address == nullptr ? 0 : std::strlen(address), kAddressBytesMax,
+                address == nullptr ? 0 : std::strcspn(address, "?"), kAddressBytesMax,
                 address == nullptr ? "" : address);
   }
   for (std::uint32_t i = 0; const auto* provider = provider_at(i); ++i) {

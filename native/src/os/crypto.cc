@@ -24,6 +24,8 @@ struct Crypto {
   int (*verify)(void*, const unsigned char*, std::size_t, const unsigned char*, std::size_t) = nullptr;
   int (*digest)(const void*, std::size_t, unsigned char*, unsigned*, const void*, void*) = nullptr;
   const void* (*sha512)() = nullptr;
+  unsigned char* (*hmac)(const void*, const void*, int, const unsigned char*, std::size_t, unsigned char*,
+                         unsigned*) = nullptr;
   bool complete = false;
 
   Crypto() noexcept {
@@ -38,7 +40,7 @@ struct Crypto {
                find("EVP_MD_CTX_new", &context_new) && find("EVP_MD_CTX_free", &context_free) &&
                find("EVP_DigestSignInit", &sign_init) && find("EVP_DigestSign", &sign) &&
                find("EVP_DigestVerifyInit", &verify_init) && find("EVP_DigestVerify", &verify) &&
-               find("EVP_Digest", &digest) && find("EVP_sha512", &sha512);
+               find("EVP_Digest", &digest) && find("EVP_sha512", &sha512) && find("HMAC", &hmac);
   }
 
   template <typename Function>
@@ -70,6 +72,17 @@ Status digest_of(const void* data, std::size_t bytes, Digest* out_digest) noexce
   unsigned length = 0;
   const int done = c->digest(data, bytes, out_digest->data(), &length, c->sha512(), nullptr);
   return done == 1 && length == out_digest->size() ? LWMQ_OK : refused("a digest");
+}
+
+Status mac_of(const void* key, std::size_t key_bytes, const void* data, std::size_t bytes,
+              Digest* out_mac) noexcept {
+  const Crypto* c = crypto();
+  if (c == nullptr) return missing();
+  unsigned length = 0;
+  const bool done =
+      c->hmac(c->sha512(), key, static_cast<int>(key_bytes), static_cast<const unsigned char*>(data), bytes,
+              out_mac->data(), &length) != nullptr;
+  return done && length == out_mac->size() ? LWMQ_OK : refused("an HMAC");
 }
 
 Status public_key_of(const SecretKey& secret, PublicKey* out_key) noexcept {

@@ -1,5 +1,5 @@
-// Ed25519 signatures by OpenSSL's libcrypto, which is opened when it is first asked for: a machine without it
-// has everything else.
+// Ed25519 signatures and HMACs by OpenSSL's libcrypto, which is opened when it is first asked for: a machine
+// without it has everything else.
 #pragma once
 
 #include <array>
@@ -17,6 +17,9 @@ using Digest = std::array<std::uint8_t, 64>;  // SHA-512
 
 // All: LWMQ_E_UNSUPPORTED where there is no libcrypto, with a text that says which package brings it.
 Status digest_of(const void* data, std::size_t bytes, Digest* out_digest) noexcept;
+// HMAC-SHA-512 (RFC 2104).
+Status mac_of(const void* key, std::size_t key_bytes, const void* data, std::size_t bytes,
+              Digest* out_mac) noexcept;
 Status public_key_of(const SecretKey& secret, PublicKey* out_key) noexcept;
 Status sign(const SecretKey& secret, const void* data, std::size_t bytes, Signature* out_signature) noexcept;
 // LWMQ_E_DENIED: the signature is not of this key and these bytes.

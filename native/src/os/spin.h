@@ -6,8 +6,9 @@
 
 namespace lwmq::os {
 
-// A glance costs some 15 ns with its pause: together about 45 µs, what a sleep and a wake-up cost on a
-// virtual core (FLOORS.md, finding 4). Longer would take the core from the peer where there are only two.
+// A glance costs some 15 ns with its pause, so that all take about 45 µs. That is what a sleep and a wake-up
+// cost on a virtual core, where waking an idle one alone takes 20 µs. Looking for longer would take the core
+// from the peer if there are only two.
 inline constexpr std::uint32_t kSpinGlances = 3000;
 
 inline void pause() noexcept {

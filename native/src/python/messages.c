@@ -1,22 +1,21 @@
 /* lwmq_spark._native_messages: messages as Python objects, for the calls that are made once per message.
- * Everything else of lwmq.h goes through cffi; a wrapper that is made and unmade by it costs more than the
- * message does.
+ * All other calls of lwmq.h go through cffi, whose wrapper of a message costs more than the message.
  *
  *     Message   owns one lwmq_message, and is the base of lwmq_spark.Message
- *     Frame     where a memoryview of a frame gets its bytes: holds its Message
- *     Turn, Turns, Crowd, Condition   see turns.h
+ *     Frame     gives a memoryview the bytes of a frame, and holds the Message
+ *     Turn, Condition   see turns.h
  *
- * Whatever may wait runs without the GIL. What ends in _now does not wait and keeps it, which costs less than
- * to give it away.
+ * Calls that may wait run without the GIL. Calls whose names end in _now never wait. They keep the GIL, which
+ * costs less than releasing it.
  *
- * All of it is in Python's limited API: one build serves each Python from 3.11 on. */
+ * This file uses Python's limited API, so that one build serves every Python from 3.11 on. */
 #include <lwmq/lwmq.h>
 #include <string.h>
 
 #include "turns.h"
 
 typedef struct {
-  PyObject_HEAD lwmq_message* message; /* NULL until take, or receive, gave one */
+  PyObject_HEAD lwmq_message* message; /* NULL until the object is filled */
 } Message;
 
 typedef struct {
@@ -59,7 +58,7 @@ static PyObject* view_of(PyObject* owner, const void* data, uint64_t bytes) {
 
 /* ---- Messages ------------------------------------------------------------------------------------------ */
 
-/* What the message is; sets an error where there is none yet. */
+/* The native message. NULL, with an error: there is none yet. */
 static lwmq_message* message_of(PyObject* self) {
   lwmq_message* message = ((Message*)self)->message;
   if (message == NULL) PyErr_SetString(PyExc_ValueError, "a message that was not made");
@@ -121,7 +120,7 @@ static PyObject* message_frames(PyObject* self, PyObject* first) {
   return frames;
 }
 
-/* All frames, one after the other. */
+/* A copy of all frames, joined, as bytes. */
 static PyObject* joined_frames(const lwmq_message* message) {
   const uint32_t count = lwmq_message_frame_count(message);
   const void* data = NULL;
@@ -161,11 +160,11 @@ static PyObject* message_take(PyObject* self, PyObject* address) {
 }
 
 enum {
-  kBytesNow = 16384,            /* of one frame: a longer copy is not made with the GIL in hand */
+  kBytesNow = 16384,            /* of one frame: longer frames are copied without the GIL */
   kAllBytesNow = 64 * kBytesNow /* of all frames of a message */
 };
 
-/* Whether what has this format (PEP 3118, or null) is Python objects, in part; names of fields stand between
+/* Whether a buffer of this format (PEP 3118, or NULL) contains Python objects. Names of fields stand between
  * colons. */
 static int holds_objects(const char* format) {
   while (format != NULL && *format != '\0' && *format != 'O') {
@@ -175,14 +174,14 @@ static int holds_objects(const char* format) {
   return format != NULL && *format == 'O';
 }
 
-/* Of an exact list or tuple; borrowed. */
+/* An item of an exact list or tuple, borrowed. */
 static PyObject* item_of(PyObject* sequence, Py_ssize_t place) {
   return PyList_CheckExact(sequence) ? PyList_GetItem(sequence, place) : PyTuple_GetItem(sequence, place);
 }
 
-/* A copy of each frame. False: one of them is no buffer, or they are too long; an error may be set. A buffer
- * is asked for all that memoryview() asks for, so that both take the same; whoever exports one may change the
- * list. */
+/* Appends a copy of each frame. 0: a frame is no buffer, or the frames are too long; an error may be set. The
+ * flags are those of memoryview(), so that both accept the same objects. Getting a buffer may run Python
+ * code, which may change the list. */
 static int append_all(lwmq_message* message, PyObject* frames) {
   Py_ssize_t left = kAllBytesNow;
   for (Py_ssize_t i = 0; i < PySequence_Size(frames); ++i) {
@@ -191,7 +190,7 @@ static int append_all(lwmq_message* message, PyObject* frames) {
     const int got = PyObject_GetBuffer(frame, &view, PyBUF_FULL_RO) == 0;
     Py_DECREF(frame);
     if (!got) return 0;
-    const int holds_bytes = !holds_objects(view.format); /* else: addresses */
+    const int holds_bytes = !holds_objects(view.format); /* objects would be copied as addresses */
     const int fits =
         holds_bytes && PyBuffer_IsContiguous(&view, 'C') && view.len <= kBytesNow && view.len <= left;
     left -= view.len;
@@ -203,9 +202,8 @@ static int append_all(lwmq_message* message, PyObject* frames) {
   return 1;
 }
 
-/* Of a list or tuple of short buffers. NULL: they are something else, or too long; or an error, if one is
- * set.
- */
+/* A message of a list or tuple of short buffers. NULL: `frames` is something else or too long, or, if an
+ * error is set, the call has failed. */
 static lwmq_message* message_of_frames(PyObject* frames) {
   if (!PyList_CheckExact(frames) && !PyTuple_CheckExact(frames)) return NULL;
   const Py_ssize_t count = PySequence_Size(frames);
@@ -214,7 +212,7 @@ static lwmq_message* message_of_frames(PyObject* frames) {
   if (append_all(message, frames)) return message;
   lwmq_message_destroy(message);
   if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
-    PyErr_Clear(); /* else a KeyboardInterrupt */
+    PyErr_Clear(); /* others, such as KeyboardInterrupt, stay */
   return NULL;
 }
 
@@ -223,7 +221,7 @@ static PyObject* message_make(PyObject* self, PyObject* frames) {
   lwmq_message* message = made->message == NULL ? message_of_frames(frames) : NULL;
   if (message == NULL && PyErr_Occurred()) return NULL;
   if (message == NULL) Py_RETURN_FALSE;
-  if (made->message != NULL) { /* since: whoever exports a frame may do anything */
+  if (made->message != NULL) { /* by Python code that ran when a buffer was got */
     lwmq_message_destroy(message);
     Py_RETURN_FALSE;
   }
@@ -240,14 +238,13 @@ static PyObject* message_address(PyObject* self, void* ignored) {
 static PyMethodDef message_methods[] = {
     {"tobytes", message_tobytes, METH_NOARGS, "A copy of all frames, one after the other."},
     {"__bytes__", message_tobytes, METH_NOARGS, NULL},
-    {"_frames", message_frames, METH_O, "Those from this place on, which is not negative."},
-    {"_take", message_take, METH_O, "Takes the native message at this address. Once."},
+    {"_frames", message_frames, METH_O, "The frames from this place on, which is not negative."},
+    {"_take", message_take, METH_O, "Takes the native message at this address. May be called once."},
     {"_make", message_make, METH_O,
-     "Makes the native message of a list or tuple of short buffers. False: they are something else, or too "
-     "long."},
+     "Makes the native message of a list or tuple of short buffers. False: something else, or too long."},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef message_attributes[] = {
-    {"_address", message_address, NULL, "Of the native message, which stays ours.", NULL},
+    {"_address", message_address, NULL, "The address of the native message, which this object keeps.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot message_slots[] = {{Py_tp_dealloc, message_free},
                                       {Py_tp_new, PyType_GenericNew},
@@ -264,7 +261,7 @@ static PyType_Spec message_spec = {
 };
 static PyTypeObject* MessageType;
 
-static PyObject *usable_, *address_, *append_; /* names */
+static PyObject *usable_, *address_, *number_; /* names */
 
 /* ---- Calls --------------------------------------------------------------------------------------------- */
 
@@ -296,49 +293,6 @@ static PyObject* receive(PyObject* module, PyObject* const* arguments, Py_ssize_
   lwmq_status status;
   Py_BEGIN_ALLOW_THREADS status = lwmq_channel_receive(channel, (uint32_t)timeout_ms, &message);
   Py_END_ALLOW_THREADS return status == LWMQ_OK ? object_of(type, message) : PyLong_FromLong(status);
-}
-
-/* Of a failure that says more than that nothing has come yet. */
-static PyObject* status_and_text(lwmq_status status) {
-  const char* text = lwmq_last_error(); /* a peer may have written part of it */
-  return Py_BuildValue("(iN)", status, PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace"));
-}
-
-static int append(PyObject* came, PyObject* object) {
-  if (object == NULL) return -1;
-  PyObject* none = PyObject_CallMethodObjArgs(came, append_, object, NULL);
-  Py_DECREF(object);
-  Py_XDECREF(none);
-  return none != NULL ? 0 : -1;
-}
-
-/* receive_into(channel, timeout_ms, type, came): appends messages to the deque `came`, or what has ended a
- * receive, a status and its text. Python code, a signal's handler among it, runs before or behind that. */
-static PyObject* receive_into(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
-  (void)module;
-  if (count != 4) return PyErr_Format(PyExc_TypeError, "receive_into(channel, timeout_ms, type, came)");
-  lwmq_channel* channel = PyLong_AsVoidPtr(arguments[0]);
-  const unsigned long timeout_ms = PyLong_AsUnsignedLong(arguments[1]);
-  PyTypeObject* type = checked_type(arguments[2]);
-  PyObject* came = arguments[3];
-  if (PyErr_Occurred()) return NULL;
-  lwmq_message* messages[256];
-  uint32_t received = 0;
-  lwmq_status status;
-  Py_BEGIN_ALLOW_THREADS status =
-      lwmq_channel_receive_many(channel, 256, (uint32_t)timeout_ms, messages, &received);
-  Py_END_ALLOW_THREADS int failed = 0;
-  for (uint32_t i = 0; status == LWMQ_OK && i < received; ++i) {
-    if (failed == 0) {
-      failed = append(came, object_of(type, messages[i]));
-    } else {
-      lwmq_message_destroy(messages[i]);
-    }
-  }
-  const int is_end = status != LWMQ_OK && status != LWMQ_E_EMPTY && status != LWMQ_E_TIMED_OUT &&
-                     status != LWMQ_E_INTERRUPTED;
-  if (is_end) failed = append(came, status_and_text(status));
-  return failed == 0 ? PyLong_FromLong(is_end ? LWMQ_OK : status) : NULL;
 }
 
 /* receive_many(channel, limit, timeout_ms, type): a list of messages, or the status as an int. */
@@ -409,9 +363,9 @@ static PyObject* receive_bytes(PyObject* module, PyObject* const* arguments, Py_
 
 /* ---- Calls that keep the GIL --------------------------------------------------------------------------- */
 
-/* Of what is True or False, or NULL with an error: 1 where it is `wanted`. Takes it. */
+/* 1: `answer`, which is True, False or NULL with an error, is `wanted`. Takes `answer`. */
 static int is(PyObject* answer, PyObject* wanted) {
-  Py_XDECREF(answer); /* both live for ever */
+  Py_XDECREF(answer); /* True and False live for ever */
   return answer == wanted;
 }
 
@@ -420,13 +374,13 @@ static PyObject* not_now(void) {
   Py_RETURN_NONE;
 }
 
-/* Whether the handle is usable and nobody is inside of its turn, no Crowd; an error may be set. It is enough
- * to look before a call that does not call back: nobody else runs before it is over. */
+/* Whether the handle is usable and no thread is inside the turn; an error may be set. A call that runs no
+ * Python code need not enter the turn: no other thread runs before it is over. */
 static int is_free_now(PyObject* handle, PyObject* turn) {
   return is_turn(turn) && !turn_is_taken(turn) && is(PyObject_GetAttr(handle, usable_), Py_True);
 }
 
-/* What such a handle has. NULL: not now, or an error. */
+/* The native object of such a handle. NULL: not now, or an error. */
 static void* native_now(PyObject* handle, PyObject* turn) {
   PyObject* number = is_free_now(handle, turn) ? PyObject_GetAttr(handle, address_) : NULL;
   if (number == NULL) return NULL;
@@ -448,22 +402,26 @@ static PyObject* receive_now(PyObject* module, PyObject* const* arguments, Py_ss
   return status == LWMQ_OK ? object_of(type, message) : PyLong_FromLong(status);
 }
 
-enum { kLooksNow = 256 }; /* at channels that have nothing, before others have the GIL */
+enum { kLooksNow = 256 }; /* channels that have nothing, before other threads get the GIL */
 
-/* Of (handle, turn, channel), what a selector's dict has of a channel: whether it is nobody else's just now.
- * -1 with an error. */
-static int is_ours_now(PyObject* member) {
+/* Whether no thread uses a channel now. `member` is (handle, turn, channel), as in the dict of a selector.
+ * -1: an error is set. */
+static int is_unused_now(PyObject* member) {
   if (!PyTuple_CheckExact(member) || PyTuple_Size(member) != 3) {
     PyErr_SetString(PyExc_TypeError, "select_now: a member is (handle, turn, channel)");
     return -1;
   }
-  const int ours = is_free_now(PyTuple_GetItem(member, 0), PyTuple_GetItem(member, 1));
-  return PyErr_Occurred() ? -1 : ours;
+  const int unused = is_free_now(PyTuple_GetItem(member, 0), PyTuple_GetItem(member, 1));
+  return PyErr_Occurred() ? -1 : unused;
 }
 
-/* select_now(handle, turn, members, type): (channel, message); a channel that may have one, and whose receive
- * may wait for others; [channel, status] of a receive that has failed; True: a client waits at a listener;
- * the status of the selector as an int; or None: not now. */
+/* select_now(handle, turn, members, type). Returns one of
+ *     (channel, message)
+ *     channel             it may have a message, but another thread uses it
+ *     [channel, status]   a receive has failed
+ *     True                a client waits at a listener
+ *     an int              the status of the selector
+ *     None                not now */
 static PyObject* select_now(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
   (void)module;
   if (count != 4 || !PyDict_CheckExact(arguments[2]))
@@ -481,11 +439,11 @@ static PyObject* select_now(PyObject* module, PyObject* const* arguments, Py_ssi
     PyObject* member = key != NULL ? PyDict_GetItemWithError(arguments[2], key) : NULL;
     Py_XDECREF(key);
     if (member == NULL && PyErr_Occurred()) return NULL;
-    if (member == NULL) continue; /* was removed just now */
-    const int ours = is_ours_now(member);
-    if (ours < 0) return NULL;
+    if (member == NULL) continue; /* it was removed just now */
+    const int unused = is_unused_now(member);
+    if (unused < 0) return NULL;
     PyObject* object = PyTuple_GetItem(member, 2);
-    if (!ours) return Py_NewRef(object);
+    if (!unused) return Py_NewRef(object);
     Py_INCREF(object);
     lwmq_message* message = NULL;
     status = lwmq_selector_take(selector, &message);
@@ -496,8 +454,8 @@ static PyObject* select_now(PyObject* module, PyObject* const* arguments, Py_ssi
   return PyLong_FromLong(LWMQ_E_INTERRUPTED);
 }
 
-/* post_now(handle, turn, queue, frames): the status, or None: not now, or the frames are no bytes, no list or
- * tuple of buffers, or too long. */
+/* post_now(handle, turn, queue, frames): the status. None: not now; or `frames` is neither bytes nor a list
+ * or tuple of buffers, or is too long. */
 static PyObject* post_now(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
   (void)module;
   if (count != 4 || !is_turn(arguments[1]))
@@ -512,21 +470,21 @@ static PyObject* post_now(PyObject* module, PyObject* const* arguments, Py_ssize
   lwmq_message* message = is_one ? NULL : message_of_frames(frames);
   if (!is_one && message == NULL) return not_now();
   PyObject* status = NULL;
-  /* A post may call back, for other messages that it ships, and then others run. */
+  /* A post may run call-backs of messages that it ships, and other threads run meanwhile. */
   if (turn_try_enter(arguments[1])) {
     if (is(PyObject_GetAttr(arguments[0], usable_), Py_True))
       status = PyLong_FromLong(is_one ? lwmq_send_queue_post_bytes(queue, data, (uint64_t)bytes)
                                       : lwmq_send_queue_post(queue, &message));
     turn_leave(arguments[1]);
   }
-  lwmq_message_destroy(message); /* where nobody took it */
+  lwmq_message_destroy(message); /* unless it was taken */
   return status != NULL ? status : not_now();
 }
 
 enum { kManyBytesNow = 1 << 20 };
 
-/* What a tuple of bytes has, for PyMem_Free. NULL: an error, or it holds something else, nothing or too
- * much. */
+/* The contents of a tuple of bytes; free the array with PyMem_Free. NULL: an error, or the tuple is empty,
+ * has something else or too much. */
 static lwmq_bytes* bytes_now(PyObject* frames, Py_ssize_t count) {
   lwmq_bytes* array = count > 0 ? PyMem_New(lwmq_bytes, (size_t)count) : NULL;
   Py_ssize_t left = kManyBytesNow;
@@ -545,8 +503,8 @@ static lwmq_bytes* bytes_now(PyObject* frames, Py_ssize_t count) {
   return array;
 }
 
-/* post_many_now(handle, turn, queue, frames): the status, or None: not now, or the frames are no list or
- * tuple of bytes, or too much. */
+/* post_many_now(handle, turn, queue, frames): the status. None: not now; or `frames` is no list or tuple of
+ * bytes, or is too much. */
 static PyObject* post_many_now(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
   (void)module;
   if (count != 4 || !is_turn(arguments[1]))
@@ -555,7 +513,7 @@ static PyObject* post_many_now(PyObject* module, PyObject* const* arguments, Py_
   if (!PyList_CheckExact(frames) && !PyTuple_CheckExact(frames)) Py_RETURN_NONE;
   lwmq_send_queue* queue = PyLong_AsVoidPtr(arguments[2]);
   if (PyErr_Occurred()) return NULL;
-  frames = PySequence_Tuple(frames); /* a post may call back, and then others change a list */
+  frames = PySequence_Tuple(frames); /* a post may run Python code, which may change a list */
   if (frames == NULL) return NULL;
   const Py_ssize_t frame_count = PyTuple_Size(frames);
   lwmq_bytes* array = bytes_now(frames, frame_count);
@@ -571,6 +529,148 @@ static PyObject* post_many_now(PyObject* module, PyObject* const* arguments, Py_
   return status != NULL ? status : not_now();
 }
 
+/* ---- Requests ------------------------------------------------------------------------------------------ */
+
+/* requests_submit(requests, timeout_ms, will_wait, frames, replies, reply): the status as an int. None:
+ * `frames` is neither short bytes, nor a list or tuple of short buffers, nor a message with the head of a
+ * request. With LWMQ_OK, reply._number is set and replies[number] is the reply. Both are set in this call,
+ * which keeps the GIL, so that no other thread learns of the outcome before. */
+static PyObject* requests_submit(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
+  (void)module;
+  if (count != 6 || !PyDict_CheckExact(arguments[4])) {
+    return PyErr_Format(PyExc_TypeError,
+                        "requests_submit(requests, timeout_ms, will_wait, frames, replies, reply)");
+  }
+  lwmq_requests* requests = PyLong_AsVoidPtr(arguments[0]);
+  const unsigned long timeout_ms = PyLong_AsUnsignedLong(arguments[1]);
+  const int will_wait = PyObject_IsTrue(arguments[2]);
+  PyObject* frames = arguments[3];
+  if (PyErr_Occurred()) return NULL;
+  lwmq_message* message = NULL;
+  lwmq_status status;
+  if (PyObject_TypeCheck(frames, MessageType)) {
+    if (message_of(frames) == NULL) return NULL;
+    status = lwmq_message_reference(message_of(frames), &message);
+  } else {
+    PyObject* list = PyBytes_CheckExact(frames) ? PyTuple_Pack(1, frames) : Py_NewRef(frames);
+    if (list == NULL) return NULL;
+    status = lwmq_requests_make(requests, &message);
+    const int fits = status == LWMQ_OK && (PyList_CheckExact(list) || PyTuple_CheckExact(list)) &&
+                     append_all(message, list);
+    Py_DECREF(list);
+    if (status == LWMQ_OK && !fits) {
+      lwmq_message_destroy(message);
+      if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
+      return not_now();
+    }
+  }
+  uint64_t number = 0;
+  if (status == LWMQ_OK)
+    status = will_wait ? lwmq_requests_begin(requests, &message, (uint32_t)timeout_ms, &number)
+                       : lwmq_requests_submit(requests, &message, (uint32_t)timeout_ms, &number);
+  lwmq_message_destroy(message); /* unless it was taken */
+  if (status != LWMQ_OK) return PyLong_FromLong(status);
+  PyObject* key = PyLong_FromUnsignedLongLong(number);
+  const int is_noted = key != NULL && PyObject_SetAttr(arguments[5], number_, key) == 0 &&
+                       PyDict_SetItem(arguments[4], key, arguments[5]) == 0;
+  Py_XDECREF(key);
+  return is_noted ? PyLong_FromLong(LWMQ_OK) : NULL;
+}
+
+/* An outcome as a Python object: the message of the reply; or (status, text, message), whose message is that
+ * of a handler's failure, or None. Takes the message. The text is lwmq_last_error. */
+static PyObject* outcome_of(lwmq_status status, lwmq_message* message, PyTypeObject* type) {
+  PyObject* object = message != NULL ? object_of(type, message) : Py_NewRef(Py_None);
+  if (status == LWMQ_OK || object == NULL) return object;
+  const char* text = lwmq_last_error(); /* a peer may have written part of it */
+  return Py_BuildValue("(iNN)", status, PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace"),
+                       object);
+}
+
+/* Takes `object`. NULL, with an error, is allowed. */
+static int append_to(PyObject* list, PyObject* object) {
+  const int status = object != NULL ? PyList_Append(list, object) : -1;
+  Py_XDECREF(object);
+  return status;
+}
+
+/* requests_wait(requests, number, timeout_ms, type, came): waits for the outcome of one request, and appends
+ * it to the list `came`. Appends nothing if lwmq_requests_wait has no outcome to report. A list, because the
+ * result of a call is lost if a signal's handler raises right after it. */
+static PyObject* requests_wait(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
+  (void)module;
+  if (count != 5 || !PyList_CheckExact(arguments[4]))
+    return PyErr_Format(PyExc_TypeError, "requests_wait(requests, number, timeout_ms, type, came)");
+  lwmq_requests* requests = PyLong_AsVoidPtr(arguments[0]);
+  const unsigned long long number = PyLong_AsUnsignedLongLong(arguments[1]);
+  const unsigned long timeout_ms = PyLong_AsUnsignedLong(arguments[2]);
+  PyTypeObject* type = checked_type(arguments[3]);
+  if (PyErr_Occurred()) return NULL;
+  lwmq_message* reply = NULL;
+  lwmq_status status;
+  Py_BEGIN_ALLOW_THREADS status = lwmq_requests_wait(requests, number, (uint32_t)timeout_ms, &reply);
+  Py_END_ALLOW_THREADS if (status == LWMQ_E_EMPTY || status == LWMQ_E_INTERRUPTED ||
+                           status == LWMQ_E_NO_MEMORY) Py_RETURN_NONE;
+  return append_to(arguments[4], outcome_of(status, reply, type)) == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+enum { kOutcomesAtOnce = 256 };
+
+/* requests_next(requests, timeout_ms, type, came): waits for the next outcomes, and appends (number, outcome)
+ * of each to the list `came`. Number 0: the outcome concerns no request. */
+static PyObject* requests_next(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
+  (void)module;
+  if (count != 4 || !PyList_CheckExact(arguments[3]))
+    return PyErr_Format(PyExc_TypeError, "requests_next(requests, timeout_ms, type, came)");
+  lwmq_requests* requests = PyLong_AsVoidPtr(arguments[0]);
+  const unsigned long timeout_ms = PyLong_AsUnsignedLong(arguments[1]);
+  PyTypeObject* type = checked_type(arguments[2]);
+  if (PyErr_Occurred()) return NULL;
+  uint64_t numbers[kOutcomesAtOnce];
+  lwmq_message* replies[kOutcomesAtOnce];
+  int told = 0;
+  lwmq_status status;
+  Py_BEGIN_ALLOW_THREADS do {
+    numbers[told] = 0;
+    replies[told] = NULL;
+    status =
+        lwmq_requests_next(requests, told == 0 ? (uint32_t)timeout_ms : 0, &numbers[told], &replies[told]);
+  }
+  while (status == LWMQ_OK && ++told < kOutcomesAtOnce)
+    ;
+  Py_END_ALLOW_THREADS int failed = 0;
+  for (int i = 0; i < told; ++i) {
+    PyObject* reply = object_of(type, replies[i]);
+    if (failed != 0 || reply == NULL) {
+      failed = -1;
+      Py_XDECREF(reply);
+    } else {
+      failed = append_to(arguments[3], Py_BuildValue("(KN)", numbers[i], reply));
+    }
+  }
+  if (failed != 0) return NULL;
+  if (status != LWMQ_OK && (numbers[told] != 0 || status >= LWMQ_E_INVALID)) {
+    PyObject* outcome = outcome_of(status, replies[told], type);
+    if (outcome == NULL || append_to(arguments[3], Py_BuildValue("(KN)", numbers[told], outcome)) != 0)
+      return NULL;
+  }
+  Py_RETURN_NONE;
+}
+
+/* reply_head(message): the first frame of the reply to a request, as bytes. None: the message is no request.
+ */
+static PyObject* reply_head(PyObject* module, PyObject* request) {
+  (void)module;
+  if (checked_type((PyObject*)Py_TYPE(request)) == NULL || message_of(request) == NULL) return NULL;
+  lwmq_message* reply = NULL;
+  const lwmq_status status = lwmq_reply_make(message_of(request), &reply);
+  if (status == LWMQ_E_NO_MEMORY) return PyErr_NoMemory();
+  if (status != LWMQ_OK) Py_RETURN_NONE;
+  PyObject* head = joined_frames(reply);
+  lwmq_message_destroy(reply);
+  return head;
+}
+
 static PyMethodDef functions[] = {
     {"receive_now", (PyCFunction)(void (*)(void))receive_now, METH_FASTCALL, NULL},
     {"select_now", (PyCFunction)(void (*)(void))select_now, METH_FASTCALL, NULL},
@@ -578,8 +678,11 @@ static PyMethodDef functions[] = {
     {"post_many_now", (PyCFunction)(void (*)(void))post_many_now, METH_FASTCALL, NULL},
     {"receive", (PyCFunction)(void (*)(void))receive, METH_FASTCALL, NULL},
     {"receive_many", (PyCFunction)(void (*)(void))receive_many, METH_FASTCALL, NULL},
-    {"receive_into", (PyCFunction)(void (*)(void))receive_into, METH_FASTCALL, NULL},
     {"receive_bytes", (PyCFunction)(void (*)(void))receive_bytes, METH_FASTCALL, NULL},
+    {"requests_submit", (PyCFunction)(void (*)(void))requests_submit, METH_FASTCALL, NULL},
+    {"requests_wait", (PyCFunction)(void (*)(void))requests_wait, METH_FASTCALL, NULL},
+    {"requests_next", (PyCFunction)(void (*)(void))requests_next, METH_FASTCALL, NULL},
+    {"reply_head", reply_head, METH_O, NULL},
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
@@ -595,8 +698,8 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 PyMODINIT_FUNC PyInit__native_messages(void) {
   usable_ = PyUnicode_InternFromString("usable");
   address_ = PyUnicode_InternFromString("address");
-  append_ = PyUnicode_InternFromString("append");
-  if (!usable_ || !address_ || !append_) return NULL;
+  number_ = PyUnicode_InternFromString("_number");
+  if (!usable_ || !address_ || !number_) return NULL;
   FrameType = (PyTypeObject*)PyType_FromSpec(&frame_spec);
   PyObject* module = FrameType != NULL ? PyModule_Create(&definition) : NULL;
   if (module == NULL) return NULL;

@@ -18,10 +18,10 @@ PyTypeObject* add_type(PyObject* module, PyType_Spec* spec) {
 
 /* ---- Waiting --------------------------------------------------------------------------------------- */
 
-/* A thread that waits, on its stack. */
+/* A waiting thread. Lies on its stack. */
 typedef struct Waiter {
   struct Waiter* next;
-  PyThread_type_lock bell; /* closed, until somebody rings */
+  PyThread_type_lock bell; /* locked until another thread rings */
   int rung;
 } Waiter;
 
@@ -36,7 +36,7 @@ static int waiter_init(Waiter* waiter) {
 }
 
 static void waiter_free(Waiter* waiter) {
-  if (!waiter->rung) PyThread_release_lock(waiter->bell); /* is freed open */
+  if (!waiter->rung) PyThread_release_lock(waiter->bell); /* a lock is freed unlocked */
   PyThread_free_lock(waiter->bell);
 }
 
@@ -46,7 +46,7 @@ static void ring(Waiter* waiter) {
   PyThread_release_lock(waiter->bell);
 }
 
-/* Of the list that begins at `place`; 0 where it is not there. */
+/* Takes `waiter` out of the list that begins at `place`. 0: it is not there. */
 static int take_out(Waiter** place, const Waiter* waiter) {
   while (*place != NULL && *place != waiter) place = &(*place)->next;
   if (*place == NULL) return 0;
@@ -54,14 +54,14 @@ static int take_out(Waiter** place, const Waiter* waiter) {
   return 1;
 }
 
-/* Closes the bell again, if it was rung. */
+/* Locks the bell again if it was rung. */
 static void hush(Waiter* waiter) {
   if (waiter->rung) PyThread_acquire_lock(waiter->bell, WAIT_LOCK);
   waiter->rung = 0;
 }
 
-/* Until it is rung, or `timeout_us` are over, negative for never, or a signal comes: 1. The GIL is given
- * away. A wait that is not `interruptible` leaves signals for later. */
+/* Waits, without the GIL, until the bell is rung or `timeout_us` are over; negative is for ever. 1: a signal
+ * has ended the wait. Signals do not end a wait that is not `interruptible`. */
 static int wait_for_ring(Waiter* waiter, PY_TIMEOUT_T timeout_us, int interruptible) {
   PyLockStatus status;
   Py_BEGIN_ALLOW_THREADS status = PyThread_acquire_lock_timed(waiter->bell, timeout_us, interruptible);
@@ -75,13 +75,13 @@ static PY_TIMEOUT_T now_us(void) {
   return (PY_TIMEOUT_T)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-/* Of a time of now_us. */
+/* The time from now until `end_us`, which is a time of now_us. */
 static PY_TIMEOUT_T left_until(PY_TIMEOUT_T end_us) {
   const PY_TIMEOUT_T now = now_us();
   return end_us > now ? end_us - now : 0;
 }
 
-/* None and what is very long are -1, for ever; -1 with an error, too. */
+/* In microseconds. -1: for ever, for None and very long times; or an error is set. */
 static PY_TIMEOUT_T us_of(PyObject* seconds) {
   const double longest = 1e9;
   if (seconds == Py_None) return -1;
@@ -111,8 +111,8 @@ static const char kHeldHere[] =
 
 static int is_mine(const Turn* turn) { return turn->taken && turn->owner == PyThread_get_thread_ident(); }
 
-/* 0: entered; 1: not, until `end_us`, negative for never; -1 with what a signal's handler raised. Such a
- * handler does not run while we are in the queue: it may want to enter itself. */
+/* 0: entered. 1: not entered until `end_us`; negative is for ever. -1: a signal's handler has raised. No
+ * handler runs while this thread is in the queue, because it may want to enter itself. */
 static int turn_wait(Turn* turn, Waiter* waiter, int interruptible, PY_TIMEOUT_T end_us) {
   while (turn->taken || turn->first != NULL) {
     Waiter** last = &turn->first;
@@ -129,7 +129,7 @@ static int turn_wait(Turn* turn, Waiter* waiter, int interruptible, PY_TIMEOUT_T
     take_out(&turn->first, waiter);
     hush(waiter);
     if (is_next && !signalled) break;
-    if (!turn->taken) ring(turn->first); /* the ring may have been ours */
+    if (!turn->taken) ring(turn->first); /* the ring may have been meant for this thread */
     if (signalled && PyErr_CheckSignals() < 0) return -1;
     if (left == 0) return 1;
   }
@@ -137,7 +137,7 @@ static int turn_wait(Turn* turn, Waiter* waiter, int interruptible, PY_TIMEOUT_T
   return 0;
 }
 
-/* As turn_wait. */
+/* Returns what turn_wait does. */
 static int turn_enter(Turn* turn, PY_TIMEOUT_T end_us) {
   if (!turn->taken && turn->first == NULL) {
     turn_take(turn);
@@ -184,12 +184,18 @@ static PyObject* turn_end_with(PyObject* self, PyObject* const* arguments, Py_ss
   Py_RETURN_NONE;
 }
 
+static PyObject* turn_held_here(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return PyBool_FromLong(is_mine((Turn*)self));
+}
+
 static PyObject* turn_within(PyObject* self, PyObject* seconds);
 
 static PyMethodDef turn_methods[] = {
     {"__enter__", turn_with, METH_NOARGS, NULL},
     {"__exit__", (PyCFunction)(void (*)(void))turn_end_with, METH_FASTCALL, NULL},
     {"within", turn_within, METH_O, "within(seconds): for `with`, which says whether we are inside."},
+    {"held_here", turn_held_here, METH_NOARGS, "Whether the thread that asks is inside."},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot turn_slots[] = {
@@ -265,164 +271,6 @@ static PyObject* turn_within(PyObject* self, PyObject* seconds) {
   return (PyObject*)made;
 }
 
-/* ---- Turns ----------------------------------------------------------------------------------------- */
-
-typedef struct {
-  PyObject_HEAD PyObject* turns; /* a tuple of Turn */
-} Turns;
-
-static PyObject* turns_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
-  PyObject* turns = NULL;
-  if (keywords != NULL || !PyArg_ParseTuple(arguments, "O!:Turns", &PyTuple_Type, &turns))
-    return PyErr_Occurred() != NULL ? NULL : PyErr_Format(PyExc_TypeError, "Turns(turns)");
-  for (Py_ssize_t i = 0; i < PyTuple_Size(turns); ++i)
-    if (!is_turn(PyTuple_GetItem(turns, i))) return PyErr_Format(PyExc_TypeError, "item %zd is no Turn", i);
-  Turns* self = (Turns*)PyType_GenericAlloc(type, 0);
-  if (self != NULL) self->turns = Py_NewRef(turns);
-  return (PyObject*)self;
-}
-
-static void turns_free(PyObject* self) {
-  Py_DECREF(((Turns*)self)->turns);
-  free_object(self);
-}
-
-static void leave_first(const Turns* self, Py_ssize_t count) {
-  while (count > 0) turn_leave(PyTuple_GetItem(self->turns, --count));
-}
-
-static PyObject* turns_with(PyObject* object, PyObject* unused) {
-  (void)unused;
-  const Turns* self = (const Turns*)object;
-  for (Py_ssize_t i = 0; i < PyTuple_Size(self->turns); ++i) {
-    if (turn_enter((Turn*)PyTuple_GetItem(self->turns, i), -1) < 0) {
-      leave_first(self, i);
-      return NULL;
-    }
-  }
-  Py_RETURN_NONE;
-}
-
-static PyObject* turns_end_with(PyObject* object, PyObject* const* arguments, Py_ssize_t count) {
-  (void)arguments;
-  (void)count;
-  const Turns* self = (const Turns*)object;
-  leave_first(self, PyTuple_Size(self->turns));
-  Py_RETURN_NONE;
-}
-
-static PyMethodDef turns_methods[] = {
-    {"__enter__", turns_with, METH_NOARGS, NULL},
-    {"__exit__", (PyCFunction)(void (*)(void))turns_end_with, METH_FASTCALL, NULL},
-    {NULL, NULL, 0, NULL}};
-
-static PyType_Slot turns_slots[] = {{Py_tp_doc, "Turns(turns): all of a tuple, taken one after the other."},
-                                    {Py_tp_dealloc, turns_free},
-                                    {Py_tp_new, turns_new},
-                                    {Py_tp_methods, turns_methods},
-                                    {0, NULL}};
-static PyType_Spec turns_spec = {
-    .name = "lwmq_spark._native_messages.Turns",
-    .basicsize = sizeof(Turns),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = turns_slots,
-};
-
-/* ---- Crowd ----------------------------------------------------------------------------------------- */
-
-typedef struct {
-  PyObject_HEAD Py_ssize_t inside, room;
-  unsigned long* threads; /* of those inside; one as often as it has entered */
-  Waiter* empties;        /* in `empty`; one at most */
-} Crowd;
-
-static PyObject* crowd_with(PyObject* self, PyObject* unused) {
-  (void)unused;
-  Crowd* crowd = (Crowd*)self;
-  if (crowd->inside == crowd->room) {
-    const Py_ssize_t room = crowd->room + 8;
-    unsigned long* threads = PyMem_Realloc(crowd->threads, (size_t)room * sizeof *threads);
-    if (threads == NULL) return PyErr_NoMemory();
-    crowd->threads = threads;
-    crowd->room = room;
-  }
-  crowd->threads[crowd->inside++] = PyThread_get_thread_ident();
-  Py_RETURN_TRUE;
-}
-
-/* The place of the caller; -1: it is not inside. */
-static Py_ssize_t crowd_place(const Crowd* crowd) {
-  const unsigned long mine = PyThread_get_thread_ident();
-  Py_ssize_t place = crowd->inside - 1;
-  while (place >= 0 && crowd->threads[place] != mine) --place;
-  return place;
-}
-
-static PyObject* crowd_end_with(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  (void)arguments;
-  (void)count;
-  Crowd* crowd = (Crowd*)self;
-  const Py_ssize_t place = crowd_place(crowd);
-  if (place < 0) return PyErr_Format(PyExc_RuntimeError, "not inside of this crowd");
-  crowd->threads[place] = crowd->threads[--crowd->inside];
-  if (crowd->inside == 0) ring(crowd->empties);
-  Py_RETURN_NONE;
-}
-
-static PyObject* crowd_has_caller(PyObject* self, PyObject* unused) {
-  (void)unused;
-  return PyBool_FromLong(crowd_place((Crowd*)self) >= 0);
-}
-
-static PyObject* crowd_empty(PyObject* self, PyObject* unused) {
-  (void)unused;
-  Crowd* crowd = (Crowd*)self;
-  if (crowd->empties != NULL)
-    return PyErr_Format(PyExc_RuntimeError, "another thread waits until it is empty");
-  if (crowd_place(crowd) >= 0) return PyErr_Format(PyExc_RuntimeError, "%s", kHeldHere);
-  Waiter waiter;
-  if (waiter_init(&waiter) < 0) return NULL;
-  crowd->empties = &waiter;
-  int status = 0;
-  while (status == 0 && crowd->inside > 0)
-    if (wait_for_ring(&waiter, -1, 1)) status = PyErr_CheckSignals();
-  crowd->empties = NULL;
-  waiter_free(&waiter);
-  return status == 0 ? Py_NewRef(Py_None) : NULL;
-}
-
-static void crowd_dealloc(PyObject* self) {
-  PyMem_Free(((Crowd*)self)->threads);
-  free_object(self);
-}
-
-static PyObject* crowd_within(PyObject* self, PyObject* seconds) {
-  (void)seconds;
-  return Py_NewRef(self);
-}
-
-static PyMethodDef crowd_methods[] = {
-    {"__enter__", crowd_with, METH_NOARGS, NULL},
-    {"__exit__", (PyCFunction)(void (*)(void))crowd_end_with, METH_FASTCALL, NULL},
-    {"within", crowd_within, METH_O, "As Turn.within: itself, for it is entered at once."},
-    {"empty", crowd_empty, METH_NOARGS,
-     "Until nobody is inside; for who turns newcomers away: they come in, find it closed, and leave."},
-    {"has_caller", crowd_has_caller, METH_NOARGS, "Whether the thread that asks is inside."},
-    {NULL, NULL, 0, NULL}};
-
-static PyType_Slot crowd_slots[] = {
-    {Py_tp_doc, "In place of a Turn, where any number of threads call at once."},
-    {Py_tp_dealloc, crowd_dealloc},
-    {Py_tp_new, PyType_GenericNew},
-    {Py_tp_methods, crowd_methods},
-    {0, NULL}};
-static PyType_Spec crowd_spec = {
-    .name = "lwmq_spark._native_messages.Crowd",
-    .basicsize = sizeof(Crowd),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = crowd_slots,
-};
-
 /* ---- Condition ------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -431,7 +279,7 @@ typedef struct {
   Waiter* sleepers; /* in `wait` */
 } Condition;
 
-/* How often the caller has entered; -1 with an error where it is not inside. */
+/* How often the caller has entered. -1, with an error: it is not inside. */
 static Py_ssize_t condition_check(const Condition* condition) {
   if (is_mine(&condition->turn)) return condition->depth;
   PyErr_SetString(PyExc_RuntimeError, "not inside of this condition");
@@ -480,7 +328,7 @@ static PyObject* condition_wait(PyObject* self, PyObject* arguments) {
   }
   const int notified = !take_out(&condition->sleepers, &waiter);
   hush(&waiter);
-  turn_wait(&condition->turn, &waiter, 0, -1); /* `with` leaves what was entered, whatever came */
+  turn_wait(&condition->turn, &waiter, 0, -1); /* entered in any case, because `with` leaves it */
   waiter_free(&waiter);
   condition->depth = depth;
   return status == 0 ? PyBool_FromLong(notified) : NULL;
@@ -521,8 +369,5 @@ static PyType_Spec condition_spec = {
 int add_turns(PyObject* module) {
   TurnType = add_type(module, &turn_spec);
   AttemptType = add_type(module, &attempt_spec);
-  return TurnType != NULL && AttemptType != NULL && add_type(module, &turns_spec) != NULL &&
-                 add_type(module, &crowd_spec) != NULL && add_type(module, &condition_spec) != NULL
-             ? 0
-             : -1;
+  return TurnType != NULL && AttemptType != NULL && add_type(module, &condition_spec) != NULL ? 0 : -1;
 }

@@ -3,62 +3,46 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cstdint>
 #include <cstdio>
 #include <mutex>
 #include <vector>
 
-#include "modules/find.h"
 #include "os/identity.h"
 #include "os/thread.h"
 
 namespace lwmq::service {
 namespace {
 
-// Never set: a provider's service goes on until the process ends.
-const volatile std::uint32_t kNeverStop = 0;
-
-void run_service(void* provider) { static_cast<const lwmq_tli_provider*>(provider)->service(&kNeverStop); }
-
-struct Services {
-  std::mutex mutex;
-  std::atomic<bool> all_started{false};           // written under the mutex; true for good
-  std::vector<const lwmq_tli_provider*> started;  // those that have something to do
-};
+using Service = void (*)();
 
 // Never destroyed: other threads may call while the process exits.
-Services& services() noexcept {
-  static auto* instance = new Services;
-  return *instance;
-}
+struct Started {
+  std::mutex mutex;
+  std::vector<Service> services;  // a filtered provider has that of the provider below it
+};
 
-Status start(Services& all, const lwmq_tli_provider* provider) {
-  if (provider->service == nullptr ||
-      std::find(all.started.begin(), all.started.end(), provider) != all.started.end())
-    return LWMQ_OK;
-  char name[16];
-  std::snprintf(name, sizeof name, "lwmq-%.10s", provider->name);
-  pthread_t thread{};
-  const Status status =
-      os::start_thread(name, run_service, const_cast<lwmq_tli_provider*>(provider), &thread);
-  if (status != LWMQ_OK) return status;
-  pthread_detach(thread);
-  all.started.push_back(provider);
-  return LWMQ_OK;
+Started& started() noexcept {
+  static auto* instance = new Started;
+  return *instance;
 }
 
 }  // namespace
 
-Status start_services() noexcept {
-  if (os::forked()) return LWMQ_OK;
-  Services& all = services();
-  if (all.all_started.load(std::memory_order_acquire)) return LWMQ_OK;
+Status start_service(const lwmq_tli_provider& provider) noexcept {
+  if (provider.service == nullptr || os::forked()) return LWMQ_OK;
+  Started& all = started();
   const std::lock_guard lock(all.mutex);
-  for (std::uint32_t i = 0; const auto* provider = modules::provider_at(i); ++i) {
-    if (const Status status = start(all, provider); status != LWMQ_OK) return status;
-  }
-  all.all_started.store(true, std::memory_order_release);
+  const auto known = std::find(all.services.begin(), all.services.end(), provider.service);
+  if (known != all.services.end()) return LWMQ_OK;
+  char name[16];
+  std::snprintf(name, sizeof name, "lwmq-%.10s", provider.name);
+  pthread_t thread{};
+  const Status status = os::start_thread(
+      name, [](void* service) { reinterpret_cast<Service>(service)(); },
+      reinterpret_cast<void*>(provider.service), &thread);
+  if (status != LWMQ_OK) return status;
+  pthread_detach(thread);
+  all.services.push_back(provider.service);
   return LWMQ_OK;
 }
 

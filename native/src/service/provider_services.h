@@ -1,14 +1,15 @@
-// The service threads of the providers: one for each provider that has a `service`, started once
-// in a process.
+// The threads of providers: one for each provider that has a `service`, started when the provider is first
+// used.
 #pragma once
 
 #include "base/status.h"
+#include "lwmq/lwmq_tli.h"
 
 namespace lwmq::service {
 
-// Starts them; later calls, and calls in a forked child, do nothing. Any thread. Does not wait for them.
-// The threads live as long as the process: they witness deaths for every transport of their provider. A
-// thread that cannot be started is tried again by the next call, and is what this one fails with.
-Status start_services() noexcept;
+// Starts the provider's thread, once in a process. Later calls, and calls in a forked child, do nothing. Any
+// thread. Does not wait for it. The thread lives as long as the process. A thread that cannot be started is
+// tried again by the next call, and is what this one fails with.
+Status start_service(const lwmq_tli_provider& provider) noexcept;
 
 }  // namespace lwmq::service

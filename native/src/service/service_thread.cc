@@ -24,19 +24,24 @@ constexpr unsigned long kTimerSlackNs = 5'000;  // the kernel's own would double
 
 }  // namespace
 
-// Never destroyed: they run until the process ends.
+// Never destroyed: threads may outlive main.
 ServiceThread& ServiceThread::attending() noexcept {
   static auto* instance = new ServiceThread("lwmq-channels");
   return *instance;
 }
 
-ServiceThread& ServiceThread::connecting() noexcept {
-  static auto* instance = new ServiceThread("lwmq-connect");
+ServiceThread& ServiceThread::calling() noexcept {
+  static auto* instance = new ServiceThread("lwmq-calls");
   return *instance;
 }
 
-ServiceThread& ServiceThread::calling() noexcept {
-  static auto* instance = new ServiceThread("lwmq-calls");
+ServiceThread& ServiceThread::streaming() noexcept {
+  static auto* instance = new ServiceThread("lwmq-endpoint", true);
+  return *instance;
+}
+
+ServiceThread& ServiceThread::carrying() noexcept {
+  static auto* instance = new ServiceThread("lwmq-carrier", true);
   return *instance;
 }
 
@@ -99,6 +104,7 @@ void ServiceThread::remove(Served* served) noexcept {
   std::replace(requests_.begin(), requests_.end(), served, static_cast<Served*>(nullptr));
   served->requested_.store(false, std::memory_order_relaxed);
   deactivate(served);
+  if (ends_ && served_.empty()) os::ring_event_fd(bell_.get());
 }
 
 void ServiceThread::request(Served* served) noexcept {
@@ -198,9 +204,10 @@ void ServiceThread::sleep_until(std::int64_t deadline) noexcept {
   const int count = wait_until(deadline, events, 64);
   mutex_.lock();
   for (int i = 0; i < count; ++i) {
-    if (events[i].data.u64 == kBell) {
+    const std::uint64_t id = events[i].data.u64;  // a copy: the structure is packed
+    if (id == kBell) {
       os::drain_event_fd(bell_.get());
-    } else if (const auto found = served_.find(events[i].data.u64); found != served_.end()) {
+    } else if (const auto found = served_.find(id); found != served_.end()) {
       found->second->polled_ = true;
       activate(found->second, 0);
     }
@@ -211,7 +218,11 @@ void ServiceThread::run() noexcept {
   if (this == &attending()) prctl(PR_SET_TIMERSLACK, kTimerSlackNs);  // call-backs' threads would inherit it
   mutex_.lock();
   thread_ = std::this_thread::get_id();
-  for (;;) sleep_until(serve_due());
+  while (!ends_ || !served_.empty()) sleep_until(serve_due());
+  started_ = false;
+  epoll_.reset();
+  bell_.reset();
+  mutex_.unlock();
 }
 
 }  // namespace lwmq::service

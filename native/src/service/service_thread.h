@@ -1,9 +1,11 @@
-// A thread that does for many channels what must go on while their applications do something else.
+// A thread that does for many channels or endpoints what must go on while their applications do something
+// else.
 //
-// There are three in a process, each started when the first channel needs it: one attends (accepts, ships
-// what waits for room, retires lost peers), one connects, because an attempt may wait for a handshake that
-// the first has to answer, and one calls the application back, which may take its time. All sleep without any
-// wake-up while no channel has asked for something.
+// There are four in a process, each started at its first use. One attends channels: it connects, accepts,
+// ships what waits for room and retires lost peers. One calls the application back, which may take its time.
+// One serves all endpoints of streams, and one carries batches between them and other hosts; these two end
+// with the last endpoint. All sleep without any wake-up while
+// nothing is asked of them.
 #pragma once
 
 #include <sys/epoll.h>
@@ -50,8 +52,9 @@ class Served {
 class ServiceThread {
  public:
   static ServiceThread& attending() noexcept;
-  static ServiceThread& connecting() noexcept;
   static ServiceThread& calling() noexcept;
+  static ServiceThread& streaming() noexcept;
+  static ServiceThread& carrying() noexcept;
 
   // Starts the thread if it does not run yet. LWMQ_E_SYSTEM.
   Status add(Served* served) noexcept;
@@ -65,7 +68,8 @@ class ServiceThread {
   void request(Served* served) noexcept;
 
  private:
-  explicit ServiceThread(const char* name) noexcept : name_(name) {}
+  // `ends`: the thread ends when there is nothing more to serve, and starts anew with the next one.
+  explicit ServiceThread(const char* name, bool ends = false) noexcept : name_(name), ends_(ends) {}
   Status start() noexcept;
   void run() noexcept;
   bool serve_one(Served* served, std::int64_t now) noexcept;
@@ -76,7 +80,8 @@ class ServiceThread {
   int wait_until(std::int64_t deadline, epoll_event* events, int limit) noexcept;
   void sleep_until(std::int64_t deadline) noexcept;
 
-  const char* name_;
+  const char* const name_;
+  const bool ends_;
   std::mutex mutex_;  // guards everything below
   std::condition_variable idle_;
   bool started_ = false;

@@ -5,27 +5,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <map>
 
+#include "base/crc32c.h"
 #include "lwmq/lwmq_tli.h"
 
 namespace lwmq::store {
 namespace {
-
-constexpr std::array<std::uint32_t, 256> make_table() noexcept {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t i = 0; i < 256; ++i) {
-    std::uint32_t crc = i;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78u : 0);
-    table[i] = crc;
-  }
-  return table;
-}
-constexpr auto kTable = make_table();
 
 constexpr std::uint64_t padded(std::uint64_t bytes) noexcept { return (bytes + 7) / 8 * 8; }
 
@@ -73,13 +62,6 @@ Writers& writers() noexcept {
 }
 
 }  // namespace
-
-std::uint32_t crc32c(std::uint32_t crc, const void* data, std::size_t bytes) noexcept {
-  const auto* at = static_cast<const std::uint8_t*>(data);
-  crc = ~crc;
-  for (std::size_t i = 0; i < bytes; ++i) crc = kTable[(crc ^ at[i]) & 0xff] ^ (crc >> 8);
-  return ~crc;
-}
 
 Status TapeWriter::open(const std::string& path, std::shared_ptr<TapeWriter>* out_writer) {
   Writers& all = writers();

@@ -51,9 +51,6 @@ struct TapeEntry {
 };
 static_assert(sizeof(TapeEntry) == 32 && offsetof(TapeEntry, bytes) == 8);
 
-// CRC-32C, of `crc` and what follows it.
-std::uint32_t crc32c(std::uint32_t crc, const void* data, std::size_t bytes) noexcept;
-
 // Of one entry. Keeps its memory for the next.
 class TapeBytes {
  public:

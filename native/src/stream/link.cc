@@ -2,48 +2,90 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstring>
 
+#include "base/failure.h"
+#include "base/yield_point.h"
 #include "os/clock.h"
 #include "os/process_name.h"
 
 namespace lwmq::stream {
 namespace {
 
-// A buffer goes on its way when that much was shown in it, long before it is full: both ends then live in a
-// few pages that stay in the cache, and the peer can release it early.
+// A buffer is shipped once that much was shown in it, long before it is full: both ends then use a few pages
+// that stay in the cache, and the peer can release the buffer early.
 constexpr std::uint64_t kShipAfterBytes = 16 * kKiB;
+constexpr std::uint32_t kBacklogMs = 5;  // between two attempts to send over a far link what stayed behind
 constexpr std::uint64_t kWordBytes = 8;  // what a lane adds to each message
 
 }  // namespace
 
-lwmq_tli_options control_options() noexcept {
+lwmq_tli_options control_options(const tli::OwnSettings* own) noexcept {
   lwmq_tli_options options{};
   options.size = sizeof options;
   options.buffer_bytes = kControlBufferBytes;
   options.buffers_send = kControlBuffers;
   options.purpose = LWMQ_TLI_FOR_STREAM;
+  if (own != nullptr) own->lend_to(&options);
   return options;
 }
 
-Link::~Link() { provider_->close(transport_); }
+Status check_carries_streams(const lwmq_tli_provider& provider, const char* address) noexcept {
+  if (tli::shares_windows(provider) || tli::pushes(provider)) return LWMQ_OK;
+  return fail(
+      LWMQ_E_UNSUPPORTED,
+      "%s: streams need a transport that shares windows, or one that writes memory of its peer; %s does "
+      "neither",
+      address, provider.name);
+}
+
+Link::~Link() {
+  Failure failure;  // of this thread: it may say why we let go, and closing may fail in its turn
+  failure.keep(LWMQ_E_CLOSED);
+  provider_->transport->close(transport_, 0, 0);
+  failure.tell();
+}
 
 Status Link::send(wire::StreamKind kind, const void* data, std::uint64_t bytes) {
   if (bytes > kLetterBytesMax) {
     return fail(LWMQ_E_TOO_BIG, "a control message of %" PRIu64 " bytes; %" PRIu64 " are possible", bytes,
                 kLetterBytesMax);
   }
+  const auto lock = lock_far();
   const char* at = static_cast<const char*>(data);
   for (; bytes > wire::kPartBytes; at += wire::kPartBytes, bytes -= wire::kPartBytes) {
     const Status status = send_part(wire::StreamKind::kPart, at, wire::kPartBytes);
     if (status != LWMQ_OK) return status;
   }
-  return send_part(kind, at, bytes);
+  const Status status = send_part(kind, at, bytes);
+  send_now();
+  return status;
+}
+
+void Link::send_now() noexcept {
+  if (provider_->transport->flush != nullptr) provider_->transport->flush(transport_);
+}
+
+Status Link::prepare(const Window& window) const {
+  const auto* memory = provider_->memory;
+  if (memory->register_memory == nullptr) return LWMQ_OK;
+  return memory->register_memory(transport_, window.base(), window.bytes());
+}
+
+Status Link::push(const lwmq_tli_grant& grant, std::uint64_t offset, const void* data,
+                  std::uint64_t bytes) const {
+  const lwmq_bytes piece{data, bytes};
+  const auto lock = lock_far();
+  std::uint64_t gone[16];  // nobody waits for them
+  while (provider_->memory->reap(transport_, 16, gone) == 16) {
+  }
+  return provider_->memory->push(transport_, &grant, offset, &piece, 1, 0);
 }
 
 Status Link::send_part(wire::StreamKind kind, const void* data, std::uint64_t bytes) {
-  if (backlog_.empty() || flush()) {
+  if (backlog_.empty() || flush_locked()) {
     const Status status = try_send(kind, data, bytes);
     if (status != LWMQ_E_FULL) return status;
   }
@@ -54,25 +96,33 @@ Status Link::send_part(wire::StreamKind kind, const void* data, std::uint64_t by
 Status Link::try_send(wire::StreamKind kind, const void* data, std::uint64_t bytes) {
   if (has_open_ && (open_.room < bytes || open_.room == 0)) {
     has_open_ = false;
-    const Status status = provider_->ship(transport_, &open_);
+    const Status status = provider_->transport->ship(transport_, &open_);
     if (status != LWMQ_OK) return status;
   }
   if (!has_open_) {
-    const Status status = provider_->acquire(transport_, &open_);
+    const Status status = provider_->transport->acquire(transport_, &open_);
     if (status != LWMQ_OK) return status;
     has_open_ = true;
     shown_in_open_ = 0;
   }
   if (bytes > 0) std::memcpy(open_.next, data, bytes);
-  const Status status = provider_->show(transport_, &open_, bytes, static_cast<std::uint32_t>(kind));
+  const Status status =
+      provider_->transport->show(transport_, &open_, bytes, static_cast<std::uint32_t>(kind));
   if (status != LWMQ_OK) return status;
   shown_in_open_ += bytes + kWordBytes;  // messages without bytes fill a buffer, too
   if (shown_in_open_ < kShipAfterBytes) return LWMQ_OK;
   has_open_ = false;
-  return provider_->ship(transport_, &open_);
+  return provider_->transport->ship(transport_, &open_);
 }
 
 bool Link::flush() {
+  const auto lock = lock_far();
+  const bool is_out = flush_locked();
+  send_now();
+  return is_out;
+}
+
+bool Link::flush_locked() {
   while (!backlog_.empty()) {
     const auto& [kind, bytes] = backlog_.front();
     if (try_send(kind, bytes.data(), bytes.size()) != LWMQ_OK) return false;
@@ -84,7 +134,8 @@ bool Link::flush() {
 Status Link::receive(wire::StreamKind* out_kind, std::string* out_bytes) {
   for (;;) {
     lwmq_tli_extent extent;
-    const Status status = provider_->land(transport_, &extent);
+    lwmq_tli_landing landing;
+    const Status status = provider_->transport->land(transport_, 1, LWMQ_TLI_LAND_NOW, &extent, &landing);
     if (status != LWMQ_OK) return status;
     const auto kind = static_cast<wire::StreamKind>(extent.kind);
     const bool is_part = kind == wire::StreamKind::kPart;
@@ -93,7 +144,7 @@ Status Link::receive(wire::StreamKind* out_kind, std::string* out_bytes) {
     if (fits) parts_.append(reinterpret_cast<const char*>(extent.data), bytes);
     ++received_;
     if (kind == wire::StreamKind::kPong) ++answers_;
-    provider_->release(transport_, &extent);
+    provider_->transport->release(transport_, &landing, 1);
     if (!fits) {
       return fail(LWMQ_E_CORRUPT,
                   "a part of %" PRIu64 " bytes, behind %zu, of a control message; parts have %" PRIu64
@@ -108,33 +159,77 @@ Status Link::receive(wire::StreamKind* out_kind, std::string* out_bytes) {
   }
 }
 
+// Another thread may send over a far link, so nobody but a sender looks for its room.
 Status Link::wait(std::uint32_t timeout_ms) {
+  if (is_far_) {
+    const std::uint32_t ms = has_backlog() ? std::min(timeout_ms, kBacklogMs) : timeout_ms;
+    return provider_->transport->wait(transport_, LWMQ_TLI_WAIT_EXTENT, ms);
+  }
   const std::uint32_t room = has_backlog() ? std::uint32_t{LWMQ_TLI_WAIT_ROOM} : 0u;
-  return provider_->wait(transport_, LWMQ_TLI_WAIT_EXTENT | room, timeout_ms);
+  return provider_->transport->wait(transport_, LWMQ_TLI_WAIT_EXTENT | room, timeout_ms);
 }
 
-Status Link::show_window(lwmq_tli_window* window) const {
+Status Link::wait_for_room(std::uint32_t timeout_ms) {
+  if (!is_far_) return provider_->transport->wait(transport_, LWMQ_TLI_WAIT_ROOM, timeout_ms);
+  timespec pause{0, static_cast<long>(std::min(timeout_ms, kBacklogMs)) * 1'000'000};
+  return nanosleep(&pause, nullptr) == 0 ? LWMQ_OK : LWMQ_E_INTERRUPTED;
+}
+
+Status Link::show(const Window& window) const {
   const std::int64_t deadline = os::now_ns() + std::int64_t{kStallMs} * 1'000'000;
   for (;;) {
-    const Status status = provider_->window_export(transport_, window);
+    const Status status = try_show(window);
     if (status != LWMQ_E_FULL) return status;
     if (os::now_ns() >= deadline) {
-      lwmq_tli_peer peer{};
-      provider_->peer(transport_, &peer);
       return fail(LWMQ_E_STALLED, "%s has not looked for the windows shown to it for %u ms",
-                  os::process_name(peer.pid).c_str(), kStallMs);
+                  os::process_name(peer().pid).c_str(), kStallMs);
     }
     timespec pause{0, 1'000'000};
     if (nanosleep(&pause, nullptr) != 0) return LWMQ_E_INTERRUPTED;
   }
 }
 
-Status Link::find_window(const std::uint8_t id[16], lwmq_tli_window** out_window) const {
-  // It was exported before the message that names it: what is not there now is not awaited, so that a liar
+Status Link::find_window(const std::uint8_t id[16], Window* out_window) const {
+  // The peer shows a window before it sends the message that names it. So there is no wait: a peer that lies
   // holds up nobody.
-  const Status status = provider_->window_find(transport_, id, 0, out_window);
+  lwmq_tli_window* found = nullptr;
+  const Status status = provider_->memory->window_find(transport_, id, 0, &found);
+  if (status == LWMQ_OK) *out_window = Window(provider_, found);
   return status == LWMQ_E_TIMED_OUT ? fail(LWMQ_E_CORRUPT, "the peer names a window that it has not shown")
                                     : status;
+}
+
+Status Link::find_page(const std::uint8_t id[16], LapPage* out_page) const {
+  Window window;
+  const Status status = find_window(id, &window);
+  return status == LWMQ_OK ? LapPage::adopt(std::move(window), out_page) : status;
+}
+
+Status Link::lease(std::uint64_t pool, LapPage* out_page) {
+  Status status = LapPage::create(provider_, out_page);
+  if (status != LWMQ_OK) return status;
+  LWMQ_YIELD("reader.page_made");
+  status = show(out_page->window());
+  if (status != LWMQ_OK) return status;
+  LWMQ_YIELD("reader.page_exported");
+  wire::Lease lease{};
+  lease.pool = pool;
+  out_page->window().copy_id(lease.id);
+  status = send_record(wire::StreamKind::kLease, lease);
+  LWMQ_YIELD("reader.page_told");
+  return status;
+}
+
+Status Link::grant(const Window& mirror, std::uint64_t pool, std::uint32_t index) {
+  wire::Granted record{};
+  record.pool = pool;
+  record.index = index;
+  lwmq_tli_grant grant{};
+  static_assert(sizeof record.grant == sizeof grant);
+  const Status status = provider_->memory->grant(transport_, mirror.base(), mirror.bytes(), &grant);
+  if (status != LWMQ_OK) return status;
+  std::memcpy(record.grant, &grant, sizeof record.grant);
+  return send_record(wire::StreamKind::kGranted, record);
 }
 
 }  // namespace lwmq::stream

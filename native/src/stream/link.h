@@ -1,14 +1,22 @@
-// A conversation of stream messages over one transport. Sending never waits: what finds no room stays behind,
-// in order, until flush. One thread at a time.
+// A conversation of stream messages over one transport. Sending never waits: a message that finds no room
+// stays behind, and so do all after it, until flush. One thread at a time.
+//
+// The provider's table of transports is used in link.cc, and nowhere else in this folder but where one
+// begins: endpoint/endpoint.cc accepts, client/connection.cc connects.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <mutex>
 #include <string>
 #include <utility>
 
 #include "base/status.h"
 #include "lwmq/lwmq_tli.h"
+#include "stream/lap_page.h"
+#include "stream/window.h"
+#include "tli/own_settings.h"
+#include "tli/registry.h"
 #include "wire/stream_messages.h"
 
 namespace lwmq::stream {
@@ -16,17 +24,31 @@ namespace lwmq::stream {
 inline constexpr std::uint64_t kControlBufferBytes = 2 * wire::kPartBytes;
 inline constexpr std::uint32_t kControlBuffers = 8;  // touched only where used
 
-// Options of every stream transport, on both sides.
-lwmq_tli_options control_options() noexcept;
+// Options of every stream transport, on both sides. `own`: settings for the provider, lent; null: none.
+lwmq_tli_options control_options(const tli::OwnSettings* own = nullptr) noexcept;
+
+// LWMQ_E_UNSUPPORTED: the provider neither shares windows nor writes memory of its peer.
+Status check_carries_streams(const lwmq_tli_provider& provider, const char* address) noexcept;
 
 class Link {
  public:
   // Takes the transport.
   Link(const lwmq_tli_provider* provider, lwmq_tli_transport* transport) noexcept
-      : provider_(provider), transport_(transport) {}
+      : provider_(provider), transport_(transport), is_far_(!tli::shares_windows(*provider)) {}
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
+
+  // The two ends share no windows: bytes of batches are pushed into mirrors (wire/stream_messages.h). Over
+  // such a link any thread may send.
+  [[nodiscard]] bool is_far() const noexcept { return is_far_; }
+  // Lets the other end write our mirror of its window `index` of `pool`, and says so.
+  Status grant(const Window& mirror, std::uint64_t pool, std::uint32_t index);
+  // Prepares a window for push, once. LWMQ_E_NO_MEMORY: a device has no room for it.
+  Status prepare(const Window& window) const;
+  // Writes to the other end's mirror. The bytes are there before what is sent later. They are lent until the
+  // other end has answered what is sent later, or the link is gone.
+  Status push(const lwmq_tli_grant& grant, std::uint64_t offset, const void* data, std::uint64_t bytes) const;
 
   // Queues one message, in parts where it is long. Fails only when the conversation is over.
   Status send(wire::StreamKind kind, const void* data, std::uint64_t bytes);
@@ -40,51 +62,92 @@ class Link {
     return send(kind, bytes.data(), bytes.size());
   }
 
-  // Moves what stayed behind. True when nothing is left.
+  // Sends what stayed behind. True when nothing is left.
   bool flush();
-  [[nodiscard]] bool has_backlog() const noexcept { return !backlog_.empty(); }
+  [[nodiscard]] bool has_backlog() const noexcept {
+    const auto lock = lock_far();
+    return !backlog_.empty();
+  }
 
   // The next message, copied out of the peer's memory into *out_bytes. LWMQ_E_EMPTY: none now; LWMQ_E_CLOSED
   // and LWMQ_E_PEER_LOST after the last.
   Status receive(wire::StreamKind* out_kind, std::string* out_bytes);
-  // How many messages have come, and how many of them only answered a Ping.
+  // How many messages and parts of messages have come, and how many of them only answered a Ping.
   [[nodiscard]] std::uint64_t received() const noexcept { return received_; }
   [[nodiscard]] std::uint64_t answers() const noexcept { return answers_; }
   // True when receive may have something. Never waits.
   [[nodiscard]] bool has_news() const noexcept {
-    return provider_->wait(transport_, LWMQ_TLI_WAIT_EXTENT, 0) == LWMQ_OK;
+    return provider_->transport->wait(transport_, LWMQ_TLI_WAIT_EXTENT, 0) == LWMQ_OK;
   }
   // Waits for a message, or for room where something stayed behind.
   Status wait(std::uint32_t timeout_ms);
+  // Waits for room alone.
+  Status wait_for_room(std::uint32_t timeout_ms);
+  // Asks that the listener's descriptor becomes readable when there is news or room. 1: there is some
+  // already. -1: not possible now; look again after a while.
+  std::int32_t arm() noexcept {
+    return provider_->transport->arm(transport_, LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_ROOM);
+  }
+  void disarm() noexcept { provider_->transport->arm(transport_, 0); }
+  // A descriptor of the link's own, which arm makes readable. Lent until the link is gone. -1: there is none
+  // now.
+  [[nodiscard]] int descriptor() noexcept { return provider_->transport->descriptor(transport_); }
 
-  // Shows a window to the peer. Waits while the peer has too many that it has not looked for: LWMQ_E_STALLED.
-  Status show_window(lwmq_tli_window* window) const;
-  // Lends the window with this id that the peer has exported to us; keeps it for the caller.
-  Status find_window(const std::uint8_t id[16], lwmq_tli_window** out_window) const;
+  // Shows a window to the peer. LWMQ_E_FULL: the peer has too many that it has not looked for.
+  Status try_show(const Window& window) const {
+    return provider_->memory->window_export(transport_, window.get());
+  }
+  // Waits instead: LWMQ_E_STALLED.
+  Status show(const Window& window) const;
+  // The window with this id that the peer has shown.
+  Status find_window(const std::uint8_t id[16], Window* out_window) const;
+  // The same, of a page of laps.
+  Status find_page(const std::uint8_t id[16], LapPage* out_page) const;
+  // Makes a page of leases for the pool, and has the endpoint show it to the pool's writer.
+  Status lease(std::uint64_t pool, LapPage* out_page);
 
+  [[nodiscard]] bool is_connected() const noexcept {
+    return provider_->transport->state(transport_, nullptr) == LWMQ_TLI_CONNECTED;
+  }
+  [[nodiscard]] lwmq_tli_peer peer() const noexcept {
+    lwmq_tli_peer peer{};
+    provider_->transport->peer(transport_, &peer);
+    return peer;
+  }
   [[nodiscard]] const lwmq_tli_provider* provider() const noexcept { return provider_; }
-  [[nodiscard]] lwmq_tli_transport* transport() const noexcept { return transport_; }
 
  private:
+  [[nodiscard]] std::unique_lock<std::mutex> lock_far() const {
+    return is_far_ ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>();
+  }
+  void send_now() noexcept;
+  bool flush_locked();
   Status send_part(wire::StreamKind kind, const void* data, std::uint64_t bytes);
   Status try_send(wire::StreamKind kind, const void* data, std::uint64_t bytes);
 
   const lwmq_tli_provider* provider_;
   lwmq_tli_transport* transport_;
-  lwmq_tli_buffer open_{};  // while has_open_
+  const bool is_far_;
+  mutable std::mutex mutex_;  // of a far link: guards all that sends
+  lwmq_tli_buffer open_{};    // while has_open_
   bool has_open_ = false;
   std::uint64_t shown_in_open_ = 0;
   std::uint64_t received_ = 0, answers_ = 0;
   std::deque<std::pair<wire::StreamKind, std::string>> backlog_;
-  std::string parts_;  // of a message that has not come whole
+  std::string parts_;  // of a message of which more is still to come
 };
 
-// A fixed-size record out of the bytes of a message; false when the size is not its.
+// Reads a record of fixed size. False when `bytes` has another size.
 template <typename Record>
 [[nodiscard]] bool read_record(const std::string& bytes, Record* out_record) noexcept {
   if (bytes.size() != sizeof(Record)) return false;
   std::memcpy(out_record, bytes.data(), sizeof(Record));
   return true;
+}
+
+// LWMQ_E_CORRUPT: the other end broke the protocol by this message.
+inline Status malformed(const char* message) noexcept {
+  return fail(LWMQ_E_CORRUPT, "%s is malformed", message);
 }
 
 }  // namespace lwmq::stream

@@ -36,35 +36,52 @@ bool is_name(const char* name) noexcept {
   return !text.empty() && text != "filters" && std::all_of(text.begin(), text.end(), fits);
 }
 
+// The first entry that is missing of those that come together or not at all.
+template <std::size_t kCount>
+const char* first_missing_of_some(const Entry (&entries)[kCount]) noexcept {
+  const bool has_some = std::any_of(entries, entries + kCount, [](const Entry& e) { return e.is_there; });
+  return has_some ? first_missing(entries) : nullptr;
+}
+
+const char* flaw_of(const lwmq_tli_listener_table& t) noexcept {
+  const Entry always[] = {LWMQ_ENTRY(t, listen), LWMQ_ENTRY(t, accept), LWMQ_ENTRY(t, descriptor),
+                          LWMQ_ENTRY(t, close)};
+  return first_missing(always);
+}
+
+const char* flaw_of(const lwmq_tli_transport_table& t) noexcept {
+  const Entry always[] = {LWMQ_ENTRY(t, connect),   LWMQ_ENTRY(t, peer), LWMQ_ENTRY(t, state),
+                          LWMQ_ENTRY(t, acquire),   LWMQ_ENTRY(t, show), LWMQ_ENTRY(t, ship),
+                          LWMQ_ENTRY(t, abandon),   LWMQ_ENTRY(t, land), LWMQ_ENTRY(t, release),
+                          LWMQ_ENTRY(t, wait),      LWMQ_ENTRY(t, arm),  LWMQ_ENTRY(t, close),
+                          LWMQ_ENTRY(t, descriptor)};
+  return first_missing(always);
+}
+
+const char* flaw_of(const lwmq_tli_memory_table& t) noexcept {
+  const Entry windows[] = {
+      LWMQ_ENTRY(t, window_create),  LWMQ_ENTRY(t, window_export),      LWMQ_ENTRY(t, window_find),
+      LWMQ_ENTRY(t, window_info),    LWMQ_ENTRY(t, window_owner_alive), LWMQ_ENTRY(t, window_keep),
+      LWMQ_ENTRY(t, window_release),
+  };
+  if (const char* flaw = first_missing_of_some(windows); flaw != nullptr) return flaw;
+  const Entry remote[] = {LWMQ_ENTRY(t, grant), LWMQ_ENTRY(t, revoke), LWMQ_ENTRY(t, push),
+                          LWMQ_ENTRY(t, reap)};
+  if (const char* flaw = first_missing_of_some(remote); flaw != nullptr) return flaw;
+  const Entry registration[] = {LWMQ_ENTRY(t, register_memory), LWMQ_ENTRY(t, unregister_memory)};
+  return first_missing_of_some(registration);
+}
+
 }  // namespace
 
 const char* flaw_of(const lwmq_tli_provider& p) noexcept {
   if (const char* flaw = flaw_of_head(p); flaw != nullptr) return flaw;
-  const Entry always[] = {
-      LWMQ_ENTRY(p, claim),   LWMQ_ENTRY(p, limits),    LWMQ_ENTRY(p, listen),
-      LWMQ_ENTRY(p, accept),  LWMQ_ENTRY(p, connect),   LWMQ_ENTRY(p, listener_fd),
-      LWMQ_ENTRY(p, peer),    LWMQ_ENTRY(p, state),     LWMQ_ENTRY(p, listener_close),
-      LWMQ_ENTRY(p, acquire), LWMQ_ENTRY(p, show),      LWMQ_ENTRY(p, ship),
-      LWMQ_ENTRY(p, abandon), LWMQ_ENTRY(p, land),      LWMQ_ENTRY(p, free_buffers),
-      LWMQ_ENTRY(p, release), LWMQ_ENTRY(p, wait),      LWMQ_ENTRY(p, unread_extents),
-      LWMQ_ENTRY(p, arm),     LWMQ_ENTRY(p, disarm),    LWMQ_ENTRY(p, transport_fd),
-      LWMQ_ENTRY(p, close),   LWMQ_ENTRY(p, keep_lent),
-  };
+  const Entry always[] = {LWMQ_ENTRY(p, claim), LWMQ_ENTRY(p, limits), LWMQ_ENTRY(p, listener),
+                          LWMQ_ENTRY(p, transport)};
   if (const char* flaw = first_missing(always); flaw != nullptr) return flaw;
-  const Entry windows[] = {
-      LWMQ_ENTRY(p, window_create),  LWMQ_ENTRY(p, window_export),      LWMQ_ENTRY(p, window_find),
-      LWMQ_ENTRY(p, window_info),    LWMQ_ENTRY(p, window_owner_alive), LWMQ_ENTRY(p, window_keep),
-      LWMQ_ENTRY(p, window_release),
-  };
-  const bool has_windows =
-      std::any_of(std::begin(windows), std::end(windows), [](const Entry& e) { return e.is_there; });
-  if (const char* flaw = first_missing(windows); has_windows && flaw != nullptr) return flaw;
-  if (p.land_run != nullptr && p.release_last == nullptr) return "release_last, which land_run needs";
-  if (p.land_run != nullptr && p.release_run == nullptr) return "release_run, which land_run needs";
-  if (p.land_soon != nullptr && p.land_run == nullptr) return "land_run, which land_soon needs";
-  if (p.service != nullptr && p.service_wake == nullptr) return "service_wake, which service needs";
-  if (p.service == nullptr && p.service_wake != nullptr) return "service, which service_wake needs";
-  return nullptr;
+  if (const char* flaw = flaw_of(*p.listener); flaw != nullptr) return flaw;
+  if (const char* flaw = flaw_of(*p.transport); flaw != nullptr) return flaw;
+  return p.memory != nullptr ? flaw_of(*p.memory) : nullptr;
 }
 
 const char* flaw_of(const lwmq_tli_filter& f) noexcept {

@@ -7,19 +7,23 @@
 //   letters   with texts and lists; `visit` names the fields once for both encoder and decoder
 //
 // client -> endpoint                       endpoint -> client
-//   OpenWriter ───────────────────────────▶  Opened
-//   Window, Publish..., CloseWriter          Drained        (written batches not yet consumed)
-//   WantRoom                                 Room           (something was released)
-//   CommitTask                               TaskCommitted
-//   OpenJob, CommitJob, AbortJob, CloseJob   Opened, JobCommitted
-//   OpenReader                               Opened, Declared, Window, Batch..., End | Failed
-//   Lease, Consumed, CloseReader
-//   Describe, Settle                         State, Settled
+//   Join ─────────────────────────────────▶  Joined         (first: which stream; again while it is not
+//   there) OpenWriter ───────────────────────────▶  Opened Window, Publish..., CloseWriter          Drained
+//   (written batches not yet consumed) WantRoom                                 Room           (something was
+//   released) CommitTask                               TaskCommitted OpenJob, CommitJob, AbortJob, CloseJob
+//   Opened, JobCommitted OpenReader                               Opened, Declared, Window, Batch..., End |
+//   Failed Lease, Consumed, CloseReader Describe, Settle                         State, Settled
 //                                            Lease          (to a writer: a reader's lease page)
 //   Ping                                     Pong           (of whoever waits: is it answered?)
 //                                            Expelled       (to a reader that kept a writer waiting)
 //   Expelled                                                (the reader has heard it, and leases nothing new)
 //                                            HeldUp         (to a writer that waits: for which reader)
+//
+// Between two processes that share no windows, each window of one end has a *mirror* of the same size at the
+// other: the bytes of a batch are pushed to the same offset before the message that names it.
+//   Window (of a writer or of a carrier)     Granted        (the mirror is there, and may be written)
+//   Released (by a reader)                   Released       (to a writer: the block may be used again)
+//   Gone (of a carrier: its client has died)
 #pragma once
 
 #include <cstdint>
@@ -65,12 +69,20 @@ enum class StreamKind : std::uint32_t {
   kExpelled = 31,
   kHeldUp = 32,
   kPart = 33,  // of kPartBytes: what the next message, of another kind, begins with
+  kJoin = 34,
+  kJoined = 35,
+  kGranted = 36,
+  kReleased = 37,
+  kGone = 38,
 };
 
 // A letter that is longer travels in parts, one behind the other, of which the last has the letter's kind.
 inline constexpr std::uint64_t kPartBytes = kMiB;
 
 // ---- Records ----------------------------------------------------------------------------------------
+
+// A flag of a batch beside LWMQ_BATCH_*: the bounds of its columns lie behind it (stream/bounds.h).
+inline constexpr std::uint32_t kBatchBounds = 1u << 31;
 
 // A block of the writer's window becomes a batch.
 struct Publish {
@@ -92,8 +104,9 @@ struct Batch {
   std::uint64_t seq;
   std::uint64_t pool;  // whose windows: the endpoint's number of the writer's conversation
   Publish block;
+  std::uint64_t pushed;  // bytes that a carrier has pushed for this batch; 0: it is read where it lies
 };
-static_assert(sizeof(Batch) == 72);
+static_assert(sizeof(Batch) == 80);
 
 struct Consumed {
   std::uint32_t partition;
@@ -109,8 +122,26 @@ struct Window {
   std::uint32_t pid;           // of the owner
   std::uint64_t window_bytes;  // the budget of the whole pool
   std::uint8_t id[16];
+  std::uint64_t bytes;  // of this window
 };
-static_assert(sizeof(Window) == 40);
+static_assert(sizeof(Window) == 48);
+
+// The receiver of a Window has made a mirror of it. The grant is the receiver's provider's (lwmq_tli_grant).
+struct Granted {
+  std::uint64_t pool;
+  std::uint32_t index;
+  std::uint32_t reserved;
+  std::uint8_t grant[64];
+};
+static_assert(sizeof(Granted) == 80);
+
+// Nothing looks at the mirror of this block any more. To a writer (pool 0): the block is free.
+struct Released {
+  std::uint64_t pool;
+  std::uint32_t slot;
+  std::uint32_t lap;
+};
+static_assert(sizeof(Released) == 16);
 
 // A reader's lease page for the blocks of `pool`, after its export.
 struct Lease {
@@ -131,15 +162,37 @@ struct Drained {
 };
 static_assert(sizeof(Drained) == 16);
 
-struct TaskResult {
-  std::uint32_t won;
-  std::uint32_t partition;
-  std::uint64_t attempt, start_seq, end_seq, batches, rows, bytes;
-  std::uint8_t instance[16];
-};
-static_assert(sizeof(TaskResult) == 72);
-
 // ---- Letters ----------------------------------------------------------------------------------------
+
+// The first message of a client. Everything behind it is for the stream that it has joined.
+struct Join {
+  std::uint32_t create = 0;  // 1: make the stream where it is not there
+  std::string stream;        // empty: the stream without a name, else the only one there
+  // A carrier fills these in for a client on another host: the client in the words of its provider, and its
+  // instance (16 bytes). Empty: the client is the process at the other end of the link.
+  std::string client;
+  std::string instance;
+  template <typename V>
+  void visit(V& v) {
+    v.number(create), v.text(stream, kStreamNameBytesMax);
+    v.text(client, kPeerBytesMax), v.text(instance, 16);
+  }
+};
+
+struct Joined {
+  std::int32_t status = 0;  // LWMQ_E_EMPTY: the stream is not there; the client may ask again
+  std::string stream;       // the name of the stream that was joined
+  std::string text;         // of a failure; LWMQ_E_EMPTY: which streams are there
+  // A carrier says where a client of the same host and network namespace meets the endpoint without a wire.
+  std::string near;  // an address
+  std::string boot_id;
+  std::uint64_t netns = 0;
+  template <typename V>
+  void visit(V& v) {
+    v.number(status), v.text(stream, kStreamNameBytesMax), v.text(text, kReasonBytesMax);
+    v.text(near, kAddressBytesMax), v.text(boot_id, 39), v.number(netns);
+  }
+};
 
 struct OpenProducer {  // kOpenWriter, kOpenJob
   std::uint32_t partitions = 1, retain = 0, readers = 1, delivery = 0;
@@ -168,6 +221,26 @@ struct RangeField {
   }
 };
 
+struct ColumnField {
+  std::string name;
+  template <typename V>
+  void visit(V& v) {
+    v.text(name, kColumnNameBytesMax);
+  }
+};
+
+struct FilterField {
+  std::string column;
+  std::uint32_t comparison = 0, literal_kind = 0;  // lwmq_comparison, lwmq_literal_kind
+  std::uint64_t number = 0;                        // the bits of an integer or of a double
+  std::string text;                                // what a text begins with
+  template <typename V>
+  void visit(V& v) {
+    v.text(column, kColumnNameBytesMax), v.number(comparison), v.number(literal_kind), v.number(number),
+        v.text(text, kRankBytes);
+  }
+};
+
 struct OpenReader {
   std::uint32_t acknowledge = 0, follow = 0, writers = 1, credit = 8;
   std::uint64_t attempt = 0;
@@ -175,12 +248,18 @@ struct OpenReader {
   std::string task;                // empty: no attempt at anything
   std::string generation;          // empty or 16 bytes
   std::vector<RangeField> ranges;  // empty: all
+  // The reader looks at `columns` alone, so a carrier pushes nothing else. It may also push everything.
+  std::uint32_t has_columns = 0;
+  std::vector<ColumnField> columns;
+  // The reader moves past batches whose bounds match none of these, so a carrier pushes only their bounds.
+  std::vector<FilterField> filters;
 
   template <typename V>
   void visit(V& v) {
     v.number(acknowledge), v.number(follow), v.number(writers), v.number(credit), v.number(attempt);
     v.text(name, kNameBytesMax), v.text(task, kNameBytesMax), v.text(generation, 16);
-    v.list(ranges, kRangesMax);
+    v.list(ranges, kRangesMax), v.number(has_columns), v.list(columns, kColumnsMax),
+        v.list(filters, kFiltersMax);
   }
 };
 
@@ -200,7 +279,7 @@ struct Opened {
   }
 };
 
-// The stream has a schema now. Also answers of one text: kFailed, kExpelled, kAbortWriter, kAbortJob.
+// The stream has a schema now. Also answers of one text: kFailed, kExpelled, kAbortWriter, kAbortJob, kGone.
 struct Text {
   std::int32_t status = 0;
   std::string text;
@@ -216,6 +295,28 @@ struct TaskField {
   template <typename V>
   void visit(V& v) {
     v.number(task), v.number(partition), v.number(attempt), v.number(batches);
+  }
+};
+
+// What the attempt that counts has written to one partition.
+struct CommittedField {
+  std::uint32_t partition = 0;
+  std::uint64_t start = 0, end = 0;  // equal until the job commits, if it does so as a whole
+  std::uint64_t batches = 0, rows = 0, bytes = 0;
+  template <typename V>
+  void visit(V& v) {
+    v.number(partition), v.number(start), v.number(end), v.number(batches), v.number(rows), v.number(bytes);
+  }
+};
+
+struct TaskCommitted {
+  std::uint32_t won = 0;
+  std::uint64_t attempt = 0;
+  std::string instance;                // 16 bytes; empty: the job was over before any attempt committed
+  std::vector<CommittedField> ranges;  // in the order of the partitions
+  template <typename V>
+  void visit(V& v) {
+    v.number(won), v.number(attempt), v.text(instance, 16), v.list(ranges, kPartitionsMax);
   }
 };
 
@@ -269,6 +370,7 @@ struct State {
   std::uint64_t netns = 0;
   std::uint32_t pid = 0, uid = 0;
   std::string generation, schema, host, boot_id, instance;
+  std::string addresses;  // of the stream, all of them, one a line
   std::vector<PartitionField> partitions;
   template <typename V>
   void visit(V& v) {
@@ -276,7 +378,8 @@ struct State {
     v.number(readers_stalled), v.number(readers_expelled), v.number(stalled_pid);
     v.number(netns), v.number(pid), v.number(uid);
     v.text(generation, 16), v.text(schema, kSchemaBytesMax), v.text(host, 255), v.text(boot_id, 39);
-    v.text(instance, 16), v.list(partitions, kPartitionsMax);
+    v.text(instance, 16), v.text(addresses, kAddressesMax * kAddressBytesMax);
+    v.list(partitions, kPartitionsMax);
   }
 };
 

@@ -1,10 +1,10 @@
 /* native_bench PEER METRIC ROLE BYTES SECONDS ADDRESS CORE
  *
- *   PEER    floor, futex, lwmq, lwmq-many, lwmq-lent (rate only), uds, zmq, mq;
- *           floor-built, lwmq-built, floor-handed, lwmq-handed (64 KB and more);
- *           floor-pieces, lwmq-pieces (multiples of 64 KB)
- *   METRIC  latency (round trips of two that are awake), wake (one way to one that sleeps) or rate (one way)
- *   ROLE    serve (echoes, times or counts) or ask (measures; prints one JSON object)
+ *   PEER    floor, futex, lwmq, lwmq-many, lwmq-lent (rate only), uds, zmq, mq; tcp, tcp-crc, tcp-gcm,
+ * tcp-crc-built, lwmq-tcp-built (64 KB and more), lwmq-tcp, lwmq-tcp-uring, lwmq-tcp-many, lwmq-tcps,
+ * zmq-tcp; floor-built, lwmq-built, floor-handed, lwmq-handed (64 KB and more); floor-pieces, lwmq-pieces
+ * (multiples of 64 KB) METRIC  latency (round trips of two that are awake), wake (one way to one that sleeps)
+ * or rate (one way) ROLE    serve (echoes, times or counts) or ask (measures; prints one JSON object)
  *
  * The runner starts `serve` first, on another core. The first 8 bytes of a message are its meaning: kStop
  * ends. */
@@ -106,9 +106,11 @@ static void serve_wake(const peer* p, uint64_t* payload, size_t bytes) {
 
 int main(int argc, char** argv) {
   if (argc != 8) die("usage: native_bench PEER METRIC ROLE BYTES SECONDS ADDRESS CORE");
-  const peer* peers[] = {&kFloor,      &kFloorBuilt, &kFloorHanded, &kFloorPieces, &kFutex,
-                         &kLwmq,       &kLwmqBuilt,  &kLwmqMany,    &kLwmqLent,    &kLwmqEachLent,
-                         &kLwmqHanded, &kLwmqPieces, &kUnixSocket,  &kZeroMq,      &kPosixQueue};
+  const peer* peers[] = {&kFloor,        &kFloorBuilt, &kFloorHanded, &kFloorPieces,  &kFutex,
+                         &kLwmq,         &kLwmqBuilt,  &kLwmqMany,    &kLwmqLent,     &kLwmqEachLent,
+                         &kLwmqHanded,   &kLwmqPieces, &kLwmqTcp,     &kLwmqTcpUring, &kLwmqTcpMany,
+                         &kLwmqTcps,     &kUnixSocket, &kTcpSocket,   &kTcpCrc,       &kTcpCrcBuilt,
+                         &kLwmqTcpBuilt, &kTcpGcm,     &kZeroMq,      &kZeroMqTcp,    &kPosixQueue};
   const peer* p = NULL;
   for (size_t i = 0; i < sizeof(peers) / sizeof(peers[0]); ++i)
     if (strcmp(peers[i]->name, argv[1]) == 0) p = peers[i];

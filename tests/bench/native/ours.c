@@ -3,9 +3,11 @@
  * reader. `lwmq` makes one call for each message, `lwmq-many` one for up to kMany, `lwmq-lent` likewise, and
  * reads them where they landed, as `lwmq-each-lent` does, which posts one by one. The buffers make a ring of
  * kRing: more than a core's own cache, less than the common one. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "peer.h"
 
@@ -14,11 +16,30 @@ enum { kRawFrom = 32 << 10, kBuffersMin = 2, kRing = 4 << 20, kFlushEach = 1000 
 static lwmq_channel* channel_;
 static lwmq_send_queue* queue_;
 static int raw_;
+static const char* network_;      /* tcp or tcps; NULL: shared memory */
+static const char* options_ = ""; /* of its addresses */
 static int64_t before_flush_ = kFlushEach;
 
+/* The option of a key, in a file that whoever comes first makes; the runner removes it. */
+static const char* key_of(const char* address) {
+  static char option[300];
+  snprintf(option, sizeof(option), "?psk=/dev/shm/%s.psk", address);
+  const int file = open(option + strlen("?psk="), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) return option;
+  char key[65];
+  memset(key, 'a', sizeof(key) - 1);
+  key[64] = '\n';
+  if (write(file, key, sizeof(key)) != (ssize_t)sizeof(key)) die("write");
+  close(file);
+  return option;
+}
+
 static void open_channel(const char* address, int server, const lwmq_channel_options* options) {
-  char uri[300];
-  snprintf(uri, sizeof(uri), "ipc://%s", address);
+  char uri[600];
+  if (network_ != NULL)
+    snprintf(uri, sizeof(uri), "%s://127.0.0.1:%d%s", network_, port_of(address), options_);
+  else
+    snprintf(uri, sizeof(uri), "ipc://%s", address);
   must(lwmq_channel_create(uri, options, &channel_));
   if (options->raw == 0) must(lwmq_channel_add_send_queue(channel_, NULL, &queue_));
   must(lwmq_channel_open(channel_, server ? LWMQ_ROLE_SERVER : LWMQ_ROLE_CLIENT));
@@ -178,6 +199,58 @@ const peer kLwmqEachLent = {
     .receive_many = lent_receive,
 };
 
+/* ---- Over TCP ------------------------------------------------------------------------------------------ */
+
+static void tcp_open(const char* address, int server, size_t bytes) {
+  network_ = "tcp";
+  ours_open(address, server, bytes);
+}
+
+static void tcp_uring_open(const char* address, int server, size_t bytes) {
+  options_ = "?engine=uring";
+  tcp_open(address, server, bytes);
+}
+
+static void tcps_open(const char* address, int server, size_t bytes) {
+  network_ = "tcps";
+  options_ = key_of(address);
+  ours_open(address, server, bytes);
+}
+
+const peer kLwmqTcp = {
+    .name = "lwmq-tcp",
+    .open = tcp_open,
+    .send = ours_send,
+    .receive = ours_receive,
+    .close = ours_close,
+};
+
+const peer kLwmqTcpUring = {
+    .name = "lwmq-tcp-uring",
+    .open = tcp_uring_open,
+    .send = ours_send,
+    .receive = ours_receive,
+    .close = ours_close,
+};
+
+const peer kLwmqTcpMany = {
+    .name = "lwmq-tcp-many",
+    .open = tcp_open,
+    .send = ours_send,
+    .receive = ours_receive,
+    .close = ours_close,
+    .send_many = many_send,
+    .receive_many = many_receive,
+};
+
+const peer kLwmqTcps = {
+    .name = "lwmq-tcps",
+    .open = tcps_open,
+    .send = ours_send,
+    .receive = ours_receive,
+    .close = ours_close,
+};
+
 /* ---- Built in place ------------------------------------------------------------------------------------ */
 
 static void built_open(const char* address, int server, size_t bytes) {
@@ -196,6 +269,19 @@ static void built_send(const void* data, size_t bytes) {
 const peer kLwmqBuilt = {
     .name = "lwmq-built",
     .open = built_open,
+    .send = built_send,
+    .receive = ours_receive,
+    .close = ours_close,
+};
+
+static void tcp_built_open(const char* address, int server, size_t bytes) {
+  network_ = "tcp";
+  built_open(address, server, bytes);
+}
+
+const peer kLwmqTcpBuilt = {
+    .name = "lwmq-tcp-built",
+    .open = tcp_built_open,
     .send = built_send,
     .receive = ours_receive,
     .close = ours_close,

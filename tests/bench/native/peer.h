@@ -29,7 +29,8 @@ typedef struct peer {
 enum { kMany = 128 };
 
 extern const peer kFloor, kFloorBuilt, kFloorHanded, kFloorPieces, kFutex, kLwmq, kLwmqBuilt, kLwmqMany,
-    kLwmqLent, kLwmqEachLent, kLwmqHanded, kLwmqPieces, kUnixSocket, kZeroMq, kPosixQueue;
+    kLwmqLent, kLwmqEachLent, kLwmqHanded, kLwmqPieces, kLwmqTcp, kLwmqTcpUring, kLwmqTcpMany, kLwmqTcps,
+    kUnixSocket, kTcpSocket, kTcpCrc, kTcpCrcBuilt, kLwmqTcpBuilt, kTcpGcm, kZeroMq, kZeroMqTcp, kPosixQueue;
 
 /* Of the peers named `-pieces`, which send one message of a multiple of kPiece as a sequence of so many bytes
  * each, through kPieceRing: the reader is in one while the writer is in the next. */
@@ -40,6 +41,13 @@ static inline void build(void* at, const void* data, size_t bytes) {
   uint64_t* const words = at;
   for (size_t i = 0; i < bytes / 8; ++i) words[i] = 1;
   words[0] = *(const uint64_t*)data;
+}
+
+/* The port at loopback that stands for an address, for the peers named `-tcp`. */
+static inline int port_of(const char* address) {
+  unsigned hash = 5381;
+  for (const char* at = address; *at != '\0'; ++at) hash = hash * 33 + (unsigned char)*at;
+  return 20000 + (int)(hash % 10000);
 }
 
 /* Each way, whatever their size: what does not depend on it shall not depend on their number. */

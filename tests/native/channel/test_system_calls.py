@@ -96,7 +96,7 @@ print(json.dumps(tasks))
 for channel in (lonely, full, sleepy, crowd, talker, heard, caller):
     channel.close() if channel is not full else channel.__exit__(ValueError, None, None)
 """
-SLEEPS_ON = {"lwmq-channels": "epoll_wait", "lwmq-connect": "epoll_wait", "lwmq-ipc": "futex_waitv"}
+SLEEPS_ON = {"lwmq-channels": "epoll_wait", "lwmq-ipc": "futex_waitv"}
 # A mutex, a look at a peer, a thread that did not run for a while. Who waits for what does not come does so
 # until the program ends.
 BRIEF_S = 1.5

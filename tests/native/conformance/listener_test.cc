@@ -555,7 +555,8 @@ TEST_P(ListenerOver, CountsWhomItRefusesAndSaysWhy) {
   EXPECT_EQ(listening.try_accept(kLimitMs), LWMQ_OK);
 }
 
-INSTANTIATE_TEST_SUITE_P(Providers, ListenerOver, testing::Values(kLoop, kIpc, kTraceLoop, kTraceIpc, kToy),
+INSTANTIATE_TEST_SUITE_P(Providers, ListenerOver,
+                         testing::Values(kLoop, kIpc, kTraceLoop, kTraceIpc, kTcp, kTcpByUring, kTcps, kToy),
                          name_of);
 
 TEST(Listener, IsRefusedWithTheNumbers) {

@@ -37,6 +37,40 @@ const lwmq_tli_provider* loop() {
 
 // Before anybody looks for providers.
 const bool filled = [] {
+  static lwmq_tli_listener_table listener = *loop()->listener;
+  listener.listen = [](const char* address, const lwmq_tli_options* options, lwmq_tli_listener** out) {
+    return loop()->listener->listen(below(address).c_str(), options, out);
+  };
+  listener.accept = [](lwmq_tli_listener* from, lwmq_tli_transport** out) {
+    const lwmq_status status = loop()->listener->accept(from, out);
+    const std::lock_guard lock(mutex);
+    if (status == LWMQ_OK) accepted.insert(*out);
+    return status;
+  };
+  static lwmq_tli_transport_table transport = *loop()->transport;
+  transport.connect = [](const char* address, const lwmq_tli_options* options, lwmq_tli_transport** out) {
+    return loop()->transport->connect(below(address).c_str(), options, out);
+  };
+  transport.acquire = [](lwmq_tli_transport* self, lwmq_tli_buffer* out_buffer) -> lwmq_status {
+    return was_accepted(self) ? loop()->transport->acquire(self, out_buffer) : LWMQ_E_FULL;
+  };
+  transport.land = [](lwmq_tli_transport* self, std::uint32_t limit, std::uint32_t how,
+                      lwmq_tli_extent* out_extents, lwmq_tli_landing* out_landing) -> lwmq_status {
+    return was_accepted(self) ? LWMQ_E_EMPTY
+                              : loop()->transport->land(self, limit, how, out_extents, out_landing);
+  };
+  transport.state = [](lwmq_tli_transport* self, lwmq_tli_figures* out_figures) {
+    const std::int32_t found = loop()->transport->state(self, out_figures);
+    if (out_figures != nullptr) out_figures->unread_extents = 0;
+    return found;
+  };
+  transport.close = [](lwmq_tli_transport* self, std::uint32_t lent, std::uint64_t unsent) {
+    {
+      const std::lock_guard lock(mutex);
+      accepted.erase(self);
+    }
+    loop()->transport->close(self, lent, unsent);
+  };
   one_way = *loop();
   one_way.name = "one-way";
   one_way.claim = [](const char* address) -> std::int32_t {
@@ -47,40 +81,9 @@ const bool filled = [] {
     out_limits->capabilities = LWMQ_CAN_SEND | LWMQ_CAN_RECEIVE | LWMQ_IS_ORDERED | LWMQ_IS_ONE_WAY;
     return status;
   };
-  one_way.listen = [](const char* address, const lwmq_tli_options* options, lwmq_tli_listener** out) {
-    return loop()->listen(below(address).c_str(), options, out);
-  };
-  one_way.connect = [](const char* address, const lwmq_tli_options* options, std::uint32_t timeout_ms,
-                       lwmq_tli_transport** out) {
-    return loop()->connect(below(address).c_str(), options, timeout_ms, out);
-  };
-  one_way.accept = [](lwmq_tli_listener* listener, lwmq_tli_transport** out) {
-    const lwmq_status status = loop()->accept(listener, out);
-    const std::lock_guard lock(mutex);
-    if (status == LWMQ_OK) accepted.insert(*out);
-    return status;
-  };
-  one_way.acquire = [](lwmq_tli_transport* transport, lwmq_tli_buffer* out_buffer) -> lwmq_status {
-    return was_accepted(transport) ? loop()->acquire(transport, out_buffer) : LWMQ_E_FULL;
-  };
-  one_way.land = [](lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) -> lwmq_status {
-    return was_accepted(transport) ? LWMQ_E_EMPTY : loop()->land(transport, out_extent);
-  };
-  one_way.unread_extents = [](lwmq_tli_transport*) { return std::uint64_t{0}; };
-  one_way.close = [](lwmq_tli_transport* transport) {
-    {
-      const std::lock_guard lock(mutex);
-      accepted.erase(transport);
-    }
-    loop()->close(transport);
-  };
-  one_way.window_create = nullptr;
-  one_way.window_export = nullptr;
-  one_way.window_find = nullptr;
-  one_way.window_info = nullptr;
-  one_way.window_owner_alive = nullptr;
-  one_way.window_keep = nullptr;
-  one_way.window_release = nullptr;
+  one_way.listener = &listener;
+  one_way.transport = &transport;
+  one_way.memory = nullptr;
   return true;
 }();
 

@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "conformance/channel_fixture.h"
@@ -74,6 +75,12 @@ struct Asker {
     statistics.size = sizeof statistics;
     EXPECT_EQ(lwmq_requests_query(requests, &statistics), LWMQ_OK);
     return statistics;
+  }
+
+  [[nodiscard]] std::string wait(std::uint64_t number, std::uint32_t timeout_ms = kLimitMs) const {
+    lwmq_message* reply = nullptr;
+    const lwmq_status status = lwmq_requests_wait(requests, number, timeout_ms, &reply);
+    return text_of(status, reply);
   }
 
   static std::string text_of(lwmq_status status, lwmq_message* reply) {
@@ -152,17 +159,164 @@ TEST_P(Asking, WhoIsAskedMayFailOrSayNothing) {
   EXPECT_EQ(asker.ask("ha"), "haha");
   EXPECT_EQ(asker.ask("fail"), "<LWMQ_E_HANDLER>");
   EXPECT_EQ(std::string(lwmq_last_error()),
-            "the peer's handler failed: ValueError: no such thing (" + address_ + ")");
+            "the peer's handler failed: ValueError: no such thing (" + place_of(address_) + ")");
   const auto begun = std::chrono::steady_clock::now();
   EXPECT_EQ(asker.ask("hush", 50), "<LWMQ_E_TIMED_OUT>");
   EXPECT_GE(std::chrono::steady_clock::now() - begun, 50ms);
-  EXPECT_EQ(std::string(lwmq_last_error()), "no reply to request 3 within 50 ms (" + address_ + ")");
+  EXPECT_EQ(std::string(lwmq_last_error()),
+            "no reply to request 3 within 50 ms (" + place_of(address_) + ")");
   EXPECT_EQ(asker.ask("ho"), "hoho");
   const auto seen = asker.statistics();
   EXPECT_EQ(seen.answered, 2u);
   EXPECT_EQ(seen.failed, 1u);
   EXPECT_EQ(seen.timed_out, 1u);
   EXPECT_EQ(sum_of(seen), seen.asked);
+}
+
+TEST_P(Asking, AFailureMayBeKeptWithItsKindAndItsText) {
+  begin_serving();
+  lwmq_requests_options options{};
+  options.size = sizeof options;
+  options.keep_failures = 1;
+  lwmq_requests* requests = nullptr;
+  ASSERT_EQ(lwmq_requests_create(client_.channel, &options, &requests), LWMQ_OK);
+  lwmq_message* message = nullptr;
+  ASSERT_EQ(lwmq_requests_make(requests, &message), LWMQ_OK);
+  ASSERT_EQ(lwmq_message_append(message, "fail", 4), LWMQ_OK);
+  lwmq_message* failure = nullptr;
+  EXPECT_EQ(lwmq_requests_request(requests, &message, kLimitMs, &failure), LWMQ_E_HANDLER);
+  ASSERT_NE(failure, nullptr);
+  const Frames frames = frames_of(failure);
+  EXPECT_EQ(frames.at(1), "ValueError");
+  EXPECT_EQ(frames.at(2), "no such thing");
+  lwmq_message_destroy(failure);
+  lwmq_requests_destroy(requests);
+}
+
+// In place of next; what is not settled in time is told by next after all.
+TEST_P(Asking, OneWaitsForARequestThatWasSubmitted) {
+  const Asker asker(client_);
+  const std::uint64_t first = asker.submit("a");
+  EXPECT_EQ(asker.wait(first, 0), "<LWMQ_E_EMPTY>");
+  EXPECT_EQ(asker.wait(first, 5), "<LWMQ_E_EMPTY>");
+  begin_serving();
+  EXPECT_EQ(asker.wait(first), "aa");
+  EXPECT_EQ(asker.wait(first), "<LWMQ_E_EMPTY>") << "it was told";
+  const std::uint64_t second = asker.submit("b");
+  const std::uint64_t third = asker.submit("c");
+  EXPECT_EQ(asker.wait(third), "cc");
+  EXPECT_EQ(asker.wait(second), "bb") << "settled on the way";
+  const std::uint64_t silent = asker.submit("hush", 20);
+  EXPECT_EQ(asker.wait(silent), "<LWMQ_E_TIMED_OUT>");
+  const std::uint64_t fails = asker.submit("fail");
+  EXPECT_EQ(asker.wait(fails), "<LWMQ_E_HANDLER>");
+  const std::uint64_t last = asker.submit("d");
+  EXPECT_EQ(asker.wait(last + 1), "<LWMQ_E_EMPTY>") << "was never submitted";
+  EXPECT_EQ(asker.next(), std::make_pair(last, std::string("dd")));
+  EXPECT_EQ(sum_of(asker.statistics()), asker.statistics().asked);
+}
+
+TEST_P(Asking, ACancelEndsTheWaitOfAnotherThread) {
+  const Asker asker(client_);
+  const std::uint64_t number = asker.submit("hush");
+  std::thread waiting([&] { EXPECT_EQ(asker.wait(number), "<LWMQ_E_EMPTY>"); });
+  std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(lwmq_requests_cancel(asker.requests, number), LWMQ_OK);
+  EXPECT_EQ(lwmq_requests_cancel(asker.requests, number), LWMQ_E_EMPTY);
+  waiting.join();
+  EXPECT_EQ(asker.statistics().given_up, 1u);
+}
+
+// One thread waits for whatever comes, others for their own replies: each is told of its own, in time.
+TEST_P(Asking, WhoAttendsLeavesRepliesToThoseWhoWaitForThem) {
+  begin_serving();
+  const Asker asker(client_);
+  std::atomic<std::uint64_t> told{0};
+  std::thread attending([&] {
+    for (auto [number, answer] = asker.next(LWMQ_FOREVER); answer != "<LWMQ_E_CLOSED>";
+         std::tie(number, answer) = asker.next(LWMQ_FOREVER))
+      told += number;
+  });
+  const auto sleep_now_and_then = [](int round) {
+    if (round % 7 == 0) std::this_thread::sleep_for(15ms);  // it attends again
+  };
+  for (int round = 0; round < 50; ++round) {
+    sleep_now_and_then(round);
+    lwmq_message* message = asker.make("x");
+    std::uint64_t number = 0;
+    ASSERT_EQ(lwmq_requests_begin(asker.requests, &message, LWMQ_FOREVER, &number), LWMQ_OK);
+    const std::string answer = asker.wait(number);
+    if (answer == "<LWMQ_E_EMPTY>") {
+      while (told != number) std::this_thread::yield();
+    } else {
+      EXPECT_EQ(answer, "xx");
+    }
+    told = 0;
+    number = asker.submit("y");
+    while (told != number) std::this_thread::yield();
+    number = asker.submit("hush", 3);  // sooner than whatever it waits for
+    while (told != 2 * number - 1) std::this_thread::yield();
+    told = 0;
+  }
+  ASSERT_EQ(lwmq_requests_close(asker.requests), LWMQ_OK);
+  attending.join();
+}
+
+TEST_P(Asking, ACloseFailsWhatIsOutstandingAndLeavesTheChannel) {
+  const Asker asker(client_);
+  const std::uint64_t number = asker.submit("hush");
+  std::vector<std::thread> waiting;
+  std::set<std::uint64_t> told;
+  std::mutex mutex;
+  for (int t = 0; t < 2; ++t) {
+    waiting.emplace_back([&] {
+      for (;;) {
+        const auto [of, answer] = asker.next(LWMQ_FOREVER);
+        EXPECT_EQ(answer, "<LWMQ_E_CLOSED>");
+        EXPECT_EQ(std::string(lwmq_last_error()),
+                  "the requests on " + address_.substr(0, address_.find('?')) + " are closed");
+        if (of == 0) return;
+        const std::lock_guard lock(mutex);
+        EXPECT_TRUE(told.insert(of).second);
+      }
+    });
+  }
+  waiting.emplace_back([&] { EXPECT_EQ(asker.ask("hush"), "<LWMQ_E_CLOSED>"); });
+  while (asker.statistics().outstanding < 2) std::this_thread::yield();
+  std::this_thread::sleep_for(5ms);
+  ASSERT_EQ(lwmq_requests_close(asker.requests), LWMQ_OK);
+  ASSERT_EQ(lwmq_requests_close(asker.requests), LWMQ_OK);
+  ASSERT_EQ(server_.post("the channel's own"), LWMQ_OK);
+  EXPECT_EQ(client_.receive_text(), "the channel's own");
+  for (auto& thread : waiting) thread.join();
+  EXPECT_EQ(told, (std::set<std::uint64_t>{number}));
+  lwmq_message* message = asker.make("more");
+  std::uint64_t none = 0;
+  EXPECT_EQ(lwmq_requests_submit(asker.requests, &message, 10, &none), LWMQ_E_CLOSED);
+  lwmq_message_destroy(message);
+  EXPECT_EQ(asker.statistics().lost, 2u);
+}
+
+// The channel tells it to one receiver, who may not have been us.
+TEST(RequestsOverIpc, WhatKeepsThePeerAwayIsToldToWhoeverAsks) {
+  const std::string address = kIpc.fresh_address();
+  lwmq_channel_options few = channel_options(1408, 8);
+  few.buffers_receive = 1;
+  const End server(address, LWMQ_ROLE_SERVER, few);
+  const End client(address, LWMQ_ROLE_CLIENT, channel_options(1408, 8));
+  lwmq_message* none = nullptr;
+  EXPECT_EQ(lwmq_channel_receive(client.channel, kLimitMs, &none), LWMQ_E_INVALID);
+  const Asker asker(client);
+  for (int i = 0; i < 2; ++i) {
+    lwmq_message* message = asker.make("anybody?");
+    std::uint64_t number = 0;
+    EXPECT_EQ(lwmq_requests_submit(asker.requests, &message, LWMQ_FOREVER, &number), LWMQ_E_INVALID);
+    EXPECT_NE(std::string(lwmq_last_error()).find("sends with"), std::string::npos) << lwmq_last_error();
+    lwmq_message_destroy(message);
+  }
+  EXPECT_EQ(asker.next(30), std::make_pair(std::uint64_t{0}, std::string("<LWMQ_E_INVALID>")));
+  EXPECT_EQ(asker.next(30).second, "<LWMQ_E_TIMED_OUT>") << "once";
+  EXPECT_EQ(asker.statistics().outstanding, 0u);
 }
 
 // Each at its time, whatever the order in which they were asked; and what comes later is late.

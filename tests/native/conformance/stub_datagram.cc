@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -188,7 +189,7 @@ lwmq_status accept(lwmq_tli_listener* listener, lwmq_tli_transport** out_transpo
   return LWMQ_OK;
 }
 
-std::int32_t listener_fd(lwmq_tli_listener* listener) { return *listener->event; }
+std::int32_t listener_descriptor(lwmq_tli_listener* listener) { return *listener->event; }
 
 void listener_close(lwmq_tli_listener* listener) {
   const std::lock_guard lock(world().mutex);
@@ -201,7 +202,7 @@ void listener_close(lwmq_tli_listener* listener) {
   delete listener;
 }
 
-lwmq_status connect(const char* address, const lwmq_tli_options* options, std::uint32_t /*timeout_ms*/,
+lwmq_status connect(const char* address, const lwmq_tli_options* options,
                     lwmq_tli_transport** out_transport) {
   const lwmq_status status = check_options(address, options);
   if (status != LWMQ_OK) return status;
@@ -237,10 +238,16 @@ void peer(lwmq_tli_transport* transport, lwmq_tli_peer* out_peer) {
   out_peer->uid = self.uid;
   out_peer->buffer_bytes = transport->self->peers.front()->options.buffer_bytes;
   out_peer->buffers = transport->self->peers.front()->options.buffers_send;
+  std::snprintf(out_peer->name, sizeof out_peer->name, "process %u", self.pid);
 }
 
-std::int32_t state(lwmq_tli_transport* transport) {
+std::int32_t state(lwmq_tli_transport* transport, lwmq_tli_figures* out_figures) {
   const std::lock_guard lock(world().mutex);
+  if (out_figures != nullptr) {
+    *out_figures = {};
+    out_figures->free_buffers = transport->self->free_buffers();
+    for (const Buffer& buffer : transport->self->buffers) out_figures->unread_extents += buffer.unread;
+  }
   return transport->self->peer_closed() ? LWMQ_TLI_CLOSED : LWMQ_TLI_CONNECTED;
 }
 
@@ -312,31 +319,16 @@ void abandon(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) {
   if (transport->self->closed && transport->kept == 0) delete transport;
 }
 
-void keep_lent(lwmq_tli_transport* transport, std::uint32_t buffers) { transport->kept = buffers; }
-
-std::uint32_t free_buffers(lwmq_tli_transport* transport) {
-  const std::lock_guard lock(world().mutex);
-  return transport->self->free_buffers();
-}
-
-std::uint64_t unread_extents(lwmq_tli_transport* transport) {
-  const std::lock_guard lock(world().mutex);
-  std::uint64_t unread = 0;
-  for (const Buffer& buffer : transport->self->buffers) unread += buffer.unread;
-  return unread;
-}
-
-lwmq_status land(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) {
+lwmq_status land(lwmq_tli_transport* transport, std::uint32_t /*limit*/, std::uint32_t /*how*/,
+                 lwmq_tli_extent* out_extents, lwmq_tli_landing* out_landing) {
   const std::lock_guard lock(world().mutex);
   Transport& self = *transport->self;
   if (self.inbox.empty()) return self.peer_closed() ? closed() : LWMQ_E_EMPTY;
   Datagram* datagram = self.inbox.front().release();
   self.inbox.pop_front();
-  out_extent->data = reinterpret_cast<const std::uint8_t*>(datagram->bytes.get());
-  out_extent->bytes = datagram->length;
-  out_extent->kind = datagram->kind;
-  out_extent->token[0] = datagram->buffer;
-  out_extent->token[1] = reinterpret_cast<std::uintptr_t>(datagram);
+  *out_extents = {reinterpret_cast<const std::uint8_t*>(datagram->bytes.get()), datagram->length,
+                  datagram->kind, 0};
+  *out_landing = {reinterpret_cast<std::uintptr_t>(datagram), datagram->buffer, 1};
   return LWMQ_OK;
 }
 
@@ -345,10 +337,10 @@ void read_by_peer(Datagram* datagram) {
   datagram->sender->news();
 }
 
-void release(lwmq_tli_transport* /*transport*/, lwmq_tli_extent* extent) {
+void release(lwmq_tli_transport* /*transport*/, const lwmq_tli_landing* landing, std::uint32_t /*count*/) {
   const std::lock_guard lock(world().mutex);
   const std::unique_ptr<Datagram> datagram(
-      reinterpret_cast<Datagram*>(static_cast<std::uintptr_t>(extent->token[1])));
+      reinterpret_cast<Datagram*>(static_cast<std::uintptr_t>(landing->token)));
   read_by_peer(datagram.get());
 }
 
@@ -370,6 +362,11 @@ lwmq_status wait(lwmq_tli_transport* transport, std::uint32_t what, std::uint32_
 
 std::int32_t arm(lwmq_tli_transport* transport, std::uint32_t what) {
   const std::lock_guard lock(world().mutex);
+  if (what == 0) {
+    transport->self->armed = false;
+    if (transport->self->event) drain(transport->self->event);
+    return 0;
+  }
   if (transport->self->has_own_event) drain(transport->self->event);
   transport->self->armed = true;
   // Room counts where somebody has asked for it in vain: else it is nearly always there.
@@ -377,20 +374,15 @@ std::int32_t arm(lwmq_tli_transport* transport, std::uint32_t what) {
   return is_ready(*transport->self, what) ? 1 : 0;
 }
 
-void disarm(lwmq_tli_transport* transport) {
-  const std::lock_guard lock(world().mutex);
-  transport->self->armed = false;
-  if (transport->self->event) drain(transport->self->event);
-}
-
-std::int32_t transport_fd(lwmq_tli_transport* transport) {
+std::int32_t descriptor(lwmq_tli_transport* transport) {
   const std::lock_guard lock(world().mutex);
   if (!std::exchange(transport->self->has_own_event, true)) transport->self->event = make_event();
   return *transport->self->event;
 }
 
-void close(lwmq_tli_transport* transport) {
+void close(lwmq_tli_transport* transport, std::uint32_t lent, std::uint64_t /*unsent*/) {
   const std::lock_guard lock(world().mutex);
+  transport->kept = lent;
   auto& self = transport->self;
   self->closed = true;
   for (const auto& to : self->peers) to->news();
@@ -404,51 +396,45 @@ void close(lwmq_tli_transport* transport) {
   if (transport->kept == 0) delete transport;
 }
 
-const lwmq_tli_provider kStub = {
-    .size = sizeof(lwmq_tli_provider),
-    .version = LWMQ_TLI_VERSION,
-    .name = "stub",
-    .claim = claim,
-    .limits = limits,
+const lwmq_tli_listener_table kListener = {
     .listen = listen,
     .accept = accept,
     .tend = nullptr,
-    .listener_fd = listener_fd,
-    .listener_close = listener_close,
+    .descriptor = listener_descriptor,
+    .address = nullptr,
+    .close = listener_close,
+};
+
+const lwmq_tli_transport_table kTransport = {
     .connect = connect,
+    .proceed = nullptr,
     .peer = peer,
     .state = state,
     .acquire = acquire,
     .show = show,
-    .show_run = nullptr,
     .ship = ship,
-    .ship_only = nullptr,
     .abandon = abandon,
-    .free_buffers = free_buffers,
-    .unread_extents = unread_extents,
+    .flush = nullptr,
     .land = land,
     .release = release,
-    .release_run = nullptr,
-    .release_last = nullptr,
-    .land_run = nullptr,
-    .land_soon = nullptr,
-    .land_awaited = nullptr,
     .wait = wait,
     .arm = arm,
-    .disarm = disarm,
-    .transport_fd = transport_fd,
+    .descriptor = descriptor,
     .close = close,
-    .keep_lent = keep_lent,
-    .say_unsent = nullptr,
-    .window_create = nullptr,
-    .window_export = nullptr,
-    .window_find = nullptr,
-    .window_info = nullptr,
-    .window_owner_alive = nullptr,
-    .window_keep = nullptr,
-    .window_release = nullptr,
+};
+
+const lwmq_tli_provider kStub = {
+    .size = sizeof(lwmq_tli_provider),
+    .version = LWMQ_TLI_VERSION,
+    .name = "stub",
+    .settings = nullptr,
+    .claim = claim,
+    .limits = limits,
     .service = nullptr,
-    .service_wake = nullptr,
+    .listener = &kListener,
+    .transport = &kTransport,
+    .fast = nullptr,
+    .memory = nullptr,
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <string>
@@ -14,30 +15,34 @@
 #include "eventually.h"
 #include "filters/filtered.h"
 #include "lwmq/lwmq_tli.h"
+#include "tli_calls.h"
 
 namespace lwmq::conformance {
 
-inline const lwmq_tli_provider& provider_of(const std::string& address) {
+using calls::Extent;
+using calls::Tli;
+
+inline Tli provider_of(const std::string& address) {
   const lwmq_tli_provider* provider = nullptr;
   if (filters::find(address.c_str(), &provider) != LWMQ_OK) {
     ADD_FAILURE() << last_error();
     std::abort();
   }
-  return *provider;
+  return Tli(*provider);
+}
+
+// Of the text of this thread's last failure.
+inline void expect_said(const std::string& part) {
+  EXPECT_NE(std::string(last_error()).find(part), std::string::npos) << last_error();
 }
 
 // Deaths and the like are witnessed on a thread that somebody above the provider runs. It never ends.
-inline void run_service(const lwmq_tli_provider& provider) {
-  static std::vector<void (*)(const volatile std::uint32_t*)> running;  // a filtered provider shares it
-  if (provider.service == nullptr) return;
-  for (const auto known : running) {
-    if (known == provider.service) return;
-  }
-  running.push_back(provider.service);
-  std::thread([&provider] {
-    static const volatile std::uint32_t kNeverStop = 0;
-    provider.service(&kNeverStop);
-  }).detach();
+inline void run_service(const Tli& tli) {
+  static std::vector<void (*)()> running;  // a filtered provider shares it
+  const auto service = tli.provider().service;
+  if (service == nullptr || std::count(running.begin(), running.end(), service) > 0) return;
+  running.push_back(service);
+  std::thread(service).detach();
 }
 
 inline lwmq_tli_options options_of(std::uint32_t buffers, std::uint64_t buffer_bytes,
@@ -52,7 +57,7 @@ inline lwmq_tli_options options_of(std::uint32_t buffers, std::uint64_t buffer_b
 
 // `listener` has accepted `served`, which `client` has connected to.
 struct Pair {
-  const lwmq_tli_provider& tli;
+  Tli tli;
   std::string address;
   lwmq_tli_listener* listener = nullptr;
   lwmq_tli_transport* served = nullptr;
@@ -92,7 +97,7 @@ struct Pair {
   }
 
   // The next extent, waited for.
-  Status land(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) const {
+  Status land(lwmq_tli_transport* transport, Extent* out_extent) const {
     for (int i = 0; i < 600; ++i) {
       const Status status = tli.land(transport, out_extent);
       if (status != LWMQ_E_EMPTY) return status;
@@ -103,7 +108,7 @@ struct Pair {
 
   // Lands, copies and releases; "" with a failure where nothing came.
   std::string land_text(lwmq_tli_transport* transport) const {
-    lwmq_tli_extent extent{};
+    Extent extent;
     const Status status = land(transport, &extent);
     if (status != LWMQ_OK) return std::string("<") + status_name(status) + ">";
     std::string text(reinterpret_cast<const char*>(extent.data), extent.bytes);

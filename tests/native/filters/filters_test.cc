@@ -1,4 +1,4 @@
-// links: base os stats queue tli address filters lane modules store providers
+// links: base os stats queue tli address filters lane sockets modules store providers
 //
 // Filters over the transport inside one process: what each does to what passes, with its seed and exact
 // counts.
@@ -26,6 +26,7 @@
 namespace lwmq::filters {
 namespace {
 
+using calls::Extent;
 using conformance::fresh_name;
 using conformance::options_of;
 using conformance::Pair;
@@ -33,19 +34,19 @@ using Texts = std::vector<std::string>;
 
 // A pair whose filters can be asked and changed; both ends have the same ones.
 struct Filtered {
-  std::unique_ptr<lwmq_tli_filters> filters;
   std::string address;
-  lwmq_tli_options options = options_of(8, 4096);
+  FilteredOptions options;
   std::unique_ptr<Pair> pair;
 
   explicit Filtered(const std::string& chain) : address(chain + "+loop://" + fresh_name()) {
-    EXPECT_EQ(make_filters(address.c_str(), &filters), LWMQ_OK) << last_error();
-    options.filters = filters.get();
+    static_cast<lwmq_tli_options&>(options) = options_of(8, 4096);
+    options.size = sizeof options;
+    EXPECT_EQ(make_filters(address.c_str(), &options.filters), LWMQ_OK) << last_error();
     pair = std::make_unique<Pair>(address, options);
   }
   [[nodiscard]] lwmq_filter_view view(std::uint32_t place) const {
     lwmq_filter_view view{};
-    EXPECT_EQ(filters->filters->query(place, &view), LWMQ_OK) << last_error();
+    EXPECT_EQ(options.filters->query(place, &view), LWMQ_OK) << last_error();
     return view;
   }
   // Shows `texts` from the client, a buffer each, as far as the other end takes them, which lands meanwhile.
@@ -59,7 +60,7 @@ struct Filtered {
   }
   // What is there now.
   void take(Texts* out) const {
-    lwmq_tli_extent extent{};
+    Extent extent;
     while (pair->tli.land(pair->served, &extent) == LWMQ_OK) {
       out->emplace_back(reinterpret_cast<const char*>(extent.data), extent.bytes);
       pair->tli.release(pair->served, &extent);
@@ -130,10 +131,13 @@ TEST(Filters, WrongOnesAreRefusedWithATextThatNamesTheAddress) {
 
 // rows: L38
 TEST(Filters, WithoutThemAProviderIsItself) {
-  EXPECT_EQ(&conformance::provider_of("loop://x"), &conformance::provider_of("loop://y"));
-  EXPECT_NE(&conformance::provider_of("loop://x"), &conformance::provider_of("filters+loop://x"));
-  EXPECT_EQ(&conformance::provider_of("trace+loop://x"), &conformance::provider_of("loss=0+loop://x"));
-  std::unique_ptr<lwmq_tli_filters> filters;
+  EXPECT_EQ(&conformance::provider_of("loop://x").provider(),
+            &conformance::provider_of("loop://y").provider());
+  EXPECT_NE(&conformance::provider_of("loop://x").provider(),
+            &conformance::provider_of("filters+loop://x").provider());
+  EXPECT_EQ(&conformance::provider_of("trace+loop://x").provider(),
+            &conformance::provider_of("loss=0+loop://x").provider());
+  std::shared_ptr<Filters> filters;
   ASSERT_EQ(make_filters("loop://x", &filters), LWMQ_OK);
   EXPECT_EQ(filters, nullptr);
 }
@@ -212,7 +216,7 @@ TEST(Filters, DelayLandsLaterAndInOrder) {
   Filtered over("delay=20ms,jitter=10ms,seed=5");
   const auto began = std::chrono::steady_clock::now();
   for (int i = 0; i < 5; ++i) ASSERT_EQ(over.pair->send(over.pair->client, std::to_string(i)), LWMQ_OK);
-  lwmq_tli_extent extent{};
+  Extent extent;
   EXPECT_EQ(over.pair->tli.land(over.pair->served, &extent), LWMQ_E_EMPTY);
   EXPECT_EQ(over.view(0).held, 5u);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(over.pair->land_text(over.pair->served), std::to_string(i));
@@ -224,7 +228,7 @@ TEST(Filters, DelayLandsLaterAndInOrder) {
 TEST(Filters, WhatIsHeldLandsAtOnceWhenThePeerHasEnded) {
   Filtered over("delay=1000s");
   ASSERT_EQ(over.pair->send(over.pair->client, "last words"), LWMQ_OK);
-  lwmq_tli_extent extent{};
+  Extent extent;
   EXPECT_EQ(over.pair->tli.land(over.pair->served, &extent), LWMQ_E_EMPTY);
   over.pair->close(&over.pair->client);
   EXPECT_EQ(over.pair->land_text(over.pair->served), "last words");
@@ -237,7 +241,7 @@ TEST(Filters, TheListenersDescriptorRingsWhenWhatIsHeldIsDue) {
   Filtered over("delay=30ms");
   ASSERT_EQ(over.pair->send(over.pair->client, "later"), LWMQ_OK);
   auto& pair = *over.pair;
-  lwmq_tli_extent extent{};
+  Extent extent;
   ASSERT_EQ(pair.tli.land(pair.served, &extent), LWMQ_E_EMPTY);
   int rings = 0;
   for (; pair.tli.land(pair.served, &extent) == LWMQ_E_EMPTY; ++rings) {
@@ -262,7 +266,7 @@ TEST(Filters, WhatIsHeldDoesNotCountAsRead) {
   EXPECT_EQ(pair.tli.arm(pair.served, LWMQ_TLI_WAIT_EXTENT), 0);
   EXPECT_EQ(over.view(0).held, 3u);
   EXPECT_EQ(pair.tli.unread_extents(pair.client), 3u);
-  ASSERT_EQ(over.filters->filters->remove(0), LWMQ_OK);
+  ASSERT_EQ(over.options.filters->remove(0), LWMQ_OK);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(pair.land_text(pair.served), "held");
   EXPECT_EQ(pair.tli.wait(pair.served, LWMQ_TLI_WAIT_EXTENT, 0), LWMQ_E_TIMED_OUT);
   EXPECT_EQ(pair.tli.unread_extents(pair.client), 0u);
@@ -346,7 +350,7 @@ TEST(Filters, LatencyTimesWhatPassesAndLeavesItAsItWas) {
   Filtered over("latency+delay=3ms");
   for (int i = 0; i < 20; ++i) {
     ASSERT_EQ(over.pair->send(over.pair->client, std::string(static_cast<std::size_t>(i), 'x'), 7), LWMQ_OK);
-    lwmq_tli_extent extent{};
+    Extent extent;
     ASSERT_EQ(over.pair->land(over.pair->served, &extent), LWMQ_OK);
     EXPECT_EQ(extent.bytes, static_cast<std::uint64_t>(i));
     EXPECT_EQ(extent.kind, 7u);
@@ -354,12 +358,12 @@ TEST(Filters, LatencyTimesWhatPassesAndLeavesItAsItWas) {
   }
   EXPECT_EQ(over.view(0).timed, 20u);
   std::uint64_t median = 0, longest = 0;
-  ASSERT_EQ(over.filters->filters->query_times(0, 0.5, &median), LWMQ_OK);
-  ASSERT_EQ(over.filters->filters->query_times(0, 1, &longest), LWMQ_OK);
+  ASSERT_EQ(over.options.filters->query_times(0, 0.5, &median), LWMQ_OK);
+  ASSERT_EQ(over.options.filters->query_times(0, 1, &longest), LWMQ_OK);
   EXPECT_GE(median, 3'000'000u);
   EXPECT_GE(longest, median);
-  EXPECT_EQ(over.filters->filters->query_times(1, 0.5, &median), LWMQ_E_EMPTY);
-  EXPECT_EQ(over.filters->filters->query_times(0, 1.5, &median), LWMQ_E_INVALID);
+  EXPECT_EQ(over.options.filters->query_times(1, 0.5, &median), LWMQ_E_EMPTY);
+  EXPECT_EQ(over.options.filters->query_times(0, 1.5, &median), LWMQ_E_INVALID);
 }
 
 // rows: C40
@@ -404,7 +408,7 @@ TEST(Filters, WhatWasTimedIsOnTheStatisticsPageUntilTheFilterGoes) {
   constexpr int kBelowDelay = 16;  // 64 ns << 15 is 2.1 ms
   EXPECT_EQ(std::accumulate(seen->took, seen->took + kBelowDelay, std::uint64_t{0}), 0u);
   EXPECT_GE(seen->took_ns, 20u * 3'000'000);
-  ASSERT_EQ(over.filters->filters->remove(0), LWMQ_OK);
+  ASSERT_EQ(over.options.filters->remove(0), LWMQ_OK);
   ASSERT_EQ(observer.look(), LWMQ_OK);
   seen = find_times(observer, "latency=1");  // lanes that have not looked since may hold it
   EXPECT_TRUE(seen == nullptr || seen->flags == LWMQ_ENTRY_CLOSED);
@@ -443,18 +447,18 @@ TEST(Filters, AChainIsMetFromTheApplicationToTheWire) {
 TEST(Filters, AreAddedAndRemovedWhileExtentsPass) {
   Filtered over("filters");
   EXPECT_EQ(over.talk(3).size(), 3u);
-  ASSERT_EQ(over.filters->filters->add("loss=1,way=land", LWMQ_FILTER_LAST), LWMQ_OK) << last_error();
+  ASSERT_EQ(over.options.filters->add("loss=1,way=land", LWMQ_FILTER_LAST), LWMQ_OK) << last_error();
   EXPECT_EQ(over.talk(3).size(), 0u);
-  ASSERT_EQ(over.filters->filters->add("trace=/dev/null", 0), LWMQ_OK) << last_error();
+  ASSERT_EQ(over.options.filters->add("trace=/dev/null", 0), LWMQ_OK) << last_error();
   EXPECT_EQ(over.talk(2).size(), 0u);
   EXPECT_EQ(over.view(0).seen, 2u) << "as sent; nothing has landed so far up";
   EXPECT_EQ(over.view(1).dropped, 5u);
-  ASSERT_EQ(over.filters->filters->remove(1), LWMQ_OK);
+  ASSERT_EQ(over.options.filters->remove(1), LWMQ_OK);
   EXPECT_EQ(over.talk(3).size(), 3u);
   EXPECT_EQ(over.view(0).seen, 2u + 3 + 3);
-  ASSERT_EQ(over.filters->filters->remove(0), LWMQ_OK);
-  EXPECT_EQ(over.filters->filters->remove(0), LWMQ_E_INVALID);
-  EXPECT_EQ(over.filters->filters->add("loss=0", 7), LWMQ_E_INVALID);
+  ASSERT_EQ(over.options.filters->remove(0), LWMQ_OK);
+  EXPECT_EQ(over.options.filters->remove(0), LWMQ_E_INVALID);
+  EXPECT_EQ(over.options.filters->add("loss=0", 7), LWMQ_E_INVALID);
 }
 
 // rows: L38
@@ -470,7 +474,7 @@ TEST(Filters, ChangesFromAThirdThreadLoseAndDoubleNothing) {
     }
   });
   std::thread changing([&] {
-    Filters& filters = *over.filters->filters;
+    Filters& filters = *over.options.filters;
     for (int i = 0; !over_now; ++i) {
       // None of these reorders: what one that goes has held is in front of what comes.
       const char* const kinds[] = {"delay=100us,jitter=100us", "latency", "trace=/dev/null", "corrupt=0",
@@ -504,7 +508,7 @@ TEST(Filters, WhatARemovedFilterHeldPassesThoseThatStay) {
   over.take(&landed);
   EXPECT_TRUE(landed.empty());
   EXPECT_EQ(over.view(1).held, 4u);
-  ASSERT_EQ(over.filters->filters->remove(1), LWMQ_OK);
+  ASSERT_EQ(over.options.filters->remove(1), LWMQ_OK);
   over.take(&landed);
   EXPECT_EQ(landed, (Texts{"0", "1", "2", "3"}));
   EXPECT_EQ(over.view(0).seen, 4u);
@@ -519,11 +523,11 @@ TEST(Filters, WhatTwoRemovedFiltersHeldKeepsItsOrder) {
     over.take(&landed);
     return over.view(0).held == 3;
   }));
-  ASSERT_EQ(over.filters->filters->add("delay=1000s", LWMQ_FILTER_LAST), LWMQ_OK);
+  ASSERT_EQ(over.options.filters->add("delay=1000s", LWMQ_FILTER_LAST), LWMQ_OK);
   for (int i = 3; i < 6; ++i) ASSERT_EQ(over.pair->send(over.pair->client, std::to_string(i)), LWMQ_OK);
   over.take(&landed);
   EXPECT_EQ(over.view(2).held, 3u);
-  while (over.filters->filters->remove(0) == LWMQ_OK) {
+  while (over.options.filters->remove(0) == LWMQ_OK) {
   }
   over.take(&landed);
   EXPECT_EQ(landed, (Texts{"0", "1", "2", "3", "4", "5"}));
@@ -533,11 +537,11 @@ TEST(Filters, WhatTwoRemovedFiltersHeldKeepsItsOrder) {
 TEST(Filters, AClosedEndGivesBackWhatItHeldAndWhatIsLentLivesOn) {
   Filtered over("corrupt,every=1,bits=0+delay,jitter=0");
   ASSERT_EQ(over.pair->send(over.pair->client, "kept"), LWMQ_OK);
-  lwmq_tli_extent kept{};
+  Extent kept;
   ASSERT_EQ(over.pair->land(over.pair->served, &kept), LWMQ_OK);
-  ASSERT_EQ(over.filters->filters->add("delay=1000s", LWMQ_FILTER_LAST), LWMQ_OK);
+  ASSERT_EQ(over.options.filters->add("delay=1000s", LWMQ_FILTER_LAST), LWMQ_OK);
   ASSERT_EQ(over.pair->send(over.pair->client, "held"), LWMQ_OK);
-  lwmq_tli_extent none{};
+  Extent none;
   ASSERT_EQ(over.pair->tli.land(over.pair->served, &none), LWMQ_E_EMPTY);
   lwmq_tli_transport* served = std::exchange(over.pair->served, nullptr);
   over.pair->tli.close(served);
@@ -560,7 +564,7 @@ TEST(Filters, ARecordIsReplayedAsItWas) {
   }
   Filtered over("replay=" + tape.path);
   for (int i = 0; i < 50; ++i) {
-    lwmq_tli_extent extent{};
+    Extent extent;
     ASSERT_EQ(over.pair->land(over.pair->served, &extent), LWMQ_OK) << i;
     EXPECT_EQ(extent.bytes, static_cast<std::uint64_t>(i));
     EXPECT_EQ(extent.kind, 3u);
@@ -584,7 +588,7 @@ TEST(Filters, AReplayBehindADelayWaitsOnItsTape) {
   }
   Filtered over("delay=1000s+replay=" + tape.path);
   auto& pair = *over.pair;
-  lwmq_tli_extent extent{};
+  Extent extent;
   for (int i = 0; i < 2 * kOnTape; ++i) ASSERT_EQ(pair.tli.land(pair.served, &extent), LWMQ_E_EMPTY);
   EXPECT_EQ(pair.tli.wait(pair.served, LWMQ_TLI_WAIT_EXTENT, 5), LWMQ_E_TIMED_OUT);
   EXPECT_LE(over.view(0).held, 4096u);

@@ -34,7 +34,8 @@ TEST_F(PatienceTest, LooksLongBeforeItSleeps) {
 }
 
 TEST_F(PatienceTest, LooksNotAgainWhereItHasLooked) {
-  EXPECT_FALSE(patience_.sees([] { return false; }));
+  patience_.look_for_extent(
+      1, true, [] { return false; }, [] { return false; });
   EXPECT_EQ(asks_of_look(LWMQ_TLI_WAIT_ROOM, kLongMs), 1 + static_cast<int>(os::kSpinGlances));
   EXPECT_EQ(asks_of_look(LWMQ_TLI_WAIT_EXTENT, kLongMs), 1);
   EXPECT_EQ(asks_of_look(LWMQ_TLI_WAIT_EXTENT, kLongMs), 1 + static_cast<int>(os::kSpinGlances));

@@ -15,8 +15,12 @@
 #include <thread>
 #include <vector>
 
+#include "tli_calls.h"
+
 namespace lwmq::lane {
 namespace {
+
+using calls::Extent;
 
 // A waker that was late by a whole sleep: it shows something that the sleeper has taken long ago, sees the
 // announcement of the next sleep, and rings for it. It is the only ring that this sleep will get.
@@ -114,18 +118,15 @@ class Lane : public testing::Test {
   }
   // Whether there was an extent, which goes back.
   bool land_one() {
-    std::uint64_t token[2] = {};
-    lwmq_tli_piece piece{};
-    const bool landed = receiver_.land_one(UINT64_MAX, token, &piece);
-    if (landed) receiver_.release_last(token, 1);
+    lwmq_tli_landing landing{};
+    lwmq_tli_extent extent{};
+    const bool landed = receiver_.land(1, &extent, &landing) == LWMQ_OK;
+    if (landed) receiver_.release_last(landing, 1);
     return landed;
   }
-
-  // Up to `limit` of less than `bytes_below` bytes; one has a way of its own.
-  std::uint32_t land(std::uint64_t bytes_below, std::uint32_t limit, std::uint64_t (&token)[2],
-                     lwmq_tli_piece* run) {
-    if (limit > 1) return receiver_.land_run(bytes_below, limit, token, run);
-    return receiver_.land_one(bytes_below, token, run) ? 1 : 0;
+  // How many have landed together.
+  std::uint32_t land_run(std::uint32_t limit, lwmq_tli_landing* out_landing, lwmq_tli_extent* run) {
+    return receiver_.land(limit, run, out_landing) == LWMQ_OK ? out_landing->count : 0;
   }
 
   struct Free {
@@ -146,13 +147,13 @@ TEST_F(Lane, FramesComeBackWholeAndInOrderWhateverTheirSizes) {
   for (std::uint64_t round = 0; round < 3000; ++round) {
     const std::uint64_t bytes = round * 37 % (kBufferBytes + 1);
     show(bytes);
-    lwmq_tli_extent extent{};
-    ASSERT_EQ(receiver_.land(&extent), LWMQ_OK) << last_error();
+    Extent extent;
+    ASSERT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_OK) << last_error();
     ASSERT_EQ(extent.bytes, bytes);
     ASSERT_EQ(extent.kind, 5u);
     for (std::uint64_t i = 0; i < bytes; ++i) ASSERT_EQ(extent.data[i], bytes & 0xff);
-    receiver_.release_last(extent.token, 1);
-    EXPECT_EQ(receiver_.land(&extent), LWMQ_E_EMPTY);
+    receiver_.release_last(extent.landing, 1);
+    EXPECT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_E_EMPTY);
   }
 }
 
@@ -164,30 +165,23 @@ TEST_F(Lane, ARunIsWhatLandWouldHaveGivenOneByOne) {
     // At most two buffers' worth: show waits for nobody.
     for (int i = 0; i < 1 + round % 7; ++i, ++shown) show(shown * 37 % (kBufferBytes / 5));
     while (landed < shown) {
-      std::uint64_t token[2] = {};
-      lwmq_tli_piece run[4] = {};
+      lwmq_tli_landing landing{};
+      lwmq_tli_extent run[4] = {};
       const std::uint32_t limit = 1 + round % 4;
-      const std::uint32_t count = land(kBufferBytes / 10, limit, token, run);
+      const std::uint32_t count = land_run(limit, &landing, run);
+      ASSERT_GT(count, 0u) << last_error();
       ASSERT_LE(count, limit);
-      if (count == 0) {
-        lwmq_tli_extent extent{};
-        ASSERT_EQ(receiver_.land(&extent), LWMQ_OK) << last_error();
-        expect_shown(extent.data, extent.bytes, extent.kind, landed++);
-        receiver_.release_last(extent.token, 1);
-        continue;
-      }
       for (std::uint32_t i = 0; i < count; ++i) {
-        ASSERT_LT(run[i].bytes, kBufferBytes / 10);
         expect_shown(run[i].data, run[i].bytes, run[i].kind, landed++);
       }
       // Some of a run may be kept, and go back later.
       const std::uint32_t together = count - (round % 3 == 0 ? count / 2 : 0);
-      receiver_.release_last(token, together);
-      if (together < count) receiver_.release(token, count - together);
+      receiver_.release_last(landing, together);
+      if (together < count) receiver_.release(landing, count - together);
     }
     EXPECT_FALSE(land_one());
-    lwmq_tli_extent none{};
-    EXPECT_EQ(receiver_.land(&none), LWMQ_E_EMPTY);
+    Extent none;
+    EXPECT_EQ(receiver_.land(1, &none, &none.landing), LWMQ_E_EMPTY);
   }
 }
 
@@ -199,9 +193,9 @@ TEST_F(Lane, ARunOfFramesOfOneSizeEndsWithTheLimitTheBufferAndWhatIsShown) {
       for (show(bytes); ++shown < 100 && buffer_.room > 0 && buffer_.room >= bytes;) show(bytes);
       std::uint64_t landed = 0;
       while (landed < shown) {
-        std::array<lwmq_tli_piece, 1000> run{};
-        std::uint64_t token[2] = {};
-        const std::uint32_t count = land(UINT64_MAX, limit, token, run.data());
+        std::array<lwmq_tli_extent, 1000> run{};
+        lwmq_tli_landing landing{};
+        const std::uint32_t count = land_run(limit, &landing, run.data());
         ASSERT_GT(count, 0u) << bytes << " bytes, " << landed << " of " << shown;
         ASSERT_LE(count, limit);
         for (std::uint32_t i = 0; i < count; ++i) {
@@ -210,7 +204,7 @@ TEST_F(Lane, ARunOfFramesOfOneSizeEndsWithTheLimitTheBufferAndWhatIsShown) {
           for (std::uint64_t k = 0; k < bytes; ++k) ASSERT_EQ(run[i].data[k], bytes & 0xff);
         }
         landed += count;
-        receiver_.release_last(token, count);
+        receiver_.release_last(landing, count);
       }
       ASSERT_EQ(landed, shown);
       EXPECT_FALSE(land_one());
@@ -259,13 +253,13 @@ TEST_F(Lane, ARunOfFramesOfOneSizeEndsBeforeTheWordThatCannotBe) {
           honest ^ std::uint64_t{1} << 48,          honest ^ std::uint64_t{1} << 63, with_kind(honest, 0),
           with_kind(honest, LWMQ_TLI_KIND_MAX + 2), with_kind(honest, 254),          honest | 0xffffffffff};
       std::memcpy(words[wrong], &told[lie], sizeof honest);
-      std::array<lwmq_tli_piece, 32> run{};
-      std::uint64_t token[2] = {};
-      EXPECT_EQ(receiver_.land_run(UINT64_MAX, 32, token, run.data()), wrong) << lie;
-      if (wrong > 0) receiver_.release_last(token, wrong);
+      std::array<lwmq_tli_extent, 32> run{};
+      lwmq_tli_landing landing{};
+      EXPECT_EQ(land_run(32, &landing, run.data()), wrong) << lie;
+      if (wrong > 0) receiver_.release_last(landing, wrong);
       std::memcpy(words[wrong], &honest, sizeof honest);
-      EXPECT_EQ(receiver_.land_run(UINT64_MAX, 32, token, run.data()), 9 - wrong);
-      receiver_.release_last(token, 9 - wrong);
+      EXPECT_EQ(land_run(32, &landing, run.data()), 9 - wrong);
+      receiver_.release_last(landing, 9 - wrong);
     }
   }
 }
@@ -280,34 +274,34 @@ TEST_F(Lane, ARunOfFramesOfOneSizeEndsWithItsBufferWhateverIsSaid) {
   } while (buffer_.room >= 40);
   ASSERT_GT(buffer_.room, 0u) << "a word has room";
   std::memcpy(last_word_ + 48, last_word_, 8);
-  std::array<lwmq_tli_piece, 1000> run{};
-  std::uint64_t token[2] = {};
-  EXPECT_EQ(receiver_.land_run(UINT64_MAX, 1000, token, run.data()), shown);
+  std::array<lwmq_tli_extent, 1000> run{};
+  lwmq_tli_landing landing{};
+  EXPECT_EQ(land_run(1000, &landing, run.data()), shown);
 }
 
 // What follows is never an old word, also where a filter above has left the sender less room than there is.
 // rows: M03
 TEST_F(Lane, NothingOldIsSeenBehindAnExtentThatTheSenderHadNoMoreRoomFor) {
   sender_.use_fresh_buffers_first();
-  lwmq_tli_extent extent{};
+  Extent extent;
   for (std::uint32_t i = 0; i < kBuffers; ++i) {
     ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
     const std::uint64_t room = buffer_.room;
     std::memset(buffer_.next, 0xff, room);
     ASSERT_EQ(sender_.show(&buffer_, room, 5), LWMQ_OK);
     sender_.ship(&buffer_);
-    ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
-    receiver_.release_last(extent.token, 1);
-    ASSERT_EQ(receiver_.land(&extent), LWMQ_E_EMPTY);
+    ASSERT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_OK);
+    receiver_.release_last(extent.landing, 1);
+    ASSERT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_E_EMPTY);
   }
   ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
   for (const std::uint64_t bytes : {40, 0, 0}) {
     ASSERT_EQ(sender_.show(&buffer_, bytes, 5), LWMQ_OK);
     EXPECT_GT(buffer_.room, 0u);
     buffer_.room = 0;
-    ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
-    receiver_.release_last(extent.token, 1);
-    EXPECT_EQ(receiver_.land(&extent), LWMQ_E_EMPTY) << last_error();
+    ASSERT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_OK);
+    receiver_.release_last(extent.landing, 1);
+    EXPECT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_E_EMPTY) << last_error();
   }
 }
 
@@ -319,11 +313,11 @@ TEST_F(Lane, ARunEndsBeforeAWordThatCannotBe) {
   std::memcpy(&honest, last_word_, sizeof honest);
   const std::uint64_t told = honest ^ (std::uint64_t{1} << 48);
   std::memcpy(last_word_, &told, sizeof told);
-  lwmq_tli_extent extent{};
-  ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
-  receiver_.release_last(extent.token, 1);
+  Extent extent;
+  ASSERT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_OK);
+  receiver_.release_last(extent.landing, 1);
   EXPECT_FALSE(land_one());
-  EXPECT_EQ(receiver_.land(&extent), LWMQ_E_CORRUPT);
+  EXPECT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_E_CORRUPT);
   std::memcpy(last_word_, &honest, sizeof honest);
   EXPECT_TRUE(land_one());
 }
@@ -360,13 +354,13 @@ TEST_F(Lane, FramesThatAreShownTogetherAreWhatShowWouldHaveMadeOfEach) {
       shown += some;
       EXPECT_EQ(sender_.unread_extents() > 0, true);
       while (landed < shown) {
-        lwmq_tli_extent extent{};
-        ASSERT_EQ(receiver_.land(&extent), LWMQ_OK) << last_error();
+        Extent extent;
+        ASSERT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_OK) << last_error();
         expect_shown(extent.data, extent.bytes, extent.kind, landed++);
-        receiver_.release_last(extent.token, 1);
+        receiver_.release_last(extent.landing, 1);
       }
-      lwmq_tli_extent none{};
-      ASSERT_EQ(receiver_.land(&none), LWMQ_E_EMPTY) << "nothing old behind it";
+      Extent none;
+      ASSERT_EQ(receiver_.land(1, &none, &none.landing), LWMQ_E_EMPTY) << "nothing old behind it";
     }
   }
 }
@@ -398,15 +392,15 @@ TEST_F(Lane, BuffersAreUsedAgainInTheOrderInWhichTheyWereSentAndNoFreshOneWhileT
     sender_.ship(&buffer_);
   };
   const auto read_one = [&] {
-    lwmq_tli_extent extent{};
-    ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
-    receiver_.release_last(extent.token, 1);
+    Extent extent;
+    ASSERT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_OK);
+    receiver_.release_last(extent.landing, 1);
   };
-  lwmq_tli_extent none{};
+  Extent none;
   for (std::uint32_t i = 0; i < kFlow; ++i) {
     send_one();
     read_one();
-    EXPECT_EQ(receiver_.land(&none), LWMQ_E_EMPTY);  // leaves the buffer
+    EXPECT_EQ(receiver_.land(1, &none, &none.landing), LWMQ_E_EMPTY);  // leaves the buffer
     EXPECT_EQ(sender_.free_buffers(), kBuffers);
   }
   EXPECT_EQ(std::set(used.begin(), used.end()).size(), 1u);
@@ -428,10 +422,10 @@ TEST_F(Lane, AllBuffersAreUsedBeforeAnyIsUsedAgainWhereThatIsSaid) {
     EXPECT_EQ(index(), i % kBuffers);
     ASSERT_EQ(sender_.show(&buffer_, 10, 5), LWMQ_OK);
     sender_.ship(&buffer_);
-    lwmq_tli_extent extent{};
-    ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
-    receiver_.release_last(extent.token, 1);
-    EXPECT_EQ(receiver_.land(&extent), LWMQ_E_EMPTY);
+    Extent extent;
+    ASSERT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_OK);
+    receiver_.release_last(extent.landing, 1);
+    EXPECT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_E_EMPTY);
   }
 }
 
@@ -465,19 +459,19 @@ TEST_F(LaneOfLargeBuffers, FramesThatAreShownTogetherDoNotWaitForALargeOne) {
   EXPECT_EQ(sender_.show_run(&buffer_, &frames[3], 1, 5, &bytes), 1u);
   sender_.ship(&buffer_);
   for (const lwmq_bytes& frame : frames) {
-    lwmq_tli_extent extent{};
-    ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
+    Extent extent;
+    ASSERT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_OK);
     EXPECT_EQ(extent.bytes, frame.bytes);
-    receiver_.release_last(extent.token, 1);
+    receiver_.release_last(extent.landing, 1);
   }
 }
 
 // Who reads a run has to fetch each word of it.
 TEST_F(LaneOfLargeBuffers, ARunOfFramesOfOneSizeIsOfSoManyBytes) {
   for (int i = 0; i < 200; ++i) show(64);
-  std::array<lwmq_tli_piece, 200> run{};
-  std::uint64_t token[2] = {};
-  EXPECT_EQ(receiver_.land_run(UINT64_MAX, 200, token, run.data()), 4096u / (64 + 8) + 1);
+  std::array<lwmq_tli_extent, 200> run{};
+  lwmq_tli_landing landing{};
+  EXPECT_EQ(land_run(200, &landing, run.data()), 4096u / (64 + 8) + 1);
 }
 
 // rows: M03
@@ -495,8 +489,8 @@ TEST_F(Lane, AWordThatCannotBeIsCorruptWhicheverPartOfItLies) {
     std::memcpy(&honest, last_word_, sizeof honest);
     const std::uint64_t told = honest ^ lie;
     std::memcpy(last_word_, &told, sizeof told);
-    lwmq_tli_extent extent{};
-    const Status status = receiver_.land(&extent);
+    Extent extent;
+    const Status status = receiver_.land(1, &extent, &extent.landing);
     if (status != LWMQ_OK) {
       EXPECT_EQ(status, LWMQ_E_CORRUPT) << std::hex << told;
       EXPECT_NE(std::string(last_error()).find("the peer shows an extent"), std::string::npos);
@@ -504,8 +498,8 @@ TEST_F(Lane, AWordThatCannotBeIsCorruptWhicheverPartOfItLies) {
       ADD_FAILURE() << "believed " << std::hex << told;
     }
     std::memcpy(last_word_, &honest, sizeof honest);
-    ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
-    receiver_.release_last(extent.token, 1);
+    ASSERT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_OK);
+    receiver_.release_last(extent.landing, 1);
   }
 }
 
@@ -515,15 +509,16 @@ TEST_F(Lane, ABufferThatDoesNotExistOrIsOpenTwiceIsCorrupt) {
   auto* order = reinterpret_cast<std::uint64_t*>(sending_.get() + SideLayout::kOrderOffset);
   const std::uint64_t honest = order[0];
   order[0] = (honest & ~std::uint64_t{0xffff}) | (kBuffers + 1);
-  lwmq_tli_extent extent{};
-  EXPECT_EQ(receiver_.land(&extent), LWMQ_E_CORRUPT);
+  Extent extent;
+  EXPECT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_E_CORRUPT);
   EXPECT_NE(std::string(last_error()).find("buffer 3 of 3, which does not exist"), std::string::npos);
   order[0] = honest;
-  ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
+  ASSERT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_OK);
   sender_.ship(&buffer_);
   order[2] = honest + (std::uint64_t{1} << 32);
-  lwmq_tli_extent second{};
-  EXPECT_EQ(receiver_.land(&second), LWMQ_E_CORRUPT) << "its first extent is still in our hands";
+  Extent second;
+  EXPECT_EQ(receiver_.land(1, &second, &second.landing), LWMQ_E_CORRUPT)
+      << "its first extent is still in our hands";
   EXPECT_NE(std::string(last_error()).find("is still in our hands"), std::string::npos);
 }
 
@@ -531,7 +526,7 @@ TEST_F(Lane, ABufferThatDoesNotExistOrIsOpenTwiceIsCorrupt) {
 
 // rows: L14 L16
 TEST_F(Lane, ABufferHandedOverWholeComesAndGoesBackLikeAnyOther) {
-  lwmq_tli_extent held{};
+  Extent held;
   for (std::uint32_t round = 0; round < 4 * kBuffers; ++round) {
     SCOPED_TRACE(round);
     const std::uint64_t bytes = round % 3 == 0 ? 0 : round % 3 == 1 ? 100 : kBufferBytes;
@@ -543,24 +538,24 @@ TEST_F(Lane, ABufferHandedOverWholeComesAndGoesBackLikeAnyOther) {
       sender_.ship(&buffer_);
       open_ = false;
     }
-    lwmq_tli_extent extent{};
+    Extent extent;
     ASSERT_TRUE(receiver_.has_extent());
-    ASSERT_EQ(receiver_.land(&extent), LWMQ_OK) << last_error();
+    ASSERT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_OK) << last_error();
     EXPECT_EQ(extent.bytes, bytes);
     EXPECT_EQ(extent.kind, round % 2);
     EXPECT_EQ(std::string(reinterpret_cast<const char*>(extent.data), bytes),
               std::string(bytes, static_cast<char>('a' + round)));
-    if (round > 0) receiver_.release(held.token, 1);  // one is always in our hands
+    if (round > 0) receiver_.release(held.landing, 1);  // one is always in our hands
     held = extent;
     if (round % 4 == 3) {
-      ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
-      receiver_.release_last(extent.token, 1);
+      ASSERT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_OK);
+      receiver_.release_last(extent.landing, 1);
     }
-    EXPECT_EQ(receiver_.land(&extent), LWMQ_E_EMPTY);
+    EXPECT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_E_EMPTY);
     EXPECT_EQ(sender_.free_buffers(), kBuffers - 1);
     EXPECT_EQ(sender_.unread_extents(), 1u);
   }
-  receiver_.release_last(held.token, 1);
+  receiver_.release_last(held.landing, 1);
   EXPECT_EQ(sender_.free_buffers(), kBuffers);
   EXPECT_EQ(sender_.unread_extents(), 0u);
 }
@@ -569,8 +564,8 @@ TEST_F(Lane, ABufferThatCannotBeHandedOverIsShippedEmpty) {
   ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
   EXPECT_EQ(sender_.ship_only(&buffer_, kBufferBytes + kCacheLine + 1, 0), LWMQ_E_TOO_BIG);
   EXPECT_NE(std::strstr(last_error(), "has room for 4096"), nullptr) << last_error();
-  lwmq_tli_extent extent{};
-  EXPECT_EQ(receiver_.land(&extent), LWMQ_E_EMPTY);
+  Extent extent;
+  EXPECT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_E_EMPTY);
   EXPECT_EQ(sender_.free_buffers(), kBuffers);
 }
 
@@ -582,8 +577,8 @@ TEST_P(LaneOfLies, AnOnlyExtentThatCannotBeIsCorrupt) {
   ASSERT_EQ(sender_.ship_only(&buffer_, 100, 0), LWMQ_OK);
   auto* only = reinterpret_cast<std::uint64_t*>(sending_.get() + SideLayout::kOrderOffset) + 1;
   *only ^= GetParam();
-  lwmq_tli_extent extent{};
-  EXPECT_EQ(receiver_.land(&extent), LWMQ_E_CORRUPT);
+  Extent extent;
+  EXPECT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_E_CORRUPT);
   EXPECT_NE(std::string(last_error()).find("the peer shows an extent"), std::string::npos) << last_error();
 }
 
@@ -598,12 +593,12 @@ TEST_F(Lane, ABufferHandedOverTwiceIsCorruptWhileItIsInOurHands) {
   ASSERT_EQ(sender_.acquire(&buffer_), LWMQ_OK);
   ASSERT_EQ(sender_.ship_only(&buffer_, 100, 0), LWMQ_OK);
   auto* order = reinterpret_cast<std::uint64_t*>(sending_.get() + SideLayout::kOrderOffset);
-  lwmq_tli_extent extent{};
-  ASSERT_EQ(receiver_.land(&extent), LWMQ_OK);
+  Extent extent;
+  ASSERT_EQ(receiver_.land(1, &extent, &extent.landing), LWMQ_OK);
   order[2] = order[0] + (std::uint64_t{1} << 32);
   order[3] = order[1];
-  lwmq_tli_extent second{};
-  EXPECT_EQ(receiver_.land(&second), LWMQ_E_CORRUPT);
+  Extent second;
+  EXPECT_EQ(receiver_.land(1, &second, &second.landing), LWMQ_E_CORRUPT);
   EXPECT_NE(std::string(last_error()).find("is still in our hands"), std::string::npos) << last_error();
 }
 

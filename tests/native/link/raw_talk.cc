@@ -24,18 +24,20 @@ bool talk(const char* address) {
   lwmq_tli_transport* ends[2] = {};
   lwmq_tli_buffer buffer{};
   lwmq_tli_extent extent{};
-  if (tli->listen(address, &options, &listener) != LWMQ_OK) return false;
-  if (tli->connect(address, &options, 60000, &ends[0]) != LWMQ_OK) return false;
-  if (tli->accept(listener, &ends[1]) != LWMQ_OK) return false;
-  if (tli->acquire(ends[0], &buffer) != LWMQ_OK) return false;
+  lwmq_tli_landing landing{};
+  const lwmq_tli_transport_table& calls = *tli->transport;
+  if (tli->listener->listen(address, &options, &listener) != LWMQ_OK) return false;
+  if (calls.connect(address, &options, &ends[0]) != LWMQ_OK) return false;  // loop and toy connect at once
+  if (tli->listener->accept(listener, &ends[1]) != LWMQ_OK) return false;
+  if (calls.acquire(ends[0], &buffer) != LWMQ_OK) return false;
   std::memcpy(buffer.next, "raw bytes", 9);
-  if (tli->show(ends[0], &buffer, 9, 0) != LWMQ_OK || tli->ship(ends[0], &buffer) != LWMQ_OK) return false;
-  if (tli->land(ends[1], &extent) != LWMQ_OK) return false;
+  if (calls.show(ends[0], &buffer, 9, 0) != LWMQ_OK || calls.ship(ends[0], &buffer) != LWMQ_OK) return false;
+  if (calls.land(ends[1], 1, LWMQ_TLI_LAND_NOW, &extent, &landing) != LWMQ_OK) return false;
   std::printf("%s: %.*s\n", address, static_cast<int>(extent.bytes),
               reinterpret_cast<const char*>(extent.data));
-  tli->release(ends[1], &extent);
-  for (auto* end : ends) tli->close(end);
-  tli->listener_close(listener);
+  calls.release(ends[1], &landing, 1);
+  for (auto* end : ends) calls.close(end, 0, 0);
+  tli->listener->close(listener);
   return true;
 }
 

@@ -391,13 +391,14 @@ TEST(BlockPool, LetsLargeBlocksLeaveTheCacheOfWhoGaveThemBeforeTheyAreLentAgain)
   std::thread giver([&] {
     while (!over) {
       if (void* block = passed.exchange(nullptr); block != nullptr) message::give_memory(block, kBytes);
+      std::this_thread::yield();
     }
   });
   for (int i = 0; i < 1000; ++i) {
     void* block = message::take_memory(kBytes);
     seen.insert(block);
     passed = block;
-    while (passed != nullptr) continue;
+    while (passed != nullptr) std::this_thread::yield();
   }
   over = true;
   giver.join();

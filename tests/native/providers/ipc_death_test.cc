@@ -1,4 +1,4 @@
-// links: base os stats tli address filters lane modules store providers
+// links: base os stats tli address filters lane sockets modules store providers
 // A peer that is killed: noticed, whatever it held; what it showed is landed first; its address is free at
 // once. How soon it is noticed tests/bench says (deaths).
 #include <sys/mman.h>
@@ -98,7 +98,7 @@ TEST(IpcDeath, MakesTheListenerFdReadableForAnArmedTransport) {
   lwmq_tli_transport* transport = accept(listener);
   ASSERT_EQ(client.line(), "connected");
   std::string got;
-  lwmq_tli_extent extent{};
+  Extent extent;
   ASSERT_EQ(receive(transport, &got), LWMQ_OK);
   ASSERT_EQ(ipc().land(transport, &extent), LWMQ_E_EMPTY);
   ASSERT_EQ(ipc().arm(transport, LWMQ_TLI_WAIT_EXTENT), 0);

@@ -13,24 +13,27 @@
 #include "os/clock.h"
 #include "os/identity.h"
 #include "os/thread.h"
+#include "tli_calls.h"
 
 namespace lwmq::testing {
 
-inline const lwmq_tli_provider& ipc() {
-  static const lwmq_tli_provider* table = [] {
+using calls::Extent;
+using calls::Tli;
+
+inline const Tli& ipc() {
+  static const Tli table = [] {
     const lwmq_tli_provider* found = nullptr;
     EXPECT_EQ(filters::find("ipc://any", &found), LWMQ_OK) << last_error();
-    static const volatile std::uint32_t never = 0;
     pthread_t thread{};
     EXPECT_EQ(os::start_thread(
                   "lwmq-service",
-                  [](void* provider) { static_cast<const lwmq_tli_provider*>(provider)->service(&never); },
+                  [](void* provider) { static_cast<const lwmq_tli_provider*>(provider)->service(); },
                   const_cast<lwmq_tli_provider*>(found), &thread),
               LWMQ_OK);
     pthread_detach(thread);
-    return found;
+    return Tli(*found);
   }();
-  return *table;
+  return table;
 }
 
 // An address that no other run uses.
@@ -99,7 +102,7 @@ inline Status send(lwmq_tli_transport* transport, const std::string& bytes, std:
 
 // Lands one extent, copies and releases it. Waits up to a minute.
 inline Status receive(lwmq_tli_transport* transport, std::string* out_bytes) {
-  lwmq_tli_extent extent{};
+  Extent extent;
   for (;;) {
     const Status status = ipc().land(transport, &extent);
     if (status == LWMQ_OK) break;

@@ -1,4 +1,4 @@
-// links: base os stats tli address filters lane modules store providers
+// links: base os stats tli address filters lane sockets modules store providers
 // Peers that lie: each is refused or ends its conversation, in words, and nobody else is disturbed.
 #include <fcntl.h>
 #include <linux/sockios.h>
@@ -284,7 +284,7 @@ void expect_broken(RawClient& client, lwmq_tli_listener* listener,
   client.say_hello();
   ASSERT_EQ(client.answer(listener), "hello");
   lie(client.side());
-  lwmq_tli_extent extent{};
+  Extent extent;
   EXPECT_EQ(ipc().land(client.accepted(), &extent), LWMQ_E_CORRUPT);
   EXPECT_EQ(ipc().state(client.accepted()), LWMQ_TLI_LOST);
   EXPECT_EQ(ipc().land(client.accepted(), &extent), LWMQ_E_CORRUPT);
@@ -344,7 +344,7 @@ void expect_an_answer(RawClient& client, lwmq_tli_listener* listener, const std:
   EXPECT_TRUE(answer == "hello" || (answer.starts_with("LWMQ_E_") && answer.size() > 20))
       << what << ": " << answer;
   if (client.accepted() != nullptr) {
-    lwmq_tli_extent extent{};
+    Extent extent;
     EXPECT_NE(ipc().land(client.accepted(), &extent), LWMQ_OK) << what;
     ipc().close(client.accepted());
   }
@@ -401,7 +401,7 @@ TEST_F(IpcHostile, DescriptorsOfEveryWrongKindAndNumberAreRefused) {
     ASSERT_EQ(client.answer(listener_), "hello");
     client.send_doorbell(wrong);
     ipc().arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
-    lwmq_tli_extent extent{};
+    Extent extent;
     EXPECT_EQ(ipc().land(client.accepted(), &extent), LWMQ_E_CORRUPT);
     EXPECT_NE(std::string(last_error()).find(address_ + ": the peer's doorbell is no eventfd"),
               std::string::npos)
@@ -553,7 +553,7 @@ TEST_F(IpcHostile, APeerHasOneDoorbell) {
   EXPECT_EQ(ipc().state(client.accepted()), LWMQ_TLI_CONNECTED);
   client.send_doorbell(bell.get());
   ipc().arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
-  lwmq_tli_extent extent{};
+  Extent extent;
   EXPECT_EQ(ipc().land(client.accepted(), &extent), LWMQ_E_CORRUPT);
   ipc().close(client.accepted());
 }
@@ -583,7 +583,7 @@ TEST_F(IpcHostile, EmptyBuffersForEverKeepNobody) {
       next += 1;
     }
   });
-  lwmq_tli_extent extent{};
+  Extent extent;
   for (int i = 0; i < 100; ++i) {
     const Status status = ipc().land(client.accepted(), &extent);
     EXPECT_NE(status, LWMQ_OK);

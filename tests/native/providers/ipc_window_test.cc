@@ -1,4 +1,4 @@
-// links: base os stats tli address filters lane modules store providers
+// links: base os stats tli address filters lane sockets modules store providers
 // Windows of ipc: one process writes, others read the same pages, whoever showed them and whoever has died
 // since.
 #include <csetjmp>

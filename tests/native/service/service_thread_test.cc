@@ -2,9 +2,11 @@
 #include "service/service_thread.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <functional>
+#include <string>
 
 #include "conformance/channel_fixture.h"
 
@@ -114,6 +116,32 @@ TEST(AServiceThread, LetsWhoIsServedBeRemovedByItself) {
   itself = &stub;
   stub.ask();
   EXPECT_TRUE(eventually([&] { return removed.load(); }));
+}
+
+TEST(AServiceThread, EndsWithTheLastOneToServeWhereThatWasAskedForAndStartsAnew) {
+  struct Counting final : Served {
+    std::int64_t serve(std::int64_t, bool) noexcept override {
+      thread = static_cast<int>(gettid());
+      return kNever;
+    }
+    std::atomic<int> thread{0};
+  };
+  ServiceThread& thread = ServiceThread::streaming();
+  for (int round = 0; round < 3; ++round) {
+    Counting first, second;
+    for (Counting* served : {&first, &second}) {
+      ASSERT_EQ(thread.add(served), LWMQ_OK);
+      thread.request(served);
+    }
+    ASSERT_TRUE(eventually([&] { return first.thread != 0 && second.thread != 0; }));
+    EXPECT_EQ(first.thread, second.thread);
+    const std::string task = "/proc/self/task/" + std::to_string(first.thread);
+    thread.remove(&first);
+    thread.request(&second);
+    EXPECT_EQ(access(task.c_str(), F_OK), 0) << "one is left";
+    thread.remove(&second);
+    EXPECT_TRUE(eventually([&] { return access(task.c_str(), F_OK) != 0; }));
+  }
 }
 
 }  // namespace

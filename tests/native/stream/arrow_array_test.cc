@@ -1,6 +1,6 @@
 // Arrays of the C data interface over batches: what a plan or a layout does not cover is refused, and a batch
 // is released once, whichever of its arrays goes last.
-#include "stream/arrow_array.h"
+#include "stream/client/arrow_array.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

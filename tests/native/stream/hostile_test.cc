@@ -8,14 +8,17 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "filters/filtered.h"
+#include "hear.h"
 #include "os/clock.h"
 #include "stats/page.h"
-#include "stream/client.h"
-#include "stream/line.h"
-#include "stream/question.h"
-#include "stream/reader.h"
+#include "stream/client/connection.h"
+#include "stream/client/describe.h"
+#include "stream/client/reader.h"
+#include "stream/client/writer_connection.h"
+#include "tli/registry.h"
 
 namespace lwmq::stream {
 namespace {
@@ -35,7 +38,7 @@ std::unique_ptr<Link> connect(const std::string& address) {
   const std::int64_t deadline = os::now_ns() + 60 * kSecond;
   Status status = LWMQ_E_EMPTY;  // also while too many wait to be accepted
   while (status == LWMQ_E_EMPTY && os::now_ns() < deadline)
-    status = provider->connect(address.c_str(), &options, 60000, &transport);
+    status = tli::connect(*provider, address.c_str(), options, 60000, &transport);
   EXPECT_EQ(status, LWMQ_OK) << last_error();
   return std::make_unique<Link>(provider, transport);
 }
@@ -47,17 +50,13 @@ wire::OpenProducer producer() {
   return letter;
 }
 
-// The next message of `kind`, passing over others; false when the conversation ends before.
-bool hear(Link& link, wire::StreamKind kind, std::string* out_bytes) {
-  const std::int64_t deadline = os::now_ns() + 60 * kSecond;
-  while (os::now_ns() < deadline) {
-    wire::StreamKind heard{};
-    const Status status = link.receive(&heard, out_bytes);
-    if (status == LWMQ_OK && heard == kind) return true;
-    if (status != LWMQ_OK && status != LWMQ_E_EMPTY) return false;
-    if (status == LWMQ_E_EMPTY) link.wait(100);
-  }
-  return false;
+// Connected, and with the stream there.
+std::unique_ptr<Link> join(const std::string& address) {
+  auto link = connect(address);
+  link->send_letter(wire::StreamKind::kJoin, wire::Join{});
+  std::string bytes;
+  EXPECT_TRUE(hear(*link, wire::StreamKind::kJoined, &bytes));
+  return link;
 }
 
 // ---- Clients that lie to an endpoint
@@ -67,31 +66,28 @@ class HostileClient : public ::testing::Test {
  protected:
   void SetUp() override {
     address_ = fresh_address();
-    ASSERT_EQ(host(address_.c_str(), &endpoint_), LWMQ_OK) << last_error();
+    ASSERT_EQ(host(address_.c_str(), &stream_), LWMQ_OK) << last_error();
   }
   void TearDown() override {
     std::unique_ptr<Description> description;
-    EXPECT_EQ(describe(address_.c_str(), false, 1000, &description), LWMQ_OK) << last_error();
-    endpoint_->stop();
+    EXPECT_EQ(describe(address_.c_str(), kWaitServed, 1000, &description), LWMQ_OK) << last_error();
+    stream_ = {};
   }
 
   std::unique_ptr<Link> writer() {
-    auto link = connect(address_);
+    auto link = join(address_);
     link->send_letter(wire::StreamKind::kOpenWriter, producer());
     std::string bytes;
     EXPECT_TRUE(hear(*link, wire::StreamKind::kOpened, &bytes));
     return link;
   }
   void show_window(Link& link, std::uint64_t bytes = 4096, std::uint32_t index = 0) {
-    lwmq_tli_window* window = nullptr;
-    ASSERT_EQ(link.provider()->window_create(bytes, &window), LWMQ_OK);
-    lwmq_tli_window_info info{};
-    link.provider()->window_info(window, &info);
-    link.provider()->window_export(link.transport(), window);
-    link.provider()->window_release(window);
+    Window window;
+    ASSERT_EQ(Window::create(link.provider(), bytes, &window), LWMQ_OK);
+    link.try_show(window);
     wire::Window record{};
     record.index = index;
-    std::memcpy(record.id, info.id, sizeof record.id);
+    window.copy_id(record.id);
     link.send_record(wire::StreamKind::kWindow, record);
   }
   // The endpoint ends the conversation and says why.
@@ -107,7 +103,7 @@ class HostileClient : public ::testing::Test {
   }
 
   std::string address_;
-  std::shared_ptr<Endpoint> endpoint_;
+  StreamUse stream_;
 };
 
 TEST_F(HostileClient, EveryFieldOfABatchMustLieWithinWhatWasShown) {
@@ -151,12 +147,53 @@ TEST_F(HostileClient, AWindowThatWasNotShownIsNotAwaited) {
 }
 
 TEST_F(HostileClient, MessagesOutOfTurnOrOfAnotherLengthEndTheConversation) {
-  for (std::uint32_t kind = 0; kind < 40; ++kind) {
-    for (const std::size_t length : {0, 1, 16, 24, 40, 56, 100}) {
-      auto link = connect(address_);
-      link->send(static_cast<wire::StreamKind>(kind), std::string(length, '\x01').data(), length);
+  for (const bool has_joined : {false, true}) {
+    for (std::uint32_t kind = 0; kind < 40; ++kind) {
+      for (const std::size_t length : {0, 1, 16, 24, 40, 56, 100}) {
+        auto link = has_joined ? join(address_) : connect(address_);
+        link->send(static_cast<wire::StreamKind>(kind), std::string(length, '\x01').data(), length);
+      }
     }
   }
+}
+
+TEST_F(HostileClient, NothingIsSaidBeforeAStreamIsJoined) {
+  auto link = connect(address_);
+  link->send_letter(wire::StreamKind::kOpenWriter, producer());
+  expect_end(*link, LWMQ_E_CORRUPT, "is not one that a client sends");
+  link = join(address_);
+  link->send_letter(wire::StreamKind::kJoin, wire::Join{});
+  expect_end(*link, LWMQ_E_CORRUPT, "is not one that a client sends");
+}
+
+TEST_F(HostileClient, TheNameOfAStreamHasAllowedLettersAlone) {
+  for (const char* name : {"a b", "a/b", "\xc3\xa4", "a?b", "a&b"}) {
+    auto link = connect(address_);
+    wire::Join letter;
+    letter.create = 1;
+    letter.stream = name;
+    link->send_letter(wire::StreamKind::kJoin, letter);
+    expect_end(*link, LWMQ_E_CORRUPT, "Join is malformed");
+  }
+}
+
+TEST_F(HostileClient, AnAddressHasAsManyStreamsAsItCanHaveAndNoMore) {
+  std::vector<std::unique_ptr<Link>> clients;  // each keeps one alive
+  std::string bytes;
+  wire::Joined answer;
+  for (std::uint32_t i = 1; i <= kStreamsMax; ++i) {
+    auto link = connect(address_);
+    wire::Join letter;
+    letter.create = 1;
+    letter.stream = std::to_string(i);
+    link->send_letter(wire::StreamKind::kJoin, letter);
+    ASSERT_TRUE(hear(*link, wire::StreamKind::kJoined, &bytes));
+    ASSERT_TRUE(wire::decode(bytes, &answer));
+    // One is there from the beginning, the one without a name.
+    ASSERT_EQ(answer.status, i < kStreamsMax ? LWMQ_OK : LWMQ_E_NO_MEMORY) << i;
+    clients.push_back(std::move(link));
+  }
+  EXPECT_NE(answer.text.find("1024 streams are there"), std::string::npos) << answer.text;
 }
 
 TEST_F(HostileClient, PartsOfAMessageHaveTheirLengthAndAnEnd) {
@@ -175,7 +212,7 @@ TEST_F(HostileClient, PartsOfAMessageHaveTheirLengthAndAnEnd) {
 }
 
 TEST_F(HostileClient, AReaderLeasesOnlyWhatItWasShownAndOnce) {
-  auto link = connect(address_);
+  auto link = join(address_);
   wire::OpenReader letter;
   letter.name = "r";
   link->send_letter(wire::StreamKind::kOpenReader, letter);
@@ -186,10 +223,10 @@ TEST_F(HostileClient, AReaderLeasesOnlyWhatItWasShownAndOnce) {
 }
 
 TEST_F(HostileClient, NobodyAnswersAnExpulsionThatWasNot) {
-  auto link = connect(address_);
+  auto link = join(address_);
   link->send(wire::StreamKind::kExpelled, nullptr, 0);
   expect_end(*link, LWMQ_E_CORRUPT, "is not one that a client sends");
-  link = connect(address_);
+  link = join(address_);
   wire::OpenReader letter;
   letter.name = "r";
   link->send_letter(wire::StreamKind::kOpenReader, letter);
@@ -200,7 +237,7 @@ TEST_F(HostileClient, NobodyAnswersAnExpulsionThatWasNot) {
 TEST_F(HostileClient, WhoTalksWithoutAPauseKeepsNobodyOut) {
   std::atomic<bool> over{false};
   std::thread talking([&] {
-    auto link = connect(address_);
+    auto link = join(address_);
     std::string bytes;
     while (!over) {
       if (!link->has_backlog() || link->flush()) link->send(wire::StreamKind::kPing, nullptr, 0);
@@ -210,18 +247,18 @@ TEST_F(HostileClient, WhoTalksWithoutAPauseKeepsNobodyOut) {
   });
   for (int i = 0; i < 20; ++i) {
     std::unique_ptr<Description> description;
-    EXPECT_EQ(describe(address_.c_str(), false, 60000, &description), LWMQ_OK) << last_error();
+    EXPECT_EQ(describe(address_.c_str(), kWaitServed, 60000, &description), LWMQ_OK) << last_error();
   }
   over = true;
   talking.join();
 }
 
 TEST_F(HostileClient, WhoAsksAndDoesNotListenIsAnsweredAsLongAsThereIsRoom) {
-  auto link = connect(address_);
+  auto link = join(address_);
   constexpr int kPings = 200'000;
   for (int i = 0; i < kPings; ++i) {
     link->send(wire::StreamKind::kPing, nullptr, 0);
-    if (link->has_backlog()) link->provider()->wait(link->transport(), LWMQ_TLI_WAIT_ROOM, 100);
+    if (link->has_backlog()) link->wait_for_room(100);
   }
   std::string bytes;
   EXPECT_TRUE(hear(*link, wire::StreamKind::kPong, &bytes));
@@ -239,15 +276,15 @@ class HostileEndpoint : public ::testing::Test {
     const std::string address = fresh_address();
     ASSERT_EQ(filters::find(address.c_str(), &provider_), LWMQ_OK);
     const lwmq_tli_options options = control_options();
-    ASSERT_EQ(provider_->listen(address.c_str(), &options, &listener_), LWMQ_OK);
+    ASSERT_EQ(provider_->listener->listen(address.c_str(), &options, &listener_), LWMQ_OK);
     lwmq_tli_transport* transport = nullptr;
-    Reach reach;
-    reach.provider = provider_;
-    reach.address = address;
-    reach.link = connect(address);
-    ASSERT_EQ(provider_->accept(listener_, &transport), LWMQ_OK);
+    Connection made;
+    made.provider = provider_;
+    made.address = address;
+    made.link = connect(address);
+    ASSERT_EQ(provider_->listener->accept(listener_, &transport), LWMQ_OK);
     endpoint_ = std::make_unique<Link>(provider_, transport);
-    reader_.reach = std::move(reach);
+    reader_.connection = std::move(made);
     reader_.address = address;
     reader_.entry = std::make_shared<stats::Entry>();
     reader_.credit = 2;
@@ -255,7 +292,7 @@ class HostileEndpoint : public ::testing::Test {
   void TearDown() override {
     close(reader_, 0);
     endpoint_.reset();
-    provider_->listener_close(listener_);
+    provider_->listener->close(listener_);
   }
   void tell(wire::StreamKind kind, std::int32_t status, const std::string& text) {
     wire::Text letter;
@@ -270,16 +307,13 @@ class HostileEndpoint : public ::testing::Test {
     return status;
   }
   void show_window(std::uint64_t pool) {
-    lwmq_tli_window* window = nullptr;
-    ASSERT_EQ(provider_->window_create(4096, &window), LWMQ_OK);
-    lwmq_tli_window_info info{};
-    provider_->window_info(window, &info);
-    provider_->window_export(endpoint_->transport(), window);
-    provider_->window_release(window);
+    Window window;
+    ASSERT_EQ(Window::create(provider_, 4096, &window), LWMQ_OK);
+    endpoint_->try_show(window);
     wire::Window record{};
     record.pool = pool;
     record.window_bytes = 4096;
-    std::memcpy(record.id, info.id, sizeof record.id);
+    window.copy_id(record.id);
     endpoint_->send_record(wire::StreamKind::kWindow, record);
   }
 
@@ -366,23 +400,23 @@ TEST_F(HostileEndpoint, AnExpulsionTakesAwayWhatWasHandedOver) {
 }
 
 TEST_F(HostileEndpoint, AWriterSetsNothingApartThatItDoesNotHave) {
-  Line line(std::move(reader_.reach));
+  WriterConnection connection(std::move(reader_.connection));
   wire::HeldUp letter;
   letter.expelled = 1, letter.pid = ~0u, letter.name = "nobody";
   letter.blocks = {{0}, {65535}, {~0u}};
   endpoint_->send_letter(wire::StreamKind::kHeldUp, letter);
-  EXPECT_EQ(line.pump(), LWMQ_OK);
-  EXPECT_EQ(line.pool.quarantined_bytes(true), 0u);
+  EXPECT_EQ(connection.handle_all(), LWMQ_OK);
+  EXPECT_EQ(connection.pool.quarantined_bytes(true), 0u);
 }
 
 TEST_F(HostileEndpoint, AWriterHearsWhyItsConversationEnded) {
-  Line line(std::move(reader_.reach));
+  WriterConnection connection(std::move(reader_.connection));
   tell(wire::StreamKind::kFailed, LWMQ_E_SYSTEM, "no descriptors");
-  EXPECT_EQ(line.pump(), LWMQ_E_SYSTEM);
+  EXPECT_EQ(connection.handle_all(), LWMQ_E_SYSTEM);
   EXPECT_STREQ(last_error(), "no descriptors");
   wire::Lease lease{};
   endpoint_->send_record(wire::StreamKind::kLease, lease);
-  EXPECT_EQ(line.pump(), LWMQ_E_CORRUPT);
+  EXPECT_EQ(connection.handle_all(), LWMQ_E_CORRUPT);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // When an endpoint is asked whether it still answers: a table, without a clock.
-#include "stream/pulse.h"
+#include "stream/client/pulse.h"
 
 #include <gtest/gtest.h>
 

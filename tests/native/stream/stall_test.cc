@@ -13,10 +13,11 @@
 #include "os/clock.h"
 #include "service/provider_services.h"
 #include "stats/page.h"
-#include "stream/client.h"
-#include "stream/question.h"
-#include "stream/reader.h"
-#include "stream/writer.h"
+#include "stream/client/connection.h"
+#include "stream/client/describe.h"
+#include "stream/client/reader.h"
+#include "stream/client/writer.h"
+#include "tli/registry.h"
 
 namespace lwmq::stream {
 namespace {
@@ -39,24 +40,24 @@ class SilentEndpoint : public ::testing::Test {
     const std::string address = fresh_address("loop");
     ASSERT_EQ(filters::find(address.c_str(), &provider_), LWMQ_OK);
     const lwmq_tli_options options = control_options();
-    ASSERT_EQ(provider_->listen(address.c_str(), &options, &listener_), LWMQ_OK);
+    ASSERT_EQ(provider_->listener->listen(address.c_str(), &options, &listener_), LWMQ_OK);
     lwmq_tli_transport* mine = nullptr;
     lwmq_tli_transport* theirs = nullptr;
-    ASSERT_EQ(provider_->connect(address.c_str(), &options, 60000, &theirs), LWMQ_OK);
-    ASSERT_EQ(provider_->accept(listener_, &mine), LWMQ_OK);
+    ASSERT_EQ(tli::connect(*provider_, address.c_str(), options, 60000, &theirs), LWMQ_OK);
+    ASSERT_EQ(provider_->listener->accept(listener_, &mine), LWMQ_OK);
     endpoint_ = std::make_unique<Link>(provider_, mine);
-    reach_.provider = provider_;
-    reach_.address = address;
-    reach_.link = std::make_unique<Link>(provider_, theirs);
-    reach_.pulse = Pulse(kShortMs);
+    connection_.provider = provider_;
+    connection_.address = address;
+    connection_.link = std::make_unique<Link>(provider_, theirs);
+    connection_.pulse = Pulse(kShortMs);
   }
   void TearDown() override {
     endpoint_.reset();
-    provider_->listener_close(listener_);
+    provider_->listener->close(listener_);
   }
   void become_reader() {
-    reader_.address = reach_.address;
-    reader_.reach = std::move(reach_);
+    reader_.address = connection_.address;
+    reader_.connection = std::move(connection_);
     reader_.entry = std::make_shared<stats::Entry>();
     reader_.credit = 2;
   }
@@ -76,7 +77,7 @@ class SilentEndpoint : public ::testing::Test {
   const lwmq_tli_provider* provider_ = nullptr;
   lwmq_tli_listener* listener_ = nullptr;
   std::unique_ptr<Link> endpoint_;
-  Reach reach_;
+  Connection connection_;
   lwmq_reader reader_;
 };
 
@@ -115,7 +116,7 @@ TEST_F(SilentEndpoint, GoesOnWhereItHasStopped) {
 }
 
 TEST_F(SilentEndpoint, IsWaitedForWhereThatWasAskedFor) {
-  reach_.pulse = Pulse(LWMQ_FOREVER);
+  connection_.pulse = Pulse(LWMQ_FOREVER);
   become_reader();
   EXPECT_EQ(next(4 * kShortMs), LWMQ_E_TIMED_OUT);
   EXPECT_EQ(count(wire::StreamKind::kPing), 0);
@@ -123,7 +124,7 @@ TEST_F(SilentEndpoint, IsWaitedForWhereThatWasAskedFor) {
 
 TEST_F(SilentEndpoint, OwesOneAnswerForEachCommitOfAJob) {
   lwmq_job job;
-  job.reach = std::move(reach_);
+  job.connection = std::move(connection_);
   EXPECT_EQ(commit_job(job, 1, nullptr, 0, LWMQ_FOREVER), LWMQ_E_STALLED);
   EXPECT_EQ(commit_job(job, 1, nullptr, 0, 1), LWMQ_E_TIMED_OUT);
   wire::Text good, bad;
@@ -142,12 +143,12 @@ TEST_F(SilentEndpoint, ThatSendsPongsForEverIsNoReasonToStay) {
 
 TEST(StallOfAListener, IsReportedByWhoOpens) {
   const std::string address = fresh_address("ipc");
-  service::start_services();
   const lwmq_tli_provider* provider = nullptr;
   ASSERT_EQ(filters::find(address.c_str(), &provider), LWMQ_OK);
+  ASSERT_EQ(service::start_service(*provider), LWMQ_OK);
   const lwmq_tli_options options = control_options();
   lwmq_tli_listener* listener = nullptr;  // nobody calls accept
-  ASSERT_EQ(provider->listen(address.c_str(), &options, &listener), LWMQ_OK);
+  ASSERT_EQ(provider->listener->listen(address.c_str(), &options, &listener), LWMQ_OK);
   lwmq_reader_options asked{};
   asked.size = sizeof asked;
   asked.stall_ms = kShortMs, asked.timeout_ms = LWMQ_FOREVER;
@@ -157,7 +158,7 @@ TEST(StallOfAListener, IsReportedByWhoOpens) {
   asked.stall_ms = LWMQ_FOREVER, asked.timeout_ms = 2 * kShortMs;
   EXPECT_EQ(open_reader(address.c_str(), asked, &reader), LWMQ_E_TIMED_OUT);
   EXPECT_TRUE(said("has not answered")) << last_error();
-  provider->listener_close(listener);
+  provider->listener->close(listener);
 }
 
 // ---- Readers that keep a writer waiting --------------------------------------------------------------

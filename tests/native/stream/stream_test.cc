@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lwmq/lwmq.h"
+#include "stream/log/log.h"
 
 namespace {
 
@@ -28,6 +29,16 @@ class Stream : public testing::TestWithParam<const char*> {
     const lwmq_status status = lwmq_writer_open(address_.c_str(), kSchema, sizeof kSchema, &options, &writer);
     EXPECT_EQ(status, LWMQ_OK) << lwmq_last_error();
     return writer;
+  }
+
+  // Of a job's tasks, and of its driver, beside an endpoint.
+  static lwmq_writer_options in_job(const char* job, std::uint32_t delivery) {
+    lwmq_writer_options options{};
+    options.size = sizeof options;
+    options.role = LWMQ_ROLE_CLIENT;
+    options.job = job;
+    options.delivery = delivery;
+    return options;
   }
 
   lwmq_job* open_job(lwmq_writer_options options) {
@@ -301,11 +312,7 @@ TEST_P(Stream, AnAbortComesAfterWhatWasVisible) {
 TEST_P(Stream, TheFirstCommitOfATaskWins) {
   lwmq_endpoint* endpoint = nullptr;
   ASSERT_EQ(lwmq_endpoint_open(address_.c_str(), &endpoint), LWMQ_OK) << lwmq_last_error();
-  lwmq_writer_options options{};
-  options.size = sizeof options;
-  options.role = LWMQ_ROLE_CLIENT;
-  options.job = "job-1";
-  options.delivery = LWMQ_DELIVERY_TASK;
+  lwmq_writer_options options = in_job("job-1", LWMQ_DELIVERY_TASK);
   lwmq_job* job = open_job(options);
   lwmq_task_commit commits[1] = {};
   for (std::uint64_t attempt = 1; attempt <= 2; ++attempt) {
@@ -336,6 +343,67 @@ TEST_P(Stream, TheFirstCommitOfATaskWins) {
   lwmq_endpoint_close(endpoint, 1000);
 }
 
+TEST_P(Stream, ATaskThatComesBehindTheEndOfItsJobHasNotWon) {
+  lwmq_endpoint* endpoint = nullptr;
+  ASSERT_EQ(lwmq_endpoint_open(address_.c_str(), &endpoint), LWMQ_OK) << lwmq_last_error();
+  lwmq_writer_options options = in_job("job-of-one-task", LWMQ_DELIVERY_TASK);
+  options.job_tasks = 1;
+  std::vector<lwmq_writer*> writers;
+  for (options.task = 0; options.task < 2; ++options.task) {
+    writers.push_back(open_writer(options));
+    ASSERT_EQ(write(writers.back(), options.task, LWMQ_PARTITION_OF_TASK), LWMQ_OK);
+  }
+  for (std::uint32_t task = 0; task < 2; ++task) {
+    lwmq_commit_result result{};
+    result.size = sizeof result;
+    ASSERT_EQ(lwmq_writer_commit(writers[task], 60000, &result), LWMQ_OK) << lwmq_last_error();
+    EXPECT_EQ(result.won, task == 0 ? 1u : 0u);
+    EXPECT_EQ(result.range_count, task == 0 ? 1u : 0u);
+    EXPECT_EQ(lwmq_writer_close(writers[task], 60000), LWMQ_OK) << lwmq_last_error();
+    lwmq_writer_destroy(writers[task]);
+  }
+  lwmq_reader* reader = open_reader();
+  EXPECT_EQ(read_all(reader).numbers, iota(1));
+  lwmq_reader_close(reader, 1000);
+  lwmq_endpoint_close(endpoint, 1000);
+}
+
+TEST_P(Stream, ATaskCommitsAllItsPartitionsTogether) {
+  lwmq_endpoint* endpoint = nullptr;
+  ASSERT_EQ(lwmq_endpoint_open(address_.c_str(), &endpoint), LWMQ_OK) << lwmq_last_error();
+  lwmq_writer_options options = in_job("job-of-several-partitions", LWMQ_DELIVERY_JOB);
+  options.partitions = 3;
+  options.task = 5;
+  lwmq_job* job = open_job(options);
+  lwmq_writer* writer = open_writer(options);
+  ASSERT_EQ(write(writer, 0, 1), LWMQ_OK);
+  ASSERT_EQ(write(writer, 1, 0), LWMQ_OK);
+  ASSERT_EQ(write(writer, 2, LWMQ_PARTITION_OF_TASK), LWMQ_OK);
+  ASSERT_EQ(write(writer, 3, 1), LWMQ_OK);
+  EXPECT_EQ(write(writer, 4, 3), LWMQ_E_INVALID);
+  lwmq_commit_result result{};
+  result.size = sizeof result;
+  ASSERT_EQ(lwmq_writer_commit(writer, 60000, &result), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(result.batches, 4u);
+  ASSERT_EQ(result.range_count, 3u);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(result.ranges[i].partition, i);
+    EXPECT_EQ(result.ranges[i].batches, i == 1 ? 2u : 1u);
+    EXPECT_EQ(result.ranges[i].end_seq, result.ranges[i].start_seq) << "the job has not committed";
+  }
+  const lwmq_task_commit commits[1] = {{5, 0, 0, 4}};
+  EXPECT_EQ(lwmq_job_commit(job, 0, commits, 1, 60000), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(lwmq_writer_close(writer, 60000), LWMQ_OK) << lwmq_last_error();
+  lwmq_writer_destroy(writer);
+  EXPECT_EQ(lwmq_job_close(job), LWMQ_OK) << lwmq_last_error();
+  lwmq_reader* reader = open_reader();
+  const Read read = read_all(reader);
+  EXPECT_EQ(read.numbers, iota(4));
+  EXPECT_EQ(read.status, LWMQ_E_END);
+  lwmq_reader_close(reader, 1000);
+  lwmq_endpoint_close(endpoint, 1000);
+}
+
 // A task that commits nothing before its end: its reader cannot give it any room.
 TEST_P(Stream, AStagedBatchOfAnySizeThatFitsTheWindowNeverWaitsForTheTasksOwnCommit) {
   lwmq_endpoint* endpoint = nullptr;
@@ -350,11 +418,8 @@ TEST_P(Stream, AStagedBatchOfAnySizeThatFitsTheWindowNeverWaitsForTheTasksOwnCom
   int jobs = 0;
   for (std::uint32_t delivery : {LWMQ_DELIVERY_TASK, LWMQ_DELIVERY_JOB}) {
     for (const auto& sizes : tasks) {
-      lwmq_writer_options options{};
-      options.role = LWMQ_ROLE_CLIENT;
       const std::string name = "job-" + std::to_string(jobs++);
-      options.job = name.c_str();
-      options.delivery = delivery;
+      lwmq_writer_options options = in_job(name.c_str(), delivery);
       options.window_bytes = kWindow;
       options.staging_bytes = 4 * kWindow;
       lwmq_job* job = open_job(options);
@@ -373,10 +438,7 @@ TEST_P(Stream, AStagedBatchOfAnySizeThatFitsTheWindowNeverWaitsForTheTasksOwnCom
 TEST_P(Stream, AStagingAreaThatIsFullFailsAtOnceWithItsNumbers) {
   lwmq_endpoint* endpoint = nullptr;
   ASSERT_EQ(lwmq_endpoint_open(address_.c_str(), &endpoint), LWMQ_OK) << lwmq_last_error();
-  lwmq_writer_options options{};
-  options.role = LWMQ_ROLE_CLIENT;
-  options.job = "job-that-stages-too-much";
-  options.delivery = LWMQ_DELIVERY_TASK;
+  lwmq_writer_options options = in_job("job-that-stages-too-much", LWMQ_DELIVERY_TASK);
   options.window_bytes = 1 << 20;
   options.staging_bytes = 2 << 20;
   lwmq_job* job = open_job(options);
@@ -394,6 +456,60 @@ TEST_P(Stream, AStagingAreaThatIsFullFailsAtOnceWithItsNumbers) {
   lwmq_writer_destroy(writer);
   EXPECT_EQ(lwmq_job_close(job), LWMQ_OK) << lwmq_last_error();
   lwmq_endpoint_close(endpoint, 0);
+}
+
+TEST_P(Stream, AReaderNamesColumnsOrIsRefused) {
+  const char* const names[] = {"price", nullptr};
+  lwmq_reader_options options{};
+  options.size = sizeof options;
+  options.columns = names, options.column_count = 2;
+  lwmq_reader* reader = nullptr;
+  EXPECT_EQ(lwmq_reader_open(address_.c_str(), &options, &reader), LWMQ_E_INVALID);
+  EXPECT_NE(std::string(lwmq_last_error()).find("column 1 has no name"), std::string::npos);
+  options.column_count = 65537;
+  EXPECT_EQ(lwmq_reader_open(address_.c_str(), &options, &reader), LWMQ_E_INVALID);
+  options.column_count = 1;
+  lwmq_writer* writer = open_writer();
+  ASSERT_EQ(write(writer, 0), LWMQ_OK);
+  reader = open_reader(options);
+  EXPECT_EQ(lwmq_writer_close(writer, 0), LWMQ_E_TIMED_OUT);
+  EXPECT_EQ(read_all(reader).numbers, iota(1)) << "of a schema that the library cannot read";
+  lwmq_reader_close(reader, 1000);
+  lwmq_writer_destroy(writer);
+}
+
+// rows: P08
+TEST_P(Stream, AReaderNamesFiltersOrIsRefused) {
+  lwmq_filter filters[2]{};
+  filters[0] = {"k", LWMQ_LESS, LWMQ_LITERAL_INTEGER, 5, 0, nullptr, 0};
+  filters[1] = {"k", LWMQ_IS_NULL, LWMQ_LITERAL_NONE, 0, 0, nullptr, 0};
+  lwmq_reader_options options{};
+  options.size = sizeof options;
+  options.filters = filters, options.filter_count = 2;
+  lwmq_reader* reader = nullptr;
+  const auto refused = [&](const char* text) {
+    EXPECT_EQ(lwmq_reader_open(address_.c_str(), &options, &reader), LWMQ_E_INVALID);
+    EXPECT_NE(std::string(lwmq_last_error()).find(text), std::string::npos) << lwmq_last_error();
+  };
+  options.filter_count = 257;
+  refused("257 filters; up to 256 are possible");
+  options.filter_count = 2;
+  filters[1].column = nullptr;
+  refused("the column of filter 1 has no name");
+  filters[1] = {"k", LWMQ_IS_NULL, LWMQ_LITERAL_INTEGER, 5, 0, nullptr, 0};
+  refused("a filter compares in a way");
+  filters[1] = {"k", 8, LWMQ_LITERAL_INTEGER, 5, 0, nullptr, 0};
+  refused("a filter compares in a way");
+  filters[1] = {"k", LWMQ_EQUAL, LWMQ_LITERAL_BYTES, 0, 0, nullptr, 3};
+  refused("the bytes of filter 1 are NULL");
+  options.filter_count = 1;
+  lwmq_writer* writer = open_writer();
+  ASSERT_EQ(write(writer, 7), LWMQ_OK);
+  reader = open_reader(options);
+  EXPECT_EQ(lwmq_writer_close(writer, 0), LWMQ_E_TIMED_OUT);
+  EXPECT_EQ(read_all(reader).numbers, (std::vector<std::uint64_t>{7})) << "of a schema that it cannot read";
+  lwmq_reader_close(reader, 1000);
+  lwmq_writer_destroy(writer);
 }
 
 TEST_P(Stream, ASettledReadIsAcknowledgedOrReadAgain) {
@@ -585,6 +701,40 @@ TEST_P(Stream, AQuestionWaitsForTheSchemaAndSaysWhatItWaitedFor) {
   EXPECT_EQ(state->state, static_cast<std::uint32_t>(LWMQ_STREAM_UNDECLARED));
   lwmq_stream_state_destroy(state);
   EXPECT_EQ(lwmq_endpoint_close(endpoint, 60000), LWMQ_OK) << lwmq_last_error();
+}
+
+TEST_P(Stream, AQuestionThatWaitsForNobodySaysAtOnceThatNobodyServes) {
+  lwmq_stream_state* state = nullptr;
+  EXPECT_EQ(lwmq_stream_describe(address_.c_str(), 2, LWMQ_FOREVER, &state), LWMQ_E_EMPTY);
+  lwmq_endpoint* endpoint = nullptr;
+  ASSERT_EQ(lwmq_endpoint_open(address_.c_str(), &endpoint), LWMQ_OK);
+  ASSERT_EQ(lwmq_stream_describe(address_.c_str(), 2, 60000, &state), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(state->state, static_cast<std::uint32_t>(LWMQ_STREAM_UNDECLARED));
+  lwmq_stream_state_destroy(state);
+  EXPECT_EQ(lwmq_endpoint_close(endpoint, 60000), LWMQ_OK) << lwmq_last_error();
+}
+
+TEST_P(Stream, AQuestionCostsTheSameHoweverLongTheLogIs) {
+  lwmq_endpoint* endpoint = nullptr;
+  ASSERT_EQ(lwmq_endpoint_open(address_.c_str(), &endpoint), LWMQ_OK);
+  lwmq_writer_options options{};
+  options.retain = LWMQ_RETAIN_ALL;
+  lwmq_writer* writer = open_writer(options);
+  std::uint64_t written = 0;
+  for (const std::uint64_t batches : {10, 20'000}) {
+    for (; written < batches; ++written) ASSERT_EQ(write(writer, written), LWMQ_OK) << lwmq_last_error();
+    const std::uint64_t walked = lwmq::stream::entries_walked();
+    for (int i = 0; i < 3; ++i) {  // the endpoint sees the one before leave, too
+      lwmq_stream_state* state = nullptr;
+      ASSERT_EQ(lwmq_stream_describe(address_.c_str(), 1, 60000, &state), LWMQ_OK) << lwmq_last_error();
+      EXPECT_EQ(state->partitions[0].rows, batches);
+      EXPECT_EQ(state->partitions[0].bytes, batches * 1000);
+      lwmq_stream_state_destroy(state);
+    }
+    EXPECT_EQ(lwmq::stream::entries_walked() - walked, 0u);
+  }
+  lwmq_writer_destroy(writer);
+  lwmq_endpoint_close(endpoint, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Loop, Stream, testing::Values("loop"));

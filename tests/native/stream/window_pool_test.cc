@@ -1,5 +1,5 @@
 // A writer's pool of windows, with an endpoint that drops batches when the test says so.
-#include "stream/window_pool.h"
+#include "stream/client/window_pool.h"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +11,8 @@
 namespace {
 
 using lwmq::kMiB;
+using lwmq::stream::LapPage;
+using lwmq::stream::Window;
 using lwmq::stream::WindowPool;
 
 constexpr std::uint64_t kWindow = 64 * kMiB;
@@ -19,9 +21,11 @@ class Pool : public testing::Test {
  protected:
   Pool() {
     lwmq_tli_window* ledger = nullptr;
-    table_.window_create(lwmq::stream::kLapPageBytes, &ledger);
+    table_.memory->window_create(lwmq::stream::kLapPageBytes, &ledger);
     ledger_ = ledger->memory.data();
-    EXPECT_EQ(pool_.set_ledger(ledger), LWMQ_OK);
+    LapPage page;
+    EXPECT_EQ(LapPage::adopt(Window(&table_, ledger), &page), LWMQ_OK);
+    pool_.set_ledger(std::move(page));
   }
 
   lwmq_status write(std::uint64_t bytes, bool staged = false) {
@@ -42,7 +46,7 @@ class Pool : public testing::Test {
     in_flight_.pop_front();
   }
 
-  lwmq_tli_provider table_ = lwmq::fuzz::plain_windows();
+  const lwmq_tli_provider& table_ = lwmq::fuzz::plain_windows();
   WindowPool pool_{&table_, "test", [](void*) {}, nullptr};
   std::uint8_t* ledger_ = nullptr;
   std::deque<lwmq::wire::Publish> in_flight_;

@@ -38,6 +38,17 @@ OpenReader open_reader() {
   letter.name = "q";
   letter.task = "t", letter.attempt = 7;
   letter.ranges.push_back({2, LWMQ_SEQ_EARLIEST, LWMQ_SEQ_END});
+  letter.has_columns = 1;
+  letter.columns = {{"k"}, {"v1"}};
+  letter.filters = {{"k", LWMQ_GREATER, LWMQ_LITERAL_INTEGER, static_cast<std::uint64_t>(-5), ""},
+                    {"s", LWMQ_EQUAL, LWMQ_LITERAL_BYTES, 0, "hi"}};
+  return letter;
+}
+
+TaskCommitted task_committed() {
+  TaskCommitted letter;
+  letter.won = 1, letter.attempt = 7, letter.instance = "0123456789abcdef";
+  letter.ranges = {{2, 5, 8, 3, 30, 1000}};
   return letter;
 }
 
@@ -45,6 +56,18 @@ HeldUp held_up() {
   HeldUp letter;
   letter.expelled = 1, letter.pid = 42, letter.name = "slow";
   letter.blocks = {{3}, {5}};
+  return letter;
+}
+
+Join join() {
+  Join letter;
+  letter.create = 1, letter.stream = "prices", letter.client = "c";
+  return letter;
+}
+
+Joined joined() {
+  Joined letter;
+  letter.status = LWMQ_E_EMPTY, letter.text = "a", letter.near = "n", letter.netns = 9;
   return letter;
 }
 
@@ -68,12 +91,21 @@ TEST(StreamMessages, WritesTheGoldenBytes) {
   settle.acknowledge = 1, settle.name = "query";
 
   EXPECT_EQ(bytes_of(publish), golden().at("publish").bytes);
+  EXPECT_EQ(bytes_of(Batch{9, 5, publish, 200}), golden().at("batch").bytes);
   EXPECT_EQ(bytes_of(consumed), golden().at("consumed").bytes);
+  Granted granted{};
+  granted.pool = 5, granted.index = 2, granted.grant[1] = 0x10, granted.grant[8] = 1;
+  EXPECT_EQ(bytes_of(granted), golden().at("granted").bytes);
+  EXPECT_EQ(bytes_of(Released{5, 3, 4}), golden().at("released").bytes);
   EXPECT_EQ(encode(settle), golden().at("settle").bytes);
   EXPECT_EQ(encode(commit_job()), golden().at("commit_job").bytes);
+  EXPECT_EQ(encode(task_committed()), golden().at("task_committed").bytes);
   EXPECT_EQ(encode(open_reader()), golden().at("open_reader").bytes);
   EXPECT_EQ(encode(held_up()), golden().at("held_up").bytes);
   EXPECT_EQ(encode(open_writer()), golden().at("open_writer").bytes);
+  EXPECT_EQ(encode(join()), golden().at("join").bytes);
+  EXPECT_EQ(encode(joined()), golden().at("joined").bytes);
+  EXPECT_EQ(golden().at("joined").kind, static_cast<std::uint32_t>(StreamKind::kJoined));
   EXPECT_EQ(golden().at("publish").kind, static_cast<std::uint32_t>(StreamKind::kPublish));
   EXPECT_EQ(golden().at("open_reader").kind, static_cast<std::uint32_t>(StreamKind::kOpenReader));
 }
@@ -91,23 +123,32 @@ TEST(StreamMessages, ReadsBackWhatItWrote) {
   EXPECT_EQ(reader.task, "t");
   EXPECT_EQ(reader.attempt, 7u);
   EXPECT_EQ(reader.ranges.at(0).end, LWMQ_SEQ_END);
+  EXPECT_EQ(reader.columns.at(1).name, "v1");
+  EXPECT_EQ(reader.filters.at(1).text, "hi");
 }
 
 TEST(StreamMessages, RefusesALetterThatIsCutOrContinued) {
-  for (const char* name : {"settle", "commit_job", "open_reader", "held_up", "open_writer"}) {
+  for (const char* name : {"settle", "commit_job", "task_committed", "open_reader", "held_up", "open_writer",
+                           "join", "joined"}) {
     const std::string whole = golden().at(name).bytes;
     for (std::size_t length = 0; length <= whole.size() + 1; ++length) {
       const std::string bytes = (whole + '\0').substr(0, length);
       Settle settle;
       CommitJob job;
+      TaskCommitted task;
       OpenReader reader;
       HeldUp held;
       OpenProducer producer;
-      const bool read = name == std::string("settle")        ? decode(bytes, &settle)
-                        : name == std::string("commit_job")  ? decode(bytes, &job)
-                        : name == std::string("held_up")     ? decode(bytes, &held)
-                        : name == std::string("open_writer") ? decode(bytes, &producer)
-                                                             : decode(bytes, &reader);
+      Join joining;
+      Joined answer;
+      const bool read = name == std::string("settle")           ? decode(bytes, &settle)
+                        : name == std::string("commit_job")     ? decode(bytes, &job)
+                        : name == std::string("task_committed") ? decode(bytes, &task)
+                        : name == std::string("held_up")        ? decode(bytes, &held)
+                        : name == std::string("open_writer")    ? decode(bytes, &producer)
+                        : name == std::string("join")           ? decode(bytes, &joining)
+                        : name == std::string("joined")         ? decode(bytes, &answer)
+                                                                : decode(bytes, &reader);
       EXPECT_EQ(read, length == whole.size()) << name << ", " << length << " of " << whole.size() << " bytes";
     }
   }

@@ -191,14 +191,14 @@ def draw(address: str, chance: random.Random, numbers: Iterator[int]) -> tuple[b
 @pytest.mark.timeout(SECONDS + 600)
 @pytest.mark.parametrize("seed", range(3))
 def test_writers_and_readers_at_random_lose_nothing_and_hang_nobody(
-    ipc: str, spawn: Callable[..., Any], seed: int
+    between: str, spawn: Callable[..., Any], seed: int
 ) -> None:
     players, numbers, end = Players(spawn), itertools.count(), time.monotonic() + SECONDS
     for round_number in itertools.count():
         if time.monotonic() > end:
             break
         chance = random.Random(f"{seed}-{round_number}")
-        calm, parts = draw(f"{ipc}-{round_number}", chance, numbers)
+        calm, parts = draw(f"{between}-{round_number}", chance, numbers)
         for part in parts:
             players.play(part, chance)
             if chance.random() < 0.3:

@@ -224,7 +224,7 @@ def test_offsets_that_change_while_they_are_verified_are_the_batch_or_corrupt() 
 
 def test_a_reader_that_verifies_gets_copies_and_counts_them(address: str) -> None:
     with (
-        lwmq.open_writer(address, BATCH.schema, retain="all", linger=0) as writer,
+        lwmq.open_writer(address, BATCH.schema, retain="all", linger=60) as writer,
         lwmq.open_reader(address, trust="verify", timeout=60) as reader,
     ):
         writer.write(BATCH)

@@ -46,11 +46,11 @@ def whole(batch: pa.RecordBatch) -> int:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("role", ["server", "client"])
 def test_a_writer_killed_while_it_writes_leaves_whole_batches_and_no_gap(
-    ipc: str, spawn: Callable[..., Any], role: str, seed: int
+    each_wire: str, spawn: Callable[..., Any], role: str, seed: int
 ) -> None:
     random.seed(seed)
-    writer = spawn(ENDLESS_WRITER, ipc, role)
-    reader = lwmq.open_reader(ipc, role="client" if role == "server" else "server", timeout=60)
+    writer = spawn(ENDLESS_WRITER, each_wire, role)
+    reader = lwmq.open_reader(each_wire, role="client" if role == "server" else "server", timeout=60)
     seen = [whole(next(reader))]
     end = time.monotonic() + random.uniform(0.01, 0.3)
     with pytest.raises(lwmq.PeerLostError):
@@ -64,11 +64,11 @@ def test_a_writer_killed_while_it_writes_leaves_whole_batches_and_no_gap(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_reader_killed_while_it_reads_leaves_no_gap_for_the_next_one(
-    ipc: str, spawn: Callable[..., Any], seed: int
+    each_wire: str, spawn: Callable[..., Any], seed: int
 ) -> None:
     random.seed(seed)
-    writer = lwmq.open_writer(ipc, SCHEMA, role="server", window_bytes="8MiB", timeout=60)
-    reader = spawn(ENDLESS_READER, ipc, "client")
+    writer = lwmq.open_writer(each_wire, SCHEMA, role="server", window_bytes="8MiB", timeout=60)
+    reader = spawn(ENDLESS_READER, each_wire, "client")
     assert reader.line() == "open"
     value = 0
     end = time.monotonic() + random.uniform(0.05, 0.4)
@@ -84,7 +84,7 @@ def test_a_reader_killed_while_it_reads_leaves_no_gap_for_the_next_one(
 
     thread = threading.Thread(target=go_on)
     thread.start()
-    with lwmq.open_reader(ipc, timeout=60, linger=0) as second:
+    with lwmq.open_reader(each_wire, timeout=60, linger=0) as second:
         seen = [whole(next(second))]
         while seen[-1] < last:
             seen.append(whole(next(second)))
@@ -95,7 +95,7 @@ def test_a_reader_killed_while_it_reads_leaves_no_gap_for_the_next_one(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_endpoint_killed_between_a_writer_and_a_reader_ends_both_with_an_error(
-    ipc: str, spawn: Callable[..., Any], seed: int
+    each_wire: str, spawn: Callable[..., Any], seed: int
 ) -> None:
     random.seed(seed)
     endpoint = spawn(
@@ -105,11 +105,11 @@ def test_an_endpoint_killed_between_a_writer_and_a_reader_ends_both_with_an_erro
         print("serves")
         sys.stdin.readline()
         """,
-        ipc,
+        each_wire,
     )
     assert endpoint.line() == "serves"
-    spawn(ENDLESS_WRITER, ipc, "client")
-    reader = lwmq.open_reader(ipc, role="client", timeout=60)
+    spawn(ENDLESS_WRITER, each_wire, "client")
+    reader = lwmq.open_reader(each_wire, role="client", timeout=60)
     seen = [whole(next(reader))]
     end = time.monotonic() + random.uniform(0.01, 0.3)
     with pytest.raises(lwmq.PeerLostError):

@@ -75,21 +75,22 @@ def test_without_any_logging_configured_a_long_wait_is_seen_on_stderr(
     assert f"a reader of {ipc} has waited for " in said, said
 
 
-def test_a_reader_without_a_producer_says_so_once_per_wait(address: str, said: Said) -> None:
+def test_a_reader_without_a_producer_says_so_once_per_wait(near_address: str, said: Said) -> None:
     with (
-        lwmq.open_reader(address, timeout=2 * WAIT_S, linger=0) as reader,
+        lwmq.open_reader(near_address, timeout=2 * WAIT_S, linger=0) as reader,
         pytest.raises(lwmq.TimeoutError),
     ):
         reader.read_next_batch()
     assert re.fullmatch(
-        rf"a reader of {address} has waited for \d+ s and waits on: {address}: no writer has come to the "
-        r"endpoint in this process\. `timeout` bounds this wait; `lwmq top` shows who waits for whom",
+        rf"a reader of {near_address} has waited for \d+ s and waits on: {near_address}: "
+        r"no writer has come to the endpoint in this process\. `timeout` bounds this wait; "
+        r"`lwmq top` shows who waits for whom",
         said.one(),
     ), said.lines
 
 
-def test_a_reader_that_waits_for_a_schema_says_so(address: str, said: Said) -> None:
-    with lwmq.open_reader(address, timeout=WAIT_S, linger=0) as reader, pytest.raises(lwmq.TimeoutError):
+def test_a_reader_that_waits_for_a_schema_says_so(near_address: str, said: Said) -> None:
+    with lwmq.open_reader(near_address, timeout=WAIT_S, linger=0) as reader, pytest.raises(lwmq.TimeoutError):
         _ = reader.schema
     assert "no writer has come with a schema to the endpoint in this process" in said.one()
 
@@ -120,22 +121,24 @@ def test_a_reader_that_waits_for_a_further_batch_names_who_wrote_the_last_one(
     writer.tell()
 
 
-def test_a_client_without_an_endpoint_says_so(address: str, said: Said) -> None:
+def test_a_client_without_an_endpoint_says_so(near_address: str, said: Said) -> None:
     for wait in (
-        lambda: lwmq.open_reader(address, role="client", timeout=WAIT_S),
-        lambda: lwmq.open_writer(address, SCHEMA, role="client", timeout=WAIT_S),
-        lambda: describe(address, timeout=WAIT_S),
+        lambda: lwmq.open_reader(near_address, role="client", timeout=WAIT_S),
+        lambda: lwmq.open_writer(near_address, SCHEMA, role="client", timeout=WAIT_S),
+        lambda: describe(near_address, timeout=WAIT_S),
     ):
         with pytest.raises(lwmq.TimeoutError, match=rf"nobody serves .*\(waited {WAIT_S} s\)"):
             wait()
         assert re.match(
-            rf"a client of {address} has waited for \d+ s and waits on: .*nobody serves", said.one()
+            rf"a client of {near_address} has waited for \d+ s and waits on: .*nobody serves", said.one()
         )
         said.lines.clear()
 
 
-def test_a_writer_with_a_full_window_says_whether_a_reader_is_there(address: str, said: Said) -> None:
-    writer = lwmq.open_writer(address, SCHEMA, window_bytes="64KiB", buffer_bytes="16KiB", timeout=WAIT_S)
+def test_a_writer_with_a_full_window_says_whether_a_reader_is_there(near_address: str, said: Said) -> None:
+    writer = lwmq.open_writer(
+        near_address, SCHEMA, window_bytes="64KiB", buffer_bytes="16KiB", timeout=WAIT_S
+    )
     with pytest.raises(lwmq.TimeoutError):
         while True:
             writer.write(BATCH)
@@ -145,7 +148,7 @@ def test_a_writer_with_a_full_window_says_whether_a_reader_is_there(address: str
         said.one(),
     ), said.lines
     said.lines.clear()
-    reader = lwmq.open_reader(address, timeout=HANG_S)
+    reader = lwmq.open_reader(near_address, timeout=HANG_S)
     held = next(reader)
     with pytest.raises(lwmq.TimeoutError, match=rf"a reader must go on, {US}"):
         while True:
@@ -155,40 +158,43 @@ def test_a_writer_with_a_full_window_says_whether_a_reader_is_there(address: str
     writer.abort()
 
 
-def test_a_writer_that_closes_says_what_it_waits_for(address: str, said: Said) -> None:
-    writer = lwmq.open_writer(address, SCHEMA)
+def test_a_writer_that_closes_says_what_it_waits_for(near_address: str, said: Said) -> None:
+    writer = lwmq.open_writer(near_address, SCHEMA)
     writer.write(BATCH)
     with pytest.raises(lwmq.TimeoutError):
         writer.close(linger=WAIT_S)
     assert re.search(
-        rf"close of a writer of {address} has waited for .*1 of 1 batches were not consumed, with 0 "
+        rf"close of a writer of {near_address} has waited for .*1 of 1 batches were not consumed, with 0 "
         r"readers\. `linger` bounds this wait",
         said.one(),
     ), said.lines
 
 
-def test_an_endpoint_that_closes_says_what_it_waits_for(address: str, said: Said) -> None:
-    endpoint = Endpoint(address)
-    writer = lwmq.open_writer(address, SCHEMA)
+def test_an_endpoint_that_closes_says_what_it_waits_for(near_address: str, said: Said) -> None:
+    endpoint = Endpoint(near_address)
+    writer = lwmq.open_writer(near_address, SCHEMA)
     writer.write(BATCH)
     with pytest.raises(lwmq.TimeoutError, match="1 batches unread"):
         endpoint.close(linger=WAIT_S)
     assert re.search(
-        rf"close of the endpoint of {address} has waited .*: 1 batches unread, 1 producers open .*`linger` ",
+        rf"close of the endpoint of {near_address} has waited .*: "
+        r"1 batches unread, 1 producers open .*`linger` ",
         said.one(),
     ), said.lines
     assert endpoint.closed
     writer.abort()
 
 
-def test_what_is_awaited_says_so_too(address: str, said: Said) -> None:
+def test_what_is_awaited_says_so_too(near_address: str, said: Said) -> None:
     async def wait() -> None:
-        with lwmq.open_reader(address, linger=0) as reader:
+        with lwmq.open_reader(near_address, linger=0) as reader:
             with pytest.raises(lwmq.TimeoutError):
                 await aio.read(reader, WAIT_S)
             assert "a reader of " in said.one() and "no writer has come" in said.one()
             said.lines.clear()
-        writer = lwmq.open_writer(address, SCHEMA, window_bytes="64KiB", buffer_bytes="16KiB", timeout=WAIT_S)
+        writer = lwmq.open_writer(
+            near_address, SCHEMA, window_bytes="64KiB", buffer_bytes="16KiB", timeout=WAIT_S
+        )
         with pytest.raises(lwmq.TimeoutError):
             while True:
                 await aio.write(writer, BATCH)
@@ -202,7 +208,7 @@ def test_what_is_awaited_says_so_too(address: str, said: Said) -> None:
 
 
 def test_a_reader_of_a_slow_stream_does_not_warn_of_every_batch(
-    address: str, said: Said, monkeypatch: pytest.MonkeyPatch
+    near_address: str, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [1000.0]
     monkeypatch.setattr(_notices.time, "monotonic", lambda: clock[0])

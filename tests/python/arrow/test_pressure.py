@@ -18,6 +18,7 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark.arrow.endpoint import describe
+from tests.patience import HANG_S
 
 SCHEMA = pa.schema([("n", pa.int64())])
 ROWS = 8192  # 64 KiB
@@ -106,6 +107,32 @@ def test_a_stream_many_times_its_window_passes_whole(
         assert reader.statistics.batches == count
         assert reader.statistics.bytes_copied == 0
     assert child.wait() == 0
+
+
+@pytest.mark.parametrize("readers", [1, 3])
+def test_small_batches_that_are_kept_leave_room_for_large_ones(address: str, readers: int) -> None:
+    """Each lies in a window of the writer that would otherwise be cut anew."""
+    schema = pa.schema([("text", pa.string())])
+    texts = ["small"] * 300 + (["small"] * 5 + ["large" * 2400]) * 40
+    kept: list[list[pa.RecordBatch]] = [[] for _ in range(readers)]
+
+    def keep(number: int) -> None:
+        with lwmq.open_reader(address, name=f"{number}", partitions=[number], timeout=HANG_S) as reader:
+            kept[number].extend(reader)
+
+    threads = [threading.Thread(target=keep, args=(number,)) for number in range(readers)]
+    with lwmq.Endpoint(address):
+        for thread in threads:
+            thread.start()
+        options: dict[str, Any] = {"buffer_bytes": "16KiB", "window_bytes": "128KiB", "timeout": HANG_S}
+        with lwmq.open_writer(address, schema, readers, **options) as writer:
+            for text in texts:
+                for number in range(readers):
+                    writer.write(pa.record_batch({"text": [text]}), number)
+        for thread in threads:
+            thread.join(5 * HANG_S)
+    for batches in kept:
+        assert [batch["text"][0].as_py() for batch in batches] == texts
 
 
 def test_leases_that_are_kept_for_ever_become_copies_and_stop_nobody(address: str) -> None:

@@ -338,6 +338,35 @@ def test_the_first_attempt_of_a_task_wins_and_the_others_are_told_so(address: st
             assert reader.read_all().column("n").to_pylist() == [100, 101, 102]
 
 
+@pytest.mark.parametrize("delivery", ["live", "task", "job"])
+def test_what_a_task_has_written_to_several_partitions_is_one_commit(address: str, delivery: str) -> None:
+    options: dict[str, Any] = {"job": "query-3", "task": 4, "job_tasks": 1, "delivery": delivery}
+    with Endpoint(address):
+        attempts = [
+            lwmq.open_writer(address, SCHEMA, partitions=3, attempt=attempt, **options) for attempt in (1, 2)
+        ]
+        for writer in attempts[1:] if delivery == "live" else attempts:
+            for partition in (2, 0, None, 2):  # its own is 4 mod 3
+                writer.write(batch_of(0), partition)
+            with pytest.raises(ValueError, match="partition 3 of a stream with 3"):
+                writer.write(batch_of(0), 3)
+        won, lost = attempts[1].commit(), attempts[0].commit()
+        assert (won.won, lost.won, lost.attempt, lost.ranges) == (True, False, 2, won.ranges)
+        assert (won.partition, won.batches, won.rows) == (0, 4, 12)
+        visible = 0 if delivery == "job" else 1
+        assert [(r.partition, r.start_seq, r.end_seq, r.batches, r.rows) for r in won.ranges] == [
+            (0, 0, visible, 1, 3),
+            (1, 0, visible, 1, 3),
+            (2, 0, 2 * visible, 2, 6),
+        ]
+        ends = [p.next_seq for p in describe(address).partitions]
+        assert ends == [visible, visible, 2 * visible]
+        for writer in attempts:
+            writer.close()
+        with lwmq.open_reader(address, timeout=60) as reader:
+            assert reader.read_all().num_rows == 12 * visible
+
+
 def test_two_names_read_everything_once_each(address: str) -> None:
     one, two = Reading(address, name="one"), Reading(address, name="two")
     with lwmq.open_writer(address, SCHEMA, readers=2) as writer:

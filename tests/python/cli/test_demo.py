@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from lwmq_spark.cli.demo import draw, report
+from tests.namespaces import why_not
 
 
 @pytest.fixture
@@ -67,6 +68,7 @@ def test_the_figures_of_the_demo_fit_a_terminal(
         "bytes": 56_100_000,
         "seconds": 1.194,
         "bytes_copied": 0,
+        "bytes_on_the_cable": 0,
         "window_bytes": 16 << 20,
     }
     figures = {
@@ -82,19 +84,44 @@ def test_the_figures_of_the_demo_fit_a_terminal(
     assert all(line[16:18] == "  " for line in lines), "what is folded stays in its column"
 
 
-@pytest.mark.row("L01")
-@pytest.mark.row("P34")
-def test_the_demo_streams_every_flight_through_spark_and_agrees_with_pandas(tmp_path: Path) -> None:
+def demo(folder: Path, *options: str) -> dict[str, Any]:
+    """The figures of a run that has ended well."""
     ran = subprocess.run(
-        [sys.executable, "-m", "lwmq_spark.cli", "demo", "--json", "--output", str(tmp_path)],
+        [sys.executable, "-m", "lwmq_spark.cli", "demo", "--json", "--output", str(folder), *options],
         capture_output=True, text=True, timeout=550, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-4000:]
-    figures = json.loads(ran.stdout.splitlines()[-1])
+    figures: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
     assert figures["matches_pandas"] is True
     assert figures["read"]["rows"] == 336_776
     assert figures["read"]["bytes"] > 3 * figures["read"]["window_bytes"]
     assert figures["read"]["bytes_copied"] == 0
     assert figures["write"]["bytes_copied"] == 0
     assert figures["planned_before_last_batch_s"] > 0, "Spark was to read while the producer wrote"
-    assert (tmp_path / "delays.png").stat().st_size > 10_000
+    assert (folder / "delays.png").stat().st_size > 10_000
+    return figures
+
+
+@pytest.mark.row("L01")
+@pytest.mark.row("P34")
+def test_the_demo_streams_every_flight_through_spark_and_agrees_with_pandas(tmp_path: Path) -> None:
+    assert demo(tmp_path)["read"]["bytes_on_the_cable"] == 0
+
+
+def test_the_demo_runs_on_three_hosts(tmp_path: Path) -> None:
+    """The columns that the job uses cross one cable, and the result the other one."""
+    if reason := why_not():
+        pytest.skip(reason)
+    figures = demo(tmp_path, "--hosts", "3")
+    read, write = figures["read"], figures["write"]
+    assert read["bytes"] / 10 < read["bytes_on_the_cable"] < read["bytes"] / 2
+    assert write["bytes_on_the_cable"] > write["bytes"]
+
+
+def test_the_demo_knows_one_host_and_three() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "lwmq_spark.cli", "demo", "--hosts", "2"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 2
+    assert "--hosts 2: possible are 1 and 3" in ran.stderr

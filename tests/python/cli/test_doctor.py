@@ -126,4 +126,22 @@ def test_limits_of_a_shell_and_a_java_that_is_none_are_named(tmp_path: Path) -> 
 def test_another_network_namespace_is_named() -> None:
     here, there = doctor(), doctor("unshare", "--net")
     assert there["shared memory"]["state"] == "ok"
+    assert (here["network"]["state"], there["network"]["state"]) == ("ok", "warn")
+    assert "loopback" in there["network"]["advice"]
     assert here["namespaces"]["text"] != there["namespaces"]["text"]
+
+
+@pytest.mark.parametrize(
+    "name", ["DataLossError", "LWMQ_DATA_LOSS", "LWMQ_E_DATA_LOSS", "LWMQ_DATA_LOSS: 7 of ipc://x"]
+)
+def test_an_error_is_explained_by_any_of_its_names(name: str) -> None:
+    told = subprocess.check_output([sys.executable, "-m", "lwmq_spark.cli", "doctor", name], text=True)
+    assert told.startswith("DataLossError\n\nCause: ")
+    assert "Remedy: " in told
+
+
+def test_an_error_that_nobody_knows_is_refused_with_those_that_there_are() -> None:
+    command = [sys.executable, "-m", "lwmq_spark.cli", "doctor", "DateLossError"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "DataLossError" in done.stderr

@@ -36,7 +36,7 @@ def test_a_part_of_the_demo_starts_in_a_folder_with_a_package_of_our_name(trap: 
 import sys
 sys.path.insert(0, {str(PACKAGE.parent)!r})
 from lwmq_spark.cli.demo.director import started
-with started("consumer", "no-address", "plot.png", 1) as child:
+with started(None, "consumer", "no-address", "plot.png", 1) as child:
     child.report()
 """
     isolated = [sys.executable, "-P", "-c", code]

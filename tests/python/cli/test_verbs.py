@@ -21,6 +21,7 @@ from rich.console import Console
 
 import lwmq_spark as lwmq
 from lwmq_spark.cli import _rivals, main, perf
+from lwmq_spark.cli._limits import io_uring_refusal
 
 VERBS = [
     *("info", "doctor", "demo", "send", "recv", "tail", "post", "listen", "request", "reply", "record"),
@@ -109,6 +110,26 @@ def test_info_of_an_address_tells_its_limits() -> None:
     limits = json.loads(call("info", "ipc://x", "--json"))["limits"]
     assert limits["buffers_max"] == 4000
     assert limits["can_share_window"] is True
+    assert limits["registered_bytes_max"] == limits["regions_max"] == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "loss_ms"),
+    [("ipc://x", 0), ("vsock://1:1", 0), ("tcp://localhost:1", 10_000), ("rdma://localhost:1", 45_000)],
+)
+def test_info_tells_after_what_time_a_silent_host_counts_as_lost(address: str, loss_ms: int) -> None:
+    assert json.loads(call("info", address, "--json"))["limits"]["loss_ms"] == loss_ms
+
+
+def test_info_tells_what_reads_the_sockets_of_a_network_address() -> None:
+    def engine(address: str) -> str | None:
+        return json.loads(call("info", address, "--json")).get("engine")
+
+    assert engine("ipc://x") is None
+    for clear, secure in (("tcp://localhost:1", "tcps://localhost:1"), ("vsock://1:1", "vsocks://1:1")):
+        assert engine(clear) == engine(f"{secure}?engine=epoll") == "epoll"
+        assert engine(f"{secure}?engine=uring") == "epoll, in place of uring: TLS reads its socket itself"
+        assert (engine(f"{clear}?engine=uring") == "uring") == (io_uring_refusal() == "")
 
 
 def test_info_of_an_address_begins_with_it_and_who_serves_it(
@@ -155,6 +176,7 @@ def test_info_of_a_malformed_address_fails_in_one_line() -> None:
 def test_info_of_a_stream_consumes_nothing(address: str, writer: lwmq.StreamWriter, table: pa.Table) -> None:
     stream = json.loads(call("info", address, "--stream", "--json"))["stream"]
     assert stream["state"] == "open"
+    assert address in stream["addresses"]
     assert stream["schema"] == {"n": "int64", "name": "string"}
     assert stream["partitions"][0]["rows"] == 1000
     with lwmq.open_reader(address) as reader:
@@ -232,7 +254,7 @@ def test_a_batch_that_rows_cut_comes_again(
 
 
 def test_tail_of_an_unknown_column_names_those_there_are(address: str, table: pa.Table) -> None:
-    with lwmq.open_writer(address, table.schema, retain="all", linger=0.1) as writer:
+    with lwmq.open_writer(address, table.schema, retain="all", linger=60) as writer:
         writer.write(table)
         problem = call("tail", address, "--columns", "height", code=2)
         with lwmq.open_reader(address) as reader:

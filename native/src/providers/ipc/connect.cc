@@ -1,100 +1,107 @@
-// The calling end: one attempt to become the peer of whoever listens.
-#include <time.h>
-
-#include <algorithm>
-
+// The calling end of a meeting, in steps that never wait: reach the listener's socket, say hello, hear its
+// answer, say that we have met.
 #include "base/yield_point.h"
-#include "os/clock.h"
 #include "providers/ipc/handshake.h"
 #include "providers/ipc/listener.h"
+#include "providers/ipc/transport.h"
 
 namespace lwmq::ipc {
-namespace {
 
-constexpr std::int64_t kCrowdedNs = 1'000'000;  // between two attempts while the listener's queue is full
-constexpr int kLocalSliceMs = 1;                // our own process listens: its threads may need our help
-constexpr int kSliceMs = 1000;
+// What a client has before it has met its peer.
+struct Transport::Meeting {
+  Address address;
+  lwmq_tli_options options{};
+  Offer offer;
+  os::UniqueFd socket;  // empty until the listener's queue has taken us
+  os::PeerCredentials credentials;
+  bool said_hello = false;
 
-// Connects the socket. LWMQ_E_EMPTY: nobody listens.
-Status reach(const Address& address, std::int64_t deadline, os::UniqueFd* out_socket) {
-  for (;;) {
-    const Status status = os::connect_unix(address.socket, out_socket);
-    if (status != LWMQ_E_FULL) return status;
-    if (os::now_ns() >= deadline) return LWMQ_E_TIMED_OUT;
-    Listener::drive_local(address.socket);
-    timespec pause{0, kCrowdedNs};
-    nanosleep(&pause, nullptr);
-  }
-}
+  Status reach();
+  Status say_hello();
+  Status hear_answer(TransportParts* out_parts);
+};
 
-// The listener's answer. LWMQ_E_EMPTY: it has gone away in between.
-Status await_answer(int socket, const Address& address, std::int64_t deadline, AnyMessage* out_message,
-                    os::Received* out_received) {
-  for (;;) {
-    const bool is_local = Listener::drive_local(address.socket);
-    const Status status = os::receive_message(socket, out_message, sizeof *out_message, out_received);
-    if (status == LWMQ_E_PEER_LOST) return LWMQ_E_EMPTY;
-    if (status != LWMQ_OK && status != LWMQ_E_EMPTY) add_context(address.text.c_str());
-    if (status != LWMQ_E_EMPTY) return status;
-    const std::int64_t left_ms = (deadline - os::now_ns() + 999'999) / 1'000'000;
-    if (left_ms <= 0) return LWMQ_E_TIMED_OUT;
-    const auto slice = static_cast<int>(std::min<std::int64_t>(left_ms, is_local ? kLocalSliceMs : kSliceMs));
-    os::poll_socket(socket, false, slice);  // a signal ends no handshake
-  }
-}
-
-}  // namespace
-
-Status connect(const char* address, const lwmq_tli_options* options, std::uint32_t timeout_ms,
-               Transport** out_transport) {
-  Address parsed;
-  if (const Status status = parse(address, &parsed); status != LWMQ_OK) return status;
-  if (const Status status = check_options(parsed, options); status != LWMQ_OK) return status;
-  if (const Status status = wait_until_held(); status != LWMQ_OK) return status;
-  const std::int64_t deadline = os::now_ns() + std::int64_t{timeout_ms} * 1'000'000;
-  os::UniqueFd socket;
-  if (const Status status = reach(parsed, deadline, &socket); status != LWMQ_OK) {
-    const Status place = status == LWMQ_E_EMPTY ? check_place(parsed, true) : LWMQ_OK;
+// LWMQ_E_EMPTY: nobody listens. LWMQ_E_FULL: more clients wait there than the kernel queues.
+Status Transport::Meeting::reach() {
+  const Status status = os::connect_unix(address.socket, &socket);
+  if (status == LWMQ_E_FULL) Listener::drive_local(address.socket);
+  if (status == LWMQ_E_EMPTY) {
+    const Status place = check_place(address, true);
     return place != LWMQ_OK ? place : status;
   }
+  if (status != LWMQ_OK) return status;
   LWMQ_YIELD("connect.reached");
-  os::PeerCredentials credentials;
-  if (const Status status = os::peer_credentials(socket.get(), &credentials); status != LWMQ_OK)
-    return status;
-  if (!credentials.same_user) {
-    return fail(LWMQ_E_DENIED, "%s: user %u listens there (process %u), which is not our user", address,
-                credentials.uid, credentials.pid);
-  }
-  Offer offer;
-  if (const Status status = make_offer(*options, &offer); status != LWMQ_OK) return status;
+  if (const Status known = os::peer_credentials(socket.get(), &credentials); known != LWMQ_OK) return known;
+  if (credentials.same_user) return LWMQ_OK;
+  return fail(LWMQ_E_DENIED, "%s: user %u listens there (process %u), which is not our user",
+              address.text.c_str(), credentials.uid, credentials.pid);
+}
+
+Status Transport::Meeting::say_hello() {
+  if (const Status status = make_offer(options, &offer); status != LWMQ_OK) return status;
   LWMQ_YIELD("connect.hello");
-  Status status = send_hello(socket.get(), parsed, *options, offer);
+  const Status status = send_hello(socket.get(), address, options, offer);
   LWMQ_YIELD("connect.hello_sent");
+  said_hello = true;
+  return status == LWMQ_E_PEER_LOST ? LWMQ_OK : status;  // a listener that has hung up may have said why
+}
+
+// LWMQ_E_FULL: the listener has not answered. LWMQ_E_EMPTY: it has gone.
+Status Transport::Meeting::hear_answer(TransportParts* out_parts) {
+  Listener::drive_local(address.socket);
   AnyMessage message{};
   os::Received received;
-  TransportParts parts;
-  // Who has hung up may have said before why.
-  if (status == LWMQ_OK || status == LWMQ_E_PEER_LOST)
-    status = await_answer(socket.get(), parsed, deadline, &message, &received);
-  if (status == LWMQ_OK) status = check_hello(message, received, parsed, *options, true);
-  if (status == LWMQ_OK)
-    status = accept_hello(message.hello, &received, credentials, parsed, *options, &parts);
-  LWMQ_YIELD("connect.answered");
-  Transport* transport = nullptr;
-  if (status == LWMQ_OK) {
-    parts.own_side = std::move(offer.side.memory);
-    status = Transport::create(std::move(parts), &transport);
-  }
-  if (status != LWMQ_OK) return status;  // the listener sees the socket close, and forgets us
-  status = send_met(socket.get());
+  Status status = os::receive_message(socket.get(), &message, sizeof message, &received);
+  if (status == LWMQ_E_EMPTY) return LWMQ_E_FULL;
+  if (status == LWMQ_E_PEER_LOST) return LWMQ_E_EMPTY;
   if (status != LWMQ_OK) {
-    transport->close();
-    return status == LWMQ_E_PEER_LOST ? LWMQ_E_EMPTY : status;  // lost: it has gone in between
+    add_context(address.text.c_str());
+    return status;
   }
-  LWMQ_YIELD("connect.met");
-  transport->take_life_line(std::move(socket));
-  *out_transport = transport;
+  status = check_hello(message, received, address, options, true);
+  if (status == LWMQ_OK)
+    status = accept_hello(message.hello, &received, credentials, address, options, out_parts);
+  LWMQ_YIELD("connect.answered");
+  return status;
+}
+
+Status Transport::connect(const char* address, const lwmq_tli_options* options, Transport** out_transport) {
+  auto meeting = std::make_unique<Meeting>();
+  if (const Status status = parse(address, &meeting->address); status != LWMQ_OK) return status;
+  if (const Status status = check_options(meeting->address, options); status != LWMQ_OK) return status;
+  if (const Status status = wait_until_held(); status != LWMQ_OK) return status;
+  meeting->options = *options;
+  const Status status = meeting->reach();
+  if (status != LWMQ_OK && status != LWMQ_E_FULL) return status;
+  *out_transport = new Transport;
+  (*out_transport)->meeting_ = std::move(meeting);
   return LWMQ_OK;
 }
+
+Status Transport::proceed() {
+  if (meeting_ == nullptr) return LWMQ_OK;
+  Meeting& meeting = *meeting_;
+  Status status = LWMQ_OK;
+  if (!meeting.socket) status = meeting.reach();
+  if (status == LWMQ_OK && !meeting.said_hello) status = meeting.say_hello();
+  TransportParts parts;
+  if (status == LWMQ_OK) status = meeting.hear_answer(&parts);
+  if (status != LWMQ_OK) return status;
+  parts.own_side = std::move(meeting.offer.side.memory);
+  if (status = begin(std::move(parts)); status != LWMQ_OK) return status;
+  status = send_met(meeting.socket.get());
+  if (status != LWMQ_OK) return status == LWMQ_E_PEER_LOST ? LWMQ_E_EMPTY : status;
+  LWMQ_YIELD("connect.met");
+  take_life_line(std::move(meeting.socket));
+  meeting_.reset();
+  return LWMQ_OK;
+}
+
+// Until the transport is connected, its descriptor is the socket of the handshake, or -1 while that is not
+// reached.
+int Transport::meeting_descriptor() const noexcept { return meeting_->socket.get(); }
+
+Transport::Transport() noexcept = default;
+Transport::~Transport() = default;
 
 }  // namespace lwmq::ipc

@@ -83,7 +83,8 @@ bool Door::look_at_life_lines() noexcept {
   for (int i = 0; i < count; ++i) {
     if (events[i].data.u64 == kNotALifeLine) continue;
     const std::lock_guard lock(mutex_);
-    const auto found = by_key_.find(events[i].data.u64);
+    // A copy, because the structure is packed.
+    const auto found = by_key_.find(std::uint64_t{events[i].data.u64});
     if (found == by_key_.end()) continue;  // closed meanwhile by another thread
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, found->second->life_line(), nullptr);
     found->second->hung_up();

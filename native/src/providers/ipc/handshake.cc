@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "os/identity.h"
@@ -151,6 +152,7 @@ Status accept_hello(const Hello& hello, os::Received* received, const os::PeerCr
   parts.peer.buffer_bytes = hello.buffer_bytes;
   parts.peer.buffers = hello.buffers;
   parts.peer.channel = hello.channel;
+  std::snprintf(parts.peer.name, sizeof parts.peer.name, "process %u", parts.peer.pid);
   parts.death_word = hello.death_word;
   if (const Status status = meet_process(std::move(received->fds[0]), hello.instance, &parts.process);
       status != LWMQ_OK) {

@@ -121,7 +121,7 @@ union AnyMessage {
 inline constexpr std::uint32_t kNameCharactersMax = 119;
 inline constexpr std::uint32_t kPendingHandshakesMax = 64;  // of one listener; others wait to connect
 inline constexpr std::int64_t kHandshakeNs =
-    5'000'000'000;  // a client that has not said hello, or met, by then is dropped
+    5'000'000'000;  // for a client's hello, and again for its last word: then it is dropped
 inline constexpr std::int64_t kStalledNs = 1'000'000'000;  // it may give way to others before
 inline constexpr std::uint32_t kWindowsUnfoundMax = 256;   // arrived over one transport and not looked for
 inline constexpr std::size_t kFoundRememberedMin = 1024;  // ids of found windows, before the gone are dropped

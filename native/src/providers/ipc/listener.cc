@@ -94,12 +94,12 @@ bool Listener::has_ready() {
 bool Listener::drive() {
   const bool some = door_->look_at_life_lines();
   const std::lock_guard lock(mutex_);
-  const std::size_t before = ready_.size();
+  const std::size_t before = ready_.size() + refused_.size();
   std::uint32_t places = kLetInAtOnce;
   do {
     advance_all();  // first: whoever has said what we wait for does not give way
   } while (let_in(&places));
-  return some || ready_.size() > before;
+  return some || ready_.size() + refused_.size() > before;
 }
 
 void Listener::tend() {
@@ -263,6 +263,7 @@ Status Listener::answer(Pending* pending, const AnyMessage& message, os::Receive
     return status;
   LWMQ_YIELD("listener.answered");
   pending->answered = std::move(answered);
+  pending->deadline_ns = os::now_ns() + kHandshakeNs;  // its own turn begins here
   return LWMQ_OK;
 }
 
@@ -292,7 +293,7 @@ void Listener::close() {
     pending_.clear();
     ready.swap(ready_);
   }
-  for (Transport* transport : ready) transport->close();
+  for (Transport* transport : ready) transport->close(0, 0);
   door_->leave();
   door_->ring();  // what we have seen is news for whoever polls those that live on
   delete this;

@@ -26,7 +26,8 @@ class Listener {
   // Takes the listener; its transports live on.
   void close();
 
-  // One glance at everything that is under way: whether somebody is ready or has gone by it. Any thread.
+  // One glance at everything that is under way: whether a client has become ready, was refused or has gone by
+  // it. Any thread.
   bool drive();
 
   // Drives the listener at `socket_name` if it is one of this process: a client that waits for a listener on
@@ -35,7 +36,7 @@ class Listener {
 
  private:
   struct Close {
-    void operator()(Transport* transport) const noexcept { transport->close(); }
+    void operator()(Transport* transport) const noexcept { transport->close(0, 0); }
   };
   // Made for a client that has our answer. One that comes to nothing is a peer that has closed.
   using Answered = std::unique_ptr<Transport, Close>;
@@ -79,9 +80,5 @@ class Listener {
   std::deque<std::pair<Status, std::string>> refused_;
   bool said_why_not_ = false;  // that this process may not accept
 };
-
-// One attempt to connect; see lwmq_tli.h.
-Status connect(const char* address, const lwmq_tli_options* options, std::uint32_t timeout_ms,
-               Transport** out_transport);
 
 }  // namespace lwmq::ipc

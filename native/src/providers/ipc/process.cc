@@ -1,6 +1,7 @@
 #include "providers/ipc/process.h"
 
 #include <sys/stat.h>
+#include <time.h>
 
 #include <cstring>
 #include <mutex>
@@ -42,7 +43,7 @@ struct World {
 
   std::mutex watch_mutex;
   std::vector<Watch> watches;          // under watch_mutex
-  std::atomic<std::uint32_t> news{0};  // the service thread sleeps on it: watches changed, or stop
+  std::atomic<std::uint32_t> news{0};  // the service thread sleeps on it: watches changed
 };
 
 World& world() noexcept {
@@ -192,15 +193,14 @@ std::size_t look_at_watches(os::FutexWord* words, std::vector<std::shared_ptr<Pe
 
 }  // namespace
 
-void run_service(const volatile std::uint32_t* stop) {
-  // Descriptors or memory may be short for a moment, and nobody calls us again.
+void run_service() {
+  // Descriptors or memory may be short for a moment.
   for (;;) {
     const Status status = hold_words();
     if (status == LWMQ_OK) break;
     if (status == LWMQ_E_UNSUPPORTED) set_held(kRefused);
-    const std::uint32_t news = world().news.load(std::memory_order_acquire);
-    if (*stop != 0) return;
-    os::futex_wait(world().news, news, kPageRetryNs, os::Sleepers::kOfThisProcess);
+    const timespec pause{0, kPageRetryNs};
+    nanosleep(&pause, nullptr);
   }
   LWMQ_YIELD("words.held");
   set_held(kHeld);
@@ -208,17 +208,9 @@ void run_service(const volatile std::uint32_t* stop) {
   os::FutexWord words[os::kFutexWordsMax];
   for (;;) {
     words[0] = {&world().news, world().news.load(std::memory_order_acquire)};  // before we look
-    if (*stop != 0) break;
     const std::size_t count = look_at_watches(words, &keep);
     os::futex_wait_any(words, count, -1);
   }
-  set_held(kNotYet);
-  os::drop_robust_words();
-}
-
-void wake_service() {
-  world().news.fetch_add(1, std::memory_order_release);
-  os::futex_wake_all(world().news);
 }
 
 void watch_death(const void* owner, const std::atomic<std::uint32_t>* word,
@@ -227,7 +219,8 @@ void watch_death(const void* owner, const std::atomic<std::uint32_t>* word,
     const std::lock_guard lock(world().watch_mutex);
     world().watches.push_back({owner, word, std::move(process), event_fd, false});
   }
-  wake_service();
+  world().news.fetch_add(1, std::memory_order_release);
+  os::futex_wake_all(world().news);
 }
 
 void unwatch_death(const void* owner) {

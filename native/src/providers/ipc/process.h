@@ -55,9 +55,8 @@ Status wait_until_held() noexcept;
 
 // ---- The service thread -------------------------------------------------------------------------------
 
-// Holds the death words and watches those of peers until *stop is set and wake_service was called.
-void run_service(const volatile std::uint32_t* stop);
-void wake_service();
+// Holds the death words and watches those of peers until the process ends.
+void run_service();
 
 // Asks the service thread to make `event_fd` readable when the holder of `word` is gone, for `owner`. Any
 // thread. Only what a poller waits for needs this: a thread that waits on a transport sleeps on the word

@@ -20,27 +20,37 @@ Status forked_text() noexcept {
 }  // namespace
 
 Status Transport::create(TransportParts parts, Transport** out_transport) {
-  auto* transport = new (std::nothrow) Transport(std::move(parts));
+  auto* transport = new (std::nothrow) Transport;
   if (transport == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a transport");
-  auto& our = transport->parts_;
-  auto& sides = transport->sides_;
-  sides.own = our.own_side.data();
-  sides.peer = our.peer_side.data();
-  sides.peer_has_membarrier = (our.process->page().flags & kPageHasMembarrier) != 0;
-  sides.poke = [](void* self) { return static_cast<Transport*>(self)->ring_peer(); };
-  sides.poke_context = transport;
-  transport->waker_.init(sides);
-  if (!transport->sender_.init(sides, &transport->waker_, our.options.buffers_send,
-                               our.options.buffer_bytes) ||
-      !transport->receiver_.init(sides, &transport->waker_, our.peer.buffers, our.peer.buffer_bytes)) {
+  const Status status = transport->begin(std::move(parts));
+  if (status == LWMQ_OK) {
+    *out_transport = transport;
+  } else {
     delete transport;
+  }
+  return status;
+}
+
+// Puts the parts to work.
+Status Transport::begin(TransportParts parts) noexcept {
+  parts_ = std::move(parts);
+  death_ = &parts_.process->death_word(parts_.death_word);
+  sides_.own = parts_.own_side.data();
+  sides_.peer = parts_.peer_side.data();
+  sides_.peer_has_membarrier = (parts_.process->page().flags & kPageHasMembarrier) != 0;
+  sides_.poke = [](void* self) { return static_cast<Transport*>(self)->ring_peer(); };
+  sides_.poke_context = this;
+  waker_.init(sides_);
+  const lwmq_tli_options& options = parts_.options;
+  const lwmq_tli_peer& peer = parts_.peer;
+  if (!sender_.init(sides_, &waker_, options.buffers_send, options.buffer_bytes) ||
+      !receiver_.init(sides_, &waker_, peer.buffers, peer.buffer_bytes)) {
     return fail(LWMQ_E_NO_MEMORY, "no memory for a transport");
   }
-  if (our.options.secure_erase != 0)
-    transport->sender_.erase_buffers(our.options.purpose == LWMQ_TLI_FOR_RAW);
-  if (our.options.purpose == LWMQ_TLI_FOR_RAW) transport->sender_.use_fresh_buffers_first();
-  transport->patience_.init(our.options, our.peer.buffers, our.peer.buffer_bytes);
-  *out_transport = transport;
+  const bool is_raw = options.purpose == LWMQ_TLI_FOR_RAW;
+  if (options.secure_erase != 0) sender_.erase_buffers(is_raw);
+  if (is_raw) sender_.use_fresh_buffers_first();
+  patience_.init(options, peer.buffers, peer.buffer_bytes);
   return LWMQ_OK;
 }
 
@@ -176,26 +186,29 @@ Status Transport::ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::u
   return over();
 }
 
-[[gnu::always_inline]] inline void Transport::note_landed(std::uint32_t count) noexcept {
-  outstanding_.landed(count);
-  patience_.landed(count);
-}
-
-Status Transport::land(lwmq_tli_extent* out_extent) noexcept {
-  if (os::forked() || broken_.load(std::memory_order_relaxed)) [[unlikely]]
+Status Transport::land(std::uint32_t limit, std::uint32_t how, lwmq_tli_extent* out_extents,
+                       lwmq_tli_landing* out_landing) noexcept {
+  const bool large = (how & LWMQ_TLI_LAND_LARGE) != 0;  // nobody holds back for those
+  if ((how & LWMQ_TLI_LAND_SOON) != 0) {
+    limit = patience_.look_for_extent(
+        limit, !large, [this] { return receiver_.has_extent(); }, [this] { return !is_connected(); });
+  }
+  if (!os::still_ours() || broken_.load(std::memory_order_relaxed)) [[unlikely]]
     return land_no_more();
-  const Status status = receiver_.land(out_extent);
-  if (status != LWMQ_OK) return land_nothing(status, out_extent);
-  note_landed(1);
+  const Status status = receiver_.land(limit, out_extents, out_landing);
+  if (status != LWMQ_OK) return land_nothing(status, out_extents, out_landing);
+  outstanding_.landed(out_landing->count);
+  if (!large) patience_.landed(out_landing->count);
   return LWMQ_OK;
 }
 
 // The lane has answered `status`.
-Status Transport::land_nothing(Status status, lwmq_tli_extent* out_extent) noexcept {
+[[gnu::noinline]] Status Transport::land_nothing(Status status, lwmq_tli_extent* out_extent,
+                                                 lwmq_tli_landing* out_landing) noexcept {
   if (status == LWMQ_E_EMPTY) {
     if (state() == LWMQ_TLI_CONNECTED) return LWMQ_E_EMPTY;
-    status =
-        receiver_.land(out_extent);  // behind the look at the state: what came before the end is seen now
+    // Behind the look at the state: what came before the end is seen now.
+    status = receiver_.land(1, out_extent, out_landing);
     if (status == LWMQ_E_EMPTY) return land_no_more();
   }
   if (status == LWMQ_OK) {
@@ -216,51 +229,26 @@ Status Transport::land_no_more() noexcept {
   return LWMQ_E_CORRUPT;
 }
 
-void Transport::release(const std::uint64_t token[2], std::uint32_t count) noexcept {
+void Transport::release(const lwmq_tli_landing& landing, std::uint32_t count) noexcept {
   if (os::forked()) return;
-  receiver_.release(token, count);
+  receiver_.release(landing, count);
   if (outstanding_.came_back(count)) delete this;
 }
 
-std::uint32_t Transport::land_run(std::uint64_t bytes_below, std::uint32_t limit, std::uint64_t out_token[2],
-                                  lwmq_tli_piece* out_pieces) noexcept {
-  if (!os::still_ours() || broken_.load(std::memory_order_relaxed)) [[unlikely]]
-    return 0;
-  const std::uint32_t count = receiver_.land_run(bytes_below, limit, out_token, out_pieces);
-  note_landed(count);
-  return count;
-}
-
-// Looks as long as a wait does before it sleeps. True: land may find one.
-[[gnu::always_inline]] inline bool Transport::sees_extent() noexcept {
-  return patience_.sees([this] { return receiver_.has_extent() || !is_connected(); }) && os::still_ours() &&
-         !broken_.load(std::memory_order_relaxed);
-}
-
-bool Transport::land_soon(std::uint64_t bytes_below, std::uint64_t out_token[2],
-                          lwmq_tli_piece* out_piece) noexcept {
-  patience_.hold([this] { return receiver_.has_extent(); });
-  if (!sees_extent() || !receiver_.land_one(bytes_below, out_token, out_piece)) [[unlikely]]
-    return false;
-  note_landed(1);
-  return true;
-}
-
-bool Transport::land_awaited(lwmq_tli_extent* out_extent) noexcept {
-  if (!sees_extent() || receiver_.land(out_extent) != LWMQ_OK) [[unlikely]]
-    return false;
-  outstanding_.landed(1);  // of no message: nobody holds back for it
-  return true;
-}
-
-void Transport::release_last(const std::uint64_t token[2], std::uint32_t count) noexcept {
+void Transport::release_last(const lwmq_tli_landing& landing, std::uint32_t count) noexcept {
   if (!os::still_ours()) return;
-  receiver_.release_last(token, count);
+  receiver_.release_last(landing, count);
   outstanding_.released_last(count);
 }
 
-void Transport::close() noexcept {
+void Transport::close(std::uint32_t lent, std::uint64_t unsent) noexcept {
   if (os::forked()) return;  // the memory is the parent's; ours is lost with the process
+  if (meeting_ != nullptr) {
+    delete this;
+    return;
+  }
+  outstanding_.keep_lent(lent);
+  sides_.own_header().unsent.store(unsent, std::memory_order_relaxed);  // published by closed
   LWMQ_YIELD("transport.close");
   sides_.own_header().closed.store(1, std::memory_order_release);  // sync: closed
   LWMQ_YIELD("transport.closed");
@@ -340,6 +328,7 @@ Status Transport::sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept {
 }
 
 std::int32_t Transport::arm(std::uint32_t what) noexcept {
+  if (what == 0) return disarm();
   if (os::forked()) return 1;
   if (!doorbell_.is_there()) {
     std::unique_lock lock(line_mutex_);
@@ -358,8 +347,9 @@ std::int32_t Transport::arm(std::uint32_t what) noexcept {
   return is_ready(what & LWMQ_TLI_WAIT_EXTENT) || (room && wants_room_ && sender_.has_room()) ? 1 : 0;
 }
 
-std::int32_t Transport::fd() noexcept {
+std::int32_t Transport::descriptor() noexcept {
   if (os::forked()) return -1;
+  if (meeting_ != nullptr) return meeting_descriptor();
   std::unique_lock lock(line_mutex_);
   if (own_poll_) return own_poll_.get();
   if (make_doorbell(lock) != LWMQ_OK) return -1;
@@ -372,13 +362,14 @@ std::int32_t Transport::fd() noexcept {
   return own_poll_.get();
 }
 
-void Transport::disarm() noexcept {
-  if (os::forked()) return;
+std::int32_t Transport::disarm() noexcept {
+  if (os::forked()) return 0;
   auto& header = sides_.own_header();
   lane::clear_waiting(header.waiting_extent);
   lane::clear_waiting(header.waiting_room);
   if (doorbell_.is_there()) os::drain_event_fd(doorbell_.get());
   if (door_ != nullptr) door_->disarm();
+  return 0;
 }
 
 }  // namespace lwmq::ipc

@@ -63,9 +63,12 @@ class LateFd {
 
 class Transport {
  public:
-  // Puts the parts to work, before the peer is told that it may begin: what fails here, it hears of.
-  // LWMQ_E_NO_MEMORY.
+  // The served end, made of what the handshake has brought, before the peer is told that it may begin: what
+  // fails here, it hears of. LWMQ_E_NO_MEMORY.
   static Status create(TransportParts parts, Transport** out_transport);
+  // The calling end; see lwmq_tli.h.
+  static Status connect(const char* address, const lwmq_tli_options* options, Transport** out_transport);
+  Status proceed();
 
   // The handshake is over: its socket lives on. Before anybody else knows of the transport.
   void take_life_line(os::UniqueFd socket) noexcept { life_line_ = std::move(socket); }
@@ -74,14 +77,13 @@ class Transport {
   Status stand_behind(std::shared_ptr<Door> door);
 
   // The rest is the provider table; see lwmq_tli.h for each contract.
-  void peer(lwmq_tli_peer* out_peer) const noexcept {
-    *out_peer = parts_.peer;
-    out_peer->unsent = sides_.peer_header().unsent.load(std::memory_order_relaxed);
-  }
-  void say_unsent(std::uint64_t messages) const noexcept {
-    sides_.own_header().unsent.store(messages, std::memory_order_relaxed);  // published by closed
-  }
+  void peer(lwmq_tli_peer* out_peer) const noexcept { *out_peer = parts_.peer; }
   std::int32_t state() noexcept { return is_connected() ? LWMQ_TLI_CONNECTED : look_at_end(); }
+  std::int32_t state(lwmq_tli_figures* out_figures) noexcept {
+    const std::int32_t found = state();
+    if (out_figures != nullptr) sender_.fill(out_figures);
+    return found;
+  }
   Status acquire(lwmq_tli_buffer* out_buffer) noexcept;
   Status show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
   std::uint64_t show_run(lwmq_tli_buffer* buffer, const lwmq_bytes* frames, std::uint64_t count,
@@ -89,21 +91,14 @@ class Transport {
   Status ship(lwmq_tli_buffer* buffer) noexcept;
   Status ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
   void abandon(lwmq_tli_buffer* buffer) noexcept;
-  void keep_lent(std::uint32_t buffers) noexcept { outstanding_.keep_lent(buffers); }
-  std::uint32_t free_buffers() noexcept { return sender_.free_buffers(); }
-  std::uint64_t unread_extents() const noexcept { return sender_.unread_extents(); }
-  Status land(lwmq_tli_extent* out_extent) noexcept;
-  void release(const std::uint64_t token[2], std::uint32_t count) noexcept;
-  void release_last(const std::uint64_t token[2], std::uint32_t count) noexcept;
-  std::uint32_t land_run(std::uint64_t bytes_below, std::uint32_t limit, std::uint64_t out_token[2],
-                         lwmq_tli_piece* out_pieces) noexcept;
-  bool land_soon(std::uint64_t bytes_below, std::uint64_t out_token[2], lwmq_tli_piece* out_piece) noexcept;
-  bool land_awaited(lwmq_tli_extent* out_extent) noexcept;
+  Status land(std::uint32_t limit, std::uint32_t how, lwmq_tli_extent* out_extents,
+              lwmq_tli_landing* out_landing) noexcept;
+  void release(const lwmq_tli_landing& landing, std::uint32_t count) noexcept;
+  void release_last(const lwmq_tli_landing& landing, std::uint32_t count) noexcept;
   Status wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept;
   std::int32_t arm(std::uint32_t what) noexcept;
-  void disarm() noexcept;
-  std::int32_t fd() noexcept;
-  void close() noexcept;
+  std::int32_t descriptor() noexcept;
+  void close(std::uint32_t lent, std::uint64_t unsent) noexcept;
   Status export_window(Window* window);
   Status find_window(const std::uint8_t id[16], std::uint32_t timeout_ms, Window** out_window);
 
@@ -112,9 +107,12 @@ class Transport {
   void hung_up() noexcept;
 
  private:
-  explicit Transport(TransportParts parts) noexcept
-      : parts_(std::move(parts)), death_(&parts_.process->death_word(parts_.death_word)) {}
-  ~Transport() = default;
+  struct Meeting;
+
+  Transport() noexcept;
+  ~Transport();
+  Status begin(TransportParts parts) noexcept;
+  [[nodiscard]] int meeting_descriptor() const noexcept;
 
   // At a glance: where it is not, look_at_end knows.
   [[nodiscard]] bool is_connected() const noexcept {
@@ -126,9 +124,8 @@ class Transport {
   Status show_looking(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
   Status over() noexcept;
   Status land_no_more() noexcept;
-  void note_landed(std::uint32_t count) noexcept;
-  bool sees_extent() noexcept;
-  Status land_nothing(Status status, lwmq_tli_extent* out_extent) noexcept;
+  Status land_nothing(Status status, lwmq_tli_extent* out_extent, lwmq_tli_landing* out_landing) noexcept;
+  std::int32_t disarm() noexcept;
   bool is_ready(std::uint32_t what) noexcept;
   Status sleep_until_ready(std::uint32_t what, std::uint32_t timeout_ms) noexcept;
   Status sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept;
@@ -142,9 +139,10 @@ class Transport {
   Status take_notice(const WindowNotice& notice, os::Received* received);
   void remember_found(const std::string& key);
 
+  std::unique_ptr<Meeting> meeting_;  // until we have connected
   TransportParts parts_;
   os::UniqueFd life_line_;
-  const std::atomic<std::uint32_t>* const death_;  // the peer's word
+  const std::atomic<std::uint32_t>* death_ = nullptr;  // the peer's word
   std::shared_ptr<Door> door_;
   lane::Sides sides_;
   lane::Waker waker_;

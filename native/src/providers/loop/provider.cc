@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -124,21 +125,9 @@ lwmq_status accept(lwmq_tli_listener* listener, lwmq_tli_transport** out_transpo
   return LWMQ_OK;
 }
 
-std::int32_t listener_fd(lwmq_tli_listener* listener) { return listener->bell->fd(); }
+std::int32_t listener_descriptor(lwmq_tli_listener* listener) { return listener->bell->fd(); }
 
-std::unique_ptr<std::uint8_t, void (*)(void*)> make_side(std::uint32_t buffers, std::uint64_t buffer_bytes) {
-  const std::uint64_t bytes = lane::SideLayout::of(buffers, buffer_bytes).bytes;
-  // calloc gives large areas as untouched zero pages: only what is used is paid for.
-  void* raw = std::calloc(1, bytes + kCacheLine);
-  if (raw == nullptr) return {nullptr, std::free};
-  return {static_cast<std::uint8_t*>(raw), std::free};
-}
-
-std::uint8_t* aligned(const std::unique_ptr<std::uint8_t, void (*)(void*)>& side) noexcept {
-  return reinterpret_cast<std::uint8_t*>(align_up(reinterpret_cast<std::uintptr_t>(side.get()), kCacheLine));
-}
-
-void close(lwmq_tli_transport* transport);
+void close(lwmq_tli_transport* transport, std::uint32_t lent, std::uint64_t unsent);
 
 // The failure that the client has is to be told to the listener, too.
 void tell_refusal(lwmq_tli_listener& listener) {
@@ -149,7 +138,7 @@ void tell_refusal(lwmq_tli_listener& listener) {
   listener.bell->ring();
 }
 
-lwmq_status connect(const char* address, const lwmq_tli_options* options, std::uint32_t /*timeout_ms*/,
+lwmq_status connect(const char* address, const lwmq_tli_options* options,
                     lwmq_tli_transport** out_transport) {
   Status status = check(address, options);
   if (status != LWMQ_OK) return status;
@@ -167,18 +156,18 @@ lwmq_status connect(const char* address, const lwmq_tli_options* options, std::u
     if (listener->pending.size() >= kPendingMax) return LWMQ_E_EMPTY;
   }
   auto pair = std::make_unique<Pair>();
-  pair->side[0] = make_side(options->buffers_send, options->buffer_bytes);
-  pair->side[1] = make_side(listener->options.buffers_send, listener->options.buffer_bytes);
-  if (!pair->side[0] || !pair->side[1])
-    return fail(LWMQ_E_NO_MEMORY, "%s: no memory for the buffers", address);
   const lwmq_tli_options* of[2] = {options, &listener->options};
+  for (int i = 0; i < 2; ++i) {
+    if (!pair->side[i].make(lane::SideLayout::of(of[i]->buffers_send, of[i]->buffer_bytes).bytes))
+      return fail(LWMQ_E_NO_MEMORY, "%s: no memory for the buffers", address);
+  }
   for (int i = 0; i < 2; ++i) {
     auto* end = &pair->ends[i];
     end->pair = pair.get();
     end->options = *of[i];
     end->peer_options = *of[1 - i];
-    end->sides.own = aligned(pair->side[i]);
-    end->sides.peer = aligned(pair->side[1 - i]);
+    end->sides.own = pair->side[i].data();
+    end->sides.peer = pair->side[1 - i].data();
     end->end = i;
     (i == 0 ? end->peer_bell : end->own_bell) = listener->bell;
     end->sides.poke = poke_other_end;
@@ -207,7 +196,7 @@ void listener_close(lwmq_tli_listener* listener) {
     world().listeners.erase(listener->address);
   }
   listener->bell->end();
-  for (auto* transport : listener->pending) close(transport);
+  for (auto* transport : listener->pending) close(transport, 0, 0);
   delete listener;
 }
 
@@ -220,13 +209,17 @@ void peer(lwmq_tli_transport* transport, lwmq_tli_peer* out_peer) {
   out_peer->buffers = transport->peer_options.buffers_send;
   out_peer->drops = transport->peer_options.drop != nullptr ? 1 : 0;
   out_peer->channel = transport->peer_options.channel;
-  out_peer->unsent = transport->sides.peer_header().unsent.load(std::memory_order_relaxed);
+  std::snprintf(out_peer->name, sizeof out_peer->name, "process %u", self.pid);
 }
 
-std::int32_t state(lwmq_tli_transport* transport) {
-  return transport->sides.peer_header().closed.load(std::memory_order_acquire) != 0  // sync: closed
-             ? LWMQ_TLI_CLOSED
-             : LWMQ_TLI_CONNECTED;
+bool is_connected(lwmq_tli_transport* transport) noexcept {
+  return transport->sides.peer_header().closed.load(std::memory_order_acquire) == 0;  // sync: closed
+}
+
+std::int32_t state(lwmq_tli_transport* transport, lwmq_tli_figures* out_figures) {
+  const std::int32_t found = is_connected(transport) ? LWMQ_TLI_CONNECTED : LWMQ_TLI_CLOSED;
+  if (out_figures != nullptr) transport->sender.fill(out_figures);
+  return found;
 }
 
 void end_is_over(lwmq_tli_transport* transport) {
@@ -234,16 +227,10 @@ void end_is_over(lwmq_tli_transport* transport) {
   if (pair->ends_left.fetch_sub(1, std::memory_order_acq_rel) == 1) delete pair;
 }
 
-void say_unsent(lwmq_tli_transport* transport, std::uint64_t messages) {
-  transport->sides.own_header().unsent.store(messages, std::memory_order_relaxed);  // published by closed
-}
-
-void keep_lent(lwmq_tli_transport* transport, std::uint32_t buffers) {
-  transport->outstanding.keep_lent(buffers);
-}
-
-void close(lwmq_tli_transport* transport) {
-  transport->sides.own_header().closed.store(1, std::memory_order_release);  // sync: closed
+void close(lwmq_tli_transport* transport, std::uint32_t lent, std::uint64_t unsent) {
+  transport->outstanding.keep_lent(lent);
+  transport->sides.own_header().unsent.store(unsent, std::memory_order_relaxed);  // published by closed
+  transport->sides.own_header().closed.store(1, std::memory_order_release);       // sync: closed
   transport->waker.ring();
   transport->sender.erase_rest(false, transport->outstanding.keeps_lent());
   if (transport->outstanding.close()) end_is_over(transport);
@@ -256,7 +243,7 @@ Status closed_text() noexcept {
 }
 
 lwmq_status acquire(lwmq_tli_transport* transport, lwmq_tli_buffer* out_buffer) {
-  if (state(transport) != LWMQ_TLI_CONNECTED) return closed_text();
+  if (!is_connected(transport)) return closed_text();
   const Status status = transport->sender.acquire(out_buffer);
   transport->wants_room = status == LWMQ_E_FULL;
   return status;
@@ -282,26 +269,33 @@ lwmq_status ship_only(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer, st
   return transport->sender.ship_only(buffer, bytes, kind);
 }
 
-std::uint32_t free_buffers(lwmq_tli_transport* transport) { return transport->sender.free_buffers(); }
-
-std::uint64_t unread_extents(lwmq_tli_transport* transport) { return transport->sender.unread_extents(); }
-
-void note_landed(lwmq_tli_transport* transport, std::uint32_t count) {
-  transport->outstanding.landed(count);
-  transport->patience.landed(count);
-}
-
-lwmq_status land(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) {
+lwmq_status land(lwmq_tli_transport* transport, std::uint32_t limit, std::uint32_t how,
+                 lwmq_tli_extent* out_extents, lwmq_tli_landing* out_landing) {
+  auto& receiver = transport->receiver;
+  auto& patience = transport->patience;
+  const bool large = (how & LWMQ_TLI_LAND_LARGE) != 0;  // nobody holds back for those
+  if ((how & LWMQ_TLI_LAND_SOON) != 0) {
+    limit = patience.look_for_extent(
+        limit, !large, [&] { return receiver.has_extent(); }, [&] { return !is_connected(transport); });
+  }
   // The state first: what the peer showed before it closed is then seen by land.
-  const bool open = state(transport) == LWMQ_TLI_CONNECTED;
-  const Status status = transport->receiver.land(out_extent);
-  if (status == LWMQ_OK) note_landed(transport, 1);
+  const bool open = is_connected(transport);
+  const Status status = receiver.land(limit, out_extents, out_landing);
+  if (status == LWMQ_OK) {
+    transport->outstanding.landed(out_landing->count);
+    if (!large) patience.landed(out_landing->count);
+  }
   return status == LWMQ_E_EMPTY && !open ? closed_text() : status;
 }
 
-void release_run(lwmq_tli_transport* transport, const std::uint64_t token[2], std::uint32_t count) {
-  transport->receiver.release(token, count);
+void release(lwmq_tli_transport* transport, const lwmq_tli_landing* landing, std::uint32_t count) {
+  transport->receiver.release(*landing, count);
   if (transport->outstanding.came_back(count)) end_is_over(transport);
+}
+
+void release_last(lwmq_tli_transport* transport, const lwmq_tli_landing* landing, std::uint32_t count) {
+  transport->receiver.release_last(*landing, count);
+  transport->outstanding.released_last(count);
 }
 
 void abandon(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) {
@@ -310,48 +304,9 @@ void abandon(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) {
   if (outstanding.keeps_lent() && outstanding.came_back(1)) end_is_over(transport);
 }
 
-void release(lwmq_tli_transport* transport, lwmq_tli_extent* extent) {
-  release_run(transport, extent->token, 1);
-}
-
-std::uint32_t land_run(lwmq_tli_transport* transport, std::uint64_t bytes_below, std::uint32_t limit,
-                       std::uint64_t out_token[2], lwmq_tli_piece* out_pieces) {
-  const std::uint32_t count = transport->receiver.land_run(bytes_below, limit, out_token, out_pieces);
-  note_landed(transport, count);
-  return count;
-}
-
 bool is_ready(lwmq_tli_transport* transport, std::uint32_t what) noexcept {
   return ((what & LWMQ_TLI_WAIT_EXTENT) != 0 && transport->receiver.has_extent()) ||
-         ((what & LWMQ_TLI_WAIT_ROOM) != 0 && transport->sender.has_room()) ||
-         state(transport) != LWMQ_TLI_CONNECTED;
-}
-
-// Looks as long as a wait does before it sleeps. True: land may find one.
-bool sees_extent(lwmq_tli_transport* transport) {
-  return transport->patience.sees([transport] { return is_ready(transport, LWMQ_TLI_WAIT_EXTENT); });
-}
-
-std::uint32_t land_soon(lwmq_tli_transport* transport, std::uint64_t bytes_below, std::uint64_t out_token[2],
-                        lwmq_tli_piece* out_piece) {
-  transport->patience.hold([transport] { return transport->receiver.has_extent(); });
-  if (!sees_extent(transport) || !transport->receiver.land_one(bytes_below, out_token, out_piece))
-      [[unlikely]]
-    return 0;
-  note_landed(transport, 1);
-  return 1;
-}
-
-std::uint32_t land_awaited(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) {
-  if (!sees_extent(transport) || transport->receiver.land(out_extent) != LWMQ_OK) [[unlikely]]
-    return 0;
-  transport->outstanding.landed(1);  // of no message: nobody holds back for it
-  return 1;
-}
-
-void release_last(lwmq_tli_transport* transport, const std::uint64_t token[2], std::uint32_t count) {
-  transport->receiver.release_last(token, count);
-  transport->outstanding.released_last(count);
+         ((what & LWMQ_TLI_WAIT_ROOM) != 0 && transport->sender.has_room()) || !is_connected(transport);
 }
 
 // ---- Waiting ----------------------------------------------------------------------------------------
@@ -382,7 +337,16 @@ void drain_own(lwmq_tli_transport* transport) noexcept {
   }
 }
 
+std::int32_t disarm(lwmq_tli_transport* transport) {
+  auto& header = transport->sides.own_header();
+  lane::clear_waiting(header.waiting_extent);
+  lane::clear_waiting(header.waiting_room);
+  drain_own(transport);
+  return 0;
+}
+
 std::int32_t arm(lwmq_tli_transport* transport, std::uint32_t what) {
+  if (what == 0) return disarm(transport);
   if (transport->pair->event[transport->end].load(std::memory_order_relaxed) >= 0) drain_own(transport);
   auto& header = transport->sides.own_header();
   if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) {
@@ -396,14 +360,7 @@ std::int32_t arm(lwmq_tli_transport* transport, std::uint32_t what) {
   return has_room || is_ready(transport, what & LWMQ_TLI_WAIT_EXTENT) ? 1 : 0;
 }
 
-void disarm(lwmq_tli_transport* transport) {
-  auto& header = transport->sides.own_header();
-  lane::clear_waiting(header.waiting_extent);
-  lane::clear_waiting(header.waiting_room);
-  drain_own(transport);
-}
-
-std::int32_t transport_fd(lwmq_tli_transport* transport) {
+std::int32_t descriptor(lwmq_tli_transport* transport) {
   const std::lock_guard lock(transport->pair->mutex);
   auto& event = transport->pair->event[transport->end];
   if (event.load(std::memory_order_relaxed) < 0) {
@@ -485,9 +442,10 @@ Pair::~Pair() {
   for (auto& end : ends) {
     if (!is_whole) break;
     lwmq_tli_extent extent{};
-    while (end.options.drop != nullptr && end.receiver.land(&extent) == LWMQ_OK) {
+    lwmq_tli_landing landing{};
+    while (end.options.drop != nullptr && end.receiver.land(1, &extent, &landing) == LWMQ_OK) {
       end.options.drop(extent.data, extent.bytes, extent.kind);
-      end.receiver.release_last(extent.token, 1);
+      end.receiver.release_last(landing, 1);
     }
     end.sender.erase_rest(true, false);
   }
@@ -522,42 +480,40 @@ void Bell::end() noexcept {
 
 namespace {
 
-constexpr lwmq_tli_provider kLoopProvider = {
-    .size = sizeof(lwmq_tli_provider),
-    .version = LWMQ_TLI_VERSION,
-    .name = "loop",
-    .claim = claim,
-    .limits = limits,
+constexpr lwmq_tli_listener_table kListener = {
     .listen = listen,
     .accept = accept,
-    .tend = nullptr,  // who gives up has left nothing
-    .listener_fd = listener_fd,
-    .listener_close = listener_close,
+    .tend = nullptr,
+    .descriptor = listener_descriptor,
+    .address = nullptr,
+    .close = listener_close,
+};
+
+constexpr lwmq_tli_transport_table kTransport = {
     .connect = connect,
+    .proceed = nullptr,
     .peer = peer,
     .state = state,
     .acquire = acquire,
     .show = show,
-    .show_run = show_run,
     .ship = ship,
-    .ship_only = ship_only,
     .abandon = abandon,
-    .free_buffers = free_buffers,
-    .unread_extents = unread_extents,
+    .flush = nullptr,
     .land = land,
     .release = release,
-    .release_run = release_run,
-    .release_last = release_last,
-    .land_run = land_run,
-    .land_soon = land_soon,
-    .land_awaited = land_awaited,
     .wait = wait,
     .arm = arm,
-    .disarm = disarm,
-    .transport_fd = transport_fd,
+    .descriptor = descriptor,
     .close = close,
-    .keep_lent = keep_lent,
-    .say_unsent = say_unsent,
+};
+
+constexpr lwmq_tli_fast_table kFast = {
+    .show_run = show_run,
+    .ship_only = ship_only,
+    .release_last = release_last,
+};
+
+constexpr lwmq_tli_memory_table kMemory = {
     .window_create = window_create,
     .window_export = window_export,
     .window_find = window_find,
@@ -565,8 +521,26 @@ constexpr lwmq_tli_provider kLoopProvider = {
     .window_owner_alive = window_owner_alive,
     .window_keep = window_keep,
     .window_release = window_release,
+    .grant = nullptr,
+    .revoke = nullptr,
+    .register_memory = nullptr,
+    .unregister_memory = nullptr,
+    .push = nullptr,
+    .reap = nullptr,
+};
+
+constexpr lwmq_tli_provider kLoopProvider = {
+    .size = sizeof(lwmq_tli_provider),
+    .version = LWMQ_TLI_VERSION,
+    .name = "loop",
+    .settings = nullptr,
+    .claim = claim,
+    .limits = limits,
     .service = nullptr,
-    .service_wake = nullptr,
+    .listener = &kListener,
+    .transport = &kTransport,
+    .fast = &kFast,
+    .memory = &kMemory,
 };
 
 }  // namespace

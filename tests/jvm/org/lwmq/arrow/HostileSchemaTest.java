@@ -32,8 +32,8 @@ import org.junit.jupiter.api.Test;
 import org.lwmq.core.LwmqException;
 import org.lwmq.core.Memory;
 import org.lwmq.core.Status;
-import org.lwmq.spark.vector.VectorFactory;
-import org.lwmq.spark.vector.WindowColumnVector;
+import org.lwmq.spark.batch.VectorFactory;
+import org.lwmq.spark.batch.WindowColumnVector;
 
 /** Schemas that say what Arrow does not have, and columns whose lengths do not agree with each other. */
 class HostileSchemaTest {

@@ -766,7 +766,18 @@ class ChannelTest {
     assertTrue(between.canShareWindow() && between.canErase());
     assertFalse(between.isInProcess() || between.isOneWay() || between.canMulticast());
     assertTrue(between.bufferBytesMax() > 1 << 30 && between.framesMax() == 65_535);
-    assertTrue(Limits.of("loop://java-limits").isInProcess());
+    assertTrue(between.isInNetwork());
+    assertEquals(0, between.registeredBytesMax() + between.regionsMax() + between.lossMs());
+    assertEquals(10_000, Limits.of("tcp://127.0.0.1:1/x").lossMs());
+    assertFalse(Limits.of("ipc:///tmp/java-limits").isInNetwork(), "a socket file is one everywhere");
+    Limits within = Limits.of("loop://java-limits");
+    assertTrue(within.isInProcess() && !within.isInNetwork());
+    for (String claimed : List.of("ipc://x", "trace+loop://x", "ipc://mal formed")) {
+      assertTrue(Transports.take(claimed), claimed);
+    }
+    for (String other : List.of("file:/warehouse/t", "nothing://here", "ipc", "")) {
+      assertFalse(Transports.take(other), other);
+    }
     assertEquals(
         Status.ADDRESS, assertThrows(LwmqException.class, () -> Limits.of("nothing://here")).status());
   }
@@ -827,7 +838,7 @@ class ChannelTest {
       for (Path task : tasks.toList()) {
         try {
           String name = Files.readString(task.resolve("comm")).strip();
-          if (Set.of("lwmq-channels", "lwmq-connect", "lwmq-ipc").contains(name)) {
+          if (Set.of("lwmq-channels", "lwmq-ipc").contains(name)) {
             found.add(processorsOf(task));
           }
         } catch (NoSuchFileException e) {
@@ -1077,7 +1088,7 @@ class ChannelTest {
 
   private static void readerNamed(String name) {
     ReaderOptions options =
-        new ReaderOptions(Role.SERVER, false, false, 0, 0, name, null, false, null, 0, null, 0);
+        new ReaderOptions(Role.SERVER, false, false, 0, 0, name, null, false, null, 0, null, 0, null, List.of());
     Reader.open("loop://java-reader-names", options, Deadline.never()).close();
   }
 

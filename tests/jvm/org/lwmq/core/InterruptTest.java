@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
@@ -98,7 +99,7 @@ class InterruptTest {
   }
 
   private static Reader reader(String address, Deadline deadline) {
-    return Reader.open(address, new ReaderOptions(Role.CLIENT, false, false, 0, 0, "r", null, false, null, 0, null, 0), deadline);
+    return Reader.open(address, new ReaderOptions(Role.CLIENT, false, false, 0, 0, "r", null, false, null, 0, null, 0, null, List.of()), deadline);
   }
 
   /** An endpoint that comes now has no reader and no producer: nobody goes on trying. */

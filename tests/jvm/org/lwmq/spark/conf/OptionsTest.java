@@ -66,6 +66,16 @@ class OptionsTest {
   }
 
   @Test
+  void settingsOfAProviderGoWithItsAddress() {
+    assertEquals("tcp://h:1?auth=none", write("auth", "none", "tcp://h:1").uri());
+    assertEquals("tcp://h:1?stream=s&auth=none", write("ack", "task", "tcp://h:1?auth=none&stream=s").uri());
+    assertEquals("ipc://x", write("auth", "none", "ipc://x").uri(), "it takes no such setting");
+    CaseInsensitiveStringMap slip = options("auht", "none", "tcp://h:1");
+    LwmqException refusal = assertThrows(LwmqException.class, () -> GivenOptions.ofCall(slip));
+    assertTrue(refusal.getMessage().endsWith("did you mean auth?"), refusal.getMessage());
+  }
+
+  @Test
   void patienceMayHaveNoLimit() {
     assertEquals(0, read("ack", "task").stallMs());
     assertEquals(250, read("stall", "250ms").stallMs());

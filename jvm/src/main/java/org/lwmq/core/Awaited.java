@@ -5,7 +5,10 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
-/** What will come by a thread of ours, and what depends on it: no such thread can wait for it. */
+/**
+ * A value that the thread of {@link Calls} will bring, or one that depends on it. That thread itself cannot wait for
+ * it.
+ */
 class Awaited<T> extends CompletableFuture<T> {
   @Override
   public T get() throws InterruptedException, ExecutionException {
@@ -38,12 +41,12 @@ class Awaited<T> extends CompletableFuture<T> {
     }
   }
 
-  /** INVALID: this thread settles what it would wait for. */
+  /** INVALID: the calling thread receives what it would wait for. */
   static void checkMayWait() {
-    if (Calls.ALL.isOwnThread() || Desk.isOwnThread()) {
+    if (Calls.ALL.isOwnThread()) {
       throw new LwmqException(
           Status.INVALID,
-          "a reply is awaited in a callback on a thread that settles requests: let what comes next depend on it"
+          "a reply is awaited in a callback on the thread that receives replies: let what comes next depend on it"
               + " (thenApplyAsync), or wait on a thread of your own");
     }
   }

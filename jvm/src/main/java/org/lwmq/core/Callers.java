@@ -4,8 +4,8 @@ import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * How many threads are in something that another one may end: it is given back when they are out. Counted in stripes, so that
- * many threads do not write the same cache line.
+ * Counts the threads inside of something that another thread may end, and lets that thread wait until they have left.
+ * The count is striped, so that many threads do not write the same cache line.
  */
 final class Callers {
   private static final int STRIPES = 8;
@@ -14,7 +14,7 @@ final class Callers {
 
   private final AtomicLongArray inside = new AtomicLongArray(STRIPES * STRIDE);
 
-  /** Goes in; what is returned is for {@link #leave}. Whoever ends it has to be looked for behind this. */
+  /** Enters. The result is for {@link #leave}. The caller must check for the end after this call, not before. */
   int enter() {
     int stripe = (int) (Thread.currentThread().getId() % STRIPES) * STRIDE;
     inside.getAndIncrement(stripe);
@@ -25,12 +25,14 @@ final class Callers {
     inside.getAndDecrement(stripe);
   }
 
-  /** Waits until all are out who went in before the end could be seen. For a thread that is not in itself. */
+  /**
+   * Waits until all threads have left that had entered before they could see the end. The caller must not be inside.
+   */
   void awaitNone() {
     boolean wasInterrupted = false;
     for (int stripe = 0; stripe < inside.length(); stripe += STRIDE) {
       while (inside.get(stripe) > 0) {
-        wasInterrupted |= Thread.interrupted(); // it would end every pause
+        wasInterrupted |= Thread.interrupted(); // an interrupt would end every pause
         LockSupport.parkNanos(LOOK_NANOS);
       }
     }

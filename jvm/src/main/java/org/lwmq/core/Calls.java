@@ -1,11 +1,16 @@
 package org.lwmq.core;
 
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
+import java.util.function.ToIntFunction;
 
-/** Messages by call-back: one daemon thread for all channels that have a receiver, asleep while nothing comes. */
+/**
+ * Receives for call-backs and for {@link Requests}: one daemon thread for all channels that have a receiver. It sleeps
+ * while nothing comes, and wakes every 1.6 s; while there are requests, every 0.2 s.
+ */
 final class Calls {
   private static final System.Logger LOG = System.getLogger(Calls.class.getName());
   private static final long SHORTAGE_NANOS = 50_000_000;
@@ -15,22 +20,31 @@ final class Calls {
   private final Map<Channel, Receiver> receivers = new HashMap<>();
   private Channel running;
   private volatile Thread thread; // written by put alone
+  private volatile Deadline tick; // when receivers are asked whether their time has come
 
-  /** Who gets what a channel receives, on our thread. */
+  /** Gets what a channel receives, on the thread of this class. */
   interface Receiver {
-    /** {@code message} is closed behind it. */
+    /** The caller closes {@code message} afterwards. */
     void came(Message message);
 
-    /** The conversation with a peer has ended; or a receive has failed for another reason. */
+    /** A receive has failed: the conversation with a peer has ended, or there is another reason. */
     void ended(LwmqException why);
 
-    /** Whether another one of this sort may take its place. */
+    /**
+     * Called from time to time, also while nothing comes. Answers the milliseconds within which it is to be called
+     * again.
+     */
+    default int tick() {
+      return Deadline.LONG_SLICE_MS;
+    }
+
+    /** Whether another receiver of this kind may take its place. */
     default boolean givesWay() {
       return false;
     }
   }
 
-  /** An application's; {@code onEnd} is null where ends are logged. */
+  /** The call-backs of an application. {@code onEnd} is null where ends are logged. */
   record CallBack(Channel channel, Consumer<Message> onMessage, Consumer<LwmqException> onEnd) implements Receiver {
     @Override
     public void came(Message message) {
@@ -39,8 +53,8 @@ final class Calls {
 
     @Override
     public void ended(LwmqException why) {
-      if (channel.isAccepted() && Desk.endsPeer(why.status())) {
-        ALL.drop(channel, this); // nobody follows
+      if (channel.isAccepted() && why.status().endsPeer()) {
+        ALL.drop(channel, this); // nobody follows the only client
       }
       if (onEnd == null) {
         LOG.log(System.Logger.Level.WARNING, "lwmq: " + why.getMessage());
@@ -52,7 +66,7 @@ final class Calls {
     private <T> void guarded(Consumer<T> callback, T what, String of) {
       try {
         callback.accept(what);
-      } catch (Throwable e) { // whatever it is: others wait for their messages
+      } catch (Throwable e) { // of any kind: other channels wait for their messages
         LOG.log(
             System.Logger.Level.ERROR,
             "lwmq: the call-back for " + of + " of " + channel.address() + " has failed",
@@ -66,9 +80,11 @@ final class Calls {
     }
   }
 
-  /** INVALID: the channel has a receiver, and one of the two does not give way. CLOSED: it is being closed. */
+  /**
+   * INVALID: the channel has a receiver, and one of the two cannot be replaced. CLOSED: the channel is being closed.
+   */
   synchronized void put(Channel channel, Receiver receiver) {
-    if (channel.isClosing()) { // whoever closes drops behind this, or has
+    if (channel.isClosing()) { // a close that begins now drops the receiver later
       throw new LwmqException(Status.CLOSED, "channel " + channel.address() + " is closed");
     }
     Receiver known = receivers.get(channel);
@@ -83,6 +99,7 @@ final class Calls {
           "the messages of " + channel.address() + " go to requests or to a call-back: end those first");
     }
     receivers.put(channel, receiver);
+    tick = Deadline.after(0); // a channel that is new in the selector gets a turn at once
     if (thread == null || !thread.isAlive()) {
       Thread made = new Thread(this::run, "lwmq-calls");
       made.setDaemon(true);
@@ -91,7 +108,7 @@ final class Calls {
     }
   }
 
-  /** As {@link #drop}, of whoever may be replaced: an application's call-back. */
+  /** Drops the call-back of an application, if there is one. */
   synchronized void dropCallBack(Channel channel) {
     Receiver known = receivers.get(channel);
     if (known == null || known.givesWay()) {
@@ -99,10 +116,10 @@ final class Calls {
     }
   }
 
-  /** Afterwards {@code receiver} gets nothing of {@code channel}, and does not run, unless it asks itself. */
+  /** Afterwards {@code receiver} gets nothing of {@code channel} and does not run, unless it is the caller itself. */
   synchronized void drop(Channel channel, Receiver receiver) {
     if (receiver != null && receivers.remove(channel, receiver)) {
-      Selector.ignoring(Status.CLOSED, Status.INVALID, () -> selector.remove(channel)); // both: it has left before
+      Selector.ignoring(Status.CLOSED, Status.INVALID, () -> selector.remove(channel)); // it may have left before
     }
     boolean wasInterrupted = false;
     while (running == channel && !isOwnThread()) {
@@ -125,19 +142,40 @@ final class Calls {
     while (true) {
       Thread.interrupted(); // left by a call-back: it would end every wait from now on
       try {
-        Channel channel = selector.selectUninterrupted();
-        Receiver receiver = begin(channel);
-        if (receiver != null) {
-          call(receiver);
+        Channel channel = selector.selectOrNull(tick.slice(Deadline.LONG_SLICE_MS));
+        if (channel != null) {
+          serve(channel, this::receive);
         }
       } catch (LwmqException e) {
         LOG.log(System.Logger.Level.WARNING, "lwmq: " + e.getMessage());
-      } catch (Throwable e) { // such as no memory for a message: this thread is everybody's
-        LOG.log(System.Logger.Level.ERROR, "lwmq: receiving for a call-back has failed", e);
-      } finally {
-        end();
+      }
+      if (tick.isOver()) {
+        int next = Deadline.LONG_SLICE_MS;
+        for (Channel channel : channels()) {
+          next = Math.min(next, serve(channel, Receiver::tick));
+        }
+        tick = Deadline.after(next);
       }
     }
+  }
+
+  private synchronized List<Channel> channels() {
+    return List.copyOf(receivers.keySet());
+  }
+
+  /** What {@code call} answers for the receiver of {@code channel}, if there is one. {@link #drop} waits for it. */
+  private int serve(Channel channel, ToIntFunction<Receiver> call) {
+    try {
+      Receiver receiver = begin(channel);
+      return receiver == null ? Deadline.LONG_SLICE_MS : call.applyAsInt(receiver);
+    } catch (LwmqException e) {
+      LOG.log(System.Logger.Level.WARNING, "lwmq: " + e.getMessage());
+    } catch (Throwable e) { // such as no memory for a message: other channels wait for this thread
+      LOG.log(System.Logger.Level.ERROR, "lwmq: receiving for a call-back has failed", e);
+    } finally {
+      end();
+    }
+    return Deadline.SLICE_MS;
   }
 
   private synchronized Receiver begin(Channel channel) {
@@ -151,21 +189,23 @@ final class Calls {
     notifyAll();
   }
 
-  private void call(Receiver receiver) {
+  /** Takes one message of the channel whose turn it is, if it has one. */
+  private int receive(Receiver receiver) {
     Message message;
     try {
       message = selector.take();
     } catch (LwmqException e) {
-      receiver.ended(e.ofEnd(Jni.lastEnd()));
-      if (e.status() == Status.NO_MEMORY) { // what has come waits: for others to give some back
+      receiver.ended(e);
+      if (e.status() == Status.NO_MEMORY) { // what has come stays there until others have given some back
         LockSupport.parkNanos(SHORTAGE_NANOS);
       }
-      return;
+      return 0;
     }
     if (message != null) {
       try (message) {
         receiver.came(message);
       }
     }
+    return 0;
   }
 }

@@ -14,27 +14,27 @@ import java.util.function.LongConsumer;
 import java.util.function.Supplier;
 
 /**
- * A two-way conversation with one peer at an address, or with one at each of several. Posts go through its
- * {@link SendQueue}s. One thread receives at a time, and any number where the receive queue is not mono; any thread closes,
- * and whoever is in a call then gets CLOSED.
+ * A two-way conversation with one peer at an address, or with one peer at each of several addresses. Messages are
+ * posted to its {@link SendQueue}s. One thread receives at a time; any number do if the receive queue is not mono. Any
+ * thread closes it, and threads that are in a call then get CLOSED.
  */
 public final class Channel implements AutoCloseable {
-  /** As a place: the nearest to the wire. */
+  /** The place of the filter that is nearest to the wire. */
   public static final int LAST_FILTER = -1;
 
   private final String address;
   private final Handle handle;
   private final Role role;
   private final Options options;
-  private final boolean isAccepted; // by a listener, for one client
+  private final boolean isAccepted; // by a listener, for one client alone
   private final RawLoans loans;
-  private final List<WeakReference<Selector>> selectors = new CopyOnWriteArrayList<>(); // of the application
+  private final List<WeakReference<Selector>> selectors = new CopyOnWriteArrayList<>(); // of the application, with this channel
   private final Queue<SendQueue> queues = new ConcurrentLinkedQueue<>();
-  private SendQueue common; // one of them, guarded by them
-  private volatile Statistics last; // behind our close
-  private volatile boolean isLent; // to Requests
-  private volatile boolean isCalled; // now, or before
-  private final List<Runnable> toTell = new ArrayList<>(); // guarded by itself, as is the next
+  private SendQueue common; // one of the queues; guarded by queues
+  private volatile Statistics last; // null until it is closed
+  private volatile boolean isLent; // whether Requests receive
+  private volatile boolean isCalled; // whether it ever had a call-back
+  private final List<Runnable> toTell = new ArrayList<>(); // guarded by itself, as isClosing is
   private boolean isClosing;
 
   private Channel(String address, long channel, Role role, Options options, boolean isAccepted) {
@@ -47,50 +47,50 @@ public final class Channel implements AutoCloseable {
     this.handle = Handle.shared(this, channel, "channel " + address, loans::destroy);
   }
 
-  /** That of {@code channel}, which a listener has accepted: takes it. */
+  /** The channel that a listener has accepted. Takes the native {@code channel}. */
   static Channel accepted(String address, long channel, Options options) {
     return new Channel(address, channel, Role.SERVER, options, true);
   }
 
-  /** For one client, which nobody follows. */
+  /** Whether it is for one client, after which no other one comes. */
   boolean isAccepted() {
     return isAccepted;
   }
 
-  /** Who receives, and what may wait: see {@link Options#receiving}. */
+  /** Which threads receive, and how many messages may wait; see {@link Options#receiving}. */
   public enum ReceiveKind {
-    /** One thread at a time; messages stay in the transport until then. */
+    /** One thread at a time. Messages stay in the transport until they are received. */
     MONO_UNBOUNDED(SendQueue.Kind.MONO_UNBOUNDED),
-    /** Any number of threads, each message goes to one. Messages land while nobody receives. */
+    /** Any number of threads, each message goes to one. Messages land in the queue while no thread receives. */
     MULTI_UNBOUNDED(SendQueue.Kind.MULTI_UNBOUNDED),
-    /** The same, and a full one discards its oldest message. */
+    /** The same. A full queue discards its oldest message. */
     BOUNDED_DISCARD_OLDEST(SendQueue.Kind.BOUNDED_DISCARD_OLDEST),
-    /** The same, and a full one discards what comes. */
+    /** The same. A full queue discards new messages. */
     BOUNDED_DISCARD_NEWEST(SendQueue.Kind.BOUNDED_DISCARD_NEWEST);
 
     private final int code;
 
     ReceiveKind(SendQueue.Kind like) {
-      this.code = like.ordinal(); // LWMQ_QUEUE_* are the same for both
+      this.code = like.ordinal(); // the numbers of LWMQ_QUEUE_* are those of send queues
     }
   }
 
-  /** What {@link #close()} waits for, by default. */
+  /** How long {@link #close()} waits by default. */
   public static final int LINGER_MS = 5000;
 
   /**
    * Options; zero means the default of {@code lwmq_channel_options}.
    *
-   * @param bufferBytes of each transport buffer; the largest message; default 64 KiB
-   * @param buffersSend transport buffers to send with, of each transport; default 32, whose memory is used as it is needed
-   * @param buffersReceive of the peer's, at most; 0: as many as it makes
-   * @param retryMs between attempts to connect; default 100
+   * @param bufferBytes size of a transport buffer, and of the largest message; default 64 KiB
+   * @param buffersSend send buffers of each transport; default 32, whose memory is used as it is needed
+   * @param buffersReceive the most send buffers that a peer may have; 0: any number
+   * @param retryMs time between attempts to connect; default 100
    * @param isRaw direct access to transport buffers instead of messages
-   * @param secureErase buffers, and our copies of what passes, are zeroed as soon as nobody needs them
-   * @param receiveCapacity messages that a bounded receive queue holds, at least 1; 0 for every other
-   * @param isRedundant several addresses are ways to one peer, which says so, too: see {@link #redundant}
-   * @param isAtHome made for the thread that opens it: see {@link #atHome}
-   * @param lingerMs how long {@link Channel#close()} waits at most until what was posted has been read; 0: not at all
+   * @param secureErase buffers, and copies that the library makes, are zeroed as soon as they are not needed
+   * @param receiveCapacity messages that a bounded receive queue holds, at least 1; 0 for other kinds
+   * @param isRedundant several addresses are ways to one peer; see {@link #redundant}
+   * @param isAtHome made for the thread that opens it; see {@link #atHome}
+   * @param lingerMs how long {@link Channel#close()} waits at most until the peer has read all messages; 0: not at all
    */
   public record Options(
       long bufferBytes, int buffersSend, int buffersReceive, int retryMs, boolean isRaw, boolean secureErase,
@@ -132,7 +132,7 @@ public final class Channel implements AutoCloseable {
 
     /**
      * The same with redundant transports: each message goes every way and is received once, in the order of its queue.
-     * As long as one way is left nothing is lost with another. Said on both sides, with several addresses.
+     * Nothing is lost as long as one way is left. Both sides must say so, with several addresses.
      */
     public Options redundant() {
       return with(secureErase, receiveQueue, receiveCapacity, true, isAtHome, lingerMs);
@@ -151,7 +151,7 @@ public final class Channel implements AutoCloseable {
       return with(secureErase, receiveQueue, receiveCapacity, isRedundant, isAtHome, ms);
     }
 
-    /** As they cross to the native side. */
+    /** The numbers as they cross to the native side. */
     long[] fields() {
       return new long[] {
         bufferBytes, buffersSend, buffersReceive, retryMs, isRaw ? 1 : 0, secureErase ? 1 : 0, receiveQueue.code,
@@ -159,7 +159,7 @@ public final class Channel implements AutoCloseable {
       };
     }
 
-    /** The same transports with the rest anew. */
+    /** A copy with other values for everything that is not a transport's. */
     private Options with(
         boolean erases, ReceiveKind kind, long capacity, boolean redundant, boolean atHome, int linger) {
       return new Options(
@@ -168,19 +168,19 @@ public final class Channel implements AutoCloseable {
   }
 
   /**
-   * Counters since the channel was made; of several transports sums, but {@code messagesPosted}.
+   * Counters since the channel was made. For several transports they are sums, except {@code messagesPosted}.
    *
-   * @param isConnected all transports are, or one where they are redundant
+   * @param isConnected whether all transports are connected, or one of redundant transports
    * @param messagesLost shipped and not seen read when a peer was lost
    * @param shippedFull buffers that were closed because there was no room left
    * @param shippedIdle buffers that were closed because there was nothing left to put in
-   * @param buffersFree send buffers that can be had at once
-   * @param messagesPassed of those shipped: handed as they are to a peer in this process
-   * @param receiveQueued waiting in the receive queue now, where it is not mono
-   * @param receiveDiscarded by the rule of a bounded receive queue; counted as received, too
-   * @param duplicatesDropped received before over another of redundant transports; not counted as received
-   * @param clientsRefused by a server: of another version, purpose or user, or with numbers that do not fit ours
-   * @param messagesUnread shipped to those who are there now, and not seen read yet
+   * @param buffersFree send buffers that are free now
+   * @param messagesPassed shipped messages that were handed, without a copy, to a peer in this process
+   * @param receiveQueued messages that wait in the receive queue now, if it is not mono
+   * @param receiveDiscarded messages that a bounded receive queue has discarded; they count as received, too
+   * @param duplicatesDropped messages that had come over another redundant transport; they do not count as received
+   * @param clientsRefused clients that a server has refused: of another version, purpose or user, or with wrong numbers
+   * @param messagesUnread messages that were shipped to the present peers and not seen read yet
    */
   public record Statistics(
       boolean isConnected, boolean isServer, long messagesPosted, long messagesShipped, long messagesReceived,
@@ -189,11 +189,11 @@ public final class Channel implements AutoCloseable {
       long receiveDiscarded, long duplicatesDropped, long clientsRefused, long messagesUnread) {}
 
   /**
-   * Who is at the other end, or was last.
+   * The peer at the other end, or the last one that was there.
    *
-   * @param isConnected as far as somebody has noticed
-   * @param number of those that have come over its transport, from 1 on
-   * @param instance of its process, as {@link Identity#instance}
+   * @param isConnected false: it has gone, and that was noticed
+   * @param number counts the peers that have come over this transport, from 1 on
+   * @param instance of its process, see {@link Identity#instance}
    */
   public record Peer(boolean isConnected, long number, long pid, long uid, String instance) {
     private static Peer of(long[] n, byte[] instance) {
@@ -202,18 +202,18 @@ public final class Channel implements AutoCloseable {
   }
 
   /**
-   * Binds the address or begins to connect, as {@code role} says; does not wait for the peer. ADDRESS: malformed, of a
-   * scheme that nobody has, or in use. INVALID: options that do not go together. UNSUPPORTED: the transport cannot do what
-   * they ask. NO_MEMORY, DENIED, SYSTEM.
+   * Binds the address or begins to connect, as {@code role} says. Does not wait for the peer. ADDRESS: the address is
+   * malformed or in use, or no provider takes it. INVALID: the options do not go together. UNSUPPORTED: the transport
+   * cannot do what the options ask for. NO_MEMORY, DENIED, SYSTEM.
    */
   public static Channel open(String address, Role role, Options options) {
     return open(Collections.singletonList(address), role, options);
   }
 
   /**
-   * The same with one transport per address, of any schemes: what is posted goes to the peer of each, what any of them
-   * sends is received here, in turns; a peer that is slow or lost holds up no other. Where one fails all are closed.
-   * INVALID: no address, or redundant with one.
+   * The same with one transport per address. Messages are posted to the peers of all transports and received from all
+   * of them in turns. A peer that is slow or lost holds up no other. If one transport cannot be opened, all are closed.
+   * INVALID: there is no address, or one address and redundant transports.
    */
   public static Channel open(List<String> addresses, Role role, Options options) {
     addresses.forEach(one -> Objects.requireNonNull(one, "an address is null"));
@@ -242,12 +242,12 @@ public final class Channel implements AutoCloseable {
     return channel;
   }
 
-  /** Of several transports the first. */
+  /** The address; of several transports the first one. */
   public String address() {
     return address;
   }
 
-  /** Adds a queue for one posting thread, without bounds; errors as below. */
+  /** Adds an unbounded queue for one posting thread. Throws what the next method throws. */
   public SendQueue sendQueue(Priority priority) {
     return sendQueue(SendQueue.Kind.MONO_UNBOUNDED, priority, 0);
   }
@@ -255,10 +255,10 @@ public final class Channel implements AutoCloseable {
   /**
    * Adds a queue, which lives as long as the channel.
    *
-   * <p>INVALID: a bounded kind without a capacity, another with one, or a raw channel. UNSUPPORTED: this end of a one-way
-   * transport receives. CLOSED.
+   * <p>INVALID: a bounded kind has no capacity, another kind has one, or the channel is raw. UNSUPPORTED: this end of a
+   * one-way transport only receives. CLOSED.
    *
-   * @param capacity messages that a bounded kind holds, at least 1; 0 for every other
+   * @param capacity messages that a bounded kind holds, at least 1; 0 for other kinds
    */
   public SendQueue sendQueue(SendQueue.Kind kind, Priority priority, long capacity) {
     Arguments.notNegative("capacity", capacity);
@@ -271,7 +271,7 @@ public final class Channel implements AutoCloseable {
     return made;
   }
 
-  /** One for all that bring none of their own: it lives as long as the channel, which they need not. CLOSED. */
+  /** The queue that requests, replies and the like share if they were given none. CLOSED. */
   SendQueue commonQueue() {
     handle.check();
     synchronized (queues) {
@@ -283,8 +283,8 @@ public final class Channel implements AutoCloseable {
   }
 
   /**
-   * How many messages each of the priorities HIGHEST to LOWEST sends in a round; default 16, 8, 4, 2, 1. Waits for whoever
-   * ships just now. INVALID: not five, or one that is not 0 to 65,535. CLOSED.
+   * Sets how many messages each of the priorities HIGHEST to LOWEST sends in a round; default 16, 8, 4, 2, 1. Waits
+   * while a thread ships. INVALID: there are not five weights, or one is not 0 to 65,535. CLOSED.
    */
   public void setWeights(int... weights) {
     for (int weight : weights) {
@@ -299,40 +299,24 @@ public final class Channel implements AutoCloseable {
         "waiting for a peer at " + address, slice -> handle.run(c -> Jni.channelWaitConnected(c, slice)));
   }
 
-  /** How many peers have ended by now, whether somebody has received that or not. CLOSED. */
-  long ends() {
-    return handle.call(Jni::channelEnds);
-  }
-
-  /** Throws what keeps the peer away, where somebody has to mend that. */
-  void checkNotKeptAway() {
-    try {
-      handle.run(c -> Jni.channelWaitConnected(c, 0));
-    } catch (LwmqException e) {
-      if (e.status() != Status.TIMED_OUT && e.status() != Status.EMPTY) {
-        throw e;
-      }
-    }
-  }
-
   /**
-   * The next message, which the caller closes. PEER_LOST comes once, after what the peer had committed, and so does CLOSED
-   * where it has closed. TIMED_OUT, INTERRUPTED: nothing is lost, call again.
+   * The next message, which the caller closes. PEER_LOST: the peer was lost; this is thrown once, after its last
+   * message. CLOSED: the peer has closed; likewise. TIMED_OUT, INTERRUPTED: nothing is lost, call again.
    */
   public Message receive(Deadline deadline) {
     return deadline.await("waiting for a message at " + address, this::receiveOnce);
   }
 
-  /** As that, in one native call that waits at most {@code timeoutMs}. */
+  /** The same, in one native call that waits at most {@code timeoutMs}. */
   Message receiveOnce(int timeoutMs) {
     checkNotLent();
     return new Message(handle.call(c -> Jni.channelReceive(c, timeoutMs)));
   }
 
   /**
-   * The next message and what has come behind it, at most {@code limit} (and 1024), which the caller closes; waits for
-   * the first alone. What ends the peer's conversation is thrown by a call of its own, behind every message. Further
-   * errors as of {@link #receive}. INVALID: a limit below 1.
+   * The next message and those that have come behind it, at most {@code limit} and 1024, which the caller closes. Waits
+   * for the first message only. The end of a peer is thrown by a call of its own, after the last message. Throws what
+   * {@link #receive} throws. INVALID: the limit is below 1.
    */
   public List<Message> receiveMany(int limit, Deadline deadline) {
     Arguments.atLeastOne("limit", limit);
@@ -351,9 +335,9 @@ public final class Channel implements AutoCloseable {
   }
 
   /**
-   * As {@link #receiveMany}, but of each message its bytes alone: all frames, one after the other. For messages of one
-   * frame the cheapest way to receive them: there is nothing to close, and the bytes are copied once. TOO_BIG (2 GiB and
-   * more), OutOfMemoryError: what had come with it is lost.
+   * As {@link #receiveMany}, but gives the bytes of each message only: all its frames, one after the other. This is the
+   * cheapest way to receive messages of one frame: there is nothing to close, and the bytes are copied once. TOO_BIG: a
+   * message has 2 GiB or more. After TOO_BIG and OutOfMemoryError, the messages of this call are lost.
    */
   public List<byte[]> receiveBytes(int limit, Deadline deadline) {
     Arguments.atLeastOne("limit", limit);
@@ -366,27 +350,30 @@ public final class Channel implements AutoCloseable {
             }));
   }
 
-  /** The next message if one is there, which the caller closes; null if none is. Never waits. */
+  /** The next message, which the caller closes; null: there is none. Never waits. */
   public Message tryReceive() {
     checkNotLent();
     return Message.ofPointer(handle.call(Jni::channelTryReceive));
   }
 
   /**
-   * From now on {@code callback} gets each message, in order, on a thread that all channels share; the message is closed
-   * behind it. It may post and end its own calls; what it throws is logged, and so is the loss of the peer. Null ends the
-   * calls, and so does close: none runs any more when this returns, but the one that asks. So a call-back does not wait
-   * for a thread that closes, nor for the end of the process ({@code System.exit} waits for its shutdown hooks). INVALID:
-   * {@link Requests} receive here, or the channel is raw.
+   * From now on {@code callback} gets each message, in order, on a thread that all channels share. The message is
+   * closed afterwards. The call-back may post, and may end its own calls. What it throws is logged, and so is the loss
+   * of the peer.
+   *
+   * <p>Null ends the calls, and so does a close of the channel. When either returns, no call-back runs any more, except
+   * the one that has asked for it. So a call-back must not wait for a thread that closes the channel, nor for the end
+   * of the process ({@code System.exit} waits for shutdown hooks). INVALID: {@link Requests} receive from this channel,
+   * or it is raw.
    */
   public void onMessage(Consumer<Message> callback) {
     onMessage(callback, null);
   }
 
   /**
-   * As {@link #onMessage(Consumer)}; {@code onEnd} gets, in its place among the messages and on the same thread, what a
-   * receive would throw: CLOSED when a peer has closed, PEER_LOST, and once what keeps the channel from receiving for
-   * long. The calls go on with the next peer.
+   * As {@link #onMessage(Consumer)}. {@code onEnd} gets what a receive would throw, on the same thread and in order
+   * with the messages: CLOSED when a peer has closed, PEER_LOST, and once a failure that keeps the channel from
+   * receiving. The calls go on with the next peer.
    */
   public void onMessage(Consumer<Message> callback, Consumer<LwmqException> onEnd) {
     if (callback == null) {
@@ -398,17 +385,17 @@ public final class Channel implements AutoCloseable {
     if (options.isRaw()) {
       throw new LwmqException(Status.INVALID, "a raw channel has buffers, not messages: receiveBuffer() (" + address + ")");
     }
-    isCalled = true; // before: a close that has begun drops it, or it is refused
+    isCalled = true; // first: a close that has begun then drops the call-back, or it is refused
     Calls.ALL.put(this, new Calls.CallBack(this, callback, onEnd));
   }
 
-  /** An application's, which has the channel from now on. */
+  /** From now on {@code selector}, an application's, has this channel. */
   void noteSelector(Selector selector) {
     selectors.removeIf(known -> known.get() == null || known.get() == selector);
     selectors.add(new WeakReference<>(selector));
   }
 
-  /** INVALID: an application's selector receives from it. */
+  /** INVALID: a selector of the application receives from this channel. */
   void checkNotSelected() {
     if (selectors.stream().map(WeakReference::get).anyMatch(known -> known != null && known.has(this))) {
       throw new LwmqException(
@@ -416,12 +403,12 @@ public final class Channel implements AutoCloseable {
     }
   }
 
-  /** From now on, or no more, {@link Requests} have what comes, and every other receive is refused. */
+  /** Whether {@link Requests} receive from now on. Then every other receive is refused. */
   void setLent(boolean isLent) {
     this.isLent = isLent;
   }
 
-  /** INVALID: it is. */
+  /** INVALID: {@link Requests} receive from this channel. */
   void checkNotLent() {
     if (isLent) {
       throw new LwmqException(
@@ -431,7 +418,7 @@ public final class Channel implements AutoCloseable {
     }
   }
 
-  /** Calls it once, on the thread that closes the channel, before it does. CLOSED: that has begun. */
+  /** The thread that closes the channel will call {@code call} once before it closes. CLOSED: a close has begun. */
   void tellWhenClosed(Runnable call) {
     synchronized (toTell) {
       if (isClosing) {
@@ -448,16 +435,16 @@ public final class Channel implements AutoCloseable {
   }
 
   /**
-   * A descriptor for epoll and the like: readable unless nothing has come since {@link #tryReceive} answered null. Lent
-   * until close; not to be read from.
+   * A descriptor for epoll and the like. It is readable, unless nothing has come since {@link #tryReceive} returned
+   * null. It is lent until close, and must not be read from.
    */
   public int descriptor() {
     return handle.call(Jni::channelDescriptor);
   }
 
   /**
-   * Adds a filter such as {@code loss=0.01,seed=7} while extents pass. The address must name filters
-   * ({@code filters+ipc://orders} begins without any), else UNSUPPORTED. INVALID: no such filter, place or setting.
+   * Adds a filter such as {@code loss=0.01,seed=7}, also while messages pass. UNSUPPORTED: the address names no
+   * filters; {@code filters+ipc://orders} begins with none. INVALID: there is no such filter, place or setting.
    *
    * @param place 0 is the nearest to the application, {@link #LAST_FILTER} the nearest to the wire
    */
@@ -467,13 +454,13 @@ public final class Channel implements AutoCloseable {
     handle.run(c -> Jni.channelAddFilter(c, Jni.utf8(filter), place));
   }
 
-  /** Removes the filter at {@code place}; what it held lands at once. INVALID, UNSUPPORTED: there is none. */
+  /** Removes the filter at {@code place}. What it holds lands at once. INVALID, UNSUPPORTED: there is no filter. */
   public void removeFilter(int place) {
     checkPlace(place);
     handle.run(c -> Jni.channelRemoveFilter(c, place));
   }
 
-  /** The filters of this channel, the nearest to the application first; empty where there are none. */
+  /** The filters of this channel. The first is the nearest to the application. */
   public List<FilterState> filters() {
     List<FilterState> found = new ArrayList<>();
     byte[][] texts = new byte[2][];
@@ -490,9 +477,9 @@ public final class Channel implements AutoCloseable {
   }
 
   /**
-   * Nanoseconds within which {@code share} of what the filter {@code latency} at {@code place} has timed was on its way:
-   * 0.5 is the median, 1 the longest; empty where it has timed nothing yet. Never waits. INVALID: no such place, or a
-   * share that is not 0 to 1. UNSUPPORTED: the address names no filters.
+   * The nanoseconds within which {@code share} of the messages have passed that the filter {@code latency} at {@code
+   * place} has timed: 0.5 is the median, 1 the longest time. Empty: it has timed nothing yet. Never waits. INVALID:
+   * there is no such place, or the share is not 0 to 1. UNSUPPORTED: the address names no filters.
    */
   public OptionalLong latencyNs(int place, double share) {
     Arguments.notNegative("place", place);
@@ -511,12 +498,12 @@ public final class Channel implements AutoCloseable {
     handle.run(user);
   }
 
-  /** Behind the close the last ones. Never waits. */
+  /** The counters; after the close the last ones. Never waits. */
   public Statistics statistics() {
     return lastOr(() -> last, () -> handle.call(Channel::query));
   }
 
-  /** The {@code last} figures, which are kept before a close is done; before them those of now. */
+  /** The figures {@code last}, which a close keeps; before the close those of {@code now}. */
   static <T> T lastOr(Supplier<T> last, Supplier<T> now) {
     T known = last.get();
     if (known != null) {
@@ -540,12 +527,12 @@ public final class Channel implements AutoCloseable {
         n[15], n[16], n[17], n[18]);
   }
 
-  /** Over the first transport; null where nobody has come yet. Never waits. */
+  /** The peer over the first transport; null: none has come yet. Never waits. */
   public Peer peer() {
     return peer(0);
   }
 
-  /** Over transport {@code transport}, in the order of the addresses, from 0 on. INVALID past the last. */
+  /** The peer over the transport of the address number {@code transport}, from 0 on. INVALID past the last. */
   public Peer peer(int transport) {
     Arguments.notNegative("transport", transport);
     byte[][] instance = new byte[1][];
@@ -554,15 +541,15 @@ public final class Channel implements AutoCloseable {
   }
 
   /**
-   * Waits until a peer comes or goes, and says which: until it is another than {@code known}, which is null at first, or is
-   * gone. Of several comings and goings between two calls it says the last. Any number of threads. TIMED_OUT. INTERRUPTED.
-   * CLOSED: nobody comes any more.
+   * Waits until a peer comes or goes, and returns it: until the peer is another one than {@code known}, or {@code
+   * known} has gone. {@code known} is null at first. Of several comings and goings between two calls, only the last is
+   * seen. Any number of threads. TIMED_OUT. INTERRUPTED. CLOSED: no peer comes any more.
    */
   public Peer awaitPeer(Peer known, Deadline deadline) {
     return awaitPeer(known, 0, deadline);
   }
 
-  /** Over transport {@code transport}, in the order of the addresses, from 0 on. INVALID past the last. */
+  /** The same over the transport of the address number {@code transport}, from 0 on. INVALID past the last. */
   public Peer awaitPeer(Peer known, int transport, Deadline deadline) {
     Arguments.notNegative("transport", transport);
     long number = known == null ? 0 : known.number;
@@ -575,16 +562,17 @@ public final class Channel implements AutoCloseable {
   }
 
   /**
-   * Waits until everything posted so far was shipped: the peer has it, and need not have read it. TIMED_OUT: some of it
-   * waits still, for a peer or for room. INTERRUPTED. CLOSED. The loss of a peer is for a receive to say.
+   * Waits until everything that was posted so far was shipped. The peer then has it, but need not have read it.
+   * TIMED_OUT: some messages still wait for a peer or for room. INTERRUPTED. CLOSED. The loss of a peer is reported by
+   * a receive.
    */
   public void flush(Deadline deadline) {
     deadline.awaitDone("flushing " + address, slice -> handle.run(c -> Jni.channelFlush(c, slice)));
   }
 
   /**
-   * On a raw channel: lends the next free buffer; it goes back through send or abandon, in any order. INVALID: the channel is
-   * not raw. TIMED_OUT, INTERRUPTED, CLOSED, PEER_LOST.
+   * On a raw channel: lends the next free buffer. The caller gives it back through send or abandon, in any order.
+   * INVALID: the channel is not raw. TIMED_OUT, INTERRUPTED, CLOSED, PEER_LOST.
    */
   public TransportBuffer buffer(Deadline deadline) {
     long[] fields = new long[TransportBuffer.FIELDS];
@@ -592,15 +580,15 @@ public final class Channel implements AutoCloseable {
         "waiting for a free buffer of " + address,
         slice -> handle.run(c -> {
           Jni.rawGetBuffer(c, slice, fields);
-          loans.lend(); // before a close may pass
+          loans.lend(); // inside of the call, for which a close waits
         }));
     return TransportBuffer.lent(handle, loans, false, fields);
   }
 
   /**
-   * Takes {@code buffer} and sends its first {@code bytes} bytes. Never waits. INVALID (less than none of them, a buffer of
-   * another channel, or one that is not to be sent), TOO_BIG: it is still the caller's. CLOSED. PEER_LOST: whom it was for
-   * has gone.
+   * Takes {@code buffer} and sends its first {@code bytes} bytes. Never waits. INVALID: {@code bytes} is negative, or
+   * the buffer belongs to another channel or was received. TOO_BIG. After these two the buffer is still the caller's.
+   * CLOSED. PEER_LOST: the peer that the buffer was for has gone.
    */
   public void send(TransportBuffer buffer, long bytes) {
     Arguments.notNegative("bytes", bytes);
@@ -608,13 +596,13 @@ public final class Channel implements AutoCloseable {
     loans.send(handle, buffer.fields(bytes));
   }
 
-  /** Takes {@code buffer} back unsent, from any thread, also behind the close. */
+  /** Takes {@code buffer} back unsent. Any thread, also after the close. */
   public void abandon(TransportBuffer buffer) {
     buffer.take(handle, false, 0);
     loans.giveBack(handle, false, buffer.fields(0));
   }
 
-  /** On a raw channel: lends the next buffer that came; it goes back through dispose, in any order. */
+  /** On a raw channel: lends the next buffer that has come. The caller gives it back through dispose, in any order. */
   public TransportBuffer receiveBuffer(Deadline deadline) {
     long[] fields = new long[TransportBuffer.FIELDS];
     deadline.awaitDone(
@@ -626,17 +614,17 @@ public final class Channel implements AutoCloseable {
     return TransportBuffer.lent(handle, loans, true, fields);
   }
 
-  /** Takes a received {@code buffer} back, from any thread, also behind the close. */
+  /** Takes a received {@code buffer} back. Any thread, also after the close. */
   public void dispose(TransportBuffer buffer) {
     buffer.take(handle, true, 0);
     loans.giveBack(handle, true, buffer.fields(buffer.bytes()));
   }
 
   /**
-   * Waits at most {@code lingerMs} until what was posted has been read, and closes. TIMED_OUT: closed, the text has the
-   * number of messages that were dropped or not seen read. Any thread; waits for those who are in a call, who get CLOSED.
-   * Neither a signal nor an interrupt ends it. Twice is allowed: who comes while another one closes does not wait. INVALID: a
-   * linger below 0, and the channel is open still.
+   * Waits at most {@code lingerMs} until the peer has read all posted messages, and closes. TIMED_OUT: it is closed,
+   * and the text has the number of messages that were dropped or not seen read. Any thread. Threads that are in a call
+   * get CLOSED, and this waits for them. Neither a signal nor an interrupt ends the wait. Twice is allowed; a call
+   * while another thread closes does not wait. INVALID: the linger is below 0; the channel is still open.
    */
   public void close(int lingerMs) {
     Arguments.notNegative("lingerMs", lingerMs);
@@ -656,13 +644,13 @@ public final class Channel implements AutoCloseable {
     }
   }
 
-  /** Behind the native close, for who asks later. */
+  /** Keeps the last figures, after the native close. */
   private void keepLast() {
     handle.run(c -> last = query(c));
     queues.forEach(SendQueue::keepLast);
   }
 
-  /** A signal that comes meanwhile leaves the channel open, and the time that is left. */
+  /** Closes. A signal ends a native call early, and leaves the channel open for the time that is left. */
   private static void closeWithin(long channel, Deadline linger) {
     while (true) {
       try {
@@ -676,7 +664,7 @@ public final class Channel implements AutoCloseable {
     }
   }
 
-  /** Closes as {@link #close(int)} with the linger of its options; messages that were received live on. */
+  /** Closes as {@link #close(int)} with the linger of the options. Received messages live on. */
   @Override
   public void close() {
     close(options.lingerMs());
@@ -689,7 +677,7 @@ public final class Channel implements AutoCloseable {
     }
   }
 
-  /** False: somebody else closes it. */
+  /** False: another thread closes the channel. */
   private boolean beginClose() {
     synchronized (toTell) {
       boolean isFirst = !isClosing;
@@ -698,7 +686,7 @@ public final class Channel implements AutoCloseable {
     }
   }
 
-  /** Afterwards no thread of ours, or of those who were told, is in the channel. */
+  /** Ends the requests, replies and call-backs of the channel. Afterwards none of their threads is in it. */
   private void endUses() {
     List<Runnable> told;
     synchronized (toTell) {
@@ -713,7 +701,7 @@ public final class Channel implements AutoCloseable {
     return handle.isOpen();
   }
 
-  /** What it was opened with: any thread, also while another closes it. {@link #statistics} have the rest. */
+  /** How it was opened. Any thread, also during a close. */
   @Override
   public String toString() {
     String kind = options.isRaw() ? "raw " : "";

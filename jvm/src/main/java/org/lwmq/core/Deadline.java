@@ -6,30 +6,30 @@ import java.util.function.BooleanSupplier;
 import java.util.function.IntConsumer;
 
 /**
- * How long a call may wait, and who may end it early.
+ * How long a call may wait, and what may end the wait early. Immutable, and not tied to a thread.
  *
- * <p>Native calls wait in slices, so that {@link Thread#interrupt} and a caller's own reason to stop (a killed
- * Spark task) are noticed within 200 ms. Within 1.6 s where each call asks a peer anew: to open a reader, a writer or a
- * job, to describe a stream, to commit a job. Immutable but for the clock; not tied to a thread.
+ * <p>Native calls wait in slices, so that {@link Thread#interrupt} and a caller's own reason to stop, such as a killed
+ * Spark task, are noticed within 200 ms. They are noticed within 1.6 s where each slice asks a peer anew: to open a
+ * reader, a writer or a job, to describe a stream, to commit a job.
  */
 public final class Deadline {
   /**
-   * One native call of a wait. A thread for which nothing comes wakes 5 times in a second, 0.2 ms of work each: 0.1 % of a
-   * processor; in slices of 1.6 s it would be 0.013 %.
+   * The longest slice of most waits. A waiting thread wakes 5 times a second for 0.2 ms of work each: 0.1 % of a
+   * processor. In slices of 1.6 s it would be 0.013 %.
    */
   static final int SLICE_MS = 200;
 
-  /** What slices grow to where a slow peer needs the time to answer, or nobody is to interrupt. */
+  /** The longest slice where a slow peer needs the time to answer, or where nothing interrupts the thread. */
   static final int LONG_SLICE_MS = 1600;
 
   private static final long MS_MAX = TimeUnit.NANOSECONDS.toMillis(Long.MAX_VALUE / 2); // 146 years
   private static final long NANOS_PER_MS = 1_000_000;
   private static final BooleanSupplier NEVER = () -> false;
 
-  /** Hears of a wait that lasts. */
+  /** Is told of long waits. */
   @FunctionalInterface
   public interface Watcher {
-    /** {@code why}: what the wait, which has lasted {@code waitedMs} so far, waits for; it has the address. */
+    /** A wait has lasted {@code waitedMs} so far. {@code why} says what it waits for, with the address. */
     void lasts(long waitedMs, String why);
   }
 
@@ -50,13 +50,13 @@ public final class Deadline {
     this.watcher = watcher;
   }
 
-  /** {@code timeoutMs} milliseconds from now; 0 and less: the call does not wait. */
+  /** {@code timeoutMs} milliseconds from now. With 0 and less a call does not wait. */
   public static Deadline after(long timeoutMs) {
     long ms = Math.max(0, Math.min(timeoutMs, MS_MAX));
     return new Deadline(System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ms), false, NEVER, MS_MAX, NOBODY);
   }
 
-  /** The call waits without a limit. */
+  /** Calls wait without a limit. */
   public static Deadline never() {
     return new Deadline(0, true, NEVER, MS_MAX, NOBODY);
   }
@@ -70,8 +70,8 @@ public final class Deadline {
   }
 
   /**
-   * The same deadline. {@code watcher} hears once of each wait that lasts longer than {@code afterMs}, on the thread that
-   * waits, and up to 1.6 s later.
+   * The same deadline. {@code watcher} is told once of each wait that lasts longer than {@code afterMs}, on the thread
+   * that waits, up to 1.6 s later.
    */
   public Deadline watchedBy(long afterMs, Watcher watcher) {
     Objects.requireNonNull(watcher, "watcher is null");
@@ -85,16 +85,16 @@ public final class Deadline {
   }
 
   /**
-   * Repeats {@code call} until it answers something else than TIMED_OUT or INTERRUPTED, or until the time is over.
-   * TIMED_OUT then, which says how long was waited: the call knows of its slice alone. Where the call has no text of its
-   * own, it says {@code what} was waited for, too.
-   * INTERRUPTED when the thread was interrupted (the flag stays set) or the wait was cancelled.
+   * Repeats {@code call} until its outcome is neither TIMED_OUT nor INTERRUPTED, or until the time is over. Then throws
+   * TIMED_OUT, which says how long the wait was, since the call knows its slice alone. If the call has no text, the
+   * exception also says {@code what} was waited for. INTERRUPTED: the thread was interrupted, and its flag stays set;
+   * or the wait was cancelled.
    */
   <T> T await(String what, Call<T> call) {
     return await(what, SLICE_MS, call);
   }
 
-  /** The same in slices that grow, for a call that begins anew each time. */
+  /** The same in slices that grow, for a call that starts again in each slice. */
   <T> T awaitInLongSlices(String what, Call<T> call) {
     return await(what, LONG_SLICE_MS, call);
   }
@@ -140,7 +140,7 @@ public final class Deadline {
     return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin);
   }
 
-  /** The same for a call without an answer. */
+  /** The same for a call without a result. */
   void awaitDone(String what, IntConsumer call) {
     await(
         what,
@@ -151,8 +151,8 @@ public final class Deadline {
   }
 
   /**
-   * The part of at most {@code sliceMs} that is left, in milliseconds: rounded up, since a call that is given 0 does not
-   * wait, and answers so.
+   * The milliseconds that are left, at most {@code sliceMs}. They are rounded up, because a call with 0 does not wait
+   * and has another outcome.
    */
   int slice(int sliceMs) {
     if (forever) {
@@ -166,7 +166,7 @@ public final class Deadline {
     return forever;
   }
 
-  /** Not to be asked of one that is for ever. */
+  /** Must not be called on a deadline without a limit. */
   long leftNanos() {
     return endNanos - System.nanoTime();
   }

@@ -5,16 +5,17 @@ public final class Endpoint implements AutoCloseable {
   private final String address;
   private final Handle handle;
 
-  private Endpoint(String address, long endpoint) {
-    this.address = address;
+  private Endpoint(long endpoint) {
+    this.address = Identity.text(Jni.endpointAddress(endpoint));
     this.handle = new Handle(this, endpoint, "endpoint " + address, e -> closeQuietly(e));
   }
 
   /** Binds {@code address}; ADDRESS if somebody else has. */
   public static Endpoint open(String address) {
-    return new Endpoint(address, Jni.endpointOpen(Jni.uri(address)));
+    return new Endpoint(Jni.endpointOpen(Jni.uri(address)));
   }
 
+  /** With the port that the system has chosen in place of 0. */
   public String address() {
     return address;
   }

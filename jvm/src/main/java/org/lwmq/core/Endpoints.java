@@ -4,11 +4,11 @@ import java.util.HashMap;
 import java.util.Map;
 
 /**
- * The endpoints that this process keeps on behalf of jobs whose stream nobody else serves, one per address. Lives in
- * the driver. Thread-safe.
+ * The endpoints of streams that nobody else serves, one per address. The driver keeps them for its jobs. Thread-safe.
  *
- * <p>Kept until the application ends, because who wrote to such a stream is gone before who reads it comes; and where
- * something is unread then, until this process ends, which waits a moment for a reader and says what it drops.
+ * <p>An endpoint is kept until the application ends, because a job that has written is over before a reader comes. If
+ * the stream has unread batches then, it is kept until this process ends. The process waits a moment for a reader, and
+ * says what it drops.
  */
 public final class Endpoints {
   private static final Map<String, Endpoint> KEPT = new HashMap<>();
@@ -26,8 +26,8 @@ public final class Endpoints {
   private Endpoints() {}
 
   /**
-   * Makes sure that somebody serves {@code address}: returns at once if anybody does, else binds it. Two processes
-   * that come here together: one binds, the other finds the address taken, which is as good.
+   * Binds {@code address}, unless somebody serves it. Of two processes that do so together one binds, and the other
+   * finds the address taken.
    */
   public static synchronized void ensureServed(String address) {
     if (KEPT.containsKey(address) || isServed(address)) {
@@ -36,7 +36,7 @@ public final class Endpoints {
     try {
       KEPT.put(address, Endpoint.open(address));
     } catch (LwmqException e) {
-      // Taken: by somebody faster, or too busy to answer our look. What is wrong with them shows when they are asked.
+      // The address is taken, by a process that was faster or was too busy to answer. The next question to it shows.
       if (e.status() != Status.ADDRESS) {
         throw e;
       }
@@ -44,8 +44,32 @@ public final class Endpoints {
   }
 
   /** Whether this process keeps the endpoint of {@code address}. */
-  public static synchronized boolean keeps(String address) {
+  public static synchronized boolean serves(String address) {
     return KEPT.containsKey(address);
+  }
+
+  /** The address {@code given}, with the port that was chosen in place of 0 if this process keeps its endpoint. */
+  public static synchronized String bound(String given) {
+    Endpoint kept = KEPT.get(given);
+    if (kept == null) {
+      return given;
+    }
+    int options = given.indexOf('?');
+    return kept.address().split("\\?", 2)[0] + (options < 0 ? "" : given.substring(options));
+  }
+
+  /**
+   * Closes the endpoint that this process keeps at {@code address}, as it was given or as it is bound. What nobody has
+   * read goes with it. False: this process keeps none there.
+   */
+  public static synchronized boolean close(String address) {
+    for (Map.Entry<String, Endpoint> kept : KEPT.entrySet()) {
+      if (kept.getKey().equals(address) || kept.getValue().address().equals(address)) {
+        KEPT.remove(kept.getKey()).close();
+        return true;
+      }
+    }
+    return false;
   }
 
   /** The application ends: closes the endpoints whose streams nobody has still to read. */
@@ -60,7 +84,7 @@ public final class Endpoints {
         });
   }
 
-  /** The process ends. Says on stderr what nobody has read: logging may have ended before. */
+  /** The process ends. Says on stderr what nobody has read, because logging may have ended before. */
   private static synchronized void closeAll() {
     Deadline deadline = Deadline.after(LINGER_MS);
     KEPT.forEach(
@@ -74,7 +98,7 @@ public final class Endpoints {
     KEPT.clear();
   }
 
-  /** Its producers have ended, and there is something to read, if only the end; or nobody can say. */
+  /** Whether its producers have ended and a reader has still to come, or the endpoint gives no answer. */
   private static boolean isUnread(String address) {
     try {
       return StreamState.look(address, LINGER_MS).state() == StreamState.State.ENDED;
@@ -88,7 +112,9 @@ public final class Endpoints {
       StreamState.look(address, LOOK_MS);
       return true;
     } catch (LwmqException e) {
-      if (e.status() == Status.TIMED_OUT || e.status() == Status.PEER_LOST || e.status() == Status.INTERRUPTED) {
+      // ADDRESS: nobody can connect to it, such as port 0, or it is malformed. Its next use says so.
+      if (e.status() == Status.TIMED_OUT || e.status() == Status.PEER_LOST || e.status() == Status.INTERRUPTED
+          || e.status() == Status.ADDRESS) {
         return false;
       }
       throw e;

@@ -5,7 +5,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 
-/** What is asked or answered: frames of bytes in Java's own memory, copied from and into messages. */
+/** The frames of a request or of a reply: byte arrays that are copied from and into messages. */
 public final class Frames {
   private final List<byte[]> frames;
 
@@ -13,12 +13,12 @@ public final class Frames {
     this.frames = frames;
   }
 
-  /** Keeps the arrays; nobody should write into them afterwards. */
+  /** Keeps the arrays. They must not change afterwards. */
   public static Frames of(byte[]... frames) {
     return new Frames(List.of(frames));
   }
 
-  /** One frame for each, UTF-8. */
+  /** One frame for each text, as UTF-8. */
   public static Frames of(String... texts) {
     List<byte[]> frames = new ArrayList<>(texts.length);
     for (String text : texts) {
@@ -27,12 +27,12 @@ public final class Frames {
     return new Frames(frames);
   }
 
-  /** Without a frame. */
+  /** No frames. */
   public static Frames none() {
     return new Frames(List.of());
   }
 
-  /** Those of {@code message} from {@code first} on. */
+  /** The frames of {@code message} from {@code first} on. */
   static Frames from(Message message, int first) {
     List<byte[]> frames = new ArrayList<>();
     for (int index = first, count = message.frameCount(); index < count; index++) {
@@ -50,23 +50,20 @@ public final class Frames {
     return frames.get(index);
   }
 
-  /** A copy of all, one after the other. */
+  /** A copy of all frames, one after the other. */
   public byte[] bytes() {
     ByteArrayOutputStream all = new ByteArrayOutputStream();
     frames.forEach(all::writeBytes);
     return all.toByteArray();
   }
 
-  /** All, one after the other, as UTF-8. */
+  /** All frames, one after the other, as a text in UTF-8. */
   public String text() {
     return new String(bytes(), StandardCharsets.UTF_8);
   }
 
-  /** A message of {@code head} and these, which the caller closes. */
-  Message under(RequestHead head) {
-    Message message = Message.create().append(head.bytes());
+  void appendTo(Message message) {
     frames.forEach(message::append);
-    return message;
   }
 
   @Override

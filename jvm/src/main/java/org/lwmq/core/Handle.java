@@ -8,10 +8,10 @@ import java.util.function.LongConsumer;
 import java.util.function.LongFunction;
 
 /**
- * A native address and the call that gives it back. Given back once, whoever comes first: {@link #close}, or the cleaner
- * when nobody holds the owner. The JVM may find that nobody does while the owner's last call still runs, so what uses the
- * address goes through {@link #call} and {@link #run}. Of a {@link #shared} one those may run on any threads beside the
- * close, which waits for them.
+ * A native address and the call that frees it. It is freed once: by {@link #close}, or by the cleaner when nothing
+ * refers to the owner any more. The JVM may find that while the last call of the owner still runs; so every use of the
+ * address goes through {@link #call} or {@link #run}. Uses of a {@link #shared} handle may run on any threads, and
+ * close waits for them.
  */
 final class Handle implements AutoCloseable {
   static final Cleaner CLEANER = Cleaner.create();
@@ -21,12 +21,12 @@ final class Handle implements AutoCloseable {
   private final Cleaner.Cleanable cleanable;
   private final Callers callers; // null: one thread at a time
 
-  /** Takes {@code address}; {@code destroy} must not refer to {@code owner}. For one thread at a time. */
+  /** Takes {@code address}. {@code destroy} must not refer to {@code owner}. One thread at a time. */
   Handle(Object owner, long address, String what, LongConsumer destroy) {
     this(owner, address, what, destroy, null);
   }
 
-  /** The same for any threads at once. No call runs code of an application, which might close. */
+  /** The same for any threads at once. Calls must not run application code, which might close the handle. */
   static Handle shared(Object owner, long address, String what, LongConsumer destroy) {
     return new Handle(owner, address, what, destroy, new Callers());
   }
@@ -38,9 +38,11 @@ final class Handle implements AutoCloseable {
     this.cleanable = CLEANER.register(owner, state);
   }
 
-  /** What {@code call} makes of the address, with the owner alive until it returns. CLOSED: it was given back. */
+  /**
+   * Returns what {@code call} returns for the address; the owner stays alive meanwhile. CLOSED: the address was freed.
+   */
   <T> T call(LongFunction<T> call) {
-    long address = get(); // before we go in: who calls what is closed again and again keeps nobody waiting
+    long address = get(); // before entering, so that calls after the close do not hold it up
     int stripe = callers == null ? 0 : callers.enter();
     try {
       return call.apply(callers == null ? address : get());
@@ -52,7 +54,7 @@ final class Handle implements AutoCloseable {
     }
   }
 
-  /** The same without an answer. */
+  /** The same without a result. */
   void run(LongConsumer call) {
     call(
         address -> {
@@ -61,14 +63,14 @@ final class Handle implements AutoCloseable {
         });
   }
 
-  /** The same for a view of what the owner holds: who holds the view, or one made of it, holds the owner. */
+  /** The same for a view of the owner's memory. The view, and every buffer made of it, keeps the owner alive. */
   ByteBuffer view(LongFunction<ByteBuffer> call) {
     ByteBuffer view = call(call);
     CLEANER.register(view, () -> Reference.reachabilityFence(owner));
     return view;
   }
 
-  /** CLOSED: it was given back. */
+  /** CLOSED: the address was freed. */
   void check() {
     get();
   }
@@ -81,7 +83,7 @@ final class Handle implements AutoCloseable {
     return value;
   }
 
-  /** Its open or closed owner, in words such as {@code channel ipc://orders}. */
+  /** The owner in words, such as {@code channel ipc://orders}. */
   String what() {
     return state.what;
   }
@@ -90,14 +92,14 @@ final class Handle implements AutoCloseable {
     return state.address.get() != 0;
   }
 
-  /** The address, which the caller has to give back itself from now on; 0 when it was given back already. */
+  /** The address, which the caller must free from now on; 0: it was freed before. */
   long take() {
     long value = state.address.getAndSet(0);
     cleanable.clean();
     return value;
   }
 
-  /** Gives it back; of a shared one when all who are in a call have left it, of which new ones find it closed. */
+  /** Frees the address. A shared one is freed when all calls have ended; new calls get CLOSED. */
   @Override
   public void close() {
     if (callers == null) {

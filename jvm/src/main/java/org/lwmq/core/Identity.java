@@ -4,11 +4,11 @@ import java.io.Serializable;
 import java.nio.charset.StandardCharsets;
 
 /**
- * Who and where a process is: what decides whether another one can reach its memory. A value, and serializable: a
- * partition carries its endpoint's identity to the executor.
+ * Who and where a process is. This decides whether another process can reach it. A value, which a partition of Spark
+ * carries to the executor.
  *
  * @param host name of the host
- * @param bootId of the kernel that runs; two hosts never share one
+ * @param bootId of the running kernel; two hosts never have the same
  * @param netns inode of the network namespace, in which abstract socket names live
  * @param instance drawn anew by each process that loads the library, in hex
  * @param pid process number, in its own pid namespace
@@ -17,16 +17,11 @@ import java.nio.charset.StandardCharsets;
 public record Identity(String host, String bootId, long netns, String instance, long pid, long uid)
     implements Serializable {
 
-  /** Of this process. */
+  /** The identity of this process. */
   public static Identity here() {
     byte[][] texts = new byte[3][];
     long[] numbers = Jni.identify(texts);
     return new Identity(text(texts[0]), text(texts[1]), numbers[0], hex(texts[2]), numbers[1], numbers[2]);
-  }
-
-  /** Whether abstract socket names of {@code other} mean the same here. */
-  public boolean sharesMemoryWith(Identity other) {
-    return bootId.equals(other.bootId) && netns == other.netns;
   }
 
   static String text(byte[] utf8) {

@@ -4,14 +4,16 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
 
 /**
- * A channel in the hands of requests or replies: any number of threads are in it at once, for one short call each. Whoever
- * ends that waits until they are out, so that no channel is closed around somebody; nobody else does.
+ * The use of a channel by requests, replies or a listener: any number of threads are inside at once, for one short call
+ * each. The thread that ends the use waits until they have left, so that no channel is closed during a call.
  */
 final class InUse {
   private final Callers callers = new Callers();
   private final AtomicReference<LwmqException> end = new AtomicReference<>();
 
-  /** What {@code call} returns; after the end what ended it. {@code call} runs no code of an application. */
+  /**
+   * Returns what {@code call} returns; after the end throws why it ended. {@code call} must not run application code.
+   */
   <T> T enter(Supplier<T> call) {
     int stripe = callers.enter();
     try {
@@ -25,7 +27,7 @@ final class InUse {
     }
   }
 
-  /** For a thread that is not in itself. False where it had ended before. */
+  /** Ends the use and waits until all threads have left. False: it had ended before. The caller must not be inside. */
   boolean end(LwmqException why) {
     boolean isFirst = end.compareAndSet(null, why);
     callers.awaitNone();

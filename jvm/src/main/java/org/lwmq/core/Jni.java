@@ -75,13 +75,13 @@ final class Jni {
 
   static native String version();
 
-  static native int protocolVersion();
-
   /** Fills {@code texts} with host, boot id, instance; returns {network namespace, pid, uid}. */
   static native long[] identify(byte[][] texts);
 
-  /** {bytes of a buffer, buffers, bytes in line, frames, capabilities}. */
+  /** {bytes of a buffer, buffers, bytes in line, frames, capabilities, bytes registered, regions, ms until a loss}. */
   static native long[] queryLimits(byte[] address);
+
+  static native boolean hasProvider(byte[] address);
 
   static native long readValue(int kind, byte[] words, byte[] text);
 
@@ -89,14 +89,20 @@ final class Jni {
 
   static native long readSetting(byte[] key, byte[] text);
 
+  /** The key of the n-th setting that a provider takes; null behind the last. */
+  static native byte[] providerSetting(int index);
+
   /** Fills {@code found} with the key and the text of the n-th option of an address; false behind the last. */
   static native boolean addressOption(byte[] address, int takenBy, int index, byte[][] found);
+
+  static native void setKey(byte[] name, byte[] key);
 
   static native void setWindowMemory(long bytesMax);
 
   static native void setServiceAffinity(int[] processors);
 
   /** {window bytes, mapped bytes, batches written, read, bytes written, read, copied, batches copied, peers lost}. */
+  /** The counters of this process, in the order of {@link #counterName}. */
   static native long[] statistics();
 
   /** A view of native memory; valid as long as that memory is. TOO_BIG: more than a buffer of Java can show. */
@@ -119,22 +125,22 @@ final class Jni {
   static final int STATE_UID = 7;
   static final int STATE_PARTITIONS = 8; // five numbers each: first, unacked, next, rows, bytes
 
-  /** Fills {@code bytes} with generation, schema (or null), host, boot id, instance. */
-  static native long[] streamDescribe(byte[] address, boolean waitDeclared, int timeoutMs, byte[][] bytes);
+  /** Fills {@code bytes} with generation, schema (or null), host, boot id, instance, addresses. */
+  static native long[] streamDescribe(byte[] address, int wait, int timeoutMs, byte[][] bytes);
 
   static native void streamSettle(byte[] address, byte[] name, boolean acknowledge, int timeoutMs);
 
   static native long endpointOpen(byte[] address);
+
+  static native byte[] endpointAddress(long endpoint);
 
   /** Takes the endpoint, also when it throws TIMED_OUT. */
   static native void endpointClose(long endpoint, int lingerMs);
 
   // ---- writer -----------------------------------------------------------------------------------
 
-  static native long writerOpen(
-      byte[] address, byte[] schema, int role, int partitions, int retain, int readers, int delivery,
-      int timeoutMs, long bufferBytes, long windowBytes, long stagingBytes,
-      byte[] job, int task, int jobTasks, long attempt, long epoch, int stallMs, int expelAfterMs);
+  /** {@code options}: see {@link WriterOptions#fields}. */
+  static native long writerOpen(byte[] address, byte[] schema, byte[] job, long[] options);
 
   /** The declared schema; {@code partitions[0]} becomes the number of partitions. */
   static native byte[] writerSchema(long writer, int[] partitions);
@@ -171,9 +177,8 @@ final class Jni {
 
   // ---- job --------------------------------------------------------------------------------------
 
-  static native long jobOpen(
-      byte[] address, byte[] schema, int role, int partitions, int retain, int readers, int delivery,
-      int timeoutMs, byte[] job, long epoch, int stallMs);
+  /** The same. The library passes over the options that a job does not have: memory, tasks, expelling. */
+  static native long jobOpen(byte[] address, byte[] schema, byte[] job, long[] options);
 
   static native byte[] jobSchema(long job, int[] partitions);
 
@@ -187,11 +192,15 @@ final class Jni {
 
   // ---- reader -----------------------------------------------------------------------------------
 
-  /** {@code ranges}: partition, start, end of each, one after the other; null for everything. */
+  /**
+   * {@code ranges}: partition, start, end of each, one after the other; null for everything. {@code columns}: names,
+   * each with a NUL behind it; null for all. {@code filterColumns}: likewise. {@code filters}: see {@link Filter#flat};
+   * null for none.
+   */
   static native long readerOpen(
       byte[] address, int role, int acknowledge, boolean follow, int writers, int timeoutMs, int credit,
       byte[] name, byte[] generation, boolean keepMapped, long[] ranges, int stallMs, byte[] task,
-      long attempt);
+      long attempt, byte[] columns, byte[] filterColumns, long[] filters);
 
   static native byte[] readerSchema(long reader, int timeoutMs);
 
@@ -216,7 +225,10 @@ final class Jni {
 
   static native void batchRelease(long batch);
 
-  /** {batches, rows, bytes, bytes copied, batches copied, wait ns, leased batches, leased bytes}. */
+  /**
+   * {batches, rows, bytes, bytes copied, batches copied, wait ns, leased batches, leased bytes, bytes received, batches
+   * skipped}.
+   */
   static native long[] readerQuery(long reader);
 
   /** Takes the reader. */
@@ -247,7 +259,7 @@ final class Jni {
   /** The messages that came: at least one, at most {@code limit} and 1024. */
   static native long[] channelReceiveMany(long channel, int limit, int timeoutMs);
 
-  /** Of each message that came all frames, one after the other; as many as above. */
+  /** The bytes of each message that came, all its frames one after the other; at most as many as above. */
   static native byte[][] channelReceiveBytes(long channel, int limit, int timeoutMs);
 
   static native int channelDescriptor(long channel);
@@ -271,7 +283,10 @@ final class Jni {
   /** {connected, number, pid, uid}, and the instance of the peer's process; null: nobody has come yet. */
   static native long[] channelPeer(long channel, int transport, byte[][] instance);
 
-  /** The same of another peer than {@code number}, or where it is not {@code isConnected}. */
+  /**
+   * The same, once the peer is another one than {@code number} or its connection is another one than {@code
+   * isConnected}.
+   */
   static native long[] channelAwaitPeer(
       long channel, int transport, int timeoutMs, long number, boolean isConnected, byte[][] instance);
 
@@ -288,16 +303,16 @@ final class Jni {
   /** Takes the message, unless it throws. */
   static native void sendQueuePostMessage(long queue, long tag, long message);
 
-  /** As that, but waits for room, and throws TIMED_OUT where there is none. */
+  /** The same, but waits for room. TIMED_OUT: there is none. */
   static native void sendQueuePostWait(long queue, long tag, int timeoutMs, long message);
 
-  /** TIMED_OUT, FULL: it has none. */
+  /** TIMED_OUT, FULL: there is no room. */
   static native void sendQueueWaitRoom(long queue, int timeoutMs);
 
-  /** Posts the frames that lie one after the other in {@code bytes}, which are so long. */
+  /** Posts the frames that lie one after the other in {@code bytes}, with these lengths. */
   static native void sendQueuePostMany(long queue, byte[] bytes, int[] lengths);
 
-  /** Takes those that it posts, also where this throws: they are 0 then. */
+  /** Takes the messages that it posts and sets their places to 0, also when it throws. */
   static native void sendQueuePostMessages(long queue, long[] messages);
 
   static native void sendQueueSetPriority(long queue, int priority);
@@ -309,12 +324,12 @@ final class Jni {
 
   static native long listenerAccept(long listener, int timeoutMs);
 
-  /** A channel; 0: nobody waits. */
+  /** A channel; 0: no client waits. */
   static native long listenerTryAccept(long listener);
 
   static native int listenerDescriptor(long listener);
 
-  /** {accepted, waiting, refused}, and why the last of these was. */
+  /** {accepted, waiting, refused}, and why the last client was refused. */
   static native long[] listenerQuery(long listener, byte[][] refusal);
 
   static native void listenerClose(long listener);
@@ -339,12 +354,9 @@ final class Jni {
   /** A message of the channel that selectorWait has given, or 0. */
   static native long selectorTake(long selector);
 
-  static native long channelEnds(long channel);
-
-  /** Of what this thread's last call has thrown, where that is the end of a peer; else 0. */
-  static native long lastEnd();
-
-  /** A message; 0: a client waits at a listener. {@code channel}: whose, also where its receive has failed. */
+  /**
+   * A message; 0: a client waits at a listener. {@code channel[0]} becomes its channel, also when a receive has failed.
+   */
   static native long selectorReceive(long selector, int timeoutMs, long[] channel);
 
   static native void selectorDestroy(long selector);
@@ -358,10 +370,51 @@ final class Jni {
 
   static native void routerForget(long router, long queue);
 
-  /** {@code queues[0]} becomes the number of queues that have it, also where this throws; 0: it was not taken. */
+  /**
+   * {@code queues[0]} becomes the number of queues that have the message, also when this throws; 0: it was not taken.
+   */
   static native void routerPost(long router, long message, int[] queues);
 
   static native void routerDestroy(long router);
+
+  static native long requestsCreate(long channel, long queue, long outstandingMax);
+
+  /** A new request, which has its head only. */
+  static native long requestsMake(long requests);
+
+  /** Takes the request, unless it throws. {@code timeoutMs}: -1 is for ever. FULL has no text. */
+  static native void requestsSubmit(long requests, long message, int timeoutMs);
+
+  /**
+   * Tells how one request has ended, without waiting. {@code outcome[0]} becomes its number; 0: no request has ended.
+   * Returns the reply. If {@code outcome[1]} becomes 1, it is the failure of the handler, a message whose frames 1 and
+   * 2 are kind and text. Throws any other end of the request; if {@code outcome[0]} is 0, throws the failure of a
+   * receive that concerns no request. {@code outcome[2]} becomes the milliseconds until the next time-out.
+   */
+  static native long requestsNext(long requests, long[] outcome);
+
+  /** Takes a message that was received. */
+  static native void requestsFile(long requests, long message);
+
+  /** All outstanding requests fail with {@code failure}, which the last call of this thread, a receive, has thrown. */
+  static native void requestsLose(long requests, int failure);
+
+  /** False: the request was not outstanding. */
+  static native boolean requestsCancel(long requests, long number);
+
+  /** In the order of {@code Requests.Statistics}. */
+  static native long[] requestsQuery(long requests);
+
+  static native void requestsDestroy(long requests);
+
+  /** The head of a request; null: the message is no request. */
+  static native byte[] requestHead(long message);
+
+  /**
+   * A new reply to the request with this head. It has its own head only; if {@code kind} is not null, it is a whole
+   * failure.
+   */
+  static native long replyMake(byte[] head, byte[] kind, byte[] text);
 
   static native long messageCreate(int framesHint);
 
@@ -369,11 +422,11 @@ final class Jni {
 
   static native void messageAppendDirect(long message, ByteBuffer frame, int position, int bytes);
 
-  /** Keeps {@code frame} until {@link #takeReleased} has given it back; where this throws, it does not. */
+  /** Keeps {@code frame} until {@link #takeReleased} has returned it, unless this throws. */
   static native void messageAppendExternal(
       long message, ByteBuffer memory, int position, int bytes, ExternalFrame frame);
 
-  /** The next frame that no message shows any more; waits for it. For one thread, the only one. */
+  /** Waits for the next frame that no message shows any more. Always the same thread. */
   static native ExternalFrame takeReleased();
 
   static native long messageReference(long message);
@@ -415,7 +468,7 @@ final class Jni {
   static final int PROCESS_KNOWN = 3;
   static final int PROCESS_ENTRIES = 4;
   static final int PROCESS_UNLISTED = 5;
-  static final int PROCESS_STATISTICS = 6; // as of statistics
+  static final int PROCESS_COUNTERS = 6; // in the order of counterName
 
   /** Fills {@code texts} with the version of its library. */
   static native long[] observerProcess(long observer, long process, byte[][] texts);
@@ -423,16 +476,23 @@ final class Jni {
   static final int ENTRY_KIND = 0;
   static final int ENTRY_FLAGS = 1;
   static final int ENTRY_OPENED_NS = 2;
-  static final int ENTRY_FIGURES = 3; // in the order of lwmq_entry_view
+  static final int ENTRY_WAITING_NS = 3;
+  static final int ENTRY_UNMOVED_NS = 4;
+  static final int ENTRY_TOOK_NS = 5;
+  static final int ENTRY_TOOK = 6;
+  static final int ENTRY_COUNTERS = 38; // in the order of counterName
 
   /** Fills {@code texts} with address and name. */
   static native long[] observerEntry(long observer, long process, long entry, byte[][] texts);
+
+  /** The index-th counter of a process, or of an entry. Null past the last. */
+  static native byte[] counterName(int index, boolean ofProcess);
 
   static native void observerDestroy(long observer);
 
   // ---- modules ----------------------------------------------------------------------------------
 
-  /** Null past the last, as of the next two. */
+  /** Null past the last; so are the next two. */
   static native byte[] providerName(int index);
 
   static native byte[] filterName(int index);
@@ -443,14 +503,14 @@ final class Jni {
   static final int MODULE_LOADED = 1;
   static final int MODULE_EXPIRES_S = 2;
 
-  /** Fills {@code texts} with path, name, key, signer and why it is refused. Null past the last. */
+  /** Fills {@code texts} with path, name, key, signer and the reason of a refusal. Null past the last. */
   static native long[] queryModule(int index, byte[][] texts);
 
-  /** The same of a file; {@code trust} may be null. */
+  /** The same for a file; {@code trust} may be null. */
   static native long[] moduleVerify(byte[] path, byte[] trust, byte[][] texts);
 
   static native void moduleSign(byte[] path, byte[] key, long expiresS);
 
-  /** The public half. */
+  /** Returns the public half of the key. */
   static native byte[] moduleMakeKey(byte[] key);
 }

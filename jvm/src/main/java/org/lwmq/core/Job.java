@@ -3,8 +3,8 @@ package org.lwmq.core;
 import java.util.List;
 
 /**
- * Many writers that count as one producer. Lives in the driver; the loss of its process aborts the job. One thread
- * at a time.
+ * Many writers that count as one producer. Lives in the driver; the loss of that process aborts the job. One thread at
+ * a time.
  */
 public final class Job implements AutoCloseable {
   private final String address;
@@ -20,18 +20,13 @@ public final class Job implements AutoCloseable {
     this.partitions = count[0];
   }
 
-  /** Opens the producer named {@code options.job()}, whose tasks are writers with the same job. */
+  /** Opens the producer {@code options.job()}. Its tasks are writers with the same job. */
   public static Job open(String address, byte[] schema, WriterOptions options, Deadline deadline) {
     byte[] name = Jni.uri(address);
     byte[] id = Jni.utf8(options.job());
     return deadline.awaitInLongSlices(
         "opening a job on " + address,
-        slice -> new Job(
-            address,
-            Jni.jobOpen(
-                name, schema, options.role().ordinal(), options.partitions(), options.retain().ordinal(),
-                options.readers(), options.delivery().ordinal(), Math.max(1, slice), id, options.epoch(),
-                options.stallMs())));
+        slice -> new Job(address, Jni.jobOpen(name, schema, id, options.fields(slice))));
   }
 
   /** The declared schema. */
@@ -61,13 +56,13 @@ public final class Job implements AutoCloseable {
         });
   }
 
-  /** Drops what is staged. Readers hear of it only if something of the job was visible. */
+  /** Drops the staged batches. Readers hear of it only if a batch of the job was visible. */
   public void abort(String reason, int timeoutMs) {
     Arguments.notNegative("timeoutMs", timeoutMs);
     handle.run(j -> Jni.jobAbort(j, Jni.words(reason), timeoutMs));
   }
 
-  /** Ends the producer; commits nothing and does not wait for readers. */
+  /** Ends the producer. Commits nothing and does not wait for readers. */
   @Override
   public void close() {
     handle.close();

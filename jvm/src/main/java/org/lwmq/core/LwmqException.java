@@ -3,10 +3,10 @@ package org.lwmq.core;
 import java.nio.charset.StandardCharsets;
 
 /**
- * What a native call answered, if not OK; the text says where, with which numbers, and what to do.
+ * The outcome of a native call that is not OK. The text says where, with which numbers, and what to do.
  *
- * <p>Never leaves a Spark task as it is (a driver whose jar was added late could not read it back): the source
- * turns it into an exception of Spark's own.
+ * <p>It never leaves a Spark task: a driver whose jar was added to a running session could not deserialize it. The data
+ * source turns it into an exception of Spark.
  */
 public class LwmqException extends RuntimeException {
   private static final long serialVersionUID = 1L;
@@ -14,7 +14,6 @@ public class LwmqException extends RuntimeException {
   private final Status status;
   private final boolean hasText;
   private transient Channel channel;
-  private transient long end;
 
   public LwmqException(Status status, String text) {
     super(text);
@@ -22,7 +21,9 @@ public class LwmqException extends RuntimeException {
     this.hasText = true;
   }
 
-  /** Called from the native side, which has UTF-8; of most answers it has no text: {@link Deadline} makes one. */
+  /**
+   * Called from the native side with UTF-8. Answers such as TIMED_OUT mostly have no text; {@link Deadline} makes one.
+   */
   LwmqException(int code, byte[] text) {
     super(text.length > 0 ? new String(text, StandardCharsets.UTF_8) : "LWMQ_E_" + Status.of(code));
     this.status = Status.of(code);
@@ -38,7 +39,7 @@ public class LwmqException extends RuntimeException {
     return status;
   }
 
-  /** Where a {@link Selector} has received: the channel whose receive has failed; else null. */
+  /** The channel whose receive has failed, if a {@link Selector} has received; else null. */
   public Channel channel() {
     return channel;
   }
@@ -48,22 +49,12 @@ public class LwmqException extends RuntimeException {
     return this;
   }
 
-  /** The number of the peer's end that this tells of, as {@link Channel#ends} count them, where {@link Calls} have received; else 0. */
-  long end() {
-    return end;
-  }
-
-  LwmqException ofEnd(long number) {
-    end = number;
-    return this;
-  }
-
   @Override
   public String toString() {
     return getClass().getName() + " " + status + (hasText ? ": " + getMessage() : "");
   }
 
-  /** The text with its error class in front: what Spark is to carry. */
+  /** The text with the error class in front, as Spark carries it. */
   public String classified() {
     return status.errorClass() + ": " + getMessage();
   }

@@ -1,5 +1,8 @@
 package org.lwmq.core;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
+import static java.util.stream.Collectors.joining;
+
 import java.util.List;
 
 /** Takes record batches from a stream, in place. One thread at a time; batches may be released by any. */
@@ -22,6 +25,9 @@ public final class Reader implements AutoCloseable {
     byte[] generation = options.generation() == null ? null : Identity.unhex(options.generation());
     long[] ranges = flat(options.ranges());
     byte[] task = Jni.utf8(options.task());
+    byte[] columns = terminated(options.columns());
+    byte[] filterColumns = terminated(options.filters().stream().map(Filter::column).toList());
+    long[] filters = Filter.flat(options.filters());
     return deadline.awaitInLongSlices(
         "opening a reader of " + address,
         slice -> new Reader(
@@ -29,7 +35,7 @@ public final class Reader implements AutoCloseable {
             Jni.readerOpen(
                 uri, options.role().ordinal(), options.settled() ? 1 : 0, options.follow(), options.writers(),
                 Math.max(1, slice), options.credit(), name, generation, options.keepMapped(), ranges,
-                options.stallMs(), task, options.attempt())));
+                options.stallMs(), task, options.attempt(), columns, filterColumns, filters)));
   }
 
   /** The schema; waits until a producer has declared it. */
@@ -54,14 +60,14 @@ public final class Reader implements AutoCloseable {
     handle.run(Jni::readerConsume);
   }
 
-  /** Since open; waitNs is the time spent waiting for batches. */
+  /** Since open. waitNs is the time spent waiting for batches; bytesReceived came over a network. */
   public record Statistics(
       long batches, long rows, long bytes, long bytesCopied, long batchesCopied, long waitNs,
-      long leasedBatches, long leasedBytes) {}
+      long leasedBatches, long leasedBytes, long bytesReceived, long batchesSkipped) {}
 
   public Statistics statistics() {
     long[] n = handle.call(Jni::readerQuery);
-    return new Statistics(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]);
+    return new Statistics(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9]);
   }
 
   /** Ends the reader; what was not consumed stays for others. Batches live on. Twice is allowed. */
@@ -78,6 +84,10 @@ public final class Reader implements AutoCloseable {
         throw e;
       }
     }
+  }
+
+  private static byte[] terminated(List<String> names) {
+    return names == null ? null : names.stream().map(name -> name + "\0").collect(joining()).getBytes(UTF_8);
   }
 
   private static long[] flat(List<Range> ranges) {

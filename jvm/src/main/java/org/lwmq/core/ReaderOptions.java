@@ -17,7 +17,11 @@ import java.util.List;
  * @param task what the reader is an attempt at; null: nothing. An attempt that needs a batch which was released gets
  *     SUPERSEDED while another attempt at the task reads, else DATA_LOSS
  * @param attempt which one
+ * @param columns the top-level fields that are looked at; null: all. Over a network the bytes of others do not travel,
+ *     and what lies in their place in a batch means nothing
+ * @param filters batches whose bounds show that no row matches all of them are passed over
  */
 public record ReaderOptions(
     Role role, boolean settled, boolean follow, int writers, int credit, String name, String generation,
-    boolean keepMapped, List<Range> ranges, int stallMs, String task, long attempt) {}
+    boolean keepMapped, List<Range> ranges, int stallMs, String task, long attempt,
+    List<String> columns, List<Filter> filters) {}

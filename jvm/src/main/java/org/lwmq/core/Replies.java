@@ -2,19 +2,20 @@ package org.lwmq.core;
 
 import java.util.Objects;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.LongSupplier;
 
 /**
- * The answering side of a channel, for {@link Requests} here or in Python. Threads receive as from the channel: one at a
- * time where its receive queue is mono. Closing the channel from another thread ends them first.
+ * The answering side of a channel, for {@link Requests} in Java or in Python. Threads receive as from the channel: one
+ * at a time if its receive queue is mono. A close of the channel by another thread first ends the threads that receive.
  */
 public final class Replies implements AutoCloseable {
-  /** Answers one request. What it throws is {@link HandlerException} at the requester, with its class and text. */
+  /** Answers one request. An exception becomes a {@link HandlerException} at the requester, with its class and text. */
   @FunctionalInterface
   public interface Handler {
     Frames answer(Frames frames) throws Exception;
   }
 
-  /** {@code malformed}: messages that are no requests, dropped. */
+  /** {@code malformed} counts messages that were dropped because they are no requests. */
   public record Statistics(long received, long answered, long failed, long malformed) {}
 
   private final Channel channel;
@@ -26,12 +27,12 @@ public final class Replies implements AutoCloseable {
   private final AtomicLong failed = new AtomicLong();
   private final AtomicLong malformed = new AtomicLong();
 
-  /** Posts to an unbounded queue of the channel: a requester that asks and takes no replies lets that grow. */
+  /** Posts to an unbounded queue of the channel. It grows while a requester asks and takes no replies. */
   public Replies(Channel channel) {
     this(channel, channel.commonQueue());
   }
 
-  /** Posts to {@code queue}; a bounded one stands a requester that takes no replies. */
+  /** Posts to {@code queue}. A bounded queue protects against a requester that takes no replies. */
   public Replies(Channel channel, SendQueue queue) {
     queue.checkIsOf(channel);
     this.channel = channel;
@@ -39,7 +40,10 @@ public final class Replies implements AutoCloseable {
     channel.tellWhenClosed(channelCloses);
   }
 
-  /** The next request; throws what {@link Channel#receive} does. What is no request is counted and dropped. */
+  /**
+   * The next request. Throws what {@link Channel#receive} throws. Messages that are no requests are counted and
+   * dropped.
+   */
   public Request receive(Deadline deadline) {
     while (true) {
       Request request =
@@ -51,7 +55,7 @@ public final class Replies implements AutoCloseable {
     }
   }
 
-  /** Of a slice of a deadline: whoever closes waits for it. Null for what is no request. */
+  /** Receives for one slice of a deadline, for which a close waits. Null: the message was no request. */
   private Request receiveOnce(int sliceMs) {
     try (Message message = channel.receiveOnce(sliceMs)) {
       return requestOf(message);
@@ -59,34 +63,36 @@ public final class Replies implements AutoCloseable {
   }
 
   /**
-   * The request that {@code message} of this channel is, for who receives by a selector or a call-back; null for what is
-   * none, and counted as malformed, and for one that is more than there is memory for, which has failed. The message is
-   * still the caller's.
+   * The request that {@code message} of this channel is, for callers that receive by a selector or a call-back. The
+   * message stays the caller's. Null: the message is no request and was counted as malformed, or there is no memory for
+   * the request and it was answered with that failure.
    */
   public Request requestOf(Message message) {
-    RequestHead head = RequestHead.of(message);
-    if (head == null || head.kind() != RequestHead.REQUEST) {
+    byte[][] head = new byte[1][];
+    message.lendTo(m -> head[0] = Jni.requestHead(m));
+    if (head[0] == null) {
       malformed.incrementAndGet();
       return null;
     }
     received.incrementAndGet();
     try {
-      return new Request(this, head, Frames.from(message, 1));
-    } catch (LwmqException | OutOfMemoryError e) { // TOO_BIG: one asker ends nobody who serves
-      new Request(this, head, Frames.none()).fail(e);
+      return new Request(this, head[0], Frames.from(message, 1));
+    } catch (LwmqException | OutOfMemoryError e) { // also TOO_BIG: one requester does not end the service
+      new Request(this, head[0], Frames.none()).fail(e);
       return null;
     }
   }
 
   /**
-   * Answers each request with what {@code handler} returns, on this thread. Peers come and go, until the channel or this
-   * is closed here, by any thread; a channel of a {@link Listener} has one, until that has closed. INTERRUPTED.
+   * Answers each request with what {@code handler} returns, on this thread, while peers come and go. Returns when any
+   * thread has closed the channel or this object. On a channel of a {@link Listener} it returns when the only peer has
+   * closed. INTERRUPTED.
    */
   public void serve(Handler handler) {
     serve(handler, true);
   }
 
-  /** As that; unless {@code forever}, until the peer has closed. PEER_LOST, CORRUPT. */
+  /** The same; unless {@code forever}, it returns when the peer has closed. PEER_LOST, CORRUPT. */
   public void serve(Handler handler, boolean forever) {
     while (true) {
       boolean isReceived = false;
@@ -98,11 +104,11 @@ public final class Replies implements AutoCloseable {
         if (use.isEnded()) {
           return;
         }
-        if (!Desk.endsPeer(e.status())) {
+        if (!e.status().endsPeer()) {
           throw e;
         }
         if (channel.isAccepted() ? isReceived : forever) {
-          continue; // the next peer may come; the only one has gone, and may have left more
+          continue; // the next peer may come; an only peer may have left more requests
         }
         if (e.status() == Status.CLOSED) {
           return;
@@ -127,11 +133,12 @@ public final class Replies implements AutoCloseable {
     }
   }
 
-  /** For requests. */
-  void post(RequestHead head, Frames frames) {
+  /** Posts the reply that {@code maker} begins and {@code frames} end. */
+  void post(LongSupplier maker, Frames frames) {
     use.enter(
         () -> {
-          try (Message message = frames.under(head)) {
+          try (Message message = new Message(maker.getAsLong())) {
+            frames.appendTo(message);
             queue.post(message);
           }
           return null;
@@ -150,7 +157,10 @@ public final class Replies implements AutoCloseable {
     return new Statistics(received.get(), answered.get(), failed.get(), malformed.get());
   }
 
-  /** Ends whoever serves or receives; what is unanswered stays so. The channel stays open. Twice is once. */
+  /**
+   * Ends the threads that serve or receive. Unanswered requests stay unanswered. The channel stays open. Twice is
+   * allowed.
+   */
   @Override
   public void close() {
     use.end(new LwmqException(Status.CLOSED, "the replies on " + channel.address() + " are closed"));

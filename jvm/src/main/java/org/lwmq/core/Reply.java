@@ -1,13 +1,14 @@
 package org.lwmq.core;
 
 /**
- * The frames that will come, or the {@link LwmqException}: its own time-out, {@link HandlerException}, PEER_LOST or
- * CLOSED. To cancel it, or to complete it in any other way, gives up: what comes is late.
+ * The frames of a reply that will come, or the {@link LwmqException} that comes instead: TIMED_OUT, {@link
+ * HandlerException}, PEER_LOST or CLOSED. To cancel the reply, or to complete it in any other way, gives the request
+ * up: a reply that comes afterwards is dropped.
  *
- * <p>What depends on it runs on the thread that receives for all channels with a call-back, on the one that keeps their
- * time, or at once where it is settled already. None should wait ({@code thenApplyAsync} is for those that do), and
- * none can wait there for a reply, or for what was made of one ({@code thenApply} and the like): INVALID. {@code allOf} and
- * {@code anyOf} do not know of that, and would wait.
+ * <p>Dependents run on the thread that receives for all channels with a call-back, or at once where the reply is
+ * settled already. They should not wait ({@code thenApplyAsync} is for those that do). On that thread nobody can wait
+ * for a reply or for a future that was made of one by {@code thenApply} and the like: INVALID. Futures that {@code
+ * allOf} and {@code anyOf} have made are not refused there: waiting for one would hang.
  */
 public final class Reply extends Awaited<Frames> {
   private final long number;

@@ -1,17 +1,21 @@
 package org.lwmq.core;
 
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
-import java.util.Arrays;
 import java.util.Objects;
+import java.util.function.LongSupplier;
 
-/** One that came, to be answered once, by any thread, at any time, or never. */
+/** A request that was received. It may be answered once, by any thread, at any time, or never. */
 public final class Request {
+  private static final int NUMBER_AT = 16; // in the head, see WIRE.md
+
   private final Replies replies;
-  private final RequestHead head;
+  private final byte[] head;
   private final Frames frames;
   private boolean isAnswered;
 
-  Request(Replies replies, RequestHead head, Frames frames) {
+  Request(Replies replies, byte[] head, Frames frames) {
     this.replies = replies;
     this.head = head;
     this.frames = frames;
@@ -21,47 +25,51 @@ public final class Request {
     return frames;
   }
 
-  /** Answers. Never waits. Throws what a post does, and the request is still to be answered. INVALID: it was. */
+  /**
+   * Answers. Never waits. Throws what a post throws; then the request is still to be answered. INVALID: it was
+   * answered.
+   */
   public void reply(Frames answer) {
-    answer(RequestHead.REPLY, answer);
+    answer(() -> Jni.replyMake(head, null, null), answer);
     replies.countAnswered();
   }
 
-  /** Answers with a failure: {@link HandlerException} there, with the class and the text of {@code reason}. */
+  /**
+   * Answers with a failure: a {@link HandlerException} at the requester, with the class and the text of {@code reason}.
+   */
   public void fail(Throwable reason) {
     fail(reason.getClass().getSimpleName(), Objects.requireNonNullElse(reason.getMessage(), ""));
   }
 
-  /** Answers with a failure that has a text alone. */
+  /** Answers with a failure that has a text and no class. */
   public void fail(String text) {
     fail("", text);
   }
 
   private void fail(String kind, String text) {
-    answer(RequestHead.FAILURE, Frames.of(shortened(kind), shortened(text)));
+    answer(() -> Jni.replyMake(head, shown(kind), shown(text)), Frames.none());
     replies.countFailed();
   }
 
-  private synchronized void answer(int kind, Frames answer) {
+  private synchronized void answer(LongSupplier maker, Frames answer) {
     if (isAnswered) {
-      throw new LwmqException(Status.INVALID, "request " + head.number() + " was answered before");
+      throw new LwmqException(Status.INVALID, "request " + numberOf(head) + " was answered before");
     }
-    replies.post(new RequestHead(kind, head.asker(), head.number()), answer);
+    replies.post(maker, answer);
     isAnswered = true;
+  }
+
+  static long numberOf(byte[] head) {
+    return ByteBuffer.wrap(head).order(ByteOrder.LITTLE_ENDIAN).getLong(NUMBER_AT);
   }
 
   @Override
   public synchronized String toString() {
-    return "Request " + head.number() + ", " + (isAnswered ? "answered" : "to be answered");
+    return "Request " + numberOf(head) + ", " + (isAnswered ? "answered" : "to be answered");
   }
 
-  /** As UTF-8, cut between two characters. */
-  private static byte[] shortened(String text) {
-    byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-    int end = Math.min(bytes.length, Desk.TEXT_BYTES_MAX);
-    while (end < bytes.length && (bytes[end] & 0xC0) == 0x80) {
-      end--;
-    }
-    return Arrays.copyOf(bytes, end);
+  /** As the native side reads it. Whatever the text has, it passes. */
+  private static byte[] shown(String text) {
+    return (text.replace('\0', '\uFFFD') + '\0').getBytes(StandardCharsets.UTF_8);
   }
 }

@@ -11,8 +11,9 @@ import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 
 /**
- * Many channels by one thread, in turns: each that has something gives one message before any gives its next, however
- * unequally they send (RFC 970). One thread receives at a time (INVALID for a second one); any thread adds and removes.
+ * Receives from many channels with one thread, in turns: each channel that has messages gives one before any channel
+ * gives its next, however unequally they send (RFC 970). One thread receives at a time; a second one gets INVALID. Any
+ * thread adds and removes.
  */
 public final class Selector implements AutoCloseable {
   /** A message, which the caller closes, and the channel that it came over. */
@@ -20,11 +21,11 @@ public final class Selector implements AutoCloseable {
 
   private final Handle handle =
       Handle.shared(this, Jni.selectorCreate(), "selector", s -> Jni.selectorDestroy(s));
-  private final Map<Long, Channel> channels = new HashMap<>(); // keeps them
+  private final Map<Long, Channel> channels = new HashMap<>(); // by native address; keeps them alive
   private final Map<Listener, Consumer<Channel>> listeners = new LinkedHashMap<>();
-  private final Map<Long, Channel> removed = new HashMap<>(); // since the last receive began, which may still have one
-  private final AtomicReference<Newcomer> newcomer = new AtomicReference<>(); // not added yet; who takes it has it
-  private final AtomicBoolean isReceiving = new AtomicBoolean(); // somebody
+  private final Map<Long, Channel> removed = new HashMap<>(); // since the last receive began, which may still return one
+  private final AtomicReference<Newcomer> newcomer = new AtomicReference<>(); // accepted, and not added yet
+  private final AtomicBoolean isReceiving = new AtomicBoolean(); // some thread
   private final boolean isOfCalls;
 
   public Selector() {
@@ -35,21 +36,21 @@ public final class Selector implements AutoCloseable {
     this.isOfCalls = isOfCalls;
   }
 
-  /** For {@link Calls}, by which others receive. */
+  /** The selector of {@link Calls}. */
   static Selector ofCalls() {
     return new Selector(true);
   }
 
   private record Newcomer(Channel channel, Consumer<Channel> onClient) {}
 
-  /** INVALID: it was added before, or {@link Requests} receive from it. */
+  /** INVALID: the channel was added before, or {@link Requests} receive from it. */
   public synchronized void add(Channel channel) {
     channel.checkNotLent();
     channel.lendTo(
         c -> {
           handle.run(s -> Jni.selectorAdd(s, c));
           forgetClosed();
-          removed.remove(c); // another one that was there
+          removed.remove(c); // an older channel at the same address
           channels.put(c, channel);
           if (!isOfCalls) {
             channel.noteSelector(this);
@@ -71,7 +72,7 @@ public final class Selector implements AutoCloseable {
     return handle.isOpen() && channel.isOpen() && channels.containsValue(channel);
   }
 
-  /** One that is closed is in no selector any more. INVALID: it is not there. */
+  /** A closed channel is in no selector any more. INVALID: the channel is not in this selector. */
   public synchronized void remove(Channel channel) {
     try {
       channel.lendTo(
@@ -89,16 +90,16 @@ public final class Selector implements AutoCloseable {
   }
 
   /**
-   * From now on clients of {@code listener} are accepted and added as they come, by whoever receives: a channel is new
-   * where {@link #receive} gives its first message. INVALID: it was added before.
+   * From now on the thread that receives also accepts clients of {@code listener} and adds their channels. The first
+   * message that {@link #receive} gives of a channel shows that it is new. INVALID: the listener was added before.
    */
   public void add(Listener listener) {
     add(listener, channel -> {});
   }
 
   /**
-   * The same, with {@code onClient} called with the channel of each client, by whoever receives, before anything of it is;
-   * what it throws comes out there.
+   * The same. The thread that receives calls {@code onClient} with the channel of each client before it receives from
+   * it. What {@code onClient} throws is thrown by that receive.
    */
   public synchronized void add(Listener listener, Consumer<Channel> onClient) {
     Objects.requireNonNull(onClient, "onClient is null: leave it out");
@@ -107,7 +108,7 @@ public final class Selector implements AutoCloseable {
     listeners.put(listener, onClient);
   }
 
-  /** The channels that came of it stay. One that is closed is in no selector any more. INVALID: it is not there. */
+  /** The channels of its clients stay. A closed listener is in no selector any more. INVALID: it is not in this one. */
   public synchronized void remove(Listener listener) {
     listeners.remove(listener);
     try {
@@ -119,7 +120,7 @@ public final class Selector implements AutoCloseable {
     }
   }
 
-  /** Those who wait. What ends this halfway leaves the client for the next time. */
+  /** Accepts the clients that wait. If this fails halfway, the next call goes on with the client. */
   private void accept() {
     Map<Listener, Consumer<Channel>> all;
     synchronized (this) {
@@ -152,7 +153,7 @@ public final class Selector implements AutoCloseable {
     came.onClient().accept(came.channel());
   }
 
-  /** Null: nobody waits there, or it is being closed, and leaves us. */
+  /** Null: no client waits at the listener, or it is being closed and leaves the selector. */
   private Channel next(Listener listener) {
     try {
       return listener.tryAccept();
@@ -160,7 +161,7 @@ public final class Selector implements AutoCloseable {
       if (e.status() != Status.CLOSED) {
         throw e;
       }
-      ignoring(Status.CLOSED, Status.INVALID, () -> remove(listener)); // both: it has left before
+      ignoring(Status.CLOSED, Status.INVALID, () -> remove(listener)); // it may have left before
       return null;
     }
   }
@@ -176,11 +177,18 @@ public final class Selector implements AutoCloseable {
   }
 
   /**
-   * The channel whose turn it is; it may have nothing all the same. Null where it was removed just now. For a thread that
-   * nobody interrupts: it wakes every 1.6 s.
+   * The channel whose turn it is, which may have no message after all. Null: no turn came within {@code ms}, or the
+   * channel was removed just now.
    */
-  Channel selectUninterrupted() {
-    return channel(Deadline.never().awaitInLongSlices(waiting(), this::selectOnce));
+  Channel selectOrNull(int ms) {
+    try {
+      return channel(selectOnce(ms));
+    } catch (LwmqException e) {
+      if (e.status().isFailure()) {
+        throw e;
+      }
+      return null;
+    }
   }
 
   private long selectOnce(int slice) {
@@ -191,7 +199,7 @@ public final class Selector implements AutoCloseable {
         });
   }
 
-  /** INVALID: beside another thread. */
+  /** INVALID: another thread receives. */
   private long alone(LongSupplier receive) {
     if (!isReceiving.compareAndSet(false, true)) {
       throw new LwmqException(Status.INVALID, "another thread receives by this selector: one at a time");
@@ -207,21 +215,23 @@ public final class Selector implements AutoCloseable {
     return "waiting for a message on " + size() + " channels";
   }
 
-  /** Of the channel that the last call, {@link #selectUninterrupted}, has given: null where it has nothing, or was removed since. */
+  /**
+   * A message of the channel that {@link #selectOrNull} has just returned. Null: it has none, or was removed meanwhile.
+   */
   Message take() {
     return Message.ofPointer(handle.call(Jni::selectorTake));
   }
 
   /**
-   * The channel whose turn it is, for who receives from it himself, as buffers of raw channels; it may have nothing all the
-   * same. TIMED_OUT, INTERRUPTED.
+   * The channel whose turn it is, for callers that receive from it themselves, such as buffers of raw channels. It may
+   * have nothing after all. TIMED_OUT, INTERRUPTED.
    */
   public Channel select(Deadline deadline) {
     greet();
     while (true) {
       long came = deadline.await(waiting(), this::selectOnce);
       Channel whose = channel(came);
-      if (whose != null) { // else it was removed just now
+      if (whose != null) { // null: it was removed just now
         return whose;
       }
       if (came == 0) {
@@ -231,9 +241,9 @@ public final class Selector implements AutoCloseable {
   }
 
   /**
-   * The next message of any. What ends a peer's conversation is thrown as by {@link Channel#receive}, with its channel
-   * ({@link LwmqException#channel}); the others go on. A listener's channel whose client has gone leaves by itself, and is
-   * still to be closed. TIMED_OUT, INTERRUPTED.
+   * The next message of any channel. The end of a peer is thrown as by {@link Channel#receive}, with the channel in
+   * {@link LwmqException#channel}; the other channels go on. A listener's channel whose client has gone leaves the
+   * selector by itself; the caller still closes it. TIMED_OUT, INTERRUPTED.
    */
   public Received receive(Deadline deadline) {
     greet();
@@ -252,7 +262,7 @@ public final class Selector implements AutoCloseable {
     }
   }
 
-  /** The next message of any if one is there, else null. Never waits; throws as {@link #receive} does. */
+  /** The next message of any channel, or null if there is none. Never waits. Throws what {@link #receive} throws. */
   public Received tryReceive() {
     try {
       return receive(Deadline.after(0));
@@ -265,8 +275,8 @@ public final class Selector implements AutoCloseable {
   }
 
   /**
-   * For epoll and the like: readable while a channel may have something or a client waits, to be polled when
-   * {@link #tryReceive} has answered null. Lent until close; not to be read from.
+   * A descriptor for epoll and the like. It is readable while a channel may have something or a client waits. Poll it
+   * after {@link #tryReceive} has returned null. It is lent until close, and must not be read from.
    */
   public int descriptor() {
     return handle.call(Jni::selectorDescriptor);
@@ -280,24 +290,24 @@ public final class Selector implements AutoCloseable {
           try {
             return Jni.selectorReceive(s, slice, pointer);
           } finally {
-            whose[0] = channel(pointer[0]); // in the call, for which a close of ours waits
+            whose[0] = channel(pointer[0]); // inside of the call, for which close waits
           }
         });
   }
 
-  /** Of the call before: none has one of them any more. */
+  /** The call for which they were kept is over. */
   private synchronized void forgetRemoved() {
     removed.clear();
   }
 
   private LwmqException ended(Channel channel, LwmqException why) {
-    if (channel != null && channel.isAccepted() && Desk.endsPeer(why.status())) {
-      ignoring(Status.CLOSED, Status.INVALID, () -> remove(channel)); // both: it has left before
+    if (channel != null && channel.isAccepted() && why.status().endsPeer()) {
+      ignoring(Status.CLOSED, Status.INVALID, () -> remove(channel)); // it may have left before
     }
     return why.of(channel);
   }
 
-  /** How many channels it has; those that were closed count until the next {@link #add}. */
+  /** The number of channels. Closed ones count until the next {@link #add}. */
   public synchronized int size() {
     return channels.size();
   }
@@ -307,10 +317,10 @@ public final class Selector implements AutoCloseable {
     return known != null ? known : removed.get(pointer);
   }
 
-  /** Any thread; whoever receives gets CLOSED, within 200 ms, for which this waits. The channels live on. */
+  /** Any thread. Waits until a thread that receives has got CLOSED, at most 200 ms. The channels live on. */
   @Override
   public void close() {
-    handle.close(); // under no lock of ours: who receives may need it
+    handle.close(); // without the lock, which the thread that receives may need
     Newcomer unheard = newcomer.getAndSet(null);
     if (unheard != null) {
       unheard.channel().close(0);

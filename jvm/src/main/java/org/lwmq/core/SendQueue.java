@@ -9,11 +9,13 @@ import java.util.function.IntConsumer;
 import java.util.function.LongConsumer;
 
 /**
- * Where messages of a channel are posted, by any number of threads, each in its own order; where the kind is mono they take
- * turns. Lives as long as its channel.
+ * A queue of a channel to which messages are posted, by any number of threads. The messages of each thread stay in
+ * order. At a mono queue the threads take turns. Lives as long as its channel.
  */
 public final class SendQueue {
-  /** As in {@code lwmq.h}, in its order. Bounded: at most so many unsent. Tagged: at most one unsent per tag. */
+  /**
+   * The kinds of {@code lwmq.h}, in its order. A bounded queue has a capacity; a tagged one holds one message per tag.
+   */
   public enum Kind {
     MONO_UNBOUNDED,
     MULTI_UNBOUNDED,
@@ -24,7 +26,7 @@ public final class SendQueue {
     BOUNDED_DISCARD_NEWEST_TAGGED
   }
 
-  /** Since the queue was made; {@code posted} is the sum of the others while nobody posts or ships. */
+  /** Counters since the queue was made. {@code posted} is the sum of the others while no thread posts or ships. */
   public record Statistics(long posted, long collected, long discarded, long replaced, long queued) {}
 
   private final Channel channel;
@@ -32,9 +34,9 @@ public final class SendQueue {
   private final long queue;
   private final Kind kind;
   private final long capacity;
-  private final ReentrantLock turn; // of a mono queue, which has one poster at a time; else null
-  private volatile Priority priority; // as it was set last
-  private volatile Statistics last; // behind the close of the channel
+  private final ReentrantLock turn; // of the threads that post to a mono queue; else null
+  private volatile Priority priority; // the last one that was set
+  private volatile Statistics last; // null until the channel is closed
 
   SendQueue(Channel channel, Handle life, long queue, Kind kind, Priority priority, long capacity) {
     this.channel = channel;
@@ -51,8 +53,8 @@ public final class SendQueue {
     life.run(c -> user.accept(queue));
   }
 
-  /** One that posts. */
-  private void post(LongConsumer call) {
+  /** Runs {@code call}, which posts; at a mono queue one such call at a time. */
+  void post(LongConsumer call) {
     if (turn == null) {
       lendTo(call);
       return;
@@ -69,7 +71,7 @@ public final class SendQueue {
     return channel.isOpen();
   }
 
-  /** INVALID: it is not. */
+  /** INVALID: it is a queue of another channel. */
   void checkIsOf(Channel other) {
     if (channel != other) {
       throw new LwmqException(
@@ -78,7 +80,7 @@ public final class SendQueue {
     }
   }
 
-  /** INVALID: it has one. */
+  /** INVALID: the queue is mono. */
   void checkHasManyPosters() {
     if (kind == Kind.MONO_UNBOUNDED) {
       throw new LwmqException(
@@ -88,13 +90,13 @@ public final class SendQueue {
     }
   }
 
-  /** Posts a message of one frame, copied. TOO_BIG: it fits no buffer. CLOSED. Never waits, as no post does. */
+  /** Posts a message of one frame, which is copied. Never waits. TOO_BIG: it does not fit a buffer. CLOSED. */
   public void post(byte[] frame) {
     Objects.requireNonNull(frame, "post(null): an empty frame is new byte[0]");
     post(q -> Jni.sendQueuePostBytes(q, frame));
   }
 
-  /** Posts what remains in {@code frame}, copied; its position stays. */
+  /** Posts a copy of the remaining bytes of {@code frame}, whose position stays. */
   public void post(ByteBuffer frame) {
     if (frame.isDirect()) {
       post(q -> Jni.sendQueuePostDirect(q, frame, frame.position(), frame.remaining()));
@@ -103,35 +105,35 @@ public final class SendQueue {
     }
   }
 
-  /** Posts a text as UTF-8. INVALID: half a surrogate pair in it. */
+  /** Posts a text as UTF-8. INVALID: it contains half a surrogate pair. */
   public void post(String text) {
     post(Jni.encode(text, Status.INVALID));
   }
 
-  /** Takes {@code message}; when it is refused (TOO_BIG, CLOSED), it is still the caller's. */
+  /** Posts and takes {@code message}. After a failure (TOO_BIG, CLOSED) it is still the caller's. */
   public void post(Message message) {
     post(message, 0);
   }
 
   /**
-   * As that, of a tagged queue: an unsent message of the same tag is removed, this one goes to the end. Tags are
-   * unsigned and do not travel; 0 is none.
+   * The same for a tagged queue: an unsent message with the same tag is removed, and this one goes to the end. Tags are
+   * unsigned and are not sent; 0 is no tag.
    */
   public void post(Message message, long tag) {
     message.giveTo(m -> post(q -> Jni.sendQueuePostMessage(q, tag, m)));
   }
 
   /**
-   * As that, of a bounded queue: waits for room. False: there is none by then; nothing was discarded, and the message is
-   * still the caller's, as it is where this throws. INTERRUPTED. INVALID: the queue is unbounded, and {@code room} is not
-   * over. UNSUPPORTED: the channel has several transports.
+   * The same for a bounded queue, but waits for room until {@code room}. False: there was none, and nothing was
+   * discarded. Then, and after a failure, the message is still the caller's. INTERRUPTED. INVALID: the queue is
+   * unbounded, and the deadline is not over. UNSUPPORTED: the channel has several transports.
    */
   public boolean offer(Message message, long tag, Deadline room) {
     return hadRoom(() -> message.giveTo(m -> await(room, slice -> post(q -> Jni.sendQueuePostWait(q, tag, slice, m)))), room);
   }
 
   /**
-   * Waits until a bounded queue has room; another thread may post first. False: there is none by then. INTERRUPTED.
+   * Waits until a bounded queue has room. Another thread may fill it first. False: there was none in time. INTERRUPTED.
    * INVALID, UNSUPPORTED: as {@link #offer}.
    */
   public boolean awaitRoom(Deadline room) {
@@ -142,7 +144,7 @@ public final class SendQueue {
     room.awaitDone("waiting for room in a send queue of " + channel.address(), once);
   }
 
-  /** Whether there was room for {@code call}, which waits for it. */
+  /** Whether {@code call}, which waits for room, found room in time. */
   private boolean hadRoom(Runnable call, Deadline room) {
     if (capacity == 0 && !room.isOver()) {
       throw new LwmqException(
@@ -159,7 +161,7 @@ public final class SendQueue {
     }
   }
 
-  /** As {@link #offer}, but when there is no room by then the rule of the queue discards. */
+  /** As {@link #offer}, but if there is no room in time, the queue discards a message by its rule. */
   public void post(Message message, long tag, Deadline room) {
     if (room.isOver() || !offer(message, tag, room)) {
       post(message, tag);
@@ -167,8 +169,8 @@ public final class SendQueue {
   }
 
   /**
-   * Posts messages of one frame each, copied, in their order; cheaper than one by one. TOO_BIG: none. CLOSED, NO_MEMORY: the
-   * first of them may have been; {@link #statistics} count them.
+   * Posts messages of one frame each, which are copied, in their order. Cheaper than one by one. TOO_BIG: none was
+   * posted. CLOSED, NO_MEMORY: the first ones may have been posted; {@link #statistics} counts them.
    */
   public void postMany(List<byte[]> frames) {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
@@ -178,20 +180,20 @@ public final class SendQueue {
   }
 
   /**
-   * Posts {@code messages} in their order; cheaper than one by one. Takes those that it posts, which are all of them; none
-   * where this throws TOO_BIG or INVALID (one is there twice); CLOSED, NO_MEMORY: perhaps the first of them.
+   * Posts and takes {@code messages} in their order. Cheaper than one by one. TOO_BIG, INVALID (a message is there
+   * twice): none was posted. CLOSED, NO_MEMORY: the first ones may have been posted and taken.
    */
   public void postMessages(List<Message> messages) {
     Message.giveAll(messages, all -> post(q -> Jni.sendQueuePostMessages(q, all)));
   }
 
-  /** Moves the queue with all its messages. Waits for whoever ships just now. CLOSED. */
+  /** Moves the queue with all its messages to {@code priority}. Waits while a thread ships. CLOSED. */
   public void setPriority(Priority priority) {
     life.run(c -> Jni.sendQueueSetPriority(queue, priority.ordinal() + 1));
     this.priority = priority;
   }
 
-  /** Behind the close of the channel the last ones. Never waits. */
+  /** The counters; after the close of the channel the last ones. Never waits. */
   public Statistics statistics() {
     return Channel.lastOr(() -> last, this::query);
   }
@@ -201,7 +203,7 @@ public final class SendQueue {
     return new Statistics(figures[0], figures[1], figures[2], figures[3], figures[4]);
   }
 
-  /** Before the closed channel is given back. */
+  /** Keeps the last counters, before the closed channel is freed. */
   void keepLast() {
     last = query();
   }

@@ -1,5 +1,6 @@
 package org.lwmq.core;
 
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -49,6 +50,15 @@ public final class Settings {
   public static String nearest(String text, List<String> words) {
     int place = Jni.nearestWord(Jni.utf8(text), joined(words));
     return place < 0 ? null : words.get(place);
+  }
+
+  /** The keys that one provider or another takes and the library does not, such as the file of a certificate. */
+  public static List<String> ofProviders() {
+    List<String> keys = new ArrayList<>();
+    for (byte[] key; (key = Jni.providerSetting(keys.size())) != null; ) {
+      keys.add(Identity.text(key));
+    }
+    return keys;
   }
 
   /** What the address of a stream says behind its question mark. ADDRESS: the text names the option, and what is allowed. */

@@ -1,10 +1,10 @@
 package org.lwmq.core;
 
 /**
- * Outcome of a native call; the numbers are those of {@code lwmq_status}.
+ * The outcome of a native call. The numbers are those of {@code lwmq_status}.
  *
- * <p>{@link #errorClass} is the word that stands in front of an error's text wherever Spark carries it, so that a
- * reader of the text (and {@code lwmq_spark.error_of}) can tell what happened.
+ * <p>{@link #errorClass} is the word in front of an error's text inside Spark. It tells readers of the text, and
+ * {@code lwmq_spark.error_of}, what has happened.
  */
 public enum Status {
   OK(0, "LWMQ_OK"),
@@ -29,7 +29,7 @@ public enum Status {
   UNSUPPORTED(23, "LWMQ_UNSUPPORTED"),
   SYSTEM(24, "LWMQ_SYSTEM"),
   SUPERSEDED(25, "LWMQ_SUPERSEDED"),
-  /** No call of ours answers it: {@link HandlerException}. */
+  /** The status of {@link HandlerException} alone. */
   HANDLER(26, "LWMQ_HANDLER");
 
   private final int code;
@@ -45,12 +45,22 @@ public enum Status {
     return code;
   }
 
+  /** Whether this is a failure, and neither OK nor an answer such as EMPTY or TIMED_OUT. */
+  boolean isFailure() {
+    return code >= INVALID.code;
+  }
+
+  /** Whether this reports the end of one peer. It is reported once, and the next peer may come. */
+  boolean endsPeer() {
+    return this == CLOSED || this == PEER_LOST || this == STALLED || this == CORRUPT;
+  }
+
   /** The word in front of an error's text inside Spark, such as {@code LWMQ_DATA_LOSS}. */
   public String errorClass() {
     return errorClass;
   }
 
-  /** The status of a native code; one that this jar does not know is {@link #SYSTEM}. */
+  /** The status of a native code. A code that this jar does not know becomes {@link #SYSTEM}. */
   public static Status of(int code) {
     for (Status status : values()) {
       if (status.code == code) {

@@ -1,6 +1,7 @@
 package org.lwmq.core;
 
 import java.util.List;
+import java.util.Optional;
 import java.util.stream.IntStream;
 
 /**
@@ -11,6 +12,7 @@ import java.util.stream.IntStream;
  * @param readers acknowledgements that a batch needs before it is released
  * @param schema an Arrow IPC stream that holds only its schema message; null while undeclared
  * @param endpoint the process that serves the stream
+ * @param addresses at which the endpoint serves the stream, as they are bound
  */
 public record StreamState(
     String generation,
@@ -21,7 +23,13 @@ public record StreamState(
     int readersOpen,
     byte[] schema,
     List<Partition> partitions,
-    Identity endpoint) {
+    Identity endpoint,
+    List<String> addresses) {
+
+  // what lwmq_stream_describe waits for
+  private static final int WAIT_SERVED = 0;
+  private static final int WAIT_DECLARED = 1;
+  private static final int WAIT_FOR_NOBODY = 2;
 
   /** UNDECLARED: no schema yet. OPEN: more may come. ENDED: the last open producer has ended. */
   public enum State {
@@ -47,12 +55,29 @@ public record StreamState(
    */
   public static StreamState describe(String address, boolean waitDeclared, Deadline deadline) {
     byte[] name = Jni.uri(address);
-    return deadline.awaitInLongSlices("waiting for the stream at " + address, slice -> once(name, waitDeclared, slice));
+    int wait = waitDeclared ? WAIT_DECLARED : WAIT_SERVED;
+    return deadline.awaitInLongSlices("waiting for the stream at " + address, slice -> once(name, wait, slice));
   }
 
   /** As {@link #describe}, but never waits longer than one short exchange: for a look at whether somebody serves. */
   public static StreamState look(String address, int timeoutMs) {
-    return once(Jni.uri(address), false, timeoutMs);
+    return once(Jni.uri(address), WAIT_SERVED, timeoutMs);
+  }
+
+  /** Empty: nobody serves {@code address} now. TIMED_OUT: somebody does, and has not answered. */
+  public static Optional<StreamState> find(String address, int timeoutMs) {
+    try {
+      return Optional.of(once(Jni.uri(address), WAIT_FOR_NOBODY, timeoutMs));
+    } catch (LwmqException e) {
+      if (e.status() == Status.EMPTY) {
+        return Optional.empty();
+      }
+      if (e.status() == Status.TIMED_OUT && !e.hasText()) {
+        throw new LwmqException(
+            Status.TIMED_OUT, address + ": a process listens there and has not answered in " + timeoutMs + " ms");
+      }
+      throw e;
+    }
   }
 
   /**
@@ -63,9 +88,9 @@ public record StreamState(
     Jni.streamSettle(Jni.uri(address), Jni.utf8(reader), acknowledge, timeoutMs);
   }
 
-  private static StreamState once(byte[] address, boolean waitDeclared, int timeoutMs) {
-    byte[][] bytes = new byte[5][];
-    long[] numbers = Jni.streamDescribe(address, waitDeclared, timeoutMs, bytes);
+  private static StreamState once(byte[] address, int wait, int timeoutMs) {
+    byte[][] bytes = new byte[6][];
+    long[] numbers = Jni.streamDescribe(address, wait, timeoutMs, bytes);
     Identity endpoint =
         new Identity(
             Identity.text(bytes[2]), Identity.text(bytes[3]), numbers[Jni.STATE_NETNS], Identity.hex(bytes[4]),
@@ -79,6 +104,7 @@ public record StreamState(
     return new StreamState(
         Identity.hex(bytes[0]), State.values()[state], (int) numbers[Jni.STATE_RETAIN],
         (int) numbers[Jni.STATE_READERS], (int) numbers[Jni.STATE_PRODUCERS_OPEN],
-        (int) numbers[Jni.STATE_READERS_OPEN], bytes[1], partitions, endpoint);
+        (int) numbers[Jni.STATE_READERS_OPEN], bytes[1], partitions, endpoint,
+        Identity.text(bytes[5]).lines().toList());
   }
 }

@@ -1,12 +1,15 @@
 package org.lwmq.core;
 
 /**
- * Puts record batches into a stream, each laid once into a block of the writer's window. One thread at a time.
+ * Puts record batches into a stream. Each batch is laid once into a block of the writer's window. One thread at a time.
  *
- * <p>As a task of a job: allocate and publish, then {@link #commit} or {@link #abort}, then close. Closed without
- * either, it counts as aborted.
+ * <p>A task of a job allocates and publishes, then calls {@link #commit} or {@link #abort}, and closes. A task that
+ * closes without either counts as aborted.
  */
 public final class Writer implements AutoCloseable {
+  /** Of a task of a job: the task's number modulo the number of the stream's partitions. */
+  public static final int PARTITION_OF_TASK = -1;
+
   /** Flag of a block that is one encapsulated record batch message. */
   public static final int IPC_MESSAGE = 0;
 
@@ -27,23 +30,16 @@ public final class Writer implements AutoCloseable {
   }
 
   /**
-   * Opens a writer on the stream at {@code address}; waits for the endpoint. The first producer declares
-   * {@code schema} (an IPC stream that holds only its schema message); every other one compares with
-   * {@link #schema}.
+   * Opens a writer on the stream at {@code address}; waits for the endpoint. The first producer declares the stream
+   * with {@code schema}, an IPC stream that has only its schema message. Every other producer compares it with {@link
+   * #schema}.
    */
   public static Writer open(String address, byte[] schema, WriterOptions options, Deadline deadline) {
     byte[] name = Jni.uri(address);
     byte[] job = Jni.utf8(options.job());
     return deadline.awaitInLongSlices(
         "opening a writer of " + address,
-        slice -> new Writer(
-            address,
-            Jni.writerOpen(
-                name, schema, options.role().ordinal(), options.partitions(), options.retain().ordinal(),
-                options.readers(), options.delivery().ordinal(), Math.max(1, slice),
-                options.bufferBytes(), options.windowBytes(), options.stagingBytes(),
-                job, options.task(), options.jobTasks(), options.attempt(), options.epoch(),
-                options.stallMs(), options.expelAfterMs())));
+        slice -> new Writer(address, Jni.writerOpen(name, schema, job, options.fields(slice))));
   }
 
   /** The declared schema. */
@@ -57,8 +53,8 @@ public final class Writer implements AutoCloseable {
   }
 
   /**
-   * Lends a block of at least {@code bytes}; waits for room, until readers have released enough. TOO_BIG: more than
-   * the window can ever hold. TIMED_OUT says who holds the room.
+   * Lends a block of at least {@code bytes}. Waits for room until readers have released enough. TOO_BIG: the window can
+   * never hold so much. TIMED_OUT says which readers hold the room.
    */
   public Block allocate(long bytes, Deadline deadline) {
     Block block = new Block(handle);
@@ -71,7 +67,7 @@ public final class Writer implements AutoCloseable {
   /**
    * Takes {@code block}: its first {@code bytes} are the next batch, of {@code rows} rows.
    *
-   * @param partition of the stream; ignored for a task of a job
+   * @param partition of the stream; {@link #PARTITION_OF_TASK} for a task of a job
    * @param flags {@link #IPC_MESSAGE} or {@link #IPC_STREAM}
    */
   public void publish(Block block, int partition, long bytes, long rows, int flags) {
@@ -91,7 +87,7 @@ public final class Writer implements AutoCloseable {
     }
   }
 
-  /** As a task: commits what was published. The first attempt of (job, epoch, task) wins. */
+  /** Commits the batches that this task has published. The first attempt of (job, epoch, task) wins. */
   public CommitResult commit(Deadline deadline) {
     long[] result =
         deadline.await(
@@ -102,12 +98,12 @@ public final class Writer implements AutoCloseable {
         result[Jni.COMMIT_BYTES]);
   }
 
-  /** Gives up: staged batches are dropped; {@code reason} reaches the readers who saw something. */
+  /** Drops the staged batches. Readers that have seen a batch of this writer get {@code reason}. */
   public void abort(String reason) {
     handle.run(w -> Jni.writerAbort(w, Jni.words(reason)));
   }
 
-  /** Batches, rows and bytes published, nanoseconds waited for room, bytes held by segments, batches unread. */
+  /** Batches, rows and bytes that were published, nanoseconds waited for room, bytes of memory, unread batches. */
   public record Statistics(
       long batches, long rows, long bytes, long waitNs, long windowBytes, long unreadBatches) {}
 
@@ -117,9 +113,9 @@ public final class Writer implements AutoCloseable {
   }
 
   /**
-   * Ends this producer in order; waits until what it wrote was consumed (a committed task does not wait). Where it
-   * bound the address, and is the last of this process there, that goes for what other producers write, too.
-   * TIMED_OUT says how many batches wait for whom; then call again, or {@link #close} to give up.
+   * Ends this producer in order. Waits until its batches were consumed; a committed task does not wait. If this writer
+   * has bound the address and is the last one of this process there, it waits for the batches of other producers, too.
+   * TIMED_OUT says how many batches wait for which readers: call again, or give up with {@link #close}.
    */
   public void finish(Deadline deadline) {
     deadline.awaitDone(
@@ -127,12 +123,12 @@ public final class Writer implements AutoCloseable {
     handle.close();
   }
 
-  /** False once it was closed or finished. */
+  /** False: it was closed or finished. */
   public boolean isOpen() {
     return handle.isOpen();
   }
 
-  /** Gives the writer back; never waits. One that was neither committed nor finished counts as aborted. */
+  /** Closes without waiting. A writer that was neither committed nor finished counts as aborted. */
   @Override
   public void close() {
     handle.close();

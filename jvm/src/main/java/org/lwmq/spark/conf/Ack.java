@@ -1,6 +1,6 @@
 package org.lwmq.spark.conf;
 
-/** When what a read has consumed counts as acknowledged. */
+/** When the batches that a read has consumed count as acknowledged. */
 public enum Ack {
   /** When the execution that read it has succeeded; a failed one acknowledges nothing. */
   QUERY,

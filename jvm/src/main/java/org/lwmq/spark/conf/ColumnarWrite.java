@@ -1,11 +1,13 @@
 package org.lwmq.spark.conf;
 
-/** Whether a write takes whole column batches from a plan that has them, by the rule of our extension. */
+/**
+ * Whether a write takes whole column batches from a plan that has them. The session extension of this jar does that.
+ */
 public enum ColumnarWrite {
-  /** Where the session has the extension. */
+  /** If the session has the extension. */
   AUTO,
-  /** As AUTO, and a session without the extension is an error. */
+  /** Yes. A session without the extension is an error. */
   TRUE,
-  /** Never: rows. */
+  /** No: the write takes rows. */
   FALSE
 }

@@ -10,19 +10,19 @@ import org.lwmq.core.Status;
 import org.lwmq.core.Transports;
 
 /**
- * What a read, a write or a table was given: names that are known, and one address, as {@link LwmqOptions#URI}. Driver
- * only.
+ * Checks the options that a read, a write or a table was given: all names are known, and there is one address, which
+ * becomes {@link LwmqOptions#URI}. Driver.
  *
- * <p>The path of {@code load} and {@code save} is as good as the option {@code uri}; both in one call, with two addresses,
- * are refused. Either wins over an address of the session.
+ * <p>The path of {@code load} and {@code save} means the same as the option {@code uri}. One call with two addresses is
+ * refused. Either form wins over an address of the session.
  */
 public final class GivenOptions {
-  /** By which Spark tells of {@code load()} of several paths, as JSON. */
+  /** The option in which Spark passes several paths of {@code load()}, as JSON. */
   private static final String PATHS = "paths";
 
   private GivenOptions() {}
 
-  /** Of a read or a write, among whose options Spark has put what the session says. INVALID, ADDRESS. */
+  /** The options of a read or a write, to which Spark has added those of the session. INVALID, ADDRESS. */
   public static CaseInsensitiveStringMap ofCall(CaseInsensitiveStringMap options) {
     if (options.containsKey(PATHS)) {
       throw new LwmqException(
@@ -30,7 +30,7 @@ public final class GivenOptions {
               + ": load each by itself, and union() the DataFrames");
     }
     options.keySet().forEach(GivenOptions::checkName);
-    Map<String, String> given = new TreeMap<>(options); // names in small letters
+    Map<String, String> given = new TreeMap<>(options); // whose names are in lower case
     String uri = address(options);
     given.remove(LwmqOptions.PATH);
     if (uri != null) {
@@ -45,14 +45,15 @@ public final class GivenOptions {
   }
 
   /**
-   * Of a table of Spark's catalog: what its CREATE TABLE said, over what the session says. Its properties have more
-   * names than those of ours; and where it was created without a path, they have one of files that are not there.
+   * The options of a table of Spark's catalog: those of its CREATE TABLE, and below them those of the session. The
+   * properties have further names. If the table was created without a path, they have the path of a folder that does
+   * not exist.
    */
   public static CaseInsensitiveStringMap ofTable(CaseInsensitiveStringMap properties) {
     Map<String, String> given = new TreeMap<>();
     take(session(), given);
     String path = properties.get(LwmqOptions.PATH);
-    if (isOurs(path)) {
+    if (path != null && Transports.take(path)) {
       given.put(LwmqOptions.URI, path);
     }
     take(properties, given);
@@ -60,8 +61,8 @@ public final class GivenOptions {
   }
 
   /**
-   * For CREATE TABLE: INVALID for a name among the OPTIONS that nobody knows, ADDRESS where there is no address. What is
-   * not of a table is checked when it is used.
+   * Checks the OPTIONS of a CREATE TABLE. INVALID: a name is unknown. ADDRESS: there is no address. Options of a call
+   * are passed over: they are checked when they are used.
    */
   public static void checkTable(CaseInsensitiveStringMap properties) {
     if (!isOfTable(properties)) {
@@ -77,7 +78,7 @@ public final class GivenOptions {
     LwmqWriteConf.of(given);
   }
 
-  /** Adds to {@code given} what is known among {@code options}, but for a path. */
+  /** Adds those of {@code options} that are known to {@code given}, except a path. */
   private static void take(CaseInsensitiveStringMap options, Map<String, String> given) {
     options.forEach(
         (name, value) -> {
@@ -87,33 +88,33 @@ public final class GivenOptions {
         });
   }
 
-  /** Those of a table, but for what one read or write of it says otherwise: {@code SELECT … FROM t WITH (…)}. */
+  /** The options of a table, overridden by those of one read or write of it: {@code SELECT … FROM t WITH (…)}. */
   public static CaseInsensitiveStringMap over(CaseInsensitiveStringMap table, CaseInsensitiveStringMap options) {
     Map<String, String> given = new TreeMap<>(table);
     given.putAll(ofCall(options));
     return new CaseInsensitiveStringMap(given);
   }
 
-  /** INVALID for a name that nobody knows: what it was to do would silently not be done. */
-  private static void checkName(String name) {
+  /** INVALID for an unknown name, which would otherwise be ignored in silence. */
+  public static void checkName(String name) {
     if (!LwmqOptions.isKnown(name)) {
       throw unknown("option '" + name + "'", name);
     }
   }
 
-  /** An error that says what {@code name} may have been meant for. */
+  /** An error that says which known name {@code name} may be a slip of. */
   static LwmqException unknown(String what, String name) {
     String nearest = Settings.nearest(name, LwmqOptions.NAMES);
     String hint = nearest == null ? "; known are " + String.join(", ", LwmqOptions.NAMES) : ": did you mean " + nearest + "?";
     return new LwmqException(Status.INVALID, what + " is unknown" + hint);
   }
 
-  /** What {@code spark.datasource.lwmq.*} says at this moment. */
+  /** The options of the session, {@code spark.datasource.lwmq.*}, at this moment. */
   private static CaseInsensitiveStringMap session() {
     return new CaseInsensitiveStringMap(OptionReader.settings(LwmqOptions.SESSION_PREFIX));
   }
 
-  /** The one that is meant; null where none was given. */
+  /** The address that is meant; null: none was given. */
   private static String address(CaseInsensitiveStringMap options) {
     String uri = options.get(LwmqOptions.URI);
     String path = options.get(LwmqOptions.PATH);
@@ -129,10 +130,5 @@ public final class GivenOptions {
               + "'; leave one of them out");
     }
     return isSessionsUri ? path : uri;
-  }
-
-  /** Whether a location is an address of a stream. */
-  private static boolean isOurs(String location) {
-    return location != null && Transports.providers().stream().anyMatch(scheme -> location.startsWith(scheme + "://"));
   }
 }

@@ -1,9 +1,9 @@
 package org.lwmq.spark.conf;
 
-/** What a write does about strings that are not UTF-8, which Spark lets pass and Arrow does not allow. */
+/** What a write does with strings that are not UTF-8. Spark lets them pass, but Arrow does not allow them. */
 public enum InvalidUtf8 {
-  /** The task fails, and names field and row. */
+  /** The task fails; the error names the field and the row. */
   ERROR,
-  /** What is not UTF-8 becomes U+FFFD, as by {@code make_valid_utf8}. */
+  /** Wrong bytes become U+FFFD, as Spark's {@code make_valid_utf8} does it. */
   REPLACE
 }

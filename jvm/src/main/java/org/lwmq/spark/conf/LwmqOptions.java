@@ -1,22 +1,24 @@
 package org.lwmq.spark.conf;
 
 import java.util.List;
+import java.util.stream.Stream;
+import org.lwmq.core.Settings;
 
 /**
- * Names of the options of {@code format("lwmq")}, and nothing else; what they mean is said by {@link LwmqReadConf}
- * and {@link LwmqWriteConf}. Sizes are written as {@code 4MiB}, durations as {@code 30s}.
+ * The names of the options of {@code format("lwmq")}. {@link LwmqReadConf} and {@link LwmqWriteConf} say what they
+ * mean. Sizes are written as {@code 4MiB}, durations as {@code 30s}.
  */
 public final class LwmqOptions {
-  /** Short name of the format, and the part after {@code spark.datasource.} of session-wide defaults. */
+  /** The name of the format, and the part after {@code spark.datasource.} in session-wide defaults. */
   public static final String FORMAT = "lwmq";
 
-  /** Prefix of the defaults that come from a file of {@code conf/}; they yield to everything else. */
+  /** Prefix of the defaults that come from a file of {@code conf/}. Everything else has precedence over them. */
   public static final String FILE_PREFIX = "spark.lwmq.defaults.";
 
-  /** Prefix of session-wide defaults; Spark itself puts those among the options of reads and writes. */
+  /** Prefix of session-wide defaults. Spark adds them to the options of reads and writes. */
   static final String SESSION_PREFIX = "spark.datasource." + FORMAT + ".";
 
-  /** The address; {@code load(path)} and {@code save(path)} give it as {@link #PATH}. */
+  /** The address. {@code load(path)} and {@code save(path)} pass it as {@link #PATH}. */
   public static final String URI = "uri";
 
   public static final String PATH = "path";
@@ -25,6 +27,7 @@ public final class LwmqOptions {
   public static final String TIMEOUT = "timeout";
   public static final String TRUST = "trust";
   public static final String STALL = "stall";
+  public static final String ANNOUNCE = "announce";
 
   // reading
   public static final String STARTING_OFFSETS = "startingOffsets";
@@ -42,22 +45,30 @@ public final class LwmqOptions {
   public static final String STAGING_BYTES = "stagingBytes";
   public static final String DELIVERY = "delivery";
   public static final String PARTITIONS = "partitions";
+  public static final String PARTITION_KEY = "partitionKey";
+  public static final String BOUNDS = "bounds";
   public static final String RETAIN = "retain";
   public static final String READERS = "readers";
   public static final String EXPEL_AFTER = "expelAfter";
   public static final String COLUMNAR_WRITE = "columnarWrite";
   public static final String INVALID_UTF8 = "invalidUtf8";
 
-  /** All of them. Reads and writes know those of each other: session-wide defaults reach both. */
-  static final List<String> NAMES =
+  private static final List<String> OURS =
       List.of(
-          URI, PATH, TIMEOUT, TRUST, STALL, STARTING_OFFSETS, ENDING_OFFSETS, MAX_ROWS_PER_TRIGGER,
-          MAX_BYTES_PER_TRIGGER, FAIL_ON_DATA_LOSS, ACK, WRITERS, BUFFER_BYTES, BUFFERS, WINDOW_BYTES, STAGING_BYTES,
-          DELIVERY, PARTITIONS, RETAIN, READERS, EXPEL_AFTER, COLUMNAR_WRITE, INVALID_UTF8);
+          URI, PATH, TIMEOUT, TRUST, STALL, ANNOUNCE, STARTING_OFFSETS, ENDING_OFFSETS,
+          MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, FAIL_ON_DATA_LOSS, ACK, WRITERS, BUFFER_BYTES, BUFFERS, WINDOW_BYTES, STAGING_BYTES,
+          DELIVERY, PARTITIONS, PARTITION_KEY, BOUNDS, RETAIN, READERS, EXPEL_AFTER, COLUMNAR_WRITE, INVALID_UTF8);
+
+  /**
+   * All names, with those of the settings that providers take. Reads accept those of writes and the reverse, because
+   * session-wide defaults reach both.
+   */
+  static final List<String> NAMES =
+      Stream.concat(OURS.stream(), Settings.ofProviders().stream().map(OptionReader::camelCase)).toList();
 
   private LwmqOptions() {}
 
-  /** In any case, as Spark has it. */
+  /** Compares without regard to case, as Spark does. */
   static boolean isKnown(String name) {
     return NAMES.stream().anyMatch(name::equalsIgnoreCase);
   }

@@ -15,12 +15,12 @@ import org.lwmq.core.WriterOptions;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Looks options up; the library turns their text into numbers ({@link Settings}). Driver only.
+ * Looks options up. The library turns their texts into numbers ({@link Settings}). Driver.
  *
- * <p>Precedence: the option of the read or write; then Spark's SQL conf, {@code spark.datasource.lwmq.*} (Spark itself
- * puts those among the options where there is none of that name); then the address's own, as in
- * {@code ipc://name?buffer_bytes=8MiB}; then {@code spark.lwmq.defaults.*}, by which {@code lwmq_spark.session()} passes on
- * the {@code [spark]} table of {@code conf/lwmq.toml}. A text that cannot be read is an error that names the option.
+ * <p>Precedence: first the option of the read or write. Then Spark's SQL conf, {@code spark.datasource.lwmq.*}, which
+ * Spark adds to the options where they lack that name. Then the options in the address, such as {@code
+ * ipc://name?buffer_bytes=8MiB}. Then {@code spark.lwmq.defaults.*}, in which {@code lwmq_spark.session()} passes the
+ * {@code [spark]} table of {@code conf/lwmq.toml}. A text that cannot be read is an error that names the option.
  */
 final class OptionReader {
   private static final long NANOS_PER_MS = 1_000_000;
@@ -56,7 +56,7 @@ final class OptionReader {
     return found;
   }
 
-  /** The address, without its own options: what the provider gets. */
+  /** The address without the options in it, except the name of a stream and the settings of its provider. */
   String uri() {
     return uri;
   }
@@ -66,7 +66,7 @@ final class OptionReader {
     return value == null || value.isBlank() ? byDefault : value.trim();
   }
 
-  /** A text that may be written in any case. */
+  /** A text, in lower case. */
   String word(String name, String byDefault) {
     return text(name, byDefault).toLowerCase(Locale.ROOT);
   }
@@ -76,7 +76,7 @@ final class OptionReader {
     return read(name, byDefault, value -> Settings.read(snakeCase(name), value));
   }
 
-  /** One of Spark alone. */
+  /** A count that the library has no setting for. */
   long count(String name, long byDefault) {
     return read(name, byDefault, Settings::count);
   }
@@ -89,7 +89,7 @@ final class OptionReader {
     return read(name, byDefault ? 1 : 0, Settings::flag) == 1;
   }
 
-  /** One of the names of {@code type}, in any case. */
+  /** One of the constants of {@code type}, written in any case. */
   <E extends Enum<E>> E oneOf(String name, E byDefault, Class<E> type) {
     E[] all = type.getEnumConstants();
     List<String> words = Arrays.stream(all).map(constant -> constant.name().toLowerCase(Locale.ROOT)).toList();
@@ -102,7 +102,7 @@ final class OptionReader {
     return ns < 0 ? Integer.MAX_VALUE : (int) Math.min(Integer.MAX_VALUE, ns / NANOS_PER_MS);
   }
 
-  /** A duration of at least 1 ms, or {@code forever}, which is -1; 0 where nothing was said. */
+  /** A duration of at least 1 ms; -1 for {@code forever}; 0 if the option is not given. */
   int patience(String name) {
     if (text(name, null) == null) {
       return 0;
@@ -110,7 +110,7 @@ final class OptionReader {
     return setting(name, 0) < 0 ? WriterOptions.FOREVER : Math.max(1, milliseconds(name, 0));
   }
 
-  /** What {@code reading} makes of the text of an option. INVALID names the option. */
+  /** The number that {@code reading} makes of the text of an option. INVALID names the option. */
   private long read(String name, long byDefault, ToLongFunction<String> reading) {
     String value = text(name, null);
     if (value == null) {
@@ -123,7 +123,7 @@ final class OptionReader {
     }
   }
 
-  /** Takes the address apart; ADDRESS when there is none, or when it has an option that nobody knows. */
+  /** Takes the address apart. ADDRESS: there is none, or it has an unknown option. */
   private String split(String whole) {
     if (whole == null || whole.isBlank()) {
       throw new LwmqException(
@@ -132,12 +132,47 @@ final class OptionReader {
               + " or .option(\"path\", \"ipc://name\").saveAsTable()");
     }
     Settings.ofStream(whole).forEach((key, value) -> address.put(camelCase(key), value));
-    int mark = whole.indexOf('?');
-    return mark < 0 ? whole : whole.substring(0, mark);
+    String stream = address.remove("stream"); // of several behind one address
+    String place = TaskAddress.place(whole);
+    return withSettings(stream == null ? place : place + "?stream=" + stream, settings());
   }
 
-  /** Addresses are written as in Python, options as in Spark. */
-  private static String camelCase(String snake) {
+  /** What was said for providers, by the names of their settings. */
+  Map<String, String> settings() {
+    Map<String, String> said = new TreeMap<>();
+    for (String key : Settings.ofProviders()) {
+      String value = text(camelCase(key), null);
+      if (value != null) {
+        said.put(key, value);
+      }
+    }
+    return said;
+  }
+
+  /** {@code address} with those of {@code settings} that its provider takes. */
+  static String withSettings(String address, Map<String, String> settings) {
+    String place = TaskAddress.place(address);
+    StringBuilder whole = new StringBuilder(address);
+    settings.forEach(
+        (key, value) -> {
+          if (isTaken(place, key)) {
+            whole.append(whole.indexOf("?") < 0 ? '?' : '&').append(key).append('=').append(value);
+          }
+        });
+    return whole.toString();
+  }
+
+  /** Whether the provider of the address {@code place} takes the setting {@code key}. */
+  static boolean isTaken(String place, String key) {
+    try {
+      return Settings.ofStream(place + "?" + key + "=x").containsKey(key);
+    } catch (LwmqException e) {
+      return false;
+    }
+  }
+
+  /** Names in addresses are written as in Python, names of options as in Spark. */
+  static String camelCase(String snake) {
     StringBuilder camel = new StringBuilder();
     for (String word : snake.split("_")) {
       camel.append(camel.length() == 0 || word.isEmpty() ? word : Character.toUpperCase(word.charAt(0)) + word.substring(1));

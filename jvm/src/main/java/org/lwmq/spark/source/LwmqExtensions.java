@@ -2,53 +2,48 @@ package org.lwmq.spark.source;
 
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
-import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.ColumnarRule;
-import org.apache.spark.sql.execution.ColumnarToRowExec;
-import org.apache.spark.sql.execution.SparkPlan;
-import org.apache.spark.sql.execution.datasources.v2.AppendDataExec;
+import org.apache.spark.sql.internal.StaticSQLConf;
+import org.lwmq.core.LwmqException;
+import org.lwmq.core.Status;
+import org.lwmq.spark.conf.ColumnarWrite;
+import org.lwmq.spark.conf.LwmqWriteConf;
+import org.lwmq.spark.shuffle.ExchangeColumnarRule;
+import org.lwmq.spark.shuffle.ExchangeRule;
+import org.lwmq.spark.write.ColumnarWriteRule;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.BoxedUnit;
 
 /**
- * What {@code spark.sql.extensions} names (set by {@code lwmq_spark.session()}): a rule that lets a write to a stream
- * take its plan's column batches as they are, where Spark would turn them into rows. Driver.
- *
- * <p>A plan that ends in rows stays as it is. {@code columnarWrite=false} switches the rule off for one write.
+ * What we add to a Spark session whose {@code spark.sql.extensions} names this class, as that of
+ * {@code lwmq_spark.session()} does: {@link ColumnarWriteRule} and {@link ExchangeRule}. Driver.
  */
 public final class LwmqExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
-    extensions.injectColumnar(
-        new AbstractFunction1<SparkSession, ColumnarRule>() {
-          @Override
-          public ColumnarRule apply(SparkSession session) {
-            return new KeepColumns();
-          }
-        });
+    extensions.injectColumnar(always(new ColumnarWriteRule()));
+    extensions.injectColumnar(always(new ExchangeColumnarRule()));
+    extensions.injectQueryStagePrepRule(always(new ExchangeRule()));
     return BoxedUnit.UNIT;
   }
 
-  private static final class KeepColumns extends ColumnarRule {
-    @Override
-    public Rule<SparkPlan> postColumnarTransitions() {
-      return new KeepColumnsRule();
-    }
+  private static <T> AbstractFunction1<SparkSession, T> always(T rule) {
+    return new AbstractFunction1<>() {
+      @Override
+      public T apply(SparkSession session) {
+        return rule;
+      }
+    };
   }
 
-  /** Runs after Spark has put its transitions in: a write whose child is one had columns to offer. */
-  private static final class KeepColumnsRule extends Rule<SparkPlan> {
-    @Override
-    public SparkPlan apply(SparkPlan plan) {
-      if (plan instanceof AppendDataExec append
-          && append.write() instanceof LwmqWrite write
-          && write.columnsWelcome()
-          && append.query() instanceof ColumnarToRowExec transition) {
-        AppendDataExec inColumns = append.withNewChildInternal(new ColumnBatchesExec(transition.child()));
-        write.countRowsIn(inColumns.numOutputRowsMetric());
-        return inColumns;
-      }
-      return plan;
+  /** UNSUPPORTED where {@code conf} insists on column batches and the active session does not have this extension. */
+  static void check(LwmqWriteConf conf) {
+    String name = LwmqExtensions.class.getName();
+    String extensions = SparkSession.active().conf().get(StaticSQLConf.SPARK_SESSION_EXTENSIONS().key(), "");
+    if (conf.columnarWrite() == ColumnarWrite.TRUE && !extensions.contains(name)) {
+      throw new LwmqException(Status.UNSUPPORTED, "option columnarWrite is true, but this session has no rule that "
+          + "writes columns: make it with lwmq_spark.session(), or with spark.sql.extensions=" + name
+          + "; without the option it writes rows");
     }
   }
 }

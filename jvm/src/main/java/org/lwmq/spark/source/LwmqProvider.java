@@ -10,19 +10,22 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.lwmq.core.LwmqException;
 import org.lwmq.core.Status;
+import org.lwmq.spark.batch.SparkTypes;
 import org.lwmq.spark.conf.GivenOptions;
 import org.lwmq.spark.conf.LwmqOptions;
 import org.lwmq.spark.conf.LwmqReadConf;
-import org.lwmq.spark.failure.Failures;
-import org.lwmq.spark.vector.SparkTypes;
+import org.lwmq.spark.read.StreamPositions;
+import org.lwmq.spark.report.Failures;
 
 /**
- * {@code format("lwmq")}. Found through {@code META-INF/services}; lives in the driver, one per read or write.
+ * The data source {@code format("lwmq")}. Spark finds it through {@code META-INF/services} and makes one for each read
+ * or write. Driver.
  *
- * <p>The schema comes from the stream. A schema that the user gives is compared with it when the plan is made.
+ * <p>The schema comes from the stream. If the user gives one, it is compared with that of the stream when the read is
+ * planned.
  */
 public final class LwmqProvider implements TableProvider, DataSourceRegister, SessionConfigSupport {
-  /** What {@link #inferSchema} found out, for the table that is made next: both mean the same positions. */
+  /** The positions that {@link #inferSchema} has fixed. The table that is made next has the same. */
   private StreamPositions positions;
 
   @Override
@@ -42,40 +45,40 @@ public final class LwmqProvider implements TableProvider, DataSourceRegister, Se
 
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
-    try {
-      GivenOptions.checkTable(options);
-      positions = StreamPositions.fix(LwmqReadConf.of(given(options)));
-      return SparkTypes.of(positions.schema());
-    } catch (LwmqException e) {
-      throw Failures.spark(e);
-    }
+    return Failures.call(
+        () -> {
+          GivenOptions.checkTable(options);
+          positions = StreamPositions.fix(LwmqReadConf.of(given(options)));
+          return SparkTypes.of(positions.schema());
+        });
   }
 
-  /** None that Spark would know. Asked for by a CREATE TABLE, which is where a table's options are checked. */
+  /**
+   * None, because partitions of a stream have no columns. Spark asks in a CREATE TABLE, so its options are checked
+   * here.
+   */
   @Override
   public Transform[] inferPartitioning(CaseInsensitiveStringMap options) {
-    try {
-      GivenOptions.checkTable(options);
-      return new Transform[0];
-    } catch (LwmqException e) {
-      throw Failures.spark(e);
-    }
+    return Failures.call(
+        () -> {
+          GivenOptions.checkTable(options);
+          return new Transform[0];
+        });
   }
 
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
-    try {
-      CaseInsensitiveStringMap all = new CaseInsensitiveStringMap(properties);
-      if (GivenOptions.isOfTable(all) && partitioning.length > 0) {
-        throw new LwmqException(
-            Status.UNSUPPORTED, "a table of a stream cannot be partitioned by " + partitioning[0].describe()
-                + ": a stream has partitions without names, as many as its option partitions says");
-      }
-      Map<String, String> ofCatalog = GivenOptions.isOfTable(all) ? properties : Map.of();
-      return new LwmqTable(schema, given(all), ofCatalog, positions);
-    } catch (LwmqException e) {
-      throw Failures.spark(e);
-    }
+    return Failures.call(
+        () -> {
+          CaseInsensitiveStringMap all = new CaseInsensitiveStringMap(properties);
+          if (GivenOptions.isOfTable(all) && partitioning.length > 0) {
+            throw new LwmqException(
+                Status.UNSUPPORTED, "a table of a stream cannot be partitioned by " + partitioning[0].describe()
+                    + ": a stream has partitions without names, as many as its option partitions says");
+          }
+          Map<String, String> ofCatalog = GivenOptions.isOfTable(all) ? properties : Map.of();
+          return new LwmqTable(schema, given(all), ofCatalog, positions);
+        });
   }
 
   private static CaseInsensitiveStringMap given(CaseInsensitiveStringMap options) {

@@ -10,21 +10,28 @@ import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
-import org.lwmq.core.LwmqException;
 import org.lwmq.spark.conf.GivenOptions;
 import org.lwmq.spark.conf.LwmqOptions;
 import org.lwmq.spark.conf.LwmqReadConf;
-import org.lwmq.spark.failure.Failures;
+import org.lwmq.spark.conf.LwmqWriteConf;
+import org.lwmq.spark.conf.StreamColumn;
+import org.lwmq.spark.read.LwmqMetadata;
+import org.lwmq.spark.read.LwmqScanBuilder;
+import org.lwmq.spark.read.OwnReads;
+import org.lwmq.spark.read.StreamPositions;
+import org.lwmq.spark.report.Failures;
+import org.lwmq.spark.write.LwmqWriteBuilder;
 
 /**
- * A stream as a table: for reading, certain batches of it; for writing, its end. Lives in the driver.
+ * A stream as a table. Reads get certain batches of it, writes append to it. Driver.
  *
- * <p>Asks the endpoint only for reading, and only once: every scan of this table means the same batches.
+ * <p>It asks the endpoint for reads only, and once, so that every scan of this table reads the same batches.
  */
 final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataColumns {
   private final StructType schema;
@@ -32,15 +39,16 @@ final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataCo
   private final Map<String, String> ofCatalog;
   private final StreamPositions inferred;
 
-  /** Of reads with options of their own, as {@code SELECT … FROM t WITH (…)} has them, and of all others. */
+  /** The positions by the options of the read, since {@code SELECT … FROM t WITH (…)} has options of its own. */
   private final Map<CaseInsensitiveStringMap, StreamPositions> fixed = new HashMap<>();
 
   /**
-   * @param schema of the stream, as inferred, as the user gave it, of the DataFrame to write, or of the catalog; nobody's
-   *     word for {@code NOT NULL} is taken, as in Spark's file sources
-   * @param options as {@link GivenOptions} has them
-   * @param ofCatalog what Spark's catalog has about it; empty: it is of one read or write, which {@code options} are of
-   * @param inferred its positions where the schema was inferred, else null
+   * @param schema inferred from the stream, given by the user, of the DataFrame to write, or of the catalog; all fields
+   *     become nullable, as in Spark's file sources
+   * @param options as {@link GivenOptions} returns them
+   * @param ofCatalog the properties in Spark's catalog; empty: the table is made for the one read or write that
+   *     {@code options} belong to
+   * @param inferred the positions, if the schema was inferred; else null
    */
   LwmqTable(
       StructType schema, CaseInsensitiveStringMap options, Map<String, String> ofCatalog, StreamPositions inferred) {
@@ -67,11 +75,20 @@ final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataCo
     return ofCatalog;
   }
 
+  /** For DESCRIBE: the partitions of a stream with a partition key. */
+  @Override
+  public Transform[] partitioning() {
+    String key = ofCatalog.get(LwmqOptions.PARTITION_KEY);
+    return key == null
+        ? new Transform[0]
+        : new Transform[] {StreamColumn.bucket(LwmqWriteConf.of(options).partitionCount(), key)};
+  }
+
   @Override
   public Set<TableCapability> capabilities() {
     Set<TableCapability> can =
         EnumSet.of(TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE);
-    // Of a save, whose schema is the DataFrame's. The values of an INSERT are cast to those of the catalog or the stream.
+    // For a save, whose schema is that of the DataFrame. In an INSERT Spark casts values to the types of this table.
     if (ofCatalog.isEmpty() && inferred == null) {
       can.add(TableCapability.ACCEPT_ANY_SCHEMA);
     }
@@ -85,22 +102,23 @@ final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataCo
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap scanOptions) {
-    try {
-      CaseInsensitiveStringMap given = given(scanOptions);
-      LwmqReadConf conf = LwmqReadConf.of(given);
-      return new LwmqScanBuilder(name(), schema, conf, positions(given, conf));
-    } catch (LwmqException e) {
-      throw Failures.spark(e);
-    }
+    return Failures.call(
+        () -> {
+          CaseInsensitiveStringMap given = given(scanOptions);
+          LwmqReadConf conf = LwmqReadConf.of(given);
+          StreamPositions positions = positions(given, conf);
+          return new LwmqScanBuilder(name(), schema, conf.at(positions.uri()), positions);
+        });
   }
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    try {
-      return new LwmqWriteBuilder(this, info, given(info.options()));
-    } catch (LwmqException e) {
-      throw Failures.spark(e);
-    }
+    return Failures.call(
+        () -> {
+          LwmqWriteConf conf = LwmqWriteConf.of(given(info.options()));
+          LwmqExtensions.check(conf);
+          return new LwmqWriteBuilder(name(), info, conf, OwnReads::check);
+        });
   }
 
   private CaseInsensitiveStringMap given(CaseInsensitiveStringMap ofThisUse) {
@@ -110,7 +128,7 @@ final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataCo
   private synchronized StreamPositions positions(CaseInsensitiveStringMap given, LwmqReadConf conf) {
     return inferred != null ? inferred : fixed.computeIfAbsent(given, all -> {
       StreamPositions positions = StreamPositions.fix(conf);
-      StreamColumns.check(schema, positions.schema(), name());
+      positions.check(schema, name());
       return positions;
     });
   }

@@ -1,0 +1,24 @@
+package org.lwmq.spark.batch;
+
+/**
+ * Takes finished batches, one block at a time. In a task the blocks lie in the window of the task's writer.
+ *
+ * <p>A block is 64-byte aligned native memory. {@link #allocate} lends it, and {@link #publish} or {@link #discard}
+ * gives it back before the next one is asked for. One thread.
+ */
+public interface BatchSink {
+  /** Lends a block of at least {@code bytes} and returns its address. May wait for room. */
+  long allocate(long bytes);
+
+  /** Bytes of the block that is lent now. */
+  long available();
+
+  /** Takes the block: its first {@code bytes} are a batch of {@code rows} rows. */
+  void publish(long bytes, long rows);
+
+  /** Rows published so far. */
+  long rows();
+
+  /** Takes the block back unused; nothing happens where none is lent. */
+  void discard();
+}

@@ -1,0 +1,236 @@
+package org.lwmq.spark.batch;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.arrow.vector.FieldVector;
+import org.apache.arrow.vector.VectorSchemaRoot;
+import org.apache.arrow.vector.types.pojo.Field;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ArrowColumnVector;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.lwmq.core.LwmqException;
+import org.lwmq.core.Status;
+
+/**
+ * Publishes column batches of Spark without making rows of them: one copy from the vectors of the plan into the block.
+ * Executor, one thread.
+ *
+ * <p>There are three ways. Arrow vectors whose types are those of the stream are copied buffer by buffer. Flat columns
+ * of any other vectors are copied run by run. Everything else goes through {@code rows}, row by row. So do rows with a
+ * string that is not UTF-8, which {@code rows} refuses or repairs. A batch that is larger than a block is cut.
+ */
+final class ColumnBatches {
+  private final BatchSink sink;
+  private final List<BatchNode> nodes;
+  private final List<Field> fields;
+  private final NullRules nullRules;
+  private final long batchBytes;
+  private final RowSink rows;
+  private final ArrowBatches arrow;
+  private final boolean flat;
+  private long copied;
+
+  /** {@code nodes} are those of {@code schema}; {@code rows} takes what cannot be copied in columns. */
+  ColumnBatches(
+      BatchSink sink, StructType schema, List<BatchNode> nodes, NullRules nullRules, long batchBytes, RowSink rows) {
+    this.sink = sink;
+    this.nodes = nodes;
+    this.fields = StreamSchema.arrow(schema).getFields();
+    this.nullRules = nullRules;
+    this.batchBytes = batchBytes;
+    this.rows = rows;
+    this.arrow = new ArrowBatches(sink, nullRules);
+    this.flat = nodes.stream().allMatch(ColumnCopier::copies);
+  }
+
+  /** Publishes the rows that came before {@code batch}, and then the batch, which stays the caller's. */
+  void write(ColumnarBatch batch) {
+    if (batch.numCols() != fields.size()) {
+      throw new IllegalStateException(batch.numCols() + " columns for " + fields.size() + " fields");
+    }
+    if (batch.numRows() == 0) {
+      return;
+    }
+    if (isArrow(batch)) {
+      rows.flush();
+      writeArrow(batch);
+    } else if (flat) {
+      rows.flush();
+      writeFlat(batch);
+    } else {
+      rows.writeAll(batch.rowIterator());
+    }
+  }
+
+  long bytesCopied() {
+    return copied + arrow.bytesCopied();
+  }
+
+  private boolean isArrow(ColumnarBatch batch) {
+    for (int i = 0; i < batch.numCols(); i++) {
+      if (!(batch.column(i) instanceof ArrowColumnVector column)
+          || !StreamSchema.sameLayout(((FieldVector) column.getValueVector()).getField(), fields.get(i))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private void writeArrow(ColumnarBatch batch) {
+    List<FieldVector> vectors = new ArrayList<>();
+    long bytes = 0;
+    for (int i = 0; i < batch.numCols(); i++) {
+      FieldVector vector = (FieldVector) ((ArrowColumnVector) batch.column(i)).getValueVector();
+      vectors.add(vector);
+      bytes += vector.getBufferSize();
+    }
+    VectorSchemaRoot root = new VectorSchemaRoot(vectors); // not closed: the vectors belong to the plan
+    root.setRowCount(batch.numRows());
+    int step = rowsPerBlock(batch.numRows(), bytes);
+    if (step >= batch.numRows()) {
+      writeArrow(batch, 0, root);
+      return;
+    }
+    for (int from = 0; from < batch.numRows(); from += step) {
+      try (VectorSchemaRoot slice = root.slice(from, Math.min(step, batch.numRows() - from))) {
+        writeArrow(batch, from, slice);
+      }
+    }
+  }
+
+  private void writeArrow(ColumnarBatch batch, int from, VectorSchemaRoot slice) {
+    if (Utf8.areValid(slice.getFieldVectors())) {
+      arrow.write(slice);
+    } else {
+      writeRows(batch, from, slice.getRowCount());
+    }
+  }
+
+  private void writeRows(ColumnarBatch batch, int from, int n) {
+    for (int i = from; i < from + n; i++) {
+      rows.write(batch.getRow(i));
+    }
+    rows.flush();
+  }
+
+  private void writeFlat(ColumnarBatch batch) {
+    long bytes = size(batch, 0, batch.numRows(), new long[nodes.size()]);
+    int step = rowsPerBlock(batch.numRows(), bytes);
+    for (int from = 0; from < batch.numRows(); from += step) {
+      writePiece(batch, from, Math.min(step, batch.numRows() - from));
+    }
+  }
+
+  private void writePiece(ColumnarBatch batch, int from, int n) {
+    boolean written;
+    try {
+      written = writeFlat(batch, from, n);
+    } catch (LwmqException e) {
+      if (e.status() != Status.TOO_BIG || n == 1) {
+        throw e;
+      }
+      writePiece(batch, from, n / 2);
+      writePiece(batch, from + n / 2, n - n / 2);
+      return;
+    }
+    if (!written) {
+      writeRows(batch, from, n);
+    }
+  }
+
+  /** False: a string is not UTF-8, and nothing was written. */
+  private boolean writeFlat(ColumnarBatch batch, int from, int n) {
+    long[] valueBytes = new long[nodes.size()];
+    long bodyBytes = size(batch, from, n, valueBytes);
+    long bodyOffset = IpcMessage.bodyOffset(nodes.size(), IpcMessage.bufferCountOf(nodes));
+    long block = sink.allocate(bodyOffset + bodyBytes);
+    try {
+      IpcMessage message = new IpcMessage(nodes);
+      long at = 0;
+      for (BatchNode node : nodes) {
+        at = column(message, node, batch.column(node.index), from, n, valueBytes[node.index], block + bodyOffset, at);
+        if (at < 0) {
+          sink.discard();
+          return false;
+        }
+      }
+      message.write(block, bodyOffset, at, n);
+      sink.publish(bodyOffset + at, n);
+      copied += at;
+      return true;
+    } catch (RuntimeException e) {
+      sink.discard();
+      throw e;
+    }
+  }
+
+  /** Copies one column to {@code body + at}. Returns where the next one begins, or -1 when a string is not UTF-8. */
+  private long column(
+      IpcMessage message, BatchNode node, ColumnVector column, int from, int n, long valueBytes, long body, long at) {
+    if (node.kind == BatchNode.Kind.NULL) {
+      message.addNode(n, n);
+      return at;
+    }
+    long next = at;
+    long bitmap = BatchLayout.bitmapBytes(n);
+    long nulls = column.hasNull() ? ColumnCopier.validity(column, from, n, body + next) : 0;
+    nullRules.check(node.index, nulls);
+    message.addNode(n, nulls);
+    message.addBuffer(next, nulls > 0 ? bitmap : 0);
+    next += nulls > 0 ? BatchLayout.align(bitmap) : 0;
+    switch (node.kind) {
+      case BITS -> {
+        ColumnCopier.bits(column, from, n, body + next);
+        message.addBuffer(next, bitmap);
+        next += BatchLayout.align(bitmap);
+      }
+      case FIXED -> {
+        ColumnCopier.fixed(node, column, from, n, body + next);
+        message.addBuffer(next, (long) n * node.width);
+        next += BatchLayout.align((long) n * node.width);
+      }
+      default -> {
+        long offsets = next;
+        long values = next + BatchLayout.align(4L * n + 4);
+        ColumnCopier.bytes(node, column, from, n, body + offsets, body + values, valueBytes);
+        if (node.isText() && !Utf8.areValid(body + offsets, n, body + values)) {
+          return -1;
+        }
+        message.addBuffer(offsets, 4L * n + 4);
+        message.addBuffer(values, valueBytes);
+        next = values + BatchLayout.align(valueBytes);
+      }
+    }
+    return next;
+  }
+
+  /** Bytes of a body of {@code n} rows, all bitmaps counted. Sets {@code valueBytes} of the columns of strings. */
+  private long size(ColumnarBatch batch, int from, int n, long[] valueBytes) {
+    long bytes = 0;
+    for (BatchNode node : nodes) {
+      int k = node.index;
+      if (node.kind == BatchNode.Kind.NULL) {
+        continue;
+      }
+      bytes += BatchLayout.align(BatchLayout.bitmapBytes(n));
+      if (node.kind == BatchNode.Kind.BITS) {
+        bytes += BatchLayout.align(BatchLayout.bitmapBytes(n));
+      } else if (node.kind == BatchNode.Kind.FIXED) {
+        bytes += BatchLayout.align((long) n * node.width);
+      } else {
+        valueBytes[k] = ColumnCopier.valueBytes(node, batch.column(k), from, n);
+        bytes += BatchLayout.align(4L * n + 4) + BatchLayout.align(valueBytes[k]);
+      }
+    }
+    return bytes;
+  }
+
+  private int rowsPerBlock(int count, long bytes) {
+    if (bytes <= batchBytes) {
+      return count;
+    }
+    long pieces = (bytes + batchBytes - 1) / batchBytes;
+    return (int) Math.max(1, (count + pieces - 1) / pieces);
+  }
+}

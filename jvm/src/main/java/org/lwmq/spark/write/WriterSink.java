@@ -1,0 +1,60 @@
+package org.lwmq.spark.write;
+
+import org.lwmq.core.Block;
+import org.lwmq.core.Deadline;
+import org.lwmq.core.Writer;
+import org.lwmq.spark.batch.BatchSink;
+
+/** Puts batches into the window of a task's writer. Executor, one thread. */
+final class WriterSink implements BatchSink {
+  private final Writer writer;
+  private final Deadline room;
+  private Block block;
+  private long batches;
+  private long rows;
+
+  /** {@code room} bounds how long each batch waits for room. */
+  WriterSink(Writer writer, Deadline room) {
+    this.writer = writer;
+    this.room = room;
+  }
+
+  @Override
+  public long allocate(long bytes) {
+    block = writer.allocate(bytes, room);
+    return block.address();
+  }
+
+  @Override
+  public long available() {
+    return block.bytes();
+  }
+
+  @Override
+  public void publish(long bytes, long newRows) {
+    Block full = block;
+    block = null;
+    writer.publish(full, Writer.PARTITION_OF_TASK, bytes, newRows, Writer.IPC_MESSAGE);
+    batches++;
+    rows += newRows;
+  }
+
+  @Override
+  public long rows() {
+    return rows;
+  }
+
+  /** How many batches were published so far. */
+  long batches() {
+    return batches;
+  }
+
+  @Override
+  public void discard() {
+    if (block != null) {
+      Block unused = block;
+      block = null;
+      writer.discard(unused);
+    }
+  }
+}

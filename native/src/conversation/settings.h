@@ -1,0 +1,42 @@
+// What a conversation is made from: an address and the options of the caller, combined and checked.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "filters/filters.h"
+#include "lwmq/lwmq.h"
+#include "lwmq/lwmq_tli.h"
+#include "tli/own_settings.h"
+
+namespace lwmq::conversation {
+
+struct Settings {
+  const lwmq_tli_provider* provider = nullptr;
+  std::string address;                   // without its options
+  filters::FilteredOptions transport{};  // without `channel` and the call-backs that ring
+  std::uint32_t retry_ms = 0;
+  bool raw = false;
+  bool one_way = false;  // the transport carries messages from the server to the client only
+  bool passes = false;   // the peer is in this process, and messages are handed over as they are
+  bool home_thread = false;
+  std::uint32_t receive_queue = LWMQ_QUEUE_MONO_UNBOUNDED;
+  std::uint64_t receive_capacity = 0;
+};
+
+// What an address says about its transport. 0: nothing.
+struct AddressOptions {
+  std::uint64_t buffer_bytes = 0, buffers = 0, buffers_send = 0, buffers_receive = 0;
+  std::uint32_t retry_ms = 0;
+  std::shared_ptr<tli::OwnSettings> own = std::make_shared<tli::OwnSettings>();  // of the provider
+};
+
+// LWMQ_E_ADDRESS with a text that names the option.
+Status read_address_options(const char* address, AddressOptions* out_options);
+
+// LWMQ_E_ADDRESS, LWMQ_E_INVALID with the numbers, LWMQ_E_UNSUPPORTED.
+Status read_settings(const char* address, const lwmq_channel_options& given, Settings* out_settings);
+
+}  // namespace lwmq::conversation

@@ -1,0 +1,53 @@
+#include "stream/client/kept_windows.h"
+
+#include <utility>
+
+#include "os/memory_budget.h"
+#include "stream/client/idle_cache.h"
+
+namespace lwmq::stream {
+namespace {
+
+constexpr std::int64_t kMappedNs = 10'000'000'000;
+constexpr std::int64_t kSpareNs = 30'000'000'000;
+
+std::uint64_t room() noexcept { return os::window_memory_budget() / 2; }
+
+struct KeptWindow {
+  std::string address;
+  Window window;
+  [[nodiscard]] bool is_of_use() const noexcept { return window.owner_lives(); }
+  [[nodiscard]] std::uint64_t size() const noexcept { return window.bytes(); }
+};
+
+// Never destroyed: threads may outlive main.
+IdleCache<KeptWindow>& mapped() noexcept {
+  static auto* instance = new IdleCache<KeptWindow>(kMappedNs, room);
+  return *instance;
+}
+
+IdleCache<KeptWindow>& spares() noexcept {
+  static auto* instance = new IdleCache<KeptWindow>(kSpareNs, room);
+  return *instance;
+}
+
+}  // namespace
+
+void keep_mapped(Window window) {
+  // Once is enough: an older reference to the same window goes.
+  mapped().take([&](const KeptWindow& kept) { return kept.window.get() == window.get(); });
+  mapped().put({{}, std::move(window)});
+}
+
+void keep_spare(const std::string& address, Window window) { spares().put({address, std::move(window)}); }
+
+Window take_spare(const std::string& address, std::uint64_t bytes_min, std::uint64_t bytes_max) {
+  auto found = spares().take([&](const KeptWindow& kept) {
+    return kept.address == address && kept.size() >= bytes_min && kept.size() <= bytes_max;
+  });
+  return found ? std::move(found->window) : Window();
+}
+
+bool drop_spares() { return spares().clear(); }
+
+}  // namespace lwmq::stream
