@@ -25,7 +25,7 @@ _NOTHING: Iterator[Any] = iter(())
 
 
 class BlockReader:
-    """Reads blocks. One thread at a time."""
+    """Reads blocks, inside its reader's turn."""
 
     head = b""  # prefix and metadata of the last message, as they were checked
 

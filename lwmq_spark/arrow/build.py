@@ -8,10 +8,16 @@
 Only fixed-width columns have a place before their values are known; a schema with others is a SchemaError
 that names the field. Columns without nulls take no bitmap; `allocate(rows, nulls=("price",))` adds one, all
 valid at first.
+
+An array keeps the block where it is for as long as it lives, whatever becomes of the builder and the writer.
+Behind `commit` it can only be read. NumPy gives no way to reach arrays that were made from ours, such as
+slices: where some of these live, `commit` publishes a copy, so that no committed batch ever changes.
 """
 
 from __future__ import annotations
 
+import sys
+import weakref
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +26,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lwmq_spark.arrow.layout import ALIGNMENT, template_of
+from lwmq_spark._ffi import Turn
+from lwmq_spark.arrow.layout import ALIGNMENT, Encoded, template_of
 from lwmq_spark.errors import ClosedError, SchemaError
 
 _INTERVAL = np.dtype([("months", np.int32), ("days", np.int32), ("nanoseconds", np.int64)])
@@ -102,8 +109,46 @@ class Blueprint:
         return self._template.head(rows, nodes, buffers, end)
 
 
+class _Arrays:
+    """The arrays that a builder has handed out, over the bytes of its block."""
+
+    def __init__(self) -> None:
+        # Each with its root, which nobody else sees, and from which nothing else was made: NumPy has whatever
+        # is made from an array refer to the root.
+        self._handed: list[tuple[weakref.ref[npt.NDArray[Any]], weakref.ref[npt.NDArray[Any]]]] = []
+
+    def hand(self, root: npt.NDArray[Any], array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """`array`, which was made from `root`."""
+        self._handed.append((weakref.ref(root), weakref.ref(array)))
+        return array
+
+    def have_offspring(self) -> bool:
+        """Whether there are arrays that were made from ours, such as slices."""
+        return any(_references(root) > (array() is not None) for root, array in self._handed)
+
+    def close(self) -> None:
+        """They can only be read from now on."""
+        for _, handed in self._handed:
+            if (array := handed()) is not None:
+                array.flags.writeable = False
+        self._handed.clear()
+
+
+def _references(to: weakref.ref[Any]) -> int:
+    """How many strong references there are."""
+    return sys.getrefcount(to()) - _OF_THE_QUESTION if to() is not None else 0
+
+
+_OF_THE_QUESTION = 0  # references that the asking itself makes: what is found where there is one
+_OF_THE_QUESTION = _references(weakref.ref(_referred_to_once := {1})) - 1
+
+
 class BatchBuilder:
-    """A batch under construction in a block; made by `StreamWriter.allocate`. Used by one thread, once."""
+    """A batch under construction in a block; made by `StreamWriter.allocate`. Used once. Threads take turns
+    with `commit` and `discard`; what they write into the arrays is theirs to order.
+
+    One that was forgotten gives its block back when the last of its arrays has gone.
+    """
 
     def __init__(
         self,
@@ -112,21 +157,26 @@ class BatchBuilder:
         nulls: Collection[str],
         memory: memoryview,
         publish: Callable[[int, int], None],
+        publish_copy: Callable[[Encoded], None],
         discard: Callable[[], None],
     ) -> None:
-        """`memory`: the block. `publish(bytes, rows)` or `discard()` is called once."""
+        """`memory`: the block, which stays for as long as anything refers to it. `publish(bytes, rows)` or
+        `discard()` is called once, `publish_copy(encoded)` before the second where arrays stay writeable.
+        """
         self._blueprint = blueprint
         self._rows = rows
-        self._memory = memory
+        self._memory: memoryview | None = memory
         self._publish = publish
+        self._publish_copy = publish_copy
         self._discard = discard
-        self._open = True
+        self._arrays = _Arrays()
+        self._turn = Turn()
         self._offsets, self._end = blueprint.offsets(rows, nulls)
         self._nulls = frozenset(nulls)
         if nulls:
             for index, column in enumerate(blueprint.columns):
                 if column.name in nulls:
-                    self._bytes(2 * index)[:] = 0xFF
+                    self._root(2 * index)[:] = 0xFF
 
     @property
     def rows(self) -> int:
@@ -143,10 +193,10 @@ class BatchBuilder:
         """
         index = self._index(name)
         column = self._blueprint.columns[index]
-        values = self._bytes(2 * index + 1)
+        root = self._root(2 * index + 1)
         if column.values == 0:
-            return values
-        return values.view(column.dtype).reshape((self._rows, *column.shape))
+            return self._arrays.hand(root, root[:])
+        return self._arrays.hand(root, root.view(column.dtype).reshape((self._rows, *column.shape)))
 
     def validity(self, name: str) -> npt.NDArray[np.uint8]:
         """The bitmap of column `name`, 1 where there is a value.
@@ -156,21 +206,38 @@ class BatchBuilder:
         index = self._index(name)
         if name not in self._nulls:
             raise KeyError(f"column {name!r} was allocated without nulls: allocate(rows, nulls=[{name!r}])")
-        return self._bytes(2 * index)
+        root = self._root(2 * index)
+        return self._arrays.hand(root, root[:])
 
     def commit(self, rows: int | None = None) -> None:
-        """Publish the first `rows` rows, all by default, without a copy.
+        """Publish the first `rows` rows, all by default, without a copy. The arrays can only be read after.
 
-        The arrays are not to be written to after.
+        Where a slice, or another array that was made from one of them, still lives, a copy is published
+        (`bytes_copied` of the writer's statistics); that waits for room as `write` does, and after
+        TimeoutError the builder is as it was. What shares an array's memory otherwise, such as a memoryview
+        or a tensor, is not to be written to after.
         """
-        self._check_open()
-        count = self._rows if rows is None else rows
-        if not 0 <= count <= self._rows:
-            raise ValueError(f"commit of {count} rows, allocated were {self._rows}")
-        head = self._head(count)
-        self._memory[: len(head)] = head
-        self._open = False
-        self._publish(self._end, count)
+        with self._turn:
+            memory = self._check_open()
+            count = self._rows if rows is None else rows
+            if not 0 <= count <= self._rows:
+                raise ValueError(f"commit of {count} rows, allocated were {self._rows}")
+            if self._arrays.have_offspring():
+                head = self._head(count)
+                body = pa.py_buffer(memory).slice(len(head), self._end - len(head))
+                self._publish_copy(Encoded([(0, head), (len(head), body)], self._end, count, False))
+                self._end_loan()
+                self._discard()
+                return
+            self._arrays.close()
+            head = self._head(count)
+            memory[: len(head)] = head
+            self._end_loan()
+            self._publish(self._end, count)
+
+    def _end_loan(self) -> None:
+        self._arrays.close()
+        self._memory = None  # what keeps the block now is the arrays alone
 
     def _head(self, count: int) -> bytes:
         if count == self._rows and not self._nulls:
@@ -179,35 +246,36 @@ class BatchBuilder:
         for index, column in enumerate(self._blueprint.columns):
             valid = count
             if column.name in self._nulls:
-                bits = np.unpackbits(self._bytes(2 * index), count=count, bitorder="little")
+                bits = np.unpackbits(self._root(2 * index), count=count, bitorder="little")
                 valid = int(np.count_nonzero(bits))
             counts.append(count - valid)
         return self._blueprint.head(count, counts, self._offsets, self._end)
 
     def discard(self) -> None:
         """Give the block back. After `commit` it does nothing."""
-        if self._open:
-            self._open = False
-            self._discard()
+        with self._turn:
+            if self._memory is not None:
+                self._end_loan()
+                self._discard()
 
     def __enter__(self) -> BatchBuilder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        if kind is None and self._open:
+        if kind is None and self._memory is not None:
             self.commit()
         else:
             self.discard()
 
     def __repr__(self) -> str:
-        state = "open" if self._open else "published or given back"
+        state = "published or given back" if self._memory is None else "open"
         columns = len(self._blueprint.columns)
         return f"<BatchBuilder of {self._rows} rows, {columns} columns, {self._end} bytes, {state}>"
 
-    def _bytes(self, index: int) -> npt.NDArray[np.uint8]:
-        self._check_open()
+    def _root(self, index: int) -> npt.NDArray[np.uint8]:
+        memory = self._check_open()
         offset, size = self._offsets[index]
-        return np.frombuffer(self._memory, dtype=np.uint8, count=size, offset=offset)
+        return np.frombuffer(memory, dtype=np.uint8, count=size, offset=offset)
 
     def _index(self, name: str) -> int:
         try:
@@ -215,9 +283,11 @@ class BatchBuilder:
         except KeyError:
             raise KeyError(f"no column {name!r}; there are {', '.join(self._blueprint.names)}") from None
 
-    def _check_open(self) -> None:
-        if not self._open:
+    def _check_open(self) -> memoryview:
+        memory = self._memory
+        if memory is None:
             raise ClosedError("the batch was published or given back")
+        return memory
 
 
 def _column(field: pa.Field) -> _Column:

@@ -25,6 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lwmq_spark._ffi import Turn
 from lwmq_spark.errors import SchemaError
 
 ALIGNMENT = 64
@@ -57,7 +58,7 @@ class Encoded:
 
 
 class Encoder:
-    """Encodes batches of one schema. One thread at a time."""
+    """Encodes batches of one schema. Threads take turns."""
 
     def __init__(self, schema: pa.Schema) -> None:
         """SchemaError names the field that Arrow IPC cannot carry."""
@@ -65,6 +66,7 @@ class Encoder:
         self.is_stream = any(_has_dictionary(field.type) for field in schema)
         self.shares = any(shares(field.type) for field in schema)
         self._places: dict[tuple[int, bool, bool], _Places] = {}
+        self._turn = Turn()  # of those who use what follows
         self._catch = _Catch()
         self._sink = pa.PythonFile(self._catch, mode="w")
         try:
@@ -79,12 +81,13 @@ class Encoder:
         parts: list[tuple[int, Any]] = []
         if not self.is_stream:
             written = self._catch.written
-            written.clear()
-            try:
-                self._writer.write_batch(batch)
-                end = self._message(written, batch.num_rows).lay(parts, 0)
-            finally:
+            with self._turn:
                 written.clear()
+                try:
+                    self._writer.write_batch(batch)
+                    end = self._message(written, batch.num_rows).lay(parts, 0)
+                finally:
+                    written.clear()
             return Encoded(parts, end, batch.num_rows, False)
         catch = _Catch()
         with pa.ipc.new_stream(pa.PythonFile(catch, mode="w"), self.schema) as writer:

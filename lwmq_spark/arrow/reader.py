@@ -73,7 +73,8 @@ class ReaderStatistics:
 
 
 class StreamReader(OfOneProcess):
-    """A stream as an iterator of `pyarrow.RecordBatch`; opened when made. One thread at a time.
+    """A stream as an iterator of `pyarrow.RecordBatch`; opened when made. Threads take turns: each batch goes
+    to one of them, and counts as consumed when any of them asks for the next.
 
     Batches are read-only and lie in the writer's window. They stay valid for as long as they are referred to,
     also after the reader is closed; a reader whose leases pass half of a window gets private copies, counted
@@ -130,6 +131,7 @@ class StreamReader(OfOneProcess):
         self._role: str = setting("role", role, "auto")
         patience: float | None = setting("stall", stall, STALL_S)
         self._schema: pa.Schema | None = None
+        # From here on: read and changed inside the handle's turn.
         self._ended = False
         self._batches = 0
         self._verify: bool = setting("trust", trust, "user") == "verify"
@@ -179,13 +181,7 @@ class StreamReader(OfOneProcess):
         SchemaError: it nests too deep for pyarrow; the text says which field, and what to do.
         """
         if self._schema is None:
-            data, size = ffi.new("const void **"), ffi.new("uint64_t *")
-            status = wait(
-                self._handle,
-                lambda ms: lib.lwmq_reader_schema(self._handle.pointer, ms, data, size),
-                self._timeout,
-                notices=self._notices,
-            )
+            status = wait(self._handle, self._learn_schema, self._timeout, notices=self._notices)
             if status == lib.LWMQ_E_TIMED_OUT:
                 raise errors.TimeoutError(
                     f"no producer declared the stream {self._address} within {span(self._timeout)}"
@@ -195,10 +191,17 @@ class StreamReader(OfOneProcess):
             if status == lib.LWMQ_E_END:
                 raise errors.ClosedError(f"the stream {self._address} ended before anybody declared it")
             check(status)
+        return self._schema
+
+    def _learn_schema(self, ms: int) -> int:
+        """Inside the turn. Waits for it at most `ms`."""
+        data, size = ffi.new("const void **"), ffi.new("uint64_t *")
+        status = int(lib.lwmq_reader_schema(self._handle.pointer, ms, data, size))
+        if status == lib.LWMQ_OK:
             schema = read_schema(bytes(ffi.buffer(data[0], size[0])), self._address)
             check_levels(schema, self._address)
             self._schema = schema
-        return self._schema
+        return status
 
     def read_next_batch(self, timeout: float | None = None) -> pa.RecordBatch:
         """The next batch, in the order of arrival over the partitions; the one before is consumed by that.
@@ -218,39 +221,50 @@ class StreamReader(OfOneProcess):
         if self._ended:
             return None
         limit = self._timeout if timeout is None else parse_duration(timeout)
-        out = self._out
-        handle = self._handle
-        status = wait(
-            handle, lambda ms: lib.lwmq_reader_next(handle.pointer, ms, out), limit, notices=self._notices
-        )
-        if status == lib.LWMQ_OK:
-            check(lib.lwmq_batch_query(out[0], self._info))
-            self._batches += 1
-            layout = self._layout
-            if layout is not None and (batch := layout.show(out[0])) is not None:
-                return batch
-            lease = Lease(out[0])
-            schema = self._schema or self.schema
-            if not self._verify:
-                batch = batch_over(self._info, lease, schema, self._blocks)
-                if layout is None:
-                    layout = self._layout = Layout(schema)
-                layout.learn(self._info, self._blocks.head, batch)
-                return batch
-            batch = verified_batch(self._info, schema, self._blocks)
-            lease.end()
-            self._bytes_verified += self._info.bytes
-            self._batches_verified += 1
+        handle, out = self._handle, self._out
+        batch: pa.RecordBatch | None = None
+
+        def take_now(ms: int) -> int:
+            nonlocal batch
+            status = lib.LWMQ_E_END if self._ended else lib.lwmq_reader_next(handle.pointer, ms, out)
+            if status == lib.LWMQ_OK:
+                batch = self._batch_of(out[0])
+            elif status == lib.LWMQ_E_END:
+                self._ended = True
+            return int(status)
+
+        status = wait(handle, take_now, limit, notices=self._notices)
+        if status in (lib.LWMQ_OK, lib.LWMQ_E_END):
             return batch
-        if status == lib.LWMQ_E_END:
-            self._ended = True
-            return None
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
             raise errors.TimeoutError(
                 f"no batch within {span(limit)} on {self._address}, after {self._batches} batches",
                 status=status,
             )
         raise exception_of(status, text_of())
+
+    def _batch_of(self, native: Any) -> pa.RecordBatch:
+        """Inside the turn. Takes the native batch."""
+        check(lib.lwmq_batch_query(native, self._info))
+        self._batches += 1
+        layout = self._layout
+        if layout is not None and (batch := layout.show(native)) is not None:
+            return batch
+        lease = Lease(native)
+        if self._schema is None:
+            check(self._learn_schema(0))  # it comes before the first batch
+        schema = self._schema
+        if not self._verify:
+            batch = batch_over(self._info, lease, schema, self._blocks)
+            if layout is None:
+                layout = self._layout = Layout(schema)
+            layout.learn(self._info, self._blocks.head, batch)
+            return batch
+        batch = verified_batch(self._info, schema, self._blocks)
+        lease.end()
+        self._bytes_verified += self._info.bytes
+        self._batches_verified += 1
+        return batch
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self
@@ -317,7 +331,8 @@ class StreamReader(OfOneProcess):
     @property
     def last(self) -> BatchInfo | None:
         """Where the batch that was returned last came from; None before the first."""
-        return info_from(self._info) if self._batches else None
+        with self._handle.turn:
+            return info_from(self._info) if self._batches else None
 
     @property
     def statistics(self) -> ReaderStatistics:
@@ -327,9 +342,9 @@ class StreamReader(OfOneProcess):
         with self._handle.turn:
             self._handle.check_open()
             check(lib.lwmq_reader_query(self._handle.pointer, raw))
-        fields = fields_of(raw)
-        fields["bytes_copied"] += self._bytes_verified
-        fields["batches_copied"] += self._batches_verified
+            fields = fields_of(raw)
+            fields["bytes_copied"] += self._bytes_verified
+            fields["batches_copied"] += self._batches_verified
         return ReaderStatistics(**fields, generation=bytes(ffi.buffer(raw.generation)).hex())
 
     @property

@@ -9,9 +9,10 @@ readers get an AbortedError with its text after what was visible.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
@@ -69,7 +70,8 @@ WINDOW_BYTES = 64 << 20
 class WriterStatistics:
     """Counters of one writer. `wait_ns`: spent waiting for room; `unread_batches`: not yet released;
     `readers_expelled`: because they kept it waiting; `readers_lost`: that died before they had read
-    everything, where this process serves the address."""
+    everything, where this process serves the address; `bytes_copied`: by `BatchBuilder.commit`, because
+    arrays of the builder could still be written to."""
 
     batches: int
     rows: int
@@ -79,6 +81,7 @@ class WriterStatistics:
     unread_batches: int
     readers_expelled: int
     readers_lost: int
+    bytes_copied: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +171,8 @@ class StreamWriter(OfOneProcess):
         window_said: int = setting("window_bytes", window, 0)
         self._window_bytes = window_said or default_window
         self._job = job
-        self._written = 0
-        self._next_partition = 0
+        self._written = self._bytes_copied = 0  # changed inside the handle's turn
+        self._batch_numbers = itertools.count()  # of those whose partition we choose
         self._committed = False
         self._aborted = False
         self._blueprint: Blueprint | None = None
@@ -272,18 +275,18 @@ class StreamWriter(OfOneProcess):
         """False, and nothing done, where the plan does not cover the batch."""
         plan, handle = self._plan, self._handle
         assert plan is not None
-        array = plan.show(batch)
-        try:
-            status = wait(
-                handle,
-                lambda ms: lib.lwmq_writer_write_array(handle.pointer, plan.plan, array, partition, ms),
-                self._timeout,
-                notices=self._notices,
-            )
-        finally:
-            plan.let_go()
+
+        def write_now(ms: int) -> int:
+            try:
+                array = plan.show(batch)
+                status = int(lib.lwmq_writer_write_array(handle.pointer, plan.plan, array, partition, ms))
+            finally:
+                plan.let_go()
+            self._written += status == lib.LWMQ_OK
+            return status
+
+        status = wait(handle, write_now, self._timeout, notices=self._notices)
         if status == lib.LWMQ_OK:
-            self._written += 1
             return True
         if status != lib.LWMQ_E_UNSUPPORTED:
             self._refuse(status, batch.nbytes)
@@ -302,22 +305,19 @@ class StreamWriter(OfOneProcess):
 
     def _choose(self, partition: int | None) -> int:
         if partition is None:
-            chosen = self._next_partition
-            self._next_partition = (chosen + 1) % self._partitions
-            return chosen
+            return next(self._batch_numbers) % self._partitions
         if not 0 <= partition < self._partitions:
             raise ValueError(f"partition {partition} of a stream with {self._partitions}: {self._address}")
         return partition
 
     def _publish(self, encoded: Encoded, partition: int) -> None:
-        block = self._allocate(encoded.bytes)
-        try:
-            encoded.place(int(ffi.cast("uintptr_t", block.data)))
-        except BaseException:
-            self._discard(block)
-            raise
         flags = lib.LWMQ_BATCH_IPC_STREAM if encoded.is_stream else lib.LWMQ_BATCH_IPC_MESSAGE
-        self._hand_over(block, partition, encoded.bytes, encoded.rows, flags)
+
+        def place(block: Any) -> None:
+            encoded.place(int(ffi.cast("uintptr_t", block.data)))
+            self._hand_over(block, partition, encoded.bytes, encoded.rows, flags)
+
+        self._allocate(encoded.bytes, place)
 
     def allocate(
         self, rows: int, partition: int | None = None, *, nulls: Collection[str] = ()
@@ -346,37 +346,56 @@ class StreamWriter(OfOneProcess):
                 f"{rows} rows of {end} bytes do not fit the window of {self._window_bytes} bytes "
                 f"({self._address})"
             )
-        block = self._allocate(end)
-        handle = self._handle  # kept by the memory: the window stays while NumPy arrays over it live
-        pointer = ffi.gc(ffi.cast("char *", block.data), lambda _: handle)
+        handle, out = self._handle, ffi.new("lwmq_hold **")
+        block = self._allocate(end, lambda block: check(lib.lwmq_writer_hold(handle.pointer, block, out)))
+        hold = out[0]
+        memory = ffi.gc(ffi.cast("char *", block.data), lambda _: lib.lwmq_hold_end(hold))
+
+        def publish(size: int, count: int) -> None:
+            handle.check_open()
+            with handle.turn:
+                handle.check_open()
+                self._hand_over(block, chosen, size, count, lib.LWMQ_BATCH_IPC_MESSAGE)
+
+        def publish_copy(encoded: Encoded) -> None:
+            self._publish(encoded, chosen)
+            with handle.turn:
+                self._bytes_copied += encoded.bytes
+
         return BatchBuilder(
             self._blueprint,
             rows,
             nulls,
-            memoryview(ffi.buffer(pointer, end)).cast("B"),
-            lambda size, count: self._hand_over(block, chosen, size, count, lib.LWMQ_BATCH_IPC_MESSAGE),
+            memoryview(ffi.buffer(memory, end)).cast("B"),
+            publish,
+            publish_copy,
             lambda: self._discard(block),
         )
 
-    def _allocate(self, size: int) -> Any:
+    def _allocate(self, size: int, use: Callable[[Any], None]) -> Any:
+        """A block of `size` bytes, behind `use(block)`: both inside the turn, so that nobody ends the writer
+        between."""
         block = ffi.new("lwmq_block *")
         handle = self._handle
-        status = wait(
-            handle,
-            lambda ms: lib.lwmq_writer_allocate(handle.pointer, size, ms, block),
-            self._timeout,
-            notices=self._notices,
-        )
+
+        def allocate_now(ms: int) -> int:
+            status = int(lib.lwmq_writer_allocate(handle.pointer, size, ms, block))
+            if status == lib.LWMQ_OK:
+                try:
+                    use(block)
+                except BaseException:
+                    lib.lwmq_writer_discard(handle.pointer, block)
+                    raise
+            return status
+
+        status = wait(handle, allocate_now, self._timeout, notices=self._notices)
         if status != lib.LWMQ_OK:
             self._refuse(status, size)
         return block
 
     def _hand_over(self, block: Any, partition: int, size: int, rows: int, flags: int) -> None:
-        handle = self._handle
-        handle.check_open()
-        with handle.turn:
-            handle.check_open()
-            check(lib.lwmq_writer_publish(handle.pointer, block, partition, size, rows, flags))
+        """Inside the turn."""
+        check(lib.lwmq_writer_publish(self._handle.pointer, block, partition, size, rows, flags))
         self._written += 1
 
     def _discard(self, block: Any) -> None:
@@ -520,7 +539,7 @@ class StreamWriter(OfOneProcess):
         with self._handle.turn:
             self._handle.check_open()
             check(lib.lwmq_writer_query(self._handle.pointer, raw))
-        return WriterStatistics(**fields_of(raw))
+        return WriterStatistics(**fields_of(raw), bytes_copied=self._bytes_copied)
 
     def __repr__(self) -> str:
         state = "aborted" if self._aborted else "closed" if self.closed else "open"

@@ -8,6 +8,7 @@
 
 struct lwmq_tli_window {
   std::vector<std::uint8_t> memory;
+  int references = 1;
 };
 
 namespace lwmq::fuzz {
@@ -25,7 +26,10 @@ inline lwmq_tli_provider plain_windows() {
     out_info->bytes = window->memory.size();
   };
   table.window_owner_alive = [](const lwmq_tli_window*) -> std::int32_t { return 1; };
-  table.window_release = [](lwmq_tli_window* window) { delete window; };
+  table.window_keep = [](lwmq_tli_window* window) { ++window->references; };
+  table.window_release = [](lwmq_tli_window* window) {
+    if (--window->references == 0) delete window;
+  };
   return table;
 }
 

@@ -24,6 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const lwmq_tli_provider table = plain_windows();
   Input input(data, size);
   std::vector<lwmq_block> lent;
+  std::vector<std::pair<lwmq_block, lwmq_hold*>> held;
   std::vector<wire::Publish> published;
   std::vector<lwmq_tli_window*> pages;
   stream::WindowPool pool(
@@ -35,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::memcpy(page->memory.data() + slot % kWindowSlotsMax * 4, &lap, sizeof lap);
   };
   for (std::size_t step = 0; step < kStepsMax && !input.empty(); ++step) {
-    switch (input.take<std::uint8_t>() % 8) {
+    switch (input.take<std::uint8_t>() % 9) {
       case 0:
       case 1: {
         lwmq_block block{};
@@ -44,10 +45,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         if (pool.allocate(bytes, kLimitBytes, &block, &made) != LWMQ_OK) break;
         require(block.bytes >= bytes, "a block has room for what was asked for");
         std::memset(block.data, 0x5a, block.bytes);
-        for (const auto& other : lent) {
-          require(block.data + block.bytes <= other.data || other.data + other.bytes <= block.data,
-                  "lent blocks do not overlap");
-        }
+        const auto is_apart = [&block](const lwmq_block& other) {
+          return block.data + block.bytes <= other.data || other.data + other.bytes <= block.data;
+        };
+        for (const auto& other : lent) require(is_apart(other), "lent blocks do not overlap");
+        for (const auto& [other, _] : held) require(is_apart(other), "a held block is not lent again");
         lent.push_back(block);
         break;
       }
@@ -85,9 +87,23 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             input.take<std::uint16_t>() % stream::kFinishedSlot, input.take<std::uint32_t>());
         break;
       }
+      case 8: {
+        if (lent.empty() || input.take<std::uint8_t>() % 2 == 0) {
+          if (held.empty()) break;
+          lwmq_hold* hold = held.back().second;
+          // What is lent and neither published nor discarded goes back with its hold: it is lent no more.
+          std::erase_if(lent, [&](const lwmq_block& block) { return block.data == held.back().first.data; });
+          held.pop_back();
+          hold->end();
+          break;
+        }
+        if (lwmq_hold* hold = pool.hold(lent.back())) held.emplace_back(lent.back(), hold);
+        break;
+      }
       default:
         pool.holders();
     }
   }
+  for (const auto& [_, hold] : held) hold->end();
   return 0;
 }

@@ -1037,6 +1037,14 @@ lwmq_status lwmq_writer_publish(lwmq_writer *writer, lwmq_block *block, uint32_t
                                 uint64_t rows, uint32_t flags);
 void lwmq_writer_discard(lwmq_writer *writer, lwmq_block *block);
 
+/* For applications that have views of a block. Until its hold ends, a lent block stays mapped, and nobody else writes to
+   it: also behind publish, discard, abort, close and destroy. A block that was neither published nor discarded by then
+   goes back to its writer. LWMQ_E_INVALID: the block is not lent, or is held already. Never waits. */
+typedef struct lwmq_hold lwmq_hold;
+lwmq_status lwmq_writer_hold(lwmq_writer *writer, const lwmq_block *block, lwmq_hold **out_hold);
+/* Takes the hold. Any thread, also when the writer has gone. Never waits. */
+void lwmq_hold_end(lwmq_hold *hold);
+
 enum {
   LWMQ_BATCH_IPC_MESSAGE = 0, /* the block is one encapsulated record batch message */
   LWMQ_BATCH_IPC_STREAM = 1   /* the block is a whole IPC stream: schema, dictionaries, one record batch */

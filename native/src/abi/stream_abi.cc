@@ -172,6 +172,17 @@ void lwmq_writer_discard(lwmq_writer* writer, lwmq_block* block) {
   if (ready(writer, block != nullptr, "lwmq_writer_discard") == LWMQ_OK) stream::discard(*writer, block);
 }
 
+lwmq_status lwmq_writer_hold(lwmq_writer* writer, const lwmq_block* block, lwmq_hold** out_hold) {
+  const lwmq_status status = ready(writer, block != nullptr && out_hold != nullptr, "lwmq_writer_hold");
+  return status == LWMQ_OK ? stream::hold(*writer, *block, out_hold) : status;
+}
+
+void lwmq_hold_end(lwmq_hold* hold) {
+  if (hold == nullptr || lwmq::os::forked()) return;
+  lwmq::abi::require_alive(hold->mark.is_alive(), __func__, "hold (ended)");
+  hold->end();
+}
+
 lwmq_status lwmq_writer_write_array(lwmq_writer* writer, const lwmq_array_plan* plan, const void* array,
                                     uint32_t partition, uint32_t timeout_ms) {
   LWMQ_SIZED(plan);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 
 #include "base/cache_line.h"
 #include "base/checked.h"
@@ -40,6 +41,9 @@ static_assert(class_bytes(class_of(4 * kMiB)) == 4 * kMiB &&
 }  // namespace
 
 WindowPool::~WindowPool() {
+  for (auto& slot : slots_) {
+    if (slot.hold != nullptr) slot.hold->leave();
+  }
   for (auto& segment : segments_) {
     if (segment.window != nullptr) provider_->window_release(segment.window);
   }
@@ -49,6 +53,7 @@ WindowPool::~WindowPool() {
 
 void WindowPool::keep_spares() {
   if (!has_ledger()) return;
+  take_back_let_go();
   reclaim(in_flight_.size());
   for (auto& segment : segments_) {
     if (segment.window == nullptr || segment.live != 0) continue;  // it may still be read, or nobody can say
@@ -84,6 +89,7 @@ Status WindowPool::allocate(std::uint64_t bytes, std::uint64_t limit_bytes, lwmq
   const std::uint32_t size_class = class_of(bytes);
   if (free_.size() <= size_class + 2 * kClassesPerDoubling)
     free_.resize(size_class + 2 * kClassesPerDoubling + 1);
+  take_back_let_go();
   reclaim(kGlance);
   if (take_free(size_class, out_block) || cut(size_class, out_block)) return LWMQ_OK;
   if (reclaim(in_flight_.size()) && take_free(size_class, out_block)) return LWMQ_OK;
@@ -225,6 +231,7 @@ bool WindowPool::publish(const lwmq_block& block, bool staged, wire::Publish* ou
   const auto index = static_cast<std::uint32_t>(block.token[0]);
   Slot& slot = slots_[index];
   end_loan(slot);
+  if (slot.hold != nullptr) std::erase(held_, index);
   if (staged) ++segments_[slot.segment].staged;
   out_record->window = slot.segment;
   out_record->slot = index;
@@ -238,8 +245,29 @@ bool WindowPool::discard(const lwmq_block& block) {
   if (!owns(block)) return false;
   const auto index = static_cast<std::uint32_t>(block.token[0]);
   end_loan(slots_[index]);
-  put_back(index);
+  if (!is_held(index)) put_back(index);
   return true;
+}
+
+lwmq_hold* WindowPool::hold(const lwmq_block& block) {
+  if (!owns(block) || slots_[block.token[0]].hold != nullptr) return nullptr;
+  Slot& slot = slots_[block.token[0]];
+  slot.hold = new (std::nothrow) lwmq_hold(provider_, segments_[slot.segment].window);
+  if (slot.hold != nullptr) held_.push_back(static_cast<std::uint32_t>(block.token[0]));
+  return slot.hold;
+}
+
+// Blocks that are not in flight and whose hold has ended.
+void WindowPool::take_back_let_go() {
+  for (std::size_t i = 0; i < held_.size();) {
+    const std::uint32_t index = held_[i];
+    if (is_held(index)) {
+      ++i;
+      continue;
+    }
+    if (slots_[index].lent) end_loan(slots_[index]);
+    put_back(index);
+  }
 }
 
 void WindowPool::end_loan(Slot& slot) noexcept {
@@ -261,15 +289,23 @@ void WindowPool::discard_lent() {
   for (std::uint32_t index = 0; index < slots_.size(); ++index) {
     if (!slots_[index].lent) continue;
     end_loan(slots_[index]);
-    put_back(index);
+    if (!is_held(index)) put_back(index);
   }
 }
 
 void WindowPool::put_back(std::uint32_t index) {
   --segments_[slots_[index].segment].live;
   slots_[index].quarantined = false;
+  if (lwmq_hold* hold = std::exchange(slots_[index].hold, nullptr); hold != nullptr) {
+    std::erase(held_, index);
+    hold->leave();
+  }
   used_bytes_ -= class_bytes(slots_[index].size_class);
   free_[slots_[index].size_class].push_back(index);
+}
+
+bool WindowPool::is_held(std::uint32_t index) const noexcept {
+  return slots_[index].hold != nullptr && !slots_[index].hold->has_ended();
 }
 
 const WindowPool::LeasePage* WindowPool::lease_of(std::uint32_t index) {
@@ -308,7 +344,7 @@ bool WindowPool::reclaim(std::size_t look_at) {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < look_at; ++i) {
     const std::uint32_t index = in_flight_[i];
-    if (slots_[index].dropped && lease_of(index) == nullptr) {
+    if (slots_[index].dropped && lease_of(index) == nullptr && !is_held(index)) {
       LWMQ_YIELD("pool.put_back");
       put_back(index);
     } else {
@@ -337,6 +373,7 @@ std::uint64_t WindowPool::quarantined_bytes(bool leased) {
 
 WindowPool::Holders WindowPool::holders() {
   Holders holders;
+  for (const auto& segment : segments_) holders.lent += segment.lent;
   for (const std::uint32_t index : in_flight_) {
     if (ledger_[index].load(std::memory_order_acquire) != slots_[index].lap) {
       ++holders.unread;
@@ -347,6 +384,8 @@ WindowPool::Holders WindowPool::holders() {
       lwmq_tli_window_info info;
       provider_->window_info(page->window, &info);
       holders.leased_by = info.owner_pid;
+    } else if (is_held(index)) {
+      ++holders.lent;
     } else {
       ++holders.nobody;
     }

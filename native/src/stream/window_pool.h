@@ -21,6 +21,7 @@
 #include "base/status.h"
 #include "lwmq/lwmq.h"
 #include "lwmq/lwmq_tli.h"
+#include "stream/block_hold.h"
 #include "stream/endpoint.h"
 
 namespace lwmq::stream {
@@ -61,9 +62,14 @@ class WindowPool {
   [[nodiscard]] std::uint64_t own_bytes() const noexcept;
   // Gives a lent block back.
   bool discard(const lwmq_block& block);
+  // Until the hold ends, a lent block is not used again, whatever becomes of it. What was lent and has
+  // neither been published nor discarded by then goes back. Null: no block that we lent, one that is held, or
+  // no memory.
+  lwmq_hold* hold(const lwmq_block& block);
   // At the end: leaves windows that nobody reads any more for the next writer at this address.
   void keep_spares();
-  // Takes back what was lent and neither published nor discarded: its writer is gone.
+  // Takes back what was lent and neither published nor discarded: its writer is gone. What is held stays
+  // where it is until its hold ends.
   void discard_lent();
 
   [[nodiscard]] lwmq_tli_window* window(std::size_t index) const noexcept { return segments_[index].window; }
@@ -83,6 +89,7 @@ class WindowPool {
     std::uint64_t unread = 0;     // batches that the endpoint has not dropped
     std::uint64_t leased = 0;     // dropped, and still leased
     std::uint32_t leased_by = 0;  // process of one of their readers
+    std::uint64_t lent = 0;       // not published yet, or only held
   };
   Holders holders();
   // That have been introduced, live, and have not let go of everything.
@@ -108,6 +115,7 @@ class WindowPool {
     bool dropped = false;  // by the endpoint, as reclaim has just seen
     bool quarantined = false;
     std::uint64_t offset = 0;
+    lwmq_hold* hold = nullptr;  // until it is put back
   };
   struct LeasePage {
     lwmq_tli_window* window = nullptr;
@@ -122,8 +130,10 @@ class WindowPool {
   Status grow(std::uint64_t bytes, std::uint64_t limit_bytes, std::int64_t* out_new_window);
   bool reclaim(std::size_t look_at);
   void put_back(std::uint32_t slot);
+  void take_back_let_go();
   void end_loan(Slot& slot) noexcept;
   [[nodiscard]] const LeasePage* lease_of(std::uint32_t slot);
+  [[nodiscard]] bool is_held(std::uint32_t slot) const noexcept;
   bool owns(const lwmq_block& block) const noexcept;
 
   const lwmq_tli_provider* provider_;
@@ -138,6 +148,7 @@ class WindowPool {
   std::vector<std::uint32_t> unused_slots_;
   std::vector<std::vector<std::uint32_t>> free_;  // by size class, stacks of slots
   std::deque<std::uint32_t> in_flight_;           // oldest first
+  std::vector<std::uint32_t> held_;               // slots with a hold that are not in flight
   std::uint64_t window_bytes_ = 0;
   std::uint64_t used_bytes_ = 0;
   bool readers_are_behind_ = false;

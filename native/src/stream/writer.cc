@@ -124,15 +124,19 @@ Status no_room(lwmq_writer& writer) {
                 writer.address.c_str());
   }
   const bool has_slot = line.pool.has_slot();
-  return fail(
-      LWMQ_E_TIMED_OUT,
-      "%s: the window of %" PRIu64 " bytes %s: %" PRIu64 " batches not yet read or acknowledged, %" PRIu64
-      " read and still held%s%s%s%s; %s, or %s",
-      writer.address.c_str(), writer.window_bytes, has_slot ? "is full" : "has as many batches as it can",
-      holders.unread, holders.leased, holders.leased > 0 ? " by " : "",
-      holders.leased > 0 ? os::process_name(holders.leased_by).c_str() : "",
-      line.held_up_by.empty() ? "" : "; no batch was taken for long by ", line.held_up_by.c_str(),
-      who_must_read(line.pool).c_str(), has_slot ? "buffers must be enlarged" : "batches must be larger");
+  const std::string lent =
+      holders.lent == 0 ? "" : ", " + std::to_string(holders.lent) + " lent to this process and not let go";
+  const bool for_us = holders.lent > 0 && holders.unread + holders.leased == 0;
+  return fail(LWMQ_E_TIMED_OUT,
+              "%s: the window of %" PRIu64 " bytes %s: %" PRIu64
+              " batches not yet read or acknowledged, %" PRIu64 " read and still held%s%s%s%s%s; %s, or %s",
+              writer.address.c_str(), writer.window_bytes,
+              has_slot ? "is full" : "has as many batches as it can", holders.unread, holders.leased,
+              holders.leased > 0 ? " by " : "",
+              holders.leased > 0 ? os::process_name(holders.leased_by).c_str() : "", lent.c_str(),
+              line.held_up_by.empty() ? "" : "; no batch was taken for long by ", line.held_up_by.c_str(),
+              for_us ? "views of blocks must be let go" : who_must_read(line.pool).c_str(),
+              has_slot ? "buffers must be enlarged" : "batches must be larger");
 }
 
 Status too_big(const lwmq_writer& writer, std::uint64_t bytes) {
@@ -253,7 +257,7 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
     const auto holders = line.pool.holders();
     if (taken && holders.nobody > 0) continue;  // nobody rings for a lease that has ended
     stats::set(writer.entry->peer_pid, holders.leased_by);
-    const bool rung = holders.leased == 0 && line.unannounced.empty();
+    const bool rung = holders.leased == 0 && holders.lent == 0 && line.unannounced.empty();
     status = line.reach.wait(deadline.left_ms(rung ? LWMQ_FOREVER : kLookMs));
     if (status == LWMQ_E_INTERRUPTED || status == LWMQ_E_STALLED) break;
     status = line.pump();
@@ -320,6 +324,14 @@ Status publish(lwmq_writer& writer, lwmq_block* block, std::uint32_t partition, 
   stats::set(writer.entry->moved_ns, static_cast<std::uint64_t>(os::coarse_now_ns()));
   note(writer);
   return LWMQ_OK;
+}
+
+Status hold(lwmq_writer& writer, const lwmq_block& block, lwmq_hold** out_hold) {
+  if (!writer.line || writer.closing) return closed(writer);
+  *out_hold = writer.line->pool.hold(block);
+  if (*out_hold != nullptr) return LWMQ_OK;
+  return fail(LWMQ_E_INVALID, "%s: this block is held already, was not lent by this writer, or has gone back",
+              writer.address.c_str());
 }
 
 void discard(lwmq_writer& writer, lwmq_block* block) {

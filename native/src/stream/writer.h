@@ -55,6 +55,7 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
 Status publish(lwmq_writer& writer, lwmq_block* block, std::uint32_t partition, std::uint64_t bytes,
                std::uint64_t rows, std::uint32_t flags);
 void discard(lwmq_writer& writer, lwmq_block* block);
+Status hold(lwmq_writer& writer, const lwmq_block& block, lwmq_hold** out_hold);
 Status commit(lwmq_writer& writer, std::uint32_t timeout_ms, lwmq_commit_result* out_result);
 Status abort(lwmq_writer& writer, const char* reason);
 Status close(lwmq_writer& writer, std::uint32_t linger_ms);

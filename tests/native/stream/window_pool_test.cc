@@ -48,6 +48,72 @@ class Pool : public testing::Test {
   std::deque<lwmq::wire::Publish> in_flight_;
 };
 
+lwmq_block lend(WindowPool& pool, std::uint64_t bytes) {
+  lwmq_block block{};
+  std::int64_t made = -1;
+  EXPECT_EQ(pool.allocate(bytes, kWindow, &block, &made), LWMQ_OK);
+  return block;
+}
+
+// Blocks that are lent one after the other, until there is no room; none overlaps `held`.
+int lend_all(WindowPool& pool, const lwmq_block& held) {
+  int count = 0;
+  for (std::int64_t made = -1;; ++count) {
+    lwmq_block block{};
+    if (pool.allocate(kMiB, kWindow, &block, &made) != LWMQ_OK) break;
+    EXPECT_TRUE(block.data + block.bytes <= held.data || held.data + held.bytes <= block.data);
+  }
+  return count;
+}
+
+TEST_F(Pool, UsesAHeldBlockOnlyWhenItsHoldHasEnded) {
+  for (const char* end : {"discarded", "published", "forgotten"}) {
+    SCOPED_TRACE(end);
+    const std::uint64_t used = pool_.used_bytes();
+    const lwmq_block block = lend(pool_, kMiB);
+    lwmq_hold* hold = pool_.hold(block);
+    ASSERT_NE(hold, nullptr);
+    EXPECT_EQ(pool_.hold(block), nullptr);
+    lwmq::wire::Publish record{};
+    if (end[0] == 'd') {
+      EXPECT_TRUE(pool_.discard(block));
+      EXPECT_FALSE(pool_.discard(block));
+    } else if (end[0] == 'p') {
+      EXPECT_TRUE(pool_.publish(block, false, &record));
+      in_flight_.push_back(record);
+      drop_oldest();
+    }
+    EXPECT_EQ(pool_.holders().lent, end[0] == 'd' ? 0U : 1U);
+    EXPECT_GT(lend_all(pool_, block), 0);
+    pool_.discard_lent();
+    EXPECT_EQ(pool_.used_bytes(), used + block.bytes);
+    hold->end();
+    EXPECT_TRUE(pool_.discard(lend(pool_, kMiB)));
+    EXPECT_EQ(pool_.used_bytes(), used);
+  }
+}
+
+TEST(PoolThatHasGone, LeavesWhatIsHeldWhereItIs) {
+  lwmq_tli_provider table = lwmq::fuzz::plain_windows();
+  lwmq_block block{};
+  lwmq_hold* hold = nullptr;
+  {
+    WindowPool pool(
+        &table, "test", [](void*) {}, nullptr);
+    lwmq_tli_window* ledger = nullptr;
+    table.window_create(lwmq::stream::kLapPageBytes, &ledger);
+    ASSERT_EQ(pool.set_ledger(ledger), LWMQ_OK);
+    block = lend(pool, kMiB);
+    hold = pool.hold(block);
+    ASSERT_NE(hold, nullptr);
+    std::memset(block.data, 0x5a, block.bytes);
+    pool.keep_spares();
+  }
+  std::memset(block.data, 0x5b, block.bytes);
+  EXPECT_EQ(block.data[kMiB / 2], 0x5b);
+  hold->end();
+}
+
 TEST_F(Pool, WantsReadersFirstBeyondAWorkingSetUntilTheyHaveFreedABlock) {
   const std::uint64_t working_set = WindowPool::working_set(kMiB);
   while (pool_.used_bytes() + kMiB <= working_set) {

@@ -154,3 +154,132 @@ def test_a_field_that_is_not_nullable_takes_no_nulls(address: str) -> None:
     with pytest.raises(lwmq.SchemaError, match="'n' is not nullable"):
         writer.allocate(10, nulls=["n"])
     writer.abort()
+
+
+# ---- What becomes of the arrays
+
+NUMBERS = pa.schema([("n", pa.int64()), ("up", pa.bool_())])
+
+
+def test_arrays_can_only_be_read_behind_the_commit(address: str) -> None:
+    writer = lwmq.open_writer(address, NUMBERS)
+    batch = writer.allocate(8, nulls=["n"])
+    numbers, bits, validity = batch["n"], batch["up"], batch.validity("n")
+    numbers[:], bits[:] = range(8), 0
+    batch.commit()
+    for array in (numbers, bits, validity):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 1
+    assert numbers.tolist() == list(range(8))
+    assert writer.statistics.bytes_copied == 0
+    assert read_one(address)["n"].to_pylist() == list(range(8))
+    writer.abort()
+    assert numbers.tolist() == list(range(8))
+
+
+def test_a_slice_that_outlives_the_commit_does_not_change_the_batch(address: str) -> None:
+    writer = lwmq.open_writer(address, NUMBERS)
+    batch = writer.allocate(8)
+    batch["n"][:], batch["up"][:] = range(8), 0
+    part = batch["n"][2:4]
+    batch.commit()
+    part[:] = -1
+    assert writer.statistics.bytes_copied > 0
+    assert writer.statistics.batches == 1
+    assert read_one(address)["n"].to_pylist() == list(range(8))
+    writer.abort()
+    assert part.tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize("end", ["abort", "close", "discard", "forget", "commit"])
+def test_an_array_keeps_its_memory_whatever_ends(address: str, end: str) -> None:
+    """Of the writer and the builder; and nobody else gets that memory meanwhile."""
+    writer = lwmq.open_writer(address, NUMBERS, window_bytes="1MiB", timeout=60)
+    batch = writer.allocate(30_000)
+    numbers = batch["n"]
+    part = numbers[:]
+    numbers[:] = 7
+    if end == "abort":
+        writer.abort()
+    elif end == "close":
+        with pytest.raises(lwmq.TimeoutError):  # nobody has seen this empty stream
+            writer.close(linger=0)
+    elif end == "discard":
+        batch.discard()
+    elif end == "commit":
+        batch.commit()
+    else:
+        del batch, writer
+    others = pa.table({"n": range(30_000), "up": [True] * 30_000}, schema=NUMBERS)
+    for number in range(2):
+        other = lwmq.open_writer(f"{address}-{number}", NUMBERS, window_bytes="1MiB", timeout=60)
+        other.write(others)
+        other.abort()
+    if end in ("discard", "commit"):
+        for _ in range(2):
+            writer.write(others)
+        writer.abort()
+    assert (numbers == 7).all()
+    part[:] = 8
+    assert (numbers == 8).all()
+    assert numbers.flags.writeable == (end not in ("discard", "commit"))
+
+
+def test_a_committed_block_is_not_used_again_while_its_arrays_live(address: str) -> None:
+    writer = lwmq.open_writer(address, NUMBERS, window_bytes="1MiB", buffer_bytes="256KiB", timeout=2)
+    kept = []
+    with lwmq.open_reader(address, timeout=60) as reader:
+        for number in range(2):
+            batch = writer.allocate(20_000)
+            numbers = batch["n"]
+            numbers[:] = number
+            kept.append(numbers)
+            batch.commit()
+            next(reader)
+        reader.consume()
+        for _ in range(50):  # the rest of the window goes round
+            with writer.allocate(20_000) as batch:
+                batch["n"][:] = -1
+            next(reader)
+            reader.consume()
+        assert [(array == number).all() for number, array in enumerate(kept)] == [True, True]
+        more = [writer.allocate(20_000)["n"] for _ in range(2)]
+        told = "no room .* 4 lent to this process and not let go; views of blocks must be let go"
+        with pytest.raises(lwmq.TimeoutError, match=told):
+            writer.allocate(20_000)
+        kept.clear()
+        del numbers
+        more += [writer.allocate(20_000)["n"] for _ in range(2)]
+    writer.abort()
+
+
+def test_what_was_lent_and_forgotten_is_given_back(address: str) -> None:
+    writer = lwmq.open_writer(address, NUMBERS, window_bytes="1MiB", buffer_bytes="256KiB", timeout=60)
+    for _ in range(50):
+        writer.allocate(20_000)
+    for _ in range(50):
+        array = writer.allocate(20_000)["n"]
+        array[:] = 1
+    del array
+    with writer.allocate(20_000) as batch:
+        batch["n"][:] = 3
+    assert set(read_one(address)["n"].to_pylist()) == {3}
+    writer.abort()
+
+
+def test_a_copy_for_which_there_is_no_room_leaves_the_builder_as_it_was(address: str) -> None:
+    writer = lwmq.open_writer(address, NUMBERS, window_bytes="1MiB", buffer_bytes="256KiB", timeout=2)
+    held = []
+    with pytest.raises(lwmq.TimeoutError):
+        while True:
+            held.append(writer.allocate(20_000))
+    batch = held.pop()
+    batch["n"][:] = 5
+    part = batch["n"][:3]
+    with pytest.raises(lwmq.TimeoutError, match="no room"):
+        batch.commit()
+    part[0] = 6
+    del part
+    batch.commit()
+    assert read_one(address)["n"].to_pylist()[:2] == [6, 5]
+    writer.abort()
