@@ -176,7 +176,8 @@ class Handle:
         """Turn everybody away from now on. False: somebody else has closed it, or we are a forked child."""
         if not self.usable:
             return False
-        self._close()
+        self.usable = False  # no call since the look: Python changes threads at calls, so that one is first
+        self.closed = True
         return True
 
     def take_close_back(self) -> None:

@@ -14,6 +14,12 @@ class Message:
     def tobytes(self) -> bytes:
         """A copy of all frames, one after the other."""
     def _frames(self, first: int) -> list[memoryview]: ...
+    def _set_timestamp(self, index: int, source: int, ticks: int) -> int:
+        """The status. OverflowError: no such number in C."""
+    def _ticks(self, place: int) -> int:
+        """Of the frame at this place, which is there; 0: it has none."""
+    def _reference(self) -> int:
+        """The address of a second native message on the same frames, for who takes one. MemoryError."""
     def _take(self, address: int) -> None:
         """Takes the native message at this address. ValueError, and it is destroyed: there is one already."""
     def _make(self, frames: object) -> bool:

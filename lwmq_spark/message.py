@@ -114,16 +114,9 @@ class Message(native_messages.Message):
             for index in range(len(parts)):
                 check(lib.lwmq_message_set_timestamp(out[0], index, source, ticks))
 
-    @property
-    def _handle(self) -> Any:
-        """Lent, as long as we live."""
-        return ffi.cast("lwmq_message *", self._address)
-
     def reference(self) -> Any:
         """A second native handle on the same frames, for who takes one (lwmq_send_queue_post)."""
-        out = ffi.new("lwmq_message **")
-        check(lib.lwmq_message_reference(self._handle, out))
-        return out
+        return ffi.new("lwmq_message **", ffi.cast("lwmq_message *", self._reference()))
 
     def __iter__(self) -> Iterator[Frame]:
         return (self[index] for index in range(len(self)))
@@ -139,7 +132,7 @@ class Message(native_messages.Message):
         Before the message is posted: what was posted has its own. IndexError, TypeError, ValueError.
         """
         source, ticks = _source_of(timestamp)
-        check(lib.lwmq_message_set_timestamp(self._handle, self._place(index), source, ticks))
+        check(self._set_timestamp(self._place(index), source, ticks))
 
     def timestamp(self, index: int = 0) -> int | None:
         """The ticks of frame `index`; None where it has no timestamp. IndexError."""
@@ -155,11 +148,6 @@ class Message(native_messages.Message):
         if not 0 <= place < len(self):
             raise IndexError(f"frame {index} of a message of {len(self)}")
         return place
-
-    def _ticks(self, place: int) -> int:
-        out = ffi.new("uint64_t *")
-        check(lib.lwmq_message_timestamp(self._handle, place, out))
-        return int(out[0])
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Message):

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from lwmq_spark._ffi import check, ffi, fields_of, lib, sized
+from lwmq_spark._ffi import Turn, check, ffi, fields_of, lib, sized
 
 STALL_S = 5.0  # as for peers: who keeps another one waiting for that long is stalled
 ROLES = {
@@ -147,18 +147,24 @@ class _Numbers:
 
 
 class Observer:
-    """Looks again and again; rates are those between two looks, and numbers are kept from look to look."""
+    """Looks again and again; rates are those between two looks, and numbers are kept from look to look.
+    Threads take turns."""
 
     def __init__(self) -> None:
         made = ffi.new("lwmq_observer **")
         check(lib.lwmq_observer_create(made))
         self._pointer = ffi.gc(made[0], lib.lwmq_observer_destroy)
+        self._turn = Turn()
         self._before: dict[tuple[int, tuple[str, str, str, int]], dict[str, int]] = {}
         self._numbers: dict[int, _Numbers] = {}
         self._looked_at = 0.0
 
     def look(self) -> list[Process]:
         """Everybody, in the order of pids."""
+        with self._turn:
+            return self._look()
+
+    def _look(self) -> list[Process]:
         count = ffi.new("uint64_t *")
         check(lib.lwmq_observer_look(self._pointer, count))
         now = time.monotonic()

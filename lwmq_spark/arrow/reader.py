@@ -77,8 +77,9 @@ class StreamReader(OfOneProcess):
     to one of them, and counts as consumed when any of them asks for the next.
 
     Batches are read-only and lie in the writer's window. They stay valid for as long as they are referred to,
-    also after the reader is closed; a reader whose leases pass half of a window gets private copies, counted
-    in `statistics`. Readers of different partitions share that half.
+    also after the reader is closed, but not in a forked child, which must not touch them. A reader whose
+    leases pass half of a window gets private copies, counted in `statistics`. Readers of different partitions
+    share that half.
     """
 
     def __init__(

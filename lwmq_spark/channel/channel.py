@@ -796,13 +796,14 @@ class Channel(Lingering):
         if self._is_called:
             self.on_message(None)
         seconds = self._linger if linger is None else parse_duration(linger)
-        turns = [self._handle.turn, self._connecting, self._shipping]
-        turns += [turn for q in self._queues for turn in (q._turn, q._waiting)]
-        if isinstance(self._receiving, Turn):
-            turns.append(self._receiving)
         if not self._handle.begin_close():
             return
         try:
+            turns = [self._handle.turn, self._connecting, self._shipping]
+            # Those of now are all: a further queue finds the channel closed.
+            turns += [turn for q in self._queues for turn in (q._turn, q._waiting)]
+            if isinstance(self._receiving, Turn):
+                turns.append(self._receiving)
             if self._is_called:  # since another thread asked for calls just now
                 self.on_message(None)
             self._watching.empty()

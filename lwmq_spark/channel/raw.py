@@ -24,7 +24,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import OfOneProcess, check, ffi, lib
+from lwmq_spark._ffi import OfOneProcess, Turn, Turns, check, ffi, lib
 from lwmq_spark.options import whole
 
 if TYPE_CHECKING:
@@ -49,10 +49,21 @@ class _Loan:
     Made before the buffer is lent, so that there is no moment at which nobody would give it back.
     """
 
-    __slots__ = ("__weakref__", "_data", "_exporters", "_give_back", "_handle", "_pointer", "_window", "raw")
+    __slots__ = (
+        "__weakref__",
+        "_data",
+        "_exporters",
+        "_give_back",
+        "_handle",
+        "_pointer",
+        "_window",
+        "raw",
+        "turn",
+    )
 
     def __init__(self, channel: Channel, give_back: Callable[[Any, Any], int]) -> None:
         self.raw: Any = ffi.new("lwmq_buffer *")  # None: it was sent
+        self.turn = Turn()  # to show it, or to send it
         self._handle = channel._handle
         self._pointer = channel._handle.pointer
         self._window = channel._window
@@ -106,9 +117,11 @@ class _RawBuffer(OfOneProcess):
     def data(self) -> memoryview:
         """In the window itself, also after close; writable if it is to be sent. Ends with it. ClosedError."""
         loan = self._open_loan()
-        if self._data is None:
-            self._data = loan.show(readonly=self._readonly)
-        return self._data
+        with loan.turn:
+            self._open_loan()  # another thread may have sent it
+            if self._data is None:
+                self._data = loan.show(readonly=self._readonly)
+            return self._data
 
     @property
     def _raw(self) -> Any:
@@ -116,9 +129,12 @@ class _RawBuffer(OfOneProcess):
         return self._open_loan().raw
 
     def _open_loan(self) -> _Loan:
-        if self._loan is None:
+        loan = self._loan
+        if loan is None:
             raise errors.ClosedError(f"the buffer of {self._channel.address} was given back")
-        return self._loan
+        if self._channel._handle.forked:
+            self._channel._handle.check_open()  # what it lies in is not mapped here
+        return loan
 
     def _give_back(self) -> None:
         """Now, or when the last array or slice has gone. Twice is once."""
@@ -127,7 +143,9 @@ class _RawBuffer(OfOneProcess):
             loan.hide()
 
     def __len__(self) -> int:
-        return 0 if self._loan is None else int(self._loan.raw.bytes)
+        loan = self._loan
+        raw = None if loan is None else loan.raw
+        return 0 if raw is None else int(raw.bytes)
 
     def __repr__(self) -> str:
         state = "given back" if self._loan is None else f"{len(self)} bytes"
@@ -152,7 +170,7 @@ class SendBuffer(_RawBuffer):
         used = len(self) if used_bytes is None else whole("used_bytes", used_bytes, 0, (1 << 64) - 1)
         handle = self._channel._handle
         handle.check_open()
-        with self._channel._shipping:
+        with Turns((self._channel._shipping, self._open_loan().turn)):
             handle.check_open()
             loan = self._open_loan()
             if used > len(self):

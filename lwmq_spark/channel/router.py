@@ -70,6 +70,8 @@ class Router(OfOneProcess):
         with self._lock:
             self._routes.pop(queue, None)
             handle = queue._channel._handle
+            if not handle.usable:
+                return  # its routes went with it; in a forked child, nobody may ever leave the turn
             with handle.turn:
                 if handle.usable:
                     check(lib.lwmq_router_forget(self._pointer, queue._pointer))
@@ -95,6 +97,7 @@ class Router(OfOneProcess):
         name = ffi.NULL if group is None else ffi.new("char[]", check_text("group", group).encode())
         frame = whole("frame", frame, 0, FRAMES_MAX)
         handle = queue._channel._handle
+        handle.check_open()
         with handle.turn:
             handle.check_open()
             return int(call(self._pointer, frame, text, name, queue._pointer))

@@ -81,6 +81,7 @@ class Selector(OfOneProcess):
             raise TypeError(f"a selector takes channels and listeners, not {type(channel).__name__}")
         handle = channel._handle
         handle.check_open()
+        self._handle.check_open()
         with Turns((handle.turn, self._handle.turn)):
             handle.check_open()
             self._handle.check_open()
@@ -99,6 +100,8 @@ class Selector(OfOneProcess):
     def _add_listener(self, listener: Listener, on_client: OnClient | None) -> None:
         if on_client is not None and (not callable(on_client) or inspect.iscoroutinefunction(on_client)):
             raise TypeError(f"on_client is a function of one channel, not {on_client!r}")
+        listener._handle.check_open()
+        self._handle.check_open()
         with listener._accepting, self._handle.turn:
             listener._handle.check_open()
             self._handle.check_open()
@@ -151,9 +154,10 @@ class Selector(OfOneProcess):
 
     def _greet(self) -> None:
         """Once, whatever it raises, and before it is added: others would have its messages from then on."""
-        if self._newcomer is None:
+        newcomer = self._newcomer
+        if newcomer is None:
             return
-        channel, on_client = self._newcomer
+        channel, on_client = newcomer
         if on_client is not None:
             self._newcomer = channel, None
             on_client(channel)  # may receive, and so add it; or close it

@@ -237,10 +237,44 @@ static PyObject* message_address(PyObject* self, void* ignored) {
   return message == NULL ? NULL : PyLong_FromVoidPtr(message);
 }
 
+/* What follows changes the list of frames, or reads it: with the GIL, since any thread may look at them. */
+
+static PyObject* message_set_timestamp(PyObject* self, PyObject* arguments) {
+  unsigned int index = 0;
+  int source = 0;
+  unsigned long long ticks = 0;
+  if (!PyArg_ParseTuple(arguments, "IiK:_set_timestamp", &index, &source, &ticks)) return NULL;
+  lwmq_message* message = message_of(self);
+  return message == NULL ? NULL : PyLong_FromLong(lwmq_message_set_timestamp(message, index, source, ticks));
+}
+
+static PyObject* message_ticks(PyObject* self, PyObject* place) {
+  const unsigned long index = PyLong_AsUnsignedLong(place);
+  if (PyErr_Occurred()) return NULL;
+  const lwmq_message* message = message_of(self);
+  if (message == NULL) return NULL;
+  uint64_t ticks = 0;
+  lwmq_message_timestamp(message, (uint32_t)index, &ticks);
+  return PyLong_FromUnsignedLongLong(ticks);
+}
+
+static PyObject* message_reference(PyObject* self, PyObject* unused) {
+  (void)unused;
+  lwmq_message* message = message_of(self);
+  if (message == NULL) return NULL;
+  lwmq_message* reference = NULL;
+  if (lwmq_message_reference(message, &reference) != LWMQ_OK) return PyErr_NoMemory();
+  return PyLong_FromVoidPtr(reference);
+}
+
 static PyMethodDef message_methods[] = {
     {"tobytes", message_tobytes, METH_NOARGS, "A copy of all frames, one after the other."},
     {"__bytes__", message_tobytes, METH_NOARGS, NULL},
     {"_frames", message_frames, METH_O, "Those from this place on, which is not negative."},
+    {"_set_timestamp", message_set_timestamp, METH_VARARGS, "(index, source, ticks): the status."},
+    {"_ticks", message_ticks, METH_O, "Of the frame at this place, which is there; 0: it has none."},
+    {"_reference", message_reference, METH_NOARGS,
+     "The address of a second native message on the same frames, for who takes one."},
     {"_take", message_take, METH_O, "Takes the native message at this address. Once."},
     {"_make", message_make, METH_O,
      "Makes the native message of a list or tuple of short buffers. False: they are something else, or too "

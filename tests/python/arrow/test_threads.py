@@ -11,32 +11,11 @@ import pytest
 
 import lwmq_spark as lwmq
 from tests.patience import HANG_S
+from tests.together import together
 
 THREADS = 4
 BATCHES = 60  # of each thread
 ROWS = 50
-
-
-def together(*calls: Callable[[], None]) -> None:
-    """All of `calls`, each on a thread of its own; the first exception of one is raised here."""
-    failures: list[BaseException] = []
-    start = threading.Barrier(len(calls))
-
-    def run(call: Callable[[], None]) -> None:
-        start.wait(HANG_S)
-        try:
-            call()
-        except BaseException as exc:
-            failures.append(exc)
-
-    threads = [threading.Thread(target=run, args=(call,)) for call in calls]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(HANG_S)
-    assert not any(thread.is_alive() for thread in threads)
-    if failures:
-        raise failures[0]
 
 
 def numbers_of(key: int) -> range:
@@ -97,8 +76,8 @@ def test_threads_that_share_a_writer_lose_and_double_nothing(
     )
     reader = lwmq.open_reader(address, role="client", timeout=HANG_S)
 
-    def write(thread: int) -> Callable[[], None]:
-        return lambda: [writer.write(kind(key)) for key in keys(thread)] and None
+    def write(thread: int) -> Callable[[], object]:
+        return lambda: [writer.write(kind(key)) for key in keys(thread)]
 
     def read() -> None:
         for batch in reader:
