@@ -17,7 +17,7 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark.arrow import describe
-from tests.spark.producers import Producer, kept, metrics, numbers, plan, read
+from tests.spark.producers import Producer, end, kept, metrics, numbers, plan, read
 from tests.stopping import stop
 
 if TYPE_CHECKING:
@@ -295,6 +295,17 @@ def test_a_failed_execution_acknowledges_nothing(spark: SparkSession, ipc: str) 
             failing.collect()
         assert sums(spark, ipc)[:2] == (3000, sum(range(3000)))
         producer.finish()
+
+
+def test_a_task_may_end_while_another_thread_reads_for_it(spark: SparkSession, ipc: str) -> None:
+    """What feeds a process does. It waits for a batch when the process, and with it the task, has ended."""
+    with kept(ipc):
+        writer = lwmq.open_writer(ipc, numbers(0).schema)
+        for _ in range(5):
+            piped = read(spark, ipc)._jdf.javaRDD().pipe("sleep 0.1")  # type: ignore[operator]
+            assert piped.count() == 0
+        end(writer)
+    assert spark.range(3).count() == 3
 
 
 def test_a_task_that_fails_behind_its_last_row_acknowledges_nothing(spark: SparkSession, ipc: str) -> None:

@@ -134,8 +134,10 @@ inline jobject view_of(JNIEnv* env, void* data, std::uint64_t bytes) {
   return nullptr;
 }
 
-inline const char* direct(JNIEnv* env, jobject buffer, jint position) {
-  return static_cast<const char*>(env->GetDirectBufferAddress(buffer)) + position;
+// All of a direct buffer.
+inline lwmq_bytes direct(JNIEnv* env, jobject buffer) {
+  return {env->GetDirectBufferAddress(buffer),
+          static_cast<std::uint64_t>(env->GetDirectBufferCapacity(buffer))};
 }
 
 template <typename T>

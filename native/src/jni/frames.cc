@@ -26,14 +26,14 @@ static void frame_event(void* context, std::int32_t event) {
 }
 
 JNI_METHOD(void, messageAppendExternal)
-(JNIEnv* env, jclass, jlong message, jobject memory, jint position, jint bytes, jobject owner) {
+(JNIEnv* env, jclass, jlong message, jobject memory, jobject owner) {
   std::unique_ptr<ExternalFrame> frame(new (std::nothrow) ExternalFrame);
   if (!check_memory(env, frame != nullptr)) return;
   frame->owner = env->NewGlobalRef(owner);
   if (!check_memory(env, frame->owner != nullptr)) return;
-  const lwmq_status status =
-      lwmq_message_append_external(handle<lwmq_message>(message), direct(env, memory, position),
-                                   static_cast<std::uint64_t>(bytes), frame_event, frame.get());
+  const lwmq_bytes all = direct(env, memory);
+  const lwmq_status status = lwmq_message_append_external(handle<lwmq_message>(message), all.data, all.bytes,
+                                                          frame_event, frame.get());
   if (status == LWMQ_OK) {
     frame.release();  // NOLINT(bugprone-unused-return-value): the library has it, until frame_event
   } else {

@@ -7,10 +7,9 @@ namespace lwmq::jni {
 
 // ---- send queue ---------------------------------------------------------------------------------
 
-JNI_METHOD(void, sendQueuePostDirect)
-(JNIEnv* env, jclass, jlong queue, jobject frame, jint position, jint bytes) {
-  check(env, lwmq_send_queue_post_bytes(handle<lwmq_send_queue>(queue), direct(env, frame, position),
-                                        static_cast<std::uint64_t>(bytes)));
+JNI_METHOD(void, sendQueuePostDirect)(JNIEnv* env, jclass, jlong queue, jobject frame) {
+  const lwmq_bytes all = direct(env, frame);
+  check(env, lwmq_send_queue_post_bytes(handle<lwmq_send_queue>(queue), all.data, all.bytes));
 }
 
 JNI_METHOD(void, sendQueuePostBytes)(JNIEnv* env, jclass, jlong queue, jbyteArray frame) {
@@ -50,6 +49,10 @@ JNI_METHOD(void, sendQueuePostMany)
   for (std::size_t i = 0; i < count; ++i) {
     frames[i] = {static_cast<const std::uint8_t*>(bytes.data()) + at, static_cast<std::uint64_t>(sizes[i])};
     at += frames[i].bytes;
+    if (sizes[i] < 0 || at > bytes.size()) {
+      throw_text(env, LWMQ_E_INVALID, "the frames of a call of many are longer than its bytes");
+      return;
+    }
   }
   std::uint64_t posted = 0;
   check(env, lwmq_send_queue_post_many(handle<lwmq_send_queue>(queue), frames.get(), count, &posted));
@@ -138,10 +141,9 @@ JNI_METHOD(void, messageAppend)(JNIEnv* env, jclass, jlong message, jbyteArray f
   check(env, lwmq_message_append(handle<lwmq_message>(message), bytes.data(), bytes.size()));
 }
 
-JNI_METHOD(void, messageAppendDirect)
-(JNIEnv* env, jclass, jlong message, jobject frame, jint position, jint bytes) {
-  check(env, lwmq_message_append(handle<lwmq_message>(message), direct(env, frame, position),
-                                 static_cast<std::uint64_t>(bytes)));
+JNI_METHOD(void, messageAppendDirect)(JNIEnv* env, jclass, jlong message, jobject frame) {
+  const lwmq_bytes all = direct(env, frame);
+  check(env, lwmq_message_append(handle<lwmq_message>(message), all.data, all.bytes));
 }
 
 JNI_METHOD(jlong, messageReference)(JNIEnv* env, jclass, jlong message) {
@@ -160,6 +162,19 @@ JNI_METHOD(jlong, messageFrameBytes)(JNIEnv* env, jclass, jlong message, jint in
   check(env,
         lwmq_message_frame(handle<lwmq_message>(message), static_cast<std::uint32_t>(index), &data, &bytes));
   return static_cast<jlong>(bytes);
+}
+
+JNI_METHOD(jlong, messageBytes)(JNIEnv*, jclass, jlong message) {
+  const auto* counted = handle<lwmq_message>(message);
+  const std::uint32_t frames = lwmq_message_frame_count(counted);
+  std::uint64_t all = 0;
+  for (std::uint32_t i = 0; i < frames; ++i) {
+    const void* data = nullptr;
+    std::uint64_t bytes = 0;
+    lwmq_message_frame(counted, i, &data, &bytes);
+    all += bytes;
+  }
+  return static_cast<jlong>(all);
 }
 
 JNI_METHOD(jobject, messageFrame)(JNIEnv* env, jclass, jlong message, jint index) {

@@ -139,6 +139,14 @@ JNI_METHOD(void, writerDiscard)(JNIEnv* env, jclass, jlong writer, jlongArray bl
   lwmq_writer_discard(handle<lwmq_writer>(writer), &block);
 }
 
+JNI_METHOD(jlong, writerHold)(JNIEnv* env, jclass, jlong writer, jlongArray block_fields) {
+  const lwmq_block block = block_of(env, block_fields);
+  lwmq_hold* hold = nullptr;
+  return check(env, lwmq_writer_hold(handle<lwmq_writer>(writer), &block, &hold)) ? address_of(hold) : 0;
+}
+
+JNI_METHOD(void, holdEnd)(JNIEnv*, jclass, jlong hold) { lwmq_hold_end(handle<lwmq_hold>(hold)); }
+
 JNI_METHOD(jlongArray, writerCommit)(JNIEnv* env, jclass, jlong writer, jint timeout_ms) {
   auto r = sized<lwmq_commit_result>();
   if (!check(env,

@@ -983,6 +983,33 @@ class ChannelTest {
     }
   }
 
+  @Test
+  void aViewOfARawBufferEndsWithIt() {
+    Channel.Options small = new Channel.Options(4096, 2, 0, 0, true).lingering(0);
+    Channel server = Channel.open("ipc://java-raw-view", Role.SERVER, small);
+    Channel client = Channel.open("ipc://java-raw-view", Role.CLIENT, small);
+    client.awaitConnected(soon);
+    TransportBuffer sent = client.buffer(soon);
+    List<ByteBuffer> written = new ArrayList<>();
+    for (int i = 0; i < 100; i++) {
+      written.add(sent.data(8 * i, 8).putLong(0, i));
+    }
+    client.send(sent, 800);
+    TransportBuffer came = server.receiveBuffer(soon);
+    ByteBuffer read = came.data();
+    for (ByteBuffer view : written) {
+      assertThrows(IndexOutOfBoundsException.class, () -> view.putLong(0, -1));
+    }
+    for (int i = 0; i < 100; i++) {
+      assertEquals(i, read.getLong());
+    }
+    server.dispose(came);
+    server.close();
+    client.close();
+    assertThrows(IndexOutOfBoundsException.class, () -> read.get(0));
+    assertThrows(IndexOutOfBoundsException.class, () -> written.get(0).put(0, (byte) 1));
+  }
+
   private static long mappedFiles() throws IOException {
     try (Stream<String> lines = Files.lines(Path.of("/proc/self/maps"))) {
       return lines.filter(line -> line.contains("memfd:") || line.contains("/dev/shm")).count();

@@ -1,16 +1,18 @@
 package org.lwmq.core;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertNotNull;
-import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
-import java.lang.ref.WeakReference;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
@@ -19,36 +21,70 @@ import org.junit.jupiter.api.Test;
 class ReachabilityTest {
   private static final Deadline SOON = Deadline.after(60_000);
 
-  /** A view, and whether the message that it is of lives. */
-  private record Seen(ByteBuffer view, WeakReference<Message> message) {}
-
   @Test
-  void aMessageLivesAsLongAsAViewOfItsFrame() throws InterruptedException {
+  void aFrameIsKeptAsLongAsAViewOfIt() throws InterruptedException {
     try (Channel server = Channel.open("loop://reachable-frame", Role.SERVER, Channel.Options.DEFAULT);
         Channel client = Channel.open("loop://reachable-frame", Role.CLIENT, Channel.Options.DEFAULT)) {
-      server.sendQueue(Priority.NORMAL).post("held by its view alone, and long enough to be no small one".repeat(9));
-      Seen seen = see(client);
-      WeakReference<Message> message = seen.message();
-      ByteBuffer end = seen.view().position(seen.view().remaining() - 9).slice();
-      seen = null;
+      CountDownLatch released = new CountDownLatch(1);
+      byte[] text = "held by its view alone, and long enough to be no small one".getBytes(StandardCharsets.UTF_8);
+      ByteBuffer memory = ByteBuffer.allocateDirect(text.length).put(text).flip();
+      server.sendQueue(Priority.NORMAL).post(Message.create().appendExternal(memory, released::countDown));
+      ByteBuffer end = see(client).position(text.length - 9).slice();
       for (int i = 0; i < 5; i++) {
         System.gc();
-        Thread.sleep(20);
+        assertFalse(released.await(20, TimeUnit.MILLISECONDS));
       }
-      assertNotNull(message.get());
       assertEquals("small one", StandardCharsets.UTF_8.decode(end).toString());
       end = null;
-      for (int i = 0; message.get() != null && i < 3000; i++) {
+      for (int i = 0; i < 3000 && !released.await(20, TimeUnit.MILLISECONDS); i++) {
         System.gc();
-        Thread.sleep(20);
       }
-      assertNull(message.get());
+      assertEquals(0, released.getCount());
     }
   }
 
-  private static Seen see(Channel channel) {
-    Message message = channel.receive(SOON);
-    return new Seen(message.frame(0), new WeakReference<>(message));
+  private static ByteBuffer see(Channel channel) {
+    try (Message message = channel.receive(SOON)) {
+      return message.frame(0);
+    }
+  }
+
+  /** Each of these was written over by the next, where it lay. */
+  @Test
+  void framesStayWhatTheyWereBehindTheirMessages() {
+    try (Channel server = Channel.open("ipc://reachable-frames", Role.SERVER, Channel.Options.DEFAULT);
+        Channel client = Channel.open("ipc://reachable-frames", Role.CLIENT, Channel.Options.DEFAULT)) {
+      SendQueue queue = server.sendQueue(Priority.NORMAL);
+      List<ByteBuffer> seen = new ArrayList<>();
+      for (int i = 0; i < 200; i++) {
+        byte[] frame = new byte[i % 2 == 0 ? 60 : 20_000];
+        Arrays.fill(frame, (byte) i);
+        Message message = Message.create().append(frame);
+        seen.add(message.frame(0));
+        queue.post(message);
+        seen.add(see(client));
+      }
+      for (int i = 0; i < seen.size(); i++) {
+        ByteBuffer view = seen.get(i);
+        assertEquals(i / 2 % 2 == 0 ? 60 : 20_000, view.remaining());
+        while (view.hasRemaining()) {
+          assertEquals((byte) (i / 2), view.get());
+        }
+      }
+    }
+  }
+
+  /** The heap alone would have room for all of them. */
+  @Test
+  void viewsThatNobodyHoldsAreLookedFor() throws InterruptedException {
+    ByteBuffer memory = ByteBuffer.allocateDirect(64 << 20);
+    CountDownLatch released = new CountDownLatch(1);
+    for (int i = 0; i < 40; i++) {
+      try (Message message = Message.create().appendExternal(memory, released::countDown)) {
+        assertEquals(memory.capacity(), message.frame(0).remaining());
+      }
+    }
+    assertTrue(released.await(60, TimeUnit.SECONDS)); // without a collection of ours
   }
 
   /** In a JVM that compiles every call: there the owner is dead while its last one runs. */

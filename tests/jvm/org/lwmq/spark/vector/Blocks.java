@@ -23,15 +23,15 @@ import org.apache.arrow.vector.types.pojo.Schema;
 import org.apache.spark.sql.util.ArrowUtils;
 
 /** Blocks as Arrow Java writes them: columns of a number, a text and a list of numbers, some of them null. */
-final class Blocks {
-  static final int ROWS = 100;
+public final class Blocks {
+  public static final int ROWS = 100;
 
   private Blocks() {}
 
   /** The schema, and one encapsulated record batch message. */
-  record Made(Schema schema, byte[] message) {}
+  public record Made(Schema schema, byte[] message) {}
 
-  static Made numbersTextsAndLists() {
+  public static Made numbersTextsAndLists() {
     try (BufferAllocator allocator = ArrowUtils.rootAllocator().newChildAllocator("blocks", 0, Long.MAX_VALUE);
         BigIntVector numbers = new BigIntVector("n", allocator);
         VarCharVector texts = new VarCharVector("t", allocator);
@@ -82,11 +82,11 @@ final class Blocks {
     return new Made(root.getSchema(), out.toByteArray());
   }
 
-  static boolean isNull(int row) {
+  public static boolean isNull(int row) {
     return row % 7 == 3;
   }
 
-  static String text(int row) {
+  public static String text(int row) {
     return "row " + row;
   }
 

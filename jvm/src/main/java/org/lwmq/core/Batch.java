@@ -8,8 +8,9 @@ public final class Batch implements AutoCloseable {
   private final Handle handle;
   private final long[] fields;
 
+  /** Keeps {@code fields}. */
   Batch(long[] fields) {
-    this.fields = fields.clone();
+    this.fields = fields;
     this.handle = new Handle(this, fields[Jni.BATCH_HANDLE], "batch", b -> Jni.batchRelease(b));
   }
 

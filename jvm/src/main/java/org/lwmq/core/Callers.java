@@ -2,6 +2,7 @@ package org.lwmq.core;
 
 import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
 
 /**
  * How many threads are in something that another one may end: it is given back when they are out. Counted in stripes, so that
@@ -27,12 +28,18 @@ final class Callers {
 
   /** Waits until all are out who went in before the end could be seen. For a thread that is not in itself. */
   void awaitNone() {
-    boolean wasInterrupted = false;
     for (int stripe = 0; stripe < inside.length(); stripe += STRIDE) {
-      while (inside.get(stripe) > 0) {
-        wasInterrupted |= Thread.interrupted(); // it would end every pause
-        LockSupport.parkNanos(LOOK_NANOS);
-      }
+      int looked = stripe;
+      awaitNot(() -> inside.get(looked) > 0);
+    }
+  }
+
+  /** Waits until {@code isInside} does not hold. */
+  static void awaitNot(BooleanSupplier isInside) {
+    boolean wasInterrupted = false;
+    while (isInside.getAsBoolean()) {
+      wasInterrupted |= Thread.interrupted(); // it would end every pause
+      LockSupport.parkNanos(LOOK_NANOS);
     }
     if (wasInterrupted) {
       Thread.currentThread().interrupt();

@@ -149,6 +149,11 @@ final class Jni {
 
   static native void writerDiscard(long writer, long[] block);
 
+  /** Until {@link #holdEnd} the block stays mapped and is not used again. */
+  static native long writerHold(long writer, long[] block);
+
+  static native void holdEnd(long hold);
+
   static final int COMMIT_WON = 0;
   static final int COMMIT_PARTITION = 1;
   static final int COMMIT_ATTEMPT = 2;
@@ -281,7 +286,8 @@ final class Jni {
 
   static native void channelDestroy(long channel);
 
-  static native void sendQueuePostDirect(long queue, ByteBuffer frame, int position, int bytes);
+  /** All of the direct buffer {@code frame}, whatever its position, as of the next two that take one. */
+  static native void sendQueuePostDirect(long queue, ByteBuffer frame);
 
   static native void sendQueuePostBytes(long queue, byte[] frame);
 
@@ -294,7 +300,7 @@ final class Jni {
   /** TIMED_OUT, FULL: it has none. */
   static native void sendQueueWaitRoom(long queue, int timeoutMs);
 
-  /** Posts the frames that lie one after the other in {@code bytes}, which are so long. */
+  /** Posts the frames that lie one after the other in {@code bytes}, which are so long. INVALID: it ends before they do. */
   static native void sendQueuePostMany(long queue, byte[] bytes, int[] lengths);
 
   /** Takes those that it posts, also where this throws: they are 0 then. */
@@ -367,11 +373,10 @@ final class Jni {
 
   static native void messageAppend(long message, byte[] frame);
 
-  static native void messageAppendDirect(long message, ByteBuffer frame, int position, int bytes);
+  static native void messageAppendDirect(long message, ByteBuffer frame);
 
   /** Keeps {@code frame} until {@link #takeReleased} has given it back; where this throws, it does not. */
-  static native void messageAppendExternal(
-      long message, ByteBuffer memory, int position, int bytes, ExternalFrame frame);
+  static native void messageAppendExternal(long message, ByteBuffer memory, ExternalFrame frame);
 
   /** The next frame that no message shows any more; waits for it. For one thread, the only one. */
   static native ExternalFrame takeReleased();
@@ -379,6 +384,9 @@ final class Jni {
   static native long messageReference(long message);
 
   static native int messageFrameCount(long message);
+
+  /** Of all frames. */
+  static native long messageBytes(long message);
 
   static native ByteBuffer messageFrame(long message, int index);
 

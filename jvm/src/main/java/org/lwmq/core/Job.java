@@ -4,7 +4,7 @@ import java.util.List;
 
 /**
  * Many writers that count as one producer. Lives in the driver; the loss of its process aborts the job. One thread
- * at a time.
+ * at a time (INVALID for a second one); any thread closes, and waits for who is in a call.
  */
 public final class Job implements AutoCloseable {
   private final String address;

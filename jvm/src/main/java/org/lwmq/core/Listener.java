@@ -26,7 +26,7 @@ public final class Listener implements AutoCloseable {
     this.address = address;
     this.options = options;
     long opened = Jni.listenerOpen(Jni.uri(address), options.fields());
-    this.handle = new Handle(this, opened, "listener " + address, l -> Jni.listenerDestroy(l));
+    this.handle = Handle.shared(this, opened, "listener " + address, l -> Jni.listenerDestroy(l));
   }
 
   /**

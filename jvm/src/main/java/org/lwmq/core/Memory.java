@@ -31,8 +31,9 @@ public final class Memory {
 
   /** What remains in {@code buffer}, whose position stays. */
   static byte[] copy(ByteBuffer buffer) {
-    byte[] copy = new byte[buffer.remaining()];
-    buffer.duplicate().get(copy);
+    ByteBuffer part = buffer.duplicate(); // once: its position and its limit belong to whoever has it
+    byte[] copy = new byte[part.remaining()];
+    part.get(copy);
     return copy;
   }
 

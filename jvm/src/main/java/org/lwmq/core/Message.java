@@ -12,7 +12,7 @@ import java.util.Set;
 import java.util.function.Consumer;
 import java.util.function.LongConsumer;
 
-/** What is sent whole or not at all: frames of bytes. One thread at a time. */
+/** What is sent whole or not at all: frames of bytes. One thread at a time (INVALID for a second one); any thread closes. */
 public final class Message implements AutoCloseable {
   private static final long TICKS_1970 = 116_444_736_000_000_000L;
   private static final long TICKS_PER_SECOND = 10_000_000;
@@ -47,7 +47,8 @@ public final class Message implements AutoCloseable {
     if (!frame.isDirect()) {
       return append(Memory.copy(frame));
     }
-    handle.run(m -> Jni.messageAppendDirect(m, frame, frame.position(), frame.remaining()));
+    ByteBuffer part = frame.slice(); // once: its position and its limit belong to whoever has it
+    handle.run(m -> Jni.messageAppendDirect(m, part));
     return this;
   }
 
@@ -59,9 +60,9 @@ public final class Message implements AutoCloseable {
   /**
    * Appends what remains in the direct buffer {@code frame} where it lies, without a copy: nobody may write into it, or free
    * it, until {@code released} has run. That is once, on a daemon thread of ours that all frames share, when the last message
-   * that shows it is gone: closed, or shipped to a peer in another process, or closed there by one in this. Until then the
-   * buffer is kept from the garbage collector. Where this throws, {@code released} does not run. Returns this message.
-   * INVALID: a buffer on the heap, which moves. TOO_BIG: more frames than one has.
+   * that shows it is gone: closed, or shipped to a peer in another process, or closed there by one in this; and the last view
+   * of {@link #frame}. Until then the buffer is kept from the garbage collector. Where this throws, {@code released} does not
+   * run. Returns this message. INVALID: a buffer on the heap, which moves. TOO_BIG: more frames than one has.
    */
   public Message appendExternal(ByteBuffer frame, Runnable released) {
     Objects.requireNonNull(released, "released is null: leave it out");
@@ -70,8 +71,9 @@ public final class Message implements AutoCloseable {
           Status.INVALID, "appendExternal(): the buffer is on the heap, which moves: take a direct one, or append()");
     }
     ExternalFrame.serveAll();
-    ExternalFrame external = new ExternalFrame(frame.slice(), released);
-    handle.run(m -> Jni.messageAppendExternal(m, frame, frame.position(), frame.remaining(), external));
+    ByteBuffer part = frame.slice();
+    ExternalFrame external = new ExternalFrame(part, released);
+    handle.run(m -> Jni.messageAppendExternal(m, part, external));
     return this;
   }
 
@@ -129,12 +131,14 @@ public final class Message implements AutoCloseable {
   }
 
   /**
-   * Frame {@code index} where it lies, read-only; valid until the message is closed or posted, and it keeps it from the
-   * cleaner. Of small frames {@link #bytes} are cheaper. INVALID: no such frame. TOO_BIG: 2 GiB and more.
+   * Frame {@code index} where it lies, read-only. Keeps what it shows, as a {@link #reference} would, until the garbage
+   * collector has found that nobody holds it, or what was made of it: a peer's buffers, too, so that others have to be copied
+   * as they come. Of small frames, and of those that are looked at once, {@link #bytes} are cheaper. INVALID: no such frame.
+   * TOO_BIG: 2 GiB and more.
    */
   public ByteBuffer frame(int index) {
     Arguments.notNegative("frame", index);
-    return handle.view(m -> Jni.messageFrame(m, index)).asReadOnlyBuffer();
+    return handle.call(m -> FrameViews.of(m, index));
   }
 
   /** Of frame {@code index}. INVALID: no such frame. */
@@ -151,8 +155,11 @@ public final class Message implements AutoCloseable {
 
   /** Lends the native message to {@code taker}; it is not ours any more when that returns. */
   void giveTo(LongConsumer taker) {
-    lendTo(taker);
-    taken();
+    lendTo(
+        m -> {
+          taker.accept(m);
+          taken();
+        });
   }
 
   /**
@@ -161,33 +168,41 @@ public final class Message implements AutoCloseable {
    */
   static void giveAll(List<Message> messages, Consumer<long[]> taker) {
     Message[] lent = messages.toArray(Message[]::new); // alive, and the same, until all is over
+    checkDistinct(lent);
     long[] all = new long[lent.length];
-    Set<Message> seen = Collections.newSetFromMap(new IdentityHashMap<>());
-    for (int i = 0; i < lent.length; i++) {
-      all[i] = lent[i].handle.call(m -> m);
-      if (!seen.add(lent[i])) {
-        throw new LwmqException(
-            Status.INVALID, "message " + i + " of " + lent.length + " is there twice: post a reference() of it");
-      }
-    }
+    int count = 0;
     try {
+      for (; count < lent.length; count++) {
+        all[count] = lent[count].handle.lend();
+      }
       taker.accept(all);
     } finally {
-      for (int i = 0; i < lent.length; i++) {
+      for (int i = 0; i < count; i++) {
         if (all[i] == 0) {
           lent[i].taken();
         }
+        lent[i].handle.giveBack();
       }
       Reference.reachabilityFence(lent);
     }
   }
 
-  /** Lends the native message to {@code user}. */
+  private static void checkDistinct(Message[] messages) {
+    Set<Message> seen = Collections.newSetFromMap(new IdentityHashMap<>());
+    for (int i = 0; i < messages.length; i++) {
+      if (!seen.add(messages[i])) {
+        throw new LwmqException(
+            Status.INVALID, "message " + i + " of " + messages.length + " is there twice: post a reference() of it");
+      }
+    }
+  }
+
+  /** Lends the native message to {@code user}; nobody else has it until that returns. */
   void lendTo(LongConsumer user) {
     handle.run(user);
   }
 
-  /** The native message is not ours any more. */
+  /** The native message is not ours any more. For who was lent it. */
   void taken() {
     handle.take();
   }
@@ -206,15 +221,7 @@ public final class Message implements AutoCloseable {
     return handle.call(
         m -> {
           int frames = Jni.messageFrameCount(m);
-          long bytes = 0;
-          try {
-            for (int i = 0; i < frames; i++) {
-              bytes += Jni.messageFrame(m, i).capacity();
-            }
-          } catch (LwmqException e) { // TOO_BIG
-            return "Message of " + frames + " frames, one of 2 GiB or more";
-          }
-          return "Message of " + frames + " frames, " + bytes + " bytes";
+          return "Message of " + frames + " frames, " + Jni.messageBytes(m) + " bytes";
         });
   }
 }

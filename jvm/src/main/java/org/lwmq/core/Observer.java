@@ -8,7 +8,7 @@ import java.util.List;
 /**
  * What the processes of this machine do with lwmq: their statistics pages, as {@code lwmq top} reads them. Those of our own
  * user are found; root finds everybody's. They do nothing for it and do not notice, also when they hang. One thread at a
- * time.
+ * time (INVALID for a second one); any thread closes.
  */
 public final class Observer implements AutoCloseable {
   private final Handle handle = new Handle(this, Jni.observerCreate(), "observer", o -> Jni.observerDestroy(o));

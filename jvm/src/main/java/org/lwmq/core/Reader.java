@@ -2,12 +2,14 @@ package org.lwmq.core;
 
 import java.util.List;
 
-/** Takes record batches from a stream, in place. One thread at a time; batches may be released by any. */
+/**
+ * Takes record batches from a stream, in place. One thread at a time (INVALID for a second one); any thread closes, and
+ * batches may be released by any.
+ */
 public final class Reader implements AutoCloseable {
   private final String address;
   private final Handle handle;
   private final String waiting; // made once, not with each batch
-  private final long[] next = new long[Jni.BATCH_LONGS];
 
   private Reader(String address, long reader) {
     this.address = address;
@@ -45,6 +47,7 @@ public final class Reader implements AutoCloseable {
    * everything that was visible.
    */
   public Batch next(Deadline deadline) {
+    long[] next = new long[Jni.BATCH_LONGS];
     boolean isThere = deadline.await(waiting, slice -> handle.call(r -> Jni.readerNext(r, slice, next)));
     return isThere ? new Batch(next) : null;
   }
@@ -64,7 +67,10 @@ public final class Reader implements AutoCloseable {
     return new Statistics(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]);
   }
 
-  /** Ends the reader; what was not consumed stays for others. Batches live on. Twice is allowed. */
+  /**
+   * Ends the reader; what was not consumed stays for others. Batches live on. Who waits for one gets CLOSED, within 200 ms,
+   * for which this waits. Twice is allowed.
+   */
   @Override
   public void close() {
     handle.close();

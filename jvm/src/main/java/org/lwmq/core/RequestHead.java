@@ -37,8 +37,7 @@ record RequestHead(int kind, long asker, long number) {
     if (message.frameCount() == 0 || message.frameBytes(0) != BYTES) {
       return null;
     }
-    ByteBuffer frame = message.frame(0);
-    frame.order(ByteOrder.LITTLE_ENDIAN);
+    ByteBuffer frame = ByteBuffer.wrap(message.bytes(0)).order(ByteOrder.LITTLE_ENDIAN);
     boolean isOurs = frame.getInt() == MAGIC && frame.get() == FORMAT;
     int kind = Byte.toUnsignedInt(frame.get());
     isOurs &= frame.getShort() == 0;

@@ -58,13 +58,16 @@ public final class Router implements AutoCloseable {
    */
   public int post(Message message) {
     int[] queues = {0};
-    try {
-      message.lendTo(m -> handle.run(r -> Jni.routerPost(r, m, queues)));
-    } finally {
-      if (queues[0] > 0) {
-        message.taken();
-      }
-    }
+    message.lendTo(
+        m -> {
+          try {
+            handle.run(r -> Jni.routerPost(r, m, queues));
+          } finally {
+            if (queues[0] > 0) {
+              message.taken();
+            }
+          }
+        });
     return queues[0];
   }
 

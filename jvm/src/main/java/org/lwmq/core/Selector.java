@@ -5,10 +5,9 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
-import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 
 /**
  * Many channels by one thread, in turns: each that has something gives one message before any gives its next, however
@@ -24,7 +23,7 @@ public final class Selector implements AutoCloseable {
   private final Map<Listener, Consumer<Channel>> listeners = new LinkedHashMap<>();
   private final Map<Long, Channel> removed = new HashMap<>(); // since the last receive began, which may still have one
   private final AtomicReference<Newcomer> newcomer = new AtomicReference<>(); // not added yet; who takes it has it
-  private final AtomicBoolean isReceiving = new AtomicBoolean(); // somebody
+  private final AtomicReference<Thread> receiver = new AtomicReference<>(); // null: nobody receives
   private final boolean isOfCalls;
 
   public Selector() {
@@ -180,26 +179,28 @@ public final class Selector implements AutoCloseable {
    * nobody interrupts: it wakes every 1.6 s.
    */
   Channel selectUninterrupted() {
-    return channel(Deadline.never().awaitInLongSlices(waiting(), this::selectOnce));
+    return alone(() -> channel(Deadline.never().awaitInLongSlices(waiting(), this::selectOnce)));
   }
 
   private long selectOnce(int slice) {
-    return alone(
-        () -> {
-          forgetRemoved();
-          return handle.call(s -> Jni.selectorWait(s, slice));
-        });
+    forgetRemoved();
+    return handle.call(s -> Jni.selectorWait(s, slice));
   }
 
-  /** INVALID: beside another thread. */
-  private long alone(LongSupplier receive) {
-    if (!isReceiving.compareAndSet(false, true)) {
+  /** INVALID: beside another thread. A call-back of ours that receives is within. */
+  private <T> T alone(Supplier<T> receive) {
+    Thread us = Thread.currentThread();
+    Thread other = receiver.compareAndExchange(null, us);
+    if (other == us) {
+      return receive.get();
+    }
+    if (other != null) {
       throw new LwmqException(Status.INVALID, "another thread receives by this selector: one at a time");
     }
     try {
-      return receive.getAsLong();
+      return receive.get();
     } finally {
-      isReceiving.set(false);
+      receiver.set(null);
     }
   }
 
@@ -217,6 +218,10 @@ public final class Selector implements AutoCloseable {
    * same. TIMED_OUT, INTERRUPTED.
    */
   public Channel select(Deadline deadline) {
+    return alone(() -> selectNext(deadline));
+  }
+
+  private Channel selectNext(Deadline deadline) {
     greet();
     while (true) {
       long came = deadline.await(waiting(), this::selectOnce);
@@ -236,12 +241,16 @@ public final class Selector implements AutoCloseable {
    * still to be closed. TIMED_OUT, INTERRUPTED.
    */
   public Received receive(Deadline deadline) {
+    return alone(() -> receiveNext(deadline));
+  }
+
+  private Received receiveNext(Deadline deadline) {
     greet();
     while (true) {
       Channel[] whose = {null};
       long came;
       try {
-        came = deadline.await(waiting(), slice -> alone(() -> receiveOnce(slice, whose)));
+        came = deadline.await(waiting(), slice -> receiveOnce(slice, whose));
       } catch (LwmqException e) {
         throw ended(whose[0], e);
       }

@@ -97,7 +97,8 @@ public final class SendQueue {
   /** Posts what remains in {@code frame}, copied; its position stays. */
   public void post(ByteBuffer frame) {
     if (frame.isDirect()) {
-      post(q -> Jni.sendQueuePostDirect(q, frame, frame.position(), frame.remaining()));
+      ByteBuffer part = frame.slice(); // once: its position and its limit belong to whoever has it
+      post(q -> Jni.sendQueuePostDirect(q, part));
     } else {
       post(Memory.copy(frame));
     }
@@ -127,7 +128,8 @@ public final class SendQueue {
    * over. UNSUPPORTED: the channel has several transports.
    */
   public boolean offer(Message message, long tag, Deadline room) {
-    return hadRoom(() -> message.giveTo(m -> await(room, slice -> post(q -> Jni.sendQueuePostWait(q, tag, slice, m)))), room);
+    return hadRoom(
+        () -> await(room, slice -> message.giveTo(m -> post(q -> Jni.sendQueuePostWait(q, tag, slice, m)))), room);
   }
 
   /**
@@ -171,9 +173,13 @@ public final class SendQueue {
    * first of them may have been; {@link #statistics} count them.
    */
   public void postMany(List<byte[]> frames) {
+    byte[][] all = frames.toArray(byte[][]::new); // the same until all is over
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-    frames.forEach(bytes::writeBytes);
-    int[] lengths = frames.stream().mapToInt(frame -> frame.length).toArray();
+    int[] lengths = new int[all.length];
+    for (int i = 0; i < all.length; i++) {
+      bytes.writeBytes(all[i]);
+      lengths[i] = all[i].length;
+    }
     post(q -> Jni.sendQueuePostMany(q, bytes.toByteArray(), lengths));
   }
 

@@ -2,7 +2,10 @@ package org.lwmq.core;
 
 import java.lang.ref.Cleaner;
 import java.lang.ref.Reference;
+import java.lang.ref.WeakReference;
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
@@ -33,8 +36,11 @@ public final class TransportBuffer {
   }
 
   /**
-   * The memory itself, until the buffer goes back: then it is the transport's, and gone when the channel is closed, where
-   * touching it ends the JVM. TOO_BIG: more than 2 GiB - 1.
+   * The memory itself, until the buffer goes back: this buffer of Java is empty then, and throws what Java throws beyond a
+   * limit. What was made of it (slice, duplicate), or is used by another thread at that moment, cannot be ended so, and must
+   * not be touched any more: the memory is the transport's again, where a write changes what the peer has received and a
+   * read sees what others send; it is gone with the peer and the channel, where touching it ends the JVM. INVALID: it went
+   * back. TOO_BIG: more than 2 GiB - 1.
    */
   public ByteBuffer data() {
     return data(0, bytes());
@@ -48,7 +54,9 @@ public final class TransportBuffer {
     }
     ByteBuffer data = Jni.wrap(loan.fields[DATA] + offset, bytes);
     Handle.CLEANER.register(data, () -> Reference.reachabilityFence(this)); // and so what lent it
-    return loan.isReceived ? data.asReadOnlyBuffer() : data;
+    ByteBuffer shown = loan.isReceived ? data.asReadOnlyBuffer() : data;
+    loan.show(shown);
+    return shown;
   }
 
   /**
@@ -92,6 +100,8 @@ public final class TransportBuffer {
     final boolean isReceived; // else it was obtained to be sent
     final long[] fields;
     private final AtomicBoolean isLent = new AtomicBoolean(true);
+    private final List<WeakReference<ByteBuffer>> views = new ArrayList<>(1); // guarded by this
+    private int lookAt = 16; // when there are so many, for those that nobody holds
 
     Loan(Handle channel, RawLoans loans, boolean isReceived, long[] fields) {
       this.channel = channel;
@@ -106,15 +116,32 @@ public final class TransportBuffer {
       }
     }
 
-    /** INVALID where another thread was first. */
-    void end() {
+    /** What was shown is empty from now on. INVALID where another thread was first. */
+    synchronized void end() {
       if (!isLent.compareAndSet(true, false)) {
         throw wentBack();
       }
+      for (WeakReference<ByteBuffer> known : views) {
+        ByteBuffer view = known.get();
+        if (view != null) {
+          view.limit(0);
+        }
+      }
+      views.clear();
     }
 
     private static LwmqException wentBack() {
       return new LwmqException(Status.INVALID, "this buffer went back already");
+    }
+
+    /** Until {@link #end}. */
+    synchronized void show(ByteBuffer view) {
+      check(); // another thread may have sent it
+      if (views.size() >= lookAt) {
+        views.removeIf(known -> known.refersTo(null));
+        lookAt = 2 * views.size() + 1;
+      }
+      views.add(new WeakReference<>(view));
     }
 
     void forgotten() {

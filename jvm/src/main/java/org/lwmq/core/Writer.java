@@ -1,7 +1,10 @@
 package org.lwmq.core;
 
+import java.util.concurrent.atomic.AtomicInteger;
+
 /**
- * Puts record batches into a stream, each laid once into a block of the writer's window. One thread at a time.
+ * Puts record batches into a stream, each laid once into a block of the writer's window. One thread at a time (INVALID for a
+ * second one); any thread closes: who waits for room gets CLOSED, within 200 ms, for which the close waits.
  *
  * <p>As a task of a job: allocate and publish, then {@link #commit} or {@link #abort}, then close. Closed without
  * either, it counts as aborted.
@@ -17,6 +20,8 @@ public final class Writer implements AutoCloseable {
   private final Handle handle;
   private final byte[] schema;
   private final int partitions;
+  private final AtomicInteger viewsLeft = new AtomicInteger(); // of blocks that have gone back, not collected yet
+  private int waits; // for room, in a row
 
   private Writer(String address, long writer) {
     this.address = address;
@@ -57,37 +62,59 @@ public final class Writer implements AutoCloseable {
   }
 
   /**
-   * Lends a block of at least {@code bytes}; waits for room, until readers have released enough. TOO_BIG: more than
-   * the window can ever hold. TIMED_OUT says who holds the room.
+   * Lends a block of at least {@code bytes}; waits for room, until readers have released enough. What {@link Block#buffer} has
+   * shown is room again when the garbage collector has found that nobody holds the buffer: it is asked to look when
+   * such buffers may be what is waited for. TOO_BIG: more than the window can ever hold. TIMED_OUT says who holds the room.
    */
   public Block allocate(long bytes, Deadline deadline) {
-    Block block = new Block(handle);
+    Block block = new Block(handle, viewsLeft);
     deadline.awaitDone(
         "waiting for room in the window of " + address,
-        slice -> handle.run(w -> Jni.writerAllocate(w, bytes, slice, block.fields)));
+        slice -> handle.run(w -> allocate(w, bytes, slice, block)));
     return block;
   }
 
+  private void allocate(long writer, long bytes, int slice, Block block) {
+    try {
+      Jni.writerAllocate(writer, bytes, slice, block.fields);
+      waits = 0;
+    } catch (LwmqException e) {
+      boolean isDue = e.status() == Status.TIMED_OUT && Integer.bitCount(++waits) == 1; // less and less often
+      if (isDue && viewsLeft.get() > 0) {
+        System.gc();
+      }
+      throw e;
+    }
+  }
+
   /**
-   * Takes {@code block}: its first {@code bytes} are the next batch, of {@code rows} rows.
+   * Takes {@code block}: its first {@code bytes} are the next batch, of {@code rows} rows. INVALID: another writer's, which
+   * keeps it, one that has gone back, or numbers that do not fit.
    *
    * @param partition of the stream; ignored for a task of a job
    * @param flags {@link #IPC_MESSAGE} or {@link #IPC_STREAM}
    */
   public void publish(Block block, int partition, long bytes, long rows, int flags) {
-    handle.check();
-    try {
-      handle.run(w -> Jni.writerPublish(w, block.fields, partition, bytes, rows, flags));
-    } finally {
-      block.fields[Jni.BLOCK_DATA] = 0;
-    }
+    block.checkIsOf(handle);
+    handle.run(
+        w -> {
+          try {
+            Jni.writerPublish(w, block.fields, partition, bytes, rows, flags);
+          } finally {
+            block.wentBack();
+          }
+        });
   }
 
-  /** Takes {@code block} back unused. */
+  /** Takes {@code block} back unused; nothing where it has gone back. INVALID: another writer's. */
   public void discard(Block block) {
-    if (block.fields[Jni.BLOCK_DATA] != 0) {
-      handle.run(w -> Jni.writerDiscard(w, block.fields));
-      block.fields[Jni.BLOCK_DATA] = 0;
+    block.checkIsOf(handle);
+    if (block.address() != 0) {
+      handle.run(
+          w -> {
+            Jni.writerDiscard(w, block.fields);
+            block.wentBack();
+          });
     }
   }
 

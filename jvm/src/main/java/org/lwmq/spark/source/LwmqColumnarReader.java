@@ -8,7 +8,6 @@ import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
-import org.apache.spark.unsafe.Platform;
 import org.apache.spark.util.TaskCompletionListener;
 import org.lwmq.arrow.ArrowColumn;
 import org.lwmq.arrow.ArrowSchemas;
@@ -19,10 +18,15 @@ import org.lwmq.spark.failure.Failures;
 import org.lwmq.spark.vector.VectorFactory;
 
 /**
- * Shows Spark the batches of a stream where they lie in the producer's window. Executor, one task thread.
+ * Shows Spark the batches of a stream where they lie in the producer's window. Executor; one thread at a time reads, and any
+ * thread ends it.
  *
  * <p>A batch stays leased until Spark asks for the next one, or its task ends, whichever way. It is consumed when the
  * next one is asked for; the last one, when the task has ended well.
+ *
+ * <p>Who reads need not be the task's thread: what feeds a process ({@code pipe}, {@code TRANSFORM}) reads on another one,
+ * and may turn a batch into rows while the task ends. Whoever ends it then waits for at most a slice of the wait for a batch,
+ * and leaves the batch to its reader: the memory lives as long as somebody has a vector over it.
  */
 final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
   private final LwmqReaderFactory read;
@@ -33,8 +37,10 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
   private final StreamTask task;
   private final boolean inTask; // of Spark; not in a test
 
+  // Guarded by this.
+  private Thread reader; // the last one
   private Batch lease;
-  private long copy;
+  private PrivateCopy copy;
   private ColumnarBatch current;
   private long rows;
   private long bytes;
@@ -55,8 +61,9 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
   }
 
   @Override
-  public boolean next() {
+  public synchronized boolean next() {
     try {
+      reader = Thread.currentThread();
       release();
       if (read.limit() >= 0 && rows >= read.limit()) {
         return false;
@@ -72,12 +79,12 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
   }
 
   @Override
-  public ColumnarBatch get() {
+  public synchronized ColumnarBatch get() {
     return current;
   }
 
   @Override
-  public CustomTaskMetric[] currentMetricsValues() {
+  public synchronized CustomTaskMetric[] currentMetricsValues() {
     return ReadMetrics.values(bytes, bytesCopied, batches, task.waitNs());
   }
 
@@ -88,18 +95,30 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
   @Override
   public void close() {
     if (inTask) {
-      release();
+      letGo();
     } else {
       end();
     }
   }
 
   private void end() {
+    task.stop(); // who waits for a batch in next
     try {
-      release();
-      task.close();
+      endStopped();
     } catch (LwmqException e) {
       throw Failures.spark(e);
+    }
+  }
+
+  private synchronized void endStopped() {
+    letGo();
+    task.close();
+  }
+
+  /** For any thread: what another one that lives reads is left to it, and to the cleaners. */
+  private synchronized void letGo() {
+    if (reader == Thread.currentThread() || (reader != null && !reader.isAlive())) {
+      release();
     }
   }
 
@@ -107,9 +126,13 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
   private ColumnarBatch show() {
     long address = lease.address();
     boolean isCopied = lease.isCopy();
+    Object owner = lease; // of the memory
     if (read.conf().verify()) {
-      address = copy(lease);
+      copy = new PrivateCopy(lease);
+      lease.close();
+      address = copy.address();
       isCopied = true;
+      owner = copy;
     }
     IpcBlock.Columns columns = IpcBlock.read(address, lease.bytes(), lease.isStream(), schema, wanted);
     ColumnVector[] vectors = new ColumnVector[places.length];
@@ -121,7 +144,7 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
         vectors[i] = metadata.vector(read.conf().uri(), lease, columns.rows());
       } else {
         ArrowColumn data = columns.columns()[next++];
-        vectors[i] = VectorFactory.over(data, column.dataType());
+        vectors[i] = VectorFactory.over(data, column.dataType(), owner);
         bytes += data.bytes();
         bytesCopied += isCopied ? data.bytes() : 0;
       }
@@ -131,23 +154,15 @@ final class LwmqColumnarReader implements PartitionReader<ColumnarBatch> {
     return new ColumnarBatch(vectors, columns.rows());
   }
 
-  /** A private copy of a batch: what its writer does to it afterwards changes nothing. */
-  private long copy(Batch batch) {
-    copy = Platform.allocateMemory(Math.max(1, batch.bytes()));
-    Platform.copyMemory(null, batch.address(), null, copy, batch.bytes());
-    batch.close();
-    return copy;
-  }
-
   private void release() {
     current = null;
     if (lease != null) {
       lease.close();
       lease = null;
     }
-    if (copy != 0) {
-      Platform.freeMemory(copy);
-      copy = 0;
+    if (copy != null) {
+      copy.close();
+      copy = null;
     }
   }
 }

@@ -1,10 +1,10 @@
 package org.lwmq.spark.source;
 
 import java.util.EnumSet;
-import java.util.HashMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
@@ -24,7 +24,8 @@ import org.lwmq.spark.failure.Failures;
 /**
  * A stream as a table: for reading, certain batches of it; for writing, its end. Lives in the driver.
  *
- * <p>Asks the endpoint only for reading, and only once: every scan of this table means the same batches.
+ * <p>Asks the endpoint only for reading, and only once: every scan of this table means the same batches. Any threads at
+ * once.
  */
 final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataColumns {
   private final StructType schema;
@@ -33,7 +34,7 @@ final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataCo
   private final StreamPositions inferred;
 
   /** Of reads with options of their own, as {@code SELECT … FROM t WITH (…)} has them, and of all others. */
-  private final Map<CaseInsensitiveStringMap, StreamPositions> fixed = new HashMap<>();
+  private final Map<CaseInsensitiveStringMap, StreamPositions> fixed = new ConcurrentHashMap<>();
 
   /**
    * @param schema of the stream, as inferred, as the user gave it, of the DataFrame to write, or of the catalog; nobody's
@@ -107,7 +108,7 @@ final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataCo
     return ofCatalog.isEmpty() ? options : GivenOptions.over(options, ofThisUse);
   }
 
-  private synchronized StreamPositions positions(CaseInsensitiveStringMap given, LwmqReadConf conf) {
+  private StreamPositions positions(CaseInsensitiveStringMap given, LwmqReadConf conf) {
     return inferred != null ? inferred : fixed.computeIfAbsent(given, all -> {
       StreamPositions positions = StreamPositions.fix(conf);
       StreamColumns.check(schema, positions.schema(), name());

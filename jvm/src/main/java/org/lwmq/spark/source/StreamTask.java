@@ -21,7 +21,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * A task's conversation with the endpoint: opens the reader under the name that the driver will settle, waits so that
- * a killed task stops, and says at the end what was consumed. Executor, one task thread.
+ * a killed task stops, and says at the end what was consumed. Executor; one thread at a time, but any thread stops.
  */
 final class StreamTask implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(StreamTask.class);
@@ -33,7 +33,8 @@ final class StreamTask implements AutoCloseable {
   private final TaskContext context; // null in tests
   private final String name;
   private final Deadline deadline;
-  private Reader reader;
+  private Reader reader; // null: closed
+  private volatile boolean isStopped;
   private boolean isPending; // whether what was lent last is not consumed yet
   private long waitNs;
 
@@ -49,8 +50,14 @@ final class StreamTask implements AutoCloseable {
     this.reader = open(partition.generation(), partition.ranges());
   }
 
-  /** The next batch, which the caller closes; null at the end. What came before is consumed by this call. */
+  /**
+   * The next batch, which the caller closes; null at the end. What came before is consumed by this call. INTERRUPTED: the task
+   * was killed, or is over.
+   */
   Batch next() {
+    if (reader == null) {
+      throw new LwmqException(Status.INTERRUPTED, "the task that reads " + read.conf().uri() + " is over");
+    }
     long begin = System.nanoTime();
     try {
       Batch batch = reader.next(deadline);
@@ -71,6 +78,11 @@ final class StreamTask implements AutoCloseable {
   /** Time spent waiting for batches. */
   long waitNs() {
     return waitNs;
+  }
+
+  /** Who waits for a batch gets INTERRUPTED, within a slice of the wait. */
+  void stop() {
+    isStopped = true;
   }
 
   /** Consumes the last batch if the task ended well. Twice is allowed. */
@@ -136,7 +148,8 @@ final class StreamTask implements AutoCloseable {
   }
 
   private Deadline cancellable(Deadline deadline) {
-    return context == null ? deadline : deadline.cancelledBy(context::isInterrupted);
+    return deadline.cancelledBy(
+        () -> isStopped || (context != null && (context.isInterrupted() || context.isCompleted())));
   }
 
   /** The endpoint was there when the read was planned: what it kept went with it. */

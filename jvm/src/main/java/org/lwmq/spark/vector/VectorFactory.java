@@ -16,6 +16,7 @@ import org.lwmq.core.Memory;
 public final class VectorFactory {
   /** What a vector is made from; see the fields of the same names there. */
   static final class Parts {
+    Object owner;
     int encoding = WindowColumnVector.PLAIN;
     String name = "";
     int length;
@@ -41,18 +42,27 @@ public final class VectorFactory {
 
   private VectorFactory() {}
 
-  /** A vector over {@code column}, of which Spark wants {@code type}: of structs perhaps only some fields. */
+  /** A vector over {@code column}, of which Spark wants {@code type}; the memory outlives every use of it. */
   public static WindowColumnVector over(ArrowColumn column, DataType type) {
-    return over(column, type, column.field.getName());
+    return over(column, type, null);
+  }
+
+  /**
+   * A vector over {@code column}, of which Spark wants {@code type}: of structs perhaps only some fields. Keeps {@code owner},
+   * without which the memory goes; so do the vectors below it.
+   */
+  public static WindowColumnVector over(ArrowColumn column, DataType type, Object owner) {
+    return over(column, type, column.field.getName(), owner);
   }
 
   /** {@code path} is what failures call the column. */
-  private static WindowColumnVector over(ArrowColumn column, DataType type, String path) {
-    return new WindowColumnVector(type, parts(column, type, path));
+  private static WindowColumnVector over(ArrowColumn column, DataType type, String path, Object owner) {
+    return new WindowColumnVector(type, parts(column, type, path, owner));
   }
 
-  private static Parts parts(ArrowColumn column, DataType type, String path) {
+  private static Parts parts(ArrowColumn column, DataType type, String path, Object owner) {
     Parts parts = new Parts();
+    parts.owner = owner;
     parts.name = path;
     parts.length = column.length;
     parts.validity = column.validity;
@@ -64,7 +74,7 @@ public final class VectorFactory {
       parts.encoding = WindowColumnVector.DICTIONARY;
       parts.indexBits = index.getBitWidth();
       parts.indexSigned = index.getIsSigned();
-      parts.target = over(column.dictionary, type, path);
+      parts.target = over(column.dictionary, type, path, owner);
     } else {
       encode(column, SparkTypes.stored(type), parts);
     }
@@ -236,13 +246,13 @@ public final class VectorFactory {
   }
 
   private static WindowColumnVector required(Parts parent, ArrowColumn column) {
-    Parts parts = parts(column, DataTypes.BinaryType, pathBelow(parent, column));
+    Parts parts = parts(column, DataTypes.BinaryType, pathBelow(parent, column), parent.owner);
     parts.isRequired = true;
     return new WindowColumnVector(DataTypes.BinaryType, parts);
   }
 
   private static WindowColumnVector below(Parts parent, ArrowColumn column, DataType type) {
-    return over(column, type, pathBelow(parent, column));
+    return over(column, type, pathBelow(parent, column), parent.owner);
   }
 
   private static String pathBelow(Parts parent, ArrowColumn column) {
@@ -263,6 +273,6 @@ public final class VectorFactory {
     parts.encoding = WindowColumnVector.RUNS;
     parts.values = ends.buffers[0];
     parts.indexBits = ((ArrowType.Int) ends.field.getType()).getBitWidth();
-    parts.target = over(column.children[1], type, parts.name);
+    parts.target = over(column.children[1], type, parts.name, parts.owner);
   }
 }

@@ -16,7 +16,7 @@ import org.lwmq.spark.failure.Failures;
 
 /**
  * A Spark column straight over the addresses of an Arrow column: no copy, no object per value but those Spark asks for.
- * Lives in executors, in one task thread. Valid as long as the batch is leased.
+ * Lives in executors, in one thread at a time. Valid as long as the batch is leased.
  *
  * <p>It is the only kind of vector that we give to Spark: a second one would make Spark's generated call sites
  * polymorphic, and both slow. So what differs between types is {@link #encoding}, not the class.
@@ -61,6 +61,8 @@ public final class WindowColumnVector extends ColumnVector {
   private static final long NANOS_PER_DAY = 86_400_000_000_000L;
   private static final WindowColumnVector[] NONE = {};
 
+  @SuppressWarnings("unused") // for the garbage collector: the memory is there as long as we are
+  private final Object owner;
   private final int encoding;
   /** False in most columns: then {@link #isNullAt}, which Spark asks for every value, is one load and one branch. */
   private final boolean hasNull;
@@ -88,6 +90,7 @@ public final class WindowColumnVector extends ColumnVector {
 
   WindowColumnVector(DataType type, VectorFactory.Parts parts) {
     super(type);
+    this.owner = parts.owner;
     this.encoding = parts.encoding;
     this.name = parts.name;
     this.length = parts.length;
