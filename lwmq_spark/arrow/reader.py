@@ -169,9 +169,7 @@ class StreamReader(OfOneProcess):
         if status == lib.LWMQ_E_TIMED_OUT:
             raise_timed_out(f"nobody served {self._address}", self._timeout)
         check(status)
-        self._handle = Handle(
-            out[0], lambda reader: lib.lwmq_reader_close(reader, 0), f"reader of {self._address}"
-        )
+        self._handle = Handle(out[0], lib.lwmq_reader_abandon, f"reader of {self._address}")
 
     # ---- Batches
 
@@ -390,8 +388,9 @@ class StreamReader(OfOneProcess):
     ) -> None:
         if kind is None:
             self.close()
-        else:
-            self.close(linger=0, consume=False)
+        elif self._handle.begin_close():
+            with self._handle.turn, undisturbed():
+                self._handle.destroy()
 
     def __repr__(self) -> str:
         if self.closed:

@@ -62,6 +62,7 @@ from lwmq_spark.options import (
 _log = logging.getLogger("lwmq_spark")
 
 STALL_S = 5.0
+NEWS_S = 0.05  # between two looks for news of readers by a writer that need not wait
 BUFFER_BYTES = 4 << 20
 WINDOW_BYTES = 64 << 20
 
@@ -69,8 +70,8 @@ WINDOW_BYTES = 64 << 20
 @dataclass(frozen=True, slots=True)
 class WriterStatistics:
     """Counters of one writer. `wait_ns`: spent waiting for room; `unread_batches`: not yet released;
-    `readers_expelled`: because they kept it waiting; `readers_lost`: that died before they had read
-    everything, where this process serves the address; `bytes_copied`: by `BatchBuilder.commit`, because
+    `readers_expelled`: because they kept it waiting; `readers_lost`: that died, or were left by an exception,
+    before they had read everything; `bytes_copied`: by `BatchBuilder.commit`, because
     arrays of the builder could still be written to."""
 
     batches: int
@@ -172,6 +173,7 @@ class StreamWriter(OfOneProcess):
         self._window_bytes = window_said or default_window
         self._job = job
         self._written = self._bytes_copied = 0  # changed inside the handle's turn
+        self._hear_at = 0.0
         self._batch_numbers = itertools.count()  # of those whose partition we choose
         self._committed = False
         self._aborted = False
@@ -254,6 +256,7 @@ class StreamWriter(OfOneProcess):
         if isinstance(data, pa.RecordBatch) and self._plan is not None and data.schema.equals(self._schema):
             chosen = self._choose(partition)
             if self._write_at_once(data, chosen):
+                self._hear()
                 return int(data.num_rows)
             partition = chosen
         rows = 0
@@ -265,7 +268,15 @@ class StreamWriter(OfOneProcess):
             ):
                 self._publish(encoded, chosen)
             rows += batch.num_rows
+        self._hear()
         return rows
+
+    def _hear(self) -> None:
+        """Of readers that were lost: at once, although there is room."""
+        now = time.monotonic()
+        if now >= self._hear_at:
+            self._hear_at = now + NEWS_S
+            self._notices.hear()
 
     @cached_property
     def _plan(self) -> Plan | None:
@@ -460,7 +471,9 @@ class StreamWriter(OfOneProcess):
 
         Where it bound the address, and nobody else in this process uses it, that includes what other
         producers write until they end; when the time is over, their stream goes with it. TimeoutError has the
-        number of batches that were not consumed; they stay readable for as long as the endpoint lives. After
+        number of batches that were not consumed; they stay readable for as long as the endpoint lives.
+        DataLossError: a reader without a name died, or was left by an exception, before it had read
+        everything, and what it had taken is gone; readers that come later hear so in place of the end. After
         5 s of waiting, the logger `lwmq_spark` says what for. PeerLostError of an endpoint that lives and
         does not answer leaves the writer open: close again to wait on. A task of a job does not wait. Twice
         is once.

@@ -36,14 +36,18 @@ def run(
     import lwmq_spark as lwmq
 
     with lwmq.open_reader(address, follow=follow, timeout=timeout) as reader:
-        for batch in first_rows(reader, rows):
-            if columns is not None:
-                try:
-                    batch = batch.select(columns.split(","))
-                except KeyError as unknown:
-                    names = ", ".join(batch.schema.names)
-                    raise typer.BadParameter(f"no column {unknown} in {address}; it has {names}") from None
-            _show(batch, as_json=json)
+        try:
+            for batch in first_rows(reader, rows):
+                if columns is not None:
+                    try:
+                        batch = batch.select(columns.split(","))
+                    except KeyError as unknown:
+                        names = ", ".join(batch.schema.names)
+                        raise typer.BadParameter(f"no column {unknown} in {address}; it has {names}") from None
+                _show(batch, as_json=json)
+        except (KeyboardInterrupt, BrokenPipeError):
+            reader.close(linger=0, consume=False)  # what was shown has been read
+            raise
 
 
 def _show(batch: Any, *, as_json: bool) -> None:

@@ -1108,8 +1108,7 @@ typedef struct lwmq_writer_statistics {
   uint64_t window_bytes;  /* held by segments now */
   uint64_t unread_batches; /* published and not yet released by the endpoint */
   uint64_t readers_expelled; /* because they kept this writer waiting */
-  uint64_t readers_lost;     /* that died before they had read everything, since this writer came; 0 where another process
-                                serves the address */
+  uint64_t readers_lost;     /* that died, or were abandoned, before they had read everything, since this writer came */
 } lwmq_writer_statistics;
 lwmq_status lwmq_writer_query(const lwmq_writer *writer, lwmq_writer_statistics *out_statistics);
 /* What befell the last of those readers: who it was, how it ended, how far it had come, what goes to the next reader. At
@@ -1247,6 +1246,10 @@ lwmq_status lwmq_reader_query(const lwmq_reader *reader, lwmq_reader_statistics 
    linger_ms, until producers have ended and as many readers as the stream asks for have read everything. Takes the
    reader. Batches live on. */
 lwmq_status lwmq_reader_close(lwmq_reader *reader, uint32_t linger_ms);
+/* Ends the reader as its death would, for one that has failed: what a reader without a name has taken of a producer, and
+   not finished, is not acknowledged. What is still kept goes to the next reader. What is gone is LWMQ_E_DATA_LOSS to the
+   producer and to later readers, in place of the end. Takes the reader. Waits at most a second, to tell. Batches live on. */
+void lwmq_reader_abandon(lwmq_reader *reader);
 
 /* For readers with LWMQ_ACK_SETTLED: everything consumed under `name` is acknowledged (acknowledge = 1) or
    forgotten, so that it will be read again (0). LWMQ_E_CLOSED, at once: nobody serves the address any more. */

@@ -227,7 +227,7 @@ lwmq_status lwmq_writer_query(const lwmq_writer* writer, lwmq_writer_statistics*
     statistics.window_bytes = writer->line->pool.window_bytes();
     statistics.unread_batches = writer->line->pool.in_flight();
     statistics.readers_expelled = writer->line->readers_expelled;
-    statistics.readers_lost = stream::readers_lost(*writer);
+    statistics.readers_lost = writer->line->readers_lost;
   }
   lwmq::abi::write_output(statistics, out_statistics);
   return LWMQ_OK;
@@ -375,6 +375,12 @@ lwmq_status lwmq_reader_close(lwmq_reader* reader, uint32_t linger_ms) {
   const lwmq_status status = ready(reader, true, "lwmq_reader_close");
   const std::unique_ptr<lwmq_reader> handle(reader);
   return status == LWMQ_OK ? stream::close(*handle, linger_ms) : status;
+}
+
+void lwmq_reader_abandon(lwmq_reader* reader) {
+  if (ready(reader, reader != nullptr, "lwmq_reader_abandon") != LWMQ_OK) return;
+  const std::unique_ptr<lwmq_reader> handle(reader);
+  stream::abandon(*handle);
 }
 
 }  // extern "C"

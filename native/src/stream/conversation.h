@@ -48,7 +48,14 @@ struct ReaderSession {
   bool expelled = false;
   std::int64_t moved_ns = 0;  // when it took a batch, or had something to take again
   std::vector<std::pair<std::shared_ptr<Pool>, std::uint32_t>>
-      quarantined;  // slots that it may still look at
+      quarantined;         // slots that it may still look at
+  bool abandoned = false;  // it leaves by an error of its own
+  // What it has moved past, by producer: kept by a reader that has no name under which another one goes on.
+  struct Taken {
+    std::shared_ptr<Producer> producer;
+    std::uint64_t batches = 0, rows = 0;
+  };
+  std::vector<Taken> taken;
   bool handed_any = false;
   bool joined_before_end = false;
   std::size_t aborts_seen = 0;

@@ -379,7 +379,9 @@ Status Endpoint::handle(Conversation& c, wire::StreamKind kind, const std::strin
     }
     case StreamKind::kCloseJob:
       return close_job(c, false, {});
-    case StreamKind::kCloseReader:
+    case StreamKind::kAbandonReader:
+      if (!c.reader) break;
+      c.reader->abandoned = true;
       return LWMQ_E_CLOSED;
     case StreamKind::kDescribe: {
       wire::Describe letter;
@@ -434,17 +436,18 @@ void Endpoint::leave(Conversation& c, Status why) {
   }
   if (c.pool) c.pool->conversation = nullptr;
   if (c.reader) {
-    if (died) note_lost_reader(c);
     for (const auto& [partition, seq] : c.reader->handed) {
       if (Entry* entry = logs_[partition].find(seq)) --entry->pins;
     }
+    if (why != LWMQ_E_CLOSED || c.reader->abandoned)
+      tell_of_lost_reader(c, who, died ? os::process_end(c.peer.pid) : "left before it had finished");
     end_quarantine(*c.reader);
     c.reader.reset();
   }
 }
 
-// For the writers of this process, which would else not hear of it.
-void Endpoint::note_lost_reader(const Conversation& c) {
+// To the writers whose stream it read.
+void Endpoint::tell_of_lost_reader(Conversation& c, const std::string& who, const std::string& end) {
   const ReaderSession& reader = *c.reader;
   if (reader.expelled || (reader.done && reader.handed.empty())) return;  // it had nothing more to read
   std::string place = "had not been told the schema";
@@ -454,16 +457,49 @@ void Endpoint::note_lost_reader(const Conversation& c) {
                                       : reader.handed.front();
     place = "had come to batch " + std::to_string(seq) + " of partition " + std::to_string(partition);
   }
-  const std::lock_guard lock(idle_mutex_);
-  ++lost_readers_.count;
-  lost_readers_.last = "reader " + reader.options.name + ", " + c.who + ", " + os::process_end(c.peer.pid) +
-                       "; it " + place + ", and the " + std::to_string(reader.handed.size()) +
-                       " batches in its hands go to the next reader";
+  const std::string text = "reader " + reader.options.name + ", " + who + end + "; it " + place +
+                           ", and the " + std::to_string(reader.handed.size()) +
+                           " batches in its hands go to the next reader";
+  const std::string loss = forsake(c, "reader " + reader.options.name + ", " + who + end);
+  for (auto& other : conversations_) {
+    if (!other->writer || other->over) continue;
+    const bool is_hit = !loss.empty() && !other->writer->producer->loss.empty();
+    wire::Text letter;
+    letter.status = is_hit ? LWMQ_E_DATA_LOSS : LWMQ_OK;
+    letter.text = (is_hit ? other->writer->producer->loss : text).substr(0, kReasonBytesMax);
+    other->link.send_letter(wire::StreamKind::kReaderLost, letter);
+  }
 }
 
-Endpoint::LostReaders Endpoint::lost_readers() const {
-  const std::lock_guard lock(idle_mutex_);
-  return lost_readers_;
+// What a reader without a name has taken and not finished is not acknowledged by its end. What is still kept
+// goes to the next reader. What is gone is a loss of its producers, which they and later readers hear of. A
+// producer that has ended and was read to its end is finished. Returns the loss as a text; empty: none.
+std::string Endpoint::forsake(Conversation& c, const std::string& who) {
+  ReaderSession& reader = *c.reader;
+  auto& taken = reader.taken;
+  std::erase_if(taken, [](const auto& t) { return !t.producer->open && t.producer->unconsumed == 0; });
+  if (taken.empty()) return {};
+  for (auto& log : logs_) {
+    log.for_each([&](std::uint64_t, Entry& entry) {
+      const auto found = std::ranges::find(taken, entry.producer, &ReaderSession::Taken::producer);
+      if (found == taken.end() || !entry.forget(reader.name)) return true;
+      --found->batches, found->rows -= entry.block.rows;
+      if (entry.consumed() == 0) ++unread_batches_;
+      if (entry.consumed() + 1 == readers_needed_) ++awaited_batches_, ++entry.producer->unconsumed;
+      return true;
+    });
+  }
+  std::string text;
+  for (const auto& [producer, batches, rows] : taken) {
+    if (batches == 0) continue;
+    text = who + ". With it went " + std::to_string(batches) + " batches (" + std::to_string(rows) +
+           " rows) of " + producer->name +
+           ", which it had read, and nobody else can. Ways out: retain=\"all\", or a name for the reader, "
+           "under which the next one goes on where it was";
+    producer->loss = text;
+    if (!producer->open) aborts_.push_back({arrivals_, LWMQ_E_DATA_LOSS, text});
+  }
+  return text;
 }
 
 std::uint32_t Endpoint::readers_open() const {

@@ -89,6 +89,7 @@ struct Producer {
   bool end_counted = false;      // its end counts for `writers`
   std::uint64_t visible = 0;     // batches that readers could see
   std::uint64_t unconsumed = 0;  // of these, not yet read by as many readers as the stream asks for
+  std::string loss;              // what went with readers that had not finished; empty: nothing
 };
 
 // One attempt of a task that has committed.
@@ -116,12 +117,6 @@ class Endpoint {
   // Waits at most timeout_ms until every producer has ended and everything that can be read was read.
   // LWMQ_E_TIMED_OUT with a text: what is still there.
   Status drain(std::uint32_t timeout_ms);
-  // Readers that died before they had read everything; how the last of them stood. Any thread.
-  struct LostReaders {
-    std::uint64_t count = 0;
-    std::string last;
-  };
-  [[nodiscard]] LostReaders lost_readers() const;
   // Ends service at once; conversations see an orderly close. Joins the thread.
   void stop();
 
@@ -177,7 +172,8 @@ class Endpoint {
   Status commit_task(Conversation& c);
   Status commit_job(Conversation& c, const std::string& bytes);
   Status close_job(Conversation& c, bool aborted, const std::string& reason);
-  void note_lost_reader(const Conversation& c);
+  std::string forsake(Conversation& c, const std::string& who);
+  void tell_of_lost_reader(Conversation& c, const std::string& who, const std::string& end);
   Status settle(Conversation& c, const std::string& bytes);
   void leave(Conversation& c, Status why);
 
@@ -214,6 +210,7 @@ class Endpoint {
   void remove(std::uint32_t partition, std::uint64_t seq, bool evicted);
   void sweep();
   void count_consumed(Entry& entry, std::uint32_t name);
+  static void note_taken(ReaderSession& reader, const Entry& entry);
   bool stop_awaiting(const Entry& entry) noexcept;
   void report_drained();
   [[nodiscard]] std::uint32_t readers_open() const;
@@ -266,12 +263,15 @@ class Endpoint {
   std::uint32_t producers_open_ = 0;
   std::uint32_t producers_ended_ = 0;
   std::set<std::uint32_t> end_read_by_;  // of an empty stream: reader names that were told of its end
-  // Where a producer ended without ending its stream: it gave up (LWMQ_E_ABORTED), or is lost.
+  // Where a producer ended without ending its stream: it gave up (LWMQ_E_ABORTED), or is lost. Or where it
+  // ended, and some of it is gone (LWMQ_E_DATA_LOSS).
   struct Abort {
     std::uint64_t arrival;
     Status status;
     std::string reason;
+    std::optional<std::uint32_t> told_to = {};  // the first reader that has heard it, by name
   };
+  [[nodiscard]] static bool is_news(const Abort& abort, const ReaderSession& reader, std::uint64_t oldest);
   std::vector<Abort> aborts_;
   std::map<std::string, std::shared_ptr<Job>> jobs_;
   std::vector<std::string> finished_jobs_;  // oldest first
@@ -292,7 +292,6 @@ class Endpoint {
   mutable std::mutex idle_mutex_;
   std::condition_variable idle_changed_;
   bool idle_ = true;
-  LostReaders lost_readers_;
 };
 
 }  // namespace lwmq::stream

@@ -90,10 +90,17 @@ void Endpoint::declare_to(Conversation& c) {
     reader.ranges.push_back({range.partition, start, end});
     if (const Entry* entry = log.find(log.next_present(start))) oldest = std::min(oldest, entry->arrival);
   }
-  // Aborts of producers whose batches this reader will still see are news to it.
-  reader.aborts_seen = static_cast<std::size_t>(std::count_if(
-      aborts_.begin(), aborts_.end(), [&](const Abort& abort) { return abort.arrival <= oldest; }));
+  const auto news = [&](const Abort& abort) { return is_news(abort, reader, oldest); };
+  reader.aborts_seen = static_cast<std::size_t>(std::ranges::find_if(aborts_, news) - aborts_.begin());
   advance(c);
+}
+
+// Aborts of producers whose batches the reader will still see, from arrival `oldest` on. A loss behind which
+// nothing is left is told to one reader all the same, and to each attempt at the task that has heard it.
+bool Endpoint::is_news(const Abort& abort, const ReaderSession& reader, std::uint64_t oldest) {
+  if (abort.arrival > oldest) return true;
+  const bool is_next_attempt = !reader.options.task.empty() && abort.told_to == reader.name;
+  return abort.status == LWMQ_E_DATA_LOSS && (!abort.told_to || is_next_attempt);
 }
 
 // How many readers hold different batches of a window: those of the same partitions hold mostly the same
@@ -148,7 +155,8 @@ void Endpoint::advance(Conversation& c) {
     // An abort is told after what came before it and before what came after.
     if (reader.aborts_seen < aborts_.size() &&
         (best == nullptr || best_entry->arrival >= aborts_[reader.aborts_seen].arrival)) {
-      const Abort& abort = aborts_[reader.aborts_seen++];
+      Abort& abort = aborts_[reader.aborts_seen++];
+      if (!abort.told_to) abort.told_to = reader.name;
       fail_reader(c, abort.status, abort.reason);
       continue;  // a reader that follows: what came behind it may be there already, and nobody calls again
     }
@@ -348,6 +356,7 @@ Status Endpoint::consumed(Conversation& c, const std::string& bytes) {
   if (Entry* entry = logs_[record.partition].find(record.seq)) {
     --entry->pins;
     count_consumed(*entry, reader.name);
+    if (reader.options.named == 0 && retain_ != LWMQ_RETAIN_NONE) note_taken(reader, *entry);
     if (reader.options.acknowledge == LWMQ_ACK_CONSUMED) {
       acknowledge(record.partition, record.seq, reader.name);
     } else {
@@ -359,6 +368,21 @@ Status Endpoint::consumed(Conversation& c, const std::string& bytes) {
   }
   advance(c);
   return LWMQ_OK;
+}
+
+void Endpoint::note_taken(ReaderSession& reader, const Entry& entry) {
+  auto& taken = reader.taken;
+  if (taken.empty() || taken.back().producer != entry.producer) {  // else as before
+    const auto found = std::ranges::find(taken, entry.producer, &ReaderSession::Taken::producer);
+    if (found == taken.end()) {
+      // Those that have ended and were read to their end are finished: they need no memory.
+      std::erase_if(taken, [](const auto& t) { return !t.producer->open && t.producer->unconsumed == 0; });
+      taken.push_back({entry.producer});
+    } else {
+      std::swap(*found, taken.back());
+    }
+  }
+  ++taken.back().batches, taken.back().rows += entry.block.rows;
 }
 
 void Endpoint::count_consumed(Entry& entry, std::uint32_t name) {

@@ -356,6 +356,7 @@ void Endpoint::end_producer(const std::shared_ptr<Producer>& producer) {
   producer->open = false;
   --producers_open_;
   ++producers_ended_;
+  if (!producer->loss.empty()) aborts_.push_back({arrivals_, LWMQ_E_DATA_LOSS, producer->loss});
   if (producers_open_ == 0) end_read_by_.clear();
   advance_all();
 }
@@ -384,6 +385,17 @@ Status Endpoint::commit_task(Conversation& c) {
     wire::TaskResult result = found->second.result;
     result.won = found->second.attempt == session.attempt ? 1 : 0;  // the winner asks again
     return c.link.send_record(wire::StreamKind::kTaskCommitted, result);
+  }
+  // No driver will hear of what is gone: the tasks do, and the readers.
+  if (job->tasks_expected != 0 && !job->producer->loss.empty()) {
+    drop_staged(session.staged);
+    wire::Text letter;
+    letter.status = LWMQ_E_DATA_LOSS;
+    letter.text = (address_ + ": " + job->producer->loss).substr(0, kReasonBytesMax);
+    const Status status = c.link.send_letter(wire::StreamKind::kFailed, letter);
+    abort_producer(job->producer, LWMQ_E_DATA_LOSS, job->producer->loss);
+    retire_job(session.job, *job);
+    return status;
   }
   if (job->over) {
     drop_staged(session.staged);
@@ -426,6 +438,12 @@ Status Endpoint::commit_job(Conversation& c, const std::string& bytes) {
   if (!wire::decode(bytes, &letter) || !c.job) return corrupt("CommitJob");
   Job& job = *c.job->job;
   wire::Text answer;
+  if (!job.producer->loss.empty()) {
+    answer.status = LWMQ_E_DATA_LOSS;
+    answer.text =
+        (address_ + ": " + job.producer->loss + "; then run the job again").substr(0, kReasonBytesMax);
+    return c.link.send_letter(wire::StreamKind::kJobCommitted, answer);
+  }
   for (const auto& task : letter.tasks) {
     const auto found = job.winners.find({letter.epoch, task.task});
     if (found != job.winners.end() && found->second.attempt == task.attempt &&

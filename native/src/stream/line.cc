@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/yield_point.h"
+#include "os/clock.h"
 #include "os/process_name.h"
 #include "stream/shelf.h"
 
@@ -73,13 +74,16 @@ Status Line::give_back(std::unique_ptr<Line>* line, const Deadline& deadline) {
   given->drained_known = false;
   given->commit_unanswered = false;
   given->held_up_by.clear();
-  given->readers_expelled = 0;
+  given->readers_expelled = given->readers_lost = 0;
+  given->lost_reader.clear();
+  given->loss.clear();
   shelf().put({std::move(given)});
   return LWMQ_OK;
 }
 
 Status Line::pump() {
   std::string bytes;
+  pumped_ns = os::coarse_now_ns();
   for (;;) {
     wire::StreamKind kind{};
     Status status = reach.link->receive(&kind, &bytes);
@@ -120,6 +124,14 @@ Status Line::handle(wire::StreamKind kind, const std::string& bytes) {
       ++readers_expelled;
       room_asked = false;
       for (const auto& block : letter.blocks) pool.quarantine(block.slot);
+      return LWMQ_OK;
+    }
+    case wire::StreamKind::kReaderLost: {
+      wire::Text letter;
+      if (!wire::decode(bytes, &letter)) break;
+      ++readers_lost;
+      lost_reader = letter.text;
+      if (letter.status == LWMQ_E_DATA_LOSS) loss = letter.text;
       return LWMQ_OK;
     }
     case wire::StreamKind::kTaskCommitted:

@@ -43,6 +43,10 @@ class Line {
   std::deque<std::uint32_t> unannounced;  // windows, in order
   std::string held_up_by;                 // the reader that keeps us waiting, as the endpoint has told
   std::uint64_t readers_expelled = 0;     // for this writer's sake
+  std::uint64_t readers_lost = 0;         // that died before they had read everything
+  std::string lost_reader;                // what befell the last of them, and was not asked for yet
+  std::string loss;                       // batches of this writer that went with them; empty: none
+  std::int64_t pumped_ns = 0;
   wire::Drained drained{};
 };
 

@@ -20,6 +20,10 @@ bool Entry::note_consumed(std::uint32_t name) {
   return true;
 }
 
+bool Entry::forget(std::uint32_t name) {
+  return std::erase_if(consumed_by, [name](const Reader& reader) { return reader.name == name; }) > 0;
+}
+
 void Entry::acknowledge(std::uint32_t name) noexcept {
   const auto found = std::ranges::find(consumed_by, name, &Reader::name);
   if (found != consumed_by.end()) found->acknowledged = true;

@@ -42,6 +42,8 @@ struct Entry {
   [[nodiscard]] bool is_acknowledged_by(std::uint32_t name) const noexcept;
   // False: it had before.
   bool note_consumed(std::uint32_t name);
+  // As if `name` had never moved past it. False: it had not.
+  bool forget(std::uint32_t name);
   // By a name that has consumed it.
   void acknowledge(std::uint32_t name) noexcept;
 };

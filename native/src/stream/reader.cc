@@ -365,6 +365,7 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
   letter.follow = options.follow;
   letter.writers = options.writers;
   letter.credit = reader->credit;
+  letter.named = options.name != nullptr ? 1 : 0;
   letter.name = options.name != nullptr ? options.name : own_name();
   if (options.task != nullptr) letter.task = options.task;
   letter.attempt = options.attempt;
@@ -474,6 +475,12 @@ void release(lwmq_batch* batch) {
     LWMQ_YIELD("reader.released");
   }
   delete batch;
+}
+
+void abandon(lwmq_reader& reader) {
+  if (reader.reach.link && reader.final_status == LWMQ_OK)
+    reader.reach.link->send(wire::StreamKind::kAbandonReader, nullptr, 0);
+  close(reader, 0);
 }
 
 Status close(lwmq_reader& reader, std::uint32_t linger_ms) {

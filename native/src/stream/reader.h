@@ -84,5 +84,6 @@ Status next(lwmq_reader& reader, std::uint32_t timeout_ms, lwmq_batch** out_batc
 Status consume(lwmq_reader& reader);
 void release(lwmq_batch* batch);
 Status close(lwmq_reader& reader, std::uint32_t linger_ms);
+void abandon(lwmq_reader& reader);
 
 }  // namespace lwmq::stream

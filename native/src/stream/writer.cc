@@ -19,6 +19,7 @@ constexpr std::uint32_t kAnswerMs = 30'000;     // for an endpoint that lives
 constexpr std::uint32_t kAbortMs = 1000;        // for readers of an endpoint of our own
 constexpr std::uint64_t kReaderBytesPerNs = 4;  // of a reader that keeps up
 constexpr std::uint64_t kLooksAtReaders = 16;   // before it is taken to be behind
+constexpr std::int64_t kNewsNs = 50'000'000;    // between two looks for news by a writer that need not wait
 constexpr std::uint32_t kLookMs = 5;  // while leases or an untaken window hold us up: nobody rings for these
 
 Status closed(const lwmq_writer& writer) noexcept {
@@ -52,11 +53,6 @@ Status why_over(Line& line, Status status) {
   const Status told = line.pump();
   if (is_failure(told) && told != LWMQ_E_CLOSED && told != LWMQ_E_PEER_LOST) return told;
   return fail(status, "%s", text.c_str());
-}
-
-Endpoint::LostReaders lost_readers(const lwmq_writer& writer) {
-  return writer.line && writer.line->reach.endpoint ? writer.line->reach.endpoint->lost_readers()
-                                                    : Endpoint::LostReaders{};
 }
 
 // Lease pages may be told of at any time, also before an answer.
@@ -99,7 +95,6 @@ Status open_writer(const char* address, const void* schema, std::uint64_t schema
   writer->window_bytes = options.window_bytes;
   writer->staging_bytes = options.staging_bytes;
   writer->expel_after_ms = options.expel_after_ms;
-  writer->readers_lost_before = writer->readers_lost_told = lost_readers(*writer).count;
   writer->entry = stats::open_entry(stats::EntryKind::kWriter, writer->address.c_str(),
                                     writer->has_job ? options.job : "");
   stats::set(writer->entry->partitions, writer->partitions);
@@ -274,16 +269,9 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
   return why_over(line, status);
 }
 
-std::uint64_t readers_lost(const lwmq_writer& writer) {
-  const std::uint64_t count = lost_readers(writer).count;
-  return count - std::min(count, writer.readers_lost_before);
-}
-
 Status lost_reader(lwmq_writer& writer, std::string* out_text) {
-  Endpoint::LostReaders lost = lost_readers(writer);
-  if (lost.count <= writer.readers_lost_told) return LWMQ_E_EMPTY;
-  writer.readers_lost_told = lost.count;
-  *out_text = std::move(lost.last);
+  if (!writer.line || writer.line->lost_reader.empty()) return LWMQ_E_EMPTY;
+  *out_text = std::exchange(writer.line->lost_reader, {});
   return LWMQ_OK;
 }
 
@@ -316,12 +304,17 @@ Status publish(lwmq_writer& writer, lwmq_block* block, std::uint32_t partition, 
   LWMQ_YIELD("writer.published");
   if (status != LWMQ_OK) return why_over(line, status);
   line.reach.pump();
+  const std::int64_t now_ns = os::coarse_now_ns();
+  if (now_ns - line.pumped_ns >= kNewsNs) {  // of readers that have died: a writer with room hears of it here
+    const Status told = line.pump();
+    if (told != LWMQ_OK) return why_over(line, told);
+  }
   if (staged) writer.staged_bytes += block_bytes;
   auto& counted = writer.statistics;
   ++counted.batches, counted.rows += rows, counted.bytes += bytes;
   stats::add(stats::process().batches_written, 1);
   stats::add(stats::process().bytes_written, bytes);
-  stats::set(writer.entry->moved_ns, static_cast<std::uint64_t>(os::coarse_now_ns()));
+  stats::set(writer.entry->moved_ns, static_cast<std::uint64_t>(now_ns));
   note(writer);
   return LWMQ_OK;
 }
@@ -458,8 +451,13 @@ Status leave(lwmq_writer& writer, const Deadline& deadline) {
 Status close(lwmq_writer& writer, std::uint32_t linger_ms) {
   if (!writer.line) return closed(writer);
   const Deadline deadline(linger_ms);
-  const Status status = has_left(writer) ? LWMQ_OK : leave(writer, deadline);
-  return status == LWMQ_OK ? Line::give_back(&writer.line, deadline) : status;
+  Status status = has_left(writer) ? LWMQ_OK : leave(writer, deadline);
+  if (status != LWMQ_OK) return status;
+  const std::string loss =
+      writer.has_job ? std::string() : writer.line->loss;  // the commit of a job tells it
+  status = Line::give_back(&writer.line, deadline);
+  if (status != LWMQ_OK || loss.empty()) return status;
+  return fail(LWMQ_E_DATA_LOSS, "%s: %s", writer.address.c_str(), loss.c_str());
 }
 
 }  // namespace lwmq::stream

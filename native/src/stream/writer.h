@@ -26,8 +26,6 @@ struct lwmq_writer {
   bool committed = false;
   bool closing = false;
   lwmq_writer_statistics statistics{};
-  std::uint64_t readers_lost_before = 0;      // of an endpoint of this process: before this writer came
-  std::uint64_t readers_lost_told = 0;        // with these
   std::shared_ptr<lwmq::stats::Entry> entry;  // what others see of it
   lwmq::stats::Waiting waiting;
   lwmq::HandleMark mark;
@@ -47,9 +45,7 @@ namespace lwmq::stream {
 
 Status open_writer(const char* address, const void* schema, std::uint64_t schema_bytes,
                    const lwmq_writer_options& options, std::unique_ptr<lwmq_writer>* out_writer);
-// How many readers the endpoint has lost since this writer came; 0 where another process serves.
-std::uint64_t readers_lost(const lwmq_writer& writer);
-// What befell the last of them, once for each; LWMQ_E_EMPTY: nothing new.
+// What befell the reader that was lost last, once for each; LWMQ_E_EMPTY: nothing new.
 Status lost_reader(lwmq_writer& writer, std::string* out_text);
 Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_ms, lwmq_block* out_block);
 Status publish(lwmq_writer& writer, lwmq_block* block, std::uint32_t partition, std::uint64_t bytes,

@@ -13,13 +13,14 @@
 //   CommitTask                               TaskCommitted
 //   OpenJob, CommitJob, AbortJob, CloseJob   Opened, JobCommitted
 //   OpenReader                               Opened, Declared, Window, Batch..., End | Failed
-//   Lease, Consumed, CloseReader
+//   Lease, Consumed, AbandonReader                         (it leaves as if it had died)
 //   Describe, Settle                         State, Settled
 //                                            Lease          (to a writer: a reader's lease page)
 //   Ping                                     Pong           (of whoever waits: is it answered?)
 //                                            Expelled       (to a reader that kept a writer waiting)
 //   Expelled                                                (the reader has heard it, and leases nothing new)
 //                                            HeldUp         (to a writer that waits: for which reader)
+//                                            ReaderLost     (to a writer: a reader has died before its end)
 #pragma once
 
 #include <cstdint>
@@ -53,7 +54,7 @@ enum class StreamKind : std::uint32_t {
   kJobCommitted = 19,
   kAbortJob = 20,
   kCloseJob = 21,
-  kCloseReader = 22,
+  kAbandonReader = 22,
   kEnd = 23,
   kFailed = 24,
   kDescribe = 25,
@@ -65,6 +66,7 @@ enum class StreamKind : std::uint32_t {
   kExpelled = 31,
   kHeldUp = 32,
   kPart = 33,  // of kPartBytes: what the next message, of another kind, begins with
+  kReaderLost = 34,
 };
 
 // A letter that is longer travels in parts, one behind the other, of which the last has the letter's kind.
@@ -170,6 +172,7 @@ struct RangeField {
 
 struct OpenReader {
   std::uint32_t acknowledge = 0, follow = 0, writers = 1, credit = 8;
+  std::uint32_t named = 0;  // 1: another reader may go on under `name`; 0: it is made up
   std::uint64_t attempt = 0;
   std::string name;
   std::string task;                // empty: no attempt at anything
@@ -178,7 +181,8 @@ struct OpenReader {
 
   template <typename V>
   void visit(V& v) {
-    v.number(acknowledge), v.number(follow), v.number(writers), v.number(credit), v.number(attempt);
+    v.number(acknowledge), v.number(follow), v.number(writers), v.number(credit), v.number(named);
+    v.number(attempt);
     v.text(name, kNameBytesMax), v.text(task, kNameBytesMax), v.text(generation, 16);
     v.list(ranges, kRangesMax);
   }
@@ -200,7 +204,8 @@ struct Opened {
   }
 };
 
-// The stream has a schema now. Also answers of one text: kFailed, kExpelled, kAbortWriter, kAbortJob.
+// The stream has a schema now. Also answers of one text: kFailed, kExpelled, kAbortWriter, kAbortJob, and
+// kReaderLost, whose status is LWMQ_E_DATA_LOSS where batches of that writer went with the reader.
 struct Text {
   std::int32_t status = 0;
   std::string text;

@@ -35,7 +35,7 @@ CommitJob commit_job() {
 OpenReader open_reader() {
   OpenReader letter;
   letter.acknowledge = LWMQ_ACK_SETTLED;
-  letter.name = "q";
+  letter.named = 1, letter.name = "q";
   letter.task = "t", letter.attempt = 7;
   letter.ranges.push_back({2, LWMQ_SEQ_EARLIEST, LWMQ_SEQ_END});
   return letter;

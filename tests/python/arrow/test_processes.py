@@ -369,8 +369,8 @@ def test_a_writer_that_serves_hears_of_a_reader_that_was_killed(
             writer.write(batch_of(9))
     [line] = [record.getMessage() for record in caplog.records]
     assert re.fullmatch(
-        rf"a writer of {ipc}: reader slow, process {reader.pid} \(python\S*\), (was killed by SIGKILL|died); "
-        r"it had come to batch 1 of partition 0, and the 2 batches in its hands go to the next reader",
+        rf"a writer of {ipc}: reader slow, process {reader.pid} \(python\S*\) on host \S+, "
+        r"(was killed by SIGKILL|died); it had come to batch 1 of partition 0, and the 2 batches in its hands go to the next reader",
         line,
     ), line
     assert writer.statistics.readers_lost == 1

@@ -1,6 +1,7 @@
 package org.lwmq.core;
 
 import java.util.List;
+import java.util.concurrent.locks.LockSupport;
 import java.util.stream.IntStream;
 
 /**
@@ -23,12 +24,18 @@ public record StreamState(
     List<Partition> partitions,
     Identity endpoint) {
 
-  /** UNDECLARED: no schema yet. OPEN: more may come. ENDED: the last open producer has ended. */
+  /**
+   * UNDECLARED: no schema yet. OPEN: more may come. ENDED: the last open producer has ended, and there is something to read,
+   * if only the end. CONSUMED: ended, and acknowledged to its end; only a new producer brings more.
+   */
   public enum State {
     UNDECLARED,
     OPEN,
-    ENDED
+    ENDED,
+    CONSUMED
   }
+
+  private static final long LOOK_AGAIN_NANOS = 50_000_000;
 
   /**
    * Sequence numbers of one partition.
@@ -48,6 +55,26 @@ public record StreamState(
   public static StreamState describe(String address, boolean waitDeclared, Deadline deadline) {
     byte[] name = Jni.uri(address);
     return deadline.awaitInLongSlices("waiting for the stream at " + address, slice -> once(name, waitDeclared, slice));
+  }
+
+  /**
+   * As {@link #describe} of a declared stream; where it was read to its end, waits until the next producer has come.
+   * TIMED_OUT says so.
+   */
+  public static StreamState describeUnread(String address, Deadline deadline) {
+    byte[] name = Jni.uri(address);
+    return deadline.awaitInLongSlices(
+        "waiting for the stream at " + address,
+        slice -> {
+          StreamState state = once(name, true, slice);
+          if (state.state() == State.CONSUMED) {
+            LockSupport.parkNanos(LOOK_AGAIN_NANOS);
+            throw new LwmqException(
+                Status.TIMED_OUT, address + ": the stream was read to its end, and no producer has come since. To read it"
+                    + " twice: retain=\"all\" at the producer, or .cache() of the first read");
+          }
+          return state;
+        });
   }
 
   /** As {@link #describe}, but never waits longer than one short exchange: for a look at whether somebody serves. */
@@ -75,7 +102,7 @@ public record StreamState(
             .map(i -> Jni.STATE_PARTITIONS + 5 * i)
             .mapToObj(i -> new Partition(numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3], numbers[i + 4]))
             .toList();
-    int state = (int) Math.min(numbers[Jni.STATE_STATE], State.ENDED.ordinal());
+    int state = (int) Math.min(numbers[Jni.STATE_STATE], State.CONSUMED.ordinal());
     return new StreamState(
         Identity.hex(bytes[0]), State.values()[state], (int) numbers[Jni.STATE_RETAIN],
         (int) numbers[Jni.STATE_READERS], (int) numbers[Jni.STATE_PRODUCERS_OPEN],

@@ -19,7 +19,8 @@ import org.lwmq.spark.failure.Failures;
  *
  * <p>A finished stream gets one task per partition. One that is not finished gets at most as many tasks as can run at
  * once, each reading several partitions in order of arrival: a task that waited for a slot would hold up the writer
- * of the partitions it was to read. A limit gets one task: the first rows that come are the ones.
+ * of the partitions it was to read. For the same reason several such scans of a query share the slots. A limit gets one
+ * task: the first rows that come are the ones.
  */
 record LwmqBatch(LwmqScan scan) implements Batch {
 
@@ -31,7 +32,8 @@ record LwmqBatch(LwmqScan scan) implements Batch {
         LwmqSettlement.of(context).watch(scan.conf().uri());
       }
       StreamPositions positions = scan.positions();
-      List<List<Range>> tasks = tasks(positions, slots(context));
+      int slots = positions.isFinished() ? 1 : LiveReads.share(scan, slots(context), context);
+      List<List<Range>> tasks = tasks(positions, slots);
       String[] hosts = hosts(positions.endpoint(), context);
       InputPartition[] partitions = new InputPartition[tasks.size()];
       for (int i = 0; i < partitions.length; i++) {

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;
+import java.util.stream.IntStream;
 import org.apache.arrow.vector.types.pojo.Schema;
 import org.lwmq.arrow.ArrowSchemas;
 import org.lwmq.core.Deadline;
@@ -34,27 +35,34 @@ record StreamPositions(
     byte[] schemaBytes, Identity endpoint) {
 
   private static final String EARLIEST = "earliest";
+  private static final String END = "end";
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /**
-   * Asks the endpoint. Waits until the stream is there and has a schema, at most the conf's timeout; where nobody
-   * serves the address, this process does from now on. Consumes nothing.
+   * Asks the endpoint. Waits until the stream is there and has a schema, and, of one that was read to its end and is to be
+   * read to its end, until the next producer has come; at most the conf's timeout. Where nobody serves the address, this
+   * process does from now on. Consumes nothing.
    */
   static StreamPositions fix(LwmqReadConf conf) {
     Endpoints.ensureServed(conf.uri());
     Notices notices = new Notices("the plan of a read of " + conf.uri(), Notices.TIMEOUT);
-    StreamState state = StreamState.describe(conf.uri(), true, notices.of(Deadline.after(conf.timeoutMs())));
-    boolean ended = state.state() == StreamState.State.ENDED && conf.writers() <= 1;
+    Deadline deadline = notices.of(Deadline.after(conf.timeoutMs()));
+    StreamState state = StreamState.describe(conf.uri(), true, deadline);
     int partitions = state.partitions().size();
     Offsets starting = Offsets.of("startingOffsets", conf.startingOffsets(), EARLIEST, conf.uri(), partitions);
-    Offsets ending = Offsets.of("endingOffsets", conf.endingOffsets(), "end", conf.uri(), partitions);
+    Offsets ending = Offsets.of("endingOffsets", conf.endingOffsets(), END, conf.uri(), partitions);
+    if (IntStream.range(0, partitions).anyMatch(i -> ending.of(i).equals(END))) {
+      state = StreamState.describeUnread(conf.uri(), deadline);
+    }
+    boolean ended = state.state() != StreamState.State.OPEN && conf.writers() <= 1;
     List<Range> ranges = new ArrayList<>();
     long rows = 0;
     long bytes = 0;
     for (int i = 0; i < partitions; i++) {
       StreamState.Partition partition = state.partitions().get(i);
-      long start = start(conf, starting, i, partition);
-      ranges.add(new Range(i, start, end(ending, i, partition, ended)));
+      Range range = new Range(i, start(conf, starting, i, partition), end(ending, i, partition, ended));
+      check(conf, range, partition);
+      ranges.add(range);
       rows += partition.rows();
       bytes += partition.bytes();
     }
@@ -68,6 +76,21 @@ record StreamPositions(
 
   Schema schema() {
     return ArrowSchemas.parse(schemaBytes);
+  }
+
+  /** INVALID: the range begins behind what the stream has, or ends before it begins. A partition is never left out. */
+  private static void check(LwmqReadConf conf, Range range, StreamState.Partition state) {
+    String where = "partition " + range.partition() + " of " + conf.uri();
+    if (range.start() > state.nextSeq()) {
+      throw new LwmqException(
+          Status.INVALID, "startingOffsets asks for batch " + range.start() + " of " + where
+              + ", but the next one to be written is " + state.nextSeq());
+    }
+    if (range.end() != Range.END && range.end() < range.start()) {
+      throw new LwmqException(
+          Status.INVALID, "endingOffsets ends " + where + " at batch " + range.end() + ", before its start at "
+              + range.start() + ": startingOffsets=" + conf.startingOffsets());
+    }
   }
 
   private static long start(LwmqReadConf conf, Offsets offsets, int partition, StreamState.Partition state) {
@@ -92,7 +115,7 @@ record StreamPositions(
   private static long end(Offsets offsets, int partition, StreamState.Partition state, boolean ended) {
     String word = offsets.of(partition);
     switch (word) {
-      case "end":
+      case END:
         return ended ? state.nextSeq() : Range.END;
       case "latest":
         return state.nextSeq();
