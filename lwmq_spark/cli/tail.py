@@ -43,7 +43,8 @@ def run(
                         batch = batch.select(columns.split(","))
                     except KeyError as unknown:
                         names = ", ".join(batch.schema.names)
-                        raise typer.BadParameter(f"no column {unknown} in {address}; it has {names}") from None
+                        text = f"no column {unknown} in {address}; it has {names}"
+                        raise typer.BadParameter(text) from None
                 _show(batch, as_json=json)
         except (KeyboardInterrupt, BrokenPipeError):
             reader.close(linger=0, consume=False)  # what was shown has been read

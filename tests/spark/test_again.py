@@ -1,4 +1,4 @@
-"""Streams that are read once more, and several at once: never an empty answer, stale rows, or a wait for ever."""
+"""Streams that are read once more, and several at once: no empty answer, stale rows, or wait for ever."""
 
 from __future__ import annotations
 
@@ -126,7 +126,9 @@ def test_what_was_cached_is_found_again(spark: SparkSession, ipc: str, way: str)
             spark.sql("DROP TABLE again")
 
 
-@pytest.mark.parametrize("level", [StorageLevel.MEMORY_AND_DISK, StorageLevel.DISK_ONLY], ids=["memory", "disk"])
+@pytest.mark.parametrize(
+    "level", [StorageLevel.MEMORY_AND_DISK, StorageLevel.DISK_ONLY], ids=["memory", "disk"]
+)
 @pytest.mark.parametrize("options", [{}, {"startingOffsets": '{"0": 0}'}], ids=["", "from"])
 def test_a_new_frame_does_not_get_the_rows_of_an_older_cached_one(
     spark: SparkSession, ipc: str, options: dict[str, str], level: StorageLevel
