@@ -176,12 +176,10 @@ std::int64_t Channel::connect(std::int64_t now_ns, bool alone) noexcept {
     again = std::max(again, os::now_ns() + kStallShare * patience_ms * os::kMillisecond);
   }
   if (status == LWMQ_OK) {
-    if (attach(transport)) {
-      // Who was active when the last peer went is not rung again.
-      service::ServiceThread::attending().request(&attend_);
-      return service::kNever;
-    }
-    status = LWMQ_E_INVALID;
+    if (!attach(transport)) return again;
+    // Who was active when the last peer went is not rung again.
+    service::ServiceThread::attending().request(&attend_);
+    return service::kNever;
   }
   if (status == LWMQ_E_EMPTY && role_ == LWMQ_ROLE_AUTO) {
     status = listen();

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #ifndef SO_PEERCRED
 #define SO_PEERCRED 17
@@ -191,10 +192,13 @@ Status receive_message(int socket, void* data, std::size_t room, Received* out_r
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
+  // A peer that closes with something of ours unread resets the connection, which is told once, before what
+  // it has said: a refusal must not be lost by that.
+  bool was_reset = false;
   ssize_t got = 0;
   do {
     got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  } while (got < 0 && errno == EINTR);
+  } while (got < 0 && (errno == EINTR || (errno == ECONNRESET && !std::exchange(was_reset, true))));
   if (got < 0) {
     if (errno == EAGAIN) return LWMQ_E_EMPTY;
     if (errno == ECONNRESET || errno == ENOTCONN) return fail_errno(LWMQ_E_PEER_LOST, errno, "recvmsg");

@@ -94,5 +94,17 @@ TEST_F(UnixSocketTest, FullAndHungUpAreAnswers) {
   EXPECT_EQ(receive_message(client_.get(), room, sizeof room, &received), LWMQ_E_PEER_LOST);
 }
 
+// A refusal that was sent without a look at what the other side said first.
+TEST_F(UnixSocketTest, WhatWasSaidBeforeAResetIsHeard) {
+  ASSERT_EQ(send_message(client_.get(), "hello", 5, nullptr, 0), LWMQ_OK);
+  ASSERT_EQ(send_message(server_.get(), "no", 2, nullptr, 0), LWMQ_OK);
+  server_.reset();
+  char room[16];
+  Received received;
+  ASSERT_EQ(receive_message(client_.get(), room, sizeof room, &received), LWMQ_OK) << last_error();
+  EXPECT_EQ(std::string(room, received.bytes), "no");
+  EXPECT_EQ(receive_message(client_.get(), room, sizeof room, &received), LWMQ_E_PEER_LOST);
+}
+
 }  // namespace
 }  // namespace lwmq::os
