@@ -43,6 +43,7 @@ class Case:
     after_s: float = 0.02
     writers: int = 1
     readers: int = 1
+    named: bool = False  # readers have names, and the next one takes the name of the one that has gone
     policy: str = (
         ""  # towards who is stopped: `fail` or `expel`; empty: it goes on, or dies, before anybody asks
     )
@@ -107,6 +108,7 @@ def draw_stream_case(rng: random.Random, point: str = "") -> Case:
             "hold": rng.choice([0, 2, 5]) if bytes * 32 <= window else 0,
             "credit": rng.choice([1, 8, 64]),
         },
+        named=rng.random() < 0.5,
     )
 
 

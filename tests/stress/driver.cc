@@ -346,6 +346,8 @@ int play_reader(const char* address) {
   lwmq_reader_options options{};
   options.size = sizeof options;
   options.role = role();
+  const std::string name = text("as");
+  if (!name.empty()) options.name = name.c_str();
   options.follow = static_cast<std::uint32_t>(number("follow", 1));
   options.timeout_ms = kPatienceMs;
   options.credit = static_cast<std::uint32_t>(number("credit", 8));

@@ -114,7 +114,8 @@ def _replace_and_flow(s: Scene, victim: Player) -> None:
         missing = [player for player in s.players if player not in living and player not in gone]
         for player in sorted(missing, key=lambda player: not player.serves):
             gone.append(player)
-            new = s.start(player.role, serves=player.serves)
+            same = {"as": player.settings["as"]} if "as" in player.settings else {}
+            new = s.start(player.role, serves=player.serves, **same)
             if player.serves:
                 free = f"{new}: its address is not free"
                 expect(s.players, HANG_S, free, lambda p=new: p.said("open") is not None)

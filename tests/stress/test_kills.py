@@ -42,7 +42,7 @@ def test_a_thousand_kills_leave_nothing_behind() -> None:
 
 @pytest.mark.parametrize("victim", ["endpoint", "writer", "reader"])
 def test_the_death_of_a_process_that_has_forked_is_noticed(victim: str) -> None:
-    rounds.run(Case(kind="stream", victim=victim, settings=_ordinary() | {"forks": 1}))
+    rounds.run(Case(kind="stream", victim=victim, named=True, settings=_ordinary() | {"forks": 1}))
 
 
 @pytest.mark.slow

@@ -449,12 +449,18 @@ Status next(lwmq_reader& reader, std::uint32_t timeout_ms, lwmq_batch** out_batc
   return lend(reader, std::move(pending), out_batch);
 }
 
+// Whether the endpoint still counts what is consumed. It does behind an end, and behind the loss of a
+// producer or of batches: the reader hears of these before it has read what came earlier.
+bool is_heard(const lwmq_reader& reader) {
+  const Status status = reader.final_status;
+  return status == LWMQ_OK || status == LWMQ_E_END || status == LWMQ_E_DATA_LOSS ||
+         has_lost_a_producer(reader);
+}
+
 Status consume(lwmq_reader& reader) {
   if (!reader.has_current) return LWMQ_OK;
   reader.has_current = false;
-  if (reader.final_status != LWMQ_OK && reader.final_status != LWMQ_E_END && !has_lost_a_producer(reader)) {
-    return LWMQ_OK;  // nobody is left to tell
-  }
+  if (!is_heard(reader)) return LWMQ_OK;
   Link& link = *reader.reach.link;
   LWMQ_YIELD("reader.consume");
   const Status status = link.send_record(wire::StreamKind::kConsumed, reader.current);
@@ -488,7 +494,7 @@ Status close(lwmq_reader& reader, std::uint32_t linger_ms) {
   reader.views.clear();
   reader.pending.clear();
   stats::set(reader.entry->flags, stats::kEntryClosed);
-  if (reader.final_status == LWMQ_OK || reader.final_status == LWMQ_E_END)
+  if (is_heard(reader))
     push_backlog(reader.reach,
                  std::clamp(linger_ms, kTellMs, kStallMs));  // else what it consumed comes again
   return part(&reader.reach, Deadline(linger_ms));

@@ -89,6 +89,7 @@ def test_what_went_with_a_reader_is_told_to_the_writer_and_to_the_next_reader(
         fail(first, how)
         while not caplog.records:  # there is room: it hears of it all the same
             writer.write(batch_of(10))
+            time.sleep(0.001)
     told = caplog.records[0].getMessage()
     end = "was killed by SIGKILL|died" if how == "killed" else "left before it had finished"
     assert re.search(end, told)
