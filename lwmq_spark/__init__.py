@@ -119,9 +119,14 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         value = getattr(importlib.import_module(_LAZY[name]), name)
     elif name == "__version__":
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        value = version("lwmq_spark")
+        from lwmq_spark._ffi import library_version
+
+        try:
+            value = version("lwmq_spark")
+        except PackageNotFoundError:  # a checkout on the path, which nobody has installed
+            value = library_version()
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

@@ -125,7 +125,8 @@ def span(seconds: float | None) -> str:
 
 def raise_timed_out(otherwise: str, waited: float | None) -> NoReturn:
     """Raise TimeoutError: the library's text of what was waited for, or else `otherwise`, and how long."""
-    raise_status(lib.LWMQ_E_TIMED_OUT, f"{text_of() or otherwise} (waited {span(waited)})")
+    text = f"{text_of() or otherwise} (waited {span(waited)}). `timeout` bounds this wait"
+    raise_status(lib.LWMQ_E_TIMED_OUT, text)
 
 
 class Handle:

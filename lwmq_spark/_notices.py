@@ -45,9 +45,10 @@ class Notices:
         self._next_at = now + self._pause_s
         self._pause_s *= 2
         _log.warning(
-            "%s has waited for %.0f s and waits on: %s. %s; `lwmq top` shows who waits for whom",
-            self._what,
-            waited_s,
-            why,
-            self._advice,
+            "%s has waited for %.0f s and waits on%s", self._what, waited_s, self.explain(why)
         )
+
+    def explain(self, why: str) -> str:
+        """The end of a text about such a wait, of a notice or of a time-out: what for, and what bounds it."""
+        reason = f": {why}" if why else ""
+        return f"{reason}. {self._advice}; `lwmq top` shows who waits for whom"

@@ -21,19 +21,24 @@ Sizes are written 512, 64KiB, 4MiB, 1GiB (powers of 1024; also 64k, 4m, 1g, as S
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import operator
 import os
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from lwmq_spark._ffi import ffi, lib, raise_status, sized, text_of
 from lwmq_spark.errors import AddressError, LwmqError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 Role = Literal["auto", "server", "client"]
 Retain = Literal["until_acked", "all", "none"]
@@ -146,6 +151,19 @@ def unknown(what: str, name: str, names: Collection[str]) -> str:
     if place is None:
         return f"{what} is unknown; allowed are {', '.join(names)}"
     return f"{what} is unknown: did you mean {place!r}?"
+
+
+def spelled(call: Callable[P, T]) -> Callable[P, T]:
+    """`call`, whose TypeError for a keyword that it does not know says which one may be meant."""
+    known = [name for name in inspect.signature(call).parameters if name != "self"]
+
+    @functools.wraps(call)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        for name in kwargs.keys() - set(known):
+            raise TypeError(unknown(f"argument {name!r}", name, known))
+        return call(*args, **kwargs)
+
+    return checked
 
 
 def nearest(name: str, names: Collection[str]) -> str | None:

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lwmq_spark._ffi import Turn
+from lwmq_spark._ffi import OfOneProcess, Turn
 from lwmq_spark.arrow.layout import ALIGNMENT, Encoded, template_of
 from lwmq_spark.errors import ClosedError, SchemaError
 
@@ -143,7 +143,7 @@ _OF_THE_QUESTION = 0  # references that the asking itself makes: what is found w
 _OF_THE_QUESTION = _references(weakref.ref(_referred_to_once := {1})) - 1
 
 
-class BatchBuilder:
+class BatchBuilder(OfOneProcess):
     """A batch under construction in a block; made by `StreamWriter.allocate`. Used once. Threads take turns
     with `commit` and `discard`; what they write into the arrays is theirs to order.
 

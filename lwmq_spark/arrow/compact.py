@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lwmq_spark.arrow.layout import shares
+from lwmq_spark.arrow.layouts import mask_of
 from lwmq_spark.arrow.plain import retyped
 
 
@@ -36,22 +37,22 @@ def _compacted(array: Any) -> Any:
         return _dictionary(array)
     if pa.types.is_struct(kind):
         parts = [_compacted(array.field(index)) for index in range(kind.num_fields)]
-        return retyped(pa.StructArray.from_arrays(parts, kind.names, mask=_mask(array)), kind)
+        return retyped(pa.StructArray.from_arrays(parts, kind.names, mask=mask_of(array)), kind)
     if pa.types.is_map(kind):
         return retyped(_compacted(retyped(array, pa.list_(kind.field(0)))), kind)
     if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
         sizes = pc.if_else(array.is_valid(), array.sizes, 0).cast(array.sizes.type)
         starts = pc.subtract(pc.cumulative_sum(sizes), sizes)
         values = _compacted(array.flatten())  # one row's after the other's, none for nulls
-        return type(array).from_arrays(starts, sizes, values, type=kind, mask=_mask(array))
+        return type(array).from_arrays(starts, sizes, values, type=kind, mask=mask_of(array))
     if pa.types.is_fixed_size_list(kind):
         size = kind.list_size
         values = _compacted(array.values.slice(array.offset * size, len(array) * size))
-        return pa.FixedSizeListArray.from_arrays(values, type=kind, mask=_mask(array))
+        return pa.FixedSizeListArray.from_arrays(values, type=kind, mask=mask_of(array))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         first, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
         values, offsets = array.values.slice(first, end - first), pc.subtract(array.offsets, first)
-        return type(array).from_arrays(offsets, _compacted(values), type=kind, mask=_mask(array))
+        return type(array).from_arrays(offsets, _compacted(values), type=kind, mask=mask_of(array))
     if pa.types.is_run_end_encoded(kind):
         first, count = array.find_physical_offset(), array.find_physical_length()
         ends = pc.subtract(array.run_ends.slice(first, count), array.offset)
@@ -89,6 +90,3 @@ def _dictionary(array: Any) -> Any:
     indices = pc.index_in(indices, value_set=used).cast(array.type.index_type)
     return pa.DictionaryArray.from_arrays(indices, _compacted(values), ordered=array.type.ordered)
 
-
-def _mask(array: Any) -> Any:
-    return array.is_null() if array.null_count else None

@@ -168,7 +168,19 @@ def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
 def _empty(kind: pa.DataType) -> pa.Array:
     if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, _empty(kind.storage_type))
-    return pa.nulls(0, kind)
+    if not _has_runs(kind):
+        return pa.nulls(0, kind)
+    # pyarrow gives runs inside of something else a validity bitmap, which they cannot have.
+    if pa.types.is_run_end_encoded(kind):
+        ends = pa.array([], kind.run_end_type)
+        return pa.RunEndEncodedArray.from_arrays(ends, _empty(kind.value_type), kind)
+    parts = [_empty(kind.field(index).type) for index in range(kind.num_fields)]
+    offsets = [pa.py_buffer(bytes(8))] * (kind.num_buffers - 1)
+    return pa.Array.from_buffers(kind, 0, [None, *offsets], children=parts)
+
+
+def _has_runs(kind: pa.DataType) -> bool:
+    return pa.types.is_run_end_encoded(kind) or any(map(_has_runs, children_of(kind)))
 
 
 def shares(kind: pa.DataType) -> bool:

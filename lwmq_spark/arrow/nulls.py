@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lwmq_spark.arrow.layouts import offsets_of, type_codes_of
 from lwmq_spark.arrow.plain import retyped
 from lwmq_spark.errors import SchemaError
 
@@ -91,10 +92,10 @@ def _shown_of(array: Any, index: int, shown: Any) -> tuple[Any, Any]:
     if pa.types.is_struct(kind):
         return array.field(index), _both(shown, array.is_valid() if array.null_count else None)
     if pa.types.is_union(kind):
-        rows = _both(shown, pc.equal(array.type_codes, kind.type_codes[index]))
+        rows = _both(shown, pc.equal(type_codes_of(array), kind.type_codes[index]))
         if kind.mode == "sparse":
             return array.field(index), rows
-        return _used(array.field(index), array.offsets.filter(rows))
+        return _used(array.field(index), offsets_of(array).filter(rows))
     if pa.types.is_dictionary(kind):
         indices = array.indices if shown is None else array.indices.filter(shown)
         return _used(array.dictionary, indices.drop_null())

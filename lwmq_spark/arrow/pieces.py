@@ -23,7 +23,16 @@ def pieces_of(
     more than the batch: then there are fewer and larger ones, up to half of the window, for a reader may hold
     the piece before. MessageTooBigError: one row is larger than the window; with both numbers.
     """
-    encoded = encoder.encode(batch)
+    try:
+        encoded = encoder.encode(batch)
+    except pa.ArrowCapacityError as exc:  # more rows, or more of what lies below them, than IPC can say
+        if batch.num_rows <= 1:
+            text = f"one row holds more values than Arrow IPC can write ({where}): {exc}"
+            raise MessageTooBigError(text) from exc
+        half = batch.num_rows // 2
+        for part in (batch.slice(0, half), batch.slice(half)):
+            yield from pieces_of(part, encoder, buffer_bytes, window_bytes, where)
+        return
     if encoded.bytes <= buffer_bytes:
         yield encoded
         return

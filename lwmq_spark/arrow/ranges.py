@@ -8,7 +8,9 @@ from typing import Any, Literal
 from lwmq_spark import errors
 from lwmq_spark._ffi import SLICE_S, ffi, lib
 from lwmq_spark.arrow.endpoint import describe
+from lwmq_spark.options import whole
 
+PARTITION_MAX = (1 << 32) - 1
 Start = Literal["earliest", "latest"] | int
 
 
@@ -28,7 +30,7 @@ def ranges_of(address: str, partitions: list[int] | None, start: Start | Mapping
         raise ValueError("no partition to read: partitions is empty")
     ranges = ffi.new("lwmq_range[]", len(wanted))
     for entry, (partition, first) in zip(ranges, wanted.items(), strict=True):
-        entry.partition = partition
+        entry.partition = whole("partition", partition, 0, PARTITION_MAX)
         entry.start = _seq(first)
         entry.end = lib.LWMQ_SEQ_END
     return ranges

@@ -47,7 +47,7 @@ from lwmq_spark.arrow.lease import BatchInfo, Lease, batch_over, info_from, veri
 from lwmq_spark.arrow.plain import Layout
 from lwmq_spark.arrow.ranges import Start, ranges_of
 from lwmq_spark.arrow.types import read_schema
-from lwmq_spark.options import ROLES, Role, Trust, parse_address, parse_duration, resolve
+from lwmq_spark.options import ROLES, Role, Trust, parse_address, parse_duration, resolve, spelled
 
 _log = logging.getLogger("lwmq_spark")
 
@@ -82,6 +82,7 @@ class StreamReader(OfOneProcess):
     share that half.
     """
 
+    @spelled
     def __init__(
         self,
         address: str,
@@ -184,7 +185,7 @@ class StreamReader(OfOneProcess):
             if status == lib.LWMQ_E_TIMED_OUT:
                 raise errors.TimeoutError(
                     f"no producer declared the stream {self._address} within {span(self._timeout)}"
-                    f"{advice_of()}",
+                    f"{advice_of()}{self._notices.explain('')}",
                     status=status,
                 )
             if status == lib.LWMQ_E_END:
@@ -236,11 +237,13 @@ class StreamReader(OfOneProcess):
         if status in (lib.LWMQ_OK, lib.LWMQ_E_END):
             return batch
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
-            raise errors.TimeoutError(
-                f"no batch within {span(limit)} on {self._address}, after {self._batches} batches",
-                status=status,
-            )
+            raise errors.TimeoutError(self._no_batch(limit, text_of() if limit else ""), status=status)
         raise exception_of(status, text_of())
+
+    def _no_batch(self, limit: float | None, why: str) -> str:
+        """The text of a time-out. Not for who polls: that it waits no longer is no news."""
+        text = f"no batch within {span(limit)} on {self._address}, after {self._batches} batches"
+        return text + (self._notices.explain(why) if limit else "")
 
     def _batch_of(self, native: Any) -> pa.RecordBatch:
         """Inside the turn. Takes the native batch."""
@@ -281,7 +284,7 @@ class StreamReader(OfOneProcess):
         in this loop, in another one, or without.
         """
         limit = self._timeout if timeout is None else parse_duration(timeout)
-        text = f"no batch within {span(limit)} on {self._address}, after {self._batches} batches"
+        text = self._no_batch(limit, "")
         return await self.waiter.first(lambda: self._next(0), "batch", self._wait, limit, text, self._notices)
 
     def _wait(self, seconds: float) -> None:

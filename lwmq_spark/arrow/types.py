@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lwmq_spark.arrow.depth import LEVELS_MAX, deepest_field, too_deep
+from lwmq_spark.arrow.layouts import Likeness, near_enough, recast, same_field, same_meaning
 from lwmq_spark.arrow.plain import retyped
 from lwmq_spark.errors import CorruptError, SchemaError
 
@@ -40,7 +41,7 @@ def as_schema(schema: Any) -> pa.Schema:
     raise TypeError(f"a schema is a pyarrow.Schema or has __arrow_c_schema__, not {type(schema).__name__}")
 
 
-def compare(ours: pa.Schema, stream: pa.Schema, where: str) -> None:
+def compare(ours: pa.Schema, stream: pa.Schema, where: str, alike: Likeness = same_meaning) -> None:
     """SchemaError names the first field of `ours` that is not the stream's, and both types.
 
     Names, order and types count. Metadata does not; nullability is checked on the values, when they are
@@ -51,7 +52,7 @@ def compare(ours: pa.Schema, stream: pa.Schema, where: str) -> None:
     for index, (mine, theirs) in enumerate(zip(ours, stream, strict=False)):
         if mine.name != theirs.name:
             raise SchemaError(f"field {index} is {mine.name!r}, but {theirs.name!r} in the stream {where}")
-        if not _same_field(mine, theirs):
+        if not same_field(mine, theirs, alike):
             raise SchemaError(f"field {mine.name!r} is {mine.type}, but {theirs.type} in the stream {where}")
     if len(ours) != len(stream):
         longer, whose = (
@@ -63,45 +64,17 @@ def compare(ours: pa.Schema, stream: pa.Schema, where: str) -> None:
         )
 
 
-def same_type(mine: pa.DataType, theirs: pa.DataType) -> bool:
-    """Equal but for the nullability, metadata and unimportant names of inner fields."""
-    if mine.equals(theirs):
-        return True
-    if isinstance(mine, pa.BaseExtensionType) and isinstance(theirs, pa.BaseExtensionType):
-        return mine.extension_name == theirs.extension_name and same_type(
-            mine.storage_type, theirs.storage_type
-        )
-    if mine.id != theirs.id or not mine.num_fields or mine.num_fields != theirs.num_fields:
-        return False
-    for name in ("list_size", "keys_sorted", "mode", "type_codes"):
-        if getattr(mine, name, None) != getattr(theirs, name, None):
-            return False
-    named = pa.types.is_struct(mine) or pa.types.is_union(mine)
-    pairs = [(mine.field(i), theirs.field(i)) for i in range(mine.num_fields)]
-    return all((not named or a.name == b.name) and _same_field(a, b) for a, b in pairs)
-
-
-def _same_field(mine: pa.Field, theirs: pa.Field) -> bool:
-    """Equal types, also where one side is an extension type that is not registered and came back as its
-    storage.
-    """
-    if isinstance(mine.type, pa.BaseExtensionType) and not isinstance(theirs.type, pa.BaseExtensionType):
-        named = (theirs.metadata or {}).get(b"ARROW:extension:name", b"").decode()
-        return named == mine.type.extension_name and same_type(mine.type.storage_type, theirs.type)
-    return same_type(mine.type, theirs.type)
-
-
 def batches_of(data: Any, schema: pa.Schema, where: str) -> Iterator[pa.RecordBatch]:
     """`data` as batches of `schema`, without a copy where the types are equal.
 
-    RecordBatch, Table, RecordBatchReader and a list of batches must have the stream's types. What other
-    libraries bring by __arrow_c_stream__ or __arrow_c_array__ may spell text, binary and lists in another
-    width (polars has string views); that is converted. TypeError: nothing of Arrow's.
+    Text, binary and lists of another layout (polars has string views) are converted, at any depth. What other
+    libraries bring by __arrow_c_stream__ or __arrow_c_array__ may also have values without a type where all
+    are missing, and dictionaries where the stream has none, as pandas does. TypeError: nothing of Arrow's.
     """
     if isinstance(data, pa.RecordBatch):
         yield conform(data, schema, where)
     elif isinstance(data, pa.Table):
-        compare(data.schema, schema, where)
+        compare(data.schema, schema, where)  # of one without rows, too
         for batch in data.to_batches():
             yield conform(batch, schema, where)
     elif isinstance(data, pa.RecordBatchReader):
@@ -114,9 +87,9 @@ def batches_of(data: Any, schema: pa.Schema, where: str) -> Iterator[pa.RecordBa
     elif hasattr(data, "__arrow_c_stream__"):
         reader = pa.RecordBatchReader.from_stream(data)
         for batch in reader:
-            yield conform(_widen(_unindexed(batch, schema), schema), schema, where)
+            yield conform(_unindexed(batch, schema), schema, where, near_enough)
     elif hasattr(data, "__arrow_c_array__"):
-        yield conform(_widen(pa.record_batch(data), schema), schema, where)
+        yield conform(pa.record_batch(data), schema, where, near_enough)
     else:
         raise TypeError(
             "write() takes a RecordBatch, a Table or an object with __arrow_c_stream__ or "
@@ -124,56 +97,28 @@ def batches_of(data: Any, schema: pa.Schema, where: str) -> Iterator[pa.RecordBa
         )
 
 
-def conform(batch: pa.RecordBatch, schema: pa.Schema, where: str) -> pa.RecordBatch:
-    """`batch` under exactly the stream's schema, over the same buffers. SchemaError: other types.
+def conform(
+    batch: pa.RecordBatch, schema: pa.Schema, where: str, alike: Likeness = same_meaning
+) -> pa.RecordBatch:
+    """`batch` under exactly the stream's schema, over the same buffers where these mean the same.
 
-    What differs, names and nullability of inner fields, is nothing that a buffer shows. Casts would refuse
-    nulls that count for nothing, because their parent is null; those are `NullRules`' affair.
+    SchemaError: other types. What else differs, names and nullability of inner fields, is nothing that a
+    buffer shows. Casts would refuse nulls that count for nothing, because their parent is null; those are
+    `NullRules`' affair.
     """
     if batch.schema.equals(schema):
         return batch
-    compare(batch.schema, schema, where)
-    return retyped(batch, schema)  # type: ignore[no-any-return]
-
-
-_WIDTHS = (
-    {pa.string(), pa.large_string(), pa.string_view()},
-    {pa.binary(), pa.large_binary(), pa.binary_view()},
-)
-
-
-def _widen(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Casts columns that spell the stream's type in another width; leaves all others as they are."""
-    if batch.schema.names != schema.names:
-        return batch
-    kinds = [_widened(column.type, field.type) for column, field in zip(batch.columns, schema, strict=True)]
-    if kinds == batch.schema.types:
-        return batch
-    arrays = [
-        column if column.type.equals(kind) else column.cast(kind)
-        for column, kind in zip(batch.columns, kinds, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, names=schema.names)
-
-
-def _widened(mine: pa.DataType, theirs: pa.DataType) -> pa.DataType:
-    """`mine` with offsets stored as in `theirs`, and without a dictionary where that has none."""
-    if mine.equals(theirs):
-        return mine
-    if pa.types.is_null(mine):
-        return theirs  # pandas knows no type where all values are missing
-    if any(mine in family and theirs in family for family in _WIDTHS):
-        return theirs
-    if pa.types.is_dictionary(mine) and not pa.types.is_dictionary(theirs):
-        return _widened(mine.value_type, theirs)
-    if _is_list(mine) and _is_list(theirs):
-        value = _widened(mine.value_type, theirs.value_type)
-        return pa.large_list(value) if pa.types.is_large_list(theirs) else pa.list_(value)
-    return mine
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+    compare(batch.schema, schema, where, alike)
+    arrays = []
+    for column, field in zip(batch.columns, schema, strict=True):
+        try:
+            arrays.append(recast(column, field.type))
+        except pa.ArrowException as exc:
+            raise SchemaError(
+                f"field {field.name!r}: {len(column)} values of {column.type} cannot be written as "
+                f"{field.type} to {where}: {exc}. Write fewer rows at once, or declare a wider type"
+            ) from exc
+    return retyped(pa.RecordBatch.from_arrays(arrays, names=schema.names), schema)  # type: ignore[no-any-return]
 
 
 def _unindexed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -57,6 +57,8 @@ from lwmq_spark.options import (
     parse_address,
     parse_duration,
     resolve,
+    spelled,
+    whole,
 )
 
 _log = logging.getLogger("lwmq_spark")
@@ -65,6 +67,7 @@ STALL_S = 5.0
 NEWS_S = 0.05  # between two looks for news of readers by a writer that need not wait
 BUFFER_BYTES = 4 << 20
 WINDOW_BYTES = 64 << 20
+UINT32_MAX, UINT64_MAX = (1 << 32) - 1, (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ class CommitResult:
 class StreamWriter(OfOneProcess):
     """A producer of a stream. Opened when made; `with` closes or aborts it. Threads take turns."""
 
+    @spelled
     def __init__(
         self,
         address: str,
@@ -179,11 +183,6 @@ class StreamWriter(OfOneProcess):
         self._aborted = False
         self._blueprint: Blueprint | None = None
         self.waiter = Waiter(f"lwmq writer {self._address}")
-        self._notices = Notices(
-            f"a writer of {self._address}",
-            "`timeout` bounds this wait, `expel_after` the patience with a reader that takes nothing",
-            self._lost_reader,
-        )
         declared = as_schema(schema)
         Encoder(declared)  # what pyarrow cannot write fails here, before anybody hears of the stream
 
@@ -201,7 +200,10 @@ class StreamWriter(OfOneProcess):
         job_name = None if job is None else ffi.new("char[]", check_name("job", job).encode())
         if job_name is not None:
             options.job = job_name
-            options.task, options.job_tasks, options.attempt, options.epoch = task, job_tasks, attempt, epoch
+            options.task = whole("task", task, 0, UINT32_MAX)
+            options.job_tasks = whole("job_tasks", job_tasks, 0, UINT32_MAX)
+            options.attempt = whole("attempt", attempt, 0, UINT64_MAX)
+            options.epoch = whole("epoch", epoch, 0, UINT64_MAX)
         bytes_ = write_schema(declared)
         within = self._timeout
         if self._role == "client":
@@ -218,6 +220,11 @@ class StreamWriter(OfOneProcess):
             raise_timed_out(f"nobody served {self._address}", self._timeout)
         check(status)
         self._handle = Handle(out[0], lib.lwmq_writer_destroy, f"writer of {self._address}")
+        self._notices = Notices(
+            f"a writer of {self._address}",
+            "`timeout` bounds this wait, `expel_after` the patience with a reader that takes nothing",
+            partial(_lost_reader, self._handle),
+        )
         self._schema, self._partitions = self._declared()
         try:
             compare(declared, self._schema, self._address)
@@ -309,7 +316,7 @@ class StreamWriter(OfOneProcess):
             why = text_of()
             raise errors.TimeoutError(
                 f"no room for {size} bytes within {span(self._timeout)} on {self._address}"
-                + (f": {why}" if why else ""),
+                f"{self._notices.explain(why)}",
                 status=status,
             )
         raise_status(status)
@@ -417,14 +424,6 @@ class StreamWriter(OfOneProcess):
             if not handle.closed:
                 lib.lwmq_writer_discard(handle.pointer, block)
 
-    def _lost_reader(self) -> str | None:
-        """What befell a reader that was lost since this was asked last."""
-        handle, text = self._handle, ffi.new("char[1024]")
-        with handle.turn:
-            if not handle.usable or lib.lwmq_writer_lost_reader(handle.pointer, text, 1024) != lib.LWMQ_OK:
-                return None
-        return str(ffi.string(text).decode("utf-8", "replace"))
-
     # ---- The end
 
     def commit(self, timeout: float | None = None) -> CommitResult:
@@ -442,6 +441,8 @@ class StreamWriter(OfOneProcess):
         if status == lib.LWMQ_E_TIMED_OUT:
             raise errors.TimeoutError(
                 f"the endpoint of {self._address} did not answer the commit within {span(limit)}"
+                f"{notices.explain('')}",
+                status=status,
             )
         check(status)
         self._committed = True
@@ -483,13 +484,10 @@ class StreamWriter(OfOneProcess):
             return
         limit = self._linger if linger is None else parse_duration(linger)
         started = time.monotonic()
+        what, news = f"close of a writer of {self._address}", partial(_lost_reader, handle)
+        notices = Notices(what, "`linger` bounds this wait", news)
         status = wait(
-            handle,
-            lambda ms: lib.lwmq_writer_close(handle.pointer, ms),
-            limit,
-            notices=Notices(
-                f"close of a writer of {self._address}", "`linger` bounds this wait", self._lost_reader
-            ),
+            handle, lambda ms: lib.lwmq_writer_close(handle.pointer, ms), limit, notices=notices
         )
         text = text_of() if status != lib.LWMQ_OK else ""
         if status == lib.LWMQ_E_STALLED:
@@ -501,7 +499,8 @@ class StreamWriter(OfOneProcess):
         if status == lib.LWMQ_E_TIMED_OUT:
             waited = time.monotonic() - started
             raise errors.TimeoutError(
-                f"{text or 'not everything was consumed'} (close of {self._address} waited {waited:.1f} s)",
+                f"{text or 'not everything was consumed'} (close of {self._address} waited {waited:.1f} s)"
+                f"{notices.explain('')}",
                 status=status,
             )
         if status != lib.LWMQ_OK:
@@ -561,6 +560,15 @@ class StreamWriter(OfOneProcess):
             f"<StreamWriter {self._address} {state}, {self._partitions} partitions, "
             f"{len(self._schema)} fields, {self._written} batches written{job}>"
         )
+
+
+def _lost_reader(handle: Handle) -> str | None:
+    """What befell a reader of this writer that was lost since this was asked last."""
+    text = ffi.new("char[1024]")
+    with handle.turn:
+        if not handle.usable or lib.lwmq_writer_lost_reader(handle.pointer, text, 1024) != lib.LWMQ_OK:
+            return None
+    return str(ffi.string(text).decode("utf-8", "replace"))
 
 
 open_writer = StreamWriter

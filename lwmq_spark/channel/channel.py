@@ -45,7 +45,7 @@ from lwmq_spark._ffi import (
 )
 from lwmq_spark.channel.raw import ReceiveBuffer, SendBuffer, Window
 from lwmq_spark.channel.readiness import Readiness
-from lwmq_spark.channel.send_queue import KINDS, Kind, Priority, SendQueue, priority_of
+from lwmq_spark.channel.send_queue import KINDS, Kind, NativeQueue, Priority, SendQueue, priority_of
 from lwmq_spark.channel.settings import MOST_64, ReceiveKind, Settings, check_kind, read_settings
 from lwmq_spark.channel.unclosed import flush_at_exit, tell_of_unsent
 from lwmq_spark.message import Message
@@ -58,6 +58,7 @@ from lwmq_spark.options import (
     check_text,
     parse_address,
     parse_duration,
+    spelled,
     whole,
 )
 
@@ -152,6 +153,7 @@ class Channel(Lingering):
     open still; who drops one loses that. Both say what was lost, in a RuntimeWarning.
     """
 
+    @spelled
     def __init__(
         self,
         address: str | Sequence[str],
@@ -252,9 +254,9 @@ class Channel(Lingering):
         self._receiving: Turn | Crowd = Turn() if settings.receives_in_turns else Crowd()
         self._shipping = Turn()  # raw sends
         self._lent_to: object | None = None  # what alone receives
-        self._queues: list[SendQueue] = []
-        self._common: SendQueue | None = None  # one of them
-        self.readiness = Readiness(self.fileno)
+        self._queues: list[NativeQueue] = []  # not those that hold us
+        self._common: NativeQueue | None = None  # one of them
+        self.readiness = Readiness(self)
         self._is_called = False  # there is a call-back, which goes with us
         self._last: ChannelStatistics | None = None  # behind our close
         self._selectors: tuple[weakref.ref[Selector], ...] = ()  # which we leave when we are closed
@@ -308,17 +310,18 @@ class Channel(Lingering):
         with self._handle.turn:
             self._handle.check_open()
             check(lib.lwmq_channel_add_send_queue(self._handle.pointer, options, out))
-            queue = SendQueue(self, out[0], kind, priority, capacity or 0)
-            self._queues.append(queue)
+            made = NativeQueue(out[0], kind, priority, capacity or 0)
+            self._queues.append(made)
         flush_at_exit(self)
-        return queue
+        return SendQueue(self, made)
 
     def _common_queue(self) -> SendQueue:
         """One for all that bring none of their own: it lives as long as the channel, which they need not."""
         if self._common is None:
-            self._common = self.send_queue("multi_unbounded")  # a second one of another thread stays unused
+            queue = self.send_queue("multi_unbounded")  # a second one of another thread stays unused
+            self._common = queue._native
         self._handle.check_open()
-        return self._common
+        return SendQueue(self, self._common)
 
     def set_weights(self, weights: Sequence[int]) -> None:
         """Share the channel between the five priorities HIGHEST to LOWEST: messages of each in a round.
@@ -801,7 +804,7 @@ class Channel(Lingering):
         try:
             turns = [self._handle.turn, self._connecting, self._shipping]
             # Those of now are all: a further queue finds the channel closed.
-            turns += [turn for q in self._queues for turn in (q._turn, q._waiting)]
+            turns += [turn for q in self._queues for turn in (q.turn, q.waiting)]
             if isinstance(self._receiving, Turn):
                 turns.append(self._receiving)
             if self._is_called:  # since another thread asked for calls just now
@@ -828,7 +831,7 @@ class Channel(Lingering):
             finally:
                 self._last = self._query()
                 for queue in self._queues:
-                    queue._keep_last()
+                    queue.last = queue.query()
                 self._handle.destroy()
                 self.readiness.close()
 

@@ -32,7 +32,7 @@ from lwmq_spark._ffi import Crowd, Handle, OfOneProcess, check, ffi, fields_of, 
 from lwmq_spark.channel.channel import Channel
 from lwmq_spark.channel.readiness import Readiness
 from lwmq_spark.channel.settings import ReceiveKind, read_settings
-from lwmq_spark.options import LISTENER, parse_address
+from lwmq_spark.options import LISTENER, parse_address, spelled
 
 if TYPE_CHECKING:
     from lwmq_spark.channel.selector import Selector
@@ -55,6 +55,7 @@ class ListenerStatistics:
 class Listener(OfOneProcess):
     """Takes every client that connects to an address. Any threads accept; `with` closes it."""
 
+    @spelled
     def __init__(
         self,
         address: str,
@@ -91,7 +92,7 @@ class Listener(OfOneProcess):
         self._handle = Handle(out[0], lib.lwmq_listener_destroy, f"listener on {self.address}")
         self._accepting = Crowd()
         self._refused_told = 0
-        self.readiness = Readiness(self.fileno)
+        self.readiness = Readiness(self)
         self._selectors: tuple[weakref.ref[Selector], ...] = ()  # which we leave when we are closed
         self._last: ListenerStatistics | None = None  # behind our close
 

@@ -10,18 +10,25 @@ import asyncio
 import contextlib
 import os
 import threading
+import weakref
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
+
+from lwmq_spark import errors
 
 T = TypeVar("T")
 TURNS = 16  # messages that one task takes before the loop has a turn
 
 
+class HasDescriptor(Protocol):
+    def fileno(self) -> int: ...
+
+
 class Readiness:
     """Who waits for one channel, on any loops."""
 
-    def __init__(self, descriptor: Callable[[], int]) -> None:
-        self._descriptor = descriptor
+    def __init__(self, channel: HasDescriptor) -> None:
+        self._channel = weakref.ref(channel)  # which has us, and closes with the last reference to it
         # Held for no call that may wait; a signal's handler may come in, and close, on its thread.
         self._lock = threading.RLock()
         self._fd = -1
@@ -74,14 +81,20 @@ class Readiness:
         if self._fd >= 0 or self._closed:
             return
         try:
-            made = os.dup(self._descriptor())
+            made = self._duplicate()
         except OSError:  # closed in between: the second look says so
-            made = os.dup(self._descriptor())
+            made = self._duplicate()
         with self._lock:
             if self._fd < 0 and not self._closed:
                 self._fd, made = made, -1
         if made >= 0:
             os.close(made)
+
+    def _duplicate(self) -> int:
+        channel = self._channel()
+        if channel is None:
+            raise errors.ClosedError("nobody holds the channel any more")
+        return os.dup(channel.fileno())
 
     def tell_when_closed(self, call: Callable[[], None]) -> None:
         """Calls it once, on the thread that closes the channel; at once when it is closed."""

@@ -86,7 +86,7 @@ class Frames(tuple[Frame, ...]):
 Outcome = Frames | errors.LwmqError
 
 
-class Reply(Future[Frames]):
+class Reply(OfOneProcess, Future[Frames]):
     """The frames that will come, or the error: `result()`, or `await` on any event loop.
 
     `result` also raises HandlerError, where the peer's handler raised. `cancel` gives up: what comes is late.

@@ -74,7 +74,7 @@ class Router(OfOneProcess):
                 return  # its routes went with it; in a forked child, nobody may ever leave the turn
             with handle.turn:
                 if handle.usable:
-                    check(lib.lwmq_router_forget(self._pointer, queue._pointer))
+                    check(lib.lwmq_router_forget(self._pointer, queue._native.pointer))
 
     def post(self, frames: Any) -> int:
         """Post one message, as `SendQueue.post`; how many queues have it now. 0: no route matches.
@@ -100,7 +100,7 @@ class Router(OfOneProcess):
         handle.check_open()
         with handle.turn:
             handle.check_open()
-            return int(call(self._pointer, frame, text, name, queue._pointer))
+            return int(call(self._pointer, frame, text, name, queue._native.pointer))
 
     def _open_routes(self) -> dict[SendQueue, int]:
         with self._lock:

@@ -59,7 +59,7 @@ class Selector(OfOneProcess):
         out = ffi.new("lwmq_selector **")
         check(lib.lwmq_selector_create(out))
         self._handle = Handle(out[0], lib.lwmq_selector_destroy, "selector")
-        self.readiness = Readiness(self.fileno)
+        self.readiness = Readiness(self)
         self._selecting = Turn()
         self._members: dict[int, tuple[Handle, Turn | Crowd, Channel]] = {}  # by address
         self._listeners: dict[Listener, OnClient | None] = {}  # replaced, not changed: others walk over it

@@ -78,34 +78,55 @@ class SendQueueStatistics:
     queued: int
 
 
+class NativeQueue:
+    """The library's part of a send queue, and who has its turns. It is the channel's, and knows it not."""
+
+    __slots__ = ("address", "capacity", "kind", "last", "pointer", "priority", "turn", "waiting")
+
+    def __init__(self, pointer: Any, kind: Kind, priority: Priority, capacity: int) -> None:
+        self.pointer = pointer
+        self.address = address_of(pointer)
+        self.kind = kind
+        self.priority = priority
+        self.capacity = capacity
+        self.turn = Turn()
+        self.waiting = Turn()  # for those who wait for room: the others pass them
+        self.last: SendQueueStatistics | None = None  # behind the close of the channel
+
+    def query(self) -> SendQueueStatistics:
+        """With its turn in hand, and before the channel is destroyed."""
+        raw = sized("lwmq_send_queue_statistics")
+        check(lib.lwmq_send_queue_query(self.pointer, raw))
+        figures = fields_of(raw)
+        return SendQueueStatistics(**{f.name: figures[f.name] for f in fields(SendQueueStatistics)})
+
+
 class SendQueue(OfOneProcess):
-    """Where the application posts. Made by `Channel.send_queue`; lives as long as the channel.
+    """Where the application posts. Made by `Channel.send_queue`; holds the channel, which closes with the
+    last of them unless it was closed before.
 
     Any number of threads may post; the messages of each keep their order.
     """
 
-    def __init__(self, channel: Channel, pointer: Any, kind: Kind, priority: Priority, capacity: int) -> None:
+    def __init__(self, channel: Channel, native: NativeQueue) -> None:
         self._channel = channel
-        self._pointer = pointer
-        self._turn = Turn()
-        self._address = address_of(self._pointer)
-        self._waiting = Turn()  # for those who wait for room: the others pass them
+        self._native = native
+        self._turn = native.turn
+        self._address = native.address
         self._waiter: Waiter | None = None
-        self._last: SendQueueStatistics | None = None  # behind the close of the channel
-        self._priority = priority
-        self.kind = kind
-        self.capacity = capacity  # 0: unbounded
+        self.kind = native.kind
+        self.capacity = native.capacity  # 0: unbounded
 
     @property
     def priority(self) -> Priority:
         """May be set: the queue moves with all its messages."""
-        return self._priority
+        return self._native.priority
 
     @priority.setter
     def priority(self, priority: Priority) -> None:
         priority = priority_of(priority)
         check(self._in_turn(lib.lwmq_send_queue_set_priority, priority))
-        self._priority = priority
+        self._native.priority = priority
 
     def post(self, frames: Any, *, tag: int = 0, timeout: float | None = 0, may_discard: bool = True) -> None:
         """Post one message: bytes or a buffer for one frame, a list of them for several, or a `Message`.
@@ -151,9 +172,9 @@ class SendQueue(OfOneProcess):
         else:
             status = wait(
                 self._channel._handle,
-                lambda ms: lib.lwmq_send_queue_post_wait(self._pointer, tag, ms, 0, reference),
+                lambda ms: lib.lwmq_send_queue_post_wait(self._native.pointer, tag, ms, 0, reference),
                 timeout,
-                turn=self._waiting,
+                turn=self._native.waiting,
             )
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):
             if not may_discard:
@@ -169,9 +190,9 @@ class SendQueue(OfOneProcess):
         self._check_bounded(timeout)
         status = wait(
             self._channel._handle,
-            lambda ms: lib.lwmq_send_queue_wait_room(self._pointer, ms),
+            lambda ms: lib.lwmq_send_queue_wait_room(self._native.pointer, ms),
             timeout,
-            turn=self._waiting,
+            turn=self._native.waiting,
         )
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):
             raise self._no_room(timeout)
@@ -239,17 +260,13 @@ class SendQueue(OfOneProcess):
     @property
     def statistics(self) -> SendQueueStatistics:
         """Counters of this queue; after the close of the channel the last. ClosedError while that closes."""
-        return self._last or self._query(self._in_turn)
-
-    def _query(self, call: Callable[..., int]) -> SendQueueStatistics:
-        raw = sized("lwmq_send_queue_statistics")
-        check(call(lib.lwmq_send_queue_query, raw))
-        figures = fields_of(raw)
-        return SendQueueStatistics(**{f.name: figures[f.name] for f in fields(SendQueueStatistics)})
-
-    def _keep_last(self) -> None:
-        """Behind the close of the channel, with its turns, and before it is destroyed."""
-        self._last = self._query(lambda query, raw: query(self._pointer, raw))
+        if self._native.last is not None:
+            return self._native.last
+        handle = self._channel._handle
+        handle.check_open()
+        with self._turn:
+            handle.check_open()
+            return self._native.query()
 
     def _in_turn(self, call: Callable[..., int], *arguments: Any) -> int:
         """The status of a native call for this queue."""
@@ -257,7 +274,7 @@ class SendQueue(OfOneProcess):
         handle.check_open()
         with self._turn:
             handle.check_open()
-            return call(self._pointer, *arguments)
+            return call(self._native.pointer, *arguments)
 
     def __repr__(self) -> str:
         bound = f", at most {self.capacity}" if self.capacity else ""

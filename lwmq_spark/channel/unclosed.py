@@ -12,6 +12,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from lwmq_spark import errors
+from lwmq_spark.channel.send_queue import SendQueue
 
 if TYPE_CHECKING:
     from lwmq_spark.channel.channel import Channel
@@ -85,7 +86,7 @@ def _wait_until_left(channel: Channel, end: float | None) -> bool:
 
 def _queued(channel: Channel) -> int:
     with contextlib.suppress(errors.LwmqError):
-        return sum(queue.statistics.queued for queue in channel._queues)
+        return sum(SendQueue(channel, queue).statistics.queued for queue in channel._queues)
     return 0
 
 

@@ -5,6 +5,7 @@ Exit codes: 0 done · 1 failed · 2 wrong usage · 3 timed out · 4 data or a pe
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -75,6 +76,9 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     if sys.stdout is None:  # closed by the shell
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - while the process lives
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that has no letter for it shows `?`
+            stream.reconfigure(errors="replace")
     try:
         result = app(args=arguments, prog_name="lwmq", standalone_mode=False)
         print(end="", flush=True)

@@ -157,9 +157,12 @@ class Sink:
             import pyarrow.csv as csv
 
             self.write = self._stack.enter_context(csv.CSVWriter(self._target, schema)).write_batch
+        elif self._is_stream:
+            self.write = self._stack.enter_context(pa.ipc.new_stream(self._target, schema)).write_batch
         else:
-            make = pa.ipc.new_stream if self._is_stream else pa.ipc.new_file
-            self.write = self._stack.enter_context(make(self._target, schema)).write_batch
+            options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+            made = self._stack.enter_context(pa.ipc.new_file(self._target, schema, options=options))
+            self.write = _with_growing_dictionaries(made.write_batch)
         self._is_begun = True
 
     def finish(self) -> None:
@@ -179,6 +182,24 @@ class Sink:
             problems.print(f"lwmq: what came until then is in {self._part}")
         elif self._part is not None:
             self._part.unlink(missing_ok=True)
+
+
+def _with_growing_dictionaries(write: Callable[[Any], None]) -> Callable[[Any], None]:
+    """An IPC file has one dictionary per field, which may grow; a stream may replace it with each batch."""
+    import pyarrow as pa
+
+    known: Any = None  # no rows, and the dictionaries so far
+
+    def write_grown(batch: Any) -> None:
+        nonlocal known
+        if not batch.num_rows:
+            return
+        if known is not None:
+            (batch,) = pa.Table.from_batches([known, batch]).unify_dictionaries().to_batches()[-1:]
+        known = batch.slice(0, 0)
+        write(batch)
+
+    return write_grown
 
 
 def _may_be_replaced(file: Path) -> bool:

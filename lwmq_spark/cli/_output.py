@@ -7,7 +7,7 @@ import math
 import os
 import sys
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +16,7 @@ from rich.console import Console
 
 from lwmq_spark import errors
 from lwmq_spark.meter import Meter, rows_behind
+from lwmq_spark.options import parse_duration
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,9 +45,26 @@ problems = _console(stderr=True)
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line, for programs.")]
+
+
+def duration(least: float = 0, most: float = math.inf) -> Callable[[object], float | None]:
+    """Reads an option that is a time, as all of our settings are read: `2`, `2s`, `100ms`, `forever`."""
+
+    def read(value: object) -> float | None:
+        try:
+            seconds = parse_duration(value)
+        except ValueError as problem:
+            raise typer.BadParameter(str(problem)) from None
+        if not least <= (math.inf if seconds is None else seconds) <= most:
+            raise typer.BadParameter(f"{value}: {least:g} s to {most:g} s are possible")
+        return seconds
+
+    return read
+
+
 TimeoutOption = Annotated[
     float | None,
-    typer.Option(metavar="SECONDS", min=0, help="Give up when nobody is there for that long."),
+    typer.Option(metavar="TIME", parser=duration(), help="Give up when nobody is there for that long."),
 ]
 
 

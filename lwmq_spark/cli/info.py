@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from lwmq_spark.cli._output import JsonOption, console, emit
+from lwmq_spark.cli._output import JsonOption, console, duration, emit
 from lwmq_spark.meter import human
 
 
@@ -20,7 +20,7 @@ def run(
         bool, typer.Option("--stream", help="Ask whoever serves the address for its stream; reads nothing.")
     ] = False,
     timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for the stream.")
+        float | None, typer.Option(metavar="TIME", parser=duration(), help="How long to wait for the stream.")
     ] = 2.0,
     flags: Annotated[
         bool, typer.Option("--flags", help="Only what a C or C++ compiler needs to find us.")
@@ -116,7 +116,7 @@ def library() -> dict[str, Any]:
     }
 
 
-def stream_state(address: str, timeout: float) -> dict[str, Any]:
+def stream_state(address: str, timeout: float | None) -> dict[str, Any]:
     """The stream at `address`: schema, partitions, who is there. Consumes nothing."""
     from lwmq_spark.arrow.endpoint import describe
 

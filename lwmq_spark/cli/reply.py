@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lwmq_spark.cli._messages import SeparatorOption, role_of, separator_of, show
-from lwmq_spark.cli._output import JsonOption, printable, problems
+from lwmq_spark.cli._output import JsonOption, duration, printable, problems
 from lwmq_spark.errors import ENDS_OF_PEER
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def run(
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after that many.")] = None,
     separator: SeparatorOption = None,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="Of COMMAND: then it is killed.")
+        float | None, typer.Option(metavar="TIME", parser=duration(), help="Of COMMAND: then it is killed.")
     ] = None,
     json: JsonOption = False,
 ) -> None:

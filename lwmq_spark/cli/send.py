@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from lwmq_spark.cli._files import FORMATS, Source, format_of
-from lwmq_spark.cli._output import JsonOption, TimeoutOption, console, emit, metered
+from lwmq_spark.cli._output import JsonOption, TimeoutOption, console, duration, emit, metered
 from lwmq_spark.options import Retain
 
 
@@ -25,7 +25,9 @@ def run(
     retain: Annotated[Retain, typer.Option(help="When a batch may go.")] = "until_acked",
     linger: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=0, help="How long to wait until all was read; default for ever."),
+        typer.Option(
+            metavar="TIME", parser=duration(), help="How long to wait until all was read; default for ever."
+        ),
     ] = None,
     timeout: TimeoutOption = None,
     json: JsonOption = False,
@@ -40,6 +42,8 @@ def run(
     """
     import lwmq_spark as lwmq
 
+    if "://" not in address and any("://" in name for name in files):
+        raise typer.BadParameter(f"the address comes first: lwmq send {files[-1]} {address}")
     try:
         formats = [format_of(name, format) for name in files]
     except ValueError as problem:

@@ -18,7 +18,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from lwmq_spark.cli._output import JsonOption, console, emit
+from lwmq_spark.cli._output import JsonOption, console, duration, emit
 from lwmq_spark.meter import human
 from lwmq_spark.observer import Entry, Observer, Process
 
@@ -37,7 +37,9 @@ _NARROWER = (
 def run(
     interval: Annotated[
         float,
-        typer.Option("--interval", "-i", metavar="SECONDS", min=0.05, max=86_400, help="Between two looks."),
+        typer.Option(
+            "--interval", "-i", metavar="TIME", parser=duration(0.05, 86_400), help="Between two looks."
+        ),
     ] = 1.0,
     count: Annotated[
         int | None, typer.Option("--count", "-n", min=1, help="Stop after that many looks.")

@@ -13,7 +13,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,9 @@ def socket_name(name: str, uid: int | None = None) -> bytes:
         ("/tmp/flights", "did you mean 'ipc:///tmp/flights'"),
         ("ipc:/flights", "did you mean 'ipc://flights'"),
         ("ipx://flights", "did you mean 'ipc://flights'"),
+        ("ipc://flights ", "a blank behind the name: did you mean 'ipc://flights'?"),
+        ("loop://flights  ?buffers=3", "did you mean 'loop://flights'"),
+        (" ipc://flights", "did you mean 'ipc://flights'"),
         ("IPC://flights", "did you mean 'ipc://flights'"),
         ("ipc://a,ipc://b", "a stream has one, a channel takes several as a list"),
         ("", "'': the address has no scheme; there are: .*ipc"),
@@ -600,20 +603,75 @@ def test_an_iterator_of_the_caller_that_raises_aborts_with_its_text(address: str
 
 
 def test_what_lives_in_one_process_is_neither_pickled_nor_copied(ipc: str) -> None:
+    numbers = pa.schema([("n", pa.int64())])
     with (
+        ExitStack() as stack,
+        lwmq.open_writer(f"{ipc}-stream", numbers, role="server", linger=0) as writer,
         lwmq.Listener(ipc) as listener,
-        lwmq.Channel(ipc, "client") as channel,
+        lwmq.Channel(ipc, "client", linger=0) as channel,
         lwmq.Requests(channel) as requests,
         lwmq.Selector() as selector,
     ):
         router = lwmq.Router()
         handles = [listener, channel, channel.send_queue(), requests, selector, router, lwmq.Message([b"x"])]
+        handles += [requests.submit(b"x"), stack.enter_context(writer.allocate(3))]
         for handle in handles:
             for attempt in (pickle.dumps, copy.copy, copy.deepcopy, cloudpickle.dumps):
                 with pytest.raises(TypeError, match="is neither pickled nor copied"):
                     attempt(handle)
         with pytest.raises(TypeError, match=f"Channel {ipc}.* make one where it is used"):
             cloudpickle.dumps(lambda rows: channel.send_queue().post(rows))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("open_writer(ipc, SCHEMA, windw_bytes='1MiB')", "unknown: did you mean 'window_bytes'"),
+        ("open_reader(ipc, partition=[0])", "'partition' is unknown: did you mean 'partitions'"),
+        ("Channel(ipc, bufers=3)", "'bufers' is unknown: did you mean 'buffers'"),
+        ("Listener(ipc, role='server')", "'role' is unknown; allowed are address, buffer_bytes"),
+    ],
+)
+def test_a_keyword_that_nobody_knows_names_the_one_that_may_be_meant(call: str, said: str, ipc: str) -> None:
+    with pytest.raises(TypeError) as refused:
+        eval(f"lwmq.{call}", {"lwmq": lwmq, "ipc": ipc, "SCHEMA": SCHEMA})
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("open_writer(ipc, SCHEMA, job='j', task=-1)", "task -1: 0 to 4294967295 are possible"),
+        ("open_writer(ipc, SCHEMA, job='j', job_tasks=1 << 32)", "job_tasks 4294967296: 0 to 4294967295"),
+        ("open_writer(ipc, SCHEMA, job='j', attempt=1 << 64)", f"attempt {1 << 64}: 0 to {(1 << 64) - 1}"),
+        ("open_writer(ipc, SCHEMA, job='j', epoch=-1)", f"epoch -1: 0 to {(1 << 64) - 1}"),
+        ("open_reader(ipc, partitions=[1 << 32])", "partition 4294967296: 0 to 4294967295"),
+        ("open_reader(ipc, partitions=[-1])", "partition -1: 0 to 4294967295"),
+        ("open_reader(ipc, start={1 << 40: 0})", "partition 1099511627776: 0 to 4294967295"),
+    ],
+)
+def test_a_number_that_does_not_fit_is_refused_with_both_numbers(call: str, said: str, ipc: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        eval(f"lwmq.{call}", {"lwmq": lwmq, "ipc": ipc, "SCHEMA": SCHEMA})
+    assert said in str(refused.value)
+
+
+def test_a_limit_on_files_is_an_error_and_no_signal(spawn: Callable[..., Any], ipc: str) -> None:
+    child = spawn(
+        """
+        import resource, signal
+        import pyarrow as pa
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # as in a program that is not Python's
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        try:
+            lwmq.open_writer(sys.argv[1], pa.schema([("n", pa.int64())]), role="server")
+        except lwmq.LwmqError as exc:
+            print(exc, flush=True)
+        """,
+        ipc,
+    )
+    assert re.search(r"segment .* of \d+ bytes is larger than the 4096 bytes .*ulimit -f", child.line())
+    assert child.wait() == 0
 
 
 @pytest.mark.parametrize(

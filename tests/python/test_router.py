@@ -62,8 +62,8 @@ def test_a_message_goes_to_every_queue_that_a_route_leads_to_once(ends: Ends) ->
 def matches(pattern: str, topic: str) -> bool:
     """The rule, as a regular expression over words that each end with a dot."""
     words = {"*": r"[^.]*\.", "#": r"(?:[^.]*\.)*"}
-    expression = "".join(words.get(word, re.escape(word) + r"\.") for word in pattern.split("."))
-    return re.fullmatch(expression, topic + ".") is not None
+    expression = "".join(words.get(word, re.escape(word) + r"\.") for word in pattern.split(".") if pattern)
+    return re.fullmatch(expression, topic + "." if topic else "") is not None
 
 
 @pytest.mark.row("K45")
@@ -79,16 +79,27 @@ def test_patterns_match_as_their_regular_expressions_do(ends: Ends, seed: int) -
 
     for _ in range(600):
         if chance.random() < 0.3:
-            route = (words("ab*#", chance.randint(1, 4)), chance.randrange(len(queues)))
+            route = (words("ab*#", chance.randint(0, 4)), chance.randrange(len(queues)))
             if route in routes:
                 router.remove(route[0], routes.pop(route))
             else:
                 routes[route] = queues[route[1]]
                 router.add(route[0], routes[route])
-        topic = words("abc", chance.randint(1, 5))
+        topic = words("abc", chance.randint(0, 5))
         expected = {queue for (pattern, _), queue in routes.items() if matches(pattern, topic)}
         assert router.post(topic.encode()) == len(expected), (topic, sorted(routes))
     assert len(router) == len(routes)
+
+
+def test_the_empty_topic_has_no_words(ends: Ends) -> None:
+    router = lwmq.Router()
+    for pattern, (_, queue) in zip(("*", "#", "", "*.*"), ends, strict=True):
+        router.add(pattern, queue)
+    assert router.post([b"", b"1"]) == 2
+    for (_, queue), expected in zip(ends, (0, 1, 1, 0), strict=True):
+        assert queue.statistics.posted == expected
+    router.remove("", ends[2][1])
+    assert router.post([b"", b"2"]) == 1
 
 
 @pytest.mark.row("K27", "Z09")

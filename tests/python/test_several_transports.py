@@ -112,10 +112,10 @@ def test_every_peer_gets_the_same_stream(scene: Scene) -> None:
 def test_what_comes_over_any_transport_is_in_one_queue_and_in_order_for_each(scene: Scene) -> None:
     hub, peers = scene
     count = 1500
+    queues = [peer.send_queue() for peer in peers]
     for n in range(count):
-        for place, peer in enumerate(peers):
-            peer.send_queue() if n == 0 else None
-            peer._queues[0].post(bytes([place]) + n.to_bytes(4, "little"))
+        for place, queue in enumerate(queues):
+            queue.post(bytes([place]) + n.to_bytes(4, "little"))
     got: list[list[int]] = [[] for _ in peers]
     taken = 0
     while taken < count * len(peers):

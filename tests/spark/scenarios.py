@@ -256,10 +256,10 @@ def random_faults(spark: SparkSession, source: str, sink: str, folder: str, halt
     write(frame, sink, delivery=chance.choice(["task", "job"]))
 
 
-def stopped_after_save(spark: SparkSession, source: str, sink: str) -> None:
+def stopped_after_save(spark: SparkSession, source: str, sink: str, delivery: str) -> None:
     """An application that has read and written, and goes at once. Nobody has opened the sink before."""
     assert read(spark, source).count() > 0
-    write(spark.range(0, 1000, 1, 4).toDF("k"), sink)
+    write(spark.range(0, 1000, 1, 4).toDF("k"), sink, delivery=delivery)
     spark.stop()
 
 

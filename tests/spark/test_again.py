@@ -247,6 +247,7 @@ def consumer(address: str, pause_s: float, how: str) -> subprocess.Popen[str]:
     )
 
 
+# promise: a consumer without a name / task, job, live
 @pytest.mark.parametrize(
     ("delivery", "how"), [("live", "kill"), ("task", "kill"), ("job", "kill"), ("live", "raise")]
 )

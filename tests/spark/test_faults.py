@@ -105,12 +105,16 @@ def test_whatever_dies_every_row_arrives_once(
         producer.finish()
 
 
+# promise: the session stops / task, job, live
+@pytest.mark.parametrize(
+    "delivery", ["task", *(pytest.param(other, marks=pytest.mark.slow) for other in ("job", "live"))]
+)
 def test_rows_saved_just_before_the_session_stops_wait_for_their_reader(
-    cluster: Cluster, ipc: str, sink: str
+    cluster: Cluster, ipc: str, sink: str, delivery: str
 ) -> None:
     with kept(ipc):
         producer = Producer(ipc, numbers(), rows=100)
-        cluster.run("stopped_after_save", ipc, sink)  # nobody has read it yet
+        cluster.run("stopped_after_save", ipc, sink, delivery)  # nobody has read it yet
         producer.finish()
     time.sleep(1.0)  # the reader is late by so much
     every_row_once(Consumer(sink).column("k"), range(1000))

@@ -78,6 +78,7 @@ def test_a_speculative_copy_changes_nothing(
         producer.finish()
 
 
+# promise: a copy of a task / then
 @pytest.mark.slow
 @pytest.mark.row("P15")
 @pytest.mark.parametrize("delivery", ["task", "job"])

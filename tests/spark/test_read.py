@@ -279,6 +279,7 @@ def test_tasks_are_placed_on_the_host_that_has_the_window(spark: SparkSession, i
         producer.finish()
 
 
+# promise: the execution succeeds / then
 def test_a_succeeded_execution_acknowledges_what_it_has_read(spark: SparkSession, ipc: str) -> None:
     with kept(ipc):
         producer = Producer(ipc, numbers(5000), partitions=3)
@@ -287,6 +288,7 @@ def test_a_succeeded_execution_acknowledges_what_it_has_read(spark: SparkSession
         wait_until_acked(ipc)
 
 
+# promise: the execution fails / then
 def test_a_failed_execution_acknowledges_nothing(spark: SparkSession, ipc: str) -> None:
     with kept(ipc):
         producer = Producer(ipc, numbers(3000))
@@ -420,6 +422,7 @@ def test_a_self_join_reads_once(spark: SparkSession, ipc: str) -> None:
         producer.finish()
 
 
+# promise: a task fails / then
 @pytest.mark.row("P15")
 def test_a_task_that_is_tried_again_reads_the_same_batches(spark: SparkSession, ipc: str) -> None:
     def fail_once(batches):  # type: ignore[no-untyped-def]
@@ -447,6 +450,7 @@ def test_a_producer_that_gives_up_is_an_error_after_what_was_visible(spark: Spar
         assert isinstance(lwmq.error_of(caught.value), lwmq.AbortedError)
 
 
+# promise: a producer is killed / then
 @pytest.mark.parametrize("who_serves", ["spark", "producer"])
 def test_a_producer_that_is_killed_is_an_error_and_never_less_rows(
     spark: SparkSession, ipc: str, who_serves: str

@@ -31,6 +31,7 @@ def kept(ipc: str) -> Iterator[str]:
         endpoint.close()
 
 
+# promise: rows are visible / task
 @pytest.mark.row("P14")
 def test_a_consumer_gets_rows_while_the_job_still_runs(spark: SparkSession, ipc: str, tmp_path: Path) -> None:
     gate = Gate(tmp_path)
@@ -50,6 +51,7 @@ def test_a_consumer_may_come_after_the_job(spark: SparkSession, ipc: str) -> Non
     assert Consumer(ipc).column("id") == list(range(1000))
 
 
+# promise: an attempt fails / task, job
 @pytest.mark.row("P14")
 @pytest.mark.parametrize("delivery", ["task", "job"])
 def test_rows_of_failed_attempts_are_never_visible(spark: SparkSession, ipc: str, delivery: str) -> None:
@@ -61,6 +63,7 @@ def test_rows_of_failed_attempts_are_never_visible(spark: SparkSession, ipc: str
     assert consumer.column("id") == list(range(4000))
 
 
+# promise: rows are visible / job
 @pytest.mark.row("P14")
 def test_with_delivery_job_nothing_is_visible_before_the_job_commits(
     spark: SparkSession, kept: str, tmp_path: Path
@@ -80,6 +83,7 @@ def test_with_delivery_job_nothing_is_visible_before_the_job_commits(
     assert other.column("id") == list(range(400))
 
 
+# promise: rows are visible / live
 def test_with_delivery_live_rows_are_visible_while_their_task_runs(
     spark: SparkSession, ipc: str, tmp_path: Path
 ) -> None:
@@ -96,6 +100,7 @@ def test_with_delivery_live_rows_are_visible_while_their_task_runs(
     assert consumer.column("id") == list(range(20_000))
 
 
+# promise: the job fails / job
 def test_a_job_that_failed_unseen_is_nothing_to_the_reader(spark: SparkSession, kept: str) -> None:
     consumer = Consumer(kept)
     frame = spark.range(0, 100, 1, 2).mapInArrow(fail_first(99), "id long")
@@ -105,6 +110,7 @@ def test_a_job_that_failed_unseen_is_nothing_to_the_reader(spark: SparkSession, 
     assert consumer.column("id") == list(range(1000, 1010))
 
 
+# promise: the job fails / task
 def test_a_job_that_failed_after_rows_were_visible_is_an_error_behind_them(
     spark: SparkSession, kept: str, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ constexpr std::string_view kAny = "#";
 
 void words_of(std::string_view text, std::vector<std::string_view>* out_words) {
   out_words->clear();
+  if (text.empty()) return;  // no words, of which `#` is some and `*` is none
   for (std::size_t at = 0;;) {
     const std::size_t dot = text.find('.', at);
     out_words->push_back(text.substr(at, dot - at));

@@ -32,6 +32,18 @@ const lwmq_tli_filter* find_filter(std::string_view name) noexcept {
   }
 }
 
+namespace {
+
+// Nobody means a blank at the end of a name, at `end`: two processes would wait for each other for ever.
+Status refuse_blank(const char* address, std::size_t end) {
+  std::string meant(address, end);
+  meant.erase(meant.find_last_not_of(' ') + 1);
+  meant += address + end;
+  return fail(LWMQ_E_ADDRESS, "'%s': a blank behind the name: did you mean '%s'?", address, meant.c_str());
+}
+
+}  // namespace
+
 Status find(const char* address, const lwmq_tli_provider** out_provider) noexcept {
   if (os::forked())
     return fail(
@@ -43,6 +55,8 @@ Status find(const char* address, const lwmq_tli_provider** out_provider) noexcep
                 address == nullptr ? 0 : std::strlen(address), kAddressBytesMax,
                 address == nullptr ? "" : address);
   }
+  const std::size_t end = std::strcspn(address, "?");
+  if (end > 0 && address[end - 1] == ' ') return refuse_blank(address, end);
   for (std::uint32_t i = 0; const auto* provider = provider_at(i); ++i) {
     if (provider->claim(address) == 0) continue;
     *out_provider = provider;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,6 +41,14 @@ Status create_segment(const char* label, std::uint64_t bytes, Segment* out_segme
   if (const Status status = check_room(bytes); status != LWMQ_OK) return status;
   UniqueFd fd(create_memfd(label));
   if (!fd) return fail_call(LWMQ_E_SYSTEM, errno, "memfd_create(%s)", label);
+  // Beyond this limit the kernel would end the process with a signal.
+  rlimit most{};
+  if (getrlimit(RLIMIT_FSIZE, &most) == 0 && bytes > most.rlim_cur) {
+    return fail(LWMQ_E_NO_MEMORY,
+                "segment %s of %" PRIu64 " bytes is larger than the %" PRIu64
+                " bytes that a file of this process may have (ulimit -f)",
+                label, bytes, static_cast<std::uint64_t>(most.rlim_cur));
+  }
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
     return fail_call(LWMQ_E_NO_MEMORY, errno, "ftruncate of segment %s to %" PRIu64 " bytes", label, bytes);
   }

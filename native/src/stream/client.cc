@@ -183,6 +183,19 @@ std::string server_of(const Reach& reach) {
   return os::process_name(peer.pid);
 }
 
+std::string how_it_was_lost(const Reach& reach, Status status) {
+  lwmq_tli_peer peer{};
+  reach.provider->peer(reach.link->transport(), &peer);
+  const char* who = "the endpoint";
+  if (reach.server_is == wire::Server::kReader) who = "the reader";
+  if (reach.server_is == wire::Server::kWriter) who = "the producer";
+  std::string text = std::string(who) + ", " + reach.server + " on host " + os::identity().host + ", ";
+  if (reach.server_is != wire::Server::kEndpoint) text += "which served the address too, ";
+  text += status == LWMQ_E_PEER_LOST ? os::process_end(peer.pid) : "left";
+  return text + (reach.server_is == wire::Server::kWriter ? " without ending the stream"
+                                                          : " before the stream had ended");
+}
+
 bool ask_again(Status* status, const Deadline& deadline) noexcept {
   if ((*status != LWMQ_E_PEER_LOST && *status != LWMQ_E_CLOSED) || deadline.over()) return false;
   if (nap(deadline.left_ms(kAskAgainMs)) == LWMQ_OK) return true;
@@ -293,7 +306,11 @@ Status await_opened(Reach& reach, const Deadline& deadline, wire::Opened* out_an
   if (status != LWMQ_OK) return status;
   if (!wire::decode(bytes, out_answer))
     return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer is malformed", address);
-  if (out_answer->status == LWMQ_OK) return LWMQ_OK;
+  if (out_answer->status == LWMQ_OK) {
+    reach.server = server_of(reach);
+    reach.server_is = static_cast<wire::Server>(out_answer->server);
+    return LWMQ_OK;
+  }
   return fail(told_failure(out_answer->status), "%s", out_answer->text.c_str());
 }
 

@@ -35,6 +35,9 @@ struct Reach {
   std::unique_ptr<Link> link;
   std::shared_ptr<Endpoint> endpoint;
   Pulse pulse;  // of an endpoint in another process
+  // Of the process that serves, named while it lives; from the answer to an opening on.
+  std::string server;
+  wire::Server server_is = wire::Server::kEndpoint;
 
   // Serves the endpoint where it is of this process; for all others nothing.
   void pump() const {
@@ -66,6 +69,10 @@ Status host(const char* address, std::shared_ptr<Endpoint>* out_endpoint);
 
 // Who serves, for a text: "process 4711 (python3)", or "this process".
 std::string server_of(const Reach& reach);
+
+// Who served, and how that has ended, as `status` of the link says: "the producer, process 4711 (python3) on
+// host a, which served the address too, was killed by SIGKILL without ending the stream".
+std::string how_it_was_lost(const Reach& reach, Status status);
 
 // Gives up what reach gave. The last user of an endpoint of this process waits until it has nothing unread
 // and no producer, at most until the deadline: LWMQ_E_TIMED_OUT with a text. It serves on then, until `reach`

@@ -181,6 +181,7 @@ class Endpoint {
   Status declare(const wire::OpenProducer& letter);
   Status refuse(Conversation& c, Status status, const char* text);
   wire::Opened opened() const;
+  wire::Server served_by() const;
   std::shared_ptr<Job> find_job(const std::string& id) const;
   void append(Entry entry, std::uint32_t partition, std::uint64_t* out_seq);
   void drop_block(const Entry& entry);

@@ -29,9 +29,21 @@ wire::Opened Endpoint::opened() const {
   wire::Opened letter;
   letter.partitions = static_cast<std::uint32_t>(logs_.size());
   letter.retain = retain_;
+  letter.server = static_cast<std::uint32_t>(served_by());
   letter.generation = generation_;
   letter.schema = schema_;
   return letter;
+}
+
+wire::Server Endpoint::served_by() const {
+  auto found = wire::Server::kEndpoint;
+  for (const auto& c : conversations_) {
+    if (c->over || std::memcmp(c->peer.instance, os::identity().instance, sizeof c->peer.instance) != 0)
+      continue;
+    if (c->writer) return wire::Server::kWriter;
+    if (c->reader) found = wire::Server::kReader;
+  }
+  return found;
 }
 
 // Says no; the conversation may go on with something else.

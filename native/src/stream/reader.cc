@@ -157,18 +157,6 @@ Status handle(lwmq_reader& reader, wire::StreamKind kind, const std::string& byt
               reader.address.c_str(), static_cast<unsigned>(kind), bytes.size());
 }
 
-// Who served, and how that has ended, as `status` of the link says.
-std::string how_it_was_lost(const lwmq_reader& reader, Status status) {
-  lwmq_tli_peer peer{};
-  reader.reach.provider->peer(reader.reach.link->transport(), &peer);
-  const bool wrote =
-      std::ranges::any_of(reader.views, [&](const auto& view) { return view.second->pid == peer.pid; });
-  return std::string("the ") + (wrote ? "producer" : "endpoint") + ", " + reader.server + " on host " +
-         os::identity().host + (wrote ? ", which served the address too, " : ", ") +
-         (status == LWMQ_E_PEER_LOST ? os::process_end(peer.pid) : "left") +
-         (wrote ? " without ending the stream" : " before the stream had ended");
-}
-
 // Takes in what has come. A conversation that is over becomes the final status, behind what was handed over.
 // Behind the end only an expulsion is news.
 void pump(lwmq_reader& reader) {
@@ -181,7 +169,11 @@ void pump(lwmq_reader& reader) {
     if (status == LWMQ_E_CLOSED || status == LWMQ_E_PEER_LOST) {
       if (reader.final_status == LWMQ_E_END) return;
       reader.endpoint_is_lost = true;
-      finish(reader, LWMQ_E_PEER_LOST, reader.address + ": " + how_it_was_lost(reader, status));
+      lwmq_tli_peer peer{};
+      reader.reach.provider->peer(reader.reach.link->transport(), &peer);
+      if (std::ranges::any_of(reader.views, [&](const auto& view) { return view.second->pid == peer.pid; }))
+        reader.reach.server_is = wire::Server::kWriter;  // it came after us
+      finish(reader, LWMQ_E_PEER_LOST, reader.address + ": " + how_it_was_lost(reader.reach, status));
     } else if (status != LWMQ_OK) {
       finish(reader, status, last_error());
     }
@@ -385,7 +377,6 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
   } while (options.generation == nullptr && ask_again(&status, deadline));
   if (status != LWMQ_OK) return status;
   reader->address = reader->reach.address;
-  reader->server = server_of(reader->reach);
   reader->generation = std::move(answer.generation);
   if (reader->generation.size() == 16)
     std::memcpy(reader->statistics.generation, reader->generation.data(), 16);

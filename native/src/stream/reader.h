@@ -67,7 +67,6 @@ struct lwmq_reader {
   lwmq_status final_status = LWMQ_OK;  // LWMQ_E_END or a failure, after what is pending
   std::string final_text;
   bool endpoint_is_lost = false;  // so there is nobody to tell, and nothing more will come
-  std::string server;             // who serves, named while it lives; empty: this process
   lwmq_reader_statistics statistics{};
   std::shared_ptr<lwmq::stats::Entry> entry;  // what others see of it
   lwmq::stats::Waiting waiting;

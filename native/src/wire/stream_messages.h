@@ -188,9 +188,13 @@ struct OpenReader {
   }
 };
 
+// What else the process of an endpoint is to the stream, for the texts of those that lose it.
+enum class Server : std::uint32_t { kEndpoint = 0, kReader = 1, kWriter = 2 };
+
 struct Opened {
   std::int32_t status = 0;  // lwmq_status; not LWMQ_OK: the conversation is over
   std::uint32_t partitions = 0, retain = 0;
+  std::uint32_t server = 0;  // wire::Server
   std::string text;
   std::string generation;  // 16 bytes
   std::string schema;      // for producers: what the stream was declared with
@@ -198,7 +202,7 @@ struct Opened {
 
   template <typename V>
   void visit(V& v) {
-    v.number(status), v.number(partitions), v.number(retain);
+    v.number(status), v.number(partitions), v.number(retain), v.number(server);
     v.text(text, kReasonBytesMax), v.text(generation, 16), v.text(schema, kSchemaBytesMax),
         v.text(ledger, 16);
   }

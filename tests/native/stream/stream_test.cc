@@ -396,6 +396,7 @@ TEST_P(Stream, AStagingAreaThatIsFullFailsAtOnceWithItsNumbers) {
   lwmq_endpoint_close(endpoint, 0);
 }
 
+// promise: the word of a success / then
 TEST_P(Stream, ASettledReadIsAcknowledgedOrReadAgain) {
   lwmq_endpoint* endpoint = nullptr;
   ASSERT_EQ(lwmq_endpoint_open(address_.c_str(), &endpoint), LWMQ_OK);

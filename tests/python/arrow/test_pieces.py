@@ -149,3 +149,22 @@ def test_what_was_cut_arrives(name: str) -> None:
     assert len(found) > 1
     assert [value for piece in found for value in piece.column(0).to_pylist()] == batch.column(0).to_pylist()
     writer.abort()
+
+
+def test_a_batch_of_more_rows_than_ipc_can_say_is_cut() -> None:
+    """Nothing but nulls, which take no memory."""
+    rows = (1 << 31) + 5
+    schema = pa.schema([("n", pa.null())])
+    batch = pa.RecordBatch.from_arrays([pa.nulls(rows)], schema=schema)
+    pieces = list(pieces_of(batch, Encoder(schema), 1 << 20, 1 << 24, "here"))
+    assert sum(piece.rows for piece in pieces) == rows
+    assert max(piece.rows for piece in pieces) < 1 << 31
+
+
+def test_a_row_of_more_values_than_ipc_can_say_is_refused() -> None:
+    values = pa.nulls((1 << 31) + 5)
+    row = pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
+    schema = pa.schema([("l", row.type)])
+    batch = pa.RecordBatch.from_arrays([row], schema=schema)
+    with pytest.raises(lwmq.MessageTooBigError, match="one row holds more values than Arrow IPC can write"):
+        list(pieces_of(batch, Encoder(schema), 1 << 20, 1 << 24, "here"))

@@ -74,6 +74,7 @@ def served(ipc: str, spawn: Any) -> tuple[str, Any]:
 # ---- The endpoint ------------------------------------------------------------------------------------
 
 
+# promise: the endpoint / what the others see
 def test_a_reader_beside_a_stopped_endpoint_is_told_and_goes_on_when_it_does(served: tuple[str, Any]) -> None:
     address, endpoint = served
     with (
@@ -96,6 +97,7 @@ def test_a_reader_beside_a_stopped_endpoint_is_told_and_goes_on_when_it_does(ser
             reader.read_next_batch(timeout=0.1)
 
 
+# promise: the endpoint / what the others see
 def test_stall_forever_waits_on(served: tuple[str, Any]) -> None:
     address, endpoint = served
     with (
@@ -112,6 +114,7 @@ def test_an_endpoint_that_answers_is_waited_for_without_a_limit(served: tuple[st
         reader.read_next_batch(timeout=4 * STALL)
 
 
+# promise: the endpoint / what the others see, when it goes on
 def test_a_writer_beside_a_stopped_endpoint_is_told_and_nothing_is_lost_or_doubled(
     served: tuple[str, Any],
 ) -> None:
@@ -171,6 +174,7 @@ def test_whoever_opens_beside_a_stopped_endpoint_is_told(served: tuple[str, Any]
 # ---- A reader ----------------------------------------------------------------------------------------
 
 
+# promise: a reader / what the others see, when it goes on
 def test_a_stopped_reader_is_named_and_waited_for(served: tuple[str, Any], spawn: Any) -> None:
     address, _ = served
     slow = spawn(READER, address)
@@ -203,6 +207,7 @@ def test_a_stopped_reader_is_named_and_waited_for(served: tuple[str, Any], spawn
         slow.tell("1")  # the last batch is consumed, and the end is heard
 
 
+# promise: a reader, and the writer has / what the others see, when it goes on
 @pytest.mark.row("C48")
 def test_a_stopped_reader_is_expelled_and_others_go_on(served: tuple[str, Any], spawn: Any) -> None:
     address, _ = served
@@ -256,6 +261,7 @@ print("closed")
 """
 
 
+# promise: a writer, a task of a job / what the others see, when it goes on
 def test_readers_wait_for_a_stopped_writer(served: tuple[str, Any], spawn: Any) -> None:
     address, _ = served
     writer = spawn(WRITER, address)
@@ -273,6 +279,7 @@ def test_readers_wait_for_a_stopped_writer(served: tuple[str, Any], spawn: Any) 
     assert writer.line() == "closed"
 
 
+# promise: a writer, a task of a job / what the others see, when it goes on
 def test_a_job_waits_for_a_stopped_task(served: tuple[str, Any], spawn: Any) -> None:
     address, _ = served
     task = spawn(WRITER, address, "job")

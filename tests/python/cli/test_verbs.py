@@ -183,6 +183,45 @@ def test_a_file_sent_is_the_file_received(suffix: str, address: str, table: pa.T
     assert _read(received).equals(table)
 
 
+@pytest.mark.parametrize("suffix", [".arrow", ".arrows"])
+@pytest.mark.parametrize("deltas", [False, True])
+def test_dictionaries_that_change_arrive(deltas: bool, suffix: str, address: str, tmp_path: Path) -> None:
+    """Of an IPC stream: each batch replaces the one before, or adds to it. A file has one, which may grow."""
+    words = [["a", "b"], ["a", "b", "c"] if deltas else ["c", "a"], ["a", "b", "c", "d"] if deltas else ["b"]]
+    batches = [
+        pa.record_batch({"w": pa.DictionaryArray.from_arrays(pa.array([0, len(one) - 1], pa.int8()), one)})
+        for one in words
+    ]
+    options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=deltas)
+    source, target = tmp_path / "in.arrows", tmp_path / f"out{suffix}"
+    with pa.ipc.new_stream(str(source), batches[0].schema, options=options) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+    receiving = start("recv", address, target, "--timeout", "60s")
+    call("send", address, source, "--timeout", "1m")
+    finish(receiving)
+    assert _read(target)["w"].to_pylist() == [one[at] for one in words for at in (0, -1)]
+
+
+@pytest.mark.parametrize("verb", [("info",), ("top", "-n", "1"), ("export",), ("doctor",)], ids=str)
+def test_a_terminal_without_unicode_shows_what_it_can(verb: tuple[str, ...], address: str) -> None:
+    plain = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    with lwmq.open_writer(f"{address}-ü→", pa.schema([("n", pa.int64())]), role="server", linger=0):
+        finish(start(*verb, env={**os.environ, **plain}))
+
+
+def test_without_the_metadata_of_the_package_the_version_is_that_of_the_library() -> None:
+    code = """
+import importlib.metadata as metadata
+def version(name): raise metadata.PackageNotFoundError(name)
+metadata.version = version
+from lwmq_spark.cli import main
+print(main(["--version"]), main(["doctor"]))
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert re.match(r"lwmq \d+\.\d+", said) and "native library" in said
+
+
 def test_a_stream_on_stdin_comes_out_on_stdout(address: str, table: pa.Table) -> None:
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, table.schema) as ipc:

@@ -105,3 +105,16 @@ def test_all_files_are_looked_for_before_the_first_is_sent(
     monkeypatch.setattr(lwmq, "open_writer", lambda *_, **__: pytest.fail("it began to send"))
     assert main(["send", ipc, str(there), str(tmp_path / "missing.parquet")]) == 1
     assert "missing.parquet is not there" in capsys.readouterr().err
+
+
+def test_send_with_its_arguments_swapped_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["send", "flights.parquet", "ipc://flights"]) == 2
+    assert "the address comes first: lwmq send ipc://flights flights.parquet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line", ["recv ipc://x y.arrow --timeout soon", "top -i 1x", "info ipc://x --timeout 5q"]
+)
+def test_a_time_is_written_as_everywhere_else(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) == 2
+    assert f"'{line.split()[-1]}' is not a duration: write 100ms" in capsys.readouterr().err

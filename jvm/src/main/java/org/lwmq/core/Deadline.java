@@ -31,6 +31,11 @@ public final class Deadline {
   public interface Watcher {
     /** {@code why}: what the wait, which has lasted {@code waitedMs} so far, waits for; it has the address. */
     void lasts(long waitedMs, String why);
+
+    /** The text of a wait whose time is over, for which {@code text} says what it waited for and how long. */
+    default String explain(String text) {
+      return text;
+    }
   }
 
   private static final Watcher NOBODY = (waitedMs, why) -> {};
@@ -71,7 +76,7 @@ public final class Deadline {
 
   /**
    * The same deadline. {@code watcher} hears once of each wait that lasts longer than {@code afterMs}, on the thread that
-   * waits, and up to 1.6 s later.
+   * waits, and up to 1.6 s later; and it has the last word in the text of one whose time is over.
    */
   public Deadline watchedBy(long afterMs, Watcher watcher) {
     Objects.requireNonNull(watcher, "watcher is null");
@@ -128,12 +133,16 @@ public final class Deadline {
     }
   }
 
-  private static LwmqException timedOut(String what, long begin) {
-    return new LwmqException(Status.TIMED_OUT, "the time was over " + what + ", after " + since(begin) + " ms");
+  private LwmqException timedOut(String what, long begin) {
+    return timedOut("the time was over " + what + ", after " + since(begin) + " ms");
   }
 
-  private static LwmqException timedOut(LwmqException answer, long begin) {
-    return new LwmqException(Status.TIMED_OUT, answer.getMessage() + " (waited " + since(begin) + " ms)");
+  private LwmqException timedOut(LwmqException answer, long begin) {
+    return timedOut(answer.getMessage() + " (waited " + since(begin) + " ms)");
+  }
+
+  private LwmqException timedOut(String text) {
+    return new LwmqException(Status.TIMED_OUT, watcher.explain(text));
   }
 
   private static long since(long begin) {

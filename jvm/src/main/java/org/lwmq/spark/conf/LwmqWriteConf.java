@@ -11,6 +11,7 @@ import org.lwmq.core.Retain;
  *
  * @param uri address of the stream
  * @param timeoutMs for the endpoint to appear and answer; default 30 s
+ * @param roomMs for readers to make room in a task's window, where {@code timeout} was said; -1: without a limit
  * @param bufferBytes the largest batch by intent; default 4 MiB
  * @param windowBytes where not said, {@code bufferBytes} times {@code buffers}; default 64 MiB, or 16 times
  *     {@code bufferBytes} where that is more
@@ -25,7 +26,7 @@ import org.lwmq.core.Retain;
  * @param invalidUtf8 what to do about strings that are not UTF-8
  */
 public record LwmqWriteConf(
-    String uri, int timeoutMs, long bufferBytes, long windowBytes, long stagingBytes, Delivery delivery,
+    String uri, int timeoutMs, int roomMs, long bufferBytes, long windowBytes, long stagingBytes, Delivery delivery,
     int partitions, Retain retain, int readers, int stallMs, int expelAfterMs, ColumnarWrite columnarWrite,
     InvalidUtf8 invalidUtf8)
     implements Serializable {
@@ -40,6 +41,7 @@ public record LwmqWriteConf(
     return new LwmqWriteConf(
         reader.uri(),
         reader.milliseconds(LwmqOptions.TIMEOUT, 30_000),
+        reader.isSaid(LwmqOptions.TIMEOUT) ? reader.milliseconds(LwmqOptions.TIMEOUT, 0) : -1,
         bufferBytes,
         reader.setting(LwmqOptions.WINDOW_BYTES, ofBuffers),
         reader.setting(LwmqOptions.STAGING_BYTES, 0),

@@ -66,6 +66,10 @@ final class OptionReader {
     return value == null || value.isBlank() ? byDefault : value.trim();
   }
 
+  boolean isSaid(String name) {
+    return text(name, null) != null;
+  }
+
   /** A text that may be written in any case. */
   String word(String name, String byDefault) {
     return text(name, byDefault).toLowerCase(Locale.ROOT);
@@ -104,7 +108,7 @@ final class OptionReader {
 
   /** A duration of at least 1 ms, or {@code forever}, which is -1; 0 where nothing was said. */
   int patience(String name) {
-    if (text(name, null) == null) {
+    if (!isSaid(name)) {
       return 0;
     }
     return setting(name, 0) < 0 ? WriterOptions.FOREVER : Math.max(1, milliseconds(name, 0));

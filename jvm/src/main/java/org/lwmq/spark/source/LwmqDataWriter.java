@@ -29,13 +29,15 @@ import org.slf4j.LoggerFactory;
 final class LwmqDataWriter implements DataWriter<InternalRow> {
   private static final Logger LOG = LoggerFactory.getLogger(LwmqDataWriter.class);
   private static final long BATCH_BYTES = 4L << 20;
-  private static final String EXPEL_AFTER = "The option expelAfter bounds what a reader may keep a task waiting";
+  private static final String ROOM =
+      "The option timeout bounds this wait, the option expelAfter what a reader may keep a task waiting";
   private static final CustomTaskMetric[] NOTHING_NEW = {};
 
   private final Writer writer;
   private final LwmqWriteConf conf;
   private final int task;
   private final BooleanSupplier cancelled;
+  private final Notices room;
   private final RowSink rows;
   private final ColumnBatches columns;
   private final WriterSink sink;
@@ -50,7 +52,8 @@ final class LwmqDataWriter implements DataWriter<InternalRow> {
     this.task = task;
     this.cancelled = () -> context != null && context.isInterrupted();
     long batchBytes = conf.bufferBytes() == 0 ? BATCH_BYTES : conf.bufferBytes();
-    this.sink = new WriterSink(writer, notices(EXPEL_AFTER).of(Deadline.never().cancelledBy(cancelled)));
+    this.room = notices(ROOM);
+    this.sink = new WriterSink(writer, this::room);
     boolean repairs = conf.invalidUtf8() == InvalidUtf8.REPLACE;
     if (BatchNode.supports(schema)) {
       List<BatchNode> nodes = BatchNode.of(schema);
@@ -154,6 +157,11 @@ final class LwmqDataWriter implements DataWriter<InternalRow> {
     Writer.Statistics now = writer.statistics();
     long copied = rows.bytesCopied() + (columns == null ? 0 : columns.bytesCopied());
     return WriteMetrics.values(now, copied);
+  }
+
+  private Deadline room() {
+    Deadline deadline = conf.roomMs() < 0 ? Deadline.never() : Deadline.after(conf.roomMs());
+    return room.of(deadline.cancelledBy(cancelled));
   }
 
   private Notices notices(String advice) {

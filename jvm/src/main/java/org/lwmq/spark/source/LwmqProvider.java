@@ -21,7 +21,7 @@ import org.lwmq.spark.vector.SparkTypes;
  *
  * <p>The schema comes from the stream. A schema that the user gives is compared with it when the plan is made.
  */
-public final class LwmqProvider implements TableProvider, DataSourceRegister, SessionConfigSupport {
+public final class LwmqProvider implements TableProvider, DataSourceRegister, SessionConfigSupport, NoStreaming {
   /** What {@link #inferSchema} found out, for the table that is made next: both mean the same positions. */
   private StreamPositions positions;
 
@@ -67,15 +67,19 @@ public final class LwmqProvider implements TableProvider, DataSourceRegister, Se
     try {
       CaseInsensitiveStringMap all = new CaseInsensitiveStringMap(properties);
       if (GivenOptions.isOfTable(all) && partitioning.length > 0) {
-        throw new LwmqException(
-            Status.UNSUPPORTED, "a table of a stream cannot be partitioned by " + partitioning[0].describe()
-                + ": a stream has partitions without names, as many as its option partitions says");
+        throw LwmqTable.unpartitioned("a table of a stream cannot be partitioned by " + partitioning[0].describe());
       }
       Map<String, String> ofCatalog = GivenOptions.isOfTable(all) ? properties : Map.of();
       return new LwmqTable(schema, given(all), ofCatalog, positions);
     } catch (LwmqException e) {
       throw Failures.spark(e);
     }
+  }
+
+  /** What Spark calls us where it refuses ALTER TABLE ... ADD COLUMNS. */
+  @Override
+  public String toString() {
+    return "lwmq (a stream has the columns that its first producer has declared, and a table those that it was created with)";
   }
 
   private static CaseInsensitiveStringMap given(CaseInsensitiveStringMap options) {

@@ -9,12 +9,14 @@ import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.lwmq.core.LwmqException;
+import org.lwmq.core.Status;
 import org.lwmq.spark.conf.GivenOptions;
 import org.lwmq.spark.conf.LwmqOptions;
 import org.lwmq.spark.conf.LwmqReadConf;
@@ -68,6 +70,20 @@ final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataCo
   @Override
   public Map<String, String> properties() {
     return ofCatalog;
+  }
+
+  /** Of the table of a save, Spark asks for this where {@code partitionBy} or the like was said, and never else. */
+  @Override
+  public Transform[] partitioning() {
+    if (ofCatalog.isEmpty() && inferred == null) {
+      throw Failures.spark(unpartitioned("partitionBy, bucketBy and clusterBy are not for streams"));
+    }
+    return new Transform[0];
+  }
+
+  static LwmqException unpartitioned(String why) {
+    return new LwmqException(
+        Status.UNSUPPORTED, why + ": a stream has partitions without names, as many as its option partitions says");
   }
 
   @Override

@@ -12,7 +12,7 @@ import org.slf4j.LoggerFactory;
  * <p>A wait says it once, after {@value #AFTER_MS} ms. A stream that is slow by nature does not say it of every batch:
  * between two warnings lies a minute at least.
  */
-final class Notices {
+final class Notices implements Deadline.Watcher {
   /** The advice for waits that the option of this name bounds. */
   static final String TIMEOUT = "The option timeout bounds this wait";
 
@@ -36,10 +36,16 @@ final class Notices {
 
   /** {@code deadline}, whose waits say what they wait for. */
   Deadline of(Deadline deadline) {
-    return deadline.watchedBy(AFTER_MS, this::tell);
+    return deadline.watchedBy(AFTER_MS, this);
   }
 
-  private void tell(long waitedMs, String why) {
+  @Override
+  public String explain(String text) {
+    return who + " has given up: " + text + ". " + advice + "; `lwmq top` shows who waits for whom";
+  }
+
+  @Override
+  public void lasts(long waitedMs, String why) {
     long now = System.nanoTime();
     if (hasTold && now - toldAt < PAUSE_NS) {
       return;

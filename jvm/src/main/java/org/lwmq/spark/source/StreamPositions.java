@@ -14,6 +14,7 @@ import org.lwmq.core.Endpoints;
 import org.lwmq.core.Identity;
 import org.lwmq.core.LwmqException;
 import org.lwmq.core.Range;
+import org.lwmq.core.Settings;
 import org.lwmq.core.Status;
 import org.lwmq.core.StreamState;
 import org.lwmq.spark.conf.LwmqReadConf;
@@ -35,6 +36,7 @@ record StreamPositions(
     byte[] schemaBytes, Identity endpoint) {
 
   private static final String EARLIEST = "earliest";
+  private static final List<String> WORDS = List.of(EARLIEST, "latest", "end");
   private static final String END = "end";
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -166,8 +168,11 @@ record StreamPositions(
           return number;
         }
       } catch (NumberFormatException e) {
+        String nearest = Settings.nearest(word, WORDS);
+        String hint = nearest == null ? "" : ": did you mean " + nearest + "?";
         throw new LwmqException(
-            Status.INVALID, "option " + option + " has '" + word + "' where earliest, latest, end or a number should be");
+            Status.INVALID,
+            "option " + option + " has '" + word + "' where " + String.join(", ", WORDS) + " or a number should be" + hint);
       }
       throw new LwmqException(
           Status.INVALID, "option " + option + " has " + word + ", but sequence numbers begin at 0");

@@ -1,5 +1,6 @@
 package org.lwmq.spark.source;
 
+import java.util.function.Supplier;
 import org.lwmq.core.Block;
 import org.lwmq.core.Deadline;
 import org.lwmq.core.Writer;
@@ -7,20 +8,20 @@ import org.lwmq.core.Writer;
 /** The window of a task's writer as a sink of batches. */
 final class WriterSink implements BatchSink {
   private final Writer writer;
-  private final Deadline room;
+  private final Supplier<Deadline> room;
   private Block block;
   private long batches;
   private long rows;
 
-  /** {@code room}: how long each batch waits for room. */
-  WriterSink(Writer writer, Deadline room) {
+  /** {@code room}: how long a batch waits for room from now on. */
+  WriterSink(Writer writer, Supplier<Deadline> room) {
     this.writer = writer;
     this.room = room;
   }
 
   @Override
   public long allocate(long bytes) {
-    block = writer.allocate(bytes, room);
+    block = writer.allocate(bytes, room.get());
     return block.address();
   }
 
