@@ -38,6 +38,29 @@ def _install(*_: Any) -> None:
         signal.signal(signal.SIGINT, _interrupted)
 
 
+def tell_in_one_line() -> None:
+    """From now on a query whose jobs were cancelled ends in the one line that says so.
+
+    PySpark has a class of its own for the errors that a query usually ends with, and shows those without the
+    stack of Java. The end of a cancelled job is none of them.
+    """
+    from pyspark.errors.exceptions import captured
+
+    told = captured.convert_exception
+    if getattr(told, "__module__", "") == __name__:
+        return
+
+    def convert_exception(error: Any) -> Any:
+        converted = told(error)
+        text = converted._desc or ""
+        if not isinstance(converted, captured.UnknownException) or "[SPARK_JOB_CANCELLED]" not in text:
+            return converted
+        line = text.partition(": ")[2].partition("\n")[0]
+        return captured.SparkRuntimeException(desc=line, stackTrace=converted._stackTrace)
+
+    captured.convert_exception = convert_exception
+
+
 def _interrupted(number: int, frame: FrameType | None) -> None:
     """Lets a call of the JVM that waits for a job end by itself: an exception in the midst of it makes py4j
     close connections that others use. Asks from another thread, which has a connection of its own.

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from lwmq_spark.errors import LwmqError, VersionError
 from lwmq_spark.options import conf_path
 from lwmq_spark.spark import versions
-from lwmq_spark.spark.interrupts import cancel_on_interrupt
+from lwmq_spark.spark.interrupts import cancel_on_interrupt, tell_in_one_line
 from lwmq_spark.spark.jars import appended, jar
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def session(app: str = "lwmq", master: str = "local[2]", **conf: Any) -> SparkSe
             builder.config(map={key: _text(value) for key, value in conf.items()})
             started = configure(builder).getOrCreate()
             cancel_on_interrupt()
+            tell_in_one_line()
             return attach(started) if _jvm_lacks_jar() else started
         running = builder.getOrCreate()
     if running is None:
@@ -113,6 +114,7 @@ def attach(spark: SparkSession) -> SparkSession:
     attached = spark.conf.get(_ATTACHED, None) is not None
     if not _is_connect(spark):
         cancel_on_interrupt()
+        tell_in_one_line()
         if _jvm_lacks_jar():
             path = str(jar()).replace("'", "\\'")
             spark.sql(f"ADD JAR '{path}'")

@@ -621,6 +621,9 @@ def test_what_lives_in_one_process_is_neither_pickled_nor_copied(ipc: str) -> No
                     attempt(handle)
         with pytest.raises(TypeError, match=f"Channel {ipc}.* make one where it is used"):
             cloudpickle.dumps(lambda rows: channel.send_queue().post(rows))
+        with listener.accept(HANG_S) as peer:
+            peer.receive(HANG_S)  # what was asked, so that nothing is lost
+        writer.abort("nobody reads")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,6 +15,7 @@ import pytest
 from pyspark.errors import SparkRuntimeException
 
 import lwmq_spark as lwmq
+from tests.patience import HANG_S
 from tests.spark.producers import Producer, end, kept, numbers, read
 from tests.spark.streams import write
 
@@ -77,6 +82,70 @@ def test_a_save_that_cannot_work_says_why_in_one_line(spark: SparkSession, ipc: 
 def test_sql_says_in_one_line_what_is_wrong_with_a_table(spark: SparkSession, ipc: str) -> None:
     create = f"CREATE TABLE refused (k BIGINT) USING lwmq OPTIONS (uri '{ipc}', timeuot '1s')"
     said_in_one_line(lambda: spark.sql(create), lwmq.ArgumentError, "'timeuot'")
+
+
+def test_what_is_not_there_says_what_is_in_one_line(spark: SparkSession, ipc: str, tmp_path: Path) -> None:
+    rate = spark.readStream.format("rate").load()
+    sink = rate.writeStream.format("lwmq").option("checkpointLocation", str(tmp_path))
+    said_in_one_line(lambda: sink.start(ipc), lwmq.LwmqError, "no streaming sink: .*foreachBatch")
+    source = spark.readStream.format("lwmq")
+    said_in_one_line(lambda: source.load(ipc), lwmq.LwmqError, "no streaming source: .*endingOffsets=latest")
+    parted = spark.range(3).write.format("lwmq").mode("append").partitionBy("id")
+    said_in_one_line(lambda: parted.save(ipc), lwmq.LwmqError, "partitionBy.* as its option partitions says")
+    spark.sql(f"CREATE TABLE altered (k BIGINT) USING lwmq OPTIONS (uri '{ipc}')")
+    try:
+        for change in ("ADD COLUMNS (x INT)", "RENAME COLUMN k TO x", "DROP COLUMN k"):
+            alter = partial(spark.sql, f"ALTER TABLE altered {change}")
+            said_in_one_line(alter, lwmq.LwmqError, "columns of lwmq .* are those of its stream.* DROP TABLE")
+        spark.sql("ALTER TABLE altered SET TBLPROPERTIES ('of' = 'no concern to us')")
+    finally:
+        spark.sql("DROP TABLE altered")
+
+
+def test_words_of_offsets_say_which_one_may_be_meant(spark: SparkSession, ipc: str) -> None:
+    with kept(ipc):
+        Producer(ipc, numbers(3)).written.wait()
+        for option in ("startingOffsets", "endingOffsets"):
+            slip = partial(read, spark, ipc, **{option: "erliest"})
+            said_in_one_line(slip, lwmq.ArgumentError, f"{option} has 'erliest' .*: did you mean earliest")
+        assert read(spark, ipc).count() == 3
+
+
+def test_a_write_that_nobody_reads_ends_after_its_time_out(spark: SparkSession, ipc: str) -> None:
+    options = {"bufferBytes": "16KiB", "windowBytes": "64KiB", "delivery": "live", "timeout": "500ms"}
+    text = r"task 0 of a write to .*: the window of \d+ bytes is full: .* no reader is there: start one.*"
+    text += r"\(waited \d+ ms\). The option timeout bounds this wait"
+    with kept(ipc):
+        one_task = spark.range(0, 100_000, 1, 1)
+        said_in_one_line(lambda: write(one_task, ipc, **options), lwmq.TimeoutError, text)
+
+
+@pytest.mark.parametrize("what", ["read", "write"])
+def test_cancelled_jobs_end_in_one_line(spark: SparkSession, ipc: str, what: str) -> None:
+    options = {"bufferBytes": "16KiB", "windowBytes": "64KiB", "delivery": "live"}
+    with kept(ipc), lwmq.open_writer(ipc, pa.schema([("id", pa.int64())]), linger=0) as writer:
+        writer.write(pa.record_batch({"id": [1]}))
+        waiting: dict[str, Callable[[], Any]] = {
+            "read": lambda: read(spark, ipc).count(),
+            "write": lambda: write(spark.range(0, 100_000, 1, 1), ipc, **options),
+        }
+        tracker = spark.sparkContext.statusTracker()
+        cancelling = threading.Thread(
+            target=lambda: (until(lambda: tracker.getActiveJobsIds()), spark.sparkContext.cancelAllJobs())
+        )
+        cancelling.start()
+        with pytest.raises(SparkRuntimeException) as caught:
+            waiting[what]()
+        cancelling.join(HANG_S)
+        line = r"\[SPARK_JOB_CANCELLED\] Job \d+ cancelled as part of cancellation of all jobs SQLSTATE: \w+"
+        assert re.fullmatch(line, str(caught.value))
+        end(writer)
+
+
+def until(there: Callable[[], object]) -> None:
+    deadline = time.monotonic() + HANG_S
+    while not there() and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("broadcast", [False, True], ids=["scan", "broadcast"])

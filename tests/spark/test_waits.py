@@ -59,8 +59,8 @@ def test_a_query_that_waits_says_what_for_and_how_to_bound_it(ipc: str) -> None:
             says(wait, f"{there}: no batch has come", "endingOffsets=latest", "`lwmq top`")
             writer.write(pa.table({"k": range(10)}))
         says("read 10")
-        wait = f"task 0, which writes to {back} has waited for"
-        says(wait, f"{back}: the window of", "expelAfter", "`lwmq top`")
+        wait = f"task 0 of a write to {back} has waited for"
+        says(wait, f"{back}: the window of", "option timeout bounds", "expelAfter", "`lwmq top`")
         consumer = Consumer(back)
         says("written")
         assert consumer.column("id") == list(range(100_000))

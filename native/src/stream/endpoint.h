@@ -192,6 +192,7 @@ class Endpoint {
   void drop_staged(std::vector<Entry>& staged);
   void end_producer(const std::shared_ptr<Producer>& producer);
   void abort_producer(const std::shared_ptr<Producer>& producer, Status status, const std::string& reason);
+  void show_staged(Winner& winner);
   void finish_job(const std::string& id, Job& job);
   void retire_job(const std::string& id, Job& job);
 

@@ -438,9 +438,20 @@ Status Endpoint::commit_task(Conversation& c) {
   LWMQ_YIELD("endpoint.commit_appended");
   const Status status = c.link.send_record(wire::StreamKind::kTaskCommitted, session.result);
   LWMQ_YIELD("endpoint.commit_answered");
+  if (job->tasks_expected != 0 && job->winners.size() >= job->tasks_expected) {
+    for (auto& [place, each] : job->winners) show_staged(each);  // no driver will commit the job
+    finish_job(session.job, *job);
+  }
   advance_all();
-  if (job->tasks_expected != 0 && job->winners.size() >= job->tasks_expected) finish_job(session.job, *job);
   return status;
+}
+
+void Endpoint::show_staged(Winner& winner) {
+  for (Entry& entry : winner.staged) {
+    std::uint64_t seq = 0;
+    append(std::move(entry), winner.result.partition, &seq);
+  }
+  winner.staged.clear();
 }
 
 // Every commit that the driver counts on must be here; then what was staged for the job becomes visible, in
@@ -470,12 +481,7 @@ Status Endpoint::commit_job(Conversation& c, const std::string& bytes) {
     return c.link.send_letter(wire::StreamKind::kJobCommitted, answer);
   }
   for (auto& [key, winner] : job.winners) {
-    if (key.first != letter.epoch) continue;
-    for (Entry& entry : winner.staged) {
-      std::uint64_t seq = 0;
-      append(std::move(entry), winner.result.partition, &seq);
-    }
-    winner.staged.clear();
+    if (key.first == letter.epoch) show_staged(winner);
   }
   LWMQ_YIELD("endpoint.job_appended");
   const Status status = c.link.send_letter(wire::StreamKind::kJobCommitted, answer);

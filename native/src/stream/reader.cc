@@ -475,7 +475,7 @@ void release(lwmq_batch* batch) {
 }
 
 void abandon(lwmq_reader& reader) {
-  if (reader.reach.link && reader.final_status == LWMQ_OK)
+  if (reader.reach.link && is_heard(reader))
     reader.reach.link->send(wire::StreamKind::kAbandonReader, nullptr, 0);
   close(reader, 0);
 }

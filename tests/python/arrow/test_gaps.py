@@ -254,3 +254,42 @@ def test_a_task_of_a_job_without_a_driver_hears_of_it_when_it_commits(address: s
             pytest.raises(lwmq.DataLossError, match="of j"),
         ):
             next(reader)
+
+
+def test_a_reader_that_fails_has_not_finished_although_it_has_heard_of_the_end(address: str) -> None:
+    """All of a small stream is handed to its reader at once, and the end with it."""
+    with Endpoint(address, linger=0):
+        writer = lwmq.open_writer(address, SCHEMA, role="client", job="j", job_tasks=1, delivery="task")
+        for value in range(6):
+            writer.write(batch_of(value))
+        writer.commit(HANG_S)
+        writer.close()
+        first = lwmq.open_reader(address, timeout=HANG_S)
+        with pytest.raises(ValueError, match="has failed"), first:
+            for _ in range(4):
+                next(first)
+            raise ValueError("the consumer has failed")
+        with lwmq.open_reader(address, timeout=HANG_S) as second:
+            assert [next(second)["n"][0].as_py() for _ in range(3)] == [3, 4, 5]
+            with pytest.raises(lwmq.DataLossError, match=r"3 batches \(300 rows\) .*Ways out"):
+                next(second)
+
+
+def test_whoever_served_is_named_by_what_it_was(ipc: str, spawn: Callable[..., Any]) -> None:
+    """Of two readers that wait for a producer, the one that serves dies."""
+    code = """
+        with lwmq.open_reader(sys.argv[1], role=sys.argv[2], timeout=60) as reader:
+            print("waits", flush=True)
+            try:
+                next(reader)
+            except lwmq.PeerLostError as exc:
+                print(exc, flush=True)
+    """
+    first, second = spawn(code, ipc, "server"), spawn(code, ipc, "client")
+    assert (first.line(), second.line()) == ("waits", "waits")
+    first.kill()
+    assert re.search(
+        rf"the reader, process {first.pid} .*on host .*, which served the address too, was killed by SIGKILL",
+        second.line(),
+    )
+    assert second.wait() == 0

@@ -206,7 +206,7 @@ def test_dictionaries_that_change_arrive(deltas: bool, suffix: str, address: str
 @pytest.mark.parametrize("verb", [("info",), ("top", "-n", "1"), ("export",), ("doctor",)], ids=str)
 def test_a_terminal_without_unicode_shows_what_it_can(verb: tuple[str, ...], address: str) -> None:
     plain = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
-    with lwmq.open_writer(f"{address}-ü→", pa.schema([("n", pa.int64())]), role="server", linger=0):
+    with lwmq.Endpoint(f"{address}-ü→", linger=0):
         finish(start(*verb, env={**os.environ, **plain}))
 
 

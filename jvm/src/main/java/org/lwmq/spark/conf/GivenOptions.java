@@ -20,6 +20,13 @@ public final class GivenOptions {
   /** By which Spark tells of {@code load()} of several paths, as JSON. */
   private static final String PATHS = "paths";
 
+  /** What {@code writeStream} is told. */
+  public static final String NO_SINK = "lwmq is no streaming sink: write each micro-batch by writeStream.foreachBatch(lambda "
+      + "frame, number: frame.write.format(\"lwmq\").mode(\"append\").save(\"ipc://name\"))";
+
+  /** The option by which {@code writeStream} shows, before Spark asks for a sink. */
+  private static final String CHECKPOINT = "checkpointLocation";
+
   private GivenOptions() {}
 
   /** Of a read or a write, among whose options Spark has put what the session says. INVALID, ADDRESS. */
@@ -96,6 +103,9 @@ public final class GivenOptions {
 
   /** INVALID for a name that nobody knows: what it was to do would silently not be done. */
   private static void checkName(String name) {
+    if (name.equalsIgnoreCase(CHECKPOINT)) {
+      throw new LwmqException(Status.UNSUPPORTED, NO_SINK);
+    }
     if (!LwmqOptions.isKnown(name)) {
       throw unknown("option '" + name + "'", name);
     }

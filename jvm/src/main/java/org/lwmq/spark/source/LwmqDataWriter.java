@@ -165,7 +165,7 @@ final class LwmqDataWriter implements DataWriter<InternalRow> {
   }
 
   private Notices notices(String advice) {
-    return new Notices("task " + task + ", which writes to " + conf.uri(), advice);
+    return new Notices("task " + task + " of a write to " + conf.uri(), advice);
   }
 
   private void flush() {

@@ -39,7 +39,7 @@ final class LwmqDataWriterFactory implements DataWriterFactory {
         .withJob(job, 0)
         .withTask(partitionId, taskId)
         .withPatience(conf.stallMs(), conf.expelAfterMs());
-    Notices notices = new Notices("task " + partitionId + ", which is about to write to " + conf.uri(), Notices.TIMEOUT);
+    Notices notices = new Notices("task " + partitionId + " at the beginning of a write to " + conf.uri(), Notices.TIMEOUT);
     Deadline deadline = notices.of(
         Deadline.after(conf.timeoutMs()).cancelledBy(() -> task != null && task.isInterrupted()));
     try {

@@ -76,12 +76,6 @@ public final class LwmqProvider implements TableProvider, DataSourceRegister, Se
     }
   }
 
-  /** What Spark calls us where it refuses ALTER TABLE ... ADD COLUMNS. */
-  @Override
-  public String toString() {
-    return "lwmq (a stream has the columns that its first producer has declared, and a table those that it was created with)";
-  }
-
   private static CaseInsensitiveStringMap given(CaseInsensitiveStringMap options) {
     return GivenOptions.isOfTable(options) ? GivenOptions.ofTable(options) : GivenOptions.ofCall(options);
   }

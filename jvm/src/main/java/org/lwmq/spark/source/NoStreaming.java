@@ -8,6 +8,7 @@ import org.apache.spark.sql.sources.StreamSourceProvider;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.StructType;
 import org.lwmq.core.Status;
+import org.lwmq.spark.conf.GivenOptions;
 import org.lwmq.spark.failure.Failures;
 import scala.Option;
 import scala.Tuple2;
@@ -21,8 +22,6 @@ import scala.collection.immutable.Seq;
 interface NoStreaming extends StreamSourceProvider, StreamSinkProvider {
   String NO_SOURCE = "lwmq is no streaming source: read what is there by spark.read.format(\"lwmq\") with the option "
       + "endingOffsets=latest, again and again under one name, or all of the stream to its end";
-  String NO_SINK = "lwmq is no streaming sink: write each micro-batch by writeStream.foreachBatch(lambda frame, number: "
-      + "frame.write.format(\"lwmq\").mode(\"append\").save(\"ipc://name\"))";
 
   @Override
   default Tuple2<String, StructType> sourceSchema(
@@ -39,6 +38,6 @@ interface NoStreaming extends StreamSourceProvider, StreamSinkProvider {
   @Override
   default Sink createSink(
       SQLContext context, Map<String, String> options, Seq<String> partitioning, OutputMode mode) {
-    throw Failures.spark(Status.UNSUPPORTED, NO_SINK);
+    throw Failures.spark(Status.UNSUPPORTED, GivenOptions.NO_SINK);
   }
 }
