@@ -13,7 +13,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -605,7 +605,6 @@ def test_an_iterator_of_the_caller_that_raises_aborts_with_its_text(address: str
 def test_what_lives_in_one_process_is_neither_pickled_nor_copied(ipc: str) -> None:
     numbers = pa.schema([("n", pa.int64())])
     with (
-        ExitStack() as stack,
         lwmq.open_writer(f"{ipc}-stream", numbers, role="server", linger=0) as writer,
         lwmq.Listener(ipc) as listener,
         lwmq.Channel(ipc, "client", linger=0) as channel,
@@ -613,8 +612,9 @@ def test_what_lives_in_one_process_is_neither_pickled_nor_copied(ipc: str) -> No
         lwmq.Selector() as selector,
     ):
         router = lwmq.Router()
+        builder = writer.allocate(3)
         handles = [listener, channel, channel.send_queue(), requests, selector, router, lwmq.Message([b"x"])]
-        handles += [requests.submit(b"x"), stack.enter_context(writer.allocate(3))]
+        handles += [requests.submit(b"x"), builder]
         for handle in handles:
             for attempt in (pickle.dumps, copy.copy, copy.deepcopy, cloudpickle.dumps):
                 with pytest.raises(TypeError, match="is neither pickled nor copied"):
@@ -623,6 +623,7 @@ def test_what_lives_in_one_process_is_neither_pickled_nor_copied(ipc: str) -> No
             cloudpickle.dumps(lambda rows: channel.send_queue().post(rows))
         with listener.accept(HANG_S) as peer:
             peer.receive(HANG_S)  # what was asked, so that nothing is lost
+        builder.discard()
         writer.abort("nobody reads")
 
 

@@ -332,7 +332,7 @@ def test_an_interrupted_cell_of_a_notebook_cancels_its_query(tmp_path: Path) -> 
             (
                 "threading.Thread(target=interrupt, daemon=True).start()\n"
                 "spark.read.format('lwmq').load(address).collect()",
-                "Py4JJavaError",
+                "SparkRuntimeException",
             ),
             (OVER, ""),
         ]:
