@@ -72,10 +72,10 @@ final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataCo
     return ofCatalog;
   }
 
-  /** Of the table of a save, Spark asks for this where {@code partitionBy} or the like was said, and never else. */
+  /** Spark asks the table of a save where {@code partitionBy} or the like was said, and never else; one to be read, behind its scan. */
   @Override
   public Transform[] partitioning() {
-    if (ofCatalog.isEmpty() && inferred == null) {
+    if (ofCatalog.isEmpty() && inferred == null && fixed.isEmpty()) {
       throw Failures.spark(unpartitioned("partitionBy, bucketBy and clusterBy are not for streams"));
     }
     return new Transform[0];
