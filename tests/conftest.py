@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,12 +33,18 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    hypothesis.settings.register_profile("suite", deadline=None, derandomize=not _is_slow(config))
+    hypothesis.settings.load_profile("suite")
     _before["shm"] = _shared_memory()
     _before["litter"] = _litter()
 
 
+def _is_slow(config: pytest.Config) -> bool:
+    return os.environ.get("LWMQ_SLOW") == "1" or "slow" in (config.option.markexpr or "")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if os.environ.get("LWMQ_SLOW") == "1" or "slow" in (config.option.markexpr or ""):
+    if _is_slow(config):
         return
     skip = pytest.mark.skip(reason="slow: runs with LWMQ_SLOW=1")
     for item in items:

@@ -324,9 +324,7 @@ class StreamWriter(OfOneProcess):
     def _choose(self, partition: int | None) -> int:
         if partition is None:
             return next(self._batch_numbers) % self._partitions
-        if not 0 <= partition < self._partitions:
-            raise ValueError(f"partition {partition} of a stream with {self._partitions}: {self._address}")
-        return partition
+        return whole(f"{self._address}: partition", partition, 0, self._partitions - 1)
 
     def _publish(self, encoded: Encoded, partition: int) -> None:
         flags = lib.LWMQ_BATCH_IPC_STREAM if encoded.is_stream else lib.LWMQ_BATCH_IPC_MESSAGE

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import lwmq_spark as lwmq
+from tests.patience import HANG_S
 
 pytestmark = pytest.mark.row("K11", "L57")
 
@@ -44,7 +45,7 @@ def test_a_channel_is_readable_while_there_is_something_to_receive(address: str,
         ends = _meet(address, stack)
         channel, peer = ends if end == "server" else ends[::-1]
         queue = peer.send_queue()
-        assert _is_readable(channel, 10), "nobody has looked yet"
+        assert _is_readable(channel, HANG_S), "nobody has looked yet"
         for _ in range(3):  # the end of the meeting may ring once more
             assert _empty(channel) == []
             if not (still := _is_readable(channel, 0.05)):
@@ -55,15 +56,15 @@ def test_a_channel_is_readable_while_there_is_something_to_receive(address: str,
             posting.start()
             got: list[bytes] = []
             while len(got) < 2:
-                assert _is_readable(channel, 10), "a wake-up was lost"
+                assert _is_readable(channel, HANG_S), "a wake-up was lost"
                 got += _empty(channel)
             posting.join()
             assert got == [b"x", b"y"]
         queue.post(b"one")
         queue.post(b"two")
-        assert _is_readable(channel, 10)
+        assert _is_readable(channel, HANG_S)
         assert channel.receive(60) == lwmq.Message(b"one")
-        assert _is_readable(channel, 10), "what is not received stays readable"
+        assert _is_readable(channel, HANG_S), "what is not received stays readable"
         assert _empty(channel) == [b"two"]
 
 
@@ -76,13 +77,13 @@ def test_a_receive_that_waits_leaves_the_descriptor_as_it_must_be(address: str) 
         with pytest.raises(lwmq.TimeoutError):
             server.receive(0.05)
         queue.post(b"after a wait in vain")
-        assert _is_readable(server, 10)
+        assert _is_readable(server, HANG_S)
         assert _empty(server) == [b"after a wait in vain"]
         posting = threading.Timer(0.05, lambda: [queue.post(b"1"), queue.post(b"2")])
         posting.start()
         assert bytes(server.receive(60)) == b"1"
         posting.join()
-        assert _is_readable(server, 10)
+        assert _is_readable(server, HANG_S)
         assert _empty(server) == [b"2"]
 
 
@@ -101,12 +102,12 @@ def test_the_loss_of_a_peer_and_the_next_one_are_news(ipc: str, spawn: Callable[
             child = spawn(code, ipc)
             got: list[bytes] = []
             while got != [b"here"]:
-                assert _is_readable(server, 20)
+                assert _is_readable(server, HANG_S)
                 got += _empty(server)
             child.kill()
             with pytest.raises(lwmq.PeerLostError):
                 while True:
-                    assert _is_readable(server, 10)
+                    assert _is_readable(server, HANG_S)
                     assert _empty(server) == []
             child.wait()
 
@@ -196,6 +197,7 @@ def test_a_cancelled_task_loses_nothing_and_close_ends_who_waits(address: str) -
         asyncio.run(run(*_meet(address, stack)))
 
 
+@pytest.mark.alone
 def test_nothing_wakes_up_while_nothing_comes(ipc: str, spawn: Any) -> None:
     """In a process of its own: the library still clears away what other tests have left in this one."""
     child = spawn(
@@ -213,7 +215,7 @@ def switches_while_nothing_comes(address: str) -> int:
     with ExitStack() as stack:
         server, client = _meet(address, stack)
         client.send_queue().post(b"warm")
-        assert _is_readable(server, 10)
+        assert _is_readable(server, HANG_S)
         for channel in (server, client):
             channel.fileno()
             _empty(channel)

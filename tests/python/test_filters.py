@@ -176,6 +176,7 @@ def test_what_was_read_is_told_though_the_way_is_slow(ipc: str, leaves: bool) ->
             assert not closing.is_alive()
 
 
+@pytest.mark.alone
 @pytest.mark.row("L38")
 def test_an_end_that_waits_for_a_slow_way_waits_no_longer_than_it_may(ipc: str) -> None:
     import pyarrow as pa

@@ -30,9 +30,15 @@ ADDRESSED: dict[str, Callable[[str], Any]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "why"), WHY)
-@pytest.mark.parametrize("what", ADDRESSED)
-@pytest.mark.parametrize("form", ["ipc://{}", "ipc:///tmp/{}", "loop://{}", "ipc://x?name={}"])
+FORMS = ["ipc://{}", "ipc:///tmp/{}", "loop://{}", "ipc://x?name={}"]
+
+
+@pytest.mark.parametrize(
+    ("what", "form", "name", "why"),
+    [(what, FORMS[n % 4], *WHY[n // 4 % 2]) for n, what in enumerate(ADDRESSED)]
+    + [("channel", form, *why) for form in FORMS for why in WHY if (form, why) != (FORMS[0], WHY[0])]
+    + [("describe", FORMS[0], *WHY[0])],
+)
 def test_an_address_with_what_is_no_character_is_refused_in_words(
     what: str, form: str, name: str, why: str
 ) -> None:

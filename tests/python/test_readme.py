@@ -54,9 +54,7 @@ def test_the_programs_of_a_section_run_as_they_stand(section: str) -> None:
     _run(section)
 
 
-@pytest.mark.parametrize(
-    "section", ["Eight lines that move a table", "Four lines that use Spark", "In Python"]
-)
+@pytest.mark.parametrize("section", ["Eight lines that move a table", "In Python"])
 def test_the_programs_of_a_section_may_start_in_the_other_order(section: str) -> None:
     _run(section, reverse=True)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lwmq_spark._ffi import Condition, Crowd, Turn, Turns
+from tests.patience import HANG_S
 
 # The main thread does DO again and again, and a handler ends that hundreds of times. Another thread uses the
 # same objects, with what is hit once more at the end, when all is closed.
@@ -248,18 +249,24 @@ def test_a_handler_that_calls_back_in_hangs_nobody(
         f"""
         import faulthandler, threading
         faulthandler.dump_traceback_later(300, exit=True)
-        signal.signal(signal.SIGALRM, lambda *_: {call})
+        handled = threading.Event()
+        def handle(*_):
+            try:
+                {call}
+            finally:
+                handled.set()
+        signal.signal(signal.SIGALRM, handle)
         server = lwmq.Channel(sys.argv[1], "server", linger=0)
         client = lwmq.Channel(sys.argv[1], "client", linger=0)
         requests = lwmq.Requests(client)
         client.wait_connected(60)
         def answer():
             request = lwmq.Replies(server).receive(60)
-            time.sleep(0.6)
+            signal.setitimer(signal.ITIMER_REAL, {after_s})  # who asks is inside of its call
+            handled.wait(60)
             request.reply(b"y")
         answering = threading.Thread(target=answer)
         answering.start()
-        signal.setitimer(signal.ITIMER_REAL, {after_s})
         try:
             print("answered" if bytes(requests.request(b"x")) == b"y" else "wrong")
         except Exception as exc:
@@ -320,9 +327,11 @@ def test_a_crowd_is_empty_when_the_last_has_left() -> None:
     crowd = Crowd()
     crowd.empty()
     left = []
+    inside = threading.Semaphore(0)
 
     def stay() -> None:
         with crowd:
+            inside.release()
             time.sleep(0.05)
             left.append(True)
 
@@ -330,7 +339,8 @@ def test_a_crowd_is_empty_when_the_last_has_left() -> None:
     with crowd:
         for thread in threads:
             thread.start()
-        time.sleep(0.01)
+        for _ in threads:
+            assert inside.acquire(timeout=HANG_S)
     crowd.empty()
     assert len(left) == 3
     for thread in threads:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import math
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from tests.patience import HANG_S
 from tests.python.pairs import pair
 
 SCHEMA = pa.schema([("n", pa.int64())])
+MANY = round(2 * HANG_S / SLICE_S)  # waits that would take far too long, slice by slice
 
 INTERRUPTED = {
     "read": "lwmq.open_reader(address).read_next_batch()",
@@ -86,16 +86,7 @@ def test_nothing_is_lost_when_a_wait_is_interrupted(ipc: str, spawn: Callable[..
     assert child.line() == str(list(range(50)))
 
 
-def test_a_wait_uses_no_processor_time(address: str) -> None:
-    with lwmq.Channel(address, "server", linger=0) as channel:
-        before = resource.getrusage(resource.RUSAGE_SELF)
-        with pytest.raises(lwmq.TimeoutError):
-            channel.receive(1.5)
-        after = resource.getrusage(resource.RUSAGE_SELF)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    assert used < 0.15, f"{used:.3f} s of processor time in 1.5 s of waiting"
-
-
+@pytest.mark.alone
 @pytest.mark.row("K17")
 def test_processes_that_are_connected_and_have_nothing_to_do_use_no_processor_time(
     ipc: str, spawn: Callable[..., Any]
@@ -306,12 +297,12 @@ def test_a_time_out_is_ones_own_however_many_threads_wait_for_the_same(address: 
             queue.wait_room,
         ]
         for call in calls:
-            with ThreadPoolExecutor(110) as pool:
-                waits = [pool.submit(_seconds_of, partial(call, 0.3)) for _ in range(100)]
+            with ThreadPoolExecutor(MANY + 10) as pool:
+                waits = [pool.submit(_seconds_of, partial(call, 0.3)) for _ in range(MANY)]
                 looks = [pool.submit(_seconds_of, partial(call, 0)) for _ in range(10)]
-            # In turns, slice by slice, the last of them would have been told after twenty seconds.
-            assert all(0.3 <= wait.result() < 100 * SLICE_S / 2 for wait in waits), call
-            assert all(look.result() < 100 * SLICE_S / 2 for look in looks), call
+            # In turns, slice by slice, the last of them would be told far later.
+            assert all(0.3 <= wait.result() < HANG_S for wait in waits), call
+            assert all(look.result() < HANG_S for look in looks), call
         with contextlib.suppress(lwmq.TimeoutError):
             channel.close()
 
@@ -321,9 +312,9 @@ def test_who_never_waits_does_not_wait_for_another_thread(address: str) -> None:
         waiting = pool.submit(server.receive)
         time.sleep(0.05)
         before = time.monotonic()
-        for _ in range(500):
+        for _ in range(MANY):
             assert server.try_receive() is None
-        assert time.monotonic() - before < 500 * SLICE_S / 2, "each has waited for a slice of the other"
+        assert time.monotonic() - before < HANG_S, "each has waited for a slice of the other"
         client.send_queue().post(b"for the other")
         assert bytes(waiting.result(60)) == b"for the other"
 
@@ -344,15 +335,17 @@ def test_a_time_out_is_ones_own_however_many_tasks_wait_for_the_same(address: st
                 for timeout in (0.3, 0):
                     before = time.monotonic()
                     outcomes = await asyncio.gather(
-                        *(call(timeout) for _ in range(100)), return_exceptions=True
+                        *(call(timeout) for _ in range(MANY)), return_exceptions=True
                     )
-                    assert timeout <= time.monotonic() - before < 100 * SLICE_S / 2
+                    assert timeout <= time.monotonic() - before < HANG_S
                     assert {type(outcome) for outcome in outcomes} == {lwmq.TimeoutError}
                     assert address in str(outcomes[0])
                 with pytest.raises(ValueError, match="nan"):
                     await call(math.nan)
-            await asyncio.sleep(2 * SLICE_S)
             for waiter in (channel.waiter, channel.watcher):
+                end = time.monotonic() + HANG_S
+                while waiter._rota._waits and time.monotonic() < end:
+                    await asyncio.sleep(SLICE_S / 10)
                 assert not waiter._rota._waits, "of what is over nothing stays"
             with contextlib.suppress(lwmq.TimeoutError):
                 channel.close()
@@ -364,9 +357,7 @@ def test_tasks_that_wait_for_room_all_get_it(address: str) -> None:
     async def run() -> None:
         with pair(address, buffers=2, buffer_bytes=1024) as (reader, writer):
             queue = writer.send_queue("bounded_discard_newest", capacity=2)
-            posts = [
-                asyncio.create_task(aio.post(queue, bytes([n]) * 500, timeout=60)) for n in range(100)
-            ]
+            posts = [asyncio.create_task(aio.post(queue, bytes([n]) * 500, timeout=60)) for n in range(100)]
             got = {bytes(await aio.receive(reader, 60))[0] for _ in range(100)}
             await asyncio.gather(*posts)
             assert got == set(range(100))
@@ -480,7 +471,7 @@ sys.stdin.readline()
 
 @pytest.mark.row("K16", "Z21")
 def test_servers_that_do_not_answer_hold_up_no_other_connection(ipc: str, spawn: Callable[..., Any]) -> None:
-    addresses = [f"{ipc}-{number}" for number in range(60)]
+    addresses = [f"{ipc}-{number}" for number in range(150)]
     stopped = spawn(SERVES, *addresses)
     assert stopped.line() == "up"
     os.kill(stopped.pid, signal.SIGSTOP)
@@ -501,7 +492,7 @@ def test_servers_that_do_not_answer_hold_up_no_other_connection(ipc: str, spawn:
                 healthy.tell()
                 assert healthy.line() == "heard"
             healthy.kill()
-        assert min(took) < 6.0, took  # one after the other, 60 would take 12 to 24 s
+        assert min(took) < HANG_S / 4, took  # one after the other, 150 would take 30 to 60 s
     finally:
         os.kill(stopped.pid, signal.SIGCONT)
     stopped.tell()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,11 @@ class Producer:
         finally:
             self.written.set()
 
+    @property
+    def ended(self) -> bool:
+        """Everything was consumed, or it has failed."""
+        return not self._thread.is_alive()
+
     def finish(self) -> None:
         """Until everything was consumed; raises what went wrong."""
         self._thread.join(LIMIT_S)
@@ -78,14 +84,17 @@ def kept(address: str) -> Iterator[None]:
             endpoint.close()
 
 
-def drain(address: str) -> None:
-    """Reads what a failed query has left at `address`, so that its producer can end."""
-    with (
-        contextlib.suppress(lwmq.LwmqError),
-        lwmq.open_reader(address, role="client", timeout=0.3, linger=0) as rest,
-    ):
-        for _ in rest:
-            pass
+def drain(address: str, producer: Producer) -> None:
+    """Reads what a failed query has left at `address` until its producer has ended."""
+    limit = time.monotonic() + LIMIT_S
+    while not producer.ended and time.monotonic() < limit:
+        with (
+            contextlib.suppress(lwmq.LwmqError),
+            lwmq.open_reader(address, role="client", timeout=1, linger=0) as rest,
+        ):
+            for _ in rest:
+                pass
+        time.sleep(0.01)
 
 
 def numbers(rows: int) -> pa.Table:

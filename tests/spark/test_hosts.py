@@ -19,6 +19,8 @@ from tests.spark.standalone import Worker, standalone
 from tests.spark.streams import Consumer
 
 ROWS = 4000
+
+pytestmark = pytest.mark.alone
 # Copies are made as soon as Spark can see that a task is slow.
 SPECULATION = {
     "spark.speculation": True,
@@ -28,7 +30,6 @@ SPECULATION = {
     "spark.speculation.minTaskRuntime": "100ms",
     "spark.locality.wait": 0,
 }
-
 
 
 def numbers() -> pa.Table:

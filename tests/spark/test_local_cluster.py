@@ -18,7 +18,7 @@ import pyarrow as pa
 import lwmq_spark as lwmq
 
 schema = pa.schema([("k", pa.int64()), ("name", pa.string()), ("parts", pa.list_(pa.float64()))])
-with lwmq.open_writer(sys.argv[1], schema, partitions=4, linger=60.0) as writer:
+with lwmq.open_writer(sys.argv[1], schema, partitions=4, linger=300.0) as writer:
     for number in range(40):
         keys = range(number * 100, number * 100 + 100)
         columns = [list(keys), [f"name {k % 7}" for k in keys], [[k / 2, None] for k in keys]]
@@ -43,7 +43,7 @@ frame = spark.read.format("lwmq").load(source).cache()
 expected = spark.range(4000).selectExpr(
     "id k", "concat('name ', id % 7) name", "array(id / 2, cast(null as double)) parts")
 assert_df_equality(frame, expected, ignore_row_order=True, ignore_nullable=True)
-assert producer.communicate(timeout=60)[0] == "consumed\\n", "the producer was not told"
+assert producer.communicate(timeout=300)[0] == "consumed\\n", "the producer was not told"
 
 frame.groupBy("name").agg(F.count("*").alias("n")).write.format("lwmq").mode("append").save(sink)
 with lwmq.open_reader(sink, timeout=60.0) as reader:
@@ -59,6 +59,7 @@ print("done")
 """
 
 
+@pytest.mark.alone
 @pytest.mark.row("P05")
 @pytest.mark.row("P14")
 @pytest.mark.row("P31")

@@ -159,12 +159,12 @@ def test_a_plan_that_reads_twice_is_right_or_a_data_loss(
         with kept(ipc):
             producer = Producer(ipc, table(), rows=chance.choice([50, 300]), **options)
             right_or_lost(spark, name, read(spark, ipc))
-            drain(ipc)
+            drain(ipc, producer)
             producer.finish()
     else:
         producer = Producer(ipc, table(), rows=100, **options)
         right_or_lost(spark, name, read(spark, ipc))
-        drain(ipc)
+        drain(ipc, producer)
         producer.finish()
 
 
@@ -199,7 +199,7 @@ def test_a_stream_joined_with_a_stream_of_ours_is_right_in_each_micro_batch_or_a
             assert isinstance(lwmq.error_of(failure), lwmq.DataLossError), failure
         else:
             assert len(rows) >= 40
-        drain(ipc)
+        drain(ipc, producer)
         producer.finish()
 
 
@@ -250,5 +250,5 @@ def test_a_limit_over_an_unfinished_stream_takes_what_comes_first(
     frame = read(spark, ipc)
     rows = frame.limit(30).collect() if action == "limit" else frame.tail(30)
     assert len(set(rows)) == 30
-    drain(ipc)
+    drain(ipc, producer)
     producer.finish()

@@ -21,7 +21,7 @@ from tests.stress.players import BUILD, must_be_built
 
 ROWS = 4000
 
-pytestmark = [pytest.mark.row("P15"), pytest.mark.slow, pytest.mark.timeout(2000)]
+pytestmark = [pytest.mark.row("P15"), pytest.mark.alone, pytest.mark.slow, pytest.mark.timeout(2000)]
 
 
 @pytest.fixture(scope="module")

@@ -157,6 +157,7 @@ def test_session_attaches_where_a_session_exists(spark: Any, capfd: pytest.Captu
 
 
 @pytest.mark.row("P03")
+@pytest.mark.alone
 def test_attach_makes_reading_and_writing_work_in_a_cluster_that_runs(tmp_path: Path) -> None:
     said = run(
         """
@@ -285,7 +286,7 @@ RUNNING = (
 )
 
 OVER = """
-deadline = time.monotonic() + 30
+deadline = time.monotonic() + 300
 while spark.sparkContext.statusTracker().getActiveJobsIds():
     assert time.monotonic() < deadline, "the query goes on"
     time.sleep(0.05)

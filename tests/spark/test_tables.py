@@ -32,8 +32,8 @@ def stream(ipc: str) -> Iterator[str]:
             lwmq.open_writer(ipc, rows.schema, retain="all", linger=0) as writer,
         ):
             writer.write(rows)
-        deadline = time.monotonic() + 20
-        while describe(ipc, 5.0).state != "ended" and time.monotonic() < deadline:
+        deadline = time.monotonic() + 60
+        while describe(ipc, 60.0).state != "ended" and time.monotonic() < deadline:
             time.sleep(0.02)
         yield ipc
 

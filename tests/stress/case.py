@@ -118,7 +118,7 @@ def draw_stop_case(rng: random.Random, point: str = "") -> Case:
     return case
 
 
-STALL_MS = 600  # in place of 5,000; whoever lives on a busy machine answers within
+STALL_MS = 3000  # in place of 5,000; whoever lives on a busy machine answers within
 
 
 def draw_stall_case(rng: random.Random, policy: str, point: str = "") -> Case:

@@ -14,7 +14,8 @@ from .case import Case, draw, draw_queue_case, draw_stall_case, points
 from .oracle import Broken
 from .players import Player
 
-SEED = os.environ.get("LWMQ_SEED") or str(time.time_ns())
+# The everyday suite plays the same rounds each time; the slow one new ones. Where one fails it says its seed.
+SEED = os.environ.get("LWMQ_SEED") or (str(time.time_ns()) if os.environ.get("LWMQ_SLOW") == "1" else "1")
 
 
 def run_many(numbers: range) -> None:
@@ -63,17 +64,25 @@ def test_two_readers_and_two_writers_in_a_small_window_never_wait_for_room_that_
 def test_every_yield_point_is_passed_by_somebody() -> None:
     """A point that nobody passes is one where nobody has ever been killed."""
     missing = set(points())
+    for _ in range(10):  # some are passed only where two meet at the right moment
+        missing -= _passed_in_a_round_of_each()
+        if not missing:
+            break
+    assert not missing
+
+
+def _passed_in_a_round_of_each() -> set[str]:
+    passed: set[str] = set()
     for serves in ("endpoint", "writer", "reader"):
         case = Case(kind="stream", serves=serves, victim=serves, act="list", readers=2, settings=_ordinary())
-        missing -= _passed(case)
+        passed |= _passed(case)
     for delivery in (1, 2):
         settings = {"delivery": delivery, "window": 1 << 20, "bytes": 256, "count": 3}
-        missing -= _passed(Case(kind="job", victim="nobody", act="list", settings=settings))
+        passed |= _passed(Case(kind="job", victim="nobody", act="list", settings=settings))
     expel = draw_stall_case(random.Random("expel"), "expel")
-    missing -= _passed(replace(expel, act="list"))
+    passed |= _passed(replace(expel, act="list"))
     run = draw_queue_case(random.Random("run"), 0, "poster", "lane.run_shown")
-    missing -= _passed(replace(run, act="list"))
-    assert not missing
+    return passed | _passed(replace(run, act="list"))
 
 
 def _passed(case: Case) -> set[str]:

@@ -46,13 +46,20 @@ void note(lwmq_writer& writer) noexcept {
   stats::set(entry.unread_batches, pool.in_flight());
 }
 
-// Why a conversation is over: an endpoint that ended it has said so before it closed.
-Status why_over(Line& line, Status status) {
+// Why a conversation is over. An endpoint that ended it has said so before it closed. One that is gone has
+// said nothing, and what nobody had consumed went with it.
+Status why_over(lwmq_writer& writer, Status status) {
   if (status != LWMQ_E_CLOSED && status != LWMQ_E_PEER_LOST) return status;
-  const std::string text = last_error();
+  Line& line = *writer.line;
   const Status told = line.pump();
   if (is_failure(told) && told != LWMQ_E_CLOSED && told != LWMQ_E_PEER_LOST) return told;
-  return fail(status, "%s", text.c_str());
+  const bool was_reader = line.reach.server_is == wire::Server::kReader;
+  return fail(status,
+              "%s: %s. Of %" PRIu64 " batches (%" PRIu64 " rows) that this writer has written, %" PRIu64
+              " were not yet read and let go%s. Way out: open a new writer, and write again what is missing",
+              writer.address.c_str(), how_it_was_lost(line.reach, status).c_str(), writer.statistics.batches,
+              writer.statistics.rows, line.pool.holders().unread,
+              was_reader ? "; what it had read went with it" : "");
 }
 
 // Lease pages may be told of at any time, also before an answer.
@@ -266,7 +273,7 @@ Status allocate(lwmq_writer& writer, std::uint64_t bytes, std::uint32_t timeout_
     stats::set(writer.entry->flags, line.reach.pulse.is_stalled() ? stats::kEntryStalled : 0);
     stats::set(writer.entry->peer_pid, 0);
   }
-  return why_over(line, status);
+  return why_over(writer, status);
 }
 
 Status lost_reader(lwmq_writer& writer, std::string* out_text) {
@@ -302,12 +309,12 @@ Status publish(lwmq_writer& writer, lwmq_block* block, std::uint32_t partition, 
   LWMQ_YIELD("writer.publish");
   const Status status = link.send_record(wire::StreamKind::kPublish, record);
   LWMQ_YIELD("writer.published");
-  if (status != LWMQ_OK) return why_over(line, status);
+  if (status != LWMQ_OK) return why_over(writer, status);
   line.reach.pump();
   const std::int64_t now_ns = os::coarse_now_ns();
   if (now_ns - line.pumped_ns >= kNewsNs) {  // of readers that have died: a writer with room hears of it here
     const Status told = line.pump();
-    if (told != LWMQ_OK) return why_over(line, told);
+    if (told != LWMQ_OK) return why_over(writer, told);
   }
   if (staged) writer.staged_bytes += block_bytes;
   auto& counted = writer.statistics;
@@ -353,7 +360,7 @@ Status commit(lwmq_writer& writer, std::uint32_t timeout_ms, lwmq_commit_result*
   if (status == LWMQ_E_TIMED_OUT) {
     return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint has not answered the commit", writer.address.c_str());
   }
-  if (status != LWMQ_OK) return status;
+  if (status != LWMQ_OK) return why_over(writer, status);
   line.commit_unanswered = false;
   wire::TaskResult result;
   if (!read_record(bytes, &result)) {
@@ -442,6 +449,7 @@ Status leave(lwmq_writer& writer, const Deadline& deadline) {
   }
   if (status != LWMQ_OK && writer.closing && line.drained_known && line.drained.unconsumed == 0)
     status = LWMQ_OK;
+  status = why_over(writer, status);
   if (status != LWMQ_OK) writer.line.reset();
   return status;
 }

@@ -153,6 +153,10 @@ class AFullFilter : public testing::TestWithParam<Subject> {
   void fill() {
     for (std::uint64_t i = 0; i < 2 * kHeldMax; ++i) ASSERT_EQ(client_.post("x"), LWMQ_OK);
   }
+  // Whether the idle process comes to rest: a quarter of a processor is much more than a busy machine adds.
+  static bool rests() {
+    return eventually([] { return load() < 0.25; }, 20s);
+  }
   // How much of a processor the idle process takes.
   static double load() {
     const auto begin = std::chrono::steady_clock::now();
@@ -181,13 +185,13 @@ TEST_P(AFullFilter, HoldsUpNoReceiveThatIsNotToWait) {
   EXPECT_EQ(server_.receive_text(0), "<LWMQ_E_EMPTY>");
   EXPECT_EQ(server_.receive_text(20), "<LWMQ_E_TIMED_OUT>");
   receive_nothing(server_, fd);
-  EXPECT_LT(load(), 0.25);
+  EXPECT_TRUE(rests());
 }
 
 TEST_P(AFullFilterBeforeAReceiveQueue, LetsTheThreadThatLandsSleep) {
   fill();
   ASSERT_TRUE(eventually([&] { return held_by(server_) == kHeldMax; }));
-  EXPECT_LT(load(), 0.25);
+  EXPECT_TRUE(rests());
 }
 
 INSTANTIATE_TEST_SUITE_P(Loop, AFullFilter, testing::Values(kLoop), name_of);

@@ -155,21 +155,28 @@ TEST_P(LoanOver, LendsWhatItHasWaitedForAsItLies) {
   const Meeting meeting(address_);
   const lwmq_tli_provider& tli = provider_of(address_);
   Loan loan(8);
-  for (int i = 0; i < 4; ++i) {
+  const bool is_lent = tli.land_run != nullptr;
+  int as_it_lies = 0;
+  std::uint64_t received = 0;
+  // What comes before we wait may have been landed for us: then we wait once more.
+  for (int i = 0; i < 40 && as_it_lies < 4; ++i) {
+    std::atomic<bool> waits{false};
     std::thread posting([&] {
+      while (!waits) std::this_thread::yield();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       ASSERT_EQ(meeting.client.post("tick " + std::to_string(i)), LWMQ_OK);
     });
+    waits = true;
     const lwmq_status status = loan.receive(meeting.server);
     posting.join();
     ASSERT_EQ(status, LWMQ_OK) << lwmq_last_error();
     ASSERT_EQ(loan.count, 1u);
     EXPECT_EQ(loan.at(0), Frames{"tick " + std::to_string(i)});
-    if (tli.land_run != nullptr) {
-      EXPECT_EQ(loan.lent[0].message, nullptr) << i;
-    }
+    ++received;
+    as_it_lies += loan.lent[0].message == nullptr || !is_lent ? 1 : 0;
   }
-  EXPECT_EQ(meeting.server.statistics().messages_received, 4u);
+  EXPECT_EQ(as_it_lies, 4);
+  EXPECT_EQ(meeting.server.statistics().messages_received, received);
   lwmq_loan_give_back(loan.loan);
   EXPECT_TRUE(eventually([&] { return meeting.client.close(kLimitMs) == LWMQ_OK; }));
 }
@@ -209,8 +216,10 @@ TEST_P(LoanOver, KeepsThePeersBuffersUntilItIsGivenBack) {
   while (received < 400) {
     loans.clear();
     const int before = received;
-    receive_all(100);
-    ASSERT_GT(received, before) << "buffers that were given back are the peer's again";
+    ASSERT_TRUE(eventually([&] {
+      receive_all(100);
+      return received > before;
+    })) << "buffers that were given back are the peer's again";
   }
   EXPECT_EQ(received, 400);
 }

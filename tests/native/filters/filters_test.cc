@@ -209,14 +209,14 @@ TEST(Filters, CorruptCutsTheEndOffOnBothWays) {
 
 // rows: L38
 TEST(Filters, DelayLandsLaterAndInOrder) {
-  Filtered over("delay=20ms,jitter=10ms,seed=5");
+  Filtered over("delay=1s,jitter=10ms,seed=5");  // none is due before we have looked
   const auto began = std::chrono::steady_clock::now();
   for (int i = 0; i < 5; ++i) ASSERT_EQ(over.pair->send(over.pair->client, std::to_string(i)), LWMQ_OK);
   lwmq_tli_extent extent{};
   EXPECT_EQ(over.pair->tli.land(over.pair->served, &extent), LWMQ_E_EMPTY);
   EXPECT_EQ(over.view(0).held, 5u);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(over.pair->land_text(over.pair->served), std::to_string(i));
-  EXPECT_GE(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(20));
+  EXPECT_GE(std::chrono::steady_clock::now() - began, std::chrono::seconds(1));
   EXPECT_EQ(over.view(0).held, 0u);
 }
 
@@ -234,7 +234,7 @@ TEST(Filters, WhatIsHeldLandsAtOnceWhenThePeerHasEnded) {
 
 // rows: L38
 TEST(Filters, TheListenersDescriptorRingsWhenWhatIsHeldIsDue) {
-  Filtered over("delay=30ms");
+  Filtered over("delay=1s");  // not due before we have looked
   ASSERT_EQ(over.pair->send(over.pair->client, "later"), LWMQ_OK);
   auto& pair = *over.pair;
   lwmq_tli_extent extent{};
@@ -243,7 +243,7 @@ TEST(Filters, TheListenersDescriptorRingsWhenWhatIsHeldIsDue) {
   for (; pair.tli.land(pair.served, &extent) == LWMQ_E_EMPTY; ++rings) {
     if (pair.tli.arm(pair.served, LWMQ_TLI_WAIT_EXTENT) == 0) {
       pollfd descriptor{pair.tli.listener_fd(pair.listener), POLLIN, 0};
-      ASSERT_EQ(poll(&descriptor, 1, 10'000), 1);
+      ASSERT_EQ(poll(&descriptor, 1, 60'000), 1);
     }
     pair.tli.disarm(pair.served);
   }
@@ -286,16 +286,19 @@ TEST(Filters, RateKeepsTheSenderFromRoomThatIsThere) {
   Filtered over("rate,count=100,way=send");  // 10 ms each
   auto& pair = *over.pair;
   const auto began = std::chrono::steady_clock::now();
+  int none_free = 0;
   for (int i = 0; i < 6; ++i) {
     lwmq_tli_buffer buffer{};
     while (pair.tli.acquire(pair.client, &buffer) == LWMQ_E_FULL) {
-      EXPECT_EQ(pair.tli.free_buffers(pair.client), 0u);
-      const Status waited = pair.tli.wait(pair.client, LWMQ_TLI_WAIT_ROOM, 1000);
+      // Unless the time of the next one came just in between.
+      none_free += pair.tli.free_buffers(pair.client) == 0 ? 1 : 0;
+      const Status waited = pair.tli.wait(pair.client, LWMQ_TLI_WAIT_ROOM, 60'000);
       ASSERT_TRUE(waited == LWMQ_OK || waited == LWMQ_E_INTERRUPTED);
     }
     ASSERT_EQ(pair.fill(pair.client, &buffer, "x"), LWMQ_OK);
   }
   EXPECT_GE(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(50));
+  EXPECT_GT(none_free, 0);
   Texts landed;
   over.take(&landed);
   EXPECT_EQ(landed.size(), 6u);

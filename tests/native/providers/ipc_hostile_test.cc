@@ -19,6 +19,7 @@
 #include "providers/ipc/address.h"
 #include "providers/ipc/handshake.h"
 #include "providers/ipc/process.h"
+#include "seed.h"
 
 namespace lwmq::testing {
 namespace {
@@ -362,7 +363,7 @@ TEST_F(IpcHostile, EveryWordOfAHelloMayBeAnything) {
 }
 
 TEST_F(IpcHostile, RandomHellosAreAnswered) {
-  const unsigned seed = std::random_device{}();
+  const unsigned seed = seed_of_this_run();
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
   for (int round = 0; round < 200; ++round) {
@@ -646,7 +647,7 @@ TEST(IpcHostileListener, CannotRefuseWithASuccess) {
 TEST(IpcHostileListener, MayAnswerAnything) {
   ipc();
   ASSERT_EQ(ipc::wait_until_held(), LWMQ_OK);
-  const unsigned seed = std::random_device{}();
+  const unsigned seed = seed_of_this_run();
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
   const os::UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));

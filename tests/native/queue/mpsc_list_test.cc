@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "seed.h"
+
 namespace lwmq::queue {
 namespace {
 
@@ -154,7 +156,7 @@ TEST(Linearizability, HoldsForTheHistoriesOfRealThreads) {
   constexpr int kPushes = 3;
   constexpr int kPops = 10;
   constexpr int kRounds = 3000;
-  const unsigned seed = std::random_device{}();
+  const unsigned seed = seed_of_this_run();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::atomic<int> go{0};
   std::atomic<int> over{0};

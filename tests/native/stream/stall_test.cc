@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "eventually.h"
 #include "filters/filtered.h"
 #include "os/clock.h"
 #include "service/provider_services.h"
@@ -21,7 +22,10 @@
 namespace lwmq::stream {
 namespace {
 
+// For peers that say nothing at all.
 constexpr std::uint32_t kShortMs = 200;
+// For peers that live and answer, on a machine that is busy with others.
+constexpr std::uint32_t kPatientMs = 3000;
 
 std::string fresh_address(const char* scheme) {
   static std::atomic<int> number{0};
@@ -125,7 +129,8 @@ TEST_F(SilentEndpoint, OwesOneAnswerForEachCommitOfAJob) {
   lwmq_job job;
   job.reach = std::move(reach_);
   EXPECT_EQ(commit_job(job, 1, nullptr, 0, LWMQ_FOREVER), LWMQ_E_STALLED);
-  EXPECT_EQ(commit_job(job, 1, nullptr, 0, 1), LWMQ_E_TIMED_OUT);
+  const Status again = commit_job(job, 1, nullptr, 0, 1);
+  EXPECT_TRUE(again == LWMQ_E_TIMED_OUT || again == LWMQ_E_STALLED) << "that where it took long";
   wire::Text good, bad;
   bad.status = LWMQ_E_DATA_LOSS, bad.text = "the second epoch is not here";
   EXPECT_EQ(count(wire::StreamKind::kCommitJob), 1) << "asked again, it is not sent again";
@@ -173,12 +178,13 @@ class SlowReader : public ::testing::TestWithParam<const char*> {
   }
   void TearDown() override { lwmq_endpoint_close(endpoint_, 0); }
 
-  lwmq_writer* writer(std::uint32_t expel_after_ms, std::uint32_t readers = 1) {
+  lwmq_writer* writer(std::uint32_t expel_after_ms, std::uint32_t readers = 1,
+                      std::uint32_t stall_ms = kPatientMs) {
     lwmq_writer_options options{};
     options.size = sizeof options;
     options.window_bytes = kWindowBytes;
     options.readers = readers;
-    options.stall_ms = kShortMs;
+    options.stall_ms = stall_ms;
     options.expel_after_ms = expel_after_ms;
     lwmq_writer* made = nullptr;
     EXPECT_EQ(lwmq_writer_open(address_.c_str(), "schema", 6, &options, &made), LWMQ_OK) << lwmq_last_error();
@@ -211,6 +217,23 @@ class SlowReader : public ::testing::TestWithParam<const char*> {
     }
     return words[0];
   }
+  // Writes until there is no room, although the one reader was expelled before. How many batches that were.
+  std::uint64_t fill_past_the_expelled(lwmq_writer* writer) {
+    for (std::uint64_t written = 0; written < 100;) {
+      lwmq_stream_state* seen = state();
+      const bool was_expelled = seen->readers_expelled > 0;
+      lwmq_stream_state_destroy(seen);
+      const lwmq_status status = write(writer, written, 6 * kShortMs);
+      if (status == LWMQ_OK) {
+        ++written;
+      } else if (status != LWMQ_E_TIMED_OUT || was_expelled) {
+        EXPECT_EQ(status, LWMQ_E_TIMED_OUT) << lwmq_last_error();
+        return written;
+      }
+    }
+    ADD_FAILURE() << "there is room without an end";
+    return 100;
+  }
   lwmq_stream_state* state() {
     lwmq_stream_state* found = nullptr;
     EXPECT_EQ(lwmq_stream_describe(address_.c_str(), 0, 60000, &found), LWMQ_OK) << lwmq_last_error();
@@ -222,14 +245,17 @@ class SlowReader : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(SlowReader, IsNamedAndWaitedFor) {
-  lwmq_writer* w = writer(0);
+  // Called stalled after a second, in which the endpoint runs.
+  lwmq_writer* w = writer(0, 1, 1000);
   lwmq_reader* r = reader("slow");
-  lwmq_status status = LWMQ_OK;
-  for (std::uint64_t i = 0; i < 100 && status == LWMQ_OK; ++i) status = write(w, i, 4 * kShortMs);
-  EXPECT_EQ(status, LWMQ_E_TIMED_OUT);
-  EXPECT_NE(std::string(lwmq_last_error()).find("no batch was taken for long by reader slow of process"),
-            std::string::npos)
-      << lwmq_last_error();
+  std::uint64_t written = 0;
+  EXPECT_TRUE(eventually([&] {
+    const lwmq_status status = write(w, written, 4 * kShortMs);
+    written += status == LWMQ_OK ? 1 : 0;
+    return status == LWMQ_E_TIMED_OUT &&
+           std::string(lwmq_last_error()).find("no batch was taken for long by reader slow of process") !=
+               std::string::npos;
+  })) << lwmq_last_error();
   lwmq_stream_state* seen = state();
   EXPECT_EQ(seen->readers_stalled, 1u);
   EXPECT_EQ(seen->readers_expelled, 0u);
@@ -250,7 +276,7 @@ TEST_P(SlowReader, IsNamedAndWaitedFor) {
 }
 
 TEST_P(SlowReader, IsExpelledSoThatOthersGoOn) {
-  lwmq_writer* w = writer(2 * kShortMs);
+  lwmq_writer* w = writer(kPatientMs);
   lwmq_reader* slow = reader("slow");
   lwmq_batch* first = nullptr;
   ASSERT_EQ(write(w, 0), LWMQ_OK);
@@ -283,7 +309,7 @@ TEST_P(SlowReader, IsExpelledSoThatOthersGoOn) {
   lwmq_batch* batch = nullptr;
   EXPECT_EQ(lwmq_reader_next(slow, 60000, &batch), LWMQ_E_DATA_LOSS);
   for (const char* part : {"(slow) was expelled at 20", "UTC: it had taken nothing for", "waited to write",
-                           "expel_after=400ms", "open anew"}) {
+                           "expel_after=3000ms", "open anew"}) {
     EXPECT_NE(std::string(lwmq_last_error()).find(part), std::string::npos)
         << part << ": " << lwmq_last_error();
   }
@@ -302,7 +328,7 @@ TEST_P(SlowReader, IsExpelledSoThatOthersGoOn) {
 }
 
 TEST_P(SlowReader, GivesItsAcknowledgementUp) {
-  lwmq_writer* w = writer(2 * kShortMs, 2);
+  lwmq_writer* w = writer(kPatientMs, 2);
   lwmq_reader* slow = reader("slow");
   std::atomic<std::uint64_t> read{0};
   std::thread reading([&] {
@@ -330,12 +356,8 @@ TEST_P(SlowReader, GivesItsAcknowledgementUp) {
 TEST_P(SlowReader, LeavesWhatItDidNotReadToTheNext) {
   lwmq_writer* w = writer(2 * kShortMs);
   lwmq_reader* slow = reader("slow");
-  lwmq_status status = LWMQ_OK;
-  std::uint64_t written = 0;
   // The only reader is expelled, and its batches are nobody's: the window with its quarantine fills up.
-  for (; written < 100 && status == LWMQ_OK; ++written) status = write(w, written, 6 * kShortMs);
-  EXPECT_EQ(status, LWMQ_E_TIMED_OUT);
-  --written;
+  const std::uint64_t written = fill_past_the_expelled(w);
   EXPECT_GE(written, 20u) << "what the expelled reader holds counts no more";
   EXPECT_LE(written, 34u) << "but at most as much as the window once more";
   lwmq_reader* next = reader("next");
@@ -351,15 +373,13 @@ TEST_P(SlowReader, LeavesWhatItDidNotReadToTheNext) {
   lwmq_writer_statistics statistics{};
   statistics.size = sizeof statistics;
   // It has heard: nothing is set apart any more.
-  for (int i = 0; i < 200; ++i) {
+  EXPECT_TRUE(eventually([&] {
     lwmq_block block{};
-    ASSERT_EQ(lwmq_writer_allocate(w, 64, 60000, &block), LWMQ_OK);
+    EXPECT_EQ(lwmq_writer_allocate(w, 64, 60000, &block), LWMQ_OK);
     lwmq_writer_discard(w, &block);
     lwmq_writer_query(w, &statistics);
-    if (statistics.unread_batches <= 1) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  EXPECT_LE(statistics.unread_batches, 1u);
+    return statistics.unread_batches <= 1;
+  })) << statistics.unread_batches;
   lwmq_writer_destroy(w);
   lwmq_reader_close(slow, 0);
   lwmq_reader_close(next, 0);
@@ -368,13 +388,10 @@ TEST_P(SlowReader, LeavesWhatItDidNotReadToTheNext) {
 TEST_P(SlowReader, MayLeaveBeforeItHears) {
   lwmq_writer* w = writer(2 * kShortMs);
   lwmq_reader* slow = reader("slow");
-  lwmq_status status = LWMQ_OK;
-  std::uint64_t written = 0;
-  for (; written < 100 && status == LWMQ_OK; ++written) status = write(w, written, 6 * kShortMs);
-  EXPECT_EQ(status, LWMQ_E_TIMED_OUT);
+  const std::uint64_t written = fill_past_the_expelled(w);
   EXPECT_EQ(lwmq_reader_close(slow, 0), LWMQ_OK);
   lwmq_reader* next = reader("next");
-  for (std::uint64_t i = 0; i + 1 < written; ++i) {
+  for (std::uint64_t i = 0; i < written; ++i) {
     lwmq_batch* batch = nullptr;
     ASSERT_EQ(lwmq_reader_next(next, 60000, &batch), LWMQ_OK) << lwmq_last_error();
     EXPECT_EQ(number_of(batch), i);
@@ -390,7 +407,8 @@ TEST_P(SlowReader, IsNotExpelledWhereEverythingIsKept) {
   options.size = sizeof options;
   options.window_bytes = kWindowBytes;
   options.retain = LWMQ_RETAIN_ALL;
-  options.stall_ms = options.expel_after_ms = kShortMs;
+  options.stall_ms = kPatientMs;
+  options.expel_after_ms = kShortMs;
   lwmq_writer* w = nullptr;
   ASSERT_EQ(lwmq_writer_open(address_.c_str(), "schema", 6, &options, &w), LWMQ_OK) << lwmq_last_error();
   lwmq_reader* r = reader("slow");
@@ -405,7 +423,7 @@ TEST_P(SlowReader, IsNotExpelledWhereEverythingIsKept) {
 }
 
 TEST_P(SlowReader, ThatHoldsOnlyLeasesIsNotExpelled) {
-  lwmq_writer* w = writer(2 * kShortMs);
+  lwmq_writer* w = writer(kPatientMs);
   lwmq_reader* r = reader("holder");
   std::vector<lwmq_batch*> held;
   for (std::uint64_t i = 0; i < 60; ++i) {

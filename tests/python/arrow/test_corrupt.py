@@ -101,7 +101,7 @@ def test_a_stream_of_another_schema_is_corrupt() -> None:
         read(block_of(batch), 1, is_stream=True)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=4))
 def test_whatever_the_metadata_says_it_is_corrupt_or_a_batch_within_the_block(
     changes: list[tuple[int, int]],
@@ -121,7 +121,7 @@ def test_whatever_the_metadata_says_it_is_corrupt_or_a_batch_within_the_block(
 DICTIONARY = pa.record_batch({"d": pa.array(["x", "y"] * 50).dictionary_encode(), "n": np.arange(100)})
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=4))
 def test_whatever_a_stream_of_dictionaries_says_it_is_corrupt_or_a_batch(
     changes: list[tuple[int, int]],

@@ -265,7 +265,7 @@ def batches(draw: st.DrawFn) -> pa.RecordBatch:
 
 
 @pytest.mark.row("L40", "P31")
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(batches(), st.sampled_from([512, 4096, 1 << 20]))
 def test_whatever_is_written_is_read(batch: pa.RecordBatch, buffer_bytes: int) -> None:
     table = transfer(batch, buffer_bytes=buffer_bytes, window_bytes="2MiB")

@@ -293,3 +293,29 @@ def test_whoever_served_is_named_by_what_it_was(ipc: str, spawn: Callable[..., A
         second.line(),
     )
     assert second.wait() == 0
+
+
+def test_a_producer_hears_in_full_of_a_reader_that_served_and_was_killed(
+    ipc: str, spawn: Callable[..., Any]
+) -> None:
+    code = """
+        with lwmq.open_reader(sys.argv[1], role="server", timeout=60) as reader:
+            next(reader)
+            print("has one", flush=True)
+            sys.stdin.readline()
+    """
+    reader = spawn(code, ipc)
+    with lwmq.open_writer(ipc, SCHEMA, role="client", timeout=HANG_S) as writer:
+        writer.write(batch_of(0))
+        assert reader.line() == "has one"
+        writer.write(batch_of(1))
+        reader.kill()
+        with pytest.raises(lwmq.PeerLostError) as lost:
+            writer.close()
+    assert re.search(
+        rf"the reader, process {reader.pid} .*on host .*, which served the address too, "
+        r"(was killed by SIGKILL|died) before the stream had ended\. "
+        r"Of 2 batches \(200 rows\) that this writer has written, [12] were not yet read and let go; "
+        r"what it had read went with it\. Way out",
+        str(lost.value),
+    ), lost.value

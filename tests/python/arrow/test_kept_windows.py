@@ -14,6 +14,8 @@ import pytest
 import lwmq_spark as lwmq
 from lwmq_spark._ffi import check, ffi, lib, sized
 
+pytestmark = pytest.mark.alone  # memory is kept for ten seconds: what comes later is too late
+
 SERVING_READER = """
     for line in sys.stdin:
         with lwmq.open_reader(sys.argv[1], role="server") as reader:

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import lwmq_spark as lwmq
 from lwmq_spark.arrow import Endpoint, StreamReader, StreamWriter, describe
+from tests.patience import HANG_S
 
 SCHEMA = pa.schema([("n", pa.int64())])
 PARTITIONS = 2
@@ -62,7 +63,7 @@ class Log(RuleBasedStateMachine):
         writer = self.writers.pop(min(which, len(self.writers) - 1))
         left = any(owner is writer for _, _, owner in self.unconsumed)
         with pytest.raises(lwmq.TimeoutError) if left else nullcontext():
-            writer.close(linger=0.01)
+            writer.close(linger=0.01 if left else HANG_S)
 
     @rule(name=st.sampled_from([None, "me"]), credit=st.integers(1, 3))
     @precondition(lambda self: self.reader is None)
@@ -114,5 +115,5 @@ class Log(RuleBasedStateMachine):
 
 TestLog = Log.TestCase
 TestLog.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=60, stateful_step_count=25, suppress_health_check=list(HealthCheck)
 )

@@ -18,7 +18,7 @@ SCHEMA = pa.schema([("s", pa.string()), ("v", pa.string_view())])
 
 
 @pytest.mark.row("L53")
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.integers(0, 3000), max_size=40), st.integers(700, 8000))
 def test_pieces_fit_a_buffer_or_are_one_row_and_hold_all_rows(sizes: list[int], buffer_bytes: int) -> None:
     texts, views = ["x" * n for n in sizes], ["y" * n for n in sizes]

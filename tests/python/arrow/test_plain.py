@@ -90,7 +90,7 @@ def test_batches_of_one_size_are_read_the_long_way_twice_and_written_never(
     assert long_ways.read == 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=st.integers(1, 200),
     start=st.integers(0, 40),

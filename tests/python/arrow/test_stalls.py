@@ -15,7 +15,8 @@ from lwmq_spark.arrow import describe
 from lwmq_spark.observer import Observer
 from tests.stopping import stop, stopped
 
-STALL = 0.6  # seconds, in place of 5; an endpoint of a busy machine answers within
+STALL = 3.0  # seconds, in place of 5; an endpoint of a busy machine answers within
+SHORT_STALL = 0.6  # where the endpoint is stopped all the time
 SCHEMA = pa.schema([("number", pa.int64())])
 ROWS = 8000  # a batch of 64 kB
 ENDPOINT = """
@@ -28,7 +29,7 @@ endpoint.close(linger=0)
 # Reads at each line that it is told: as many batches as the line says; keeps the first.
 READER = """
 import json
-reader = lwmq.open_reader(sys.argv[1] + "?stall=600ms", role="client", name="slow", timeout=60)
+reader = lwmq.open_reader(sys.argv[1] + "?stall=3s", role="client", name="slow", timeout=60)
 print("open")
 first = None
 while line := sys.stdin.readline():
@@ -44,6 +45,9 @@ while line := sys.stdin.readline():
     if first is not None and len(set(first.column(0).to_pylist())) != 1:
         print("the batch that was kept has changed")
 """
+
+
+pytestmark = pytest.mark.alone
 
 
 def batch(number: int) -> pa.RecordBatch:
@@ -111,7 +115,7 @@ def test_stall_forever_waits_on(served: tuple[str, Any]) -> None:
 def test_an_endpoint_that_answers_is_waited_for_without_a_limit(served: tuple[str, Any]) -> None:
     address, _ = served
     with lwmq.open_reader(address, stall=STALL) as reader, pytest.raises(lwmq.TimeoutError):
-        reader.read_next_batch(timeout=4 * STALL)
+        reader.read_next_batch(timeout=2 * STALL)
 
 
 # promise: the endpoint / what the others see, when it goes on
@@ -168,7 +172,7 @@ def test_a_commit_that_was_not_answered_is_made_once(served: tuple[str, Any]) ->
 def test_whoever_opens_beside_a_stopped_endpoint_is_told(served: tuple[str, Any]) -> None:
     address, endpoint = served
     with stopped(endpoint.pid), pytest.raises(lwmq.PeerLostError, match="has not answered"):
-        lwmq.open_reader(address, stall=STALL, timeout=60)
+        lwmq.open_reader(address, stall=SHORT_STALL, timeout=60)
 
 
 # ---- A reader ----------------------------------------------------------------------------------------
@@ -179,7 +183,7 @@ def test_a_stopped_reader_is_named_and_waited_for(served: tuple[str, Any], spawn
     address, _ = served
     slow = spawn(READER, address)
     assert slow.line() == "open"
-    options = {"window_bytes": "1MiB", "stall": STALL, "timeout": 3 * STALL, "linger": 60}
+    options = {"window_bytes": "1MiB", "stall": STALL, "timeout": 2 * STALL, "linger": 60}
     with lwmq.open_writer(address, SCHEMA, **options) as writer:
         writer.write(batch(0))
         slow.tell("1")
@@ -215,7 +219,7 @@ def test_a_stopped_reader_is_expelled_and_others_go_on(served: tuple[str, Any], 
     assert slow.line() == "open"
     with (
         lwmq.open_writer(
-            f"{address}?expel_after=1s", SCHEMA, window_bytes="1MiB", timeout=60, linger=60
+            f"{address}?expel_after=3s", SCHEMA, window_bytes="1MiB", timeout=60, linger=60
         ) as writer,
         lwmq.open_reader(address, name="quick") as quick,
     ):

@@ -65,8 +65,9 @@ def writer(address: str, table: pa.Table) -> Iterator[lwmq.StreamWriter]:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_help_of_every_verb_has_examples(verb: str) -> None:
-    text = call(verb, "--help")
+def test_help_of_every_verb_has_examples(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "--help"]) == 0
+    text = capsys.readouterr().out
     assert "Examples:" in text
     assert f"lwmq {verb}" in text
     assert "--json" in text
