@@ -28,12 +28,8 @@ help:  ## this list
 demo: setup-demo build  ## streams 336,776 flights through Spark and back, live, and draws the result
 	@$(VENV)/lwmq demo
 
-test: setup-test build test-build  ## everything: lint, native, Java, Python, Spark, notebooks; the last line is pytest's
-	@status=0; \
-	$(MAKE) lint || { status=1; echo "lint: failed, see above"; }; \
-	$(VENV)/python -m pytest -n $(WORKERS) --dist loadfile --junitxml=build/reports/pytest.xml --durations=10 $(or $(PYTEST),$(EVERYTHING)) \
-	  || status=1; \
-	exit $$status
+test: setup-test build test-build  ## everything: lint, native, Java, Python, Spark, notebooks; what failed stands last
+	@$(VENV)/python -m tests.suite --workers=$(WORKERS) --durations=10 $(or $(PYTEST),$(EVERYTHING))
 
 dev: setup-test build  ## builds what changed and places it into lwmq_spark/, importable from .venv
 

@@ -71,6 +71,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         worker_output["left_behind"] = left
         return
     left = list(dict.fromkeys(left + _left_by_workers))
+    session.config.left_behind = left  # for tests/suite.py
     for what in left:
         print(f"\nLEFT BEHIND: {what}", file=sys.stderr)
     if left and exitstatus in (0, pytest.ExitCode.NO_TESTS_COLLECTED):

@@ -221,7 +221,7 @@ def switches_while_nothing_comes(address: str) -> int:
             _empty(channel)
         client.on_message(lambda _: None)  # the thread of call-backs sleeps, too
         client.on_message(None)
-        time.sleep(1.5)  # what follows an activity is over
+        time.sleep(1.5)  # meanwhile what follows an activity is over
         assert _empty(server) == _empty(client) == []
         poller = stack.enter_context(select.epoll())
         poller.register(server.fileno(), select.EPOLLIN)

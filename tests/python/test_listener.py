@@ -269,7 +269,7 @@ def test_a_call_back_of_a_client_that_has_gone_ends(address: str) -> None:
         while came != [b"one"] and time.monotonic() < end:
             time.sleep(0.01)
         assert came == [b"one"]
-        time.sleep(0.05)
+        time.sleep(0.05)  # meanwhile it has ended
         assert _processor_time_of_a_second() < 0.5, "nobody spins over a channel that has ended"
         channel.close()
 

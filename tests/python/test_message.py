@@ -155,7 +155,7 @@ def test_who_owns_a_large_buffer_hears_once_when_it_may_be_changed() -> None:
     frame = message[1]
     del message
     gc.collect()
-    time.sleep(0.05)
+    time.sleep(0.05)  # meanwhile nobody calls
     assert calls == []
     with pytest.raises(BufferError):
         owners[0].extend(b"shown")
@@ -163,7 +163,7 @@ def test_who_owns_a_large_buffer_hears_once_when_it_may_be_changed() -> None:
     wait_until(lambda: calls == [COPY_BYTES_MAX + 1])
     owners[0].extend(b"free")
     owners[1].extend(b"free")
-    time.sleep(0.05)
+    time.sleep(0.05)  # meanwhile nobody calls again
     assert len(calls) == 1
 
 

@@ -3,12 +3,15 @@ together, in this order or in the other one, and each of them ends well."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -38,9 +41,84 @@ def _examples(section: str, language: str = "python|bash") -> list[tuple[str, st
     return re.findall(rf"^```({language})\n(.*?)^```$", found, flags=re.MULTILINE | re.DOTALL)
 
 
-def _start(language: str, code: str, name: str) -> subprocess.Popen[str]:
+# Runs one program after the other, each in a module of its own, and says what came of it.
+INTERPRETER = """
+import contextlib, io, json, sys, traceback
+for line in sys.stdin:
+    out, error = io.StringIO(), ""
+    try:
+        with contextlib.redirect_stdout(out):
+            exec(compile(json.loads(line), "README", "exec"), {"__name__": "__main__"})
+    except BaseException:
+        error = traceback.format_exc()
+    print(json.dumps([out.getvalue(), error]), flush=True)
+"""
+
+
+class Interpreter:
+    """A process that runs the programs with a Spark session: they share it, as the cells of a notebook do."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", INTERPRETER],
+            cwd=ROOT,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def start(self, code: str) -> SparkProgram:
+        assert self.process.stdin
+        self.process.stdin.write(json.dumps(code) + "\n")
+        self.process.stdin.flush()
+        return SparkProgram(self.process)
+
+
+class SparkProgram:
+    """A program that an Interpreter runs, with what the tests use of Popen."""
+
+    def __init__(self, interpreter: subprocess.Popen[str]) -> None:
+        self.interpreter = interpreter
+        self.returncode: int | None = None
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        if self.returncode is not None:
+            return "", ""
+        hang = threading.Timer(timeout or HANG_S, self.interpreter.kill)
+        hang.start()
+        assert self.interpreter.stdout
+        out, error = json.loads(self.interpreter.stdout.readline() or '["", "the interpreter was killed"]')
+        hang.cancel()
+        self.returncode = 1 if error else 0
+        return out, error
+
+    def kill(self) -> None:
+        if self.returncode is None:
+            self.interpreter.kill()
+
+
+@pytest.fixture(scope="module")
+def interpreter() -> Iterator[Callable[[], Interpreter]]:
+    """The one that lives, or a new one."""
+    started: list[Interpreter] = []
+
+    def living() -> Interpreter:
+        if not started or started[-1].process.poll() is not None:
+            started.append(Interpreter())
+        return started[-1]
+
+    yield living
+    for one in started:
+        one.process.communicate()
+
+
+def _start(
+    language: str, code: str, name: str, interpreter: Callable[[], Interpreter]
+) -> subprocess.Popen[str] | SparkProgram:
     """Starts a block as it stands, but for its addresses, which are this test's own."""
     code = code.replace("ipc://", f"ipc://{name}-")
+    if "lwmq.session(" in code:
+        return interpreter().start(code)
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     shell = ["bash", "-c"] if language == "bash" else [sys.executable, "-c"]
     return subprocess.Popen(
@@ -50,19 +128,23 @@ def _start(language: str, code: str, name: str) -> subprocess.Popen[str]:
 
 @pytest.mark.row("L56", "M21")
 @pytest.mark.parametrize("section", PRINTED)
-def test_the_programs_of_a_section_run_as_they_stand(section: str) -> None:
-    _run(section)
+def test_the_programs_of_a_section_run_as_they_stand(
+    section: str, interpreter: Callable[[], Interpreter]
+) -> None:
+    _run(section, interpreter)
 
 
 @pytest.mark.parametrize("section", ["Eight lines that move a table", "In Python"])
-def test_the_programs_of_a_section_may_start_in_the_other_order(section: str) -> None:
-    _run(section, reverse=True)
+def test_the_programs_of_a_section_may_start_in_the_other_order(
+    section: str, interpreter: Callable[[], Interpreter]
+) -> None:
+    _run(section, interpreter, reverse=True)
 
 
-def _run(section: str, *, reverse: bool = False) -> None:
+def _run(section: str, interpreter: Callable[[], Interpreter], *, reverse: bool = False) -> None:
     examples = _examples(section)
     order = sorted(range(len(examples)), reverse=reverse)
-    started = {n: _start(*examples[n], f"readme-{os.getpid()}") for n in order}
+    started = {n: _start(*examples[n], f"readme-{os.getpid()}", interpreter) for n in order}
     try:
         for n, pattern in enumerate(PRINTED[section]):
             if pattern is None:
@@ -72,10 +154,12 @@ def _run(section: str, *, reverse: bool = False) -> None:
             assert re.fullmatch(pattern, out), out
             assert "Traceback" not in err
         for n, pattern in enumerate(PRINTED[section]):
+            program = started[n]
             if pattern is None:
-                assert started[n].poll() is None, started[n].communicate()
-                started[n].send_signal(signal.SIGINT)
-                assert "KeyboardInterrupt" in started[n].communicate(timeout=HANG_S)[1]
+                assert isinstance(program, subprocess.Popen)
+                assert program.poll() is None, program.communicate()
+                program.send_signal(signal.SIGINT)
+                assert "KeyboardInterrupt" in program.communicate(timeout=HANG_S)[1]
     finally:
         for program in started.values():
             program.kill()

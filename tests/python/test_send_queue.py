@@ -86,6 +86,7 @@ def test_a_post_waits_for_room_as_long_as_asked_and_then_the_rule_applies(
     queue = lonely.send_queue(kind, capacity=1)  # type: ignore[arg-type]
     queue.post(b"first", timeout=60)
     started = time.monotonic()
+    # short: the post is to wait in vain
     queue.post(b"second", timeout=0.5)  # longer than a slice: only the last may discard
     assert 0.45 < time.monotonic() - started < HANG_S
     assert queue.statistics.discarded == 1

@@ -313,7 +313,7 @@ def test_turns_are_taken_together_and_left_where_one_of_them_is_in_use() -> None
     thread = threading.Thread(target=use)
     with turns[2]:
         thread.start()
-        time.sleep(0.05)
+        time.sleep(0.05)  # meanwhile it waits
         assert not inside
     thread.join(60)
     assert inside

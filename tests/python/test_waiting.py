@@ -142,7 +142,7 @@ def test_processes_that_are_connected_and_have_nothing_to_do_use_no_processor_ti
     writer.tell()
     assert (reader.line(), writer.line()) == ("read", "closes")
     before_close = processor_seconds(writer.pid)
-    time.sleep(2)
+    time.sleep(2)  # meanwhile it waits
     assert processor_seconds(writer.pid) - before_close < 0.2
     reader.tell()
     for each in receivers:

@@ -101,8 +101,8 @@ def test_what_is_kept_mapped_goes_after_ten_seconds(ipc: str, spawn: Callable[..
     writer = spawn(WRITER_OF_EVERYTHING, ipc)
     assert writer.line() == "written"
     inode = read_once(ipc, 1)
-    time.sleep(8)
+    time.sleep(8)  # meanwhile it stays
     assert inode in windows()
-    time.sleep(4)
+    time.sleep(4)  # meanwhile the ten seconds are over
     assert inode not in windows()
     writer.tell("")

@@ -45,6 +45,7 @@ def write_at_last(writer: lwmq.StreamWriter, one: pa.RecordBatch) -> int:
 @pytest.mark.row("L17")
 def test_a_reader_that_never_reads_is_named_and_the_writer_goes_on_when_it_does(address: str) -> None:
     with (
+        # short: the window is to be full
         lwmq.open_writer(address, SCHEMA, window_bytes=WINDOW, timeout=0.2, linger=0) as writer,
         lwmq.open_reader(address, timeout=60, linger=0) as reader,
     ):
@@ -151,6 +152,7 @@ def test_the_holder_of_the_last_lease_is_named_by_process(ipc: str, spawn: Calla
         ipc,
     )
     big = pa.record_batch({"n": np.zeros(12 * ROWS, np.int64)}, schema=SCHEMA)  # three quarters of the window
+    # short: the window is to be full
     with lwmq.open_writer(
         ipc, SCHEMA, role="server", buffer_bytes=WINDOW, window_bytes=WINDOW, timeout=0.3, linger=0
     ) as writer:
@@ -310,7 +312,7 @@ def test_a_server_without_descriptors_refuses_in_words_and_serves_on_later(
     assert f"{ipc}: the listener refused" in str(refused.value)
     process = psutil.Process(child.pid)
     before = sum(process.cpu_times()[:2])
-    time.sleep(0.5)
+    time.sleep(0.5)  # meanwhile it sleeps
     assert sum(process.cpu_times()[:2]) - before < 0.2, "it spins while somebody waits to be taken"
     child.tell()
     assert child.line() == "room"

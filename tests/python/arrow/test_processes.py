@@ -92,7 +92,7 @@ def test_a_writer_that_serves_stays_until_the_others_have_ended(ipc: str, spawn:
     assert (late.line(), reader.line(), reader.line()[:2]) == ("open", "open", "3 ")
     closing = threading.Thread(target=writer.close, daemon=True)
     closing.start()
-    time.sleep(1)  # several times as long as close waits in one call of the core
+    time.sleep(1)  # meanwhile it waits: several times as long as close waits in one call of the core
     assert closing.is_alive()
     late.tell()
     assert (late.line(), reader.line()[:4], reader.line()) == ("closed", "7 1 ", "end")
@@ -127,7 +127,7 @@ def test_a_reader_that_serves_stays_until_as_many_have_read_as_the_stream_asks_f
     closing.start()
     values = [str(value) for value in range(batches)]
     assert [first.line()[0] for _ in range(batches)] == values
-    time.sleep(0.3)
+    time.sleep(0.3)  # meanwhile both wait
     assert closing.is_alive() and first.process.poll() is None
     second = spawn(READER, ipc, "client")
     assert second.line() == "open"
@@ -351,6 +351,7 @@ def test_control_c_in_a_writer_leaves_no_empty_reason(ipc: str, spawn: Callable[
 def test_a_writer_that_serves_hears_of_a_reader_that_was_killed(
     ipc: str, spawn: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
+    # short: the window is to be full
     writer = lwmq.open_writer(
         ipc, SCHEMA, role="server", window_bytes="256KiB", buffer_bytes="16KiB", timeout=0.5
     )
@@ -421,7 +422,7 @@ def test_batches_stay_readable_when_their_writer_was_killed(ipc: str, spawn: Cal
     reader = lwmq.open_reader(ipc, role="client", timeout=60)
     batch = next(reader)
     writer.kill()
-    time.sleep(0.2)
+    time.sleep(0.2)  # meanwhile nothing changes
     assert batch["n"].to_pylist() == [0] * 1000
     reader.close(linger=0)
     assert batch["n"].to_pylist() == [0] * 1000

@@ -387,6 +387,7 @@ def test_a_schema_that_nobody_declares_is_a_timeout(address: str) -> None:
 
 @pytest.mark.row("L17")
 def test_a_full_window_is_a_wait_and_then_a_timeout_that_says_who_holds_the_room(address: str) -> None:
+    # short: the window is to be full
     with lwmq.open_writer(
         address, SCHEMA, buffer_bytes="64KiB", window_bytes="256KiB", timeout=0.2, linger=0
     ) as writer:

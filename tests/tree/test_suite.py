@@ -1,0 +1,177 @@
+"""What `make test` makes of tests that fail, with tests that were planted for it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import textwrap
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+INI = """
+[pytest]
+timeout = 5
+addopts = --import-mode=importlib -p no:cacheprovider
+markers =
+    alone
+    once
+"""
+# Fails at its first call in the run of the suite.
+FLAKY = """
+    from pathlib import Path
+
+    def fails_once(name):
+        seen = Path(__file__).with_name(f"{name}.seen")
+        if not seen.exists():
+            seen.touch()
+            raise ValueError(f"{name} is slow today")
+"""
+
+
+@dataclass
+class Ran:
+    status: int
+    closing: str
+    reports: Path
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> object:
+    """Runs the suite over files with these names and texts."""
+
+    def run(known: str = "", /, **files: str) -> Ran:
+        (tmp_path / "pytest.ini").write_text(INI)
+        (tmp_path / "known.txt").write_text(known)
+        for name, text in files.items():
+            file = tmp_path / "tests" / name.replace("__", "/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.with_suffix(".py").write_text(textwrap.dedent(text))
+        command = [sys.executable, "-m", "tests.suite", "--workers=2", "--without-lint"]
+        places = [f"--reports={tmp_path / 'reports'}", f"--known={tmp_path / 'known.txt'}"]
+        pytest_s = ["-c", str(tmp_path / "pytest.ini"), "--rootdir", str(tmp_path), str(tmp_path / "tests")]
+        done = subprocess.run(
+            [*command, *places, *pytest_s], cwd=ROOT, text=True, capture_output=True, check=False, timeout=300
+        )
+        assert "\n== " in done.stdout, done.stdout + done.stderr
+        closing = re.split(r"\n={9,} .* ={9,}\n", done.stdout)[-1]
+        return Ran(done.returncode, closing, tmp_path / "reports")
+
+    return run
+
+
+def test_a_test_that_passes_when_it_runs_alone_is_told_and_the_run_is_green(run) -> None:
+    ran = run(
+        test_some=FLAKY
+        + """
+    def test_flaky():
+        fails_once("flaky")
+
+    def test_good():
+        pass
+    """
+    )
+    assert ran.status == 0, ran.closing
+    assert "FLAKY tests/test_some.py::test_flaky: ValueError: flaky is slow today" in ran.closing
+    assert "== 0 failed, 2 passed, 0 skipped, 1 flaky in " in ran.closing
+    assert (ran.reports / "flaky.txt").read_text().startswith("tests/test_some.py::test_flaky: ValueError")
+    report = ElementTree.parse(ran.reports / "pytest.xml")
+    assert {case.get("name") for case in report.iter("testcase")} == {"test_flaky", "test_good"}
+    (flaky,) = report.iter("flakyFailure")
+    assert "is slow today" in str(flaky.get("message"))
+    assert not list(report.iter("failure"))
+
+
+def test_what_is_a_fault_is_red_and_named_with_its_reason(run) -> None:
+    ran = run(
+        test_always="""
+    def test_always():
+        assert 1 == 2, "never equal"
+
+    def test_hangs():
+        import time
+        time.sleep(60)
+    """,
+        stress__test_lost=FLAKY
+        + """
+    def test_loses_one():
+        fails_once("a message")
+    """,
+        test_alone=FLAKY
+        + """
+    import pytest
+
+    @pytest.mark.alone
+    def test_counts():
+        fails_once("counted")
+    """,
+        test_broken="this is no Python",
+        test_crash="""
+    def test_crash():
+        import os
+        os._exit(1)
+    """,
+        test_property=FLAKY
+        + """
+    from hypothesis import given, strategies
+
+    @given(strategies.just(1))
+    def test_property(one):
+        fails_once("property")
+    """,
+    )
+    assert ran.status == 1
+    assert "FLAKY" not in ran.closing
+    failed = set(re.findall(r"^FAILED (?:\S*/)?(\S+)", ran.closing, flags=re.MULTILINE))
+    assert failed == {
+        "test_always.py::test_always",
+        "test_always.py::test_hangs",
+        "test_lost.py::test_loses_one",
+        "test_alone.py::test_counts",
+        "test_broken.py",
+        "test_crash.py::test_crash",
+        "test_property.py::test_property",
+    }
+    for reason in ("never equal", "Timeout (>5", "a message is slow", "crashed while running", "SyntaxError"):
+        assert reason in ran.closing
+    assert re.search(r"machine: \d+ cores, .*\nstart: load .*memory free .*\nend: load .*\n== ", ran.closing)
+    assert len(ran.closing.splitlines()) <= 200
+
+
+@pytest.mark.parametrize("known", ["", "2026-01-02 tests/test_flaky.py::test_flaky[0]"])
+def test_more_than_three_or_one_that_was_repaired_before_is_red(run, known: str) -> None:
+    count = 1 if known else 4
+    ran = run(
+        known,
+        test_flaky=FLAKY
+        + f"""
+    import pytest
+
+    @pytest.mark.parametrize("n", range({count}))
+    def test_flaky(n):
+        fails_once(n)
+    """,
+    )
+    assert ran.status == 1
+    assert ran.closing.count("FAILED tests/test_flaky.py::test_flaky[") == count
+    assert "FLAKY" not in ran.closing
+
+
+def test_a_hundred_failures_end_in_two_hundred_lines(run) -> None:
+    ran = run(
+        test_many="""
+    import pytest
+
+    @pytest.mark.parametrize("n", range(300))
+    def test_many(n):
+        raise ValueError("\\n".join(str(line) for line in range(100)))
+    """
+    )
+    assert ran.status == 1
+    assert len(ran.closing.splitlines()) <= 200
+    assert re.search(r"\.\.\. and \d+ more that failed\n", ran.closing)
+    assert "== 300 failed, 0 passed" in ran.closing
