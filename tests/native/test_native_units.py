@@ -55,7 +55,7 @@ def _failures(output: str) -> str:
     return "\n".join(lines)[-8000:]
 
 
-@pytest.mark.parametrize(("source", "group"), _parameters())
+@pytest.mark.parametrize(("source", "group"), list(_parameters()))
 def test_native_group_passes(source: Path, group: str) -> None:
     executable = _executable(source)
     report = BUILD / "reports" / f"{executable.name}.{group}.xml"
