@@ -61,10 +61,8 @@ LIST_NATIVE_SOURCES := git ls-files -co --exclude-standard '*.cc' '*.h' '*.c'
 
 # Whatever a test runs is built here, with its progress on the terminal: a test's time limit knows no compiler.
 test-build:
-	@.ci/stage "building the native tests and the Java tests" cmake --build $(BUILD) --target native_tests java_tests
-	@$(call configure,stress)
-	@.ci/stage "building the C++ core once more, for the stress tests" \
-	  cmake --build build/stress --target stress_driver $(if $(SLOW),lwmq_jni)
+	@.ci/stage "building the native tests, the Java tests and the libraries of the stress tests" \
+	  cmake --build $(BUILD) --target native_tests java_tests stress
 ifdef SLOW
 	@! command -v clang++-14 >/dev/null || { $(call configure,fuzz) && \
 	  .ci/stage "building the fuzz targets" cmake --build build/fuzz --target fuzzers; }

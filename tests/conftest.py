@@ -21,6 +21,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests import class_archive
+
 ROOT = Path(__file__).resolve().parent.parent
 LITTER = ("spark-warehouse", "metastore_db", "derby.log", "artifacts")
 _PR_SET_CHILD_SUBREAPER = 36
@@ -32,6 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("COLUMNS", None)  # of pytest-xdist: our commands would print for a narrow terminal
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.update(class_archive.options())
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     hypothesis.settings.register_profile("suite", deadline=None, derandomize=not _is_slow(config))
     hypothesis.settings.load_profile("suite")

@@ -55,15 +55,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if ONCE.search(item.nodeid) or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("once")
     group, only = config.getoption("--group"), config.getoption("--only")
-    chosen = items
-    if group is not None:
-        chosen = [item for item in items if bool(item.get_closest_marker("alone")) == (group == "alone")]
-    if only is not None:
-        names = set(Path(only).read_text(encoding="utf-8").splitlines())
-        chosen = [item for item in chosen if item.nodeid in names]
-    if len(chosen) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
-        items[:] = chosen
+    names = set(Path(only).read_text(encoding="utf-8").splitlines()) if only is not None else None
+
+    def is_chosen(item: pytest.Item) -> bool:
+        is_alone = item.get_closest_marker("alone") is not None
+        return (group is None or is_alone == (group == "alone")) and (names is None or item.nodeid in names)
+
+    left_out = [item for item in items if not is_chosen(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if is_chosen(item)]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -141,7 +142,8 @@ class Suite:
     def run(self, name: str, *arguments: str) -> Run:
         """Starts pytest. Its failures are not yet those of the suite."""
         outcome, report = self.reports / f"{name}.json", self.reports / f"{name}.xml"
-        outcome.unlink(missing_ok=True)
+        for old in (outcome, report):
+            old.unlink(missing_ok=True)
         command = [sys.executable, "-m", "pytest", "-p", "tests.suite", "--continue-on-collection-errors"]
         files = [f"--outcome={outcome}", f"--junitxml={report}"]
         status = subprocess.run([*command, *files, *arguments], check=False).returncode
@@ -166,6 +168,7 @@ class Suite:
         first = self.run("parallel", *parallel, *self.arguments)
         self.counts.update(first.outcomes.values())
         again = [name for name, failure in first.failures.items() if failure["may_run_again"]]
+        again = [name for name in again if name not in self.known]
         passed: set[str] = set()
         if 0 < len(again) <= FLAKY_MAX:
             only = self.reports / "again.txt"
@@ -174,13 +177,12 @@ class Suite:
             only.unlink()
             passed = {name for name in again if second.outcomes.get(name) == "passed"}
         for name, failure in first.failures.items():
-            if name not in passed:
-                self.failures[name] = failure["reason"]
-            elif name in self.known:
-                self.failures[name] = f"{failure['reason']}\nIt was repaired once: known_flaky.txt has it"
-            else:
+            if name in passed:
                 self.flaky[name] = failure["first"]
                 self.counts.update(failed=-1, passed=1)
+            else:
+                repaired = "\nIt was repaired once: known_flaky.txt has it" if name in self.known else ""
+                self.failures[name] = failure["reason"] + repaired
         third = self.run("alone", "-n0", "--group=alone", *self.arguments)
         self.counts.update(third.outcomes.values())
         self.failures |= {name: failure["reason"] for name, failure in third.failures.items()}

@@ -37,10 +37,6 @@ target_include_directories(lwmq_headers INTERFACE "${CMAKE_CURRENT_SOURCE_DIR}/i
                                                   "${CMAKE_CURRENT_SOURCE_DIR}/src")
 target_compile_definitions(lwmq_headers INTERFACE _GNU_SOURCE LWMQ_VERSION="${PROJECT_VERSION}")
 target_link_libraries(lwmq_headers INTERFACE Threads::Threads)
-option(LWMQ_YIELD_POINTS "named points where tests/stress ends or stops a process" OFF)
-if(LWMQ_YIELD_POINTS)
-  target_compile_definitions(lwmq_headers INTERFACE LWMQ_YIELD_POINTS)
-endif()
 
 # No vectors across straight-line code: what small structures are written by as two words and read by as one of
 # twice the size is not forwarded, and the reader waits until the store has left for the cache, some 5 ns in

@@ -35,3 +35,15 @@ if(EXISTS "${LWMQ_JUNIT_JARS}/junit-jupiter-api.jar")
 else()
   message(STATUS "lwmq: JUnit not found in ${LWMQ_JUNIT_JARS}, the Java tests are not built")
 endif()
+
+# The class archive of the JVMs of the tests. It is recorded with what `make build` has placed into lwmq_spark/.
+file(GLOB _spark_core "${LWMQ_SPARK_JARS}/spark-core_*.jar")
+add_custom_command(
+  OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/spark.jsa"
+  COMMAND "${Python3_EXECUTABLE}" -m tests.class_archive
+  DEPENDS "${LWMQ_ROOT}/tests/class_archive.py" ${_spark_core}
+  WORKING_DIRECTORY "${LWMQ_ROOT}"
+  COMMENT "recording the classes of Spark"
+  VERBATIM)
+add_custom_target(spark-classes DEPENDS "${CMAKE_CURRENT_BINARY_DIR}/spark.jsa")
+add_dependencies(java_tests spark-classes)

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import class_archive
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = Path(__file__).parent
 CLASSES = ROOT / "build" / "dev" / "java-tests"
@@ -84,6 +86,7 @@ def java_results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str
             "java",
             "-ea",
             "-Xmx1g",
+            *class_archive.JVM,
             *OPENED,
             "-cp",
             class_path,

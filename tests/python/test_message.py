@@ -25,6 +25,7 @@ from lwmq_spark.message import (
     ticks_to_datetime,
     ticks_to_ns,
 )
+from tests.patience import until
 
 
 @pytest.mark.row("L55", "M01")
@@ -160,7 +161,7 @@ def test_who_owns_a_large_buffer_hears_once_when_it_may_be_changed() -> None:
     with pytest.raises(BufferError):
         owners[0].extend(b"shown")
     del frame
-    wait_until(lambda: calls == [COPY_BYTES_MAX + 1])
+    until(lambda: calls == [COPY_BYTES_MAX + 1])
     owners[0].extend(b"free")
     owners[1].extend(b"free")
     time.sleep(0.05)  # meanwhile nobody calls again
@@ -174,7 +175,7 @@ def test_what_is_copied_may_be_changed_at_once(frames: Any) -> None:
     if message.tobytes().startswith(b"x"):
         assert calls == []
         del message
-        wait_until(lambda: calls == [None])
+        until(lambda: calls == [None])
     else:
         assert calls == [None]
 
@@ -208,7 +209,7 @@ def test_a_message_that_cannot_be_made_calls_nobody() -> None:
     with pytest.raises(ValueError, match="timestamp"):
         lwmq.Message([bytearray(COPY_BYTES_MAX + 1)], "now", on_release=lambda: calls.append(None))  # type: ignore[arg-type]
     gc.collect()  # what other tests have left goes, too
-    wait_until(lambda: _owners.kept_count == 0)
+    until(lambda: _owners.kept_count == 0)
     assert calls == []
 
     async def later() -> None: ...
@@ -228,7 +229,7 @@ def test_an_on_release_that_raises_is_logged_and_holds_up_nobody(caplog: pytest.
     free = threading.Event()
     lwmq.Message(bytearray(COPY_BYTES_MAX + 1), on_release=free.set)
     assert free.wait(60)
-    wait_until(lambda: caplog.text.count("on_release of a message has failed") == 3)
+    until(lambda: caplog.text.count("on_release of a message has failed") == 3)
     assert all(text in caplog.text for text in ("at once", "later", "SystemExit: 3"))
 
 
@@ -314,21 +315,21 @@ def test_an_owner_that_raises_when_it_is_let_go_is_reported_and_holds_up_nobody(
     reported: list[BaseException | None] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: reported.append(unraisable.exc_value))
     gc.collect()  # what other tests have left goes first
-    wait_until(lambda: _owners.kept_count == 0)
+    until(lambda: _owners.kept_count == 0)
     kept = _owners.kept_count
     for failure in (ValueError("not today"), KeyboardInterrupt(), SystemExit(3)):
         owner = Owner(COPY_BYTES_MAX + 1)
         owner.failure = failure
         message = lwmq.Message(owner)
         del message, owner
-        wait_until(lambda expected=failure: reported and reported[-1] is expected)
+        until(lambda expected=failure: reported and reported[-1] is expected)
     # And behind them one that does not: the thread that lets go of owners lives.
     values = np.zeros(COPY_BYTES_MAX + 1, np.uint8)
     alive = weakref.ref(values)
     message = lwmq.Message(values)
     del message, values
-    wait_until(lambda: alive() is None)
-    wait_until(lambda: _owners.kept_count == kept)
+    until(lambda: alive() is None)
+    until(lambda: _owners.kept_count == kept)
 
 
 def test_an_owner_may_post_when_it_is_let_go() -> None:
@@ -339,15 +340,8 @@ def test_an_owner_may_post_when_it_is_let_go() -> None:
     posted: list[lwmq.Message] = []
     message = lwmq.Message(Owner(COPY_BYTES_MAX + 1))
     del message
-    wait_until(lambda: len(posted) == 1)
+    until(lambda: len(posted) == 1)
     assert len(posted.pop()[0]) == COPY_BYTES_MAX + 1
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.001)
 
 
 def test_a_message_is_equal_to_a_list_of_its_frames() -> None:

@@ -18,7 +18,7 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark.channel.requests import HEAD, Frames, Request
-from tests.patience import HANG_S
+from tests.patience import HANG_S, until
 from tests.python.pairs import pair
 from tests.stopping import stopped
 
@@ -51,13 +51,6 @@ def _serving(channel: lwmq.Channel, handler: Callable[[Frames], Any]) -> Iterato
         assert not thread.is_alive()
 
 
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-
-
 def _request_threads() -> int:
     return sum(thread.name == "lwmq-requests" for thread in threading.enumerate())
 
@@ -73,7 +66,7 @@ def test_each_reply_comes_to_its_request_over_any_number_outstanding(address: st
             assert tuple(requests.request([])) == (b"re",)
             state = requests.statistics
             assert (state.asked, state.answered, state.outstanding) == (3002, 3002, 0)
-        _until(lambda: replies.statistics.answered == 3002)
+        until(lambda: replies.statistics.answered == 3002)
 
 
 @pytest.mark.row("M21")
@@ -142,7 +135,7 @@ def test_each_request_has_a_time_out_of_its_own_and_a_late_reply_is_counted(addr
         for _ in range(102):
             replies.receive(60).reply(b"late")
         assert bytes(for_ever.result(60)) == bytes(long.result(60)) == b"late"
-        _until(lambda: requests.statistics.late == 100)
+        until(lambda: requests.statistics.late == 100)
         state = requests.statistics
         assert (state.timed_out, state.answered, state.outstanding) == (100, 2, 0)
 
@@ -173,7 +166,7 @@ def test_a_cancelled_request_is_forgotten(address: str) -> None:
         replies = lwmq.Replies(server)
         for _ in range(2):
             replies.receive(60).reply(b"late")
-        _until(lambda: requests.statistics.late == 2)
+        until(lambda: requests.statistics.late == 2)
 
 
 def test_an_exception_of_the_handler_is_raised_where_was_asked(address: str) -> None:
@@ -201,7 +194,7 @@ def test_an_exception_of_the_handler_is_raised_where_was_asked(address: str) -> 
             requests.request(b"big", timeout=60)
         assert bytes(requests.request(b"ok", timeout=60)) == b"fine"
         assert (requests.statistics.failed, requests.statistics.answered) == (3, 1)
-        _until(lambda: (replies.statistics.failed, replies.statistics.answered) == (3, 1))
+        until(lambda: (replies.statistics.failed, replies.statistics.answered) == (3, 1))
 
 
 def _times_asleep(thread: threading.Thread) -> int:
@@ -327,7 +320,7 @@ def test_a_silent_peer_never_blocks_who_asks_and_all_is_answered_when_it_goes_on
                 requests.request(b"not now", timeout=0.1)
             assert requests.statistics.outstanding == 20_000
         assert [bytes(reply.result(60)) for reply in asked] == [b"re:%0100d" % n for n in range(20_000)]
-        _until(lambda: requests.statistics.late == 1)
+        until(lambda: requests.statistics.late == 1)
 
 
 @pytest.mark.row("L56")
@@ -353,7 +346,7 @@ def test_any_number_of_requests_are_outstanding_and_each_is_settled_once(
             assert requests.statistics.outstanding == patient
         for n in reversed(range(patient)):
             assert bytes(asked[n].result(60)) == b"re:%d" % n
-        _until(lambda: requests.statistics.late == count - patient)  # those are answered, too, and once
+        until(lambda: requests.statistics.late == count - patient)  # those are answered, too, and once
         state = requests.statistics
         assert (state.asked, state.answered, state.timed_out) == (count + 1, patient + 1, count - patient)
         assert state.outstanding == state.failed == state.lost == state.given_up == 0
@@ -393,7 +386,7 @@ def test_close_fails_what_is_outstanding_and_leaves_the_channel(address: str) ->
                 reply.result(0)
         with pytest.raises(lwmq.ClosedError, match=r"requests on .* are closed"):
             requests.request(b"x")
-        _until(lambda: _request_threads() == 0)
+        until(lambda: _request_threads() == 0)
         server.send_queue().post(b"still")
         assert bytes(client.receive(60)) == b"still"
 
@@ -411,12 +404,12 @@ def test_closing_the_channel_at_either_end_fails_what_is_outstanding(address: st
             reply.result(60)
         with pytest.raises(lwmq.ClosedError):
             requests.submit(b"z")
-        _until(lambda: _request_threads() == 0)
+        until(lambda: _request_threads() == 0)
 
 
 def test_requests_that_are_forgotten_end_their_thread(address: str) -> None:
     gc.collect()  # what other tests have left goes first
-    _until(lambda: _request_threads() == 0)
+    until(lambda: _request_threads() == 0)
     files = len(list(Path("/proc/self/fd").iterdir()))
     with pair(address) as (_, client):
         requests = lwmq.Requests(client)
@@ -425,11 +418,11 @@ def test_requests_that_are_forgotten_end_their_thread(address: str) -> None:
         gc.collect()
         assert not reply.done() and _request_threads() == 1  # what is outstanding keeps it
         reply.cancel()
-        _until(lambda: _request_threads() == 0)
+        until(lambda: _request_threads() == 0)
     del reply
     gc.collect()
     # The service threads' own were made once.
-    _until(lambda: len(list(Path("/proc/self/fd").iterdir())) <= files + 4)
+    until(lambda: len(list(Path("/proc/self/fd").iterdir())) <= files + 4)
 
 
 def test_the_head_is_as_it_is_written_down(address: str) -> None:
@@ -484,7 +477,7 @@ def test_what_a_hostile_peer_sends_harms_nobody(address: str) -> None:
         for frames in wrong:
             queue.post(frames)
         queue.post([HEAD.pack(b"lwrq", 1, 2, 0, asker ^ 1, number), b"to another one"])
-        _until(lambda: requests.statistics.malformed + requests.statistics.foreign == len(wrong) + 1)
+        until(lambda: requests.statistics.malformed + requests.statistics.foreign == len(wrong) + 1)
         assert requests.statistics.foreign == 1 and not reply.done()
         queue.post([made(), b"right"])
         assert bytes(reply.result(60)) == b"right"
@@ -525,7 +518,7 @@ def test_two_requesters_of_one_channel_of_two_transports_get_their_own_replies(a
                     asked = first.submit(b"a%d" % n, timeout=60), second.submit(b"b%d" % n, timeout=60)
                     assert [bytes(reply.result()) for reply in asked] == [b"re:a%d" % n, b"re:b%d" % n]
                 assert first.statistics.answered == second.statistics.answered == 200
-                _until(lambda: first.statistics.foreign == second.statistics.foreign == 200)
+                until(lambda: first.statistics.foreign == second.statistics.foreign == 200)
         finally:
             for client in clients:
                 with suppress(lwmq.LwmqError):
@@ -669,7 +662,7 @@ def test_a_reply_keeps_the_requests_that_it_belongs_to(address: str) -> None:
         gc.collect()
         lwmq.Replies(server).receive(60).reply(b"y")
         assert bytes(reply.result(60)) == b"y"
-        _until(lambda: _request_threads() == 0)  # settled, it keeps them no more
+        until(lambda: _request_threads() == 0)  # settled, it keeps them no more
 
 
 def test_a_second_receiver_beside_requests_is_refused(address: str) -> None:

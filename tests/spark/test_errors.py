@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from pyspark.errors import SparkRuntimeException
 
 import lwmq_spark as lwmq
-from tests.patience import HANG_S
+from tests.patience import HANG_S, until
 from tests.spark.producers import Producer, end, kept, numbers, read
 from tests.spark.streams import write
 
@@ -43,7 +42,12 @@ READS: dict[str, Refused] = {
         lwmq.TimeoutError,
         r"no writer has come with a schema to the endpoint in this process \(waited \d+ ms\)",
     ),
-    "no scheme": ("flights", {}, lwmq.AddressError, "the address has no scheme: did you mean 'ipc://flights'"),
+    "no scheme": (
+        "flights",
+        {},
+        lwmq.AddressError,
+        "the address has no scheme: did you mean 'ipc://flights'",
+    ),
     "no such scheme": ("pigeon://flights", {}, lwmq.AddressError, "pigeon"),
     "option": ("", {"timeuot": "1s"}, lwmq.ArgumentError, "'timeuot' is unknown: did you mean timeout"),
     "value": ("", {"timeout": "soon"}, lwmq.ArgumentError, "option timeout: 'soon' is not a duration"),
@@ -140,12 +144,6 @@ def test_cancelled_jobs_end_in_one_line(spark: SparkSession, ipc: str, what: str
         line = r"\[SPARK_JOB_CANCELLED\] Job \d+ cancelled as part of cancellation of all jobs SQLSTATE: \w+"
         assert re.fullmatch(line, str(caught.value))
         end(writer)
-
-
-def until(there: Callable[[], object]) -> None:
-    deadline = time.monotonic() + HANG_S
-    while not there() and time.monotonic() < deadline:
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("broadcast", [False, True], ids=["scan", "broadcast"])

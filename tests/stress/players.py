@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = ROOT / "build" / "stress"
+BUILD = ROOT / "build" / "dev" / "stress"
 DRIVER = BUILD / "stress_driver"
 WRITERS, PARTITIONS = 16, 4
 _BOARD = struct.Struct(f"<{1 + WRITERS * PARTITIONS}Q")
 
 
 def must_be_built(file: Path) -> None:
-    """Fails unless `make test` or `make test-build` has built `file`, of the preset `stress`."""
+    """Fails unless `make test` or `make test-build` has built `file`, of the target `stress`."""
     assert file.exists(), f"{file} is not built: make test-build"
 
 

@@ -105,6 +105,20 @@ def test_every_native_file_includes_only_from_floors_below_and_its_own_folder() 
     assert not wrong, "\n".join(wrong)
 
 
+def test_what_has_a_yield_point_is_compiled_for_the_stress_tests() -> None:
+    """Else one library would have the same inline function with and without."""
+    stress = (ROOT / "native" / "cmake" / "stress.cmake").read_text(encoding="utf-8")
+    listed = re.findall(r"set\(LWMQ_YIELDING_FLOORS ([^)]*)\)", stress)[0].split()
+    includes = {
+        path: {NATIVE / name for name in INCLUDE.findall(path.read_text(encoding="utf-8"))}
+        for path in _native_files()
+    }
+    reached = {NATIVE / "base" / "yield_point.h"}
+    while more := {path for path, names in includes.items() if names & reached} - reached:
+        reached |= more
+    assert {_folder(path.relative_to(NATIVE)) for path in reached} == set(listed)
+
+
 @pytest.mark.row("L10")
 def test_no_file_outside_a_providers_folder_names_it() -> None:
     """Neither as `scheme://`, nor as a word in code or comment, in what lies below the public interface."""

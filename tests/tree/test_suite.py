@@ -51,7 +51,7 @@ def run(tmp_path: Path) -> object:
             file = tmp_path / "tests" / name.replace("__", "/")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.with_suffix(".py").write_text(textwrap.dedent(text))
-        command = [sys.executable, "-m", "tests.suite", "--workers=2", "--without-lint"]
+        command = [sys.executable, "-m", "tests.suite", "--workers=2", "--without-lint", "-p", "no:nbmake"]
         places = [f"--reports={tmp_path / 'reports'}", f"--known={tmp_path / 'known.txt'}"]
         pytest_s = ["-c", str(tmp_path / "pytest.ini"), "--rootdir", str(tmp_path), str(tmp_path / "tests")]
         done = subprocess.run(
@@ -88,9 +88,14 @@ def test_a_test_that_passes_when_it_runs_alone_is_told_and_the_run_is_green(run)
 
 def test_what_is_a_fault_is_red_and_named_with_its_reason(run) -> None:
     ran = run(
-        test_always="""
+        "2026-01-02 tests/test_always.py::test_was_repaired",
+        test_always=FLAKY
+        + """
     def test_always():
         assert 1 == 2, "never equal"
+
+    def test_was_repaired():
+        fails_once("known")
 
     def test_hangs():
         import time
@@ -130,6 +135,7 @@ def test_what_is_a_fault_is_red_and_named_with_its_reason(run) -> None:
     assert failed == {
         "test_always.py::test_always",
         "test_always.py::test_hangs",
+        "test_always.py::test_was_repaired",
         "test_lost.py::test_loses_one",
         "test_alone.py::test_counts",
         "test_broken.py",
@@ -142,36 +148,19 @@ def test_what_is_a_fault_is_red_and_named_with_its_reason(run) -> None:
     assert len(ran.closing.splitlines()) <= 200
 
 
-@pytest.mark.parametrize("known", ["", "2026-01-02 tests/test_flaky.py::test_flaky[0]"])
-def test_more_than_three_or_one_that_was_repaired_before_is_red(run, known: str) -> None:
-    count = 1 if known else 4
+def test_more_than_three_are_red_and_three_hundred_end_in_two_hundred_lines(run) -> None:
     ran = run(
-        known,
-        test_flaky=FLAKY
-        + f"""
-    import pytest
-
-    @pytest.mark.parametrize("n", range({count}))
-    def test_flaky(n):
-        fails_once(n)
-    """,
-    )
-    assert ran.status == 1
-    assert ran.closing.count("FAILED tests/test_flaky.py::test_flaky[") == count
-    assert "FLAKY" not in ran.closing
-
-
-def test_a_hundred_failures_end_in_two_hundred_lines(run) -> None:
-    ran = run(
-        test_many="""
+        test_many=FLAKY
+        + """
     import pytest
 
     @pytest.mark.parametrize("n", range(300))
     def test_many(n):
-        raise ValueError("\\n".join(str(line) for line in range(100)))
+        fails_once(n)
     """
     )
     assert ran.status == 1
+    assert "FLAKY" not in ran.closing
     assert len(ran.closing.splitlines()) <= 200
     assert re.search(r"\.\.\. and \d+ more that failed\n", ran.closing)
     assert "== 300 failed, 0 passed" in ran.closing

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -13,9 +11,10 @@ import pytest
 import lwmq_spark as lwmq
 from lwmq_spark.arrow import describe
 from lwmq_spark.observer import Observer
+from tests.patience import until
 from tests.stopping import stop, stopped
 
-STALL = 3.0  # seconds, in place of 5; an endpoint of a busy machine answers within
+STALL = 2.0  # seconds, in place of 5; an endpoint of a busy machine answers within
 SHORT_STALL = 0.6  # where the endpoint is stopped all the time
 SCHEMA = pa.schema([("number", pa.int64())])
 ROWS = 8000  # a batch of 64 kB
@@ -29,7 +28,7 @@ endpoint.close(linger=0)
 # Reads at each line that it is told: as many batches as the line says; keeps the first.
 READER = """
 import json
-reader = lwmq.open_reader(sys.argv[1] + "?stall=3s", role="client", name="slow", timeout=60)
+reader = lwmq.open_reader(sys.argv[1] + "?stall=2s", role="client", name="slow", timeout=60)
 print("open")
 first = None
 while line := sys.stdin.readline():
@@ -58,13 +57,6 @@ def number_of(read: pa.RecordBatch) -> int:
     values = set(read.column(0).to_pylist())
     assert len(values) == 1, "torn"
     return int(values.pop())
-
-
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"not within {seconds} s"
-        time.sleep(0.01)
 
 
 @pytest.fixture

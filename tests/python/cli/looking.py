@@ -1,10 +1,6 @@
-"""Looking at other processes from outside, until something is so; and one that posts, to look at."""
+"""Looking at other processes from outside; and one that posts, to look at."""
 
 from __future__ import annotations
-
-import time
-from collections.abc import Callable
-from typing import Any
 
 from lwmq_spark.observer import Observer
 
@@ -19,16 +15,6 @@ with lwmq.Channel(sys.argv[1], "client") as channel:
     sys.stdin.readline()
     channel.close(linger=0)
 """
-
-
-def until(look: Callable[[], Any], seconds: float = 60) -> Any:
-    """What `look` answers as soon as it is true."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := look():
-            return found
-        time.sleep(0.01)
-    raise AssertionError(f"not within {seconds} s")
 
 
 def figures(pid: int, role: str) -> dict[str, int]:

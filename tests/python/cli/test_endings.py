@@ -15,7 +15,8 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark.cli import main
-from tests.python.cli.looking import FEED, figures, until
+from tests.patience import until
+from tests.python.cli.looking import FEED, figures
 
 PATIENCE_S = 120
 pytestmark = pytest.mark.row("P34")

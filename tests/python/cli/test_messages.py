@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 import lwmq_spark as lwmq
-from tests.python.cli.looking import FEED, figures, until
+from tests.patience import until
+from tests.python.cli.looking import FEED, figures
 
 PATIENCE_S = 120
 pytestmark = pytest.mark.row("P34")
@@ -295,9 +296,7 @@ def test_two_that_reply_or_two_that_ask_never_meet(ipc: str, verb: Verb) -> None
 @pytest.mark.parametrize(
     ("size", "buffers"), [(70_000, b"1mb"), (1_048_500, b"2mb"), (3_000_000, b"4mb"), (5_000_000, b"8mb")]
 )
-def test_what_is_too_big_is_told_the_buffers_that_do(
-    ipc: str, verb: Verb, size: int, buffers: bytes
-) -> None:
+def test_what_is_too_big_is_told_the_buffers_that_do(ipc: str, verb: Verb, size: int, buffers: bytes) -> None:
     with lwmq.Channel(ipc, "server", linger=0):
         for asks in ("post", "request"):
             told = finish(verb(asks, ipc, "--timeout", "60"), 1, content=b"x" * size)

@@ -18,7 +18,6 @@ import termios
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +29,10 @@ import lwmq_spark as lwmq
 from lwmq_spark.cli import main
 from lwmq_spark.cli.top import _table
 from lwmq_spark.observer import Entry, Observer, Process
-from tests.patience import HANG_S
-from tests.python.cli import looking
+from tests.patience import HANG_S, until
 from tests.stopping import stopped
 
 PATIENCE_S = 120
-until = partial(looking.until, seconds=PATIENCE_S)
 pytestmark = pytest.mark.row("P34")
 
 

@@ -1,7 +1,8 @@
-"""`lwmq` as people and programs call it: a process of its own per verb."""
+"""`lwmq` as people and programs call it: as a process of its own where two are at work."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -43,7 +44,12 @@ def finish(process: subprocess.Popen[bytes], code: int = 0, data: bytes | None =
 
 
 def call(*arguments: object, code: int = 0) -> str:
-    return finish(start(*arguments), code)
+    """In this process."""
+    output, problems = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(problems):
+        status = main([str(argument) for argument in arguments])
+    assert status == code, problems.getvalue()
+    return output.getvalue() if code == 0 else output.getvalue() + problems.getvalue()
 
 
 @pytest.fixture

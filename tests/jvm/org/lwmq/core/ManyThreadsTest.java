@@ -76,7 +76,7 @@ class ManyThreadsTest {
   @Test
   void aChannelIsClosedBesideThreadsThatUseIt() throws Exception {
     for (String scheme : List.of("loop", "ipc")) {
-      for (int round = 0; round < 40; round++) {
+      for (int round = 0; round < 15; round++) {
         String address = scheme + "://java-close-beside-" + round;
         Channel server = server(address);
         Channel client = client(address);

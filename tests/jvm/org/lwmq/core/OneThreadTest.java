@@ -147,7 +147,7 @@ class OneThreadTest {
     try (Observer observer = new Observer();
         Channel channel = Channel.open("loop://one-thread-observed", Role.SERVER, Channel.Options.DEFAULT)) {
       channel.sendQueue(Priority.NORMAL);
-      assertEquals(EnumSet.of(Status.OK, Status.INVALID), both(2000, observer::look));
+      assertEquals(EnumSet.of(Status.OK, Status.INVALID), both(200, observer::look));
       assertTrue(observer.look().stream().anyMatch(process -> process.pid() == ProcessHandle.current().pid()));
     }
   }

@@ -92,8 +92,8 @@ class ReachabilityTest {
   void aCallHoldsItsOwner() throws IOException, InterruptedException {
     Process run =
         new ProcessBuilder(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(), "-Xcomp",
-                "-XX:CompileCommand=quiet", "-XX:CompileCommand=compileonly,org.lwmq.core.*::*", "-cp",
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(), "-Xcomp", "-Xmx16m",
+                "-XX:+UseSerialGC", "-XX:CompileCommand=quiet", "-XX:CompileCommand=compileonly,org.lwmq.core.*::*", "-cp",
                 System.getProperty("java.class.path"), Unheld.class.getName())
             .redirectErrorStream(true)
             .start();
