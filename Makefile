@@ -3,7 +3,7 @@
 #
 #   PYTHON=python3.12   the interpreter that .venv is made from
 #   PYTEST="..."        arguments for pytest, such as PYTEST="-k window tests/python"
-#   WORKERS=1           how many processes run the tests; 2 unless said
+#   WORKERS=1           how many processes run the tests; 3 unless said: some of them wait
 #   LWMQ_SLOW=1         runs the tests marked slow, too
 
 SHELL := /bin/bash
@@ -11,7 +11,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 VENV := .venv/bin
 BUILD := build/dev
-WORKERS ?= 2
+WORKERS ?= 3
 SLOW := $(filter 1,$(LWMQ_SLOW))
 export PYTHON
 # Nothing of the caller's may change what is tested.

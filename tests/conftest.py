@@ -35,6 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.update(class_archive.options())
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # whoever imports numpy starts no threads for it
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     hypothesis.settings.register_profile("suite", deadline=None, derandomize=not _is_slow(config))
     hypothesis.settings.load_profile("suite")

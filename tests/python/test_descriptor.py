@@ -162,7 +162,7 @@ def test_asyncio_awaits_many_channels_without_a_thread_for_each(address: str) ->
             asyncio.gather(*(ask(client, n) for n, (_, client) in enumerate(pairs))), 60
         )
         assert answers == list(range(count))
-        assert threading.active_count() == threads
+        assert threading.active_count() <= threads  # one of another test may end meanwhile
         for server, _ in pairs:
             with suppress(lwmq.TimeoutError):
                 server.close(linger=0)

@@ -373,7 +373,7 @@ def test_buffers_of_messages_made_before_a_fork_are_released_on_both_sides(spawn
 
 INTERRUPTED = """
 import faulthandler, threading
-faulthandler.dump_traceback_later(20, exit=True)
+faulthandler.dump_traceback_later(60, exit=True)
 from lwmq_spark.message import _owners
 made = []
 signal.signal(signal.SIGUSR1, lambda *_: made.append(lwmq.Message(bytearray(1 << 20))))

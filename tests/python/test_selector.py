@@ -326,9 +326,10 @@ def _threads() -> dict[str, list[Path]]:
     """Those of the library, by name."""
     found: dict[str, list[Path]] = {}
     for task in Path("/proc/self/task").iterdir():
-        name = (task / "comm").read_text().strip()
-        if name in ("lwmq-channels", "lwmq-connect", "lwmq-ipc", "lwmq-loop"):
-            found.setdefault(name, []).append(task)
+        with suppress(OSError):  # it has ended
+            name = (task / "comm").read_text().strip()
+            if name in ("lwmq-channels", "lwmq-connect", "lwmq-ipc", "lwmq-loop"):
+                found.setdefault(name, []).append(task)
     return found
 
 

@@ -87,24 +87,29 @@ def test_a_test_that_passes_when_it_runs_alone_is_told_and_the_run_is_green(run)
 
 
 def test_what_is_a_fault_is_red_and_named_with_its_reason(run) -> None:
+    # All but the crash stand in one file: where a worker crashes, pytest-xdist may leave out the last files.
     ran = run(
-        "2026-01-02 tests/test_always.py::test_was_repaired",
-        test_always=FLAKY
+        "2026-01-02 tests/test_faults.py::test_was_repaired",
+        test_faults=FLAKY
         + """
+    import time
+    from hypothesis import given, strategies
+
     def test_always():
         assert 1 == 2, "never equal"
+
+    def test_hangs():
+        time.sleep(60)
 
     def test_was_repaired():
         fails_once("known")
 
-    def test_hangs():
-        import time
-        time.sleep(60)
-    """,
-        stress__test_lost=FLAKY
-        + """
-    def test_loses_one():
+    def test_kill_loses_one():
         fails_once("a message")
+
+    @given(strategies.just(1))
+    def test_property(one):
+        fails_once("property")
     """,
         test_alone=FLAKY
         + """
@@ -120,27 +125,19 @@ def test_what_is_a_fault_is_red_and_named_with_its_reason(run) -> None:
         import os
         os._exit(1)
     """,
-        test_property=FLAKY
-        + """
-    from hypothesis import given, strategies
-
-    @given(strategies.just(1))
-    def test_property(one):
-        fails_once("property")
-    """,
     )
     assert ran.status == 1
     assert "FLAKY" not in ran.closing
     failed = set(re.findall(r"^FAILED (?:\S*/)?(\S+)", ran.closing, flags=re.MULTILINE))
     assert failed == {
-        "test_always.py::test_always",
-        "test_always.py::test_hangs",
-        "test_always.py::test_was_repaired",
-        "test_lost.py::test_loses_one",
+        "test_faults.py::test_always",
+        "test_faults.py::test_hangs",
+        "test_faults.py::test_was_repaired",
+        "test_faults.py::test_kill_loses_one",
         "test_alone.py::test_counts",
         "test_broken.py",
         "test_crash.py::test_crash",
-        "test_property.py::test_property",
+        "test_faults.py::test_property",
     }
     for reason in ("never equal", "Timeout (>5", "a message is slow", "crashed while running", "SyntaxError"):
         assert reason in ran.closing
