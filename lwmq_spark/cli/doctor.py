@@ -56,6 +56,10 @@ def run(
             console.print(finding.text)
             if finding.advice and finding.state != "ok":
                 console.print(f"     → {finding.advice}")
+    if not json:
+        from lwmq_spark.cli.info import CONF
+
+        console.print(f"What each error means, and the way out: {CONF / 'ERRORS.md'}")
     return int(failed)
 
 

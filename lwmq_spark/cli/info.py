@@ -13,6 +13,8 @@ from rich.table import Table
 from lwmq_spark.cli._output import JsonOption, console, duration, emit
 from lwmq_spark.meter import human
 
+CONF = Path(__file__).resolve().parents[1] / "_conf"  # pages and conf files, beside the package
+
 
 def run(
     address: Annotated[str | None, typer.Argument(help="An address, such as ipc://flights.")] = None,
@@ -105,7 +107,7 @@ def library() -> dict[str, Any]:
     return {
         "version": __version__,
         "library": ffi.string(lib.lwmq_version()).decode(),
-        "conf": str(Path(__file__).resolve().parents[1] / "_conf"),
+        "conf": str(CONF),
         "protocol": lib.lwmq_protocol_version(),
         "providers": providers(),
         "filters": filters(),

@@ -49,9 +49,9 @@ def test_a_wrong_argument_is_a_value_error_whoever_finds_it(address: str) -> Non
 
 
 @pytest.mark.parametrize("cls", [lwmq.LwmqError, *errors.TREE])
-def test_the_readme_has_the_cause_of_each_error_and_the_way_out(cls: type[lwmq.LwmqError]) -> None:
-    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
-    rows = [line.split("|") for line in readme.splitlines() if line.startswith(f"| `{cls.__name__}`")]
+def test_the_page_of_errors_has_the_cause_of_each_error_and_the_way_out(cls: type[lwmq.LwmqError]) -> None:
+    page = (Path(__file__).resolve().parents[2] / "conf" / "ERRORS.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in page.splitlines() if line.startswith(f"| `{cls.__name__}`")]
     assert len(rows) == 1
     assert all(len(cell.strip()) > 10 for cell in rows[0][2:4])
 

@@ -1,5 +1,5 @@
-"""What the README shows can be pasted and run. The programs of one section belong together: they are started
-together, in this order or in the other one, and each of them ends well."""
+"""What README and the recipes show can be pasted and run. The programs of one section belong together: they are
+started together, in this order or in the other one, and each of them ends well."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ import pytest
 from tests.patience import HANG_S
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGES = "".join(
+    (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "notebooks/RECIPES.md")
+)
 
 # What each program of a section prints, as a pattern, in the order of the page. None stands for a program
 # that goes on until it is stopped.
@@ -28,15 +31,14 @@ PRINTED: dict[str, list[str | None]] = {
     "Rolling results": [r"(?s)(.*\|symbol\| *avg\(price\)\|.*){3}", None],
     "Into pandas, NumPy, torch, polars, DuckDB": [r"0\.(49|50)\d*\n", r"\[ *1\.9\d* +-0\.9\d* *\]\n", ""],
     "Python functions inside Spark": [r"(?s).*\|true\|.*\n1000\n"],
-    "In Python": [r"b'bought'\n", r"b'buy 100'\nb'EURUSD 1.0857'\n"],
+    "Messages in Python": [r"b'bought'\n", r"b'buy 100'\nb'EURUSD 1.0857'\n"],
     "Requests": [rf"b'144'\n{sum(n * n for n in range(1000))}\n"],
 }
 
 
 def _examples(section: str, language: str = "python|bash") -> list[tuple[str, str]]:
     """Language and text of the section's blocks."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    part = re.split(r"^###? ", text, flags=re.MULTILINE)
+    part = re.split(r"^## ", PAGES, flags=re.MULTILINE)
     (found,) = [p for p in part if p.startswith(section + "\n")]
     return re.findall(rf"^```({language})\n(.*?)^```$", found, flags=re.MULTILINE | re.DOTALL)
 
@@ -134,7 +136,7 @@ def test_the_programs_of_a_section_run_as_they_stand(
     _run(section, interpreter)
 
 
-@pytest.mark.parametrize("section", ["Eight lines that move a table", "In Python"])
+@pytest.mark.parametrize("section", ["Eight lines that move a table", "Messages in Python"])
 def test_the_programs_of_a_section_may_start_in_the_other_order(
     section: str, interpreter: Callable[[], Interpreter]
 ) -> None:
@@ -166,16 +168,15 @@ def _run(section: str, interpreter: Callable[[], Interpreter], *, reverse: bool 
             program.communicate()
 
 
-def test_every_program_of_the_readme_is_run() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = len(re.findall(r"^```(?:python|bash)$", text, flags=re.MULTILINE))
+def test_every_program_of_the_pages_is_run() -> None:
+    shown = len(re.findall(r"^```(?:python|bash)$", PAGES, flags=re.MULTILINE))
     assert shown == sum(len(printed) for printed in PRINTED.values())
     assert shown == sum(len(_examples(section)) for section in PRINTED)
 
 
 @pytest.mark.row("L58")
 def test_the_first_program_in_cpp_is_short_and_says_hello(tmp_path: Path) -> None:
-    ((_, code),) = _examples("In C and C++", "cpp")
+    ((_, code),) = _examples("Messages in C and C++", "cpp")
     assert len(code.splitlines()) <= 15
     source = tmp_path / "hello.cc"
     source.write_text(code.replace("ipc://hello", f"ipc://hello-{tmp_path.name}-{os.getpid()}"))

@@ -1,4 +1,4 @@
-"""README says who dies and what is promised then. Each cell of its tables is held by a test, which says so
+"""conf/GUARANTEES.md says who dies and what is promised then. Each cell of its tables is held by a test, which says so
 in a comment above it: `promise: <when, or how it begins> / <column>, <column>`."""
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ PROMISE = re.compile(r"^(?:#|//) promise: (.+) / (.+)$", re.MULTILINE)
 
 
 def cells() -> list[tuple[str, str]]:
-    """Row and column of each, as README has them, without marks."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    """Row and column of each, as the page has them, without marks."""
+    text = (ROOT / "conf" / "GUARANTEES.md").read_text(encoding="utf-8")
     (section,) = re.findall(r"^## What is promised when\n(.*?)^## ", text, re.MULTILINE | re.DOTALL)
     found = []
     for table in re.findall(r"(?:^\|.*\n)+", section, re.MULTILINE):
