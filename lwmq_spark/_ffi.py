@@ -1,7 +1,7 @@
 """The one module that touches the native library.
 
     check       where a status becomes an exception
-    Turn, Turns, Crowd, Condition   who is inside: no signal's handler leaves one of them closed
+    CallLock, CallLocks, CallCount, Condition   who is inside: no signal's handler leaves one of them closed
     Handle      a native handle: closed once, destroyed once, refused in a forked child
     Lingering   `with` for what lingers when it is closed
     wait        a native call that may wait, in slices: Ctrl-C and close() from another thread are heard
@@ -43,7 +43,7 @@ check_main_interpreter()
 try:
     from lwmq_spark import _native_messages as native_messages
     from lwmq_spark._native import ffi, lib
-    from lwmq_spark._native_messages import Condition, Crowd, Turn, Turns
+    from lwmq_spark._native_messages import CallCount, CallLock, CallLocks, Condition
 except ImportError as exc:
     raise ImportError(
         f"the native part of lwmq_spark is missing or does not load ({exc}): "
@@ -52,12 +52,12 @@ except ImportError as exc:
 
 __all__ = [
     "SLICE_S",
+    "CallCount",
+    "CallLock",
+    "CallLocks",
     "Condition",
-    "Crowd",
     "Handle",
     "Lingering",
-    "Turn",
-    "Turns",
     "Waiter",
     "anew_when_interrupted",
     "check",
@@ -132,7 +132,7 @@ def raise_timed_out(otherwise: str, waited: float | None) -> NoReturn:
 class Handle:
     """A native handle and whoever destroys it. `what` names it in errors: `writer of ipc://flights`.
 
-    `pointer`, or its `address`, is for calls made inside `with handle.turn:` after `check_open()`. It is
+    `pointer`, or its `address`, is for calls made inside `with handle.lock:` after `check_open()`. It is
     destroyed by `destroy()`, or when the last reference goes; both are safe from any thread.
     """
 
@@ -143,8 +143,8 @@ class Handle:
         "address",
         "closed",
         "forked",
+        "lock",
         "pointer",
-        "turn",
         "usable",
         "what",
     )
@@ -154,7 +154,7 @@ class Handle:
         self.address = address_of(pointer)
         self._destroy = destroy
         self.what = what
-        self.turn = Turn()
+        self.lock = CallLock()
         self.closed = False
         self.forked = False  # we are a child of the process that opened it: nothing here is ours to close
         self.usable = True  # neither closed nor forked
@@ -288,12 +288,12 @@ def wait(
     call: Callable[[int], T],
     timeout: float | None,
     *,
-    turn: Turn | Crowd | None = None,
+    lock: CallLock | CallCount | None = None,
     notices: Notices | None = None,
 ) -> T | int:
     """Make `call(timeout_ms)` until it answers something else than "not yet", or `timeout` seconds are over.
 
-    Gives up the handle's turn between slices, so that other threads get in, and raises ClosedError when one
+    Gives up the handle's lock between slices, so that other threads get in, and raises ClosedError when one
     of them closes it. Where they do not let us in, that is "not yet", too. Python's signal handlers run
     between slices: KeyboardInterrupt comes out of here.
     `notices` are told of a wait that is long, with the library's text of what it waits for.
@@ -301,7 +301,7 @@ def wait(
     GivenUp: nobody awaits any more what the thread of a `Waiter` does here.
     """
     check_timeout(timeout)
-    turn = handle.turn if turn is None else turn
+    lock = handle.lock if lock is None else lock
     started = time.monotonic()
 
     def left() -> float | None:
@@ -312,7 +312,7 @@ def wait(
         if (served := getattr(_serving, "wait", None)) is not None and not served.is_wanted:
             raise GivenUp
         why = ""
-        with turn.within(left()) as inside:
+        with lock.within(left()) as inside:
             if inside:
                 handle.check_open()
                 most = left()
@@ -521,7 +521,7 @@ class _Rota:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._turn = Turn()
+        self._lock = CallLock()
         self._waits: dict[object, _Wait] = {}
         self._next: queue.SimpleQueue[_Wait | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -533,7 +533,7 @@ class _Rota:
         future: asyncio.Future[_Outcome],
         notices: Notices | None = None,
     ) -> _Wait:
-        with self._turn:
+        with self._lock:
             wait = self._waits.get(what)
             if wait is None:
                 wait = self._waits[what] = _Wait(what, call, notices)
@@ -545,7 +545,7 @@ class _Rota:
         return wait
 
     def leave(self, wait: _Wait, future: asyncio.Future[_Outcome]) -> None:
-        with self._turn, contextlib.suppress(ValueError):
+        with self._lock, contextlib.suppress(ValueError):
             wait.awaiting.remove(future)
 
     def end(self) -> None:
@@ -554,7 +554,7 @@ class _Rota:
     def _serve(self) -> None:
         while (wait := self._next.get()) is not None:
             outcome = wait.go_on(SLICE_S / (self._next.qsize() + 1)) if wait.is_wanted else None
-            with self._turn:
+            with self._lock:
                 if outcome is None and wait.is_wanted:
                     self._next.put(wait)
                     continue

@@ -31,7 +31,7 @@ class Message:
     def _address(self) -> int:
         """Of the native message, which stays ours."""
 
-class Turn:
+class CallLock:
     """A lock that threads pass in the order they came: one that waits in slices lets the others in.
 
     `with` leaves it open whatever a signal's handler raises, and when; so it is for those below. A thread
@@ -47,22 +47,22 @@ class Attempt:
     def __enter__(self) -> bool: ...
     def __exit__(self, *exc: object) -> None: ...
 
-class Turns:
+class CallLocks:
     """All of them, taken one after the other."""
 
-    def __init__(self, turns: tuple[Turn, ...]) -> None: ...
+    def __init__(self, locks: tuple[CallLock, ...]) -> None: ...
     def __enter__(self) -> None: ...
     def __exit__(self, *exc: object) -> None: ...
 
-class Crowd:
-    """In place of a Turn, where any number of threads call at once."""
+class CallCount:
+    """In place of a CallLock, where any number of threads call at once."""
 
     def __enter__(self) -> bool: ...
     def __exit__(self, *exc: object) -> None: ...
-    def within(self, seconds: float | None) -> Crowd:
-        """As of a Turn: itself, for it is entered at once."""
+    def within(self, seconds: float | None) -> CallCount:
+        """As of a CallLock: itself, for it is entered at once."""
     def empty(self) -> None:
-        """Until nobody is inside; for who turns newcomers away: they come in, find it closed, and leave.
+        """Until nobody is inside; for who sends newcomers away: they come in, find it closed, and leave.
 
         RuntimeError: the caller is inside, in a signal's handler.
         """
@@ -70,7 +70,7 @@ class Crowd:
         """Whether the thread that asks is inside."""
 
 class Condition:
-    """As threading.Condition, as far as a Future needs it; for signals see Turn."""
+    """As threading.Condition, as far as a Future needs it; for signals see CallLock."""
 
     def __enter__(self) -> bool: ...
     def __exit__(self, *exc: object) -> None: ...
@@ -86,26 +86,26 @@ C = TypeVar("C")
 def receive(channel: int, timeout_ms: int, type: type[M]) -> M | int:
     """lwmq_channel_receive: a message, or the status."""
 
-def receive_now(handle: Handle, turn: Turn | Crowd, type: type[M]) -> M | int | None:
-    """receive without a wait, the GIL in hand. None: the handle is not usable, `turn` is taken or a Crowd."""
+def receive_now(handle: Handle, lock: CallLock | CallCount, type: type[M]) -> M | int | None:
+    """receive without a wait, the GIL in hand. None: the handle is not usable, `lock` is taken or counts."""
 
 def select_now(
-    handle: Handle, turn: Turn, members: dict[int, tuple[Handle, Turn | Crowd, C]], type: type[M]
+    handle: Handle, lock: CallLock, members: dict[int, tuple[Handle, CallLock | CallCount, C]], type: type[M]
 ) -> tuple[C, M] | C | list[Any] | bool | int | None:
     """lwmq_selector_wait and lwmq_selector_take, the GIL in hand; members: by the address of the channel.
 
-    A channel alone: it may have something, and another thread is inside of its turn, it is a Crowd, or it
+    A channel alone: it may have something, and another thread is inside of its lock, it is a CallCount, or it
     is being closed. A list: the channel whose receive has failed, and the status. True: a client waits at a
     listener. The selector's own status: LWMQ_E_EMPTY; LWMQ_E_INTERRUPTED after many looks in vain. None: as
     above.
     """
 
-def post_now(handle: Handle, turn: Turn, queue: int, frames: object) -> int | None:
+def post_now(handle: Handle, lock: CallLock, queue: int, frames: object) -> int | None:
     """A post of bytes, or of a list or tuple of buffers, the GIL in hand: the status. None as above; for what
     is too long, or something else, too.
     """
 
-def post_many_now(handle: Handle, turn: Turn, queue: int, frames: object) -> int | None:
+def post_many_now(handle: Handle, lock: CallLock, queue: int, frames: object) -> int | None:
     """lwmq_send_queue_post_many, the GIL in hand: the status. None as above; for something else than bytes,
     nothing, or more than a MiB, too.
     """

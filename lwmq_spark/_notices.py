@@ -44,9 +44,7 @@ class Notices:
             return
         self._next_at = now + self._pause_s
         self._pause_s *= 2
-        _log.warning(
-            "%s has waited for %.0f s and waits on%s", self._what, waited_s, self.explain(why)
-        )
+        _log.warning("%s has waited for %.0f s and waits on%s", self._what, waited_s, self.explain(why))
 
     def explain(self, why: str) -> str:
         """The end of a text about such a wait, of a notice or of a time-out: what for, and what bounds it."""

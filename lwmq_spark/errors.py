@@ -180,9 +180,7 @@ _TOKEN = re.compile(
 )
 # A Python worker's traceback, as Spark shows it: the class by name instead of the token.
 _TRACEBACK = re.compile(
-    r"\blwmq_spark\.errors\.(?P<kind>"
-    + "|".join(_CLASS_NAMED)
-    + r")(?:: (?P<text>[^\n]*))?"
+    r"\blwmq_spark\.errors\.(?P<kind>" + "|".join(_CLASS_NAMED) + r")(?:: (?P<text>[^\n]*))?"
 )
 
 

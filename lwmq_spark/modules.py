@@ -52,9 +52,7 @@ def verify(module: File, trust: File | None = None) -> Module:
     or expired; LWMQ_E_CORRUPT where it, or the trust file, is malformed.
     """
     view = sized("lwmq_module_view")
-    status = lib.lwmq_module_verify(
-        _path(module), ffi.NULL if trust is None else _path(trust), view
-    )
+    status = lib.lwmq_module_verify(_path(module), ffi.NULL if trust is None else _path(trust), view)
     if status != view.status:
         check(status)
     return _module(view)

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from lwmq_spark._ffi import Turn, check, ffi, fields_of, lib, sized
+from lwmq_spark._ffi import CallLock, check, ffi, fields_of, lib, sized
 
 STALL_S = 5.0  # as for peers: who keeps another one waiting for that long is stalled
 ROLES = {
@@ -154,14 +154,14 @@ class Observer:
         made = ffi.new("lwmq_observer **")
         check(lib.lwmq_observer_create(made))
         self._pointer = ffi.gc(made[0], lib.lwmq_observer_destroy)
-        self._turn = Turn()
+        self._lock = CallLock()
         self._before: dict[tuple[int, tuple[str, str, str, int]], dict[str, int]] = {}
         self._numbers: dict[int, _Numbers] = {}
         self._looked_at = 0.0
 
     def look(self) -> list[Process]:
         """Everybody, in the order of pids."""
-        with self._turn:
+        with self._lock:
             return self._look()
 
     def _look(self) -> list[Process]:

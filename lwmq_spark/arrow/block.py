@@ -25,7 +25,7 @@ _NOTHING: Iterator[Any] = iter(())
 
 
 class BlockReader:
-    """Reads blocks, inside its reader's turn."""
+    """Reads blocks, inside its reader's lock."""
 
     head = b""  # prefix and metadata of the last message, as they were checked
 

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lwmq_spark._ffi import OfOneProcess, Turn
+from lwmq_spark._ffi import CallLock, OfOneProcess
 from lwmq_spark.arrow.layout import ALIGNMENT, Encoded, template_of
 from lwmq_spark.errors import ClosedError, SchemaError
 
@@ -170,7 +170,7 @@ class BatchBuilder(OfOneProcess):
         self._publish_copy = publish_copy
         self._discard = discard
         self._arrays = _Arrays()
-        self._turn = Turn()
+        self._lock = CallLock()
         self._offsets, self._end = blueprint.offsets(rows, nulls)
         self._nulls = frozenset(nulls)
         if nulls:
@@ -217,7 +217,7 @@ class BatchBuilder(OfOneProcess):
         TimeoutError the builder is as it was. What shares an array's memory otherwise, such as a memoryview
         or a tensor, is not to be written to after.
         """
-        with self._turn:
+        with self._lock:
             memory = self._check_open()
             count = self._rows if rows is None else rows
             if not 0 <= count <= self._rows:
@@ -253,7 +253,7 @@ class BatchBuilder(OfOneProcess):
 
     def discard(self) -> None:
         """Give the block back. After `commit` it does nothing."""
-        with self._turn:
+        with self._lock:
             if self._memory is not None:
                 self._end_loan()
                 self._discard()

@@ -89,4 +89,3 @@ def _dictionary(array: Any) -> Any:
         return array
     indices = pc.index_in(indices, value_set=used).cast(array.type.index_type)
     return pa.DictionaryArray.from_arrays(indices, _compacted(values), ordered=array.type.ordered)
-

@@ -209,7 +209,7 @@ class Endpoint(Lingering):
         handle = self._handle
         if not handle.begin_close():
             return int(lib.LWMQ_OK)
-        with handle.turn:
+        with handle.lock:
             endpoint = handle.pointer
             handle.forget()
             return int(lib.lwmq_endpoint_close(endpoint, 0))

@@ -25,7 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lwmq_spark._ffi import Turn
+from lwmq_spark._ffi import CallLock
 from lwmq_spark.errors import SchemaError
 
 ALIGNMENT = 64
@@ -66,7 +66,7 @@ class Encoder:
         self.is_stream = any(_has_dictionary(field.type) for field in schema)
         self.shares = any(shares(field.type) for field in schema)
         self._places: dict[tuple[int, bool, bool], _Places] = {}
-        self._turn = Turn()  # of those who use what follows
+        self._lock = CallLock()  # of those who use what follows
         self._catch = _Catch()
         self._sink = pa.PythonFile(self._catch, mode="w")
         try:
@@ -81,7 +81,7 @@ class Encoder:
         parts: list[tuple[int, Any]] = []
         if not self.is_stream:
             written = self._catch.written
-            with self._turn:
+            with self._lock:
                 written.clear()
                 try:
                     self._writer.write_batch(batch)

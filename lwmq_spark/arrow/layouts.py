@@ -74,9 +74,7 @@ def _same_but_inside(mine: pa.DataType, theirs: pa.DataType, alike: Likeness) ->
         return alike(mine.value_type, theirs.value_type)
     named = pa.types.is_struct(mine) or pa.types.is_union(mine)
     pairs = [(mine.field(i), theirs.field(i)) for i in range(mine.num_fields)]
-    return bool(pairs) and all(
-        (not named or a.name == b.name) and same_field(a, b, alike) for a, b in pairs
-    )
+    return bool(pairs) and all((not named or a.name == b.name) and same_field(a, b, alike) for a, b in pairs)
 
 
 def recast(array: Any, kind: pa.DataType) -> Any:

@@ -18,7 +18,7 @@ from lwmq_spark.errors import SchemaError
 
 
 class Plan:
-    """How batches of a schema of flat fixed-width columns are written. Used inside its writer's turn."""
+    """How batches of a schema of flat fixed-width columns are written. Used inside its writer's lock."""
 
     def __init__(self, template: Template, schema: pa.Schema, bits: list[int], bytes_max: int) -> None:
         self._head = ffi.from_buffer(template.head(1, [], [], template.head_bytes))
@@ -60,7 +60,7 @@ class Plan:
 
 class Layout:
     """How the last batches of a reader were cut into columns, so that others like them need no look. Used
-    inside the reader's turn."""
+    inside the reader's lock."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema

@@ -133,7 +133,7 @@ class StreamReader(OfOneProcess):
         self._role: str = setting("role", role, "auto")
         patience: float | None = setting("stall", stall, STALL_S)
         self._schema: pa.Schema | None = None
-        # From here on: read and changed inside the handle's turn.
+        # From here on: read and changed inside the handle's lock.
         self._ended = False
         self._batches = 0
         self._verify: bool = setting("trust", trust, "user") == "verify"
@@ -194,7 +194,7 @@ class StreamReader(OfOneProcess):
         return self._schema
 
     def _learn_schema(self, ms: int) -> int:
-        """Inside the turn. Waits for it at most `ms`."""
+        """With the lock in hand. Waits for it at most `ms`."""
         data, size = ffi.new("const void **"), ffi.new("uint64_t *")
         status = int(lib.lwmq_reader_schema(self._handle.pointer, ms, data, size))
         if status == lib.LWMQ_OK:
@@ -246,7 +246,7 @@ class StreamReader(OfOneProcess):
         return text + (self._notices.explain(why) if limit else "")
 
     def _batch_of(self, native: Any) -> pa.RecordBatch:
-        """Inside the turn. Takes the native batch."""
+        """With the lock in hand. Takes the native batch."""
         check(lib.lwmq_batch_query(native, self._info))
         self._batches += 1
         layout = self._layout
@@ -333,7 +333,7 @@ class StreamReader(OfOneProcess):
     @property
     def last(self) -> BatchInfo | None:
         """Where the batch that was returned last came from; None before the first."""
-        with self._handle.turn:
+        with self._handle.lock:
             return info_from(self._info) if self._batches else None
 
     @property
@@ -341,7 +341,7 @@ class StreamReader(OfOneProcess):
         """Counters of this reader. ClosedError after close."""
         raw = sized("lwmq_reader_statistics")
         self._handle.check_open()
-        with self._handle.turn:
+        with self._handle.lock:
             self._handle.check_open()
             check(lib.lwmq_reader_query(self._handle.pointer, raw))
             fields = fields_of(raw)
@@ -361,7 +361,7 @@ class StreamReader(OfOneProcess):
     def consume(self) -> None:
         """Count the batch that was returned last as consumed, without asking for another. Never waits."""
         self._handle.check_open()
-        with self._handle.turn:
+        with self._handle.lock:
             self._handle.check_open()
             check(lib.lwmq_reader_consume(self._handle.pointer))
 
@@ -374,7 +374,7 @@ class StreamReader(OfOneProcess):
         if not self._handle.begin_close():
             return
         seconds = self._linger if linger is None else parse_duration(linger)
-        with self._handle.turn, undisturbed():
+        with self._handle.lock, undisturbed():
             reader = self._handle.pointer
             self._handle.forget()
             if consume and self._batches:
@@ -392,7 +392,7 @@ class StreamReader(OfOneProcess):
         if kind is None:
             self.close()
         elif self._handle.begin_close():
-            with self._handle.turn, undisturbed():
+            with self._handle.lock, undisturbed():
                 self._handle.destroy()
 
     def __repr__(self) -> str:

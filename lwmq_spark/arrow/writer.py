@@ -176,7 +176,7 @@ class StreamWriter(OfOneProcess):
         window_said: int = setting("window_bytes", window, 0)
         self._window_bytes = window_said or default_window
         self._job = job
-        self._written = self._bytes_copied = 0  # changed inside the handle's turn
+        self._written = self._bytes_copied = 0  # changed inside the handle's lock
         self._hear_at = 0.0
         self._batch_numbers = itertools.count()  # of those whose partition we choose
         self._committed = False
@@ -369,13 +369,13 @@ class StreamWriter(OfOneProcess):
 
         def publish(size: int, count: int) -> None:
             handle.check_open()
-            with handle.turn:
+            with handle.lock:
                 handle.check_open()
                 self._hand_over(block, chosen, size, count, lib.LWMQ_BATCH_IPC_MESSAGE)
 
         def publish_copy(encoded: Encoded) -> None:
             self._publish(encoded, chosen)
-            with handle.turn:
+            with handle.lock:
                 self._bytes_copied += encoded.bytes
 
         return BatchBuilder(
@@ -389,8 +389,8 @@ class StreamWriter(OfOneProcess):
         )
 
     def _allocate(self, size: int, use: Callable[[Any], None]) -> Any:
-        """A block of `size` bytes, behind `use(block)`: both inside the turn, so that nobody ends the writer
-        between."""
+        """A block of `size` bytes, behind `use(block)`: both with the lock in hand, so that nobody ends the
+        writer between."""
         block = ffi.new("lwmq_block *")
         handle = self._handle
 
@@ -410,7 +410,7 @@ class StreamWriter(OfOneProcess):
         return block
 
     def _hand_over(self, block: Any, partition: int, size: int, rows: int, flags: int) -> None:
-        """Inside the turn."""
+        """With the lock in hand."""
         check(lib.lwmq_writer_publish(self._handle.pointer, block, partition, size, rows, flags))
         self._written += 1
 
@@ -418,7 +418,7 @@ class StreamWriter(OfOneProcess):
         handle = self._handle
         if handle.closed:
             return  # the window went with the writer
-        with handle.turn:
+        with handle.lock:
             if not handle.closed:
                 lib.lwmq_writer_discard(handle.pointer, block)
 
@@ -456,7 +456,7 @@ class StreamWriter(OfOneProcess):
         if not self._handle.begin_close():
             return
         text = reason.encode("utf-8", "replace").replace(b"\0", b" ")
-        with self._handle.turn:
+        with self._handle.lock:
             try:
                 status = lib.lwmq_writer_abort(self._handle.pointer, text)
                 self._aborted = True
@@ -484,15 +484,13 @@ class StreamWriter(OfOneProcess):
         started = time.monotonic()
         what, news = f"close of a writer of {self._address}", partial(_lost_reader, handle)
         notices = Notices(what, "`linger` bounds this wait", news)
-        status = wait(
-            handle, lambda ms: lib.lwmq_writer_close(handle.pointer, ms), limit, notices=notices
-        )
+        status = wait(handle, lambda ms: lib.lwmq_writer_close(handle.pointer, ms), limit, notices=notices)
         text = text_of() if status != lib.LWMQ_OK else ""
         if status == lib.LWMQ_E_STALLED:
             raise_status(status, text)  # still open: closing again waits on
         if not handle.begin_close():
             return
-        with handle.turn:
+        with handle.lock:
             handle.destroy()
         if status == lib.LWMQ_E_TIMED_OUT:
             waited = time.monotonic() - started
@@ -546,7 +544,7 @@ class StreamWriter(OfOneProcess):
         """Counters of this writer. ClosedError after close."""
         raw = sized("lwmq_writer_statistics")
         self._handle.check_open()
-        with self._handle.turn:
+        with self._handle.lock:
             self._handle.check_open()
             check(lib.lwmq_writer_query(self._handle.pointer, raw))
         return WriterStatistics(**fields_of(raw), bytes_copied=self._bytes_copied)
@@ -563,7 +561,7 @@ class StreamWriter(OfOneProcess):
 def _lost_reader(handle: Handle) -> str | None:
     """What befell a reader of this writer that was lost since this was asked last."""
     text = ffi.new("char[1024]")
-    with handle.turn:
+    with handle.lock:
         if not handle.usable or lib.lwmq_writer_lost_reader(handle.pointer, text, 1024) != lib.LWMQ_OK:
             return None
     return str(ffi.string(text).decode("utf-8", "replace"))

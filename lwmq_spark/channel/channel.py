@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from lwmq_spark import errors
 from lwmq_spark._ffi import (
-    Crowd,
+    CallCount,
+    CallLock,
+    CallLocks,
     Handle,
     Lingering,
-    Turn,
-    Turns,
     Waiter,
     anew_when_interrupted,
     check,
@@ -249,10 +249,10 @@ class Channel(Lingering):
         pointer, out[0] = out[0], ffi.NULL  # a signal's handler may raise: it has one owner at a time
         pointer = ffi.gc(pointer, self._window.destroy)
         self._handle = Handle(pointer, lambda _: None, f"channel on {self._address}")
-        self._connecting = Turn()  # for those who wait for a peer: the others pass them
-        self._watching = Crowd()
-        self._receiving: Turn | Crowd = Turn() if settings.receives_in_turns else Crowd()
-        self._shipping = Turn()  # raw sends
+        self._connecting = CallLock()  # for those who wait for a peer: the others pass them
+        self._watching = CallCount()
+        self._receiving: CallLock | CallCount = CallLock() if settings.receives_in_turns else CallCount()
+        self._shipping = CallLock()  # raw sends
         self._lent_to: object | None = None  # what alone receives
         self._queues: list[NativeQueue] = []  # not those that hold us
         self._common: NativeQueue | None = None  # one of them
@@ -307,7 +307,7 @@ class Channel(Lingering):
         options.kind, options.priority, options.capacity = KINDS[kind], priority, capacity or 0
         self._handle.check_open()
         out = ffi.new("lwmq_send_queue **")
-        with self._handle.turn:
+        with self._handle.lock:
             self._handle.check_open()
             check(lib.lwmq_channel_add_send_queue(self._handle.pointer, options, out))
             made = NativeQueue(out[0], kind, priority, capacity or 0)
@@ -331,7 +331,7 @@ class Channel(Lingering):
         """
         shares = [whole("weight", weight, 0, WEIGHT_MAX) for weight in weights]
         self._handle.check_open()
-        with self._handle.turn:
+        with self._handle.lock:
             self._handle.check_open()
             array = ffi.new("uint32_t[]", shares)
             check(lib.lwmq_channel_set_weights(self._handle.pointer, array, len(array)))
@@ -347,7 +347,7 @@ class Channel(Lingering):
         self._check_not_lent()
         got = native_messages.receive_now(handle, self._receiving, Message)
         if got is None or (got == lib.LWMQ_E_EMPTY and timeout != 0):  # a wait costs as much before it begins
-            got = wait(handle, self._receive_one, timeout, turn=self._receiving)
+            got = wait(handle, self._receive_one, timeout, lock=self._receiving)
         return got if isinstance(got, Message) else self._no_message(got, timeout)
 
     def receive_many(self, limit: int = 256, timeout: float | None = None) -> list[Message]:
@@ -383,7 +383,7 @@ class Channel(Lingering):
             self._handle,
             lambda ms: native_messages.receive_into(self._handle.address, ms, Message, came),
             timeout,
-            turn=self._receiving,
+            lock=self._receiving,
         )
         if status != lib.LWMQ_OK:
             self._no_message(status, timeout)
@@ -395,8 +395,8 @@ class Channel(Lingering):
             self._check_not_lent()
             return receive(ms)
 
-        self._check_not_lent()  # also where another thread has its turn
-        got = wait(self._handle, receive_ours, timeout, turn=self._receiving)
+        self._check_not_lent()  # also where another thread has its lock
+        got = wait(self._handle, receive_ours, timeout, lock=self._receiving)
         return got if isinstance(got, list) else self._no_message(got, timeout)
 
     def _receive_one(self, ms: int) -> Message | int:
@@ -413,7 +413,7 @@ class Channel(Lingering):
         from lwmq_spark.channel.selector import _lives
 
         self._handle.check_open()
-        with self._handle.turn:
+        with self._handle.lock:
             self._handle.check_open()
             self._check_not_lent()
             if self._is_called:
@@ -427,7 +427,7 @@ class Channel(Lingering):
                     "then make the Requests"
                 )
             self._lent_to = to
-        if isinstance(self._receiving, Crowd):
+        if isinstance(self._receiving, CallCount):
             self._receiving.empty()
         else:
             with self._receiving:
@@ -446,7 +446,7 @@ class Channel(Lingering):
             )
 
     def _why_not(self) -> str:
-        """What a time-out says more where it can. Any thread, in no turn."""
+        """What a time-out says more where it can. Any thread, without a lock."""
         pointer = self._handle.pointer
         if pointer is None or self._handle.forked:
             return ""
@@ -516,7 +516,7 @@ class Channel(Lingering):
         """
         out = ffi.new("int32_t *")
         self._handle.check_open()
-        with self._handle.turn:
+        with self._handle.lock:
             self._handle.check_open()
             check(lib.lwmq_channel_descriptor(self._handle.pointer, out))
         return int(out[0])
@@ -568,7 +568,7 @@ class Channel(Lingering):
         """
         number = whole("signal", number, 0, SIGNAL_MAX)
         self._handle.check_open()
-        with self._handle.turn:
+        with self._handle.lock:
             self._handle.check_open()
             check(lib.lwmq_channel_signal_on_message(self._handle.pointer, number, ffi.NULL))
 
@@ -578,7 +578,7 @@ class Channel(Lingering):
             self._handle,
             lambda ms: lib.lwmq_channel_flush(self._handle.pointer, ms),
             timeout,
-            turn=self._shipping,
+            lock=self._shipping,
         )
         if status == lib.LWMQ_E_TIMED_OUT:
             raise errors.TimeoutError(
@@ -593,7 +593,7 @@ class Channel(Lingering):
             self._handle,
             lambda ms: lib.lwmq_channel_wait_connected(self._handle.pointer, ms),
             timeout,
-            turn=self._connecting,
+            lock=self._connecting,
         )
         if status == lib.LWMQ_E_TIMED_OUT:
             text = f"no peer came to {self._address} within {span(timeout)}"
@@ -613,7 +613,7 @@ class Channel(Lingering):
             self._handle,
             lambda ms: lib.lwmq_raw_get_buffer(self._handle.pointer, ms, raw),
             timeout,
-            turn=self._shipping,
+            lock=self._shipping,
         )
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):
             raise errors.TimeoutError(
@@ -634,7 +634,7 @@ class Channel(Lingering):
             self._handle,
             lambda ms: lib.lwmq_raw_receive_buffer(self._handle.pointer, ms, raw),
             timeout,
-            turn=self._receiving,
+            lock=self._receiving,
         )
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
             raise errors.TimeoutError(
@@ -665,7 +665,7 @@ class Channel(Lingering):
         """The filters of this channel, the nearest to the application first; empty where there are none."""
         found: list[FilterState] = []
         self._handle.check_open()
-        with self._handle.turn:
+        with self._handle.lock:
             self._handle.check_open()
             while True:
                 raw = sized("lwmq_filter_view")
@@ -683,7 +683,7 @@ class Channel(Lingering):
         """
         out = ffi.new("uint64_t *")
         self._handle.check_open()
-        with self._handle.turn:
+        with self._handle.lock:
             self._handle.check_open()
             status = lib.lwmq_channel_query_times(self._handle.pointer, self._place(place), share, out)
         if status == lib.LWMQ_E_EMPTY:
@@ -698,7 +698,7 @@ class Channel(Lingering):
 
     def _on_filter(self, call: Any, *arguments: Any) -> None:
         self._handle.check_open()
-        with self._handle.turn:
+        with self._handle.lock:
             self._handle.check_open()
             check(call(self._handle.pointer, *arguments))
 
@@ -724,7 +724,7 @@ class Channel(Lingering):
         if self._last is not None:
             return self._last
         self._handle.check_open()
-        with self._handle.turn:
+        with self._handle.lock:
             self._handle.check_open()
             return self._query()
 
@@ -749,7 +749,7 @@ class Channel(Lingering):
     def _peer_over(self, transport: int) -> Peer | None:
         raw = sized("lwmq_peer")
         self._handle.check_open()
-        with self._handle.turn:
+        with self._handle.lock:
             self._handle.check_open()
             status = lib.lwmq_channel_peer(self._handle.pointer, transport, raw)
         if status == lib.LWMQ_E_EMPTY:
@@ -781,7 +781,7 @@ class Channel(Lingering):
             self._handle,
             lambda ms: lib.lwmq_channel_wait_peer(self._handle.pointer, transport, ms, raw),
             timeout,
-            turn=self._watching,
+            lock=self._watching,
         )
         if status == lib.LWMQ_E_TIMED_OUT:
             text = f"no peer came to or left {self._address} within {span(timeout)}"
@@ -802,23 +802,23 @@ class Channel(Lingering):
         if not self._handle.begin_close():
             return
         try:
-            turns = [self._handle.turn, self._connecting, self._shipping]
+            locks = [self._handle.lock, self._connecting, self._shipping]
             # Those of now are all: a further queue finds the channel closed.
-            turns += [turn for q in self._queues for turn in (q.turn, q.waiting)]
-            if isinstance(self._receiving, Turn):
-                turns.append(self._receiving)
+            locks += [lock for q in self._queues for lock in (q.lock, q.waiting)]
+            if isinstance(self._receiving, CallLock):
+                locks.append(self._receiving)
             if self._is_called:  # since another thread asked for calls just now
                 self.on_message(None)
             self._watching.empty()
-            if isinstance(self._receiving, Crowd):
+            if isinstance(self._receiving, CallCount):
                 self._receiving.empty()
-            self._close_behind(Turns(tuple(turns)), seconds)
+            self._close_behind(CallLocks(tuple(locks)), seconds)
         finally:
             if self._handle.pointer is not None:
                 self._handle.take_close_back()
 
-    def _close_behind(self, turns: Turns, seconds: float | None) -> None:
-        with turns:
+    def _close_behind(self, locks: CallLocks, seconds: float | None) -> None:
+        with locks:
             for known in self._selectors:
                 if (selector := known()) is not None:
                     selector._forget(self)

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import Crowd, Handle, OfOneProcess, check, ffi, fields_of, lib, sized, span, wait
+from lwmq_spark._ffi import CallCount, Handle, OfOneProcess, check, ffi, fields_of, lib, sized, span, wait
 from lwmq_spark.channel.channel import Channel
 from lwmq_spark.channel.readiness import Readiness
 from lwmq_spark.channel.settings import ReceiveKind, read_settings
@@ -90,7 +90,7 @@ class Listener(OfOneProcess):
         out = ffi.new("lwmq_listener **")
         check(lib.lwmq_listener_open(self.address.encode(), self._settings.options, out))
         self._handle = Handle(out[0], lib.lwmq_listener_destroy, f"listener on {self.address}")
-        self._accepting = Crowd()
+        self._accepting = CallCount()
         self._refused_told = 0
         self.readiness = Readiness(self)
         self._selectors: tuple[weakref.ref[Selector], ...] = ()  # which we leave when we are closed
@@ -110,7 +110,7 @@ class Listener(OfOneProcess):
                 self._handle,
                 lambda ms: lib.lwmq_listener_accept(self._handle.pointer, ms, out),
                 timeout,
-                turn=self._accepting,
+                lock=self._accepting,
             )
             if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_EMPTY):
                 text = f"no client came to {self.address} within {span(timeout)}"

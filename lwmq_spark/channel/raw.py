@@ -24,7 +24,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lwmq_spark import errors
-from lwmq_spark._ffi import OfOneProcess, Turn, Turns, check, ffi, lib
+from lwmq_spark._ffi import CallLock, CallLocks, OfOneProcess, check, ffi, lib
 from lwmq_spark.options import whole
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ class _Loan:
         "_handle",
         "_pointer",
         "_window",
+        "lock",
         "raw",
-        "turn",
     )
 
     def __init__(self, channel: Channel, give_back: Callable[[Any, Any], int]) -> None:
         self.raw: Any = ffi.new("lwmq_buffer *")  # None: it was sent
-        self.turn = Turn()  # to show it, or to send it
+        self.lock = CallLock()  # to show it, or to send it
         self._handle = channel._handle
         self._pointer = channel._handle.pointer
         self._window = channel._window
@@ -117,7 +117,7 @@ class _RawBuffer(OfOneProcess):
     def data(self) -> memoryview:
         """In the window itself, also after close; writable if it is to be sent. Ends with it. ClosedError."""
         loan = self._open_loan()
-        with loan.turn:
+        with loan.lock:
             self._open_loan()  # another thread may have sent it
             if self._data is None:
                 self._data = loan.show(readonly=self._readonly)
@@ -170,7 +170,7 @@ class SendBuffer(_RawBuffer):
         used = len(self) if used_bytes is None else whole("used_bytes", used_bytes, 0, (1 << 64) - 1)
         handle = self._channel._handle
         handle.check_open()
-        with Turns((self._channel._shipping, self._open_loan().turn)):
+        with CallLocks((self._channel._shipping, self._open_loan().lock)):
             handle.check_open()
             loan = self._open_loan()
             if used > len(self):

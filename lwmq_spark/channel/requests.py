@@ -93,11 +93,11 @@ class Reply(OfOneProcess, Future[Frames]):
     Callbacks run on the thread of its `Requests`, or at once where it is settled already; none should wait.
     """
 
-    def __init__(self, desk: _Desk, number: int) -> None:
+    def __init__(self, pending: _PendingRequests, number: int) -> None:
         super().__init__()
         # Future's own may stay closed where a signal's handler raises, and the keeper would wait for ever.
         self._condition = Condition()  # type: ignore[assignment]
-        self._desk = desk
+        self._pending = pending
         self._number = number
         self._calls_back = False  # then the keeper settles it
         self._requests: Requests | None = None  # lives until we are settled
@@ -106,28 +106,28 @@ class Reply(OfOneProcess, Future[Frames]):
         """Waits, at most `timeout` seconds; the request stays outstanding when that was too short."""
         check_timeout(timeout)
         end = math.inf if timeout is None else time.monotonic() + timeout
-        self._desk.check_process()
+        self._pending.check_process()
         if not self.done():
-            if self._desk.is_receiving_here():
+            if self._pending.is_receiving_here():
                 raise errors.LwmqError(
                     f"request {self._number} awaited in a callback, or a signal's handler, on the thread "
                     "that would receive its reply: add a callback to it, or wait on a thread of your own"
                 )
-            self._desk.lead(self, end)
+            self._pending.lead(self, end)
         try:
             return super().result(None if timeout is None else max(0.0, end - time.monotonic()))
         except TimeoutError as exc:
             if isinstance(exc, errors.LwmqError):
                 raise
             raise errors.TimeoutError(
-                f"no reply to request {self._number} within {span(timeout)}{self._desk.why_not()}"
+                f"no reply to request {self._number} within {span(timeout)}{self._pending.why_not()}"
             ) from None
 
     def add_done_callback(self, fn: Callable[[Future[Frames]], object]) -> None:
-        self._desk.check_process()
+        self._pending.check_process()
         if getattr(fn, "__module__", None) == "asyncio.tasks":  # of asyncio.wait, which would not wake
             raise TypeError("a reply is no future of an event loop: asyncio.wrap_future(reply) makes one")
-        with self._desk._lock:  # not between a leader's look at this and its end of the reply
+        with self._pending._lock:  # not between a leader's look at this and its end of the reply
             self._calls_back = True
         super().add_done_callback(partial(self._call, fn))
 
@@ -138,16 +138,16 @@ class Reply(OfOneProcess, Future[Frames]):
         except Exception:
             raise
         except BaseException:
-            if threading.get_ident() != self._desk.thread:
+            if threading.get_ident() != self._pending.thread:
                 raise
-            _log.exception("a callback of request %d on %s has failed", self._number, self._desk.address)
+            _log.exception("a callback of request %d on %s has failed", self._number, self._pending.address)
 
     def cancel(self) -> bool:
-        self._desk.check_process()
+        self._pending.check_process()
         if not super().cancel():
             return False
         self._requests = None
-        self._desk.forget(self)
+        self._pending.forget(self)
         return True
 
     def __await__(self) -> Generator[Any, None, Frames]:
@@ -187,7 +187,7 @@ class _Leader:
         self.here = threading.Lock()  # held by it
 
 
-class _Desk:
+class _PendingRequests:
     """What is outstanding, by number and by time, and who receives. Any thread."""
 
     def __init__(self, channel: Channel, most: int) -> None:
@@ -565,18 +565,18 @@ class Requests(OfOneProcess):
         _check_channel(channel, "Requests")
         outstanding_max = whole("outstanding_max", outstanding_max, 1, sys.maxsize)
         self._channel = channel
-        self._desk = _Desk(channel, outstanding_max)
+        self._pending = _PendingRequests(channel, outstanding_max)
         try:
-            channel._lend(self._desk)
+            channel._lend(self._pending)
             self._queue = _queue_of(channel, queue)
-            channel.readiness.tell_when_closed(self._desk.wake)
+            channel.readiness.tell_when_closed(self._pending.wake)
             # It knows not this object itself, so that it does not keep it alive.
-            thread = background_thread(self._desk.keep, "lwmq-requests")
+            thread = background_thread(self._pending.keep, "lwmq-requests")
             thread.start()
         except BaseException:
-            channel.readiness.tell_no_more(self._desk.wake)
-            channel._take_back(self._desk)
-            self._desk._close_files()
+            channel.readiness.tell_no_more(self._pending.wake)
+            channel._take_back(self._pending)
+            self._pending._close_files()
             raise
         self._thread = thread
 
@@ -610,41 +610,41 @@ class Requests(OfOneProcess):
     def _submit(self, frames: Any, timeout: float | None, made: list[Reply], *, leads: bool) -> Reply:
         self._channel._handle.check_open()
         parts = parts_of(frames, "submit")
-        reply = self._desk.enlist(timeout, made, leads=leads)
-        if self._desk.is_kept_away:  # behind the enlisting: what is noted later fails all on the list
+        reply = self._pending.enlist(timeout, made, leads=leads)
+        if self._pending.is_kept_away:  # behind the enlisting: what is noted later fails all on the list
             self._check_not_kept_away()
         reply._requests = self
         if reply.done():  # settled before that
             reply._requests = None
-        self._queue.post([HEAD.pack(MAGIC, FORMAT, REQUEST, 0, self._desk.asker, reply._number), *parts])
+        self._queue.post([HEAD.pack(MAGIC, FORMAT, REQUEST, 0, self._pending.asker, reply._number), *parts])
         return reply
 
     def _check_not_kept_away(self) -> None:
         """Raises what keeps the peer away, where it does still."""
-        self._desk.is_kept_away = False
+        self._pending.is_kept_away = False
         try:
             self._channel.wait_connected(0)
         except errors.TimeoutError:  # no peer yet, who may come by itself
             pass
         except errors.LwmqError:
-            self._desk.is_kept_away = True
+            self._pending.is_kept_away = True
             raise
 
     @property
     def statistics(self) -> RequestsStatistics:
-        return self._desk.statistics()
+        return self._pending.statistics()
 
     def close(self) -> None:
         """What is outstanding fails with ClosedError. The channel stays open. Twice is once."""
-        self._channel.readiness.tell_no_more(self._desk.wake)
+        self._channel.readiness.tell_no_more(self._pending.wake)
         self._end()
-        if not self._desk.is_receiving_here():  # else it ends behind us
+        if not self._pending.is_receiving_here():  # else it ends behind us
             self._thread.join()
 
     def _end(self) -> None:
         if self._channel._handle.forked:  # the thread, and whoever held the lock, are our parent's
             return
-        self._desk.end(errors.ClosedError(f"the requests on {self._desk.address} are closed"))
+        self._pending.end(errors.ClosedError(f"the requests on {self._pending.address} are closed"))
 
     def __enter__(self) -> Requests:
         return self
@@ -657,7 +657,7 @@ class Requests(OfOneProcess):
 
     async def __aexit__(self, *exc: object) -> None:
         """As `with`; the event loop goes on while the thread ends."""
-        await on_a_thread(f"lwmq close of the requests on {self._desk.address}", self.close)
+        await on_a_thread(f"lwmq close of the requests on {self._pending.address}", self.close)
 
     def __del__(self) -> None:
         if hasattr(self, "_thread"):
@@ -665,8 +665,8 @@ class Requests(OfOneProcess):
 
     def __repr__(self) -> str:
         if self._channel._handle.forked:
-            return f"<Requests on {self._desk.address}, of another process>"
-        return f"<Requests on {self._desk.address}, {self.statistics.outstanding} outstanding>"
+            return f"<Requests on {self._pending.address}, of another process>"
+        return f"<Requests on {self._pending.address}, {self.statistics.outstanding} outstanding>"
 
 
 class Request(OfOneProcess):

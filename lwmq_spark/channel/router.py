@@ -71,8 +71,8 @@ class Router(OfOneProcess):
             self._routes.pop(queue, None)
             handle = queue._channel._handle
             if not handle.usable:
-                return  # its routes went with it; in a forked child, nobody may ever leave the turn
-            with handle.turn:
+                return  # its routes went with it; in a forked child, nobody may ever give the lock back
+            with handle.lock:
                 if handle.usable:
                     check(lib.lwmq_router_forget(self._pointer, queue._native.pointer))
 
@@ -98,7 +98,7 @@ class Router(OfOneProcess):
         frame = whole("frame", frame, 0, FRAMES_MAX)
         handle = queue._channel._handle
         handle.check_open()
-        with handle.turn:
+        with handle.lock:
             handle.check_open()
             return int(call(self._pointer, frame, text, name, queue._native.pointer))
 

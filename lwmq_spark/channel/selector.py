@@ -23,11 +23,11 @@ from typing import Any
 
 from lwmq_spark import errors
 from lwmq_spark._ffi import (
-    Crowd,
+    CallCount,
+    CallLock,
+    CallLocks,
     Handle,
     OfOneProcess,
-    Turn,
-    Turns,
     address_of,
     check,
     check_timeout,
@@ -60,8 +60,8 @@ class Selector(OfOneProcess):
         check(lib.lwmq_selector_create(out))
         self._handle = Handle(out[0], lib.lwmq_selector_destroy, "selector")
         self.readiness = Readiness(self)
-        self._selecting = Turn()
-        self._members: dict[int, tuple[Handle, Turn | Crowd, Channel]] = {}  # by address
+        self._selecting = CallLock()
+        self._members: dict[int, tuple[Handle, CallLock | CallCount, Channel]] = {}  # by address
         self._listeners: dict[Listener, OnClient | None] = {}  # replaced, not changed: others walk over it
         self._newcomer: tuple[Channel, OnClient | None] | None = None  # accepted, not yet added
         self._greeting = threading.RLock()  # of the thread that accepts; on_client may receive
@@ -82,7 +82,7 @@ class Selector(OfOneProcess):
         handle = channel._handle
         handle.check_open()
         self._handle.check_open()
-        with Turns((handle.turn, self._handle.turn)):
+        with CallLocks((handle.lock, self._handle.lock)):
             handle.check_open()
             self._handle.check_open()
             channel._check_not_lent()
@@ -102,7 +102,7 @@ class Selector(OfOneProcess):
             raise TypeError(f"on_client is a function of one channel, not {on_client!r}")
         listener._handle.check_open()
         self._handle.check_open()
-        with listener._accepting, self._handle.turn:
+        with listener._accepting, self._handle.lock:
             listener._handle.check_open()
             self._handle.check_open()
             if listener in self._listeners:
@@ -117,7 +117,7 @@ class Selector(OfOneProcess):
                 raise
 
     def _forget_listener(self, listener: Listener) -> None:
-        with self._handle.turn:
+        with self._handle.lock:
             if listener not in self._listeners:
                 return
             if _lives(self):
@@ -178,13 +178,13 @@ class Selector(OfOneProcess):
         if not isinstance(channel, Channel):
             raise TypeError(f"a selector has channels and listeners, not {type(channel).__name__}")
         if channel._handle.usable:  # a close may linger
-            with channel._handle.turn:
+            with channel._handle.lock:
                 if channel._handle.usable:
                     self._forget(channel)
 
     def _forget(self, channel: Channel) -> None:
-        """With the turn of the channel, before it is destroyed."""
-        with self._handle.turn:
+        """With the lock of the channel, before it is destroyed."""
+        with self._handle.lock:
             if _lives(self):
                 lib.lwmq_selector_remove(self._handle.pointer, channel._handle.pointer)
             self._members.pop(channel._handle.address, None)
@@ -202,7 +202,7 @@ class Selector(OfOneProcess):
                 self._handle,
                 lambda ms: lib.lwmq_selector_wait(self._handle.pointer, ms, out),
                 None if end is None else max(0.0, end - time.monotonic()),
-                turn=self._selecting,
+                lock=self._selecting,
             )
             if status in (lib.LWMQ_E_EMPTY, lib.LWMQ_E_TIMED_OUT):
                 return None
@@ -298,7 +298,7 @@ class Selector(OfOneProcess):
         """
         out = ffi.new("int32_t *")
         self._handle.check_open()
-        with self._handle.turn:
+        with self._handle.lock:
             self._handle.check_open()
             check(lib.lwmq_selector_descriptor(self._handle.pointer, out))
         return int(out[0])
@@ -327,7 +327,7 @@ class Selector(OfOneProcess):
         if not self._handle.begin_close():
             return
         try:
-            with Turns((self._handle.turn, self._selecting)):
+            with CallLocks((self._handle.lock, self._selecting)):
                 self._handle.destroy()
                 self._members.clear()
                 self._listeners = {}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from lwmq_spark import errors
 from lwmq_spark._ffi import (
+    CallLock,
     OfOneProcess,
-    Turn,
     Waiter,
     address_of,
     check,
@@ -79,9 +79,9 @@ class SendQueueStatistics:
 
 
 class NativeQueue:
-    """The library's part of a send queue, and who has its turns. It is the channel's, and knows it not."""
+    """The library's part of a send queue, and its locks. It is the channel's, and knows it not."""
 
-    __slots__ = ("address", "capacity", "kind", "last", "pointer", "priority", "turn", "waiting")
+    __slots__ = ("address", "capacity", "kind", "last", "lock", "pointer", "priority", "waiting")
 
     def __init__(self, pointer: Any, kind: Kind, priority: Priority, capacity: int) -> None:
         self.pointer = pointer
@@ -89,12 +89,12 @@ class NativeQueue:
         self.kind = kind
         self.priority = priority
         self.capacity = capacity
-        self.turn = Turn()
-        self.waiting = Turn()  # for those who wait for room: the others pass them
+        self.lock = CallLock()
+        self.waiting = CallLock()  # for those who wait for room: the others pass them
         self.last: SendQueueStatistics | None = None  # behind the close of the channel
 
     def query(self) -> SendQueueStatistics:
-        """With its turn in hand, and before the channel is destroyed."""
+        """With its lock in hand, and before the channel is destroyed."""
         raw = sized("lwmq_send_queue_statistics")
         check(lib.lwmq_send_queue_query(self.pointer, raw))
         figures = fields_of(raw)
@@ -111,7 +111,7 @@ class SendQueue(OfOneProcess):
     def __init__(self, channel: Channel, native: NativeQueue) -> None:
         self._channel = channel
         self._native = native
-        self._turn = native.turn
+        self._lock = native.lock
         self._address = native.address
         self._waiter: Waiter | None = None
         self.kind = native.kind
@@ -144,7 +144,7 @@ class SendQueue(OfOneProcess):
         """
         handle = self._channel._handle
         if tag == 0 and timeout == 0 and may_discard and type(frames) in (bytes, list, tuple):
-            status = native_messages.post_now(handle, self._turn, self._address, frames)
+            status = native_messages.post_now(handle, self._lock, self._address, frames)
             if status is None and type(frames) is bytes:
                 status = self._in_turn(lib.lwmq_send_queue_post_bytes, frames, len(frames))
             if status is not None:
@@ -174,7 +174,7 @@ class SendQueue(OfOneProcess):
                 self._channel._handle,
                 lambda ms: lib.lwmq_send_queue_post_wait(self._native.pointer, tag, ms, 0, reference),
                 timeout,
-                turn=self._native.waiting,
+                lock=self._native.waiting,
             )
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):
             if not may_discard:
@@ -192,7 +192,7 @@ class SendQueue(OfOneProcess):
             self._channel._handle,
             lambda ms: lib.lwmq_send_queue_wait_room(self._native.pointer, ms),
             timeout,
-            turn=self._native.waiting,
+            lock=self._native.waiting,
         )
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):
             raise self._no_room(timeout)
@@ -230,7 +230,7 @@ class SendQueue(OfOneProcess):
         if isinstance(messages, bytes | bytearray | memoryview | str | Message):
             raise TypeError(f"post_many() takes a list of messages, not one {type(messages).__name__}")
         messages = messages if type(messages) is tuple else list(messages)
-        status = native_messages.post_many_now(self._channel._handle, self._turn, self._address, messages)
+        status = native_messages.post_many_now(self._channel._handle, self._lock, self._address, messages)
         if status is not None:
             check(status)
         elif any(isinstance(message, Message | list | tuple) for message in messages):
@@ -264,7 +264,7 @@ class SendQueue(OfOneProcess):
             return self._native.last
         handle = self._channel._handle
         handle.check_open()
-        with self._turn:
+        with self._lock:
             handle.check_open()
             return self._native.query()
 
@@ -272,7 +272,7 @@ class SendQueue(OfOneProcess):
         """The status of a native call for this queue."""
         handle = self._channel._handle
         handle.check_open()
-        with self._turn:
+        with self._lock:
             handle.check_open()
             return call(self._native.pointer, *arguments)
 

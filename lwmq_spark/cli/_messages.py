@@ -191,9 +191,7 @@ class Posting:
 
 
 @contextmanager
-def posting(
-    address: str, timeout: float | None, on_answer: Callable[[Message], object]
-) -> Iterator[Posting]:
+def posting(address: str, timeout: float | None, on_answer: Callable[[Message], object]) -> Iterator[Posting]:
     """Posts to whoever is at `address`, and ends when that one has read everything.
 
     `on_answer` gets what comes from there meanwhile, on another thread.

@@ -94,10 +94,10 @@ class _Looks(Collector):
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
-        self._turn = Lock()
+        self._lock = Lock()
 
     def collect(self) -> Iterable[Metric]:
-        with self._turn:
+        with self._lock:
             processes = self._observer.look()
         families: dict[str, Metric] = {}
         for kind, name, what, labels, value in _figures(processes):

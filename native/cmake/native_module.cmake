@@ -30,6 +30,6 @@ target_compile_options(_native PRIVATE -Wno-unused-parameter)  # of generated co
 # lwmq_spark/_native_messages: what is done once per message, without cffi. The limited API calls a function where
 # Python's own headers read a field, so calls go to Python directly instead of through the linkage table.
 lwmq_add_python_module(_native_messages "${CMAKE_CURRENT_SOURCE_DIR}/src/python/messages.c"
-                       "${CMAKE_CURRENT_SOURCE_DIR}/src/python/turns.c")
+                       "${CMAKE_CURRENT_SOURCE_DIR}/src/python/call_lock.c")
 target_link_libraries(_native_messages PRIVATE lwmq_warnings)
 target_compile_options(_native_messages PRIVATE -fno-strict-aliasing -fno-plt)

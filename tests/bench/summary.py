@@ -1,4 +1,4 @@
-"""The table of tests/bench/README.md from the JSON of one run: `python -m tests.bench.summary build/bench/....json`."""
+"""The table of README.md beside this from the JSON of one run: `python -m tests.bench.summary RUN.json`."""
 
 from __future__ import annotations
 

@@ -664,9 +664,9 @@ def landed_refused(wrong: str = "") -> Model:
     return _landed(wrong, 0, ["asker"])
 
 
-# ---- native/src/channel/pins.h: how many of the peer's buffers messages keep ---------------------------
+# ---- native/src/channel/kept_buffers.h: how many of the peer's buffers messages keep ----------------
 
-PINS_WRONG = [
+KEPT_BUFFERS_WRONG = [
     "what was refused stays counted",
     "every view counts as a buffer",
     "views are taken back in two steps",
@@ -695,7 +695,7 @@ def _forget(process: Process, at: str, views: Callable[[Registers], str], wrong:
     process.label(f"{at}:more")
 
 
-def pins(wrong: str = "", lands: tuple[int, ...] = (0, 0, 1, 0)) -> Model:
+def kept_buffers(wrong: str = "", lands: tuple[int, ...] = (0, 0, 1, 0)) -> Model:
     """Of two buffers one may be kept. Messages of what lies in them go to two threads, which give them back.
 
     Left out are buffers that share a slot, and who keeps the counters themselves.

@@ -40,7 +40,7 @@ MODELS: list[tuple[Callable[..., Model], list[str]]] = [
     (channels.polled_interrupted, channels.POLLED_INTERRUPTED_WRONG),
     (channels.landed, channels.LANDED_WRONG),
     (channels.landed_refused, channels.LANDED_REFUSED_WRONG),
-    (channels.pins, channels.PINS_WRONG),
+    (channels.kept_buffers, channels.KEPT_BUFFERS_WRONG),
     (channels.retired, channels.RETIRED_WRONG),
     (channels.alarmed, channels.ALARMED_WRONG),
     (channels.reopened, channels.REOPENED_WRONG),

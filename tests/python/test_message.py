@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import lwmq_spark as lwmq
-from lwmq_spark._ffi import Condition, Crowd, Turn, Turns, native_messages
+from lwmq_spark._ffi import CallCount, CallLock, CallLocks, Condition, native_messages
 from lwmq_spark.message import (
     COPY_BYTES_MAX,
     Timestamp,
@@ -74,8 +74,8 @@ def test_messages_frames_and_turns_that_are_gone_leave_nothing_on_their_types() 
         """With a dict, and so one that Python's collector looks at."""
 
     def make() -> list[type]:
-        turn = Turn()
-        held = [turn, turn.within(1), Turns((turn,)), Crowd(), Condition()]
+        lock = CallLock()
+        held = [lock, lock.within(1), CallLocks((lock,)), CallCount(), Condition()]
         made = [*held, lwmq.Message([b"a"]), Named([b"b"])]
         return [*map(type, made), native_messages.Message, type(made[-1][0].obj)]
 

@@ -1,5 +1,5 @@
-"""What README and the recipes show can be pasted and run. The programs of one section belong together: they are
-started together, in this order or in the other one, and each of them ends well."""
+"""What README and the recipes show can be pasted and run. The programs of one section belong together: they
+are started together, in this order or in the other one, and each of them ends well."""
 
 from __future__ import annotations
 

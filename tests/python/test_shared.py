@@ -151,7 +151,7 @@ def test_a_forked_child_hears_that_buffers_and_routes_are_not_its_own(address: s
         leave = threading.Event()
 
         def hold() -> None:  # as a close that lingers does
-            with other._handle.turn:
+            with other._handle.lock:
                 inside.set()
                 leave.wait(HANG_S)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lwmq_spark._ffi import Condition, Crowd, Turn, Turns
+from lwmq_spark._ffi import CallCount, CallLock, CallLocks, Condition
 from tests.patience import HANG_S
 
 # The main thread does DO again and again, and a handler ends that hundreds of times. Another thread uses the
@@ -303,45 +303,45 @@ def test_a_wait_that_signals_interrupt_ends_in_time(ipc: str, spawn: Callable[..
 
 
 def test_turns_are_taken_together_and_left_where_one_of_them_is_in_use() -> None:
-    turns = (Turn(), Turn(), Turn())
+    locks = (CallLock(), CallLock(), CallLock())
     inside = []
 
     def use() -> None:
-        with Turns(turns):
+        with CallLocks(locks):
             inside.append(True)
 
     thread = threading.Thread(target=use)
-    with turns[2]:
+    with locks[2]:
         thread.start()
         time.sleep(0.05)  # meanwhile it waits
         assert not inside
     thread.join(60)
     assert inside
-    with turns[0], turns[1], turns[2]:
+    with locks[0], locks[1], locks[2]:
         pass
-    with pytest.raises(TypeError, match="item 1 is no Turn"):
-        Turns((Turn(), Crowd()))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="item 1 is no CallLock"):
+        CallLocks((CallLock(), CallCount()))  # type: ignore[arg-type]
 
 
-def test_a_crowd_is_empty_when_the_last_has_left() -> None:
-    crowd = Crowd()
-    crowd.empty()
+def test_a_count_is_empty_when_the_last_has_left() -> None:
+    count = CallCount()
+    count.empty()
     left = []
     inside = threading.Semaphore(0)
 
     def stay() -> None:
-        with crowd:
+        with count:
             inside.release()
             time.sleep(0.05)
             left.append(True)
 
     threads = [threading.Thread(target=stay) for _ in range(3)]
-    with crowd:
+    with count:
         for thread in threads:
             thread.start()
         for _ in threads:
             assert inside.acquire(timeout=HANG_S)
-    crowd.empty()
+    count.empty()
     assert len(left) == 3
     for thread in threads:
         thread.join()

@@ -23,7 +23,7 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark import aio
-from lwmq_spark._ffi import SLICE_S, Turn
+from lwmq_spark._ffi import SLICE_S, CallLock
 from tests.patience import HANG_S
 from tests.python.pairs import pair
 
@@ -256,15 +256,15 @@ def test_a_forked_child_waits_for_no_thread_of_its_parent(ipc: str, spawn: Calla
 
 
 def test_threads_get_their_turn_in_the_order_they_came() -> None:
-    turn = Turn()
+    lock = CallLock()
     order: list[int] = []
 
     def use(number: int) -> None:
-        with turn:
+        with lock:
             order.append(number)
 
     threads = []
-    with turn:
+    with lock:
         for number in range(5):
             threads.append(threading.Thread(target=use, args=(number,)))
             threads[-1].start()

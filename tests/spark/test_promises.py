@@ -1,5 +1,5 @@
-"""What conf/GUARANTEES.md promises to who writes from Spark, where no other test holds it: tests/tree/test_promises.py
-looks for a test of each cell of its tables."""
+"""What conf/GUARANTEES.md promises to who writes from Spark, where no other test holds it:
+tests/tree/test_promises.py looks for a test of each cell of its tables."""
 
 from __future__ import annotations
 

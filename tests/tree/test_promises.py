@@ -1,5 +1,5 @@
-"""conf/GUARANTEES.md says who dies and what is promised then. Each cell of its tables is held by a test, which says so
-in a comment above it: `promise: <when, or how it begins> / <column>, <column>`."""
+"""conf/GUARANTEES.md says who dies and what is promised then. Each cell of its tables is held by a test,
+which says so in a comment above it: `promise: <when, or how it begins> / <column>, <column>`."""
 
 from __future__ import annotations
 

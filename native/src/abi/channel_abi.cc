@@ -4,7 +4,7 @@
 #include "abi/options.h"
 #include "base/status.h"
 #include "channel/channel.h"
-#include "channel/several.h"
+#include "channel/transport_group.h"
 #include "lwmq/lwmq.h"
 #include "message/message.h"
 #include "os/clock.h"
@@ -15,7 +15,7 @@ using lwmq::Message;
 using lwmq::channel::Channel;
 using lwmq::channel::ChannelQueue;
 using lwmq::channel::Loan;
-using lwmq::channel::Several;
+using lwmq::channel::TransportGroup;
 using namespace lwmq::abi;  // the handles
 
 namespace {
@@ -33,7 +33,7 @@ lwmq_status post(lwmq_send_queue* queue, uint64_t tag, lwmq_message** message,
     return null_argument(function);
   check_alive(queue, function);
   check_alive(*message, function);
-  const lwmq_status status = Several::post(in(queue), in(*message), tag);
+  const lwmq_status status = TransportGroup::post(in(queue), in(*message), tag);
   if (status == LWMQ_OK) *message = nullptr;
   return status;
 }
@@ -155,8 +155,8 @@ lwmq_status lwmq_channel_add_transport(lwmq_channel* channel, const char* addres
   LWMQ_SIZED(options);
   LWMQ_REQUIRE(channel != nullptr && address != nullptr);
   LWMQ_ALIVE(channel);
-  return or_no_memory(__func__,
-                      [&] { return Several::add_transport(in(channel), address, read_options(options)); });
+  return or_no_memory(
+      __func__, [&] { return TransportGroup::add_transport(in(channel), address, read_options(options)); });
 }
 
 lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_queue_options* options,
@@ -166,7 +166,7 @@ lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_q
   LWMQ_ALIVE(channel);
   ChannelQueue* queue = nullptr;
   const lwmq_status status = or_no_memory(
-      __func__, [&] { return Several::add_send_queue(in(channel), read_options(options), &queue); });
+      __func__, [&] { return TransportGroup::add_send_queue(in(channel), read_options(options), &queue); });
   if (status == LWMQ_OK) *out_queue = out(queue);
   return status;
 }
@@ -174,25 +174,25 @@ lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_q
 lwmq_status lwmq_channel_open(lwmq_channel* channel, int32_t role) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return Several::open(in(channel), role);
+  return TransportGroup::open(in(channel), role);
 }
 
 lwmq_status lwmq_channel_wait_connected(lwmq_channel* channel, uint32_t timeout_ms) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return answered(Several::wait_connected(in(channel), timeout_ms));
+  return answered(TransportGroup::wait_connected(in(channel), timeout_ms));
 }
 
 lwmq_status lwmq_channel_set_weights(lwmq_channel* channel, const uint32_t* weights, uint32_t count) {
   LWMQ_REQUIRE(channel != nullptr && weights != nullptr);
   LWMQ_ALIVE(channel);
-  return Several::set_weights(in(channel), weights, count);
+  return TransportGroup::set_weights(in(channel), weights, count);
 }
 
 lwmq_status lwmq_send_queue_set_priority(lwmq_send_queue* queue, uint32_t priority) {
   LWMQ_REQUIRE(queue != nullptr);
   LWMQ_ALIVE(queue);
-  return Several::set_priority(in(queue), priority);
+  return TransportGroup::set_priority(in(queue), priority);
 }
 
 lwmq_status lwmq_send_queue_post(lwmq_send_queue* queue, lwmq_message** message) {
@@ -208,7 +208,8 @@ lwmq_status lwmq_send_queue_post_wait(lwmq_send_queue* queue, uint64_t tag, uint
   LWMQ_REQUIRE(queue != nullptr && message != nullptr && *message != nullptr);
   LWMQ_ALIVE(queue);
   LWMQ_ALIVE(*message);
-  const lwmq_status status = Several::post_wait(in(queue), in(*message), tag, timeout_ms, or_discard != 0);
+  const lwmq_status status =
+      TransportGroup::post_wait(in(queue), in(*message), tag, timeout_ms, or_discard != 0);
   if (status == LWMQ_OK) *message = nullptr;
   return answered(status);
 }
@@ -216,13 +217,13 @@ lwmq_status lwmq_send_queue_post_wait(lwmq_send_queue* queue, uint64_t tag, uint
 lwmq_status lwmq_send_queue_wait_room(lwmq_send_queue* queue, uint32_t timeout_ms) {
   LWMQ_REQUIRE(queue != nullptr);
   LWMQ_ALIVE(queue);
-  return answered(Several::wait_room(in(queue), timeout_ms));
+  return answered(TransportGroup::wait_room(in(queue), timeout_ms));
 }
 
 lwmq_status lwmq_send_queue_post_bytes(lwmq_send_queue* queue, const void* data, uint64_t bytes) {
   LWMQ_REQUIRE(queue != nullptr && (data != nullptr || bytes == 0));
   LWMQ_ALIVE(queue);
-  return Several::post_bytes(in(queue), data, bytes);
+  return TransportGroup::post_bytes(in(queue), data, bytes);
 }
 
 lwmq_status lwmq_send_queue_post_many(lwmq_send_queue* queue, const lwmq_bytes* frames, uint64_t count,
@@ -230,7 +231,7 @@ lwmq_status lwmq_send_queue_post_many(lwmq_send_queue* queue, const lwmq_bytes* 
   if (out_posted != nullptr) *out_posted = 0;
   LWMQ_REQUIRE(queue != nullptr && (frames != nullptr || count == 0) && out_posted != nullptr);
   LWMQ_ALIVE(queue);
-  return Several::post_many(in(queue), frames, count, out_posted);
+  return TransportGroup::post_many(in(queue), frames, count, out_posted);
 }
 
 lwmq_status lwmq_send_queue_post_messages(lwmq_send_queue* queue, lwmq_message** messages, uint64_t count,
@@ -241,7 +242,7 @@ lwmq_status lwmq_send_queue_post_messages(lwmq_send_queue* queue, lwmq_message**
   for (uint64_t i = 0; i < count; ++i) {
     if (messages[i] != nullptr) LWMQ_ALIVE(messages[i]);
   }
-  return Several::post_messages(in(queue), reinterpret_cast<Message**>(messages), count, out_posted);
+  return TransportGroup::post_messages(in(queue), reinterpret_cast<Message**>(messages), count, out_posted);
 }
 
 lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_statistics* out_statistics) {
@@ -249,7 +250,7 @@ lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_
   LWMQ_REQUIRE(queue != nullptr && out_statistics != nullptr);
   LWMQ_ALIVE(queue);
   lwmq_send_queue_statistics known{};
-  const lwmq_status status = Several::query_queue(in(queue), &known);
+  const lwmq_status status = TransportGroup::query_queue(in(queue), &known);
   if (status == LWMQ_OK) write_output(known, out_statistics);
   return status;
 }
@@ -259,7 +260,7 @@ lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_
                                                  lwmq_message** out_message) {
   Message* message = nullptr;
   std::uint32_t count = 0;
-  const lwmq_status status = Several::receive(channel, timeout_ms, 1, &message, &count);
+  const lwmq_status status = TransportGroup::receive(channel, timeout_ms, 1, &message, &count);
   if (status == LWMQ_OK) *out_message = out(message);
   return answered(status);
 }
@@ -280,8 +281,8 @@ lwmq_status lwmq_channel_receive_many(lwmq_channel* channel, uint32_t limit, uin
   LWMQ_ALIVE(channel);
   if (limit == 0) return fail(LWMQ_E_INVALID, "no message can be received with a limit of 0");
   std::uint32_t count = 0;
-  const lwmq_status status =
-      Several::receive(in(channel), timeout_ms, limit, reinterpret_cast<Message**>(out_messages), &count);
+  const lwmq_status status = TransportGroup::receive(in(channel), timeout_ms, limit,
+                                                     reinterpret_cast<Message**>(out_messages), &count);
   if (status == LWMQ_OK) *out_count = count;
   return answered(status);
 }
@@ -302,7 +303,7 @@ lwmq_status lwmq_channel_receive_loan(lwmq_channel* channel, uint32_t timeout_ms
   LWMQ_ALIVE(loan);
   *out_lent = nullptr;  // what was lent is no more, whatever comes
   *out_count = 0;
-  const lwmq_status status = Several::receive(in(channel), timeout_ms, *in(loan));
+  const lwmq_status status = TransportGroup::receive(in(channel), timeout_ms, *in(loan));
   if (status != LWMQ_OK) return answered(status);
   *out_lent = in(loan)->entries();
   *out_count = in(loan)->count();
@@ -342,7 +343,7 @@ lwmq_status lwmq_channel_signal_on_message(lwmq_channel* channel, int32_t signal
 lwmq_status lwmq_channel_flush(lwmq_channel* channel, uint32_t timeout_ms) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return answered(Several::flush(in(channel), timeout_ms));
+  return answered(TransportGroup::flush(in(channel), timeout_ms));
 }
 
 lwmq_status lwmq_channel_query(const lwmq_channel* channel, lwmq_channel_statistics* out_statistics) {
@@ -352,7 +353,7 @@ lwmq_status lwmq_channel_query(const lwmq_channel* channel, lwmq_channel_statist
   // To ask whether the peer is there takes the pump for a moment: a change that the caller cannot see.
   auto* asked = in(const_cast<lwmq_channel*>(channel));
   lwmq_channel_statistics known{};
-  const lwmq_status status = Several::query(asked, &known);
+  const lwmq_status status = TransportGroup::query(asked, &known);
   if (status == LWMQ_OK) write_output(known, out_statistics);
   return status;
 }
@@ -362,7 +363,7 @@ lwmq_status lwmq_channel_peer(lwmq_channel* channel, uint32_t transport, lwmq_pe
   LWMQ_SIZED(out_peer);
   LWMQ_ALIVE(channel);
   lwmq_peer known{};
-  const lwmq_status status = Several::peer(in(channel), transport, &known);
+  const lwmq_status status = TransportGroup::peer(in(channel), transport, &known);
   if (status == LWMQ_OK) write_output(known, out_peer);
   return answered(status);
 }
@@ -382,7 +383,7 @@ lwmq_status lwmq_channel_wait_peer(lwmq_channel* channel, uint32_t transport, ui
   lwmq_peer known{};
   known.number = peer->number;
   known.connected = peer->connected;
-  const lwmq_status status = Several::wait_peer(in(channel), transport, timeout_ms, &known);
+  const lwmq_status status = TransportGroup::wait_peer(in(channel), transport, timeout_ms, &known);
   if (status == LWMQ_OK) write_output(known, peer);
   return answered(status);
 }
@@ -432,13 +433,13 @@ lwmq_status lwmq_channel_query_times(const lwmq_channel* channel, uint32_t place
 lwmq_status lwmq_channel_close(lwmq_channel* channel, uint32_t linger_ms) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return Several::close(in(channel), linger_ms);
+  return TransportGroup::close(in(channel), linger_ms);
 }
 
 void lwmq_channel_destroy(lwmq_channel* channel) {
   if (channel == nullptr) return;
   LWMQ_ALIVE(channel);
-  Several::destroy(in(channel));
+  TransportGroup::destroy(in(channel));
 }
 
 // ---- Direct buffers -----------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ class ChannelQueue : public SendQueue {
       : SendQueue(kind, priority, capacity), channel(owner) {}
   Channel* const channel;
   std::shared_ptr<stats::Entry> entry;                // what others see of it; set before it is added
-  ChannelQueue* twin = nullptr;                       // of the next transport; fixed before it is posted to
+  ChannelQueue* replica = nullptr;                    // of the next transport; fixed before it is posted to
   std::unique_ptr<reliability::Numbering> numbering;  // the head's, where transports are redundant; likewise
   HandleMark mark;
 };
@@ -185,7 +185,7 @@ class Channel {
 
  private:
   friend class Requests;
-  friend class Several;
+  friend class TransportGroup;
   // Ended: the only peer has gone; what it left can be received.
   enum class Phase : std::uint32_t { kCreated, kOpen, kEnded, kClosing, kClosed };
 
@@ -490,7 +490,7 @@ class Channel {
   HandleMark mark_;
   bool failure_told_ = false;  // where there are several transports: one that fails is reported once
 
-  // Where there are several transports (several.h): fixed when the channel opens.
+  // Where there are several transports (transport_group.h): fixed when the channel opens.
   std::vector<Channel*> more_;                 // the head's: the others, which it owns
   Channel* head_ = nullptr;                    // of another one
   std::size_t place_ = 0;                      // among all of them, the head is the first

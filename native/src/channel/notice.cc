@@ -6,7 +6,7 @@
 #include <csignal>
 
 #include "channel/channel.h"
-#include "channel/several.h"
+#include "channel/transport_group.h"
 #include "os/deadline.h"
 
 namespace lwmq::channel {
@@ -60,7 +60,7 @@ std::int64_t Notice::call(std::int64_t now_ns) noexcept {
     Message* message = nullptr;
     std::uint32_t count = 0;
     running = this;  // a RELEASE may come in here, too
-    const Status status = Several::receive(channel_, 0, 1, &message, &count);
+    const Status status = TransportGroup::receive(channel_, 0, 1, &message, &count);
     running = nullptr;
     if (status == LWMQ_E_EMPTY) return service::kNever;
     if (status == LWMQ_E_CLOSED && channel_->is_closing()) return now_ns + kClosingPauseNs;

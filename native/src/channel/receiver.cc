@@ -18,12 +18,12 @@ constexpr int kGoodbyesAtOnce = 64;  // a tape brings some; of a peer that lies 
 struct Lease {
   message::Owner owner;
   const lwmq_tli_provider* provider;
-  Pins* pins;
+  KeptBuffers* kept;
   Landed landed;
 
   static void finish(message::Owner* owner) noexcept {
     auto* lease = reinterpret_cast<Lease*>(owner);
-    lease->pins->give_back(lease->landed.extent.token[0]);  // release may change it
+    lease->kept->give_back(lease->landed.extent.token[0]);  // release may change it
     if (!os::forked()) lease->provider->release(lease->landed.transport, &lease->landed.extent);
     message::give_block(lease);
   }
@@ -177,15 +177,15 @@ Status Receiver::decode_view(Landed& landed, Message** out_message) noexcept {
   const lwmq_tli_extent& extent = landed.extent;
   void* block = message::take_block();
   if (block == nullptr) {
-    pins_->give_back(extent.token[0]);
+    kept_buffers_->give_back(extent.token[0]);
     return fail(LWMQ_E_NO_MEMORY, "no memory for a message of %" PRIu64 " bytes", extent.bytes);
   }
   landed.last = false;  // others land before it goes back
-  auto* lease = new (block) Lease{message::Owner(Lease::finish), provider_, pins_, landed};
+  auto* lease = new (block) Lease{message::Owner(Lease::finish), provider_, kept_buffers_, landed};
   const Status status =
       codec::decode_view(extent.data, extent.bytes, extent.kind, &lease->owner, out_message);
   if (status == LWMQ_E_NO_MEMORY) [[unlikely]] {  // nothing shows it: the extent stays
-    pins_->give_back(extent.token[0]);
+    kept_buffers_->give_back(extent.token[0]);
     message::give_block(lease);
     return status;
   }

@@ -16,8 +16,8 @@
 #include "channel/arrivals.h"
 #include "channel/completions.h"
 #include "channel/fetch_ahead.h"
+#include "channel/kept_buffers.h"
 #include "channel/loan.h"
-#include "channel/pins.h"
 #include "codec/decoder.h"
 #include "lwmq/lwmq_tli.h"
 #include "message/message.h"
@@ -45,14 +45,14 @@ inline constexpr std::uint32_t kShortRun = 1;
 class Receiver {
  public:
   explicit Receiver(const lwmq_tli_provider* provider) noexcept
-      : provider_(provider), pins_(Pins::create()) {}
+      : provider_(provider), kept_buffers_(KeptBuffers::create()) {}
   Receiver(const Receiver&) = delete;
   Receiver& operator=(const Receiver&) = delete;
   // Gives back what nobody received.
   ~Receiver() {
     Completions completions;
     clear(completions);
-    if (pins_ != nullptr) pins_->drop();
+    if (kept_buffers_ != nullptr) kept_buffers_->drop();
   }
 
   // From now on what is decoded is erased when it is destroyed.
@@ -65,7 +65,7 @@ class Receiver {
   void attach(lwmq_tli_transport* transport, std::uint32_t buffers, bool passes) noexcept {
     transport_ = transport;
     peer_buffers_ = buffers;
-    if (pins_ != nullptr) pins_->set_buffers(buffers);
+    if (kept_buffers_ != nullptr) kept_buffers_->set_buffers(buffers);
     passes_ = passes;
     messages_before_ = messages();
     goodbye_.reset();
@@ -341,12 +341,12 @@ class Receiver {
   }
   // Whether a message may keep the buffer; then it does.
   [[nodiscard]] bool may_stay(const Landed& landed) noexcept {
-    return pins_ != nullptr && pins_->keep(landed.extent.token[0]);
+    return kept_buffers_ != nullptr && kept_buffers_->keep(landed.extent.token[0]);
   }
   Status decode_view(Landed& landed, Message** out_message) noexcept;
 
   const lwmq_tli_provider* provider_;
-  Pins* const pins_;  // null where there was no memory: nothing lies where it landed
+  KeptBuffers* const kept_buffers_;  // null where there was no memory: nothing lies where it landed
   lwmq_tli_transport* transport_ = nullptr;
   std::uint64_t peer_buffers_ = 0;
   bool passes_ = false;

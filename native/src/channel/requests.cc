@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "channel/several.h"
+#include "channel/transport_group.h"
 #include "os/clock.h"
 #include "os/deadline.h"
 #include "os/futex.h"
@@ -62,7 +62,7 @@ Requests::Requests(Channel* channel, ChannelQueue* queue, std::uint64_t outstand
 Status Requests::create(Channel* channel, ChannelQueue* queue, std::uint64_t outstanding_max,
                         Requests** out_requests) {
   if (queue == nullptr) {
-    if (const Status status = Several::common_queue(channel, &queue); status != LWMQ_OK) return status;
+    if (const Status status = TransportGroup::common_queue(channel, &queue); status != LWMQ_OK) return status;
   } else if (queue->channel != channel) {
     return fail(LWMQ_E_INVALID, "a send queue of %s, not of the channel that is asked over (%s)",
                 queue->channel->address().c_str(), channel->address().c_str());
@@ -275,7 +275,7 @@ Status Requests::enlist(const Message& message, std::uint32_t timeout_ms, Pendin
 // What was enlisted; from then on others may tell of it, and drop it, but for what is awaited. Where the post
 // fails it is outstanding no more.
 Status Requests::post(Message* message, std::uint64_t number, Pending* awaited) noexcept {
-  const Status status = Several::post(queue_, message, 0);
+  const Status status = TransportGroup::post(queue_, message, 0);
   if (status == LWMQ_OK) return LWMQ_OK;
   Completions dropped;
   const std::lock_guard lock(mutex_);
@@ -391,7 +391,7 @@ Status Requests::receive_some(std::unique_lock<std::mutex>& lock, std::uint32_t 
     const Channel::Inside inside(channel);  // under the mutex: who destroys it takes that first
     was_open = channel.phase_.load() != Channel::Phase::kCreated;
     lock.unlock();
-    status = Several::receive(&channel, timeout_ms, kAtOnce, messages, &count);
+    status = TransportGroup::receive(&channel, timeout_ms, kAtOnce, messages, &count);
   }
   lock.lock();
   is_receiving_ = false;

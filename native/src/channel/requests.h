@@ -17,7 +17,7 @@
 #include "base/status.h"
 #include "channel/channel.h"
 #include "channel/completions.h"
-#include "channel/roster.h"
+#include "channel/live_objects.h"
 #include "lwmq/lwmq.h"
 #include "message/message.h"
 #include "wire/request_head.h"
@@ -54,7 +54,7 @@ class Requests {
 
   // The channel is about to be destroyed: of every Requests on it.
   static void forget_everywhere(const Channel* channel) {
-    OnRoster<Requests>::for_each([channel](Requests& requests) { requests.forget(channel); });
+    LiveObject<Requests>::for_each([channel](Requests& requests) { requests.forget(channel); });
   }
 
   // The beginning of an answer to `request`: a message with its head. LWMQ_E_CORRUPT: it is no request.
@@ -136,7 +136,7 @@ class Requests {
   Pending* last_settled_ = nullptr;
   lwmq_requests_statistics counts_{};
   HandleMark mark_;
-  OnRoster<Requests> on_roster_{this};  // last: whoever finds us there finds us whole
+  LiveObject<Requests> live_{this};  // last: whoever finds us there finds us whole
 };
 
 }  // namespace lwmq::channel

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "channel/several.h"
+#include "channel/transport_group.h"
 #include "message/external.h"
 
 namespace lwmq::channel {
@@ -53,7 +53,7 @@ Status Router::add(std::uint32_t frame, const char* pattern, const char* group, 
   const Status status = split(pattern, &words);
   if (status != LWMQ_OK) return status;
   const std::string_view name = group != nullptr ? group : "";
-  if (!name.empty() && queue->twin != nullptr)
+  if (!name.empty() && queue->replica != nullptr)
     return fail(
         LWMQ_E_UNSUPPORTED,
         "group '%.80s' of pattern '%.80s': the queue is of a channel with several transports, each of "
@@ -209,8 +209,8 @@ Status Router::post_one(Message* message, ChannelQueue* queue, bool may_discard)
   if (queue->channel->erases()) message->erase_when_destroyed();  // what is inside it is inside each handle
   Message* reference = message->reference();
   if (reference == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a message");
-  const Status status =
-      may_discard ? Several::post(queue, reference, 0) : Several::post_wait(queue, reference, 0, 0, false);
+  const Status status = may_discard ? TransportGroup::post(queue, reference, 0)
+                                    : TransportGroup::post_wait(queue, reference, 0, 0, false);
   if (status != LWMQ_OK) Message::destroy(reference);
   return status;
 }
@@ -223,8 +223,9 @@ Status Router::post_to_group(Message* message, Group& group) {
     return group.last_turn.find(one)->second < group.last_turn.find(other)->second;
   };
   // Who has no peer gets it where nobody has one.
-  auto end = std::partition(members.begin(), members.end(),
-                            [](const ChannelQueue* member) { return Several::has_peer(*member->channel); });
+  auto end = std::partition(members.begin(), members.end(), [](const ChannelQueue* member) {
+    return TransportGroup::has_peer(*member->channel);
+  });
   if (end == members.begin()) end = members.end();
   Status status = LWMQ_OK;
   for (auto next = members.begin(); next != end; ++next) {

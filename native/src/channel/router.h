@@ -19,7 +19,7 @@
 #include "base/handle_mark.h"
 #include "base/status.h"
 #include "channel/channel.h"
-#include "channel/roster.h"
+#include "channel/live_objects.h"
 
 namespace lwmq::channel {
 
@@ -35,7 +35,7 @@ class Router {
   void forget(const ChannelQueue* queue) noexcept;
   // Of every router: the channel of this queue is about to be destroyed.
   static void forget_everywhere(const ChannelQueue* queue) {
-    OnRoster<Router>::for_each([queue](Router& router) { router.forget(queue); });
+    LiveObject<Router>::for_each([queue](Router& router) { router.forget(queue); });
   }
 
   // Any thread, one at a time. Takes the message where some queue has taken it; LWMQ_E_EMPTY: no route
@@ -80,7 +80,7 @@ class Router {
   std::vector<ChannelQueue*> matched_;
   std::vector<Group*> matched_groups_;
   HandleMark mark_;
-  OnRoster<Router> on_roster_{this};  // last: whoever finds us there finds us whole
+  LiveObject<Router> live_{this};  // last: whoever finds us there finds us whole
 };
 
 }  // namespace lwmq::channel

@@ -10,7 +10,7 @@
 
 #include "channel/channel.h"
 #include "channel/listener.h"
-#include "channel/several.h"
+#include "channel/transport_group.h"
 #include "codec/encoder.h"
 #include "os/deadline.h"
 #include "os/identity.h"
@@ -127,12 +127,13 @@ bool Selector::take_out(const void* source) {
   return struck != Struck::kIsNone;
 }
 
-// Waits without the roster: what the receiving thread has in hand may be a call-back of the application's,
-// which makes or destroys a selector. One at a time; those that it was taken out of before do not have it.
+// Waits without the list of selectors: what the receiving thread has in hand may be a call-back of the
+// application's, which makes or destroys a selector. One at a time; those that it was taken out of before do
+// not have it.
 void Selector::forget_everywhere(const void* source) {
   for (Selector* busy = nullptr;; busy = nullptr) {
     std::uint64_t number = 0;
-    OnRoster<Selector>::for_each([&](Selector& selector) {
+    LiveObject<Selector>::for_each([&](Selector& selector) {
       if (busy == nullptr && selector.strike(source, &number) == Struck::kInHand) busy = &selector;
     });
     if (busy == nullptr) return;
@@ -294,7 +295,7 @@ Status Selector::receive_in_hand(Turn turn, Channel* channel, bool looks_again, 
   }
   if (seen != Channel::Glance::kMessage) {
     std::uint32_t count = 0;
-    const Status status = Several::receive(channel, 0, 1, out_message, &count);
+    const Status status = TransportGroup::receive(channel, 0, 1, out_message, &count);
     if (status != LWMQ_OK) {
       let_go();
       return status;

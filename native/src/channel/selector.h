@@ -16,7 +16,7 @@
 
 #include "base/handle_mark.h"
 #include "base/status.h"
-#include "channel/roster.h"
+#include "channel/live_objects.h"
 #include "os/unique_fd.h"
 
 namespace lwmq {
@@ -103,7 +103,7 @@ class Selector {
   std::condition_variable let_go_;
   std::uint32_t awaiting_ = 0;  // threads that have removed the one in hand, and wait until that is let go
   HandleMark mark_;
-  OnRoster<Selector> on_roster_{this};  // last: whoever finds us there finds us whole
+  LiveObject<Selector> live_{this};  // last: whoever finds us there finds us whole
 };
 
 }  // namespace lwmq::channel

@@ -4,7 +4,7 @@
  *
  *     Message   owns one lwmq_message, and is the base of lwmq_spark.Message
  *     Frame     where a memoryview of a frame gets its bytes: holds its Message
- *     Turn, Turns, Crowd, Condition   see turns.h
+ *     CallLock, CallLocks, CallCount, Condition   see call_lock.h
  *
  * Whatever may wait runs without the GIL. What ends in _now does not wait and keeps it, which costs less than
  * to give it away.
@@ -13,7 +13,7 @@
 #include <lwmq/lwmq.h>
 #include <string.h>
 
-#include "turns.h"
+#include "call_lock.h"
 
 typedef struct {
   PyObject_HEAD lwmq_message* message; /* NULL until take, or receive, gave one */
@@ -454,25 +454,25 @@ static PyObject* not_now(void) {
   Py_RETURN_NONE;
 }
 
-/* Whether the handle is usable and nobody is inside of its turn, no Crowd; an error may be set. It is enough
- * to look before a call that does not call back: nobody else runs before it is over. */
-static int is_free_now(PyObject* handle, PyObject* turn) {
-  return is_turn(turn) && !turn_is_taken(turn) && is(PyObject_GetAttr(handle, usable_), Py_True);
+/* Whether the handle is usable and nobody is inside of its lock, no CallCount; an error may be set. It is
+ * enough to look before a call that does not call back: nobody else runs before it is over. */
+static int is_free_now(PyObject* handle, PyObject* lock) {
+  return is_call_lock(lock) && !call_lock_is_taken(lock) && is(PyObject_GetAttr(handle, usable_), Py_True);
 }
 
 /* What such a handle has. NULL: not now, or an error. */
-static void* native_now(PyObject* handle, PyObject* turn) {
-  PyObject* number = is_free_now(handle, turn) ? PyObject_GetAttr(handle, address_) : NULL;
+static void* native_now(PyObject* handle, PyObject* lock) {
+  PyObject* number = is_free_now(handle, lock) ? PyObject_GetAttr(handle, address_) : NULL;
   if (number == NULL) return NULL;
   void* native = PyLong_AsVoidPtr(number);
   Py_DECREF(number);
   return native;
 }
 
-/* receive_now(handle, turn, type): a message, the status as an int, or None: not now. */
+/* receive_now(handle, lock, type): a message, the status as an int, or None: not now. */
 static PyObject* receive_now(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
   (void)module;
-  if (count != 3) return PyErr_Format(PyExc_TypeError, "receive_now(handle, turn, type)");
+  if (count != 3) return PyErr_Format(PyExc_TypeError, "receive_now(handle, lock, type)");
   PyTypeObject* type = checked_type(arguments[2]);
   if (type == NULL) return NULL;
   lwmq_channel* channel = native_now(arguments[0], arguments[1]);
@@ -484,24 +484,24 @@ static PyObject* receive_now(PyObject* module, PyObject* const* arguments, Py_ss
 
 enum { kLooksNow = 256 }; /* at channels that have nothing, before others have the GIL */
 
-/* Of (handle, turn, channel), what a selector's dict has of a channel: whether it is nobody else's just now.
+/* Of (handle, lock, channel), what a selector's dict has of a channel: whether it is nobody else's just now.
  * -1 with an error. */
 static int is_ours_now(PyObject* member) {
   if (!PyTuple_CheckExact(member) || PyTuple_Size(member) != 3) {
-    PyErr_SetString(PyExc_TypeError, "select_now: a member is (handle, turn, channel)");
+    PyErr_SetString(PyExc_TypeError, "select_now: a member is (handle, lock, channel)");
     return -1;
   }
   const int ours = is_free_now(PyTuple_GetItem(member, 0), PyTuple_GetItem(member, 1));
   return PyErr_Occurred() ? -1 : ours;
 }
 
-/* select_now(handle, turn, members, type): (channel, message); a channel that may have one, and whose receive
+/* select_now(handle, lock, members, type): (channel, message); a channel that may have one, and whose receive
  * may wait for others; [channel, status] of a receive that has failed; True: a client waits at a listener;
  * the status of the selector as an int; or None: not now. */
 static PyObject* select_now(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
   (void)module;
   if (count != 4 || !PyDict_CheckExact(arguments[2]))
-    return PyErr_Format(PyExc_TypeError, "select_now(handle, turn, members, type)");
+    return PyErr_Format(PyExc_TypeError, "select_now(handle, lock, members, type)");
   PyTypeObject* type = checked_type(arguments[3]);
   if (type == NULL) return NULL;
   lwmq_selector* selector = native_now(arguments[0], arguments[1]);
@@ -530,12 +530,12 @@ static PyObject* select_now(PyObject* module, PyObject* const* arguments, Py_ssi
   return PyLong_FromLong(LWMQ_E_INTERRUPTED);
 }
 
-/* post_now(handle, turn, queue, frames): the status, or None: not now, or the frames are no bytes, no list or
+/* post_now(handle, lock, queue, frames): the status, or None: not now, or the frames are no bytes, no list or
  * tuple of buffers, or too long. */
 static PyObject* post_now(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
   (void)module;
-  if (count != 4 || !is_turn(arguments[1]))
-    return PyErr_Format(PyExc_TypeError, "post_now(handle, turn, queue, frames)");
+  if (count != 4 || !is_call_lock(arguments[1]))
+    return PyErr_Format(PyExc_TypeError, "post_now(handle, lock, queue, frames)");
   PyObject* frames = arguments[3];
   const int is_one = PyBytes_CheckExact(frames);
   char* data = NULL;
@@ -547,11 +547,11 @@ static PyObject* post_now(PyObject* module, PyObject* const* arguments, Py_ssize
   if (!is_one && message == NULL) return not_now();
   PyObject* status = NULL;
   /* A post may call back, for other messages that it ships, and then others run. */
-  if (turn_try_enter(arguments[1])) {
+  if (call_lock_try_enter(arguments[1])) {
     if (is(PyObject_GetAttr(arguments[0], usable_), Py_True))
       status = PyLong_FromLong(is_one ? lwmq_send_queue_post_bytes(queue, data, (uint64_t)bytes)
                                       : lwmq_send_queue_post(queue, &message));
-    turn_leave(arguments[1]);
+    call_lock_leave(arguments[1]);
   }
   lwmq_message_destroy(message); /* where nobody took it */
   return status != NULL ? status : not_now();
@@ -579,12 +579,12 @@ static lwmq_bytes* bytes_now(PyObject* frames, Py_ssize_t count) {
   return array;
 }
 
-/* post_many_now(handle, turn, queue, frames): the status, or None: not now, or the frames are no list or
+/* post_many_now(handle, lock, queue, frames): the status, or None: not now, or the frames are no list or
  * tuple of bytes, or too much. */
 static PyObject* post_many_now(PyObject* module, PyObject* const* arguments, Py_ssize_t count) {
   (void)module;
-  if (count != 4 || !is_turn(arguments[1]))
-    return PyErr_Format(PyExc_TypeError, "post_many_now(handle, turn, queue, frames)");
+  if (count != 4 || !is_call_lock(arguments[1]))
+    return PyErr_Format(PyExc_TypeError, "post_many_now(handle, lock, queue, frames)");
   PyObject* frames = arguments[3];
   if (!PyList_CheckExact(frames) && !PyTuple_CheckExact(frames)) Py_RETURN_NONE;
   lwmq_send_queue* queue = PyLong_AsVoidPtr(arguments[2]);
@@ -594,11 +594,11 @@ static PyObject* post_many_now(PyObject* module, PyObject* const* arguments, Py_
   const Py_ssize_t frame_count = PyTuple_Size(frames);
   lwmq_bytes* array = bytes_now(frames, frame_count);
   PyObject* status = NULL;
-  if (array != NULL && turn_try_enter(arguments[1])) {
+  if (array != NULL && call_lock_try_enter(arguments[1])) {
     uint64_t posted = 0;
     if (is(PyObject_GetAttr(arguments[0], usable_), Py_True))
       status = PyLong_FromLong(lwmq_send_queue_post_many(queue, array, (uint64_t)frame_count, &posted));
-    turn_leave(arguments[1]);
+    call_lock_leave(arguments[1]);
   }
   PyMem_Free(array);
   Py_DECREF(frames);
@@ -635,6 +635,6 @@ PyMODINIT_FUNC PyInit__native_messages(void) {
   PyObject* module = FrameType != NULL ? PyModule_Create(&definition) : NULL;
   if (module == NULL) return NULL;
   MessageType = add_type(module, &message_spec);
-  if (MessageType == NULL || add_turns(module) < 0) Py_CLEAR(module);
+  if (MessageType == NULL || add_call_locks(module) < 0) Py_CLEAR(module);
   return module;
 }

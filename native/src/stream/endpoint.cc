@@ -437,7 +437,7 @@ void Endpoint::leave(Conversation& c, Status why) {
   if (c.pool) c.pool->conversation = nullptr;
   if (c.reader) {
     for (const auto& [partition, seq] : c.reader->handed) {
-      if (Entry* entry = logs_[partition].find(seq)) --entry->pins;
+      if (Entry* entry = logs_[partition].find(seq)) --entry->handed_out;
     }
     if (why != LWMQ_E_CLOSED || c.reader->abandoned)
       tell_of_lost_reader(c, who, died ? os::process_end(c.peer.pid) : "left before it had finished");

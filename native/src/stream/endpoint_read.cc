@@ -191,7 +191,7 @@ bool Endpoint::hand_out(Conversation& c, std::uint32_t partition, std::uint64_t 
   record.block.sharers = pool.sharers;
   if (c.link.send_record(wire::StreamKind::kBatch, record) != LWMQ_OK) return false;
   LWMQ_YIELD("endpoint.handed_out");
-  ++entry.pins;
+  ++entry.handed_out;
   if (reader.handed.empty()) {
     reader.moved_ns = os::coarse_now_ns();
     if (writers_wait_) watch_soon(reader.moved_ns);
@@ -354,7 +354,7 @@ Status Endpoint::consumed(Conversation& c, const std::string& bytes) {
   reader.stalled = false;
   if (writers_wait_ && watch_at_ns_ == 0) watch_soon(reader.moved_ns);  // another one may be in the way now
   if (Entry* entry = logs_[record.partition].find(record.seq)) {
-    --entry->pins;
+    --entry->handed_out;
     count_consumed(*entry, reader.name);
     if (reader.options.named == 0 && retain_ != LWMQ_RETAIN_NONE) note_taken(reader, *entry);
     if (reader.options.acknowledge == LWMQ_ACK_CONSUMED) {
@@ -446,7 +446,7 @@ bool Endpoint::is_needed(std::uint32_t partition, std::uint64_t seq) const {
 
 void Endpoint::release_if_free(std::uint32_t partition, std::uint64_t seq) {
   const Entry* entry = logs_[partition].find(seq);
-  if (entry == nullptr || entry->pins > 0 || !is_satisfied(*entry) || is_needed(partition, seq)) return;
+  if (entry == nullptr || entry->handed_out > 0 || !is_satisfied(*entry) || is_needed(partition, seq)) return;
   remove(partition, seq, false);
 }
 
@@ -465,7 +465,7 @@ void Endpoint::sweep() {
   for (std::uint32_t p = 0; p < logs_.size(); ++p) {
     std::vector<std::uint64_t> free;
     logs_[p].for_each([&](std::uint64_t seq, const Entry& entry) {
-      if (entry.pins == 0 && is_satisfied(entry) && !is_needed(p, seq)) free.push_back(seq);
+      if (entry.handed_out == 0 && is_satisfied(entry) && !is_needed(p, seq)) free.push_back(seq);
       return true;
     });
     for (const std::uint64_t seq : free) remove(p, seq, false);

@@ -181,7 +181,7 @@ void Endpoint::expel(Conversation& c, Conversation& writer, std::int64_t silent_
   for (const auto& [partition, seq] : std::exchange(reader.handed, {})) {
     Entry* entry = logs_[partition].find(seq);
     if (entry == nullptr) continue;
-    --entry->pins;
+    --entry->handed_out;
     auto& block = entry->pool->quarantine[entry->block.slot];
     block.lap = entry->block.lap;
     ++block.readers;

@@ -296,7 +296,7 @@ void Endpoint::make_room(Pool& pool) {
   std::vector<Candidate> candidates;
   for (std::uint32_t p = 0; p < logs_.size(); ++p) {
     logs_[p].for_each([&](std::uint64_t seq, const Entry& entry) {
-      if (entry.pool.get() == &pool && entry.pins == 0 && entry.consumed() >= readers_needed_ &&
+      if (entry.pool.get() == &pool && entry.handed_out == 0 && entry.consumed() >= readers_needed_ &&
           !is_needed(p, seq)) {
         candidates.push_back({entry.arrival, p, seq, entry.block.bytes});
       }

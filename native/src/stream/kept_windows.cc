@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "os/memory_budget.h"
-#include "stream/shelf.h"
+#include "stream/idle_cache.h"
 
 namespace lwmq::stream {
 namespace {
@@ -44,13 +44,13 @@ class KeptWindow {
 };
 
 // Never destroyed: threads may outlive main.
-Shelf<KeptWindow>& mapped() noexcept {
-  static auto* instance = new Shelf<KeptWindow>(kMappedNs, room);
+IdleCache<KeptWindow>& mapped() noexcept {
+  static auto* instance = new IdleCache<KeptWindow>(kMappedNs, room);
   return *instance;
 }
 
-Shelf<KeptWindow>& spares() noexcept {
-  static auto* instance = new Shelf<KeptWindow>(kSpareNs, room);
+IdleCache<KeptWindow>& spares() noexcept {
+  static auto* instance = new IdleCache<KeptWindow>(kSpareNs, room);
   return *instance;
 }
 

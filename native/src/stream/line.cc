@@ -6,13 +6,13 @@
 #include "base/yield_point.h"
 #include "os/clock.h"
 #include "os/process_name.h"
-#include "stream/shelf.h"
+#include "stream/idle_cache.h"
 
 namespace lwmq::stream {
 namespace {
 
-constexpr std::int64_t kShelfNs = 30'000'000'000;  // long enough for the next task of a job
-constexpr std::uint64_t kShelfLines = 16;
+constexpr std::int64_t kIdleNs = 30'000'000'000;  // long enough for the next task of a job
+constexpr std::uint64_t kIdleLines = 16;
 
 // A line that no writer uses now.
 struct IdleLine {
@@ -22,8 +22,8 @@ struct IdleLine {
 };
 
 // Never destroyed: threads may outlive main.
-Shelf<IdleLine>& shelf() noexcept {
-  static auto* instance = new Shelf<IdleLine>(kShelfNs, []() noexcept { return kShelfLines; });
+IdleCache<IdleLine>& idle_lines() noexcept {
+  static auto* instance = new IdleCache<IdleLine>(kIdleNs, []() noexcept { return kIdleLines; });
   return *instance;
 }
 
@@ -46,7 +46,7 @@ Status Line::take(const char* address, std::int32_t role, const Deadline& deadli
                   std::unique_ptr<Line>* out_line) {
   if (role != LWMQ_ROLE_SERVER) {
     const std::string wanted(address, std::strcspn(address, "?"));
-    auto found = shelf().take([&](const IdleLine& idle) { return idle.line->reach.address == wanted; });
+    auto found = idle_lines().take([&](const IdleLine& idle) { return idle.line->reach.address == wanted; });
     if (found) {
       *out_line = std::move(found->line);
       (*out_line)->reach.pulse = Pulse(stall_ms);
@@ -77,7 +77,7 @@ Status Line::give_back(std::unique_ptr<Line>* line, const Deadline& deadline) {
   given->readers_expelled = given->readers_lost = 0;
   given->lost_reader.clear();
   given->loss.clear();
-  shelf().put({std::move(given)});
+  idle_lines().put({std::move(given)});
   return LWMQ_OK;
 }
 

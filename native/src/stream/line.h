@@ -20,7 +20,7 @@ class Line {
   explicit Line(Reach reach) noexcept;
   ~Line();
 
-  // Takes a line from the shelf, or makes one.
+  // Takes a line from the idle ones, or makes one.
   static Status take(const char* address, std::int32_t role, const Deadline& deadline, std::uint32_t stall_ms,
                      std::unique_ptr<Line>* out_line);
   // Puts it back where that is of use; else parts from the endpoint. Takes the line, but with

@@ -32,7 +32,7 @@ struct Entry {
   std::shared_ptr<Producer> producer;
   wire::Publish block{};
   std::uint64_t arrival = 0;        // order over all partitions
-  std::uint32_t pins = 0;           // handed out and not yet moved past
+  std::uint32_t handed_out = 0;     // handed out and not yet moved past
   std::vector<Reader> consumed_by;  // who has moved past it, each name once
   bool gone = false;                // released or evicted; only entries in the middle stay as marks
   bool evicted = false;

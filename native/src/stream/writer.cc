@@ -85,7 +85,7 @@ Status open_writer(const char* address, const void* schema, std::uint64_t schema
     }
   } while (ask_again(&status, deadline));
   if (status != LWMQ_OK) return status;
-  if (!writer->line->pool.has_ledger()) {  // a line from the shelf knows it
+  if (!writer->line->pool.has_ledger()) {  // a line from the idle ones knows it
     lwmq_tli_window* ledger = nullptr;
     if (answer.ledger.size() != 16)
       return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer has no ledger", address);

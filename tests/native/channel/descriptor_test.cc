@@ -9,7 +9,7 @@
 
 #include "conformance/channel_fixture.h"
 #include "conformance/providers.h"
-#include "conformance/several.h"
+#include "conformance/transport_group.h"
 
 namespace {
 thread_local std::function<void()> t_before_drain;  // once

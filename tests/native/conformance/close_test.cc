@@ -4,7 +4,7 @@
 #include "conformance/channel_fixture.h"
 #include "conformance/interrupting.h"
 #include "conformance/providers.h"
-#include "conformance/several.h"
+#include "conformance/transport_group.h"
 #include "conformance/transport_pair.h"
 
 namespace lwmq::conformance {

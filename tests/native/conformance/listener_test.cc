@@ -15,7 +15,7 @@
 #include "conformance/channel_fixture.h"
 #include "conformance/interrupting.h"
 #include "conformance/providers.h"
-#include "conformance/several.h"
+#include "conformance/transport_group.h"
 
 namespace lwmq::conformance {
 namespace {

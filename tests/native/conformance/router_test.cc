@@ -1,7 +1,7 @@
 // Who of a group gets what a router posts.
 #include "conformance/channel_fixture.h"
 #include "conformance/providers.h"
-#include "conformance/several.h"
+#include "conformance/transport_group.h"
 
 namespace lwmq::conformance {
 namespace {

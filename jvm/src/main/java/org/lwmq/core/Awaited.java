@@ -40,7 +40,7 @@ class Awaited<T> extends CompletableFuture<T> {
 
   /** INVALID: this thread settles what it would wait for. */
   static void checkMayWait() {
-    if (Calls.ALL.isOwnThread() || Desk.isOwnThread()) {
+    if (Calls.ALL.isOwnThread() || PendingRequests.isOwnThread()) {
       throw new LwmqException(
           Status.INVALID,
           "a reply is awaited in a callback on a thread that settles requests: let what comes next depend on it"

@@ -39,7 +39,7 @@ final class Calls {
 
     @Override
     public void ended(LwmqException why) {
-      if (channel.isAccepted() && Desk.endsPeer(why.status())) {
+      if (channel.isAccepted() && PendingRequests.endsPeer(why.status())) {
         ALL.drop(channel, this); // nobody follows
       }
       if (onEnd == null) {

@@ -98,7 +98,7 @@ public final class Replies implements AutoCloseable {
         if (use.isEnded()) {
           return;
         }
-        if (!Desk.endsPeer(e.status())) {
+        if (!PendingRequests.endsPeer(e.status())) {
           throw e;
         }
         if (channel.isAccepted() ? isReceived : forever) {

@@ -58,7 +58,7 @@ public final class Request {
   /** As UTF-8, cut between two characters. */
   private static byte[] shortened(String text) {
     byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-    int end = Math.min(bytes.length, Desk.TEXT_BYTES_MAX);
+    int end = Math.min(bytes.length, PendingRequests.TEXT_BYTES_MAX);
     while (end < bytes.length && (bytes[end] & 0xC0) == 0x80) {
       end--;
     }

@@ -31,7 +31,7 @@ public final class Requests implements AutoCloseable {
 
   private final Channel channel;
   private final SendQueue queue;
-  private final Desk desk;
+  private final PendingRequests pending;
   private final InUse use = new InUse();
   private final Runnable channelCloses = this::channelCloses;
   private final Incoming incoming = new Incoming();
@@ -54,7 +54,7 @@ public final class Requests implements AutoCloseable {
     channel.checkNotSelected();
     this.channel = channel;
     this.queue = queue;
-    this.desk = new Desk(channel.address(), outstandingMax);
+    this.pending = new PendingRequests(channel.address(), outstandingMax);
     channel.tellWhenClosed(channelCloses);
     try {
       Calls.ALL.put(channel, incoming);
@@ -78,12 +78,12 @@ public final class Requests implements AutoCloseable {
     Reply reply = submit(frames, deadline);
     try {
       while (true) {
-        deadline.checkCancelled("waiting for a reply at " + desk.address);
+        deadline.checkCancelled("waiting for a reply at " + pending.address);
         try {
           return reply.get(Deadline.SLICE_MS, TimeUnit.MILLISECONDS);
         } catch (TimeoutException e) {
           if (deadline.isOver()) { // the thread that keeps the time may be held up
-            desk.expire(reply.number());
+            pending.expire(reply.number());
           }
         } catch (InterruptedException e) {
           Thread.currentThread().interrupt();
@@ -112,9 +112,9 @@ public final class Requests implements AutoCloseable {
   public Reply submit(Frames frames, Deadline deadline) {
     return use.enter(
         () -> {
-          Reply reply = desk.enlist(deadline, channel.ends());
+          Reply reply = pending.enlist(deadline, channel.ends());
           boolean isPosted = false;
-          RequestHead head = new RequestHead(RequestHead.REQUEST, desk.asker, reply.number());
+          RequestHead head = new RequestHead(RequestHead.REQUEST, pending.asker, reply.number());
           try (Message message = frames.under(head)) {
             if (isKeptAway) { // asked behind the enlisting: what comes later is told to all who are on the list
               channel.checkNotKeptAway();
@@ -132,24 +132,24 @@ public final class Requests implements AutoCloseable {
   }
 
   public Statistics statistics() {
-    return desk.statistics();
+    return pending.statistics();
   }
 
   /** What is outstanding fails with CLOSED. The channel stays open. Twice is once. */
   @Override
   public void close() {
-    end(new LwmqException(Status.CLOSED, "the requests on " + desk.address + " are closed"));
+    end(new LwmqException(Status.CLOSED, "the requests on " + pending.address + " are closed"));
     channel.tellNoMore(channelCloses);
   }
 
   @Override
   public String toString() {
     String state = use.isEnded() ? "closed" : statistics().outstanding() + " outstanding";
-    return "Requests on " + desk.address + ", " + state;
+    return "Requests on " + pending.address + ", " + state;
   }
 
   private void channelCloses() {
-    end(new LwmqException(Status.CLOSED, "channel " + desk.address + " is closed"));
+    end(new LwmqException(Status.CLOSED, "channel " + pending.address + " is closed"));
   }
 
   /** Afterwards nothing of ours runs for the channel, whoever has ended it first. */
@@ -162,7 +162,7 @@ public final class Requests implements AutoCloseable {
       Calls.ALL.drop(channel, incoming);
     } finally {
       if (isFirst) {
-        desk.lose(why);
+        pending.lose(why);
       }
     }
   }
@@ -171,7 +171,7 @@ public final class Requests implements AutoCloseable {
   private final class Incoming implements Calls.Receiver {
     @Override
     public void came(Message message) {
-      desk.settle(message);
+      pending.settle(message);
     }
 
     @Override
@@ -179,12 +179,12 @@ public final class Requests implements AutoCloseable {
       if (why.status() == Status.NO_MEMORY) {
         return; // what has come waits, and nobody is lost
       }
-      if (Desk.endsPeer(why.status()) && channel.isAccepted()) {
+      if (PendingRequests.endsPeer(why.status()) && channel.isAccepted()) {
         end(why);
         channel.tellNoMore(channelCloses);
       } else {
-        isKeptAway = !Desk.endsPeer(why.status());
-        desk.lose(why, why.end()); // the next peer may come
+        isKeptAway = !PendingRequests.endsPeer(why.status());
+        pending.lose(why, why.end()); // the next peer may come
       }
     }
   }

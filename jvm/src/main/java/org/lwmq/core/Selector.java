@@ -300,7 +300,7 @@ public final class Selector implements AutoCloseable {
   }
 
   private LwmqException ended(Channel channel, LwmqException why) {
-    if (channel != null && channel.isAccepted() && Desk.endsPeer(why.status())) {
+    if (channel != null && channel.isAccepted() && PendingRequests.endsPeer(why.status())) {
       ignoring(Status.CLOSED, Status.INVALID, () -> remove(channel)); // both: it has left before
     }
     return why.of(channel);

@@ -11,9 +11,9 @@ constexpr std::size_t kMembers = 8;
 
 // Whoever destroys a channel looks through all selectors and routers: each is whole for as long as it is
 // there to be found.
-class Roster : public testing::Test {
+class LiveObjects : public testing::Test {
  protected:
-  Roster() {
+  LiveObjects() {
     for (std::size_t i = 0; i < kMembers; ++i) members_.emplace_back(kLoop.fresh_address(), LWMQ_ROLE_SERVER);
   }
 
@@ -35,7 +35,7 @@ class Roster : public testing::Test {
   std::vector<End> members_;
 };
 
-TEST_F(Roster, LetsSelectorsComeAndGoBesideChannels) {
+TEST_F(LiveObjects, LetsSelectorsComeAndGoBesideChannels) {
   run_beside_channels(3000, [this] {
     lwmq_selector* selector = nullptr;
     ASSERT_EQ(lwmq_selector_create(&selector), LWMQ_OK);
@@ -44,7 +44,7 @@ TEST_F(Roster, LetsSelectorsComeAndGoBesideChannels) {
   });
 }
 
-TEST_F(Roster, LetsRoutersComeAndGoBesideChannels) {
+TEST_F(LiveObjects, LetsRoutersComeAndGoBesideChannels) {
   run_beside_channels(50'000, [this] {
     lwmq_router* router = nullptr;
     ASSERT_EQ(lwmq_router_create(&router), LWMQ_OK);
@@ -58,7 +58,7 @@ TEST_F(Roster, LetsRoutersComeAndGoBesideChannels) {
 
 // Whoever destroys a channel waits for the thread that has it in hand, in which a call-back of the
 // application runs: that may make and destroy selectors.
-TEST(RosterOver, LetsSelectorsComeAndGoInACallBackOfTheThreadThatIsWaitedFor) {
+TEST(LiveObjectsOver, LetsSelectorsComeAndGoInACallBackOfTheThreadThatIsWaitedFor) {
   struct Context {
     std::atomic<std::thread::id> receiving;
     std::atomic<bool> is_in_selector{false};

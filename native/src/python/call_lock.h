@@ -11,13 +11,13 @@ void free_object(PyObject* self);
  */
 PyTypeObject* add_type(PyObject* module, PyType_Spec* spec);
 
-/* Adds the types Turn, Turns, Crowd and Condition; -1 with an error. */
-int add_turns(PyObject* module);
+/* Adds the types CallLock, CallLocks, CallCount and Condition; -1 with an error. */
+int add_call_locks(PyObject* module);
 
-/* Of an object that add_turns's types allow: 1 where it is a Turn. */
-int is_turn(PyObject* object);
+/* Of an object that add_call_locks's types allow: 1 where it is a CallLock. */
+int is_call_lock(PyObject* object);
 /* 1, and the caller inside, where nobody is. Never waits; whoever waits is passed. */
-int turn_try_enter(PyObject* turn);
-void turn_leave(PyObject* turn);
+int call_lock_try_enter(PyObject* lock);
+void call_lock_leave(PyObject* lock);
 /* 1 while somebody is inside: to be looked at. */
-int turn_is_taken(PyObject* turn);
+int call_lock_is_taken(PyObject* lock);

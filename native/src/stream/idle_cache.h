@@ -15,13 +15,14 @@
 namespace lwmq::stream {
 
 // What was used last lies in front. The attending service thread clears away what nobody has come for, so
-// that an idle process gives its memory back; an empty shelf wakes nobody. Item: movable, with `bool
+// that an idle process gives its memory back; an empty cache wakes nobody. Item: movable, with `bool
 // is_of_use() const` and `std::uint64_t size() const`. Any thread.
 template <typename Item>
-class Shelf final : public service::Served {
+class IdleCache final : public service::Served {
  public:
   // Keeps an item for `keep_ns`, and items of at most `room()` together.
-  Shelf(std::int64_t keep_ns, std::uint64_t (*room)() noexcept) noexcept : keep_ns_(keep_ns), room_(room) {}
+  IdleCache(std::int64_t keep_ns, std::uint64_t (*room)() noexcept) noexcept
+      : keep_ns_(keep_ns), room_(room) {}
 
   // Takes the first item for which `wanted` is true.
   template <typename Wanted>
@@ -52,7 +53,7 @@ class Shelf final : public service::Served {
     service::ServiceThread::attending().request(this);
   }
 
-  // Empties the shelf. False when it was empty.
+  // Empties the cache. False when it was empty.
   bool clear() {
     Places gone;
     const std::lock_guard lock(mutex_);

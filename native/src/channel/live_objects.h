@@ -11,43 +11,43 @@ namespace lwmq::channel {
 
 // A member of `T`, for as long as that lives. In a forked child the list is the parent's, and perhaps locked.
 template <typename T>
-class OnRoster {
+class LiveObject {
  public:
-  explicit OnRoster(T* self) : self_(self) {
+  explicit LiveObject(T* self) : self_(self) {
     if (os::forked()) return;
-    const std::lock_guard lock(roster_.mutex);
-    next_ = roster_.first;
+    const std::lock_guard lock(list_.mutex);
+    next_ = list_.first;
     if (next_ != nullptr) next_->before_ = this;
-    roster_.first = this;
+    list_.first = this;
   }
-  ~OnRoster() {
+  ~LiveObject() {
     if (os::forked()) return;
-    const std::lock_guard lock(roster_.mutex);
-    (before_ != nullptr ? before_->next_ : roster_.first) = next_;
+    const std::lock_guard lock(list_.mutex);
+    (before_ != nullptr ? before_->next_ : list_.first) = next_;
     if (next_ != nullptr) next_->before_ = before_;
   }
-  OnRoster(const OnRoster&) = delete;
-  OnRoster& operator=(const OnRoster&) = delete;
+  LiveObject(const LiveObject&) = delete;
+  LiveObject& operator=(const LiveObject&) = delete;
 
   // None of them ends meanwhile.
   template <typename Do>
   static void for_each(Do&& something) {
-    const std::lock_guard lock(roster_.mutex);
-    for (OnRoster* one = roster_.first; one != nullptr; one = one->next_) something(*one->self_);
+    const std::lock_guard lock(list_.mutex);
+    for (LiveObject* one = list_.first; one != nullptr; one = one->next_) something(*one->self_);
   }
 
  private:
-  struct Roster {
+  struct List {
     std::mutex mutex;
-    OnRoster* first = nullptr;  // guarded by mutex, like the links
+    LiveObject* first = nullptr;  // guarded by mutex, like the links
   };
   // Never destroyed: channels may be, while the process ends.
-  static_assert(std::is_trivially_destructible_v<Roster>);
-  static inline constinit Roster roster_;
+  static_assert(std::is_trivially_destructible_v<List>);
+  static inline constinit List list_;
 
   T* const self_;
-  OnRoster* next_ = nullptr;
-  OnRoster* before_ = nullptr;
+  LiveObject* next_ = nullptr;
+  LiveObject* before_ = nullptr;
 };
 
 }  // namespace lwmq::channel

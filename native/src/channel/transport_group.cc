@@ -1,4 +1,4 @@
-#include "channel/several.h"
+#include "channel/transport_group.h"
 
 #include <algorithm>
 #include <mutex>
@@ -29,7 +29,8 @@ std::uint32_t rest_of(std::uint32_t timeout_ms, std::int64_t deadline) noexcept 
 
 // ---- Making -----------------------------------------------------------------------------------------
 
-Status Several::add_transport(Channel* head, const char* address, const lwmq_transport_options& options) {
+Status TransportGroup::add_transport(Channel* head, const char* address,
+                                     const lwmq_transport_options& options) {
   const char* first = head->address_.c_str();
   if (os::forked() || head->phase_.load() >= Channel::Phase::kClosing) return head->refuse_phase();
   if (head->phase_.load() != Channel::Phase::kCreated)
@@ -94,13 +95,13 @@ Status Several::add_transport(Channel* head, const char* address, const lwmq_tra
   made->descriptor_.store(head->descriptor_.load());
   for (const auto& queue : head->queues_) {
     ChannelQueue* last = queue.get();
-    while (last->twin != nullptr) last = last->twin;
+    while (last->replica != nullptr) last = last->replica;
     lwmq_send_queue_options same{};
     same.size = sizeof same;
     same.kind = queue->kind();
     same.priority = queue->priority();
     same.capacity = queue->capacity();
-    status = made->add_send_queue(same, &last->twin);
+    status = made->add_send_queue(same, &last->replica);
     if (status != LWMQ_OK) {
       Channel::destroy(made);
       return status;
@@ -116,29 +117,29 @@ Status Several::add_transport(Channel* head, const char* address, const lwmq_tra
 }
 
 // With the first transport that is redundant to the head's own.
-void Several::begin_redundancy(Channel* head) {
+void TransportGroup::begin_redundancy(Channel* head) {
   head->redundant_ = true;
   head->merge_ = std::make_unique<reliability::Merge>();
   head->receiver_.keep_numbers();
   for (const auto& queue : head->queues_) queue->numbering = std::make_unique<reliability::Numbering>();
 }
 
-Status Several::add_send_queue(Channel* head, const lwmq_send_queue_options& options,
-                               ChannelQueue** out_queue) {
+Status TransportGroup::add_send_queue(Channel* head, const lwmq_send_queue_options& options,
+                                      ChannelQueue** out_queue) {
   ChannelQueue* made = nullptr;
   Status status = head->add_send_queue(options, &made);
   if (status == LWMQ_OK && head->redundant_) made->numbering = std::make_unique<reliability::Numbering>();
   ChannelQueue* last = made;
   for (Channel* channel : head->more_) {
     if (status != LWMQ_OK) return status;
-    status = channel->add_send_queue(options, &last->twin);
-    last = last->twin;
+    status = channel->add_send_queue(options, &last->replica);
+    last = last->replica;
   }
   if (status == LWMQ_OK) *out_queue = made;
   return status;
 }
 
-Status Several::common_queue(Channel* head, ChannelQueue** out_queue) {
+Status TransportGroup::common_queue(Channel* head, ChannelQueue** out_queue) {
   ChannelQueue* known = head->common_queue_.load(std::memory_order_acquire);  // sync: common
   if (known != nullptr && head->phase_.load() < Channel::Phase::kClosing && !os::forked()) {
     *out_queue = known;
@@ -155,20 +156,21 @@ Status Several::common_queue(Channel* head, ChannelQueue** out_queue) {
   return LWMQ_OK;
 }
 
-Status Several::set_priority(ChannelQueue* queue, std::uint32_t priority) noexcept {
+Status TransportGroup::set_priority(ChannelQueue* queue, std::uint32_t priority) noexcept {
   Status status = LWMQ_OK;
-  for (; queue != nullptr && status == LWMQ_OK; queue = queue->twin)
+  for (; queue != nullptr && status == LWMQ_OK; queue = queue->replica)
     status = queue->channel->set_priority(queue, priority);
   return status;
 }
 
-Status Several::set_weights(Channel* head, const std::uint32_t* weights, std::uint32_t count) noexcept {
+Status TransportGroup::set_weights(Channel* head, const std::uint32_t* weights,
+                                   std::uint32_t count) noexcept {
   return all(head, [&](Channel& channel) { return channel.set_weights(weights, count); });
 }
 
-Status Several::query_queue(const ChannelQueue* queue, lwmq_send_queue_statistics* out_statistics) {
+Status TransportGroup::query_queue(const ChannelQueue* queue, lwmq_send_queue_statistics* out_statistics) {
   Status status = queue->channel->query_queue(queue, out_statistics);
-  for (queue = queue->twin; queue != nullptr && status == LWMQ_OK; queue = queue->twin) {
+  for (queue = queue->replica; queue != nullptr && status == LWMQ_OK; queue = queue->replica) {
     lwmq_send_queue_statistics one{};
     status = queue->channel->query_queue(queue, &one);
     out_statistics->collected += one.collected;
@@ -179,7 +181,7 @@ Status Several::query_queue(const ChannelQueue* queue, lwmq_send_queue_statistic
   return status;
 }
 
-Status Several::open(Channel* head, std::int32_t role) {
+Status TransportGroup::open(Channel* head, std::int32_t role) {
   if (head->more_.empty()) return head->open(role);
   const Status status = all(head, [&](Channel& channel) { return channel.open(role); });
   if (status == LWMQ_OK) return LWMQ_OK;
@@ -189,14 +191,14 @@ Status Several::open(Channel* head, std::int32_t role) {
   return failure.tell();
 }
 
-Status Several::wait_connected(Channel* head, std::uint32_t timeout_ms) {
+Status TransportGroup::wait_connected(Channel* head, std::uint32_t timeout_ms) {
   const Channel::Inside inside(*head);
   const std::int64_t deadline = os::deadline_of(timeout_ms);
   if (head->redundant_) return wait_for_a_way(head, deadline);
   return all(head, [&](Channel& channel) { return channel.wait_connected(rest_of(timeout_ms, deadline)); });
 }
 
-bool Several::has_peer(const Channel& head) noexcept {
+bool TransportGroup::has_peer(const Channel& head) noexcept {
   const auto attached = [](const Channel& channel) {
     return channel.attached_.load(std::memory_order_relaxed) != nullptr;
   };
@@ -205,7 +207,7 @@ bool Several::has_peer(const Channel& head) noexcept {
 }
 
 // Until one of redundant transports has a peer.
-Status Several::wait_for_a_way(Channel* head, std::int64_t deadline) {
+Status TransportGroup::wait_for_a_way(Channel* head, std::int64_t deadline) {
   for (;;) {
     const std::uint32_t seen = head->changes_.load(std::memory_order_acquire);  // sync: change
     if (head->phase_.load() == Channel::Phase::kClosed) return head->refuse_phase();
@@ -221,7 +223,7 @@ Status Several::wait_for_a_way(Channel* head, std::int64_t deadline) {
 
 // ---- Posting ----------------------------------------------------------------------------------------
 
-Status Several::post_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
+Status TransportGroup::post_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
   if (queue->numbering == nullptr) return lay_to_each(queue, message, tag);
   if (os::forked()) return queue->channel->refuse_phase();  // a parent's thread may hold the lock for ever
   reliability::Numbering& numbering = *queue->numbering;
@@ -238,7 +240,7 @@ Status Several::post_to_each(ChannelQueue* queue, Message* message, std::uint64_
   return status;
 }
 
-Status Several::lay_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
+Status TransportGroup::lay_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
   Message* references = nullptr;  // made first: a message reaches every transport, or none
   const auto drop = [&references] {
     while (references != nullptr) {
@@ -247,7 +249,7 @@ Status Several::lay_to_each(ChannelQueue* queue, Message* message, std::uint64_t
       references = next;
     }
   };
-  for (ChannelQueue* twin = queue->twin; twin != nullptr; twin = twin->twin) {
+  for (ChannelQueue* replica = queue->replica; replica != nullptr; replica = replica->replica) {
     Message* reference = message->reference();
     if (reference == nullptr) {
       drop();
@@ -261,18 +263,19 @@ Status Several::lay_to_each(ChannelQueue* queue, Message* message, std::uint64_t
     drop();
     return status;
   }
-  for (ChannelQueue* twin = queue->twin; twin != nullptr; twin = twin->twin) {
+  for (ChannelQueue* replica = queue->replica; replica != nullptr; replica = replica->replica) {
     Message* reference = references;
     references = reference->next;
     reference->next = nullptr;
-    if (twin->channel->post(twin, reference, tag) == LWMQ_OK) continue;
+    if (replica->channel->post(replica, reference, tag) == LWMQ_OK) continue;
     Message::destroy(reference);  // no memory, or closed just now
-    twin->channel->messages_lost_.fetch_add(1, std::memory_order_relaxed);
+    replica->channel->messages_lost_.fetch_add(1, std::memory_order_relaxed);
   }
   return LWMQ_OK;
 }
 
-Status Several::post_copy_to_each(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept {
+Status TransportGroup::post_copy_to_each(ChannelQueue* queue, const void* data,
+                                         std::uint64_t bytes) noexcept {
   Message* message = Message::copy_of(data, bytes);
   if (message == nullptr)
     return fail(LWMQ_E_NO_MEMORY, "no memory for a message of %" PRIu64 " bytes", bytes);
@@ -281,19 +284,19 @@ Status Several::post_copy_to_each(ChannelQueue* queue, const void* data, std::ui
   return status;
 }
 
-Status Several::post_wait(ChannelQueue* queue, Message* message, std::uint64_t tag, std::uint32_t timeout_ms,
-                          bool or_discard) noexcept {
-  if (queue->twin == nullptr) [[likely]]
+Status TransportGroup::post_wait(ChannelQueue* queue, Message* message, std::uint64_t tag,
+                                 std::uint32_t timeout_ms, bool or_discard) noexcept {
+  if (queue->replica == nullptr) [[likely]]
     return queue->channel->post_wait(queue, message, tag, timeout_ms, or_discard);
   if (timeout_ms == 0 && or_discard) return post_to_each(queue, message, tag);
   return refuse_to_wait(*queue);
 }
 
-Status Several::wait_room(ChannelQueue* queue, std::uint32_t timeout_ms) noexcept {
-  return queue->twin == nullptr ? queue->channel->wait_room(queue, timeout_ms) : refuse_to_wait(*queue);
+Status TransportGroup::wait_room(ChannelQueue* queue, std::uint32_t timeout_ms) noexcept {
+  return queue->replica == nullptr ? queue->channel->wait_room(queue, timeout_ms) : refuse_to_wait(*queue);
 }
 
-Status Several::refuse_to_wait(const ChannelQueue& queue) noexcept {
+Status TransportGroup::refuse_to_wait(const ChannelQueue& queue) noexcept {
   return fail(
       LWMQ_E_UNSUPPORTED,
       "a message for several transports cannot wait for room: each has a queue of its own; post without "
@@ -301,9 +304,9 @@ Status Several::refuse_to_wait(const ChannelQueue& queue) noexcept {
       queue.channel->address_.c_str());
 }
 
-Status Several::post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::uint64_t count,
-                          std::uint64_t* out_posted) noexcept {
-  if (queue->twin == nullptr) [[likely]]
+Status TransportGroup::post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::uint64_t count,
+                                 std::uint64_t* out_posted) noexcept {
+  if (queue->replica == nullptr) [[likely]]
     return queue->channel->post_many(queue, frames, count, out_posted);
   *out_posted = 0;
   Status status = queue->channel->admit_all(frames, count);
@@ -312,9 +315,9 @@ Status Several::post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::ui
   return status;
 }
 
-Status Several::post_messages(ChannelQueue* queue, Message** messages, std::uint64_t count,
-                              std::uint64_t* out_posted) noexcept {
-  if (queue->twin == nullptr) [[likely]]
+Status TransportGroup::post_messages(ChannelQueue* queue, Message** messages, std::uint64_t count,
+                                     std::uint64_t* out_posted) noexcept {
+  if (queue->replica == nullptr) [[likely]]
     return queue->channel->post_messages(queue, messages, count, out_posted);
   *out_posted = 0;
   Status status = queue->channel->admit_all(queue, messages, count);
@@ -326,7 +329,7 @@ Status Several::post_messages(ChannelQueue* queue, Message** messages, std::uint
   return status;
 }
 
-Status Several::flush(Channel* head, std::uint32_t timeout_ms) {
+Status TransportGroup::flush(Channel* head, std::uint32_t timeout_ms) {
   if (head->more_.empty()) return head->flush(timeout_ms);
   const Channel::Inside inside(*head);
   const std::int64_t deadline = os::deadline_of(timeout_ms);
@@ -340,7 +343,7 @@ Status Several::flush(Channel* head, std::uint32_t timeout_ms) {
 // Of redundant transports: until one way has brought everything. One that was cut since the last time may
 // have lost what another still has: where there is none that was not, until all that have a peer are drained.
 // Where the filters of one drop, the others have shipped everything, too.
-Status Several::wait_drained(Channel* head, std::int64_t deadline, bool also_read) noexcept {
+Status TransportGroup::wait_drained(Channel* head, std::int64_t deadline, bool also_read) noexcept {
   for (;;) {
     const std::uint32_t seen = head->changes_.load(std::memory_order_acquire);  // sync: change
     std::uint32_t ways = 0;
@@ -381,7 +384,7 @@ Status Several::wait_drained(Channel* head, std::int64_t deadline, bool also_rea
 // ---- Receiving --------------------------------------------------------------------------------------
 
 // The drain comes before every look: what rings behind it is for the next one.
-bool Several::arm_all(Channel* head) {
+bool TransportGroup::arm_all(Channel* head) {
   head->descriptor_.load(std::memory_order_relaxed)->drain();
   bool armed = true;
   each(head, [&](Channel& channel) {
@@ -394,12 +397,12 @@ bool Several::arm_all(Channel* head) {
 }
 
 // What a receive from one of them has answered is no news: it is empty, or closed with all of them.
-bool Several::has_none(const Channel& channel, Status status) noexcept {
+bool TransportGroup::has_none(const Channel& channel, Status status) noexcept {
   return status == LWMQ_E_EMPTY || (status != LWMQ_OK && channel.phase_.load() != Channel::Phase::kOpen);
 }
 
-Status Several::receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
-                                 Message** out_messages, std::uint32_t* out_count) {
+Status TransportGroup::receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
+                                        Message** out_messages, std::uint32_t* out_count) {
   const std::size_t count = 1 + head->more_.size();
   const Channel::Inside inside(*head);
   std::int64_t deadline = 0;
@@ -426,8 +429,8 @@ Status Several::receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::u
 
 // Takes what comes next over a way that holds nothing; *out_unnumbered is of a peer whose ways are not
 // redundant.
-Several::Pulled Several::pull(Channel* head, std::size_t place, std::int64_t now_ns, Message** out_unnumbered,
-                              bool* out_short) {
+TransportGroup::Pulled TransportGroup::pull(Channel* head, std::size_t place, std::int64_t now_ns,
+                                            Message** out_unnumbered, bool* out_short) {
   Channel* way = at(head, place);
   if (way->end_.status() != LWMQ_OK) return Pulled::kNoMore;  // before that was told
   // Before the look: when it has lost its peer, what that had sent is there.
@@ -451,8 +454,8 @@ Several::Pulled Several::pull(Channel* head, std::size_t place, std::int64_t now
 }
 
 // Of redundant transports, in the order of the numbers.
-Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
-                               Message** out_messages, std::uint32_t* out_count) {
+Status TransportGroup::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
+                                      Message** out_messages, std::uint32_t* out_count) {
   reliability::Merge& merge = *head->merge_;
   const std::size_t ways = 1 + head->more_.size();
   const Channel::Inside inside(*head);
@@ -513,8 +516,8 @@ Status Several::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uin
 
 // From the one receive queue. The service thread lands for everybody who waits; who does not find a message
 // looks itself at every transport first.
-Status Several::take(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
-                     std::uint32_t* out_count) {
+Status TransportGroup::take(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
+                            Message** out_messages, std::uint32_t* out_count) {
   const std::int64_t deadline = timeout_ms == 0 ? 0 : os::deadline_of(timeout_ms);
   const Channel::Inside inside(*head);
   head->followers_.fetch_add(1);  // sync: follower
@@ -545,7 +548,7 @@ Status Several::take(Channel* head, std::uint32_t timeout_ms, std::uint32_t limi
 
 // ---- The rest ---------------------------------------------------------------------------------------
 
-Status Several::query(Channel* head, lwmq_channel_statistics* out_statistics) {
+Status TransportGroup::query(Channel* head, lwmq_channel_statistics* out_statistics) {
   Status status = head->query(out_statistics);
   for (Channel* channel : head->more_) {
     lwmq_channel_statistics one{};
@@ -574,7 +577,7 @@ Status Several::query(Channel* head, lwmq_channel_statistics* out_statistics) {
   return status;
 }
 
-Status Several::find(Channel* head, std::uint32_t transport, Channel** out_channel) {
+Status TransportGroup::find(Channel* head, std::uint32_t transport, Channel** out_channel) {
   if (transport > head->more_.size()) {
     return fail(LWMQ_E_INVALID, "there is no transport %u; the channel has %zu, from 0 on (%s)", transport,
                 head->more_.size() + 1, head->address_.c_str());
@@ -583,20 +586,21 @@ Status Several::find(Channel* head, std::uint32_t transport, Channel** out_chann
   return LWMQ_OK;
 }
 
-Status Several::peer(Channel* head, std::uint32_t transport, lwmq_peer* out_peer) {
+Status TransportGroup::peer(Channel* head, std::uint32_t transport, lwmq_peer* out_peer) {
   Channel* channel = nullptr;
   const Status status = find(head, transport, &channel);
   return status != LWMQ_OK ? status : channel->peer(out_peer);
 }
 
-Status Several::wait_peer(Channel* head, std::uint32_t transport, std::uint32_t timeout_ms, lwmq_peer* peer) {
+Status TransportGroup::wait_peer(Channel* head, std::uint32_t transport, std::uint32_t timeout_ms,
+                                 lwmq_peer* peer) {
   const Channel::Inside inside(*head);
   Channel* channel = nullptr;
   const Status status = find(head, transport, &channel);
   return status != LWMQ_OK ? status : channel->wait_peer(timeout_ms, peer);
 }
 
-Status Several::close(Channel* head, std::uint32_t linger_ms) {
+Status TransportGroup::close(Channel* head, std::uint32_t linger_ms) {
   if (head->more_.empty() || os::forked()) return head->close(linger_ms);
   const bool was_opened = head->phase_.load() != Channel::Phase::kCreated;
   const std::int64_t began_ns = os::now_ns();
@@ -628,7 +632,7 @@ Status Several::close(Channel* head, std::uint32_t linger_ms) {
   return is_whole ? LWMQ_OK : outcome.tell();
 }
 
-void Several::destroy(Channel* head) {
+void TransportGroup::destroy(Channel* head) {
   if (!os::forked()) {
     head->notify(nullptr, 0, nullptr);
     Selector::forget_everywhere(head);

@@ -12,7 +12,7 @@ import java.util.concurrent.TimeUnit;
  * What is outstanding of one {@link Requests}, by number; each with its own time. Any thread; nobody is told anything with
  * the lock held.
  */
-final class Desk {
+final class PendingRequests {
   static final int TEXT_BYTES_MAX = 1000; // of a failure's class and of its text
 
   private static final ScheduledThreadPoolExecutor TIMES = keeper();
@@ -39,7 +39,7 @@ final class Desk {
   private long foreign;
   private long malformed;
 
-  Desk(String address, int most) {
+  PendingRequests(String address, int most) {
     this.address = address;
     this.most = most;
   }

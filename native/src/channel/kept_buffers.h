@@ -18,12 +18,12 @@
 
 namespace lwmq::channel {
 
-class Pins {
+class KeptBuffers {
  public:
   static constexpr std::uint32_t kSlots = 64;
 
   // Kept by its channel, and by each message that keeps a buffer. Null: no memory.
-  static Pins* create() noexcept { return new (std::nothrow) Pins; }
+  static KeptBuffers* create() noexcept { return new (std::nothrow) KeptBuffers; }
   void drop() noexcept { message::drop(&owner_); }
 
   // From now on the peer has so many.
@@ -48,10 +48,10 @@ class Pins {
   }
 
  private:
-  Pins() noexcept : owner_(finish) {}
-  ~Pins() = default;
+  KeptBuffers() noexcept : owner_(finish) {}
+  ~KeptBuffers() = default;
 
-  static void finish(message::Owner* owner) noexcept { delete reinterpret_cast<Pins*>(owner); }
+  static void finish(message::Owner* owner) noexcept { delete reinterpret_cast<KeptBuffers*>(owner); }
   void forget(std::uint64_t buffer) noexcept {
     if (views_[buffer % kSlots].fetch_sub(1, std::memory_order_relaxed) == 1)
       kept_.fetch_sub(1, std::memory_order_relaxed);

@@ -18,7 +18,7 @@
 
 namespace lwmq::channel {
 
-class Several {
+class TransportGroup {
  public:
   // Before open. LWMQ_E_INVALID: what all transports of a channel share is not what this one says.
   static Status add_transport(Channel* head, const char* address, const lwmq_transport_options& options);
@@ -38,7 +38,7 @@ class Several {
   [[nodiscard]] static bool has_peer(const Channel& head) noexcept;
 
   static Status post(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
-    if (queue->twin == nullptr) [[likely]]
+    if (queue->replica == nullptr) [[likely]]
       return queue->channel->post(queue, message, tag);
     return post_to_each(queue, message, tag);
   }
@@ -52,7 +52,7 @@ class Several {
   static Status post_messages(ChannelQueue* queue, Message** messages, std::uint64_t count,
                               std::uint64_t* out_posted) noexcept;
   static Status post_bytes(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept {
-    if (queue->twin == nullptr) [[likely]]
+    if (queue->replica == nullptr) [[likely]]
       return queue->channel->post_bytes(queue, data, bytes);
     return post_copy_to_each(queue, data, bytes);
   }

@@ -1,4 +1,4 @@
-#include "turns.h"
+#include "call_lock.h"
 
 #include <stddef.h>
 #include <time.h>
@@ -90,131 +90,131 @@ static PY_TIMEOUT_T us_of(PyObject* seconds) {
   return (PY_TIMEOUT_T)(given > 0 ? given * 1e6 : 0);
 }
 
-/* ---- Turn ------------------------------------------------------------------------------------------ */
+/* ---- CallLock ------------------------------------------------------------------------------------------ */
 
 typedef struct {
   PyObject_HEAD int taken;
   unsigned long owner; /* the thread, while it is taken */
   Waiter* first;       /* in the order in which they came */
-} Turn;
+} CallLock;
 
-static PyTypeObject* TurnType;
+static PyTypeObject* CallLockType;
 
-static void turn_take(Turn* turn) {
-  turn->taken = 1;
-  turn->owner = PyThread_get_thread_ident();
+static void call_lock_take(CallLock* lock) {
+  lock->taken = 1;
+  lock->owner = PyThread_get_thread_ident();
 }
 
 static const char kHeldHere[] =
     "a signal's handler, or a finalizer, wants what the code that it has interrupted holds: raise an "
     "exception there, and do this behind it";
 
-static int is_mine(const Turn* turn) { return turn->taken && turn->owner == PyThread_get_thread_ident(); }
+static int is_mine(const CallLock* lock) { return lock->taken && lock->owner == PyThread_get_thread_ident(); }
 
 /* 0: entered; 1: not, until `end_us`, negative for never; -1 with what a signal's handler raised. Such a
  * handler does not run while we are in the queue: it may want to enter itself. */
-static int turn_wait(Turn* turn, Waiter* waiter, int interruptible, PY_TIMEOUT_T end_us) {
-  while (turn->taken || turn->first != NULL) {
-    Waiter** last = &turn->first;
+static int call_lock_wait(CallLock* lock, Waiter* waiter, int interruptible, PY_TIMEOUT_T end_us) {
+  while (lock->taken || lock->first != NULL) {
+    Waiter** last = &lock->first;
     while (*last != NULL) last = &(*last)->next;
     waiter->next = NULL;
     *last = waiter;
     int signalled = 0;
     PY_TIMEOUT_T left = -1;
-    while (!signalled && left != 0 && (turn->taken || turn->first != waiter)) {
+    while (!signalled && left != 0 && (lock->taken || lock->first != waiter)) {
       if (end_us >= 0) left = left_until(end_us);
       signalled = wait_for_ring(waiter, left, interruptible);
     }
-    const int is_next = !turn->taken && turn->first == waiter;
-    take_out(&turn->first, waiter);
+    const int is_next = !lock->taken && lock->first == waiter;
+    take_out(&lock->first, waiter);
     hush(waiter);
     if (is_next && !signalled) break;
-    if (!turn->taken) ring(turn->first); /* the ring may have been ours */
+    if (!lock->taken) ring(lock->first); /* the ring may have been ours */
     if (signalled && PyErr_CheckSignals() < 0) return -1;
     if (left == 0) return 1;
   }
-  turn_take(turn);
+  call_lock_take(lock);
   return 0;
 }
 
-/* As turn_wait. */
-static int turn_enter(Turn* turn, PY_TIMEOUT_T end_us) {
-  if (!turn->taken && turn->first == NULL) {
-    turn_take(turn);
+/* As call_lock_wait. */
+static int call_lock_enter(CallLock* lock, PY_TIMEOUT_T end_us) {
+  if (!lock->taken && lock->first == NULL) {
+    call_lock_take(lock);
     return 0;
   }
-  if (is_mine(turn)) {
+  if (is_mine(lock)) {
     PyErr_SetString(PyExc_RuntimeError, kHeldHere);
     return -1;
   }
   Waiter waiter;
   if (waiter_init(&waiter) < 0) return -1;
-  const int status = turn_wait(turn, &waiter, 1, end_us);
+  const int status = call_lock_wait(lock, &waiter, 1, end_us);
   waiter_free(&waiter);
   return status;
 }
 
-int is_turn(PyObject* object) { return Py_IS_TYPE(object, TurnType); }
+int is_call_lock(PyObject* object) { return Py_IS_TYPE(object, CallLockType); }
 
-int turn_try_enter(PyObject* object) {
-  Turn* turn = (Turn*)object;
-  if (turn->taken) return 0;
-  turn_take(turn);
+int call_lock_try_enter(PyObject* object) {
+  CallLock* lock = (CallLock*)object;
+  if (lock->taken) return 0;
+  call_lock_take(lock);
   return 1;
 }
 
-void turn_leave(PyObject* object) {
-  Turn* turn = (Turn*)object;
-  turn->taken = 0;
-  ring(turn->first);
+void call_lock_leave(PyObject* object) {
+  CallLock* lock = (CallLock*)object;
+  lock->taken = 0;
+  ring(lock->first);
 }
 
-int turn_is_taken(PyObject* turn) { return ((Turn*)turn)->taken; }
+int call_lock_is_taken(PyObject* lock) { return ((CallLock*)lock)->taken; }
 
-static PyObject* turn_with(PyObject* self, PyObject* unused) {
+static PyObject* call_lock_with(PyObject* self, PyObject* unused) {
   (void)unused;
-  if (turn_enter((Turn*)self, -1) < 0) return NULL;
+  if (call_lock_enter((CallLock*)self, -1) < 0) return NULL;
   Py_RETURN_NONE;
 }
 
-static PyObject* turn_end_with(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+static PyObject* call_lock_end_with(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   (void)arguments;
   (void)count;
-  turn_leave(self);
+  call_lock_leave(self);
   Py_RETURN_NONE;
 }
 
-static PyObject* turn_within(PyObject* self, PyObject* seconds);
+static PyObject* call_lock_within(PyObject* self, PyObject* seconds);
 
-static PyMethodDef turn_methods[] = {
-    {"__enter__", turn_with, METH_NOARGS, NULL},
-    {"__exit__", (PyCFunction)(void (*)(void))turn_end_with, METH_FASTCALL, NULL},
-    {"within", turn_within, METH_O, "within(seconds): for `with`, which says whether we are inside."},
+static PyMethodDef call_lock_methods[] = {
+    {"__enter__", call_lock_with, METH_NOARGS, NULL},
+    {"__exit__", (PyCFunction)(void (*)(void))call_lock_end_with, METH_FASTCALL, NULL},
+    {"within", call_lock_within, METH_O, "within(seconds): for `with`, which says whether we are inside."},
     {NULL, NULL, 0, NULL}};
 
-static PyType_Slot turn_slots[] = {
+static PyType_Slot call_lock_slots[] = {
     {Py_tp_doc,
      "A lock that threads pass in the order they came: one that waits in slices lets the others in."},
     {Py_tp_new, PyType_GenericNew},
-    {Py_tp_methods, turn_methods},
+    {Py_tp_methods, call_lock_methods},
     {0, NULL}};
-static PyType_Spec turn_spec = {
-    .name = "lwmq_spark._native_messages.Turn",
-    .basicsize = sizeof(Turn),
+static PyType_Spec call_lock_spec = {
+    .name = "lwmq_spark._native_messages.CallLock",
+    .basicsize = sizeof(CallLock),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = turn_slots,
+    .slots = call_lock_slots,
 };
 
 /* ---- Attempt --------------------------------------------------------------------------------------- */
 
 typedef struct {
-  PyObject_HEAD PyObject* turn;
+  PyObject_HEAD PyObject* lock;
   PY_TIMEOUT_T timeout_us; /* negative for never */
   int entered;
 } Attempt;
 
 static void attempt_free(PyObject* self) {
-  Py_DECREF(((Attempt*)self)->turn);
+  Py_DECREF(((Attempt*)self)->lock);
   free_object(self);
 }
 
@@ -222,7 +222,7 @@ static PyObject* attempt_with(PyObject* object, PyObject* unused) {
   (void)unused;
   Attempt* self = (Attempt*)object;
   const PY_TIMEOUT_T end_us = self->timeout_us < 0 ? -1 : now_us() + self->timeout_us;
-  const int status = turn_enter((Turn*)self->turn, end_us);
+  const int status = call_lock_enter((CallLock*)self->lock, end_us);
   if (status < 0) return NULL;
   self->entered = status == 0;
   return PyBool_FromLong(self->entered);
@@ -232,7 +232,7 @@ static PyObject* attempt_end_with(PyObject* object, PyObject* const* arguments, 
   (void)arguments;
   (void)count;
   Attempt* self = (Attempt*)object;
-  if (self->entered) turn_leave(self->turn);
+  if (self->entered) call_lock_leave(self->lock);
   self->entered = 0;
   Py_RETURN_NONE;
 }
@@ -242,7 +242,7 @@ static PyMethodDef attempt_methods[] = {
     {"__exit__", (PyCFunction)(void (*)(void))attempt_end_with, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL}};
 
-static PyType_Slot attempt_slots[] = {{Py_tp_doc, "What Turn.within makes, for one `with`."},
+static PyType_Slot attempt_slots[] = {{Py_tp_doc, "What CallLock.within makes, for one `with`."},
                                       {Py_tp_dealloc, attempt_free},
                                       {Py_tp_methods, attempt_methods},
                                       {0, NULL}};
@@ -254,48 +254,49 @@ static PyType_Spec attempt_spec = {
 };
 static PyTypeObject* AttemptType;
 
-static PyObject* turn_within(PyObject* self, PyObject* seconds) {
+static PyObject* call_lock_within(PyObject* self, PyObject* seconds) {
   const PY_TIMEOUT_T timeout_us = us_of(seconds);
   if (PyErr_Occurred()) return NULL;
   Attempt* made = PyObject_New(Attempt, AttemptType);
   if (made == NULL) return NULL;
-  made->turn = Py_NewRef(self);
+  made->lock = Py_NewRef(self);
   made->timeout_us = timeout_us;
   made->entered = 0;
   return (PyObject*)made;
 }
 
-/* ---- Turns ----------------------------------------------------------------------------------------- */
+/* ---- CallLocks ----------------------------------------------------------------------------------------- */
 
 typedef struct {
-  PyObject_HEAD PyObject* turns; /* a tuple of Turn */
-} Turns;
+  PyObject_HEAD PyObject* locks; /* a tuple of CallLock */
+} CallLocks;
 
-static PyObject* turns_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
-  PyObject* turns = NULL;
-  if (keywords != NULL || !PyArg_ParseTuple(arguments, "O!:Turns", &PyTuple_Type, &turns))
-    return PyErr_Occurred() != NULL ? NULL : PyErr_Format(PyExc_TypeError, "Turns(turns)");
-  for (Py_ssize_t i = 0; i < PyTuple_Size(turns); ++i)
-    if (!is_turn(PyTuple_GetItem(turns, i))) return PyErr_Format(PyExc_TypeError, "item %zd is no Turn", i);
-  Turns* self = (Turns*)PyType_GenericAlloc(type, 0);
-  if (self != NULL) self->turns = Py_NewRef(turns);
+static PyObject* call_locks_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
+  PyObject* locks = NULL;
+  if (keywords != NULL || !PyArg_ParseTuple(arguments, "O!:CallLocks", &PyTuple_Type, &locks))
+    return PyErr_Occurred() != NULL ? NULL : PyErr_Format(PyExc_TypeError, "CallLocks(locks)");
+  for (Py_ssize_t i = 0; i < PyTuple_Size(locks); ++i)
+    if (!is_call_lock(PyTuple_GetItem(locks, i)))
+      return PyErr_Format(PyExc_TypeError, "item %zd is no CallLock", i);
+  CallLocks* self = (CallLocks*)PyType_GenericAlloc(type, 0);
+  if (self != NULL) self->locks = Py_NewRef(locks);
   return (PyObject*)self;
 }
 
-static void turns_free(PyObject* self) {
-  Py_DECREF(((Turns*)self)->turns);
+static void call_locks_free(PyObject* self) {
+  Py_DECREF(((CallLocks*)self)->locks);
   free_object(self);
 }
 
-static void leave_first(const Turns* self, Py_ssize_t count) {
-  while (count > 0) turn_leave(PyTuple_GetItem(self->turns, --count));
+static void leave_first(const CallLocks* self, Py_ssize_t count) {
+  while (count > 0) call_lock_leave(PyTuple_GetItem(self->locks, --count));
 }
 
-static PyObject* turns_with(PyObject* object, PyObject* unused) {
+static PyObject* call_locks_with(PyObject* object, PyObject* unused) {
   (void)unused;
-  const Turns* self = (const Turns*)object;
-  for (Py_ssize_t i = 0; i < PyTuple_Size(self->turns); ++i) {
-    if (turn_enter((Turn*)PyTuple_GetItem(self->turns, i), -1) < 0) {
+  const CallLocks* self = (const CallLocks*)object;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(self->locks); ++i) {
+    if (call_lock_enter((CallLock*)PyTuple_GetItem(self->locks, i), -1) < 0) {
       leave_first(self, i);
       return NULL;
     }
@@ -303,137 +304,138 @@ static PyObject* turns_with(PyObject* object, PyObject* unused) {
   Py_RETURN_NONE;
 }
 
-static PyObject* turns_end_with(PyObject* object, PyObject* const* arguments, Py_ssize_t count) {
+static PyObject* call_locks_end_with(PyObject* object, PyObject* const* arguments, Py_ssize_t count) {
   (void)arguments;
   (void)count;
-  const Turns* self = (const Turns*)object;
-  leave_first(self, PyTuple_Size(self->turns));
+  const CallLocks* self = (const CallLocks*)object;
+  leave_first(self, PyTuple_Size(self->locks));
   Py_RETURN_NONE;
 }
 
-static PyMethodDef turns_methods[] = {
-    {"__enter__", turns_with, METH_NOARGS, NULL},
-    {"__exit__", (PyCFunction)(void (*)(void))turns_end_with, METH_FASTCALL, NULL},
+static PyMethodDef call_locks_methods[] = {
+    {"__enter__", call_locks_with, METH_NOARGS, NULL},
+    {"__exit__", (PyCFunction)(void (*)(void))call_locks_end_with, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL}};
 
-static PyType_Slot turns_slots[] = {{Py_tp_doc, "Turns(turns): all of a tuple, taken one after the other."},
-                                    {Py_tp_dealloc, turns_free},
-                                    {Py_tp_new, turns_new},
-                                    {Py_tp_methods, turns_methods},
-                                    {0, NULL}};
-static PyType_Spec turns_spec = {
-    .name = "lwmq_spark._native_messages.Turns",
-    .basicsize = sizeof(Turns),
+static PyType_Slot call_locks_slots[] = {
+    {Py_tp_doc, "CallLocks(locks): all of a tuple, taken one after the other."},
+    {Py_tp_dealloc, call_locks_free},
+    {Py_tp_new, call_locks_new},
+    {Py_tp_methods, call_locks_methods},
+    {0, NULL}};
+static PyType_Spec call_locks_spec = {
+    .name = "lwmq_spark._native_messages.CallLocks",
+    .basicsize = sizeof(CallLocks),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = turns_slots,
+    .slots = call_locks_slots,
 };
 
-/* ---- Crowd ----------------------------------------------------------------------------------------- */
+/* ---- CallCount ----------------------------------------------------------------------------------------- */
 
 typedef struct {
   PyObject_HEAD Py_ssize_t inside, room;
   unsigned long* threads; /* of those inside; one as often as it has entered */
   Waiter* empties;        /* in `empty`; one at most */
-} Crowd;
+} CallCount;
 
-static PyObject* crowd_with(PyObject* self, PyObject* unused) {
+static PyObject* call_count_with(PyObject* self, PyObject* unused) {
   (void)unused;
-  Crowd* crowd = (Crowd*)self;
-  if (crowd->inside == crowd->room) {
-    const Py_ssize_t room = crowd->room + 8;
-    unsigned long* threads = PyMem_Realloc(crowd->threads, (size_t)room * sizeof *threads);
+  CallCount* calls = (CallCount*)self;
+  if (calls->inside == calls->room) {
+    const Py_ssize_t room = calls->room + 8;
+    unsigned long* threads = PyMem_Realloc(calls->threads, (size_t)room * sizeof *threads);
     if (threads == NULL) return PyErr_NoMemory();
-    crowd->threads = threads;
-    crowd->room = room;
+    calls->threads = threads;
+    calls->room = room;
   }
-  crowd->threads[crowd->inside++] = PyThread_get_thread_ident();
+  calls->threads[calls->inside++] = PyThread_get_thread_ident();
   Py_RETURN_TRUE;
 }
 
 /* The place of the caller; -1: it is not inside. */
-static Py_ssize_t crowd_place(const Crowd* crowd) {
+static Py_ssize_t call_count_place(const CallCount* calls) {
   const unsigned long mine = PyThread_get_thread_ident();
-  Py_ssize_t place = crowd->inside - 1;
-  while (place >= 0 && crowd->threads[place] != mine) --place;
+  Py_ssize_t place = calls->inside - 1;
+  while (place >= 0 && calls->threads[place] != mine) --place;
   return place;
 }
 
-static PyObject* crowd_end_with(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+static PyObject* call_count_end_with(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   (void)arguments;
   (void)count;
-  Crowd* crowd = (Crowd*)self;
-  const Py_ssize_t place = crowd_place(crowd);
-  if (place < 0) return PyErr_Format(PyExc_RuntimeError, "not inside of this crowd");
-  crowd->threads[place] = crowd->threads[--crowd->inside];
-  if (crowd->inside == 0) ring(crowd->empties);
+  CallCount* calls = (CallCount*)self;
+  const Py_ssize_t place = call_count_place(calls);
+  if (place < 0) return PyErr_Format(PyExc_RuntimeError, "not inside of this CallCount");
+  calls->threads[place] = calls->threads[--calls->inside];
+  if (calls->inside == 0) ring(calls->empties);
   Py_RETURN_NONE;
 }
 
-static PyObject* crowd_has_caller(PyObject* self, PyObject* unused) {
+static PyObject* call_count_has_caller(PyObject* self, PyObject* unused) {
   (void)unused;
-  return PyBool_FromLong(crowd_place((Crowd*)self) >= 0);
+  return PyBool_FromLong(call_count_place((CallCount*)self) >= 0);
 }
 
-static PyObject* crowd_empty(PyObject* self, PyObject* unused) {
+static PyObject* call_count_empty(PyObject* self, PyObject* unused) {
   (void)unused;
-  Crowd* crowd = (Crowd*)self;
-  if (crowd->empties != NULL)
+  CallCount* calls = (CallCount*)self;
+  if (calls->empties != NULL)
     return PyErr_Format(PyExc_RuntimeError, "another thread waits until it is empty");
-  if (crowd_place(crowd) >= 0) return PyErr_Format(PyExc_RuntimeError, "%s", kHeldHere);
+  if (call_count_place(calls) >= 0) return PyErr_Format(PyExc_RuntimeError, "%s", kHeldHere);
   Waiter waiter;
   if (waiter_init(&waiter) < 0) return NULL;
-  crowd->empties = &waiter;
+  calls->empties = &waiter;
   int status = 0;
-  while (status == 0 && crowd->inside > 0)
+  while (status == 0 && calls->inside > 0)
     if (wait_for_ring(&waiter, -1, 1)) status = PyErr_CheckSignals();
-  crowd->empties = NULL;
+  calls->empties = NULL;
   waiter_free(&waiter);
   return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
-static void crowd_dealloc(PyObject* self) {
-  PyMem_Free(((Crowd*)self)->threads);
+static void call_count_dealloc(PyObject* self) {
+  PyMem_Free(((CallCount*)self)->threads);
   free_object(self);
 }
 
-static PyObject* crowd_within(PyObject* self, PyObject* seconds) {
+static PyObject* call_count_within(PyObject* self, PyObject* seconds) {
   (void)seconds;
   return Py_NewRef(self);
 }
 
-static PyMethodDef crowd_methods[] = {
-    {"__enter__", crowd_with, METH_NOARGS, NULL},
-    {"__exit__", (PyCFunction)(void (*)(void))crowd_end_with, METH_FASTCALL, NULL},
-    {"within", crowd_within, METH_O, "As Turn.within: itself, for it is entered at once."},
-    {"empty", crowd_empty, METH_NOARGS,
-     "Until nobody is inside; for who turns newcomers away: they come in, find it closed, and leave."},
-    {"has_caller", crowd_has_caller, METH_NOARGS, "Whether the thread that asks is inside."},
+static PyMethodDef call_count_methods[] = {
+    {"__enter__", call_count_with, METH_NOARGS, NULL},
+    {"__exit__", (PyCFunction)(void (*)(void))call_count_end_with, METH_FASTCALL, NULL},
+    {"within", call_count_within, METH_O, "As CallLock.within: itself, for it is entered at once."},
+    {"empty", call_count_empty, METH_NOARGS,
+     "Until nobody is inside; for who sends newcomers away: they come in, find it closed, and leave."},
+    {"has_caller", call_count_has_caller, METH_NOARGS, "Whether the thread that asks is inside."},
     {NULL, NULL, 0, NULL}};
 
-static PyType_Slot crowd_slots[] = {
-    {Py_tp_doc, "In place of a Turn, where any number of threads call at once."},
-    {Py_tp_dealloc, crowd_dealloc},
+static PyType_Slot call_count_slots[] = {
+    {Py_tp_doc, "In place of a CallLock, where any number of threads call at once."},
+    {Py_tp_dealloc, call_count_dealloc},
     {Py_tp_new, PyType_GenericNew},
-    {Py_tp_methods, crowd_methods},
+    {Py_tp_methods, call_count_methods},
     {0, NULL}};
-static PyType_Spec crowd_spec = {
-    .name = "lwmq_spark._native_messages.Crowd",
-    .basicsize = sizeof(Crowd),
+static PyType_Spec call_count_spec = {
+    .name = "lwmq_spark._native_messages.CallCount",
+    .basicsize = sizeof(CallCount),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = crowd_slots,
+    .slots = call_count_slots,
 };
 
 /* ---- Condition ------------------------------------------------------------------------------------- */
 
 typedef struct {
-  Turn turn;
+  CallLock lock;
   Py_ssize_t depth; /* how often its owner has entered */
   Waiter* sleepers; /* in `wait` */
 } Condition;
 
 /* How often the caller has entered; -1 with an error where it is not inside. */
 static Py_ssize_t condition_check(const Condition* condition) {
-  if (is_mine(&condition->turn)) return condition->depth;
+  if (is_mine(&condition->lock)) return condition->depth;
   PyErr_SetString(PyExc_RuntimeError, "not inside of this condition");
   return -1;
 }
@@ -441,11 +443,11 @@ static Py_ssize_t condition_check(const Condition* condition) {
 static PyObject* condition_with(PyObject* self, PyObject* unused) {
   (void)unused;
   Condition* condition = (Condition*)self;
-  if (is_mine(&condition->turn)) {
+  if (is_mine(&condition->lock)) {
     ++condition->depth;
     Py_RETURN_TRUE;
   }
-  if (turn_enter(&condition->turn, -1) < 0) return NULL;
+  if (call_lock_enter(&condition->lock, -1) < 0) return NULL;
   condition->depth = 1;
   Py_RETURN_TRUE;
 }
@@ -455,7 +457,7 @@ static PyObject* condition_end_with(PyObject* self, PyObject* const* arguments, 
   (void)count;
   Condition* condition = (Condition*)self;
   if (condition_check(condition) < 0) return NULL;
-  if (--condition->depth == 0) turn_leave(&condition->turn.ob_base);
+  if (--condition->depth == 0) call_lock_leave(&condition->lock.ob_base);
   Py_RETURN_NONE;
 }
 
@@ -470,7 +472,7 @@ static PyObject* condition_wait(PyObject* self, PyObject* arguments) {
   if (waiter_init(&waiter) < 0) return NULL;
   waiter.next = condition->sleepers;
   condition->sleepers = &waiter;
-  turn_leave(&condition->turn.ob_base);
+  call_lock_leave(&condition->lock.ob_base);
   const PY_TIMEOUT_T end = now_us() + us;
   PY_TIMEOUT_T left = us;
   int status = 0;
@@ -480,7 +482,7 @@ static PyObject* condition_wait(PyObject* self, PyObject* arguments) {
   }
   const int notified = !take_out(&condition->sleepers, &waiter);
   hush(&waiter);
-  turn_wait(&condition->turn, &waiter, 0, -1); /* `with` leaves what was entered, whatever came */
+  call_lock_wait(&condition->lock, &waiter, 0, -1); /* `with` leaves what was entered, whatever came */
   waiter_free(&waiter);
   condition->depth = depth;
   return status == 0 ? PyBool_FromLong(notified) : NULL;
@@ -518,11 +520,11 @@ static PyType_Spec condition_spec = {
     .slots = condition_slots,
 };
 
-int add_turns(PyObject* module) {
-  TurnType = add_type(module, &turn_spec);
+int add_call_locks(PyObject* module) {
+  CallLockType = add_type(module, &call_lock_spec);
   AttemptType = add_type(module, &attempt_spec);
-  return TurnType != NULL && AttemptType != NULL && add_type(module, &turns_spec) != NULL &&
-                 add_type(module, &crowd_spec) != NULL && add_type(module, &condition_spec) != NULL
+  return CallLockType != NULL && AttemptType != NULL && add_type(module, &call_locks_spec) != NULL &&
+                 add_type(module, &call_count_spec) != NULL && add_type(module, &condition_spec) != NULL
              ? 0
              : -1;
 }
