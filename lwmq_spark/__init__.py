@@ -1,7 +1,7 @@
 """lwmq_spark: Arrow record batches and messages between live processes and Spark, through shared memory.
 
-The public names, and nothing else. Importing this module loads neither the native library nor pyarrow nor
-pyspark: each name brings what it needs when it is first used.
+This module holds the public names and nothing else. Importing it loads neither the native library nor pyarrow
+nor pyspark; each name imports what it needs on first use.
 
     Spark      session, configure, attach, publish, subscribe, error_of
     Arrow      open_writer, open_reader, Endpoint, progress

@@ -1,4 +1,4 @@
-"""The awaitable face of channels, readers and writers.
+"""asyncio for channels, listeners, readers and writers: functions to await.
 
     async for batch in lwmq_spark.open_reader("ipc://flights"): ...
     async for message in channel: ...
@@ -11,13 +11,15 @@
     peer = await aio.wait_peer(channel, peer)
     await aio.write(writer, batch)
 
-What comes over channels, and clients of a listener, are awaited on the event loop itself, through
-descriptors: thousands of channels need no thread. Readers and writers, and who waits for a peer, a flush,
-room in a queue or a free buffer, wait on a thread of their own, asleep in the library. That only waits, and
-the task takes what has come: a cancelled `await` loses nothing, the next one gets it, in this loop or in
-another one, and so does a call without a loop. One task at a time per object, but for posts.
+Messages of a channel and clients of a listener are awaited on the event loop itself, through descriptors:
+thousands of channels need no thread. Readers and writers wait on a thread of their own, asleep in the
+library; so do waits for a peer, for a flush, for room in a queue or for a free buffer. That thread only
+waits; the task takes what has come. So a cancelled `await` loses nothing: the next call gets it, in this
+event loop, in another one, or outside of any. One task at a time uses an object, except for `post` and
+`get_buffer`.
 
-A task for each channel, or one that awaits `Selector.receive_async`: that one takes them in turns.
+For many channels, start a task for each, or one task that awaits `Selector.receive_async`, which takes the
+channels in turns.
 """
 
 from __future__ import annotations
@@ -122,14 +124,14 @@ async def receive(channel: _Receiving[T], timeout: float | None = None) -> T:
 async def receive_many(
     channel: _ReceivingMany, limit: int = 256, timeout: float | None = None
 ) -> list[Message]:
-    """`channel.receive_many(limit, timeout)`: the next message and what has come behind it."""
+    """`channel.receive_many(limit, timeout)`: the next message and those that have come behind it."""
     return await _first(channel, partial(_at_once, partial(channel.receive_many, limit)), timeout, "message")
 
 
 async def receive_bytes(
     channel: _ReceivingMany, limit: int = 256, timeout: float | None = None
 ) -> list[bytes]:
-    """`channel.receive_bytes(limit, timeout)`: the same, as the bytes of each."""
+    """`channel.receive_bytes(limit, timeout)`: as `receive_many`, but only the bytes of each message."""
     return await _first(channel, partial(_at_once, partial(channel.receive_bytes, limit)), timeout, "message")
 
 
@@ -139,7 +141,7 @@ async def receive_buffer(channel: _Raw, timeout: float | None = None) -> Receive
 
 
 async def get_buffer(channel: _Raw, timeout: float | None = None) -> SendBuffer:
-    """`channel.get_buffer(timeout)`: a free send buffer of a raw channel. From any number of tasks."""
+    """`channel.get_buffer(timeout)`: a free send buffer of a raw channel. Any number of tasks."""
     check_timeout(timeout)
 
     def wait_free(seconds: float) -> None:
@@ -150,7 +152,7 @@ async def get_buffer(channel: _Raw, timeout: float | None = None) -> SendBuffer:
 
 
 async def accept(listener: _Accepting, timeout: float | None = None) -> Channel:
-    """The channel of the listener's next client. TimeoutError; that client is not lost."""
+    """The channel of the listener's next client. After TimeoutError a later client is not lost."""
     try:
         return await _first(listener, listener.try_accept, timeout, "client")
     except errors.TimeoutError as exc:
@@ -160,10 +162,10 @@ async def accept(listener: _Accepting, timeout: float | None = None) -> Channel:
 
 
 async def post(queue: _Posting, frames: Any, *, tag: int = 0, timeout: float | None = None) -> None:
-    """`queue.post(frames, tag=tag, timeout=timeout, may_discard=False)`; the event loop goes on meanwhile.
+    """`queue.post(frames, tag=tag, timeout=timeout, may_discard=False)` without blocking the event loop.
 
-    Waits for room in a bounded queue, for ever by default; any number of tasks may. TimeoutError, or
-    cancelled: nothing was posted.
+    Waits for room in a bounded queue, by default without limit. Any number of tasks. After TimeoutError or a
+    cancellation nothing was posted.
     """
     check_timeout(timeout)
     message = frames if isinstance(frames, Message) else Message(parts_of(frames, "post"))
@@ -175,7 +177,7 @@ async def post(queue: _Posting, frames: Any, *, tag: int = 0, timeout: float | N
 
 
 async def wait_connected(channel: _Connecting, timeout: float | None = None) -> None:
-    """`channel.wait_connected(timeout)`; the event loop goes on meanwhile."""
+    """`channel.wait_connected(timeout)` without blocking the event loop."""
     what = f"no peer came to {channel.address} within "
     await _outcome(channel.waiter, "peer", channel.wait_connected, timeout, what)
 
@@ -183,14 +185,14 @@ async def wait_connected(channel: _Connecting, timeout: float | None = None) -> 
 async def wait_peer(
     channel: _Watching, known: Peer | None = None, timeout: float | None = None, *, transport: int = 0
 ) -> Peer:
-    """`channel.wait_peer(known, timeout, transport=transport)`; the event loop goes on meanwhile."""
+    """`channel.wait_peer(known, timeout, transport=transport)` without blocking the event loop."""
     what = f"no peer came to or left {channel.address} within "
     wait = partial(channel.wait_peer, known, transport=transport)
     return await _outcome(channel.watcher, (known, transport), wait, timeout, what)
 
 
 async def flush(channel: _Connecting, timeout: float | None = None) -> None:
-    """`channel.flush(timeout)`; the event loop goes on meanwhile."""
+    """`channel.flush(timeout)` without blocking the event loop."""
     what = f"not everything was shipped on {channel.address} within "
     await _outcome(channel.waiter, "flush", channel.flush, timeout, what)
 
@@ -198,25 +200,25 @@ async def flush(channel: _Connecting, timeout: float | None = None) -> None:
 async def read(reader: _Reading[T], timeout: float | None = None) -> T | None:
     """The next batch of `reader`; None at the end of the stream.
 
-    timeout: seconds, instead of the reader's. TimeoutError: the next call gets the batch, in this loop, in
-    another one, or without.
+    timeout: seconds, overriding the reader's timeout. After TimeoutError the next call gets the batch, in
+    this event loop, in another one, or outside of any.
     """
     check_timeout(timeout)
     return await reader.read_async(None if timeout is None else max(0.0, timeout))
 
 
 async def write(writer: _Writing, data: Any, partition: int | None = None) -> None:
-    """`writer.write(data, partition)`; the event loop goes on while that waits for room.
+    """`writer.write(data, partition)` without blocking the event loop while it waits for room.
 
-    Cancelled, it waits no more; what was written by then stays written.
+    A cancellation ends the wait; what was written by then stays written.
     """
     await writer.waiter.run(lambda: writer.write(data, partition))
 
 
 async def close(closable: _Closing, linger: float | str | None = None) -> None:
-    """`close(linger)` of a reader, writer or channel; the event loop goes on while that lingers.
+    """`close(linger)` of a reader, writer or channel, without blocking the event loop while it lingers.
 
-    Behind what was given up it waits for nothing. Cancelled, it goes on by itself.
+    It does not wait behind calls that were given up. When cancelled, the close goes on by itself.
     """
     await on_a_thread(f"lwmq close of {closable.address}", partial(closable.close, linger))
 
@@ -224,7 +226,7 @@ async def close(closable: _Closing, linger: float | str | None = None) -> None:
 async def _outcome(
     waiter: Waiter, what: object, wait: Callable[[float], T], timeout: float | None, text: str
 ) -> T:
-    """What `wait` answers, at once or on the thread of `waiter`."""
+    """What `wait` returns, at once or on the thread of `waiter`."""
     check_timeout(timeout)
     with suppress(errors.TimeoutError):
         return wait(0.0)

@@ -1,7 +1,8 @@
-"""The exception tree, and the way back to it from the text of a Spark exception.
+"""The exception tree, and `error_of`, which finds its class in the text of a Spark exception.
 
-Every failure of the library is an `LwmqError`. The text says where, with which numbers, and what to do; the
-class says what kind, so that a program can tell a peer that died from a schema that does not fit:
+Every failure of the library is an `LwmqError`. The text says where it happened, with which numbers, and what
+to do. The class says what kind of failure it is, so that a program can tell a dead peer from a schema that
+does not fit:
 
     LwmqError
       ArgumentError        also a ValueError: a wrong argument that only the library can judge
@@ -17,12 +18,12 @@ class says what kind, so that a program can tell a peer that died from a schema 
       VersionError         the peer speaks another version of the protocol
       HandlerError         the peer's handler of a request raised
 
-An argument that Python itself finds wrong is a plain ValueError or TypeError, as everywhere in Python; so
-`except ValueError` catches every argument with a wrong value, whoever finds it. A wrong address is an
-`AddressError`, and what the environment or the conf file says wrongly an `LwmqError`.
+An argument that Python itself can check raises a plain ValueError or TypeError, so `except ValueError`
+catches every argument with a wrong value, whichever side finds it. A wrong address is an `AddressError`. A
+wrong setting in the environment or the conf file is an `LwmqError`.
 
-None of these classes crosses a Spark task result. What Spark shows is its own exception with a token such as
-`LWMQ_DATA_LOSS` in front of our text, and `error_of` turns that back.
+None of these classes crosses a Spark task result. Spark raises its own exception, whose text has a token such
+as `LWMQ_DATA_LOSS` followed by our text; `error_of` turns it back into an `LwmqError`.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ from typing import Any, ClassVar
 class LwmqError(Exception):
     """Any failure of the library.
 
-    `token` is how Spark exceptions name the class; `status` is the C status, or 0. `channel` is the one whose
-    receive has failed where a selector received; else None.
+    `token` names the class in Spark exceptions. `status` is the C status, or 0. `channel` is set when a
+    selector received: the channel whose receive failed; else None.
     """
 
     token: ClassVar[str] = "LWMQ_ERROR"
@@ -49,13 +50,13 @@ class LwmqError(Exception):
 
 
 class ArgumentError(LwmqError, ValueError):
-    """A wrong argument that only the library can judge, or a call that this object cannot take."""
+    """A wrong argument that only the library can judge, or a call that this object does not support."""
 
     token = "LWMQ_INVALID"
 
 
 class AddressError(LwmqError):
-    """An address that is malformed, whose scheme nobody serves, or that somebody else has bound."""
+    """The address is malformed, nobody serves its scheme, or another process has bound it."""
 
     token = "LWMQ_ADDRESS"
 
@@ -63,7 +64,7 @@ class AddressError(LwmqError):
 class TimeoutError(LwmqError, builtins.TimeoutError):
     """The time is over. Nothing was lost; the call may be repeated.
 
-    But for `close`, which has closed: its text has what was not read.
+    Exception: after `close` the object is closed, and the text says what was not read.
     """
 
     token = "LWMQ_TIMEOUT"
@@ -78,8 +79,8 @@ class ClosedError(LwmqError):
 class PeerLostError(LwmqError):
     """The peer died, vanished, or lives and does not answer.
 
-    A reader of a stream gets it after what was visible, where the process of a producer died or left without
-    a word; with `follow` it goes on with the next producer, unless the text says that it must be opened anew.
+    The reader of a stream gets it, after what was visible, if a producer's process died or left without a
+    word. A reader with `follow` continues with the next producer, unless the text says to open it anew.
     """
 
     token = "LWMQ_PEER_LOST"
@@ -94,14 +95,14 @@ class MessageTooBigError(LwmqError):
 class SchemaError(LwmqError):
     """A field that is not what the stream declares, or that Arrow IPC cannot carry.
 
-    Names the field and the types.
+    The text names the field and the types.
     """
 
     token = "LWMQ_SCHEMA"
 
 
 class AbortedError(LwmqError):
-    """The producer gave up after some of its batches were visible. Comes after them."""
+    """The producer gave up after some of its batches were visible. Raised after these batches."""
 
     token = "LWMQ_ABORTED"
 
@@ -128,7 +129,7 @@ class VersionError(LwmqError):
 
 
 class HandlerError(LwmqError):
-    """The peer's handler of a request raised. `kind`: the class there, as the peer says."""
+    """The peer's handler of a request raised. `kind` is the class of that exception, as the peer names it."""
 
     token = "LWMQ_HANDLER"
 
@@ -151,9 +152,8 @@ TREE: tuple[type[LwmqError], ...] = (
     HandlerError,
 )
 
-# What follows `LWMQ_` or `LWMQ_E_` in a text. Besides the tokens of the tree, the names of C statuses,
-# because
-# an exception of the JVM may carry either.
+# What follows `LWMQ_` or `LWMQ_E_` in a text. Besides the tokens of the tree, this has the names of C
+# statuses, because an exception of the JVM may carry either.
 _CLASS_OF: dict[str, type[LwmqError]] = {
     **{cls.token.removeprefix("LWMQ_"): cls for cls in TREE},
     "TIMED_OUT": TimeoutError,
@@ -185,7 +185,7 @@ _TRACEBACK = re.compile(
 
 
 def reason_of(exc: BaseException | None) -> str:
-    """Why a producer that `exc` ends gives up, for the AbortedError of its readers."""
+    """The reason that readers see in AbortedError when `exc` ends a producer."""
     if isinstance(exc, KeyboardInterrupt) and not str(exc):
         return "interrupted by Ctrl-C (KeyboardInterrupt)"
     kind = type(exc).__name__
@@ -193,10 +193,10 @@ def reason_of(exc: BaseException | None) -> str:
 
 
 def error_of(exc: BaseException | str) -> LwmqError | None:
-    """The `LwmqError` behind an exception of Spark, or None.
+    """The `LwmqError` behind a Spark exception, or None.
 
-    Takes what classic Spark (py4j), Spark Connect and Python workers raise, with their causes, or a text. The
-    result has `exc` as its `__cause__`; an `LwmqError` comes back as it is.
+    Takes an exception of classic Spark (py4j), Spark Connect or a Python worker, with its causes, or a text.
+    The result has `exc` as its `__cause__`. An `LwmqError` is returned unchanged.
     """
     if isinstance(exc, str):
         return _parse(exc)
@@ -221,7 +221,7 @@ def _parse(text: str) -> LwmqError | None:
 
 
 def _causes(exc: BaseException) -> Iterator[BaseException]:
-    """`exc`, then what it was raised from, each once."""
+    """`exc`, then each exception that it was raised from, once."""
     seen: set[int] = set()
     link: BaseException | None = exc
     while link is not None and id(link) not in seen:
@@ -231,7 +231,7 @@ def _causes(exc: BaseException) -> Iterator[BaseException]:
 
 
 def _texts(exc: BaseException) -> Iterator[str]:
-    """Everywhere that Spark's exceptions keep text: the message, then the JVM's stack with its causes."""
+    """All places where Spark's exceptions keep text: the message, then the JVM's stack with its causes."""
     yield str(exc)
     for name in ("getMessage", "getStackTrace"):
         method = getattr(exc, name, None)

@@ -1,13 +1,13 @@
-"""Addresses with options, and where a setting comes from.
+"""Addresses with options, and the order in which a setting is looked up.
 
     ipc://flights?buffer_bytes=4MiB&buffers=16&timeout=5s
 
-What stands before `?` belongs to the provider of the scheme, which alone parses it. What follows is ours:
+The part before `?` belongs to the provider of the scheme, which alone parses it. The part after it is ours:
 `key=value` pairs. The library has the table of all keys (`lwmq_query_setting`) and reads the values, so the
-same words mean the same in Python, in Spark's options and in C. Writers and readers of streams take the keys
-that concern streams, a channel those that concern channels; any other is an `AddressError`.
+same words mean the same in Python, in Spark's options and in C. Writers and readers of streams take the
+stream keys, a channel takes the channel keys; any other key is an `AddressError`.
 
-A setting is looked for in this order, the first that has it wins:
+The first of these places that has a setting wins:
 
     1. the argument of the call
     2. the option of the address
@@ -15,8 +15,8 @@ A setting is looked for in this order, the first that has it wins:
     4. the conf file: [stream] or [channel] of $LWMQ_CONF, else of ~/.config/lwmq/lwmq.toml
     5. the default
 
-Sizes are written 512, 64KiB, 4MiB, 1GiB (powers of 1024; also 64k, 4m, 1g, as Spark has them) or 64KB, 4MB,
-1GB (powers of 1000); durations 100ms, 5s, 2m, 1h or a number of seconds.
+Sizes: 512, 64KiB, 4MiB, 1GiB (powers of 1024; also 64k, 4m, 1g, as in Spark) or 64KB, 4MB, 1GB (powers of
+1000). Durations: 100ms, 5s, 2m, 1h or a number of seconds.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ STREAM: int = lib.LWMQ_TAKEN_BY_STREAM
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A row of the library's table. `kind`: LWMQ_VALUE_*; `words`: the values of one that takes words."""
+    """A row of the library's table. `kind`: LWMQ_VALUE_*. `words`: the allowed words, if it takes words."""
 
     key: str
     kind: int
@@ -62,7 +62,7 @@ class Setting:
     taken_by: int
 
     def shown(self, number: int, text: str) -> Any:
-        """The value that the library has read from `text` as `number`."""
+        """The Python value of `number`, which the library has read from `text`."""
         if self.kind == lib.LWMQ_VALUE_DURATION:
             return _seconds(number)
         if self.kind == lib.LWMQ_VALUE_FLAG:
@@ -91,7 +91,7 @@ def keys_of(taken_by: int) -> tuple[str, ...]:
 
 
 def _places(key: str) -> dict[str, int]:
-    """The words of a setting with their numbers, which are those of lwmq.h."""
+    """The words of a setting with their numbers, which are the same in lwmq.h."""
     return {word: place for place, word in enumerate(SETTINGS[key].words)}
 
 
@@ -101,7 +101,7 @@ DELIVERIES = _places("delivery")
 
 
 def read(key: str, value: object) -> Any:
-    """`value`, a text as users write it or a number, as one of the setting `key`.
+    """Reads `value`, a text as users write it or a number, as a value of the setting `key`.
 
     ValueError says what is allowed.
     """
@@ -118,7 +118,7 @@ def read(key: str, value: object) -> Any:
 
 
 def parse_duration(value: object) -> float | None:
-    """Seconds of `100ms`, `5s`, `2m`, `1h` or a number; None and `forever` are no limit."""
+    """Converts `100ms`, `5s`, `2m`, `1h` or a number to seconds; None and `forever` are no limit."""
     if value is None:
         return None
     if isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < math.inf:
@@ -135,7 +135,7 @@ def _seconds(ns: int) -> float | None:
 
 
 def _written(value: object) -> str:
-    """A number or a flag as users write it."""
+    """A number or a flag, as users write it."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -146,7 +146,7 @@ def _written(value: object) -> str:
 
 
 def unknown(what: str, name: str, names: Collection[str]) -> str:
-    """The sentence that `what` is none of `names`, and which of them `name` may be a slip of."""
+    """A sentence saying that `what` is none of `names`, and which of them `name` may be a slip of."""
     place = nearest(name, names)
     if place is None:
         return f"{what} is unknown; allowed are {', '.join(names)}"
@@ -154,7 +154,7 @@ def unknown(what: str, name: str, names: Collection[str]) -> str:
 
 
 def spelled(call: Callable[P, T]) -> Callable[P, T]:
-    """`call`, whose TypeError for a keyword that it does not know says which one may be meant."""
+    """Wraps `call`: its TypeError for an unknown keyword says which argument may be meant."""
     known = [name for name in inspect.signature(call).parameters if name != "self"]
 
     @functools.wraps(call)
@@ -173,7 +173,7 @@ def nearest(name: str, names: Collection[str]) -> str | None:
 
 
 def whole(what: str, value: object, least: int, most: int) -> int:
-    """`value`, which `what` names in errors. TypeError: no int; ValueError: not of `least` to `most`."""
+    """`value` as an int; errors call it `what`. TypeError: no int. ValueError: not in `least` to `most`."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -187,9 +187,9 @@ NAME_BYTES_MAX = 255  # of a reader, a job: kNameBytesMax of base/limits.h
 
 
 def check_text(what: str, text: str) -> str:
-    """`text`, which `what` names in errors, as the library can be told it. TypeError: no str.
+    """`text`, checked so that the library can take it; errors call it `what`. TypeError: no str.
 
-    ValueError: a NUL character, where the library would end it, or half a surrogate pair.
+    ValueError: a NUL character, where the library would end the text, or half a surrogate pair.
     """
     if not isinstance(text, str):
         hint = ": did you mean .decode()?" if isinstance(text, bytes) else ""
@@ -207,7 +207,7 @@ def check_text(what: str, text: str) -> str:
 
 
 def check_name(what: str, name: str) -> str:
-    """The same for a name that peers hear. ValueError: it is empty or too long."""
+    """As `check_text`, for a name that peers see. ValueError also if it is empty or too long."""
     size = len(check_text(what, name).encode())
     if not 1 <= size <= NAME_BYTES_MAX:
         shown = repr(name if size < 80 else name[:60] + "...")
@@ -224,11 +224,11 @@ class Address:
 
 
 def parse_address(address: str, taken_by: int = STREAM) -> Address:
-    """Split an address from its options and read those.
+    """Splits an address from its options and reads these.
 
     taken_by: what takes the options: STREAM, CHANNEL, LISTENER, TRANSPORT, or several of them.
-    AddressError names the option, what is allowed and what may be meant. LwmqError: the name of a variable
-    LWMQ_... of the environment is a slip.
+    AddressError names the option, what is allowed and what may be meant. LwmqError: the environment has a
+    variable LWMQ_... whose name is a slip.
     """
     if not isinstance(address, str):
         hint = ": did you mean .decode()?" if isinstance(address, bytes) else ""
@@ -251,7 +251,7 @@ def parse_address(address: str, taken_by: int = STREAM) -> Address:
 
 
 def _check_environment() -> None:
-    """LwmqError: a variable that nobody reads, and whose name is near to one that is read."""
+    """LwmqError: a variable that nobody reads has a name close to one that is read."""
     for name in os.environ:
         if name.startswith("LWMQ_") and name not in _VARIABLES and (meant := nearest(name, _VARIABLES)):
             raise LwmqError(f"environment variable {name} is unknown: did you mean {meant}?")
@@ -271,9 +271,9 @@ def resolve(
     general: str | None = None,
 ) -> Any:
     """The value of `key` by the order of precedence at the head of this file. An `argument` of None was not
-    given. `general` is the key that stands for it wherever it is not said itself.
+    given. `general` is the key used wherever `key` itself is not set.
 
-    ValueError: the argument is none. LwmqError: what the environment or the conf file says is none.
+    ValueError: the argument is not valid. LwmqError: the environment or the conf file has an invalid value.
     """
     if argument is not None:
         try:
@@ -301,7 +301,7 @@ def resolve(
 
 
 def conf_path() -> Path | None:
-    """The conf file in force:
+    """The conf file in force, or None:
 
     $LWMQ_CONF (a file, or a folder with lwmq.toml), else ~/.config/lwmq/lwmq.toml.
     """
@@ -322,9 +322,9 @@ def conf_path() -> Path | None:
 
 @lru_cache(maxsize=4)
 def load_conf(path: Path, changed_ns: int) -> dict[str, dict[str, Any]]:
-    """The [stream] and [channel] tables of a conf file, read and checked; other tables belong to others.
+    """The [stream] and [channel] tables of a conf file, read and checked; other tables are left alone.
 
-    `changed_ns` is the file's time, so that a changed file is read again.
+    `changed_ns` is the file's modification time, so that a changed file is read again.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))

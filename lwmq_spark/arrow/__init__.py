@@ -1,7 +1,8 @@
 """Arrow streams: record batches between processes, read where they were written.
 
-`open_writer` and `open_reader` are all that most programs need. `Endpoint` keeps a stream alive apart from
-both, `describe` asks for its state, `tensor` hands a column to NumPy, torch or JAX.
+Most programs need only `open_writer` and `open_reader`. `Endpoint` keeps a stream alive independently of its
+writers and readers, `describe` returns the state of a stream, and `tensor` hands a column to NumPy, torch or
+JAX.
 """
 
 from lwmq_spark.arrow.build import BatchBuilder

@@ -1,12 +1,12 @@
-"""Reading a stream: record batches where their writer laid them.
+"""Reading a stream: record batches where their writer placed them.
 
     with lwmq_spark.open_reader("ipc://flights") as reader:
         for batch in reader:
             ...
 
-A batch is *leased* while anything refers to its memory, and *consumed* when the reader has moved past it: by
-the next batch, by the end, or by a close in order. Leaving `with` by an exception leaves the last batch to
-others.
+A batch is *leased* while anything refers to its memory. It is *consumed* when the reader has moved past it:
+at the next batch, at the end of the stream, or at `close`. When an exception leaves the `with` block, the
+last batch is not consumed and is left to other readers.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ LINGER_S = 5.0  # of close(): how long a reader that bound the address serves th
 
 @dataclass(frozen=True, slots=True)
 class ReaderStatistics:
-    """Counters of one reader. `bytes_copied` were copied because it held its part of a writer's window, or
-    to be verified; `wait_ns` is the time spent waiting for batches; leased are those that something refers
-    to."""
+    """Counters of one reader. `bytes_copied`: copied because the reader held its share of a writer's window,
+    or because batches are verified. `wait_ns`: time spent waiting for batches. `leased_batches` and
+    `leased_bytes`: batches that something still refers to."""
 
     batches: int
     rows: int
@@ -73,13 +73,13 @@ class ReaderStatistics:
 
 
 class StreamReader(OfOneProcess):
-    """A stream as an iterator of `pyarrow.RecordBatch`; opened when made. Threads take turns: each batch goes
-    to one of them, and counts as consumed when any of them asks for the next.
+    """A stream as an iterator of `pyarrow.RecordBatch`, open once constructed. Threads take turns: each batch
+    goes to one thread, and counts as consumed when any thread asks for the next.
 
-    Batches are read-only and lie in the writer's window. They stay valid for as long as they are referred to,
-    also after the reader is closed, but not in a forked child, which must not touch them. A reader whose
-    leases pass half of a window gets private copies, counted in `statistics`. Readers of different partitions
-    share that half.
+    Batches are read-only and lie in the writer's window. A batch stays valid for as long as something refers
+    to it, even after the reader is closed. A forked child must not touch it. A reader whose leases exceed
+    half of a window gets private copies, counted in `statistics`. Readers of different partitions share that
+    half.
     """
 
     @spelled
@@ -99,26 +99,26 @@ class StreamReader(OfOneProcess):
         trust: Trust | None = None,
         stall: float | str | None = None,
     ) -> None:
-        """Open a reader of the stream at `address`. Start order does not matter.
+        """Open a reader of the stream at `address`. Writers and readers may start in any order.
 
-        follow: go on after the end of the stream, with its next producer (default False).
-        timeout: seconds that the opening and each batch may take; None is no limit, and a long wait is said
+        follow: after the end of the stream, continue with its next producer (default False).
+        timeout: seconds that the opening and each batch may take; None is no limit. A long wait is reported
             on the logger `lwmq_spark`.
-        name: acknowledgements count once per name and batch; default is a name of its own.
-        writers: the stream has not ended before that many producers have come (default 1).
-        partitions: only these; default all.
-        start: `earliest` (lowest retained and not acknowledged, the default), `latest`, a sequence number,
-            or one of them per partition; partitions that are not named are then not read.
+        name: the name under which batches are acknowledged, once per name and batch. Default: a unique name.
+        writers: the stream does not end before this many producers have come (default 1).
+        partitions: the partitions to read (default: all).
+        start: `earliest` (the lowest batch retained and not acknowledged, the default), `latest`, a sequence
+            number, or a mapping from partition to one of these; only the partitions it names are read.
         role: `auto` connects if somebody listens and binds otherwise; `server` binds; `client` keeps trying.
         credit: batches handed over ahead of their use (default 8).
-        linger: seconds that `close` goes on serving writers, where this reader bound the address (default 5).
-        trust: `user` (the default) trusts the values of batches as they lie, since only processes of the same
-            user can write them; `verify` copies each batch and checks all offsets, indices and views.
-        stall: seconds that an endpoint that lives may be silent: after as long a wait it is asked, and after
-            as long again a call that waits raises PeerLostError (default 5). Repeated, the call waits on;
-            "forever" waits on by itself.
-        Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
-        AddressError, TimeoutError, DataLossError (a start that was released), VersionError.
+        linger: seconds that `close` goes on serving writers if this reader bound the address (default 5).
+        trust: `user` (the default) uses the values of batches unchecked, because only processes of the same
+            user can write them. `verify` copies each batch and checks all offsets, indices and views.
+        stall: seconds that a living endpoint may be silent (default 5). After waiting that long, a call asks
+            the endpoint for a sign of life; after the same time again it raises PeerLostError. Calling again
+            resumes the wait. With "forever" the call does not give up.
+        Arguments override options of the address, which override LWMQ_* variables and then the conf file.
+        AddressError, TimeoutError, VersionError. DataLossError: `start` names a batch that was released.
         """
         parsed = parse_address(address)
 
@@ -176,9 +176,9 @@ class StreamReader(OfOneProcess):
 
     @property
     def schema(self) -> pa.Schema:
-        """The stream's schema; waits until a producer has declared it, at most `timeout`.
+        """The stream's schema; waits at most `timeout` until a producer has declared it.
 
-        SchemaError: it nests too deep for pyarrow; the text says which field, and what to do.
+        SchemaError: the schema is nested too deeply for pyarrow; the text names the field and the way out.
         """
         if self._schema is None:
             status = wait(self._handle, self._learn_schema, self._timeout, notices=self._notices)
@@ -194,7 +194,7 @@ class StreamReader(OfOneProcess):
         return self._schema
 
     def _learn_schema(self, ms: int) -> int:
-        """With the lock in hand. Waits for it at most `ms`."""
+        """The caller holds the lock. Waits at most `ms` for the schema."""
         data, size = ffi.new("const void **"), ffi.new("uint64_t *")
         status = int(lib.lwmq_reader_schema(self._handle.pointer, ms, data, size))
         if status == lib.LWMQ_OK:
@@ -204,12 +204,13 @@ class StreamReader(OfOneProcess):
         return status
 
     def read_next_batch(self, timeout: float | None = None) -> pa.RecordBatch:
-        """The next batch, in the order of arrival over the partitions; the one before is consumed by that.
+        """The next batch, in order of arrival across the partitions. This call consumes the previous batch.
 
-        timeout: seconds, instead of the reader's; `float("inf")` is no limit. TimeoutError says what was
-        waited for. StopIteration at the end. AbortedError, DataLossError and PeerLostError come after
-        everything that was visible. After PeerLostError of an endpoint that lives and does not answer the
-        next call waits on; DataLossError of a reader that was expelled comes at once.
+        timeout: seconds, overriding the reader's timeout; `float("inf")` is no limit. TimeoutError says what
+        the call waited for. StopIteration: the stream has ended. AbortedError, DataLossError and
+        PeerLostError come after everything that was visible, but an expelled reader gets DataLossError at
+        once. If PeerLostError says that the endpoint lives but does not answer, calling again resumes the
+        wait.
         """
         batch = self._next(timeout)
         if batch is None:
@@ -241,12 +242,12 @@ class StreamReader(OfOneProcess):
         raise exception_of(status, text_of())
 
     def _no_batch(self, limit: float | None, why: str) -> str:
-        """The text of a time-out. Not for who polls: that it waits no longer is no news."""
+        """The text of a time-out. Without `why` if the caller polls (limit 0): it learns nothing from it."""
         text = f"no batch within {span(limit)} on {self._address}, after {self._batches} batches"
         return text + (self._notices.explain(why) if limit else "")
 
     def _batch_of(self, native: Any) -> pa.RecordBatch:
-        """With the lock in hand. Takes the native batch."""
+        """The caller holds the lock. Takes the native batch."""
         check(lib.lwmq_batch_query(native, self._info))
         self._batches += 1
         layout = self._layout
@@ -280,15 +281,15 @@ class StreamReader(OfOneProcess):
     async def read_async(self, timeout: float | None = None) -> pa.RecordBatch | None:
         """Await the next batch; None at the end. One task at a time.
 
-        timeout: seconds, instead of the reader's. TimeoutError, or cancelled: the next call gets the batch,
-        in this loop, in another one, or without.
+        timeout: seconds, overriding the reader's timeout. After TimeoutError or a cancellation the next call
+        gets the batch, whether in this event loop, in another one, or outside of any.
         """
         limit = self._timeout if timeout is None else parse_duration(timeout)
         text = self._no_batch(limit, "")
         return await self.waiter.first(lambda: self._next(0), "batch", self._wait, limit, text, self._notices)
 
     def _wait(self, seconds: float) -> None:
-        """Until there is something to take. TimeoutError; PeerLostError: the endpoint does not answer."""
+        """Waits until there is a batch to take. TimeoutError. PeerLostError: the endpoint does not answer."""
         handle = self._handle
         status = wait(handle, lambda ms: lib.lwmq_reader_wait(handle.pointer, ms), seconds)
         if status == lib.LWMQ_E_TIMED_OUT:
@@ -296,26 +297,26 @@ class StreamReader(OfOneProcess):
         check(status)
 
     async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
-        """As `for`, in asyncio: the event loop stays free while this waits."""
+        """Like `for`, in asyncio: the event loop stays free during the wait."""
         while (batch := await self.read_async()) is not None:
             yield batch
             del batch  # the lease is held no longer than the caller does
 
     def read_all(self) -> pa.Table:
-        """Everything up to the end of the stream, as one table over the windows (past half of one, over
-        copies).
+        """Everything up to the end of the stream, as one table. The table refers to the windows; what
+        exceeds half of a window is copied.
 
-        With `follow` it returns only when an error ends the stream.
+        With `follow` this call returns only when an error ends the stream.
         """
         batches = list(self)
         return pa.Table.from_batches(batches, schema=self.schema)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """For pyarrow, polars, DuckDB, pandas: the rest of the stream, batch by batch as it is asked for."""
+        """The rest of the stream, batch by batch on demand, for pyarrow, polars, DuckDB and pandas."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def __array__(self, *_: object, **__: object) -> object:
-        """Not to be had. `pandas.DataFrame(reader)` asks for it, and would make a column of batches."""
+        """Always refuses. `pandas.DataFrame(reader)` asks for it, and would make a column of batches."""
         raise TypeError(
             f"a reader of {self._address} is no array: reader.read_all().to_pandas() is a frame of its rows, "
             "and lwmq_spark.arrow.tensor(batch[name]) one column of a batch for NumPy"
@@ -332,7 +333,7 @@ class StreamReader(OfOneProcess):
 
     @property
     def last(self) -> BatchInfo | None:
-        """Where the batch that was returned last came from; None before the first."""
+        """The origin of the batch that was returned last; None before the first."""
         with self._handle.lock:
             return info_from(self._info) if self._batches else None
 
@@ -351,7 +352,7 @@ class StreamReader(OfOneProcess):
 
     @property
     def address(self) -> str:
-        """Without its options."""
+        """The address without its options."""
         return self._address
 
     @property
@@ -359,17 +360,18 @@ class StreamReader(OfOneProcess):
         return self._handle.closed
 
     def consume(self) -> None:
-        """Count the batch that was returned last as consumed, without asking for another. Never waits."""
+        """Count the batch that was returned last as consumed, without asking for the next. Never waits."""
         self._handle.check_open()
         with self._handle.lock:
             self._handle.check_open()
             check(lib.lwmq_reader_consume(self._handle.pointer))
 
     def close(self, linger: float | str | None = None, *, consume: bool = True) -> None:
-        """Close. The batch that was returned last counts as consumed, unless `consume` is False; batches live
-        on.
+        """Close. The batch that was returned last counts as consumed, unless `consume` is False. Batches stay
+        valid.
 
-        A reader that bound the address goes on serving writers for at most `linger` seconds. Twice is once.
+        A reader that bound the address goes on serving writers for at most `linger` seconds. Closing twice
+        has no further effect.
         """
         if not self._handle.begin_close():
             return

@@ -1,10 +1,11 @@
-"""Writing a stream: batches go into the window once, and readers read them there.
+"""Writing a stream: each batch is placed in the window once, and readers read it there.
 
     with lwmq_spark.open_writer("ipc://flights", schema) as writer:
         writer.write(batch)
 
-Leaving `with` in order closes: that waits until everything was consumed. Leaving it by an exception aborts:
-readers get an AbortedError with its text after what was visible.
+When the `with` block ends normally, the writer closes: it waits until everything was consumed. When the block
+ends with an exception, the writer aborts: after the batches that were visible, readers get an AbortedError
+with the exception's text.
 """
 
 from __future__ import annotations
@@ -72,10 +73,10 @@ UINT32_MAX, UINT64_MAX = (1 << 32) - 1, (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class WriterStatistics:
-    """Counters of one writer. `wait_ns`: spent waiting for room; `unread_batches`: not yet released;
-    `readers_expelled`: because they kept it waiting; `readers_lost`: that died, or were left by an exception,
-    before they had read everything; `bytes_copied`: by `BatchBuilder.commit`, because
-    arrays of the builder could still be written to."""
+    """Counters of one writer. `wait_ns`: time spent waiting for room. `unread_batches`: not yet released.
+    `readers_expelled`: expelled because they kept this writer waiting. `readers_lost`: died, or were left by
+    an exception, before they had read everything. `bytes_copied`: copied by `BatchBuilder.commit` because
+    the builder's arrays could still be written to."""
 
     batches: int
     rows: int
@@ -90,7 +91,7 @@ class WriterStatistics:
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """Whose batches count for a task of a job: ours (`won`), or those of an attempt that was faster."""
+    """Which attempt's batches count for a task of a job: ours (`won`), or those of a faster attempt."""
 
     won: bool
     partition: int
@@ -104,7 +105,7 @@ class CommitResult:
 
 
 class StreamWriter(OfOneProcess):
-    """A producer of a stream. Opened when made; `with` closes or aborts it. Threads take turns."""
+    """A producer of a stream, open once constructed. `with` closes or aborts it. Threads take turns."""
 
     @spelled
     def __init__(
@@ -130,33 +131,36 @@ class StreamWriter(OfOneProcess):
         stall: float | str | None = None,
         expel_after: float | str | None = None,
     ) -> None:
-        """Open a writer of the stream at `address`. Start order does not matter.
+        """Open a writer of the stream at `address`. Writers and readers may start in any order.
 
-        schema: a pyarrow.Schema, or anything with __arrow_c_schema__. The first producer declares the stream;
-            a later one must bring the same names and types.
-        partitions, retain, readers: of the stream, where this writer is the first to declare it. Defaults:
-            1; `until_acked` by `readers` (1) reader names, or `all` until the endpoint closes, or `none`:
-            until the readers present have passed it.
-        linger: seconds that `close` waits until everything was consumed; None is no limit.
+        schema: a pyarrow.Schema, or any object with __arrow_c_schema__. The first producer declares the
+            stream; a later one must bring the same names and types.
+        partitions, retain, readers: taken from the writer that declares the stream.
+            partitions: default 1. retain: `until_acked` (the default) keeps a batch until `readers` reader
+            names (default 1) have acknowledged it; `all` keeps it until the endpoint closes; `none` until
+            the readers that are present have passed it.
+        linger: seconds that `close` waits until everything was consumed; None is no limit (the default).
         role: `auto` connects if somebody listens and binds otherwise; `server` binds; `client` keeps trying.
-        buffer_bytes: of one block; larger batches are split by rows (default 4 MiB).
-        window_bytes: memory for batches that are not yet released (default 64 MiB, or the address's buffers,
-            16 unless said, times buffer_bytes where that is more); `write` waits when it is full.
-        staging_bytes: beyond the window, for batches that are not yet committed (default 1 GiB).
-        timeout: seconds that the opening and each wait for room may take; None is no limit, and a long wait
-            is said on the logger `lwmq_spark`.
-        delivery: when batches become visible: `live`, at once (the default); `task`, with `commit()`; `job`.
-        job, task, attempt, epoch: this writer is attempt `attempt` of task `task` of a job, whose writers
-            count as one producer; its batches go to partition task mod partitions. With job_tasks the job
-            ends when that many tasks have committed.
-        stall: seconds that an endpoint that lives may be silent: after as long a wait it is asked, and after
-            as long again a call that waits raises PeerLostError (default 5). Repeated, the call waits on;
-            "forever" waits on by itself.
-        expel_after: readers that take nothing for so many seconds while this writer waits for them are shut
-            out, and the stream goes on without them; they get DataLossError. Default: they are waited for.
-        Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
-        AddressError, SchemaError (naming the field and both types), TimeoutError, VersionError; LwmqError: a
-        window_bytes that this process can never have.
+        buffer_bytes: size of one block (default 4 MiB); larger batches are split by rows.
+        window_bytes: memory for batches that are not yet released; `write` waits when it is full. Default:
+            `buffers` times buffer_bytes if the address sets `buffers`, else 64 MiB or 16 times buffer_bytes,
+            whichever is more.
+        staging_bytes: memory beyond the window for batches that are not yet committed (default 1 GiB).
+        timeout: seconds that the opening and each wait for room may take; None is no limit. A long wait is
+            reported on the logger `lwmq_spark`.
+        delivery: when the batches of a job's writer become visible: `live`, at once (the default); `task`, at
+            `commit()`; `job`, when the job commits. Without a job always `live`.
+        job, task, attempt, epoch: this writer is attempt `attempt` of task `task` of a job. All writers of a
+            job count as one producer. The batches go to partition (task mod partitions). With job_tasks, the
+            job ends when that many tasks have committed.
+        stall: seconds that a living endpoint may be silent (default 5). After waiting that long, a call asks
+            the endpoint for a sign of life; after the same time again it raises PeerLostError. Calling again
+            resumes the wait. With "forever" the call does not give up.
+        expel_after: seconds after which readers that take nothing while this writer waits for them are
+            expelled. The stream goes on without them, and they get DataLossError. Default: never.
+        Arguments override options of the address, which override LWMQ_* variables and then the conf file.
+        AddressError, TimeoutError, VersionError. SchemaError names the field and both types. LwmqError: this
+        process can never have window_bytes.
         """
         parsed = parse_address(address)
 
@@ -241,23 +245,23 @@ class StreamWriter(OfOneProcess):
         return read_schema(bytes(ffi.buffer(data[0], size[0])), self._address), int(partitions[0])
 
     def _leave(self) -> None:
-        """Leave a stream that we wrote nothing to, as a producer that has ended."""
+        """Leave, as a producer that has ended, a stream to which we wrote nothing."""
         lib.lwmq_writer_close(self._handle.pointer, 0)
         self._handle.destroy()
 
     # ---- Batches
 
     def write(self, data: Any, partition: int | None = None) -> int:
-        """Write a RecordBatch, a Table, or anything with __arrow_c_stream__ or __arrow_c_array__. Returns the
-        rows.
+        """Write a RecordBatch, a Table, or any object with __arrow_c_stream__ or __arrow_c_array__.
 
-        partition: default 0, or, of several, one after the other, batch by batch; ignored with a job.
-        Waits for room, at most `timeout` per block: for readers to release enough. What does not fit
-        `buffer_bytes` is split by rows; where those share values (dictionaries, views), pieces may be larger,
+        Returns the number of rows. partition: by default batches go to the partitions in turn; with a job
+        this argument is ignored.
+        For each block, waits at most `timeout` until readers have released enough room. A batch larger than
+        `buffer_bytes` is split by rows. Pieces whose rows share values (dictionaries, views) may be larger,
         up to half of the window. The bytes are copied once, into the window.
-        SchemaError names the field and both types, or the nulls that it has and must not; MessageTooBigError:
-        one row is larger than the window; TimeoutError says who holds the room; ClosedError, PeerLostError.
-        What was written before stays written.
+        SchemaError names the field and both types, or the nulls that the field has and must not have.
+        MessageTooBigError: one row is larger than the window. TimeoutError says who holds the room.
+        ClosedError, PeerLostError. After an error, what was written before it stays written.
         """
         self._handle.check_open()
         if isinstance(data, pa.RecordBatch) and self._plan is not None and data.schema.equals(self._schema):
@@ -279,7 +283,7 @@ class StreamWriter(OfOneProcess):
         return rows
 
     def _hear(self) -> None:
-        """Of readers that were lost: at once, although there is room."""
+        """Reports readers that were lost, without waiting until the window is full."""
         now = time.monotonic()
         if now >= self._hear_at:
             self._hear_at = now + NEWS_S
@@ -290,7 +294,7 @@ class StreamWriter(OfOneProcess):
         return Plan.of(self._schema, self._buffer_bytes)
 
     def _write_at_once(self, batch: pa.RecordBatch, partition: int) -> bool:
-        """False, and nothing done, where the plan does not cover the batch."""
+        """False if the plan does not cover the batch; then nothing was done."""
         plan, handle = self._plan, self._handle
         assert plan is not None
 
@@ -311,7 +315,7 @@ class StreamWriter(OfOneProcess):
         return False
 
     def _refuse(self, status: int, size: int) -> NoReturn:
-        """What `lwmq_writer_allocate` answered, as an error."""
+        """Raises the status that `lwmq_writer_allocate` returned."""
         if status in (lib.LWMQ_E_TIMED_OUT, lib.LWMQ_E_FULL):
             why = text_of()
             raise errors.TimeoutError(
@@ -338,11 +342,10 @@ class StreamWriter(OfOneProcess):
     def allocate(
         self, rows: int, partition: int | None = None, *, nulls: Collection[str] = ()
     ) -> BatchBuilder:
-        """Lends a batch of `rows` rows to be filled in the window itself; `commit()` publishes it without a
-        copy.
+        """Lends a batch of `rows` rows to be filled in place in the window; `commit()` publishes it uncopied.
 
-        nulls: columns that get a bitmap of validity. Waits for room as `write` does.
-        SchemaError names a field whose width is not fixed; MessageTooBigError: larger than the window can
+        nulls: the columns that get a validity bitmap. Waits for room as `write` does.
+        SchemaError names a field whose width is not fixed. MessageTooBigError: larger than the window can
         hold.
         """
         self._handle.check_open()
@@ -389,8 +392,8 @@ class StreamWriter(OfOneProcess):
         )
 
     def _allocate(self, size: int, use: Callable[[Any], None]) -> Any:
-        """A block of `size` bytes, behind `use(block)`: both with the lock in hand, so that nobody ends the
-        writer between."""
+        """Allocates a block of `size` bytes and calls `use(block)`, both under the lock, so that nobody can
+        end the writer in between."""
         block = ffi.new("lwmq_block *")
         handle = self._handle
 
@@ -410,7 +413,7 @@ class StreamWriter(OfOneProcess):
         return block
 
     def _hand_over(self, block: Any, partition: int, size: int, rows: int, flags: int) -> None:
-        """With the lock in hand."""
+        """The caller holds the lock."""
         check(lib.lwmq_writer_publish(self._handle.pointer, block, partition, size, rows, flags))
         self._written += 1
 
@@ -425,9 +428,9 @@ class StreamWriter(OfOneProcess):
     # ---- The end
 
     def commit(self, timeout: float | None = None) -> CommitResult:
-        """With a job or delivery `task`:
+        """Commit what was written; only for a writer of a job.
 
-        commit what was written; the first attempt of (job, epoch, task) wins.
+        The first attempt of (job, epoch, task) that commits wins.
         """
         raw = sized("lwmq_commit_result")
         handle = self._handle
@@ -451,7 +454,7 @@ class StreamWriter(OfOneProcess):
     def abort(self, reason: str = "") -> None:
         """Give up: what is not committed is dropped, and readers get AbortedError with `reason`.
 
-        Never waits. Towards an endpoint that is gone there is nothing left to give up; twice is once.
+        Never waits. A second call, or a call after the endpoint has gone, does nothing.
         """
         if not self._handle.begin_close():
             return
@@ -466,16 +469,16 @@ class StreamWriter(OfOneProcess):
                 self._handle.destroy()
 
     def close(self, linger: float | str | None = None) -> None:
-        """End this producer; waits until everything it wrote was consumed, at most `linger` seconds.
+        """End this producer; waits at most `linger` seconds until everything it wrote was consumed.
 
-        Where it bound the address, and nobody else in this process uses it, that includes what other
-        producers write until they end; when the time is over, their stream goes with it. TimeoutError has the
-        number of batches that were not consumed; they stay readable for as long as the endpoint lives.
-        DataLossError: a reader without a name died, or was left by an exception, before it had read
-        everything, and what it had taken is gone; readers that come later hear so in place of the end. After
-        5 s of waiting, the logger `lwmq_spark` says what for. PeerLostError of an endpoint that lives and
-        does not answer leaves the writer open: close again to wait on. A task of a job does not wait. Twice
-        is once.
+        If this writer bound the address and nobody else in this process uses it, `close` also waits until
+        other producers have ended and were consumed; when the time is over, their stream ends too.
+        TimeoutError has the number of batches that were not consumed; these stay readable for as long as the
+        endpoint lives. DataLossError: a reader without a name died, or was left by an exception, before it
+        had read everything, and what it had taken is gone; later readers get the error instead of the end.
+        PeerLostError: the endpoint lives but does not answer; the writer stays open, and closing again
+        resumes the wait. After 5 s the logger `lwmq_spark` says what the call waits for. A task of a job does
+        not wait. Closing twice has no further effect.
         """
         handle = self._handle
         if handle.closed or handle.forked:
@@ -522,17 +525,17 @@ class StreamWriter(OfOneProcess):
 
     @property
     def schema(self) -> pa.Schema:
-        """As the stream was declared."""
+        """The schema with which the stream was declared."""
         return self._schema
 
     @property
     def partitions(self) -> int:
-        """As the stream was declared."""
+        """The number of partitions with which the stream was declared."""
         return self._partitions
 
     @property
     def address(self) -> str:
-        """Without its options."""
+        """The address without its options."""
         return self._address
 
     @property
@@ -559,7 +562,7 @@ class StreamWriter(OfOneProcess):
 
 
 def _lost_reader(handle: Handle) -> str | None:
-    """What befell a reader of this writer that was lost since this was asked last."""
+    """What happened to the last reader lost since the previous call; None if no reader was lost."""
     text = ffi.new("char[1024]")
     with handle.lock:
         if not handle.usable or lib.lwmq_writer_lost_reader(handle.pointer, text, 1024) != lib.LWMQ_OK:

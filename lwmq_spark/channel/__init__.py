@@ -1,17 +1,17 @@
-"""Channels: a conversation with one peer, in messages or in raw buffers.
+"""Channels: each is a conversation with one peer, in messages or in raw buffers.
 
 channel.py       Channel and its statistics
-settings.py      what a channel is made from
+settings.py      the settings from which a channel is made
 listener.py      one address, many clients
 send_queue.py    where the application posts
 readiness.py     awaiting a channel on an event loop
-selector.py      many channels by one thread, in turns
-calls.py         messages by call-back
+selector.py      many channels served by one thread, in turns
+calls.py         messages delivered by callback
 router.py        which queues a message goes to, by its topic and headers
 requests.py      requests and their replies
 threads.py       where the library's threads run
 raw.py           buffers without messages: get, fill, send; receive, dispose
-transports.py    which providers there are, and what an address allows
+transports.py    the available providers, and what an address allows
 """
 
 from lwmq_spark.channel.channel import Channel, ChannelStatistics, FilterState, Peer

@@ -1,13 +1,13 @@
-"""Channels: a conversation with one peer, in messages or in raw buffers.
+"""Channels: each is a conversation with one peer, in messages or in raw buffers.
 
     with lwmq_spark.Channel("ipc://orders") as channel:
         orders = channel.send_queue()
         orders.post(b"buy 100")
         answer = channel.receive(timeout=1.0)
 
-A channel may be used by several threads. Each send queue and a mono receiving side serve one thread at a
-time, in the order they come; sides do not wait for each other. `post` never waits, unless it is asked to wait
-for room in a bounded queue.
+Several threads may use a channel. A send queue, and the receiving side of a mono channel, serve one thread at
+a time, in order of arrival. Senders and receivers do not wait for each other. `post` never waits, unless it
+is asked to wait for room in a bounded queue.
 """
 
 from __future__ import annotations
@@ -73,16 +73,18 @@ AT_ONCE_MAX = 1 << 16  # messages of one receive_many
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatistics:
-    """Counters since the channel was made. `messages_lost`: shipped and not seen read when a peer was lost.
+    """Counters since the channel was made.
 
-    `messages_passed`: of those shipped, handed as they are to a peer in this process.
-    `shipped_full` and `shipped_idle` say why buffers were closed: no room left, or nothing left to put in.
-    `receive_queued` wait in the receive queue now, where it is not mono; `receive_discarded` by its rule.
-    `duplicates_dropped` came before over another of redundant transports, and do not count as received.
-    `clients_refused`, by a server: of another version, purpose or user, or with numbers that do not fit ours.
-    `messages_unread`: shipped to those who are there now, and not seen read yet; one of 4 KiB and more is
-    read when its receiver has let go of it.
-    Of several transports: sums, but `messages_posted`; `connected` when all are, or one where redundant.
+    `messages_lost`: shipped, and not known to be read when a peer was lost.
+    `messages_passed`: of those shipped, the messages handed unchanged to a peer in this process.
+    `shipped_full`, `shipped_idle`: why a buffer was closed: no room left in it, or nothing left to put in.
+    `receive_queued`: now waiting in a receive queue that is not mono. `receive_discarded`: by its rule.
+    `duplicates_dropped`: had come before over another redundant transport; not counted as received.
+    `clients_refused`, of a server: another version, purpose or user, or numbers that do not fit ours.
+    `messages_unread`: shipped to the present peers and not known to be read. A message of 4 KiB and more is
+    read when its receiver has released it.
+    With several transports the counters are sums, except `messages_posted`. `connected`: all transports are
+    connected, or one of them if they are redundant.
     """
 
     connected: bool
@@ -108,9 +110,10 @@ class ChannelStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who is at the other end, or was last. `instance` is its process's, as `identity().instance` there.
+    """The peer at the other end now, or the last one. `instance` identifies its process, as in its own
+    `identity().instance`.
 
-    `connected`: as far as somebody has noticed. `number`: of those that have come over its transport, from 1.
+    `connected`: as far as somebody has noticed. `number`: counts the peers over its transport, from 1.
     """
 
     connected: bool
@@ -127,7 +130,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class FilterState:
-    """One filter of a channel and what it has done: extents of both ways, over all its peers."""
+    """One filter of a channel and what it has done: counts of extents, both ways, over all peers."""
 
     name: str
     settings: str
@@ -141,16 +144,18 @@ class FilterState:
 
 
 class Channel(Lingering):
-    """A conversation with one peer. Opened when made; `with` closes it, `async with` beside the event loop.
+    """A conversation with one peer, open once constructed. `with` closes it; so does `async with`, without
+    blocking the event loop.
 
-    A server has one client at a time. Further ones wait until it has gone, and come in turns: in another
-    process they are not connected until then, in the same one they are, and nobody hears them. For many at
-    once take a `Listener`, which gives each a channel of its own.
+    A server has one client at a time. Further clients wait until that one has gone, and then take turns. In
+    another process they are not connected until then; in the same process they are connected, but not heard.
+    To serve many clients at once, use a `Listener`, which gives each client a channel of its own.
 
-    A post never waits, unless a bounded queue is asked to: without bounds, as by default, what nobody
-    receives is kept in memory, also before a peer is there (`send_queue` has other kinds). `close` waits for
-    what was posted (`linger`). The end of a program waits as long for what has not left a channel that is
-    open still; who drops one loses that. Both say what was lost, in a RuntimeWarning.
+    A post never waits, unless a bounded queue is asked to wait. Queues are unbounded by default: messages
+    that nobody receives stay in memory, even before a peer is there (`send_queue` has other kinds). `close`
+    waits at most `linger` for what was posted. At the end of the program, channels that are still open get
+    the same time; a channel garbage-collected earlier loses what it had not sent. Both report what was
+    lost in a RuntimeWarning.
     """
 
     @spelled
@@ -170,34 +175,36 @@ class Channel(Lingering):
         receive_capacity: int | None = None,
         redundant: bool = False,
     ) -> None:
-        """Binds `address` or begins to connect; does not wait for the peer.
+        """Binds `address` or starts to connect; does not wait for the peer.
 
-        address: one, or several for a channel of several transports: what is posted goes to the peer of each,
-        what any of them sends is received here, in turns; a peer that is slow or lost disturbs no other.
-        role: `auto` connects if somebody listens and binds otherwise; `server` binds; `client` goes on
-        trying.
-        buffer_bytes: of each transport buffer (default 64 KiB), and so the largest message.
-        buffers: per direction (default 32, whose memory is used as it is needed), or (send, receive). Over
-        ipc a peer that sends with more buffers than we receive with is refused: say it on both ends alike, or
-        say (send, 0), which takes as many as the peer has.
+        address: one address, or several for a channel with several transports: each post goes to the peer of
+        each transport, and what any of the peers sends is received here, in turns. A peer that is slow or
+        lost does not affect the others.
+        role: `auto` connects if somebody listens and binds otherwise; `server` binds; `client` keeps trying.
+        buffer_bytes: size of each transport buffer (default 64 KiB), and so of the largest message.
+        buffers: number of buffers per direction (default 32, whose memory is used as needed), or (send,
+        receive). Over ipc, a peer that sends with more buffers than we receive with is refused: use the same
+        number on both ends, or (send, 0) to accept as many as the peer has.
         retry: seconds between attempts to connect (default 0.1).
-        raw: buffers by `get_buffer` and `receive_buffer` instead of messages.
+        raw: use buffers, through `get_buffer` and `receive_buffer`, instead of messages.
         secure_erase: buffers, and our copies of what passes, are zeroed as soon as nobody needs them.
-        home_thread: made for this thread; it posts and receives without atomic operations, others pay more.
+        home_thread: the channel is made for the calling thread, which posts and receives without atomic
+        operations; other threads pay more.
         linger: seconds that `close` waits until the peer has read what was posted (default 5).
-        receive_queue: `mono_unbounded`: messages stay in the transport until a thread receives them. Into the
-        others the library's own thread lands while nobody receives, and any number of threads receive at
-        once, each message goes to one: `multi_unbounded`, `bounded_discard_oldest` and
-        `bounded_discard_newest`, which hold at most `receive_capacity` messages
-        (`statistics.receive_discarded` counts the others).
-        redundant: the addresses are several ways to one peer, which says so, too: each message goes every
-        way and is received once, in the order of its queue. While one way is left nothing is lost with
-        another. `wait_connected` waits for one way; `flush` and `close` until one has brought everything.
-        Arguments win over options of the address, those over LWMQ_* of the environment and the conf file.
-        A further address may have `buffers` and `retry` of its own; the other options are the channel's, and
-        stand in the first one.
-        AddressError: malformed, no such scheme, an option that channels do not have, or bound by somebody
-        else. TypeError, ValueError: an argument that is none.
+        receive_queue: with `mono_unbounded`, messages stay in the transport until a thread receives them.
+        With the other kinds, the library's own thread lands messages while nobody receives, and any number of
+        threads receive at once; each message goes to one of them. These kinds are `multi_unbounded`,
+        `bounded_discard_oldest` and `bounded_discard_newest`. Bounded queues hold at most `receive_capacity`
+        messages (`statistics.receive_discarded` counts the rest).
+        redundant: the addresses are several ways to one peer, which must say so too. Each message goes every
+        way and is received once, in the order of its queue. As long as one way is left, losing another loses
+        no message. `wait_connected` waits for one way; `flush` and `close` wait until one way has delivered
+        everything.
+        Arguments override options of the address, which override LWMQ_* variables and then the conf file.
+        A further address may have its own `buffers` and `retry`. Other options apply to the whole channel and
+        go into the first address.
+        AddressError: the address is malformed, has an unknown scheme or an option that channels do not have,
+        or somebody else has bound it. TypeError, ValueError: an argument is not valid.
         """
         parsed, *further = _addresses_of(address)
         if redundant and not further:
@@ -228,7 +235,7 @@ class Channel(Lingering):
 
     @classmethod
     def _accepted(cls, out: Any, settings: Settings) -> Self:
-        """That of `out`, which a listener gave: open, and for one client alone."""
+        """A channel on `out`, which a listener gave: it is open, and for one client only."""
         channel = cls.__new__(cls)
         channel._begin(out, settings)
         channel._role = "server"
@@ -236,7 +243,7 @@ class Channel(Lingering):
         return channel
 
     def _begin(self, out: Any, settings: Settings) -> None:
-        """Takes the native channel at `out`, and sets that to NULL."""
+        """Takes the native channel at `out`, and sets `out` to NULL."""
         self._address = settings.address
         self._role: str = settings.role
         self._is_accepted = False
@@ -286,13 +293,14 @@ class Channel(Lingering):
         priority: Priority = Priority.NORMAL,
         capacity: int | None = None,
     ) -> SendQueue:
-        """Add a send queue; it lives as long as the channel. Any number and mix of kinds and priorities.
+        """Add a send queue, which lives as long as the channel. Any number and mix of kinds and priorities.
 
-        kind: `mono_unbounded`; `multi_unbounded`, for threads of which none should wait for another;
-        `bounded_discard_oldest` and `bounded_discard_newest`, which hold at most `capacity` messages; each of
-        the last three also as `..._tagged`, where a post with a tag replaces the unsent one of the same tag.
-        ValueError: no such kind or priority; a capacity that is missing, out of range, or of a kind that has
-        none. TypeError: a capacity that is no int.
+        kind: `mono_unbounded`; `multi_unbounded`, for threads that should not wait for one another;
+        `bounded_discard_oldest` and `bounded_discard_newest`, which hold at most `capacity` messages. The
+        last three also exist as `..._tagged`: there a post with a tag replaces the unsent message with the
+        same tag.
+        ValueError: unknown kind or priority, or a capacity that is missing, out of range, or given for an
+        unbounded kind. TypeError: the capacity is not an int.
         """
         check_kind("kind", kind, KINDS)
         priority = priority_of(priority)
@@ -316,7 +324,7 @@ class Channel(Lingering):
         return SendQueue(self, made)
 
     def _common_queue(self) -> SendQueue:
-        """One for all that bring none of their own: it lives as long as the channel, which they need not."""
+        """The queue shared by users that bring none of their own; it lives as long as the channel."""
         if self._common is None:
             queue = self.send_queue("multi_unbounded")  # a second one of another thread stays unused
             self._common = queue._native
@@ -324,10 +332,10 @@ class Channel(Lingering):
         return SendQueue(self, self._common)
 
     def set_weights(self, weights: Sequence[int]) -> None:
-        """Share the channel between the five priorities HIGHEST to LOWEST: messages of each in a round.
+        """Set how many messages each of the five priorities HIGHEST to LOWEST may send per round.
 
-        Default (16, 8, 4, 2, 1). 0 is served when those with a weight are empty. ValueError: a weight over
-        65535, or not five of them.
+        Default (16, 8, 4, 2, 1). A priority with weight 0 is served when those with a weight are empty.
+        ValueError: a weight is over 65535, or there are not five weights.
         """
         shares = [whole("weight", weight, 0, WEIGHT_MAX) for weight in weights]
         self._handle.check_open()
@@ -337,11 +345,11 @@ class Channel(Lingering):
             check(lib.lwmq_channel_set_weights(self._handle.pointer, array, len(array)))
 
     def receive(self, timeout: float | None = None) -> Message:
-        """The next message; waits at most `timeout` seconds, None without limit.
+        """The next message. Waits at most `timeout` seconds; None waits without limit.
 
-        After the loss of the peer, what was committed comes first, then PeerLostError once; a new peer may
-        follow. TimeoutError, ClosedError (closed by us or by the peer, in order), CorruptError, VersionError.
-        LwmqError: a `Requests` has what comes over this channel.
+        After the loss of the peer, messages that were committed come first, then PeerLostError once; a new
+        peer may follow. TimeoutError, ClosedError (closed by us or by the peer, in order), CorruptError,
+        VersionError. LwmqError: a `Requests` receives all that comes over this channel.
         """
         handle = self._handle
         self._check_not_lent()
@@ -351,10 +359,11 @@ class Channel(Lingering):
         return got if isinstance(got, Message) else self._no_message(got, timeout)
 
     def receive_many(self, limit: int = 256, timeout: float | None = None) -> list[Message]:
-        """The next message and what has come behind it, at most `limit`; waits for the first alone.
+        """The next message and those that have come behind it, at most `limit`; waits only for the first.
 
-        Per message much cheaper than `receive`. Errors as there; what ends the peer's conversation is raised
-        by a call of its own, behind every message. A limit over 65,536 is that. ValueError: one below 1.
+        Much cheaper per message than `receive`, with the same errors. An error that ends the peer's
+        conversation is raised by a separate call, after all messages. A limit over 65,536 counts as 65,536.
+        ValueError: `limit` is below 1.
         """
         limit = _limit(limit)
         return self._receive_some(
@@ -362,11 +371,11 @@ class Channel(Lingering):
         )
 
     def receive_bytes(self, limit: int = 256, timeout: float | None = None) -> list[bytes]:
-        """As `receive_many`, but of each message its bytes alone: all frames, one after the other.
+        """As `receive_many`, but returns only the bytes of each message: all its frames, concatenated.
 
-        For messages of one frame, the cheapest way to receive them: no message is made of those that are
-        there already, and their bytes are copied once, out of the transport's buffer. Errors as there; with
-        a MemoryError, what had come is lost.
+        For messages of one frame this is the cheapest way to receive: messages that are there already are not
+        turned into objects, and their bytes are copied once, out of the transport's buffer. Errors as for
+        `receive_many`; after a MemoryError, the messages that had come are lost.
         """
         limit = _limit(limit)
         return self._receive_some(
@@ -374,10 +383,11 @@ class Channel(Lingering):
         )
 
     def _receive_into(self, came: deque[Message | tuple[int, str]], timeout: float) -> None:
-        """As `receive_many`, but appends messages to `came`, or the status and text of what was to be raised.
+        """As `receive_many`, but appends to `came`: messages, or the status and text of an error to be
+        raised.
 
-        Received is in `came`, whatever a signal's handler raises. Raised are TimeoutError and, behind our own
-        close, ClosedError.
+        Whatever a signal handler raises, what was received is in `came`. This call itself raises TimeoutError
+        and, after our own close, ClosedError.
         """
         status = wait(
             self._handle,
@@ -406,9 +416,9 @@ class Channel(Lingering):
     # ---- Lending the receiving side
 
     def _lend(self, to: object) -> None:
-        """From now on `to` alone receives, by `_receive_into`; who waits in a receive meanwhile gets nothing.
+        """From now on only `to` receives, by `_receive_into`; a thread that waits in a receive gets nothing.
 
-        LwmqError: somebody else has what comes, or gets it by call-back or selector.
+        LwmqError: the messages go to another owner, a callback or a selector already.
         """
         from lwmq_spark.channel.selector import _lives
 
@@ -434,7 +444,7 @@ class Channel(Lingering):
                 pass
 
     def _take_back(self, lent_to: object) -> None:
-        """It receives no more."""
+        """`lent_to` receives no more."""
         if self._lent_to is lent_to:
             self._lent_to = None
 
@@ -446,7 +456,7 @@ class Channel(Lingering):
             )
 
     def _why_not(self) -> str:
-        """What a time-out says more where it can. Any thread, without a lock."""
+        """The reason that a time-out adds to its text, if there is one. Any thread, without a lock."""
         pointer = self._handle.pointer
         if pointer is None or self._handle.forked:
             return ""
@@ -464,7 +474,7 @@ class Channel(Lingering):
         raise exc
 
     def _is_over_with(self, exc: BaseException) -> bool:
-        """Whether `exc`, of a receive, is the last word: nobody follows the client of a listener."""
+        """Whether `exc`, from a receive, is final: no client follows the client of a listener's channel."""
         return self._is_accepted and isinstance(exc, errors.ENDS_OF_PEER)
 
     def _note_end(self, exc: errors.LwmqError) -> None:
@@ -474,7 +484,7 @@ class Channel(Lingering):
                     selector.remove(self)
 
     def try_receive(self) -> Message | None:
-        """The next message if one is there. Never waits."""
+        """The next message, or None if there is none. Never waits."""
         try:
             return self.receive(0)
         except errors.TimeoutError:
@@ -491,7 +501,7 @@ class Channel(Lingering):
             del message  # held no longer than the caller does
 
     async def __aiter__(self) -> AsyncIterator[Message]:
-        """As `for`, in asyncio. A message is not lost when the task is cancelled."""
+        """Like `for`, in asyncio. A message is not lost when the task is cancelled."""
         while True:
             try:
                 message = await self.receive_async()
@@ -501,18 +511,19 @@ class Channel(Lingering):
             del message
 
     async def receive_async(self) -> Message:
-        """Await the next message, on the event loop itself: no thread waits for it.
+        """Await the next message on the event loop itself, without a thread.
 
-        When a task is cancelled, the next call gets the message. With a time-out, many at once and for raw
-        channels: `lwmq_spark.aio`.
+        If the task is cancelled, the next call gets the message. `lwmq_spark.aio` has calls with a time-out,
+        for many messages at once, and for raw channels.
         """
         return await self.readiness.first(self.try_receive)
 
     def fileno(self) -> int:
-        """A descriptor for select, poll, epoll and event loops: readable while there is something to receive.
+        """A descriptor for select, poll, epoll and event loops, readable while there is something to receive.
 
-        Poll it, then `try_receive` until None, and poll again; what is not received stays readable. Also
-        readable when the peer is lost or the channel is closed. Lent until then; not to be read from.
+        Poll it, call `try_receive` until it returns None, and poll again; what is not received keeps it
+        readable. It is also readable when the peer is lost or the channel is closed. Lent until the close; do
+        not read from it.
         """
         out = ffi.new("int32_t *")
         self._handle.check_open()
@@ -528,12 +539,13 @@ class Channel(Lingering):
     ) -> None:
         """From now on `callback` gets each message, in order, on a thread that all channels share.
 
-        It may post, close the channel and end its own calls; while it runs, others wait, and what it raises
-        is logged. `on_end` gets, in its place among them, what a receive would raise: ClosedError when a
-        peer has closed, PeerLostError, and once what keeps the channel from receiving for long, such as an
-        address that cannot be bound; the calls go on with the next peer. Without it that is logged. None ends
-        the calls: none runs any more when this returns, but the one that asks. TypeError: no function.
-        LwmqError: a raw channel, or a `Requests` has what comes over this one.
+        The callback may post, close the channel and end its own calls. While it runs, the calls of other
+        channels wait. What it raises is logged. `on_end` gets, in order with the messages, what a receive
+        would raise: ClosedError when a peer has closed, PeerLostError, and, once, an error that keeps the
+        channel from receiving for long, such as an address that cannot be bound. The calls go on with the
+        next peer. Without `on_end` these errors are logged. `on_message(None)` ends the calls: when it
+        returns, none runs any more, except the one that made this call. TypeError: not a function. LwmqError:
+        the channel is raw, or a `Requests` receives all that comes over it.
         """
         from lwmq_spark.channel.calls import CallBacks, calls
 
@@ -562,9 +574,9 @@ class Channel(Lingering):
 
     def signal_on_message(self, number: int) -> None:
         """From now on the real-time signal `number` is queued to this process when there is something to
-        receive, and again when something comes after `try_receive` answered None. 0 ends that.
+        receive, and again when something comes after `try_receive` returned None. 0 ends that.
 
-        ValueError: no signal from SIGRTMIN to SIGRTMAX.
+        ValueError: `number` is not a signal from SIGRTMIN to SIGRTMAX.
         """
         number = whole("signal", number, 0, SIGNAL_MAX)
         self._handle.check_open()
@@ -573,7 +585,7 @@ class Channel(Lingering):
             check(lib.lwmq_channel_signal_on_message(self._handle.pointer, number, ffi.NULL))
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until everything posted so far was shipped. TimeoutError when that takes longer."""
+        """Wait until everything posted so far was shipped. TimeoutError if that takes longer."""
         status = wait(
             self._handle,
             lambda ms: lib.lwmq_channel_flush(self._handle.pointer, ms),
@@ -605,7 +617,7 @@ class Channel(Lingering):
     def get_buffer(self, timeout: float | None = None) -> SendBuffer:
         """Lends a free send buffer of a raw channel.
 
-        Waits while none is free, or nobody is connected. TimeoutError when none gets free.
+        Waits while none is free or nobody is connected. TimeoutError if none becomes free.
         """
         buffer = SendBuffer(self)
         raw = buffer._raw
@@ -624,9 +636,9 @@ class Channel(Lingering):
         return buffer
 
     def receive_buffer(self, timeout: float | None = None) -> ReceiveBuffer:
-        """Lends the next buffer of a raw channel.
+        """Lends the next buffer received on a raw channel.
 
-        Waits at most `timeout` seconds. TimeoutError when none comes.
+        Waits at most `timeout` seconds. TimeoutError if none comes.
         """
         buffer = ReceiveBuffer(self)
         raw = buffer._raw
@@ -646,10 +658,10 @@ class Channel(Lingering):
     # ---- Filters
 
     def add_filter(self, filter: str, place: int | None = None) -> None:
-        """Add a filter such as `loss=0.01,seed=7` while extents pass.
+        """Add a filter such as `loss=0.01,seed=7`; extents may pass meanwhile.
 
-        place: 0 is the nearest to the application; default the nearest to the wire. The address must name
-        filters (`filters+ipc://orders` begins without any). ValueError: no such filter, setting or place.
+        place: 0 is nearest to the application; the default is nearest to the wire. The address must name
+        filters (`filters+ipc://orders` starts without any). ValueError: unknown filter, setting or place.
         """
         if not isinstance(filter, str):
             raise TypeError(f"a filter is a str such as 'loss=0.01', not {type(filter).__name__}")
@@ -657,12 +669,12 @@ class Channel(Lingering):
         self._on_filter(lib.lwmq_channel_add_filter, text, self._place(place))
 
     def remove_filter(self, place: int | None = None) -> None:
-        """Remove the filter at `place`, by default the nearest to the wire; what it held lands at once."""
+        """Remove the filter at `place` (default: nearest to the wire). Extents that it held land at once."""
         self._on_filter(lib.lwmq_channel_remove_filter, self._place(place))
 
     @property
     def filters(self) -> list[FilterState]:
-        """The filters of this channel, the nearest to the application first; empty where there are none."""
+        """The filters of this channel, nearest to the application first; empty if there are none."""
         found: list[FilterState] = []
         self._handle.check_open()
         with self._handle.lock:
@@ -677,9 +689,9 @@ class Channel(Lingering):
                 found.append(FilterState(name=name, settings=settings, **fields_of(raw)))
 
     def latency(self, share: float, place: int = 0) -> float | None:
-        """Seconds within which `share` of what the filter `latency` at `place` has timed was on its way.
+        """A quantile, in seconds, of the times that the filter `latency` at `place` has measured.
 
-        0.5 is the median, 1 the longest; None where it has timed nothing yet.
+        share: 0.5 is the median, 1 the longest time. None if the filter has measured nothing yet.
         """
         out = ffi.new("uint64_t *")
         self._handle.check_open()
@@ -706,12 +718,12 @@ class Channel(Lingering):
 
     @property
     def address(self) -> str:
-        """Without its options; of several transports the first."""
+        """The address without its options; with several transports, the first."""
         return self._address
 
     @property
     def role(self) -> str:
-        """As asked for; `statistics.is_server` says what `auto` became."""
+        """The role that was asked for; `statistics.is_server` says what `auto` became."""
         return self._role
 
     @property
@@ -720,7 +732,7 @@ class Channel(Lingering):
 
     @property
     def statistics(self) -> ChannelStatistics:
-        """Counters of this channel; after its close the last ones. ClosedError while it is being closed."""
+        """Counters of this channel; after its close, the last ones. ClosedError while it is being closed."""
         if self._last is not None:
             return self._last
         self._handle.check_open()
@@ -738,12 +750,12 @@ class Channel(Lingering):
 
     @property
     def peer(self) -> Peer | None:
-        """None where nobody has come yet; of several transports the first one's."""
+        """The peer, or None if none has come yet; with several transports, the peer of the first."""
         return self._peer_over(0)
 
     @property
     def peers(self) -> list[Peer | None]:
-        """Over each transport, in the order of the addresses."""
+        """The peer of each transport, in the order of the addresses."""
         return [self._peer_over(transport) for transport in range(self._transports)]
 
     def _peer_over(self, transport: int) -> Peer | None:
@@ -760,16 +772,16 @@ class Channel(Lingering):
     def wait_peer(
         self, known: Peer | None = None, timeout: float | None = None, *, transport: int = 0
     ) -> Peer:
-        """Wait until a peer comes or goes, and say which: until it is another than `known`, or is gone.
+        """Wait until a peer comes or goes: until the peer is not `known`, or is gone. Returns that peer.
 
             peer = None
             while True:
                 peer = channel.wait_peer(peer)
                 print(peer.pid, "has come" if peer.connected else "has gone")
 
-        Of several comings and goings between two calls it says the last; `number` tells how many have come.
-        From any number of threads. TimeoutError. ClosedError: nobody comes any more. ValueError:
-        `transport` is none of them, from 0 on in the order of the addresses.
+        If peers come and go several times between two calls, the call returns the last event; `number` tells
+        how many have come. Any number of threads. TimeoutError. ClosedError: no further peer can come.
+        ValueError: there is no transport `transport` (they count from 0, in the order of the addresses).
         """
         transport = whole("transport", transport, 0, self._transports - 1)
         raw = sized("lwmq_peer")
@@ -790,11 +802,12 @@ class Channel(Lingering):
         return Peer._of(raw)
 
     def close(self, linger: float | str | None = None) -> None:
-        """Wait at most `linger` seconds until the peer has read what was posted, then close. Twice is once.
+        """Wait at most `linger` seconds until the peer has read what was posted, then close.
 
-        A message of 4 KiB and more has been read when its receiver has let go of it. TimeoutError has the
-        number of messages that were dropped or not seen read; closed it is all the same.
-        Messages received live on, and raw buffers, until they go back.
+        A message of 4 KiB and more counts as read when its receiver has released it. TimeoutError: the
+        channel is closed, and the text has the number of messages that were dropped or not known to be read.
+        Received messages stay valid, and raw buffers until they are given back. Closing twice has no further
+        effect.
         """
         if self._is_called:
             self.on_message(None)
@@ -846,7 +859,7 @@ class Channel(Lingering):
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """As `with`; the event loop goes on while close lingers."""
+        """As `with`; the event loop is not blocked while close lingers."""
         await on_a_thread(f"lwmq close of {self._address}", lambda: self.__exit__(kind, exc, trace))
 
     def __repr__(self) -> str:
@@ -867,12 +880,12 @@ class Channel(Lingering):
 
 
 def _limit(limit: int) -> int:
-    """Of one call. ValueError: below 1. TypeError: no int."""
+    """The limit of one call. ValueError: below 1. TypeError: not an int."""
     return min(whole("limit", limit, 1, sys.maxsize), AT_ONCE_MAX)
 
 
 def _addresses_of(address: Any) -> list[Address]:
-    """One or several, read. AddressError, TypeError; ValueError: none at all."""
+    """Parses one address or several. AddressError, TypeError. ValueError: there is none."""
     is_one = isinstance(address, (str, bytes)) or not isinstance(address, Iterable)
     texts = [address] if is_one else list(address)
     if not texts:

@@ -1,6 +1,6 @@
-"""Sessions that know `format("lwmq")`, and streams inside `mapInArrow` (in `publish`).
+"""Spark sessions that know `format("lwmq")`, and streams inside `mapInArrow` (module `publish`).
 
-Importing this package imports neither pyspark nor pyarrow: each name brings what it needs.
+Importing this package imports neither pyspark nor pyarrow; each function imports what it needs when called.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""Streams inside `mapInArrow`: Python workers of Spark that write and read record batches themselves.
+"""Streams inside `mapInArrow`: Spark's Python workers write and read record batches themselves.
 
     ready = df.mapInArrow(lwmq.publish("ipc://features", partitions=8), lwmq.PUBLISH_SCHEMA)
     ready.collect()
 
     spark.range(0, 8, 1, 8).mapInArrow(lwmq.subscribe("ipc://features"), "id long, x double")
 
-`publish` draws an id when it is called: by that id all tasks of the DataFrame are one producer, and the first
-attempt of a task that commits counts. Evaluating the DataFrame again, a retried task or a speculative one
-delivers nothing twice. The producer ends when `partitions` tasks have committed.
+Each call of `publish` draws an id, under which all tasks of the DataFrame count as one producer. Of the
+attempts of a task, the first that commits counts. So nothing is delivered twice when the DataFrame is
+evaluated again, or a task is retried or run speculatively. The producer ends when `partitions` tasks have
+committed.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from lwmq_spark.arrow import Endpoint, StreamWriter, describe, open_reader, open
 from lwmq_spark.options import parse_address
 
 PUBLISH_SCHEMA = "partition int, rows bigint, batches bigint, bytes bigint, won boolean"
-"""What `publish` yields, one row per task: the stream's partition, what counts there, and whether this
-attempt is the one that counts."""
+"""What `publish` yields, one row per task: the stream's partition, the rows, batches and bytes that count
+there, and whether this attempt is the one that counts."""
 
 _ROW = pa.schema(
     [
@@ -53,17 +54,18 @@ def publish(
     stream_partitions: int | None = None,
     **options: Any,
 ) -> Publisher:
-    """A function for `df.mapInArrow(function, lwmq.PUBLISH_SCHEMA)` that writes the DataFrame to a stream.
+    """Returns a function that writes a DataFrame to a stream: `df.mapInArrow(function, lwmq.PUBLISH_SCHEMA)`.
 
-    partitions: how many the DataFrame has (`df.rdd.getNumPartitions()`, or what `repartition` was asked for);
-        the producer ends when as many tasks have committed.
-    schema: of the batches; needed where a partition of the DataFrame may be empty and nobody else declares
-        the stream.
-    stream_partitions: of the stream, where this producer declares it (default: partitions).
-    options: as of `open_writer`: retain, readers, delivery (`task` by default), buffer_bytes, window_bytes,
-        staging_bytes, timeout (no limit by default: a writer waits for its readers).
-    Called in the driver: where nobody serves `uri`, this process does until it ends. One call is one
-    producer: call it again for another one.
+    partitions: the number of partitions of the DataFrame (`df.rdd.getNumPartitions()`, or the number passed
+        to `repartition`). The producer ends when that many tasks have committed.
+    schema: the schema of the batches. Needed if a partition of the DataFrame may be empty and nobody else
+        declares the stream.
+    stream_partitions: the number of partitions of the stream, if this producer declares it (default:
+        partitions).
+    options: passed to `open_writer`: retain, readers, delivery (`task` by default), buffer_bytes,
+        window_bytes, staging_bytes, timeout (no limit by default: a writer waits for its readers).
+    Call it in the driver. If nobody serves `uri`, the driver's process serves it until the process ends. Each
+    call makes one producer.
     """
     if partitions < 1:
         raise ValueError(f"partitions is {partitions}: a DataFrame that is published has at least one")
@@ -166,14 +168,15 @@ class Publisher:
 def subscribe(uri: str, *, timeout: float | str | None = 30.0, **options: Any) -> Subscriber:
     """A function for `mapInArrow` that yields the batches of the stream at `uri`, in Python workers.
 
-    The rows of the DataFrame say which partitions of the stream a task reads, by number, in their first
-    column: `spark.range(0, n, 1, n)` gives each of n partitions a task of its own. A task ends with the
-    stream: while it is still written, have as many slots as tasks.
+    The first column of the DataFrame holds numbers of partitions of the stream, and each task reads the
+    partitions that its rows name. `spark.range(0, n, 1, n)` gives each of n partitions its own task. A task
+    ends when the stream ends: while the stream is still being written, have at least as many slots as tasks.
 
-    timeout: seconds that the stream may take to appear, and each batch to come; None is no limit.
-    options: as of `open_reader`: writers, credit.
-    Called in the driver, where the positions to begin at are fixed: what is unacknowledged now. A retried
-    task begins there again; if that was released meanwhile it ends with DataLossError, never with fewer rows.
+    timeout: seconds to wait for the stream to appear, and for each batch; None is no limit.
+    options: passed to `open_reader`: writers, credit.
+    Call it in the driver. The call fixes the start positions: the first unacknowledged batch of each
+    partition. A retried task starts there again. If those batches were released meanwhile, the task fails
+    with DataLossError; it never returns fewer rows.
     """
     starts: dict[int, int] = {}
     if _is_served(uri):
@@ -215,11 +218,12 @@ def _task() -> tuple[int, int]:
 
 
 def _check_whole() -> None:
-    """RuntimeError where the input of this task has broken off, which looks like its end.
+    """RuntimeError if the input of this task has broken off, which looks like its end.
 
-    When what feeds a Python worker fails, Spark just stops writing to the worker's socket; pyarrow takes that
-    for the end of the stream, and only the JVM knows of the failure; it drops what the worker yields, but a
-    commit cannot be dropped. After a real end Spark goes on talking: there is something left to read.
+    When the source of a Python worker's input fails, Spark just stops writing to the worker's socket. pyarrow
+    takes that for the end of the stream; only the JVM knows of the failure. The JVM then drops what the
+    worker yields, but a commit cannot be dropped. After a real end Spark sends more: there is something left
+    to read.
     """
     frame = sys._getframe()
     while frame is not None:

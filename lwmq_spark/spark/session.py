@@ -1,11 +1,11 @@
 """Sessions in which `format("lwmq")` works.
 
-    spark = lwmq.session("app")                         # builds one, or gets the one that runs
-    builder = lwmq.configure(SparkSession.builder)      # for people who build their own
-    lwmq.attach(spark)                                  # one that already runs, classic or Connect
+    spark = lwmq.session("app")                         # builds a session, or returns the running one
+    builder = lwmq.configure(SparkSession.builder)      # for callers that build their own session
+    lwmq.attach(spark)                                  # a session that already runs, classic or Connect
 
-`configure` adds to what the user has set and never replaces it, and none of the three touches what Spark does
-without us. What a session that already runs cannot take is said in one line.
+`configure` adds to what the user has set and never replaces it. None of the three functions changes how Spark
+works without lwmq. If a running session cannot take a setting, one line on stderr says so.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _FILE_DEFAULTS = "spark.lwmq.defaults."
 
 
 def session(app: str = "lwmq", master: str = "local[2]", **conf: Any) -> SparkSession:
-    """A session with everything in place: built, or the one that runs already, attached.
+    """Returns a session with everything in place: a new one, or the running one after `attach`.
 
-    conf: Spark's settings, `**{"spark.sql.shuffle.partitions": 4}`. Of these, one that runs already takes
-    what can still be set.
-    VersionError, before Java starts, when Spark, Java or the jar do not fit. ImportError names the extra to
-    install, where pyspark is missing, or what Spark Connect needs.
+    conf: Spark settings, such as `**{"spark.sql.shuffle.partitions": 4}`. A session that already runs takes
+    those that can still be set.
+    VersionError, before Java starts: Spark, Java or the jar do not fit. ImportError: pyspark, or a package
+    that Spark Connect needs, is missing; the text names the extra to install.
     """
     _need_pyspark()
     from pyspark.sql import SparkSession
@@ -73,9 +73,9 @@ def session(app: str = "lwmq", master: str = "local[2]", **conf: Any) -> SparkSe
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     """`builder` with our jar, our extension and the conf file's defaults added to it. Returns it.
 
-    What the user has set, in the builder, in spark-defaults.conf or in PYSPARK_SUBMIT_ARGS, stays: lists are
-    appended to, single values kept. LwmqError for a builder of a remote session, VersionError when Spark,
-    Java or the jar do not fit, ImportError where pyspark is missing.
+    What the user has set in the builder, in spark-defaults.conf or in PYSPARK_SUBMIT_ARGS stays: lists are
+    appended to, single values are kept. LwmqError: the builder is for a remote session. VersionError: Spark,
+    Java or the jar do not fit. ImportError: pyspark is missing.
     """
     _need_pyspark()
     options: dict[str, Any] = builder._options  # type: ignore[attr-defined]
@@ -99,13 +99,13 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
 
 
 def attach(spark: SparkSession) -> SparkSession:
-    """Makes `format("lwmq")` work in a session that already runs, classic or Connect, and Ctrl-C cancel its
-    jobs. Returns it.
+    """Makes `format("lwmq")` work, and Ctrl-C cancel jobs, in a running session, classic or Connect. Returns
+    the session.
 
-    In a classic session Spark knows the format on the thread that calls this, and on no other: call it again
-    on each thread that uses the format. Where everything is in place it does nothing. What only a new session
-    can take is said in one line. VersionError when its Spark is not ours, ImportError where pyspark is
-    missing.
+    In a classic session Spark knows the format only on the thread that calls `attach`: call it on each thread
+    that uses the format. If everything is in place already, it does nothing. If something can be set only in
+    a new session, one line on stderr says so. VersionError: the session's Spark does not fit. ImportError:
+    pyspark is missing.
     """
     _need_pyspark()
     problem = versions.spark_problem(spark.version) or versions.jar_problem()

@@ -1,4 +1,4 @@
-// Outcomes. A Status says what happened; the text of the last failure, per thread, says where and with which
+// Outcomes. A Status says what happened; the text of the thread's last failure says where and with which
 // numbers. Full, empty, timed out, interrupted and end are answers: they set no text.
 //
 //   if (bytes > room) return fail(LWMQ_E_TOO_BIG, "message of %" PRIu64 " bytes does not fit ...", bytes);

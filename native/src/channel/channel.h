@@ -1,36 +1,37 @@
 // A conversation with one peer at a time: messages posted to any number of queues arrive whole and in order.
 //
-// Who posts, pumps: a thread that posts to an idle channel encodes straight into the transport's buffer.
-// While another thread does that, or no buffer is free, a post is an enqueue. Who receives, lands. What must
-// go on while the application does neither (connect, accept, ship what waited for room, retire a lost peer)
-// is done by the service thread, which sleeps otherwise.
+// A thread that posts to an idle channel does the sending itself: it encodes straight into the transport's
+// buffer. While another thread does that, or no buffer is free, a post only enqueues. Likewise a thread that
+// receives lands what has come. Work that must go on while the application does neither (connect, accept,
+// ship what waited for room, retire a lost peer) is done by the service thread, which otherwise sleeps.
 //
-// Two halves, each owned by one thread at a time (see ownership.h); who needs both takes landing_ first:
+// Two halves, each owned by one thread at a time (see ownership.h); a thread that needs both takes landing_
+// first:
 //
 //   pump_      sender_, the consuming ends of the queues
 //   landing_   receiver_
 //   both       the transport itself: it is attached and retired with both in hand
 //
-// Meetings beside these:
+// Beside these, threads meet at these points:
 //
 //   left-behind  a poster that finds the pump taken pushes its message, sets left_behind_, then (full fence)
 //                looks whether the pump is free; the holder clears left_behind_, then (full fence) looks at
 //                the queues, releases the pump, then (full fence) looks at left_behind_: one of the two
 //                sees the other. While the pump is served (ownership.h) the poster passes a light barrier
-//                and sets nothing: who releases such a pump passes a heavy one, then looks again. A home
-//                thread leaves the price of the fences behind its release to the others
+//                and sets nothing: the thread that releases such a pump passes a heavy barrier, then looks
+//                again. A home thread leaves the cost of the fences after its release to the others
 //   last-post    a poster pushes, then (one of those barriers) looks whether the channel was closed, and
 //                takes its message back; close says so, drops what is queued, then (heavy barrier) once more
-//   ended        who retires the only peer clears attached_, then ends the phase where that is open; who
-//                reopens after a linger opens the phase, then looks at attached_ (both sequentially
-//                consistent): one of the two sees the other
-//   activity     who opens a buffer or lands, then (light barrier) loads active_; the service thread clears
-//                active_, then (heavy barrier) looks whether there is something open or new
-//   change       who changes what others wait for adds to changes_ (release), then wakes; a waiter loads it
-//                (acquire) before it looks, and sleeps on that value
-//   caller       who waits counts itself in callers_, then looks at the phase; destroy closes, then waits
-//                until nobody is counted (all sequentially consistent but the leave, a release). Who holds
-//                the landing side meanwhile need not: a close takes that first
+//   ended        the thread that retires the only peer clears attached_, then ends the phase if it is open; a
+//                thread that reopens after a linger opens the phase, then looks at attached_ (both
+//                sequentially consistent): one of the two sees the other
+//   activity     a thread that opens a buffer or lands then (light barrier) loads active_; the service thread
+//                clears active_, then (heavy barrier) looks whether there is something open or new
+//   change       a thread that changes what others wait for adds to changes_ (release), then wakes; a waiter
+//                loads it (acquire) before it looks, and sleeps on that value
+//   caller       a waiting thread counts itself in callers_, then looks at the phase; destroy closes, then
+//                waits until nobody is counted (all sequentially consistent except the leave, a release). A
+//                thread that holds the landing side meanwhile need not do this: a close takes that first
 #pragma once
 
 #include <algorithm>

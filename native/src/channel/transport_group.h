@@ -1,17 +1,16 @@
-// A channel with several transports: each is a channel of its own, with its queues, its pump and its peer,
-// and this makes one conversation of them.
+// A channel with several transports: each transport is a channel of its own, with its queues, its pump and
+// its peer. This class makes one conversation of them.
 //
-//   posting     a message goes into the queue of the same place of each: encoded for each, in the order
-//   posted.
-//               A peer that is slow, absent or lost holds up no other
-//   receiving   what any of them has, in turns; their order is kept per transport. They share one descriptor,
-//               and one receive queue where it is not mono
-//   redundant   several ways to one peer: what comes twice is dropped (merge.h), and as long as one way is
-//               left, the loss of another is no news, and holds up neither a flush nor a close
-//   the rest    all of them
+//   posting     a message goes into the corresponding queue of each, in the order posted, encoded for each. A
+//               peer that is slow, absent or lost holds up no other
+//   receiving   what any of them has, in turns; order is kept per transport. They share one descriptor, and
+//               one receive queue if it is not mono
+//   redundant   several ways to one peer: duplicates are dropped (merge.h). As long as one way is left, the
+//               loss of another is not reported, and holds up neither a flush nor a close
+//   the rest    applies to all of them
 //
-// The first transport is the channel that the application holds (the head). Everything here also takes a
-// channel of one transport, which it passes on.
+// The first transport is the channel that the application holds (the head). Every function here also takes a
+// channel of one transport, and passes the call on.
 #pragma once
 
 #include "channel/channel.h"

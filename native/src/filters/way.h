@@ -1,4 +1,4 @@
-// The settings that several filters share: on which way they work, and on which extents.
+// The settings that several filters share: on which way they work (sending or landing), and on which extents.
 #pragma once
 
 #include <cstdint>

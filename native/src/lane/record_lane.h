@@ -1,4 +1,4 @@
-// One direction of a transport over memory: buffers of the sender, filled with records, read where they lie.
+// One direction of a transport over memory: buffers of the sender, filled with records, read in place.
 //
 // Each side of a transport owns one *side*: a piece of memory that it alone writes and that the peer reads. A
 // side carries what its owner sends (order ring, buffers) and what its owner says about the peer's buffers
@@ -10,26 +10,25 @@
 //   +---------+------------------+-------------------+-----------+-----------+--
 //
 //   buffer     +--- 56 ---+ word | extent ... | word | extent ... | end word |
-//              the first extent lies on a cache line; the next one behind it, 8-byte aligned, and on a line
-//              of its own again behind an extent of 1 KiB and more (FLOORS.md, finding 7)
+//              the first extent starts on a cache line; the next one follows it, 8-byte aligned, but starts
+//              on a line of its own after an extent of 1 KiB or more (FLOORS.md, finding 7)
 //   word       length:40 | kind:8 | lap:16, zero while nothing is there
 //   order[k]   number k+1:32 | lap:16 | buffer+1:16
 //   only       zero, or the word of the buffer's only extent, beside order[k]: a buffer that is handed over
-//   whole
-//              costs the peer the line of its order and no other, and has no words of its own
+//              whole costs the peer only the line of its order, and has no words of its own
 //
 // The two sides meet at five points:
 //
 //   extent-shown   sender zeroes the next word, stores this one (release) -> receiver loads it (acquire);
 //                  the bytes are there when the word is, and what follows is never an old word.
-//                  Of a run, the first word is stored last: behind the others, and the zero behind all
+//                  In a run, the first word is stored last: after the others, and after the zero at the end
 //   buffer-open    sender stores order[k] (release) -> receiver loads it (acquire);
-//                  what says of the first extent (only, else the first word) is zeroed or written before that
+//                  the word of the first extent (only, else the first word) is zeroed or written before that
 //   buffer-free    receiver stores released[i] = lap (release) -> sender loads it (acquire);
 //                  the receiver is done with the bytes before they are written again
-//   sleeper        the side that will sleep stores `waiting`, pays a heavy barrier and looks again; the other
-//                  side stores its word, then loads `waiting`: one of the two sees the other. The fast side
-//                  pays a compiler barrier alone where the kernel has membarrier, else a full fence
+//   sleeper        the side that will sleep stores `waiting`, passes a heavy barrier and looks again; the
+//                  other side stores its word, then loads `waiting`: one of the two sees the other. The fast
+//                  side needs only a compiler barrier if the kernel has membarrier, else a full fence
 //   doorbell       the waker adds to its own doorbell, then wakes, once per announced sleep; the sleeper
 //                  sleeps on the value that it saw before it announced: a ring for this sleep, however early,
 //                  ends it

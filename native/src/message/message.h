@@ -1,7 +1,7 @@
 // A message: frames that travel together, whole or not at all.
 //
 // The handle is one block of three cache lines. Small frames lie in it; large ones belong to counted owners
-// that several handles can share. Whoever looks at a frame does not see the difference.
+// that several handles can share. Code that reads a frame does not see the difference.
 //
 //      0        8                16                      64                              192
 //     +--------+----------------+-----------------------+-------------------------------+
@@ -9,12 +9,12 @@
 //     |        | mark           | or where the list is  |                               |
 //     +--------+----------------+-----------------------+-------------------------------+
 //
-//     list     +- Frame -+- Frame -+ ... +- ticks -+- ticks -+ ...   the ticks where a frame has a timestamp
+//     list     +- Frame -+- Frame -+ ... +- ticks -+- ticks -+ ...   ticks only if a frame has a timestamp
 //
-// A list that fits a block of the pool is one: up to 8 frames, or 6 with timestamps, cost no malloc.
+// A list that fits into a block of the pool uses one: up to 8 frames, or 6 with timestamps, need no malloc.
 //
-// Each call does all that it says or changes nothing. A handle is used by one thread at a time; two handles
-// that share frames by any two threads.
+// Each call either does all that it says or changes nothing. One thread at a time uses a handle; any two
+// threads may use two handles that share frames.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// Memory that crosses processes: sealed memfds.
+// Memory shared between processes: sealed memfds.
 //
-// Its owner maps a segment writable and then seals it against shrinking, growing and further writable
-// mappings, so that a peer can map it read-only alone and can never meet SIGBUS. Segments of ours are not
+// The owner maps a segment writable and then seals it against shrinking, growing and further writable
+// mappings. So a peer can map it read-only and no other way, and can never get SIGBUS. Our segments are not
 // inherited over fork.
 #pragma once
 

@@ -1,15 +1,15 @@
-// Which message is next: priority groups, round robin over the queues of a group, order inside a queue.
+// Chooses the next message: priority groups, round robin over the queues of a group, order inside a queue.
 //
-// The first group is strict: while it has messages no other is served. The last is strict the other way: it
-// is served when every other is empty. The five between share by weighted round robin: in a turn a group
-// gives up to `weight` messages, then the next group has its turn, so that none with a message waits for
-// ever. A group of weight 0 is served when those with a weight are empty, the higher first. Priority
-// belongs to the queue.
+// The first group is strict: while it has messages, no other is served. The last group is served only when
+// every other is empty. The five in between share by weighted round robin: in its turn a group gives up to
+// `weight` messages, then the next group has its turn, so that no group with a message waits forever. A group
+// of weight 0 is served when those with a weight are empty, the higher one first. Priority belongs to the
+// queue.
 //
-// To choose costs a look at each queue of the group's ring that is empty, so queues leave the ring where
-// there are many: one that is found empty goes to rest, and is activated by the next post that goes into it.
+// A choice looks at each empty queue in the group's ring. If a channel has many queues, empty ones therefore
+// leave the ring: a queue found empty goes to rest, and the next post to it activates it again.
 //
-// Everything here is for the holder of the channel's pump, but what says otherwise. Meetings:
+// Unless stated otherwise, only the holder of the channel's pump calls this. Threads meet at these points:
 //
 //   queue-added   add stores newest_ (release)  ->  any thread loads newest_ (acquire)
 //   rest          a poster pushes, then (light barrier) loads is_active; the pump clears is_active, then

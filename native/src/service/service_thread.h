@@ -1,9 +1,9 @@
 // A thread that does for many channels what must go on while their applications do something else.
 //
-// There are three in a process, each started when the first channel needs it: one attends (accepts, ships
-// what waits for room, retires lost peers), one connects, because an attempt may wait for a handshake that
-// the first has to answer, and one calls the application back, which may take its time. All sleep without any
-// wake-up while no channel has asked for something.
+// A process has three, each started when the first channel needs it. One attends to channels (accepts, ships
+// what waits for room, retires lost peers). One connects, because an attempt may wait for a handshake that
+// the first thread has to answer. One calls the application back, which may take its time. All sleep without
+// any wake-up while no channel has asked for something.
 #pragma once
 
 #include <sys/epoll.h>

@@ -1,22 +1,23 @@
-// An endpoint serves one stream at one address: it holds the log, arbitrates commits, and introduces readers
-// to writers.
+// An endpoint serves one stream at one address: it holds the log, decides which commits count, and introduces
+// readers to writers.
 //
-// Batches do not pass through it. A writer publishes where a batch lies in its window; the endpoint numbers
-// it and tells the readers, which map the window and read there. Three parties decide together when a block
-// is written again:
+// Batches do not pass through it. A writer publishes where a batch lies in its window. The endpoint numbers
+// the batch and tells the readers, which map the window and read there. Three parties decide together when a
+// block is written again:
 //
 //   ledger       the endpoint's page for one writer conversation (a *pool* of windows): ledger[slot] = lap
-//                once the log has dropped the batch. It drops only what no reader still has to move past.
-//   lease page   a reader's page for one pool: page[slot] = lap while the application holds the batch.
-//                Written before the reader says that it has moved past, so before the endpoint can drop.
+//                once the log has dropped the batch. It drops only batches that no reader still has to move
+//                past.
+//   lease page   a reader's page for one pool: page[slot] = lap while the application holds the batch. The
+//                reader writes it before it says that it has moved past, so before the endpoint can drop.
 //   writer       reuses a block when the ledger shows its lap and no living reader's page does.
 //
 // So the loss of the endpoint ends no lease: a ledger that nobody writes any more frees nothing.
 //
-// One thread at a time serves, under pump_mutex_: the endpoint's own, or that of a client in this process
-// which has just sent something and needs no hand-over to see it done (*who posts, pumps*). While a client
-// pumps, the own thread naps: peers then find no sleeper to wake, and no third thread asks for one of two
-// cores. A client that is going to sleep hands over.
+// One thread at a time serves, under pump_mutex_. This is the endpoint's own thread, or the thread of a
+// client in this process that has just sent something: the sender does the work itself and needs no hand-over
+// to see it done. While a client serves, the own thread naps: peers then find no sleeper to wake, and two
+// cores suffice, because no third thread wants one. A client that is going to sleep hands over.
 #pragma once
 
 #include <pthread.h>

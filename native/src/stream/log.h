@@ -1,10 +1,10 @@
-// The log of one partition: batches by sequence number, and what keeps each of them there. Knows no
-// transport, no memory, no time; tests/native/stream/log_test.cc calls it as a table.
+// The log of one partition: batches by sequence number, and what keeps each of them there. It knows nothing
+// of transports, memory or time; tests/native/stream/log_test.cc tests it as a table.
 //
-// An entry is *pinned* while it is handed to readers that have not moved past it, *consumed* by those that
-// have, and *acknowledged* by names of them. It leaves the log when retention is satisfied and nobody needs
-// it (released), or under memory pressure when it was consumed (evicted). The log begins at first_seq; below
-// it there is nothing.
+// An entry is *pinned* while it is handed to readers that have not moved past it, *consumed* by readers that
+// have, and *acknowledged* by some of their names. It leaves the log when retention is satisfied and nobody
+// needs it (released), or under memory pressure once it was consumed (evicted). The log begins at first_seq;
+// below it there is nothing.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Reading a stream: batches where their writers laid them, leased until the application lets go.
+// Reading a stream: batches in place in their writers' windows, leased until the application releases them.
 #pragma once
 
 #include <atomic>

@@ -1,10 +1,10 @@
-// The writer's memory: windows, cut into blocks, used again when the endpoint has dropped them and nobody
-// leases them.
+// The writer's memory: windows, cut into blocks. A block is used again when the endpoint has dropped it and
+// nobody leases it.
 //
-// Blocks are of 8 sizes per doubling (at most an eighth is lost). What was freed last is used first: it is
-// still in the cache, and memory that was never touched costs ten copies. For the same reason a writer waits
-// a moment for readers that keep up before it goes beyond a few MiB in flight (wants_readers_first). A window
-// whose blocks are all free may be cut anew for other sizes, or given back.
+// Blocks have 8 sizes per doubling (at most an eighth is wasted). The block freed last is used first: it is
+// still in the cache, and touching fresh memory costs as much as ten copies. For the same reason a writer
+// waits a moment for readers that keep up before it has more than a few MiB in flight
+// (wants_readers_first). A window whose blocks are all free may be cut anew for other sizes, or given back.
 //
 //   block-dropped   endpoint stores ledger[slot] = lap (release) -> we load it (acquire)
 //                   the readers' leases of this lap were on their pages before

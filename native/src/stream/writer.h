@@ -1,4 +1,4 @@
-// Writing to a stream, and jobs of many writers.
+// Writing to a stream: writers, and jobs, which are many writers that count as one producer.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // The providers and filters that are linked into this library, found through the bounds of the ELF sections
-// `lwmq_tli` and `lwmq_tli_filter`, and the calls of a provider whose failures an application hears of.
+// `lwmq_tli` and `lwmq_tli_filter`; and the provider calls whose failures reach an application.
 //
-// This floor knows none of them by name. One that is one object file more, or one less, changes what these
-// functions answer and nothing else. (Objects must be linked as objects: out of an archive the linker takes
-// none of them, silently. tests/tree lists the registered names for that reason.)
+// This floor knows none of them by name. Adding or removing an object file changes what these functions
+// return and nothing else. (The objects must be linked as objects: from an archive the linker silently takes
+// none of them. For that reason tests/tree lists the registered names.)
 #pragma once
 
 #include <cstdint>

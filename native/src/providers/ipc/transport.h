@@ -1,13 +1,13 @@
 // One conversation with one peer: two sides of shared memory, a life line, and the peer's death word.
 //
-// The data never touches the life line. It carries doorbells and window notices, and its hang-up is the
-// second witness of the peer's end; the first is the death word. Sync names of the lanes: lane/record_lane.h.
-// One more point is ours:
+// The life line is a socket. It carries doorbells and window notices, never data. The death word is the first
+// witness of the peer's end; the hang-up of the life line is the second. For the sync names of the lanes see
+// lane/record_lane.h. This file adds one:
 //
 //   closed   the closing side stores `closed` in its header (release), rings, closes its life line
 //            -> the other side loads it (acquire): everything that was shown before is seen by the next land
 //
-// An end is believed only if a look for extents *behind* the look at the state finds none: what a peer showed
+// An end is believed only if a look for extents *after* the look at the state finds none: what a peer showed
 // before it closed or died is always landed first.
 #pragma once
 

@@ -14,9 +14,9 @@ import java.util.function.LongConsumer;
 import java.util.function.Supplier;
 
 /**
- * A two-way conversation with one peer at an address, or with one at each of several. Posts go through its
- * {@link SendQueue}s. One thread receives at a time, and any number where the receive queue is not mono; any thread closes,
- * and whoever is in a call then gets CLOSED.
+ * A two-way conversation with one peer at an address, or with one peer at each of several addresses. Posts go through
+ * the channel's {@link SendQueue}s. One thread at a time receives, or any number if the receive queue is not mono. Any
+ * thread may close the channel; calls that are under way then get CLOSED.
  */
 public final class Channel implements AutoCloseable {
   /** As a place: the nearest to the wire. */

@@ -16,7 +16,8 @@ import org.lwmq.spark.vector.SparkTypes;
  * <p>A value: two scans of the same columns, limit and positions are equal, so that Spark reads once what a self-join
  * needs twice.
  *
- * @param columns as Spark knows them; {@code found}: the same as the stream has them
+ * @param columns the columns as Spark knows them
+ * @param found the same columns as the stream has them
  */
 record LwmqScan(StructType columns, StreamColumns found, int limit, LwmqReadConf conf, StreamPositions positions)
     implements Scan, SupportsReportStatistics {

@@ -8,7 +8,7 @@ import org.lwmq.core.LwmqException;
 import org.lwmq.spark.conf.LwmqReadConf;
 import org.lwmq.spark.failure.Failures;
 
-/** Takes the columns and the limit that Spark pushes down, and finds the columns in the stream. Driver only. */
+/** Takes the columns and the limit that Spark pushes down, and finds these columns in the stream. Driver only. */
 final class LwmqScanBuilder implements SupportsPushDownRequiredColumns, SupportsPushDownLimit {
   private final String name;
   private final StructType table;

@@ -23,10 +23,11 @@ import org.lwmq.spark.conf.LwmqReadConf;
 import org.lwmq.spark.failure.Failures;
 
 /**
- * A stream as a table: for reading, certain batches of it; for writing, its end. Lives in the driver.
+ * A stream as a table: reads get certain batches of the stream, writes append at its end. Lives in the driver. Any
+ * number of threads at once.
  *
- * <p>Asks the endpoint only for reading, and only once: every scan of this table means the same batches. Any threads at
- * once.
+ * <p>Asks the endpoint only for reads, and once for all reads with the same options: each of their scans then means the
+ * same batches.
  */
 final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataColumns {
   private final StructType schema;
@@ -35,17 +36,18 @@ final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataCo
   private final StreamPositions inferred;
 
   /**
-   * Of reads with options of their own, as {@code SELECT … FROM t WITH (…)} has them, and of all others. Not part of what the table
-   * is: Spark finds what it has cached by the tables of the plan.
+   * The positions for each set of read options: those of the table, and those of a read with its own, as in
+   * {@code SELECT … FROM t WITH (…)}. Not part of the table's identity: Spark finds cached data by the plan's tables.
    */
   private final Map<CaseInsensitiveStringMap, StreamPositions> fixed = new ConcurrentHashMap<>();
 
   /**
-   * @param schema of the stream, as inferred, as the user gave it, of the DataFrame to write, or of the catalog; nobody's
-   *     word for {@code NOT NULL} is taken, as in Spark's file sources
+   * @param schema of the stream: inferred, given by the user, of the DataFrame to write, or of the catalog. Its
+   *     {@code NOT NULL} is not trusted, as in Spark's file sources
    * @param options as {@link GivenOptions} has them
-   * @param ofCatalog what Spark's catalog has about it; empty: it is of one read or write, which {@code options} are of
-   * @param inferred its positions where the schema was inferred, else null
+   * @param ofCatalog what Spark's catalog says about the table; empty: it is for one read or write, to which
+   *     {@code options} belong
+   * @param inferred the stream's positions if the schema was inferred, else null
    */
   LwmqTable(
       StructType schema, CaseInsensitiveStringMap options, Map<String, String> ofCatalog, StreamPositions inferred) {
@@ -72,7 +74,7 @@ final class LwmqTable implements SupportsRead, SupportsWrite, SupportsMetadataCo
     return ofCatalog;
   }
 
-  /** Spark asks the table of a save where {@code partitionBy} or the like was said, and never else; one to be read, behind its scan. */
+  /** For a save, Spark calls this only if {@code partitionBy} or the like was used; for a read, after the scan. */
   @Override
   public Transform[] partitioning() {
     if (ofCatalog.isEmpty() && inferred == null && fixed.isEmpty()) {
