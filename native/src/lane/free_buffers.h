@@ -1,7 +1,7 @@
 // Which of a sender's buffers is used next.
 //
 // A ring that the peer's own cache holds is slow: each line comes back from there before it is written again.
-// One that no cache holds is slow, too (FLOORS.md, finding 6). So the buffer that was freed first comes
+// One that no cache holds is slow, too. So the buffer that was freed first comes
 // first, and while more than one waits for the peer now and then one that was never used, until
 // kCirculatingBytes go around. Beyond these, buffers are used only while the peer does not keep up, and lie
 // idle afterwards. As long as little flows few pages are used: the first touch of each costs microseconds,

@@ -2,7 +2,7 @@
 //
 // Behind a writer that does not pause, a reader that looks at once takes every cache line from it while the
 // line is being written: each message then costs both a line that travels. A reader that leaves the writer
-// alone for a moment finds a run of messages, whose lines travel once (FLOORS.md, finding 8: a factor of
+// alone for a moment finds a run of messages, whose lines travel once (a factor of
 // three at 64 B). What is held back is late, so it is done only while it pays: a try when messages come in
 // runs by themselves, longer while the runs grow, not at all once they are short; more than some 1.3 us
 // behind a flood alone, and only where more has come by then. Who answers one message with one is never held.

@@ -11,7 +11,7 @@
 //
 //   buffer     +--- 56 ---+ word | extent ... | word | extent ... | end word |
 //              the first extent starts on a cache line; the next one follows it, 8-byte aligned, but starts
-//              on a line of its own after an extent of 1 KiB or more (FLOORS.md, finding 7)
+//              on a line of its own after an extent of 1 KiB or more
 //   word       length:40 | kind:8 | lap:16, zero while nothing is there
 //   order[k]   number k+1:32 | lap:16 | buffer+1:16
 //   only       zero, or the word of the buffer's only extent, beside order[k]: a buffer that is handed over

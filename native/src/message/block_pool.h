@@ -8,7 +8,7 @@
 //
 // The depot lends what has lain there longest, and of large blocks none before it has 4 MiB of them: in one
 // that was given back a moment ago each line has to come from the other thread's cache before it is written
-// again (FLOORS.md, finding 6, says so of rings; 64 KiB from thread to thread: 7 GB/s, and 33 so).
+// again (64 KiB from thread to thread: 7 GB/s, and 33 so).
 #pragma once
 
 #include <cstddef>

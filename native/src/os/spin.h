@@ -7,7 +7,7 @@
 namespace lwmq::os {
 
 // A glance costs some 15 ns with its pause: together about 45 µs, what a sleep and a wake-up cost on a
-// virtual core (FLOORS.md, finding 4). Longer would take the core from the peer where there are only two.
+// virtual core. Longer would take the core from the peer where there are only two.
 inline constexpr std::uint32_t kSpinGlances = 3000;
 
 inline void pause() noexcept {

@@ -1,5 +1,5 @@
 // Windows that a process keeps for a while after their use: making and mapping memory costs more than filling
-// and reading it (FLOORS.md, part 2: 0.3-1.6 GB/s into new pages, 18-20 GB/s into warm ones). Any thread;
+// and reading it (0.3-1.6 GB/s into new pages, 18-20 GB/s into warm ones). Any thread;
 // never waits.
 #pragma once
 
