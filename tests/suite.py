@@ -259,11 +259,10 @@ def _model() -> str:
     return found[1] if found else "a processor of unknown model"
 
 
-def lint() -> str:
-    """What `make lint` says; nothing when it is clean."""
-    done = subprocess.run(["make", "lint"], cwd=ROOT, text=True, capture_output=True, check=False)
-    print(done.stdout + done.stderr, end="", flush=True)
-    return "" if done.returncode == 0 else done.stdout + done.stderr
+def start_lint() -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        ["make", "lint"], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
 
 
 def main() -> int:
@@ -279,9 +278,13 @@ def main() -> int:
     began = time.monotonic()
     machine = [f"machine: {os.cpu_count()} cores, {_model()}", f"start: {_machine()}"]
     suite = Suite(options.reports, arguments, known_flaky(options.known))
-    if not options.without_lint and (found := lint()):
-        suite.failures["lint"] = found
+    lint = None if options.without_lint else start_lint()  # beside tests, of which many wait
     suite.run_all(options.workers)
+    if lint is not None:
+        said, _ = lint.communicate()
+        print(said, end="", flush=True)
+        if lint.returncode != 0:
+            suite.failures["lint"] = said
     suite.write_reports()
     machine.append(f"end: {_machine()}")
     print("\n" + "\n".join(closing(suite, machine, time.monotonic() - began)), flush=True)

@@ -1,4 +1,5 @@
-"""Reading and writing where driver and executors are processes of their own, and the producer another one."""
+"""Reading and writing where driver and executors are processes of their own, and the producer another one. The
+cluster runs before it hears of us."""
 
 from __future__ import annotations
 
@@ -31,11 +32,17 @@ CLUSTER = """
 import os, subprocess, sys
 import pyarrow as pa
 from chispa import assert_df_equality
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 import lwmq_spark as lwmq
 
-conf = {"spark.ui.enabled": False, "spark.executor.memory": "1g", "spark.sql.shuffle.partitions": 2}
-spark = lwmq.session("cluster", master="local-cluster[2,1,1024]", **conf)
+spark = (
+    SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", False)
+    .config("spark.executor.memory", "1g").config("spark.sql.shuffle.partitions", 2).getOrCreate()
+)
+assert spark.range(10).count() == 10
+for _ in range(2):
+    lwmq.attach(spark)
 source, sink = (f"ipc://cluster-{name}-{os.getpid()}" for name in ("source", "sink"))
 producer = subprocess.Popen([sys.executable, "-c", sys.argv[1], source], stdout=subprocess.PIPE, text=True)
 
@@ -60,10 +67,11 @@ print("done")
 
 
 @pytest.mark.alone
+@pytest.mark.row("P03")
 @pytest.mark.row("P05")
 @pytest.mark.row("P14")
 @pytest.mark.row("P31")
-def test_a_producer_a_cluster_and_a_consumer_are_processes_of_their_own(tmp_path: Path) -> None:
+def test_a_producer_a_cluster_that_was_attached_to_and_a_consumer_are_processes_of_their_own(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(CLUSTER), PRODUCER],
         capture_output=True,
@@ -75,3 +83,6 @@ def test_a_producer_a_cluster_and_a_consumer_are_processes_of_their_own(tmp_path
     )
     assert done.returncode == 0, done.stdout + done.stderr[-6000:]
     assert "done" in done.stdout
+    said = done.stdout + done.stderr
+    assert said.count("cannot take an extension") == 1
+    assert "Unable to load custom metric" not in said

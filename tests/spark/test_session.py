@@ -157,60 +157,6 @@ def test_session_attaches_where_a_session_exists(spark: Any, capfd: pytest.Captu
 
 
 @pytest.mark.row("P03")
-@pytest.mark.alone
-def test_attach_makes_reading_and_writing_work_in_a_cluster_that_runs(tmp_path: Path) -> None:
-    said = run(
-        """
-        import os, pyarrow as pa
-        from pyspark.sql import SparkSession
-        import lwmq_spark as lwmq
-
-        spark = (
-            SparkSession.builder.master("local-cluster[2,1,1024]")
-            .config("spark.ui.enabled", False).config("spark.executor.memory", "1g").getOrCreate()
-        )
-        assert spark.range(10).count() == 10
-        lwmq.attach(spark)
-        lwmq.attach(spark)
-        address = f"ipc://attach-{os.getpid()}"
-        spark.range(0, 1000, 1, 4).write.format("lwmq").mode("append").save(address)
-        rows = spark.read.format("lwmq").load(address).collect()
-        assert sorted(row.id for row in rows) == list(range(1000))
-        spark.range(0, 10, 1, 2).write.format("lwmq").mode("append").save(address)
-        with lwmq.open_reader(address, timeout=60.0) as reader:
-            assert sorted(reader.read_all()["id"].to_pylist()) == list(range(10))
-        spark.stop()
-        print("done")
-        """,
-        tmp_path,
-    )
-    assert "done" in said
-    assert said.count("cannot take an extension") == 1
-    assert "Unable to load custom metric" not in said
-
-
-@pytest.mark.row("P02")
-def test_session_works_where_the_jvm_was_started_without_us(tmp_path: Path) -> None:
-    said = run(
-        """
-        import os
-        from pyspark.sql import SparkSession
-        import lwmq_spark as lwmq
-
-        SparkSession.builder.master("local[1]").config("spark.ui.enabled", False).getOrCreate().stop()
-        spark = lwmq.session("second", master="local[2]", **{"spark.ui.enabled": False})
-        address = f"ipc://second-{os.getpid()}"
-        spark.range(100).write.format("lwmq").mode("append").save(address)
-        assert spark.read.format("lwmq").load(address).count() == 100
-        spark.stop()
-        print("done")
-        """,
-        tmp_path,
-    )
-    assert "done" in said
-
-
-@pytest.mark.row("P03")
 def test_attach_makes_reading_and_writing_work_in_spark_connect(tmp_path: Path) -> None:
     pytest.importorskip(
         "grpc", reason="Spark Connect needs grpcio, grpcio-status and googleapis-common-protos"
@@ -281,9 +227,7 @@ writer.write(table)
 """
 
 STARTED = 'lwmq.session("interrupted", **{"spark.ui.enabled": False})'
-RUNNING = (
-    'lwmq.attach(SparkSession.builder.master("local[2]").config("spark.ui.enabled", False).getOrCreate())'
-)
+RUNNING = 'SparkSession.builder.master("local[2]").config("spark.ui.enabled", False).getOrCreate()'
 
 OVER = """
 deadline = time.monotonic() + 300
@@ -297,13 +241,19 @@ print("all rows are there")
 """
 
 
-@pytest.mark.parametrize("how", [STARTED, RUNNING], ids=["session", "attach"])
+# Both JVMs were started without us.
+@pytest.mark.row("P02")
+@pytest.mark.parametrize(
+    "how", [f"{RUNNING}.stop()\nspark = {STARTED}", f"lwmq.attach({RUNNING})"], ids=["session", "attach"]
+)
 def test_ctrl_c_cancels_a_query_and_acknowledges_nothing(tmp_path: Path, how: str) -> None:
     """PySpark's own handler fails, and what the query read after that was acknowledged, unseen."""
     program = f"""
 from pyspark.sql import SparkSession
 {INTERRUPTED}
 spark = {how}
+spark.range(100).write.format("lwmq").mode("append").save(address + "-2")
+assert spark.read.format("lwmq").load(address + "-2").count() == 100
 frame = spark.read.format("lwmq").load(address)
 threading.Thread(target=interrupt, daemon=True).start()
 try:

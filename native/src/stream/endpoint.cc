@@ -457,9 +457,11 @@ void Endpoint::tell_of_lost_reader(Conversation& c, const std::string& who, cons
                                       : reader.handed.front();
     place = "had come to batch " + std::to_string(seq) + " of partition " + std::to_string(partition);
   }
-  const std::string text = "reader " + reader.options.name + ", " + who + end + "; it " + place +
-                           ", and the " + std::to_string(reader.handed.size()) +
-                           " batches in its hands go to the next reader";
+  const std::size_t held = reader.handed.size();
+  const std::string text =
+      "reader " + reader.options.name + ", " + who + end + "; it " + place + ", and the " +
+      (held == 1 ? "batch in its hands goes" : std::to_string(held) + " batches in its hands go") +
+      " to the next reader";
   const std::string loss = forsake(c, "reader " + reader.options.name + ", " + who + end);
   for (auto& other : conversations_) {
     if (!other->writer || other->over) continue;

@@ -115,5 +115,5 @@ class Log(RuleBasedStateMachine):
 
 TestLog = Log.TestCase
 TestLog.settings = settings(
-    max_examples=60, stateful_step_count=25, suppress_health_check=list(HealthCheck)
+    max_examples=30, stateful_step_count=25, suppress_health_check=list(HealthCheck)
 )
