@@ -1,5 +1,5 @@
-"""Reading and writing where driver and executors are processes of their own, and the producer another one. The
-cluster runs before it hears of us."""
+"""Reading and writing where driver and executors are processes of their own, and the producer another one.
+The cluster runs before it hears of us."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ print("done")
 @pytest.mark.row("P05")
 @pytest.mark.row("P14")
 @pytest.mark.row("P31")
-def test_a_producer_a_cluster_that_was_attached_to_and_a_consumer_are_processes_of_their_own(tmp_path: Path) -> None:
+def test_a_producer_a_running_cluster_and_a_consumer_are_processes_of_their_own(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(CLUSTER), PRODUCER],
         capture_output=True,
