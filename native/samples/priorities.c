@@ -1,4 +1,4 @@
-/* TransportGroup send queues on one channel: an alarm overtakes what was posted before it and has not been shipped.
+/* Several send queues on one channel: an alarm overtakes what was posted before it and has not been shipped.
  * Order holds within a queue; between queues the priority decides. */
 #include "check.h"
 
