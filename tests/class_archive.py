@@ -32,9 +32,12 @@ spark.stop()
 
 
 # For a JVM of a test. It runs most code too seldom for the work of the second compiler to come back.
-JVM = ["-XX:+UseSerialGC"]
-JVM += [f"-XX:Tier4{what}" for what in ("InvocationThreshold=50000", "MinInvocationThreshold=6000")]
-JVM += ["-XX:Tier4CompileThreshold=150000"]
+JVM = [
+    "-XX:+UseSerialGC",
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+]
 
 
 def options() -> dict[str, str]:

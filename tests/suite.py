@@ -1,6 +1,6 @@
 """Runs the whole suite, as `make test` does, and ends with what somebody needs who sees the last lines alone.
 
-    python -m tests.suite [--workers N] [--without-lint] [--reports DIRECTORY] [arguments for pytest]
+    python -m tests.suite --workers N [--without-lint] [--reports DIRECTORY] [arguments for pytest]
 
 Tests marked `alone` run behind the others, one by one. What fails among the others is run a second time,
 alone. Where it passes then, it is printed as FLAKY and the run can still be green. Three rules keep that
@@ -269,7 +269,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.suite", description=(__doc__ or "").split("\n")[0], allow_abbrev=False
     )
-    parser.add_argument("--workers", default="2")
+    parser.add_argument("--workers", required=True)
     parser.add_argument("--without-lint", action="store_true")
     parser.add_argument("--reports", type=Path, default=ROOT / "build" / "reports")
     parser.add_argument("--known", type=Path, default=ROOT / "tests" / "known_flaky.txt")

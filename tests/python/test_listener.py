@@ -295,10 +295,12 @@ def test_of_the_end_of_a_client_one_thread_of_many_is_told(ipc: str) -> None:
         for _ in range(300):
             with lwmq.Channel(ipc, "client") as client:
                 client.send_queue().post(b"x")
-        until(lambda: len(ended) >= 300)
-        stop.set()
-        for receiver in receivers:
-            receiver.join()
+        try:
+            until(lambda: len(ended) >= 300)
+        finally:
+            stop.set()
+            for receiver in receivers:
+                receiver.join()
     assert len(ended) == 300 and set(ended.values()) == {1}
 
 

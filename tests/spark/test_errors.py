@@ -42,12 +42,7 @@ READS: dict[str, Refused] = {
         lwmq.TimeoutError,
         r"no writer has come with a schema to the endpoint in this process \(waited \d+ ms\)",
     ),
-    "no scheme": (
-        "flights",
-        {},
-        lwmq.AddressError,
-        "the address has no scheme: did you mean 'ipc://flights'",
-    ),
+    "no scheme": ("flights", {}, lwmq.AddressError, "the address has no scheme: did you mean 'ipc://flights'"),
     "no such scheme": ("pigeon://flights", {}, lwmq.AddressError, "pigeon"),
     "option": ("", {"timeuot": "1s"}, lwmq.ArgumentError, "'timeuot' is unknown: did you mean timeout"),
     "value": ("", {"timeout": "soon"}, lwmq.ArgumentError, "option timeout: 'soon' is not a duration"),
