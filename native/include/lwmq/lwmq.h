@@ -1269,7 +1269,8 @@ typedef struct lwmq_array_layout lwmq_array_layout;
 
 /* Learns from `array` (a `struct ArrowArray`, lent), which shows `batch`, was checked against it, and keeps it leased.
    `head` (lent) holds the prefix and metadata from which the array was made. It must be a copy, because the writer can
-   still write to the batch. LWMQ_E_UNSUPPORTED: a buffer of the array lies outside the batch. */
+   still write to the batch. LWMQ_E_UNSUPPORTED: a buffer of the array lies outside the batch, a column has a
+   dictionary, or types nest more than 64 deep. */
 lwmq_status lwmq_array_layout_create(const void *array, const lwmq_batch_info *batch, const void *head,
                                      uint64_t head_bytes, lwmq_array_layout **out_layout);
 /* Takes the layout. NULL is allowed. */
