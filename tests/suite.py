@@ -79,6 +79,13 @@ class _Recorder:
         self.path = path
         self.outcomes: dict[str, str] = {}
         self.failures: dict[str, dict[str, Any]] = {}
+        self.lost: list[str] = []
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object | None) -> None:
+        """A worker has ended; with an error, pytest-xdist runs on without it, and without some of its tests."""
+        if error:
+            self.lost.append(node.gateway.id)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
@@ -108,6 +115,7 @@ class _Recorder:
         outcome = {
             "outcomes": self.outcomes,
             "failures": self.failures,
+            "lost": self.lost,
             "left_behind": getattr(config, "left_behind", []),
         }
         self.path.write_text(json.dumps(outcome), encoding="utf-8")
@@ -124,6 +132,7 @@ class Run:
     report: Path
     outcomes: dict[str, str] = field(default_factory=dict)
     failures: dict[str, dict[str, Any]] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)  # workers
     left_behind: list[str] = field(default_factory=list)
 
 
@@ -151,11 +160,14 @@ class Suite:
         if outcome.exists():
             found = json.loads(outcome.read_text(encoding="utf-8"))
             run.outcomes, run.failures = found["outcomes"], found["failures"]
-            run.left_behind = found["left_behind"]
+            run.lost, run.left_behind = found["lost"], found["left_behind"]
             outcome.unlink()
         self.runs.append(run)
         for what in run.left_behind:
             self.failures[f"LEFT BEHIND: {what}"] = f"by the run {name}"
+        for worker in run.lost:  # unless it is told as the crash of a test
+            if not any(f"worker '{worker}' crashed" in told["reason"] for told in run.failures.values()):
+                self.failures[f"worker {worker} of the run {name}"] = "it died outside of a test: see above"
         nothing_to_do = run.status == pytest.ExitCode.NO_TESTS_COLLECTED
         if run.status and not nothing_to_do and not run.failures and not run.left_behind:
             self.failures[f"pytest, {name}"] = f"ended with status {run.status}: see above"

@@ -145,6 +145,23 @@ def test_what_is_a_fault_is_red_and_named_with_its_reason(run) -> None:
     assert len(ran.closing.splitlines()) <= 200
 
 
+def test_a_worker_that_dies_outside_of_a_test_makes_the_run_red(run) -> None:
+    """While it collects, pytest-xdist gives the whole run up, and says that there was nothing to do."""
+    ran = run(
+        test_early="""
+    import os
+
+    if os.environ.get("PYTEST_XDIST_WORKER") == "gw0":
+        os._exit(1)
+
+    def test_good():
+        pass
+    """
+    )
+    assert ran.status == 1
+    assert "FAILED worker gw0 of the run parallel" in ran.closing
+
+
 def test_more_than_three_are_red_and_three_hundred_end_in_two_hundred_lines(run) -> None:
     ran = run(
         test_many=FLAKY
