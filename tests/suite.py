@@ -83,7 +83,7 @@ class _Recorder:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object | None) -> None:
-        """A worker has ended; with an error, pytest-xdist runs on without it, and without some of its tests."""
+        """A worker ended; with an error, pytest-xdist runs on without it, and without some of its tests."""
         if error:
             self.lost.append(node.gateway.id)
 
