@@ -2,7 +2,6 @@
 // likes, and shows windows that exist.
 #pragma once
 
-#include <cstring>
 #include <string>
 
 #include "filters/filtered.h"
@@ -24,13 +23,10 @@ inline const lwmq_tli_provider* loop() {
 // Makes a window of 4 KiB or of a lap page's size, shows it, and says so in the bytes of a Window or a Lease.
 template <typename Record>
 std::string shown_window(stream::Link& link, Record record, std::uint64_t bytes) {
-  lwmq_tli_window* window = nullptr;
-  require(loop()->window_create(bytes, &window) == LWMQ_OK, "there is memory");
-  lwmq_tli_window_info info{};
-  loop()->window_info(window, &info);
-  std::memcpy(record.id, info.id, sizeof record.id);
-  loop()->window_export(link.transport(), window);
-  loop()->window_release(window);  // travels with a reference of its own
+  stream::Window window;
+  require(stream::Window::create(loop(), bytes, &window) == LWMQ_OK, "there is memory");
+  window.copy_id(record.id);
+  link.try_show(window);  // travels with a reference of its own
   return {reinterpret_cast<const char*>(&record), sizeof record};
 }
 

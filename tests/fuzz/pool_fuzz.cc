@@ -26,15 +26,20 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<lwmq_block> lent;
   std::vector<std::pair<lwmq_block, lwmq_hold*>> held;
   std::vector<wire::Publish> published;
-  std::vector<lwmq_tli_window*> pages;
+  std::vector<std::uint8_t*> pages;
   stream::WindowPool pool(
       &table, "fuzz", [](void*) {}, nullptr);
-  lwmq_tli_window* ledger = nullptr;
-  table.window_create(stream::kLapPageBytes, &ledger);
-  if (pool.set_ledger(ledger) != LWMQ_OK) return 0;
-  const auto put = [](lwmq_tli_window* page, std::uint32_t slot, std::uint32_t lap) {
-    std::memcpy(page->memory.data() + slot % kWindowSlotsMax * 4, &lap, sizeof lap);
+  const auto make_page = [](std::uint8_t** out_base) {
+    stream::LapPage page;
+    stream::LapPage::create(&table, &page);
+    *out_base = page.window().base();
+    return page;
   };
+  const auto put = [](std::uint8_t* page, std::uint32_t slot, std::uint32_t lap) {
+    std::memcpy(page + slot % kWindowSlotsMax * 4, &lap, sizeof lap);
+  };
+  std::uint8_t* ledger = nullptr;
+  pool.set_ledger(make_page(&ledger));
   for (std::size_t step = 0; step < kStepsMax && !input.empty(); ++step) {
     switch (input.take<std::uint8_t>() % 9) {
       case 0:
@@ -76,10 +81,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         break;
       case 6: {
         if (pages.size() < 4) {
-          lwmq_tli_window* page = nullptr;
-          table.window_create(stream::kLapPageBytes, &page);
-          pages.push_back(page);
-          pool.add_lease_page(page);
+          pool.add_lease_page(make_page(&pages.emplace_back()));
           break;
         }
         // A page that says "finished" goes with the next look; ours stays in its hands until then.

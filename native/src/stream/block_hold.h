@@ -9,17 +9,16 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "base/handle_mark.h"
 #include "lwmq/lwmq.h"
-#include "lwmq/lwmq_tli.h"
+#include "stream/window.h"
 
 struct lwmq_hold {
  public:
-  lwmq_hold(const lwmq_tli_provider* provider, lwmq_tli_window* window) noexcept
-      : provider_(provider), window_(window) {
-    provider_->window_keep(window_);
-  }
+  // Takes a reference to the block's window.
+  explicit lwmq_hold(lwmq::stream::Window window) noexcept : window_(std::move(window)) {}
   lwmq_hold(const lwmq_hold&) = delete;
   lwmq_hold& operator=(const lwmq_hold&) = delete;
 
@@ -32,7 +31,7 @@ struct lwmq_hold {
   }
   // Application only. Any thread; never waits.
   void end() noexcept {
-    provider_->window_release(window_);
+    window_ = {};
     leave();
   }
 
@@ -41,7 +40,6 @@ struct lwmq_hold {
  private:
   ~lwmq_hold() = default;
 
-  const lwmq_tli_provider* const provider_;
-  lwmq_tli_window* const window_;
+  lwmq::stream::Window window_;  // the application's
   std::atomic<std::uint32_t> references_{2};
 };

@@ -89,8 +89,7 @@ Status connect_once(Reach& reach, const Deadline& deadline) {
                    deadline.left_ms(std::min(reach.pulse.stall_ms(), kStallMs)), &transport);
   if (status != LWMQ_OK) return status;
   reach.link = std::make_unique<Link>(reach.provider, transport);
-  lwmq_tli_peer peer{};
-  reach.provider->peer(transport, &peer);
+  const lwmq_tli_peer peer = reach.link->peer();
   if (std::memcmp(peer.instance, os::identity().instance, sizeof peer.instance) == 0) {
     reach.endpoint = find_hosted(reach.address);
   }
@@ -178,20 +177,16 @@ Status reach(const char* address, std::int32_t role, const Deadline& deadline, s
 
 std::string server_of(const Reach& reach) {
   if (reach.endpoint) return "this process";
-  lwmq_tli_peer peer{};
-  reach.provider->peer(reach.link->transport(), &peer);
-  return os::process_name(peer.pid);
+  return os::process_name(reach.link->peer().pid);
 }
 
 std::string how_it_was_lost(const Reach& reach, Status status) {
-  lwmq_tli_peer peer{};
-  reach.provider->peer(reach.link->transport(), &peer);
   const char* who = "the endpoint";
   if (reach.server_is == wire::Server::kReader) who = "the reader";
   if (reach.server_is == wire::Server::kWriter) who = "the producer";
   std::string text = std::string(who) + ", " + reach.server + " on host " + os::identity().host + ", ";
   if (reach.server_is != wire::Server::kEndpoint) text += "which served the address too, ";
-  text += status == LWMQ_E_PEER_LOST ? os::process_end(peer.pid) : "left";
+  text += status == LWMQ_E_PEER_LOST ? os::process_end(reach.link->peer().pid) : "left";
   return text + (reach.server_is == wire::Server::kWriter ? " without ending the stream"
                                                           : " before the stream had ended");
 }
@@ -250,7 +245,7 @@ Status Reach::wait(std::uint32_t timeout_ms) {
     case Pulse::Due::kStalled:
       break;
   }
-  if (provider->state(link->transport()) != LWMQ_TLI_CONNECTED) return status;
+  if (!link->is_connected()) return status;
   return fail(
       LWMQ_E_STALLED,
       "%s: the endpoint in %s lives and has not answered; we wait for it since %" PRId64
@@ -326,10 +321,10 @@ Status push_backlog(const Reach& reach, std::uint32_t patience_ms) {
                   address, server_of(reach).c_str(), patience_ms);
     }
     if (reach.endpoint) reach.endpoint->hand_over();
-    const Status status = link.provider()->wait(link.transport(), LWMQ_TLI_WAIT_ROOM, patience.left_ms());
+    const Status status = link.wait_for_room(patience.left_ms());
     if (status == LWMQ_E_INTERRUPTED)
       continue;  // the message must not be lost; the next wait tells the caller
-    if (link.provider()->state(link.transport()) != LWMQ_TLI_CONNECTED) {
+    if (!link.is_connected()) {
       return fail(LWMQ_E_PEER_LOST, "%s: the endpoint has gone", address);
     }
   }

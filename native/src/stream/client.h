@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "os/clock.h"
-#include "stream/endpoint.h"
+#include "stream/endpoint/endpoint.h"
 #include "stream/link.h"
 #include "stream/pulse.h"
 

@@ -13,34 +13,11 @@ constexpr std::int64_t kSpareNs = 30'000'000'000;
 
 std::uint64_t room() noexcept { return os::window_memory_budget() / 2; }
 
-// One reference to a window.
-class KeptWindow {
- public:
-  KeptWindow(const lwmq_tli_provider* provider, lwmq_tli_window* window, std::string address = {}) noexcept
-      : address_(std::move(address)), provider_(provider), window_(window) {}
-  KeptWindow(KeptWindow&& other) noexcept
-      : address_(std::move(other.address_)), provider_(other.provider_), window_(other.give()) {}
-  KeptWindow(const KeptWindow&) = delete;
-  KeptWindow& operator=(const KeptWindow&) = delete;
-  KeptWindow& operator=(KeptWindow&&) = delete;
-  ~KeptWindow() {
-    if (window_ != nullptr) provider_->window_release(window_);
-  }
-
-  lwmq_tli_window* give() noexcept { return std::exchange(window_, nullptr); }
-  [[nodiscard]] const std::string& address() const noexcept { return address_; }
-  [[nodiscard]] const lwmq_tli_window* get() const noexcept { return window_; }
-  [[nodiscard]] bool is_of_use() const noexcept { return provider_->window_owner_alive(window_) != 0; }
-  [[nodiscard]] std::uint64_t size() const noexcept {
-    lwmq_tli_window_info info;
-    provider_->window_info(window_, &info);
-    return info.bytes;
-  }
-
- private:
-  std::string address_;
-  const lwmq_tli_provider* provider_;
-  lwmq_tli_window* window_;
+struct KeptWindow {
+  std::string address;
+  Window window;
+  [[nodiscard]] bool is_of_use() const noexcept { return window.owner_lives(); }
+  [[nodiscard]] std::uint64_t size() const noexcept { return window.bytes(); }
 };
 
 // Never destroyed: threads may outlive main.
@@ -56,20 +33,19 @@ IdleCache<KeptWindow>& spares() noexcept {
 
 }  // namespace
 
-void keep_mapped(const lwmq_tli_provider* provider, lwmq_tli_window* window) {
-  mapped().take([window](const KeptWindow& kept) { return kept.get() == window; });  // once is enough
-  mapped().put(KeptWindow(provider, window));
+void keep_mapped(Window window) {
+  // Once is enough: an older reference to the same window goes.
+  mapped().take([&](const KeptWindow& kept) { return kept.window.get() == window.get(); });
+  mapped().put({{}, std::move(window)});
 }
 
-void keep_spare(const std::string& address, const lwmq_tli_provider* provider, lwmq_tli_window* window) {
-  spares().put(KeptWindow(provider, window, address));
-}
+void keep_spare(const std::string& address, Window window) { spares().put({address, std::move(window)}); }
 
-lwmq_tli_window* take_spare(const std::string& address, std::uint64_t bytes_min, std::uint64_t bytes_max) {
+Window take_spare(const std::string& address, std::uint64_t bytes_min, std::uint64_t bytes_max) {
   auto found = spares().take([&](const KeptWindow& kept) {
-    return kept.address() == address && kept.size() >= bytes_min && kept.size() <= bytes_max;
+    return kept.address == address && kept.size() >= bytes_min && kept.size() <= bytes_max;
   });
-  return found ? found->give() : nullptr;
+  return found ? std::move(found->window) : Window();
 }
 
 bool drop_spares() { return spares().clear(); }

@@ -6,21 +6,21 @@
 #include <cstdint>
 #include <string>
 
-#include "lwmq/lwmq_tli.h"
+#include "stream/window.h"
 
 namespace lwmq::stream {
 
-// A window of somebody else stays mapped for the next reader of this process: the tasks of a Spark job read
-// the same windows one after the other. Takes one reference, and drops it 10 s after the last call for that
-// window, when its owner has died, or when what is kept passes half of the process's window memory.
-void keep_mapped(const lwmq_tli_provider* provider, lwmq_tli_window* window);
+// Keeps the window of another process mapped for the next reader of this process: the tasks of a Spark job
+// read the same windows one after the other. Drops it 10 s after the last call for that window, when its
+// owner has died, or when what is kept passes half of the process's window memory.
+void keep_mapped(Window window);
 
-// A window of our own that nobody reads any more, for the next writer at the same address: never for another,
-// whose readers may be other people. Takes the reference, and drops it after 30 s, when half is passed, or
-// when a new window does not fit otherwise.
-void keep_spare(const std::string& address, const lwmq_tli_provider* provider, lwmq_tli_window* window);
-// One of `bytes_min` to `bytes_max` bytes, with its reference; null: there is none.
-lwmq_tli_window* take_spare(const std::string& address, std::uint64_t bytes_min, std::uint64_t bytes_max);
+// Keeps a window of our own that nobody reads any more for the next writer at the same address; never for
+// another address, whose readers may be other people. Drops it after 30 s, when half is passed, or when a new
+// window does not fit otherwise.
+void keep_spare(const std::string& address, Window window);
+// One of `bytes_min` to `bytes_max` bytes; null: there is none.
+Window take_spare(const std::string& address, std::uint64_t bytes_min, std::uint64_t bytes_max);
 // Gives the memory of all spare windows back. False when there were none.
 bool drop_spares();
 

@@ -38,9 +38,7 @@ Line::~Line() {
   if (reach.link && !reach.endpoint) pool.keep_spares();
 }
 
-bool Line::is_connected() const noexcept {
-  return reach.provider->state(reach.link->transport()) == LWMQ_TLI_CONNECTED;
-}
+bool Line::is_connected() const noexcept { return reach.link->is_connected(); }
 
 Status Line::take(const char* address, std::int32_t role, const Deadline& deadline, std::uint32_t stall_ms,
                   std::unique_ptr<Line>* out_line) {
@@ -97,18 +95,11 @@ Status Line::handle(wire::StreamKind kind, const std::string& bytes) {
   switch (kind) {
     case wire::StreamKind::kLease: {
       wire::Lease record;
-      lwmq_tli_window* window = nullptr;
+      LapPage page;
       if (!read_record(bytes, &record)) break;
-      const Status status = reach.link->find_window(record.id, &window);
-      if (status != LWMQ_OK) return status;
-      lwmq_tli_window_info info;
-      reach.provider->window_info(window, &info);
-      if (info.bytes != kLapPageBytes) {
-        reach.provider->window_release(window);
-        break;
-      }
-      pool.add_lease_page(window);
-      return LWMQ_OK;
+      const Status status = reach.link->find_page(record.id, &page);
+      if (status == LWMQ_OK) pool.add_lease_page(std::move(page));
+      return status;
     }
     case wire::StreamKind::kRoom:
       room_asked = false;
@@ -155,15 +146,13 @@ Status Line::handle(wire::StreamKind kind, const std::string& bytes) {
 
 Status Line::announce(std::uint64_t window_bytes) {
   for (; !unannounced.empty(); unannounced.pop_front()) {
-    lwmq_tli_window* window = pool.window(unannounced.front());
-    lwmq_tli_window_info info;
-    reach.provider->window_info(window, &info);
+    const Window& window = pool.window(unannounced.front());
     wire::Window record{};
     record.index = unannounced.front();
     record.window_bytes = window_bytes;
-    std::memcpy(record.id, info.id, sizeof record.id);
+    window.copy_id(record.id);
     LWMQ_YIELD("writer.window_made");
-    Status status = reach.provider->window_export(reach.link->transport(), window);
+    Status status = reach.link->try_show(window);
     LWMQ_YIELD("writer.window_exported");
     if (status == LWMQ_OK) status = reach.link->send_record(wire::StreamKind::kWindow, record);
     if (status != LWMQ_OK) return status;

@@ -113,28 +113,34 @@ Status Link::wait(std::uint32_t timeout_ms) {
   return provider_->wait(transport_, LWMQ_TLI_WAIT_EXTENT | room, timeout_ms);
 }
 
-Status Link::show_window(lwmq_tli_window* window) const {
+Status Link::show(const Window& window) const {
   const std::int64_t deadline = os::now_ns() + std::int64_t{kStallMs} * 1'000'000;
   for (;;) {
-    const Status status = provider_->window_export(transport_, window);
+    const Status status = try_show(window);
     if (status != LWMQ_E_FULL) return status;
     if (os::now_ns() >= deadline) {
-      lwmq_tli_peer peer{};
-      provider_->peer(transport_, &peer);
       return fail(LWMQ_E_STALLED, "%s has not looked for the windows shown to it for %u ms",
-                  os::process_name(peer.pid).c_str(), kStallMs);
+                  os::process_name(peer().pid).c_str(), kStallMs);
     }
     timespec pause{0, 1'000'000};
     if (nanosleep(&pause, nullptr) != 0) return LWMQ_E_INTERRUPTED;
   }
 }
 
-Status Link::find_window(const std::uint8_t id[16], lwmq_tli_window** out_window) const {
-  // It was exported before the message that names it: what is not there now is not awaited, so that a liar
+Status Link::find_window(const std::uint8_t id[16], Window* out_window) const {
+  // The peer shows a window before it sends the message that names it. So there is no wait: a peer that lies
   // holds up nobody.
-  const Status status = provider_->window_find(transport_, id, 0, out_window);
+  lwmq_tli_window* found = nullptr;
+  const Status status = provider_->window_find(transport_, id, 0, &found);
+  if (status == LWMQ_OK) *out_window = Window(provider_, found);
   return status == LWMQ_E_TIMED_OUT ? fail(LWMQ_E_CORRUPT, "the peer names a window that it has not shown")
                                     : status;
+}
+
+Status Link::find_page(const std::uint8_t id[16], LapPage* out_page) const {
+  Window window;
+  const Status status = find_window(id, &window);
+  return status == LWMQ_OK ? LapPage::adopt(std::move(window), out_page) : status;
 }
 
 }  // namespace lwmq::stream

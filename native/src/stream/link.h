@@ -1,5 +1,8 @@
-// A conversation of stream messages over one transport. Sending never waits: what finds no room stays behind,
-// in order, until flush. One thread at a time.
+// A conversation of stream messages over one transport. Sending never waits: a message that finds no room
+// stays behind, and so do all after it, until flush. One thread at a time.
+//
+// The provider's calls for transports are used in link.cc, and nowhere else in this folder but where a
+// transport begins: endpoint.cc accepts, client.cc connects.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +12,8 @@
 
 #include "base/status.h"
 #include "lwmq/lwmq_tli.h"
+#include "stream/lap_page.h"
+#include "stream/window.h"
 #include "wire/stream_messages.h"
 
 namespace lwmq::stream {
@@ -57,13 +62,35 @@ class Link {
   // Waits for a message, or for room where something stayed behind.
   Status wait(std::uint32_t timeout_ms);
 
-  // Shows a window to the peer. Waits while the peer has too many that it has not looked for: LWMQ_E_STALLED.
-  Status show_window(lwmq_tli_window* window) const;
-  // Lends the window with this id that the peer has exported to us; keeps it for the caller.
-  Status find_window(const std::uint8_t id[16], lwmq_tli_window** out_window) const;
+  // Waits for room alone.
+  Status wait_for_room(std::uint32_t timeout_ms) {
+    return provider_->wait(transport_, LWMQ_TLI_WAIT_ROOM, timeout_ms);
+  }
+  // Asks that the listener's descriptor becomes readable when there is news or room. 1: there is some
+  // already. -1: not possible now; look again after a while.
+  std::int32_t arm() noexcept {
+    return provider_->arm(transport_, LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_ROOM);
+  }
+  void disarm() noexcept { provider_->disarm(transport_); }
 
+  // Shows a window to the peer. LWMQ_E_FULL: the peer has too many that it has not looked for.
+  Status try_show(const Window& window) const { return provider_->window_export(transport_, window.get()); }
+  // Waits instead: LWMQ_E_STALLED.
+  Status show(const Window& window) const;
+  // The window with this id that the peer has shown.
+  Status find_window(const std::uint8_t id[16], Window* out_window) const;
+  // The same, of a page of laps.
+  Status find_page(const std::uint8_t id[16], LapPage* out_page) const;
+
+  [[nodiscard]] bool is_connected() const noexcept {
+    return provider_->state(transport_) == LWMQ_TLI_CONNECTED;
+  }
+  [[nodiscard]] lwmq_tli_peer peer() const noexcept {
+    lwmq_tli_peer peer{};
+    provider_->peer(transport_, &peer);
+    return peer;
+  }
   [[nodiscard]] const lwmq_tli_provider* provider() const noexcept { return provider_; }
-  [[nodiscard]] lwmq_tli_transport* transport() const noexcept { return transport_; }
 
  private:
   Status send_part(wire::StreamKind kind, const void* data, std::uint64_t bytes);
@@ -79,12 +106,17 @@ class Link {
   std::string parts_;  // of a message that has not come whole
 };
 
-// A fixed-size record out of the bytes of a message; false when the size is not its.
+// Reads a record of fixed size. False when `bytes` has another size.
 template <typename Record>
 [[nodiscard]] bool read_record(const std::string& bytes, Record* out_record) noexcept {
   if (bytes.size() != sizeof(Record)) return false;
   std::memcpy(out_record, bytes.data(), sizeof(Record));
   return true;
+}
+
+// LWMQ_E_CORRUPT: the other end broke the protocol by this message.
+inline Status malformed(const char* message) noexcept {
+  return fail(LWMQ_E_CORRUPT, "%s is malformed", message);
 }
 
 }  // namespace lwmq::stream

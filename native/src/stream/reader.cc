@@ -41,22 +41,18 @@ Status finish(lwmq_reader& reader, Status status, std::string text) {
 Status open_view(lwmq_reader& reader, const wire::Window& record, std::shared_ptr<PoolView>* out_view) {
   Link& link = *reader.reach.link;
   auto made = std::make_shared<PoolView>();
-  made->provider = reader.reach.provider;
   made->pid = record.pid;
   made->keeps_mapped = reader.keeps_mapped;
   made->entry = reader.entry;
-  Status status = made->provider->window_create(kLapPageBytes, &made->lease_window);
+  Status status = LapPage::create(link.provider(), &made->page);
   if (status != LWMQ_OK) return status;
-  lwmq_tli_window_info info;
-  made->provider->window_info(made->lease_window, &info);
-  made->page = reinterpret_cast<LapPage>(info.base);
   LWMQ_YIELD("reader.page_made");
-  status = link.show_window(made->lease_window);
+  status = link.show(made->page.window());
   if (status != LWMQ_OK) return status;
   LWMQ_YIELD("reader.page_exported");
   wire::Lease lease{};
   lease.pool = record.pool;
-  std::memcpy(lease.id, info.id, sizeof lease.id);
+  made->page.window().copy_id(lease.id);
   status = link.send_record(wire::StreamKind::kLease, lease);
   LWMQ_YIELD("reader.page_told");
   if (status == LWMQ_OK) *out_view = std::move(made);
@@ -81,12 +77,10 @@ Status add_window(lwmq_reader& reader, const std::string& bytes) {
     return fail(LWMQ_E_CORRUPT, "%s: window %u was announced, %zu was expected", reader.address.c_str(),
                 record.index, view->windows.size());
   }
-  lwmq_tli_window* window = nullptr;
+  Window window;
   const Status status = link.find_window(record.id, &window);
-  if (status != LWMQ_OK) return status;
-  view->windows.push_back(window);
-  view->provider->window_info(window, &view->infos.emplace_back());
-  return LWMQ_OK;
+  if (status == LWMQ_OK) view->windows.push_back(std::move(window));
+  return status;
 }
 
 Status add_batch(lwmq_reader& reader, const std::string& bytes) {
@@ -95,9 +89,9 @@ Status add_batch(lwmq_reader& reader, const std::string& bytes) {
     return fail(LWMQ_E_CORRUPT, "%s: Batch is malformed", reader.address.c_str());
   const wire::Publish& block = pending.batch.block;
   const auto found = reader.views.find(pending.batch.pool);
-  if (found == reader.views.end() || block.window >= found->second->infos.size() ||
+  if (found == reader.views.end() || block.window >= found->second->windows.size() ||
       block.slot >= kFinishedSlot || block.lap == 0 || block.offset % kCacheLine != 0 ||
-      !fits(block.offset, block.bytes, found->second->infos[block.window].bytes)) {
+      !fits(block.offset, block.bytes, found->second->windows[block.window].bytes())) {
     return fail(LWMQ_E_CORRUPT,
                 "%s: batch %" PRIu64 " of partition %u lies outside of what its writer has shown",
                 reader.address.c_str(), pending.batch.seq, block.partition);
@@ -169,9 +163,8 @@ void pump(lwmq_reader& reader) {
     if (status == LWMQ_E_CLOSED || status == LWMQ_E_PEER_LOST) {
       if (reader.final_status == LWMQ_E_END) return;
       reader.endpoint_is_lost = true;
-      lwmq_tli_peer peer{};
-      reader.reach.provider->peer(reader.reach.link->transport(), &peer);
-      if (std::ranges::any_of(reader.views, [&](const auto& view) { return view.second->pid == peer.pid; }))
+      const std::uint32_t pid = reader.reach.link->peer().pid;
+      if (std::ranges::any_of(reader.views, [&](const auto& view) { return view.second->pid == pid; }))
         reader.reach.server_is = wire::Server::kWriter;  // it came after us
       finish(reader, LWMQ_E_PEER_LOST, reader.address + ": " + how_it_was_lost(reader.reach, status));
     } else if (status != LWMQ_OK) {
@@ -232,8 +225,7 @@ Status say_final(lwmq_reader& reader) {
 bool may_say_final(lwmq_reader& reader) {
   if (reader.final_status == LWMQ_OK) return false;
   Link& link = *reader.reach.link;
-  return link.flush() || reader.final_status != LWMQ_E_END ||
-         link.provider()->state(link.transport()) != LWMQ_TLI_CONNECTED;
+  return link.flush() || reader.final_status != LWMQ_E_END || !link.is_connected();
 }
 
 // A reader that holds more than half of a writer's window, or its part of that where others hold other
@@ -241,12 +233,12 @@ bool may_say_final(lwmq_reader& reader) {
 Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
   const wire::Publish& block = pending.batch.block;
   PoolView& view = *pending.view;
-  const lwmq_tli_window_info& window = view.infos[block.window];
+  const Window& window = view.windows[block.window];
   auto batch = std::make_unique<lwmq_batch>();
   batch->slot = block.slot;
   auto& info = batch->info;
   info.size = sizeof info;
-  info.data = window.base + block.offset;
+  info.data = window.base() + block.offset;
   info.bytes = block.bytes;
   info.rows = block.rows;
   info.seq = pending.batch.seq;
@@ -254,8 +246,8 @@ Status lend(lwmq_reader& reader, Pending&& pending, lwmq_batch** out_batch) {
   info.partition = block.partition;
   info.flags = block.flags;
   info.writer_pid = view.pid;
-  info.window_data = window.base;
-  info.window_bytes = window.bytes;
+  info.window_data = window.base();
+  info.window_bytes = window.bytes();
   auto& counted = reader.statistics;
   const std::uint64_t leased_max = view.window_bytes / 2 / std::max(block.sharers, 1u);
   if (view.leased_bytes.load(std::memory_order_relaxed) + block.bytes > leased_max &&
@@ -326,16 +318,12 @@ Status reach_known(const char* address, const Deadline& deadline, std::uint32_t 
 
 PoolView::~PoolView() {
   LWMQ_YIELD("reader.finish");
-  if (page != nullptr) page[kFinishedSlot].store(1, std::memory_order_release);  // sync: block-leased
+  if (page) page[kFinishedSlot].store(1, std::memory_order_release);  // sync: block-leased
   LWMQ_YIELD("reader.finished");
-  for (std::size_t i = 0; i < windows.size(); ++i) {
-    if (keeps_mapped && infos[i].owned == 0) {
-      keep_mapped(provider, windows[i]);
-    } else {
-      provider->window_release(windows[i]);
-    }
+  if (!keeps_mapped) return;
+  for (Window& window : windows) {
+    if (!window.is_own()) keep_mapped(std::move(window));
   }
-  if (lease_window != nullptr) provider->window_release(lease_window);
 }
 
 Status open_reader(const char* address, const lwmq_reader_options& options,

@@ -20,11 +20,8 @@ namespace lwmq::stream {
 // One writer's windows as a reader sees them, and the page on which it leases their blocks. Shared by the
 // reader and the batches it has lent: the last of them unmaps.
 struct PoolView {
-  const lwmq_tli_provider* provider = nullptr;
-  std::vector<lwmq_tli_window*> windows;
-  std::vector<lwmq_tli_window_info> infos;
-  lwmq_tli_window* lease_window = nullptr;
-  LapPage page = nullptr;  // we write, the writer reads
+  std::vector<Window> windows;
+  LapPage page;  // we write, the writer reads
   std::uint64_t window_bytes = 0;
   std::uint32_t pid = 0;
   bool keeps_mapped = false;  // lwmq_reader_options
@@ -32,6 +29,9 @@ struct PoolView {
   std::atomic<std::uint64_t> leased_batches{0};
   std::shared_ptr<stats::Entry> entry;  // the reader's, for as long as its batches are held
 
+  PoolView() = default;
+  PoolView(const PoolView&) = delete;
+  PoolView& operator=(const PoolView&) = delete;
   ~PoolView();
 };
 

@@ -44,11 +44,6 @@ WindowPool::~WindowPool() {
   for (auto& slot : slots_) {
     if (slot.hold != nullptr) slot.hold->leave();
   }
-  for (auto& segment : segments_) {
-    if (segment.window != nullptr) provider_->window_release(segment.window);
-  }
-  for (auto& page : lease_pages_) provider_->window_release(page.window);
-  if (ledger_window_ != nullptr) provider_->window_release(ledger_window_);
 }
 
 void WindowPool::keep_spares() {
@@ -56,29 +51,9 @@ void WindowPool::keep_spares() {
   take_back_let_go();
   reclaim(in_flight_.size());
   for (auto& segment : segments_) {
-    if (segment.window == nullptr || segment.live != 0) continue;  // it may still be read, or nobody can say
-    keep_spare(address_, provider_, segment.window);
-    segment = Segment{};
+    if (!segment.window || segment.live != 0) continue;  // it may still be read, or nobody can say
+    keep_spare(address_, std::exchange(segment, Segment{}).window);
   }
-}
-
-Status WindowPool::set_ledger(lwmq_tli_window* window) noexcept {
-  lwmq_tli_window_info info;
-  provider_->window_info(window, &info);
-  if (info.bytes != kLapPageBytes) {
-    provider_->window_release(window);
-    return fail(LWMQ_E_CORRUPT, "a ledger of %" PRIu64 " bytes; %" PRIu64 " were expected", info.bytes,
-                kLapPageBytes);
-  }
-  ledger_window_ = window;
-  ledger_ = reinterpret_cast<LapPage>(info.base);
-  return LWMQ_OK;
-}
-
-void WindowPool::add_lease_page(lwmq_tli_window* window) {
-  lwmq_tli_window_info info;
-  provider_->window_info(window, &info);
-  lease_pages_.push_back({window, reinterpret_cast<LapPage>(info.base)});
 }
 
 // ---- Lending ----------------------------------------------------------------------------------------
@@ -130,7 +105,7 @@ bool WindowPool::cut(std::uint32_t size_class, lwmq_block* out_block) {
   const std::uint64_t bytes = class_bytes(size_class);
   for (std::uint32_t i = 0; i < segments_.size(); ++i) {
     Segment& segment = segments_[i];
-    if (segment.window == nullptr || segment.bytes - segment.cut < bytes) continue;
+    if (!segment.window || segment.window.bytes() - segment.cut < bytes) continue;
     std::uint32_t slot = 0;
     if (!has_slot()) return false;
     if (!unused_slots_.empty()) {
@@ -158,7 +133,7 @@ void WindowPool::lend(std::uint32_t index, lwmq_block* out_block) {
   if (++slot.lap == 0) slot.lap = 1;  // 0 means: not leased
   ++segment.live, ++segment.lent;
   used_bytes_ += class_bytes(slot.size_class);
-  out_block->data = segment.base + slot.offset;
+  out_block->data = segment.window.base() + slot.offset;
   out_block->bytes = class_bytes(slot.size_class);
   out_block->token[0] = index;
   out_block->token[1] = slot.lap;
@@ -169,7 +144,7 @@ bool WindowPool::recut() {
   bool any = false;
   for (std::uint32_t i = 0; i < segments_.size(); ++i) {
     Segment& segment = segments_[i];
-    if (segment.window == nullptr || segment.live != 0 || segment.cut == 0) continue;
+    if (!segment.window || segment.live != 0 || segment.cut == 0) continue;
     segment.cut = 0;
     any = true;
   }
@@ -185,11 +160,11 @@ bool WindowPool::recut() {
 }
 
 // A spare one, or a new one; spare ones of other addresses make way.
-Status WindowPool::make_window(std::uint64_t bytes, std::uint64_t bytes_max, lwmq_tli_window** out_window) {
+Status WindowPool::make_window(std::uint64_t bytes, std::uint64_t bytes_max, Window* out_window) {
   *out_window = take_spare(address_, bytes, bytes_max);
-  if (*out_window != nullptr) return LWMQ_OK;
-  const Status status = provider_->window_create(bytes, out_window);
-  return status == LWMQ_E_NO_MEMORY && drop_spares() ? provider_->window_create(bytes, out_window) : status;
+  if (*out_window) return LWMQ_OK;
+  const Status status = Window::create(provider_, bytes, out_window);
+  return status == LWMQ_E_NO_MEMORY && drop_spares() ? Window::create(provider_, bytes, out_window) : status;
 }
 
 Status WindowPool::grow(std::uint64_t bytes, std::uint64_t limit_bytes, std::int64_t* out_new_window) {
@@ -199,9 +174,8 @@ Status WindowPool::grow(std::uint64_t bytes, std::uint64_t limit_bytes, std::int
   // Empty windows that are too small for this block make way for one that is not.
   for (auto& segment : segments_) {
     if (window_bytes_ + size <= limit) break;
-    if (segment.window == nullptr || segment.live != 0 || segment.cut != 0) continue;
-    provider_->window_release(segment.window);
-    window_bytes_ -= segment.bytes;
+    if (!segment.window || segment.live != 0 || segment.cut != 0) continue;
+    window_bytes_ -= segment.window.bytes();
     segment = Segment{};
   }
   if (window_bytes_ + size > limit) size = align_up(bytes, 4096);
@@ -209,13 +183,9 @@ Status WindowPool::grow(std::uint64_t bytes, std::uint64_t limit_bytes, std::int
   Segment segment;
   const Status status = make_window(size, align_up(limit, 4096) - window_bytes_, &segment.window);
   if (status != LWMQ_OK) return status;
-  lwmq_tli_window_info info;
-  provider_->window_info(segment.window, &info);
-  segment.base = info.base;
-  segment.bytes = info.bytes;
-  window_bytes_ += info.bytes;
+  window_bytes_ += segment.window.bytes();
   *out_new_window = static_cast<std::int64_t>(segments_.size());
-  segments_.push_back(segment);
+  segments_.push_back(std::move(segment));
   return LWMQ_OK;
 }
 
@@ -252,7 +222,7 @@ bool WindowPool::discard(const lwmq_block& block) {
 lwmq_hold* WindowPool::hold(const lwmq_block& block) {
   if (!owns(block) || slots_[block.token[0]].hold != nullptr) return nullptr;
   Slot& slot = slots_[block.token[0]];
-  slot.hold = new (std::nothrow) lwmq_hold(provider_, segments_[slot.segment].window);
+  slot.hold = new (std::nothrow) lwmq_hold(segments_[slot.segment].window.share());
   if (slot.hold != nullptr) held_.push_back(static_cast<std::uint32_t>(block.token[0]));
   return slot.hold;
 }
@@ -281,7 +251,8 @@ void WindowPool::settle_staged() noexcept {
 
 std::uint64_t WindowPool::own_bytes() const noexcept {
   std::uint64_t bytes = 0;
-  for (const auto& segment : segments_) bytes += segment.lent + segment.staged > 0 ? segment.bytes : 0;
+  for (const auto& segment : segments_)
+    bytes += segment.lent + segment.staged > 0 ? segment.window.bytes() : 0;
   return bytes;
 }
 
@@ -308,19 +279,17 @@ bool WindowPool::is_held(std::uint32_t index) const noexcept {
   return slots_[index].hold != nullptr && !slots_[index].hold->has_ended();
 }
 
-const WindowPool::LeasePage* WindowPool::lease_of(std::uint32_t index) {
+const LapPage* WindowPool::lease_of(std::uint32_t index) {
   if (LWMQ_PLANTED("skip_release_check")) return nullptr;
   const std::uint32_t lap = slots_[index].lap;
   for (std::size_t i = 0; i < lease_pages_.size();) {
-    LeasePage& page = lease_pages_[i];
-    const bool finished = page.page[kFinishedSlot].load(std::memory_order_acquire) != 0;
-    if (finished || provider_->window_owner_alive(page.window) == 0) {
-      provider_->window_release(page.window);
-      page = lease_pages_.back();
+    LapPage& page = lease_pages_[i];
+    if (!page.is_in_use()) {
+      std::swap(page, lease_pages_.back());
       lease_pages_.pop_back();
       continue;
     }
-    if (page.page[index].load(std::memory_order_acquire) == lap) return &page;  // sync: block-leased
+    if (page[index].load(std::memory_order_acquire) == lap) return &page;  // sync: block-leased
     ++i;
   }
   return nullptr;
@@ -379,11 +348,9 @@ WindowPool::Holders WindowPool::holders() {
       ++holders.unread;
       continue;
     }
-    if (const LeasePage* page = lease_of(index)) {
+    if (const LapPage* page = lease_of(index)) {
       ++holders.leased;
-      lwmq_tli_window_info info;
-      provider_->window_info(page->window, &info);
-      holders.leased_by = info.owner_pid;
+      holders.leased_by = page->window().owner_pid();
     } else if (is_held(index)) {
       ++holders.lent;
     } else {
@@ -395,13 +362,10 @@ WindowPool::Holders WindowPool::holders() {
 
 WindowPool::Readers WindowPool::readers() const {
   Readers found;
-  for (const LeasePage& page : lease_pages_) {
-    if (page.page[kFinishedSlot].load(std::memory_order_acquire) != 0) continue;
-    if (provider_->window_owner_alive(page.window) == 0) continue;
-    lwmq_tli_window_info info;
-    provider_->window_info(page.window, &info);
+  for (const LapPage& page : lease_pages_) {
+    if (!page.is_in_use()) continue;
     ++found.count;
-    found.pid = info.owner_pid;
+    found.pid = page.window().owner_pid();
   }
   return found;
 }

@@ -22,7 +22,8 @@
 #include "lwmq/lwmq.h"
 #include "lwmq/lwmq_tli.h"
 #include "stream/block_hold.h"
-#include "stream/endpoint.h"
+#include "stream/lap_page.h"
+#include "wire/stream_messages.h"
 
 namespace lwmq::stream {
 
@@ -37,10 +38,10 @@ class WindowPool {
   WindowPool(const WindowPool&) = delete;
   WindowPool& operator=(const WindowPool&) = delete;
 
-  // Once. Takes a reference that the caller has kept, also on failure.
-  Status set_ledger(lwmq_tli_window* window) noexcept;
-  [[nodiscard]] bool has_ledger() const noexcept { return ledger_ != nullptr; }
-  void add_lease_page(lwmq_tli_window* window);
+  // Once.
+  void set_ledger(LapPage ledger) noexcept { ledger_ = std::move(ledger); }
+  [[nodiscard]] bool has_ledger() const noexcept { return static_cast<bool>(ledger_); }
+  void add_lease_page(LapPage page) { lease_pages_.push_back(std::move(page)); }
 
   // A block of at least `bytes` bytes, within `limit_bytes` of windows. LWMQ_E_FULL: not now, there is no
   // room or no slot. *out_new_window: the index of a window that was made for it and must be announced first,
@@ -72,7 +73,7 @@ class WindowPool {
   // where it is until its hold ends.
   void discard_lent();
 
-  [[nodiscard]] lwmq_tli_window* window(std::size_t index) const noexcept { return segments_[index].window; }
+  [[nodiscard]] const Window& window(std::size_t index) const noexcept { return segments_[index].window; }
   [[nodiscard]] std::uint64_t window_bytes() const noexcept { return window_bytes_; }
   // In blocks that are lent or in flight.
   [[nodiscard]] std::uint64_t used_bytes() const noexcept { return used_bytes_; }
@@ -101,9 +102,7 @@ class WindowPool {
 
  private:
   struct Segment {
-    lwmq_tli_window* window = nullptr;  // null: given back; its index is not used again
-    std::uint8_t* base = nullptr;
-    std::uint64_t bytes = 0;
+    Window window;             // null: given back; its index is not used again
     std::uint64_t cut = 0;     // blocks were cut from below here
     std::uint32_t live = 0;    // blocks lent or in flight
     std::uint32_t lent = 0;    // of these: lent
@@ -117,22 +116,18 @@ class WindowPool {
     std::uint64_t offset = 0;
     lwmq_hold* hold = nullptr;  // until it is put back
   };
-  struct LeasePage {
-    lwmq_tli_window* window = nullptr;
-    LapPage page = nullptr;
-  };
 
   bool take_free(std::uint32_t size_class, lwmq_block* out_block);
   bool cut(std::uint32_t size_class, lwmq_block* out_block);
   void lend(std::uint32_t slot, lwmq_block* out_block);
   bool recut();
-  Status make_window(std::uint64_t bytes, std::uint64_t bytes_max, lwmq_tli_window** out_window);
+  Status make_window(std::uint64_t bytes, std::uint64_t bytes_max, Window* out_window);
   Status grow(std::uint64_t bytes, std::uint64_t limit_bytes, std::int64_t* out_new_window);
   bool reclaim(std::size_t look_at);
   void put_back(std::uint32_t slot);
   void take_back_let_go();
   void end_loan(Slot& slot) noexcept;
-  [[nodiscard]] const LeasePage* lease_of(std::uint32_t slot);
+  [[nodiscard]] const LapPage* lease_of(std::uint32_t slot);
   [[nodiscard]] bool is_held(std::uint32_t slot) const noexcept;
   bool owns(const lwmq_block& block) const noexcept;
 
@@ -140,9 +135,8 @@ class WindowPool {
   const std::string address_;
   const News news_;
   void* const news_context_;
-  lwmq_tli_window* ledger_window_ = nullptr;
-  LapPage ledger_ = nullptr;  // the endpoint writes it
-  std::vector<LeasePage> lease_pages_;
+  LapPage ledger_;                    // the endpoint writes it
+  std::vector<LapPage> lease_pages_;  // readers write them
   std::vector<Segment> segments_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> unused_slots_;

@@ -86,13 +86,13 @@ Status open_writer(const char* address, const void* schema, std::uint64_t schema
   } while (ask_again(&status, deadline));
   if (status != LWMQ_OK) return status;
   if (!writer->line->pool.has_ledger()) {  // a line from the idle ones knows it
-    lwmq_tli_window* ledger = nullptr;
+    LapPage ledger;
     if (answer.ledger.size() != 16)
       return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer has no ledger", address);
-    status = writer->line->reach.link->find_window(
-        reinterpret_cast<const std::uint8_t*>(answer.ledger.data()), &ledger);
-    if (status == LWMQ_OK) status = writer->line->pool.set_ledger(ledger);
+    status = writer->line->reach.link->find_page(reinterpret_cast<const std::uint8_t*>(answer.ledger.data()),
+                                                 &ledger);
     if (status != LWMQ_OK) return status;
+    writer->line->pool.set_ledger(std::move(ledger));
   }
   writer->address = writer->line->reach.address;
   writer->schema = std::move(answer.schema);

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -83,15 +82,12 @@ class HostileClient : public ::testing::Test {
     return link;
   }
   void show_window(Link& link, std::uint64_t bytes = 4096, std::uint32_t index = 0) {
-    lwmq_tli_window* window = nullptr;
-    ASSERT_EQ(link.provider()->window_create(bytes, &window), LWMQ_OK);
-    lwmq_tli_window_info info{};
-    link.provider()->window_info(window, &info);
-    link.provider()->window_export(link.transport(), window);
-    link.provider()->window_release(window);
+    Window window;
+    ASSERT_EQ(Window::create(link.provider(), bytes, &window), LWMQ_OK);
+    link.try_show(window);
     wire::Window record{};
     record.index = index;
-    std::memcpy(record.id, info.id, sizeof record.id);
+    window.copy_id(record.id);
     link.send_record(wire::StreamKind::kWindow, record);
   }
   // The endpoint ends the conversation and says why.
@@ -221,7 +217,7 @@ TEST_F(HostileClient, WhoAsksAndDoesNotListenIsAnsweredAsLongAsThereIsRoom) {
   constexpr int kPings = 200'000;
   for (int i = 0; i < kPings; ++i) {
     link->send(wire::StreamKind::kPing, nullptr, 0);
-    if (link->has_backlog()) link->provider()->wait(link->transport(), LWMQ_TLI_WAIT_ROOM, 100);
+    if (link->has_backlog()) link->wait_for_room(100);
   }
   std::string bytes;
   EXPECT_TRUE(hear(*link, wire::StreamKind::kPong, &bytes));
@@ -270,16 +266,13 @@ class HostileEndpoint : public ::testing::Test {
     return status;
   }
   void show_window(std::uint64_t pool) {
-    lwmq_tli_window* window = nullptr;
-    ASSERT_EQ(provider_->window_create(4096, &window), LWMQ_OK);
-    lwmq_tli_window_info info{};
-    provider_->window_info(window, &info);
-    provider_->window_export(endpoint_->transport(), window);
-    provider_->window_release(window);
+    Window window;
+    ASSERT_EQ(Window::create(provider_, 4096, &window), LWMQ_OK);
+    endpoint_->try_show(window);
     wire::Window record{};
     record.pool = pool;
     record.window_bytes = 4096;
-    std::memcpy(record.id, info.id, sizeof record.id);
+    window.copy_id(record.id);
     endpoint_->send_record(wire::StreamKind::kWindow, record);
   }
 

@@ -18,10 +18,10 @@ constexpr std::uint64_t kWindow = 64 * kMiB;
 class Pool : public testing::Test {
  protected:
   Pool() {
-    lwmq_tli_window* ledger = nullptr;
-    table_.window_create(lwmq::stream::kLapPageBytes, &ledger);
-    ledger_ = ledger->memory.data();
-    EXPECT_EQ(pool_.set_ledger(ledger), LWMQ_OK);
+    lwmq::stream::LapPage ledger;
+    EXPECT_EQ(lwmq::stream::LapPage::create(&table_, &ledger), LWMQ_OK);
+    ledger_ = ledger.window().base();
+    pool_.set_ledger(std::move(ledger));
   }
 
   lwmq_status write(std::uint64_t bytes, bool staged = false) {
@@ -100,9 +100,9 @@ TEST(PoolThatHasGone, LeavesWhatIsHeldWhereItIs) {
   {
     WindowPool pool(
         &table, "test", [](void*) {}, nullptr);
-    lwmq_tli_window* ledger = nullptr;
-    table.window_create(lwmq::stream::kLapPageBytes, &ledger);
-    ASSERT_EQ(pool.set_ledger(ledger), LWMQ_OK);
+    lwmq::stream::LapPage ledger;
+    ASSERT_EQ(lwmq::stream::LapPage::create(&table, &ledger), LWMQ_OK);
+    pool.set_ledger(std::move(ledger));
     block = lend(pool, kMiB);
     hold = pool.hold(block);
     ASSERT_NE(hold, nullptr);
