@@ -11,8 +11,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace lwmq::fuzz;
   constexpr char kAddress[] = "loop://endpoint-fuzz";
   constexpr std::size_t kStepsMax = 100;
-  std::shared_ptr<stream::Endpoint> endpoint;
-  require(stream::host(kAddress, &endpoint) == LWMQ_OK, "the address is free");
+  stream::StreamUse served;
+  require(stream::host(kAddress, &served) == LWMQ_OK, "the address is free");
   std::unique_ptr<stream::Link> clients[3];
   const lwmq_tli_options options = stream::control_options();
   Input input(data, size);
@@ -24,9 +24,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       lwmq_tli_transport* transport = nullptr;
       require(loop()->connect(kAddress, &options, 1000, &transport) == LWMQ_OK, "the endpoint is there");
       client = std::make_unique<stream::Link>(loop(), transport);
+      // All but some join before, so that more than the first message is met.
+      if (choice % 8 != 0) client->send_letter(wire::StreamKind::kJoin, wire::Join{});
     }
     say(*client, input);
-    endpoint->pump();
+    served->pump();
     hear(*client);
   }
   std::unique_ptr<stream::Description> description;
@@ -36,6 +38,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } while (asked == LWMQ_E_INTERRUPTED);  // by libFuzzer's alarm
   require(asked == LWMQ_OK, last_error());
   for (auto& client : clients) client.reset();
-  endpoint->stop();
   return 0;
 }

@@ -185,7 +185,8 @@ enum {
   LWMQ_TAKEN_BY_TRANSPORT = 1, /* lwmq_channel_create, and each further transport of a channel */
   LWMQ_TAKEN_BY_CHANNEL = 2,   /* in Python: a channel as a whole */
   LWMQ_TAKEN_BY_LISTENER = 4,  /* in Python: a listener */
-  LWMQ_TAKEN_BY_STREAM = 8     /* in Python and Spark: writers, readers and endpoints */
+  LWMQ_TAKEN_BY_STREAM = 8,    /* in Python and Spark: writers, readers and endpoints */
+  LWMQ_IN_ADDRESS_ALONE = 16   /* beside another of these: neither an environment variable nor a conf file sets it */
 };
 
 typedef struct lwmq_setting {
@@ -938,10 +939,21 @@ lwmq_status lwmq_raw_dispose_buffer(lwmq_channel *channel, lwmq_buffer *buffer);
 
 /* ---- Streams ------------------------------------------------------------------------------------ */
 
-/* A stream has a name (its address), an Arrow schema and partitions. A partition is a log of record batches with
-   sequence numbers from 0. An endpoint serves one stream at one address. The library does not read Arrow. A schema is
-   the bytes of an Arrow IPC stream that holds only its schema message. A batch is a block of bytes: the encapsulated
-   IPC message of one record batch, or a whole small IPC stream (see the flags). */
+/* A stream has a name, an Arrow schema and partitions. A partition is a log of record batches with sequence numbers
+   from 0. The library does not read Arrow. A schema is the bytes of an Arrow IPC stream that holds only its schema
+   message. A batch is a block of bytes: the encapsulated IPC message of one record batch, or a whole small IPC stream
+   (see the flags).
+
+   An endpoint serves the streams at one address, at most 1024 of them. The name of a stream follows the address:
+   `ipc://door?stream=prices`. It has 1 to 63 letters, digits, '.', '_' and '-'. One stream of each address may have no
+   name. An address without a name means that stream; if there is none, it means the only stream there. If several
+   are there, the call fails with LWMQ_E_ADDRESS, and the text lists their names.
+
+   LWMQ_ROLE_AUTO makes a stream that is not there: at the endpoint that serves the address, in whichever process that
+   is, or else at an endpoint that it makes in this process. LWMQ_ROLE_SERVER makes it in this process; LWMQ_E_ADDRESS:
+   it is there, or another process serves the address. LWMQ_ROLE_CLIENT waits until the stream is there. A stream lives
+   as long as a process that has made it uses it; one that was made at another process's endpoint lives until its last
+   client has left and nothing of it is kept. */
 
 #define LWMQ_SEQ_EARLIEST 18446744073709551615ULL /* lowest retained and not acknowledged */
 #define LWMQ_SEQ_LATEST 18446744073709551614ULL   /* the next one to be written */
@@ -959,15 +971,17 @@ typedef enum lwmq_delivery {
   LWMQ_DELIVERY_JOB = 2   /* when the job has committed */
 } lwmq_delivery;
 
-/* In these calls the address of a stream has no options (LWMQ_E_ADDRESS). The options that Python and Spark read from
-   it are fields of lwmq_writer_options and lwmq_reader_options. */
+/* In these calls the address of a stream has no option but `stream` (LWMQ_E_ADDRESS). The options that Python and Spark
+   read from it are fields of lwmq_writer_options and lwmq_reader_options. */
 
-/* A separate endpoint, for a process that keeps a stream alive independently of its writers and readers.
+/* A stream of an endpoint in this process, kept alive independently of its writers and readers. LWMQ_E_ADDRESS: the
+   stream is there, or another process serves the address.
    lwmq_writer_open and lwmq_reader_open make an endpoint themselves if their role requires it. */
 typedef struct lwmq_endpoint lwmq_endpoint;
 lwmq_status lwmq_endpoint_open(const char *address, lwmq_endpoint **out_endpoint);
 /* Waits at most timeout_ms until producers have ended and as many readers as the stream asks for have read everything.
-   Closes nothing, and may be repeated. LWMQ_E_TIMED_OUT: not yet; the text says what is missing. */
+   The only user of the endpoint in this process waits for all streams there. Closes nothing, and may be repeated.
+   LWMQ_E_TIMED_OUT: not yet; the text says what is missing. */
 lwmq_status lwmq_endpoint_drain(lwmq_endpoint *endpoint, uint32_t timeout_ms);
 /* Waits at most linger_ms like lwmq_endpoint_drain, then closes in any case. Takes the endpoint.
    LWMQ_E_TIMED_OUT: closed; the text says how many batches were not read. */
@@ -1002,6 +1016,8 @@ typedef struct lwmq_stream_state {
   uint32_t readers_stalled;  /* readers that have taken nothing for long while a writer waits for them */
   uint32_t readers_expelled; /* so far */
   uint32_t stalled_pid;      /* process of one of the stalled readers; 0: there is none */
+  uint32_t reserved;
+  const char *address;       /* of the stream, with the name that it has; lent */
 } lwmq_stream_state;
 
 /* Asks the endpoint at `address` for the state of its stream. Waits until there is an endpoint and, with

@@ -17,7 +17,10 @@ constexpr std::uint32_t kTransport = LWMQ_TAKEN_BY_TRANSPORT;
 constexpr std::uint32_t kChannel = LWMQ_TAKEN_BY_CHANNEL;
 constexpr std::uint32_t kListener = LWMQ_TAKEN_BY_LISTENER;
 constexpr std::uint32_t kStream = LWMQ_TAKEN_BY_STREAM;
+constexpr std::uint32_t kInAddress = LWMQ_TAKEN_BY_STREAM | LWMQ_IN_ADDRESS_ALONE;
 constexpr std::uint32_t kChannels = kChannel | kListener;
+
+constexpr char kStreamKey[] = "stream";
 
 std::uint64_t memory_of_machine() noexcept {
   const long pages = sysconf(_SC_PHYS_PAGES);
@@ -60,6 +63,7 @@ const lwmq_setting kSettings[] = {
     setting("home_thread", LWMQ_VALUE_FLAG, kChannels),
     one_of("trust", "user, verify", kStream),
     setting("name", LWMQ_VALUE_NAME, kStream),
+    setting(kStreamKey, LWMQ_VALUE_NAME, kInAddress),
 };
 
 const char* name_of(std::uint32_t taken_by) noexcept {
@@ -168,11 +172,42 @@ Status read_option(const char* address, std::uint32_t taken_by, std::uint32_t in
   }
   const Status status = read_setting(*found.setting, pair.value, &found.value);
   if (status != LWMQ_OK) return refuse(address, pair.key, std::string(": ") + last_error());
+  if (pair.key == kStreamKey && !is_stream_name(pair.value)) {
+    return refuse(address, pair.key,
+                  ": the name of a stream has 1 to " + std::to_string(kStreamNameBytesMax) +
+                      " letters, digits, '.', '_' and '-'");
+  }
   if ((found.setting->taken_by & taken_by) == 0)
     return refuse(address, pair.key,
                   std::string(" is none of ") + name_of(taken_by) + "; allowed are " + keys);
   *out_option = found;
   return LWMQ_OK;
+}
+
+bool is_stream_name(std::string_view name) noexcept {
+  const auto is_allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  };
+  return !name.empty() && name.size() <= kStreamNameBytesMax && std::ranges::all_of(name, is_allowed);
+}
+
+Status split_stream(const char* address, StreamAddress* out_address) {
+  AddressOption option;
+  Status status = LWMQ_OK;
+  out_address->endpoint.assign(address, std::strcspn(address, "?"));
+  for (std::uint32_t i = 0;; ++i) {
+    status = read_option(address, LWMQ_TAKEN_BY_STREAM, i, &option);
+    if (status != LWMQ_OK) return status == LWMQ_E_EMPTY ? LWMQ_OK : status;
+    if (std::string_view(option.setting->key) != kStreamKey) {
+      return fail(
+          LWMQ_E_ADDRESS,
+          "%s: options of a stream's address but 'stream' are read by Python and Spark; in C set the members "
+          "of lwmq_writer_options or lwmq_reader_options",
+          address);
+    }
+    out_address->stream = option.text;
+  }
 }
 
 }  // namespace lwmq::address

@@ -37,4 +37,21 @@ struct AddressOption {
 Status read_option(const char* address, std::uint32_t taken_by, std::uint32_t index,
                    AddressOption* out_option);
 
+// The address of a stream: where its endpoint listens, and which of the streams there it is. Without a name:
+// the only one.
+struct StreamAddress {
+  std::string endpoint;
+  std::string stream;
+
+  [[nodiscard]] std::string text() const {
+    return stream.empty() ? endpoint : endpoint + "?stream=" + stream;
+  }
+};
+
+// Takes the address of a stream apart. LWMQ_E_ADDRESS as above, and for every option but `stream`: Python and
+// Spark read the others.
+Status split_stream(const char* address, StreamAddress* out_address);
+// 1 to kStreamNameBytesMax letters, digits, '.', '_' and '-'.
+bool is_stream_name(std::string_view name) noexcept;
+
 }  // namespace lwmq::address

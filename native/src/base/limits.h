@@ -5,7 +5,7 @@
 
 namespace lwmq {
 
-inline constexpr std::uint32_t kProtocolVersion = 9;  // of the wire and of shared memory, together
+inline constexpr std::uint32_t kProtocolVersion = 10;  // of the wire and of shared memory, together
 inline constexpr const char* kLibraryVersion = "0.1.0";
 
 inline constexpr std::uint64_t kKiB = 1024;
@@ -30,6 +30,8 @@ inline constexpr std::uint32_t kWeightMax = 65535;          // of a priority gro
 inline constexpr std::uint32_t kNumberedQueuesMax = 65536;  // whose numbers a channel remembers
 
 // Streams.
+inline constexpr std::uint32_t kStreamsMax = 1024;        // behind one address
+inline constexpr std::uint32_t kStreamNameBytesMax = 63;  // as much as a statistics page shows
 inline constexpr std::uint32_t kPartitionsMax = 16384;
 inline constexpr std::uint64_t kSchemaBytesMax = 64 * kMiB;
 inline constexpr std::uint64_t kLetterBytesMax = kSchemaBytesMax + 2 * kMiB;  // of a control message

@@ -24,7 +24,7 @@ constexpr unsigned long kTimerSlackNs = 5'000;  // the kernel's own would double
 
 }  // namespace
 
-// Never destroyed: they run until the process ends.
+// Never destroyed: threads may outlive main.
 ServiceThread& ServiceThread::attending() noexcept {
   static auto* instance = new ServiceThread("lwmq-channels");
   return *instance;
@@ -37,6 +37,11 @@ ServiceThread& ServiceThread::connecting() noexcept {
 
 ServiceThread& ServiceThread::calling() noexcept {
   static auto* instance = new ServiceThread("lwmq-calls");
+  return *instance;
+}
+
+ServiceThread& ServiceThread::streaming() noexcept {
+  static auto* instance = new ServiceThread("lwmq-endpoint", true);
   return *instance;
 }
 
@@ -75,7 +80,7 @@ Status ServiceThread::add(Served* served) noexcept {
     served->id_ = next_id_++;
     return LWMQ_OK;
   } catch (const std::bad_alloc&) {
-    return fail(LWMQ_E_NO_MEMORY, "no memory for one more channel on %s", name_);
+    return fail(LWMQ_E_NO_MEMORY, "no memory for one more on %s", name_);
   }
 }
 
@@ -99,6 +104,7 @@ void ServiceThread::remove(Served* served) noexcept {
   std::replace(requests_.begin(), requests_.end(), served, static_cast<Served*>(nullptr));
   served->requested_.store(false, std::memory_order_relaxed);
   deactivate(served);
+  if (ends_ && served_.empty()) os::ring_event_fd(bell_.get());
 }
 
 void ServiceThread::request(Served* served) noexcept {
@@ -211,7 +217,11 @@ void ServiceThread::run() noexcept {
   if (this == &attending()) prctl(PR_SET_TIMERSLACK, kTimerSlackNs);  // call-backs' threads would inherit it
   mutex_.lock();
   thread_ = std::this_thread::get_id();
-  for (;;) sleep_until(serve_due());
+  while (!ends_ || !served_.empty()) sleep_until(serve_due());
+  started_ = false;
+  epoll_.reset();
+  bell_.reset();
+  mutex_.unlock();
 }
 
 }  // namespace lwmq::service

@@ -1,9 +1,10 @@
-// A thread that does for many channels what must go on while their applications do something else.
+// A thread that does for many channels or endpoints what must go on while their applications do something
+// else.
 //
-// A process has three, each started when the first channel needs it. One attends to channels (accepts, ships
-// what waits for room, retires lost peers). One connects, because an attempt may wait for a handshake that
-// the first thread has to answer. One calls the application back, which may take its time. All sleep without
-// any wake-up while no channel has asked for something.
+// A process has four, each started at its first use. One attends to channels (accepts, ships what waits for
+// room, retires lost peers). One connects, because an attempt may wait for a handshake that the first thread
+// has to answer. One calls the application back, which may take its time. One serves all endpoints of
+// streams, and ends with the last of them. All sleep without any wake-up while nothing is asked of them.
 #pragma once
 
 #include <sys/epoll.h>
@@ -52,6 +53,7 @@ class ServiceThread {
   static ServiceThread& attending() noexcept;
   static ServiceThread& connecting() noexcept;
   static ServiceThread& calling() noexcept;
+  static ServiceThread& streaming() noexcept;
 
   // Starts the thread if it does not run yet. LWMQ_E_SYSTEM.
   Status add(Served* served) noexcept;
@@ -65,7 +67,8 @@ class ServiceThread {
   void request(Served* served) noexcept;
 
  private:
-  explicit ServiceThread(const char* name) noexcept : name_(name) {}
+  // `ends`: the thread ends when there is nothing more to serve, and starts anew with the next one.
+  explicit ServiceThread(const char* name, bool ends = false) noexcept : name_(name), ends_(ends) {}
   Status start() noexcept;
   void run() noexcept;
   bool serve_one(Served* served, std::int64_t now) noexcept;
@@ -76,7 +79,8 @@ class ServiceThread {
   int wait_until(std::int64_t deadline, epoll_event* events, int limit) noexcept;
   void sleep_until(std::int64_t deadline) noexcept;
 
-  const char* name_;
+  const char* const name_;
+  const bool ends_;
   std::mutex mutex_;  // guards everything below
   std::condition_variable idle_;
   bool started_ = false;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "address/options.h"
 #include "filters/filtered.h"
 #include "os/futex.h"
 #include "os/identity.h"
@@ -18,6 +19,8 @@
 
 namespace lwmq::stream {
 namespace {
+
+using address::StreamAddress;
 
 constexpr std::uint32_t kRetryMs = 100;
 constexpr std::uint32_t kAskAgainMs = 5;      // an address changes hands
@@ -34,10 +37,17 @@ Hosted& hosted() noexcept {
   return *instance;
 }
 
-std::shared_ptr<Endpoint> find_hosted(const std::string& address) {
-  const std::lock_guard lock(hosted().mutex);
-  const auto found = hosted().by_address.find(address);
+// With the mutex: the endpoint of an address that this process serves; null: it serves none there.
+std::shared_ptr<Endpoint> find_hosted(const std::string& endpoint) {
+  const auto found = hosted().by_address.find(endpoint);
   return found == hosted().by_address.end() ? nullptr : found->second.lock();
+}
+
+// A use of a stream of this process; null where it has gone.
+StreamUse use_hosted(const StreamAddress& address) {
+  const std::lock_guard lock(hosted().mutex);
+  const auto endpoint = find_hosted(address.endpoint);
+  return endpoint ? endpoint->use(address.stream) : StreamUse();
 }
 
 // Sleeps `ms` milliseconds; a signal ends it early.
@@ -47,53 +57,100 @@ Status nap(std::uint32_t ms) noexcept {
   return result == os::WaitResult::kInterrupted ? LWMQ_E_INTERRUPTED : LWMQ_OK;
 }
 
-Status host_at(const lwmq_tli_provider* provider, const std::string& address,
-               std::shared_ptr<Endpoint>* out_endpoint) {
+Status host_at(const lwmq_tli_provider* provider, const StreamAddress& address, StreamUse* out_use) {
   const std::lock_guard lock(hosted().mutex);
-  const Status status = Endpoint::start(provider, address, out_endpoint);
-  if (status == LWMQ_OK) hosted().by_address[address] = *out_endpoint;
-  return status;
+  std::erase_if(hosted().by_address, [](const auto& entry) { return entry.second.expired(); });
+  std::shared_ptr<Endpoint> endpoint = find_hosted(address.endpoint);
+  if (!endpoint) {
+    const Status status = Endpoint::start(provider, address.endpoint, &endpoint);
+    if (status != LWMQ_OK) return status;
+    hosted().by_address[address.endpoint] = endpoint;
+  }
+  return endpoint->make(address.stream, out_use);
 }
 
-// The provider of a stream's address. LWMQ_E_ADDRESS: no provider claims it, or it has options, which streams
-// do not read.
-Status find_provider(const char* address, const lwmq_tli_provider** out_provider) {
+// LWMQ_E_ADDRESS: no provider claims the address, or it has options that are not for streams in C.
+Status find_provider(const char* address, const lwmq_tli_provider** out_provider,
+                     StreamAddress* out_address) {
   const Status status = filters::find(address, out_provider);
-  if (status != LWMQ_OK || std::strchr(address, '?') == nullptr) return status;
-  return fail(LWMQ_E_ADDRESS,
-              "%s: options of a stream's address are read by Python and Spark; in C set the members of "
-              "lwmq_writer_options or lwmq_reader_options",
-              address);
+  return status == LWMQ_OK ? address::split_stream(address, out_address) : status;
 }
 
-Status prepare(const char* address, std::uint32_t stall_ms, Reach* out_reach) {
+Status prepare(const char* text, std::uint32_t stall_ms, StreamAddress* out_address, Reach* out_reach) {
   out_reach->pulse = Pulse(stall_ms);
-  Status status = find_provider(address, &out_reach->provider);
+  Status status = find_provider(text, &out_reach->provider, out_address);
   if (status != LWMQ_OK) return status;
-  out_reach->address = address;
+  out_reach->address = out_address->text();
   lwmq_limits limits{};
-  status = tli::limits(*out_reach->provider, out_reach->address.c_str(), &limits);
+  status = tli::limits(*out_reach->provider, out_address->endpoint.c_str(), &limits);
   if (status != LWMQ_OK) return status;
   if (out_reach->provider->window_create == nullptr) {
-    return fail(LWMQ_E_UNSUPPORTED, "%s: streams need a transport that shares windows; %s does not", address,
+    return fail(LWMQ_E_UNSUPPORTED, "%s: streams need a transport that shares windows; %s does not", text,
                 out_reach->provider->name);
   }
   return service::start_services();
 }
 
-Status connect_once(Reach& reach, const Deadline& deadline) {
-  const lwmq_tli_options options = control_options();
+Status connect_once(Reach& made, const StreamAddress& address, const Deadline& deadline) {
   lwmq_tli_transport* transport = nullptr;
   const Status status =
-      tli::connect(*reach.provider, reach.address.c_str(), options,
-                   deadline.left_ms(std::min(reach.pulse.stall_ms(), kStallMs)), &transport);
+      tli::connect(*made.provider, address.endpoint.c_str(), control_options(),
+                   deadline.left_ms(std::min(made.pulse.stall_ms(), kStallMs)), &transport);
+  if (status == LWMQ_OK) made.link = std::make_unique<Link>(made.provider, transport);
+  return status;
+}
+
+// Waits for the answer to a first question. LWMQ_E_STALLED: the endpoint lives and has been silent for
+// `stall`; LWMQ_E_TIMED_OUT: for a shorter while. Both with a text.
+Status await_first_answer(Reach& reach, wire::StreamKind expected, const Deadline& deadline,
+                          std::string* out_bytes, const OtherNews& other = {}) {
+  const std::uint32_t stall_ms = reach.pulse.stall_ms();
+  const Deadline patience(deadline.left_ms(stall_ms));
+  const std::int64_t began = os::now_ns();
+  const Status status = await_answer(reach, expected, patience, out_bytes, other);
+  if (status != LWMQ_E_TIMED_OUT) return status;
+  const std::int64_t waited_ms = (os::now_ns() - began) / 1'000'000;
+  // A caller whose time is over knows how long that was, and may have asked before.
+  const bool stalled = waited_ms >= stall_ms;
+  const std::string since = stalled ? " for " + std::to_string(waited_ms) + " ms" : std::string();
+  return fail(stalled ? LWMQ_E_STALLED : LWMQ_E_TIMED_OUT,
+              "%s: the endpoint in %s lives and has not answered%s; let it go on or end it, and open again",
+              reach.address.c_str(), server_of(reach).c_str(), since.c_str());
+}
+
+// LWMQ_E_EMPTY: the stream is not there; *out_there has the names of those that are.
+Status join(Reach& made, StreamAddress address, bool create, const Deadline& deadline,
+            std::string* out_there) {
+  wire::Join letter;
+  letter.create = create ? 1 : 0;
+  letter.stream = address.stream;
+  std::string bytes;
+  Status status = made.link->send_letter(wire::StreamKind::kJoin, letter);
+  if (status == LWMQ_OK) status = await_first_answer(made, wire::StreamKind::kJoined, deadline, &bytes);
   if (status != LWMQ_OK) return status;
-  reach.link = std::make_unique<Link>(reach.provider, transport);
-  const lwmq_tli_peer peer = reach.link->peer();
-  if (std::memcmp(peer.instance, os::identity().instance, sizeof peer.instance) == 0) {
-    reach.endpoint = find_hosted(reach.address);
-  }
+  wire::Joined answer;
+  if (!wire::decode(bytes, &answer))
+    return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer is malformed", made.address.c_str());
+  *out_there = answer.text;
+  if (answer.status == LWMQ_E_EMPTY) return LWMQ_E_EMPTY;
+  if (answer.status != LWMQ_OK) return fail(told_failure(answer.status), "%s", answer.text.c_str());
+  address.stream = answer.stream;
+  made.address = address.text();
+  const lwmq_tli_peer peer = made.link->peer();
+  if (!made.own_stream && std::memcmp(peer.instance, os::identity().instance, sizeof peer.instance) == 0)
+    made.own_stream = use_hosted(address);
   return LWMQ_OK;
+}
+
+Status not_there(const Reach& made, const std::string& there) {
+  if (!made.link) {
+    return fail(LWMQ_E_TIMED_OUT,
+                "%s: nobody serves this address; start a writer, a reader or an endpoint there%s",
+                made.address.c_str(), served_elsewhere(made.address).c_str());
+  }
+  return fail(LWMQ_E_TIMED_OUT, "%s: there is no such stream at the endpoint in %s; %s%s",
+              made.address.c_str(), server_of(made).c_str(),
+              there.empty() ? "none is there" : "there are: ", there.c_str());
 }
 
 }  // namespace
@@ -111,32 +168,34 @@ Status check_name(const char* address, const char* what, const char* name) noexc
               what, bytes, kNameBytesMax, name);
 }
 
-Status reach_now(const char* address, const Deadline& deadline, std::uint32_t stall_ms, Reach* out_reach) {
+Status reach_now(const char* text, const Deadline& deadline, std::uint32_t stall_ms, Reach* out_reach) {
   Reach made;
-  Status status = prepare(address, stall_ms, &made);
-  if (status == LWMQ_OK) status = connect_once(made, deadline);
+  StreamAddress address;
+  std::string there;
+  Status status = prepare(text, stall_ms, &address, &made);
+  if (status == LWMQ_OK) status = connect_once(made, address, deadline);
+  if (status == LWMQ_OK) status = join(made, address, false, deadline, &there);
   if (status == LWMQ_OK) *out_reach = std::move(made);
   return status;
 }
 
-Status reach(const char* address, std::int32_t role, const Deadline& deadline, std::uint32_t stall_ms,
+Status reach(const char* text, std::int32_t role, const Deadline& deadline, std::uint32_t stall_ms,
              Reach* out_reach) {
   Reach made;
-  Status status = prepare(address, stall_ms, &made);
+  StreamAddress address;
+  Status status = prepare(text, stall_ms, &address, &made);
+  if (status == LWMQ_OK && role == LWMQ_ROLE_SERVER)
+    status = host_at(made.provider, address, &made.own_stream);
   if (status != LWMQ_OK) return status;
-  if (role == LWMQ_ROLE_SERVER) {
-    std::shared_ptr<Endpoint> endpoint;
-    status = host_at(made.provider, made.address, &endpoint);
-    if (status != LWMQ_OK) return status;
-    made.endpoint = std::move(endpoint);
-  }
+  std::string there;                     // the streams at the endpoint, where ours is not
   std::int64_t unanswered_since_ns = 0;  // somebody listens
   for (;;) {
     const std::int64_t began_ns = os::now_ns();
-    status = connect_once(made, deadline);
-    if (status == LWMQ_OK) {
-      *out_reach = std::move(made);
-      return LWMQ_OK;
+    if (!made.link) status = connect_once(made, address, deadline);
+    if (made.link) {
+      status = join(made, address, role != LWMQ_ROLE_CLIENT, deadline, &there);
+      if (status == LWMQ_OK) *out_reach = std::move(made);
+      if (status != LWMQ_E_EMPTY) return status;
     }
     if (status != LWMQ_E_TIMED_OUT) {
       unanswered_since_ns = 0;
@@ -152,31 +211,23 @@ Status reach(const char* address, std::int32_t role, const Deadline& deadline, s
                   made.address.c_str(), unanswered_ms);
     }
     if (status != LWMQ_E_EMPTY && status != LWMQ_E_TIMED_OUT) return status;
-    if (status == LWMQ_E_EMPTY && role == LWMQ_ROLE_AUTO) {
-      std::shared_ptr<Endpoint> endpoint;
-      status = host_at(made.provider, made.address, &endpoint);
-      if (status == LWMQ_OK) {
-        made.endpoint = std::move(endpoint);
-        continue;
-      }
+    if (!made.link && status == LWMQ_E_EMPTY && role == LWMQ_ROLE_AUTO) {
+      status = host_at(made.provider, address, &made.own_stream);
+      if (status == LWMQ_OK) continue;
       if (status != LWMQ_E_ADDRESS) return status;
-      // Somebody else was faster: connect to him. A malformed address was refused by connect before.
+      // Another one was faster: connect there. A malformed address was refused by connect before.
     }
     if (deadline.over() && unanswered_since_ns != 0) {
       return fail(LWMQ_E_TIMED_OUT, "%s: a process listens there and has not answered", made.address.c_str());
     }
-    if (deadline.over()) {
-      return fail(LWMQ_E_TIMED_OUT,
-                  "%s: nobody serves this address; start a writer, a reader or an endpoint there%s",
-                  made.address.c_str(), served_elsewhere(made.address).c_str());
-    }
+    if (deadline.over()) return not_there(made, there);
     status = nap(deadline.left_ms(kRetryMs));
     if (status != LWMQ_OK) return status;
   }
 }
 
 std::string server_of(const Reach& reach) {
-  if (reach.endpoint) return "this process";
+  if (reach.own_stream) return "this process";
   return os::process_name(reach.link->peer().pid);
 }
 
@@ -198,36 +249,26 @@ bool ask_again(Status* status, const Deadline& deadline) noexcept {
   return false;
 }
 
-Status host(const char* address, std::shared_ptr<Endpoint>* out_endpoint) {
+Status host(const char* text, StreamUse* out_use) {
   const lwmq_tli_provider* provider = nullptr;
-  const Status status = find_provider(address, &provider);
-  return status != LWMQ_OK ? status : host_at(provider, address, out_endpoint);
+  StreamAddress address;
+  const Status status = find_provider(text, &provider, &address);
+  return status == LWMQ_OK ? host_at(provider, address, out_use) : status;
 }
 
 Status part(Reach* reach, const Deadline& deadline) {
-  static std::mutex leaving;  // of two who leave at the same time, the second is the last
   reach->link.reset();
-  if (!reach->endpoint) return LWMQ_OK;
-  {
-    const std::lock_guard lock(leaving);
-    if (reach->endpoint.use_count() > 1) {
-      reach->endpoint.reset();
-      return LWMQ_OK;  // others of this process still use it
-    }
-  }
-  const Status status = reach->endpoint->drain(deadline.left_ms());
-  if (status != LWMQ_E_TIMED_OUT) reach->endpoint.reset();
-  return status;
+  return reach->own_stream ? reach->own_stream.leave(deadline.left_ms()) : LWMQ_OK;
 }
 
 Status Reach::wait(std::uint32_t timeout_ms) {
-  if (endpoint) {
+  if (own_stream) {
     for (std::uint32_t i = 0; i < kLocalGlances; ++i) {
-      endpoint->pump();
+      own_stream->pump();
       if (link->has_news()) return LWMQ_OK;
       os::pause();
     }
-    endpoint->hand_over();
+    own_stream->hand_over();
     return link->wait(timeout_ms);  // whoever serves himself need not ask
   }
   pulse.hear(link->received(), link->answers());
@@ -284,20 +325,8 @@ Status await_answer(Reach& reach, wire::StreamKind expected, const Deadline& dea
 Status await_opened(Reach& reach, const Deadline& deadline, wire::Opened* out_answer,
                     const OtherNews& other) {
   const char* address = reach.address.c_str();
-  const std::uint32_t stall_ms = reach.pulse.stall_ms();
-  const Deadline patience(deadline.left_ms(stall_ms));
-  const std::int64_t began = os::now_ns();
   std::string bytes;
-  const Status status = await_answer(reach, wire::StreamKind::kOpened, patience, &bytes, other);
-  if (status == LWMQ_E_TIMED_OUT) {
-    const std::int64_t waited_ms = (os::now_ns() - began) / 1'000'000;
-    // A caller whose time is over knows how long that was, and may have asked before.
-    const bool stalled = waited_ms >= stall_ms;
-    const std::string since = stalled ? " for " + std::to_string(waited_ms) + " ms" : std::string();
-    return fail(stalled ? LWMQ_E_STALLED : LWMQ_E_TIMED_OUT,
-                "%s: the endpoint in %s lives and has not answered%s; let it go on or end it, and open again",
-                address, server_of(reach).c_str(), since.c_str());
-  }
+  const Status status = await_first_answer(reach, wire::StreamKind::kOpened, deadline, &bytes, other);
   if (status != LWMQ_OK) return status;
   if (!wire::decode(bytes, out_answer))
     return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer is malformed", address);
@@ -320,7 +349,7 @@ Status push_backlog(const Reach& reach, std::uint32_t patience_ms) {
       return fail(LWMQ_E_STALLED, "%s: the endpoint in %s lives and has not taken all of it in %u ms",
                   address, server_of(reach).c_str(), patience_ms);
     }
-    if (reach.endpoint) reach.endpoint->hand_over();
+    if (reach.own_stream) reach.own_stream->hand_over();
     const Status status = link.wait_for_room(patience.left_ms());
     if (status == LWMQ_E_INTERRUPTED)
       continue;  // the message must not be lost; the next wait tells the caller

@@ -27,21 +27,21 @@ class Deadline {
   std::int64_t at_ns_;
 };
 
-// A conversation with an endpoint, and the endpoint itself where this process serves it: whoever reaches an
-// endpoint of his own process keeps it alive.
+// A conversation with an endpoint about one stream. Where this process serves the stream, also a use of it: a
+// client of an endpoint in its own process keeps the stream alive.
 struct Reach {
   const lwmq_tli_provider* provider = nullptr;
-  std::string address;  // without options
+  std::string address;  // of the stream, with the name that it has
   std::unique_ptr<Link> link;
-  std::shared_ptr<Endpoint> endpoint;
-  Pulse pulse;  // of an endpoint in another process
+  StreamUse own_stream;  // null: another process serves
+  Pulse pulse;           // of an endpoint in another process
   // Of the process that serves, named while it lives; from the answer to an opening on.
   std::string server;
   wire::Server server_is = wire::Server::kEndpoint;
 
-  // Serves the endpoint where it is of this process; for all others nothing.
+  // Serves the stream where that is this process's; else does nothing.
   void pump() const {
-    if (endpoint) endpoint->pump();
+    if (own_stream) own_stream->pump();
   }
   // Waits for news on the link: looks and serves for a while, then sleeps. An endpoint that has been silent
   // for long is asked whether it still answers. LWMQ_E_STALLED, with a text: it lives and has not; nothing is
@@ -52,11 +52,13 @@ struct Reach {
 // LWMQ_E_INVALID: `name`, of a reader, a job or a task as `what` says, is empty or too long for a message.
 Status check_name(const char* address, const char* what, const char* name) noexcept;
 
-// Connects, or binds and connects, as `role` says; tries again while nobody listens. LWMQ_E_TIMED_OUT with a
-// text. LWMQ_E_STALLED: somebody listens, and has not answered for `stall_ms`; LWMQ_FOREVER waits on.
+// Connects to the endpoint and joins the stream. LWMQ_ROLE_AUTO makes what is not there: the endpoint in this
+// process, the stream at the endpoint. LWMQ_ROLE_SERVER makes both. LWMQ_ROLE_CLIENT tries again until both
+// are there. LWMQ_E_TIMED_OUT with a text. LWMQ_E_STALLED: a process listens, and has not answered for
+// `stall_ms`; LWMQ_FOREVER waits on.
 Status reach(const char* address, std::int32_t role, const Deadline& deadline, std::uint32_t stall_ms,
              Reach* out_reach);
-// Connects to an endpoint that is there, or answers LWMQ_E_EMPTY at once.
+// Joins a stream that is there, or answers LWMQ_E_EMPTY at once.
 Status reach_now(const char* address, const Deadline& deadline, std::uint32_t stall_ms, Reach* out_reach);
 
 // Whether to reach and ask anew after `*status`: an endpoint that went before it had answered has done
@@ -64,8 +66,8 @@ Status reach_now(const char* address, const Deadline& deadline, std::uint32_t st
 // short sleep; a signal ends that with LWMQ_E_INTERRUPTED.
 bool ask_again(Status* status, const Deadline& deadline) noexcept;
 
-// Binds an endpoint in this process, to be found by reach. LWMQ_E_ADDRESS: somebody serves the address.
-Status host(const char* address, std::shared_ptr<Endpoint>* out_endpoint);
+// Makes the stream in this process. LWMQ_E_ADDRESS: it is there, or another process serves its address.
+Status host(const char* address, StreamUse* out_use);
 
 // Who serves, for a text: "process 4711 (python3)", or "this process".
 std::string server_of(const Reach& reach);
@@ -74,9 +76,9 @@ std::string server_of(const Reach& reach);
 // host a, which served the address too, was killed by SIGKILL without ending the stream".
 std::string how_it_was_lost(const Reach& reach, Status status);
 
-// Gives up what reach gave. The last user of an endpoint of this process waits until it has nothing unread
-// and no producer, at most until the deadline: LWMQ_E_TIMED_OUT with a text. It serves on then, until `reach`
-// is destroyed; to part again is to wait on.
+// Closes the link. The last user of a stream of this process then waits until it has nothing unread and no
+// producer, at most until the deadline: LWMQ_E_TIMED_OUT with a text. The stream is served on then, until
+// `reach` is destroyed; to part again is to wait on.
 Status part(Reach* reach, const Deadline& deadline);
 
 // What becomes of messages that come before the answer. A writer must hear of every lease page: memory that

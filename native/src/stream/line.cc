@@ -1,6 +1,5 @@
 #include "stream/line.h"
 
-#include <cstring>
 #include <utility>
 
 #include "base/yield_point.h"
@@ -35,7 +34,7 @@ Line::Line(Reach made) noexcept
           reach.provider, reach.address, [](void* line) { static_cast<Line*>(line)->pump(); }, this) {}
 
 Line::~Line() {
-  if (reach.link && !reach.endpoint) pool.keep_spares();
+  if (reach.link && !reach.own_stream) pool.keep_spares();
 }
 
 bool Line::is_connected() const noexcept { return reach.link->is_connected(); }
@@ -43,8 +42,7 @@ bool Line::is_connected() const noexcept { return reach.link->is_connected(); }
 Status Line::take(const char* address, std::int32_t role, const Deadline& deadline, std::uint32_t stall_ms,
                   std::unique_ptr<Line>* out_line) {
   if (role != LWMQ_ROLE_SERVER) {
-    const std::string wanted(address, std::strcspn(address, "?"));
-    auto found = idle_lines().take([&](const IdleLine& idle) { return idle.line->reach.address == wanted; });
+    auto found = idle_lines().take([&](const IdleLine& idle) { return idle.line->reach.address == address; });
     if (found) {
       *out_line = std::move(found->line);
       (*out_line)->reach.pulse = Pulse(stall_ms);
@@ -59,7 +57,7 @@ Status Line::take(const char* address, std::int32_t role, const Deadline& deadli
 
 Status Line::give_back(std::unique_ptr<Line>* line, const Deadline& deadline) {
   // A line to an endpoint of this process would keep that endpoint alive.
-  if ((*line)->reach.endpoint) {
+  if ((*line)->reach.own_stream) {
     const Status status = part(&(*line)->reach, deadline);
     if (status != LWMQ_E_TIMED_OUT) line->reset();
     return status;

@@ -12,10 +12,11 @@ namespace lwmq::stream {
 namespace {
 
 Status ask_state(const char* address, const wire::Describe& letter, const Deadline& deadline,
-                 std::string* out_bytes) {
+                 std::string* out_bytes, std::string* out_address) {
   Reach made;
   Status status = reach(address, LWMQ_ROLE_CLIENT, deadline, kStallMs, &made);
   if (status != LWMQ_OK) return status;
+  *out_address = made.address;
   status = made.link->send_letter(wire::StreamKind::kDescribe, letter);
   if (status == LWMQ_OK) status = await_answer(made, wire::StreamKind::kState, deadline, out_bytes);
   if (status != LWMQ_E_TIMED_OUT) return status;
@@ -28,12 +29,13 @@ Status ask_state(const char* address, const wire::Describe& letter, const Deadli
 Status describe(const char* address, bool wait_declared, std::uint32_t timeout_ms,
                 std::unique_ptr<Description>* out) {
   const Deadline deadline(timeout_ms);
+  auto description = std::make_unique<Description>();
   wire::Describe letter;
   letter.wait_declared = wait_declared ? 1 : 0;
   std::string bytes;
   Status status = LWMQ_OK;
   do {
-    status = ask_state(address, letter, deadline, &bytes);
+    status = ask_state(address, letter, deadline, &bytes, &description->address);
   } while (ask_again(&status, deadline));
   if ((status == LWMQ_E_CLOSED || status == LWMQ_E_PEER_LOST) && !os::forked())  // it asks no more
     return fail(LWMQ_E_TIMED_OUT, "%s: the endpoint there has gone while it was asked; start another one",
@@ -43,7 +45,6 @@ Status describe(const char* address, bool wait_declared, std::uint32_t timeout_m
   if (!wire::decode(bytes, &answer) || answer.generation.size() != 16 || answer.instance.size() != 16) {
     return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer is malformed", address);
   }
-  auto description = std::make_unique<Description>();
   description->schema = std::move(answer.schema);
   for (const auto& p : answer.partitions) {
     description->partitions.push_back({p.first_seq, p.unacked_seq, p.next_seq, p.rows, p.bytes});
@@ -63,6 +64,7 @@ Status describe(const char* address, bool wait_declared, std::uint32_t timeout_m
   state.schema = description->schema.empty() ? nullptr : description->schema.data();
   state.schema_bytes = description->schema.size();
   state.partitions = description->partitions.data();
+  state.address = description->address.c_str();
   lwmq_identity& where = state.endpoint;
   where.size = sizeof where;
   std::snprintf(where.host, sizeof where.host, "%s", answer.host.c_str());

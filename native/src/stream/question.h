@@ -15,7 +15,7 @@ namespace lwmq::stream {
 // lwmq_stream_state and what it lends, in one piece.
 struct Description {
   lwmq_stream_state state{};
-  std::string schema;
+  std::string address, schema;
   std::vector<lwmq_partition_state> partitions;
 };
 

@@ -305,7 +305,8 @@ Status reach_known(const char* address, const Deadline& deadline, std::uint32_t 
     waited_ms = (os::now_ns() - began_ns) / 1'000'000;
   } while (status == LWMQ_E_TIMED_OUT && !deadline.over() &&
            (stall_ms == LWMQ_FOREVER || waited_ms < stall_ms));
-  if (status == LWMQ_E_EMPTY) return fail(LWMQ_E_CLOSED, "%s: nobody serves this address any more", address);
+  if (status == LWMQ_E_EMPTY || status == LWMQ_E_CLOSED || status == LWMQ_E_PEER_LOST)
+    return fail(LWMQ_E_CLOSED, "%s: nobody serves this stream any more", address);
   if (status == LWMQ_E_TIMED_OUT) {
     return fail(waited_ms < stall_ms ? LWMQ_E_TIMED_OUT : LWMQ_E_STALLED,
                 "%s: somebody serves this address, and has not answered for %" PRId64 " ms", address,

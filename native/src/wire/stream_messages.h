@@ -7,6 +7,7 @@
 //   letters   with texts and lists; `visit` names the fields once for both encoder and decoder
 //
 // client -> endpoint                       endpoint -> client
+//   Join ─────────────────────────────────▶  Joined         (first: which stream; again while it is not there)
 //   OpenWriter ───────────────────────────▶  Opened
 //   Window, Publish..., CloseWriter          Drained        (written batches not yet consumed)
 //   WantRoom                                 Room           (something was released)
@@ -67,6 +68,8 @@ enum class StreamKind : std::uint32_t {
   kHeldUp = 32,
   kPart = 33,  // of kPartBytes: what the next message, of another kind, begins with
   kReaderLost = 34,
+  kJoin = 35,
+  kJoined = 36,
 };
 
 // A letter that is longer travels in parts, one behind the other, of which the last has the letter's kind.
@@ -142,6 +145,26 @@ struct TaskResult {
 static_assert(sizeof(TaskResult) == 72);
 
 // ---- Letters ----------------------------------------------------------------------------------------
+
+// The first message of a client. Everything behind it is for the stream that it has joined.
+struct Join {
+  std::uint32_t create = 0;  // 1: make the stream where it is not there
+  std::string stream;        // empty: the stream without a name, else the only one there
+  template <typename V>
+  void visit(V& v) {
+    v.number(create), v.text(stream, kStreamNameBytesMax);
+  }
+};
+
+struct Joined {
+  std::int32_t status = 0;  // LWMQ_E_EMPTY: the stream is not there; the client may ask again
+  std::string stream;       // the name of the stream that was joined
+  std::string text;         // of a failure; LWMQ_E_EMPTY: which streams are there
+  template <typename V>
+  void visit(V& v) {
+    v.number(status), v.text(stream, kStreamNameBytesMax), v.text(text, kReasonBytesMax);
+  }
+};
 
 struct OpenProducer {  // kOpenWriter, kOpenJob
   std::uint32_t partitions = 1, retain = 0, readers = 1, delivery = 0;

@@ -7,8 +7,10 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "filters/filtered.h"
+#include "hear.h"
 #include "os/clock.h"
 #include "stats/page.h"
 #include "stream/client.h"
@@ -46,17 +48,13 @@ wire::OpenProducer producer() {
   return letter;
 }
 
-// The next message of `kind`, passing over others; false when the conversation ends before.
-bool hear(Link& link, wire::StreamKind kind, std::string* out_bytes) {
-  const std::int64_t deadline = os::now_ns() + 60 * kSecond;
-  while (os::now_ns() < deadline) {
-    wire::StreamKind heard{};
-    const Status status = link.receive(&heard, out_bytes);
-    if (status == LWMQ_OK && heard == kind) return true;
-    if (status != LWMQ_OK && status != LWMQ_E_EMPTY) return false;
-    if (status == LWMQ_E_EMPTY) link.wait(100);
-  }
-  return false;
+// Connected, and with the stream there.
+std::unique_ptr<Link> join(const std::string& address) {
+  auto link = connect(address);
+  link->send_letter(wire::StreamKind::kJoin, wire::Join{});
+  std::string bytes;
+  EXPECT_TRUE(hear(*link, wire::StreamKind::kJoined, &bytes));
+  return link;
 }
 
 // ---- Clients that lie to an endpoint
@@ -66,16 +64,16 @@ class HostileClient : public ::testing::Test {
  protected:
   void SetUp() override {
     address_ = fresh_address();
-    ASSERT_EQ(host(address_.c_str(), &endpoint_), LWMQ_OK) << last_error();
+    ASSERT_EQ(host(address_.c_str(), &stream_), LWMQ_OK) << last_error();
   }
   void TearDown() override {
     std::unique_ptr<Description> description;
     EXPECT_EQ(describe(address_.c_str(), false, 1000, &description), LWMQ_OK) << last_error();
-    endpoint_->stop();
+    stream_ = {};
   }
 
   std::unique_ptr<Link> writer() {
-    auto link = connect(address_);
+    auto link = join(address_);
     link->send_letter(wire::StreamKind::kOpenWriter, producer());
     std::string bytes;
     EXPECT_TRUE(hear(*link, wire::StreamKind::kOpened, &bytes));
@@ -103,7 +101,7 @@ class HostileClient : public ::testing::Test {
   }
 
   std::string address_;
-  std::shared_ptr<Endpoint> endpoint_;
+  StreamUse stream_;
 };
 
 TEST_F(HostileClient, EveryFieldOfABatchMustLieWithinWhatWasShown) {
@@ -147,12 +145,53 @@ TEST_F(HostileClient, AWindowThatWasNotShownIsNotAwaited) {
 }
 
 TEST_F(HostileClient, MessagesOutOfTurnOrOfAnotherLengthEndTheConversation) {
-  for (std::uint32_t kind = 0; kind < 40; ++kind) {
-    for (const std::size_t length : {0, 1, 16, 24, 40, 56, 100}) {
-      auto link = connect(address_);
-      link->send(static_cast<wire::StreamKind>(kind), std::string(length, '\x01').data(), length);
+  for (const bool has_joined : {false, true}) {
+    for (std::uint32_t kind = 0; kind < 40; ++kind) {
+      for (const std::size_t length : {0, 1, 16, 24, 40, 56, 100}) {
+        auto link = has_joined ? join(address_) : connect(address_);
+        link->send(static_cast<wire::StreamKind>(kind), std::string(length, '\x01').data(), length);
+      }
     }
   }
+}
+
+TEST_F(HostileClient, NothingIsSaidBeforeAStreamIsJoined) {
+  auto link = connect(address_);
+  link->send_letter(wire::StreamKind::kOpenWriter, producer());
+  expect_end(*link, LWMQ_E_CORRUPT, "is not one that a client sends");
+  link = join(address_);
+  link->send_letter(wire::StreamKind::kJoin, wire::Join{});
+  expect_end(*link, LWMQ_E_CORRUPT, "is not one that a client sends");
+}
+
+TEST_F(HostileClient, TheNameOfAStreamHasAllowedLettersAlone) {
+  for (const char* name : {"a b", "a/b", "\xc3\xa4", "a?b", "a&b"}) {
+    auto link = connect(address_);
+    wire::Join letter;
+    letter.create = 1;
+    letter.stream = name;
+    link->send_letter(wire::StreamKind::kJoin, letter);
+    expect_end(*link, LWMQ_E_CORRUPT, "Join is malformed");
+  }
+}
+
+TEST_F(HostileClient, AnAddressHasAsManyStreamsAsItCanHaveAndNoMore) {
+  std::vector<std::unique_ptr<Link>> clients;  // each keeps one alive
+  std::string bytes;
+  wire::Joined answer;
+  for (std::uint32_t i = 1; i <= kStreamsMax; ++i) {
+    auto link = connect(address_);
+    wire::Join letter;
+    letter.create = 1;
+    letter.stream = std::to_string(i);
+    link->send_letter(wire::StreamKind::kJoin, letter);
+    ASSERT_TRUE(hear(*link, wire::StreamKind::kJoined, &bytes));
+    ASSERT_TRUE(wire::decode(bytes, &answer));
+    // One is there from the beginning, the one without a name.
+    ASSERT_EQ(answer.status, i < kStreamsMax ? LWMQ_OK : LWMQ_E_NO_MEMORY) << i;
+    clients.push_back(std::move(link));
+  }
+  EXPECT_NE(answer.text.find("1024 streams are there"), std::string::npos) << answer.text;
 }
 
 TEST_F(HostileClient, PartsOfAMessageHaveTheirLengthAndAnEnd) {
@@ -171,7 +210,7 @@ TEST_F(HostileClient, PartsOfAMessageHaveTheirLengthAndAnEnd) {
 }
 
 TEST_F(HostileClient, AReaderLeasesOnlyWhatItWasShownAndOnce) {
-  auto link = connect(address_);
+  auto link = join(address_);
   wire::OpenReader letter;
   letter.name = "r";
   link->send_letter(wire::StreamKind::kOpenReader, letter);
@@ -182,10 +221,10 @@ TEST_F(HostileClient, AReaderLeasesOnlyWhatItWasShownAndOnce) {
 }
 
 TEST_F(HostileClient, NobodyAnswersAnExpulsionThatWasNot) {
-  auto link = connect(address_);
+  auto link = join(address_);
   link->send(wire::StreamKind::kExpelled, nullptr, 0);
   expect_end(*link, LWMQ_E_CORRUPT, "is not one that a client sends");
-  link = connect(address_);
+  link = join(address_);
   wire::OpenReader letter;
   letter.name = "r";
   link->send_letter(wire::StreamKind::kOpenReader, letter);
@@ -196,7 +235,7 @@ TEST_F(HostileClient, NobodyAnswersAnExpulsionThatWasNot) {
 TEST_F(HostileClient, WhoTalksWithoutAPauseKeepsNobodyOut) {
   std::atomic<bool> over{false};
   std::thread talking([&] {
-    auto link = connect(address_);
+    auto link = join(address_);
     std::string bytes;
     while (!over) {
       if (!link->has_backlog() || link->flush()) link->send(wire::StreamKind::kPing, nullptr, 0);
@@ -213,7 +252,7 @@ TEST_F(HostileClient, WhoTalksWithoutAPauseKeepsNobodyOut) {
 }
 
 TEST_F(HostileClient, WhoAsksAndDoesNotListenIsAnsweredAsLongAsThereIsRoom) {
-  auto link = connect(address_);
+  auto link = join(address_);
   constexpr int kPings = 200'000;
   for (int i = 0; i < kPings; ++i) {
     link->send(wire::StreamKind::kPing, nullptr, 0);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lwmq/lwmq.h"
+#include "stream/log/log.h"
 
 namespace {
 
@@ -586,6 +587,28 @@ TEST_P(Stream, AQuestionWaitsForTheSchemaAndSaysWhatItWaitedFor) {
   EXPECT_EQ(state->state, static_cast<std::uint32_t>(LWMQ_STREAM_UNDECLARED));
   lwmq_stream_state_destroy(state);
   EXPECT_EQ(lwmq_endpoint_close(endpoint, 60000), LWMQ_OK) << lwmq_last_error();
+}
+
+TEST_P(Stream, AQuestionCostsTheSameHoweverLongTheLogIs) {
+  lwmq_endpoint* endpoint = nullptr;
+  ASSERT_EQ(lwmq_endpoint_open(address_.c_str(), &endpoint), LWMQ_OK);
+  lwmq_writer_options options{};
+  options.retain = LWMQ_RETAIN_ALL;
+  lwmq_writer* writer = open_writer(options);
+  std::uint64_t written = 0;
+  for (const std::uint64_t batches : {10, 20'000}) {
+    for (; written < batches; ++written) ASSERT_EQ(write(writer, written), LWMQ_OK) << lwmq_last_error();
+    const std::uint64_t walked = lwmq::stream::entries_walked();
+    for (int i = 0; i < 3; ++i) {  // the endpoint sees the one before leave, too
+      lwmq_stream_state* state = nullptr;
+      ASSERT_EQ(lwmq_stream_describe(address_.c_str(), 1, 60000, &state), LWMQ_OK) << lwmq_last_error();
+      EXPECT_EQ(state->partitions[0].rows, batches);
+      lwmq_stream_state_destroy(state);
+    }
+    EXPECT_EQ(lwmq::stream::entries_walked() - walked, 0u);
+  }
+  lwmq_writer_destroy(writer);
+  lwmq_endpoint_close(endpoint, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Loop, Stream, testing::Values("loop"));

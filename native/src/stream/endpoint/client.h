@@ -121,4 +121,19 @@ inline Status refuse(Client& client, const StreamId& id, Status status, const st
   return client.link.send_letter(wire::StreamKind::kOpened, letter);
 }
 
+// Tells a client why the endpoint ends its conversation, where the client cannot know.
+inline void tell_failure(Client& client, const std::string& address, Status why) {
+  if (!is_failure(why) || why == LWMQ_E_CLOSED || why == LWMQ_E_PEER_LOST) return;
+  wire::Text letter;
+  letter.status = why;
+  letter.text =
+      (address + ": the endpoint ended this conversation: " + last_error()).substr(0, kReasonBytesMax);
+  client.link.send_letter(wire::StreamKind::kFailed, letter);  // as far as it goes: the link closes behind it
+}
+
+inline Status unexpected(wire::StreamKind kind, const std::string& bytes) noexcept {
+  return fail(LWMQ_E_CORRUPT, "message of kind %u and %zu bytes is not one that a client sends",
+              static_cast<unsigned>(kind), bytes.size());
+}
+
 }  // namespace lwmq::stream

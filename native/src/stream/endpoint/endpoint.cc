@@ -1,30 +1,24 @@
 #include "stream/endpoint/endpoint.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
-#include <cerrno>
+#include <algorithm>
 #include <chrono>
-#include <utility>
+#include <cstring>
 
-#include "os/futex.h"
+#include "address/options.h"
+#include "os/deadline.h"
 #include "os/identity.h"
 #include "os/spin.h"
-#include "os/thread.h"
 #include "service/provider_services.h"
+#include "stream/link.h"
 #include "tli/registry.h"
 
 namespace lwmq::stream {
 namespace {
 
-// Rounds without news before the thread sleeps. Few: on two cores it takes time from its own clients.
-constexpr std::uint32_t kIdleRounds = 64;
-constexpr std::uint32_t kRoundsPerAccept =
-    16;  // looking for clients costs system calls, looking at links none
-constexpr std::uint32_t kBusyRoundsPerAccept = 256;
-constexpr std::uint32_t kRoundsBeforeAnswer = 64;
-constexpr std::int64_t kNapNs = 200'000;  // for how long a client's pumping counts as serving
+// In one turn of the thread, if something comes all the time: then it looks who else is there.
+constexpr std::uint32_t kRounds = 256;
+constexpr std::uint32_t kRoundsOfMany = 16;  // while other endpoints wait for their turn
+constexpr std::uint32_t kIdleRounds = 64;    // until clients that have not joined are armed
 
 }  // namespace
 
@@ -36,176 +30,301 @@ Status Endpoint::start(const lwmq_tli_provider* provider, const std::string& add
   }
   Status status = service::start_services();
   if (status != LWMQ_OK) return status;
-  const lwmq_tli_options options = control_options();
   lwmq_tli_listener* listener = nullptr;
-  status = tli::listen(*provider, address.c_str(), options, &listener);
+  status = tli::listen(*provider, address.c_str(), control_options(), &listener);
   if (status != LWMQ_OK) return status;
-  const int stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (stop_fd < 0) {
-    const int error = errno;
-    provider->listener_close(listener);
-    return fail_call(LWMQ_E_SYSTEM, error, "%s: eventfd", address.c_str());
-  }
-  std::shared_ptr<Endpoint> endpoint(new Endpoint(provider, address, listener, stop_fd));
-  const Status started = os::start_thread(
-      "lwmq-endpoint", [](void* self) { static_cast<Endpoint*>(self)->serve(); }, endpoint.get(),
-      &endpoint->thread_);
-  if (started != LWMQ_OK) {
-    provider->listener_close(listener);
-    return started;
-  }
-  endpoint->has_thread_ = true;
-  *out_endpoint = std::move(endpoint);
-  return LWMQ_OK;
+  std::shared_ptr<Endpoint> endpoint(new Endpoint(provider, address, listener));
+  auto& thread = service::ServiceThread::streaming();
+  status = thread.add(endpoint.get());
+  if (status == LWMQ_OK) status = thread.watch(endpoint.get(), provider->listener_fd(listener));
+  if (status == LWMQ_OK) *out_endpoint = std::move(endpoint);
+  return status;
 }
 
-Endpoint::Endpoint(const lwmq_tli_provider* provider, std::string address, lwmq_tli_listener* listener,
-                   int stop_fd)
-    : provider_(provider),
-      address_(std::move(address)),
-      listener_(listener),
-      stop_fd_(stop_fd),
-      stream_(address_) {}
+Endpoint::Endpoint(const lwmq_tli_provider* provider, std::string address, lwmq_tli_listener* listener)
+    : provider_(provider), address_(std::move(address)), listener_(listener) {}
 
 Endpoint::~Endpoint() {
-  stop();
-  ::close(stop_fd_);
-}
-
-void Endpoint::stop() {
-  if (!std::exchange(has_thread_, false) || os::forked()) return;  // the thread stayed with the parent
-  stopping_.store(true, std::memory_order_relaxed);                // ordered by the write to the descriptor
-  ring();
-  hand_over();
-  pthread_join(thread_, nullptr);
-}
-
-Status Endpoint::drain(std::uint32_t timeout_ms) {
-  {
-    // What has come in so far counts, also where there is no time to wait.
-    const std::lock_guard lock(pump_mutex_);
-    for (std::uint32_t i = 0; i < kRoundsBeforeAnswer && poll_once(true); ++i) {
-    }
-    note_idle_state();
+  const bool forked = os::forked();  // then the thread and the listener stayed with the parent
+  if (!forked) {
+    auto& thread = service::ServiceThread::streaming();
+    thread.unwatch(provider_->listener_fd(listener_));
+    thread.remove(this);
   }
-  {
-    std::unique_lock lock(idle_mutex_);
-    const auto done = [this] { return idle_; };
-    if (timeout_ms == LWMQ_FOREVER) {
-      idle_changed_.wait(lock, done);
-      return LWMQ_OK;
-    }
-    if (idle_changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), done)) return LWMQ_OK;
-  }
-  const std::lock_guard lock(pump_mutex_);
-  const std::string left = stream_.unfinished();
-  return left.empty() ? LWMQ_OK : fail(LWMQ_E_TIMED_OUT, "%s: %s", address_.c_str(), left.c_str());
+  newcomers_.clear();
+  streams_.clear();
+  if (!forked) provider_->listener_close(listener_);
 }
 
 // ---- The thread -------------------------------------------------------------------------------------
 
-void Endpoint::serve() {
-  std::uint32_t idle_rounds = 0, busy_rounds = 0;
-  std::unique_lock lock(pump_mutex_);
-  while (!stopping_.load(std::memory_order_relaxed)) {
-    // Also where there is always something to do, somebody new must get in.
-    if (poll_once(idle_rounds % kRoundsPerAccept == 0 || busy_rounds >= kBusyRoundsPerAccept)) {
-      busy_rounds = busy_rounds >= kBusyRoundsPerAccept ? 0 : busy_rounds + 1;
-      idle_rounds = 1;
-    } else if (++idle_rounds >= kIdleRounds) {
-      idle_rounds = 0;
-      if (pumped_ != pumped_seen_) {
-        pumped_seen_ = pumped_;
-        lock.unlock();
-        nap();
-        lock.lock();
-        continue;
-      }
-      note_idle_state();
-      arm_and_sleep(lock);
+std::int64_t Endpoint::serve(std::int64_t now_ns, bool alone) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (take_polled() || now_ns >= alarm_ns_) common_.look_at_all.store(true);
+  for (std::uint32_t i = 0; i < (alone ? kRounds : kRoundsOfMany); ++i) {
+    if (common_.look_at_all.exchange(false)) look_at_all(now_ns);
+    bool any_awake = serve_newcomers();
+    std::int64_t next_ns = alarm_ns_;
+    std::erase_if(awake_, [&](Stream* stream) {
+      const std::int64_t at_ns = stream->serve();
+      stream->is_listed = at_ns != service::kNever;
+      any_awake |= at_ns == 0;
+      if (at_ns != 0) next_ns = std::min(next_ns, at_ns);
+      return !stream->is_listed;
+    });
+    if (!any_awake && !common_.look_at_all.load()) return next_ns;
+    os::pause();  // clients of this process get their turn
+  }
+  return now_ns;
+}
+
+void Endpoint::look_at_all(std::int64_t now_ns) {
+  accept();
+  poll_newcomers();
+  alarm_ns_ = service::kNever;
+  std::vector<Stream*> unused;
+  for (const auto& [name, stream] : streams_) {
+    if (!stream->look(now_ns)) {
+      alarm_ns_ = std::min(alarm_ns_, stream->alarm_ns());
+      if (!stream->made_here && stream->is_unused()) unused.push_back(stream.get());
+    } else if (!std::exchange(stream->is_listed, true)) {
+      awake_.push_back(stream.get());
     }
-    lock.unlock();  // clients of this process get their turn
-    os::pause();
-    lock.lock();
   }
-  stream_.close();
-  provider_->listener_close(listener_);
+  for (Stream* stream : unused) end(*stream);
 }
 
-void Endpoint::pump() {
-  const std::unique_lock lock(pump_mutex_, std::try_to_lock);
-  if (!lock || stopping_.load(std::memory_order_relaxed)) return;
-  ++pumped_;
-  if (disarm()) {
-    ring();  // peers ring for nobody now: the own thread must know that it is to look again
+// ---- Clients that have not joined a stream ------------------------------------------------------------
+
+void Endpoint::accept() {
+  lwmq_tli_transport* transport = nullptr;
+  while (provider_->accept(listener_, &transport) == LWMQ_OK) {
+    newcomers_.push_back({std::make_unique<Client>(provider_, transport)});
+    newcomers_idle_rounds_ = 0;
   }
-  poll_once(false);
 }
 
-void Endpoint::hand_over() {
-  nap_word_.fetch_add(1, std::memory_order_release);
-  if (napping_.load(std::memory_order_seq_cst)) os::futex_wake_all(nap_word_);
+// False when they are asleep, or there is none.
+bool Endpoint::serve_newcomers() {
+  if (newcomers_.empty()) return false;
+  if (poll_newcomers()) newcomers_idle_rounds_ = 0;
+  if (newcomers_idle_rounds_ == kIdleRounds) return false;
+  if (++newcomers_idle_rounds_ < kIdleRounds) return true;
+  for (Newcomer& newcomer : newcomers_) {
+    if (newcomer.is_armed) continue;
+    newcomer.is_armed = newcomer.client->link.arm() == 0;
+    common_.look_at_all.store(true);
+    if (!newcomer.is_armed) newcomers_idle_rounds_ = 0;
+  }
+  return newcomers_idle_rounds_ != kIdleRounds;
 }
 
-void Endpoint::nap() {
-  const std::uint32_t seen = nap_word_.load(std::memory_order_acquire);
-  napping_.store(true, std::memory_order_seq_cst);
-  os::futex_wait(nap_word_, seen, kNapNs);
-  napping_.store(false, std::memory_order_relaxed);
-}
-
-bool Endpoint::poll_once(bool look_for_clients) {
+bool Endpoint::poll_newcomers() {
   bool busy = false;
-  while (look_for_clients) {
-    lwmq_tli_transport* transport = nullptr;
-    if (provider_->accept(listener_, &transport) != LWMQ_OK) break;
-    busy = true;
-    stream_.add(std::make_unique<Client>(provider_, transport));
+  std::string bytes;
+  for (Newcomer& newcomer : newcomers_) {
+    Client& c = *newcomer.client;
+    if (newcomer.is_armed) {  // as Stream::look
+      if (!c.link.has_news() && !c.link.has_backlog()) continue;
+      newcomer.is_armed = false;
+      common_.look_at_all.store(true);
+      c.link.disarm();
+      busy = true;
+    }
+    c.link.flush();
+    wire::StreamKind kind{};
+    const std::uint64_t received = c.link.received();
+    Status status = c.link.receive(&kind, &bytes);
+    busy = busy || c.link.received() != received || status != LWMQ_E_EMPTY;
+    if (status == LWMQ_E_EMPTY) continue;
+    if (status == LWMQ_OK) {
+      status = kind == wire::StreamKind::kJoin   ? join(&newcomer, bytes)
+               : kind == wire::StreamKind::kPing ? c.link.send(wire::StreamKind::kPong, nullptr, 0)
+                                                 : unexpected(kind, bytes);
+    }
+    if (status == LWMQ_OK) continue;
+    tell_failure(c, address_, status);
+    newcomer.client.reset();
   }
-  busy |= stream_.poll();
-  if (busy) note_busy();
+  if (busy) std::erase_if(newcomers_, [](const Newcomer& newcomer) { return !newcomer.client; });
   return busy;
 }
 
-void Endpoint::ring() noexcept {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(stop_fd_, &one, sizeof one);
-}
-
-void Endpoint::arm_and_sleep(std::unique_lock<std::mutex>& lock) {
-  armed_ = true;
-  int sleep_ms = 0;
-  if (stream_.arm(&sleep_ms)) {
-    lock.unlock();
-    pollfd descriptors[2] = {{provider_->listener_fd(listener_), POLLIN, 0}, {stop_fd_, POLLIN, 0}};
-    ::poll(descriptors, 2, sleep_ms);  // whatever ends it, the next round looks at everything
-    std::uint64_t count = 0;
-    [[maybe_unused]] const auto read = ::read(stop_fd_, &count, sizeof count);  // empty: nothing to drain
-    lock.lock();
+Status Endpoint::join(Newcomer* newcomer, const std::string& bytes) {
+  wire::Join letter;
+  if (!wire::decode(bytes, &letter) || (!letter.stream.empty() && !address::is_stream_name(letter.stream)))
+    return malformed("Join");
+  Client& c = *newcomer->client;
+  const bool own = std::memcmp(c.peer.instance, os::identity().instance, sizeof c.peer.instance) == 0;
+  Stream* stream = nullptr;
+  wire::Joined answer;
+  answer.status = find(letter, own, &stream);
+  if (answer.status == LWMQ_OK) {
+    answer.stream = stream->name();
+  } else {
+    answer.text = answer.status == LWMQ_E_EMPTY ? names() : last_error();
   }
-  disarm();
+  const Status status = c.link.send_letter(wire::StreamKind::kJoined, answer);
+  if (status == LWMQ_OK && stream != nullptr) {
+    stream->add(std::move(newcomer->client));
+    common_.look_at_all.store(true);
+  }
+  return status;
 }
 
-bool Endpoint::disarm() {
-  if (!std::exchange(armed_, false)) return false;
-  stream_.disarm();
-  return true;
+// ---- Streams ----------------------------------------------------------------------------------------
+
+// LWMQ_E_EMPTY: the stream is not there. LWMQ_E_ADDRESS: the letter names none, and several are there.
+Status Endpoint::find(const wire::Join& letter, bool made_here, Stream** out_stream) {
+  auto found = streams_.find(letter.stream);
+  if (found == streams_.end() && letter.stream.empty() && !streams_.empty()) {
+    if (streams_.size() > 1) {
+      return fail(LWMQ_E_ADDRESS, "%s names no stream, and %zu are there: %s; say which, as in %s?stream=%s",
+                  address_.c_str(), streams_.size(), names().c_str(), address_.c_str(),
+                  streams_.begin()->first.c_str());
+    }
+    found = streams_.begin();
+  }
+  if (found == streams_.end())
+    return letter.create == 0 ? LWMQ_E_EMPTY : create(letter.stream, made_here, out_stream);
+  *out_stream = found->second.get();
+  return LWMQ_OK;
 }
 
-// Something has come in: what drain() was told last is old.
-void Endpoint::note_busy() {
-  if (busy_noted_) return;
-  busy_noted_ = true;
-  const std::lock_guard lock(idle_mutex_);
-  idle_ = false;
+Status Endpoint::create(const std::string& name, bool made_here, Stream** out_stream) {
+  if (streams_.size() >= kStreamsMax) {
+    return fail(LWMQ_E_NO_MEMORY, "%s: %zu streams are there, as many as one address can have",
+                address_.c_str(), streams_.size());
+  }
+  auto& stream = streams_[name] = std::make_unique<Stream>(address_, name, made_here, &common_);
+  common_.look_at_all.store(true);
+  *out_stream = stream.get();
+  return LWMQ_OK;
 }
 
-// Tells drain() how things stand.
-void Endpoint::note_idle_state() {
-  busy_noted_ = false;
-  const std::lock_guard lock(idle_mutex_);
-  idle_ = stream_.unfinished().empty();
-  idle_changed_.notify_all();
+// For a text: the names of the streams, as far as there is room.
+std::string Endpoint::names() const {
+  std::string list;
+  std::size_t left = streams_.size();
+  for (const auto& [name, stream] : streams_) {
+    if (list.size() + name.size() > kReasonBytesMax / 2) break;
+    list += (list.empty() ? "" : ", ") + (name.empty() ? "one without a name" : name);
+    --left;
+  }
+  return left == 0 ? list : list + " and " + std::to_string(left) + " more";
+}
+
+void Endpoint::end(Stream& stream) {
+  std::erase(awake_, &stream);
+  streams_.erase(stream.name());
+}
+
+// ---- Users in this process --------------------------------------------------------------------------
+
+Status Endpoint::make(const std::string& name, StreamUse* out_use) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = streams_.find(name);
+    if (found != streams_.end())
+      return fail(LWMQ_E_ADDRESS, "%s is served already in this process", found->second->address().c_str());
+    Stream* stream = nullptr;
+    if (const Status status = create(name, true, &stream); status != LWMQ_OK) return status;
+  }
+  common_.ring();
+  *out_use = use(name);
+  return LWMQ_OK;
+}
+
+StreamUse Endpoint::use(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  const auto found = streams_.find(name);
+  if (found == streams_.end()) return {};
+  const std::lock_guard common_lock(common_.mutex);
+  ++found->second->users, ++common_.users;
+  return {shared_from_this(), found->second.get()};
+}
+
+// What has come in so far counts for whoever waits, also where there is no time to wait.
+void Endpoint::catch_up() {
+  const std::lock_guard lock(mutex_);
+  accept();
+  poll_newcomers();
+  for (const auto& [name, stream] : streams_) stream->catch_up();
+  common_.ring();  // the thread is to serve what is awake now
+}
+
+Status Endpoint::drain(Stream& stream, std::uint32_t timeout_ms, bool leaves) {
+  const std::int64_t deadline_ns = os::deadline_of(timeout_ms);
+  const auto done = [&] {
+    if (leaves && (stream.users > 1 || (!stream.made_here && common_.users > 1))) return true;
+    return stream.is_at_rest() && (common_.users > 1 || common_.restless == 0);
+  };
+  for (;;) {
+    catch_up();
+    {
+      std::unique_lock lock(common_.mutex);
+      if (timeout_ms == LWMQ_FOREVER) {
+        common_.rested.wait(lock, done);
+      } else {
+        common_.rested.wait_for(lock, std::chrono::milliseconds(os::ms_left(deadline_ns)), done);
+      }
+    }
+    const std::lock_guard lock(mutex_);
+    std::unique_lock common_lock(common_.mutex);
+    if (done()) {
+      common_lock.unlock();
+      if (leaves) let_go(stream);
+      return LWMQ_OK;
+    }
+    common_lock.unlock();
+    if (os::ms_left(deadline_ns) > 0) continue;
+    const std::string left = what_is_left(stream);
+    if (!left.empty()) return fail(LWMQ_E_TIMED_OUT, "%s", left.c_str());
+  }
+}
+
+// Of the stream itself, else of another one.
+std::string Endpoint::what_is_left(Stream& first) {
+  std::string left = first.what_is_left();
+  if (!left.empty()) return first.address() + ": " + left;
+  for (const auto& [name, stream] : streams_) {
+    left = stream->what_is_left();
+    if (!left.empty()) return stream->address() + ": " + left;
+  }
+  return {};
+}
+
+void Endpoint::let_go(Stream& stream) {
+  {
+    const std::lock_guard lock(common_.mutex);
+    --common_.users;
+    common_.rested.notify_all();
+    if (--stream.users > 0) return;
+  }
+  if (stream.made_here) {
+    end(stream);
+  } else {
+    common_.look_at_all.store(true);  // it may be unused now
+    common_.ring();
+  }
+}
+
+StreamUse::~StreamUse() {
+  if (stream_ == nullptr || os::forked()) return;
+  const std::lock_guard lock(endpoint_->mutex_);
+  endpoint_->let_go(*stream_);
+}
+
+Status StreamUse::drain(std::uint32_t timeout_ms) const {
+  return endpoint_->drain(*stream_, timeout_ms, false);
+}
+
+Status StreamUse::leave(std::uint32_t timeout_ms) {
+  const Status status = endpoint_->drain(*stream_, timeout_ms, true);
+  if (status != LWMQ_OK) return status;
+  stream_ = nullptr;
+  endpoint_.reset();
+  return LWMQ_OK;
 }
 
 }  // namespace lwmq::stream

@@ -1,79 +1,119 @@
-// An endpoint serves one stream at one address: it accepts clients, and serves them.
+// An endpoint serves the streams at one address: it accepts clients and gives each to the stream that it
+// joins.
 //
-// One thread at a time serves, under pump_mutex_. This is the endpoint's own thread, or the thread of a
-// client in this process that has just sent something: the sender does the work itself and needs no hand-over
-// to see it done. While a client serves, the own thread naps: peers then find no sleeper to wake, and two
-// cores suffice, because no third thread wants one. A client that is going to sleep hands over.
+// One thread serves all endpoints of a process (service::ServiceThread::streaming). While nothing happens,
+// every link is armed and the thread sleeps at the descriptors of the listeners. When one of them rings, the
+// endpoint looks which of its streams has something; these are awake, and served in rounds, until nothing
+// comes for a while.
+//
+// A stream that this process has made lives as long as the process uses it. One that a client of another
+// process has made lives until it is unused; it keeps no endpoint alive.
 #pragma once
 
-#include <pthread.h>
-
-#include <atomic>
-#include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "lwmq/lwmq_tli.h"
+#include "service/service_thread.h"
 #include "stream/endpoint/stream.h"
 
 namespace lwmq::stream {
 
-class Endpoint {
+class Endpoint;
+
+// A user of a stream in the process that serves it: a writer, a reader, a job or an endpoint of the
+// application. Stream and endpoint live until the last user lets go.
+class StreamUse {
  public:
-  // Binds `address` (without options) and starts serving. LWMQ_E_ADDRESS: somebody else does.
-  static Status start(const lwmq_tli_provider* provider, const std::string& address,
-                      std::shared_ptr<Endpoint>* out_endpoint);
-  ~Endpoint();
+  StreamUse() noexcept = default;
+  StreamUse(std::shared_ptr<Endpoint> endpoint, Stream* stream) noexcept
+      : endpoint_(std::move(endpoint)), stream_(stream) {}
+  StreamUse(StreamUse&& other) noexcept
+      : endpoint_(std::move(other.endpoint_)), stream_(std::exchange(other.stream_, nullptr)) {}
+  StreamUse& operator=(StreamUse&& other) noexcept {
+    std::swap(endpoint_, other.endpoint_);
+    std::swap(stream_, other.stream_);
+    return *this;
+  }
+  // Ends the stream at once where this was its last user.
+  ~StreamUse();
 
-  // Waits at most timeout_ms until every producer has ended and everything that can be read was read.
-  // LWMQ_E_TIMED_OUT with a text: what is still there.
-  Status drain(std::uint32_t timeout_ms);
-  // Ends service at once; conversations see an orderly close. Joins the thread.
-  void stop();
-
-  // Serves once, if nobody else is at it. For a client of this process, after it has sent and while it waits.
-  void pump();
-  // The client that pumped is going to sleep: the own thread takes over at once.
-  void hand_over();
-
-  [[nodiscard]] const std::string& address() const noexcept { return address_; }
+  explicit operator bool() const noexcept { return stream_ != nullptr; }
+  Stream* operator->() const noexcept { return stream_; }
+  [[nodiscard]] const std::shared_ptr<Endpoint>& endpoint() const noexcept { return endpoint_; }
+  // Waits at most timeout_ms until the stream has no producer and everything that can be read was read. The
+  // only user of the endpoint waits for all streams there. LWMQ_E_TIMED_OUT with a text: what is still there.
+  [[nodiscard]] Status drain(std::uint32_t timeout_ms) const;
+  // Lets go. The last user of the stream drains before; LWMQ_E_TIMED_OUT: it is a user still.
+  Status leave(std::uint32_t timeout_ms);
 
  private:
-  Endpoint(const lwmq_tli_provider* provider, std::string address, lwmq_tli_listener* listener, int stop_fd);
+  std::shared_ptr<Endpoint> endpoint_;
+  Stream* stream_ = nullptr;
+};
 
-  void serve();
-  bool poll_once(bool look_for_clients);
-  void arm_and_sleep(std::unique_lock<std::mutex>& lock);
-  bool disarm();
-  void nap();
-  void ring() noexcept;
-  void note_idle_state();
-  void note_busy();
+class Endpoint final : public service::Served, public std::enable_shared_from_this<Endpoint> {
+ public:
+  // Binds `address` (without options) and starts serving. LWMQ_E_ADDRESS: another process does.
+  static Status start(const lwmq_tli_provider* provider, const std::string& address,
+                      std::shared_ptr<Endpoint>* out_endpoint);
+  ~Endpoint() override;
 
-  const lwmq_tli_provider* provider_;
+  // Makes the stream `name`. LWMQ_E_ADDRESS: it is there; LWMQ_E_NO_MEMORY: there are kStreamsMax.
+  Status make(const std::string& name, StreamUse* out_use);
+  // Joins the users of the stream `name`. Null: it is not there any more.
+  StreamUse use(const std::string& name);
+
+  // Without a name of a stream.
+  [[nodiscard]] const std::string& address() const noexcept { return address_; }
+
+  std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override;
+
+ private:
+  friend StreamUse;
+  using Streams = std::map<std::string, std::unique_ptr<Stream>>;
+  // A client that has not joined a stream.
+  struct Newcomer {
+    std::unique_ptr<Client> client;
+    bool is_armed = false;
+  };
+
+  Endpoint(const lwmq_tli_provider* provider, std::string address, lwmq_tli_listener* listener);
+
+  // All with the mutex.
+  void accept();
+  bool serve_newcomers();
+  bool poll_newcomers();
+  Status join(Newcomer* newcomer, const std::string& bytes);
+  Status find(const wire::Join& letter, bool made_here, Stream** out_stream);
+  Status create(const std::string& name, bool made_here, Stream** out_stream);
+  [[nodiscard]] std::string names() const;
+  void look_at_all(std::int64_t now_ns);
+  void end(Stream& stream);
+  [[nodiscard]] std::string what_is_left(Stream& first);
+  void let_go(Stream& stream);
+
+  // Without.
+  void catch_up();
+  Status drain(Stream& stream, std::uint32_t timeout_ms, bool leaves);
+
+  const lwmq_tli_provider* const provider_;
   const std::string address_;
-  lwmq_tli_listener* listener_;
-  const int stop_fd_;
-  std::atomic<bool> stopping_{false};
-  pthread_t thread_{};
-  bool has_thread_ = false;
+  lwmq_tli_listener* const listener_;
+  Common common_{this};
 
-  std::mutex pump_mutex_;                   // guards all below but the last block
-  bool armed_ = false;                      // the own thread sleeps at the listener's descriptor
-  std::uint64_t pumped_ = 0;                // how often clients have served
-  std::uint64_t pumped_seen_ = 0;           // the own thread's
-  std::atomic<std::uint32_t> nap_word_{0};  // changed to end a nap
-  std::atomic<bool> napping_{false};
-  bool busy_noted_ = false;  // drain() knows that its answer is old
-  Stream stream_;
-
-  // What other threads may know: written by the thread, under the lock.
-  mutable std::mutex idle_mutex_;
-  std::condition_variable idle_changed_;
-  bool idle_ = true;
+  std::mutex mutex_;  // guards all below; before the mutex of a stream, and that before the common one
+  std::vector<Newcomer> newcomers_;
+  std::uint32_t newcomers_idle_rounds_ = 0;
+  Streams streams_;             // by name
+  std::vector<Stream*> awake_;  // those that the thread serves
+  std::int64_t alarm_ns_ = service::kNever;
 };
 
 }  // namespace lwmq::stream

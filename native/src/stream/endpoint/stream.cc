@@ -5,16 +5,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "address/options.h"
 #include "os/clock.h"
 #include "os/identity.h"
-#include "os/process_name.h"
 #include "stats/process_counters.h"
 
 namespace lwmq::stream {
 namespace {
 
-constexpr int kLookSoonMs = 5;  // where no peer rings
-constexpr int kLookLateMs = 60'000;
+// Rounds without news before the thread sleeps. Few: on two cores it takes time from its own clients.
+constexpr std::uint32_t kIdleRounds = 64;
+constexpr std::uint32_t kRoundsToCatchUp = 64;
+constexpr std::int64_t kNapNs = 200'000;          // for so long a client that serves counts as serving
+constexpr std::int64_t kLookSoonNs = 5'000'000;   // where no peer rings
 constexpr std::uint32_t kMessagesPerRound = 256;  // of one client, so that none keeps the others waiting
 
 std::string random_generation() {
@@ -25,16 +28,125 @@ std::string random_generation() {
 
 }  // namespace
 
-Stream::Stream(std::string address)
-    : id_{std::move(address), random_generation()},
-      entry_(stats::open_entry(stats::EntryKind::kEndpoint, id_.address.c_str())) {}
+void Common::ring() noexcept { service::ServiceThread::streaming().request(served); }
+
+Stream::Stream(const std::string& endpoint, std::string name, bool by_this_process, Common* common)
+    : made_here(by_this_process),
+      name_(std::move(name)),
+      id_{address::StreamAddress{endpoint, name_}.text(), random_generation()},
+      common_(*common),
+      entry_(stats::open_entry(stats::EntryKind::kEndpoint, id_.address.c_str(), name_.c_str())) {}
+
+Stream::~Stream() {
+  clients_.clear();  // closes every link in order
+  const std::lock_guard lock(common_.mutex);
+  if (at_rest_) return;
+  --common_.restless;
+  common_.rested.notify_all();
+}
 
 // ---- Serving ----------------------------------------------------------------------------------------
+
+void Stream::pump() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
+  ++pumped_;
+  if (asleep_) {  // peers ring for nobody from now on: the thread must look by itself
+    wake_up();
+    common_.ring();
+  }
+  poll();
+}
+
+void Stream::hand_over() noexcept {
+  if (napping_.exchange(false)) common_.ring();
+}
+
+std::int64_t Stream::serve() {
+  const std::lock_guard lock(mutex_);
+  if (napping_.load()) {
+    if (os::now_ns() < nap_until_ns_) return nap_until_ns_;
+    napping_.store(false);
+  }
+  if (poll()) {
+    idle_rounds_ = 0;
+    return 0;
+  }
+  if (++idle_rounds_ < kIdleRounds) return 0;
+  idle_rounds_ = 0;
+  if (std::exchange(pumped_seen_, pumped_) != pumped_) {
+    nap_until_ns_ = os::now_ns() + kNapNs;
+    napping_.store(true);
+    return nap_until_ns_;
+  }
+  note_rest();
+  return fall_asleep() ? service::kNever : 0;
+}
+
+// An armed link rings once. So nothing is received from it before it is disarmed: what rang would no longer
+// be seen, and nothing would ring again.
+bool Stream::look(std::int64_t now_ns) {
+  const std::lock_guard lock(mutex_);
+  if (!asleep_) return true;
+  const auto has_news = [](const auto& c) { return c->link.has_news() || c->link.has_backlog(); };
+  if (now_ns < alarm_ns_ && std::ranges::none_of(clients_, has_news)) return false;
+  wake_up();
+  return true;
+}
+
+// False: something has come meanwhile.
+bool Stream::fall_asleep() {
+  bool news = false;
+  bool look_soon = false;
+  common_.look_at_all.store(true);
+  for (const auto& c : clients_) {
+    const std::int32_t armed = c->link.arm();
+    news |= armed > 0;
+    look_soon |= armed < 0;
+    // Nobody rings when a writer or a reader looks for the windows that it was shown.
+    look_soon |= c->pool && c->pool->wants_room && c->pool->has_introductions();
+    look_soon |= c->reader && c->reader->behind;
+  }
+  asleep_ = true;
+  if (news) {
+    wake_up();
+    return false;
+  }
+  alarm_ns_ = service::kNever;
+  if (look_soon) {
+    alarm_ns_ = os::now_ns() + kLookSoonNs;
+  } else if (watch_.at_ns() != 0) {
+    const std::int64_t left_ns = std::max<std::int64_t>(0, watch_.at_ns() - os::coarse_now_ns());
+    alarm_ns_ = os::now_ns() + left_ns + 1'000'000;
+  }
+  return true;
+}
+
+void Stream::wake_up() {
+  asleep_ = false;
+  common_.look_at_all.store(true);
+  for (const auto& c : clients_) c->link.disarm();
+}
+
+void Stream::add(std::unique_ptr<Client> client) {
+  const std::lock_guard lock(mutex_);
+  if (asleep_) wake_up();
+  clients_.push_back(std::move(client));
+}
+
+void Stream::catch_up() {
+  const std::lock_guard lock(mutex_);
+  if (asleep_) wake_up();
+  for (std::uint32_t i = 0; i < kRoundsToCatchUp && poll(); ++i) {
+  }
+  note_rest();
+}
 
 bool Stream::poll() {
   bool busy = false;
   for (const auto& c : clients_) busy |= poll_client(*c);
   if (busy) {
+    note_restless();
     forget_left();
     note_figures();
   }
@@ -67,29 +179,6 @@ bool Stream::poll_client(Client& c) {
     if (c.over) return true;
   }
   return busy;
-}
-
-bool Stream::arm(int* out_sleep_ms) {
-  bool news = false;
-  bool look_soon = false;
-  for (const auto& c : clients_) {
-    const std::int32_t armed = c->link.arm();
-    news |= armed > 0;
-    look_soon |= armed < 0;
-    // Nobody rings when a writer or a reader looks for the windows that it was shown.
-    look_soon |= c->pool && c->pool->wants_room && c->pool->has_introductions();
-    look_soon |= c->reader && c->reader->behind;
-  }
-  *out_sleep_ms = look_soon ? kLookSoonMs : -1;
-  if (watch_.at_ns() != 0 && !look_soon) {
-    const std::int64_t left_ns = std::max<std::int64_t>(0, watch_.at_ns() - os::coarse_now_ns());
-    *out_sleep_ms = static_cast<int>(std::min<std::int64_t>(left_ns / 1'000'000 + 1, kLookLateMs));
-  }
-  return !news;
-}
-
-void Stream::disarm() {
-  for (const auto& c : clients_) c->link.disarm();
 }
 
 // ---- Messages ---------------------------------------------------------------------------------------
@@ -153,8 +242,7 @@ Status Stream::handle(Client& c, wire::StreamKind kind, const std::string& bytes
     default:
       break;
   }
-  return fail(LWMQ_E_CORRUPT, "message of kind %u and %zu bytes is not one that a client sends",
-              static_cast<unsigned>(kind), bytes.size());
+  return unexpected(kind, bytes);
 }
 
 // In this order: each may make news for those behind it.
@@ -174,28 +262,53 @@ void Stream::spread_news() {
 // with it.
 void Stream::leave(Client& c, Status why) {
   c.over = true;
-  if (is_failure(why) && why != LWMQ_E_CLOSED && why != LWMQ_E_PEER_LOST) {
-    wire::Text letter;
-    letter.status = why;
-    letter.text =
-        (id_.address + ": the endpoint ended this conversation: " + last_error()).substr(0, kReasonBytesMax);
-    c.link.send_letter(wire::StreamKind::kFailed, letter);  // as far as it goes: the link closes behind it
-  }
+  tell_failure(c, id_.address, why);
   if (why == LWMQ_E_PEER_LOST) stats::add(stats::process().peers_lost, 1);
   writers_.leave(c, why);
-  if (c.reader) readers_.leave(c, why);
+  if (!c.reader) return;
+  readers_.leave(c, why);
+  reader_left_ = true;
 }
 
 // Closes the links of clients that have left, and lets go of what only they held up.
 void Stream::forget_left() {
   if (std::erase_if(clients_, [](const auto& c) { return c->over; }) == 0) return;
   readers_.count_sharers();
+  if (!std::exchange(reader_left_, false)) return;
   readers_.sweep();
   news_.for_readers = news_.for_writers = true;
   spread_news();
 }
 
 // ---- How things stand -------------------------------------------------------------------------------
+
+// Something has come: whoever waits for rest must not go by an old answer.
+void Stream::note_restless() {
+  if (std::exchange(restless_noted_, true)) return;
+  const std::lock_guard lock(common_.mutex);
+  if (std::exchange(at_rest_, false)) ++common_.restless;
+}
+
+void Stream::note_rest() {
+  restless_noted_ = false;
+  const bool rests = unfinished().empty();
+  const std::lock_guard lock(common_.mutex);
+  if (rests == std::exchange(at_rest_, rests)) return;
+  rests ? --common_.restless : ++common_.restless;
+  if (rests) common_.rested.notify_all();
+}
+
+bool Stream::is_unused() {
+  const std::lock_guard lock(mutex_);
+  if (!clients_.empty() || log_.figures().kept_batches != 0 || !unfinished().empty()) return false;
+  const std::lock_guard common_lock(common_.mutex);
+  return users == 0;
+}
+
+std::string Stream::what_is_left() {
+  const std::lock_guard lock(mutex_);
+  return unfinished();
+}
 
 std::string Stream::unfinished() const {
   std::uint32_t readers = 0;
