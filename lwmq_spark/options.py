@@ -217,7 +217,7 @@ def check_name(what: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address apart from its options. `text` is what the provider gets."""
+    """An address apart from its options. `text`, which the library gets, keeps the name of a stream."""
 
     text: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -247,7 +247,9 @@ def parse_address(address: str, taken_by: int = STREAM) -> Address:
         options[key] = SETTINGS[key].shown(found.value, value)
     if status != lib.LWMQ_E_EMPTY:
         raise_status(status)
-    return Address(address.partition("?")[0], options)
+    door = address.partition("?")[0]
+    stream = options.pop("stream", None)
+    return Address(door if stream is None else f"{door}?stream={stream}", options)
 
 
 def _check_environment() -> None:
@@ -258,7 +260,12 @@ def _check_environment() -> None:
 
 
 _OTHER_VARIABLES = ("LWMQ_CONF", "LWMQ_MODULE_PATH", "LWMQ_MODULE_TRUST", "LWMQ_LIBRARY_PATH")
-_VARIABLES = (*_OTHER_VARIABLES, *(f"LWMQ_{key.upper()}" for key in SETTINGS))
+# What an address alone says: neither a variable nor a conf file.
+_IN_ADDRESS_ALONE = keys_of(lib.LWMQ_IN_ADDRESS_ALONE)
+_VARIABLES = (
+    *_OTHER_VARIABLES,
+    *(f"LWMQ_{key.upper()}" for key in SETTINGS if key not in _IN_ADDRESS_ALONE),
+)
 
 
 def resolve(
@@ -337,7 +344,7 @@ def load_conf(path: Path, changed_ns: int) -> dict[str, dict[str, Any]]:
     checked: dict[str, dict[str, Any]] = {}
     for section, taken_by in sections.items():
         checked[section] = {}
-        keys = keys_of(taken_by)
+        keys = tuple(key for key in keys_of(taken_by) if key not in _IN_ADDRESS_ALONE)
         for key, value in tables.get(section, {}).items():
             if key not in keys:
                 raise LwmqError(f"{path}: " + unknown(f"[{section}] {key}", key, keys))

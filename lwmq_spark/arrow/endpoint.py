@@ -49,7 +49,7 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """A stream as its endpoint sees it. `state` is `undeclared`, `open`, `ended` (there is
+    """A stream as its endpoint sees it. `address` has the name of the stream, if any. `state` is `undeclared`, `open`, `ended` (there is
     something to read, if only the end) or `consumed` (to its end); `schema` is None while undeclared.
     Stalled readers have taken nothing for long while a writer waits for them; `stalled_pid` is one of them.
 
@@ -89,7 +89,7 @@ def describe(address: str, timeout: float | str | None = None, *, wait_declared:
     if raw.schema != ffi.NULL:
         schema = read_schema(bytes(ffi.buffer(raw.schema, raw.schema_bytes)), parsed.text)
     return StreamState(
-        address=parsed.text,
+        address=ffi.string(raw.address).decode(),
         state=_STATES.get(raw.state, str(raw.state)),
         generation=bytes(ffi.buffer(raw.generation)).hex(),
         retain=_RETAINS.get(raw.retain, str(raw.retain)),
@@ -177,7 +177,7 @@ class Endpoint(Lingering):
 
     @property
     def address(self) -> str:
-        """Without its options."""
+        """The address without options, but with the name of the stream."""
         return self._address
 
     @property

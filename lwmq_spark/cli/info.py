@@ -81,7 +81,13 @@ def about(address: str) -> dict[str, Any]:
         "provider": scheme,
         "reach": "within one process" if allowed.is_in_process else "between processes",
         "served_by": [
-            {"pid": process.pid, "role": entry.role, "state": entry.state, "command": process.command}
+            {
+                "pid": process.pid,
+                "role": entry.role,
+                "state": entry.state,
+                "address": entry.address,  # of a stream: with its name
+                "command": process.command,
+            }
             for process in Observer().look()
             for entry in process.entries
             if entry.serves and _without_filters(entry.address) == (scheme, place)

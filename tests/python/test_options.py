@@ -252,7 +252,7 @@ def test_the_conf_file_of_the_project_can_be_read() -> None:
     one_way = {"buffers_send", "buffers_receive"}  # where they differ from `buffers`
     assert set(conf["channel"]) == set(keys_of(CHANNEL)) - one_way
     # One of a writer and one of a reader; one of each reader's own; in the place of window_bytes.
-    have_no_value = {"linger", "name", "buffers"}
+    have_no_value = {"linger", "name", "buffers", "stream"}
     assert set(conf["stream"]) == set(keys_of(STREAM)) - have_no_value
     with (
         lwmq.Channel("loop://built-in-values", "server", linger=0),

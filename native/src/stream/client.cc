@@ -93,9 +93,8 @@ Status prepare(const char* text, std::uint32_t stall_ms, StreamAddress* out_addr
 
 Status connect_once(Reach& made, const StreamAddress& address, const Deadline& deadline) {
   lwmq_tli_transport* transport = nullptr;
-  const Status status =
-      tli::connect(*made.provider, address.endpoint.c_str(), control_options(),
-                   deadline.left_ms(std::min(made.pulse.stall_ms(), kStallMs)), &transport);
+  const Status status = tli::connect(*made.provider, address.endpoint.c_str(), control_options(),
+                                     deadline.left_ms(std::min(made.pulse.stall_ms(), kStallMs)), &transport);
   if (status == LWMQ_OK) made.link = std::make_unique<Link>(made.provider, transport);
   return status;
 }

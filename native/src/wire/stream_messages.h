@@ -7,15 +7,13 @@
 //   letters   with texts and lists; `visit` names the fields once for both encoder and decoder
 //
 // client -> endpoint                       endpoint -> client
-//   Join ─────────────────────────────────▶  Joined         (first: which stream; again while it is not there)
-//   OpenWriter ───────────────────────────▶  Opened
-//   Window, Publish..., CloseWriter          Drained        (written batches not yet consumed)
-//   WantRoom                                 Room           (something was released)
-//   CommitTask                               TaskCommitted
-//   OpenJob, CommitJob, AbortJob, CloseJob   Opened, JobCommitted
-//   OpenReader                               Opened, Declared, Window, Batch..., End | Failed
-//   Lease, Consumed, AbandonReader                         (it leaves as if it had died)
-//   Describe, Settle                         State, Settled
+//   Join ─────────────────────────────────▶  Joined         (first: which stream; again while it is not
+//   there) OpenWriter ───────────────────────────▶  Opened Window, Publish..., CloseWriter          Drained
+//   (written batches not yet consumed) WantRoom                                 Room           (something was
+//   released) CommitTask                               TaskCommitted OpenJob, CommitJob, AbortJob, CloseJob
+//   Opened, JobCommitted OpenReader                               Opened, Declared, Window, Batch..., End |
+//   Failed Lease, Consumed, AbandonReader                         (it leaves as if it had died) Describe,
+//   Settle                         State, Settled
 //                                            Lease          (to a writer: a reader's lease page)
 //   Ping                                     Pong           (of whoever waits: is it answered?)
 //                                            Expelled       (to a reader that kept a writer waiting)

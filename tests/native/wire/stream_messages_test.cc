@@ -48,6 +48,18 @@ HeldUp held_up() {
   return letter;
 }
 
+Join join() {
+  Join letter;
+  letter.create = 1, letter.stream = "prices";
+  return letter;
+}
+
+Joined joined() {
+  Joined letter;
+  letter.status = LWMQ_E_EMPTY, letter.text = "a";
+  return letter;
+}
+
 OpenProducer open_writer() {
   OpenProducer letter;
   letter.stall_ms = 5000, letter.expel_after_ms = 10'000;
@@ -74,6 +86,9 @@ TEST(StreamMessages, WritesTheGoldenBytes) {
   EXPECT_EQ(encode(open_reader()), golden().at("open_reader").bytes);
   EXPECT_EQ(encode(held_up()), golden().at("held_up").bytes);
   EXPECT_EQ(encode(open_writer()), golden().at("open_writer").bytes);
+  EXPECT_EQ(encode(join()), golden().at("join").bytes);
+  EXPECT_EQ(encode(joined()), golden().at("joined").bytes);
+  EXPECT_EQ(golden().at("joined").kind, static_cast<std::uint32_t>(StreamKind::kJoined));
   EXPECT_EQ(golden().at("publish").kind, static_cast<std::uint32_t>(StreamKind::kPublish));
   EXPECT_EQ(golden().at("open_reader").kind, static_cast<std::uint32_t>(StreamKind::kOpenReader));
 }
@@ -94,7 +109,8 @@ TEST(StreamMessages, ReadsBackWhatItWrote) {
 }
 
 TEST(StreamMessages, RefusesALetterThatIsCutOrContinued) {
-  for (const char* name : {"settle", "commit_job", "open_reader", "held_up", "open_writer"}) {
+  for (const char* name :
+       {"settle", "commit_job", "open_reader", "held_up", "open_writer", "join", "joined"}) {
     const std::string whole = golden().at(name).bytes;
     for (std::size_t length = 0; length <= whole.size() + 1; ++length) {
       const std::string bytes = (whole + '\0').substr(0, length);
@@ -103,10 +119,14 @@ TEST(StreamMessages, RefusesALetterThatIsCutOrContinued) {
       OpenReader reader;
       HeldUp held;
       OpenProducer producer;
+      Join joining;
+      Joined answer;
       const bool read = name == std::string("settle")        ? decode(bytes, &settle)
                         : name == std::string("commit_job")  ? decode(bytes, &job)
                         : name == std::string("held_up")     ? decode(bytes, &held)
                         : name == std::string("open_writer") ? decode(bytes, &producer)
+                        : name == std::string("join")        ? decode(bytes, &joining)
+                        : name == std::string("joined")      ? decode(bytes, &answer)
                                                              : decode(bytes, &reader);
       EXPECT_EQ(read, length == whole.size()) << name << ", " << length << " of " << whole.size() << " bytes";
     }

@@ -56,7 +56,7 @@ final class OptionReader {
     return found;
   }
 
-  /** The address, without its own options: what the provider gets. */
+  /** The address without its options, but with the name of the stream: what the library gets. */
   String uri() {
     return uri;
   }
@@ -136,8 +136,9 @@ final class OptionReader {
               + " or .option(\"path\", \"ipc://name\").saveAsTable()");
     }
     Settings.ofStream(whole).forEach((key, value) -> address.put(camelCase(key), value));
-    int mark = whole.indexOf('?');
-    return mark < 0 ? whole : whole.substring(0, mark);
+    String door = whole.split("\\?", 2)[0];
+    String stream = address.remove("stream");
+    return stream == null ? door : door + "?stream=" + stream;
   }
 
   /** Addresses are written as in Python, options as in Spark. */
