@@ -15,7 +15,7 @@ import pytest
 
 import lwmq_spark as lwmq
 from lwmq_spark.arrow import Endpoint
-from tests.spark.producers import metrics
+from tests.spark.producers import Producer, metrics, numbers, read
 from tests.spark.streams import LIMIT_S, Consumer, Gate, fail_first, write
 
 if TYPE_CHECKING:
@@ -344,3 +344,22 @@ def test_appending_what_was_made_of_the_whole_stream_waits_for_its_other_produce
                     producer.close()
     finally:
         spark.conf.unset("spark.sql.adaptive.enabled")
+
+
+def test_streams_behind_one_address_are_read_and_written(spark: SparkSession, ipc: str) -> None:
+    left, right = Producer(f"{ipc}?stream=left", numbers(100)), Producer(f"{ipc}?stream=right", numbers(50))
+    consumer = Consumer(f"{ipc}?stream=joined")
+    joined = read(spark, f"{ipc}?stream=left").join(read(spark, f"{ipc}?stream=right"), "k").select("k")
+    write(joined, f"{ipc}?stream=joined")
+    assert sorted(consumer.column("k")) == list(range(50))
+    left.finish()
+    right.finish()
+
+
+def test_a_job_makes_its_stream_behind_an_address_that_another_process_serves(
+    spark: SparkSession, kept: str
+) -> None:
+    write(spark.range(0, 100, 1, 2), f"{kept}?stream=fresh")
+    assert sorted(Consumer(f"{kept}?stream=fresh").column("id")) == list(range(100))
+    with pytest.raises(Exception, match="there is no such stream at the endpoint"):
+        read(spark, f"{kept}?stream=second", timeout="1s").count()

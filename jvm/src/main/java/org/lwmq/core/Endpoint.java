@@ -1,6 +1,6 @@
 package org.lwmq.core;
 
-/** Serves one stream at one address, for as long as it is open. Thread-safe. */
+/** Serves a stream in this process, for as long as it is open; streams of one address share an endpoint. Thread-safe. */
 public final class Endpoint implements AutoCloseable {
   private final String address;
   private final Handle handle;
@@ -10,7 +10,7 @@ public final class Endpoint implements AutoCloseable {
     this.handle = new Handle(this, endpoint, "endpoint " + address, e -> closeQuietly(e));
   }
 
-  /** Binds {@code address}; ADDRESS if somebody else has. */
+  /** Makes the stream, and binds its address. ADDRESS: the stream is there, or another process serves the address. */
   public static Endpoint open(String address) {
     return new Endpoint(address, Jni.endpointOpen(Jni.uri(address)));
   }

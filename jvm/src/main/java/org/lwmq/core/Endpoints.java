@@ -27,7 +27,8 @@ public final class Endpoints {
 
   /**
    * Makes sure that somebody serves {@code address}: returns at once if anybody does, else binds it. Two processes
-   * that come here together: one binds, the other finds the address taken, which is as good.
+   * that come here together: one binds, the other finds the address taken, which is as good. So it is where another
+   * process serves the address and the stream is not there yet: a client makes it, or waits for it.
    */
   public static synchronized void ensureServed(String address) {
     if (KEPT.containsKey(address) || isServed(address)) {

@@ -28,6 +28,12 @@ public record WriterOptions(
     return new WriterOptions(Role.CLIENT, 0, Retain.UNTIL_ACKED, 0, Delivery.LIVE, 0, 0, 0, 0, null, 0, 0, 0, 0, 0, 0);
   }
 
+  public WriterOptions withRole(Role newRole) {
+    return new WriterOptions(
+        newRole, partitions, retain, readers, delivery, timeoutMs, bufferBytes, windowBytes, stagingBytes,
+        job, task, jobTasks, attempt, epoch, stallMs, expelAfterMs);
+  }
+
   public WriterOptions withStream(int newPartitions, Retain newRetain, int newReaders) {
     return new WriterOptions(
         role, newPartitions, newRetain, newReaders, delivery, timeoutMs, bufferBytes, windowBytes, stagingBytes,

@@ -10,6 +10,7 @@ import org.lwmq.core.Deadline;
 import org.lwmq.core.Endpoints;
 import org.lwmq.core.Job;
 import org.lwmq.core.LwmqException;
+import org.lwmq.core.Role;
 import org.lwmq.core.TaskCommit;
 import org.lwmq.core.WriterOptions;
 import org.lwmq.spark.conf.LwmqWriteConf;
@@ -41,7 +42,8 @@ final class WriteJob {
   }
 
   /**
-   * Declares the stream, or compares with what was declared; binds the address where nobody serves it.
+   * Declares the stream, or compares with what was declared; binds the address where nobody serves it, and makes the
+   * stream where it is not there.
    *
    * @return what the tasks need
    */
@@ -50,6 +52,7 @@ final class WriteJob {
       byte[] bytes = ArrowSchemas.bytes(StreamSchema.declared(schema));
       Endpoints.ensureServed(conf.uri());
       WriterOptions options = WriterOptions.client()
+          .withRole(Role.AUTO) // behind an address that another process serves, the job makes the stream
           .withStream(conf.partitions(), conf.retain(), conf.readers())
           .withDelivery(conf.delivery())
           .withJob(id, 0)
