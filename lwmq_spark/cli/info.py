@@ -149,7 +149,10 @@ def _lines(figures: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     for name, value in figures.items():
         title = f"{prefix}{name}".replace("_", " ")
         if name == "served_by":
-            who = [f"process {one['pid']}, {one['role']}, {one['state']}: {one['command']}" for one in value]
+            who = [
+                f"{one['address']}: process {one['pid']}, {one['role']}, {one['state']}: {one['command']}"
+                for one in value
+            ]
             lines.append((title, "\n".join(who) or "nobody whom you may look at"))
         elif isinstance(value, dict):
             lines += _lines(value, f"{title} ")

@@ -69,7 +69,7 @@ def publish(
     """
     if partitions < 1:
         raise ValueError(f"partitions is {partitions}: a DataFrame that is published has at least one")
-    _ensure_served(uri)
+    role = "client" if _ensure_served(uri) else "auto"  # behind another's address the tasks make the stream
     return Publisher(
         uri,
         f"publish/{uuid.uuid4()}",
@@ -77,6 +77,7 @@ def publish(
         schema,
         {
             "delivery": "task",
+            "role": role,
             **options,
             "partitions": partitions if stream_partitions is None else stream_partitions,
         },
@@ -153,7 +154,6 @@ class Publisher:
         return open_writer(
             self._uri,
             schema,
-            role="client",
             job=self._job,
             task=task,
             attempt=attempt,
@@ -243,17 +243,23 @@ def _is_served(uri: str) -> bool:
     return True
 
 
-def _ensure_served(uri: str) -> None:
-    """Bind `uri` in this process where nobody serves it, until the process ends: readers may be late."""
+def _ensure_served(uri: str) -> bool:
+    """Bind `uri` in this process where nobody serves it, until the process ends: readers may be late.
+
+    False: another process serves the address, and the stream is not there.
+    """
     address = parse_address(uri).text
     with _keeping:
         if address in _kept or _is_served(uri):
-            return
+            return True
         try:
             _kept[address] = Endpoint(uri, linger=0)
-        except errors.AddressError:  # somebody else has bound it in between
+        except errors.AddressError:  # another process has bound it
             if not _is_served(uri):
-                raise
+                if "?" not in address:
+                    raise
+                return False
+        return True
 
 
 @atexit.register

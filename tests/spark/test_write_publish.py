@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,6 +80,30 @@ def test_partitions_that_are_all_empty_need_a_schema(spark: SparkSession, ipc: s
     rows = frame.mapInArrow(lwmq.publish(ipc, partitions=2, schema=schema), lwmq.PUBLISH_SCHEMA).collect()
     assert [row.rows for row in rows] == [0, 0]
     assert consumer.table().schema.names == ["id"]
+
+
+DOOR = """
+import sys
+import lwmq_spark as lwmq
+
+with lwmq.Endpoint(sys.argv[1], linger=0):
+    print("serves", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_stream_is_made_behind_an_address_that_another_process_serves(
+    spark: SparkSession, ipc: str
+) -> None:
+    door = subprocess.Popen([sys.executable, "-c", DOOR, ipc], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with door:
+        assert door.stdout is not None and door.stdout.readline() == b"serves\n"
+        published = lwmq.publish(f"{ipc}?stream=fresh", partitions=2)
+        spark.range(0, 100, 1, 2).mapInArrow(published, lwmq.PUBLISH_SCHEMA).collect()
+        assert sorted(Consumer(f"{ipc}?stream=fresh").column("id")) == list(range(100))
+        assert door.stdin is not None
+        door.stdin.close()
+    assert door.returncode == 0
 
 
 def test_a_dataframe_with_more_partitions_than_were_said_is_refused(spark: SparkSession, ipc: str) -> None:
