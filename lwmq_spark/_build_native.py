@@ -3,7 +3,8 @@
     python _build_native.py path/to/lwmq.h path/to/_native.c
 
 The declarations that cffi reads are the lines of lwmq.h between its two marks, so the header stays the one
-place where the interface is written down. CMake compiles the result and links it against liblwmq.so.
+place where the interface is written down. cffi knows no macros, so the tables of counters are written out as
+fields here. CMake compiles the result and links it against liblwmq.so.
 
 Beside lwmq.h the module has one small thing of its own: the way back for external frames. The library calls
 `lwmq_frame_callback` on whatever thread lets go of a frame last, possibly without the GIL and while the
@@ -14,6 +15,7 @@ in a list and makes a descriptor readable; a thread that Python owns reads it an
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -123,7 +125,19 @@ def declarations(header: str) -> str:
     start, end = header.find(BEGIN), header.find(END)
     if start < 0 or end < start:
         raise SystemExit(f"lwmq.h lacks the lines {BEGIN!r} and {END!r}, in this order")
-    return header[start + len(BEGIN) : end]
+    return _without_macros(header[start + len(BEGIN) : end])
+
+
+def _without_macros(text: str) -> str:
+    """Writes each `LWMQ_..._COUNTERS(LWMQ_COUNTER_FIELD)` out as fields, and drops the tables themselves."""
+    macro = re.compile(r"^#define (LWMQ_COUNTER_FIELD|LWMQ_\w+_COUNTERS)((?:.*\\\n)*.*)", re.MULTILINE)
+    tables = dict(macro.findall(text))
+
+    def fields(use: re.Match[str]) -> str:
+        names = re.findall(r"COUNTER\((\w+),", tables[use[1]])
+        return " ".join(f"uint64_t {name};" for name in names)
+
+    return re.sub(r"\b(\w+)\(LWMQ_COUNTER_FIELD\)", fields, macro.sub("", text))
 
 
 def main(header: Path, output: Path) -> None:

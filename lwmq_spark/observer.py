@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from lwmq_spark._ffi import CallLock, check, ffi, fields_of, lib, sized
+from lwmq_spark._ffi import CallLock, check, ffi, lib, sized
 
-STALL_S = 5.0  # as for peers: who keeps another one waiting for that long is stalled
+STALL_S = 5.0  # a reader that keeps a writer waiting for so long is stalled
 ROLES = {
     lib.LWMQ_ENTRY_WRITER: "writer",
     lib.LWMQ_ENTRY_READER: "reader",
@@ -21,23 +22,53 @@ ROLES = {
     lib.LWMQ_ENTRY_QUEUE: "queue",
     lib.LWMQ_ENTRY_LISTENER: "listener",
 }
+STREAM_ROLES = ("writer", "reader", "endpoint")
 LATENCY_BOUNDS_S = [(64 << step) / 1e9 for step in range(31)]
-# Counters that make rates.
-GROWING = ("batches", "rows", "bytes", "messages_posted", "messages_sent", "messages_received", "bytes_sent",
-           "bytes_received", "clients_accepted")  # fmt: skip
-_SHOWN = {
-    "writer": ("partitions", "batches", "rows", "bytes", "window_bytes", "window_used_bytes",
-               "unread_batches", "peer_pid"),
-    "reader": ("partitions", "batches", "rows", "bytes", "leased_batches", "leased_bytes", "peer_pid"),
-    "endpoint": ("partitions", "batches", "rows", "bytes", "unread_batches", "kept_batches", "kept_bytes",
-                 "readers", "writers", "readers_stalled", "readers_expelled", "stalled_pid"),
-    "channel": ("peer_pid", "messages_posted", "messages_sent", "messages_received", "bytes_sent",
-                "bytes_received", "messages_queued", "messages_lost", "receive_queued", "messages_discarded",
-                "duplicates_dropped", "clients_refused"),
-    "queue": ("priority", "messages_posted", "messages_sent", "messages_queued", "messages_discarded",
-              "messages_replaced"),
-    "listener": ("clients_accepted", "clients_waiting", "clients_refused"),
-}  # fmt: skip
+_HELD, _ENDED = "closed, batches held", "ended, waits to be read"
+
+
+class CounterKind(Enum):
+    """What the number of a counter is."""
+
+    FLOW = lib.LWMQ_COUNTER_FLOW  # a total whose rate is of interest
+    TOTAL = lib.LWMQ_COUNTER_TOTAL  # a total that should stay small
+    LEVEL = lib.LWMQ_COUNTER_LEVEL  # an amount as of now
+    NUMBER = lib.LWMQ_COUNTER_NUMBER  # identifies something; adding it up makes no sense
+
+
+@dataclass(frozen=True)
+class Described:
+    """A counter, as lwmq.h describes it. `owners`: "process", or the roles of the entries that have it."""
+
+    name: str
+    help: str
+    kind: CounterKind
+    owners: frozenset[str]
+
+
+def _described() -> Iterator[Described]:
+    raw = sized("lwmq_counter")
+    owners = {0: "process", **ROLES}
+    for index in count():
+        status = lib.lwmq_counter_at(index, raw)
+        if status == lib.LWMQ_E_EMPTY:
+            return
+        check(status)
+        yield Described(
+            name=_text(raw.name),
+            help=_text(raw.help),
+            kind=CounterKind(raw.type),
+            owners=frozenset(owner for bit, owner in owners.items() if raw.owners >> bit & 1),
+        )
+
+
+def _text(raw: Any) -> str:
+    return str(ffi.string(raw).decode("utf-8", "replace"))
+
+
+# By owner and name, in the order of lwmq.h.
+COUNTERS = {(owner, counter.name): counter for counter in _described() for owner in counter.owners}
+_NAMES = {role: [name for owner, name in COUNTERS if owner == role] for role in ("process", *ROLES.values())}
 
 
 @dataclass
@@ -58,6 +89,7 @@ class Entry:
     unmoved_seconds: float | None = None  # since its last batch
     number: int = 1  # among those of its role, address and name that the process has open
     serves: bool = False  # has bound its address
+    waits_for: list[int] = field(default_factory=list)  # processes that can end its wait, where that is known
 
     @property
     def key(self) -> tuple[str, str, str, int]:
@@ -67,6 +99,8 @@ class Entry:
         found: dict[str, Any] = {"role": self.role, "address": self.address, "name": self.name}
         found |= {"number": self.number}
         found |= {"state": self.state, "state_seconds": self.state_seconds}
+        if self.role in STREAM_ROLES:
+            found |= {"waits_for": self.waits_for}
         return found | self.figures | {f"{name}_per_second": rate for name, rate in self.rates.items()}
 
 
@@ -116,7 +150,7 @@ class Process:
             "library": self.library,
             "unlisted": self.unlisted,
             **self.figures,
-            "streams": [e.as_json() for e in self.entries if e.role in ("writer", "reader", "endpoint")],
+            "streams": [e.as_json() for e in self.entries if e.role in STREAM_ROLES],
             "channels": [e.as_json() for e in self.entries if e.role == "channel"],
             "queues": [e.as_json() for e in self.entries if e.role == "queue"],
             "listeners": [e.as_json() for e in self.entries if e.role == "listener"],
@@ -175,9 +209,9 @@ class Observer:
             before = self._before.get(key)
             if before is not None and seconds > 0:
                 entry.rates = {
-                    name: (entry.figures[name] - before[name]) / seconds
-                    for name in GROWING
-                    if name in entry.figures
+                    name: (figure - before[name]) / seconds
+                    for name, figure in entry.figures.items()
+                    if COUNTERS[entry.role, name].kind is CounterKind.FLOW
                 }
         self._before = {key: entry.figures for key, entry in seen.items()}
         self._looked_at = now
@@ -185,32 +219,31 @@ class Observer:
         for process in processes:
             self._numbers[process.pid].give([*process.entries, *process.latencies])
         _name_the_stalled(processes)
+        _find_whom_they_wait_for(processes)
         return processes
 
     def _process(self, number: int) -> Process:
         raw = sized("lwmq_process_view")
         check(lib.lwmq_observer_process(self._pointer, number, raw))
-        figures = fields_of(raw)
-        about = {name: figures.pop(name) for name in ("pid", "uid", "known", "page_version", "unlisted")}
         entries: list[Entry] = []
         latencies: list[Latencies] = []
-        for one in self._views(number, figures.pop("entry_count")):
+        for one in self._views(number, raw.entry_count):
             if one.kind == lib.LWMQ_ENTRY_LATENCY:
                 if not one.flags & lib.LWMQ_ENTRY_CLOSED:
                     latencies.append(_latencies(one))
             elif one.kind in ROLES:  # else of a later version, or nonsense
                 entries.append(_entry(one))
         return Process(
-            pid=about["pid"],
-            uid=about["uid"],
-            command=_command(about["pid"]),
-            known=bool(about["known"]),
-            page_version=about["page_version"],
+            pid=raw.pid,
+            uid=raw.uid,
+            command=_command(raw.pid),
+            known=bool(raw.known),
+            page_version=raw.page_version,
             library=_text(raw.library),
-            unlisted=about["unlisted"],
+            unlisted=raw.unlisted,
             entries=entries,
             latencies=latencies,
-            figures=figures,
+            figures=_figures("process", raw),
         )
 
     def _views(self, number: int, count: int) -> Iterator[Any]:
@@ -223,7 +256,6 @@ class Observer:
 def _entry(raw: Any) -> Entry:
     role = ROLES[raw.kind]
     state, seconds = _state(role, raw)
-    all_figures = fields_of(raw)
     return Entry(
         role=role,
         address=_text(raw.address),
@@ -231,10 +263,14 @@ def _entry(raw: Any) -> Entry:
         opened_ns=int(raw.opened_ns),
         state=state,
         state_seconds=seconds,
-        figures={name: all_figures[name] for name in _SHOWN[role]},
+        figures=_figures(role, raw),
         unmoved_seconds=raw.unmoved_ns / 1e9 if raw.unmoved_ns else None,
         serves=role in ("endpoint", "listener") or bool(raw.flags & lib.LWMQ_ENTRY_SERVER),
     )
+
+
+def _figures(owner: str, raw: Any) -> dict[str, int]:
+    return {name: int(getattr(raw, name)) for name in _NAMES[owner]}
 
 
 def _latencies(raw: Any) -> Latencies:
@@ -261,7 +297,7 @@ def _state(role: str, raw: Any) -> tuple[str, float | None]:
     if role == "endpoint":
         return ("serving" if raw.partitions else "no stream yet"), None
     if raw.flags & lib.LWMQ_ENTRY_CLOSED:
-        return ("closed, batches held" if role == "reader" else "ended, waits to be read"), None
+        return (_HELD if role == "reader" else _ENDED), None
     if raw.flags & lib.LWMQ_ENTRY_STALLED:
         return "endpoint stalled", raw.waiting_ns / 1e9 if raw.waiting_ns else None
     if raw.waiting_ns:
@@ -292,8 +328,20 @@ def _name_the_stalled(processes: list[Process]) -> None:
             entry.state = "stalled"
 
 
-def _text(raw: Any) -> str:
-    return str(ffi.string(raw).decode("utf-8", "replace"))
+def _find_whom_they_wait_for(processes: list[Process]) -> None:
+    """A writer that waits for room names the holder itself. All others wait for whom their address has."""
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for process in processes:
+        for entry in process.entries:
+            if entry.state not in (_HELD, _ENDED):
+                found[entry.address, entry.role].append(process.pid)
+    awaited = {"waiting for batches": "writer", _ENDED: "reader", "endpoint stalled": "endpoint"}
+    for process in processes:
+        for entry in process.entries:
+            if entry.state == "waiting for room":
+                entry.waits_for = [pid for pid in (entry.figures["peer_pid"],) if pid]
+            elif entry.state in awaited:
+                entry.waits_for = sorted(set(found[entry.address, awaited[entry.state]]))
 
 
 def _command(pid: int) -> str:

@@ -1,4 +1,7 @@
-"""The figures of all processes as Prometheus wants them; apart from the verb, which is quick to load."""
+"""The figures of all processes in the text format of Prometheus.
+
+This is a module of its own because prometheus_client takes long to load and `lwmq --help` does not need it.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,8 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from lwmq_spark.cli._output import problems
-from lwmq_spark.observer import GROWING, LATENCY_BOUNDS_S, Observer, Process
+from lwmq_spark.observer import COUNTERS, LATENCY_BOUNDS_S, CounterKind, Observer, Process
 
-# Counters beside those that make rates in `lwmq top`.
-_COUNTERS = {
-    *GROWING, "messages_lost", "messages_discarded", "messages_replaced", "duplicates_dropped",
-    "readers_expelled", "clients_refused", "batches_written", "batches_read", "bytes_written", "bytes_read",
-    "bytes_copied", "batches_copied", "peers_lost",
-}  # fmt: skip
-_NO_FIGURES = {"peer_pid", "stalled_pid", "priority"}  # labels of what they tell, or nothing to add up
 _LATENCY = "lwmq_latency_seconds"
 _ENDS = {"counter": "_total", "info": "_info", "gauge": ""}
 _HELP = {
@@ -27,46 +23,9 @@ _HELP = {
     "unlisted": "Streams and channels of the process that found no place on its page.",
     "state": "What it does, as a label; always 1.",
     "state_seconds": "For how long it has been in that state.",
-    "partitions": "Partitions of the stream.",
-    "batches": "Batches written, read or served.",
-    "rows": "Rows of those batches.",
-    "bytes": "Bytes of those batches.",
-    "window_bytes": "Shared memory for batches that are not yet released.",
-    "window_used_bytes": "Shared memory that such batches take now.",
-    "mapped_bytes": "Shared memory of others that the process has mapped.",
-    "unread_batches": "Batches that some reader has still to read.",
-    "kept_batches": "Batches that the endpoint keeps.",
-    "kept_bytes": "Bytes of the batches that the endpoint keeps.",
-    "leased_batches": "Batches that the reader holds.",
-    "leased_bytes": "Bytes of the batches that the reader holds.",
-    "readers": "Readers at the endpoint.",
-    "writers": "Writers at the endpoint.",
-    "readers_stalled": "Readers that others wait for.",
-    "readers_expelled": "Readers that were shut out.",
-    "messages_posted": "Messages that the application posted.",
-    "messages_sent": "Messages shipped to the peer.",
-    "messages_received": "Messages that came from the peer.",
-    "messages_queued": "Messages that wait to be shipped.",
-    "receive_queued": "Messages that wait to be received.",
-    "messages_lost": "Messages shipped and not seen read when a peer was lost.",
-    "messages_discarded": "Messages discarded by the rule of a bounded queue.",
-    "messages_replaced": "Messages replaced by a later one with the same tag.",
-    "duplicates_dropped": "Messages that had come before over another of redundant transports.",
-    "clients_accepted": "Clients that were given a channel.",
-    "clients_waiting": "Clients that wait to be accepted.",
-    "clients_refused": "Clients that were refused.",
-    "bytes_sent": "Bytes shipped to the peer.",
-    "bytes_received": "Bytes that came from the peer.",
-    "batches_written": "Batches that the process has written.",
-    "batches_read": "Batches that the process has read.",
-    "bytes_written": "Bytes of the batches that the process has written.",
-    "bytes_read": "Bytes of the batches that the process has read.",
-    "bytes_copied": "Bytes of batches that had to be copied.",
-    "batches_copied": "Batches that had to be copied.",
-    "peers_lost": "Peers that died, vanished or did not answer.",
 }
 
-Figure = tuple[str, str, str, dict[str, str], float]  # kind, family, what it counts, labels, value
+Figure = tuple[str, str, str, dict[str, str], float]  # kind, family, help, labels, value
 
 
 def exposition(observer: Observer) -> str:
@@ -100,9 +59,9 @@ class _Looks(Collector):
         with self._lock:
             processes = self._observer.look()
         families: dict[str, Metric] = {}
-        for kind, name, what, labels, value in _figures(processes):
+        for kind, name, help, labels, value in _figures(processes):
             if name not in families:
-                families[name] = Metric(name, _HELP.get(what, f"{what.replace('_', ' ')}."), kind)
+                families[name] = Metric(name, help, kind)
             families[name].add_sample(name + _ENDS[kind], labels, value)
         yield from (families[name] for name in sorted(families))
         if any(process.latencies for process in processes):
@@ -129,27 +88,29 @@ def _figures(processes: list[Process]) -> Iterator[Figure]:
     for process in processes:
         who = _who(process)
         about = {"program": process.program, "uid": str(process.uid), "library": process.library}
-        yield "info", "lwmq_process", "info", who | about, 1
+        yield "info", "lwmq_process", _HELP["info"], who | about, 1
         if not process.known:
             continue
-        yield "gauge", "lwmq_process_unlisted", "unlisted", who, process.unlisted
-        for name, value in process.figures.items():
-            yield _kind(name), f"lwmq_process_{name}", name, who, value
+        yield "gauge", "lwmq_process_unlisted", _HELP["unlisted"], who, process.unlisted
+        yield from _counted("process", process.figures, who)
         for entry in process.entries:
             family = f"lwmq_{entry.role}_"
             labels = who | _what(entry.address, entry.name, entry.number)
             if entry.role == "queue":
                 labels["priority"] = str(entry.figures["priority"])
-            yield "gauge", f"{family}state", "state", {**labels, "state": entry.state}, 1
+            yield "gauge", f"{family}state", _HELP["state"], {**labels, "state": entry.state}, 1
             if entry.state_seconds is not None:
-                yield "gauge", f"{family}state_seconds", "state_seconds", labels, entry.state_seconds
-            for name, value in entry.figures.items():
-                if name not in _NO_FIGURES:
-                    yield _kind(name), family + name, name, labels, value
+                yield "gauge", f"{family}state_seconds", _HELP["state_seconds"], labels, entry.state_seconds
+            yield from _counted(entry.role, entry.figures, labels)
 
 
-def _kind(name: str) -> str:
-    return "counter" if name in _COUNTERS else "gauge"
+def _counted(owner: str, figures: dict[str, int], labels: dict[str, str]) -> Iterator[Figure]:
+    """Numbers that identify something are left out: they are labels, or make no sense in a sum."""
+    for name, value in figures.items():
+        counter = COUNTERS[owner, name]
+        if counter.kind is not CounterKind.NUMBER:
+            kind = "gauge" if counter.kind is CounterKind.LEVEL else "counter"
+            yield kind, f"lwmq_{owner}_{name}", counter.help, labels, value
 
 
 def _who(process: Process) -> dict[str, str]:

@@ -228,7 +228,7 @@ def _role(entry: Entry) -> str:
 
 def _counted(figures: dict[str, int], **words: str) -> str:
     """What is not zero of these, with its word."""
-    return ", ".join(f"{human(figures[name])} {word}" for name, word in words.items() if figures[name])
+    return ", ".join(f"{human(figures[name])} {word}" for name, word in words.items() if figures.get(name))
 
 
 def _held(entry: Entry) -> str:
@@ -238,7 +238,10 @@ def _held(entry: Entry) -> str:
         return f"{human(figures['window_used_bytes'], 'B')} of {human(figures['window_bytes'], 'B')}"
     if entry.role == "reader":
         return f"{figures['leased_batches']} leased, {human(figures['leased_bytes'], 'B')}"
-    return f"{figures['kept_batches']} kept, {figures['unread_batches']} unread"
+    gone = _counted(figures, readers_expelled="readers expelled", readers_lost="readers lost")
+    return ", ".join(
+        filter(None, (f"{figures['kept_batches']} kept", f"{figures['unread_batches']} unread", gone))
+    )
 
 
 def _state(entry: Entry) -> Text:
@@ -247,13 +250,16 @@ def _state(entry: Entry) -> Text:
         text += f" {entry.state_seconds:.1f} s"
     if entry.role == "endpoint":
         text += f", {entry.figures['writers']} writing, {entry.figures['readers']} reading"
-    holder = entry.figures.get("peer_pid", 0)
-    if entry.state == "waiting for room" and holder:
-        text += f", held by {holder}"
-    if entry.state == "waiting for batches" and holder:
-        text += f", last from {holder}"
-    if entry.role == "channel" and holder:
-        text += f" to {holder}"
+    peer = entry.figures.get("peer_pid", 0)
+    awaited = ", ".join(map(str, entry.waits_for))
+    if entry.state == "waiting for room" and peer:
+        text += f", held by {peer}"
+    elif entry.state == "waiting for batches" and peer:
+        text += f", last from {peer}"
+    elif awaited:
+        text += f", by {awaited}" if entry.role == "writer" else f", of {awaited}"
+    elif entry.role == "channel" and peer:
+        text += f" to {peer}"
     return Text(text, style="red" if entry.state == "stalled" else "")
 
 

@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<wire::Publish> published;
   std::vector<std::uint8_t*> pages;
   stream::WindowPool pool(
-      &table, "fuzz", [](void*) {}, nullptr);
+      &table, "fuzz", [](void*) { return true; }, nullptr);
   const auto make_page = [](std::uint8_t** out_base) {
     stream::LapPage page;
     stream::LapPage::create(&table, &page);

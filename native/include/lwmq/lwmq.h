@@ -218,16 +218,87 @@ typedef struct lwmq_address_option {
 lwmq_status lwmq_read_address_option(const char *address, uint32_t taken_by, uint32_t index,
                                      lwmq_address_option *out_option);
 
-/* Counters of this process since it loaded the library. */
+/* ---- Counters ------------------------------------------------------------------------------------ */
+
+/* A counter is one line of the two tables below. The structures lwmq_statistics, lwmq_process_view and
+   lwmq_entry_view, the statistics pages, lwmq_counter_at, and through them Java, Python, `lwmq top` and `lwmq export`
+   are made from these lines.
+
+     COUNTER(name, type, owners, help)
+
+     name    of the field in the structures
+     type    FLOW    a total whose rate is of interest, such as messages
+             TOTAL   a total that should stay small, such as losses
+             LEVEL   an amount as of now; amounts of several owners can be added up
+             NUMBER  identifies something, such as a process; adding it up makes no sense
+     owners  what has the counter: PROCESS, or the kinds of entries that do
+     help    a sentence for people who see the counter in a tool
+
+   A new counter goes to the end of its table, and no counter ever leaves its place: programs with different versions
+   of this library find each other's counters by their places. */
+
+/* Of a whole process, since it loaded the library. */
+#define LWMQ_PROCESS_COUNTERS(COUNTER)                                                                               \
+  COUNTER(window_bytes, LEVEL, PROCESS, "Bytes of shared memory that the process's own windows hold.")               \
+  COUNTER(mapped_bytes, LEVEL, PROCESS, "Bytes of other processes' windows that are mapped here.")                   \
+  COUNTER(batches_written, TOTAL, PROCESS, "Batches that the process has written.")                                  \
+  COUNTER(batches_read, TOTAL, PROCESS, "Batches that the process has read.")                                        \
+  COUNTER(bytes_written, TOTAL, PROCESS, "Bytes of the batches that the process has written.")                       \
+  COUNTER(bytes_read, TOTAL, PROCESS, "Bytes of the batches that the process has read.")                             \
+  COUNTER(bytes_copied, TOTAL, PROCESS, "Bytes of batches that the library copied while reading.")                   \
+  COUNTER(batches_copied, TOTAL, PROCESS,                                                                            \
+          "Batches copied because a reader held its share of a writer's window.")                                    \
+  COUNTER(peers_lost, TOTAL, PROCESS, "Peers that died, vanished or did not answer.")                                \
+  COUNTER(window_bytes_made, TOTAL, PROCESS,                                                                         \
+          "Bytes of new windows that writers have made; warm ones that were kept from before do not count.")
+
+/* Of one writer, reader, endpoint, channel, listener or send queue. */
+#define LWMQ_ENTRY_COUNTERS(COUNTER)                                                                                 \
+  COUNTER(partitions, LEVEL, WRITER | READER | ENDPOINT, "Partitions of the stream.")                                \
+  COUNTER(batches, FLOW, WRITER | READER | ENDPOINT, "Batches written, read or served.")                             \
+  COUNTER(rows, FLOW, WRITER | READER | ENDPOINT, "Rows of those batches.")                                          \
+  COUNTER(bytes, FLOW, WRITER | READER | ENDPOINT, "Bytes of those batches.")                                        \
+  COUNTER(window_bytes, LEVEL, WRITER, "Bytes of the writer's windows.")                                             \
+  COUNTER(window_used_bytes, LEVEL, WRITER, "Bytes of blocks in those windows that are not free.")                   \
+  COUNTER(unread_batches, LEVEL, WRITER | ENDPOINT,                                                                  \
+          "Writer: batches in blocks that are not free yet. Endpoint: batches that no reader has moved past.")       \
+  COUNTER(kept_batches, LEVEL, ENDPOINT, "Batches in the endpoint's log.")                                           \
+  COUNTER(kept_bytes, LEVEL, ENDPOINT, "Bytes of the batches in the endpoint's log.")                                \
+  COUNTER(leased_batches, LEVEL, READER, "Batches that the reader's application holds.")                             \
+  COUNTER(leased_bytes, LEVEL, READER, "Bytes of the batches that the reader's application holds.")                  \
+  COUNTER(readers, LEVEL, ENDPOINT, "Readers at the endpoint.")                                                      \
+  COUNTER(writers, LEVEL, ENDPOINT, "Producers at the endpoint: writers and jobs.")                                  \
+  COUNTER(peer_pid, NUMBER, WRITER | READER | CHANNEL,                                                               \
+          "Waiting writer: the process that holds the room, or whose answer is awaited. Reader: the process "        \
+          "that wrote its last batch. Channel: the peer's process.")                                                 \
+  COUNTER(readers_stalled, LEVEL, ENDPOINT, "Readers that take nothing while a writer waits for them.")              \
+  COUNTER(readers_expelled, TOTAL, ENDPOINT, "Readers that were shut out because they kept a writer waiting.")       \
+  COUNTER(readers_lost, TOTAL, ENDPOINT, "Readers that died or failed before they had read everything.")             \
+  COUNTER(stalled_pid, NUMBER, ENDPOINT, "The process of one of the stalled readers.")                               \
+  COUNTER(messages_posted, FLOW, CHANNEL | QUEUE, "Messages that the application posted.")                           \
+  COUNTER(messages_sent, FLOW, CHANNEL | QUEUE, "Messages shipped to the peer.")                                     \
+  COUNTER(messages_received, FLOW, CHANNEL, "Messages that came from the peer.")                                     \
+  COUNTER(bytes_sent, FLOW, CHANNEL, "Bytes shipped to the peer.")                                                   \
+  COUNTER(bytes_received, FLOW, CHANNEL, "Bytes that came from the peer.")                                           \
+  COUNTER(messages_queued, LEVEL, CHANNEL | QUEUE, "Messages that wait to be shipped.")                              \
+  COUNTER(messages_lost, TOTAL, CHANNEL, "Messages shipped and not known to be read when a peer was lost.")          \
+  COUNTER(receive_queued, LEVEL, CHANNEL, "Messages that wait to be received, unless the receive queue is mono.")    \
+  COUNTER(messages_discarded, TOTAL, CHANNEL | QUEUE,                                                                \
+          "Channel: messages discarded by the rule of its receive queue. Queue: discarded before they were shipped.") \
+  COUNTER(messages_replaced, TOTAL, QUEUE, "Messages replaced by a later one with the same tag.")                    \
+  COUNTER(duplicates_dropped, TOTAL, CHANNEL, "Messages that had come before over another of redundant transports.") \
+  COUNTER(priority, NUMBER, QUEUE, "Priority of the queue.")                                                         \
+  COUNTER(clients_accepted, FLOW, LISTENER, "Clients that were given a channel.")                                    \
+  COUNTER(clients_waiting, LEVEL, LISTENER, "Clients that are connected and wait to be accepted.")                   \
+  COUNTER(clients_refused, TOTAL, LISTENER | CHANNEL, "Clients that were refused.")
+
+/* A counter as the field of a structure. */
+#define LWMQ_COUNTER_FIELD(name, type, owners, help) uint64_t name;
+
+/* Counters of this process since it loaded the library: LWMQ_PROCESS_COUNTERS. */
 typedef struct lwmq_statistics {
   uint64_t size;
-  uint64_t window_bytes;         /* memory now held in windows of our own */
-  uint64_t mapped_bytes;         /* windows of peers now mapped here */
-  uint64_t batches_written, batches_read;
-  uint64_t bytes_written, bytes_read;
-  uint64_t bytes_copied;         /* payload bytes that the library copied on the read side */
-  uint64_t batches_copied;       /* copied because a reader held its share of a writer's window */
-  uint64_t peers_lost;
+  LWMQ_PROCESS_COUNTERS(LWMQ_COUNTER_FIELD)
 } lwmq_statistics;
 
 lwmq_status lwmq_query_statistics(lwmq_statistics *out_statistics);
@@ -239,7 +310,7 @@ lwmq_status lwmq_set_window_memory(uint64_t bytes_max);
 /* Ties the library's threads, present and future, to these processors. A single processor becomes the ideal processor
    of all threads. `count` 0 lets the threads run wherever the main thread may. The library starts few threads, each
    once: lwmq-channels and lwmq-connect with the first channel, lwmq-calls with the first call-back, one for each
-   provider that needs it, and lwmq-endpoint, one for each endpoint. LWMQ_E_INVALID: a processor does not exist, or is
+   provider that needs it, and one lwmq-endpoint for all endpoints. LWMQ_E_INVALID: a processor does not exist, or is
    not allowed for this process; then nothing has changed. */
 lwmq_status lwmq_set_service_affinity(const uint32_t *processors, uint32_t count);
 
@@ -257,12 +328,8 @@ typedef struct lwmq_process_view {
   uint32_t known;         /* 0: its page has another version than ours, and nothing below is known */
   uint64_t entry_count;
   uint64_t unlisted;      /* writers, readers, endpoints and channels for which its page had no room */
-  uint64_t window_bytes, mapped_bytes; /* from here to peers_lost: as in lwmq_statistics */
-  uint64_t batches_written, batches_read;
-  uint64_t bytes_written, bytes_read;
-  uint64_t bytes_copied, batches_copied;
-  uint64_t peers_lost;
   char library[16];
+  LWMQ_PROCESS_COUNTERS(LWMQ_COUNTER_FIELD) /* as in lwmq_statistics */
 } lwmq_process_view;
 
 enum { LWMQ_ENTRY_WRITER = 1, LWMQ_ENTRY_READER = 2, LWMQ_ENTRY_ENDPOINT = 3, LWMQ_ENTRY_CHANNEL = 4,
@@ -276,7 +343,8 @@ enum {
 };
 
 /* One writer, reader, endpoint, channel, listener or send queue of a channel; or the times that a filter has measured
-   since it was added (`latency`, once it has measured any). Fields that do not apply to the kind are 0. */
+   since it was added (`latency`, once it has measured any). Fields that do not apply to the kind, or that the
+   observed process's version of the library does not count, are 0. */
 typedef struct lwmq_entry_view {
   uint64_t size;
   uint32_t kind;             /* LWMQ_ENTRY_WRITER ... */
@@ -287,33 +355,26 @@ typedef struct lwmq_entry_view {
                                 on the channel; latency: the filter with its settings */
   uint64_t waiting_ns;       /* how long it has been waiting: a writer for room, a reader for a batch */
   uint64_t unmoved_ns;       /* since a writer wrote, or a reader was lent, its last batch; 0: none yet */
-  uint64_t partitions;
-  uint64_t batches, rows, bytes; /* written or read; endpoint: arrived */
-  uint64_t window_bytes, window_used_bytes; /* writer */
-  uint64_t unread_batches;   /* writer: in blocks that are not free yet; endpoint: that no reader has moved past */
-  uint64_t kept_batches, kept_bytes;     /* endpoint: in its log */
-  uint64_t leased_batches, leased_bytes; /* reader: held by its application */
-  uint64_t readers, writers; /* endpoint: attached now */
-  uint64_t peer_pid;         /* waiting writer: the process that holds the room; reader: the writer; channel: the
-                                peer */
-  uint64_t messages_sent, messages_received;
-  uint64_t bytes_sent, bytes_received;
-  uint64_t messages_queued, messages_lost;
-  uint64_t readers_stalled;  /* endpoint: readers that have taken nothing for long while a writer waits for them */
-  uint64_t readers_expelled; /* endpoint: so far */
-  uint64_t stalled_pid;      /* endpoint: process of one of the stalled readers */
-  uint64_t messages_posted;  /* channel, queue */
-  uint64_t messages_discarded; /* queue: dropped before they were shipped; channel: by the rule of its receive queue */
-  uint64_t priority;         /* queue */
   uint64_t took_ns;          /* latency: the sum of all its times */
   uint64_t took[32];         /* latency: element i counts times of at most 64 ns << i that are too long for i - 1; the
                                 last element counts all longer times */
-  uint64_t messages_replaced;  /* queue: by a later one of the same tag, before they were shipped */
-  uint64_t receive_queued;     /* channel: in its receive queue, where that is not mono */
-  uint64_t duplicates_dropped; /* channel: received before over another redundant transport */
-  uint64_t clients_accepted, clients_waiting; /* listener; waiting: connected and not accepted, now */
-  uint64_t clients_refused;    /* listener, or channel that serves */
+  LWMQ_ENTRY_COUNTERS(LWMQ_COUNTER_FIELD)
 } lwmq_entry_view;
+
+enum { LWMQ_COUNTER_FLOW = 1, LWMQ_COUNTER_TOTAL = 2, LWMQ_COUNTER_LEVEL = 3, LWMQ_COUNTER_NUMBER = 4 };
+
+/* A line of the tables of counters, for programs that show every counter. */
+typedef struct lwmq_counter {
+  uint64_t size;
+  const char *name; /* of the field in lwmq_process_view or lwmq_entry_view; lent for ever, as `help` */
+  const char *help; /* a sentence */
+  uint32_t type;    /* LWMQ_COUNTER_FLOW ... */
+  uint32_t owners;  /* bit 0: a process has this counter; bit LWMQ_ENTRY_WRITER: a writer has it; and so on */
+} lwmq_counter;
+
+/* Describes the index-th counter: those of a process, then those of entries, each in the order of their fields.
+   LWMQ_E_EMPTY past the last. */
+lwmq_status lwmq_counter_at(uint32_t index, lwmq_counter *out_counter);
 
 lwmq_status lwmq_observer_create(lwmq_observer **out_observer);
 /* Looks: finds new processes, forgets those that have gone, copies all counters. Waits for nobody. */

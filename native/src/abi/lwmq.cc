@@ -120,19 +120,9 @@ lwmq_status lwmq_query_statistics(lwmq_statistics* out_statistics) {
   LWMQ_SIZED(out_statistics);
   if (out_statistics == nullptr) return fail(LWMQ_E_INVALID, "lwmq_query_statistics: out_statistics is NULL");
   const auto& counters = lwmq::stats::process();
-  const auto read = [](const std::atomic<std::uint64_t>& counter) {
-    return counter.load(std::memory_order_relaxed);
-  };
   lwmq_statistics statistics{};
-  statistics.window_bytes = read(counters.window_bytes);
-  statistics.mapped_bytes = read(counters.mapped_bytes);
-  statistics.batches_written = read(counters.batches_written);
-  statistics.batches_read = read(counters.batches_read);
-  statistics.bytes_written = read(counters.bytes_written);
-  statistics.bytes_read = read(counters.bytes_read);
-  statistics.bytes_copied = read(counters.bytes_copied);
-  statistics.batches_copied = read(counters.batches_copied);
-  statistics.peers_lost = read(counters.peers_lost);
+#define LWMQ_READ_COUNTER(name, ...) statistics.name = lwmq::stats::get(counters.name);
+  LWMQ_PROCESS_COUNTERS(LWMQ_READ_COUNTER)
   lwmq::abi::write_output(statistics, out_statistics);
   return LWMQ_OK;
 }

@@ -75,6 +75,15 @@ lwmq_status lwmq_observer_entry(const lwmq_observer* observer, uint64_t process,
   return LWMQ_OK;
 }
 
+lwmq_status lwmq_counter_at(uint32_t index, lwmq_counter* out_counter) {
+  LWMQ_SIZED(out_counter);
+  if (out_counter == nullptr) return fail(LWMQ_E_INVALID, "lwmq_counter_at: out_counter is NULL");
+  lwmq_counter found{};
+  if (!lwmq::stats::counter_at(index, &found)) return LWMQ_E_EMPTY;
+  lwmq::abi::write_output(found, out_counter);
+  return LWMQ_OK;
+}
+
 void lwmq_observer_destroy(lwmq_observer* observer) {
   if (observer == nullptr) return;
   check_alive(observer, __func__);

@@ -116,7 +116,7 @@ void Listener::tell() noexcept {
 void Listener::count() noexcept {
   if (entry_ == nullptr) return;
   stats::set(entry_->clients_accepted, accepted_);
-  stats::set(entry_->receive_queued, clients_waiting_);
+  stats::set(entry_->clients_waiting, clients_waiting_);
   stats::set(entry_->clients_refused, refused_);
 }
 

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <iterator>
 
+#define LWMQ_LISTED_COUNTER(name, ...) view.name,
+
 namespace lwmq::jni {
 
 JNI_METHOD(jlong, observerCreate)(JNIEnv* env, jclass) {
@@ -25,14 +27,17 @@ JNI_METHOD(jlongArray, observerProcess)
     return nullptr;
   }
   show_text(env, view.library, texts, 0);
-  const std::uint64_t numbers[] = {
-      view.pid,           view.uid,          view.page_version, view.known,           view.entry_count,
-      view.unlisted,      view.window_bytes, view.mapped_bytes, view.batches_written, view.batches_read,
-      view.bytes_written, view.bytes_read,   view.bytes_copied, view.batches_copied,  view.peers_lost};
+  const std::uint64_t numbers[] = {view.pid,
+                                   view.uid,
+                                   view.page_version,
+                                   view.known,
+                                   view.entry_count,
+                                   view.unlisted,
+                                   LWMQ_PROCESS_COUNTERS(LWMQ_LISTED_COUNTER)};
   return new_longs(env, reinterpret_cast<const jlong*>(numbers), std::size(numbers));
 }
 
-// From waiting_ns on all is figures of eight bytes, which cross in their order.
+// From waiting_ns on, all fields are numbers of eight bytes. They cross in their order.
 static constexpr std::size_t kFiguresAt = offsetof(lwmq_entry_view, waiting_ns);
 static constexpr std::size_t kFigures = (sizeof(lwmq_entry_view) - kFiguresAt) / sizeof(jlong);
 static_assert(kFiguresAt % sizeof(jlong) == 0 && sizeof(lwmq_entry_view) % sizeof(jlong) == 0);
@@ -51,6 +56,15 @@ JNI_METHOD(jlongArray, observerEntry)
                                  static_cast<jlong>(view.opened_ns)};
   std::memcpy(numbers + 3, reinterpret_cast<const char*>(&view) + kFiguresAt, kFigures * sizeof(jlong));
   return new_longs(env, numbers, std::size(numbers));
+}
+
+JNI_METHOD(jbyteArray, counterName)(JNIEnv* env, jclass, jint index, jboolean of_process) {
+  auto counter = sized<lwmq_counter>();
+  for (std::uint32_t i = 0; lwmq_counter_at(i, &counter) == LWMQ_OK; ++i) {
+    if (((counter.owners & 1) != 0) == (of_process != JNI_FALSE) && index-- == 0)
+      return new_bytes(env, counter.name, std::strlen(counter.name));
+  }
+  return nullptr;
 }
 
 JNI_METHOD(void, observerDestroy)(JNIEnv*, jclass, jlong observer) {

@@ -81,11 +81,10 @@ JNI_METHOD(void, setServiceAffinity)(JNIEnv* env, jclass, jintArray processors) 
 }
 
 JNI_METHOD(jlongArray, statistics)(JNIEnv* env, jclass) {
-  auto s = sized<lwmq_statistics>();
-  if (!check(env, lwmq_query_statistics(&s))) return nullptr;
-  const std::uint64_t numbers[] = {s.window_bytes, s.mapped_bytes,   s.batches_written,
-                                   s.batches_read, s.bytes_written,  s.bytes_read,
-                                   s.bytes_copied, s.batches_copied, s.peers_lost};
+  auto statistics = sized<lwmq_statistics>();
+  if (!check(env, lwmq_query_statistics(&statistics))) return nullptr;
+#define LWMQ_LISTED_COUNTER(name, ...) statistics.name,
+  const std::uint64_t numbers[] = {LWMQ_PROCESS_COUNTERS(LWMQ_LISTED_COUNTER)};
   return new_longs(env, reinterpret_cast<const jlong*>(numbers), std::size(numbers));
 }
 

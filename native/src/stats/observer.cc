@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -37,9 +38,7 @@ int number_of(const char* name) noexcept {
   return end == name || *end != '\0' || number < 0 || number > INT32_MAX ? -1 : static_cast<int>(number);
 }
 
-std::uint64_t get(const Counter& counter) noexcept { return counter.load(std::memory_order_relaxed); }
-
-// What a terminal would take for a command is none.
+// Control characters, which a terminal would obey, become question marks.
 void copy_text(const char* from, char* to, std::size_t room) noexcept {
   const std::size_t length = strnlen(from, room - 1);
   for (std::size_t i = 0; i < length; ++i) {
@@ -74,7 +73,7 @@ bool map_page(std::uint32_t pid, int fd, SeenProcess* out_process) noexcept {
   struct stat status {};
   if (!page || fstat(page.get(), &status) != 0) return false;
   const auto bytes = static_cast<std::uint64_t>(status.st_size);
-  if (bytes < sizeof(PageHead) || bytes > kForeignPageBytesMax) return false;
+  if (bytes < kHeadBytesMin || bytes > kForeignPageBytesMax) return false;
   if (os::map_foreign_segment(page.get(), bytes, os::Populate::kNo, &out_process->page) != LWMQ_OK)
     return false;
   out_process->fd = fd;
@@ -100,76 +99,62 @@ const PageHead& head_of(const SeenProcess& process) noexcept {
   return *reinterpret_cast<const PageHead*>(process.page.data());
 }
 
+// A field of another process's memory, loaded exactly once.
+template <typename T>
+T load_once(const T& field) noexcept {
+  return __atomic_load_n(&field, __ATOMIC_RELAXED);
+}
+
+// Whether the page has a layout that this library reads; notes its sizes.
+bool check_head(const PageHead& head, SeenProcess& process) noexcept {
+  const std::uint64_t bytes = process.page.bytes();
+  process.head_bytes = load_once(head.head_bytes);
+  process.entry_bytes = load_once(head.entry_bytes);
+  const bool sizes_fit = process.head_bytes >= kHeadBytesMin && process.head_bytes <= bytes &&
+                         process.entry_bytes >= kEntryBytesMin && process.head_bytes % alignof(Entry) == 0 &&
+                         process.entry_bytes % alignof(Entry) == 0;
+  return sizes_fit && load_once(head.magic) == kPageMagic && process.view.page_version == kPageVersion &&
+         load_once(head.page_bytes) == bytes;
+}
+
+// Copies those counters of `source`, a head or an entry of `source_bytes` bytes, that its version has.
+#define LWMQ_COPY_COUNTER(name, ...) \
+  if (offsetof(Source, name) + sizeof(Counter) <= source_bytes) view.name = get(source.name);
+
+void read_process_counters(const ProcessCounters& source, std::size_t source_bytes,
+                           lwmq_process_view& view) noexcept {
+  using Source = ProcessCounters;
+  LWMQ_PROCESS_COUNTERS(LWMQ_COPY_COUNTER)
+}
+
+void read_entry_counters(const Entry& source, std::size_t source_bytes, lwmq_entry_view& view) noexcept {
+  using Source = Entry;
+  LWMQ_ENTRY_COUNTERS(LWMQ_COPY_COUNTER)
+}
+
 void read_head(SeenProcess& process) noexcept {
   const PageHead& head = head_of(process);
   lwmq_process_view& view = process.view;
-  view.page_version = head.version;
-  view.known = head.magic == kPageMagic && head.version == kPageVersion &&
-               head.head_bytes == sizeof(PageHead) && head.entry_bytes == sizeof(Entry) &&
-               head.page_bytes == process.page.bytes();
+  view.page_version = load_once(head.version);
+  view.known = check_head(head, process);
   if (view.known == 0) return;
   copy_text(head.library, view.library, sizeof view.library);
   view.unlisted = get(head.unlisted);
-  const ProcessCounters& counters = head.process;
-  view.window_bytes = get(counters.window_bytes);
-  view.mapped_bytes = get(counters.mapped_bytes);
-  view.batches_written = get(counters.batches_written);
-  view.batches_read = get(counters.batches_read);
-  view.bytes_written = get(counters.bytes_written);
-  view.bytes_read = get(counters.bytes_read);
-  view.bytes_copied = get(counters.bytes_copied);
-  view.batches_copied = get(counters.batches_copied);
-  view.peers_lost = get(counters.peers_lost);
+  read_process_counters(head.process, process.head_bytes - offsetof(PageHead, process), view);
 }
 
 void read_entries(SeenProcess& process, std::int64_t now_ns) {
   process.entries.clear();
   if (process.view.known == 0) return;
-  const auto* entries = reinterpret_cast<const Entry*>(process.page.data() + sizeof(PageHead));
-  const std::uint64_t room = (process.page.bytes() - sizeof(PageHead)) / sizeof(Entry);
+  const std::uint8_t* entries = process.page.data() + process.head_bytes;
+  const std::uint64_t room = (process.page.bytes() - process.head_bytes) / process.entry_bytes;
   const std::uint64_t used = std::min(get(head_of(process).entries_used), room);
   for (std::uint64_t i = 0; i < used; ++i) {
+    const auto* entry = reinterpret_cast<const Entry*>(entries + i * process.entry_bytes);
     lwmq_entry_view view{};
-    if (copy_entry(entries[i], now_ns, &view)) process.entries.push_back(view);
+    if (copy_entry(*entry, process.entry_bytes, now_ns, &view)) process.entries.push_back(view);
   }
   process.view.entry_count = process.entries.size();
-}
-
-void copy_figures(const Entry& entry, std::int64_t now_ns, lwmq_entry_view& view) noexcept {
-  view.waiting_ns = since(get(entry.waiting_since_ns), now_ns);
-  view.unmoved_ns = since(get(entry.moved_ns), now_ns);
-  view.partitions = get(entry.partitions);
-  view.batches = get(entry.batches);
-  view.rows = get(entry.rows);
-  view.bytes = get(entry.bytes);
-  view.window_bytes = get(entry.window_bytes);
-  view.window_used_bytes = get(entry.window_used_bytes);
-  view.unread_batches = get(entry.unread_batches);
-  view.kept_batches = get(entry.kept_batches);
-  view.kept_bytes = get(entry.kept_bytes);
-  view.leased_batches = get(entry.leased_batches);
-  view.leased_bytes = get(entry.leased_bytes);
-  view.readers = get(entry.readers);
-  view.writers = get(entry.writers);
-  view.peer_pid = get(entry.peer_pid);
-  view.messages_sent = get(entry.messages_sent);
-  view.messages_received = get(entry.messages_received);
-  view.bytes_sent = get(entry.bytes_sent);
-  view.bytes_received = get(entry.bytes_received);
-  view.messages_queued = get(entry.messages_queued);
-  view.messages_lost = get(entry.messages_lost);
-  view.readers_stalled = get(entry.readers_stalled);
-  view.readers_expelled = get(entry.readers_expelled);
-  view.stalled_pid = get(entry.stalled_pid);
-  view.messages_posted = get(entry.messages_posted);
-  view.messages_discarded = get(entry.messages_discarded);
-  view.priority = get(entry.priority);
-  view.messages_replaced = get(entry.messages_replaced);
-  view.duplicates_dropped = get(entry.duplicates_dropped);
-  const bool listens = view.kind == static_cast<std::uint32_t>(EntryKind::kListener);
-  (listens ? view.clients_waiting : view.receive_queued) = get(entry.receive_queued);
-  view.clients_accepted = get(entry.clients_accepted);
-  view.clients_refused = get(entry.clients_refused);
 }
 
 void copy_latencies(const Latencies& latencies, lwmq_entry_view& view) noexcept {
@@ -180,7 +165,8 @@ void copy_latencies(const Latencies& latencies, lwmq_entry_view& view) noexcept 
 
 }  // namespace
 
-bool copy_entry(const Entry& entry, std::int64_t now_ns, lwmq_entry_view* out_view) noexcept {
+bool copy_entry(const Entry& entry, std::uint32_t entry_bytes, std::int64_t now_ns,
+                lwmq_entry_view* out_view) noexcept {
   for (int attempt = 0; attempt < kCopyAttempts; ++attempt) {
     const std::uint32_t lap = entry.lap.load(std::memory_order_acquire);  // sync: entry-taken
     if (lap % 2 == 0) return false;
@@ -195,12 +181,28 @@ bool copy_entry(const Entry& entry, std::int64_t now_ns, lwmq_entry_view* out_vi
     if (view.kind == static_cast<std::uint32_t>(EntryKind::kLatency)) {
       copy_latencies(latencies_of(entry), view);
     } else {
-      copy_figures(entry, now_ns, view);
+      view.waiting_ns = since(get(entry.waiting_since_ns), now_ns);
+      view.unmoved_ns = since(get(entry.moved_ns), now_ns);
+      read_entry_counters(entry, entry_bytes, view);
     }
     std::atomic_thread_fence(std::memory_order_acquire);                // the copy before the second look
     if (entry.lap.load(std::memory_order_relaxed) == lap) return true;  // sync: entry-taken
   }
   return false;
+}
+
+bool counter_at(std::uint32_t index, lwmq_counter* out_counter) noexcept {
+  constexpr std::uint32_t FLOW = LWMQ_COUNTER_FLOW, TOTAL = LWMQ_COUNTER_TOTAL, LEVEL = LWMQ_COUNTER_LEVEL,
+                          NUMBER = LWMQ_COUNTER_NUMBER;
+  constexpr std::uint32_t PROCESS = 1, WRITER = 1 << LWMQ_ENTRY_WRITER, READER = 1 << LWMQ_ENTRY_READER,
+                          ENDPOINT = 1 << LWMQ_ENTRY_ENDPOINT, CHANNEL = 1 << LWMQ_ENTRY_CHANNEL,
+                          QUEUE = 1 << LWMQ_ENTRY_QUEUE, LISTENER = 1 << LWMQ_ENTRY_LISTENER;
+#define LWMQ_DESCRIBE_COUNTER(name, type, owners, help) {sizeof(lwmq_counter), #name, help, type, owners},
+  static constexpr lwmq_counter kAll[] = {LWMQ_PROCESS_COUNTERS(LWMQ_DESCRIBE_COUNTER)
+                                              LWMQ_ENTRY_COUNTERS(LWMQ_DESCRIBE_COUNTER)};
+  if (index >= std::size(kAll)) return false;
+  *out_counter = kAll[index];
+  return true;
 }
 
 Status Observer::look() {

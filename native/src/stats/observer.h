@@ -1,8 +1,8 @@
 // Looks at the statistics pages of other processes, and of this one.
 //
-// Finds them through /proc, where the kernel decides whose we may open: a process of another user, or one
-// that ends meanwhile, is passed over. A page is somebody else's memory: it is mapped only with its seals (so
-// that it cannot shrink under us), and what it says is copied once before it is used.
+// Pages are found through /proc, where the kernel decides which ones this process may open. A process of
+// another user, and one that ends meanwhile, is passed over. A page is another process's memory: it is mapped
+// only if it is sealed, so that it cannot shrink, and what it says is copied once before it is used.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,11 @@ namespace lwmq::stats {
 struct SeenProcess {
   lwmq_process_view view{};
   std::vector<lwmq_entry_view> entries;
-  // Where its page is: the number of a descriptor over there, and the file behind it.
+  // Where the page is: the number of a descriptor in the other process, and the file behind it.
   int fd = -1;
   std::uint64_t inode = 0;
   os::Mapping page;
+  std::uint32_t head_bytes = 0, entry_bytes = 0;  // if the page is known
 };
 
 class Observer {
@@ -34,7 +35,12 @@ class Observer {
   std::vector<SeenProcess> processes_;  // by pid
 };
 
-// Copies an entry that is in use, as seen at `now_ns`. False: it is not, or changed hands while we copied.
-bool copy_entry(const Entry& entry, std::int64_t now_ns, lwmq_entry_view* out_view) noexcept;
+// Copies an entry that is in use, as seen at `now_ns`. `entry_bytes` is its size in the version of its
+// process. False: the entry is not in use, or it changed hands during the copy.
+bool copy_entry(const Entry& entry, std::uint32_t entry_bytes, std::int64_t now_ns,
+                lwmq_entry_view* out_view) noexcept;
+
+// The index-th line of the tables of counters; false past the last.
+bool counter_at(std::uint32_t index, lwmq_counter* out_counter) noexcept;
 
 }  // namespace lwmq::stats

@@ -18,17 +18,17 @@
 namespace lwmq::stats {
 namespace {
 
-// The page of this process. Never destroyed: counters are written until the end.
+// The page of this process. It is never destroyed, because counters are written until the process ends.
 struct World {
   os::Segment segment;
   PageHead* head = nullptr;
   Entry* entries = nullptr;
   std::size_t entry_count = 0;
-  PageHead unseen{};  // the head where no page could be made
+  PageHead unseen{};  // takes the place of the head if no page could be made
 
   std::mutex mutex;
-  std::size_t fresh = 0;                                      // entries from here on were never taken
-  std::array<std::uint64_t, (kEntriesMax + 63) / 64> free{};  // a bit for each of the others
+  std::size_t fresh = 0;                                      // this entry and the following were never taken
+  std::array<std::uint64_t, (kEntriesMax + 63) / 64> free{};  // a bit for each entry that was given back
 
   World() noexcept;
 };
@@ -40,8 +40,8 @@ World& world() noexcept {
   return *instance;
 }
 
-// The page is the parent's and not mapped here; its addresses are still written to by whatever is destroyed
-// in a child. Plain memory takes its place.
+// In a forked child the page is the parent's and not mapped, but objects that are destroyed there still write
+// to its addresses. Plain memory takes its place.
 void after_fork_in_child() noexcept {
   if (made == nullptr) return;
   ::close(made->segment.fd.get());
@@ -77,10 +77,11 @@ void copy_cut(const char* from, char* to, std::size_t room) noexcept {
   std::memset(to + length, 0, room - length);
 }
 
-// Of an entry that is not in use: its lap is even, and stays so.
+// Prepares an entry that is not in use: its lap is even and stays so.
 void begin(Entry& entry, EntryKind kind, const char* address, const char* name) noexcept {
   const std::uint32_t lap = entry.lap.load(std::memory_order_relaxed);  // our own
-  std::atomic_thread_fence(std::memory_order_release);  // sync: entry-taken; even before what follows
+  std::atomic_thread_fence(
+      std::memory_order_release);  // sync: entry-taken; the lap is even before what follows
   new (&entry) Entry{};
   entry.lap.store(lap, std::memory_order_relaxed);
   entry.kind = static_cast<std::uint32_t>(kind);

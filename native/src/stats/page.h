@@ -1,26 +1,31 @@
-// The statistics page: what a process tells of itself to tools that look at it from outside.
+// The statistics page: figures of a process for tools that look at it from outside.
 //
-// A sealed segment named lwmq-stats, found through /proc/PID/fd by whoever may (the same user, or root) and
-// mapped read-only. Its owner writes counters with relaxed stores and never learns who looks; a looker takes
-// no lock and makes nobody do anything. See observer.h for the other side.
+// The page is a sealed segment named lwmq-stats. A tool of the same user, or of root, finds it through
+// /proc/PID/fd and maps it read-only. The owner writes counters with relaxed stores and never learns who
+// reads them. A reader takes no lock and costs the owner nothing. observer.h is the reader's side.
 //
-//    0               8         12           16          20           24     28     32        48        64
-//   +---------------+---------+------------+-----------+------------+------+------+---------+---------+
-//   | magic         | version | page_bytes | head_bytes| entry_bytes| pid  | uid  | instance| library |
-//   +---------------+---------+------------+-----------+------------+------+------+---------+---------+
-//   | entries_used  | unlisted| counters of the process ... pad to 512                                |
-//   +-----------------------------------------------------------------------------------------------------+
-//   | entry 0 (512 bytes) | entry 1 | ...                                                                 |
-//   +-----------------------------------------------------------------------------------------------------+
+//    0               8         12           16           20            24    28     32         48        64
+//   +---------------+---------+------------+------------+-------------+-----+------+----------+---------+
+//   | magic         | version | page_bytes | head_bytes | entry_bytes | pid | uid  | instance | library |
+//   +---------------+---------+------------+------------+-------------+-----+------+----------+---------+
+//   | entries_used  | unlisted| counters of the process (LWMQ_PROCESS_COUNTERS), pad to head_bytes       |
+//   +---------------------------------------------------------------------------------------------------+
+//   | entry 0: what does not change, state, counters (LWMQ_ENTRY_COUNTERS), pad to entry_bytes | entry 1 |
+//   +---------------------------------------------------------------------------------------------------+
 //
-// An *entry* tells of one writer, reader, endpoint, channel, listener or send queue of a channel, or of the
+// lwmq.h lists the counters. A new one goes to the end of its table; head and entries grow as they must, in
+// whole cache lines. A reader goes by the two sizes in the head: from a library with fewer counters than its
+// own it takes those that are there, and from one with more it leaves the rest. The version changes only if
+// what lies before the counters does.
+//
+// An *entry* describes one writer, reader, endpoint, channel, listener or send queue of a channel, or the
 // times that a filter has measured. Its lap is odd while it is in use:
 //
-//   entry-taken   owner makes lap even, writes what does not change, makes it odd (release)
-//                 -> a looker loads lap (acquire), copies, (fence) loads it again: the same and odd, or the
-//                 copy is of nobody
+//   entry-taken   The owner makes the lap even, writes what does not change, and makes the lap odd (release).
+//                 A reader loads the lap (acquire), copies the entry, and loads the lap again behind a fence.
+//                 Unless both are the same odd number, the copy belongs to no entry.
 //
-// A process that dies between two stores leaves a page that nobody can open any more: it goes with the
+// A process that dies between two stores leaves a page that nobody can open any more: the page goes with the
 // process's descriptors.
 #pragma once
 
@@ -30,13 +35,14 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/cache_line.h"
 #include "base/limits.h"
 #include "stats/process_counters.h"
 
 namespace lwmq::stats {
 
 inline constexpr std::uint64_t kPageMagic = 0x5441'5453'514d'574c;  // "LWMQSTAT"
-inline constexpr std::uint32_t kPageVersion = 1;
+inline constexpr std::uint32_t kPageVersion = 2;
 inline constexpr const char* kPageLabel = "lwmq-stats";
 
 enum class EntryKind : std::uint32_t {
@@ -51,63 +57,43 @@ enum class EntryKind : std::uint32_t {
 };
 inline constexpr std::uint64_t kEntryConnected = 1;
 inline constexpr std::uint64_t kEntryServer = 2;
-inline constexpr std::uint64_t kEntryClosed = 4;  // a reader whose batches are still leased; a writer that
-                                                  // has ended and is not read to its end; times of a filter
-                                                  // that was removed
+// A closed reader whose batches are still leased; a closing writer that waits until everything is read; the
+// times of a filter that was removed.
+inline constexpr std::uint64_t kEntryClosed = 4;
+// A reader or writer whose endpoint lives but does not answer.
+inline constexpr std::uint64_t kEntryStalled = 8;
 
-inline constexpr std::uint64_t kEntryStalled = 8;  // the endpoint that it waits for lives and does not answer
-
-struct Entry {
+struct alignas(kCacheLine) Entry {
   std::atomic<std::uint32_t> lap;
   std::uint32_t kind;
   std::uint64_t opened_ns;  // CLOCK_REALTIME
   char address[160];        // cut where longer; ends with NUL
-  // Of a reader, a job; of a channel that a listener gave, the number of its client; of a queue its number on
-  // the channel, behind the channel's name and a point where that has one; of times the filter.
+  // Reader, job: its name. Channel of a listener: the number of its client. Queue: its number on the channel,
+  // after the channel's name and a point if the channel has one. Times: the filter.
   char name[64];
-  // Zero where the kind has no such thing. Clocks are CLOCK_MONOTONIC.
   Counter flags;
-  Counter waiting_since_ns;  // writer: for room; reader: for a batch; 0: does not wait
-  Counter moved_ns;          // when a writer published, or a reader was lent, its last batch
-  Counter partitions;
-  Counter batches, rows, bytes;          // written or read; endpoint: that have arrived
-  Counter window_bytes;                  // writer: its windows
-  Counter window_used_bytes;             // writer: blocks in there that are not free
-  Counter unread_batches;                // writer: not free yet; endpoint: that nobody has read
-  Counter kept_batches, kept_bytes;      // endpoint: in the log
-  Counter leased_batches, leased_bytes;  // reader: held by its application
-  Counter readers, writers;              // endpoint: attached now; writers are producers
-  Counter peer_pid;  // writer: who holds what it waits for; reader: last writer; channel: peer
-  Counter messages_sent, messages_received;
-  Counter bytes_sent, bytes_received;
-  Counter messages_queued, messages_lost;
-  // endpoint: readers that keep a writer waiting, and were shut out for it; one of the first
-  Counter readers_stalled, readers_expelled, stalled_pid;
-  Counter messages_posted;     // channel, queue
-  Counter messages_discarded;  // queue: dropped before they were shipped; channel: by its receive queue
-  Counter priority;            // queue
-  Counter messages_replaced;   // queue: by a later one of the same tag
-  Counter receive_queued;      // channel: landed, and nobody has received it yet; listener: clients, likewise
-  Counter duplicates_dropped;  // channel: received before over another of redundant transports
-  Counter clients_accepted;    // listener
-  Counter clients_refused;     // listener, and channel that serves
+  // CLOCK_MONOTONIC; 0: never, or not now.
+  Counter waiting_since_ns;                // a writer for room, a reader for a batch
+  Counter moved_ns;                        // when a writer published, or a reader was lent, its last batch
+  LWMQ_ENTRY_COUNTERS(LWMQ_STATS_COUNTER)  // zero where the kind does not have the counter
 };
-static_assert(sizeof(Entry) == 512);
-static_assert(offsetof(Entry, address) == 16 && offsetof(Entry, flags) == 240);
-static_assert(offsetof(Entry, messages_lost) == 416 && offsetof(Entry, stalled_pid) == 440);
+inline constexpr std::size_t kEntryCountersAt = offsetof(Entry, moved_ns) + sizeof(Counter);
+static_assert(offsetof(Entry, address) == 16 && offsetof(Entry, flags) == 240 && kEntryCountersAt == 264);
 
-// What an entry of kind kLatency has in the place of everything behind `flags`. Any thread adds.
+// In an entry of kind kLatency this lies in the place of the counters. Any thread adds.
 struct Latencies {
   Counter sum_ns;
-  Counter
-      counts[32];  // i: of 64 ns << i at most, and longer than those before; the last: all that are longer
+  // counts[i]: times of at most 64 ns << i that are longer than those counted before; the last element counts
+  // all longer ones.
+  Counter counts[32];
 };
-static_assert(offsetof(Entry, waiting_since_ns) + sizeof(Latencies) == sizeof(Entry));
+inline constexpr std::size_t kEntryBytesMin = kEntryCountersAt + sizeof(Latencies);  // of any version
+static_assert(kEntryBytesMin <= sizeof(Entry));
 inline constexpr std::size_t kLatencySteps = sizeof(Latencies::counts) / sizeof(Counter);
 
 inline const Latencies& latencies_of(const Entry& entry) noexcept {
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(&entry);
-  return *reinterpret_cast<const Latencies*>(bytes + offsetof(Entry, waiting_since_ns));
+  return *reinterpret_cast<const Latencies*>(bytes + kEntryCountersAt);
 }
 
 inline void add_latency(Entry& entry, std::uint64_t ns) noexcept {
@@ -117,7 +103,7 @@ inline void add_latency(Entry& entry, std::uint64_t ns) noexcept {
   add(latencies.sum_ns, ns);
 }
 
-struct PageHead {
+struct alignas(kCacheLine) PageHead {
   std::uint64_t magic;
   std::uint32_t version;
   std::uint32_t page_bytes;
@@ -126,19 +112,18 @@ struct PageHead {
   std::uint32_t pid, uid;  // as the process knows itself
   std::uint8_t instance[16];
   char library[16];
-  Counter entries_used;  // no entry past these was ever taken: a look past them would make pages
+  Counter entries_used;  // entries past these were never taken; looking at them would allocate memory
   Counter unlisted;      // writers, readers ... for which there was no entry
   ProcessCounters process;
-  std::uint64_t reserved[45];
 };
-static_assert(sizeof(PageHead) == 512);
-static_assert(offsetof(PageHead, entries_used) == 64 && offsetof(PageHead, process) == 80);
+inline constexpr std::size_t kHeadBytesMin = offsetof(PageHead, process);  // of any version
+static_assert(offsetof(PageHead, entries_used) == 64 && kHeadBytesMin == 80);
 
-inline constexpr std::uint64_t kPageBytes = 32 * kMiB;  // 65,535 entries; memory only where it was used
+inline constexpr std::uint64_t kPageBytes = 40 * kMiB;  // some 70,000 entries; memory only where it was used
 inline constexpr std::size_t kEntriesMax = (kPageBytes - sizeof(PageHead)) / sizeof(Entry);
 
-// An entry of this process, given back with its last reference. Where the page is full or cannot be made, one
-// that nobody sees: who writes into it need not know.
+// Opens an entry of this process, which is given back with its last reference. If the page is full or could
+// not be made, the entry is one that no tool sees; the caller need not know.
 std::shared_ptr<Entry> open_entry(EntryKind kind, const char* address, const char* name = "");
 
 }  // namespace lwmq::stats

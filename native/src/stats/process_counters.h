@@ -1,26 +1,28 @@
-// What this process has done since it loaded the library. Written relaxed by whoever did it, read by
-// lwmq_query_statistics and, on the statistics page, by other processes: a reader may see one counter a
-// moment before another, never a torn one.
+// What this process has done since it loaded the library. Any thread writes these counters, with relaxed
+// stores. lwmq_query_statistics reads them, and so do other processes, on the statistics page. A reader may
+// see one counter a moment before another, but never a torn one.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
+#include "lwmq/lwmq.h"
+
 namespace lwmq::stats {
 
 using Counter = std::atomic<std::uint64_t>;
 
+// A line of the tables of counters in lwmq.h, as a member.
+#define LWMQ_STATS_COUNTER(name, ...) ::lwmq::stats::Counter name{0};
+
 struct ProcessCounters {
-  Counter window_bytes{0};  // held by windows of our own
-  Counter mapped_bytes{0};  // windows of peers mapped here
-  Counter batches_written{0}, batches_read{0};
-  Counter bytes_written{0}, bytes_read{0};
-  Counter bytes_copied{0}, batches_copied{0};
-  Counter peers_lost{0};
+  LWMQ_PROCESS_COUNTERS(LWMQ_STATS_COUNTER)
 };
 
-// Those of this process; on its statistics page (page.h), which the first use makes.
+// The counters of this process. They lie on its statistics page (page.h), which the first call makes.
 ProcessCounters& process() noexcept;
+
+inline std::uint64_t get(const Counter& counter) noexcept { return counter.load(std::memory_order_relaxed); }
 
 inline void add(Counter& counter, std::uint64_t amount) noexcept {
   counter.fetch_add(amount, std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-// Since when somebody waits, on its entry. A wait that its caller makes in slices is one wait.
+// Notes on an entry since when its owner waits. A wait that the caller makes in slices is one wait.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class Waiting {
     waiting_ = true;
     set(entry.waiting_since_ns, static_cast<std::uint64_t>(began_ns_));
   }
-  // For how long the wait has lasted, over its slices. 0: nobody waits.
+  // How long the wait has lasted, over its slices. 0: the owner does not wait.
   [[nodiscard]] std::int64_t since_ms(std::int64_t now_ns) const noexcept {
     const bool waits = began_ns_ != 0 && (waiting_ || (ended_ns_ != 0 && now_ns - ended_ns_ <= kSliceGapNs));
     return waits ? (now_ns - began_ns_) / 1'000'000 : 0;
@@ -29,7 +29,7 @@ class Waiting {
   static constexpr std::int64_t kSliceGapNs = 100'000'000;
   bool waiting_ = false;
   std::int64_t began_ns_ = 0;
-  std::int64_t ended_ns_ = 0;  // of the last one, where nothing came of it
+  std::int64_t ended_ns_ = 0;  // when the last wait ended, if it was in vain
 };
 
 }  // namespace lwmq::stats

@@ -14,7 +14,7 @@ constexpr std::int64_t kSpareNs = 30'000'000'000;
 std::uint64_t room() noexcept { return os::window_memory_budget() / 2; }
 
 struct KeptWindow {
-  std::string address;
+  std::string place;
   Window window;
   [[nodiscard]] bool is_of_use() const noexcept { return window.owner_lives(); }
   [[nodiscard]] std::uint64_t size() const noexcept { return window.bytes(); }
@@ -39,11 +39,15 @@ void keep_mapped(Window window) {
   mapped().put({{}, std::move(window)});
 }
 
-void keep_spare(const std::string& address, Window window) { spares().put({address, std::move(window)}); }
+void keep_spare(const std::string& place, Window window) { spares().put({place, std::move(window)}); }
 
-Window take_spare(const std::string& address, std::uint64_t bytes_min, std::uint64_t bytes_max) {
+std::string place_of(const std::string& address) {
+  return address.substr(0, address.rfind('/', address.find('?')) + 1);
+}
+
+Window take_spare(const std::string& place, std::uint64_t bytes_min, std::uint64_t bytes_max) {
   auto found = spares().take([&](const KeptWindow& kept) {
-    return kept.address == address && kept.size() >= bytes_min && kept.size() <= bytes_max;
+    return kept.place == place && kept.size() >= bytes_min && kept.size() <= bytes_max;
   });
   return found ? std::move(found->window) : Window();
 }

@@ -15,12 +15,16 @@ namespace lwmq::stream {
 // owner has died, or when what is kept passes half of the process's window memory.
 void keep_mapped(Window window);
 
-// Keeps a window of our own that nobody reads any more for the next writer at the same address; never for
-// another address, whose readers may be other people. Drops it after 30 s, when half is passed, or when a new
-// window does not fit otherwise.
-void keep_spare(const std::string& address, Window window);
+// Keeps a window of our own that nobody reads any more for the next writer of this process, whichever stream
+// it writes. `place` is what the addresses of both have before their name (place_of): whoever could map the
+// window for the one may also reach the other. Drops the window after 30 s, when half is passed, or when a
+// new window does not fit otherwise.
+void keep_spare(const std::string& place, Window window);
 // One of `bytes_min` to `bytes_max` bytes; null: there is none.
-Window take_spare(const std::string& address, std::uint64_t bytes_min, std::uint64_t bytes_max);
+Window take_spare(const std::string& place, std::uint64_t bytes_min, std::uint64_t bytes_max);
+// Where the name in an address begins: "ipc://prices" and "ipc://door?stream=a" have the same place,
+// "ipc:///run/a/prices" has that of its folder.
+std::string place_of(const std::string& address);
 // Gives the memory of all spare windows back. False when there were none.
 bool drop_spares();
 

@@ -31,7 +31,12 @@ IdleCache<IdleLine>& idle_lines() noexcept {
 Line::Line(Reach made) noexcept
     : reach(std::move(made)),
       pool(
-          reach.provider, reach.address, [](void* line) { static_cast<Line*>(line)->pump(); }, this) {}
+          reach.provider, reach.address,
+          [](void* line) {
+            const Status status = static_cast<Line*>(line)->pump();
+            return status == LWMQ_OK || status == LWMQ_E_CLOSED || status == LWMQ_E_PEER_LOST;
+          },
+          this) {}
 
 Line::~Line() {
   if (reach.link && !reach.own_stream) pool.keep_spares();
@@ -58,6 +63,7 @@ Status Line::take(const char* address, std::int32_t role, const Deadline& deadli
 Status Line::give_back(std::unique_ptr<Line>* line, const Deadline& deadline) {
   // A line to an endpoint of this process would keep that endpoint alive.
   if ((*line)->reach.own_stream) {
+    if ((*line)->reach.link) (*line)->pool.keep_spares();
     const Status status = part(&(*line)->reach, deadline);
     if (status != LWMQ_E_TIMED_OUT) line->reset();
     return status;

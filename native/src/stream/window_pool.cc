@@ -7,7 +7,7 @@
 #include "base/cache_line.h"
 #include "base/checked.h"
 #include "base/yield_point.h"
-#include "stream/kept_windows.h"
+#include "stats/process_counters.h"
 
 namespace lwmq::stream {
 namespace {
@@ -52,7 +52,7 @@ void WindowPool::keep_spares() {
   reclaim(in_flight_.size());
   for (auto& segment : segments_) {
     if (!segment.window || segment.live != 0) continue;  // it may still be read, or nobody can say
-    keep_spare(address_, std::exchange(segment, Segment{}).window);
+    keep_spare(place_, std::exchange(segment, Segment{}).window);
   }
 }
 
@@ -159,12 +159,14 @@ bool WindowPool::recut() {
   return true;
 }
 
-// A spare one, or a new one; spare ones of other addresses make way.
+// A spare one, or a new one; spare ones of other places make way.
 Status WindowPool::make_window(std::uint64_t bytes, std::uint64_t bytes_max, Window* out_window) {
-  *out_window = take_spare(address_, bytes, bytes_max);
+  *out_window = take_spare(place_, bytes, bytes_max);
   if (*out_window) return LWMQ_OK;
-  const Status status = Window::create(provider_, bytes, out_window);
-  return status == LWMQ_E_NO_MEMORY && drop_spares() ? Window::create(provider_, bytes, out_window) : status;
+  Status status = Window::create(provider_, bytes, out_window);
+  if (status == LWMQ_E_NO_MEMORY && drop_spares()) status = Window::create(provider_, bytes, out_window);
+  if (status == LWMQ_OK) stats::add(stats::process().window_bytes_made, bytes);
+  return status;
 }
 
 Status WindowPool::grow(std::uint64_t bytes, std::uint64_t limit_bytes, std::int64_t* out_new_window) {
@@ -309,7 +311,7 @@ bool WindowPool::reclaim(std::size_t look_at) {
     any_dropped = any_dropped || slot.dropped;
   }
   if (!any_dropped) return false;
-  news_(news_context_);
+  if (!news_(news_context_)) return false;
   std::size_t kept = 0;
   for (std::size_t i = 0; i < look_at; ++i) {
     const std::uint32_t index = in_flight_[i];

@@ -22,6 +22,7 @@
 #include "lwmq/lwmq.h"
 #include "lwmq/lwmq_tli.h"
 #include "stream/block_hold.h"
+#include "stream/kept_windows.h"
 #include "stream/lap_page.h"
 #include "wire/stream_messages.h"
 
@@ -29,11 +30,11 @@ namespace lwmq::stream {
 
 class WindowPool {
  public:
-  // Asks the conversation with the endpoint for lease pages that have come (see reclaim).
-  using News = void (*)(void* context);
+  // Takes in the lease pages of which the endpoint has told (see reclaim). False: not all of them.
+  using News = bool (*)(void* context);
 
-  WindowPool(const lwmq_tli_provider* provider, std::string address, News news, void* news_context) noexcept
-      : provider_(provider), address_(std::move(address)), news_(news), news_context_(news_context) {}
+  WindowPool(const lwmq_tli_provider* provider, const std::string& address, News news, void* news_context)
+      : provider_(provider), place_(place_of(address)), news_(news), news_context_(news_context) {}
   ~WindowPool();
   WindowPool(const WindowPool&) = delete;
   WindowPool& operator=(const WindowPool&) = delete;
@@ -67,7 +68,7 @@ class WindowPool {
   // neither been published nor discarded by then goes back. Null: no block that we lent, one that is held, or
   // no memory.
   lwmq_hold* hold(const lwmq_block& block);
-  // At the end: leaves windows that nobody reads any more for the next writer at this address.
+  // At the end: leaves windows that nobody reads any more for the next writer of this process.
   void keep_spares();
   // Takes back what was lent and neither published nor discarded: its writer is gone. What is held stays
   // where it is until its hold ends.
@@ -132,7 +133,7 @@ class WindowPool {
   bool owns(const lwmq_block& block) const noexcept;
 
   const lwmq_tli_provider* provider_;
-  const std::string address_;
+  const std::string place_;  // of spare windows
   const News news_;
   void* const news_context_;
   LapPage ledger_;                    // the endpoint writes it

@@ -57,9 +57,10 @@ TEST(StatisticsPage, LiesInTheGoldenBytes) {
   for (std::uint8_t i = 0; i < 16; ++i) head.instance[i] = i;
   std::strcpy(head.library, "0.1.0");
   head.entries_used = 2, head.unlisted = 3;
-  ProcessCounters& p = head.process;
-  p.window_bytes = 10, p.mapped_bytes = 11, p.batches_written = 12, p.batches_read = 13;
-  p.bytes_written = 14, p.bytes_read = 15, p.bytes_copied = 16, p.batches_copied = 17, p.peers_lost = 18;
+  std::uint64_t number = 10;
+#define COUNT(name, ...) head.process.name = number++;
+  LWMQ_PROCESS_COUNTERS(COUNT)
+#undef COUNT
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(&head), sizeof head), golden().at("head").bytes);
 
   Entry entry{};
@@ -68,13 +69,11 @@ TEST(StatisticsPage, LiesInTheGoldenBytes) {
   entry.opened_ns = 123456789;
   std::strcpy(entry.address, "ipc://flights");
   std::strcpy(entry.name, "query");
-  entry.flags = 20, entry.waiting_since_ns = 21, entry.moved_ns = 22, entry.partitions = 23;
-  entry.batches = 24, entry.rows = 25, entry.bytes = 26, entry.window_bytes = 27;
-  entry.window_used_bytes = 28, entry.unread_batches = 29, entry.kept_batches = 30, entry.kept_bytes = 31;
-  entry.leased_batches = 32, entry.leased_bytes = 33, entry.readers = 34, entry.writers = 35;
-  entry.peer_pid = 36, entry.messages_sent = 37, entry.messages_received = 38, entry.bytes_sent = 39;
-  entry.bytes_received = 40, entry.messages_queued = 41, entry.messages_lost = 42;
-  entry.readers_stalled = 43, entry.readers_expelled = 44, entry.stalled_pid = 45;
+  entry.flags = 20, entry.waiting_since_ns = 21, entry.moved_ns = 22;
+  number = 23;
+#define COUNT(name, ...) entry.name = number++;
+  LWMQ_ENTRY_COUNTERS(COUNT)
+#undef COUNT
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(&entry), sizeof entry), golden().at("entry").bytes);
 
   Entry times{};
@@ -172,7 +171,7 @@ TEST(StatisticsPage, NeverShowsHalfOfTwoOwners) {
   const std::int64_t deadline = os::now_ns() + 60'000'000'000;
   while (seen < 500 && os::now_ns() < deadline) {
     lwmq_entry_view view{};
-    if (!copy_entry(entries[0], os::now_ns(), &view)) continue;
+    if (!copy_entry(entries[0], sizeof(Entry), os::now_ns(), &view)) continue;
     ++seen;
     EXPECT_EQ(std::string(view.address), std::string("ipc://") + view.name);
   }
@@ -215,13 +214,15 @@ TEST(StatisticsPage, OfAForkedChildIsNobodys) {
 class ForeignPage : public ::testing::Test {
  protected:
   // Looks at a child that shows `bytes` bytes of `fill` (after a head that is right, where asked).
-  static SeenProcess look_at_child(std::uint64_t bytes, std::uint8_t fill, bool good_head, bool sealed) {
+  static SeenProcess look_at_child(std::uint64_t bytes, std::uint8_t fill, bool good_head, bool sealed,
+                                   std::uint32_t head_bytes = sizeof(PageHead),
+                                   std::uint32_t entry_bytes = sizeof(Entry)) {
     int ready[2], go[2];
     EXPECT_EQ(pipe(ready), 0);
     EXPECT_EQ(pipe(go), 0);
     const pid_t child = fork();
     if (child == 0) {
-      show(bytes, fill, good_head, sealed);
+      show(bytes, fill, good_head, sealed, head_bytes, entry_bytes);
       char byte = 'r';
       if (write(ready[1], &byte, 1) != 1 || read(go[0], &byte, 1) != 1) _exit(1);
       _exit(0);
@@ -244,7 +245,8 @@ class ForeignPage : public ::testing::Test {
   }
 
  private:
-  static void show(std::uint64_t bytes, std::uint8_t fill, bool good_head, bool sealed) {
+  static void show(std::uint64_t bytes, std::uint8_t fill, bool good_head, bool sealed,
+                   std::uint32_t head_bytes, std::uint32_t entry_bytes) {
     static os::Segment segment;
     std::uint8_t* data = nullptr;
     if (sealed) {
@@ -261,8 +263,8 @@ class ForeignPage : public ::testing::Test {
     head->magic = kPageMagic;
     head->version = kPageVersion;
     head->page_bytes = static_cast<std::uint32_t>(bytes);
-    head->head_bytes = sizeof(PageHead);
-    head->entry_bytes = sizeof(Entry);
+    head->head_bytes = head_bytes;
+    head->entry_bytes = entry_bytes;
   }
 };
 
@@ -282,12 +284,57 @@ TEST_F(ForeignPage, ThatSaysNonsenseIsReadWithinItsBounds) {
   EXPECT_EQ(std::string(seen.entries[0].address), std::string(159, '?'));
 }
 
+// Every number on these pages is 0x7f7f..; a counter that the other version does not have stays 0.
+TEST_F(ForeignPage, OfALibraryWithFewerCountersShowsThoseItHas) {
+  const auto seen = look_at_child(8192, 0x7f, true, true, 128, sizeof(Entry));
+  EXPECT_EQ(seen.view.known, 1u);
+  EXPECT_NE(seen.view.window_bytes, 0u);
+  EXPECT_NE(seen.view.bytes_read, 0u);
+  EXPECT_EQ(seen.view.bytes_copied, 0u);
+  EXPECT_EQ(seen.view.peers_lost, 0u);
+}
+
+TEST_F(ForeignPage, OfALibraryWithMoreCountersShowsThoseWeKnow) {
+  const auto seen = look_at_child(8192, 0x7f, true, true, sizeof(PageHead) + 64, sizeof(Entry) + 128);
+  EXPECT_EQ(seen.view.known, 1u);
+  EXPECT_NE(seen.view.peers_lost, 0u);
+  ASSERT_EQ(seen.entries.size(), (8192 - sizeof(PageHead) - 64) / (sizeof(Entry) + 128));
+  EXPECT_EQ(seen.entries[1].clients_refused, 0x7f7f7f7f7f7f7f7fu);
+}
+
+TEST_F(ForeignPage, WhoseSizesAreNonsenseIsNotRead) {
+  constexpr std::uint32_t kNonsense[][2] = {{0, sizeof(Entry)},
+                                            {64, sizeof(Entry)},
+                                            {8192 + 64, sizeof(Entry)},
+                                            {sizeof(PageHead), 0},
+                                            {sizeof(PageHead), 64},
+                                            {sizeof(PageHead), sizeof(Entry) + 8},
+                                            {sizeof(PageHead) + 8, sizeof(Entry)}};
+  for (const auto [head_bytes, entry_bytes] : kNonsense)
+    EXPECT_EQ(look_at_child(8192, 0x7f, true, true, head_bytes, entry_bytes).view.known, 0u);
+}
+
+TEST(Counters, AreListedWithTheirOwnersAndAHelp) {
+  lwmq_counter counter{};
+  std::uint32_t count = 0, of_process = 0;
+  for (; counter_at(count, &counter); ++count) {
+    EXPECT_EQ(counter.help[std::strlen(counter.help) - 1], '.') << counter.name;
+    EXPECT_NE(counter.owners, 0u) << counter.name;
+    EXPECT_GE(counter.type, static_cast<std::uint32_t>(LWMQ_COUNTER_FLOW)) << counter.name;
+    of_process += counter.owners & 1;
+  }
+  EXPECT_EQ(of_process, (sizeof(lwmq_statistics) - sizeof(std::uint64_t)) / sizeof(std::uint64_t));
+  EXPECT_EQ(count - of_process, (sizeof(lwmq_entry_view) - offsetof(lwmq_entry_view, partitions)) / 8);
+  ASSERT_TRUE(counter_at(0, &counter));
+  EXPECT_STREQ(counter.name, "window_bytes");
+}
+
 TEST_F(ForeignPage, ThatCouldShrinkUnderUsIsNotMapped) {
   EXPECT_EQ(look_at_child(8192, 0x7f, true, false).view.pid, 0u);
 }
 
 TEST_F(ForeignPage, SmallerThanItsHeadIsNotMapped) {
-  EXPECT_EQ(look_at_child(256, 0x7f, false, true).view.pid, 0u);
+  EXPECT_EQ(look_at_child(64, 0x7f, false, true).view.pid, 0u);
 }
 
 }  // namespace

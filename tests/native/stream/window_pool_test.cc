@@ -43,7 +43,7 @@ class Pool : public testing::Test {
   }
 
   lwmq_tli_provider table_ = lwmq::fuzz::plain_windows();
-  WindowPool pool_{&table_, "test", [](void*) {}, nullptr};
+  WindowPool pool_{&table_, "test", [](void*) { return true; }, nullptr};
   std::uint8_t* ledger_ = nullptr;
   std::deque<lwmq::wire::Publish> in_flight_;
 };
@@ -99,7 +99,7 @@ TEST(PoolThatHasGone, LeavesWhatIsHeldWhereItIs) {
   lwmq_hold* hold = nullptr;
   {
     WindowPool pool(
-        &table, "test", [](void*) {}, nullptr);
+        &table, "test", [](void*) { return true; }, nullptr);
     lwmq::stream::LapPage ledger;
     ASSERT_EQ(lwmq::stream::LapPage::create(&table, &ledger), LWMQ_OK);
     pool.set_ledger(std::move(ledger));

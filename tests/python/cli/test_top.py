@@ -28,7 +28,7 @@ from rich.console import Console
 import lwmq_spark as lwmq
 from lwmq_spark.cli import main
 from lwmq_spark.cli.top import _table
-from lwmq_spark.observer import Entry, Observer, Process
+from lwmq_spark.observer import COUNTERS, CounterKind, Entry, Observer, Process
 from tests.patience import HANG_S, until
 from tests.stopping import stopped
 
@@ -65,11 +65,11 @@ with lwmq.open_reader(sys.argv[1], name="slow one") as reader:
 PROCESS = {"pid": int, "uid": int, "command": str, "known": bool, "page_version": int, "library": str,
            "unlisted": int, "window_bytes": int, "mapped_bytes": int, "batches_written": int,
            "batches_read": int, "bytes_written": int, "bytes_read": int, "bytes_copied": int,
-           "batches_copied": int, "peers_lost": int, "streams": list, "channels": list,
-           "queues": list, "listeners": list}  # fmt: skip
+           "batches_copied": int, "peers_lost": int, "window_bytes_made": int,
+           "streams": list, "channels": list, "queues": list, "listeners": list}  # fmt: skip
 STREAM = {"role": str, "address": str, "name": str, "number": int, "state": str,
           "state_seconds": (float, type(None)), "partitions": int, "batches": int, "rows": int,
-          "bytes": int}  # fmt: skip
+          "bytes": int, "waits_for": list}  # fmt: skip
 BY_ROLE = {
     "writer": {"window_bytes": int, "window_used_bytes": int, "unread_batches": int, "peer_pid": int},
     "reader": {"leased_batches": int, "leased_bytes": int, "peer_pid": int},
@@ -81,6 +81,7 @@ BY_ROLE = {
         "writers": int,
         "readers_stalled": int,
         "readers_expelled": int,
+        "readers_lost": int,
         "stalled_pid": int,
     },
 }
@@ -138,6 +139,7 @@ def test_a_stalled_reader_is_shown_beside_the_writer_that_waits_for_it(ipc: str,
     assert read.figures["leased_batches"] == read.figures["batches"] == 3
     assert read.figures["leased_bytes"] > 3 * 80_000
     assert read.figures["peer_pid"] == writer.pid
+    assert written.waits_for == [reader.pid] and read.waits_for == []
     assert kept.figures["readers"] == kept.figures["writers"] == 1
     assert kept.figures["unread_batches"] == kept.figures["batches"] - 2
     assert kept.figures["partitions"] == written.figures["partitions"] == 2
@@ -181,6 +183,55 @@ def test_a_process_that_ends_is_gone_and_no_error(ipc: str, spawn: Any) -> None:
     assert processes(observer.look(), {writer.pid})
     writer.kill()
     assert not processes(observer.look(), {writer.pid})
+
+
+def test_a_reader_that_died_before_it_had_read_everything_is_counted(ipc: str, spawn: Any) -> None:
+    writer, reader = writer_and_reader(spawn, ipc)
+    observer = Observer()
+    endpoint = entry(processes(observer.look(), {writer.pid})[writer.pid], "endpoint")
+    assert endpoint.figures["readers_lost"] == 0
+    reader.kill()
+
+    def lost() -> bool:
+        endpoint = entry(processes(observer.look(), {writer.pid})[writer.pid], "endpoint")
+        return endpoint.figures["readers_lost"] == 1
+
+    until(lost)
+    assert "1 readers lost" in " ".join(top("--count", 1, "--interval", 0.05, "--pid", writer.pid).split())
+    labels = (("address", ipc), ("name", ""), ("pid", str(writer.pid)))
+    assert exposed(exported())["lwmq_endpoint_readers_lost_total", labels] == 1
+    writer.kill()
+
+
+def test_who_waits_names_those_who_can_end_the_wait(ipc: str, spawn: Any) -> None:
+    """A reader waits for the writers at its address; a writer that has ended waits for the readers."""
+    writer, reader = writer_and_reader(spawn, ipc)
+    waiting = spawn(
+        """
+        with lwmq.open_reader(sys.argv[1]) as reader:
+            print("reads")
+            list(reader)
+        """,
+        ipc,
+    )
+    assert waiting.line() == "reads"
+    observer = Observer()
+
+    def waits() -> list[int] | None:
+        one = entry(processes(observer.look(), {waiting.pid})[waiting.pid], "reader")
+        return one.waits_for or None
+
+    assert until(waits) == [writer.pid]
+    for process in (waiting, reader, writer):
+        process.kill()
+
+
+def test_every_counter_says_what_it_counts() -> None:
+    described = COUNTERS["endpoint", "readers_lost"]
+    assert described.kind is CounterKind.TOTAL
+    assert described.owners == {"endpoint"}
+    assert all(counter.help.endswith(".") for counter in COUNTERS.values())
+    assert {name for owner, name in COUNTERS if owner == "process"} == lwmq._ffi.statistics().keys()
 
 
 def test_batches_held_beyond_their_reader_are_shown(ipc: str, spawn: Any) -> None:

@@ -158,6 +158,7 @@ void Readers::leave(Client& c, Status why) {
 void Readers::tell_of_lost(const Client& c, bool died) {
   ReaderSession& reader = *c.reader;
   if (reader.expelled || (reader.done && reader.handed.empty())) return;  // it had nothing more to read
+  ++lost_;
   const std::string who = "reader " + reader.options.name + ", " + c.process + " on host " +
                           os::identity().host + ", " +
                           (died ? os::process_end(c.peer.pid) : "left before it had finished");

@@ -44,6 +44,8 @@ class Readers {
   void count_sharers();
 
   [[nodiscard]] std::uint32_t open_count() const noexcept;
+  // Readers that ended before they had read everything, without an orderly close.
+  [[nodiscard]] std::uint64_t lost_count() const noexcept { return lost_; }
   // It has had everything, and waits for the next producer: nobody has to wait for it.
   [[nodiscard]] bool is_late(const ReaderSession& reader) const;
 
@@ -65,6 +67,7 @@ class Readers {
   Log& log_;
   Jobs& jobs_;
   News& news_;
+  std::uint64_t lost_ = 0;
   std::map<std::string, std::uint32_t> names_;
   // By name: consumed, and not yet acknowledged or forgotten.
   std::map<std::uint32_t, std::vector<std::pair<std::uint32_t, std::uint64_t>>> unsettled_;

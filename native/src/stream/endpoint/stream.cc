@@ -346,6 +346,7 @@ void Stream::note_figures() noexcept {
   stats::set(entry_->readers_stalled, stalled);
   stats::set(entry_->stalled_pid, stalled_pid);
   stats::set(entry_->readers_expelled, watch_.expelled_count());
+  stats::set(entry_->readers_lost, readers_.lost_count());
   stats::set(entry_->writers, jobs_.open_count());
   stats::set(entry_->partitions, log_.size());
   stats::set(entry_->batches, figures.arrived);

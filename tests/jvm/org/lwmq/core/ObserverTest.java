@@ -55,8 +55,8 @@ class ObserverTest {
       client.flush(soon);
 
       Observer.Process process = here(observer);
-      while (!(channel(process, true).figure(Observer.Figure.MESSAGES_RECEIVED) == 10
-          && channel(process, false).figure(Observer.Figure.MESSAGES_SENT) == 10)) {
+      while (!(channel(process, true).figure("messages_received") == 10
+          && channel(process, false).figure("messages_sent") == 10)) {
         assertFalse(soon.isOver(), process::toString); // the pages are written now and then
         process = here(observer);
       }
@@ -66,22 +66,25 @@ class ObserverTest {
       Observer.Entry channel = channel(process, false);
       assertTrue(channel.isConnected());
       assertFalse(channel.isClosed());
-      assertEquals(30, channel.figure(Observer.Figure.MESSAGES_POSTED));
-      assertEquals(10, channel.figure(Observer.Figure.MESSAGES_SENT));
-      assertEquals(0, channel.figure(Observer.Figure.CLIENTS_REFUSED));
+      assertEquals(30, channel.figure("messages_posted"));
+      assertEquals(10, channel.figure("messages_sent"));
+      assertEquals(0, channel.figure("clients_refused"));
       assertTrue(channel.opened().isAfter(Instant.now().minus(Duration.ofMinutes(10))));
-      assertEquals(10, channel(process, true).figure(Observer.Figure.MESSAGES_RECEIVED));
+      assertEquals(10, channel(process, true).figure("messages_received"));
       Observer.Entry sent = of(process, Observer.Kind.QUEUE).get(0);
-      assertEquals(20, sent.figure(Observer.Figure.MESSAGES_DISCARDED));
-      assertEquals(Priority.TIME_CRITICAL.ordinal() + 1, sent.figure(Observer.Figure.PRIORITY));
+      assertEquals(20, sent.figure("messages_discarded"));
+      assertEquals(Priority.TIME_CRITICAL.ordinal() + 1, sent.figure("priority"));
       List<Observer.Entry> times = of(process, Observer.Kind.LATENCY);
       assertTrue(times.stream().allMatch(entry -> entry.name().startsWith("latency")), times::toString);
       Observer.Entry landed =
-          times.stream().filter(entry -> entry.figure(Observer.Figure.TOOK_NS) > 0).findFirst().orElseThrow();
+          times.stream().filter(entry -> entry.tookNs() > 0).findFirst().orElseThrow();
       assertTrue(landed.took().stream().mapToLong(Long::longValue).sum() > 0);
-      assertEquals(0, landed.figure(Observer.Figure.MESSAGES_REPLACED));
-      assertEquals(35, Observer.Figure.values().length);
-      assertEquals(35, landed.figures().size());
+      assertEquals(0, landed.figure("messages_replaced"));
+      assertEquals(Memory.statistics().keySet(), process.statistics().keySet());
+      assertTrue(process.statistics().containsKey("peers_lost"));
+      assertTrue(landed.figures().containsKey("clients_refused")); // the last of the table
+      assertEquals(
+          Status.INVALID, assertThrows(LwmqException.class, () -> landed.figure("shoes")).status());
     }
   }
 

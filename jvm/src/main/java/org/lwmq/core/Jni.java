@@ -96,7 +96,7 @@ final class Jni {
 
   static native void setServiceAffinity(int[] processors);
 
-  /** {window bytes, mapped bytes, batches written, read, bytes written, read, copied, batches copied, peers lost}. */
+  /** The counters of this process, in the order of {@link #counterName}. */
   static native long[] statistics();
 
   /** A view of native memory; valid as long as that memory is. TOO_BIG: more than a buffer of Java can show. */
@@ -423,7 +423,7 @@ final class Jni {
   static final int PROCESS_KNOWN = 3;
   static final int PROCESS_ENTRIES = 4;
   static final int PROCESS_UNLISTED = 5;
-  static final int PROCESS_STATISTICS = 6; // as of statistics
+  static final int PROCESS_COUNTERS = 6; // in the order of counterName
 
   /** Fills {@code texts} with the version of its library. */
   static native long[] observerProcess(long observer, long process, byte[][] texts);
@@ -431,10 +431,17 @@ final class Jni {
   static final int ENTRY_KIND = 0;
   static final int ENTRY_FLAGS = 1;
   static final int ENTRY_OPENED_NS = 2;
-  static final int ENTRY_FIGURES = 3; // in the order of lwmq_entry_view
+  static final int ENTRY_WAITING_NS = 3;
+  static final int ENTRY_UNMOVED_NS = 4;
+  static final int ENTRY_TOOK_NS = 5;
+  static final int ENTRY_TOOK = 6;
+  static final int ENTRY_COUNTERS = 38; // in the order of counterName
 
   /** Fills {@code texts} with address and name. */
   static native long[] observerEntry(long observer, long process, long entry, byte[][] texts);
+
+  /** The index-th counter of a process, or of an entry. Null past the last. */
+  static native byte[] counterName(int index, boolean ofProcess);
 
   static native void observerDestroy(long observer);
 

@@ -1,6 +1,7 @@
 package org.lwmq.core;
 
 import java.nio.ByteBuffer;
+import java.util.Map;
 
 /** Views and private copies of native memory. The caller vouches for the addresses: a wrong one ends the JVM. */
 public final class Memory {
@@ -43,18 +44,8 @@ public final class Memory {
     Jni.setWindowMemory(bytesMax);
   }
 
-  /**
-   * Counters of this process since it loaded the library, in the order of {@code lwmq_statistics}.
-   */
-  public record Statistics(
-      long windowBytes, long mappedBytes, long batchesWritten, long batchesRead, long bytesWritten, long bytesRead,
-      long bytesCopied, long batchesCopied, long peersLost) {
-    static Statistics of(long[] n) {
-      return new Statistics(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]);
-    }
-  }
-
-  public static Statistics statistics() {
-    return Statistics.of(Jni.statistics());
+  /** The counters of this process since it loaded the library, by their names in {@code lwmq_statistics}. */
+  public static Map<String, Long> statistics() {
+    return Counters.OF_PROCESS.named(Jni.statistics(), 0);
   }
 }

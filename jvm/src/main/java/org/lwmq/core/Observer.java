@@ -4,6 +4,7 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 
 /**
  * What the processes of this machine do with lwmq: their statistics pages, as {@code lwmq top} reads them. Those of our own
@@ -26,78 +27,47 @@ public final class Observer implements AutoCloseable {
     LISTENER
   }
 
-  /** What is counted of an entry; {@code lwmq_entry_view} says what each is of which kind, and has them in this order. */
-  public enum Figure {
-    WAITING_NS,
-    UNMOVED_NS,
-    PARTITIONS,
-    BATCHES,
-    ROWS,
-    BYTES,
-    WINDOW_BYTES,
-    WINDOW_USED_BYTES,
-    UNREAD_BATCHES,
-    KEPT_BATCHES,
-    KEPT_BYTES,
-    LEASED_BATCHES,
-    LEASED_BYTES,
-    READERS,
-    WRITERS,
-    PEER_PID,
-    MESSAGES_SENT,
-    MESSAGES_RECEIVED,
-    BYTES_SENT,
-    BYTES_RECEIVED,
-    MESSAGES_QUEUED,
-    MESSAGES_LOST,
-    READERS_STALLED,
-    READERS_EXPELLED,
-    STALLED_PID,
-    MESSAGES_POSTED,
-    MESSAGES_DISCARDED,
-    PRIORITY,
-    TOOK_NS,
-    MESSAGES_REPLACED,
-    RECEIVE_QUEUED,
-    DUPLICATES_DROPPED,
-    CLIENTS_ACCEPTED,
-    CLIENTS_WAITING,
-    CLIENTS_REFUSED
-  }
-
-  private static final int TOOK = 32;
-
   /**
    * One writer, reader, endpoint, channel, send queue or listener; or the times that a filter has measured.
    *
-   * @param address cut where it is longer than 159 bytes
-   * @param name of a reader, a job; of a channel of a listener: the number of its client; of a queue: its number on the
-   *     channel; of times: the filter with its settings
+   * @param address cut if it is longer than 159 bytes
+   * @param name of a reader or a job: its name; of a channel of a listener: the number of its client; of a queue: its number
+   *     on the channel; of times: the filter with its settings
    * @param isConnected to a peer
    * @param isServer it binds
-   * @param isClosed a reader whose batches are still held; a writer that waits to be read to its end; times of a filter that
-   *     was removed
-   * @param isStalled the endpoint that it waits for lives and does not answer
-   * @param took how many times took {@code 64 << i} ns at most, and longer than those before; the last: longer still
+   * @param isClosed a closed reader whose batches are still held; a closing writer that waits until everything is read; times
+   *     of a filter that was removed
+   * @param isStalled its endpoint lives but does not answer
+   * @param waitingNs how long a writer has been waiting for room, or a reader for a batch
+   * @param unmovedNs time since the writer wrote, or the reader was lent, its last batch; 0: none yet
+   * @param figures the counters of all kinds by the names that {@code lwmq.h} gives them; 0 if the kind does not have one
+   * @param tookNs of times: their sum
+   * @param took how many times took at most {@code 64 << i} ns and longer than those counted before; the last element counts
+   *     all longer ones
    */
   public record Entry(
       Kind kind, Instant opened, String address, String name, boolean isConnected, boolean isServer, boolean isClosed,
-      boolean isStalled, List<Long> figures, List<Long> took) {
-    /** 0 where its kind has none. */
-    public long figure(Figure figure) {
-      return figures.get(figure.ordinal());
+      boolean isStalled, long waitingNs, long unmovedNs, Map<String, Long> figures, long tookNs, List<Long> took) {
+    /** INVALID: there is no such counter. */
+    public long figure(String name) {
+      Long figure = figures.get(name);
+      if (figure == null) {
+        throw new LwmqException(Status.INVALID, "there is no counter '" + name + "', but " + figures.keySet());
+      }
+      return figure;
     }
   }
 
   /**
    * A process that uses lwmq.
    *
-   * @param isKnown its page has the version of ours; else nothing behind it is known
-   * @param unlisted how much of what it has found no place on its page
-   * @param library its version
+   * @param isKnown this library can read its page; if not, nothing that follows is known
+   * @param library the version of its library
+   * @param unlisted how many of its writers, readers, endpoints and channels found no place on its page
+   * @param statistics as {@link Memory#statistics}
    */
   public record Process(
-      long pid, long uid, int pageVersion, boolean isKnown, String library, long unlisted, Memory.Statistics statistics,
+      long pid, long uid, int pageVersion, boolean isKnown, String library, long unlisted, Map<String, Long> statistics,
       List<Entry> entries) {}
 
   /** Everybody as of now, in the order of pids. Waits for nobody. */
@@ -132,17 +102,13 @@ public final class Observer implements AutoCloseable {
         n[Jni.PROCESS_KNOWN] != 0,
         Identity.text(library[0]),
         n[Jni.PROCESS_UNLISTED],
-        Memory.Statistics.of(Arrays.copyOfRange(n, Jni.PROCESS_STATISTICS, n.length)),
+        Counters.OF_PROCESS.named(n, Jni.PROCESS_COUNTERS),
         List.copyOf(entries));
   }
 
   private static Entry entry(Kind kind, long[] numbers, byte[][] texts) {
     long flags = numbers[Jni.ENTRY_FLAGS]; // LWMQ_ENTRY_CONNECTED ..., from the lowest bit
     long opened = numbers[Jni.ENTRY_OPENED_NS];
-    int tookAt = Jni.ENTRY_FIGURES + Figure.TOOK_NS.ordinal() + 1;
-    List<Long> all = Arrays.stream(numbers).boxed().toList();
-    List<Long> figures = new ArrayList<>(all.subList(Jni.ENTRY_FIGURES, tookAt));
-    figures.addAll(all.subList(tookAt + TOOK, all.size()));
     return new Entry(
         kind,
         Instant.ofEpochSecond(opened / 1_000_000_000L, opened % 1_000_000_000L),
@@ -152,8 +118,11 @@ public final class Observer implements AutoCloseable {
         (flags & 2) != 0,
         (flags & 4) != 0,
         (flags & 8) != 0,
-        List.copyOf(figures),
-        List.copyOf(all.subList(tookAt, tookAt + TOOK)));
+        numbers[Jni.ENTRY_WAITING_NS],
+        numbers[Jni.ENTRY_UNMOVED_NS],
+        Counters.OF_ENTRY.named(numbers, Jni.ENTRY_COUNTERS),
+        numbers[Jni.ENTRY_TOOK_NS],
+        Arrays.stream(numbers, Jni.ENTRY_TOOK, Jni.ENTRY_COUNTERS).boxed().toList());
   }
 
   @Override
