@@ -105,6 +105,7 @@ DELEGATED: list[Column] = [("task_ns", "us for a task", 1e3), ("overhead", "% mo
 APART: list[Column] = [*RATE, ("to_alone", "of the rate where nothing else is under way", 1)]
 NOTICED: list[Column] = [("p50_ns", "us", 1e3), ("longest_ns", "us", 1e3)]
 DEATHS = 5  # of a run; each is a process that has to start before
+OPENINGS = 200  # of a run
 DELEGATES = ["lwmq", "pyzmq", "pipe"]
 BATCHES_DELEGATED = (1, 10, 100)
 # title, kind of tests.bench.arrow_peers, bytes of a batch, what is shown
@@ -311,6 +312,18 @@ def death_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
     )
 
 
+def stream_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
+    """How long it takes until a writer and a reader of a new stream are open."""
+    yield (
+        "a stream is opened at both ends, Python",
+        NOTICED,
+        {
+            peer: lambda peer=peer: machine.openings(peer, OPENINGS)
+            for peer in ("floor", "lwmq-door", "lwmq-warm", "lwmq")
+        },
+    )
+
+
 def arrow_figures(seconds: float) -> Iterator[tuple[str, list[Column], Runs]]:
     for title, kind, size, columns in ARROW:
         runs: Runs = {}
@@ -338,6 +351,7 @@ PAIRS = {
     "apart": apart_figures,
     "delegation": delegation_figures,
     "deaths": death_figures,
+    "streams": stream_figures,
     "arrow": arrow_figures,
 }
 PARTS = [*PAIRS, "spark"]

@@ -235,6 +235,12 @@ def deaths(peer: str, count: int) -> dict[str, Any]:
         return _alone(*_module("deaths", peer, count, where), env=environment())
 
 
+def openings(peer: str, count: int) -> dict[str, Any]:
+    """One run of tests.bench.openings."""
+    with address() as where:
+        return _alone(*_module("openings", peer, count, where), env=environment())
+
+
 def _pair(
     module: str, what: tuple[str, ...], roles: tuple[str, str], size: int, seconds: float
 ) -> tuple[str, str]:
