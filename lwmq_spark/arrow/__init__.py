@@ -10,12 +10,13 @@ from lwmq_spark.arrow.endpoint import Endpoint, PartitionState, StreamState, des
 from lwmq_spark.arrow.lease import BatchInfo
 from lwmq_spark.arrow.reader import ReaderStatistics, StreamReader, open_reader
 from lwmq_spark.arrow.tensors import Tensor, tensor
-from lwmq_spark.arrow.writer import CommitResult, StreamWriter, WriterStatistics, open_writer
+from lwmq_spark.arrow.writer import CommitResult, CommittedRange, StreamWriter, WriterStatistics, open_writer
 
 __all__ = [
     "BatchBuilder",
     "BatchInfo",
     "CommitResult",
+    "CommittedRange",
     "Endpoint",
     "PartitionState",
     "ReaderStatistics",

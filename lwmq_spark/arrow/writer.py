@@ -90,8 +90,31 @@ class WriterStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class CommittedRange:
+    """What a task has written to one partition of the stream.
+
+    `start_seq`, `end_seq`: of the first batch, and behind the last one; equal until the job commits, with
+    delivery `job`.
+    """
+
+    partition: int
+    start_seq: int
+    end_seq: int
+    batches: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class CommitResult:
-    """Which attempt's batches count for a task of a job: ours (`won`), or those of a faster attempt."""
+    """The attempt whose batches count for a task of a job.
+
+    `won`: it is this writer's; otherwise another attempt was faster, and this writer's batches were dropped.
+    The other fields describe the attempt that counts: its number, the sums of what it has written, the
+    `instance` of its process (see `identity()`), and its `ranges`, one for each partition that it has written
+    to. `partition`, `start_seq` and `end_seq` are those of the first range; without one, `partition` is the
+    task's own.
+    """
 
     won: bool
     partition: int
@@ -102,6 +125,7 @@ class CommitResult:
     rows: int
     bytes: int
     instance: str
+    ranges: tuple[CommittedRange, ...]
 
 
 class StreamWriter(OfOneProcess):
@@ -151,8 +175,8 @@ class StreamWriter(OfOneProcess):
         delivery: when the batches of a job's writer become visible: `live`, at once (the default); `task`, at
             `commit()`; `job`, when the job commits. Without a job always `live`.
         job, task, attempt, epoch: this writer is attempt `attempt` of task `task` of a job. All writers of a
-            job count as one producer. The batches go to partition (task mod partitions). With job_tasks, the
-            job ends when that many tasks have committed.
+            job count as one producer. What a task has written is committed together, to whichever partitions.
+            With job_tasks, the job ends when that many tasks have committed.
         stall: seconds that a living endpoint may be silent (default 5). After waiting that long, a call asks
             the endpoint for a sign of life; after the same time again it raises PeerLostError. Calling again
             resumes the wait. With "forever" the call does not give up.
@@ -254,8 +278,8 @@ class StreamWriter(OfOneProcess):
     def write(self, data: Any, partition: int | None = None) -> int:
         """Write a RecordBatch, a Table, or any object with __arrow_c_stream__ or __arrow_c_array__.
 
-        Returns the number of rows. partition: by default batches go to the partitions in turn; with a job
-        this argument is ignored.
+        Returns the number of rows. partition: by default batches go to the partitions in turn; those of a
+        task of a job go to partition (task mod partitions).
         For each block, waits at most `timeout` until readers have released enough room. A batch larger than
         `buffer_bytes` is split by rows. Pieces whose rows share values (dictionaries, views) may be larger,
         up to half of the window. The bytes are copied once, into the window.
@@ -326,6 +350,8 @@ class StreamWriter(OfOneProcess):
         raise_status(status)
 
     def _choose(self, partition: int | None) -> int:
+        if partition is None and self._job is not None:
+            return int(lib.LWMQ_PARTITION_OF_TASK)
         if partition is None:
             return next(self._batch_numbers) % self._partitions
         return whole(f"{self._address}: partition", partition, 0, self._partitions - 1)
@@ -436,9 +462,18 @@ class StreamWriter(OfOneProcess):
         handle = self._handle
         limit = self._timeout if timeout is None else timeout
         notices = Notices(f"commit to {self._address}", "`timeout` bounds this wait")
-        status = wait(
-            handle, lambda ms: lib.lwmq_writer_commit(handle.pointer, ms, raw), limit, notices=notices
-        )
+        ranges: list[CommittedRange] = []
+
+        def commit_within(ms: int) -> int:
+            status = int(lib.lwmq_writer_commit(handle.pointer, ms, raw))
+            if status == lib.LWMQ_OK:  # the ranges are lent, and another thread may close the writer next
+                ranges.extend(
+                    CommittedRange(r.partition, r.start_seq, r.end_seq, r.batches, r.rows, r.bytes)
+                    for r in (raw.ranges[number] for number in range(raw.range_count))
+                )
+            return status
+
+        status = wait(handle, commit_within, limit, notices=notices)
         if status == lib.LWMQ_E_TIMED_OUT:
             raise errors.TimeoutError(
                 f"the endpoint of {self._address} did not answer the commit within {span(limit)}"
@@ -449,7 +484,9 @@ class StreamWriter(OfOneProcess):
         self._committed = True
         fields = fields_of(raw)
         won = bool(fields.pop("won"))
-        return CommitResult(won=won, **fields, instance=bytes(ffi.buffer(raw.instance)).hex())
+        del fields["range_count"]
+        instance = bytes(ffi.buffer(raw.instance)).hex()
+        return CommitResult(won=won, **fields, instance=instance, ranges=tuple(ranges))
 
     def abort(self, reason: str = "") -> None:
         """Give up: what is not committed is dropped, and readers get AbortedError with `reason`.

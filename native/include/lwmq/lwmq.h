@@ -1106,7 +1106,7 @@ typedef struct lwmq_writer_options {
                              whichever is more */
   uint64_t staging_bytes; /* beyond the window, for batches not yet committed; default 1 GiB */
   const char *job;        /* the job or query of which this writer is a task; NULL: the writer is itself a producer */
-  uint32_t task;          /* with job: partition of the job; appended to stream partition task mod partitions */
+  uint32_t task;          /* with job: partition of the job; LWMQ_PARTITION_OF_TASK is task mod partitions */
   uint32_t job_tasks;     /* with job: if not 0, the job ends by itself when that many tasks have committed */
   uint64_t attempt;       /* with job: distinguishes the attempts of a task */
   uint64_t epoch;         /* with job: of a streaming query */
@@ -1153,7 +1153,10 @@ typedef struct lwmq_block {
    used up. LWMQ_E_STALLED: the endpoint does not answer. */
 lwmq_status lwmq_writer_allocate(lwmq_writer *writer, uint64_t bytes, uint32_t timeout_ms,
                                  lwmq_block *out_block);
-/* Takes the block: its first `bytes` bytes are the next batch of `partition` (ignored with a job). Never waits. */
+/* With a job, the partition of the stream that is the task's own: task mod partitions. */
+#define LWMQ_PARTITION_OF_TASK 4294967295
+/* Takes the block: its first `bytes` bytes are the next batch of `partition`. A task of a job may write to several
+   partitions; they are committed together. Never waits. */
 lwmq_status lwmq_writer_publish(lwmq_writer *writer, lwmq_block *block, uint32_t partition, uint64_t bytes,
                                 uint64_t rows, uint32_t flags);
 void lwmq_writer_discard(lwmq_writer *writer, lwmq_block *block);
@@ -1196,14 +1199,26 @@ typedef struct lwmq_array_plan {
 lwmq_status lwmq_writer_write_array(lwmq_writer *writer, const lwmq_array_plan *plan, const void *array,
                                     uint32_t partition, uint32_t timeout_ms);
 
+/* What a task has written to one partition of the stream. */
+typedef struct lwmq_committed_range {
+  uint32_t partition;
+  uint32_t reserved;
+  uint64_t start_seq, end_seq; /* of the first batch, and behind the last one. Equal until the job commits, with
+                                  LWMQ_DELIVERY_JOB; with LWMQ_DELIVERY_LIVE, batches of others may lie between */
+  uint64_t batches, rows, bytes;
+} lwmq_committed_range;
+
+/* Of the attempt that has won. */
 typedef struct lwmq_commit_result {
   uint64_t size;
-  uint32_t won;          /* 1: these batches count; 0: another attempt had committed, ours were dropped */
-  uint32_t partition;    /* of the stream */
-  uint64_t attempt;      /* of the winner */
-  uint64_t start_seq, end_seq; /* of the winner; with delivery = job they are equal until the job commits */
-  uint64_t batches, rows, bytes;
-  uint8_t instance[16];  /* of the winner's process */
+  uint32_t won;          /* 1: these batches count; 0: another attempt had committed, and these were dropped */
+  uint32_t partition;    /* of the first range; without ranges, the task's own */
+  uint64_t attempt;
+  uint64_t start_seq, end_seq;   /* of the first range */
+  uint64_t batches, rows, bytes; /* of all ranges */
+  uint8_t instance[16];  /* of its process */
+  const lwmq_committed_range *ranges; /* by partition; lent until the writer commits again or is destroyed */
+  uint32_t range_count;
 } lwmq_commit_result;
 
 /* With a job: commits what this writer published. The first attempt of (job, epoch, task) to commit wins.
@@ -1243,9 +1258,9 @@ typedef struct lwmq_job lwmq_job;
 
 typedef struct lwmq_task_commit {
   uint32_t task;
-  uint32_t partition;
+  uint32_t partition; /* not looked at */
   uint64_t attempt;
-  uint64_t batches;
+  uint64_t batches;   /* of all its partitions */
 } lwmq_task_commit;
 
 /* Opens a producer named options->job, whose tasks are writers with the same `job`. Uses these options: role,

@@ -98,6 +98,7 @@ Status open_writer(const char* address, const void* schema, std::uint64_t schema
   writer->schema = std::move(answer.schema);
   writer->partitions = answer.partitions;
   writer->has_job = options.job != nullptr;
+  writer->own_partition = options.task % writer->partitions;
   writer->delivery = writer->has_job ? options.delivery : static_cast<std::uint32_t>(LWMQ_DELIVERY_LIVE);
   writer->window_bytes = options.window_bytes;
   writer->staging_bytes = options.staging_bytes;
@@ -286,7 +287,8 @@ Status publish(lwmq_writer& writer, lwmq_block* block, std::uint32_t partition, 
                std::uint64_t rows, std::uint32_t flags) {
   if (!writer.line || writer.closing) return closed(writer);
   Line& line = *writer.line;
-  if (bytes > block->bytes || (!writer.has_job && partition >= writer.partitions)) {
+  if (partition == LWMQ_PARTITION_OF_TASK && writer.has_job) partition = writer.own_partition;
+  if (bytes > block->bytes || partition >= writer.partitions) {
     discard(writer, block);
     return fail(LWMQ_E_INVALID,
                 "%s: a batch of %" PRIu64 " bytes in a block of %" PRIu64 ", for partition %u of %u",
@@ -362,8 +364,8 @@ Status commit(lwmq_writer& writer, std::uint32_t timeout_ms, lwmq_commit_result*
   }
   if (status != LWMQ_OK) return why_over(writer, status);
   line.commit_unanswered = false;
-  wire::TaskResult result;
-  if (!read_record(bytes, &result)) {
+  wire::TaskCommitted result;
+  if (!wire::decode(bytes, &result)) {
     return fail(LWMQ_E_CORRUPT, "%s: the endpoint's answer to a commit is malformed", writer.address.c_str());
   }
   LWMQ_YIELD("writer.committed");
@@ -371,14 +373,24 @@ Status commit(lwmq_writer& writer, std::uint32_t timeout_ms, lwmq_commit_result*
   writer.staged_bytes = 0;
   line.pool.settle_staged();
   out_result->won = result.won;
-  out_result->partition = result.partition;
   out_result->attempt = result.attempt;
-  out_result->start_seq = result.start_seq;
-  out_result->end_seq = result.end_seq;
-  out_result->batches = result.batches;
-  out_result->rows = result.rows;
-  out_result->bytes = result.bytes;
-  std::memcpy(out_result->instance, result.instance, sizeof out_result->instance);
+  std::memcpy(out_result->instance, result.instance.data(), result.instance.size());
+  writer.committed_ranges.clear();
+  for (const wire::CommittedField& range : result.ranges) {
+    writer.committed_ranges.push_back(
+        {range.partition, 0, range.start, range.end, range.batches, range.rows, range.bytes});
+    out_result->batches += range.batches;
+    out_result->rows += range.rows;
+    out_result->bytes += range.bytes;
+  }
+  out_result->partition = writer.own_partition;
+  if (!result.ranges.empty()) {
+    out_result->partition = result.ranges.front().partition;
+    out_result->start_seq = result.ranges.front().start;
+    out_result->end_seq = result.ranges.front().end;
+  }
+  out_result->ranges = writer.committed_ranges.data();
+  out_result->range_count = static_cast<std::uint32_t>(writer.committed_ranges.size());
   return LWMQ_OK;
 }
 

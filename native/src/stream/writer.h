@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/handle_mark.h"
 #include "base/status.h"
@@ -19,6 +20,8 @@ struct lwmq_writer {
   std::string schema;  // as declared
   std::uint32_t partitions = 0;
   bool has_job = false;
+  std::uint32_t own_partition = 0;                     // of a task
+  std::vector<lwmq_committed_range> committed_ranges;  // of the task, whichever attempt has won
   std::uint32_t delivery = 0;
   std::uint64_t window_bytes = 0, staging_bytes = 0;
   std::uint32_t expel_after_ms = 0;  // 0: never

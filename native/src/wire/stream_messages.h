@@ -134,14 +134,6 @@ struct Drained {
 };
 static_assert(sizeof(Drained) == 16);
 
-struct TaskResult {
-  std::uint32_t won;
-  std::uint32_t partition;
-  std::uint64_t attempt, start_seq, end_seq, batches, rows, bytes;
-  std::uint8_t instance[16];
-};
-static_assert(sizeof(TaskResult) == 72);
-
 // ---- Letters ----------------------------------------------------------------------------------------
 
 // The first message of a client. Everything behind it is for the stream that it has joined.
@@ -246,6 +238,28 @@ struct TaskField {
   template <typename V>
   void visit(V& v) {
     v.number(task), v.number(partition), v.number(attempt), v.number(batches);
+  }
+};
+
+// What the attempt that counts has written to one partition.
+struct CommittedField {
+  std::uint32_t partition = 0;
+  std::uint64_t start = 0, end = 0;  // equal until the job commits, if it does so as a whole
+  std::uint64_t batches = 0, rows = 0, bytes = 0;
+  template <typename V>
+  void visit(V& v) {
+    v.number(partition), v.number(start), v.number(end), v.number(batches), v.number(rows), v.number(bytes);
+  }
+};
+
+struct TaskCommitted {
+  std::uint32_t won = 0;
+  std::uint64_t attempt = 0;
+  std::string instance;                // 16 bytes; empty: the job was over before any attempt committed
+  std::vector<CommittedField> ranges;  // in the order of the partitions
+  template <typename V>
+  void visit(V& v) {
+    v.number(won), v.number(attempt), v.text(instance, 16), v.list(ranges, kPartitionsMax);
   }
 };
 

@@ -31,6 +31,16 @@ class Stream : public testing::TestWithParam<const char*> {
     return writer;
   }
 
+  // Of a job's tasks, and of its driver, beside an endpoint.
+  static lwmq_writer_options in_job(const char* job, std::uint32_t delivery) {
+    lwmq_writer_options options{};
+    options.size = sizeof options;
+    options.role = LWMQ_ROLE_CLIENT;
+    options.job = job;
+    options.delivery = delivery;
+    return options;
+  }
+
   lwmq_job* open_job(lwmq_writer_options options) {
     options.size = sizeof options;
     lwmq_job* job = nullptr;
@@ -332,6 +342,67 @@ TEST_P(Stream, TheFirstCommitOfATaskWins) {
   lwmq_reader* reader = open_reader();
   const Read read = read_all(reader);
   EXPECT_EQ(read.numbers, iota(2));
+  EXPECT_EQ(read.status, LWMQ_E_END);
+  lwmq_reader_close(reader, 1000);
+  lwmq_endpoint_close(endpoint, 1000);
+}
+
+TEST_P(Stream, ATaskThatComesBehindTheEndOfItsJobHasNotWon) {
+  lwmq_endpoint* endpoint = nullptr;
+  ASSERT_EQ(lwmq_endpoint_open(address_.c_str(), &endpoint), LWMQ_OK) << lwmq_last_error();
+  lwmq_writer_options options = in_job("job-of-one-task", LWMQ_DELIVERY_TASK);
+  options.job_tasks = 1;
+  std::vector<lwmq_writer*> writers;
+  for (options.task = 0; options.task < 2; ++options.task) {
+    writers.push_back(open_writer(options));
+    ASSERT_EQ(write(writers.back(), options.task, LWMQ_PARTITION_OF_TASK), LWMQ_OK);
+  }
+  for (std::uint32_t task = 0; task < 2; ++task) {
+    lwmq_commit_result result{};
+    result.size = sizeof result;
+    ASSERT_EQ(lwmq_writer_commit(writers[task], 60000, &result), LWMQ_OK) << lwmq_last_error();
+    EXPECT_EQ(result.won, task == 0 ? 1u : 0u);
+    EXPECT_EQ(result.range_count, task == 0 ? 1u : 0u);
+    EXPECT_EQ(lwmq_writer_close(writers[task], 60000), LWMQ_OK) << lwmq_last_error();
+    lwmq_writer_destroy(writers[task]);
+  }
+  lwmq_reader* reader = open_reader();
+  EXPECT_EQ(read_all(reader).numbers, iota(1));
+  lwmq_reader_close(reader, 1000);
+  lwmq_endpoint_close(endpoint, 1000);
+}
+
+TEST_P(Stream, ATaskCommitsAllItsPartitionsTogether) {
+  lwmq_endpoint* endpoint = nullptr;
+  ASSERT_EQ(lwmq_endpoint_open(address_.c_str(), &endpoint), LWMQ_OK) << lwmq_last_error();
+  lwmq_writer_options options = in_job("job-of-several-partitions", LWMQ_DELIVERY_JOB);
+  options.partitions = 3;
+  options.task = 5;
+  lwmq_job* job = open_job(options);
+  lwmq_writer* writer = open_writer(options);
+  ASSERT_EQ(write(writer, 0, 1), LWMQ_OK);
+  ASSERT_EQ(write(writer, 1, 0), LWMQ_OK);
+  ASSERT_EQ(write(writer, 2, LWMQ_PARTITION_OF_TASK), LWMQ_OK);
+  ASSERT_EQ(write(writer, 3, 1), LWMQ_OK);
+  EXPECT_EQ(write(writer, 4, 3), LWMQ_E_INVALID);
+  lwmq_commit_result result{};
+  result.size = sizeof result;
+  ASSERT_EQ(lwmq_writer_commit(writer, 60000, &result), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(result.batches, 4u);
+  ASSERT_EQ(result.range_count, 3u);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(result.ranges[i].partition, i);
+    EXPECT_EQ(result.ranges[i].batches, i == 1 ? 2u : 1u);
+    EXPECT_EQ(result.ranges[i].end_seq, result.ranges[i].start_seq) << "the job has not committed";
+  }
+  const lwmq_task_commit commits[1] = {{5, 0, 0, 4}};
+  EXPECT_EQ(lwmq_job_commit(job, 0, commits, 1, 60000), LWMQ_OK) << lwmq_last_error();
+  EXPECT_EQ(lwmq_writer_close(writer, 60000), LWMQ_OK) << lwmq_last_error();
+  lwmq_writer_destroy(writer);
+  EXPECT_EQ(lwmq_job_close(job), LWMQ_OK) << lwmq_last_error();
+  lwmq_reader* reader = open_reader();
+  const Read read = read_all(reader);
+  EXPECT_EQ(read.numbers, iota(4));
   EXPECT_EQ(read.status, LWMQ_E_END);
   lwmq_reader_close(reader, 1000);
   lwmq_endpoint_close(endpoint, 1000);

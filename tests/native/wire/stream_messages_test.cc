@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
+#include <map>
 #include <string>
 
 #include "golden.h"
@@ -48,6 +50,13 @@ HeldUp held_up() {
   return letter;
 }
 
+TaskCommitted task_committed() {
+  TaskCommitted letter;
+  letter.won = 1, letter.attempt = 7, letter.instance = "0123456789abcdef";
+  letter.ranges = {{2, 5, 8, 3, 30, 1000}};
+  return letter;
+}
+
 Join join() {
   Join letter;
   letter.create = 1, letter.stream = "prices";
@@ -86,6 +95,7 @@ TEST(StreamMessages, WritesTheGoldenBytes) {
   EXPECT_EQ(encode(open_reader()), golden().at("open_reader").bytes);
   EXPECT_EQ(encode(held_up()), golden().at("held_up").bytes);
   EXPECT_EQ(encode(open_writer()), golden().at("open_writer").bytes);
+  EXPECT_EQ(encode(task_committed()), golden().at("task_committed").bytes);
   EXPECT_EQ(encode(join()), golden().at("join").bytes);
   EXPECT_EQ(encode(joined()), golden().at("joined").bytes);
   EXPECT_EQ(golden().at("joined").kind, static_cast<std::uint32_t>(StreamKind::kJoined));
@@ -109,8 +119,8 @@ TEST(StreamMessages, ReadsBackWhatItWrote) {
 }
 
 TEST(StreamMessages, RefusesALetterThatIsCutOrContinued) {
-  for (const char* name :
-       {"settle", "commit_job", "open_reader", "held_up", "open_writer", "join", "joined"}) {
+  for (const char* name : {"settle", "commit_job", "open_reader", "held_up", "open_writer", "task_committed",
+                           "join", "joined"}) {
     const std::string whole = golden().at(name).bytes;
     for (std::size_t length = 0; length <= whole.size() + 1; ++length) {
       const std::string bytes = (whole + '\0').substr(0, length);
@@ -119,15 +129,19 @@ TEST(StreamMessages, RefusesALetterThatIsCutOrContinued) {
       OpenReader reader;
       HeldUp held;
       OpenProducer producer;
+      TaskCommitted task;
       Join joining;
       Joined answer;
-      const bool read = name == std::string("settle")        ? decode(bytes, &settle)
-                        : name == std::string("commit_job")  ? decode(bytes, &job)
-                        : name == std::string("held_up")     ? decode(bytes, &held)
-                        : name == std::string("open_writer") ? decode(bytes, &producer)
-                        : name == std::string("join")        ? decode(bytes, &joining)
-                        : name == std::string("joined")      ? decode(bytes, &answer)
-                                                             : decode(bytes, &reader);
+      const std::map<std::string, std::function<bool()>> decoders = {
+          {"settle", [&] { return decode(bytes, &settle); }},
+          {"commit_job", [&] { return decode(bytes, &job); }},
+          {"task_committed", [&] { return decode(bytes, &task); }},
+          {"open_reader", [&] { return decode(bytes, &reader); }},
+          {"held_up", [&] { return decode(bytes, &held); }},
+          {"open_writer", [&] { return decode(bytes, &producer); }},
+          {"join", [&] { return decode(bytes, &joining); }},
+          {"joined", [&] { return decode(bytes, &answer); }}};
+      const bool read = decoders.at(name)();
       EXPECT_EQ(read, length == whole.size()) << name << ", " << length << " of " << whole.size() << " bytes";
     }
   }

@@ -520,3 +520,27 @@ def test_a_client_for_which_nobody_serves_times_out(address: str) -> None:
         lwmq.open_reader(address, role="client", timeout=0.2)
     with pytest.raises(lwmq.TimeoutError):
         lwmq.open_writer(address, SCHEMA, role="client", timeout=0.2)
+
+
+@pytest.mark.parametrize("delivery", ["task", "job"])
+def test_what_a_task_has_written_to_several_partitions_is_committed_together(
+    address: str, delivery: str
+) -> None:
+    options: dict[str, Any] = {"role": "client", "job": "j", "job_tasks": 1, "delivery": delivery}
+    with Endpoint(address, linger=0):
+        slow = lwmq.open_writer(address, SCHEMA, partitions=3, task=0, attempt=1, **options)
+        fast = lwmq.open_writer(address, SCHEMA, partitions=3, task=0, attempt=2, **options)
+        for number, partition in enumerate((2, 1, 2, None)):  # None: the task's own
+            for writer in (slow, fast):
+                writer.write(batch_of(10 * number), partition)
+        assert describe(address).partitions[2].next_seq == 0, "nothing is visible before"
+        won = fast.commit()
+        assert (won.won, won.batches, won.rows) == (True, 4, 12)
+        assert [(r.partition, r.batches, r.rows) for r in won.ranges] == [(0, 1, 3), (1, 1, 3), (2, 2, 6)]
+        lost = slow.commit()
+        assert (lost.won, lost.attempt, lost.ranges) == (False, 2, won.ranges)
+        with lwmq.open_reader(address, timeout=HANG_S) as reader:
+            table = reader.read_all()
+        assert sorted(table["n"].to_pylist()) == [10 * a + b for a in range(4) for b in range(3)]
+        fast.close()
+        slow.close()

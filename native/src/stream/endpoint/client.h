@@ -27,10 +27,10 @@ struct WriterSession {
   std::uint32_t task = 0;
   std::uint64_t attempt = 0, epoch = 0;
   std::uint32_t delivery = 0;
-  std::vector<StagedEntry> staged;  // published and not yet committed
-  wire::TaskResult result{};        // what it has published so far
-  bool closing = false;             // waits to hear that all was consumed
-  bool told_unconsumed = false;     // was told once how much is not
+  std::vector<StagedEntry> staged;                        // published and not yet committed
+  std::map<std::uint32_t, wire::CommittedField> written;  // of a task, by partition: sums
+  bool closing = false;                                   // waits to hear that all was consumed
+  bool told_unconsumed = false;                           // was told once how much is not
 };
 
 struct ReaderRange {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cinttypes>
-#include <cstring>
 #include <utility>
 
 #include "base/yield_point.h"
@@ -64,6 +63,12 @@ void Jobs::note_end_read(std::uint32_t reader) {
 
 // ---- Jobs -------------------------------------------------------------------------------------------
 
+std::uint64_t CommittedTask::batches() const noexcept {
+  std::uint64_t sum = 0;
+  for (const wire::CommittedField& range : result.ranges) sum += range.batches;
+  return sum;
+}
+
 std::shared_ptr<Job> Jobs::find(const std::string& id) const {
   const auto found = jobs_.find(id);
   return found == jobs_.end() ? nullptr : found->second;
@@ -79,7 +84,7 @@ std::shared_ptr<Job> Jobs::open(const std::string& id, std::uint32_t tasks_expec
 }
 
 Status Jobs::commit_task(Job& job, WriterSession& task, const std::uint8_t instance[16],
-                         wire::TaskResult* out_result) {
+                         wire::TaskCommitted* out_result) {
   *out_result = {};
   const auto key = std::make_pair(task.epoch, task.task);
   const auto found = job.committed.find(key);
@@ -102,20 +107,20 @@ Status Jobs::commit_task(Job& job, WriterSession& task, const std::uint8_t insta
   }
   LWMQ_YIELD("endpoint.commit");
   CommittedTask& winner = job.committed[key];
-  wire::TaskResult& result = task.result;
-  result.partition = task.task % log_->size();
   if (task.delivery == LWMQ_DELIVERY_TASK) {
-    result.start_seq = (*log_)[result.partition].next_seq();
+    for (auto& [partition, written] : task.written) written.start = (*log_)[partition].next_seq();
     for (StagedEntry& one : task.staged) log_->append(one.partition, std::move(one.entry));
-    result.end_seq = (*log_)[result.partition].next_seq();
+    for (auto& [partition, written] : task.written) written.end = (*log_)[partition].next_seq();
   } else if (task.delivery == LWMQ_DELIVERY_JOB) {
     winner.staged = std::move(task.staged);
   }
   task.staged.clear();
+  wire::TaskCommitted& result = winner.result;
   result.won = 1;
   result.attempt = task.attempt;
-  std::memcpy(result.instance, instance, sizeof result.instance);
-  *out_result = winner.result = result;
+  result.instance.assign(reinterpret_cast<const char*>(instance), 16);
+  for (const auto& [partition, written] : task.written) result.ranges.push_back(written);
+  *out_result = result;
   LWMQ_YIELD("endpoint.commit_appended");
   if (job.tasks_expected != 0 && job.committed.size() >= job.tasks_expected) {
     for (auto& [place, each] : job.committed) show_staged(each);  // no driver will commit the job
@@ -135,7 +140,7 @@ Status Jobs::commit_job(Job& job, const wire::CommitJob& letter) {
   for (const auto& task : letter.tasks) {
     const auto found = job.committed.find({letter.epoch, task.task});
     if (found != job.committed.end() && found->second.result.attempt == task.attempt &&
-        found->second.result.batches == task.batches) {
+        found->second.batches() == task.batches) {
       continue;
     }
     return fail(LWMQ_E_DATA_LOSS,

@@ -19,8 +19,9 @@ namespace lwmq::stream {
 
 // The attempt of a task that has committed.
 struct CommittedTask {
-  wire::TaskResult result{};
+  wire::TaskCommitted result;
   std::vector<StagedEntry> staged;  // delivery = job: waits for the job
+  [[nodiscard]] std::uint64_t batches() const noexcept;
 };
 
 struct Job {
@@ -58,7 +59,7 @@ class Jobs {
   // other attempt are dropped. `instance`: of the process that asks. LWMQ_E_DATA_LOSS with a text: batches of
   // a job without a driver are gone, and the job has ended with that.
   Status commit_task(Job& job, WriterSession& task, const std::uint8_t instance[16],
-                     wire::TaskResult* out_result);
+                     wire::TaskCommitted* out_result);
   // Every commit that the driver counts on must be here; then the batches that waited for the job become
   // visible, in the order of its tasks. LWMQ_E_DATA_LOSS with a text: nothing was committed.
   Status commit_job(Job& job, const wire::CommitJob& letter);

@@ -87,7 +87,6 @@ Status Writers::publish(Client& c, const std::string& bytes) {
   wire::Publish block;
   if (!read_record(bytes, &block) || !c.writer || c.writer->closing) return malformed("Publish");
   WriterSession& session = *c.writer;
-  if (!session.job.empty()) block.partition = session.task % log_.size();
   if (block.partition >= log_.size() || (block.flags & ~std::uint32_t{LWMQ_BATCH_IPC_STREAM}) != 0 ||
       !c.pool->has(block)) {
     return fail(LWMQ_E_CORRUPT,
@@ -96,10 +95,13 @@ Status Writers::publish(Client& c, const std::string& bytes) {
                 block.bytes, block.offset, block.window, c.pool->bytes_of(block.window), block.slot,
                 block.lap, block.flags, block.partition, log_.size());
   }
-  session.result.partition = block.partition;
-  ++session.result.batches;
-  session.result.rows += block.rows;
-  session.result.bytes += block.bytes;
+  wire::CommittedField* const written = session.job.empty() ? nullptr : &session.written[block.partition];
+  if (written != nullptr) {
+    written->partition = block.partition;
+    ++written->batches;
+    written->rows += block.rows;
+    written->bytes += block.bytes;
+  }
   Entry entry;
   entry.body = {c.pool, block.window, block.slot, block.lap, block.offset};
   entry.producer = session.producer;
@@ -113,8 +115,10 @@ Status Writers::publish(Client& c, const std::string& bytes) {
   }
   LWMQ_YIELD("endpoint.publish");
   const std::uint64_t seq = log_.append(block.partition, std::move(entry));
-  if (session.result.batches == 1) session.result.start_seq = seq;
-  session.result.end_seq = seq + 1;
+  if (written != nullptr) {
+    if (written->batches == 1) written->start = seq;
+    written->end = seq + 1;
+  }
   return LWMQ_OK;
 }
 
@@ -134,14 +138,14 @@ Status Writers::want_room(Client& c, const std::string& bytes) {
 Status Writers::commit_task(Client& c) {
   const std::shared_ptr<Job> job = c.writer ? jobs_.find(c.writer->job) : nullptr;
   if (!job) return malformed("CommitTask");
-  wire::TaskResult result;
+  wire::TaskCommitted result;
   if (jobs_.commit_task(*job, *c.writer, c.peer.instance, &result) != LWMQ_OK) {
     wire::Text letter;
     letter.status = LWMQ_E_DATA_LOSS;
     letter.text = (id_.address + ": " + last_error()).substr(0, kReasonBytesMax);
     return c.link.send_letter(wire::StreamKind::kFailed, letter);
   }
-  const Status status = c.link.send_record(wire::StreamKind::kTaskCommitted, result);
+  const Status status = c.link.send_letter(wire::StreamKind::kTaskCommitted, result);
   LWMQ_YIELD("endpoint.commit_answered");
   return status;
 }

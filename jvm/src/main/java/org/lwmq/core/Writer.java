@@ -16,6 +16,9 @@ public final class Writer implements AutoCloseable {
   /** Flag of a block that is a whole IPC stream: schema, dictionaries, one record batch. */
   public static final int IPC_STREAM = 1;
 
+  /** With a job, the partition of the stream that is the task's own: task mod partitions. */
+  public static final int PARTITION_OF_TASK = -1;
+
   private final String address;
   private final Handle handle;
   private final byte[] schema;
@@ -91,7 +94,7 @@ public final class Writer implements AutoCloseable {
    * Takes {@code block}: its first {@code bytes} are the next batch, of {@code rows} rows. INVALID: another writer's, which
    * keeps it, one that has gone back, or numbers that do not fit.
    *
-   * @param partition of the stream; ignored for a task of a job
+   * @param partition of the stream; {@link #PARTITION_OF_TASK} for the one of a job's task
    * @param flags {@link #IPC_MESSAGE} or {@link #IPC_STREAM}
    */
   public void publish(Block block, int partition, long bytes, long rows, int flags) {

@@ -34,7 +34,7 @@ final class WriterSink implements BatchSink {
   public void publish(long bytes, long newRows) {
     Block full = block;
     block = null;
-    writer.publish(full, 0, bytes, newRows, Writer.IPC_MESSAGE);
+    writer.publish(full, Writer.PARTITION_OF_TASK, bytes, newRows, Writer.IPC_MESSAGE);
     batches++;
     rows += newRows;
   }
