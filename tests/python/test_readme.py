@@ -29,6 +29,7 @@ PRINTED: dict[str, list[str | None]] = {
     "Eight lines that move a table": ["", r"(\d+\n)+"],
     "Four lines that use Spark": ["", "", r"(?s).*AA +7\.5.*UA +-2\.0.*|.*UA +-2\.0.*AA +7\.5.*"],
     "Rolling results": [r"(?s)(.*\|symbol\| *avg\(price\)\|.*){3}", None],
+    "Several streams behind one address": ["", r"\[10\.1, 10\.2\]\n", r"\[9\.8, 9\.9\]\n"],
     "Into pandas, NumPy, torch, polars, DuckDB": [r"0\.(49|50)\d*\n", r"\[ *1\.9\d* +-0\.9\d* *\]\n", ""],
     "Python functions inside Spark": [r"(?s).*\|true\|.*\n1000\n"],
     "Messages in Python": [r"b'bought'\n", r"b'buy 100'\nb'EURUSD 1.0857'\n"],
