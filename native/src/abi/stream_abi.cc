@@ -22,7 +22,7 @@ using lwmq::fail;
 using lwmq::abi::set_default;
 
 struct lwmq_endpoint {
-  stream::StreamUse stream;
+  stream::StreamUse use;
   lwmq::HandleMark mark;
 };
 
@@ -94,20 +94,20 @@ lwmq_status lwmq_endpoint_open(const char* address, lwmq_endpoint** out_endpoint
   lwmq_status status = ready(address != nullptr && out_endpoint != nullptr, "lwmq_endpoint_open");
   if (status != LWMQ_OK) return status;
   auto handle = std::make_unique<lwmq_endpoint>();
-  status = stream::host(address, &handle->stream);
+  status = stream::host(address, &handle->use);
   if (status == LWMQ_OK) *out_endpoint = handle.release();
   return status;
 }
 
 lwmq_status lwmq_endpoint_drain(lwmq_endpoint* endpoint, uint32_t timeout_ms) {
   const lwmq_status status = ready(endpoint, true, "lwmq_endpoint_drain");
-  return status == LWMQ_OK ? endpoint->stream.drain(timeout_ms) : status;
+  return status == LWMQ_OK ? endpoint->use.drain(timeout_ms) : status;
 }
 
 lwmq_status lwmq_endpoint_close(lwmq_endpoint* endpoint, uint32_t linger_ms) {
   const lwmq_status status = ready(endpoint, true, "lwmq_endpoint_close");
   const std::unique_ptr<lwmq_endpoint> handle(endpoint);
-  return status == LWMQ_OK ? handle->stream.drain(linger_ms) : status;
+  return status == LWMQ_OK ? handle->use.drain(linger_ms) : status;
 }
 
 lwmq_status lwmq_stream_describe(const char* address, uint32_t wait_declared, uint32_t timeout_ms,

@@ -46,7 +46,6 @@ class StreamUse {
 
   explicit operator bool() const noexcept { return stream_ != nullptr; }
   Stream* operator->() const noexcept { return stream_; }
-  [[nodiscard]] const std::shared_ptr<Endpoint>& endpoint() const noexcept { return endpoint_; }
   // Waits at most timeout_ms until the stream has no producer and everything that can be read was read. The
   // only user of the endpoint waits for all streams there. LWMQ_E_TIMED_OUT with a text: what is still there.
   [[nodiscard]] Status drain(std::uint32_t timeout_ms) const;
