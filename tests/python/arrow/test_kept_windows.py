@@ -1,5 +1,5 @@
-"""Memory that outlives its user for a while: a writer's windows for the next writer at the same address,
-and a peer's windows, where a reader asks for it, for the next reader of this process.
+"""Memory that outlives its user for a while: a writer's windows for the next writer of the process, and a
+peer's windows, where a reader asks for it, for the next reader of this process.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import lwmq_spark as lwmq
-from lwmq_spark._ffi import check, ffi, lib, sized
+from lwmq_spark._ffi import check, ffi, lib, sized, statistics
 
 pytestmark = pytest.mark.alone  # memory is kept for ten seconds: what comes later is too late
 
@@ -67,6 +67,57 @@ def test_the_next_writer_at_an_address_gets_the_memory_of_the_last(
         seen.append(batch_windows() - before)
     assert seen[0], "no window of 800 KB or more was made"
     assert seen[1] == seen[0] and seen[2] == seen[0]
+
+
+DOOR = """
+    with lwmq.Endpoint(sys.argv[1], linger=0):
+        print("serves")
+        sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("served", ["here", "elsewhere"])
+def test_a_second_stream_of_the_same_shape_needs_no_new_memory(
+    ipc: str, spawn: Callable[..., Any], served: str
+) -> None:
+    import numpy as np
+    import pyarrow as pa
+
+    batch = pa.record_batch({"n": np.arange(100_000)})
+    if served == "elsewhere":
+        assert spawn(DOOR, ipc).line() == "serves"
+    made = []
+    for name in ("first", "second", "third"):
+        before = statistics()["window_bytes_made"]
+        writer = lwmq.open_writer(f"{ipc}?stream={name}", batch.schema, window_bytes="4MiB")
+        with lwmq.open_reader(f"{ipc}?stream={name}", role="client") as reader:
+            for _ in range(3):
+                writer.write(batch)
+                assert next(reader).num_rows == 100_000
+            reader.consume()
+            writer.close()
+        made.append(statistics()["window_bytes_made"] - before)
+    assert made[0] > 0 and made[1:] == [0, 0]
+
+
+def test_windows_do_not_go_to_where_others_may_read(tmp_path: Path) -> None:
+    """Readers of an address in one folder may be in another container than those of one elsewhere."""
+    import numpy as np
+    import pyarrow as pa
+
+    batch = pa.record_batch({"n": np.arange(100_000)})
+    seen = []
+    for folder in ("one", "other"):
+        (tmp_path / folder).mkdir()
+        before = batch_windows()
+        writer = lwmq.open_writer(f"ipc://{tmp_path / folder}/stream", batch.schema, window_bytes="4MiB")
+        writer.write(batch)
+        seen.append(batch_windows() - before)
+        with lwmq.open_reader(writer.address, role="client") as reader:
+            next(reader)
+            reader.consume()
+            writer.close()
+    assert seen[0] and seen[1], "each has windows of its own"
 
 
 def read_once(uri: str, keep_mapped: int) -> int:
