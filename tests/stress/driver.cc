@@ -192,7 +192,8 @@ lwmq_writer_options writer_options() {
 
 // Writes the next batch of the partition; the number becomes known to the board when the library has taken
 // it.
-lwmq_status write_batch(lwmq_writer* writer, std::uint32_t partition, std::uint32_t timeout_ms) {
+lwmq_status write_batch(lwmq_writer* writer, std::uint32_t partition, std::uint32_t timeout_ms,
+                        bool of_task = false) {
   const std::uint64_t id = number("id", 0);
   Head head{id, partition, board->next[id][partition], 0};
   head.bytes = 64 + mix(head.number ^ id << 32) % number("bytes", 8192) / 8 * 8;
@@ -200,7 +201,8 @@ lwmq_status write_batch(lwmq_writer* writer, std::uint32_t partition, std::uint3
   const lwmq_status status = lwmq_writer_allocate(writer, head.bytes, timeout_ms, &block);
   if (status != LWMQ_OK) return status;
   fill(block.data, head);
-  const lwmq_status published = lwmq_writer_publish(writer, &block, partition, head.bytes, 1, 0);
+  const lwmq_status published =
+      lwmq_writer_publish(writer, &block, of_task ? LWMQ_PARTITION_OF_TASK : partition, head.bytes, 1, 0);
   if (published != LWMQ_OK) return published;
   ++board->next[id][partition];
   ++board->batches;
@@ -251,7 +253,8 @@ int play_task(const char* address) {
   options.attempt = number("attempt", 0);
   lwmq_status status = lwmq_writer_open(address, kSchema, sizeof kSchema, &options, &writer);
   const std::uint64_t count = number("count", 10);
-  for (std::uint64_t i = 0; i < count && status == LWMQ_OK; ++i) status = write_batch(writer, 0, kPatienceMs);
+  for (std::uint64_t i = 0; i < count && status == LWMQ_OK; ++i)
+    status = write_batch(writer, 0, kPatienceMs, true);
   lwmq_commit_result result{};
   result.size = sizeof result;
   if (status == LWMQ_OK) status = lwmq_writer_commit(writer, kPatienceMs, &result);

@@ -1014,7 +1014,7 @@ lwmq_status lwmq_raw_dispose_buffer(lwmq_channel *channel, lwmq_buffer *buffer);
    is, or else at an endpoint that it makes in this process. LWMQ_ROLE_SERVER makes it in this process; LWMQ_E_ADDRESS:
    it is there, or another process serves the address. LWMQ_ROLE_CLIENT waits until the stream is there. A stream lives
    as long as a process that has made it uses it; one that was made at another process's endpoint lives until its last
-   client has left and nothing of it is kept. */
+   client has left and nothing of it is kept; the connection of a writer may be kept for 30 s for the next one. */
 
 #define LWMQ_SEQ_EARLIEST 18446744073709551615ULL /* lowest retained and not acknowledged */
 #define LWMQ_SEQ_LATEST 18446744073709551614ULL   /* the next one to be written */

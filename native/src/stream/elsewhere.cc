@@ -65,8 +65,11 @@ std::string served_elsewhere(const std::string& address) {
     const std::int64_t then = os::now_ns();
     last->next_ns = then + std::max(kRestNs, kRestPerLook * (then - now));
   }
+  // Whichever stream there: all have one endpoint.
+  const std::string door =
+      address.substr(0, std::min(address.find('?'), sizeof(lwmq_entry_view::address) - 1));
   for (const Served& served : last->elsewhere) {
-    if (served.address != address.substr(0, sizeof(lwmq_entry_view::address) - 1)) continue;
+    if (served.address.substr(0, served.address.find('?')) != door) continue;
     return "; process " + std::to_string(served.pid) + " of this host serves it in network namespace " +
            std::to_string(served.netns) + ", but this process is in " + std::to_string(os::identity().netns) +
            ": share the namespace, or use an address that is a path, in a folder that both see";

@@ -53,6 +53,9 @@ Status Line::take(const char* address, std::int32_t role, const Deadline& deadli
       (*out_line)->reach.pulse = Pulse(stall_ms);
       return LWMQ_OK;
     }
+    // A line to another stream gives up its windows, which are warm, for this one.
+    idle_lines().take(
+        [&](const IdleLine& idle) { return place_of(idle.line->reach.address) == place_of(address); });
   }
   Reach made;
   const Status status = stream::reach(address, role, deadline, stall_ms, &made);

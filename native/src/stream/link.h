@@ -72,6 +72,9 @@ class Link {
     return provider_->arm(transport_, LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_ROOM);
   }
   void disarm() noexcept { provider_->disarm(transport_); }
+  // Of an armed link: whether there is news or room, or it must be looked at soon. Else it stays armed: a
+  // mere look for news would disarm it.
+  [[nodiscard]] bool has_rung() noexcept { return arm() != 0; }
 
   // Shows a window to the peer. LWMQ_E_FULL: the peer has too many that it has not looked for.
   Status try_show(const Window& window) const { return provider_->window_export(transport_, window.get()); }

@@ -49,7 +49,7 @@ const lwmq_entry_view* find_entry(const SeenProcess* process, const std::string&
 }
 
 TEST(StatisticsPage, LiesInTheGoldenBytes) {
-  PageHead head{};
+  static PageHead head{};  // zeroed, the pad too
   head.magic = kPageMagic;
   head.version = kPageVersion;
   head.page_bytes = kPageBytes, head.head_bytes = sizeof head, head.entry_bytes = sizeof(Entry);
@@ -63,7 +63,7 @@ TEST(StatisticsPage, LiesInTheGoldenBytes) {
 #undef COUNT
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(&head), sizeof head), golden().at("head").bytes);
 
-  Entry entry{};
+  static Entry entry{};
   entry.lap = 1;
   entry.kind = static_cast<std::uint32_t>(EntryKind::kEndpoint);
   entry.opened_ns = 123456789;
@@ -76,7 +76,7 @@ TEST(StatisticsPage, LiesInTheGoldenBytes) {
 #undef COUNT
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(&entry), sizeof entry), golden().at("entry").bytes);
 
-  Entry times{};
+  static Entry times{};
   times.lap = 1;
   times.kind = static_cast<std::uint32_t>(EntryKind::kLatency);
   times.opened_ns = 123456789;

@@ -81,7 +81,7 @@ TEST(PartitionLog, KeepsItsSumsWithoutAWalk) {
     for (std::uint64_t seq = 0; seq < entries / 2; ++seq) {
       if (Entry* entry = log.find(seq)) entry->note_consumed(7);
       log.acknowledge(seq, 7);
-      if (seq % 3 == 0) log.remove(seq, false);
+      if (seq % 3 == 0 && log.find(seq) != nullptr) log.remove(seq, false);
     }
     const std::uint64_t walked = entries_walked();
     EXPECT_EQ(log.unacked_seq(), entries / 2);

@@ -229,7 +229,8 @@ TEST_P(Streams, HaveNamesOfAllowedLetters) {
 // Fifty streams are opened, used and closed, ten times over; each has an address of its own. No round leaves
 // anything behind, but what the first has made for all: windows, which stay warm for the next stream.
 void use_500_streams(const std::function<std::string(int)>& address_of) {
-  std::uint64_t descriptors = 0, bytes = 0;
+  std::uint64_t descriptors = 0;
+  [[maybe_unused]] std::uint64_t bytes = 0;
   lwmq_statistics first{};
   for (int round = 0; round < 10; ++round) {
     std::vector<lwmq_writer*> writers(50);

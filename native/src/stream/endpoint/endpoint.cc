@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "address/options.h"
+#include "os/clock.h"
 #include "os/deadline.h"
 #include "os/identity.h"
 #include "os/spin.h"
@@ -19,6 +20,7 @@ namespace {
 constexpr std::uint32_t kRounds = 256;
 constexpr std::uint32_t kRoundsOfMany = 16;  // while other endpoints wait for their turn
 constexpr std::uint32_t kIdleRounds = 64;    // until clients that have not joined are armed
+constexpr std::int64_t kLookSoonNs = 5'000'000;
 
 }  // namespace
 
@@ -81,12 +83,13 @@ std::int64_t Endpoint::serve(std::int64_t now_ns, bool alone) noexcept {
 void Endpoint::look_at_all(std::int64_t now_ns) {
   accept();
   poll_newcomers();
-  alarm_ns_ = service::kNever;
+  if (now_ns >= newcomers_alarm_ns_) newcomers_idle_rounds_ = 0, newcomers_alarm_ns_ = service::kNever;
+  alarm_ns_ = newcomers_alarm_ns_;
   std::vector<Stream*> unused;
   for (const auto& [name, stream] : streams_) {
     if (!stream->look(now_ns)) {
       alarm_ns_ = std::min(alarm_ns_, stream->alarm_ns());
-      if (!stream->made_here && stream->is_unused()) unused.push_back(stream.get());
+      if (stream->is_unused()) unused.push_back(stream.get());
     } else if (!std::exchange(stream->is_listed, true)) {
       awake_.push_back(stream.get());
     }
@@ -107,25 +110,27 @@ void Endpoint::accept() {
 // False when they are asleep, or there is none.
 bool Endpoint::serve_newcomers() {
   if (newcomers_.empty()) return false;
-  if (poll_newcomers()) newcomers_idle_rounds_ = 0;
+  poll_newcomers();
   if (newcomers_idle_rounds_ == kIdleRounds) return false;
   if (++newcomers_idle_rounds_ < kIdleRounds) return true;
   for (Newcomer& newcomer : newcomers_) {
     if (newcomer.is_armed) continue;
-    newcomer.is_armed = newcomer.client->link.arm() == 0;
+    const std::int32_t armed = newcomer.client->link.arm();
+    newcomer.is_armed = armed == 0;
     common_.look_at_all.store(true);
-    if (!newcomer.is_armed) newcomers_idle_rounds_ = 0;
+    if (armed > 0) newcomers_idle_rounds_ = 0;
+    if (armed < 0) newcomers_alarm_ns_ = os::now_ns() + kLookSoonNs;
   }
   return newcomers_idle_rounds_ != kIdleRounds;
 }
 
-bool Endpoint::poll_newcomers() {
+void Endpoint::poll_newcomers() {
   bool busy = false;
   std::string bytes;
   for (Newcomer& newcomer : newcomers_) {
     Client& c = *newcomer.client;
     if (newcomer.is_armed) {  // as Stream::look
-      if (!c.link.has_news() && !c.link.has_backlog()) continue;
+      if (!c.link.has_rung()) continue;
       newcomer.is_armed = false;
       common_.look_at_all.store(true);
       c.link.disarm();
@@ -146,8 +151,9 @@ bool Endpoint::poll_newcomers() {
     tell_failure(c, address_, status);
     newcomer.client.reset();
   }
-  if (busy) std::erase_if(newcomers_, [](const Newcomer& newcomer) { return !newcomer.client; });
-  return busy;
+  if (!busy) return;
+  newcomers_idle_rounds_ = 0;
+  std::erase_if(newcomers_, [](const Newcomer& newcomer) { return !newcomer.client; });
 }
 
 Status Endpoint::join(Newcomer* newcomer, const std::string& bytes) {
@@ -229,19 +235,22 @@ Status Endpoint::make(const std::string& name, StreamUse* out_use) {
       return fail(LWMQ_E_ADDRESS, "%s is served already in this process", found->second->address().c_str());
     Stream* stream = nullptr;
     if (const Status status = create(name, true, &stream); status != LWMQ_OK) return status;
+    *out_use = begin_use(*stream);
   }
   common_.ring();
-  *out_use = use(name);
   return LWMQ_OK;
 }
 
 StreamUse Endpoint::use(const std::string& name) {
   const std::lock_guard lock(mutex_);
   const auto found = streams_.find(name);
-  if (found == streams_.end()) return {};
-  const std::lock_guard common_lock(common_.mutex);
-  ++found->second->users, ++common_.users;
-  return {shared_from_this(), found->second.get()};
+  return found == streams_.end() ? StreamUse() : begin_use(*found->second);
+}
+
+StreamUse Endpoint::begin_use(Stream& stream) {
+  const std::lock_guard lock(common_.mutex);
+  ++stream.users, ++common_.users;
+  return {shared_from_this(), &stream};
 }
 
 // What has come in so far counts for whoever waits, also where there is no time to wait.
@@ -255,12 +264,18 @@ void Endpoint::catch_up() {
 
 Status Endpoint::drain(Stream& stream, std::uint32_t timeout_ms, bool leaves) {
   const std::int64_t deadline_ns = os::deadline_of(timeout_ms);
+  const auto is_needed_by_others = [&] {
+    return leaves && (stream.users > 1 || (!stream.made_here && common_.users > 1));
+  };
   const auto done = [&] {
-    if (leaves && (stream.users > 1 || (!stream.made_here && common_.users > 1))) return true;
-    return stream.is_at_rest() && (common_.users > 1 || common_.restless == 0);
+    return is_needed_by_others() || (stream.is_at_rest() && (common_.users > 1 || common_.restless == 0));
+  };
+  const auto must_rest = [&] {
+    const std::lock_guard lock(common_.mutex);
+    return !is_needed_by_others();
   };
   for (;;) {
-    catch_up();
+    if (must_rest()) catch_up();
     {
       std::unique_lock lock(common_.mutex);
       if (timeout_ms == LWMQ_FOREVER) {

@@ -88,7 +88,7 @@ class Endpoint final : public service::Served, public std::enable_shared_from_th
   // All with the mutex.
   void accept();
   bool serve_newcomers();
-  bool poll_newcomers();
+  void poll_newcomers();
   Status join(Newcomer* newcomer, const std::string& bytes);
   Status find(const wire::Join& letter, bool made_here, Stream** out_stream);
   Status create(const std::string& name, bool made_here, Stream** out_stream);
@@ -96,6 +96,7 @@ class Endpoint final : public service::Served, public std::enable_shared_from_th
   void look_at_all(std::int64_t now_ns);
   void end(Stream& stream);
   [[nodiscard]] std::string what_is_left(Stream& first);
+  StreamUse begin_use(Stream& stream);
   void let_go(Stream& stream);
 
   // Without.
@@ -110,8 +111,9 @@ class Endpoint final : public service::Served, public std::enable_shared_from_th
   std::mutex mutex_;  // guards all below; before the mutex of a stream, and that before the common one
   std::vector<Newcomer> newcomers_;
   std::uint32_t newcomers_idle_rounds_ = 0;
-  Streams streams_;             // by name
-  std::vector<Stream*> awake_;  // those that the thread serves
+  std::int64_t newcomers_alarm_ns_ = service::kNever;  // when to look at those that could not be armed
+  Streams streams_;                                    // by name
+  std::vector<Stream*> awake_;                         // those that the thread serves
   std::int64_t alarm_ns_ = service::kNever;
 };
 

@@ -10,7 +10,7 @@ namespace lwmq::stream {
 Status Pool::make_ledger() {
   LWMQ_YIELD("endpoint.ledger");
   Status status = LapPage::create(writer->provider(), &ledger);
-  if (status == LWMQ_OK) status = writer->show(ledger.window());
+  if (status == LWMQ_OK) status = writer->try_show(ledger.window());  // nobody waits for one client
   LWMQ_YIELD("endpoint.ledger_exported");
   return status;
 }

@@ -38,7 +38,8 @@ Stream::Stream(const std::string& endpoint, std::string name, bool by_this_proce
       entry_(stats::open_entry(stats::EntryKind::kEndpoint, id_.address.c_str(), name_.c_str())) {}
 
 Stream::~Stream() {
-  clients_.clear();  // closes every link in order
+  clients_.clear();          // closes every link in order
+  if (os::forked()) return;  // a thread of the parent may have held the lock
   const std::lock_guard lock(common_.mutex);
   if (at_rest_) return;
   --common_.restless;
@@ -88,8 +89,8 @@ std::int64_t Stream::serve() {
 bool Stream::look(std::int64_t now_ns) {
   const std::lock_guard lock(mutex_);
   if (!asleep_) return true;
-  const auto has_news = [](const auto& c) { return c->link.has_news() || c->link.has_backlog(); };
-  if (now_ns < alarm_ns_ && std::ranges::none_of(clients_, has_news)) return false;
+  const auto has_rung = [](const auto& c) { return c->link.has_rung(); };
+  if (now_ns < alarm_ns_ && std::ranges::none_of(clients_, has_rung)) return false;
   wake_up();
   return true;
 }
@@ -124,8 +125,8 @@ bool Stream::fall_asleep() {
 
 void Stream::wake_up() {
   asleep_ = false;
-  common_.look_at_all.store(true);
   for (const auto& c : clients_) c->link.disarm();
+  common_.look_at_all.store(true);  // behind that: another thread may look at once
 }
 
 void Stream::add(std::unique_ptr<Client> client) {
