@@ -187,6 +187,7 @@ Status reach(const char* text, std::int32_t role, const Deadline& deadline, std:
     status = host_at(made.provider, address, &made.own_stream);
   if (status != LWMQ_OK) return status;
   std::string there;                     // the streams at the endpoint, where ours is not
+  bool was_asked = false;                // for ours
   std::int64_t unanswered_since_ns = 0;  // somebody listens
   for (;;) {
     const std::int64_t began_ns = os::now_ns();
@@ -194,7 +195,9 @@ Status reach(const char* text, std::int32_t role, const Deadline& deadline, std:
     if (made.link) {
       status = join(made, address, role != LWMQ_ROLE_CLIENT, deadline, &there);
       if (status == LWMQ_OK) *out_reach = std::move(made);
+      if (status == LWMQ_E_TIMED_OUT && was_asked) return not_there(made, there);
       if (status != LWMQ_E_EMPTY) return status;
+      was_asked = true;
     }
     if (status != LWMQ_E_TIMED_OUT) {
       unanswered_since_ns = 0;

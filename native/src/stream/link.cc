@@ -5,6 +5,7 @@
 #include <cinttypes>
 #include <cstring>
 
+#include "base/failure.h"
 #include "os/clock.h"
 #include "os/process_name.h"
 
@@ -27,7 +28,12 @@ lwmq_tli_options control_options() noexcept {
   return options;
 }
 
-Link::~Link() { provider_->close(transport_); }
+Link::~Link() {
+  Failure failure;  // of this thread: it may say why we let go, and closing may fail in its turn
+  failure.keep(LWMQ_E_CLOSED);
+  provider_->close(transport_);
+  failure.tell();
+}
 
 Status Link::send(wire::StreamKind kind, const void* data, std::uint64_t bytes) {
   if (bytes > kLetterBytesMax) {
