@@ -49,7 +49,9 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """A stream as its endpoint sees it. `address` has the name of the stream, if any. `state` is `undeclared`, `open`, `ended` (there is
+    """A stream as its endpoint sees it.
+
+    `address` has the name of the stream, if any. `state` is `undeclared`, `open`, `ended` (there is
     something to read, if only the end) or `consumed` (to its end); `schema` is None while undeclared.
     Stalled readers have taken nothing for long while a writer waits for them; `stalled_pid` is one of them.
 

@@ -2,10 +2,10 @@
 
     python -m tests.bench.openings PEER COUNT ADDRESS
 
-opens COUNT streams, one after the other, and closes them. PEER is `floor` (two local sockets that are connected
-and answered once each), `lwmq-door` (streams of an address that another process serves), `lwmq-warm` (the same,
-with the connection that the writer before has left), or `lwmq` (each stream has an address of its own, which the
-writer binds).
+opens COUNT streams, one after the other, and closes them. PEER is `floor` (two local sockets that are
+connected and answered once each), `lwmq-door` (streams of an address that another process serves),
+`lwmq-warm` (the same, with the connection that the writer before has left), or `lwmq` (each stream has an
+address of its own, which the writer binds).
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def test_a_stream_that_another_process_made_ends_with_its_last_client(
         with lwmq.open_reader(f"{ipc}?stream=comes", role="client") as reader:
             assert reader.read_all().num_rows == 1000
         assert child.wait() == 0
-        with pytest.raises(lwmq.TimeoutError, match="there is no such stream .*; there are: stays"):
+        with pytest.raises(lwmq.TimeoutError, match=r"there is no such stream .*; there are: stays"):
             lwmq.open_reader(f"{ipc}?stream=comes", role="client", timeout=1)
 
 

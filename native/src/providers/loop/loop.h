@@ -14,6 +14,7 @@
 #include "lane/patience.h"
 #include "lane/record_lane.h"
 #include "lwmq/lwmq_tli.h"
+#include "os/segment.h"
 
 namespace lwmq::loop {
 struct Pair;
@@ -77,7 +78,7 @@ struct lwmq::loop::Pair {
   lwmq_tli_transport ends[2];
   bool is_whole = false;  // both ends have all that they need
   std::atomic<std::uint32_t> ends_left{2};
-  std::unique_ptr<std::uint8_t, void (*)(void*)> side[2]{{nullptr, nullptr}, {nullptr, nullptr}};
+  os::Mapping side[2];
   std::atomic<int> event[2]{-1, -1};  // descriptors of the ends' own, made when asked for
   std::mutex mutex;
   std::map<std::string, lwmq_tli_window*> shown;  // exported and not yet found: kept here on its way

@@ -2,13 +2,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <new>
 #include <utility>
 
-#include "base/checked.h"
 #include "os/clock.h"
 #include "os/identity.h"
 #include "providers/loop/loop.h"
@@ -126,16 +124,12 @@ lwmq_status accept(lwmq_tli_listener* listener, lwmq_tli_transport** out_transpo
 
 std::int32_t listener_fd(lwmq_tli_listener* listener) { return listener->bell->fd(); }
 
-std::unique_ptr<std::uint8_t, void (*)(void*)> make_side(std::uint32_t buffers, std::uint64_t buffer_bytes) {
+// Zeroed pages that are paid for when they are touched. malloc would hand out what an earlier side has left,
+// and clear, and so touch, all of it.
+os::Mapping make_side(std::uint32_t buffers, std::uint64_t buffer_bytes) noexcept {
   const std::uint64_t bytes = lane::SideLayout::of(buffers, buffer_bytes).bytes;
-  // calloc gives large areas as untouched zero pages: only what is used is paid for.
-  void* raw = std::calloc(1, bytes + kCacheLine);
-  if (raw == nullptr) return {nullptr, std::free};
-  return {static_cast<std::uint8_t*>(raw), std::free};
-}
-
-std::uint8_t* aligned(const std::unique_ptr<std::uint8_t, void (*)(void*)>& side) noexcept {
-  return reinterpret_cast<std::uint8_t*>(align_up(reinterpret_cast<std::uintptr_t>(side.get()), kCacheLine));
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return data == MAP_FAILED ? os::Mapping() : os::Mapping(data, bytes);
 }
 
 void close(lwmq_tli_transport* transport);
@@ -169,7 +163,7 @@ lwmq_status connect(const char* address, const lwmq_tli_options* options, std::u
   auto pair = std::make_unique<Pair>();
   pair->side[0] = make_side(options->buffers_send, options->buffer_bytes);
   pair->side[1] = make_side(listener->options.buffers_send, listener->options.buffer_bytes);
-  if (!pair->side[0] || !pair->side[1])
+  if (pair->side[0].data() == nullptr || pair->side[1].data() == nullptr)
     return fail(LWMQ_E_NO_MEMORY, "%s: no memory for the buffers", address);
   const lwmq_tli_options* of[2] = {options, &listener->options};
   for (int i = 0; i < 2; ++i) {
@@ -177,8 +171,8 @@ lwmq_status connect(const char* address, const lwmq_tli_options* options, std::u
     end->pair = pair.get();
     end->options = *of[i];
     end->peer_options = *of[1 - i];
-    end->sides.own = aligned(pair->side[i]);
-    end->sides.peer = aligned(pair->side[1 - i]);
+    end->sides.own = pair->side[i].data();
+    end->sides.peer = pair->side[1 - i].data();
     end->end = i;
     (i == 0 ? end->peer_bell : end->own_bell) = listener->bell;
     end->sides.poke = poke_other_end;
