@@ -116,7 +116,8 @@ typedef struct lwmq_tli_piece {
   uint32_t kind;
 } lwmq_tli_piece;
 
-#define LWMQ_TLI_KIND_MAX 63u
+#define LWMQ_TLI_KIND_MAX 127u
+#define LWMQ_TLI_KIND_FILTERED 64u /* a bit for filters: what sends through them has kinds below */
 
 /* HOLDING, together with EXTENT: the caller has landed some extents that nobody has received. */
 enum { LWMQ_TLI_WAIT_EXTENT = 1, LWMQ_TLI_WAIT_ROOM = 2, LWMQ_TLI_WAIT_HOLDING = 4 };

@@ -9,7 +9,8 @@
 namespace lwmq::filters {
 namespace {
 
-constexpr std::uint32_t kStamped = 32;  // in the kind: who does not have this filter refuses such an extent
+// In the kind: who does not have this filter refuses such an extent.
+constexpr std::uint32_t kStamped = LWMQ_TLI_KIND_FILTERED;
 constexpr std::uint64_t kLongest = 3'600'000'000'000;  // an hour: longer is another clock, or a lie
 
 struct Latency {

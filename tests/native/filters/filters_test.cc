@@ -366,6 +366,21 @@ TEST(Filters, LatencyTimesWhatPassesAndLeavesItAsItWas) {
 }
 
 // rows: C40
+TEST(Filters, LatencyLeavesExtentsOfEveryKindAsTheyWere) {
+  Filtered over("latency");
+  for (std::uint32_t kind = 0; kind < LWMQ_TLI_KIND_FILTERED; ++kind) {
+    const std::string text(kind % 2 == 0 ? 0 : 20, 'x');
+    ASSERT_EQ(over.pair->send(over.pair->client, text, kind), LWMQ_OK);
+    lwmq_tli_extent extent{};
+    ASSERT_EQ(over.pair->land(over.pair->served, &extent), LWMQ_OK);
+    EXPECT_EQ(extent.kind, kind);
+    EXPECT_EQ(extent.bytes, text.size());
+    over.pair->tli.release(over.pair->served, &extent);
+  }
+  EXPECT_EQ(over.view(0).timed, std::uint64_t{LWMQ_TLI_KIND_FILTERED});
+}
+
+// rows: C40
 TEST(Filters, AHistogramIsRightToOneStepInSixtyFour) {
   Times times;
   for (std::uint64_t ns = 1; ns <= 100'000; ++ns) times.add(ns);

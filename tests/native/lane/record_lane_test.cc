@@ -485,7 +485,7 @@ TEST_F(Lane, AWordThatCannotBeIsCorruptWhicheverPartOfItLies) {
   const std::uint64_t lies[] = {
       (std::uint64_t{1} << 40) - 1,  // a length beyond the buffer
       std::uint64_t{0xff} << 40,     // kind: the end of a buffer is no kind of an extent, with this lap
-      std::uint64_t{0x40} << 40,     // a kind beyond the last
+      std::uint64_t{0x80} << 40,     // a kind beyond the last
       std::uint64_t{1} << 48,        // another lap
       std::uint64_t{0x8000} << 48,
   };
@@ -590,7 +590,7 @@ TEST_P(LaneOfLies, AnOnlyExtentThatCannotBeIsCorrupt) {
 INSTANTIATE_TEST_SUITE_P(Word, LaneOfLies,
                          testing::Values((std::uint64_t{1} << 40) - 1,  // beyond the buffer
                                          std::uint64_t{0xfe} << 40,     // no kind, but the end of a buffer
-                                         std::uint64_t{0x40} << 40,     // a kind beyond the last
+                                         std::uint64_t{0x80} << 40,     // a kind beyond the last
                                          std::uint64_t{1} << 48));      // another lap
 
 // rows: M03
