@@ -94,6 +94,9 @@ def test_a_client_that_is_killed_in_one_stream_harms_no_other(ipc: str, spawn: C
         assert next(readers[1])["n"].to_pylist() == [number]
     assert describe(f"{ipc}?stream=lives", 60).producers_open == 1
     lives.kill()
+    with pytest.raises(lwmq.PeerLostError, match="killed by SIGKILL"):
+        for _ in readers[1]:
+            pass
     for reader in readers:
         reader.close()
     for endpoint in endpoints:

@@ -22,8 +22,7 @@ void keep_mapped(Window window);
 void keep_spare(const std::string& place, Window window);
 // One of `bytes_min` to `bytes_max` bytes; null: there is none.
 Window take_spare(const std::string& place, std::uint64_t bytes_min, std::uint64_t bytes_max);
-// Where the name in an address begins: "ipc://prices" and "ipc://door?stream=a" have the same place,
-// "ipc:///run/a/prices" has that of its folder.
+// What an address has before its name. Names of one folder, and streams behind any of them, have one place.
 std::string place_of(const std::string& address);
 // Gives the memory of all spare windows back. False when there were none.
 bool drop_spares();

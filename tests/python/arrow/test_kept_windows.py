@@ -78,19 +78,20 @@ DOOR = """
 
 @pytest.mark.parametrize("served", ["here", "elsewhere"])
 def test_a_second_stream_of_the_same_shape_needs_no_new_memory(
-    ipc: str, spawn: Callable[..., Any], served: str
+    tmp_path: Path, spawn: Callable[..., Any], served: str
 ) -> None:
     import numpy as np
     import pyarrow as pa
 
     batch = pa.record_batch({"n": np.arange(100_000)})
+    door = f"ipc://{tmp_path}/door"  # windows that other tests have left do not go there
     if served == "elsewhere":
-        assert spawn(DOOR, ipc).line() == "serves"
+        assert spawn(DOOR, door).line() == "serves"
     made = []
     for name in ("first", "second", "third"):
         before = statistics()["window_bytes_made"]
-        writer = lwmq.open_writer(f"{ipc}?stream={name}", batch.schema, window_bytes="4MiB")
-        with lwmq.open_reader(f"{ipc}?stream={name}", role="client") as reader:
+        writer = lwmq.open_writer(f"{door}?stream={name}", batch.schema, window_bytes="4MiB")
+        with lwmq.open_reader(f"{door}?stream={name}", role="client") as reader:
             for _ in range(3):
                 writer.write(batch)
                 assert next(reader).num_rows == 100_000

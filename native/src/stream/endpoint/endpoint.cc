@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "address/options.h"
+#include "base/failure.h"
 #include "os/clock.h"
 #include "os/deadline.h"
 #include "os/identity.h"
@@ -48,6 +49,8 @@ Endpoint::Endpoint(const lwmq_tli_provider* provider, std::string address, lwmq_
 
 Endpoint::~Endpoint() {
   const bool forked = os::forked();  // then the thread and the listener stayed with the parent
+  Failure failure;  // of this thread, which may have one to tell: what we answer to strangers is none of it
+  failure.keep(LWMQ_E_CLOSED);
   if (!forked) {
     auto& thread = service::ServiceThread::streaming();
     thread.unwatch(provider_->listener_fd(listener_));
@@ -56,6 +59,7 @@ Endpoint::~Endpoint() {
   newcomers_.clear();
   streams_.clear();
   if (!forked) provider_->listener_close(listener_);
+  failure.tell();
 }
 
 // ---- The thread -------------------------------------------------------------------------------------
@@ -232,7 +236,8 @@ Status Endpoint::make(const std::string& name, StreamUse* out_use) {
     const std::lock_guard lock(mutex_);
     const auto found = streams_.find(name);
     if (found != streams_.end())
-      return fail(LWMQ_E_ADDRESS, "%s is served already in this process", found->second->address().c_str());
+      return fail(LWMQ_E_ADDRESS, "%s is served already, by process %u", found->second->address().c_str(),
+                  os::identity().pid);
     Stream* stream = nullptr;
     if (const Status status = create(name, true, &stream); status != LWMQ_OK) return status;
     *out_use = begin_use(*stream);
