@@ -25,7 +25,7 @@ channels in turns.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -78,7 +78,9 @@ class _Reading(Protocol[T_co]):
 class _Writing(Protocol):
     @property
     def waiter(self) -> Waiter: ...
-    def write(self, data: Any, partition: int | None = None) -> Any: ...
+    def write(
+        self, data: Any, partition: int | None = None, *, key: str | Sequence[str] | None = None
+    ) -> Any: ...
 
 
 class _Connecting(Protocol):
@@ -207,12 +209,14 @@ async def read(reader: _Reading[T], timeout: float | None = None) -> T | None:
     return await reader.read_async(None if timeout is None else max(0.0, timeout))
 
 
-async def write(writer: _Writing, data: Any, partition: int | None = None) -> None:
-    """`writer.write(data, partition)` without blocking the event loop while it waits for room.
+async def write(
+    writer: _Writing, data: Any, partition: int | None = None, *, key: str | Sequence[str] | None = None
+) -> None:
+    """`writer.write(data, partition, key=key)` without blocking the event loop while it waits for room.
 
     A cancellation ends the wait; what was written by then stays written.
     """
-    await writer.waiter.run(lambda: writer.write(data, partition))
+    await writer.waiter.run(lambda: writer.write(data, partition, key=key))
 
 
 async def close(closable: _Closing, linger: float | str | None = None) -> None:

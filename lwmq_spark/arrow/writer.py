@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import TracebackType
@@ -46,6 +46,7 @@ from lwmq_spark.arrow.layout import Encoded, Encoder
 from lwmq_spark.arrow.nulls import NullRules
 from lwmq_spark.arrow.pieces import pieces_of
 from lwmq_spark.arrow.plain import Plan
+from lwmq_spark.arrow.split import partition_ids, split
 from lwmq_spark.arrow.types import as_schema, batches_of, compare, read_schema, write_schema
 from lwmq_spark.options import (
     DELIVERIES,
@@ -275,11 +276,17 @@ class StreamWriter(OfOneProcess):
 
     # ---- Batches
 
-    def write(self, data: Any, partition: int | None = None) -> int:
+    def write(
+        self, data: Any, partition: int | None = None, *, key: str | Sequence[str] | None = None
+    ) -> int:
         """Write a RecordBatch, a Table, or any object with __arrow_c_stream__ or __arrow_c_array__.
 
         Returns the number of rows. partition: by default batches go to the partitions in turn; those of a
         task of a job go to partition (task mod partitions).
+        key: the name of a column, or of several: each row goes to the partition of its key. Equal keys of
+            equal types meet in the same partition as in Spark's `repartition(n, key)`, if the stream has n
+            partitions; `lwmq_spark.arrow.partition_ids` says which types a key may have. Rows of a partition
+            keep their order. A batch is copied once more and becomes up to n smaller ones: write large ones.
         For each block, waits at most `timeout` until readers have released enough room. A batch larger than
         `buffer_bytes` is split by rows. Pieces whose rows share values (dictionaries, views) may be larger,
         up to half of the window. The bytes are copied once, into the window.
@@ -288,6 +295,8 @@ class StreamWriter(OfOneProcess):
         ClosedError, PeerLostError. After an error, what was written before it stays written.
         """
         self._handle.check_open()
+        if key is not None:
+            return self._write_by_key(data, partition, key)
         if isinstance(data, pa.RecordBatch) and self._plan is not None and data.schema.equals(self._schema):
             chosen = self._choose(partition)
             if self._write_at_once(data, chosen):
@@ -304,6 +313,19 @@ class StreamWriter(OfOneProcess):
                 self._publish(encoded, chosen)
             rows += batch.num_rows
         self._hear()
+        return rows
+
+    def _write_by_key(self, data: Any, partition: int | None, key: str | Sequence[str]) -> int:
+        if partition is not None:
+            raise ValueError(f"a key and a partition: {self._address}")
+        rows = 0
+        for batch in batches_of(data, self._schema, self._address):
+            self._null_rules.check(batch, self._address)
+            parts = split(batch, partition_ids(batch, key, self._partitions), self._partitions)
+            for number, part in enumerate(parts):
+                if part.num_rows:
+                    self.write(part, number)
+            rows += batch.num_rows
         return rows
 
     def _hear(self) -> None:

@@ -1199,6 +1199,12 @@ typedef struct lwmq_array_plan {
 lwmq_status lwmq_writer_write_array(lwmq_writer *writer, const lwmq_array_plan *plan, const void *array,
                                     uint32_t partition, uint32_t timeout_ms);
 
+/* Tells to which of `partitions` partitions each row goes: pmod(hash(keys), partitions) of Spark SQL. `array`, a
+   `struct ArrowArray`, holds the key columns as a struct, and `schema`, a `struct ArrowSchema`, has their types. Takes
+   both, also on failure. `out_ids` has room for one id per row. Any thread; never waits. LWMQ_E_UNSUPPORTED: a column
+   cannot be a key; the text names it and its type. LWMQ_E_INVALID: no column, or a wrong number of partitions. */
+lwmq_status lwmq_partition_ids(void *schema, void *array, uint32_t partitions, uint32_t *out_ids);
+
 /* What a task has written to one partition of the stream. */
 typedef struct lwmq_committed_range {
   uint32_t partition;

@@ -13,6 +13,7 @@
 #include "os/memory_budget.h"
 #include "stream/arrow_array.h"
 #include "stream/client.h"
+#include "stream/partition_ids.h"
 #include "stream/question.h"
 #include "stream/reader.h"
 #include "stream/writer.h"
@@ -190,6 +191,17 @@ lwmq_status lwmq_writer_write_array(lwmq_writer* writer, const lwmq_array_plan* 
   if (status != LWMQ_OK) return status;
   return stream::write_array(*writer, lwmq::abi::read_options(plan), *static_cast<const ArrowArray*>(array),
                              partition, timeout_ms);
+}
+
+lwmq_status lwmq_partition_ids(void* schema, void* array, uint32_t partitions, uint32_t* out_ids) {
+  if (schema == nullptr || array == nullptr || out_ids == nullptr)
+    return fail(LWMQ_E_INVALID, "lwmq_partition_ids: an argument is NULL");
+  auto& types = *static_cast<ArrowSchema*>(schema);
+  auto& keys = *static_cast<ArrowArray*>(array);
+  const lwmq_status status = stream::partition_ids(types, keys, partitions, out_ids);
+  if (keys.release != nullptr) keys.release(&keys);
+  if (types.release != nullptr) types.release(&types);
+  return status;
 }
 
 lwmq_status lwmq_writer_commit(lwmq_writer* writer, uint32_t timeout_ms, lwmq_commit_result* out_result) {

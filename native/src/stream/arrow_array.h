@@ -4,8 +4,6 @@
 // metadata. Batches of one schema differ in few numbers. Here those are filled in, or found to be the same as
 // before, without asking it again. Columns of fixed width alone: nothing in their bodies says where something
 // else lies.
-//
-// Follows https://arrow.apache.org/docs/format/CDataInterface.html.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +13,7 @@
 
 #include "base/status.h"
 #include "lwmq/lwmq.h"
-
-struct ArrowArray {
-  std::int64_t length;
-  std::int64_t null_count;
-  std::int64_t offset;
-  std::int64_t n_buffers;
-  std::int64_t n_children;
-  const void** buffers;
-  ArrowArray** children;
-  ArrowArray* dictionary;
-  void (*release)(ArrowArray*);
-  void* private_data;
-};
+#include "stream/c_data.h"
 
 // How the batches with a certain head are cut into arrays. Never changes once made.
 struct lwmq_array_layout {
