@@ -217,10 +217,14 @@ def check_name(what: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address apart from its options. `text`, which the library gets, keeps the name of a stream."""
+    """An address apart from its options. `text`, which the library gets, keeps the name of a stream.
+
+    conf: the tables of the conf file, by their names, as they were when the address was read.
+    """
 
     text: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    conf: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def parse_address(address: str, taken_by: int = STREAM) -> Address:
@@ -228,7 +232,7 @@ def parse_address(address: str, taken_by: int = STREAM) -> Address:
 
     taken_by: what takes the options: STREAM, CHANNEL, LISTENER, TRANSPORT, or several of them.
     AddressError names the option, what is allowed and what may be meant. LwmqError: the environment has a
-    variable LWMQ_... whose name is a slip.
+    variable LWMQ_... whose name is a slip, or the conf file has an invalid value.
     """
     if not isinstance(address, str):
         hint = ": did you mean .decode()?" if isinstance(address, bytes) else ""
@@ -249,7 +253,9 @@ def parse_address(address: str, taken_by: int = STREAM) -> Address:
         raise_status(status)
     door = address.partition("?")[0]
     stream = options.pop("stream", None)
-    return Address(door if stream is None else f"{door}?stream={stream}", options)
+    path = conf_path()
+    conf = {} if path is None else load_conf(path, path.stat().st_mtime_ns)
+    return Address(door if stream is None else f"{door}?stream={stream}", options, conf)
 
 
 def _check_environment() -> None:
@@ -280,7 +286,7 @@ def resolve(
     """The value of `key` by the order of precedence at the head of this file. An `argument` of None was not
     given. `general` is the key used wherever `key` itself is not set.
 
-    ValueError: the argument is not valid. LwmqError: the environment or the conf file has an invalid value.
+    ValueError: the argument is not valid. LwmqError: the environment has an invalid value.
     """
     if argument is not None:
         try:
@@ -298,12 +304,10 @@ def resolve(
                 return read(key, os.environ[variable])
             except ValueError as exc:
                 raise LwmqError(f"environment variable {variable}: {exc}") from None
-    path = conf_path()
-    if path is not None:
-        table = load_conf(path, path.stat().st_mtime_ns).get(section, {})
-        for key in keys:
-            if key in table:
-                return table[key]
+    table = address.conf.get(section, {})
+    for key in keys:
+        if key in table:
+            return table[key]
     return default
 
 
@@ -319,11 +323,19 @@ def conf_path() -> Path | None:
         if not path.is_file():
             raise LwmqError(f"LWMQ_CONF={named}: there is no such file")
         return path
-    base = os.environ.get("XDG_CONFIG_HOME")
+    users = _users_conf(os.environ.get("XDG_CONFIG_HOME"), os.environ.get("HOME"))
     try:
-        path = (Path(base) if base else Path.home() / ".config") / "lwmq" / "lwmq.toml"
-        return path if path.is_file() else None
-    except (OSError, RuntimeError):  # a home that is not ours to look into, or none at all
+        return users if users is not None and users.is_file() else None
+    except OSError:  # a home that is not ours to look into
+        return None
+
+
+@lru_cache(maxsize=4)
+def _users_conf(base: str | None, home: str | None) -> Path | None:
+    """Where this user's conf file would lie; None without a home. `home`: what Path.home() goes by."""
+    try:
+        return (Path(base) if base else Path.home() / ".config") / "lwmq" / "lwmq.toml"
+    except RuntimeError:
         return None
 
 

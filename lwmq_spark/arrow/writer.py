@@ -213,7 +213,7 @@ class StreamWriter(OfOneProcess):
         self._blueprint: Blueprint | None = None
         self.waiter = Waiter(f"lwmq writer {self._address}")
         declared = as_schema(schema)
-        Encoder(declared)  # what pyarrow cannot write fails here, before anybody hears of the stream
+        encoder = Encoder(declared)  # what pyarrow cannot write fails here, before anybody hears of it
 
         options = sized("lwmq_writer_options")
         options.role = ROLES[self._role]
@@ -257,7 +257,8 @@ class StreamWriter(OfOneProcess):
         self._schema, self._partitions = self._declared()
         try:
             compare(declared, self._schema, self._address)
-            self._encoder = Encoder(self._schema)
+            is_ours = self._schema.equals(declared, check_metadata=True)
+            self._encoder = encoder if is_ours else Encoder(self._schema)
             self._null_rules = NullRules(self._schema)
         except errors.SchemaError as exc:
             self.abort(str(exc)) if job is not None else self._leave()

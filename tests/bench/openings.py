@@ -70,14 +70,14 @@ def of_streams(count: int, address_of: Callable[[int], str]) -> list[int]:
 
     schema = pa.schema({"n": pa.int64()})
     taken = []
-    for number in range(count):
+    for number in range(count + 1):
         begin = time.perf_counter_ns()
         writer = lwmq.open_writer(address_of(number), schema, timeout=PATIENCE_S)
-        reader = lwmq.open_reader(address_of(number), role="client", timeout=PATIENCE_S)
+        reader = lwmq.open_reader(address_of(number), timeout=PATIENCE_S)
         taken.append(time.perf_counter_ns() - begin)
         writer.abort("the next one, please")
         reader.close()
-    return taken
+    return taken[1:]  # the first one loads modules and starts threads
 
 
 def timed(call: Callable[[], None]) -> int:

@@ -312,6 +312,28 @@ inline void clear_waiting(std::atomic<std::uint32_t>& waiting) noexcept {
   waiting.store(0, std::memory_order_relaxed);  // late news cost the waker one system call, no more
 }
 
+// What a side has announced at its descriptor, and how often the peer had rung before. Until the peer rings,
+// the announcements stand: arming for the same again needs neither a barrier nor a system call. The landing
+// thread only.
+class Announced {
+ public:
+  // Before the announcements.
+  void note(const Sides& sides, std::uint32_t what) noexcept {
+    what_ = what;
+    rings_ = sides.peer_header().doorbell.load(std::memory_order_acquire);  // sync: doorbell
+  }
+  void forget() noexcept { what_ = kNothing; }
+  [[nodiscard]] bool stands(const Sides& sides, std::uint32_t what) const noexcept {
+    return what_ == what &&
+           sides.peer_header().doorbell.load(std::memory_order_acquire) == rings_;  // sync: doorbell
+  }
+
+ private:
+  static constexpr std::uint32_t kNothing = ~std::uint32_t{0};
+  std::uint32_t what_ = kNothing;
+  std::uint32_t rings_ = 0;
+};
+
 inline constexpr std::size_t kOtherWordsMax = 4;
 
 template <typename Ready>

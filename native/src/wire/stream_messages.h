@@ -71,7 +71,7 @@ enum class StreamKind : std::uint32_t {
 };
 
 // A letter that is longer travels in parts, one behind the other, of which the last has the letter's kind.
-inline constexpr std::uint64_t kPartBytes = kMiB;
+inline constexpr std::uint64_t kPartBytes = 32 * kKiB;
 
 // ---- Records ----------------------------------------------------------------------------------------
 

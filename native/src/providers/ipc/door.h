@@ -51,6 +51,8 @@ class Door {
 
   // The listener closes: its transports live on, and take back the rings themselves.
   void leave() noexcept { is_left_.store(true, std::memory_order_relaxed); }
+  // Whoever looks at the door hears of hang-ups.
+  [[nodiscard]] bool has_listener() const noexcept { return !is_left_.load(std::memory_order_relaxed); }
   // Of one of them.
   void disarm() const noexcept {
     if (is_left_.load(std::memory_order_relaxed)) drain();

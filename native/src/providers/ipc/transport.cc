@@ -47,6 +47,7 @@ Status Transport::create(TransportParts parts, Transport** out_transport) {
 Status Transport::stand_behind(std::shared_ptr<Door> door) {
   if (const Status status = door->add_transport(this); status != LWMQ_OK) return status;
   door_ = std::move(door);
+  is_polled_alone_.store(false, std::memory_order_relaxed);
   watch_death(this, death_, parts_.process, door_->bell());
   const std::uint32_t purpose = parts_.options.purpose;
   if (purpose == LWMQ_TLI_FOR_MESSAGES || purpose == LWMQ_TLI_FOR_RAW) return LWMQ_OK;  // few are polled
@@ -330,6 +331,7 @@ Status Transport::sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept {
   auto& header = sides_.own_header();
   const bool both = (what & LWMQ_TLI_WAIT_EXTENT) != 0 && (what & LWMQ_TLI_WAIT_ROOM) != 0;
   receiver_.say_received(what);
+  announced_.forget();
   auto& waiting = (what & LWMQ_TLI_WAIT_EXTENT) != 0 ? header.waiting_extent : header.waiting_room;
   const os::FutexWord others[] = {{death_, alive}};
   const os::WaitResult result = lane::sleep_until_rung(sides_, waiting, both ? &header.waiting_room : nullptr,
@@ -341,21 +343,30 @@ Status Transport::sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept {
 
 std::int32_t Transport::arm(std::uint32_t what) noexcept {
   if (os::forked()) return 1;
+  receiver_.say_received(what);
+  // Whoever looks at the door tells us of a hang-up; everybody else has to see for himself.
+  const bool is_told = !is_polled_alone_.load(std::memory_order_relaxed) && door_->has_listener();
+  if (is_told && announced_.stands(sides_, what) && !owes_ring_.load(std::memory_order_relaxed))
+    return has_news(what);
   if (!doorbell_.is_there()) {
     std::unique_lock lock(line_mutex_);
     if (make_doorbell(lock) != LWMQ_OK) return -1;
   }
   os::drain_event_fd(doorbell_.get());
   glance_at_life_line();
+  announced_.note(sides_, what);
   auto& header = sides_.own_header();
   const bool room = (what & LWMQ_TLI_WAIT_ROOM) != 0;
   if (room) lane::announce_waiting(header.waiting_room, true);
-  if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) {
-    receiver_.say_received(what);
-    lane::announce_waiting(header.waiting_extent, true);
-  }
-  // Room counts where somebody has asked for it in vain: else it is nearly always there.
-  return is_ready(what & LWMQ_TLI_WAIT_EXTENT) || (room && wants_room_ && sender_.has_room()) ? 1 : 0;
+  if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) lane::announce_waiting(header.waiting_extent, true);
+  return has_news(what);
+}
+
+// 1: there is something already. Room counts where somebody has asked for it in vain: else it is nearly
+// always there.
+std::int32_t Transport::has_news(std::uint32_t what) noexcept {
+  const bool has_room = (what & LWMQ_TLI_WAIT_ROOM) != 0 && wants_room_ && sender_.has_room();
+  return has_room || is_ready(what & LWMQ_TLI_WAIT_EXTENT) ? 1 : 0;
 }
 
 std::int32_t Transport::fd() noexcept {
@@ -364,6 +375,7 @@ std::int32_t Transport::fd() noexcept {
   if (own_poll_) return own_poll_.get();
   if (make_doorbell(lock) != LWMQ_OK) return -1;
   if (Door::create_for(doorbell_.get(), life_line(), &own_poll_) != LWMQ_OK) return -1;
+  is_polled_alone_.store(true, std::memory_order_relaxed);
   if (door_ != nullptr) {
     door_->leave_doorbell(doorbell_.get());
     unwatch_death(this);
@@ -374,6 +386,7 @@ std::int32_t Transport::fd() noexcept {
 
 void Transport::disarm() noexcept {
   if (os::forked()) return;
+  announced_.forget();
   auto& header = sides_.own_header();
   lane::clear_waiting(header.waiting_extent);
   lane::clear_waiting(header.waiting_room);

@@ -130,6 +130,7 @@ class Transport {
   bool sees_extent() noexcept;
   Status land_nothing(Status status, lwmq_tli_extent* out_extent) noexcept;
   bool is_ready(std::uint32_t what) noexcept;
+  std::int32_t has_news(std::uint32_t what) noexcept;
   Status sleep_until_ready(std::uint32_t what, std::uint32_t timeout_ms) noexcept;
   Status sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept;
   void end(std::int32_t state) noexcept;
@@ -154,6 +155,7 @@ class Transport {
   std::atomic<bool> broken_{false};                    // the peer broke the protocol: believe nothing more
   std::atomic<bool> hung_up_{false};                   // by whoever reads the life line
   bool wants_room_ = false;                            // the sending thread's: its last acquire found none
+  lane::Announced announced_;
   lane::Patience patience_;
   lane::Outstanding outstanding_;  // whoever has the last of it, or finds none at the close, destroys
 
@@ -164,6 +166,7 @@ class Transport {
   // Written under line_mutex_: the peer was to be rung, and had no bell here.
   std::atomic<bool> owes_ring_{false};
   os::UniqueFd own_poll_;  // under line_mutex_: our doorbell and our life line, once somebody polls us alone
+  std::atomic<bool> is_polled_alone_{true};   // by own_poll_, or as the end that has connected
   std::map<std::string, ShownWindow> shown_;  // under line_mutex_: arrived, not looked for yet
   std::set<std::string> found_;  // under line_mutex_: found before, and still mapped as far as we know
   std::size_t found_limit_ = kFoundRememberedMin;  // under line_mutex_: when to look which of them are gone

@@ -62,6 +62,7 @@ struct lwmq_tli_transport {
   lwmq::lane::Waker waker;
   lwmq::lane::LaneSender sender;
   lwmq::lane::LaneReceiver receiver;
+  lwmq::lane::Announced announced;
   lwmq::lane::Patience patience;
   bool wants_room = false;                      // the sending thread's: its last acquire found none
   lwmq_tli_options options{};                   // ours

@@ -356,6 +356,7 @@ lwmq_status wait(lwmq_tli_transport* transport, std::uint32_t what, std::uint32_
   if (transport->patience.look(what, timeout_ms, ready, has_extent)) return LWMQ_OK;
   transport->receiver.say_received(what);
   if (timeout_ms == 0) return LWMQ_E_TIMED_OUT;
+  transport->announced.forget();
   auto& header = transport->sides.own_header();
   auto& waiting = (what & LWMQ_TLI_WAIT_EXTENT) != 0 ? header.waiting_extent : header.waiting_room;
   const std::int64_t begin = os::now_ns();
@@ -376,21 +377,28 @@ void drain_own(lwmq_tli_transport* transport) noexcept {
   }
 }
 
-std::int32_t arm(lwmq_tli_transport* transport, std::uint32_t what) {
-  if (transport->pair->event[transport->end].load(std::memory_order_relaxed) >= 0) drain_own(transport);
-  auto& header = transport->sides.own_header();
-  if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) {
-    transport->receiver.say_received(what);
-    lane::announce_waiting(header.waiting_extent, true);
-  }
-  const bool room = (what & LWMQ_TLI_WAIT_ROOM) != 0;
-  if (room) lane::announce_waiting(header.waiting_room, true);
-  // Room counts where somebody has asked for it in vain: else it is nearly always there.
-  const bool has_room = room && transport->wants_room && transport->sender.has_room();
+// 1: there is something already. Room counts where somebody has asked for it in vain: else it is nearly
+// always there.
+std::int32_t has_news(lwmq_tli_transport* transport, std::uint32_t what) noexcept {
+  const bool has_room =
+      (what & LWMQ_TLI_WAIT_ROOM) != 0 && transport->wants_room && transport->sender.has_room();
   return has_room || is_ready(transport, what & LWMQ_TLI_WAIT_EXTENT) ? 1 : 0;
 }
 
+std::int32_t arm(lwmq_tli_transport* transport, std::uint32_t what) {
+  transport->receiver.say_received(what);
+  const bool has_own_event = transport->pair->event[transport->end].load(std::memory_order_relaxed) >= 0;
+  if (!has_own_event && transport->announced.stands(transport->sides, what)) return has_news(transport, what);
+  if (has_own_event) drain_own(transport);
+  transport->announced.note(transport->sides, what);
+  auto& header = transport->sides.own_header();
+  if ((what & LWMQ_TLI_WAIT_EXTENT) != 0) lane::announce_waiting(header.waiting_extent, true);
+  if ((what & LWMQ_TLI_WAIT_ROOM) != 0) lane::announce_waiting(header.waiting_room, true);
+  return has_news(transport, what);
+}
+
 void disarm(lwmq_tli_transport* transport) {
+  transport->announced.forget();
   auto& header = transport->sides.own_header();
   lane::clear_waiting(header.waiting_extent);
   lane::clear_waiting(header.waiting_room);

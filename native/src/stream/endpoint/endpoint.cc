@@ -263,8 +263,9 @@ void Endpoint::catch_up() {
   const std::lock_guard lock(mutex_);
   accept();
   poll_newcomers();
-  for (const auto& [name, stream] : streams_) stream->catch_up();
-  common_.ring();  // the thread is to serve what is awake now
+  bool any_awake = !newcomers_.empty();
+  for (const auto& [name, stream] : streams_) any_awake |= stream->catch_up();
+  if (any_awake) common_.ring();  // the thread is to serve it
 }
 
 Status Endpoint::drain(Stream& stream, std::uint32_t timeout_ms, bool leaves) {

@@ -89,10 +89,13 @@ std::int64_t Stream::serve() {
 bool Stream::look(std::int64_t now_ns) {
   const std::lock_guard lock(mutex_);
   if (!asleep_) return true;
-  const auto has_rung = [](const auto& c) { return c->link.has_rung(); };
-  if (now_ns < alarm_ns_ && std::ranges::none_of(clients_, has_rung)) return false;
+  if (now_ns < alarm_ns_ && !has_rung()) return false;
   wake_up();
   return true;
+}
+
+bool Stream::has_rung() noexcept {
+  return std::ranges::any_of(clients_, [](const auto& c) { return c->link.has_rung(); });
 }
 
 // False: something has come meanwhile.
@@ -135,12 +138,16 @@ void Stream::add(std::unique_ptr<Client> client) {
   clients_.push_back(std::move(client));
 }
 
-void Stream::catch_up() {
+bool Stream::catch_up() {
   const std::lock_guard lock(mutex_);
-  if (asleep_) wake_up();
+  if (asleep_) {
+    if (!has_rung()) return false;
+    wake_up();
+  }
   for (std::uint32_t i = 0; i < kRoundsToCatchUp && poll(); ++i) {
   }
   note_rest();
+  return true;
 }
 
 bool Stream::poll() {

@@ -70,8 +70,9 @@ class Stream {
   // ---- For the endpoint
 
   void add(std::unique_ptr<Client> client);
-  // Serves what has come so far, without waiting for more. Afterwards `restless` is right.
-  void catch_up();
+  // Serves what has come so far, without waiting for more; `restless` is right then. False: nothing has come
+  // since the stream fell asleep.
+  bool catch_up();
   // With the common mutex.
   [[nodiscard]] bool is_at_rest() const noexcept { return at_rest_; }
   // Why it is not; empty: it is.
@@ -98,6 +99,7 @@ class Stream {
   void spread_news();
   void leave(Client& c, Status why);
   void forget_left();
+  [[nodiscard]] bool has_rung() noexcept;  // while it is asleep
   bool fall_asleep();
   void wake_up();
   void note_restless();
