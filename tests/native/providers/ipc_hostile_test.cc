@@ -553,6 +553,7 @@ TEST_F(IpcHostile, APeerHasOneDoorbell) {
   ipc().arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
   EXPECT_EQ(ipc().state(client.accepted()), LWMQ_TLI_CONNECTED);
   client.send_doorbell(bell.get());
+  ipc().disarm(client.accepted());  // what stands armed is not armed again
   ipc().arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
   lwmq_tli_extent extent{};
   EXPECT_EQ(ipc().land(client.accepted(), &extent), LWMQ_E_CORRUPT);
