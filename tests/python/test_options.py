@@ -201,27 +201,27 @@ def test_a_wrong_setting_says_where_it_stands(monkeypatch: pytest.MonkeyPatch, t
     conf = tmp_path / "lwmq.toml"
     monkeypatch.setenv("LWMQ_CONF", str(conf))
     with pytest.raises(lwmq.LwmqError, match="no such file"):
-        resolve(address, "stream", "timeout", None, None)
+        parse_address("ipc://a")
     conf.write_text("[stream]\ntimeuot = 3\n")
     with pytest.raises(
         lwmq.LwmqError, match=r"lwmq.toml: \[stream\] timeuot is unknown: did you mean 'timeout'"
     ):
-        resolve(address, "stream", "timeout", None, None)
+        parse_address("ipc://a")
     conf.write_text("[stream]\nsecure_erase = true\n")
     with pytest.raises(lwmq.LwmqError, match=r"\[stream\] secure_erase is unknown; allowed are buffer_bytes"):
-        resolve(address, "stream", "timeout", None, None)
+        parse_address("ipc://a")
     conf.write_text("[streams]\ntimeout = 3\n")
     with pytest.raises(lwmq.LwmqError, match=r"lwmq.toml: \[streams\] is unknown: did you mean \[stream\]\?"):
-        resolve(address, "stream", "timeout", None, None)
+        parse_address("ipc://a")
     conf.write_text("[stream]\npartitions = 0\n")
     with pytest.raises(lwmq.LwmqError, match=r"\[stream\] partitions: '0' is out of bounds: 1 to 16384"):
-        resolve(address, "stream", "timeout", None, None)
+        parse_address("ipc://a")
     conf.write_text("[stream]\nbuffer_bytes = 'many'\n")
     with pytest.raises(lwmq.LwmqError, match=r"\[stream\] buffer_bytes: 'many' is not a size"):
-        resolve(address, "stream", "timeout", None, None)
+        parse_address("ipc://a")
     conf.write_text("[stream\n")
     with pytest.raises(lwmq.LwmqError, match=r"lwmq\.toml"):
-        resolve(address, "stream", "timeout", None, None)
+        parse_address("ipc://a")
 
 
 def test_a_variable_of_the_environment_with_a_slip_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,20 +24,22 @@ class IdleCache final : public service::Served {
   IdleCache(std::int64_t keep_ns, std::uint64_t (*room)() noexcept) noexcept
       : keep_ns_(keep_ns), room_(room) {}
 
-  // Takes the first item for which `wanted` is true.
+  // Takes the smallest item for which `wanted` is true; of several the one that was used last.
   template <typename Wanted>
   std::optional<Item> take(Wanted&& wanted) {
     Places gone;  // destroyed after the lock is given back
     const std::lock_guard lock(mutex_);
     take_old(os::now_ns(), &gone);
+    auto found = places_.end();
     for (auto at = places_.begin(); at != places_.end(); ++at) {
       if (!wanted(at->item)) continue;
-      std::optional<Item> found(std::move(at->item));
-      size_ -= found->size();
-      places_.erase(at);
-      return found;
+      if (found == places_.end() || at->item.size() < found->item.size()) found = at;
     }
-    return std::nullopt;
+    if (found == places_.end()) return std::nullopt;
+    std::optional<Item> taken(std::move(found->item));
+    size_ -= taken->size();
+    places_.erase(found);
+    return taken;
   }
 
   void put(Item item) {

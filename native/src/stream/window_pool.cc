@@ -14,7 +14,9 @@ namespace {
 
 constexpr std::uint64_t kSmallestBlock = kKiB;
 constexpr std::uint32_t kClassesPerDoubling = 8;
-constexpr std::uint64_t kSegmentBytes = 16 * kMiB;    // unless the pool is smaller or the block larger
+// Of a window, unless the pool is smaller or the block larger.
+constexpr std::uint64_t kFirstBytes = 256 * kKiB;
+constexpr std::uint64_t kSegmentBytes = 16 * kMiB;
 constexpr std::size_t kGlance = 16;                   // in-flight blocks looked at before memory is taken
 constexpr std::uint64_t kWorkingSetBytes = 8 * kMiB;  // in flight, that caches hold: DECISIONS.md
 
@@ -172,7 +174,10 @@ Status WindowPool::make_window(std::uint64_t bytes, std::uint64_t bytes_max, Win
 Status WindowPool::grow(std::uint64_t bytes, std::uint64_t limit_bytes, std::int64_t* out_new_window) {
   const std::uint64_t limit =
       limit_bytes + limit_bytes / kClassesPerDoubling;  // what rounding up to a class may add
-  std::uint64_t size = align_up(std::max(bytes, std::min(kSegmentBytes, limit_bytes / 4)), 4096);
+  // As much as there is already: a writer of little takes little, and a reader of much is shown few windows.
+  const std::uint64_t intent =
+      std::min({kSegmentBytes, limit_bytes / 4, std::max(kFirstBytes, window_bytes_)});
+  std::uint64_t size = align_up(std::max(bytes, intent), 4096);
   // Empty windows that are too small for this block make way for one that is not.
   for (auto& segment : segments_) {
     if (window_bytes_ + size <= limit) break;

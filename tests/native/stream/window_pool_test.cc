@@ -148,6 +148,22 @@ TEST_F(Pool, UsesWhatWasFreedLastFirst) {
   EXPECT_EQ(in_flight_.back().slot, second.slot);
 }
 
+// A writer of little takes little; a reader of much is shown few windows.
+TEST_F(Pool, BeginsSmallAndDoubles) {
+  constexpr std::uint64_t kBlock = 64 * lwmq::kKiB;
+  int windows = 0;
+  for (std::uint64_t lent = 0; lent < kWindow / 2; lent += kBlock) {
+    lwmq_block block{};
+    std::int64_t made = -1;
+    ASSERT_EQ(pool_.allocate(kBlock, kWindow, &block, &made), LWMQ_OK);
+    windows += made >= 0 ? 1 : 0;
+    if (lent == 0) {
+      EXPECT_EQ(pool_.own_bytes(), 256 * lwmq::kKiB);
+    }
+  }
+  EXPECT_EQ(windows, 8);  // 256 and 256 and 512 KiB, 1, 2, 4, 8 and 16 MiB
+}
+
 TEST_F(Pool, CountsTheWindowsOfStagedBlocksAsTheWritersOwn) {
   EXPECT_EQ(pool_.own_bytes(), 0u);
   ASSERT_EQ(write(1000, true), LWMQ_OK);
