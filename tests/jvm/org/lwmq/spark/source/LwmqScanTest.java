@@ -19,6 +19,7 @@ import org.junit.jupiter.api.Test;
 import org.lwmq.arrow.ArrowSchemas;
 import org.lwmq.core.Identity;
 import org.lwmq.core.Range;
+import org.lwmq.spark.batch.StreamSchema;
 import org.lwmq.spark.conf.LwmqReadConf;
 
 /** Scans are values, and what goes to executors can travel. */

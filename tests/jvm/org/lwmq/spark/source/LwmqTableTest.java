@@ -14,6 +14,7 @@ import org.lwmq.core.Deadline;
 import org.lwmq.core.Endpoint;
 import org.lwmq.core.Writer;
 import org.lwmq.core.WriterOptions;
+import org.lwmq.spark.batch.StreamSchema;
 
 /** A table is asked by any threads. */
 class LwmqTableTest {

@@ -1,7 +1,6 @@
 package org.lwmq.spark.source;
 
 import java.util.Iterator;
-import java.util.List;
 import java.util.function.BooleanSupplier;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -9,11 +8,12 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.lwmq.core.CommitResult;
 import org.lwmq.core.Deadline;
 import org.lwmq.core.LwmqException;
 import org.lwmq.core.Writer;
+import org.lwmq.spark.batch.BatchEncoder;
+import org.lwmq.spark.batch.NullRules;
 import org.lwmq.spark.conf.InvalidUtf8;
 import org.lwmq.spark.conf.LwmqWriteConf;
 import org.lwmq.spark.failure.Failures;
@@ -38,8 +38,7 @@ final class LwmqDataWriter implements DataWriter<InternalRow> {
   private final int task;
   private final BooleanSupplier cancelled;
   private final Notices room;
-  private final RowSink rows;
-  private final ColumnBatches columns;
+  private final BatchEncoder encoder;
   private final WriterSink sink;
   private long reportedBatches = -1;
   private boolean finished;
@@ -55,24 +54,16 @@ final class LwmqDataWriter implements DataWriter<InternalRow> {
     this.room = notices(ROOM);
     this.sink = new WriterSink(writer, this::room);
     boolean repairs = conf.invalidUtf8() == InvalidUtf8.REPLACE;
-    if (BatchNode.supports(schema)) {
-      List<BatchNode> nodes = BatchNode.of(schema);
-      RowBatches batches = new RowBatches(sink, nodes, nullRules, batchBytes);
-      this.rows = repairs ? new Utf8Rows(batches, schema, true) : batches;
-      this.columns = new ColumnBatches(sink, schema, nodes, nullRules, batchBytes, rows);
-    } else {
-      this.rows = new Utf8Rows(new ArrowRowBatches(sink, schema, nullRules, batchBytes), schema, repairs);
-      this.columns = null;
-    }
+    this.encoder = new BatchEncoder(sink, schema, nullRules, batchBytes, repairs);
   }
 
   @Override
   public void write(InternalRow row) {
     try {
       if (row instanceof BatchCarrier carrier) {
-        writeColumns(carrier.batch());
+        encoder.write(carrier.batch());
       } else {
-        rows.write(row);
+        encoder.write(row);
       }
     } catch (LwmqException e) {
       throw Failures.spark(e);
@@ -91,23 +82,10 @@ final class LwmqDataWriter implements DataWriter<InternalRow> {
     flush(); // before Spark asks for metrics the last time
   }
 
-  /** Writes a batch in column form. The batch stays the caller's. */
-  private void writeColumns(ColumnarBatch batch) {
-    try {
-      if (columns != null) {
-        columns.write(batch);
-      } else {
-        rows.writeAll(batch.rowIterator());
-      }
-    } catch (LwmqException e) {
-      throw Failures.spark(e);
-    }
-  }
-
   @Override
   public WriterCommitMessage commit() {
     try {
-      rows.flush();
+      encoder.flush();
       Deadline deadline = notices(Notices.TIMEOUT).of(Deadline.after(conf.timeoutMs()).cancelledBy(cancelled));
       CommitResult result = writer.commit(deadline);
       finished = true;
@@ -129,7 +107,7 @@ final class LwmqDataWriter implements DataWriter<InternalRow> {
 
   @Override
   public void abort() {
-    rows.close();
+    encoder.close();
     if (finished) {
       return;
     }
@@ -143,7 +121,7 @@ final class LwmqDataWriter implements DataWriter<InternalRow> {
 
   @Override
   public void close() {
-    rows.close();
+    encoder.close();
     writer.close();
   }
 
@@ -155,8 +133,7 @@ final class LwmqDataWriter implements DataWriter<InternalRow> {
     }
     reportedBatches = sink.batches();
     Writer.Statistics now = writer.statistics();
-    long copied = rows.bytesCopied() + (columns == null ? 0 : columns.bytesCopied());
-    return WriteMetrics.values(now, copied);
+    return WriteMetrics.values(now, encoder.bytesCopied());
   }
 
   private Deadline room() {
@@ -170,7 +147,7 @@ final class LwmqDataWriter implements DataWriter<InternalRow> {
 
   private void flush() {
     try {
-      rows.flush();
+      encoder.flush();
     } catch (LwmqException e) {
       throw Failures.spark(e);
     }
@@ -178,7 +155,7 @@ final class LwmqDataWriter implements DataWriter<InternalRow> {
 
   private void writeRows(Iterator<InternalRow> input) {
     try {
-      rows.writeAll(input);
+      encoder.writeAll(input);
     } catch (LwmqException e) {
       throw Failures.spark(e);
     }

@@ -9,6 +9,7 @@ import org.lwmq.core.Deadline;
 import org.lwmq.core.LwmqException;
 import org.lwmq.core.Writer;
 import org.lwmq.core.WriterOptions;
+import org.lwmq.spark.batch.NullRules;
 import org.lwmq.spark.conf.LwmqWriteConf;
 import org.lwmq.spark.failure.Failures;
 

@@ -6,7 +6,6 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.function.BiPredicate;
 import java.util.function.Function;
 import org.apache.arrow.vector.types.pojo.ArrowType;
 import org.apache.arrow.vector.types.pojo.Field;
@@ -32,11 +31,6 @@ import org.lwmq.spark.vector.SparkTypes;
  */
 record StreamColumns(StructType types, List<Integer> places) implements Serializable {
   static final int METADATA = -1;
-
-  /** Whether two names mean one field, as the session has it in {@code spark.sql.caseSensitive}. */
-  static BiPredicate<String, String> names() {
-    return SQLConf.get().caseSensitiveAnalysis() ? String::equals : String::equalsIgnoreCase;
-  }
 
   /**
    * SCHEMA, naming the field, where the stream has none of that name, one of another type, or one for which Spark has

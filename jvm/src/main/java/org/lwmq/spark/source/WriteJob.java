@@ -13,6 +13,8 @@ import org.lwmq.core.LwmqException;
 import org.lwmq.core.Role;
 import org.lwmq.core.TaskCommit;
 import org.lwmq.core.WriterOptions;
+import org.lwmq.spark.batch.NullRules;
+import org.lwmq.spark.batch.StreamSchema;
 import org.lwmq.spark.conf.LwmqWriteConf;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;

@@ -4,6 +4,7 @@ import java.util.function.Supplier;
 import org.lwmq.core.Block;
 import org.lwmq.core.Deadline;
 import org.lwmq.core.Writer;
+import org.lwmq.spark.batch.BatchSink;
 
 /** The window of a task's writer as a sink of batches. */
 final class WriterSink implements BatchSink {

@@ -1,4 +1,4 @@
-package org.lwmq.spark.source;
+package org.lwmq.spark.batch;
 
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -12,6 +12,7 @@ import org.apache.arrow.vector.types.pojo.ArrowType;
 import org.apache.arrow.vector.types.pojo.Field;
 import org.apache.arrow.vector.types.pojo.FieldType;
 import org.apache.arrow.vector.types.pojo.Schema;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.MapType;
@@ -32,14 +33,14 @@ import org.lwmq.spark.vector.SparkTypes;
  * SparkTypes#SPARK_FIELD}. Fields are declared nullable whatever the query promises, as with Spark's own files: the
  * next job that appends may have nulls where this one has none.
  */
-final class StreamSchema {
+public final class StreamSchema {
   /** Instants have no zone of their own; this is the name they travel under. */
   private static final String ZONE = "UTC";
 
   private StreamSchema() {}
 
   /** What a DataFrame of schema {@code schema} declares its stream as. */
-  static Schema declared(StructType schema) {
+  public static Schema declared(StructType schema) {
     StructType ours = schema.asNullable();
     List<Field> fields = new ArrayList<>(arrow(ours).getFields());
     for (int i = 0; i < fields.size(); i++) {
@@ -55,7 +56,7 @@ final class StreamSchema {
   }
 
   /** The same fields in Arrow's terms, nullability kept. SCHEMA names a field that Arrow has no type for. */
-  static Schema arrow(StructType schema) {
+  public static Schema arrow(StructType schema) {
     return new Schema(fields(schema, ""));
   }
 
@@ -77,10 +78,10 @@ final class StreamSchema {
    * SCHEMA, naming the field and both types, unless batches of {@code ours} may be appended to a stream declared
    * as {@code declared}. Nullability is no reason to refuse: only a null that really comes is.
    */
-  static void check(String uri, Schema declared, StructType ours) {
+  public static void check(String uri, Schema declared, StructType ours) {
     List<Field> theirs = declared.getFields();
     List<Field> fields = arrow(ours).getFields();
-    BiPredicate<String, String> names = StreamColumns.names();
+    BiPredicate<String, String> names = sameName();
     for (int i = 0; i < Math.max(theirs.size(), fields.size()); i++) {
       if (i >= theirs.size()) {
         throw refused(uri, "it has no field " + ours.apply(i).name() + " " + ours.apply(i).dataType().sql());
@@ -97,6 +98,11 @@ final class StreamSchema {
             + type(fields.get(i)) + " (" + ours.apply(i).dataType().sql() + ") in the DataFrame");
       }
     }
+  }
+
+  /** Whether two names mean one field, as the session has it in {@code spark.sql.caseSensitive}. */
+  public static BiPredicate<String, String> sameName() {
+    return SQLConf.get().caseSensitiveAnalysis() ? String::equals : String::equalsIgnoreCase;
   }
 
   /** Whether a vector of {@code theirs} can be copied into a batch of {@code ours} as it lies. */

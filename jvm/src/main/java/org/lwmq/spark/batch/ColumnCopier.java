@@ -1,4 +1,4 @@
-package org.lwmq.spark.source;
+package org.lwmq.spark.batch;
 
 import org.apache.spark.sql.execution.vectorized.OffHeapColumnVector;
 import org.apache.spark.sql.types.BinaryType;

@@ -1,7 +1,8 @@
-package org.lwmq.spark.source;
+package org.lwmq.spark.batch;
 
 import java.util.Iterator;
 import java.util.List;
+import java.util.function.Supplier;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.unsafe.Platform;
 import org.lwmq.core.LwmqException;
@@ -11,12 +12,13 @@ import org.lwmq.core.Status;
  * Builds batches where their readers will find them: rows are stored by a generated {@link RowAppender} into a block
  * that was laid out beforehand, and when the block is full its metadata is written in front of it.
  *
- * <p>The first batch is a small one: a task with few rows then touches little memory, a waiting reader gets something
- * soon, and the sizes of strings and lists are known before a large block is laid out. A batch that filled less than
+ * <p>The first batch is a small one, and those behind it grow: a task with few rows then touches little memory, a waiting
+ * reader gets something soon, and the sizes of strings and lists are known before a large block is laid out. A batch that filled less than
  * half of its layout (mostly the last one) is pushed together first; that copy is counted.
  */
 final class RowBatches implements RowSink {
   private static final long FIRST_BYTES = 256 << 10;
+  private static final int GROWTH = 16;
 
   private final BatchSink sink;
   private final BatchLayout layout;
@@ -24,6 +26,7 @@ final class RowBatches implements RowSink {
   private final IpcMessage message;
   private final NullRules nullRules;
   private final long batchBytes;
+  private final Supplier<RowAppender> appenders;
 
   private RowAppender appender; // made for the first row: where a plan has columns, none may come
   private long target;
@@ -36,13 +39,25 @@ final class RowBatches implements RowSink {
    * @param batchBytes the largest block by intent
    */
   RowBatches(BatchSink sink, List<BatchNode> nodes, NullRules nullRules, long batchBytes) {
+    this(sink, nodes, nullRules, FIRST_BYTES, batchBytes, AppenderCompiler.of(nodes));
+  }
+
+  /** The same; {@code appenders} makes those of {@code nodes}, and the first block has {@code firstBytes} by intent. */
+  RowBatches(
+      BatchSink sink,
+      List<BatchNode> nodes,
+      NullRules nullRules,
+      long firstBytes,
+      long batchBytes,
+      Supplier<RowAppender> appenders) {
     this.sink = sink;
     this.nodes = nodes;
     this.layout = new BatchLayout(nodes);
     this.message = new IpcMessage(nodes);
     this.nullRules = nullRules;
     this.batchBytes = batchBytes;
-    this.target = Math.min(FIRST_BYTES, batchBytes);
+    this.appenders = appenders;
+    this.target = Math.min(firstBytes, batchBytes);
   }
 
   @Override
@@ -87,7 +102,7 @@ final class RowBatches implements RowSink {
     layout.learn(rows, count, used);
     block = 0;
     sink.publish(bodyOffset + bodyBytes, rows);
-    target = batchBytes;
+    target = Math.min(GROWTH * target, batchBytes);
   }
 
   @Override
@@ -107,7 +122,7 @@ final class RowBatches implements RowSink {
   private void begin(InternalRow row) {
     flush();
     if (appender == null) {
-      appender = AppenderCompiler.create(nodes);
+      appender = appenders.get();
     }
     layout.plan(target, row);
     block = allocate();

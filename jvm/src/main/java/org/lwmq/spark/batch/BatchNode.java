@@ -1,4 +1,4 @@
-package org.lwmq.spark.source;
+package org.lwmq.spark.batch;
 
 import java.util.ArrayList;
 import java.util.List;
@@ -67,9 +67,12 @@ final class BatchNode {
   final List<BatchNode> children;
   /** Null at the top. */
   final BatchNode parent;
+  private final boolean checksText;
 
-  private BatchNode(List<BatchNode> all, BatchNode parent, String path, DataType declared, boolean nullable) {
+  private BatchNode(
+      List<BatchNode> all, BatchNode parent, String path, DataType declared, boolean nullable, boolean checksText) {
     this.index = all.size();
+    this.checksText = checksText;
     all.add(this);
     this.parent = parent;
     this.path = path;
@@ -84,9 +87,14 @@ final class BatchNode {
 
   /** All nodes of {@code schema} in pre-order. Only for schemas that {@link #supports}. */
   static List<BatchNode> of(StructType schema) {
+    return of(schema, true);
+  }
+
+  /** The same. Without {@code checksText}, strings that are not UTF-8 are taken as they are. */
+  static List<BatchNode> of(StructType schema, boolean checksText) {
     List<BatchNode> all = new ArrayList<>();
     for (StructField field : schema.fields()) {
-      new BatchNode(all, null, field.name(), field.dataType(), true);
+      new BatchNode(all, null, field.name(), field.dataType(), true, checksText);
     }
     return all;
   }
@@ -116,9 +124,9 @@ final class BatchNode {
     return type instanceof UserDefinedType<?> user ? stored(user.sqlType()) : type;
   }
 
-  /** Whether its bytes are UTF-8, or should be. */
+  /** Whether its bytes must be UTF-8. */
   boolean isText() {
-    return isText(type);
+    return checksText && isText(type);
   }
 
   static boolean isText(DataType type) {
@@ -153,7 +161,7 @@ final class BatchNode {
   }
 
   private void child(List<BatchNode> all, String name, DataType childType, boolean childNullable) {
-    children.add(new BatchNode(all, this, path + "." + name, childType, childNullable));
+    children.add(new BatchNode(all, this, path + "." + name, childType, childNullable, checksText));
   }
 
   private static Kind kind(DataType type) {

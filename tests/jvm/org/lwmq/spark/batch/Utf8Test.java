@@ -1,4 +1,4 @@
-package org.lwmq.spark.source;
+package org.lwmq.spark.batch;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;

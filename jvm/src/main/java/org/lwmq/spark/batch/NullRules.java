@@ -1,4 +1,4 @@
-package org.lwmq.spark.source;
+package org.lwmq.spark.batch;
 
 import java.io.Serializable;
 import java.util.ArrayList;
@@ -17,7 +17,7 @@ import org.lwmq.core.Status;
  * <p>A DataFrame rarely promises what its rows keep, so its writer is let in and its batches are looked at. A null counts
  * where what it is part of is there: a struct that is null itself has no fields that could be missing.
  */
-final class NullRules implements Serializable {
+public final class NullRules implements Serializable {
   private final boolean[] refuses; // by field node, in pre-order
   private final String[] paths;
 
@@ -29,7 +29,7 @@ final class NullRules implements Serializable {
     this.paths = paths.toArray(new String[0]);
   }
 
-  static NullRules of(Schema declared) {
+  public static NullRules of(Schema declared) {
     List<Boolean> refuses = new ArrayList<>();
     List<String> paths = new ArrayList<>();
     declared.getFields().forEach(field -> add(field, field.getName(), refuses, paths));

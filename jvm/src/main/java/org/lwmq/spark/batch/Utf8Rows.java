@@ -1,4 +1,4 @@
-package org.lwmq.spark.source;
+package org.lwmq.spark.batch;
 
 import java.util.IdentityHashMap;
 import java.util.Iterator;

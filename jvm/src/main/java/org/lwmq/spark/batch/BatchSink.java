@@ -1,12 +1,12 @@
-package org.lwmq.spark.source;
+package org.lwmq.spark.batch;
 
 /**
- * Where finished batches go, one block at a time: in a task the window of its writer ({@link WriterSink}).
+ * Where finished batches go, one block at a time: such as the window of a task's writer.
  *
  * <p>A block is 64-byte aligned native memory. It is lent by {@link #allocate} and goes back through {@link #publish}
  * or {@link #discard} before the next is asked for. One thread.
  */
-interface BatchSink {
+public interface BatchSink {
   /** Lends a block of at least {@code bytes} and returns its address. May wait for room. */
   long allocate(long bytes);
 

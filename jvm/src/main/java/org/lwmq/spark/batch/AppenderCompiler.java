@@ -1,9 +1,11 @@
-package org.lwmq.spark.source;
+package org.lwmq.spark.batch;
 
 import java.lang.ref.SoftReference;
+import java.lang.reflect.Constructor;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Supplier;
 import org.codehaus.commons.compiler.CompileException;
 import org.codehaus.janino.SimpleCompiler;
 
@@ -31,16 +33,26 @@ final class AppenderCompiler {
 
   private AppenderCompiler() {}
 
-  /** A new appender for {@code nodes}. */
-  static RowAppender create(List<BatchNode> nodes) {
+  /** Makes appenders for {@code nodes}; the first one compiles their class. The supplier is for one thread. */
+  static Supplier<RowAppender> of(List<BatchNode> nodes) {
     if (nodes.size() > NODES_MAX) {
-      return new InterpretedAppender(nodes);
+      return () -> new InterpretedAppender(nodes);
     }
-    try {
-      return (RowAppender) compiled(AppenderSource.of(nodes)).getDeclaredConstructor().newInstance();
-    } catch (ReflectiveOperationException | CompileException e) {
-      throw new IllegalStateException("no row appender for " + nodes, e);
-    }
+    return new Supplier<>() {
+      private Constructor<?> constructor;
+
+      @Override
+      public RowAppender get() {
+        try {
+          if (constructor == null) {
+            constructor = compiled(AppenderSource.of(nodes)).getDeclaredConstructor();
+          }
+          return (RowAppender) constructor.newInstance();
+        } catch (ReflectiveOperationException | CompileException e) {
+          throw new IllegalStateException("no row appender for " + nodes, e);
+        }
+      }
+    };
   }
 
   private static Class<?> compiled(String source) throws CompileException, ClassNotFoundException {

@@ -1,4 +1,4 @@
-package org.lwmq.spark.source;
+package org.lwmq.spark.batch;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -171,7 +171,7 @@ class RowBatchesTest {
         lists = i < n / 2 ? lists.add("c" + i, new ArrayType(type, true)) : lists;
       }
       for (StructType schema : new StructType[] {flat, lists, new StructType().add("s", flat)}) {
-        assertFalse(AppenderCompiler.create(BatchNode.of(schema)) instanceof InterpretedAppender);
+        assertFalse(AppenderCompiler.of(BatchNode.of(schema)).get() instanceof InterpretedAppender);
       }
     }
   }
